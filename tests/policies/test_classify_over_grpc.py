@@ -52,7 +52,7 @@ def test_what_may_bring_nodes_is_a_violation_of_the_stack(
     found = said(pack, resource(type_, given))
 
     assert [(each.policy, each.level) for each in found] == [(RULE, "mandatory"), ("unverified-in-stack", "advisory")]
-    assert "is not understood here" in found[0].message
+    assert "creates GPU nodes without a taint cannot be verified" in found[0].message
     assert "of 1 resources 0 judged, 0 no node pool, 1 not understood" in found[1].message
 
 
@@ -87,4 +87,4 @@ def test_what_does_not_look_like_nodes_is_advice_once_for_each_kind(pack: Policy
     found = said(pack, *(resource(kind, {}, name=name) for name in "abc"))
 
     assert {(each.policy, each.level) for each in found} == {("unverified-in-stack", "advisory")}
-    assert sum("is not understood here, 3 times" in each.message for each in found) == 1
+    assert sum("was not judged (3 times)" in each.message for each in found) == 1

@@ -52,7 +52,7 @@ def test_levels_may_be_raised_and_rules_configured(document: dict[str, Any]) -> 
     [
         pytest.param([], "got []; write an object", id="no object"),
         pytest.param(
-            {"gpu-pool-taint": "mandatory"}, "is no policy of this pack; did you mean 'gpu-pool-tainted'", id="name"
+            {"gpu-pool-taint": "mandatory"}, "is not a policy of this pack; did you mean 'gpu-pool-tainted'", id="name"
         ),
         pytest.param({"gpu-pool-tainted": 1}, "gpu-pool-tainted: got 1; write a level", id="a number"),
         pytest.param(
@@ -109,7 +109,7 @@ def test_what_is_no_json_is_a_problem_and_no_traceback(tmp_path: Path, text: str
 
     _, problems = read_config(file)
 
-    assert ["is no JSON" in str(problem) for problem in problems] == [True]
+    assert ["is not JSON" in str(problem) for problem in problems] == [True]
 
 
 def test_a_file_beyond_the_size_limit_is_not_read(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from google.protobuf import struct_pb2
 
-from gpupools.policies.rules import ALL_RULES
+from gpupools.policies.rules import ALL_RULES, RESOURCE_RULES
 from gpupools.preview.pack_process import Diagnostic, PolicyPackProcess, StackResource
 
 UNKNOWN = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
@@ -108,7 +108,7 @@ def test_an_untainted_gpu_pool_is_rejected_with_the_cure(pack: PolicyPackProcess
     assert (said.policy, said.level, said.severity, said.mandatory) == ("gpu-pool-tainted", "mandatory", "high", True)
     assert said.urn == f"urn:pulumi:dev::gpupools::{type_}::train"
     why, what = said.message.split("\n")
-    assert why == said.description == "A GPU node that accepts pods without GPU work is paid for and not used."
+    assert why == said.description == RESOURCE_RULES[0].why
     assert what.startswith("train: has 8 NVIDIA GPUs per node (")
     assert what.endswith(f": none; add {WANTED[type_]} (see docs/reference/policies.md#gpu-pool-tainted)")
 

@@ -175,7 +175,7 @@ def test_what_looks_like_a_taint_and_is_none_is_named() -> None:
     finding = taint_finding(pool(8, not_counted=("taints[0]: effect 'NoSchedule' is not in the spelling",)))
 
     assert finding is not None
-    assert finding.what.endswith("other pods off; not counted: taints[0]: effect 'NoSchedule' is not in the spelling")
+    assert finding.what.endswith("other pods off; ignored: taints[0]: effect 'NoSchedule' is not in the spelling")
 
 
 def test_gpus_where_the_api_takes_no_taints_have_to_move() -> None:
@@ -184,7 +184,7 @@ def test_gpus_where_the_api_takes_no_taints_have_to_move() -> None:
     assert finding is not None
     assert (finding.pool, finding.fix) == (
         "default",
-        "move the GPUs to a pool of their own, since this one takes no taints",
+        "move the GPUs to a pool of their own, because this one has no field for taints",
     )
 
 
@@ -441,7 +441,7 @@ A100, LONE_L4, NVADS = "Standard_NC24ads_A100_v4", "g2-standard-4", "Standard_NV
 SHARINGS = [
     ("gcp", "a2-highgpu-1g", "mig-single", None, "1g.5gb", UNSAID, ""),
     ("gcp", "a2-highgpu-1g", "mig-single", None, "1g.99gb", UNSAID, "A100-40GB has no MIG profile '1g.99gb'"),
-    ("gcp", "a2-highgpu-1g", "mig-single", None, "x" * 200, UNSAID, "is no MIG profile"),
+    ("gcp", "a2-highgpu-1g", "mig-single", None, "x" * 200, UNSAID, "is not a MIG profile"),
     ("gcp", LONE_L4, "mig-single", None, "1g.5gb", CLOUD, "L4 (g2-standard-4) cannot be cut into MIG instances"),
     ("gcp", "a2-highgpu-1g", "mig-single", None, "", UNSAID, ""),
     ("gcp", "a2-ultragpu-1g", "mig-single", None, "1g.5gb", UNSAID, "A100-80GB has no MIG profile '1g.5gb'"),
@@ -522,7 +522,7 @@ def test_sharing_is_judged_by_the_ways_of_installing_that_the_pool_leaves_open(
     assert {(each.property, each.pool) for each in said} <= {("gpuSharingConfig", "shared")}
     assert all(each.fix for each in said)
     # What the wish itself gets wrong needs no page; every limit of a GPU or a cloud names one.
-    assert all(bool(each.source) is not ("needs at least" in why or "is no MIG" in why) for each in said)
+    assert all(bool(each.source) is not ("needs at least" in why or "is not a MIG" in why) for each in said)
 
 
 def test_the_first_machine_that_cannot_share_is_reported_once() -> None:
@@ -531,7 +531,7 @@ def test_the_first_machine_that_cannot_share_is_reported_once() -> None:
     )
     (finding,) = found(facts, "gpu-sharing-supported")
 
-    assert " on g2-standard-4 (1 × L4) cannot be: " in finding.what
+    assert " on g2-standard-4 (1 × L4) is not supported: " in finding.what
     assert finding.found == "time-slicing 49 clients"
     assert finding.fix == "use 48 or fewer"
     assert finding.source.startswith("https://")
@@ -542,7 +542,7 @@ def test_gpus_beside_a_machine_are_shared_as_the_machine_can() -> None:
 
     assert found(gke("time-slicing", machine, 8), "gpu-sharing-supported") == []
     (finding,) = found(gke("mps", machine, 49), "gpu-sharing-supported")
-    assert f" on {machine} (2 × T4) cannot be: " in finding.what
+    assert f" on {machine} (2 × T4) is not supported: " in finding.what
 
 
 def test_an_aks_profile_names_what_the_gpu_has() -> None:
@@ -566,28 +566,28 @@ def test_an_aks_profile_names_what_the_gpu_has() -> None:
         (
             pool(8, max_nodes=None),
             {"maxNodesPerPool": 5},
-            "may grow without a bound that can be read here, and the cap is 5 nodes",
+            "has no maximum size that gpupools can read, and the limit is 5 nodes",
         ),
-        (pool(8, max_nodes=6), {"maxNodesPerPool": 5}, "may grow to 6 GPU nodes, and the cap is 5"),
+        (pool(8, max_nodes=6), {"maxNodesPerPool": 5}, "may grow to 6 GPU nodes, and the limit is 5"),
         (
             pool(8, max_nodes=6, per_zone=True),
             {"maxNodesPerPool": 5},
             (
                 "may grow to 18 GPU nodes (6 in each zone; no zones are named, and a regional cluster has 3), and the "
-                "cap is 5"
+                "limit is 5"
             ),
         ),
         (
             pool(8, max_nodes=3, per_zone=True, zones=2),
             {"maxNodesPerPool": 5},
-            "may grow to 6 GPU nodes (3 in each of 2 zones), and the cap is 5",
+            "may grow to 6 GPU nodes (3 in each of 2 zones), and the limit is 5",
         ),
         (pool(8, max_nodes=5, per_zone=True, zones=1), {"maxNodesPerPool": 5}, None),
         (pool(8, max_nodes=2, per_zone=True, zones=2), {"maxNodesPerPool": 5}, None),
         (pool(8, max_nodes=5), {"maxNodesPerPool": 5}, None),
         (pool(8, max_nodes=6), {}, None),
         (pool(8, max_nodes=0), {"maxNodesPerPool": 0}, None),
-        (pool(8, max_nodes=1), {"maxNodesPerPool": 0}, "may grow to 1 GPU nodes, and the cap is 0"),
+        (pool(8, max_nodes=1), {"maxNodesPerPool": 0}, "may grow to 1 GPU nodes, and the limit is 0"),
         (pool(8, max_nodes=9), {"maxNodesPerPool": float("nan")}, None),
         (pool(0, max_nodes=6), {"maxNodesPerPool": 5}, None),
     ],
@@ -602,15 +602,15 @@ def test_a_pool_whose_zones_are_not_known_yet_may_be_within_the_cap(most: int, c
     (finding,) = found(facts, "gpu-pool-bounded", maxNodesPerPool=5)
 
     assert finding.unverified is not certain
-    assert "which zones is not known yet" in finding.what
+    assert "the zones are not known yet" in finding.what
 
 
 @pytest.mark.parametrize(
     ("nodes", "zones", "said"),
     [
-        (1, False, "keeps 1 GPU node when nobody asks for a GPU"),
-        (2, False, "keeps 2 GPU nodes when nobody asks for a GPU"),
-        (2, True, "keeps 2 GPU nodes in each zone when nobody asks for a GPU"),
+        (1, False, "keeps 1 GPU node when no pod requests a GPU"),
+        (2, False, "keeps 2 GPU nodes when no pod requests a GPU"),
+        (2, True, "keeps 2 GPU nodes in each zone when no pod requests a GPU"),
         (0, False, None),
         (None, False, None),
     ],
@@ -650,7 +650,7 @@ def test_an_owner_is_a_label_or_tag_that_is_asked_for(
     said = found(pool(8, **named), "gpu-pool-owned", **config)
 
     assert bool(said) is not passes
-    assert all(each.what == "nobody is named who answers for these GPUs" for each in said)
+    assert all(each.what == "no label or tag names the owner of these GPUs" for each in said)
 
 
 def sharing(**more: Any) -> list[Finding]:

@@ -764,7 +764,7 @@ def test_an_operator_without_a_node_to_start_on_is_told(
         operator(values={"toolkit": {"enabled": False}, **values}) if values is not UNKNOWN else operator(values=values)
     )
     release = StackResource(urn=urn(RELEASE, "operator"), type=RELEASE, name="operator", properties=struct(chart))
-    said = [each for each in pack.analyze_stack([cluster, pool, release]) if "starts on no pool" in each.message]
+    said = [each for each in pack.analyze_stack([cluster, pool, release]) if "cannot start on any pool" in each.message]
 
     assert told([*said]) == ([("unverified-in-stack", "operator")] if told_of else [])
     assert all(told_of in each.message for each in said)

@@ -54,7 +54,7 @@ def test_a_stack_that_breaks_them_is_refused_with_the_configured_level(
         pytest.param('{"gpu-pool-owed": "mandatory"}', "did you mean 'gpu-pool-owned'", id="no policy"),
         pytest.param('{"gpu-pool-bounded": {"most": 1}}', "gpu-pool-bounded.most", id="no option of it"),
         pytest.param('{"gpu-pool-tainted": "disabled"}', "gpu-pool-tainted", id="weaker"),
-        pytest.param("{", "is no JSON", id="no JSON"),
+        pytest.param("{", "is not JSON", id="no JSON"),
         pytest.param("[]", "write an object", id="no object"),
         pytest.param(None, "cannot be read", id="no file"),
     ],

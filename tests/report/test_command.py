@@ -254,7 +254,7 @@ def test_the_verdicts_are_those_of_the_offline_preview(stack_file: Write, capsys
     ("arguments", "code", "said"),
     [
         (["--policy-config", "none.json"], 2, "--policy-config: there is no file none.json; name one"),
-        (["--policy-config", "wrong.json"], 1, "wrong.json: gpu-pool-bounde: is no policy of this pack"),
+        (["--policy-config", "wrong.json"], 1, "wrong.json: gpu-pool-bounde: is not a policy of this pack"),
         (["--policy-config", "wrong.json", "--no-policies"], 2, "--policy-config: is for the policies, which"),
         (["--policy-config", "link.json", "--within", "."], 1, "link.json: a link leads out of ."),
     ],

@@ -20,8 +20,8 @@ ADVISORY_ONLY = ("unverified-at-preview", "unverified-in-stack", "waived")
 """Policies beside the rules: they report what rules were configured to leave open, and what waivers let pass."""
 
 _BESIDE = {
-    **dict.fromkeys(ADVISORY_ONLY, "Reports what rules were configured to leave open."),
-    "waived": "Lists what waivers let pass.",
+    **dict.fromkeys(ADVISORY_ONLY, "Reports findings that rules are configured not to enforce."),
+    "waived": "Lists the findings that waivers suppress.",
 }
 _RANK = {"disabled": 0, "advisory": 1, "mandatory": 2, "remediate": 2}
 _LEVEL = {"type": "string", "enum": list(_RANK)}
@@ -75,7 +75,7 @@ def _of_policy(name: str, value: object, document: Mapping[Any, Any]) -> Iterato
         yield from _of_all(value, document)
         return
     if name not in _RULES and name not in ADVISORY_ONLY:
-        yield Problem((name,), "is no policy of this pack", nearest(name, ("all", *_RULES, *ADVISORY_ONLY)))
+        yield Problem((name,), "is not a policy of this pack", nearest(name, ("all", *_RULES, *ADVISORY_ONLY)))
         return
     if isinstance(value, str):
         yield from _of_level((name,), name, value)
@@ -105,7 +105,7 @@ def _of_all(value: object, document: Mapping[Any, Any]) -> Iterator[Problem]:
         yield Problem(("all",), what, "set the level of each advisory policy by its name instead")
     hidden = [name for name in ADVISORY_ONLY if not _names_level(document.get(name))]
     if level == "disabled" and hidden:
-        what = f"disabled hides what the rules leave open: {', '.join(hidden)}"
+        what = f"disabled hides findings: {', '.join(hidden)}"
         yield Problem(("all",), what, "set the level of each advisory policy by its name instead")
 
 
@@ -130,7 +130,7 @@ def _of_key(name: str, key: str, given: object) -> Iterator[Problem]:
     if key == waivers.KEY and isinstance(given, list):
         for index, each in enumerate(given):
             if fault := waivers.wrong(each):
-                yield Problem((*path, index), "is no waiver", fault)
+                yield Problem((*path, index), "is not a valid waiver", fault)
         return
     wanted = _wanted(given, own[key])
     if wanted:
@@ -146,9 +146,7 @@ def _of_level(path: tuple[str, ...], name: str, given: object) -> Iterator[Probl
         verb = "disables" if given == "disabled" else "lowers"
         yield Problem(path, f"{verb} a mandatory rule", "leave the level out, or make it mandatory")
     if name in ADVISORY_ONLY and given == "disabled":
-        yield Problem(
-            path, f"hides what the rules leave open: {_BESIDE[name]}", "leave the level out, or make it advisory"
-        )
+        yield Problem(path, f"hides findings: {_BESIDE[name]}", "leave the level out, or make it advisory")
 
 
 def _wanted(given: object, schema: JsonObject) -> str:
@@ -197,6 +195,6 @@ def read_config(path: Path) -> tuple[object, list[Problem]]:
             return None, [Problem((), f"has more than {_MAX_BYTES} bytes", "name a policy configuration")]
         return json.loads(content.decode("utf-8"), object_pairs_hook=_pairs), []
     except OSError as error:
-        return None, [Problem((), f"cannot be read: {error.strerror}", "name a file that is there")]
+        return None, [Problem((), f"cannot be read: {error.strerror}", "give the path of an existing file")]
     except (ValueError, RecursionError) as error:
-        return None, [Problem((), f"is no JSON: {error}", "mend it; comments and trailing commas are not JSON")]
+        return None, [Problem((), f"is not JSON: {error}", "correct it; JSON allows no comments or trailing commas")]

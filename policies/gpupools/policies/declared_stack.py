@@ -92,7 +92,7 @@ def _as_understood(given: Declared) -> Declared:
     if unknown is None or is_harmless(unknown.foreign):
         return given
     why = f"{unknown.pool}: " if unknown.pool else ""
-    why += "whether these machines have GPUs is not known here, and no taint of the pool keeps other pods off"
+    why += "gpupools does not know whether these machines have GPUs, and no taint of the pool keeps other pods off"
     found = (
         given.unread
         if given.unread is not None and given.unread.nodes

@@ -153,7 +153,7 @@ def unknown_at_preview(default: str = "violation") -> Mapping[str, JsonObject]:
             "type": "string",
             "enum": ["violation", "advisory"],
             "default": default,
-            "description": "What it is when values not known at preview keep the rule from deciding.",
+            "description": "Level of findings that cannot be verified because values are unknown at preview.",
         }
     }
 

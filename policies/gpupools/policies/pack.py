@@ -609,11 +609,11 @@ def _unverified(left_open: _LeftOpen) -> ResourceValidationPolicy:
 
     return ResourceValidationPolicy(
         name=UNVERIFIED,
-        description="A rule could not decide at preview and was configured to leave it to the update.",
+        description="A rule cannot verify this at preview, and its configuration leaves it to the update.",
         validate=validate,
         enforcement_level=EnforcementLevel.ADVISORY,
         severity=Severity.MEDIUM,
-        remediation_steps="Write the named inputs as plain values instead of outputs of other resources.",
+        remediation_steps="Set the named inputs to plain values instead of outputs of other resources.",
     )
 
 
@@ -624,11 +624,11 @@ def _unverified_in_stack(left_open: _LeftOpen) -> StackValidationPolicy:
 
     return StackValidationPolicy(
         name=UNVERIFIED_IN_STACK,
-        description="Advice of rules on the whole stack, and what they were configured to leave open.",
+        description="Advice of rules on the whole stack, and findings that they are configured not to enforce.",
         validate=validate,
         enforcement_level=EnforcementLevel.ADVISORY,
         severity=Severity.MEDIUM,
-        remediation_steps="Declare what the rule asks for in this stack, or see that it is there.",
+        remediation_steps="Declare what the rule requires in this stack, or make sure that it exists elsewhere.",
     )
 
 
@@ -639,11 +639,11 @@ def _waived_in_stack() -> StackValidationPolicy:
 
     return StackValidationPolicy(
         name=WAIVED,
-        description="A waiver lets this pass.",
+        description="A waiver suppresses this finding.",
         validate=validate,
         enforcement_level=EnforcementLevel.ADVISORY,
         severity=Severity.LOW,
-        remediation_steps="Mend it before the waiver ends, and take the waiver out.",
+        remediation_steps="Fix the finding before the waiver expires, and remove the waiver.",
     )
 
 

@@ -269,6 +269,6 @@ def not_compared(too_many: TooMany, question: str) -> Finding:
     """Return the finding for a stack that is too large to compare."""
     return Finding(
         what=f"{question} cannot be verified: the stack has {too_many.what}, more than {MOST_PAIRS:,} pairs",
-        fix="split the stack, or give what is alike the same node selector and provider",
+        fix="split the stack, or use the same node selector and provider for similar pools and charts",
         unverified=True,
     )

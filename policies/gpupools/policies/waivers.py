@@ -22,11 +22,11 @@ ANNOTATION = "gpupools/waive."
 """What the key of an annotation begins with; the rule's name follows."""
 
 _WORDS = {
-    "resource": "Address of the resource: as a report of `gpupools policy` has it, or the URN.",
-    "pool": "Name of the one pool inside the resource; all of them without it.",
-    "reason": "Why the rule is let pass.",
-    "owner": "Who answers for it.",
-    "expires": "Last day on which it holds, as YYYY-MM-DD.",
+    "resource": "Address of the resource as in reports of `gpupools policy`, or its URN.",
+    "pool": "Name of one pool inside the resource. If not set, the waiver covers all of them.",
+    "reason": "Why the finding is accepted.",
+    "owner": "Who is responsible for it.",
+    "expires": "Last day on which the waiver is valid, as YYYY-MM-DD.",
 }
 _OPTIONAL = ("pool",)
 _MOST_VALUES = 100
@@ -43,7 +43,7 @@ SCHEMA: JsonObject = {
         "additionalProperties": False,
     },
     "default": [],
-    "description": "Resources on which the rule is let pass, each with reason, owner and last day.",
+    "description": "Resources on which findings are waived, each with reason, owner and last day.",
 }
 
 
@@ -85,10 +85,10 @@ def wrong(given: object, *, annotated: bool = False) -> str:
         return f"give the waiver {', '.join(lacking)} as text"
     beyond = [str(key) for key in given if key not in allowed]
     if beyond:
-        return f"leave {', '.join(beyond)[:100]} out; a waiver has {', '.join(allowed)}"
+        return f"remove {', '.join(beyond)[:100]}; a waiver has {', '.join(allowed)}"
     if not isinstance(given.get("pool", ""), str):
         return "give pool as text"
-    return "" if _date(given["expires"]) else "write expires as YYYY-MM-DD, a day that there is"
+    return "" if _date(given["expires"]) else "write expires as YYYY-MM-DD, a valid date"
 
 
 def _date(given: str) -> date | None:

@@ -733,7 +733,7 @@ def test_a_kind_is_left_out_with_a_reason_and_is_still_said(judge: Judge) -> Non
     assert found(judged) == ADVISED
     assert not judged.refuses
     assert judged.answers["not_understood"] == 1
-    assert "left so: reviewed by the platform team" in judged.found[0].message
+    assert "accepted: reviewed by the platform team" in judged.found[0].message
 
 
 def test_a_gap_is_left_out_with_a_reason_and_is_still_said(judge: Judge) -> None:

@@ -85,8 +85,8 @@ def test_a_pool_of_machines_of_another_cloud_is_not_understood(name: str, tmp_pa
     assert verdict.refuses
     assert (verdict.judged, len(verdict.not_understood)) == ((), 1)
     assert found.rule.name == UNDERSTOOD
-    assert found.message.startswith(f"'{kind}' is not understood here, so whether it brings nodes with GPUs")
-    assert "whether these machines have GPUs is not known here" in found.message
+    assert found.message.startswith(f"whether '{kind}' creates GPU nodes without a taint cannot be verified")
+    assert "does not know whether these machines have GPUs" in found.message
 
 
 @pytest.mark.parametrize("name", FOREIGN)
@@ -95,7 +95,7 @@ def test_a_reason_in_the_configuration_leaves_such_a_kind_as_it_is(name: str, tm
     verdict = judged(tmp_path, given, {UNDERSTOOD: {"reasons": {kind: "has machines without GPUs only"}}})
 
     assert not verdict.refuses
-    assert [each.message for each in verdict.found if "left so: has machines without GPUs only" in each.message]
+    assert [each.message for each in verdict.found if "accepted: has machines without GPUs only" in each.message]
 
 
 @pytest.mark.parametrize(
@@ -157,7 +157,7 @@ def test_a_class_that_is_not_known_yet_leaves_open_whose_machines_they_are(
 def test_a_class_that_something_fills_in_later_is_not_understood(tmp_path: Path) -> None:
     (found,) = judged(tmp_path, karpenter({"group": "${GROUP}", "kind": "${KIND}"})).found
 
-    assert found.message.startswith("'${GROUP}/${KIND}' is not understood here")
+    assert found.message.startswith("whether '${GROUP}/${KIND}' creates GPU nodes")
 
 
 def test_what_is_only_advised_of_a_resource_hides_no_such_pool(tmp_path: Path) -> None:
@@ -221,5 +221,5 @@ def test_a_long_kind_is_told_whole_since_a_reason_names_it(tmp_path: Path) -> No
     group = f"{'machines.' * 8}example.com"
     (found,) = judged(tmp_path, of_spec(f"{group}/v1", "NodePool")).found
 
-    assert found.message.startswith(f"'{group}/NodePool' is not understood here")
+    assert found.message.startswith(f"whether '{group}/NodePool' creates GPU nodes")
     assert f"{{reasons: {{'{group}/NodePool': …}}}}" in found.message

@@ -368,7 +368,7 @@ def test_every_workload_pins_nvidias_images(
         ("nvidia/cuda:12.4.1-devel-ubuntu22.04", ""),
         ("nvidia/cuda:devel", "the image is not pinned"),
         ("nvcr.io/nvidia/k8s-device-plugin:0.17-devel", "the image is not pinned"),
-        ("nvcr.io/nvidia/driver:535-5.4.0-150-generic-ubuntu22.04", "is some release of branch 535"),
+        ("nvcr.io/nvidia/driver:535-5.4.0-150-generic-ubuntu22.04", "can be any release of branch 535"),
         ("nvcr.io/nvidia/driver:535.183.01-ubuntu22.04", "lacks the fix"),
         ("nvcr.io/nvidia/driver:470-5.4.0-150-generic-ubuntu22.04", "lacks the fix"),  # no release of it has it
     ],
@@ -379,7 +379,7 @@ def test_a_tag_says_what_it_says(image: str, what: str, judge: Callable[..., Jud
 
     assert [each.message for each in found if what not in each.message] == []
     assert len(found) == bool(what)
-    assert all(each.finding.unverified is ("some release" in what) for each in found)
+    assert all(each.finding.unverified is ("any release" in what) for each in found)
 
 
 def test_a_pinned_image_of_cuda_passes_and_what_runs_once_owns_nothing(judge: Callable[..., Judged]) -> None:

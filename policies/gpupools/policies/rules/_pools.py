@@ -20,7 +20,7 @@ def in_zones(pool: PoolFacts) -> str:
         return ""
     if pool.zones is not None:
         return f" ({pool.max_nodes} in each of {pool.zones} zones)"
-    why = "which zones is not known yet, and" if pool.zones_unknown else "no zones are named, and"
+    why = "the zones are not known yet, and" if pool.zones_unknown else "no zones are named, and"
     return f" ({pool.max_nodes} in each zone; {why} a regional cluster has {ZONES_OF_A_REGION})"
 
 
@@ -56,14 +56,18 @@ def customization_findings(pool: PoolFacts, rule: Rule, context: Context) -> Ite
         path, identity = pool.identity
         late = not isinstance(identity, str)
         if late or not any(fnmatchcase(identity, pattern) for pattern in allowed):
-            found.append(NodeCustomization("node-identity", path, "nodes run as none of identities", rule.url, late))
+            found.append(
+                NodeCustomization(
+                    "node-identity", path, "nodes run with an identity that is not in identities", rule.url, late
+                )
+            )
     for each in found:
         if not any(fnmatchcase(f"{name}/{each.kind}", pattern) for name in names for pattern in reasons):
             yield Finding(
                 what=f"{each.kind} by hand: {each.why}",
                 property=each.property,
                 found="not known at preview" if each.unverified else "set",
-                fix=f"leave it out, or give the reason in the policy's configuration: {{reasons: "
+                fix=f"remove it, or state the reason in the policy configuration: {{reasons: "
                 f"{{'{names[0] or '*'}/{each.kind}': …}}}}",
                 source=each.source,
                 pool=pool.pool,
@@ -76,7 +80,7 @@ REASONS: Mapping[str, JsonObject] = {
         "type": "object",
         "additionalProperties": {"type": "string", "pattern": r"\S"},
         "default": {},
-        "description": "What is set by hand and may be, with the reason: `<pool>/<kind>` as a pattern with * and ? to"
+        "description": "Settings to accept, with the reason: `<pool>/<kind>` as a pattern with * and ? to"
         f" a sentence. Kinds: {', '.join(CUSTOMISATIONS)}.",
     }
 }

@@ -21,12 +21,12 @@ def find_missing_taint(pool: PoolFacts) -> Finding | None:
     proven = gpus and pool.in_cluster is True
     late = [name for name in pool.unknown if not proven or overlaps(name, where)]
     late += [name for name in pool.open_taints if name not in late]
-    not_counted = f"; not counted: {', '.join(pool.not_counted)}" if pool.not_counted else ""
+    not_counted = f"; ignored: {', '.join(pool.not_counted)}" if pool.not_counted else ""
     if proven and not late:
         return Finding(
             what=f"has {_gpu_count(pool)}, but no permanent taint keeps other pods off{not_counted}",
             property=where,
-            fix="move the GPUs to a pool of their own, since this one takes no taints"
+            fix="move the GPUs to a pool of their own, because this one has no field for taints"
             if pool.no_taint_field
             else f"add {pool.missing_taint.text} to {where}",
             pool=pool.pool,

@@ -29,7 +29,7 @@ def _judge(stack: DeclaredStack, context: Context) -> Iterator[tuple[str, Findin
             Finding(
                 what=f"nothing installs a GPU driver on its nodes ({said_by})"
                 + (f": {others} of this stack does not" if others else ", unless something outside this stack does"),
-                fix="take a node image with the driver, let the cloud install it, or install gpu-operator with driver",
+                fix="use a node image with the driver, let the cloud install it, or install gpu-operator with driver",
                 pool=pool.pool,
                 unverified=not kinds,
             ),
@@ -51,11 +51,11 @@ def _unschedulable_operators(software_conflicts: SoftwareConflicts) -> Iterator[
         yield (
             release.urn,
             Finding(
-                what=f"brings a GPU driver and starts on no pool of its cluster in this stack: {where} has the taint"
-                f" {taint}, which values.{path} does not tolerate, and no other takes it",
+                what=f"installs a GPU driver but cannot start on any pool of its cluster in this stack: {where} has "
+                f"the taint {taint}, which values.{path} does not tolerate, and no other pool accepts it",
                 property=f"values.{path}",
                 found="without it",
-                fix="add a pool without GPUs and taints, or tolerate it there (runtime.cpu_taints of a stack file)",
+                fix="add a pool without GPUs and taints, or tolerate it there (runtime.cpu_taints in a stack file)",
                 unverified=True,
             ),
         )
@@ -66,8 +66,8 @@ RULE = Rule(
     order=200,
     level=Level.MANDATORY,
     severity="medium",
-    why="Without a driver a GPU node has no GPU to schedule on and costs the same.",
-    fix="Take a node image with the driver, or install one with the GPU Operator.",
+    why="Without a driver, a GPU node offers no GPUs to pods and costs the same.",
+    fix="Use a node image with the driver, or install one with the GPU Operator.",
     url="https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/platform-support.html",
     framework=ONE_OWNER,
     config=unknown_at_preview("advisory"),

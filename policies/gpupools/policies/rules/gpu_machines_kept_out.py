@@ -16,9 +16,9 @@ def _judge(stack: DeclaredStack, context: Context) -> Iterator[tuple[str, Findin
             if open_ is None or repels_cpu_pods(stack.joined(resource, pool).taints):
                 continue
             which = f", such as {open_.machine}" if open_.machine else ""
-            cure = f"add {open_.cure}" if open_.cure else "add a requirement that machines with GPUs do not meet"
+            cure = f"add {open_.cure}" if open_.cure else "add a requirement that excludes instance types with GPUs"
             finding = Finding(
-                what=f"may be given machines with NVIDIA GPUs{which}: no requirement or limit keeps them out, and no "
+                what=f"may create nodes with NVIDIA GPUs{which}: no requirement or limit excludes them, and no "
                 "permanent taint keeps other pods off them",
                 property=open_.property,
                 found=open_.found,
@@ -34,8 +34,8 @@ RULE = Rule(
     order=150,
     level=Level.ADVISORY,
     severity="low",
-    why="A Karpenter pool that machines with GPUs fit gets one when a pod asks for a GPU, and other pods fill it.",
-    fix="Keep machines with GPUs out by a requirement, and give them a pool of their own with the taint.",
+    why="If a Karpenter pool allows GPU instance types, it may create GPU nodes, and ordinary pods fill them.",
+    fix="Exclude GPU instance types by a requirement, and create a separate pool with the taint for them.",
     url="https://karpenter.sh/docs/concepts/nodepools/#isolating-expensive-hardware",
     framework=DEDICATED,
     stack=_judge,

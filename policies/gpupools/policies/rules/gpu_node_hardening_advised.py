@@ -20,8 +20,8 @@ RULE = Rule(
     order=70,
     level=Level.ADVISORY,
     severity="low",
-    why="The baseline recommends more than it demands.",
-    fix="Set the named input to the wanted value.",
+    why="The hardening baseline has recommendations beside its requirements.",
+    fix="Set the input that the finding names to the required value.",
     url="https://docs.aws.amazon.com/eks/latest/best-practices/protecting-the-infrastructure.html",
     framework=HARDENING,
     config={
@@ -29,7 +29,7 @@ RULE = Rule(
             "type": "array",
             "items": {"type": "string"},
             "default": [],
-            "description": "Ends of the paths of inputs about which to say nothing.",
+            "description": "Inputs to ignore, as the ends of their paths.",
         }
     },
     pool=_judge,

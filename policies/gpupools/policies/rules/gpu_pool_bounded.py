@@ -16,7 +16,7 @@ def _judge(pool: PoolFacts, context: Context) -> Iterator[Finding]:
     if pool.max_nodes is None:
         late = [name for name in pool.unknown if _is_size(name)]
         yield Finding(
-            what="may grow without a bound that can be read here, and the cap is "
+            what="has no maximum size that gpupools can read, and the limit is "
             f"{int(most)} nodes{': ' + ', '.join(late) + ' not known yet' if late else ''}",
             fix=fix,
             pool=pool.pool,
@@ -24,7 +24,7 @@ def _judge(pool: PoolFacts, context: Context) -> Iterator[Finding]:
         )
     elif (largest := pool.max_nodes * pool.zones_counted) > most:
         yield Finding(
-            what=f"may grow to {largest} GPU nodes{in_zones(pool)}, and the cap is {int(most)}",
+            what=f"may grow to {largest} GPU nodes{in_zones(pool)}, and the limit is {int(most)}",
             fix=fix,
             pool=pool.pool,
             unverified=pool.zones_unknown and pool.max_nodes <= most,
@@ -40,8 +40,8 @@ RULE = Rule(
     order=100,
     level=Level.MANDATORY,
     severity="medium",
-    why="A GPU pool can cost as much as its largest size, every hour.",
-    fix="Set the pool's maximum number of nodes to the cap of the environment or below.",
+    why="A GPU pool can scale to its maximum size at any time, and then costs that much every hour.",
+    fix="Set the pool's maximum number of nodes to the limit of the environment or less.",
     url="https://docs.aws.amazon.com/wellarchitected/latest/cost-optimization-pillar/welcome.html",
     framework=CAPACITY,
     config={
@@ -49,7 +49,7 @@ RULE = Rule(
         "maxNodesPerPool": {
             "type": "integer",
             "minimum": 0,
-            "description": "Most nodes one GPU pool may grow to; without it the rule asks for nothing.",
+            "description": "Maximum number of nodes of one GPU pool. If not set, the rule checks nothing.",
         },
     },
     pool=_judge,

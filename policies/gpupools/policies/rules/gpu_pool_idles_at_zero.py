@@ -15,8 +15,8 @@ def _judge(pool: PoolFacts, context: Context) -> Iterator[Finding]:
     if pool.has_gpus and pool.min_nodes and not claimed:
         each = " in each zone" if pool.per_zone else ""
         yield Finding(
-            what=f"keeps {pool.min_nodes} GPU node{'s' if pool.min_nodes > 1 else ''}{each} when nobody asks for a GPU",
-            fix="wanted a minimum of 0 nodes",
+            what=f"keeps {pool.min_nodes} GPU node{'s' if pool.min_nodes > 1 else ''}{each} when no pod requests a GPU",
+            fix="set a minimum of 0 nodes",
             pool=pool.pool,
         )
 
@@ -26,8 +26,8 @@ RULE = Rule(
     order=120,
     level=Level.ADVISORY,
     severity="low",
-    why="A GPU node that waits costs as much as one that works.",
-    fix="Let the autoscaler shrink the pool to 0 nodes.",
+    why="Idle GPU nodes cost as much as busy ones.",
+    fix="Let the autoscaler scale the pool down to 0 nodes.",
     url="https://github.com/kubernetes/autoscaler/blob/master/cluster-autoscaler/FAQ.md",
     framework=CAPACITY,
     pool=_judge,

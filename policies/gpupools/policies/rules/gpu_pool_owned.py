@@ -18,8 +18,8 @@ def _judge(pool: PoolFacts, context: Context) -> Iterator[Finding]:
         key.casefold() in wanted and value for named in (pool.labels, pool.tags) for key, value in named.items()
     ):
         yield Finding(
-            what="nobody is named who answers for these GPUs",
-            fix=f"wanted one of the labels or tags {', '.join(keys)}",
+            what="no label or tag names the owner of these GPUs",
+            fix=f"add one of the labels or tags {', '.join(keys)}",
             pool=pool.pool,
         )
 
@@ -29,7 +29,7 @@ RULE = Rule(
     order=130,
     level=Level.ADVISORY,
     severity="low",
-    why="Somebody has to be asked when GPUs stand idle.",
+    why="If GPUs are idle, the team needs to know whom to ask.",
     fix="Label or tag the pool with its owner.",
     url="https://docs.aws.amazon.com/whitepapers/latest/tagging-best-practices/tagging-best-practices.html",
     framework=CAPACITY,
@@ -39,7 +39,7 @@ RULE = Rule(
             "items": {"type": "string"},
             # A pool of this project's carries the key of its entry in the stack file, whose history has an author.
             "default": ["owner", "team", "cost-center", TRUST_LABEL, POOL_LABEL],
-            "description": "Labels or tags of which a GPU pool needs one; [] asks for none.",
+            "description": "Labels or tags of which a GPU pool needs at least one; [] requires none.",
         }
     },
     pool=_judge,

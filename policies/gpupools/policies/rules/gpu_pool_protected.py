@@ -17,7 +17,7 @@ def _judge(pool: PoolFacts, context: Context) -> Iterator[Finding]:
             what=f"GPU capacity of the production stack {context.stack} can be deleted by one edit",
             property="protect",
             found="false",
-            fix="wanted protect: true in the resource's options, or the cloud's own deletion protection",
+            fix="set protect: true in the resource options, or enable the cloud's deletion protection",
             pool=pool.pool,
         )
 
@@ -27,7 +27,7 @@ RULE = Rule(
     order=110,
     level=Level.MANDATORY,
     severity="medium",
-    why="GPU capacity that is given back may not be there to be had again.",
+    why="Released GPU capacity may not be available again.",
     fix="Set the option protect on the pools of production stacks.",
     url="https://www.pulumi.com/docs/iac/concepts/options/protect/",
     framework=Framework(

@@ -37,10 +37,10 @@ def _judge(pool: PoolFacts, context: Context) -> Iterator[Finding]:
             what, fix, source = refused
             yield Finding(
                 what=f"{describe_sharing(sharing)} on {instance.name} ({instance.gpus} × {instance.gpu_model}) "
-                f"cannot be: {what}",
+                f"is not supported: {what}",
                 property=sharing.property,
                 found=describe_sharing(sharing),
-                fix=fix or "share in a way that `gpupools matrix` allows",
+                fix=fix or "choose a sharing mode that `gpupools matrix` lists",
                 pool=pool.pool,
                 source=source,
             )
@@ -114,7 +114,11 @@ def _sharing_modes(
     clients = None
     if mode is not None:
         if sharing.clients is not None and sharing.clients < 2:
-            return [], (f"got {sharing.clients}; a shared GPU needs at least 2", "use 2 or more, or share no GPU", "")
+            return [], (
+                f"got {sharing.clients}; a shared GPU needs at least 2",
+                "use 2 or more, or do not share the GPU",
+                "",
+            )
         clients = mode.with_replicas(2 if sharing.clients is None else sharing.clients)
     if not base.startswith("mig-"):
         return ([clients] if clients else []), None
@@ -125,7 +129,7 @@ def _sharing_modes(
             made = [Mig.model_validate({"mode": "mig", "profile": sharing.profile, "strategy": naming})]
         except ValidationError:
             known = ", ".join(each.name for each in profiles(instance.gpu_model)) or "none"
-            return [], (f"{shown(sharing.profile)} is no MIG profile", f"profiles of this GPU: {known}", "")
+            return [], (f"{shown(sharing.profile)} is not a MIG profile", f"profiles of this GPU: {known}", "")
     elif sharing.profile:
         # AKS names the compute slices only: MIG3g is the 3g profile of whatever GPU the size has.
         # https://learn.microsoft.com/azure/aks/gpu-multi-instance
@@ -144,8 +148,8 @@ RULE = Rule(
     order=40,
     level=Level.MANDATORY,
     severity="medium",
-    why="A way of sharing that this GPU or cloud does not have leaves nodes without a GPU to schedule on.",
-    fix="Share in a way that `gpupools matrix` allows for this cloud and GPU.",
+    why="Nodes offer no GPUs to pods if the GPU or the cloud does not support the sharing mode.",
+    fix="Choose a sharing mode that `gpupools matrix` lists for this cloud and GPU.",
     url="https://docs.nvidia.com/datacenter/tesla/mig-user-guide/supported-gpus.html",
     framework=ISOLATION,
     pool=_judge,

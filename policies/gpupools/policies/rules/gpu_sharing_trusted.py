@@ -25,12 +25,12 @@ def _judge(pool: PoolFacts, context: Context) -> Iterator[Finding]:
     if any(fnmatchcase(name, pattern) for name in named for pattern in RULE.option(context, "waived")):
         return
     yield Finding(
-        what=f"pods share a GPU by {sharing.kind}, which isolates neither faults nor all memory, and no one is named "
+        what=f"pods share a GPU by {sharing.kind}, which isolates neither faults nor all memory, and no team is named "
         "who may use it",
         property=sharing.property,
         found=describe_sharing(sharing),
-        fix=f"set the node label {TRUST_LABEL} to the team that trusts itself, use MIG instead, or say tenants: one in "
-        "the policy's configuration where a single team has the cluster",
+        fix=f"set the node label {TRUST_LABEL} to the team that uses the pool, use MIG instead, or set tenants: one in "
+        "the policy configuration if a single team uses the cluster",
         pool=pool.pool,
     )
 
@@ -40,8 +40,8 @@ RULE = Rule(
     order=50,
     level=Level.MANDATORY,
     severity="medium",
-    why="Pods that share a GPU by time-slicing or MPS can take each other down and share its memory.",
-    fix=f"Name the team that shares the pool in the node label {TRUST_LABEL}, or cut the GPU with MIG.",
+    why="Pods that share a GPU by time-slicing or MPS can crash each other and share its memory.",
+    fix=f"Set the node label {TRUST_LABEL} to the team that uses the pool, or partition the GPU with MIG.",
     url="https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/gpu-sharing.html",
     framework=ISOLATION,
     config={

@@ -31,14 +31,14 @@ def _conflicts_with_pools(stack: DeclaredStack, software_conflicts: SoftwareConf
                     f"set values.{switch}: false" if switch else f"remove {software.kind}, or keep it off these nodes"
                 )
                 theirs = "one" if piece != CLAIMS else f"a {PLUGIN}"
-                what = f"{software.kind} brings the {piece} to nodes that have {theirs} from the cloud: {names}"
+                what = f"{software.kind} installs the {piece} on nodes that have {theirs} from the cloud: {names}"
                 yield (
                     resource.urn,
                     Finding(
                         what=what + (f" ({said_by})" if said_by else ""),
                         property=f"values.{switch}" if switch else "",
                         found="on",
-                        fix=f"{cure}, or switch the cloud's own off",
+                        fix=f"{cure}, or disable the cloud's own",
                     ),
                 )
 
@@ -53,10 +53,10 @@ def _conflicts_between_charts(
         cure = f"set values.{switch}: false" if switch else f"remove {several} of them or keep {second.kind} apart"
         here, there = f"{second.kind} ({later.name})", f"{first.kind} ({earlier.name})"
         there += f" and {count - 1} more" if count > 1 else ""
-        what = f"{here} and {there} {'both' if count == 1 else 'all'} bring the {one}"
+        what = f"{here} and {there} {'both' if count == 1 else 'all'} install the {one}"
         if one != other:
-            what = f"{here} brings the {other} and {there} the {one}"
-        yield later.urn, Finding(what=f"{what} to the same nodes", fix=cure)
+            what = f"{here} installs the {other} and {there} the {one}"
+        yield later.urn, Finding(what=f"{what} on the same nodes", fix=cure)
 
 
 RULE = Rule(
@@ -64,8 +64,8 @@ RULE = Rule(
     order=190,
     level=Level.MANDATORY,
     severity="high",
-    why="Two drivers on a node break each other, and two device plugins hand out the same GPU twice.",
-    fix="Switch all owners of the piece off but one.",
+    why="Two drivers on a node break each other, and two device plugins allocate the same GPU twice.",
+    fix="Disable all owners of the piece except one.",
     url="https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/getting-started.html",
     framework=ONE_OWNER,
     stack=_judge,

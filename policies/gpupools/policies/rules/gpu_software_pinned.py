@@ -47,7 +47,7 @@ def _chart_findings(software: DeclaredSoftware) -> Iterator[Finding]:
     chart, version, repository = software.chart, software.version, software.repository
     if software.devel is True:
         what = f"chart {software.kind} may be a development version"
-        yield Finding(what=what, property="devel", found="true", fix="leave devel out and name an exact version")
+        yield Finding(what=what, property="devel", found="true", fix="remove devel and set an exact version")
     local = chart.startswith(("./", "../", "/"))
     archive = re.search(r"[-@:](v?\d+\.\d+\.\d+[^/@]*?)(?:\.tgz|\.tar\.gz)?$", chart)
     digest = "@sha256:" in chart
@@ -55,7 +55,7 @@ def _chart_findings(software: DeclaredSoftware) -> Iterator[Finding]:
         yield _unverified(f"version of chart {software.kind}", "version", "write the version as a plain value")
     elif not isinstance(version, str) or not version.strip():
         if not (local or archive or digest):
-            what = f"chart {software.kind} has no version, so each deployment takes the newest"
+            what = f"chart {software.kind} has no version, so each deployment installs the newest"
             yield Finding(what=what, property="version", found="none", fix=f"name an exact version{_example(software)}")
         elif archive and not _is_versioned_by_image(software):
             yield from _outdated(CHARTS[software.kind].component, archive[1], "chart", f"chart {software.kind}")
@@ -79,16 +79,16 @@ def _repository_findings(software: DeclaredSoftware, chart: str, repository: Any
     scheme = re.match(r"[a-z][a-z0-9+.-]*://", chart, re.IGNORECASE)
     if scheme:
         if scheme[0].lower() not in ("https://", "oci://"):
-            what = f"chart {software.kind} comes over {scheme[0]}, which nothing protects"
+            what = f"chart {software.kind} comes over {scheme[0]}, which is not protected"
             yield Finding(what=what, property="chart", found=chart, fix=fix)
     elif repository is UNKNOWN:
         yield _unverified(f"repository of chart {software.kind}", "repositoryOpts.repo", fix)
     elif isinstance(repository, str) and repository:
         if not repository.lower().startswith(("https://", "oci://")):
-            what = f"chart {software.kind} comes from {repository.split('://')[0]}, which nothing protects"
+            what = f"chart {software.kind} comes from {repository.split('://')[0]}, which is not protected"
             yield Finding(what=what, property="repositoryOpts.repo", found=repository, fix=fix)
     elif not local:
-        what = f"chart {software.kind} names no repository, so the machine that deploys decides where it comes from"
+        what = f"chart {software.kind} has no repository, so the machine that deploys decides where it comes from"
         yield Finding(what=what, property="repositoryOpts.repo", found="none", fix=fix)
 
 
@@ -109,8 +109,8 @@ def _part_findings(software: DeclaredSoftware) -> Iterator[Finding]:
         if value is UNKNOWN:
             yield _unverified(f"version of {part.component or software.kind}", path, "write it as a plain value")
         elif isinstance(value, int | float) and not isinstance(value, bool):
-            what = f"{path} is a number, which Helm writes as it likes"
-            yield Finding(what=what, property=path, found=str(value), fix="write the version as text")
+            what = f"{path} is a number, which Helm may format differently"
+            yield Finding(what=what, property=path, found=str(value), fix="quote the version")
         elif isinstance(value, str) and value:
             if _FLOATING.fullmatch(value):
                 what = f"{path} is not pinned"
@@ -123,7 +123,7 @@ def _outdated(component: str, version: str, path: str, what: str) -> Iterator[Fi
     row = below_floor(component, version) if component else None
     if row is not None and component == "driver" and row.branch == version[:3] and _PRECOMPILED.fullmatch(version):
         yield Finding(
-            what=f"{what} {version} is some release of branch {row.branch}, so whether it has the fix of "
+            what=f"{what} {version} can be any release of branch {row.branch}, so whether it has the fix of "
             f"{row.cves.replace(' ', ', ')} cannot be verified",
             property=path,
             found=version,
@@ -136,7 +136,7 @@ def _outdated(component: str, version: str, path: str, what: str) -> Iterator[Fi
             what=f"{what} {version} lacks the fix of {row.cves.replace(' ', ', ')}",
             property=path,
             found=version,
-            fix=f"take {_minimum(row)} or newer",
+            fix=f"use {_minimum(row)} or newer",
             source=row.source,
         )
 
@@ -150,8 +150,8 @@ RULE = Rule(
     order=90,
     level=Level.MANDATORY,
     severity="high",
-    why="GPU charts run as root on every GPU node, so their version and origin must be a decision.",
-    fix="Name an exact version from an https or OCI source, at or above the published fixes.",
+    why="GPU charts run as root on every GPU node, so choose their version and source explicitly.",
+    fix="Set an exact version with the published security fixes, from an https or OCI source.",
     url="https://github.com/NVIDIA/product-security",
     framework=Framework(
         "NVIDIA product security bulletins",

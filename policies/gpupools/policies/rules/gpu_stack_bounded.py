@@ -26,13 +26,13 @@ def _judge(stack: DeclaredStack, context: Context) -> Iterator[tuple[str, Findin
     for total, cap, word in ((nodes, nodes_cap, "nodes"), (gpus, gpus_cap, "GPUs")):
         if cap is not None and total > cap:
             shown = int(total) if total == int(total) else float(total)
-            what = f"the GPU pools of this stack may grow to {shown} {word} together, and the cap is {int(cap)}"
+            what = f"the GPU pools of this stack can grow to {shown} {word} together, and the limit is {int(cap)}"
             fix = "lower the maximum of some pools"
             what += f"; largest pools, in nodes: {largest}"
             yield "", Finding(what=what, fix=fix, unverified=sure[word] <= cap)
     for each, pool, _ in sizes:
         if pool.max_nodes is None:
-            what = "has no bound that can be read here, so the stack's total has none"
+            what = "has no maximum size that gpupools can read, so the stack has none"
             fix = "set a maximum number of nodes"
             yield each.urn, Finding(what=what, fix=fix, pool=pool.pool, unverified=UNKNOWN in each.inputs.values())
 
@@ -42,8 +42,8 @@ RULE = Rule(
     order=210,
     level=Level.MANDATORY,
     severity="medium",
-    why="All GPU pools of a stack together can cost as much as their largest sizes, every hour.",
-    fix="Lower the maximum of some pools, or raise the environment's cap.",
+    why="All GPU pools of a stack can scale to their maximum sizes, and then cost that much every hour.",
+    fix="Lower the maximum of some pools, or raise the limit of the environment.",
     url="https://docs.aws.amazon.com/wellarchitected/latest/cost-optimization-pillar/welcome.html",
     framework=Framework(
         "AWS Well-Architected Framework", "2026", "Cost optimization", "bound what scarce resources cost"
@@ -53,12 +53,12 @@ RULE = Rule(
         "maxNodes": {
             "type": "integer",
             "minimum": 0,
-            "description": "Most GPU nodes of a stack, over all its pools; without it nodes are not counted.",
+            "description": "Maximum number of GPU nodes of a stack. If not set, nodes are not counted.",
         },
         "maxGpus": {
             "type": "integer",
             "minimum": 0,
-            "description": "Most GPUs of a stack, over all its pools; without it GPUs are not counted.",
+            "description": "Maximum number of GPUs of a stack. If not set, GPUs are not counted.",
         },
     },
     stack=_judge,

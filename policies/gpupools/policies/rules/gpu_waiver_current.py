@@ -43,11 +43,11 @@ def outdated_waivers(
         about = f"the waiver of {each.rule} for {shown(each.resource)}{pool} ({each.owner}: {each.reason})"
         place = "its annotation" if each.annotated else f"{each.rule}.{waivers.KEY} of the policy's configuration"
         if today > each.expires:
-            fix = f"mend the resource, or renew the waiver in {place}"
-            yield each.resource, Finding(what=f"{about} ended on {each.expires}", fix=fix)
+            fix = f"fix the resource, or renew the waiver in {place}"
+            yield each.resource, Finding(what=f"{about} expired on {each.expires}", fix=fix)
         elif each not in used:
-            fix = f"take it out of {place}, or write the address as a report has it"
-            yield each.resource, Finding(what=f"{about} matches nothing that the rule found", fix=fix)
+            fix = f"remove it from {place}, or use the address that reports show"
+            yield each.resource, Finding(what=f"{about} matches no finding of the rule", fix=fix)
 
 
 RULE = Rule(
@@ -55,8 +55,8 @@ RULE = Rule(
     order=220,
     level=Level.MANDATORY,
     severity="medium",
-    why="A waiver that has ended, or that nothing needs, lets the next violation pass unseen.",
-    fix="Take the waiver out, mend it, or renew it with its reason.",
+    why="An expired or unused waiver hides the next violation.",
+    fix="Remove the waiver, correct it, or renew it with a reason.",
     url="https://csrc.nist.gov/pubs/sp/800/53/r5/upd1/final",
     framework=Framework(
         "NIST SP 800-53", "Rev. 5", "CA-5, plan of action and milestones", "exceptions have an owner and an end"

@@ -14,7 +14,7 @@ _MAX_KIND_LENGTH = 200
 
 
 def _judge(stack: DeclaredStack, context: Context) -> Iterator[tuple[str, Finding]]:
-    """Find what may bring nodes and is not understood; what does not look like it is advice, once for each kind."""
+    """Report unknown resources that may create nodes, and as advice other unknown kinds, once per kind."""
     reasons = {kind: why for kind, why in RULE.option(context, "reasons").items() if why.strip()}
 
     def reason(kind: str) -> str:
@@ -22,7 +22,7 @@ def _judge(stack: DeclaredStack, context: Context) -> Iterator[tuple[str, Findin
 
     for gap in stack.gaps:
         why = reason(gap.name)
-        what = f"{gap.what}{f'; left so: {why}' if why else ''}"
+        what = f"{gap.what}{f'; accepted: {why}' if why else ''}"
         yield "", Finding(what=what, fix=gap.fix, unverified=True, advice=bool(why))
     alike: dict[tuple[str, str], list[tuple[str, Unclassified]]] = {}
     for urn, unread in stack.unread.items():
@@ -34,9 +34,8 @@ def _judge(stack: DeclaredStack, context: Context) -> Iterator[tuple[str, Findin
         yield (
             urn,
             Finding(
-                what=f"{kind} is not understood here, so whether it brings nodes with GPUs that no taint "
-                f"keeps free cannot be verified: {unread.why}",
-                fix="judge what it creates, or give the reason in the policy's configuration: {reasons: "
+                what=f"whether {kind} creates GPU nodes without a taint cannot be verified: {unread.why}",
+                fix="check what it creates, or state the reason in the policy configuration: {reasons: "
                 f"{{{kind}: …}}}}",
                 source=unread.source,
                 unverified=True,
@@ -44,11 +43,11 @@ def _judge(stack: DeclaredStack, context: Context) -> Iterator[tuple[str, Findin
         )
     for (kind, why), found in alike.items():
         urn, unread = found[0]
-        more = f", {len(found)} times" if len(found) > 1 else ""
-        ends = f"; left so: {why}" if why else "" if unread.elsewhere else ", and does not look as if it brought nodes"
-        fix = "nothing to do" if why else "judge what it creates, if that has nodes"
-        fix = "judge both together" if unread.elsewhere and not why else fix
-        what = f"{shown(kind, most=_MAX_KIND_LENGTH)} is not understood here{more}: {unread.why}{ends}"
+        more = f" ({len(found)} times)" if len(found) > 1 else ""
+        ends = f"; accepted: {why}" if why else "" if unread.elsewhere else "; it does not seem to create nodes"
+        fix = "nothing to do" if why else "check what it creates, if that includes nodes"
+        fix = "judge both files together" if unread.elsewhere and not why else fix
+        what = f"{shown(kind, most=_MAX_KIND_LENGTH)} was not judged{more}: {unread.why}{ends}"
         yield urn, Finding(what=what, fix=fix, source=unread.source, advice=True)
 
 
@@ -58,8 +57,8 @@ RULE = Rule(
     level=Level.MANDATORY,
     severity="high",
     why="A resource of an unknown kind may create GPU nodes that no rule has judged.",
-    fix="Judge what it creates (terraform show -json, helm template, az deployment what-if, a change set), or name its "
-    "kind with a reason in the configuration.",
+    fix="Check what it creates (terraform show -json, helm template, az deployment what-if, a change set), or accept "
+    "its kind with a reason in the configuration.",
     url="https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/",
     framework=DEDICATED,
     config={
@@ -68,8 +67,8 @@ RULE = Rule(
             "type": "object",
             "additionalProperties": {"type": "string", "pattern": r"\S"},
             "default": {},
-            "description": "Unknown kinds that are accepted, with the reason: a kind as findings name it, as a"
-            " pattern with * and ?, to a sentence. They are advice then.",
+            "description": "Unknown kinds to accept, with the reason: a kind as findings name it, as a"
+            " pattern with * and ?, to a sentence. They become advice.",
         },
     },
     stack=_judge,

@@ -11,10 +11,10 @@ from gpupools.policies.rules._frameworks import DEDICATED
 def _judge(pool: PoolFacts, context: Context) -> Iterator[Finding]:
     if pool.accelerator == "other" and pool.in_cluster is not False and not repels_cpu_pods(pool.taints):
         yield Finding(
-            what=f"has an accelerator that is no GPU ({pool.other_accelerator or ', '.join(pool.instance_types)}), and "
-            "no permanent taint keeps other pods off",
+            what=f"has an accelerator that is not a GPU ({pool.other_accelerator or ', '.join(pool.instance_types)}), "
+            "and no permanent taint keeps other pods off",
             property=pool.where,
-            fix="give it a taint with effect NoSchedule, in the key of the resource its pods ask for",
+            fix="add a taint with effect NoSchedule, with the resource that its pods request as the key",
             pool=pool.pool,
         )
 
@@ -25,7 +25,7 @@ RULE = Rule(
     level=Level.ADVISORY,
     severity="low",
     why="Nodes with Neuron devices, Gaudi cards or TPUs are as scarce as nodes with GPUs.",
-    fix="Give the pool a taint with effect NoSchedule.",
+    fix="Add a taint with effect NoSchedule to the pool.",
     url="https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/",
     framework=DEDICATED,
     pool=_judge,
