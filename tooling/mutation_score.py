@@ -342,7 +342,7 @@ class PackInThisProcess:
         """Judge one resource by every rule that one resource decides."""
         from gpupools.policies import pack, rules
         from gpupools.policies.declared_software import is_software, read_software
-        from gpupools.policies.finding import Context, told
+        from gpupools.policies.finding import Context, format_finding
         from gpupools.policies.wire import decoded
         from gpupools.preview.pack_process import Diagnostic, as_engine_sends
 
@@ -356,7 +356,9 @@ class PackInThisProcess:
             found += [*rule.software(software, context)] if rule.software and software else []
             for one in found:
                 late = one.unverified and pack._advisory(rule, context)
-                message = f"{rule.why}\n{name}: {told(one, inputs, rule)}" + (f" ({rule.name})" if late else "")
+                message = f"{rule.why}\n{name}: {format_finding(one, inputs, rule)}" + (
+                    f" ({rule.name})" if late else ""
+                )
                 policy, level = (pack.UNVERIFIED, "advisory") if late else (rule.name, rule.level.value)
                 said.append(Diagnostic(policy, level, message, rule.why, urn, "medium" if late else rule.severity))
         return said
@@ -365,7 +367,7 @@ class PackInThisProcess:
         """Judge the whole stack by every rule that sees it."""
         from gpupools.policies import pack, rules
         from gpupools.policies.declared_stack import DeclaredStack
-        from gpupools.policies.finding import Context, told
+        from gpupools.policies.finding import Context, format_finding
         from gpupools.preview.pack_process import Diagnostic, as_engine_sends
 
         def wired(given: Any) -> Any:
@@ -385,7 +387,7 @@ class PackInThisProcess:
             for urn, one in rule.stack(stack, context) if rule.stack else ():
                 resource = stack.by_urn.get(urn)
                 late = one.unverified and pack._advisory(rule, context)
-                message = told(one, resource.inputs if resource else {}, rule)
+                message = format_finding(one, resource.inputs if resource else {}, rule)
                 message = f"{rule.why}\n{resource.name}: {message}" if resource else f"{rule.why}\n{message}"
                 policy, level = (pack.UNVERIFIED_IN_STACK, "advisory") if late else (rule.name, rule.level.value)
                 said.append(Diagnostic(policy, level, message, rule.why, urn, rule.severity))

@@ -175,7 +175,7 @@ def test_a_setting_of_the_cluster_ends_its_finding(setting: str, declared: Decla
             (pool,) = declared.pools[key]
             struct.update(dict(pool.inputs))
             found = running.analyze(pool.urn, pool.type, pool.name, struct)
-            said[key] = any(f"wanted {row.path}: " in each.message for each in found)
+            said[key] = any(f"expected {row.path}: " in each.message for each in found)
 
     assert said == {setting: False, "azure": True}
 

@@ -67,7 +67,7 @@ def test_a_waiver_lets_the_preview_succeed_and_is_shown(engine: Engine, folder: 
 @pytest.mark.parametrize(
     ("other", "says"),
     [
-        ({"expires": "2026-01-31"}, "ended on 2026-01-31"),
+        ({"expires": "2026-01-31"}, "expired on 2026-01-31"),
         ({"resource": URN.replace("::lab", "::other")}, "matches no finding of the rule"),
     ],
     ids=["ended", "unmatched"],

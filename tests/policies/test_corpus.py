@@ -115,7 +115,7 @@ def test_a_case_gets_its_verdict(pack: PolicyPackProcess, case: Mapping[str, Any
     advised = [each.message for each in everything if each.policy == HARDENING]
     wanted = case.get("advised", ())
     assert "advised" not in case or len(advised) == len(wanted), advised
-    assert all(f"wanted {path}: " in message for path, message in zip(wanted, advised, strict=False)), advised
+    assert all(f"expected {path}: " in message for path, message in zip(wanted, advised, strict=False)), advised
 
 
 def test_the_corpus_is_large_and_says_why() -> None:

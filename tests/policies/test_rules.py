@@ -19,7 +19,7 @@ from gpupools.plan.pool_facts import (
     SoftwareHints,
     Weakness,
 )
-from gpupools.policies.finding import Context, Finding, Level, told
+from gpupools.policies.finding import Context, Finding, Level, format_finding
 from gpupools.policies.rules import ALL_RULES, RESOURCE_RULES, gpu_pool_tainted, judge_pool
 
 OBJECT = MissingTaint(
@@ -270,7 +270,7 @@ def test_what_another_resource_decides_is_left_to_the_rule_that_sees_the_stack(
 def test_a_finding_shows_what_was_declared_but_no_values_of_taints(props: dict[str, object], found: str) -> None:
     finding = Finding(what="is wrong", property="nodeConfig.taints", fix="mend it")
 
-    assert told(finding, props) == f"is wrong; found nodeConfig.taints: {found}; mend it"
+    assert format_finding(finding, props) == f"is wrong; found nodeConfig.taints: {found}; mend it"
 
 
 def test_every_rule_is_complete_and_named_once() -> None:
@@ -293,21 +293,21 @@ def test_a_finding_is_told_with_its_pool_its_source_and_the_rules_section() -> N
         what="is wrong", property="a.b", found="x", fix="mend it", pool="blue", source="https://example.com"
     )
 
-    assert told(finding, {}, gpu_pool_tainted.RULE) == (
+    assert format_finding(finding, {}, gpu_pool_tainted.RULE) == (
         "pool 'blue': is wrong; found a.b: x; mend it "
         "(see https://example.com, docs/reference/policies.md#gpu-pool-tainted)"
     )
-    assert told(Finding(what="is wrong", fix="mend it"), {}) == "is wrong; mend it"
+    assert format_finding(Finding(what="is wrong", fix="mend it"), {}) == "is wrong; mend it"
 
 
 def test_the_value_at_a_list_position_is_shown() -> None:
     finding = Finding(what="w", property="agentPoolProfiles[1].nodeTaints", fix="f")
 
-    assert "found agentPoolProfiles[1].nodeTaints: a:NoSchedule;" in told(
+    assert "found agentPoolProfiles[1].nodeTaints: a:NoSchedule;" in format_finding(
         finding, {"agentPoolProfiles": [{}, {"nodeTaints": ["a=b:NoSchedule"]}]}
     )
-    assert "nodeTaints: none;" in told(finding, {"agentPoolProfiles": [{}]})
-    assert "nodeTaints: x;" in told(finding, {"agentPoolProfiles": "x"})
+    assert "nodeTaints: none;" in format_finding(finding, {"agentPoolProfiles": [{}]})
+    assert "nodeTaints: x;" in format_finding(finding, {"agentPoolProfiles": "x"})
 
 
 # --- the other rules that one pool decides ---
@@ -367,7 +367,7 @@ def test_a_weakness_that_is_not_known_yet_is_unverified() -> None:
         "optional",
         "https://example.com/imds",
     )
-    assert finding.fix == "wanted metadataOptions.httpTokens: required"
+    assert finding.fix == "expected metadataOptions.httpTokens: required"
 
 
 def test_a_bound_that_is_not_known_yet_is_unverified() -> None:

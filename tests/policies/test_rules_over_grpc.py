@@ -303,7 +303,7 @@ def test_an_aks_pool_with_open_nodes_is_advised_against_and_stopped_in_productio
 
     (said,), left = found
     assert (said.policy, said.level) == ("gpu-node-hardening-advised", level)
-    assert f"wanted {path}: " in said.message
+    assert f"expected {path}: " in said.message
     assert left == []
 
 

@@ -12,7 +12,7 @@ from google.protobuf import struct_pb2
 
 from gpupools.cli.main import main
 from gpupools.policies.documents.judging import judge_file, judge_waivers, read_config
-from gpupools.policies.waivers import Waiver, scope, wrong
+from gpupools.policies.waivers import Waiver, scope, waiver_problem
 from gpupools.preview.pack_process import Diagnostic, PolicyPackProcess, StackResource
 
 TAINTED = "gpu-pool-tainted"
@@ -201,7 +201,7 @@ def test_a_configuration_with_a_waiver_that_lacks_something_is_refused(
     assert code == 1
     assert says in said
     assert "0 violations" not in said
-    assert says in wrong(given)
+    assert says in waiver_problem(given)
 
 
 @pytest.mark.parametrize(

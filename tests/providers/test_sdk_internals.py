@@ -25,7 +25,7 @@ def test_the_installed_sdk_has_every_name_we_use() -> None:
     names = [*(path.split(":") for path in sdk_internals.NAMES), *sdk_stubs.REPLACED]
     missing = [f"{module}.{name}" for module, name in names if not hasattr(import_module(module), name)]
 
-    assert missing + pack.gone() + sync_registration.missing_internals() == [], (
+    assert missing + pack.missing_sdk_names() + sync_registration.missing_internals() == [], (
         f"pulumi {version('pulumi')}, pulumi-policy {version('pulumi_policy')}"
     )
 

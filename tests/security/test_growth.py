@@ -14,9 +14,9 @@ import pytest
 from gpupools.cli.diff import compare
 from gpupools.common.bounded_yaml import MAX_VALUES, parse_yaml
 from gpupools.common.errors import Rejected
-from gpupools.policies.declared_stack import MOST_OWNERS
+from gpupools.policies.declared_stack import MAX_OWNERS
 from gpupools.policies.documents.judging import Config, judge_file
-from gpupools.policies.software_conflicts import MOST_PAIRS
+from gpupools.policies.software_conflicts import MAX_PAIRS
 from gpupools.providers import clouds
 from gpupools.stackfile.check import check_stack_file
 from gpupools.stackfile.stack import MOST_CLUSTERS
@@ -144,11 +144,11 @@ def test_of_many_that_bring_one_piece_each_is_told_once(tmp_path: Path) -> None:
 
     assert third.startswith(
         "nvidia/k8s-device-plugin (DaemonSet/d1) and nvidia/k8s-device-plugin (DaemonSet/d0) "
-        "both bring the device plugin to the same nodes; "
+        "both install the device plugin on the same nodes; "
     )
     assert last.startswith(
         "nvidia/k8s-device-plugin (DaemonSet/d3) and nvidia/k8s-device-plugin (DaemonSet/d0) and 2 more "
-        "all bring the device plugin to the same nodes; "
+        "all install the device plugin on the same nodes; "
     )
 
 
@@ -160,18 +160,18 @@ def test_more_kinds_of_software_than_are_compared_cannot_be_verified(tmp_path: P
 
     assert said.startswith(
         "whether a piece has two owners cannot be verified: the stack has 400 kinds of GPU software and as many others "
-        f"in the same cluster, more than {MOST_PAIRS:,} pairs; split the stack, or give "
+        f"in the same cluster, more than {MAX_PAIRS:,} pairs; split the stack, or use "
     )
 
 
 def test_more_owners_of_a_machine_than_are_read_cannot_be_verified(tmp_path: Path) -> None:
     file = tmp_path / "many.yaml"
     first, *_ = machines(0, "m")
-    owners = [each for i in range(MOST_OWNERS + 1) for each in machines(i, "m")[1:]]
+    owners = [each for i in range(MAX_OWNERS + 1) for each in machines(i, "m")[1:]]
     file.write_text(objects([first, *owners]), encoding="utf-8")
     (said,) = said_of(file, "gpu-pool-tainted-elsewhere")
 
-    assert f"cannot be verified: bootstrap configuration of the owners after the first {MOST_OWNERS}" in said
+    assert f"cannot be verified: bootstrap configuration of the owners after the first {MAX_OWNERS}" in said
 
 
 def test_references_that_lead_round_in_a_circle_end(tmp_path: Path) -> None:

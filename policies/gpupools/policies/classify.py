@@ -54,13 +54,19 @@ def classify(
         component: Whether it is a component, whose children are resources of their own.
         software: Whether it is judged as GPU software, so that only what may create nodes is reported.
     """
-    own = _by_kind(type_token, inputs, opaque, component=component)
-    found = [*(() if own is None else (own,)), *_types_held(type_token, inputs), *_objects_in(type_token, inputs)]
+    own = _classify_kind(type_token, inputs, opaque, component=component)
+    found = [
+        *(() if own is None else (own,)),
+        *_nested_types(type_token, inputs),
+        *_embedded_objects(type_token, inputs),
+    ]
     may_create_nodes = next((each for each in found if each.nodes), None)
     return may_create_nodes or (found[0] if found and not software else None)
 
 
-def _by_kind(type_token: str, inputs: JsonObject, opaque: str = "", *, component: bool = False) -> Unclassified | None:
+def _classify_kind(
+    type_token: str, inputs: JsonObject, opaque: str = "", *, component: bool = False
+) -> Unclassified | None:
     key, kind = key_of(type_token)
     if opaque:
         return Unclassified(kind, opaque, nodes=True)
@@ -74,14 +80,14 @@ def _by_kind(type_token: str, inputs: JsonObject, opaque: str = "", *, component
         return Unclassified(kind, "what it applies is not known yet, so its objects are not here", nodes=True)
     if chart_at := _CHARTS.get(key):
         names = [name for path in chart_at for name in _all_at(inputs, path)]
-        return _chart(kind, key, names, component)
+        return _classify_chart(kind, key, names, component)
     if is_read(type_token):
         closed = next((why for each in readings() if (why := each.unread(type_token, inputs))), "")
         return Unclassified(kind, closed, nodes=True) if closed else None
-    return _by_row(key, kind, inputs, component)
+    return _classify_row(key, kind, inputs, component)
 
 
-def _by_row(key: str, kind: str, inputs: Any, component: bool = False) -> Unclassified | None:
+def _classify_row(key: str, kind: str, inputs: Any, component: bool = False) -> Unclassified | None:
     row = row_of(key)
     if component and (row is None or row.by_name):
         return None  # its children are classified
@@ -161,7 +167,7 @@ def _all_at(inputs: JsonObject, path: str) -> Iterator[Any]:
     yield from (found for one in listed if (found := at(one, key)) is not None)
 
 
-def _chart(kind: str, key: str, names: list[Any], component: bool) -> Unclassified | None:
+def _classify_chart(kind: str, key: str, names: list[Any], component: bool) -> Unclassified | None:
     """Classify what installs charts by their names: those that gpupools knows create no nodes."""
     row = row_of(key)
     pools = next((name for name in names if names_pools(chart_name(text(name)))), "")
@@ -178,16 +184,16 @@ def _known_charts() -> frozenset[str]:
     return frozenset({*charts(), *CHARTS})
 
 
-def _types_held(type_token: str, inputs: JsonObject) -> Iterator[Unclassified]:
+def _nested_types(type_token: str, inputs: JsonObject) -> Iterator[Unclassified]:
     """Classify the resources of a template inside a resource."""
     for reading in readings():
         for held in reading.held_types(type_token, inputs):
-            found = _by_row(plain_key(held), held.partition(":")[2], UNKNOWN)
+            found = _classify_row(plain_key(held), held.partition(":")[2], UNKNOWN)
             if found is not None:
                 yield found
 
 
-def _objects_in(type_token: str, inputs: JsonObject) -> Iterator[Unclassified]:
+def _embedded_objects(type_token: str, inputs: JsonObject) -> Iterator[Unclassified]:
     """Classify each object inside a wrapper as if it stood alone."""
     version, kind = kubernetes_type(type_token) or ("", "")
     wrapper = (version.rpartition("/")[0], kind)
@@ -197,7 +203,7 @@ def _objects_in(type_token: str, inputs: JsonObject) -> Iterator[Unclassified]:
         if isinstance(found.value, embedded_manifests.Unreadable):
             yield Unclassified("/".join(filter(None, wrapper)), f"{found.path} {found.value.why}", nodes=False)
         elif found.value is not UNKNOWN:
-            unread = _by_kind(f"kubernetes:{text(found.value['apiVersion'])}:{found.kind}", found.value)
+            unread = _classify_kind(f"kubernetes:{text(found.value['apiVersion'])}:{found.kind}", found.value)
             if unread is not None:
                 yield replace(unread, why=f"{unread.why} (at {found.path})")
 

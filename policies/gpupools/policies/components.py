@@ -11,17 +11,17 @@ from collections.abc import Collection
 
 from gpupools.policies.finding import Finding
 
-Said = tuple[str, str]
+FindingKey = tuple[str, str]
 """A rule's name, and the control where one rule has several."""
 
 
-def said(rule: str, finding: Finding) -> Said:
+def finding_key(rule: str, finding: Finding) -> FindingKey:
     """Return what a finding is about."""
     control, colon, _ = finding.what.partition(": ")
     return rule, control if colon and control.replace("-", "").isalpha() and control.islower() else ""
 
 
-def repeats(rule: str, finding: Finding, component: Collection[Said]) -> bool:
+def is_reported_on_component(rule: str, finding: Finding, component: Collection[FindingKey]) -> bool:
     """Say whether a finding on a child adds nothing to what was found on its component, which shows the GPUs.
 
     Whether the child is tainted and hardened may differ from what the component says, where a transform changed it.
@@ -32,7 +32,7 @@ def repeats(rule: str, finding: Finding, component: Collection[Said]) -> bool:
         finding: On the child.
         component: What was found on the component.
     """
-    about = said(rule, finding)
+    about = finding_key(rule, finding)
     if about in component:
         return True
     return finding.unverified or (not about[1] and not rule.startswith("gpu-pool-tainted"))

@@ -19,7 +19,7 @@ from gpupools.policies.rules import ALL_RULES
 ADVISORY_ONLY = ("unverified-at-preview", "unverified-in-stack", "waived")
 """Policies beside the rules: they report what rules were configured to leave open, and what waivers let pass."""
 
-_BESIDE = {
+_ADVISORY_DESCRIPTIONS = {
     **dict.fromkeys(ADVISORY_ONLY, "Reports findings that rules are configured not to enforce."),
     "waived": "Lists the findings that waivers suppress.",
 }
@@ -35,7 +35,7 @@ def schema() -> JsonDict:
         rule = _RULES.get(name)
         own = {key: dict(each) for key, each in rule.keys.items()} if rule else {}
         properties[name] = {
-            "description": rule.why if rule else _BESIDE[name],
+            "description": rule.why if rule else _ADVISORY_DESCRIPTIONS[name],
             "anyOf": [
                 _LEVEL,
                 {
@@ -62,31 +62,31 @@ def config_problems(document: object) -> list[Problem]:
     """
     if not isinstance(document, Mapping):
         return [Problem((), f"got {shown(document)}", "write an object: policy name to level or to an object")]
-    return [problem for key, value in document.items() for problem in _of_policy(str(key), value, document)]
+    return [problem for key, value in document.items() for problem in _policy_problems(str(key), value, document)]
 
 
-def _of_policy(name: str, value: object, document: Mapping[Any, Any]) -> Iterator[Problem]:
-    if isinstance(value, _Twice):
+def _policy_problems(name: str, value: object, document: Mapping[Any, Any]) -> Iterator[Problem]:
+    if isinstance(value, _DuplicateKey):
         yield Problem((name,), f"is given {len(value.values)} times, and only the last one counts", "keep one")
         for each in value.values:
-            yield from _of_policy(name, each, document)
+            yield from _policy_problems(name, each, document)
         return
     if name == "all":
-        yield from _of_all(value, document)
+        yield from _all_problems(value, document)
         return
     if name not in _RULES and name not in ADVISORY_ONLY:
         yield Problem((name,), "is not a policy of this pack", nearest(name, ("all", *_RULES, *ADVISORY_ONLY)))
         return
     if isinstance(value, str):
-        yield from _of_level((name,), name, value)
+        yield from _level_problems((name,), name, value)
     elif isinstance(value, Mapping):
         for key, given in value.items():
-            yield from _of_key(name, str(key), given)
+            yield from _key_problems(name, str(key), given)
     else:
         yield Problem((name,), f"got {shown(value)}", f"write a level ({', '.join(_RANK)}) or an object")
 
 
-def _of_all(value: object, document: Mapping[Any, Any]) -> Iterator[Problem]:
+def _all_problems(value: object, document: Mapping[Any, Any]) -> Iterator[Problem]:
     level = value.get("enforcementLevel") if isinstance(value, Mapping) else value
     if isinstance(value, Mapping):
         for key in value:
@@ -110,18 +110,18 @@ def _of_all(value: object, document: Mapping[Any, Any]) -> Iterator[Problem]:
 
 
 def _names_level(value: object) -> bool:
-    return isinstance(value, str | _Twice) or (isinstance(value, Mapping) and "enforcementLevel" in value)
+    return isinstance(value, str | _DuplicateKey) or (isinstance(value, Mapping) and "enforcementLevel" in value)
 
 
-def _of_key(name: str, key: str, given: object) -> Iterator[Problem]:
+def _key_problems(name: str, key: str, given: object) -> Iterator[Problem]:
     path = (name, key)
-    if isinstance(given, _Twice):
+    if isinstance(given, _DuplicateKey):
         yield Problem(path, f"is given {len(given.values)} times, and only the last one counts", "keep one")
         for each in given.values:
-            yield from _of_key(name, key, each)
+            yield from _key_problems(name, key, each)
         return
     if key == "enforcementLevel":
-        yield from _of_level(path, name, given)
+        yield from _level_problems(path, name, given)
         return
     own = _RULES[name].keys if name in _RULES else {}
     if key not in own:
@@ -129,15 +129,15 @@ def _of_key(name: str, key: str, given: object) -> Iterator[Problem]:
         return
     if key == waivers.KEY and isinstance(given, list):
         for index, each in enumerate(given):
-            if fault := waivers.wrong(each):
+            if fault := waivers.waiver_problem(each):
                 yield Problem((*path, index), "is not a valid waiver", fault)
         return
-    wanted = _wanted(given, own[key])
+    wanted = _expected(given, own[key])
     if wanted:
         yield Problem(path, f"got {shown(given)}", wanted)
 
 
-def _of_level(path: tuple[str, ...], name: str, given: object) -> Iterator[Problem]:
+def _level_problems(path: tuple[str, ...], name: str, given: object) -> Iterator[Problem]:
     if not isinstance(given, str) or given not in _RANK:
         yield Problem(path, f"got {shown(given)}", f"use one of: {', '.join(_RANK)}")
         return
@@ -146,10 +146,12 @@ def _of_level(path: tuple[str, ...], name: str, given: object) -> Iterator[Probl
         verb = "disables" if given == "disabled" else "lowers"
         yield Problem(path, f"{verb} a mandatory rule", "leave the level out, or make it mandatory")
     if name in ADVISORY_ONLY and given == "disabled":
-        yield Problem(path, f"hides findings: {_BESIDE[name]}", "leave the level out, or make it advisory")
+        yield Problem(
+            path, f"hides findings: {_ADVISORY_DESCRIPTIONS[name]}", "leave the level out, or make it advisory"
+        )
 
 
-def _wanted(given: object, schema: JsonObject) -> str:
+def _expected(given: object, schema: JsonObject) -> str:
     """Say what a value should have been; empty when it is right."""
     if "enum" in schema:
         return "" if given in schema["enum"] else f"use one of: {', '.join(schema['enum'])}"
@@ -165,18 +167,18 @@ def _wanted(given: object, schema: JsonObject) -> str:
     return "" if right else "use a list of text"
 
 
-class _Twice:
+class _DuplicateKey:
     """Every value of a key that an object has more than once."""
 
     def __init__(self, values: Sequence[object]) -> None:
         self.values = tuple(values)
 
 
-def _pairs(pairs: Sequence[tuple[str, object]]) -> dict[str, object]:
+def _unique_keys(pairs: Sequence[tuple[str, object]]) -> dict[str, object]:
     found: dict[str, list[object]] = {}
     for key, value in pairs:
         found.setdefault(key, []).append(value)
-    return {key: values[0] if len(values) == 1 else _Twice(values) for key, values in found.items()}
+    return {key: values[0] if len(values) == 1 else _DuplicateKey(values) for key, values in found.items()}
 
 
 _MAX_BYTES = 1_048_576
@@ -193,7 +195,7 @@ def read_config(path: Path) -> tuple[object, list[Problem]]:
             content = file.read(_MAX_BYTES + 1)
         if len(content) > _MAX_BYTES:
             return None, [Problem((), f"has more than {_MAX_BYTES} bytes", "name a policy configuration")]
-        return json.loads(content.decode("utf-8"), object_pairs_hook=_pairs), []
+        return json.loads(content.decode("utf-8"), object_pairs_hook=_unique_keys), []
     except OSError as error:
         return None, [Problem((), f"cannot be read: {error.strerror}", "give the path of an existing file")]
     except (ValueError, RecursionError) as error:

@@ -30,11 +30,11 @@ STACK_REFERENCE = "pulumi:pulumi:StackReference"
 ANSWERS = ("judged", "no_node_pool", "not_understood")
 """What is said of every resource."""
 
-MOST_OWNERS = 20
+MAX_OWNERS = 20
 """Owners of one Cluster API machine object that are read; one template has one owner, or one per version of it."""
-MOST_NAMES = 50
+MAX_NAMES = 50
 """Inputs not known yet, and tags, that a template hands on to its pools; EC2 takes 50 tags."""
-MOST_OF_A_KUBECONFIG = 20_000
+MAX_KUBECONFIG_VALUES = 20_000
 """Values; one of a hundred clusters has about 2,000."""
 _WORD = re.compile(r"[\w-]+")
 _LONG_WORD = re.compile(r"[\w./:@-]+")
@@ -86,7 +86,7 @@ class Cluster:
     """What the component `GpuNodePool` around it says of the cluster; empty without, or while that is not known."""
 
 
-def _as_understood(given: Declared) -> Declared:
+def _with_unknown_machines(given: Declared) -> Declared:
     """Take pools of machines that nobody here knows for not understood."""
     unknown = next((pool for pool in given.pools if pool.of_unknown_machines), None)
     if unknown is None or is_harmless(unknown.foreign):
@@ -122,18 +122,18 @@ class DeclaredStack:
     """
 
     def __init__(self, resources: Iterable[Declared], gaps: Iterable[Gap] = ()) -> None:
-        self.resources = tuple(map(_as_understood, resources))
+        self.resources = tuple(map(_with_unknown_machines, resources))
         self.gaps = tuple(gaps)
 
     @cached_property
     def unread(self) -> Mapping[str, Unclassified]:
         """What nobody here understands, by URN."""
         found = {each.urn: each.unread for each in self.resources if each.unread is not None}
-        found = {urn: each for urn, each in found.items() if not self._is_of_stacks_without_pools(urn)}
+        found = {urn: each for urn, each in found.items() if not self._is_stack_set_instance_without_pools(urn)}
         found |= dict(missing_resources((each.urn, each.type, each.inputs) for each in self.resources))
-        return {**dict(self._without_machines()), **found}
+        return {**dict(self._without_machine_objects()), **found}
 
-    def _is_of_stacks_without_pools(self, urn: str) -> bool:
+    def _is_stack_set_instance_without_pools(self, urn: str) -> bool:
         """Say whether this is an instance of a StackSet that is among the resources and brings no nodes."""
         instance = self.by_urn[urn]
         kind = instance.type.casefold()
@@ -150,7 +150,7 @@ class DeclaredStack:
     def _stack_sets(self) -> tuple[Declared, ...]:
         return tuple(each for each in self.resources if each.type.endswith(":StackSet"))
 
-    def _without_machines(self) -> Iterator[tuple[str, Unclassified]]:
+    def _without_machine_objects(self) -> Iterator[tuple[str, Unclassified]]:
         """Yield what makes nodes of machines of Cluster API that are not among the resources, so judged elsewhere."""
         named = {
             (each.type.rpartition(":")[2], name)
@@ -243,64 +243,64 @@ class DeclaredStack:
                 pool = self._bootstrapped(resource, pool)
                 continue
             said = [
-                self._said_of_pools(other.urn, other.template)
-                for other in self._referred(resource, reference)
+                self._template_facts(other.urn, other.template)
+                for other in self._referred_resources(resource, reference)
                 if other.template is not None
             ]
             made = [joined(pool, each, reference.property) for each in said]
             if made:
-                pool = _in_doubt(made, reference.property)
+                pool = _combined(made, reference.property)
         return pool
 
-    def _said_of_pools(self, urn: str, template: PoolFacts) -> PoolFacts:
+    def _template_facts(self, urn: str, template: PoolFacts) -> PoolFacts:
         """Return what a template says of each pool that refers to it; its weaknesses are told once, as its own."""
-        if urn not in self._templates_said:
-            unknown = template.unknown[:MOST_NAMES]
-            if len(template.unknown) > MOST_NAMES:
-                unknown += (f"{len(template.unknown) - MOST_NAMES} more",)
-            tags = dict(islice(template.tags.items(), MOST_NAMES))
+        if urn not in self._template_facts_by_urn:
+            unknown = template.unknown[:MAX_NAMES]
+            if len(template.unknown) > MAX_NAMES:
+                unknown += (f"{len(template.unknown) - MAX_NAMES} more",)
+            tags = dict(islice(template.tags.items(), MAX_NAMES))
             said = replace(template, weaknesses=(), node_customizations=(), unknown=unknown, tags=tags)
-            self._templates_said[urn] = said
-        return self._templates_said[urn]
+            self._template_facts_by_urn[urn] = said
+        return self._template_facts_by_urn[urn]
 
     @cached_property
-    def _templates_said(self) -> dict[str, PoolFacts]:
+    def _template_facts_by_urn(self) -> dict[str, PoolFacts]:
         return {}
 
     def _bootstrapped(self, resource: Declared, pool: PoolFacts) -> PoolFacts:
         """Add what makes nodes of Cluster API's machines; of several owners the one that leaves them open counts."""
         found: list[PoolFacts] = []
-        owners = self._owned.naming(resource, MOST_OWNERS + 1)
-        for _, owner, config in (self._owners[place] for place in owners[:MOST_OWNERS]):
+        owners = self._owners_by_machine.naming(resource, MAX_OWNERS + 1)
+        for _, owner, config in (self._owners[place] for place in owners[:MAX_OWNERS]):
             kind = config.type.rpartition(":")[2] if config else ""
             found.append(bootstrapped(pool, owner, config.template if config else None, kind))
         result = next((each for each in found if each.lacks_taint), found[-1] if found else pool)
-        if len(owners) > MOST_OWNERS and not result.lacks_taint:
-            beyond = f"{BOOTSTRAP} of the owners after the first {MOST_OWNERS}"
+        if len(owners) > MAX_OWNERS and not result.lacks_taint:
+            beyond = f"{BOOTSTRAP} of the owners after the first {MAX_OWNERS}"
             return replace(result, taints=(), unknown=(*result.unknown, beyond), where=beyond)
         return result
 
     @cached_property
     def _owners(self) -> tuple[tuple[Declared, Owner, Declared | None], ...]:
         """What makes nodes of machines, with its bootstrap configuration."""
-        configs = _Objects(each for each in self._templates if ":bootstrap." in each.type)
+        configs = _ObjectsByName(each for each in self._templates if ":bootstrap." in each.type)
         read = ((each, read_owner(each.type, each.inputs)) for each in self.resources)
         return tuple((each, owner, configs.named(owner.bootstrap, each)) for each, owner in read if owner is not None)
 
     @cached_property
-    def _owned(self) -> "_Naming":
-        return _Naming([(each, owner.machine) for each, owner, _ in self._owners])
+    def _owners_by_machine(self) -> "_OwnersByMachine":
+        return _OwnersByMachine([(each, owner.machine) for each, owner, _ in self._owners])
 
     def referred(self, resource: Declared, pool: PoolFacts) -> Iterator[Declared]:
         """Yield the resources of this stack that a pool refers to."""
         for reference in pool.elsewhere:
-            yield from self._referred(resource, reference)
+            yield from self._referred_resources(resource, reference)
 
     def judged_there(self, resource: Declared, pool: PoolFacts) -> bool:
         """Say whether what a pool refers to counts as a pool itself, which lacks a taint, too."""
         return any(each.lacks_taint for other in self.referred(resource, pool) for each in other.pools)
 
-    def _referred(self, resource: Declared, reference: Reference) -> tuple[Declared, ...]:
+    def _referred_resources(self, resource: Declared, reference: Reference) -> tuple[Declared, ...]:
         """Return the resource that a reference means, or those among which nothing known yet chooses."""
         # Step one: what bears the id or name that the input holds. Step two: what the input was made from, where the
         # engine or the plan says so of the input itself, of one around it, or of all of them together.
@@ -319,14 +319,14 @@ class DeclaredStack:
 
     def _made_from(self, resource: Declared, key: str, types: tuple[str, ...]) -> tuple[Declared, ...]:
         asked = (resource.urn, key, types)
-        if asked not in self._made:
+        if asked not in self._made_from_cache:
             others = (self.by_urn.get(urn) for urn in dict.fromkeys(resource.by_property.get(key, ())))
             found = (each for each in others if each is not None and each.type in types)
-            self._made[asked] = tuple(islice(found, MOST_OWNERS))
-        return self._made[asked]
+            self._made_from_cache[asked] = tuple(islice(found, MAX_OWNERS))
+        return self._made_from_cache[asked]
 
     @cached_property
-    def _made(self) -> dict[tuple[str, str, tuple[str, ...]], tuple[Declared, ...]]:
+    def _made_from_cache(self) -> dict[tuple[str, str, tuple[str, ...]], tuple[Declared, ...]]:
         return {}
 
     @cached_property
@@ -461,7 +461,7 @@ class DeclaredStack:
         return {urn: frozenset(_WORD.findall(text)).union(_LONG_WORD.findall(text)) for urn, text in texts.items()}
 
 
-def _in_doubt(made: Sequence[PoolFacts], path: str) -> PoolFacts:
+def _combined(made: Sequence[PoolFacts], path: str) -> PoolFacts:
     """Return what is true of a pool whichever of several it refers to; of different ones, one that leaves it open."""
     lacking = [each for each in made if each.lacks_taint]
     if not lacking or len(lacking) == len(made):
@@ -480,18 +480,18 @@ def api_server(kubeconfig: str, context: Any, cluster: Any) -> tuple[str, str] |
         cluster: The provider's input, in place of the context's.
     """
     try:
-        read = parse_yaml(kubeconfig, MOST_OF_A_KUBECONFIG)
+        read = parse_yaml(kubeconfig, MAX_KUBECONFIG_VALUES)
     except Rejected:
         return None
     config = read[0].data if len(read) == 1 else None
     if not isinstance(config, Mapping):
         return None
-    used = mapping(_named(config.get("contexts"), context or config.get("current-context")).get("context"))
-    server = mapping(_named(config.get("clusters"), cluster or used.get("cluster")).get("cluster")).get("server")
+    used = mapping(_entry_named(config.get("contexts"), context or config.get("current-context")).get("context"))
+    server = mapping(_entry_named(config.get("clusters"), cluster or used.get("cluster")).get("cluster")).get("server")
     return ("server", server.rstrip("/").casefold()) if isinstance(server, str) and server else None
 
 
-def _named(entries: Any, name: Any) -> JsonObject:
+def _entry_named(entries: Any, name: Any) -> JsonObject:
     """Return the entry of a kubeconfig's list that has this name."""
     listed = [mapping(each) for each in entries] if isinstance(entries, list) else []
     return next((each for each in listed if each.get("name") == name), {})
@@ -501,7 +501,7 @@ def _is_chart(resource: Declared) -> bool:
     return resource.software is not None and resource.software.is_chart
 
 
-class _Objects:
+class _ObjectsByName:
     """Kubernetes objects by what others name them by; one not named yet by what the other was made from."""
 
     def __init__(self, resources: Iterable[Declared]) -> None:
@@ -526,7 +526,7 @@ class _Objects:
         return self._all[min(places)] if places else None
 
 
-class _Naming:
+class _OwnersByMachine:
     """What names Kubernetes objects, by the object."""
 
     def __init__(self, named: Iterable[tuple[Declared, Named]]) -> None:

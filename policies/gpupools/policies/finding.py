@@ -158,7 +158,7 @@ def unknown_at_preview(default: str = "violation") -> Mapping[str, JsonObject]:
     }
 
 
-def told(finding: Finding, props: JsonObject, rule: Rule | None = None) -> str:
+def format_finding(finding: Finding, props: JsonObject, rule: Rule | None = None) -> str:
     """Write a finding for people: what is wrong, the value found, the cure, and where to read on.
 
     Args:
@@ -168,14 +168,14 @@ def told(finding: Finding, props: JsonObject, rule: Rule | None = None) -> str:
     """
     text = f"pool {shown(finding.pool)}: {finding.what}" if finding.pool else finding.what
     if finding.property:
-        found = _found(_at(props, finding.property)) if finding.found is None else finding.found
+        found = _format_value(_value_at(props, finding.property)) if finding.found is None else finding.found
         text += f"; found {finding.property}: {found}"
     text += f"; {finding.fix}"
     see = [place for place in (finding.source, rule.docs if rule else "") if place]
     return f"{text} (see {', '.join(see)})" if see else text
 
 
-def _at(value: Any, path: str) -> Any:
+def _value_at(value: Any, path: str) -> Any:
     for step in steps(path):
         if isinstance(step, int):
             if not isinstance(value, list):
@@ -188,22 +188,22 @@ def _at(value: Any, path: str) -> Any:
     return value
 
 
-def _found(value: Any) -> str:
+def _format_value(value: Any) -> str:
     if value is None or value == [] or value == {}:
         return "none"
     if isinstance(value, list):
         most = 3
-        listed = ", ".join(_found(item) for item in value[:most])
+        listed = ", ".join(_format_value(item) for item in value[:most])
         return f"{listed} and {len(value) - most} more" if len(value) > most else listed
     if isinstance(value, Mapping) and not value.keys() & {"key", "effect"}:
         named = [str(key) for key in value][:3]  # the values may be secret
         return f"{{{', '.join(shown(key)[1:-1] for key in named)}{', …' if len(value) > len(named) else ''}}}"
     if isinstance(value, Mapping):
-        return ":".join(_word(value.get(part)) for part in ("key", "effect"))
-    return _word(re.sub(r"=[^:]*", "", value, count=1) if isinstance(value, str) else value)
+        return ":".join(_format_scalar(value.get(part)) for part in ("key", "effect"))
+    return _format_scalar(re.sub(r"=[^:]*", "", value, count=1) if isinstance(value, str) else value)
 
 
-def _word(value: Any) -> str:
+def _format_scalar(value: Any) -> str:
     if value is UNKNOWN:
         return repr(value)
     if isinstance(value, str):

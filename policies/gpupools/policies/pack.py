@@ -39,10 +39,10 @@ from gpupools.common.json_types import JsonDict, JsonObject
 from gpupools.plan.pool_facts import UNKNOWN, PoolFacts
 from gpupools.policies import waivers
 from gpupools.policies.classify import classify
-from gpupools.policies.components import Said, repeats, said
+from gpupools.policies.components import FindingKey, finding_key, is_reported_on_component
 from gpupools.policies.declared_software import DeclaredSoftware, is_software, read_software
 from gpupools.policies.declared_stack import Declared, DeclaredStack, shows_gpus
-from gpupools.policies.finding import UNKNOWN_AT_PREVIEW, WAIVERS_CURRENT, Context, Finding, Rule, steps, told
+from gpupools.policies.finding import UNKNOWN_AT_PREVIEW, WAIVERS_CURRENT, Context, Finding, Rule, format_finding, steps
 from gpupools.policies.rules import (
     ALL_RULES,
     RESOURCE_RULES,
@@ -86,13 +86,13 @@ def _unwrapped(value: Any) -> Any:
     if isinstance(value, Secret):
         return _unwrapped(value.value)
     if isinstance(value, Mapping):
-        return {key: _item(value, key) for key in value}
+        return {key: _unwrapped_item(value, key) for key in value}
     if isinstance(value, Sequence) and not isinstance(value, str | bytes):
-        return [_item(value, index) for index in range(len(value))]
+        return [_unwrapped_item(value, index) for index in range(len(value))]
     return value
 
 
-def _item(container: Any, key: Any) -> Any:
+def _unwrapped_item(container: Any, key: Any) -> Any:
     try:
         return _unwrapped(container[key])
     except UnknownValueError:  # raised by the very look at it, before there is a value to compare
@@ -120,27 +120,27 @@ def complaints(resource_type: str, props: JsonObject) -> list[str]:
     """
     inputs = Inputs(plain(props))
     return [
-        told(finding, inputs.plain(), rule)
+        format_finding(finding, inputs.plain(), rule)
         for rule in RESOURCE_RULES
-        for finding in _findings(rule, resource_type, inputs, Context())
+        for finding in _findings_on(rule, resource_type, inputs, Context())
     ]
 
 
 def policies() -> list[Policy]:
     """Make one policy per rule, and for each scope the one that reports what its rules leave open."""
-    left_open, left_open_in_stack = _LeftOpen(), _LeftOpen()
+    unverified, unverified_in_stack = _UnverifiedMessages(), _UnverifiedMessages()
     return [
-        *(_resource_policy(rule, left_open) for rule in RESOURCE_RULES),
-        _unverified(left_open),
-        *(_stack_policy(rule, left_open_in_stack) for rule in STACK_RULES),
-        _unverified_in_stack(left_open_in_stack),
+        *(_resource_policy(rule, unverified) for rule in RESOURCE_RULES),
+        _unverified(unverified),
+        *(_stack_policy(rule, unverified_in_stack) for rule in STACK_RULES),
+        _unverified_in_stack(unverified_in_stack),
         _waived_in_stack(),
     ]
 
 
 # The SDK's server has several threads; each entry is the same whoever writes it.
-_LOOKED_INSIDE: dict[str, bool] = {}
-_MOST_TYPES = 10_000
+_HOLDS_POOLS: dict[str, bool] = {}
+_MAX_TYPES = 10_000
 
 
 class Inputs(JsonObject):
@@ -163,10 +163,10 @@ class Inputs(JsonObject):
         """Return the pools in there; nothing is decoded for a type that holds none."""
         if self._pools is None:
             # Readers look at the type before they look inside, so a type is known by whether this was decoded.
-            inside = _LOOKED_INSIDE.get(resource_type)
+            inside = _HOLDS_POOLS.get(resource_type)
             self._pools = () if inside is False else read_pools(resource_type, self.plain() if inside else self)
-            if inside is None and len(_LOOKED_INSIDE) < _MOST_TYPES:
-                _LOOKED_INSIDE[resource_type] = self._plain is not None
+            if inside is None and len(_HOLDS_POOLS) < _MAX_TYPES:
+                _HOLDS_POOLS[resource_type] = self._plain is not None
         return self._pools
 
     def software(self, resource_type: str) -> DeclaredSoftware | None:
@@ -198,7 +198,7 @@ class _Call(threading.local):
     def reset(self, *, running: bool) -> None:
         self.running, self.inputs, self.findings, self.stack = running, {}, {}, None
 
-    def leaves_open(self) -> bool:
+    def has_unverified(self) -> bool:
         """Say whether some finding is not proven, which is what the policies beside the rules report."""
         return any(finding.unverified or finding.advice for found in self.findings.values() for _, finding in found)
 
@@ -213,7 +213,7 @@ _call = _Call()
 
 _SDK: Any = sdk
 
-REPLACED: Mapping[str, tuple[str, ...]] = MappingProxyType(
+SDK_INTERNALS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "": ("json_format", "deserialize_properties", "unknown_checking_proxy"),
         "_PolicyAnalyzerServicer": (
@@ -225,12 +225,12 @@ REPLACED: Mapping[str, tuple[str, ...]] = MappingProxyType(
 """The internals of `pulumi_policy.policy` that `judge_once` goes by: those of the module, and those of its server."""
 
 
-def gone() -> list[str]:
+def missing_sdk_names() -> list[str]:
     """Name what the installed SDK has no longer of what `judge_once` goes by."""
-    owners = {owner: getattr(_SDK, owner, None) if owner else _SDK for owner in REPLACED}
+    owners = {owner: getattr(_SDK, owner, None) if owner else _SDK for owner in SDK_INTERNALS}
     return [
         f"pulumi_policy.policy.{owner}{'.' if owner else ''}{name}"
-        for owner, names in REPLACED.items()
+        for owner, names in SDK_INTERNALS.items()
         for name in names
         if not hasattr(owners[owner], name)
     ]
@@ -243,7 +243,7 @@ def judge_once() -> None:
     which for this many policies would cost a deployment more than everything else a pack does. What a policy reports
     stays what its `validate` reports. Where a later SDK has other names nothing is changed: right, and slower.
     """
-    if gone():
+    if missing_sdk_names():
         return
     servicer: Any = _SDK._PolicyAnalyzerServicer
     if isinstance(_SDK.json_format, SimpleNamespace):
@@ -261,20 +261,20 @@ def judge_once() -> None:
     _SDK.json_format = SimpleNamespace(MessageToDict=message_to_dict)
     _SDK.deserialize_properties = lambda props, *rest: props if isinstance(props, Inputs) else deserialize(props, *rest)
     _SDK.unknown_checking_proxy = lambda props: props if isinstance(props, Inputs) else proxy(props)
-    servicer.Configure = _configured_anew(servicer.Configure)
-    servicer.Analyze = _judged_first(servicer.Analyze, _judge_resource)
-    servicer.AnalyzeStack = _judged_first(servicer.AnalyzeStack, _judge_stack)
-    servicer._get_enforcement_level = _silent_where_nothing_is_found(servicer._get_enforcement_level)
+    servicer.Configure = _reset_on_configure(servicer.Configure)
+    servicer.Analyze = _judge_before(servicer.Analyze, _judge_resource)
+    servicer.AnalyzeStack = _judge_before(servicer.AnalyzeStack, _judge_stack)
+    servicer._get_enforcement_level = _disable_silent_policies(servicer._get_enforcement_level)
 
 
-def _judged_first(method: Any, judge: Callable[[Any, Any], None]) -> Any:
+def _judge_before(method: Any, judge: Callable[[Any, Any], None]) -> Any:
     @functools.wraps(method)
     def call(self: Any, request: Any, context: Any) -> Any:
         _call.reset(running=True)
         try:
             judge(self, request)
-            speaks = _call.findings or (_call.stack and _waived)
-            return method(_asking_few(self), request, context) if speaks else analyzer_pb2.AnalyzeResponse()
+            speaks = _call.findings or (_call.stack and _used_waivers)
+            return method(_with_active_policies(self), request, context) if speaks else analyzer_pb2.AnalyzeResponse()
         finally:
             _call.reset(running=False)
 
@@ -284,7 +284,7 @@ def _judged_first(method: Any, judge: Callable[[Any, Any], None]) -> Any:
 _POLICIES = "_PolicyAnalyzerServicer__policies"
 
 
-def _asking_few(servicer: Any) -> Any:
+def _with_active_policies(servicer: Any) -> Any:
     """Return the servicer with only the policies that have something to report, where it keeps them by this name."""
     every = getattr(servicer, _POLICIES, None)
     if every is None:
@@ -294,19 +294,19 @@ def _asking_few(servicer: Any) -> Any:
     return few
 
 
-_OURS = frozenset(rule.name for rule in ALL_RULES)
+_RULE_NAMES = frozenset(rule.name for rule in ALL_RULES)
 
 
 def _is_silent(policy: Policy) -> bool:
     """Say whether a policy has nothing to report in the running call."""
-    if policy.name in _OURS:
+    if policy.name in _RULE_NAMES:
         return policy.name not in _call.findings
     if policy.name == WAIVED:
-        return not (_call.stack and _waived)
-    return policy.name in (UNVERIFIED, UNVERIFIED_IN_STACK) and not _call.leaves_open()
+        return not (_call.stack and _used_waivers)
+    return policy.name in (UNVERIFIED, UNVERIFIED_IN_STACK) and not _call.has_unverified()
 
 
-def _silent_where_nothing_is_found(method: Any) -> Any:
+def _disable_silent_policies(method: Any) -> Any:
     @functools.wraps(method)
     def level(self: Any, policy: Policy) -> EnforcementLevel:
         if _call.running and _is_silent(policy):
@@ -319,30 +319,32 @@ def _silent_where_nothing_is_found(method: Any) -> Any:
 
 def _judge_resource(servicer: Any, request: Any) -> None:
     inputs = _call.decode(request.properties)
-    pools, software = _named(inputs, request.type, request.name), inputs.software(request.type)
+    pools, software = _named_pools(inputs, request.type, request.name), inputs.software(request.type)
     if not pools and software is None:
         return
-    _seen[request.urn] = (request.type, request.properties, pools, software)
-    protect = request.options.protect or _may_be_destroyed(request.options.parent)
+    _readings[request.urn] = (request.type, request.properties, pools, software)
+    protect = request.options.protect or _is_destroy_allowed(request.options.parent)
     contexts = _contexts(servicer, bool(protect))
-    _call.findings |= _found_on_pools(request, pools, contexts)
+    _call.findings |= _pool_findings(request, pools, contexts)
     if shows_gpus(pools):
         # Before what is waived is taken out: what is let pass on the component is let pass on what it makes.
-        _components[request.urn] = {said(name, each) for name, found in _call.findings.items() for _, each in found}
+        _component_findings[request.urn] = {
+            finding_key(name, each) for name, found in _call.findings.items() for _, each in found
+        }
     for rule in _SOFTWARE_RULES if software is not None else ():
         assert rule.software is not None
         assert software is not None
         found = [(request.urn, finding) for finding in rule.software(software, contexts[rule.name])]
         if found:
             _call.findings[rule.name] = tuple(found)
-    _let_pass(contexts, {request.urn: (request.type, inputs)})
+    _apply_waivers(contexts, {request.urn: (request.type, inputs)})
 
 
-def _found_on_pools(
+def _pool_findings(
     request: Any, pools: Sequence[PoolFacts], contexts: Mapping[str, Context]
 ) -> dict[str, tuple[tuple[str, Finding], ...]]:
     """Return what each rule on pools finds, by the rule's name; without what the component above them has already."""
-    component = _components.get(request.options.parent)
+    component = _component_findings.get(request.options.parent)
     every = {}
     for rule in _POOL_RULES if pools else ():
         assert rule.pool is not None
@@ -351,13 +353,13 @@ def _found_on_pools(
         here = [pool for pool in pools if not pool.elsewhere] if in_stack else pools
         found = [(request.urn, finding) for pool in here for finding in rule.pool(pool, contexts[rule.name])]
         if component is not None:
-            found = [each for each in found if not repeats(rule.name, each[1], component)]
+            found = [each for each in found if not is_reported_on_component(rule.name, each[1], component)]
         if found:
             every[rule.name] = tuple(found)
     return every
 
 
-def _let_pass(contexts: Mapping[str, Context], judged: Mapping[str, tuple[str, JsonObject]]) -> None:
+def _apply_waivers(contexts: Mapping[str, Context], judged: Mapping[str, tuple[str, JsonObject]]) -> None:
     """Take what waivers let pass out of the findings of this call.
 
     Args:
@@ -365,13 +367,13 @@ def _let_pass(contexts: Mapping[str, Context], judged: Mapping[str, tuple[str, J
         judged: Type and inputs by URN.
     """
     for name, found in [*_call.findings.items()]:
-        kept = tuple(each for each in found if not _waives(name, contexts[name].config, each, judged))
+        kept = tuple(each for each in found if not _is_waived(name, contexts[name].config, each, judged))
         _call.findings[name] = kept
         if not kept:
             del _call.findings[name]
 
 
-def _waives(
+def _is_waived(
     rule: str,
     config: JsonObject,
     found: tuple[str, Finding],
@@ -383,7 +385,7 @@ def _waives(
         given += waivers.annotated(urn, *judged[urn], RULE_NAMES)[0]
     waiver = next((each for each in given if each.rule == rule and each.covers(urn, finding.pool, _today())), None)
     if waiver is not None:
-        _waived.setdefault(waiver, finding.what)
+        _used_waivers.setdefault(waiver, finding.what)
     return waiver is not None
 
 
@@ -392,20 +394,20 @@ def _today() -> date:
 
 
 # What waivers have let pass since the engine configured, by waiver.
-_waived: dict[Waiver, str] = {}
+_used_waivers: dict[Waiver, str] = {}
 
 
 _POOL_RULES = tuple(rule for rule in RESOURCE_RULES if rule.pool is not None)
 _SOFTWARE_RULES = tuple(rule for rule in RESOURCE_RULES if rule.software is not None)
 
 # What each resource was read as, by URN, with the inputs it was read from.
-_seen: dict[str, tuple[str, struct_pb2.Struct, tuple[PoolFacts, ...], DeclaredSoftware | None]] = {}
+_readings: dict[str, tuple[str, struct_pb2.Struct, tuple[PoolFacts, ...], DeclaredSoftware | None]] = {}
 
 # What was found on each component that shows GPUs itself, by URN.
-_components: dict[str, set[Said]] = {}
+_component_findings: dict[str, set[FindingKey]] = {}
 
 
-def _may_be_destroyed(parent: str) -> bool:
+def _is_destroy_allowed(parent: str) -> bool:
     """Say whether the stack file's own switch takes the protection of the pool that is a resource's parent away.
 
     The engine hands a pack the stack's configuration; a program without such a key gets no say in this.
@@ -435,16 +437,16 @@ def _contexts(servicer: Any, protect: bool) -> dict[str, Context]:
         }
         given = tuple(each for rule in ALL_RULES for each in waivers.configured(rule.name, found[rule.name].config))
         current = found[WAIVERS_CURRENT]
-        found[WAIVERS_CURRENT] = replace(current, waivers=given, waived=_waived.keys(), today=_today())
+        found[WAIVERS_CURRENT] = replace(current, waivers=given, waived=_used_waivers.keys(), today=_today())
     return found
 
 
-def _configured_anew(method: Any) -> Any:
+def _reset_on_configure(method: Any) -> Any:
     @functools.wraps(method)
     def configure(self: Any, request: Any, context: Any) -> Any:
         answer = method(self, request, context)
         _configured.clear()
-        _waived.clear()
+        _used_waivers.clear()
         return answer
 
     return configure
@@ -452,19 +454,19 @@ def _configured_anew(method: Any) -> Any:
 
 def _judge_stack(servicer: Any, request: Any) -> None:
     contexts = _contexts(servicer, False)
-    _call.stack = DeclaredStack(_declared(_Wired(each)) for each in request.resources)
+    _call.stack = DeclaredStack(_declared(_WireResource(each)) for each in request.resources)
     judged = {urn: (each.type, each.inputs) for urn, each in _call.stack.by_urn.items()}
     for rule in STACK_RULES:
         assert rule.stack is not None
         findings = tuple(rule.stack(_call.stack, contexts[rule.name]))
         if findings:
             _call.findings[rule.name] = findings
-            _let_pass(contexts, judged)
+            _apply_waivers(contexts, judged)
 
 
-def _read_before(wire: Any) -> tuple[tuple[PoolFacts, ...], DeclaredSoftware | None] | None:
+def _earlier_reading(wire: Any) -> tuple[tuple[PoolFacts, ...], DeclaredSoftware | None] | None:
     """Return what a resource was read as before it existed, if its outputs are its inputs and more."""
-    before = _seen.get(wire.urn)
+    before = _readings.get(wire.urn)
     if before is None or before[0] != wire.type:
         return None
     inputs, outputs = before[1].fields, wire.properties.fields
@@ -473,7 +475,7 @@ def _read_before(wire: Any) -> tuple[tuple[PoolFacts, ...], DeclaredSoftware | N
     return None
 
 
-class _Wired:
+class _WireResource:
     """A resource of an AnalyzeStack call, with the names that the SDK's `PolicyResource` has."""
 
     def __init__(self, wire: Any) -> None:
@@ -483,21 +485,21 @@ class _Wired:
         self.provider_urn = wire.provider.urn if wire.HasField("provider") else ""
         self.depends = tuple(wire.dependencies)
         self.by_property = {key: tuple(found.urns) for key, found in wire.propertyDependencies.items() if found.urns}
-        self.before = _read_before(wire)
+        self.before = _earlier_reading(wire)
 
 
 def _inputs(props: Any) -> Inputs:
     return props if isinstance(props, Inputs) else Inputs(plain(props))
 
 
-def _named(inputs: Inputs, resource_type: str, name: str) -> tuple[PoolFacts, ...]:
+def _named_pools(inputs: Inputs, resource_type: str, name: str) -> tuple[PoolFacts, ...]:
     """Return the pools of a resource; one without a name of its own has the name that the program gives it."""
     return tuple(with_name(pool, inputs, name) for pool in inputs.pools(resource_type))
 
 
-def _findings(rule: Rule, resource_type: str, inputs: Inputs, context: Context, name: str = "") -> Iterable[Finding]:
+def _findings_on(rule: Rule, resource_type: str, inputs: Inputs, context: Context, name: str = "") -> Iterable[Finding]:
     if rule.pool is not None:
-        for pool in _named(inputs, resource_type, name):
+        for pool in _named_pools(inputs, resource_type, name):
             yield from rule.pool(pool, context)
     elif rule.software is not None:
         software = inputs.software(resource_type)
@@ -505,7 +507,7 @@ def _findings(rule: Rule, resource_type: str, inputs: Inputs, context: Context, 
             yield from rule.software(software, context)
 
 
-class _LeftOpen(threading.local):
+class _UnverifiedMessages(threading.local):
     """What the rules left open for the resource or stack a thread is at.
 
     The SDK reports every violation of a policy at the policy's one level, so an advisory needs a second policy,
@@ -532,60 +534,62 @@ def _advisory(rule: Rule, context: Context) -> bool:
     return UNKNOWN_AT_PREVIEW in rule.config and rule.option(context, UNKNOWN_AT_PREVIEW) == "advisory"
 
 
-def _resource_policy(rule: Rule, left_open: _LeftOpen) -> ResourceValidationPolicy:
+def _resource_policy(rule: Rule, unverified: _UnverifiedMessages) -> ResourceValidationPolicy:
     def validate(args: ResourceValidationArgs, report_violation: ReportViolation) -> None:
         inputs = _inputs(args.props)
         context = Context(
             config=args.get_config(),
             stack=pulumi.get_stack(),
-            protect=bool(args.opts and (args.opts.protect or _may_be_destroyed(args.opts.parent or ""))),
+            protect=bool(args.opts and (args.opts.protect or _is_destroy_allowed(args.opts.parent or ""))),
         )
         if _call.running:
             findings: Iterable[Finding] = [finding for _, finding in _call.findings.get(rule.name, ())]
         else:
-            read = _findings(rule, args.resource_type, inputs, context, args.name)
+            read = _findings_on(rule, args.resource_type, inputs, context, args.name)
             judged = {args.urn: (args.resource_type, inputs)}
-            findings = [each for each in read if not _waives(rule.name, context.config, (args.urn, each), judged)]
+            findings = [each for each in read if not _is_waived(rule.name, context.config, (args.urn, each), judged)]
         for finding in findings:
-            message = f"{args.name}: {told(finding, inputs.plain(), rule)}"
+            message = f"{args.name}: {format_finding(finding, inputs.plain(), rule)}"
             if finding.unverified and _advisory(rule, context):
-                left_open.add(args.urn, args.urn, f"{message} ({rule.name})")
+                unverified.add(args.urn, args.urn, f"{message} ({rule.name})")
             else:
                 report_violation(message, args.urn)
 
     remediate: JsonDict = {"remediate": add_missing_taint} if rule is gpu_pool_tainted.RULE else {}
-    return ResourceValidationPolicy(validate=validate, **remediate, **_described(rule))
+    return ResourceValidationPolicy(validate=validate, **remediate, **_policy_metadata(rule))
 
 
-def _stack_policy(rule: Rule, left_open: _LeftOpen) -> StackValidationPolicy:
+def _stack_policy(rule: Rule, unverified: _UnverifiedMessages) -> StackValidationPolicy:
     def validate(args: StackValidationArgs, report_violation: ReportViolation) -> None:
         stack = _stack(args.resources)
-        context = Context(config=args.get_config(), stack=pulumi.get_stack(), today=_today(), waived=_waived.keys())
+        context = Context(
+            config=args.get_config(), stack=pulumi.get_stack(), today=_today(), waived=_used_waivers.keys()
+        )
         assert rule.stack is not None
         if _call.running:
             findings: Iterable[tuple[str, Finding]] = _call.findings.get(rule.name, ())
         else:
             about = {each.urn: (each.type, each.inputs) for each in stack.resources}
             read = rule.stack(stack, context)
-            findings = [each for each in read if not _waives(rule.name, context.config, each, about)]
+            findings = [each for each in read if not _is_waived(rule.name, context.config, each, about)]
         for urn, finding in findings:
             resource = stack.by_urn.get(urn)
-            message = told(finding, resource.inputs if resource else {}, rule)
+            message = format_finding(finding, resource.inputs if resource else {}, rule)
             message = f"{resource.name}: {message}" if resource else message
             if finding.advice or (finding.unverified and _advisory(rule, context)):
-                left_open.add("", urn, f"{message} ({rule.name})")
+                unverified.add("", urn, f"{message} ({rule.name})")
             else:
                 report_violation(message, urn or None)
         if rule is node_pools_understood.RULE and findings:
             judged, no_pool, unread = stack.answers.values()
             total = len(stack.resources)
             counted = f"of {total} resources {judged} judged, {no_pool} no node pool, {unread} not understood"
-            left_open.add("", "", f"{counted} ({rule.name})")
+            unverified.add("", "", f"{counted} ({rule.name})")
 
-    return StackValidationPolicy(validate=validate, **_described(rule))
+    return StackValidationPolicy(validate=validate, **_policy_metadata(rule))
 
 
-def _described(rule: Rule) -> JsonDict:
+def _policy_metadata(rule: Rule) -> JsonDict:
     frame = rule.framework
     return {
         "name": rule.name,
@@ -602,9 +606,9 @@ def _described(rule: Rule) -> JsonDict:
     }
 
 
-def _unverified(left_open: _LeftOpen) -> ResourceValidationPolicy:
+def _unverified(unverified: _UnverifiedMessages) -> ResourceValidationPolicy:
     def validate(args: ResourceValidationArgs, report_violation: ReportViolation) -> None:
-        for urn, message in left_open.take(args.urn):
+        for urn, message in unverified.take(args.urn):
             report_violation(message, urn)
 
     return ResourceValidationPolicy(
@@ -617,9 +621,9 @@ def _unverified(left_open: _LeftOpen) -> ResourceValidationPolicy:
     )
 
 
-def _unverified_in_stack(left_open: _LeftOpen) -> StackValidationPolicy:
+def _unverified_in_stack(unverified: _UnverifiedMessages) -> StackValidationPolicy:
     def validate(args: StackValidationArgs, report_violation: ReportViolation) -> None:
-        for urn, message in left_open.take(""):
+        for urn, message in unverified.take(""):
             report_violation(message, urn or None)
 
     return StackValidationPolicy(
@@ -634,7 +638,7 @@ def _unverified_in_stack(left_open: _LeftOpen) -> StackValidationPolicy:
 
 def _waived_in_stack() -> StackValidationPolicy:
     def validate(args: StackValidationArgs, report_violation: ReportViolation) -> None:
-        for waiver, what in _waived.items():
+        for waiver, what in _used_waivers.items():
             report_violation(f"{what}; {waiver} ({waiver.rule})", waiver.resource)
 
     return StackValidationPolicy(
@@ -648,10 +652,10 @@ def _waived_in_stack() -> StackValidationPolicy:
 
 
 def _stack(resources: Iterable[PolicyResource]) -> DeclaredStack:
-    return _call.stack or DeclaredStack(_declared(_Given(each)) for each in resources)
+    return _call.stack or DeclaredStack(_declared(_SdkResource(each)) for each in resources)
 
 
-class _Given:
+class _SdkResource:
     """A resource as the SDK hands it to a stack policy, with the URNs that rules look at."""
 
     def __init__(self, resource: PolicyResource) -> None:
@@ -666,9 +670,9 @@ class _Given:
         self.before: tuple[tuple[PoolFacts, ...], DeclaredSoftware | None] | None = None
 
 
-def _declared(resource: _Wired | _Given) -> Declared:
+def _declared(resource: _WireResource | _SdkResource) -> Declared:
     inputs, type_ = resource.props, resource.resource_type
-    pools, software = resource.before or (_named(inputs, type_, resource.name), inputs.software(type_))
+    pools, software = resource.before or (_named_pools(inputs, type_, resource.name), inputs.software(type_))
     templates = [cloud.reading().read_template(type_, inputs) for cloud in clouds().values()]
     templates.append(read_template(type_, inputs, clouds()))
     return Declared(

@@ -25,7 +25,7 @@ from gpupools.policies.declared_software import (
 from gpupools.policies.declared_stack import Cluster, Declared, DeclaredStack, Origin
 from gpupools.policies.finding import Finding
 
-MOST_PAIRS = 100_000
+MAX_PAIRS = 100_000
 """Comparisons of a kind of software with a kind of pool, or with another kind of software.
 
 A hundred clusters with three charts and three kinds of pools each make 90,000 of them.
@@ -47,7 +47,7 @@ TOGETHER = (
 """What two charts must not bring to the same nodes."""
 
 
-class TooMany(Exception):
+class TooManyKinds(Exception):
     """There are more kinds than are compared."""
 
     def __init__(self, software: int, others: str) -> None:
@@ -86,13 +86,13 @@ class SoftwareConflicts:
         stack: The stack.
 
     Raises:
-        TooMany: On the first question that takes more than `MOST_PAIRS` comparisons.
+        TooManyKinds: On the first question that takes more than `MAX_PAIRS` comparisons.
     """
 
     def __init__(self, stack: DeclaredStack) -> None:
         self._stack = stack
 
-    def with_pools(self, place: int, piece: str) -> tuple[int, list[tuple[Declared, PoolFacts]]]:
+    def pools_with_owner(self, place: int, piece: str) -> tuple[int, list[tuple[Declared, PoolFacts]]]:
         """Return the pools whose cloud brings what software brings there too: how many, and the first three.
 
         Args:
@@ -119,7 +119,7 @@ class SoftwareConflicts:
             yield self._pools[lowest.bit_length() - 1]
             bits ^= lowest
 
-    def on(self, resource: Declared) -> tuple[tuple[str, ...], bool]:
+    def installed_on(self, resource: Declared) -> tuple[tuple[str, ...], bool]:
         """Return what surely runs on a pool's cluster, by its names, and whether a driver is, or may be, among it."""
         cluster = self._stack.cluster_of(resource)
         if cluster not in self._on:
@@ -139,11 +139,11 @@ class SoftwareConflicts:
             for declared, software in self._stack.software
         )
         clusters = {self._stack.cluster_of(declared) for declared, _ in self._stack.gpu_pools}
-        if len(found) * len(clusters) > MOST_PAIRS:
-            raise TooMany(len(found), f"{len(clusters):,} clusters")
+        if len(found) * len(clusters) > MAX_PAIRS:
+            raise TooManyKinds(len(found), f"{len(clusters):,} clusters")
         return tuple(found)
 
-    def nowhere_to_start(self) -> Iterator[tuple[Declared, str, tuple[Declared, PoolFacts], Taint]]:
+    def unschedulable_operators(self) -> Iterator[tuple[Declared, str, tuple[Declared, PoolFacts], Taint]]:
         """Yield GPU Operators that bring a driver, and that no pool of their cluster in this stack takes.
 
         Yields:
@@ -161,8 +161,8 @@ class SoftwareConflicts:
             for declared, software in self._stack.software
             if software.kind == "gpu-operator" and DRIVER in software.brings
         ]
-        if len(operators) * sum(len(kinds) for kinds in by_cluster.values()) > MOST_PAIRS:
-            raise TooMany(len(operators), f"{len(by_cluster):,} clusters")
+        if len(operators) * sum(len(kinds) for kinds in by_cluster.values()) > MAX_PAIRS:
+            raise TooManyKinds(len(operators), f"{len(by_cluster):,} clusters")
         for declared, software in operators:
             origin = self._stack.origin_of(declared)
             for cluster, kinds in by_cluster.items():
@@ -175,7 +175,7 @@ class SoftwareConflicts:
                         yield declared, path, plain, untolerated(tolerations, plain[1].taints)[0]
                         break
 
-    def with_software(self) -> Iterator[tuple[int, int, int, str, str]]:
+    def software_pairs(self) -> Iterator[tuple[int, int, int, str, str]]:
         """Yield what meets software of the same API that was declared before.
 
         Yields:
@@ -200,9 +200,9 @@ class SoftwareConflicts:
         for kind in {id(each): each for each in self._kinds if each is not None}.values():
             by_api.setdefault(kind.api, []).append(kind)
         pairs = sum(len(several) ** 2 for several in by_api.values())
-        if pairs > MOST_PAIRS:
+        if pairs > MAX_PAIRS:
             most = max(len(several) for several in by_api.values())
-            raise TooMany(most, "as many others in the same cluster")
+            raise TooManyKinds(most, "as many others in the same cluster")
         found: dict[int, list[tuple[str, str, list[int]]]] = {}
         for several in by_api.values():
             for later in several:
@@ -238,8 +238,8 @@ class SoftwareConflicts:
             origin, api = self._stack.origin_of(declared), self._stack.api(declared)
             key = (origin, api, software.kind, software.brings, software.placement.key)
             kinds.append(found.setdefault(key, _Software(origin, api, software)))
-        if len(found) * len(self._pools) > MOST_PAIRS:
-            raise TooMany(len(found), f"{len(self._pools):,} of GPU pools")
+        if len(found) * len(self._pools) > MAX_PAIRS:
+            raise TooManyKinds(len(found), f"{len(self._pools):,} of GPU pools")
         for kind in found.values():
             for place, pools in enumerate(self._pools):
                 if self._stack.runs_on(pools.cluster, kind.origin):
@@ -265,10 +265,10 @@ def _meet(first: _Software, one: str, second: _Software, other: str) -> bool:
     return first.one.lands_on(one, {}) and second.one.lands_on(other, {})
 
 
-def not_compared(too_many: TooMany, question: str) -> Finding:
+def not_compared(too_many: TooManyKinds, question: str) -> Finding:
     """Return the finding for a stack that is too large to compare."""
     return Finding(
-        what=f"{question} cannot be verified: the stack has {too_many.what}, more than {MOST_PAIRS:,} pairs",
+        what=f"{question} cannot be verified: the stack has {too_many.what}, more than {MAX_PAIRS:,} pairs",
         fix="split the stack, or use the same node selector and provider for similar pools and charts",
         unverified=True,
     )

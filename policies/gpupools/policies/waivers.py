@@ -21,7 +21,7 @@ KEY = "waivers"
 ANNOTATION = "gpupools/waive."
 """What the key of an annotation begins with; the rule's name follows."""
 
-_WORDS = {
+_KEYS = {
     "resource": "Address of the resource as in reports of `gpupools policy`, or its URN.",
     "pool": "Name of one pool inside the resource. If not set, the waiver covers all of them.",
     "reason": "Why the finding is accepted.",
@@ -37,9 +37,9 @@ SCHEMA: JsonObject = {
         "type": "object",
         "properties": {
             key: {"type": "string", "pattern": r"^\d{4}-\d{2}-\d{2}$" if key == "expires" else r"\S", "description": of}
-            for key, of in _WORDS.items()
+            for key, of in _KEYS.items()
         },
-        "required": [key for key in _WORDS if key not in _OPTIONAL],
+        "required": [key for key in _KEYS if key not in _OPTIONAL],
         "additionalProperties": False,
     },
     "default": [],
@@ -74,9 +74,9 @@ class Waiver:
         return {"reason": self.reason, "owner": self.owner, "expires": self.expires.isoformat()}
 
 
-def wrong(given: object, *, annotated: bool = False) -> str:
+def waiver_problem(given: object, *, annotated: bool = False) -> str:
     """Say what one waiver should have been; empty when it is right."""
-    wanted = [key for key in _WORDS if key not in _OPTIONAL and not (annotated and key == "resource")]
+    wanted = [key for key in _KEYS if key not in _OPTIONAL and not (annotated and key == "resource")]
     allowed = [*wanted, "pool"]
     if not isinstance(given, Mapping):
         return f"write a waiver as an object with {', '.join(wanted)}"
@@ -98,7 +98,7 @@ def _date(given: str) -> date | None:
         return None
 
 
-def _made(rule: str, resource: str, given: JsonObject, *, annotated: bool = False) -> Waiver:
+def _new_waiver(rule: str, resource: str, given: JsonObject, *, annotated: bool = False) -> Waiver:
     return Waiver(
         rule=rule,
         resource=resource,
@@ -114,7 +114,9 @@ def configured(rule: str, options: JsonObject) -> tuple[Waiver, ...]:
     """Return the waivers of a rule's configuration; one that is not right waives nothing."""
     given = options.get(KEY)
     return tuple(
-        _made(rule, one["resource"], one) for one in (given if isinstance(given, list) else ()) if not wrong(one)
+        _new_waiver(rule, one["resource"], one)
+        for one in (given if isinstance(given, list) else ())
+        if not waiver_problem(one)
     )
 
 
@@ -139,16 +141,16 @@ def annotated(
     for key, value in notes.items() if isinstance(notes, Mapping) else ():
         if not isinstance(key, str) or not key.startswith(ANNOTATION):
             continue
-        rule, given = key.removeprefix(ANNOTATION), _parsed(value)
-        fault = wrong(given, annotated=True) if rule in rules else f"there is no rule {shown(rule)}"
+        rule, given = key.removeprefix(ANNOTATION), _parse_annotation(value)
+        fault = waiver_problem(given, annotated=True) if rule in rules else f"there is no rule {shown(rule)}"
         if fault:
             problems.append(f"annotation {key} waives nothing: {fault}")
         else:
-            found.append(_made(rule, address, given, annotated=True))
+            found.append(_new_waiver(rule, address, given, annotated=True))
     return tuple(found), tuple(problems)
 
 
-def _parsed(value: object) -> Any:
+def _parse_annotation(value: object) -> Any:
     try:
         documents = parse_yaml(value, _MOST_VALUES, unique=True) if isinstance(value, str) else ()
     except Rejected:

@@ -13,7 +13,7 @@ from gpupools.policies.declared_software import read_software
 from gpupools.policies.documents import text
 from gpupools.policies.documents.forms import read_document
 from gpupools.policies.documents.judging import Config, Judged, read_config
-from gpupools.policies.finding import Context, Finding, told
+from gpupools.policies.finding import Context, Finding, format_finding
 from gpupools.policies.rules.gpu_software_pinned import RULE
 
 URN = "urn:pulumi:dev::ml::aws:eks/nodeGroup:NodeGroup::gpu"
@@ -405,9 +405,10 @@ def test_an_example_of_a_version_is_one_of_that_chart(chart: str, example: str) 
 def test_an_object_that_is_no_taint_is_told_by_its_keys() -> None:
     finding = Finding(what="w", property="a", fix="f")
 
-    assert told(finding, {"a": {"b": "secret", "c": 1}}) == "w; found a: {b, c}; f"
+    assert format_finding(finding, {"a": {"b": "secret", "c": 1}}) == "w; found a: {b, c}; f"
     assert (
-        told(finding, {"a": {"key": "k", "value": "secret", "effect": "NoSchedule"}}) == "w; found a: k:NoSchedule; f"
+        format_finding(finding, {"a": {"key": "k", "value": "secret", "effect": "NoSchedule"}})
+        == "w; found a: k:NoSchedule; f"
     )
 
 

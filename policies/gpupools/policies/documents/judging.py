@@ -14,7 +14,7 @@ from gpupools.plan.cloud import Cloud
 from gpupools.plan.pool_facts import PoolFacts
 from gpupools.policies import configuration, waivers
 from gpupools.policies.classify import classify
-from gpupools.policies.components import Said, repeats, said
+from gpupools.policies.components import FindingKey, finding_key, is_reported_on_component
 from gpupools.policies.declared_software import read_software
 from gpupools.policies.declared_stack import ANSWERS, Declared, DeclaredStack
 from gpupools.policies.documents import terraform_plan, terraform_state
@@ -22,7 +22,7 @@ from gpupools.policies.documents.document import Document, Resource
 from gpupools.policies.documents.forms import read_document
 from gpupools.policies.documents.terraform_sources import Sources
 from gpupools.policies.documents.text import without_collecting
-from gpupools.policies.finding import UNKNOWN_AT_PREVIEW, Context, Finding, Level, Rule, steps, told
+from gpupools.policies.finding import UNKNOWN_AT_PREVIEW, Context, Finding, Level, Rule, format_finding, steps
 from gpupools.policies.kinds import is_read, readings
 from gpupools.policies.rules import ALL_RULES, RULE_NAMES
 from gpupools.policies.rules.gpu_pool_tainted import RULE as TAINTED
@@ -240,10 +240,10 @@ def _found(
 ) -> Found:
     """Return a finding with its words and its place."""
     if resource is None:
-        return Found(rule, level, finding, "", "", None, told(finding, {}, rule))
+        return Found(rule, level, finding, "", "", None, format_finding(finding, {}, rule))
     place = sources.place(address, resource.spelled(finding.property)) if sources else None
     file, line = place or (None, _line(resource, finding))
-    message = resource.spelled(told(finding, resource.inputs, rule))
+    message = resource.spelled(format_finding(finding, resource.inputs, rule))
     return Found(rule, level, finding, address, resource.type, line, message, file=file)
 
 
@@ -273,7 +273,7 @@ def judge_waivers(judged: Sequence[Judged], config: Config, *, some: bool = Fals
     )
     scopes = frozenset[str]().union(*(file.scopes for file in judged))
     found = tuple(
-        Found(CURRENT, Level.MANDATORY, finding, address, "", None, told(finding, {}, CURRENT))
+        Found(CURRENT, Level.MANDATORY, finding, address, "", None, format_finding(finding, {}, CURRENT))
         for address, finding in outdated_waivers(given, used, scopes, config.today)
     )
     return Judged(config.path, form="policy configuration", found=found) if found else None
@@ -343,7 +343,7 @@ def _findings(
     waived: Collection[Waiver],
 ) -> Iterator[tuple[Rule, str, Finding]]:
     above = {address: component.urn for address, each in declared.items() if (component := stack.component(each))}
-    found_on: dict[str, set[Said]] = {}
+    found_on: dict[str, set[FindingKey]] = {}
     judged = [(address, each) for address, each in declared.items() if each.pools or each.software is not None]
     for rule in ALL_RULES:
         options = config.options.get(rule.name, {})
@@ -353,9 +353,9 @@ def _findings(
             within = address in above and rule is TAINTED  # the rule on the whole stack sees templates beside it
             pools = [pool for pool in each.pools if not pool.elsewhere] if within else each.pools
             for finding in (one for pool in pools for one in rule.pool(pool, context)) if rule.pool else ():
-                if address in above and repeats(rule.name, finding, found_on.get(above[address], ())):
+                if address in above and is_reported_on_component(rule.name, finding, found_on.get(above[address], ())):
                     continue
-                found_on.setdefault(address, set()).add(said(rule.name, finding))
+                found_on.setdefault(address, set()).add(finding_key(rule.name, finding))
                 yield rule, address, finding
             if rule.software is not None and each.software is not None:
                 yield from ((rule, address, finding) for finding in rule.software(each.software, context))

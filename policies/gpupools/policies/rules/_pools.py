@@ -32,7 +32,7 @@ def hardening_findings(pool: PoolFacts, *, mandatory: bool) -> Iterator[Finding]
                 what=f"{weak.name}: {weak.why.rstrip('.')}",
                 property=weak.property,
                 found=weak.found,
-                fix=f"wanted {weak.property}: {weak.wanted}",
+                fix=f"expected {weak.property}: {weak.wanted}",
                 source=weak.source,
                 pool=pool.pool,
                 unverified=weak.unverified,

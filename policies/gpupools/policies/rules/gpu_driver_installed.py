@@ -6,7 +6,7 @@ from gpupools.plan.pool_facts import By
 from gpupools.policies.declared_stack import DeclaredStack
 from gpupools.policies.finding import Context, Finding, Level, Rule, unknown_at_preview
 from gpupools.policies.rules._frameworks import ONE_OWNER
-from gpupools.policies.software_conflicts import SoftwareConflicts, TooMany, not_compared
+from gpupools.policies.software_conflicts import SoftwareConflicts, TooManyKinds, not_compared
 
 
 def _judge(stack: DeclaredStack, context: Context) -> Iterator[tuple[str, Finding]]:
@@ -16,8 +16,8 @@ def _judge(stack: DeclaredStack, context: Context) -> Iterator[tuple[str, Findin
         if pool.software.driver is not By.NOBODY or pool.accelerator == "amd":
             continue
         try:
-            kinds, installs = software_conflicts.on(resource)
-        except TooMany as too_many:
+            kinds, installs = software_conflicts.installed_on(resource)
+        except TooManyKinds as too_many:
             yield "", not_compared(too_many, "whether something installs a GPU driver")
             return
         if installs:
@@ -42,8 +42,8 @@ def _unschedulable_operators(software_conflicts: SoftwareConflicts) -> Iterator[
     Other pools may come from outside the stack, so that it is never sure.
     """
     try:
-        found = list(software_conflicts.nowhere_to_start())
-    except TooMany as too_many:
+        found = list(software_conflicts.unschedulable_operators())
+    except TooManyKinds as too_many:
         yield "", not_compared(too_many, "whether GPU Operators have a node to start on")
         return
     for release, path, (declared, pool), taint in found:

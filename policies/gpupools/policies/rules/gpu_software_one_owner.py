@@ -6,7 +6,7 @@ from gpupools.policies.declared_software import CLAIMS, PLUGIN
 from gpupools.policies.declared_stack import DeclaredStack
 from gpupools.policies.finding import Context, Finding, Level, Rule
 from gpupools.policies.rules._frameworks import ONE_OWNER
-from gpupools.policies.software_conflicts import PIECES, SoftwareConflicts, TooMany, not_compared
+from gpupools.policies.software_conflicts import PIECES, SoftwareConflicts, TooManyKinds, not_compared
 
 
 def _judge(stack: DeclaredStack, context: Context) -> Iterator[tuple[str, Finding]]:
@@ -14,14 +14,14 @@ def _judge(stack: DeclaredStack, context: Context) -> Iterator[tuple[str, Findin
     try:
         yield from _conflicts_with_pools(stack, software_conflicts)
         yield from _conflicts_between_charts(stack, software_conflicts)
-    except TooMany as too_many:
+    except TooManyKinds as too_many:
         yield "", not_compared(too_many, "whether a piece has two owners")
 
 
 def _conflicts_with_pools(stack: DeclaredStack, software_conflicts: SoftwareConflicts) -> Iterator[tuple[str, Finding]]:
     for place, (resource, software) in enumerate(stack.software):
         for piece, _ in PIECES:
-            count, first = software_conflicts.with_pools(place, piece)
+            count, first = software_conflicts.pools_with_owner(place, piece)
             if first:
                 names = ", ".join(declared.name + (f" ({pool.pool})" if pool.pool else "") for declared, pool in first)
                 names += f" and {count - len(first)} more" if count > len(first) else ""
@@ -46,7 +46,7 @@ def _conflicts_with_pools(stack: DeclaredStack, software_conflicts: SoftwareConf
 def _conflicts_between_charts(
     stack: DeclaredStack, software_conflicts: SoftwareConflicts
 ) -> Iterator[tuple[str, Finding]]:
-    for place, earlier_place, count, one, other in software_conflicts.with_software():
+    for place, earlier_place, count, one, other in software_conflicts.software_pairs():
         (earlier, first), (later, second) = stack.software[earlier_place], stack.software[place]
         switch = second.switch(other) or first.switch(one)
         several = "one" if count == 1 else "all but one"
