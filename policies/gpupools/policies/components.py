@@ -1,10 +1,10 @@
-"""Reports a pool once that a component and its children both declare. Pure.
+"""Avoids duplicate findings on a component and its children. Pure.
 
-pulumi-eks' components send their inputs to the engine, and so do the node group, launch template or configuration they
-make of them (pulumi/pulumi-eks nodejs/eks/nodes/nodegroup.ts). The engine asks policies about the component first
+Components of pulumi-eks send their inputs to the engine, and so do the node groups and launch templates that they
+create (pulumi/pulumi-eks nodejs/eks/nodes/nodegroup.ts). The engine passes the component to policies first
 (pulumi/pulumi pkg/resource/deploy/step_generator.go, `analyzeAll`), and its inputs are what the program can change.
-So the component is reported, and of its children only what it does not show: a child may be changed by a transform,
-and with PULUMI_NODEJS_SKIP_COMPONENT_INPUTS a component has no inputs at all.
+So findings are reported on the component, and on its children only if they add something: a transform may change a
+child, and with PULUMI_NODEJS_SKIP_COMPONENT_INPUTS a component has no inputs.
 """
 
 from collections.abc import Collection
@@ -12,25 +12,25 @@ from collections.abc import Collection
 from gpupools.policies.finding import Finding
 
 FindingKey = tuple[str, str]
-"""A rule's name, and the control where one rule has several."""
+"""Name of the rule, and the control if the rule has several."""
 
 
 def finding_key(rule: str, finding: Finding) -> FindingKey:
-    """Return what a finding is about."""
+    """Return the key by which findings on a component and its children are compared."""
     control, colon, _ = finding.what.partition(": ")
     return rule, control if colon and control.replace("-", "").isalpha() and control.islower() else ""
 
 
 def is_reported_on_component(rule: str, finding: Finding, component: Collection[FindingKey]) -> bool:
-    """Say whether a finding on a child adds nothing to what was found on its component, which shows the GPUs.
+    """Say whether a finding on a child adds nothing to the findings on its component.
 
-    Whether the child is tainted and hardened may differ from what the component says, where a transform changed it.
-    User data that is not known at preview differs in nothing, and size, owner and sharing are the component's.
+    A transform can change taints and hardening of a child. Size, owner, sharing and user data that is unknown at
+    preview are those of the component.
 
     Args:
         rule: Its name.
         finding: On the child.
-        component: What was found on the component.
+        component: Keys of the findings on the component.
     """
     about = finding_key(rule, finding)
     if about in component:

@@ -1,4 +1,4 @@
-"""Policy configuration per environment: what a `policy-config.<env>.json` may say, and what weakens it.
+"""Validates the policy configuration of an environment, `policy-config.<env>.json`.
 
 The form is the one `pulumi preview --policy-pack-config` takes: policy name to a level, or to an object with
 `enforcementLevel` and the policy's own keys; `all` sets the level of the policies that are not named.
@@ -17,7 +17,7 @@ from gpupools.policies.finding import Level
 from gpupools.policies.rules import ALL_RULES
 
 ADVISORY_ONLY = ("unverified-at-preview", "unverified-in-stack", "waived")
-"""Policies beside the rules: they report what rules were configured to leave open, and what waivers let pass."""
+"""Policies besides the rules: they report findings that are not enforced or that waivers suppress."""
 
 _ADVISORY_DESCRIPTIONS = {
     **dict.fromkeys(ADVISORY_ONLY, "Reports findings that rules are configured not to enforce."),
@@ -29,7 +29,7 @@ _RULES = {rule.name: rule for rule in ALL_RULES}
 
 
 def schema() -> JsonDict:
-    """Return the JSON schema of a configuration file; `policy-config.schema.json` is this, written down."""
+    """Return the JSON schema of a configuration file, as in `policy-config.schema.json`."""
     properties: JsonDict = {"all": {"description": "The level of every policy that is not named.", **_LEVEL}}
     for name in (*_RULES, *ADVISORY_ONLY):
         rule = _RULES.get(name)
@@ -55,10 +55,10 @@ def schema() -> JsonDict:
 
 
 def config_problems(document: object) -> list[Problem]:
-    """List what is wrong with a configuration: unknown names, wrong values, and mandatory rules that it weakens.
+    """Return the problems of a configuration: unknown names, wrong values, and mandatory rules that it weakens.
 
     Args:
-        document: The parsed JSON; `read_config` keeps keys that are given twice apart.
+        document: The parsed JSON; `read_config` keeps all values of duplicate keys.
     """
     if not isinstance(document, Mapping):
         return [Problem((), f"got {shown(document)}", "write an object: policy name to level or to an object")]
@@ -152,7 +152,7 @@ def _level_problems(path: tuple[str, ...], name: str, given: object) -> Iterator
 
 
 def _expected(given: object, schema: JsonObject) -> str:
-    """Say what a value should have been; empty when it is right."""
+    """Return how to correct a value; empty if it is valid."""
     if "enum" in schema:
         return "" if given in schema["enum"] else f"use one of: {', '.join(schema['enum'])}"
     if schema["type"] == "integer":
@@ -168,7 +168,7 @@ def _expected(given: object, schema: JsonObject) -> str:
 
 
 class _DuplicateKey:
-    """Every value of a key that an object has more than once."""
+    """All values of a duplicate key."""
 
     def __init__(self, values: Sequence[object]) -> None:
         self.values = tuple(values)
@@ -188,7 +188,7 @@ def read_config(path: Path) -> tuple[object, list[Problem]]:
     """Read a configuration file.
 
     Returns:
-        What it says and no problem, or None and why it could not be read.
+        The parsed JSON without problems, or None and the problem.
     """
     try:
         with path.open("rb") as file:

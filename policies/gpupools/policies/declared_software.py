@@ -16,7 +16,7 @@ from gpupools.readback.inputs import kubernetes_type
 from gpupools.software.charts import CONTROLLERS, value_seen
 
 DRIVER, TOOLKIT, PLUGIN, CLAIMS = "driver", "container toolkit", "device plugin", "DRA driver"
-"""The pieces that must have one owner on a node; of the last two, which both hand out GPUs, a node has one at all."""
+"""The pieces that must have one owner on a node; of the last two, which both allocate GPUs, a node has only one."""
 
 _ALL_OPERANDS = "nvidia.com/gpu.deploy.operands"
 _OPERANDS = {
@@ -155,7 +155,7 @@ _HELM = frozenset({("helm.sh", "Release"), ("helm.sh", "Chart")})
 
 @dataclass(frozen=True)
 class Placement:
-    """Which nodes a workload asks for, as far as its values say."""
+    """Nodes that a workload selects by its values."""
 
     labels: Mapping[str, str] = field(default_factory=dict)
     """Node selector."""
@@ -170,7 +170,7 @@ class Placement:
         return frozenset(self.labels.items()), tuple(frozenset(term.items()) for term in self.terms), self.narrowed
 
     def reaches(self, labels: Mapping[str, str]) -> bool:
-        """Say whether it surely lands on nodes with these labels; what cannot be seen counts as kept apart."""
+        """Say whether it certainly runs on nodes with these labels; unknown labels count as no."""
         if self.narrowed or any(labels.get(key) != value for key, value in self.labels.items()):
             return False
         return not self.terms or any(
@@ -181,7 +181,7 @@ class Placement:
 
 @dataclass(frozen=True, kw_only=True)
 class DeclaredSoftware:
-    """A declared chart or workload that brings GPU software to a cluster."""
+    """A declared chart or workload with GPU software."""
 
     kind: str
     """The chart's name, or the image's repository."""
@@ -201,12 +201,12 @@ class DeclaredSoftware:
     placement: Placement = Placement()
 
     def switch(self, piece: str) -> str:
-        """Return the value that turns a piece off, empty when only removing the chart does."""
+        """Return the value that disables a piece; empty if the whole chart must be removed."""
         chart = CHARTS.get(self.kind)
         return chart.brings.get(piece, "") if chart else ""
 
     def lands_on(self, piece: str, labels: Mapping[str, str]) -> bool:
-        """Say whether this surely brings a piece to nodes with these labels."""
+        """Say whether this certainly installs a piece on nodes with these labels."""
         if piece not in self.brings or not self.placement.reaches(labels):
             return False
         if self.kind != "gpu-operator":
@@ -215,7 +215,7 @@ class DeclaredSoftware:
 
 
 def is_software(type_token: str) -> bool:
-    """Say whether a type can bring GPU software, without a look at its inputs."""
+    """Say whether resources of a type can have GPU software."""
     return _group_and_kind(type_token) in _HELM | _STAYS | _RUNS_ONCE
 
 
@@ -225,7 +225,7 @@ def _group_and_kind(type_token: str) -> tuple[str, str]:
 
 
 def read_software(type_token: str, properties: JsonObject) -> DeclaredSoftware | None:
-    """Read a Helm release, a chart or a workload; None for what brings no GPU software.
+    """Read a Helm release, a chart or a workload; None without GPU software.
 
     Args:
         type_token: Pulumi type of the resource.

@@ -1,4 +1,4 @@
-"""The resources of a stack seen together: what pools take from other resources, and which software meets them. Pure."""
+"""All resources of a stack: joins pools with resources they refer to, and software with clusters. Pure."""
 
 import json
 import re
@@ -28,21 +28,21 @@ _COMPONENTS = ("gpupools:index:GpuNodePool", "gpupools:index:GpuRuntime")
 STACK_REFERENCE = "pulumi:pulumi:StackReference"
 
 ANSWERS = ("judged", "no_node_pool", "not_understood")
-"""What is said of every resource."""
+"""The possible answers for a resource."""
 
 MAX_OWNERS = 20
-"""Owners of one Cluster API machine object that are read; one template has one owner, or one per version of it."""
+"""Maximum number of owners read per Cluster API machine object; a template has one owner, or one per version."""
 MAX_NAMES = 50
-"""Inputs not known yet, and tags, that a template hands on to its pools; EC2 takes 50 tags."""
+"""Maximum number of unknown inputs and tags that a template passes to its pools; EC2 allows 50 tags."""
 MAX_KUBECONFIG_VALUES = 20_000
-"""Values; one of a hundred clusters has about 2,000."""
+"""Maximum number of values in a kubeconfig; one for a hundred clusters has about 2,000."""
 _WORD = re.compile(r"[\w-]+")
 _LONG_WORD = re.compile(r"[\w./:@-]+")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Declared:
-    """One resource of the stack, as far as rules look at it."""
+    """One resource of the stack, with the data that rules use."""
 
     urn: str
     type: str
@@ -51,43 +51,43 @@ class Declared:
     """Plain data, with `UNKNOWN`."""
     pools: tuple[PoolFacts, ...] = ()
     template: PoolFacts | None = None
-    """What the resource decides for pools that refer to it."""
+    """What the resource sets for pools that refer to it."""
     software: DeclaredSoftware | None = None
     unread: Unclassified | None = None
-    """Why nobody here understands it."""
+    """Why gpupools does not know what it creates."""
     parent: str = ""
     provider: str = ""
     """URN of its provider, empty for the default one."""
     depends: tuple[str, ...] = ()
-    """URNs of what it depends on."""
+    """URNs of its dependencies."""
     by_property: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """URNs of what each of its inputs depends on."""
+    """URNs of the dependencies of each input."""
 
 
 @dataclass(frozen=True)
 class Gap:
-    """What a file says that it leaves out, so that what is missing was not judged."""
+    """Resources that a file leaves out, so that no rule judged them."""
 
     name: str
-    """Stable word, e.g. `unchanged-resources`."""
+    """Stable name, e.g. `unchanged-resources`."""
     what: str
     fix: str
 
 
 @dataclass(frozen=True)
 class Cluster:
-    """What tells the cluster of a pool."""
+    """Identifies the cluster of a pool."""
 
     bits: int
-    """The resources of the stack that are it."""
+    """The resources of the stack that are the cluster, as bits."""
     name: str
-    """As the pool's inputs give it."""
+    """Its name in the inputs of the pool."""
     place: str = ""
-    """What the component `GpuNodePool` around it says of the cluster; empty without, or while that is not known."""
+    """The cluster inputs of the parent component `GpuNodePool`; empty if there is none or they are unknown."""
 
 
 def _with_unknown_machines(given: Declared) -> Declared:
-    """Take pools of machines that nobody here knows for not understood."""
+    """Report pools with unknown instance types as unknown resources."""
     unknown = next((pool for pool in given.pools if pool.of_unknown_machines), None)
     if unknown is None or is_harmless(unknown.foreign):
         return given
@@ -103,22 +103,22 @@ def _with_unknown_machines(given: Declared) -> Declared:
 
 @dataclass(frozen=True)
 class Origin:
-    """What tells the cluster of a chart or workload."""
+    """Identifies the cluster of a chart or workload."""
 
     behind: int
-    """The clusters among what it, and its provider, was made from."""
+    """The clusters among its dependencies and those of its provider, as bits."""
     provider: str
     """URN of the provider whose inputs may name the cluster, empty when there is none."""
     place: str = ""
-    """What the component `GpuRuntime` around it says of the cluster; empty without, or while that is not known."""
+    """The cluster inputs of the parent component `GpuRuntime`; empty if there is none or they are unknown."""
 
 
 class DeclaredStack:
-    """The resources of a stack, and what follows from seeing them together.
+    """All resources of a stack, and the relations between them.
 
     Args:
         resources: In the order of their registration.
-        gaps: What is missing among them.
+        gaps: What the file leaves out.
     """
 
     def __init__(self, resources: Iterable[Declared], gaps: Iterable[Gap] = ()) -> None:
@@ -127,14 +127,14 @@ class DeclaredStack:
 
     @cached_property
     def unread(self) -> Mapping[str, Unclassified]:
-        """What nobody here understands, by URN."""
+        """Resources of which gpupools does not know what they create, by URN."""
         found = {each.urn: each.unread for each in self.resources if each.unread is not None}
         found = {urn: each for urn, each in found.items() if not self._is_stack_set_instance_without_pools(urn)}
         found |= dict(missing_resources((each.urn, each.type, each.inputs) for each in self.resources))
         return {**dict(self._without_machine_objects()), **found}
 
     def _is_stack_set_instance_without_pools(self, urn: str) -> bool:
-        """Say whether this is an instance of a StackSet that is among the resources and brings no nodes."""
+        """Say whether this is an instance of a StackSet in this stack that creates no nodes."""
         instance = self.by_urn[urn]
         kind = instance.type.casefold()
         if "cloudformation" not in kind or not kind.endswith(("instance", "instances")):
@@ -151,7 +151,7 @@ class DeclaredStack:
         return tuple(each for each in self.resources if each.type.endswith(":StackSet"))
 
     def _without_machine_objects(self) -> Iterator[tuple[str, Unclassified]]:
-        """Yield what makes nodes of machines of Cluster API that are not among the resources, so judged elsewhere."""
+        """Yield Cluster API owners whose machine objects are in another file."""
         named = {
             (each.type.rpartition(":")[2], name)
             for each in self.resources
@@ -169,7 +169,7 @@ class DeclaredStack:
 
     @property
     def answers(self) -> Mapping[str, int]:
-        """Count the three answers that a resource can get."""
+        """Count the resources per answer."""
         judged = {each.urn for each in self.resources if each.pools or each.software}
         unread = len(self.unread.keys() - judged)
         no_pool = len(self.resources) - len(judged) - unread
@@ -182,7 +182,7 @@ class DeclaredStack:
 
     @cached_property
     def pools(self) -> tuple[tuple[Declared, PoolFacts], ...]:
-        """Every pool once, with what the stack's other resources decide for it filled in.
+        """Every pool once, joined with the resources that it refers to.
 
         A launch template that groups of this stack refer to is in their pools, not one of its own.
         """
@@ -192,18 +192,18 @@ class DeclaredStack:
 
     @cached_property
     def gpu_pools(self) -> tuple[tuple[Declared, PoolFacts], ...]:
-        """The pools that surely have GPUs."""
+        """The pools that certainly have GPUs."""
         return tuple((each, pool) for each, pool in self.pools if pool.has_gpus)
 
     @cached_property
     def software(self) -> tuple[tuple[Declared, DeclaredSoftware], ...]:
-        """Charts and workloads with GPU software; what a chart renders counts once, as the chart."""
+        """Charts and workloads with GPU software; objects rendered by a chart count as the chart."""
         found = [(each, each.software) for each in self.resources if each.software is not None]
         known: dict[str, Declared | None] = {}
         return tuple((each, software) for each, software in found if self._above(each, _is_chart, known) is None)
 
     def component(self, resource: Declared) -> Declared | None:
-        """Return the component above a resource whose own inputs, and what they refer to, show the GPUs."""
+        """Return the parent component whose inputs, or resources they refer to, show the GPUs."""
         return self._above(resource, self._shows_gpus, self._components) if resource.pools else None
 
     @cached_property
@@ -216,17 +216,17 @@ class DeclaredStack:
     def _above(
         self, resource: Declared, wanted: Callable[[Declared], bool], known: dict[str, Declared | None]
     ) -> Declared | None:
-        """Return the nearest wanted resource above one.
+        """Return the nearest ancestor that fulfils a condition.
 
         Args:
-            resource: Whose parents are asked.
-            wanted: Says whether it is one.
-            known: What was found before, by the URN of the parent that was asked first.
+            resource: Where to start.
+            wanted: The condition.
+            known: Cache of results by URN of the first parent.
         """
         passed = []
         urn, found = resource.parent, None
         while urn and found is None and urn not in known:
-            known[urn] = None  # parents that lead round in a circle end here
+            known[urn] = None  # stops at circular parents
             passed.append(urn)
             above = self.by_urn.get(urn)
             if above is not None and wanted(above):
@@ -237,7 +237,7 @@ class DeclaredStack:
         return found
 
     def joined(self, resource: Declared, pool: PoolFacts) -> PoolFacts:
-        """Add to a pool what the resources it refers to say, where they are in this stack."""
+        """Return a pool joined with the resources of this stack that it refers to."""
         for reference in pool.elsewhere:
             if reference.property == BOOTSTRAP:
                 pool = self._bootstrapped(resource, pool)
@@ -253,7 +253,7 @@ class DeclaredStack:
         return pool
 
     def _template_facts(self, urn: str, template: PoolFacts) -> PoolFacts:
-        """Return what a template says of each pool that refers to it; its weaknesses are told once, as its own."""
+        """Return the facts that a template adds to pools; its weaknesses are reported once, on the template."""
         if urn not in self._template_facts_by_urn:
             unknown = template.unknown[:MAX_NAMES]
             if len(template.unknown) > MAX_NAMES:
@@ -268,7 +268,7 @@ class DeclaredStack:
         return {}
 
     def _bootstrapped(self, resource: Declared, pool: PoolFacts) -> PoolFacts:
-        """Add what makes nodes of Cluster API's machines; of several owners the one that leaves them open counts."""
+        """Join Cluster API machines with their owner and bootstrap configuration; an owner without taint wins."""
         found: list[PoolFacts] = []
         owners = self._owners_by_machine.naming(resource, MAX_OWNERS + 1)
         for _, owner, config in (self._owners[place] for place in owners[:MAX_OWNERS]):
@@ -282,7 +282,7 @@ class DeclaredStack:
 
     @cached_property
     def _owners(self) -> tuple[tuple[Declared, Owner, Declared | None], ...]:
-        """What makes nodes of machines, with its bootstrap configuration."""
+        """Owners of Cluster API machines, with their bootstrap configurations."""
         configs = _ObjectsByName(each for each in self._templates if ":bootstrap." in each.type)
         read = ((each, read_owner(each.type, each.inputs)) for each in self.resources)
         return tuple((each, owner, configs.named(owner.bootstrap, each)) for each, owner in read if owner is not None)
@@ -297,13 +297,13 @@ class DeclaredStack:
             yield from self._referred_resources(resource, reference)
 
     def judged_there(self, resource: Declared, pool: PoolFacts) -> bool:
-        """Say whether what a pool refers to counts as a pool itself, which lacks a taint, too."""
+        """Say whether a resource that the pool refers to is itself a pool without taint."""
         return any(each.lacks_taint for other in self.referred(resource, pool) for each in other.pools)
 
     def _referred_resources(self, resource: Declared, reference: Reference) -> tuple[Declared, ...]:
-        """Return the resource that a reference means, or those among which nothing known yet chooses."""
-        # Step one: what bears the id or name that the input holds. Step two: what the input was made from, where the
-        # engine or the plan says so of the input itself, of one around it, or of all of them together.
+        """Return the resource of a reference, or the candidates if it is unknown."""
+        # First look up the id or name in the input. Otherwise use the dependencies of the input, of an input that
+        # contains it, or of the resource.
         if reference.id:
             bearing = [
                 place for type_ in reference.types if (place := self._bearers.get((type_, reference.id))) is not None
@@ -331,11 +331,11 @@ class DeclaredStack:
 
     @cached_property
     def _bearers(self) -> Mapping[tuple[str, str], int]:
-        """Place of the first template of a type that bears an id or name."""
+        """Index of the first template by type and id or name."""
         found: dict[tuple[str, str], int] = {}
         for place, each in enumerate(self._templates):
             own = [each.inputs.get(key) for key in ("id", "name", "arn", "launchTemplateName")]
-            for name in (*own, _own_name(each)[0]):  # an object of Kubernetes has it in its metadata
+            for name in (*own, _own_name(each)[0]):  # Kubernetes objects have the name in their metadata
                 if isinstance(name, str):
                     found.setdefault((each.type, name), place)
         return found
@@ -347,7 +347,7 @@ class DeclaredStack:
     # --- which software runs on which pools ---
 
     def cluster_of(self, resource: Declared) -> Cluster:
-        """Return what tells a pool's cluster, for `runs_on`."""
+        """Return the cluster of a pool, for `runs_on`."""
         if resource.urn not in self._clusters:
             bits = 0
             for urn in self._cluster_urns(resource):
@@ -356,7 +356,7 @@ class DeclaredStack:
         return self._clusters[resource.urn]
 
     def origin_of(self, software: Declared) -> Origin:
-        """Return what tells the cluster of a chart or workload, for `runs_on`."""
+        """Return the origin of a chart or workload, for `runs_on`."""
         bits = 0
         for urn in (*software.depends, software.provider):
             bits |= self._behind.get(urn, 0)
@@ -364,22 +364,22 @@ class DeclaredStack:
         return Origin(bits, named, self._place(software))
 
     def _place(self, resource: Declared) -> str:
-        """Return what the component of ours that a resource is below says of its cluster, as text to compare."""
+        """Return the cluster inputs of the parent gpupools component as text, to compare them."""
         above = self.by_urn.get(resource.parent)
         if above is None or above.type not in _COMPONENTS:
             return ""
         cluster = {key: value for key, value in mapping(above.inputs.get("cluster")).items() if key != "runtime"}
         try:
             return json.dumps([above.inputs.get("cloud"), cluster], sort_keys=True) if cluster else ""
-        except TypeError:  # something of it is not known yet
+        except TypeError:  # a part is unknown
             return ""
 
     def runs_on(self, cluster: Cluster, origin: Origin) -> bool:
-        """Say whether a pool's cluster surely is the one that a chart or workload goes to.
+        """Say whether a chart or workload certainly runs in the cluster of a pool.
 
-        Proof is, in this order: the chart's provider was made from the pool's cluster; components of ours say of both
-        that it is theirs; the provider names it; or the stack has only one cluster with GPU pools and one provider with
-        GPU software.
+        In this order: the chart's provider depends on the pool's cluster; both have gpupools components with the same
+        cluster; the provider names the cluster; or the stack has one cluster with GPU pools and one provider with GPU
+        software.
         """
         if cluster.bits:
             if cluster.bits & origin.behind:
@@ -393,7 +393,7 @@ class DeclaredStack:
         return self._one_cluster
 
     def api(self, software: Declared) -> object:
-        """Return what tells the cluster that a chart or workload goes to from others: two providers may share one."""
+        """Return a key for the cluster of a chart or workload; two providers may share a cluster."""
         if software.provider not in self._apis:
             self._apis[software.provider] = self._api(software.provider)
         return self._apis[software.provider]
@@ -408,7 +408,7 @@ class DeclaredStack:
         if isinstance(kubeconfig, str) and kubeconfig:
             return api_server(kubeconfig, context, cluster) or (kubeconfig, context, cluster)
         made_from = [self.by_urn.get(urn) for urn in declared.by_property.get("kubeconfig", ())]
-        # A cluster's own kubeconfig is known once it is there; a stack's outputs may be of several clusters.
+        # The kubeconfig of one cluster resource; outputs of a stack may belong to several clusters.
         if kubeconfig is UNKNOWN and len(made_from) == 1 and made_from[0] and made_from[0].type != STACK_REFERENCE:
             return (made_from[0].urn, context, cluster)
         return provider
@@ -445,13 +445,13 @@ class DeclaredStack:
 
     @cached_property
     def _behind(self) -> Mapping[str, int]:
-        """The clusters that each resource is or was made from, as `_bits`."""
+        """The clusters that each resource is or depends on, as `_bits`."""
         made_from = {each.urn: each.depends for each in self.resources}
         return {**self._bits, **reached(made_from, self._bits)}
 
     @cached_property
     def _provider_words(self) -> Mapping[str, frozenset[str]]:
-        """What each provider's inputs name: words, and what holds dots, slashes and colons too."""
+        """Words in the inputs of each provider, with and without dots, slashes and colons."""
         keys = ("kubeconfig", "context", "cluster")
         texts = {
             each.urn: " ".join(text for key in keys if isinstance(text := each.inputs.get(key), str))
@@ -462,7 +462,7 @@ class DeclaredStack:
 
 
 def _combined(made: Sequence[PoolFacts], path: str) -> PoolFacts:
-    """Return what is true of a pool whichever of several it refers to; of different ones, one that leaves it open."""
+    """Combine the results for several candidates; if only some lack a taint, the result is unverified."""
     lacking = [each for each in made if each.lacks_taint]
     if not lacking or len(lacking) == len(made):
         return (lacking or made)[0]
@@ -470,14 +470,14 @@ def _combined(made: Sequence[PoolFacts], path: str) -> PoolFacts:
 
 
 def api_server(kubeconfig: str, context: Any, cluster: Any) -> tuple[str, str] | None:
-    """Return the address of the API that a kubeconfig's text leads to; None for a path, and for what is no kubeconfig.
+    """Return the API address in the text of a kubeconfig; None for a path or any other text.
 
     https://kubernetes.io/docs/reference/config-api/kubeconfig.v1/
 
     Args:
         kubeconfig: The provider's input: the text, or the path of a file, which is not opened.
-        context: The provider's input, in place of the current one.
-        cluster: The provider's input, in place of the context's.
+        context: The provider's input, which replaces the current context.
+        cluster: The provider's input, which replaces the cluster of the context.
     """
     try:
         read = parse_yaml(kubeconfig, MAX_KUBECONFIG_VALUES)
@@ -502,7 +502,7 @@ def _is_chart(resource: Declared) -> bool:
 
 
 class _ObjectsByName:
-    """Kubernetes objects by what others name them by; one not named yet by what the other was made from."""
+    """Kubernetes objects by kind and name, or by dependency if the name is unknown."""
 
     def __init__(self, resources: Iterable[Declared]) -> None:
         self._all = tuple(resources)
@@ -513,7 +513,7 @@ class _ObjectsByName:
                 self._by_name.setdefault((kind, *_own_name(each)), place)
 
     def named(self, named: Named, by: Declared) -> Declared | None:
-        """Return the first object that another one names."""
+        """Return the first object that another one refers to."""
         places = []
         for urn in by.by_property.get("spec", ()):
             place = self._by_urn.get(urn)
@@ -527,7 +527,7 @@ class _ObjectsByName:
 
 
 class _OwnersByMachine:
-    """What names Kubernetes objects, by the object."""
+    """References to Kubernetes objects, by the object."""
 
     def __init__(self, named: Iterable[tuple[Declared, Named]]) -> None:
         self._by_name: dict[tuple[Any, ...], list[int]] = {}
@@ -539,7 +539,7 @@ class _OwnersByMachine:
                 self._by_urn.setdefault(urn, []).append((place, each))
 
     def naming(self, resource: Declared, most: int) -> list[int]:
-        """Return the places of the first of those that name an object."""
+        """Return the indexes of the first references to an object."""
         kind, name = _kind(resource), _own_name(resource)
         made_from_it = (
             place
@@ -564,17 +564,17 @@ def _key(named: Named) -> tuple[Any, Any, Any]:
 
 
 def _namespace(value: Any) -> Any:
-    """Return the namespace that an object is in; `kubectl` refuses one of another than it applies the rest to."""
+    """Return the namespace of an object, `default` if not set."""
     return "default" if value is None else _word(value)
 
 
 def _word(value: Any) -> Any:
-    """Return what can be looked up: text, nothing or `UNKNOWN`; the API takes no other name, so it names nothing."""
+    """Return text, None or `UNKNOWN` unchanged; any other value never matches, because the API rejects it."""
     return value if value is None or value is UNKNOWN or isinstance(value, str) else object()
 
 
 def _cluster_inputs(resource: Declared) -> tuple[str, ...]:
-    # A generic resource of Azure says its cluster as `managedClusters/<name>`, and `resourceName` is its own name.
+    # Generic Azure resources name the cluster as `managedClusters/<name>`; `resourceName` is their own name.
     return (_PARENT,) if _PARENT in resource.inputs else _CLUSTER_INPUTS
 
 
@@ -585,5 +585,5 @@ def _cluster_name(resource: Declared) -> str:
 
 
 def shows_gpus(pools: Iterable[PoolFacts]) -> bool:
-    """Say whether these are a component's pools with GPUs (or another accelerator) by its own inputs."""
+    """Say whether a component's own inputs show GPUs or another accelerator."""
     return any(pool.component and pool.evidence for pool in pools)

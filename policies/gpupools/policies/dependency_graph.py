@@ -1,16 +1,16 @@
-"""What resources were made from, through any number of others, in one pass over all of them. Pure."""
+"""Finds direct and indirect dependencies of all resources in one pass. Pure."""
 
 from collections.abc import Iterable, Iterator, Mapping
 
 
 def reached(made_from: Mapping[str, Iterable[str]], marks: Mapping[str, int]) -> Mapping[str, int]:
-    """Return for each name the marks of itself and of everything behind it, as the bits of a number.
+    """Return for each name the marks of itself and of all its dependencies, as bits.
 
-    Names that lead round to each other reach the same: the path-based algorithm for strongly connected components
+    Names in a cycle get the same marks: the path-based algorithm for strongly connected components
     (https://doi.org/10.1016/S0020-0190(00)00051-X), without recursion.
 
     Args:
-        made_from: Names by name; some may be no key.
+        made_from: Dependencies by name; dependencies need not be keys.
         marks: Bits by name.
     """
     found: dict[str, int] = {}

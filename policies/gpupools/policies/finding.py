@@ -1,4 +1,4 @@
-"""What a rule is and what it finds: data shared by every kind of rule, and the words a finding is told in."""
+"""Rules and findings as data, and the message of a finding."""
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -19,7 +19,7 @@ DOCS = "docs/reference/policies.md"
 """The page with a section for every rule, by the rule's name."""
 
 UNKNOWN_AT_PREVIEW = "unknownAtPreview"
-"""Configuration of every rule that values unknown at preview can leave undecided: `violation` or `advisory`."""
+"""Configuration key of rules whose findings can be unverified at preview: `violation` or `advisory`."""
 
 
 WAIVERS_CURRENT = "gpu-waiver-current"
@@ -35,7 +35,7 @@ class Level(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """What a rule has against one pool, one piece of software or the stack."""
+    """A problem that a rule found on one pool, one chart or workload, or the stack."""
 
     what: str
     """What is wrong, with the input that says so."""
@@ -45,9 +45,9 @@ class Finding:
     pool: str = ""
     """Name of the pool inside its resource; empty when the resource is the pool."""
     found: str | None = None
-    """The declared value, for people; None where it is to be looked up at `property`."""
+    """The declared value as text; None to look it up at `property`."""
     source: str = ""
-    """Public page the finding rests on, where it is not the rule's own."""
+    """Public source of the finding, if it differs from that of the rule."""
     unverified: bool = False
     """True when the inputs known at preview prove neither a violation nor safety."""
     advice: bool = False
@@ -56,34 +56,34 @@ class Finding:
 
 @dataclass(frozen=True, kw_only=True)
 class Context:
-    """What a rule may look at beside the inputs."""
+    """What a rule may use besides the inputs."""
 
     config: JsonObject = field(default_factory=dict)
-    """The rule's own configuration; what is left out has the default of `Rule.config`."""
+    """The rule's configuration; missing keys have the defaults of `Rule.config`."""
     stack: str = ""
     """Name of the Pulumi stack."""
     protect: bool = False
     """The resource option of that name."""
     today: date = date.min
-    """The day on which waivers hold or have ended."""
+    """The day for which waivers are checked."""
     waivers: tuple[Waiver, ...] = ()
     """For the rule on waivers: those of the configuration."""
     waived: Collection[Waiver] = ()
-    """For the rule on waivers: those that let a finding pass."""
+    """For the rule on waivers: those that suppressed a finding."""
     options: dict[tuple[str, str], Any] = field(default_factory=dict, compare=False, repr=False)
     """Configuration values already looked up, by rule and key."""
 
 
 @dataclass(frozen=True)
 class Framework:
-    """The public guidance a rule carries out."""
+    """The public guidance that a rule enforces."""
 
     name: str
     version: str
     reference: str
     """Number or name of the item."""
     specification: str
-    """What the item asks for, in a few words."""
+    """What the item requires, in a few words."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,31 +99,31 @@ class Rule:
     why: str
     """Why the rule exists, one sentence."""
     fix: str
-    """What cures a violation, on any cloud."""
+    """How to fix a violation, on any cloud."""
     url: str
-    """Public page about what the rule asks for."""
+    """Public page about the requirement."""
     framework: Framework
     config: Mapping[str, JsonObject] = field(default_factory=dict)
     """JSON schema of each configuration key, with its default."""
     pool: Callable[[PoolFacts, Context], Iterable[Finding]] | None = None
-    """Judges one pool by what its own resource says."""
+    """Judges one pool by its own resource."""
     software: Callable[["DeclaredSoftware", Context], Iterable[Finding]] | None = None
-    """Judges one chart or workload that brings GPU software."""
+    """Judges one chart or workload with GPU software."""
     stack: Callable[["DeclaredStack", Context], Iterable[tuple[str, Finding]]] | None = None
     """Judges the whole stack; findings with the URN of the resource at fault, empty for the stack itself."""
 
     @property
     def keys(self) -> Mapping[str, JsonObject]:
-        """Return the schema of each configuration key, with that of waivers, which every rule takes but their own."""
+        """Return the schema of each configuration key, including waivers except for the rule on waivers."""
         return self.config if self.name == WAIVERS_CURRENT else {**self.config, KEY: SCHEMA}
 
     @property
     def docs(self) -> str:
-        """Where this project explains the rule."""
+        """The section of the documentation page."""
         return f"{DOCS}#{self.name}"
 
     def option(self, context: Context, key: str) -> Any:
-        """Return a configuration value, its default when left out or of a type the schema does not take."""
+        """Return a configuration value, or its default if it is missing or has a wrong type."""
         known = (self.name, key)
         if known not in context.options:
             schema = self.config[key]
@@ -147,7 +147,7 @@ def _fits(value: Any, schema: JsonObject) -> bool:
 
 
 def unknown_at_preview(default: str = "violation") -> Mapping[str, JsonObject]:
-    """Return the schema of the configuration key for what values unknown at preview leave undecided."""
+    """Return the schema of the configuration key for findings that unknown values leave unverified."""
     return {
         UNKNOWN_AT_PREVIEW: {
             "type": "string",
@@ -159,11 +159,11 @@ def unknown_at_preview(default: str = "violation") -> Mapping[str, JsonObject]:
 
 
 def format_finding(finding: Finding, props: JsonObject, rule: Rule | None = None) -> str:
-    """Write a finding for people: what is wrong, the value found, the cure, and where to read on.
+    """Return the message of a finding: problem, value found, fix and links.
 
     Args:
         finding: From a rule.
-        props: The resource's inputs as plain data; values of taints are left out, since they may be secret.
+        props: The resource's inputs as plain data; values of taints are left out, because they may be secret.
         rule: The rule, whose section of the documentation is named; None leaves it out.
     """
     text = f"pool {shown(finding.pool)}: {finding.what}" if finding.pool else finding.what

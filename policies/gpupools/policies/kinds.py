@@ -1,13 +1,13 @@
-"""Which kinds of resources readers read, and what `kinds.csv` answers for all others. Pure.
+"""Which kinds of resources gpupools reads, and the answers of `kinds.csv` for all others. Pure.
 
-What the readers read is asked of themselves (`is_read`). For everything else the table has the answer, the reason, a
-source and the date of the row; the first row that fits counts:
+The readers declare what they read (`is_read`). For all other kinds the first matching row of the table has the answer,
+the reason, a source and its date:
 
 - `none`: creates no nodes.
 - `nodes`: may create nodes and is not read, which is a violation that cannot be verified.
-- `elsewhere`: applies what is not in the file, or what gpupools does not read. That is advice.
+- `elsewhere`: applies objects from another source, or that gpupools does not read. That is advice.
 - `where <path>|…`: `nodes` where one of these inputs is given, otherwise `none`.
-- `resources`: a ClusterResourceSet, where what it names decides.
+- `resources`: a ClusterResourceSet; the resources that it lists decide.
 """
 
 import csv
@@ -28,12 +28,12 @@ from gpupools.readback.inputs import kubernetes_type
 from gpupools.readback.kubernetes_pools import kinds_read
 
 MOST_TYPES = 200_000
-"""Of which the answer is kept; a file of the greatest size may have as many."""
+"""Maximum number of cached answers; the largest file may have as many types."""
 
 
 @lru_cache
 def readings() -> tuple[Reading, ...]:
-    """Return how each cloud reads back; asking a cloud for it takes longer than asking it about a resource."""
+    """Return the readers of all clouds; cached, because loading a reader takes longer than reading a resource."""
     return tuple(cloud.reading() for cloud in clouds().values())
 
 
@@ -48,7 +48,7 @@ class Row:
     source: str
     as_of: str
     by_name: bool = False
-    """Whether the answer is for the name of a kind that only its package has a row for."""
+    """True if the name of the kind decided, because only its package has a row."""
 
     @property
     def kinds(self) -> tuple[str, ...]:
@@ -57,7 +57,7 @@ class Row:
 
     @property
     def where(self) -> tuple[str, ...]:
-        """The inputs that decide; empty where the answer depends on none."""
+        """The inputs that decide; empty if the answer depends on none."""
         return tuple(self.answer.removeprefix(_WHERE).split("|")) if self.answer.startswith(_WHERE) else ()
 
 
@@ -73,7 +73,7 @@ def rows() -> tuple[Row, ...]:
 
 
 class _Probe(JsonObject):
-    """Notes whether somebody looks inside: readers look at a type before they look at a resource of it."""
+    """Records whether a reader accesses the inputs: readers check the type first."""
 
     def __init__(self) -> None:
         self.looked = False
@@ -93,13 +93,13 @@ class _Probe(JsonObject):
 
 @lru_cache
 def read_kinds() -> frozenset[tuple[str, str]]:
-    """Return the group and kind of every object of Kubernetes that a reader of pools reads."""
+    """Return group and kind of every Kubernetes object that a reader of pools reads."""
     return frozenset(kinds_read(clouds()))
 
 
 @lru_cache(maxsize=MOST_TYPES)
 def is_read(type_token: str) -> bool:
-    """Say whether a reader of pools looks inside resources of a type."""
+    """Say whether a reader of pools reads resources of a type."""
     named = kubernetes_type(type_token)
     if named is not None:
         return (named[0].rpartition("/")[0], named[1]) in read_kinds()
@@ -115,7 +115,7 @@ _OF_TERRAFORM = frozenset({"kubernetes", "helm", "kubectl"})
 
 @lru_cache(maxsize=MOST_TYPES)
 def key_of(type_token: str) -> tuple[str, str]:
-    """Return what `kinds.csv` calls a type, and what people call it."""
+    """Return the name of a type in `kinds.csv`, and its name in messages."""
     named = kubernetes_type(type_token)
     if named is None:
         return plain_key(type_token), type_token.removeprefix("terraform:")
@@ -128,7 +128,7 @@ def key_of(type_token: str) -> tuple[str, str]:
 
 @lru_cache(maxsize=MOST_TYPES)
 def plain_key(type_token: str) -> str:
-    """Return what `kinds.csv` calls a type that is no object of Kubernetes: `<package>:<name>`, letters and digits."""
+    """Return the name in `kinds.csv` of a type outside Kubernetes: `<package>:<name>`, letters and digits."""
     package, _, rest = type_token.partition(":")
     if package == "terraform":
         package, _, rest = rest.partition("_")
@@ -148,7 +148,7 @@ def plain_key(type_token: str) -> str:
 
 @lru_cache
 def _sorted_rows() -> tuple[tuple[tuple[Row, ...], FirstOf], ...]:
-    """Return the rows of kinds and those of whole packages, which count where no other does."""
+    """Return the rows of kinds, and those of whole packages, which apply last."""
     each = [(pattern, row) for row in rows() for pattern in row.kinds]
     whole = [one for one in each if one[0].endswith(":*") and not one[0].startswith("kubernetes")]
     kinds = [one for one in each if one not in whole]
@@ -157,12 +157,12 @@ def _sorted_rows() -> tuple[tuple[tuple[Row, ...], FirstOf], ...]:
 
 @lru_cache(maxsize=MOST_TYPES)
 def row_of(key: str) -> Row | None:
-    """Return the first row that fits what `kinds.csv` calls a type; None where none does."""
+    """Return the first row of `kinds.csv` that matches a name; None if no row does."""
     of_kind, of_package = (
         found[place] if (place := first(key)) is not None else None for found, first in _sorted_rows()
     )
     if of_kind is None and of_package is not None and _names_pool(key):
-        why = "its name says nodes, and it is not read"
+        why = "its name says nodes, and gpupools does not read it"
         return Row(key, "nodes", why, of_package.source, of_package.as_of, by_name=True)
     return of_kind or of_package
 
@@ -191,7 +191,7 @@ def _names_pool(key: str) -> bool:
 
 
 def names_nodes(key: str) -> str:
-    """Say so where what `kinds.csv` calls a type is named after nodes; empty otherwise."""
+    """Return a remark if the name of a type says nodes; empty otherwise."""
     package, _, name = key.partition(":")
     if package == "kubernetes":  # every group is named after Kubernetes there
         kind = name.rpartition("/")[2].casefold()
@@ -202,13 +202,13 @@ def names_nodes(key: str) -> str:
 
 
 def _is_node(name: str) -> bool:
-    """Say whether a name ends with node or machine, whatever version follows; a virtual machine may be anything."""
+    """Say whether a name ends with node or machine, before any version; virtual machines do not count."""
     plain = name.rstrip("0123456789").removesuffix("v").removesuffix("template").removesuffix("s")
     return plain.endswith(("node", "machine")) and not plain.endswith("virtualmachine")
 
 
 @lru_cache
 def pool_kinds() -> frozenset[str]:
-    """Return the kinds of Kubernetes objects that are node pools or classes of such, without their groups."""
+    """Return the kinds, without groups, of Kubernetes objects that are node pools or node classes."""
     carried = {kind for _, kind in embedded_manifests.WRAPPERS} | {"Cluster", "Machine", "Node"}
     return frozenset(kind for _, kind in read_kinds() if kind not in carried)

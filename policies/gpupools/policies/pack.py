@@ -1,7 +1,6 @@
-"""Brings the rules to the Pulumi engine: plain data out of the policy SDK's inputs, findings into violations.
+"""Connects the rules to the Pulumi engine: converts inputs of the policy SDK to plain data and findings to violations.
 
-Owns nothing about GPUs or clouds: `providers.clouds()` reads the pools, `policies.rules`
-judges them.
+`providers.clouds()` reads the pools, `policies.rules` judges them.
 """
 
 import copy
@@ -63,13 +62,13 @@ NAME = "gpupools"
 """The pack's name, as the engine shows it."""
 
 UNVERIFIED = "unverified-at-preview"
-"""The advisory policy that reports what a rule was configured to leave open at preview."""
+"""The advisory policy for findings that rules cannot verify at preview and are configured not to enforce."""
 
 UNVERIFIED_IN_STACK = "unverified-in-stack"
 """The same for the rules that see the whole stack."""
 
 WAIVED = "waived"
-"""The advisory policy that lists what waivers let pass."""
+"""The advisory policy that lists findings that waivers suppress."""
 
 
 def plain(value: Any) -> Any:
@@ -82,7 +81,7 @@ def plain(value: Any) -> Any:
 
 
 def _unwrapped(value: Any) -> Any:
-    """Take the policy SDK's own types apart; what is none of them stays."""
+    """Unwrap the types of the policy SDK and return other values unchanged."""
     if isinstance(value, Secret):
         return _unwrapped(value.value)
     if isinstance(value, Mapping):
@@ -95,7 +94,7 @@ def _unwrapped(value: Any) -> Any:
 def _unwrapped_item(container: Any, key: Any) -> Any:
     try:
         return _unwrapped(container[key])
-    except UnknownValueError:  # raised by the very look at it, before there is a value to compare
+    except UnknownValueError:  # raised on access, before there is a value to compare
         return UNKNOWN
 
 
@@ -112,7 +111,7 @@ def read_pools(resource_type: str, inputs: JsonObject) -> tuple[PoolFacts, ...]:
 
 
 def complaints(resource_type: str, props: JsonObject) -> list[str]:
-    """Say what every rule has against one resource, unverified findings and advice included.
+    """Return the messages of all findings on one resource, including unverified findings and advice.
 
     Args:
         resource_type: Type token, e.g. `aws:eks/nodeGroup:NodeGroup`.
@@ -127,7 +126,7 @@ def complaints(resource_type: str, props: JsonObject) -> list[str]:
 
 
 def policies() -> list[Policy]:
-    """Make one policy per rule, and for each scope the one that reports what its rules leave open."""
+    """Return one policy per rule, and the advisory policies for unverified and waived findings."""
     unverified, unverified_in_stack = _UnverifiedMessages(), _UnverifiedMessages()
     return [
         *(_resource_policy(rule, unverified) for rule in RESOURCE_RULES),
@@ -144,7 +143,7 @@ _MAX_TYPES = 10_000
 
 
 class Inputs(JsonObject):
-    """A resource's inputs, decoded when the first rule looks, and what was read from them."""
+    """Inputs of a resource, decoded on first access, with the pools and software read from them."""
 
     def __init__(self, given: struct_pb2.Struct | JsonDict) -> None:
         self.given = given
@@ -160,7 +159,7 @@ class Inputs(JsonObject):
         return self._plain
 
     def pools(self, resource_type: str) -> tuple[PoolFacts, ...]:
-        """Return the pools in there; nothing is decoded for a type that holds none."""
+        """Return the pools of the resource; types that hold none are not decoded."""
         if self._pools is None:
             # Readers look at the type before they look inside, so a type is known by whether this was decoded.
             inside = _HOLDS_POOLS.get(resource_type)
@@ -186,7 +185,7 @@ class Inputs(JsonObject):
 
 
 class _Call(threading.local):
-    """What one call of the engine is about; the SDK's server answers each call on one thread."""
+    """State of one call of the engine; the SDK's server answers each call on one thread."""
 
     def __init__(self) -> None:
         self.running = False
@@ -199,7 +198,7 @@ class _Call(threading.local):
         self.running, self.inputs, self.findings, self.stack = running, {}, {}, None
 
     def has_unverified(self) -> bool:
-        """Say whether some finding is not proven, which is what the policies beside the rules report."""
+        """Say whether a finding is unverified or advice."""
         return any(finding.unverified or finding.advice for found in self.findings.values() for _, finding in found)
 
     def decode(self, message: struct_pb2.Struct) -> Inputs:
@@ -222,11 +221,11 @@ SDK_INTERNALS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         ),
     }
 )
-"""The internals of `pulumi_policy.policy` that `judge_once` goes by: those of the module, and those of its server."""
+"""The internals of `pulumi_policy.policy` that `judge_once` uses: those of the module, and those of its server."""
 
 
 def missing_sdk_names() -> list[str]:
-    """Name what the installed SDK has no longer of what `judge_once` goes by."""
+    """Return the names that `judge_once` uses and the installed SDK lacks."""
     owners = {owner: getattr(_SDK, owner, None) if owner else _SDK for owner in SDK_INTERNALS}
     return [
         f"pulumi_policy.policy.{owner}{'.' if owner else ''}{name}"
@@ -237,11 +236,11 @@ def missing_sdk_names() -> list[str]:
 
 
 def judge_once() -> None:
-    """Make the SDK's server decode a resource once, and only if its type can matter, and run what found something.
+    """Make the SDK's server decode a resource once, if its type can hold pools, and run only policies with findings.
 
-    It decodes the properties anew for every policy (`_PolicyAnalyzerServicer.Analyze` in `pulumi_policy/policy.py`),
-    which for this many policies would cost a deployment more than everything else a pack does. What a policy reports
-    stays what its `validate` reports. Where a later SDK has other names nothing is changed: right, and slower.
+    The SDK decodes the properties for every policy (`_PolicyAnalyzerServicer.Analyze` in `pulumi_policy/policy.py`),
+    which for this many policies takes longer than everything else a pack does. What a policy reports stays what its
+    `validate` reports. If a later SDK has other names, nothing is patched: results are the same, but slower.
     """
     if missing_sdk_names():
         return
@@ -285,7 +284,7 @@ _POLICIES = "_PolicyAnalyzerServicer__policies"
 
 
 def _with_active_policies(servicer: Any) -> Any:
-    """Return the servicer with only the policies that have something to report, where it keeps them by this name."""
+    """Return a copy of the servicer with only the policies that have something to report."""
     every = getattr(servicer, _POLICIES, None)
     if every is None:
         return servicer
@@ -327,7 +326,7 @@ def _judge_resource(servicer: Any, request: Any) -> None:
     contexts = _contexts(servicer, bool(protect))
     _call.findings |= _pool_findings(request, pools, contexts)
     if shows_gpus(pools):
-        # Before what is waived is taken out: what is let pass on the component is let pass on what it makes.
+        # Before waivers apply: a waiver on a component also covers its children.
         _component_findings[request.urn] = {
             finding_key(name, each) for name, found in _call.findings.items() for _, each in found
         }
@@ -343,12 +342,12 @@ def _judge_resource(servicer: Any, request: Any) -> None:
 def _pool_findings(
     request: Any, pools: Sequence[PoolFacts], contexts: Mapping[str, Context]
 ) -> dict[str, tuple[tuple[str, Finding], ...]]:
-    """Return what each rule on pools finds, by the rule's name; without what the component above them has already."""
+    """Return the findings of pool rules by rule name, without those already reported on the component."""
     component = _component_findings.get(request.options.parent)
     every = {}
     for rule in _POOL_RULES if pools else ():
         assert rule.pool is not None
-        # What a component makes may have its taint in a template beside it, which only the whole stack shows.
+        # Children of a component may get their taint from a launch template, which only stack rules see.
         in_stack = component is not None and rule is gpu_pool_tainted.RULE
         here = [pool for pool in pools if not pool.elsewhere] if in_stack else pools
         found = [(request.urn, finding) for pool in here for finding in rule.pool(pool, contexts[rule.name])]
@@ -360,7 +359,7 @@ def _pool_findings(
 
 
 def _apply_waivers(contexts: Mapping[str, Context], judged: Mapping[str, tuple[str, JsonObject]]) -> None:
-    """Take what waivers let pass out of the findings of this call.
+    """Remove waived findings from this call.
 
     Args:
         contexts: Of each rule.
@@ -393,24 +392,24 @@ def _today() -> date:
     return datetime.now(tz=UTC).date()
 
 
-# What waivers have let pass since the engine configured, by waiver.
+# Waived findings since the engine configured the pack, by waiver.
 _used_waivers: dict[Waiver, str] = {}
 
 
 _POOL_RULES = tuple(rule for rule in RESOURCE_RULES if rule.pool is not None)
 _SOFTWARE_RULES = tuple(rule for rule in RESOURCE_RULES if rule.software is not None)
 
-# What each resource was read as, by URN, with the inputs it was read from.
+# Pools and software of each resource by URN, with the inputs they were read from.
 _readings: dict[str, tuple[str, struct_pb2.Struct, tuple[PoolFacts, ...], DeclaredSoftware | None]] = {}
 
-# What was found on each component that shows GPUs itself, by URN.
+# Findings on each component whose own inputs show GPUs, by URN.
 _component_findings: dict[str, set[FindingKey]] = {}
 
 
 def _is_destroy_allowed(parent: str) -> bool:
-    """Say whether the stack file's own switch takes the protection of the pool that is a resource's parent away.
+    """Say whether the stack file allows deleting the pool that is a resource's parent.
 
-    The engine hands a pack the stack's configuration; a program without such a key gets no say in this.
+    The engine passes the stack's configuration to the pack; programs without this key cannot allow it.
     """
     kind, _, name = parent.rpartition("::")
     if not kind.endswith("gpupools:index:GpuNodePool"):
@@ -422,7 +421,7 @@ def _is_destroy_allowed(parent: str) -> bool:
     return isinstance(named, list) and name in {str(each).replace("/", "-") for each in named}
 
 
-# The rules' contexts by the resource option protect, until the engine configures anew.
+# Contexts of the rules by the resource option protect, until the engine configures the pack again.
 _configured: dict[bool, dict[str, Context]] = {}
 
 
@@ -465,7 +464,7 @@ def _judge_stack(servicer: Any, request: Any) -> None:
 
 
 def _earlier_reading(wire: Any) -> tuple[tuple[PoolFacts, ...], DeclaredSoftware | None] | None:
-    """Return what a resource was read as before it existed, if its outputs are its inputs and more."""
+    """Return the earlier reading of a resource if its outputs contain its inputs unchanged."""
     before = _readings.get(wire.urn)
     if before is None or before[0] != wire.type:
         return None
@@ -493,7 +492,7 @@ def _inputs(props: Any) -> Inputs:
 
 
 def _named_pools(inputs: Inputs, resource_type: str, name: str) -> tuple[PoolFacts, ...]:
-    """Return the pools of a resource; one without a name of its own has the name that the program gives it."""
+    """Return the pools of a resource; unnamed ones get the name of the resource."""
     return tuple(with_name(pool, inputs, name) for pool in inputs.pools(resource_type))
 
 
@@ -508,11 +507,11 @@ def _findings_on(rule: Rule, resource_type: str, inputs: Inputs, context: Contex
 
 
 class _UnverifiedMessages(threading.local):
-    """What the rules left open for the resource or stack a thread is at.
+    """Unverified messages on the resource or stack that a thread judges.
 
     The SDK reports every violation of a policy at the policy's one level, so an advisory needs a second policy,
     which cannot see the first one's configuration. One Analyze call asks all policies in their order on one
-    thread (pulumi/pulumi-policy `sdk/python/lib/pulumi_policy/policy.py`), so they can pass it on here.
+    thread (pulumi/pulumi-policy `sdk/python/lib/pulumi_policy/policy.py`), so they can pass the messages on here.
     """
 
     def __init__(self) -> None:
@@ -530,7 +529,7 @@ class _UnverifiedMessages(threading.local):
 
 
 def _advisory(rule: Rule, context: Context) -> bool:
-    # The engine fills the schema's default in; a pack that is driven directly gets no configuration at all.
+    # The engine fills in defaults; a pack that is called directly gets no configuration.
     return UNKNOWN_AT_PREVIEW in rule.config and rule.option(context, UNKNOWN_AT_PREVIEW) == "advisory"
 
 
@@ -656,7 +655,7 @@ def _stack(resources: Iterable[PolicyResource]) -> DeclaredStack:
 
 
 class _SdkResource:
-    """A resource as the SDK hands it to a stack policy, with the URNs that rules look at."""
+    """A resource that the SDK passes to a stack policy, with the URNs that rules use."""
 
     def __init__(self, resource: PolicyResource) -> None:
         self.urn, self.resource_type, self.name = resource.urn, resource.resource_type, resource.name
@@ -692,10 +691,10 @@ def _declared(resource: _WireResource | _SdkResource) -> Declared:
 
 
 def add_missing_taint(args: ResourceValidationArgs) -> JsonObject | None:
-    """Return the resource's inputs with the taint that its GPU pools lack; None when nothing can or need be done.
+    """Return the resource's inputs with the missing taint of its GPU pools; None if nothing can or must change.
 
-    The engine asks only where the policy's level is `remediate`, and shows what changed. What it must not guess (a
-    taint in user data, a list that is not known yet) stays as it is and is the violation that it was.
+    The engine calls this only if the level of the policy is `remediate`, and shows the change. Cases that would need a
+    guess (a taint in user data, an unknown list) stay violations.
     """
     wire = serialize_properties(args.props)
     changed: JsonObject = wire
@@ -706,7 +705,7 @@ def add_missing_taint(args: ResourceValidationArgs) -> JsonObject | None:
 
 
 def _with_taint(wire: JsonObject, pool: PoolFacts) -> JsonObject | None:
-    """Add the taint below any secret on its way, and leave the secret a secret."""
+    """Add the taint, also inside secrets, which stay secret."""
     value: Any = wire
     path = steps(pool.where)
     for depth, step in enumerate(path):

@@ -1,6 +1,6 @@
-"""Which GPU software meets which pools, and which other software there. Pure.
+"""Finds GPU software that is installed twice on the same nodes. Pure.
 
-Compares kinds of both instead of one with another: a stack has thousands of pools and of workloads, and few kinds.
+Compares groups of equal pools and workloads: a stack may have thousands of each, but few groups.
 """
 
 from collections.abc import Iterator, Mapping
@@ -26,7 +26,7 @@ from gpupools.policies.declared_stack import Cluster, Declared, DeclaredStack, O
 from gpupools.policies.finding import Finding
 
 MAX_PAIRS = 100_000
-"""Comparisons of a kind of software with a kind of pool, or with another kind of software.
+"""Maximum number of comparisons of a group of software with a group of pools or of other software.
 
 A hundred clusters with three charts and three kinds of pools each make 90,000 of them.
 """
@@ -38,17 +38,17 @@ PIECES = (
     # A node's own plugin hands out what claims would: https://github.com/NVIDIA/aicr (recipes/components/gpu-operator).
     (CLAIMS, "device_plugin"),
 )
-"""Each piece, and which hint of a pool says that the cloud brings it."""
+"""Each piece, and the hint of a pool that says that the cloud installs it."""
 TOGETHER = (
     *((piece, piece) for piece, _ in PIECES),
     (PLUGIN, CLAIMS),
     (CLAIMS, PLUGIN),
 )
-"""What two charts must not bring to the same nodes."""
+"""Pieces that two charts must not install on the same nodes."""
 
 
 class TooManyKinds(Exception):
-    """There are more kinds than are compared."""
+    """The stack has more groups than are compared."""
 
     def __init__(self, software: int, others: str) -> None:
         self.what = f"{software:,} kinds of GPU software and {others}"
@@ -56,11 +56,11 @@ class TooManyKinds(Exception):
 
 @dataclass
 class _Pools:
-    """Pools that no software tells apart."""
+    """Pools that are equal for all software."""
 
     cluster: Cluster
     of_the_cloud: frozenset[str]
-    """Pieces that the cloud brings."""
+    """Pieces that the cloud installs."""
     labels: Mapping[str, str]
     places: list[int] = field(default_factory=list)
     """In `Stack.gpu_pools`."""
@@ -68,36 +68,36 @@ class _Pools:
 
 @dataclass
 class _Software:
-    """Charts and workloads that bring the same in the same way."""
+    """Charts and workloads that install the same pieces on the same nodes."""
 
     origin: Origin
     api: object
     one: DeclaredSoftware
     on: int = 0
-    """Kinds of pools that it surely runs on, as bits."""
+    """Groups of pools in its cluster, as bits."""
     lands: dict[str, int] = field(default_factory=dict)
-    """Those of them whose labels it goes to, by piece."""
+    """Those of them whose labels it selects, by piece."""
 
 
 class SoftwareConflicts:
-    """What meets on the nodes of a stack.
+    """Finds conflicts of GPU software on the nodes of a stack.
 
     Args:
         stack: The stack.
 
     Raises:
-        TooManyKinds: On the first question that takes more than `MAX_PAIRS` comparisons.
+        TooManyKinds: If a question takes more than `MAX_PAIRS` comparisons.
     """
 
     def __init__(self, stack: DeclaredStack) -> None:
         self._stack = stack
 
     def pools_with_owner(self, place: int, piece: str) -> tuple[int, list[tuple[Declared, PoolFacts]]]:
-        """Return the pools whose cloud brings what software brings there too: how many, and the first three.
+        """Return number and first three of the pools where the cloud installs the same piece.
 
         Args:
             place: Of the software, in `Stack.software`.
-            piece: What it brings.
+            piece: The piece that it installs.
         """
         kind = self._kinds[place]
         if kind is None or piece not in kind.lands:
@@ -120,7 +120,7 @@ class SoftwareConflicts:
             bits ^= lowest
 
     def installed_on(self, resource: Declared) -> tuple[tuple[str, ...], bool]:
-        """Return what surely runs on a pool's cluster, by its names, and whether a driver is, or may be, among it."""
+        """Return the GPU software in a pool's cluster, and whether it installs or may install a driver."""
         cluster = self._stack.cluster_of(resource)
         if cluster not in self._on:
             here = [each for each in self._there if self._stack.runs_on(cluster, each[0])]
@@ -133,7 +133,7 @@ class SoftwareConflicts:
 
     @cached_property
     def _there(self) -> tuple[tuple[Origin, str, bool], ...]:
-        """All software: where it comes from, its name, and whether it brings a driver or may."""
+        """All software: origin, name, and whether it installs or may install a driver."""
         found = dict.fromkeys(
             (self._stack.origin_of(declared), software.kind, DRIVER in (*software.brings, *software.unsure))
             for declared, software in self._stack.software
@@ -144,12 +144,12 @@ class SoftwareConflicts:
         return tuple(found)
 
     def unschedulable_operators(self) -> Iterator[tuple[Declared, str, tuple[Declared, PoolFacts], Taint]]:
-        """Yield GPU Operators that bring a driver, and that no pool of their cluster in this stack takes.
+        """Yield GPU Operators with a driver that no pool of their cluster in this stack accepts.
 
         Yields:
-            The chart, the value with the tolerations of what starts nowhere, a pool without GPUs, and a taint there.
+            The chart, the value with the missing toleration, a pool without GPUs, and its taint.
         """
-        # Pools of a cluster that taints do not tell apart are one; those of no cluster in this stack are left out.
+        # Pools of a cluster with equal taints count once; pools without a cluster in this stack are left out.
         by_cluster: dict[Cluster, dict[Any, tuple[Declared, PoolFacts]]] = {}
         for declared, pool in self._stack.pools:
             cluster = self._stack.cluster_of(declared)
@@ -176,11 +176,11 @@ class SoftwareConflicts:
                         break
 
     def software_pairs(self) -> Iterator[tuple[int, int, int, str, str]]:
-        """Yield what meets software of the same API that was declared before.
+        """Yield software that conflicts with earlier software in the same cluster.
 
         Yields:
             Place of the later, place of the first of the earlier, how many earlier ones there are, the piece that
-            those bring and the piece that the later brings.
+            those install and the piece that the later one installs.
         """
         seen: dict[int, tuple[int, int]] = {}  # by kind, first place and how many
         for place, kind in enumerate(self._kinds):
@@ -228,7 +228,7 @@ class SoftwareConflicts:
 
     @cached_property
     def _kinds(self) -> list[_Software | None]:
-        """The kind of each software of the stack; None for what brings no piece of a node's software."""
+        """The group of each software of the stack; None if it installs no piece of a node's software."""
         found: dict[tuple[Any, ...], _Software] = {}
         kinds: list[_Software | None] = []
         for declared, software in self._stack.software:

@@ -1,7 +1,7 @@
-"""Waivers: one rule let pass on one resource, for a reason, by somebody, until a day. Pure.
+"""Waivers: accept the findings of one rule on one resource, with reason, owner and last day. Pure.
 
-A waiver stands in the policy's configuration, with the rule it is for, or as an annotation on a Kubernetes object. One
-that has ended, or that nothing needs, is a violation of its own, so that none outlives what it was made for.
+A waiver is in the policy configuration, under its rule, or in an annotation of a Kubernetes object. Expired and unused
+waivers are violations.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from gpupools.common.json_types import JsonDict, JsonObject
 KEY = "waivers"
 """The key of a rule's configuration that holds its waivers."""
 ANNOTATION = "gpupools/waive."
-"""What the key of an annotation begins with; the rule's name follows."""
+"""Prefix of the annotation key; the name of the rule follows."""
 
 _KEYS = {
     "resource": "Address of the resource as in reports of `gpupools policy`, or its URN.",
@@ -49,7 +49,7 @@ SCHEMA: JsonObject = {
 
 @dataclass(frozen=True)
 class Waiver:
-    """One rule that is let pass on one resource."""
+    """Accepts the findings of one rule on one resource."""
 
     rule: str
     resource: str
@@ -57,13 +57,13 @@ class Waiver:
     reason: str
     owner: str
     expires: date
-    """The last day on which it holds."""
+    """The last day on which it is valid."""
     pool: str = ""
     annotated: bool = False
-    """True when the object itself says so."""
+    """True if the waiver is an annotation of the object."""
 
     def covers(self, address: str, pool: str, today: date) -> bool:
-        """Say whether it lets pass what its rule found."""
+        """Say whether it covers a finding of its rule."""
         return address == self.resource and self.pool in ("", pool) and today <= self.expires
 
     def __str__(self) -> str:
@@ -75,7 +75,7 @@ class Waiver:
 
 
 def waiver_problem(given: object, *, annotated: bool = False) -> str:
-    """Say what one waiver should have been; empty when it is right."""
+    """Return how to correct a waiver; empty if it is valid."""
     wanted = [key for key in _KEYS if key not in _OPTIONAL and not (annotated and key == "resource")]
     allowed = [*wanted, "pool"]
     if not isinstance(given, Mapping):
@@ -111,7 +111,7 @@ def _new_waiver(rule: str, resource: str, given: JsonObject, *, annotated: bool 
 
 
 def configured(rule: str, options: JsonObject) -> tuple[Waiver, ...]:
-    """Return the waivers of a rule's configuration; one that is not right waives nothing."""
+    """Return the valid waivers of a rule's configuration."""
     given = options.get(KEY)
     return tuple(
         _new_waiver(rule, one["resource"], one)
@@ -123,16 +123,16 @@ def configured(rule: str, options: JsonObject) -> tuple[Waiver, ...]:
 def annotated(
     address: str, type_token: str, inputs: JsonObject, rules: Collection[str]
 ) -> tuple[tuple[Waiver, ...], tuple[str, ...]]:
-    """Read the waivers that a Kubernetes object has as annotations.
+    """Read the waivers in the annotations of a Kubernetes object.
 
     Args:
         address: Of the object.
         type_token: Its Pulumi type.
         inputs: The object.
-        rules: Names of the rules there are.
+        rules: Names of the known rules.
 
     Returns:
-        The waivers, and what is wrong with those that are none.
+        The waivers, and the problems of invalid ones.
     """
     metadata = inputs.get("metadata") if type_token.startswith("kubernetes:") else None
     notes = metadata.get("annotations") if isinstance(metadata, Mapping) else None
@@ -169,7 +169,7 @@ MANIFESTS = "Kubernetes"
 
 
 def scope(address: str) -> str:
-    """Return what a resource belongs to, so that a configuration can serve stacks, plans and manifests alike."""
+    """Return the stack or file format of a resource; one configuration can serve stacks, plans and manifests."""
     if address.startswith("urn:pulumi:"):
         return "::".join(address.split("::")[:2])
     if re.match(r"[A-Z]\w*/", address):

@@ -10,12 +10,13 @@ from gpupools.policies.finding import Context, Finding, Rule
 
 
 def describe_sharing(sharing: SharingFacts) -> str:
+    """Return mode, MIG profile and number of clients as text."""
     parts = [sharing.kind, sharing.profile, f"{sharing.clients} clients" if sharing.clients is not None else ""]
     return " ".join(part for part in parts if part)
 
 
 def in_zones(pool: PoolFacts) -> str:
-    """Say how a size over all zones comes about, with a blank before; empty where it is not counted by zone."""
+    """Explain a size that counts nodes in several zones, after a blank; empty for other sizes."""
     if not pool.per_zone or pool.max_nodes is None or pool.zones == 1:
         return ""
     if pool.zones is not None:
@@ -25,7 +26,7 @@ def in_zones(pool: PoolFacts) -> str:
 
 
 def hardening_findings(pool: PoolFacts, *, mandatory: bool) -> Iterator[Finding]:
-    """Tell what leaves the nodes of a pool or template less hardened than the baseline demands, or recommends."""
+    """Report settings of a pool or template that miss a requirement or a recommendation of the hardening baseline."""
     for weak in pool.weaknesses:
         if weak.mandatory is mandatory:
             yield Finding(
@@ -43,9 +44,9 @@ _POOL_TAG = "gpupools:pool"
 
 
 def customization_findings(pool: PoolFacts, rule: Rule, context: Context) -> Iterator[Finding]:
-    """Tell what somebody set by hand on the nodes of a pool or template, unless the configuration has a reason for it.
+    """Report custom node settings of a pool or template for which the configuration has no reason.
 
-    Values are never told: user data and metadata may hold secrets.
+    Findings never show values, because user data and metadata may hold secrets.
     """
     reasons = {each: why for each, why in rule.option(context, "reasons").items() if why.strip()}
     named = [pool.labels.get(POOL_LABEL), pool.tags.get(_POOL_TAG), pool.pool, pool.name]

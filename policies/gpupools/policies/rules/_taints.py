@@ -5,18 +5,18 @@ from gpupools.policies.finding import Finding
 
 
 def deciding_references(pool: PoolFacts) -> tuple[Reference, ...]:
-    """Return the resources that may still show whether this pool needs a taint or has one."""
+    """Return the referenced resources that can decide whether the pool needs or has a taint."""
     proven = pool.has_gpus
     open_questions = {"taints"} if proven else {"machine", "image", "taints"}
     return tuple(each for each in pool.elsewhere if each.decides & open_questions)
 
 
 def find_missing_taint(pool: PoolFacts) -> Finding | None:
-    """Judge a pool by what is known of it, whatever other resources may decide."""
+    """Report a missing taint by the facts of the pool alone, without resources that it refers to."""
     if not pool.lacks_taint:
         return None
     where = pool.where or "taints"
-    # A type newer than the catalogue or an NVIDIA image is evidence of GPUs whose number nobody knows.
+    # An instance type newer than the catalog, or an NVIDIA image, is evidence of GPUs of unknown number.
     gpus = bool(pool.gpus_per_node) or bool(pool.evidence)
     proven = gpus and pool.in_cluster is True
     late = [name for name in pool.unknown if not proven or overlaps(name, where)]
@@ -50,9 +50,9 @@ def find_missing_taint(pool: PoolFacts) -> Finding | None:
 
 
 def _shown_taints(pool: PoolFacts) -> str | None:
-    """Return the taints that another object or a text gives the pool; None where they are a property of its own.
+    """Return taints from another object or from a text; None if they are a property of the pool itself.
 
-    A text such as user data may hold secrets, so nothing else of it is shown.
+    Texts such as user data may hold secrets, so findings show only their taints.
     """
     if " → " not in pool.where and (pool.missing_taint.value is not None or pool.no_taint_field):
         return None
@@ -66,7 +66,7 @@ def _gpu_count(pool: PoolFacts) -> str:
 
 
 def overlaps(unknown: str, path: str) -> bool:
-    """Say whether an input that is not known yet is the one at `path`, a part of it, or holds it."""
+    """Say whether an unknown input is the one at `path`, contains it, or is part of it."""
     return (
         unknown == path
         or unknown.startswith((f"{path}[", f"{path}."))

@@ -37,9 +37,9 @@ def _judge(stack: DeclaredStack, context: Context) -> Iterator[tuple[str, Findin
 
 
 def _unschedulable_operators(software_conflicts: SoftwareConflicts) -> Iterator[tuple[str, Finding]]:
-    """Find GPU Operators that bring a driver to a cluster all of whose pools keep them off, such as AKS's system pools.
+    """Report GPU Operators that no known pool of their cluster accepts, such as a cluster with only AKS system pools.
 
-    Other pools may come from outside the stack, so that it is never sure.
+    Findings are unverified, because the cluster may have pools outside the stack.
     """
     try:
         found = list(software_conflicts.unschedulable_operators())

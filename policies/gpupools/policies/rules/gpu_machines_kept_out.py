@@ -12,7 +12,7 @@ def _judge(stack: DeclaredStack, context: Context) -> Iterator[tuple[str, Findin
     for resource in stack.resources:
         for pool in resource.pools:
             open_ = pool.open_to_gpus
-            # The class of its machines, which is a resource of its own, may taint those with GPUs.
+            # Its node class, a resource of its own, may taint GPU nodes.
             if open_ is None or repels_cpu_pods(stack.joined(resource, pool).taints):
                 continue
             which = f", such as {open_.machine}" if open_.machine else ""

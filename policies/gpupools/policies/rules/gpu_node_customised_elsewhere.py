@@ -10,9 +10,9 @@ from gpupools.policies.rules._pools import REASONS, customization_findings
 
 
 def _judge(stack: DeclaredStack, context: Context) -> Iterator[tuple[str, Finding]]:
-    told: set[tuple[str, str]] = set()
+    reported: set[tuple[str, str]] = set()
     whole: set[str] = set()
-    """Templates of which everything was told."""
+    """Templates whose findings are all reported."""
     for resource in stack.resources:
         for pool in resource.pools:
             if not pool.elsewhere or not stack.joined(resource, pool).has_gpus:
@@ -22,15 +22,15 @@ def _judge(stack: DeclaredStack, context: Context) -> Iterator[tuple[str, Findin
                 if other.template is None or other.urn in whole or any(each.has_gpus for each in other.pools):
                     continue
                 if made_by is not None and other.parent == made_by.urn:
-                    continue  # what a component makes is told of its own inputs
-                # A template has no labels; the pool that is made from it says what it is called.
+                    continue  # reported on the component, from its own inputs
+                # A template has no labels; those of its pool hold the pool's name, which reasons refer to.
                 template = replace(other.template, labels={**other.template.labels, **pool.labels})
                 found = list(customization_findings(template, RULE, context))
                 if len(found) == len(template.node_customizations):
                     whole.add(other.urn)
                 for finding in found:
-                    if (other.urn, finding.property) not in told:
-                        told.add((other.urn, finding.property))
+                    if (other.urn, finding.property) not in reported:
+                        reported.add((other.urn, finding.property))
                         yield other.urn, finding
 
 

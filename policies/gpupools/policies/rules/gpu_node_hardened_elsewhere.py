@@ -10,18 +10,18 @@ from gpupools.policies.rules._pools import hardening_findings
 
 def _judge(stack: DeclaredStack, context: Context) -> Iterator[tuple[str, Finding]]:
     seen: set[str] = set()
-    told: set[tuple[str, str]] = set()
+    reported: set[tuple[str, str]] = set()
     for resource in stack.resources:
         for pool in resource.pools:
             if not pool.elsewhere or not stack.joined(resource, pool).has_gpus:
                 continue
             for other in stack.referred(resource, pool):
                 if other.urn in seen or any(each.has_gpus for each in other.pools):
-                    continue  # a pool itself, told by the rule on each
+                    continue  # a pool itself, which gpu-node-hardened judges
                 seen.add(other.urn)
                 for finding in hardening_findings(other.template, mandatory=True) if other.template else ():
-                    if (other.urn, finding.property) not in told:
-                        told.add((other.urn, finding.property))
+                    if (other.urn, finding.property) not in reported:
+                        reported.add((other.urn, finding.property))
                         yield other.urn, finding
 
 

@@ -10,7 +10,7 @@ from gpupools.policies.rules._frameworks import CAPACITY
 
 
 def _judge(pool: PoolFacts, context: Context) -> Iterator[Finding]:
-    # No autoscaler starts the first node of a pool whose GPUs are claimed.
+    # No autoscaler starts the first node of a pool whose GPUs pods request by ResourceClaim.
     claimed = pool.labels.get(SOFTWARE_LABEL) == DRA_DRIVER
     if pool.has_gpus and pool.min_nodes and not claimed:
         each = " in each zone" if pool.per_zone else ""

@@ -37,7 +37,7 @@ RULE = Rule(
         "labels": {
             "type": "array",
             "items": {"type": "string"},
-            # A pool of this project's carries the key of its entry in the stack file, whose history has an author.
+            # gpupools sets POOL_LABEL on its pools; the history of the stack file shows their authors.
             "default": ["owner", "team", "cost-center", TRUST_LABEL, POOL_LABEL],
             "description": "Labels or tags of which a GPU pool needs at least one; [] requires none.",
         }

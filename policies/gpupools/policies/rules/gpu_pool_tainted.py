@@ -24,11 +24,11 @@ def _judge(pool: PoolFacts, context: Context) -> Iterator[Finding]:
 
 
 def taint_can_be_added(pool: PoolFacts) -> bool:
-    """Say whether the taint that a pool lacks can be written into it without a guess.
+    """Say whether remediation can safely add the missing taint.
 
-    It can where the pool certainly has GPUs and lacks the taint. It can too where all that is open is whether another
-    resource, such as the launch template of an EKS group with EKS's own image, gives the nodes one more: the pool's
-    own list is known and is what the nodes register with, so the taint there is right whatever the other resource says.
+    It can if the pool certainly has GPUs and lacks the taint. It can also if only another resource may add taints, such
+    as the launch template of an EKS group with an EKS image: nodes register with the pool's own list, so a taint there
+    is correct in any case.
     """
     finding = find_missing_taint(pool)
     if finding is None or pool.no_taint_field:

@@ -16,12 +16,14 @@ def _judge(stack: DeclaredStack, context: Context) -> Iterator[tuple[str, Findin
             if pool.elsewhere and (within or deciding_references(pool)) and find_missing_taint(pool) is not None:
                 whole = stack.joined(resource, pool)
                 if whole.in_cluster is None and not (whole.gpus_per_node or whole.evidence):
-                    continue  # nothing shows GPUs, nor nodes
+                    continue  # neither GPUs nor nodes are known
                 finding = find_missing_taint(whole)
                 if finding is not None and not pool.evidence and stack.judged_there(resource, pool):
-                    continue  # its template is told to be untainted
-                told = within is not None and (within.urn in at_fault or any(each.lacks_taint for each in within.pools))
-                if finding is not None and not told and not (within and finding.unverified):
+                    continue  # reported on the template
+                reported = within is not None and (
+                    within.urn in at_fault or any(each.lacks_taint for each in within.pools)
+                )
+                if finding is not None and not reported and not (within and finding.unverified):
                     at_fault.add(resource.urn)
                     yield resource.urn, finding
 

@@ -48,7 +48,7 @@ def _judge(pool: PoolFacts, context: Context) -> Iterator[Finding]:
 
 
 def _possible_software(cloud: Cloud, pool: PoolFacts) -> tuple[str, ...]:
-    """Return the ways of installing the software that this pool's own inputs leave open."""
+    """Return the values of `software` that are possible with the pool's inputs."""
     by = pool.software.device_plugin
     if by is By.CLOUD and "cloud-managed" in cloud.software:
         return ("cloud-managed",)
@@ -61,12 +61,12 @@ def _possible_software(cloud: Cloud, pool: PoolFacts) -> tuple[str, ...]:
 def _rejection(
     cloud_name: str, machine: str, sharing: SharingFacts, ways: tuple[str, ...]
 ) -> tuple[str, str, str] | None:
-    """Ask the capability matrix and the planner; None when one way of installing the software allows it.
+    """Return why no possible `software` supports the sharing mode; None if one does.
 
-    Returns what is wrong, the cure and the source of the first refusal.
+    Returns problem, fix and source of the first rejection by the capability matrix or the planner.
     """
     cloud = clouds()[cloud_name]
-    # Not every machine has a row of its own: Google's N1 machines have GPUs beside them.
+    # Google's N1 machine types have no row of their own, because GPUs are attached to them.
     instance = cloud.find_instance_type(cloud.instance_types, machine)
     assert instance is not None
     wishes, wrong = _sharing_modes(cloud, instance, sharing)
@@ -109,7 +109,7 @@ def _example_cluster(cloud_name: str) -> Any:
 def _sharing_modes(
     cloud: Cloud, instance: InstanceType, sharing: SharingFacts
 ) -> tuple[list[SharingMode], tuple[str, str, str] | None]:
-    """Write what a pool's inputs say of sharing as a stack file would: every reading, or why there is none."""
+    """Return the possible sharing modes in the form of a stack file, or problem, fix and source if there are none."""
     base, mode = sharing.kind.partition("+")[0], shared_mode(sharing.kind)
     clients = None
     if mode is not None:

@@ -17,17 +17,17 @@ _EXACT = re.compile(r"v?\d+\.\d+\.\d+(?:-[0-9A-Za-z.-]+)?(?:\+[0-9A-Za-z.-]+)?")
 _FLOATING = re.compile(r"(?:.*[-_.])?(?:latest|main|master|nightly|devel|edge|stable)", re.IGNORECASE)
 
 
-# CUDA comes as base, runtime and devel: https://hub.docker.com/r/nvidia/cuda
+# Variants of the CUDA image are base, runtime and devel: https://hub.docker.com/r/nvidia/cuda
 _FLAVOUR = re.compile(r"\d+\.\d+(?:\.\d+)?-devel")
 
 
-# The branch, then the kernel that it was compiled for; which release of the branch, nobody sees.
+# Branch and kernel of a precompiled driver; the tag does not show the release of the branch.
 # https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/precompiled-drivers.html
 _PRECOMPILED = re.compile(r"\d{3}(?:-.+)?")
 
 
 def _judge(software: DeclaredSoftware, context: Context) -> Iterator[Finding]:
-    """Find a chart or image that may be another one tomorrow, or is older than a published security fix."""
+    """Report charts and images without an exact version or with known vulnerabilities."""
     if software.is_chart:
         yield from _chart_findings(software)
         yield from _part_findings(software)
@@ -68,13 +68,13 @@ def _chart_findings(software: DeclaredSoftware) -> Iterator[Finding]:
 
 
 def _example(software: DeclaredSoftware) -> str:
-    """Show the form of the chart's versions by the one that is installed here; of others none is known."""
+    """Return the version of the chart that gpupools installs, as an example; empty for other charts."""
     ours = charts().get(software.kind)
     return f", e.g. {ours.version.removeprefix('v')}" if ours else ""
 
 
 def _repository_findings(software: DeclaredSoftware, chart: str, repository: Any, local: bool) -> Iterator[Finding]:
-    """Find a chart that comes neither over https or OCI nor out of the project's own files."""
+    """Report a chart that is neither from https or OCI nor from local files."""
     fix = "name the chart's https or oci address, e.g. repositoryOpts.repo: https://helm.ngc.nvidia.com/nvidia"
     scheme = re.match(r"[a-z][a-z0-9+.-]*://", chart, re.IGNORECASE)
     if scheme:
@@ -97,7 +97,7 @@ def _unverified(what: str, path: str, fix: str) -> Finding:
 
 
 def _is_versioned_by_image(software: DeclaredSoftware) -> bool:
-    """Say whether an image's tag takes the place of the chart's version."""
+    """Say whether the image tag decides the version, not the chart."""
     chart = CHARTS[software.kind]
     tag = value_at(software.values, chart.parts[0].path) if chart.parts else None
     return chart.image_decides and isinstance(tag, str) and bool(tag)

@@ -12,7 +12,7 @@ from gpupools.policies.waivers import Waiver, scope
 
 
 def _judge(stack: DeclaredStack, context: Context) -> Iterator[tuple[str, Finding]]:
-    """Judge the waivers of the configuration, where the context has them, and those of the objects themselves."""
+    """Judge the waivers in the context's configuration and in annotations of objects."""
     given = list(context.waivers)
     for resource in stack.resources:
         if resource.pools or resource.software or resource.template or resource.unread:
@@ -28,13 +28,13 @@ def _judge(stack: DeclaredStack, context: Context) -> Iterator[tuple[str, Findin
 def outdated_waivers(
     given: Iterable[Waiver], used: Collection[Waiver], scopes: Collection[str], today: date
 ) -> Iterator[tuple[str, Finding]]:
-    """Yield what is wrong with waivers, with the address they are for.
+    """Report waivers that are expired or match no finding, with the address of their resource.
 
     Args:
         given: The waivers.
-        used: Those that let a finding pass.
-        scopes: `scope` of what was judged; a waiver for something else is none of this run's business.
-        today: The day it is.
+        used: Those that suppressed a finding.
+        scopes: `scope` of what was judged; waivers of other scopes are ignored.
+        today: The current day.
     """
     for each in dict.fromkeys(given):
         if scope(each.resource) not in scopes:
