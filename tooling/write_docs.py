@@ -736,7 +736,7 @@ def _kinds_not_read() -> str:
 
 def _rule(rule: Rule) -> str:
     """Return a rule's reason, fix, level, guidance and configuration."""
-    guidance = rule.framework
+    guidance, examples = rule.framework, f"{rule.name.replace('-', '_')}.examples.yaml"
     what = guidance.specification[0].upper() + guidance.specification[1:]
     lines = [
         rule.why,
@@ -745,6 +745,7 @@ def _rule(rule: Rule) -> str:
                 f"- Fix: {rule.fix}",
                 f"- Level: {rule.level.value}. Severity: {rule.severity}. Checks: {_judges(rule)}.",
                 f"- Guidance: {what}. {guidance.name} ({guidance.version}), {guidance.reference}. {_linked(rule.url)}",
+                f"- Examples: [{examples}](../../policies/gpupools/policies/rules/{examples}).",
             ]
         ),
     ]

@@ -13,7 +13,7 @@ DEDICATED = Framework(
     "Amazon EKS Best Practices Guide",
     "2026",
     "AI/ML compute",
-    "taint nodes with accelerators, so that only pods that ask for them run there",
+    "taint nodes with accelerators, so that only pods that request them run there",
 )
 
 ISOLATION = Framework(
@@ -24,7 +24,7 @@ ISOLATION = Framework(
 )
 
 CAPACITY = Framework(
-    "AWS Well-Architected Framework", "2026", "Cost optimization", "bound and attribute what scarce resources cost"
+    "AWS Well-Architected Framework", "2026", "Cost optimization", "limit and attribute the cost of scarce resources"
 )
 ONE_OWNER = Framework(
     "NVIDIA GPU Operator documentation",

@@ -31,7 +31,7 @@ RULE = Rule(
     fix="Set the option protect on the pools of production stacks.",
     url="https://www.pulumi.com/docs/iac/concepts/options/protect/",
     framework=Framework(
-        "AWS Well-Architected Framework", "2026", "Reliability", "protect what cannot be recreated at will"
+        "AWS Well-Architected Framework", "2026", "Reliability", "protect resources that may not be available again"
     ),
     config={
         "stacks": {

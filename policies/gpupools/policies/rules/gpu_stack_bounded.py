@@ -46,7 +46,7 @@ RULE = Rule(
     fix="Lower the maximum of some pools, or raise the limit of the environment.",
     url="https://docs.aws.amazon.com/wellarchitected/latest/cost-optimization-pillar/welcome.html",
     framework=Framework(
-        "AWS Well-Architected Framework", "2026", "Cost optimization", "bound what scarce resources cost"
+        "AWS Well-Architected Framework", "2026", "Cost optimization", "limit the cost of scarce resources"
     ),
     config={
         **unknown_at_preview(),
