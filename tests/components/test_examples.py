@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
-from gpupools.policies.pack import complaints
+from gpupools.policies.pack import finding_messages
 from gpupools.preview.program_run import Preview, preview_program
 from gpupools.preview.sdk_schema import UNKNOWN
 
@@ -26,7 +26,7 @@ def test_an_example_declares_pools_that_pass_the_policies(manifest: Path) -> Non
 
     assert (shown.problems, shown.warnings) == ([], [])
     assert "gpupools:index:GpuNodePool" in [resource.type for resource in shown.resources]
-    assert [said for each in shown.resources for said in complaints(each.type, each.inputs)] == []
+    assert [said for each in shown.resources for said in finding_messages(each.type, each.inputs)] == []
 
 
 def test_the_program_of_ones_own_hands_its_role_and_subnet_to_the_pool() -> None:

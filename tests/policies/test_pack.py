@@ -21,7 +21,15 @@ from pulumi_policy.secret import Secret
 from gpupools.plan.cloud import Cloud
 from gpupools.plan.pool_facts import UNKNOWN, PoolFacts
 from gpupools.policies import pack
-from gpupools.policies.pack import UNVERIFIED, UNVERIFIED_IN_STACK, WAIVED, complaints, judge_once, plain, policies
+from gpupools.policies.pack import (
+    UNVERIFIED,
+    UNVERIFIED_IN_STACK,
+    WAIVED,
+    finding_messages,
+    judge_once,
+    plain,
+    policies,
+)
 from gpupools.policies.rules import RESOURCE_RULES, STACK_RULES
 from gpupools.providers import clouds
 
@@ -75,13 +83,13 @@ def test_every_cloud_is_asked_what_it_reads(monkeypatch: pytest.MonkeyPatch) -> 
     nimbus: Cloud = _reading_by(read_pools, name="nimbus")
     monkeypatch.setattr(pack, "clouds", lambda: {**clouds(), "nimbus": nimbus})
 
-    said = complaints("nimbus:Pool", {})
+    said = finding_messages("nimbus:Pool", {})
 
     assert said[0] == (
         "has 4 NVIDIA GPUs per node (gpus 4), but no permanent taint keeps other pods off; found taints: none; "
         "add nvidia.com/gpu=present:NoSchedule to taints (see docs/reference/policies.md#gpu-pool-tainted)"
     )
-    assert complaints("nimbus:Other", {}) == []
+    assert finding_messages("nimbus:Other", {}) == []
 
 
 def test_complaints_read_the_wire_form_directly() -> None:
@@ -89,7 +97,7 @@ def test_complaints_read_the_wire_form_directly() -> None:
     taint = {"key": "nvidia.com/gpu", "value": "present", "effect": "NO_SCHEDULE"}
 
     def taint_complaints(props: dict[str, Any]) -> list[str]:
-        said = complaints("aws:eks/nodeGroup:NodeGroup", props)
+        said = finding_messages("aws:eks/nodeGroup:NodeGroup", props)
         return [each for each in said if each.endswith("#gpu-pool-tainted)")]
 
     assert len(taint_complaints(untainted)) == 1
@@ -103,7 +111,7 @@ def test_an_error_in_a_reader_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(pack, "clouds", lambda: {"x": _reading_by(read_pools)})
 
     with pytest.raises(ZeroDivisionError):
-        complaints("x", {})
+        finding_messages("x", {})
 
 
 class Pack:

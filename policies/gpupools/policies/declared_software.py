@@ -1,6 +1,6 @@
 """Reads GPU software back from declared Helm charts and workloads. Pure, and never raises.
 
-Owns which chart or image brings which piece and where its values name versions. Who else brings the same piece is
+Owns which chart or image installs which piece and where its values name versions. Who else installs the same piece is
 `policies.stack_rules`' question.
 """
 
@@ -46,7 +46,7 @@ class _Part:
 class _Chart:
     component: str
     """Name in `data/version_floors.csv`; empty when there is none."""
-    brings: Mapping[str, str]
+    installs: Mapping[str, str]
     """Piece to the value that switches it off, empty when none does."""
     parts: tuple[_Part, ...] = ()
     image_decides: bool = False
@@ -169,7 +169,7 @@ class Placement:
         """What is equal for two that go to the same nodes."""
         return frozenset(self.labels.items()), tuple(frozenset(term.items()) for term in self.terms), self.narrowed
 
-    def reaches(self, labels: Mapping[str, str]) -> bool:
+    def selects(self, labels: Mapping[str, str]) -> bool:
         """Say whether it certainly runs on nodes with these labels; unknown labels count as no."""
         if self.narrowed or any(labels.get(key) != value for key, value in self.labels.items()):
             return False
@@ -194,7 +194,7 @@ class DeclaredSoftware:
     values: JsonObject = field(default_factory=dict)
     images: tuple[tuple[str, str], ...] = ()
     """Path and image of each container, for a workload."""
-    brings: tuple[str, ...] = ()
+    installs: tuple[str, ...] = ()
     """`DRIVER`, `TOOLKIT`, `PLUGIN`, `CLAIMS`; those a value surely switches off are left out."""
     unsure: tuple[str, ...] = ()
     """Pieces whose switch is not known at preview."""
@@ -203,11 +203,11 @@ class DeclaredSoftware:
     def switch(self, piece: str) -> str:
         """Return the value that disables a piece; empty if the whole chart must be removed."""
         chart = CHARTS.get(self.kind)
-        return chart.brings.get(piece, "") if chart else ""
+        return chart.installs.get(piece, "") if chart else ""
 
     def lands_on(self, piece: str, labels: Mapping[str, str]) -> bool:
         """Say whether this certainly installs a piece on nodes with these labels."""
-        if piece not in self.brings or not self.placement.reaches(labels):
+        if piece not in self.installs or not self.placement.selects(labels):
             return False
         if self.kind != "gpu-operator":
             return True
@@ -249,7 +249,7 @@ def _chart(properties: JsonObject) -> DeclaredSoftware | None:
     given = properties.get("values")
     values = given if isinstance(given, Mapping) else {}
     options = properties.get("repositoryOpts")
-    found = {piece: _is_on(known, piece, values) for piece in known.brings}
+    found = {piece: _is_enabled(known, piece, values) for piece in known.installs}
     late = given is UNKNOWN
     pods = value_at(values, (known.pods,)) if known.pods else values
     return DeclaredSoftware(
@@ -260,15 +260,15 @@ def _chart(properties: JsonObject) -> DeclaredSoftware | None:
         repository=options.get("repo") if isinstance(options, Mapping) else options,
         devel=properties.get("devel"),
         values=values,
-        brings=tuple(piece for piece, on in found.items() if on is True and not late),
+        installs=tuple(piece for piece, on in found.items() if on is True and not late),
         unsure=tuple(piece for piece, on in found.items() if on is UNKNOWN or late),
         placement=_placement(pods) if name != "gpu-operator" else Placement(),
     )
 
 
-def _is_on(chart: _Chart, piece: str, values: JsonObject) -> Any:
+def _is_enabled(chart: _Chart, piece: str, values: JsonObject) -> Any:
     """Say whether a chart's values turn a piece on; `UNKNOWN` where that is not known yet."""
-    path = chart.brings[piece]
+    path = chart.installs[piece]
     wanted = [(path, path not in _OFF_BY_DEFAULT), *([chart.within[piece]] if piece in chart.within else [])]
     found = [(value_at(values, tuple(path.split("."))), default) for path, default in wanted if path]
     on = [default if value is None else value for value, default in found]
@@ -318,7 +318,7 @@ def _workload(type_token: str, properties: JsonObject) -> DeclaredSoftware | Non
             if isinstance(image, str) and known_image(image):
                 images.append((f"{'.'.join(at)}.{kind}[{index}].image", image))
                 piece = IMAGES[known_image(image)][1]
-                if piece and (piece != CLAIMS or _runs(container, _HANDS_OUT_GPUS)):
+                if piece and (piece != CLAIMS or _runs_program(container, _HANDS_OUT_GPUS)):
                     pieces[piece] = None
     if not images:
         return None
@@ -326,12 +326,12 @@ def _workload(type_token: str, properties: JsonObject) -> DeclaredSoftware | Non
         kind=known_image(images[0][1]),
         is_chart=False,
         images=tuple(images),
-        brings=tuple(pieces) if _group_and_kind(type_token) in _STAYS else (),
+        installs=tuple(pieces) if _group_and_kind(type_token) in _STAYS else (),
         placement=_placement(pod),
     )
 
 
-def _runs(container: JsonObject, program: str) -> bool:
+def _runs_program(container: JsonObject, program: str) -> bool:
     """Say whether a container's command line names a program."""
     lines = (container.get("command"), container.get("args"))
     words = [word for line in lines if isinstance(line, list) for word in line if isinstance(word, str)]

@@ -16,7 +16,7 @@ from gpupools.common.taints import repels_cpu_pods
 from gpupools.plan.pool_facts import UNKNOWN, PoolFacts, Reference
 from gpupools.policies.classify import Unclassified, is_harmless, missing_resources
 from gpupools.policies.declared_software import DeclaredSoftware
-from gpupools.policies.dependency_graph import reached
+from gpupools.policies.dependency_graph import reachable_marks
 from gpupools.readback.cluster_api import BOOTSTRAP, Named, Owner, bootstrapped, read_owner
 from gpupools.readback.inputs import at, joined, mapping
 
@@ -200,11 +200,12 @@ class DeclaredStack:
         """Charts and workloads with GPU software; objects rendered by a chart count as the chart."""
         found = [(each, each.software) for each in self.resources if each.software is not None]
         known: dict[str, Declared | None] = {}
-        return tuple((each, software) for each, software in found if self._above(each, _is_chart, known) is None)
+        outer = [each for each in found if self._nearest_ancestor(each[0], _is_chart, known) is None]
+        return tuple(outer)
 
     def component(self, resource: Declared) -> Declared | None:
         """Return the parent component whose inputs, or resources they refer to, show the GPUs."""
-        return self._above(resource, self._shows_gpus, self._components) if resource.pools else None
+        return self._nearest_ancestor(resource, self._shows_gpus, self._components) if resource.pools else None
 
     @cached_property
     def _components(self) -> dict[str, Declared | None]:
@@ -213,7 +214,7 @@ class DeclaredStack:
     def _shows_gpus(self, resource: Declared) -> bool:
         return shows_gpus(self.joined(resource, pool) for pool in resource.pools)
 
-    def _above(
+    def _nearest_ancestor(
         self, resource: Declared, wanted: Callable[[Declared], bool], known: dict[str, Declared | None]
     ) -> Declared | None:
         """Return the nearest ancestor that fulfils a condition.
@@ -296,7 +297,7 @@ class DeclaredStack:
         for reference in pool.elsewhere:
             yield from self._referred_resources(resource, reference)
 
-    def judged_there(self, resource: Declared, pool: PoolFacts) -> bool:
+    def is_reported_on_reference(self, resource: Declared, pool: PoolFacts) -> bool:
         """Say whether a resource that the pool refers to is itself a pool without taint."""
         return any(each.lacks_taint for other in self.referred(resource, pool) for each in other.pools)
 
@@ -305,11 +306,9 @@ class DeclaredStack:
         # First look up the id or name in the input. Otherwise use the dependencies of the input, of an input that
         # contains it, or of the resource.
         if reference.id:
-            bearing = [
-                place for type_ in reference.types if (place := self._bearers.get((type_, reference.id))) is not None
-            ]
-            if bearing:
-                return (self._templates[min(bearing)],)
+            places = (self._templates_by_id.get((type_, reference.id)) for type_ in reference.types)
+            if known := [place for place in places if place is not None]:
+                return (self._templates[min(known)],)
         steps = re.split(r"(?=[.\[])", reference.property)
         for length in range(len(steps), 0, -1):
             found = self._made_from(resource, "".join(steps[:length]), reference.types)
@@ -319,18 +318,18 @@ class DeclaredStack:
 
     def _made_from(self, resource: Declared, key: str, types: tuple[str, ...]) -> tuple[Declared, ...]:
         asked = (resource.urn, key, types)
-        if asked not in self._made_from_cache:
+        if asked not in self._dependency_cache:
             others = (self.by_urn.get(urn) for urn in dict.fromkeys(resource.by_property.get(key, ())))
             found = (each for each in others if each is not None and each.type in types)
-            self._made_from_cache[asked] = tuple(islice(found, MAX_OWNERS))
-        return self._made_from_cache[asked]
+            self._dependency_cache[asked] = tuple(islice(found, MAX_OWNERS))
+        return self._dependency_cache[asked]
 
     @cached_property
-    def _made_from_cache(self) -> dict[tuple[str, str, tuple[str, ...]], tuple[Declared, ...]]:
+    def _dependency_cache(self) -> dict[tuple[str, str, tuple[str, ...]], tuple[Declared, ...]]:
         return {}
 
     @cached_property
-    def _bearers(self) -> Mapping[tuple[str, str], int]:
+    def _templates_by_id(self) -> Mapping[tuple[str, str], int]:
         """Index of the first template by type and id or name."""
         found: dict[tuple[str, str], int] = {}
         for place, each in enumerate(self._templates):
@@ -351,19 +350,19 @@ class DeclaredStack:
         if resource.urn not in self._clusters:
             bits = 0
             for urn in self._cluster_urns(resource):
-                bits |= self._bits.get(urn, 0)
-            self._clusters[resource.urn] = Cluster(bits, _cluster_name(resource), self._place(resource))
+                bits |= self._cluster_bits.get(urn, 0)
+            self._clusters[resource.urn] = Cluster(bits, _cluster_name(resource), self._component_cluster(resource))
         return self._clusters[resource.urn]
 
     def origin_of(self, software: Declared) -> Origin:
         """Return the origin of a chart or workload, for `runs_on`."""
         bits = 0
         for urn in (*software.depends, software.provider):
-            bits |= self._behind.get(urn, 0)
-        named = software.provider if software.provider in self._provider_words else ""
-        return Origin(bits, named, self._place(software))
+            bits |= self._clusters_depended_on.get(urn, 0)
+        named = software.provider if software.provider in self._words_by_provider else ""
+        return Origin(bits, named, self._component_cluster(software))
 
-    def _place(self, resource: Declared) -> str:
+    def _component_cluster(self, resource: Declared) -> str:
         """Return the cluster inputs of the parent gpupools component as text, to compare them."""
         above = self.by_urn.get(resource.parent)
         if above is None or above.type not in _COMPONENTS:
@@ -388,7 +387,7 @@ class DeclaredStack:
                 return False
         if cluster.place and cluster.place == origin.place:
             return True
-        if cluster.name and cluster.name in self._provider_words.get(origin.provider, ()):
+        if cluster.name and cluster.name in self._words_by_provider.get(origin.provider, ()):
             return True
         return self._one_cluster
 
@@ -438,19 +437,19 @@ class DeclaredStack:
         return {}
 
     @cached_property
-    def _bits(self) -> Mapping[str, int]:
+    def _cluster_bits(self) -> Mapping[str, int]:
         """A bit for each resource that is the cluster of a GPU pool."""
         urns = dict.fromkeys(urn for each, _ in self.gpu_pools for urn in self._cluster_urns(each))
         return {urn: 1 << place for place, urn in enumerate(urns)}
 
     @cached_property
-    def _behind(self) -> Mapping[str, int]:
-        """The clusters that each resource is or depends on, as `_bits`."""
+    def _clusters_depended_on(self) -> Mapping[str, int]:
+        """The clusters that each resource is or depends on, as `_cluster_bits`."""
         made_from = {each.urn: each.depends for each in self.resources}
-        return {**self._bits, **reached(made_from, self._bits)}
+        return {**self._cluster_bits, **reachable_marks(made_from, self._cluster_bits)}
 
     @cached_property
-    def _provider_words(self) -> Mapping[str, frozenset[str]]:
+    def _words_by_provider(self) -> Mapping[str, frozenset[str]]:
         """Words in the inputs of each provider, with and without dots, slashes and colons."""
         keys = ("kubeconfig", "context", "cluster")
         texts = {
@@ -556,19 +555,19 @@ def _kind(resource: Declared) -> str:
 
 def _own_name(resource: Declared) -> tuple[Any, Any]:
     meta = mapping(resource.inputs.get("metadata"))
-    return _word(meta.get("name")), _namespace(meta.get("namespace"))
+    return _comparable(meta.get("name")), _namespace(meta.get("namespace"))
 
 
 def _key(named: Named) -> tuple[Any, Any, Any]:
-    return _word(named.kind), _word(named.name), _namespace(named.namespace)
+    return _comparable(named.kind), _comparable(named.name), _namespace(named.namespace)
 
 
 def _namespace(value: Any) -> Any:
     """Return the namespace of an object, `default` if not set."""
-    return "default" if value is None else _word(value)
+    return "default" if value is None else _comparable(value)
 
 
-def _word(value: Any) -> Any:
+def _comparable(value: Any) -> Any:
     """Return text, None or `UNKNOWN` unchanged; any other value never matches, because the API rejects it."""
     return value if value is None or value is UNKNOWN or isinstance(value, str) else object()
 

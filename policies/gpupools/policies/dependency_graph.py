@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 
 
-def reached(made_from: Mapping[str, Iterable[str]], marks: Mapping[str, int]) -> Mapping[str, int]:
+def reachable_marks(made_from: Mapping[str, Iterable[str]], marks: Mapping[str, int]) -> Mapping[str, int]:
     """Return for each name the marks of itself and of all its dependencies, as bits.
 
     Names in a cycle get the same marks: the path-based algorithm for strongly connected components

@@ -110,7 +110,7 @@ def read_pools(resource_type: str, inputs: JsonObject) -> tuple[PoolFacts, ...]:
     return tuple(with_name(pool, inputs) for pool in (*pools, *read_kubernetes_pools(resource_type, inputs, known)))
 
 
-def complaints(resource_type: str, props: JsonObject) -> list[str]:
+def finding_messages(resource_type: str, props: JsonObject) -> list[str]:
     """Return the messages of all findings on one resource, including unverified findings and advice.
 
     Args:

@@ -59,7 +59,7 @@ class _Pools:
     """Pools that are equal for all software."""
 
     cluster: Cluster
-    of_the_cloud: frozenset[str]
+    installed_by_cloud: frozenset[str]
     """Pieces that the cloud installs."""
     labels: Mapping[str, str]
     places: list[int] = field(default_factory=list)
@@ -103,14 +103,15 @@ class SoftwareConflicts:
         if kind is None or piece not in kind.lands:
             return 0, []
         asked = (id(kind), piece)
-        if asked not in self._hit:
-            hit = [pools for pools in self._pools_of(kind.lands[piece]) if piece in pools.of_the_cloud]
+        if asked not in self._conflicts_cache:
+            hit = [pools for pools in self._pools_of(kind.lands[piece]) if piece in pools.installed_by_cloud]
             first = islice(merge(*(pools.places for pools in hit)), 3)
-            self._hit[asked] = sum(len(pools.places) for pools in hit), [self._stack.gpu_pools[each] for each in first]
-        return self._hit[asked]
+            pools_found = [self._stack.gpu_pools[each] for each in first]
+            self._conflicts_cache[asked] = sum(len(pools.places) for pools in hit), pools_found
+        return self._conflicts_cache[asked]
 
     @cached_property
-    def _hit(self) -> dict[tuple[int, str], tuple[int, list[tuple[Declared, PoolFacts]]]]:
+    def _conflicts_cache(self) -> dict[tuple[int, str], tuple[int, list[tuple[Declared, PoolFacts]]]]:
         return {}
 
     def _pools_of(self, bits: int) -> Iterator[_Pools]:
@@ -122,20 +123,21 @@ class SoftwareConflicts:
     def installed_on(self, resource: Declared) -> tuple[tuple[str, ...], bool]:
         """Return the GPU software in a pool's cluster, and whether it installs or may install a driver."""
         cluster = self._stack.cluster_of(resource)
-        if cluster not in self._on:
-            here = [each for each in self._there if self._stack.runs_on(cluster, each[0])]
-            self._on[cluster] = tuple(dict.fromkeys(kind for _, kind, _ in here)), any(driver for *_, driver in here)
-        return self._on[cluster]
+        if cluster not in self._installed_by_cluster:
+            here = [each for each in self._all_software if self._stack.runs_on(cluster, each[0])]
+            kinds = tuple(dict.fromkeys(kind for _, kind, _ in here))
+            self._installed_by_cluster[cluster] = kinds, any(driver for *_, driver in here)
+        return self._installed_by_cluster[cluster]
 
     @cached_property
-    def _on(self) -> dict[Cluster, tuple[tuple[str, ...], bool]]:
+    def _installed_by_cluster(self) -> dict[Cluster, tuple[tuple[str, ...], bool]]:
         return {}
 
     @cached_property
-    def _there(self) -> tuple[tuple[Origin, str, bool], ...]:
+    def _all_software(self) -> tuple[tuple[Origin, str, bool], ...]:
         """All software: origin, name, and whether it installs or may install a driver."""
         found = dict.fromkeys(
-            (self._stack.origin_of(declared), software.kind, DRIVER in (*software.brings, *software.unsure))
+            (self._stack.origin_of(declared), software.kind, DRIVER in (*software.installs, *software.unsure))
             for declared, software in self._stack.software
         )
         clusters = {self._stack.cluster_of(declared) for declared, _ in self._stack.gpu_pools}
@@ -159,7 +161,7 @@ class SoftwareConflicts:
         operators = [
             (declared, software)
             for declared, software in self._stack.software
-            if software.kind == "gpu-operator" and DRIVER in software.brings
+            if software.kind == "gpu-operator" and DRIVER in software.installs
         ]
         if len(operators) * sum(len(kinds) for kinds in by_cluster.values()) > MAX_PAIRS:
             raise TooManyKinds(len(operators), f"{len(by_cluster):,} clusters")
@@ -186,7 +188,7 @@ class SoftwareConflicts:
         for place, kind in enumerate(self._kinds):
             if kind is None:
                 continue
-            for one, other, several in self._met[id(kind)]:
+            for one, other, several in self._conflicting_kinds[id(kind)]:
                 earlier = [seen[each] for each in several if each in seen]
                 if earlier:
                     yield place, min(first for first, _ in earlier), sum(count for _, count in earlier), one, other
@@ -194,7 +196,7 @@ class SoftwareConflicts:
             seen[id(kind)] = (first, count + 1)
 
     @cached_property
-    def _met(self) -> Mapping[int, list[tuple[str, str, list[int]]]]:
+    def _conflicting_kinds(self) -> Mapping[int, list[tuple[str, str, list[int]]]]:
         """For each kind of software: piece of the other, own piece, the other kinds."""
         by_api: dict[object, list[_Software]] = {}
         for kind in {id(each): each for each in self._kinds if each is not None}.values():
@@ -207,7 +209,7 @@ class SoftwareConflicts:
         for several in by_api.values():
             for later in several:
                 met = [
-                    (one, other, [id(each) for each in several if _meet(each, one, later, other)])
+                    (one, other, [id(each) for each in several if _share_nodes(each, one, later, other)])
                     for one, other in TOGETHER
                 ]
                 found[id(later)] = [each for each in met if each[2]]
@@ -220,10 +222,10 @@ class SoftwareConflicts:
         for place, (declared, pool) in enumerate(self._stack.gpu_pools):
             cluster = self._stack.cluster_of(declared)
             by_cloud = [piece for piece, hint in PIECES if getattr(pool.software, hint) is By.CLOUD]
-            of_the_cloud = frozenset(by_cloud if pool.accelerator != "amd" else ())
+            installed_by_cloud = frozenset(by_cloud if pool.accelerator != "amd" else ())
             labels = {key: value for key, value in pool.labels.items() if key in wanted}
-            key = (cluster, of_the_cloud, frozenset(labels.items()))
-            found.setdefault(key, _Pools(cluster, of_the_cloud, labels)).places.append(place)
+            key = (cluster, installed_by_cloud, frozenset(labels.items()))
+            found.setdefault(key, _Pools(cluster, installed_by_cloud, labels)).places.append(place)
         return list(found.values())
 
     @cached_property
@@ -232,11 +234,11 @@ class SoftwareConflicts:
         found: dict[tuple[Any, ...], _Software] = {}
         kinds: list[_Software | None] = []
         for declared, software in self._stack.software:
-            if not software.brings:
+            if not software.installs:
                 kinds.append(None)
                 continue
             origin, api = self._stack.origin_of(declared), self._stack.api(declared)
-            key = (origin, api, software.kind, software.brings, software.placement.key)
+            key = (origin, api, software.kind, software.installs, software.placement.key)
             kinds.append(found.setdefault(key, _Software(origin, api, software)))
         if len(found) * len(self._pools) > MAX_PAIRS:
             raise TooManyKinds(len(found), f"{len(self._pools):,} of GPU pools")
@@ -244,7 +246,7 @@ class SoftwareConflicts:
             for place, pools in enumerate(self._pools):
                 if self._stack.runs_on(pools.cluster, kind.origin):
                     kind.on |= 1 << place
-                    for piece in kind.one.brings:
+                    for piece in kind.one.installs:
                         if kind.one.lands_on(piece, pools.labels):
                             kind.lands[piece] = kind.lands.get(piece, 0) | 1 << place
         return kinds
@@ -257,7 +259,7 @@ def _labels_of(software: DeclaredSoftware) -> Iterator[str]:
         yield from term
 
 
-def _meet(first: _Software, one: str, second: _Software, other: str) -> bool:
+def _share_nodes(first: _Software, one: str, second: _Software, other: str) -> bool:
     nodes = first.on & second.on
     if nodes:
         return bool(first.lands.get(one, 0) & second.lands.get(other, 0) & nodes)

@@ -257,7 +257,7 @@ def test_the_policy_sees_no_second_owner_either(cloud: str) -> None:
     for release in rack(cloud).releases:
         inputs = {"chart": release.chart, "version": release.version, "values": dict(release.values)}
         found = read_software("kubernetes:helm.sh/v3:Release", inputs)
-        brought[release.chart] = found.brings if found is not None else ()
+        brought[release.chart] = found.installs if found is not None else ()
 
     assert brought["dra-driver-nvidia-gpu"] == ()
     assert brought["nvidia-device-plugin"] == ("device plugin",)

@@ -18,7 +18,7 @@ def _judge(stack: DeclaredStack, context: Context) -> Iterator[tuple[str, Findin
                 if whole.in_cluster is None and not (whole.gpus_per_node or whole.evidence):
                     continue  # neither GPUs nor nodes are known
                 finding = find_missing_taint(whole)
-                if finding is not None and not pool.evidence and stack.judged_there(resource, pool):
+                if finding is not None and not pool.evidence and stack.is_reported_on_reference(resource, pool):
                     continue  # reported on the template
                 reported = within is not None and (
                     within.urn in at_fault or any(each.lacks_taint for each in within.pools)
