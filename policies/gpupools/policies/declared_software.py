@@ -1,7 +1,7 @@
 """Reads GPU software back from declared Helm charts and workloads. Pure, and never raises.
 
-Owns which chart or image installs which piece and where its values name versions. Who else installs the same piece is
-`policies.stack_rules`' question.
+Knows which chart or image installs which piece, and where its values name versions. `policies.software_conflicts` finds
+pieces with several owners.
 """
 
 import re
@@ -26,7 +26,7 @@ _OPERANDS = {
     CLAIMS: "nvidia.com/gpu.deploy.dra-driver",
 }
 OPERAND_LABELS = (_ALL_OPERANDS, *_OPERANDS.values())
-"""Node labels that switch the GPU Operator's operands off, where set to `false`.
+"""Node labels that disable operands of the GPU Operator if they are `false`.
 
 https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/getting-started.html
 """
@@ -39,7 +39,7 @@ class _Part:
     component: str
     """Name in `data/version_floors.csv`."""
     path: tuple[str, ...]
-    """Of the value."""
+    """Path of the value."""
 
 
 @dataclass(frozen=True)
@@ -47,25 +47,25 @@ class _Chart:
     component: str
     """Name in `data/version_floors.csv`; empty when there is none."""
     installs: Mapping[str, str]
-    """Piece to the value that switches it off, empty when none does."""
+    """Piece to the value that disables it; empty if none does."""
     parts: tuple[_Part, ...] = ()
     image_decides: bool = False
-    """True when the version that counts is the image's tag, whatever the chart's version is."""
+    """True if the image tag decides the version, not the chart."""
     within: Mapping[str, tuple[str, bool]] = field(default_factory=dict)
-    """Piece to a value that must be on as well, with the chart's default."""
+    """Piece to a value that must also be enabled, with the chart's default."""
     pods: str = ""
-    """Value with the node selector and the affinity; empty when they stand at the top."""
+    """Value with the node selector and the affinity; empty if they are at the top level."""
 
 
 _CLUSTER_POLICY = ("clusterPolicy.deployCR", True)
-"""Off where the operator serves claims (`gpuCluster.deployCR`, off by default): it does one of the two.
+"""Disabled if the operator serves ResourceClaims (`gpuCluster.deployCR`, off by default); only one works at a time.
 
 https://github.com/NVIDIA/gpu-operator tag v26.7.0, templates/validations.yaml
 """
 _OFF_BY_DEFAULT = frozenset({"gpuCluster.deployCR"})
 _DRA_DRIVER = _Chart("", {CLAIMS: "resources.gpus.enabled"}, (_Part("", ("image", "tag")),), pods="kubeletPlugin")
-_HANDS_OUT_GPUS = "gpu-kubelet-plugin"
-"""The DRA driver's program for GPUs; the same image has one for Multi-Node NVLink, which is no second owner."""
+_ALLOCATES_GPUS = "gpu-kubelet-plugin"
+"""The DRA driver's program for GPUs; the same image has one for Multi-Node NVLink, which is not a second owner."""
 
 # Value paths: the charts' own values.yaml, https://github.com/NVIDIA/gpu-operator/tree/main/deployments/gpu-operator,
 # https://github.com/NVIDIA/k8s-device-plugin/tree/main/deployments/helm/nvidia-device-plugin,
@@ -162,11 +162,11 @@ class Placement:
     terms: tuple[Mapping[str, frozenset[str] | None], ...] = ()
     """Required node affinity, one term of which must hold: label to the values it may have, None for any."""
     narrowed: bool = False
-    """True when something narrows it further that cannot be judged by labels known here."""
+    """True if other conditions limit the nodes further, which known labels cannot prove."""
 
     @property
     def key(self) -> Hashable:
-        """What is equal for two that go to the same nodes."""
+        """A key that is equal for placements on the same nodes."""
         return frozenset(self.labels.items()), tuple(frozenset(term.items()) for term in self.terms), self.narrowed
 
     def selects(self, labels: Mapping[str, str]) -> bool:
@@ -195,9 +195,9 @@ class DeclaredSoftware:
     images: tuple[tuple[str, str], ...] = ()
     """Path and image of each container, for a workload."""
     installs: tuple[str, ...] = ()
-    """`DRIVER`, `TOOLKIT`, `PLUGIN`, `CLAIMS`; those a value surely switches off are left out."""
+    """`DRIVER`, `TOOLKIT`, `PLUGIN`, `CLAIMS`; without those that a value disables."""
     unsure: tuple[str, ...] = ()
-    """Pieces whose switch is not known at preview."""
+    """Pieces whose switch is unknown at preview."""
     placement: Placement = Placement()
 
     def switch(self, piece: str) -> str:
@@ -267,7 +267,7 @@ def _chart(properties: JsonObject) -> DeclaredSoftware | None:
 
 
 def _is_enabled(chart: _Chart, piece: str, values: JsonObject) -> Any:
-    """Say whether a chart's values turn a piece on; `UNKNOWN` where that is not known yet."""
+    """Say whether a chart's values enable a piece; `UNKNOWN` if that is not known yet."""
     path = chart.installs[piece]
     wanted = [(path, path not in _OFF_BY_DEFAULT), *([chart.within[piece]] if piece in chart.within else [])]
     found = [(value_at(values, tuple(path.split("."))), default) for path, default in wanted if path]
@@ -278,7 +278,7 @@ def _is_enabled(chart: _Chart, piece: str, values: JsonObject) -> Any:
 
 
 def tolerations_of_controllers(software: DeclaredSoftware) -> Iterator[tuple[str, list[JsonObject]]]:
-    """Yield the value with the tolerations, and these, of what of a chart is no daemon; what is not known is left out.
+    """Yield path and tolerations of each controller of a chart; unknown values are left out.
 
     Args:
         software: A chart whose values are known.
@@ -318,7 +318,7 @@ def _workload(type_token: str, properties: JsonObject) -> DeclaredSoftware | Non
             if isinstance(image, str) and known_image(image):
                 images.append((f"{'.'.join(at)}.{kind}[{index}].image", image))
                 piece = IMAGES[known_image(image)][1]
-                if piece and (piece != CLAIMS or _runs_program(container, _HANDS_OUT_GPUS)):
+                if piece and (piece != CLAIMS or _runs_program(container, _ALLOCATES_GPUS)):
                     pieces[piece] = None
     if not images:
         return None
