@@ -10,6 +10,9 @@ from gpupools.policies.pack import finding_messages
 from gpupools.preview.program_run import Preview, preview_program
 from gpupools.preview.sdk_schema import UNKNOWN
 
+# The SDK warns of deprecated classes of its own when the program is the first to import `aws.ec2`.
+pytestmark = pytest.mark.filterwarnings("ignore:aws.ec2/:DeprecationWarning")
+
 EXAMPLES = sorted((Path(__file__).resolve().parents[2] / "examples").glob("*/Pulumi.yaml"))
 
 
