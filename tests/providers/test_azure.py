@@ -12,7 +12,8 @@ from gpupools.plan.pool_facts import PoolFacts
 from gpupools.preview.sdk_schema import check_inputs, check_property_path
 from gpupools.providers.azure import CLOUD
 from gpupools.providers.azure.cluster import AksCluster
-from gpupools.providers.azure.pool_plan import MIG_MODELS, WITHOUT_AKS_DRIVER, gpu_instance_profile
+from gpupools.providers.azure.constraints import WITHOUT_AKS_DRIVER
+from gpupools.providers.azure.pool_plan import MIG_MODELS, gpu_instance_profile
 from gpupools.providers.azure.resources import FIXED_AT_CREATION, create_pool, create_provider
 from gpupools.spec.models import LATE
 from tests.providers.azure_pools import ADDRESSES, TOKEN, aks, options, plan, refused, settings, wire

@@ -14,6 +14,7 @@ from gpupools.common.taints import repels_cpu_pods
 from gpupools.plan.cloud import ProviderPlan, Verdict
 from gpupools.plan.pool_plan import PoolPlan, plan_pool
 from gpupools.providers import gcp
+from gpupools.providers.gcp.constraints import COHERENT_MEMORY, MIG_PARTITIONS
 from gpupools.providers.gcp.machines import (
     N1_MACHINES,
     N1_MOST_VCPUS,
@@ -21,7 +22,7 @@ from gpupools.providers.gcp.machines import (
     find_instance_type,
     n1_most_vcpus,
 )
-from gpupools.providers.gcp.pool_plan import COHERENT_MEMORY, MIG_PARTITIONS, GkePoolPlan
+from gpupools.providers.gcp.pool_plan import GkePoolPlan
 from gpupools.providers.gcp.readback import NODE_POOL
 from gpupools.providers.gcp.resources import create_pool, create_provider
 from gpupools.spec.models import LATE, Cluster, PoolSpec

@@ -4,11 +4,11 @@ from gpupools.plan.cloud import Cloud, Declaring, NodePools, Reading
 from tests.fake_cloud.nimbus.access import exec_plugin
 from tests.fake_cloud.nimbus.capabilities import CAPABILITIES, DEFAULT_SOFTWARE, SOFTWARE
 from tests.fake_cloud.nimbus.cluster import EXAMPLE, NimbusCluster
-from tests.fake_cloud.nimbus.constraints import check_settings
+from tests.fake_cloud.nimbus.constraints import check_pool, check_settings
 from tests.fake_cloud.nimbus.edit_effects import edits
 from tests.fake_cloud.nimbus.machines import INSTANCE_TYPES
 from tests.fake_cloud.nimbus.node_software import node_runtime
-from tests.fake_cloud.nimbus.pool_plan import check_pool, decide
+from tests.fake_cloud.nimbus.pool_plan import build_provider_plan
 from tests.fake_cloud.nimbus.pool_settings import OVERRIDABLE, SETTINGS
 from tests.fake_cloud.nimbus.reserved import LABELS, TAINTS
 
@@ -38,7 +38,7 @@ CLOUD = Cloud(
     capabilities=CAPABILITIES,
     check_pool=check_pool,
     check_settings=check_settings,
-    decide=decide,
+    decide=build_provider_plan,
     node_runtime=node_runtime,
     models_claims=False,
     reserved_labels=LABELS,

@@ -14,3 +14,12 @@ def check_settings(request: PoolRequest) -> list[Problem]:
         what = f"got {len(request.spec.tags)}, and Nimbus takes 2"
         found.append(Problem(("pools", request.name, "tags"), what, "drop some"))
     return found
+
+
+def check_pool(request: PoolRequest) -> list[Problem]:
+    """Refuse more containers per GPU than the cloud's plugin takes."""
+    clients = request.spec.sharing.clients
+    if clients is None or clients.replicas <= 8:
+        return []
+    where = ("pools", request.name, "sharing", "replicas")
+    return [Problem(where, f"got {clients.replicas}, and Nimbus takes at most 8", "write 8 or fewer")]

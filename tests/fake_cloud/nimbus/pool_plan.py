@@ -1,10 +1,9 @@
-"""What a pool of Nimbus needs beyond the portable plan, and what it cannot share. Pure."""
+"""What a pool of Nimbus needs beyond the portable plan. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from gpupools.common.errors import Problem
 from gpupools.plan.cloud import PoolRequest, ProviderPlan, Verdict
 
 
@@ -20,17 +19,8 @@ class NimbusPoolPlan(ProviderPlan):
     overrides: Mapping[str, Any] = field(default_factory=dict)
 
 
-def check_pool(request: PoolRequest) -> list[Problem]:
-    """Refuse more containers per GPU than the cloud's plugin takes."""
-    clients = request.spec.sharing.clients
-    if clients is None or clients.replicas <= 8:
-        return []
-    where = ("pools", request.name, "sharing", "replicas")
-    return [Problem(where, f"got {clients.replicas}, and Nimbus takes at most 8", "write 8 or fewer")]
-
-
-def decide(request: PoolRequest) -> NimbusPoolPlan:
-    """Choose what the node pool of a wish needs."""
+def build_provider_plan(request: PoolRequest) -> NimbusPoolPlan:
+    """Return the node pool's settings."""
     clients = request.spec.sharing.clients
     native = request.capability.verdict is Verdict.NATIVE
     return NimbusPoolPlan(

@@ -9,10 +9,10 @@ from gpupools.common.json_types import JsonObject
 from gpupools.plan.cloud import Cloud, Declaring, NodePools, Reading
 from gpupools.providers.aws.capabilities import CAPABILITIES, DEFAULT_SOFTWARE, SOFTWARE
 from gpupools.providers.aws.cluster import EksCluster
-from gpupools.providers.aws.constraints import check_settings
+from gpupools.providers.aws.constraints import check_pool, check_settings
 from gpupools.providers.aws.machines import INSTANCE_TYPES
 from gpupools.providers.aws.node_software import node_runtime
-from gpupools.providers.aws.pool_plan import check_pool, decide
+from gpupools.providers.aws.pool_plan import build_provider_plan
 from gpupools.providers.aws.pool_settings import OVERRIDABLE, SETTINGS
 from gpupools.providers.aws.registries import own_registry, registry_login
 from gpupools.providers.aws.reserved import LABELS, TAINTS
@@ -92,7 +92,7 @@ CLOUD = Cloud(
     software=SOFTWARE,
     default_software=DEFAULT_SOFTWARE,
     capabilities=CAPABILITIES,
-    decide=decide,
+    decide=build_provider_plan,
     check_pool=check_pool,
     check_settings=check_settings,
     provider_settings=dict.fromkeys(("aws", "aws-native"), _PROVIDER_SETTINGS),

@@ -10,19 +10,21 @@ from gpupools.common.json_types import JsonObject
 from gpupools.common.taints import GPU_TAINT
 from gpupools.plan.cloud import PoolRequest
 from gpupools.providers.aws import bootstrap
+from gpupools.providers.aws.bootstrap import BOTTLEROCKET_MIG
 from gpupools.providers.aws.cluster import EksCluster
 from gpupools.providers.aws.node_images import (
     AL2023,
     BOTTLEROCKET,
     BOTTLEROCKET_SINCE,
     BY_FAMILY,
+    IMAGES,
     OWN,
     RELEASE_OF_FAMILY,
     ULTRASERVER_FAMILIES,
     family,
-    image_of,
+    node_image,
 )
-from gpupools.providers.aws.pool_plan import IN_THE_TEMPLATE, at_machine, check_pool, user_data
+from gpupools.providers.aws.pool_plan import IN_THE_TEMPLATE, user_data
 from gpupools.providers.aws.pool_settings import (
     FORBIDDEN,
     LAUNCH_TEMPLATE,
@@ -87,9 +89,9 @@ _PRIVATE = (False, "false", "")
 def check_settings(request: PoolRequest) -> list[Problem]:
     """Refuse settings that EKS does not take, or not together, or not with the pool's machine."""
     found = [
-        *_only_in_blocks(request),
-        *_names(request),
-        *_pods(request),
+        *_capacity_block_only(request),
+        *_labels_and_taints(request),
+        *_max_pods(request),
         *_adoption(request),
         *_image(request),
         *_capacity(request),
@@ -97,11 +99,11 @@ def check_settings(request: PoolRequest) -> list[Problem]:
         *_disk(request),
         *_network(request),
         *_upgrade(request),
-        *_pinned_image(request),
+        *_image_release(request),
         *_tags(request),
-        *_set_by_hand(request),
+        *_overrides(request),
     ]
-    return found if found or check_pool(request) or request.spec.adopt is not None else list(_too_much_to_boot(request))
+    return found if found or check_pool(request) or request.spec.adopt is not None else list(_user_data_size(request))
 
 
 def _adoption(request: PoolRequest) -> Iterator[Problem]:
@@ -113,14 +115,14 @@ def _adoption(request: PoolRequest) -> Iterator[Problem]:
         what = f"got {shown(spec.adopt.name)}; a node group is named with 63 letters, digits, '-' and '_'"
         fix = "write the name that aws eks list-nodegroups shows"
         yield Problem((*at, "adopt", "name"), what, fix, _NODE_GROUP_API)
-    if not isinstance(_cluster(request).name, str):
+    if not isinstance(_eks_cluster(request).name, str):
         what = "the node group's id has the cluster's name, which is not known before the program runs"
         yield Problem((*at, "adopt", "name"), what, "write it in the cluster as text")
     for index, kept in enumerate(spec.adopt.keep):
         if kept.startswith(IN_THE_TEMPLATE):
             what = f"{kept} stays in any case: the launch template stays with who made it"
             yield Problem((*at, "adopt", "keep", index), what, "leave it out")
-    written = [(name, path) for name, path in given_settings(spec).items() if name in _OF_MACHINES]
+    written = [(name, path) for name, path in given_settings(spec).items() if name in _TEMPLATE_SETTINGS]
     written += [("disk_gib", ("disk_gib",))] if "disk_gib" in spec.model_fields_set else []
     by_hand = spec.overrides.get("aws", {})
     written += [(each, ("overrides", "aws", each)) for each in by_hand if f"{each}.".startswith(IN_THE_TEMPLATE)]
@@ -133,7 +135,7 @@ def _adoption(request: PoolRequest) -> Iterator[Problem]:
 # https://docs.aws.amazon.com/eks/latest/APIReference/API_CreateNodegroup.html
 _GROUP_NAME = r"[0-9A-Za-z][0-9A-Za-z_-]{0,62}"
 
-_OF_MACHINES = frozenset(
+_TEMPLATE_SETTINGS = frozenset(
     {"capacity.reservation", "disk.type", "disk.encryption_key", "disk.local_nvme", "network.max_pods"}
     | {"network.placement", "network.security_group_ids", "security.imds_hop_limit"}
 )
@@ -141,22 +143,22 @@ _OF_MACHINES = frozenset(
 Capacity Block, EFA, an image of one's own."""
 
 
-def _too_much_to_boot(request: PoolRequest) -> Iterator[Problem]:
+def _user_data_size(request: PoolRequest) -> Iterator[Problem]:
     """Refuse settings whose user data is larger than EC2 takes; what is written by hand is measured there."""
     size = len(user_data(request).encode())
     if size > bootstrap.MOST_USER_DATA:
         key = "disk" if request.spec.disk.local_nvme is not None else "network"
-        yield _too_much_user_data(("pools", request.name, key), size)
+        yield _user_data_too_large(("pools", request.name, key), size)
 
 
-def _only_in_blocks(request: PoolRequest) -> Iterator[Problem]:
+def _capacity_block_only(request: PoolRequest) -> Iterator[Problem]:
     if family(request.instance.name) in ULTRASERVER_FAMILIES and request.spec.capacity.mode != "capacity-block":
         what = f"EC2 gives out {request.instance.name} only through Capacity Blocks"
         fix = "add capacity: {mode: capacity-block, name: cr-…}, or choose a type that EC2 starts on demand"
-        yield Problem(at_machine(request), what, fix, _ULTRASERVER_PAGE)
+        yield Problem(_machine_key(request), what, fix, _ULTRASERVER_PAGE)
 
 
-def _pods(request: PoolRequest) -> Iterator[Problem]:
+def _max_pods(request: PoolRequest) -> Iterator[Problem]:
     most = request.spec.network.max_pods
     if most is not None and not 8 <= most <= 256:
         what = f"got {most}; a node of EKS is good for 8 to 256 pods, and AWS's own numbers end at 250"
@@ -164,7 +166,7 @@ def _pods(request: PoolRequest) -> Iterator[Problem]:
         yield Problem(("pools", request.name, "network", "max_pods"), what, "choose a number from 8 to 256", source)
 
 
-def _names(request: PoolRequest) -> Iterator[Problem]:
+def _labels_and_taints(request: PoolRequest) -> Iterator[Problem]:
     spec, at = request.spec, ("pools", request.name)
     given = spec.overrides.get("aws", {}).get("NodeGroup", {}).get("labels")
     by_hand = given if isinstance(given, Mapping) else {}
@@ -200,7 +202,7 @@ def _one_effect_per_key(request: PoolRequest) -> Iterable[Problem]:
 
 def _image(request: PoolRequest) -> Iterator[Problem]:
     spec, at = request.spec, ("pools", request.name, "image")
-    named, image, software = spec.image.family, image_of(request), request.software
+    named, image, software = spec.image.family, node_image(request), request.software
     if named is not None and named not in BY_FAMILY:
         what = f"EKS has no AMI type for {named}"
         fix = "use al2023 or bottlerocket; or custom with the id of an AMI"
@@ -221,10 +223,10 @@ def _image(request: PoolRequest) -> Iterator[Problem]:
         fix = "leave fips out" if image is OWN else "use software: cloud-managed, whose Bottlerocket image has one"
         yield Problem((*at, "fips"), f"EKS has no FIPS variant of {of}", fix, _AMI_TYPES)
     if image is OWN:
-        yield from _own_image(request)
+        yield from _custom_image(request)
 
 
-def _own_image(request: PoolRequest) -> Iterator[Problem]:
+def _custom_image(request: PoolRequest) -> Iterator[Problem]:
     spec, at = request.spec, ("pools", request.name)
     if not re.fullmatch(r"ami-[0-9a-f]{8,17}", spec.image.id or ""):
         what = f"{shown(spec.image.id)} is no id of an AMI"
@@ -289,7 +291,7 @@ def _capacity(request: PoolRequest) -> Iterator[Problem]:
             )
             yield Problem((*at, "nodes", key), what, "use min: 0 and max", _CAPACITY_BLOCKS)
     if isinstance(capacity, Reservation | CapacityBlock):
-        region = _cluster(request).region
+        region = _eks_cluster(request).region
         arn = re.fullmatch(r"arn:aws[a-z-]*:resource-groups:([a-z0-9-]+):\d{12}:group/.+", capacity.name)
         is_group = isinstance(capacity, Reservation) and arn is not None
         if not is_group and not re.fullmatch(r"cr-[0-9a-f]{8,17}", capacity.name):
@@ -305,12 +307,12 @@ def _capacity(request: PoolRequest) -> Iterator[Problem]:
 
 def _zones(request: PoolRequest) -> Iterator[Problem]:
     spec, at = request.spec, ("pools", request.name, "zones")
-    by_zone = _cluster(request).subnets_by_zone
+    by_zone = _eks_cluster(request).subnets_by_zone
     if spec.zones and by_zone is None:
         what = "a node group is in the zones of its subnets, and the cluster's subnet_ids do not name theirs"
         yield Problem(at, what, "give the cluster subnets_by_zone: {zone: [subnet-…]} instead", _NODE_GROUP_API)
         return
-    region = _cluster(request).region
+    region = _eks_cluster(request).region
     for index, zone in enumerate(spec.zones):
         if by_zone is not None and zone not in by_zone:
             there = zone.startswith(region) and zone != region
@@ -320,7 +322,7 @@ def _zones(request: PoolRequest) -> Iterator[Problem]:
 
 def _one_zone(request: PoolRequest, setting: Path, what: str, source: str) -> Iterator[Problem]:
     """Refuse a setting that needs one zone on a pool that has, or may have, several."""
-    by_zone = _cluster(request).subnets_by_zone
+    by_zone = _eks_cluster(request).subnets_by_zone
     if by_zone is not None:
         zones = list(dict.fromkeys(request.spec.zones or by_zone))
         if len(zones) > 1:
@@ -328,7 +330,7 @@ def _one_zone(request: PoolRequest, setting: Path, what: str, source: str) -> It
             found = f"{what} is in one zone, and {key} has {' and '.join(zones)}"
             yield Problem(("pools", request.name, *setting), found, f"write zones: [{zones[0]}]", source)
         return
-    subnets = _cluster(request).subnet_ids
+    subnets = _eks_cluster(request).subnet_ids
     if not isinstance(subnets, list) or len(subnets) != 1:
         found = f"{what} is in one zone, and the cluster's subnet_ids do not say which zones they are in"
         fix = "give the cluster subnets_by_zone, and the pool zones with one of them; or a cluster with one subnet"
@@ -342,7 +344,7 @@ def _disk(request: PoolRequest) -> Iterator[Problem]:
         yield Problem((*at, "type"), what, nearest(disk.type, VOLUME_TYPES), _VOLUMES)
     if disk.encryption_key is not None:
         arn = re.fullmatch(r"arn:aws[a-z-]*:kms:([a-z0-9-]+):\d{12}:(?:key|alias)/.+", disk.encryption_key)
-        region = _cluster(request).region
+        region = _eks_cluster(request).region
         if arn is None:
             what = f"{shown(disk.encryption_key)} is no ARN of a KMS key"
             yield Problem(
@@ -407,11 +409,11 @@ def _upgrade(request: PoolRequest) -> Iterator[Problem]:
         yield Problem(where, what, fix, _MAX_UNAVAILABLE)
 
 
-def _pinned_image(request: PoolRequest) -> Iterator[Problem]:
+def _image_release(request: PoolRequest) -> Iterator[Problem]:
     """Refuse an image release set by hand that is older than the pool's machine or settings need."""
     given = value_at(request.spec.overrides, "aws", "NodeGroup", "releaseVersion")
     where = ("pools", request.name, "overrides", "aws", "NodeGroup", "releaseVersion")
-    image, needed = image_of(request), RELEASE_OF_FAMILY.get(family(request.instance.name), 0)
+    image, needed = node_image(request), RELEASE_OF_FAMILY.get(family(request.instance.name), 0)
     if image is AL2023:
         # 1.34.1-20260917
         dated = re.search(r"-(\d{8})$", str(given or ""))
@@ -423,14 +425,14 @@ def _pinned_image(request: PoolRequest) -> Iterator[Problem]:
         pinned = re.match(r"v?(\d+)\.(\d+)\.", str(given or ""))
         if pinned is None:
             return
-        for key in _bottlerocket_keys(request):
+        for key in _bottlerocket_settings(request):
             least = BOTTLEROCKET_SINCE[key]
             if (int(pinned[1]), int(pinned[2])) < least:
                 what = f"{given} does not know {key}, which Bottlerocket has since {least[0]}.{least[1]}"
                 yield Problem(where, what, "take a later release, or leave it out", _BOTTLEROCKET_RELEASES)
 
 
-def _bottlerocket_keys(request: PoolRequest) -> list[str]:
+def _bottlerocket_settings(request: PoolRequest) -> list[str]:
     sharing = request.spec.sharing
     modes = dict.fromkeys([sharing.mode, *([sharing.clients.mode] if sharing.clients else [])])
     wanted = [f"sharing.mode: {mode}" for mode in modes] + [f"disk.local_nvme: {request.spec.disk.local_nvme}"]
@@ -442,28 +444,28 @@ def _tags(request: PoolRequest) -> Iterator[Problem]:
     for key, value in tags.items():
         if key in OUR_TAGS:
             yield Problem((*at, key), "is set on every pool", "leave it out")
-        yield from _tag(at, key, value)
+        yield from _tag_problems(at, key, value)
     yield from _too_many_tags(at, tags)
 
 
-def _tags_by_hand(request: PoolRequest, at: Path, resources: Mapping[str, JsonObject]) -> Iterator[Problem]:
+def _tag_overrides(request: PoolRequest, at: Path, resources: Mapping[str, JsonObject]) -> Iterator[Problem]:
     """Hold tags in overrides to the same rules; those of `tagSpecifications` take the place of the pool's own."""
     for name, inputs in resources.items():
         tags = inputs.get("tags")
         if isinstance(tags, Mapping):
             given = {key: value for key, value in tags.items() if value is not None and key not in OUR_TAGS}
             for key, value in given.items():
-                yield from _tag((*at, name, "tags"), key, value)
+                yield from _tag_problems((*at, name, "tags"), key, value)
             yield from _too_many_tags((*at, name, "tags"), {**request.spec.tags, **given})
         listed = inputs.get("tagSpecifications")
         for index, each in enumerate(listed if isinstance(listed, list) else []):
             tags = each.get("tags") if isinstance(each, Mapping) else None
             where = (*at, name, "tagSpecifications", index, "tags")
             for key, value in tags.items() if isinstance(tags, Mapping) else ():
-                yield from _tag(where, key, value)
+                yield from _tag_problems(where, key, value)
 
 
-def _tag(at: Path, key: object, value: object) -> Iterator[Problem]:
+def _tag_problems(at: Path, key: object, value: object) -> Iterator[Problem]:
     if not isinstance(key, str) or not isinstance(value, str):
         yield Problem((*at, str(key)), f"got {shown(value)}, and a tag is text", "write it in quotes")
         return
@@ -490,7 +492,7 @@ def _too_many_tags(at: Path, tags: Mapping[str, object]) -> Iterator[Problem]:
         yield Problem(at, what, f"use {_MOST_TAGS} or fewer", _TAGS)
 
 
-def _own_subnets(request: PoolRequest, group: Mapping[str, object]) -> Iterator[Problem]:
+def _subnet_overrides(request: PoolRequest, group: Mapping[str, object]) -> Iterator[Problem]:
     """Refuse subnets of the pool's own that are none, or that stand beside zones chosen among the cluster's."""
     if "subnetIds" not in group:
         return
@@ -502,7 +504,7 @@ def _own_subnets(request: PoolRequest, group: Mapping[str, object]) -> Iterator[
         yield Problem(path, what, "leave zones out; each subnet is in one zone")
 
 
-def _set_by_hand(request: PoolRequest) -> Iterator[Problem]:
+def _overrides(request: PoolRequest) -> Iterator[Problem]:
     spec, at = request.spec, ("pools", request.name)
     overrides = spec.overrides.get("aws", {})
     declared = {"NodeGroup": NODE_GROUP, "LaunchTemplate": LAUNCH_TEMPLATE}
@@ -510,15 +512,15 @@ def _set_by_hand(request: PoolRequest) -> Iterator[Problem]:
         declared["PlacementGroup"] = PLACEMENT_GROUP
     yield from override_problems(at, overrides, "aws", declared)
     tagged = {name: inputs for name, inputs in overrides.items() if name in declared}
-    yield from _tags_by_hand(request, (*at, "overrides", "aws"), tagged)
+    yield from _tag_overrides(request, (*at, "overrides", "aws"), tagged)
     if "nodeRoleArn" in overrides.get("NodeGroup", {}) and overrides["NodeGroup"]["nodeRoleArn"] is None:
         what = "cannot be taken away: every node group has a role"
         yield Problem((*at, "overrides", "aws", "NodeGroup", "nodeRoleArn"), what, "leave it out, or name a role", "")
-    yield from _own_subnets(request, overrides.get("NodeGroup", {}))
+    yield from _subnet_overrides(request, overrides.get("NodeGroup", {}))
     template = overrides.get("LaunchTemplate", {})
     where: Path = (*at, "overrides", "aws", "LaunchTemplate")
-    yield from _disks_by_hand(request, where, template)
-    yield from _interfaces_by_hand(request, where, template)
+    yield from _disk_overrides(request, where, template)
+    yield from _interface_overrides(request, where, template)
     script = template.get("userData")
     if isinstance(script, Late):
         pass  # refused as every secret among overrides is
@@ -526,10 +528,10 @@ def _set_by_hand(request: PoolRequest) -> Iterator[Problem]:
         what = "is not base64"
         yield Problem((*where, "userData"), what, "write it encoded, as base64 -w0 prints it", _TEMPLATES)
     elif script:
-        yield from _user_data_by_hand(request, (*where, "userData"), script)
-    if "userData" in template and image_of(request) is not OWN:
+        yield from _user_data_overrides(request, (*where, "userData"), script)
+    if "userData" in template and node_image(request) is not OWN:
         for key, given in (
-            ("sharing", spec.sharing.kind != "none" and image_of(request) is BOTTLEROCKET),
+            ("sharing", spec.sharing.kind != "none" and node_image(request) is BOTTLEROCKET),
             ("network.max_pods", spec.network.max_pods is not None),
             ("disk.local_nvme", spec.disk.local_nvme == "raid0"),
         ):
@@ -538,7 +540,7 @@ def _set_by_hand(request: PoolRequest) -> Iterator[Problem]:
                 yield Problem((*where, "userData"), what, f"leave it or {key} out", _TEMPLATES)
 
 
-def _interfaces_by_hand(request: PoolRequest, where: Path, template: Mapping[str, object]) -> Iterator[Problem]:
+def _interface_overrides(request: PoolRequest, where: Path, template: Mapping[str, object]) -> Iterator[Problem]:
     """Refuse interfaces with subnets or public addresses, and security groups beside interfaces."""
     network, interfaces = request.spec.network, template.get("networkInterfaces")
     for index, interface in enumerate(interfaces if isinstance(interfaces, list) else []):
@@ -560,10 +562,10 @@ def _interfaces_by_hand(request: PoolRequest, where: Path, template: Mapping[str
         yield Problem((*where, "vpcSecurityGroupIds"), what, "use network.security_group_ids", _TEMPLATES)
 
 
-def _disks_by_hand(request: PoolRequest, where: Path, template: Mapping[str, object]) -> Iterator[Problem]:
+def _disk_overrides(request: PoolRequest, where: Path, template: Mapping[str, object]) -> Iterator[Problem]:
     """Refuse disks in clear: an image of one's own has to be given its disks, and any other may be."""
     disks = template.get("blockDeviceMappings", [{}])
-    if not disks and image_of(request) is not OWN:
+    if not disks and node_image(request) is not OWN:
         what = "would take the encrypted disks away"
         yield Problem((*where, "blockDeviceMappings"), what, "leave it out, or give disks with encrypted", _EBS_KEY)
     for index, disk in enumerate(disks if isinstance(disks, list) else []):
@@ -574,14 +576,14 @@ def _disks_by_hand(request: PoolRequest, where: Path, template: Mapping[str, obj
             yield Problem(path, what, 'write encrypted: "true"', _DISK_ENCRYPTION)
 
 
-def _user_data_by_hand(request: PoolRequest, at: Path, script: str) -> Iterator[Problem]:
+def _user_data_overrides(request: PoolRequest, at: Path, script: str) -> Iterator[Problem]:
     """Refuse what EC2 does not take, and what EKS cannot merge into its own: it then makes no node that joins."""
     # Only pools with user data of their own need the checks.
     from gpupools.providers.aws.user_data_checks import is_mime, names_taints, toml_fault
 
-    raw, image = b64decode(script.replace("\n", "")), image_of(request)
+    raw, image = b64decode(script.replace("\n", "")), node_image(request)
     if len(raw) > bootstrap.MOST_USER_DATA:
-        yield _too_much_user_data(at, len(raw))
+        yield _user_data_too_large(at, len(raw))
         return
     fault = toml_fault(raw) if image is BOTTLEROCKET else ""
     if image is AL2023 and not is_mime(raw):
@@ -595,7 +597,7 @@ def _user_data_by_hand(request: PoolRequest, at: Path, script: str) -> Iterator[
         yield Problem(at, what, "use the pool's taints; the GPU taint stays", _TEMPLATES)
 
 
-def _too_much_user_data(at: Path, size: int) -> Problem:
+def _user_data_too_large(at: Path, size: int) -> Problem:
     """Say that user data is larger than EC2 takes."""
     what = f"is {size} bytes, and EC2 takes {bootstrap.MOST_USER_DATA} (before base64, together with what EKS adds)"
     fix = "fetch what is large while the node starts, or put it into an image of your own"
@@ -619,7 +621,7 @@ def _registers_gpu_taint(given: str) -> bool:
     return names_gpu_taint(given)
 
 
-def _cluster(request: PoolRequest) -> EksCluster:
+def _eks_cluster(request: PoolRequest) -> EksCluster:
     """Return the wish's cluster.
 
     Raises:
@@ -628,3 +630,52 @@ def _cluster(request: PoolRequest) -> EksCluster:
     if not isinstance(request.cluster, EksCluster):
         raise TypeError(f"a node group needs an EksCluster, got {type(request.cluster).__name__}")
     return request.cluster
+
+
+_IMAGES_PAGE = "https://docs.aws.amazon.com/eks/latest/userguide/ml-eks-optimized-ami.html"
+_MIG_MANAGER = "https://github.com/bottlerocket-os/bottlerocket-kernel-kit/tree/develop/sources/nvidia-migmanager"
+
+
+def check_pool(request: PoolRequest) -> list[Problem]:
+    """Refuse GPUs that the node image does not drive or cut, beyond the capability matrix."""
+    return [*_machine(request), *_bottlerocket_mig(request)]
+
+
+def _machine_key(request: PoolRequest) -> Path:
+    """Return the key that names the machine."""
+    return ("pools", request.name, "gpu" if request.spec.instance_type is None else "instance_type")
+
+
+def _machine(request: PoolRequest) -> Iterator[Problem]:
+    machine, kind, image = request.instance, family(request.instance.name), node_image(request)
+    path = _machine_key(request)
+    if kind in ULTRASERVER_FAMILIES and request.spec.sharing.mig is not None and image is not OWN:
+        what = f"EKS images run the {machine.gpu_model} of {machine.name} in CDMM mode, which excludes MIG"
+        yield Problem(("pools", request.name, "sharing", "mode"), what, "use whole GPUs", _ULTRASERVER_PAGE)
+    if image is not OWN and kind not in image.families[machine.architecture]:
+        what = f"the EKS image {image.name} does not drive the {machine.gpu_model} of {machine.name}"
+        ways = [name for name, other in IMAGES.items() if kind in other.families[machine.architecture]]
+        if ways:
+            yield Problem(path, what, f"use software: {' or '.join(ways)}", _IMAGES_PAGE)
+        else:
+            what = f"{what} ({machine.kubernetes.rstrip('.')})"
+            yield Problem(path, what, "choose a type of another family", _IMAGES_PAGE)
+
+
+def _bottlerocket_mig(request: PoolRequest) -> Iterator[Problem]:
+    sharing, model = request.spec.sharing.mig, request.instance.gpu_model
+    if node_image(request) is not BOTTLEROCKET or sharing is None:
+        return
+    if family(request.instance.name) in ULTRASERVER_FAMILIES:
+        return  # no image can cut these; `_machine` says so
+    at = ("pools", request.name, "sharing")
+    if model not in BOTTLEROCKET_MIG:
+        what = f"Bottlerocket's MIG manager does not know the {model} of {request.instance.name}"
+        yield Problem((*at, "mode"), what, "use software: gpu-operator", _MIG_MANAGER)
+    elif sharing.profile is None:
+        what = "Bottlerocket fills every GPU with slices of one profile and takes no layout"
+        yield Problem((*at, "layout"), what, "give profile instead, or use software: gpu-operator", _MIG_MANAGER)
+    elif sharing.profile not in BOTTLEROCKET_MIG[model][1]:
+        what = f"Bottlerocket takes {sharing.profile} for an {model} but leaves the GPU in one piece"
+        fix = f"use {', '.join(BOTTLEROCKET_MIG[model][1])}, or software: gpu-operator"
+        yield Problem((*at, "profile"), what, fix, _MIG_MANAGER)

@@ -70,7 +70,7 @@ def node_customizations(inputs: JsonObject, prefix: str = "") -> Iterator[NodeCu
             yield NodeCustomization("user-data", f"{prefix}{key}", _RUNS, _TEMPLATES)
 
 
-def group_customised(data: JsonObject, prefix: str = "") -> Iterator[NodeCustomization]:
+def group_customizations(data: JsonObject, prefix: str = "") -> Iterator[NodeCustomization]:
     """Yield what is set by hand in a node group of pulumi-eks, which makes a script or settings of it.
 
     Args:

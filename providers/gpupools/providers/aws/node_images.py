@@ -74,7 +74,7 @@ def family(instance_type: str) -> str:
     return instance_type.partition(".")[0]
 
 
-def image_of(request: PoolRequest) -> EksImage:
+def node_image(request: PoolRequest) -> EksImage:
     """Return the image the pool names, else the one that fits its software."""
     named = request.spec.image.family
     return BY_FAMILY.get(named or "", IMAGES[request.software])

@@ -11,7 +11,6 @@ from math import ceil
 from types import MappingProxyType
 from typing import ClassVar, NamedTuple, TypedDict
 
-from gpupools.common.errors import Path, Problem
 from gpupools.common.json_types import JsonObject
 from gpupools.plan.cloud import Adopted, Owners, PoolRequest, ProviderPlan
 from gpupools.plan.dra import DRA_DRIVER
@@ -19,17 +18,15 @@ from gpupools.plan.fabric import Fabric
 from gpupools.plan.node_labels import GPU_PRESENT_LABEL, skypilot_label
 from gpupools.plan.node_resources import GPU_RESOURCE
 from gpupools.plan.node_resources import node_resources as offered_by
-from gpupools.providers.aws.bootstrap import BOTTLEROCKET_MIG, al2023_user_data, bottlerocket_settings
+from gpupools.providers.aws.bootstrap import al2023_user_data, bottlerocket_settings
 from gpupools.providers.aws.cluster import EksCluster
 from gpupools.providers.aws.node_images import (
     AL2023,
     BOTTLEROCKET,
-    IMAGES,
     OWN,
-    ULTRASERVER_FAMILIES,
     EksImage,
     family,
-    image_of,
+    node_image,
 )
 from gpupools.spec.pool_options import CapacityBlock, Reservation
 
@@ -155,10 +152,6 @@ class EksPoolPlan(ProviderPlan):
         return self.capacity_type == "CAPACITY_BLOCK"
 
 
-_IMAGES_PAGE = "https://docs.aws.amazon.com/eks/latest/userguide/ml-eks-optimized-ami.html"
-_ULTRASERVER_PAGE = "https://docs.aws.amazon.com/eks/latest/userguide/ml-eks-nvidia-ultraserver.html"
-_MIG_MANAGER = "https://github.com/bottlerocket-os/bottlerocket-kernel-kit/tree/develop/sources/nvidia-migmanager"
-
 NO_EFA_ON_FIRST_CARD = frozenset({"p6-b300"})
 """Families whose network card 0 takes an ordinary interface only (EC2's DescribeInstanceTypes, InterfaceTypes of each
 network card, as in getmoto/moto moto/ec2/resources/instance_types.json.gz)."""
@@ -184,9 +177,9 @@ _IOPS = 3000
 and io2 take no less than a number of their own."""
 
 
-def decide(request: PoolRequest) -> EksPoolPlan:
+def build_provider_plan(request: PoolRequest) -> EksPoolPlan:
     """Choose image, disks, node settings and labels for a pool that nothing refuses."""
-    spec, image, architecture = request.spec, image_of(request), request.instance.architecture
+    spec, image, architecture = request.spec, node_image(request), request.instance.architecture
     theirs = spec.adopt.launch_template if spec.adopt is not None else None
     capacity = spec.capacity
     reserved = capacity.name if isinstance(capacity, Reservation | CapacityBlock) else None
@@ -251,7 +244,7 @@ _OPERATOR = Owners("GPU Operator", "GPU Operator", "GPU Operator")
 
 def _fabric(request: PoolRequest, efas: int) -> Fabric:
     theirs = request.cluster.runtime.existing.rdma_plugin
-    pages = EFA_HUGE_PAGES_MIB if image_of(request) is AL2023 else 0
+    pages = EFA_HUGE_PAGES_MIB if node_image(request) is AL2023 else 0
     named = theirs.resource if theirs is not None else None
     return Fabric(devices=efas, resource=named or EFA_RESOURCE, huge_pages_mib=pages)
 
@@ -266,7 +259,7 @@ def _node_resources(efas: int, image: EksImage) -> dict[str, str]:
 
 
 def _volumes(request: PoolRequest) -> Iterator[Volume]:
-    image, disk = image_of(request), request.spec.disk
+    image, disk = node_image(request), request.spec.disk
     if image is OWN:
         return  # its root device has a name only its builder knows
     kind = disk.type or "gp3"
@@ -281,7 +274,7 @@ def _volumes(request: PoolRequest) -> Iterator[Volume]:
 
 def user_data(request: PoolRequest) -> str:
     """Write the user data of the nodes; empty where they need none."""
-    image, spec = image_of(request), request.spec
+    image, spec = node_image(request), request.spec
     if image is OWN:
         return ""  # set by hand: only its builder knows how it starts
     asked: _Boot = {"max_pods": spec.network.max_pods, "local_nvme": spec.disk.local_nvme == "raid0"}
@@ -318,48 +311,3 @@ def accelerator_name(gpu_model: str) -> str:
     """
     bare = re.sub(r"-\d+GB$", "", gpu_model).lower()
     return f"nvidia-tesla-{bare}" if bare in ("a100", "k80", "p100", "t4", "v100") else f"nvidia-{bare}"
-
-
-def check_pool(request: PoolRequest) -> list[Problem]:
-    """Refuse GPUs that the node image does not drive or cut, beyond the capability matrix."""
-    return [*_machine(request), *_bottlerocket_mig(request)]
-
-
-def at_machine(request: PoolRequest) -> Path:
-    """Return the key that names the machine."""
-    return ("pools", request.name, "gpu" if request.spec.instance_type is None else "instance_type")
-
-
-def _machine(request: PoolRequest) -> Iterator[Problem]:
-    machine, kind, image = request.instance, family(request.instance.name), image_of(request)
-    path = at_machine(request)
-    if kind in ULTRASERVER_FAMILIES and request.spec.sharing.mig is not None and image is not OWN:
-        what = f"EKS images run the {machine.gpu_model} of {machine.name} in CDMM mode, which excludes MIG"
-        yield Problem(("pools", request.name, "sharing", "mode"), what, "use whole GPUs", _ULTRASERVER_PAGE)
-    if image is not OWN and kind not in image.families[machine.architecture]:
-        what = f"the EKS image {image.name} does not drive the {machine.gpu_model} of {machine.name}"
-        ways = [name for name, other in IMAGES.items() if kind in other.families[machine.architecture]]
-        if ways:
-            yield Problem(path, what, f"use software: {' or '.join(ways)}", _IMAGES_PAGE)
-        else:
-            what = f"{what} ({machine.kubernetes.rstrip('.')})"
-            yield Problem(path, what, "choose a type of another family", _IMAGES_PAGE)
-
-
-def _bottlerocket_mig(request: PoolRequest) -> Iterator[Problem]:
-    sharing, model = request.spec.sharing.mig, request.instance.gpu_model
-    if image_of(request) is not BOTTLEROCKET or sharing is None:
-        return
-    if family(request.instance.name) in ULTRASERVER_FAMILIES:
-        return  # no image can cut these; `_machine` says so
-    at = ("pools", request.name, "sharing")
-    if model not in BOTTLEROCKET_MIG:
-        what = f"Bottlerocket's MIG manager does not know the {model} of {request.instance.name}"
-        yield Problem((*at, "mode"), what, "use software: gpu-operator", _MIG_MANAGER)
-    elif sharing.profile is None:
-        what = "Bottlerocket fills every GPU with slices of one profile and takes no layout"
-        yield Problem((*at, "layout"), what, "give profile instead, or use software: gpu-operator", _MIG_MANAGER)
-    elif sharing.profile not in BOTTLEROCKET_MIG[model][1]:
-        what = f"Bottlerocket takes {sharing.profile} for an {model} but leaves the GPU in one piece"
-        fix = f"use {', '.join(BOTTLEROCKET_MIG[model][1])}, or software: gpu-operator"
-        yield Problem((*at, "profile"), what, fix, _MIG_MANAGER)

@@ -33,7 +33,7 @@ from gpupools.plan.pool_facts import (
 from gpupools.providers.aws import bottlerocket, cloudformation
 from gpupools.providers.aws.kubernetes_objects import OBJECTS
 from gpupools.providers.aws.machines import INSTANCE_TYPES
-from gpupools.providers.aws.node_customization import group_customised, node_customizations, overridden
+from gpupools.providers.aws.node_customization import group_customizations, node_customizations, overridden
 from gpupools.providers.aws.reserved import EFFECTS
 from gpupools.providers.aws.user_data import UserData, read_user_data
 from gpupools.providers.aws.user_data_checks import names_taints
@@ -168,7 +168,7 @@ def _node_group(catalogue: Catalogue, properties: JsonObject) -> tuple[PoolFacts
             labels=string_map(properties.get("labels")),
             tags=string_map(properties.get("tags")),
             weaknesses=tuple(hardening.found),
-            node_customizations=tuple(group_customised(properties)),
+            node_customizations=tuple(group_customizations(properties)),
             identity=next(((key, properties[key]) for key in ("nodeRoleArn", "nodeRole") if properties.get(key)), None),
         ),
     )
@@ -699,7 +699,7 @@ def _self_managed(catalogue: Catalogue, properties: JsonObject, prefix: str) -> 
         labels=string_map(data.get("labels")),
         tags={**string_map(data.get("cloudFormationTags")), **string_map(data.get("autoScalingGroupTags"))},
         weaknesses=tuple(hardening.found),
-        node_customizations=tuple(group_customised(data, prefix)),
+        node_customizations=tuple(group_customizations(data, prefix)),
     )
 
 

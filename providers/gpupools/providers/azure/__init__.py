@@ -6,10 +6,10 @@ from gpupools.common.json_types import JsonObject
 from gpupools.plan.cloud import Cloud, Declaring, FreeForms, NodePools, Reading
 from gpupools.providers.azure.capabilities import CAPABILITIES, DEFAULT_SOFTWARE, SOFTWARE
 from gpupools.providers.azure.cluster import AksCluster
-from gpupools.providers.azure.constraints import check_settings
+from gpupools.providers.azure.constraints import check_pool, check_settings
 from gpupools.providers.azure.machines import INSTANCE_TYPES, find_instance_type
 from gpupools.providers.azure.node_software import node_runtime
-from gpupools.providers.azure.pool_plan import check_pool, decide
+from gpupools.providers.azure.pool_plan import build_provider_plan
 from gpupools.providers.azure.pool_settings import OVERRIDABLE, SETTINGS
 from gpupools.providers.azure.reserved import LABELS, TAINTS
 
@@ -93,7 +93,7 @@ CLOUD = Cloud(
     software=SOFTWARE,
     default_software=DEFAULT_SOFTWARE,
     capabilities=CAPABILITIES,
-    decide=decide,
+    decide=build_provider_plan,
     check_pool=check_pool,
     check_settings=check_settings,
     provider_settings=dict.fromkeys(("azure-native", "azure"), _PROVIDER_SETTINGS),

@@ -7,6 +7,7 @@ from decimal import Decimal
 from gpupools.common.errors import Path, Problem, shown
 from gpupools.plan.cloud import PoolRequest
 from gpupools.providers.azure.cluster import AksCluster
+from gpupools.providers.azure.pool_plan import MIG_MODELS, gpu_instance_profile, plain_profiles, whole_gpu_profile
 from gpupools.providers.azure.pool_settings import OVERRIDABLE, SPOT_PAGE
 from gpupools.spec.overrides import override_problems, value_at
 from gpupools.spec.pool_options import Reservation, Spot, given_settings
@@ -58,7 +59,7 @@ def check_settings(request: PoolRequest) -> list[Problem]:
     at: Path = ("pools", request.name)
     grouped = isinstance(request.cluster, AksCluster) and request.cluster.proximity_placement_group_id is not None
     return [
-        *(_without_autoscaler(at, request) if request.software == "cloud-managed" else ()),
+        *(_autoscaler(at, request) if request.software == "cloud-managed" else ()),
         *_taints(at, request),
         *_adoption(at, request),
         *_disk_size(at, request),
@@ -70,11 +71,11 @@ def check_settings(request: PoolRequest) -> list[Problem]:
         *_network(at, request),
         *_upgrade(at, request),
         *_tags(at, request),
-        *_by_hand(at, request),
+        *_overrides(at, request),
     ]
 
 
-def _without_autoscaler(at: Path, request: PoolRequest) -> Iterator[Problem]:
+def _autoscaler(at: Path, request: PoolRequest) -> Iterator[Problem]:
     source = "https://learn.microsoft.com/azure/aks/aks-managed-gpu-nodes"
     none = "AKS has no cluster autoscaler for AKS-managed GPU nodes"
     if isinstance(request.spec.capacity, Spot):
@@ -85,7 +86,7 @@ def _without_autoscaler(at: Path, request: PoolRequest) -> Iterator[Problem]:
         yield Problem((*at, "nodes"), what, "write nodes: {fixed: …}, or use software: device-plugin", source)
 
 
-def _by_hand(at: Path, request: PoolRequest) -> list[Problem]:
+def _overrides(at: Path, request: PoolRequest) -> list[Problem]:
     """Check the inputs set by hand; name both owners where one makes AKS manage GPUs that other software owns."""
     given = request.spec.overrides.get("azure", {})
     found = override_problems(at, given, "azure", OVERRIDABLE)
@@ -139,7 +140,7 @@ def _disk_size(at: Path, request: PoolRequest) -> Iterator[Problem]:
     if request.spec.disk_gib > MAX_OS_DISK_GIB:
         what = f"got {request.spec.disk_gib}; an AKS node's disk has at most {MAX_OS_DISK_GIB} GiB"
         yield Problem((*at, "disk_gib"), what, f"use {MAX_OS_DISK_GIB} or less", _DISK_SOURCE)
-    most, source = _largest_ephemeral_disk(request)
+    most, source = _max_ephemeral_gib(request)
     if request.spec.disk.type == "Ephemeral" and most < request.spec.disk_gib <= MAX_OS_DISK_GIB:
         own = f"{request.instance.name}'s own disks, which take {most} GiB"
         what = f"got {request.spec.disk_gib}, and disk.type Ephemeral is on {own}"
@@ -147,7 +148,7 @@ def _disk_size(at: Path, request: PoolRequest) -> Iterator[Problem]:
         yield Problem((*at, "disk_gib"), what, fix, source)
 
 
-def _largest_ephemeral_disk(request: PoolRequest) -> tuple[int, str]:
+def _max_ephemeral_gib(request: PoolRequest) -> tuple[int, str]:
     """Return the most GiB of an ephemeral OS disk and who says so; the general limit where the size is not known."""
     own = request.instance.extra["ephemeral_gib"]
     if not own or int(own) > MAX_EPHEMERAL_GIB:
@@ -325,3 +326,79 @@ def _tag_problems(at: Path, tags: Mapping[str, object], beside: Mapping[str, str
             yield Problem(where, what, "shorten it", _TAGS)
         if not value.isprintable():
             yield Problem(where, f"{shown(value)} has a character that cannot be seen", "leave it out", _TAGS)
+
+
+COHERENT_MEMORY = frozenset({"GB200", "GB300"})
+"""GPUs with memory that is coherent with the CPU's, which the GPU Operator's driver container sets to be managed by the
+driver (`_COHERENT_SOURCE`); AWS and Google say the same of their images."""
+
+GRID_MODELS = frozenset({"A10", "RTX-PRO-6000"})
+"""GPUs that Azure hands to a machine by SR-IOV, so that only NVIDIA's GRID driver drives them; any other fails to
+install (`_GRID_SOURCE`)."""
+
+WITHOUT_AKS_DRIVER = frozenset(
+    {
+        "Standard_NCC40ads_H100_v5",
+        "Standard_ND128isrG5_GB300_v6",
+        "Standard_NV6s_v2",
+        "Standard_NV12s_v2",
+        "Standard_NV24s_v2",
+    }
+)
+"""Sizes of the catalogue, retired ones aside, that AKS's own list leaves out, so that it installs no driver on them
+(Azure/karpenter-provider-azure pkg/utils/supported-gpus.yaml; https://learn.microsoft.com/azure/aks/use-nvidia-gpu)."""
+
+
+_MIG_SOURCE = "https://learn.microsoft.com/azure/aks/gpu-multi-instance"
+_COHERENT_SOURCE = "https://github.com/NVIDIA/gpu-driver-container/pull/390"
+_GRID_SOURCE = "Azure/AgentBaker pkg/agent/datamodel/gpu_components.go"
+
+
+def check_pool(request: PoolRequest) -> list[Problem]:
+    """List the GPUs that AKS or the chosen software does not drive or cut, although the matrix allows the sharing."""
+    at: Path = ("pools", request.name)
+    return [*_driver(at, request), *_mig(at, request)]
+
+
+def _driver(at: Path, request: PoolRequest) -> Iterator[Problem]:
+    size, operator = request.instance, request.software == "gpu-operator"
+    if operator and size.gpu_model in GRID_MODELS:
+        what = f"{size.name} needs NVIDIA's GRID driver, which the GPU Operator does not bring"
+        yield Problem((*at, "software"), what, "use software: device-plugin, with which AKS installs it", _GRID_SOURCE)
+    if not operator and size.name in WITHOUT_AKS_DRIVER:
+        where = "instance_type" if request.spec.instance_type else "gpu"
+        what = f"AKS installs no GPU driver on {size.name}"
+        fix = "use software: gpu-operator, which brings a driver, or another size"
+        yield Problem((*at, where), what, fix, "https://learn.microsoft.com/azure/aks/use-nvidia-gpu")
+
+
+def _mig(at: Path, request: PoolRequest) -> Iterator[Problem]:
+    sharing, size = request.spec.sharing.mig, request.instance
+    if sharing is not None and request.software == "gpu-operator" and size.gpu_model in COHERENT_MEMORY:
+        what = (
+            f"the GPU Operator's driver manages the memory of {size.gpu_model} GPUs coherently (CDMM), where MIG is not"
+        )
+        fix = f"use whole GPUs, time-slicing or mps, or a size with {', '.join(sorted(MIG_MODELS))}"
+        yield Problem((*at, "sharing", "mode"), f"{what} supported", fix, _COHERENT_SOURCE)
+    if sharing is None or request.software == "gpu-operator":
+        return
+    if size.gpu_model not in MIG_MODELS:
+        what = f"AKS offers no GPU instance profile on {size.name} ({size.gpu_model})"
+        yield Problem((*at, "sharing", "mode"), what, f"take a size with {', '.join(sorted(MIG_MODELS))}", _MIG_SOURCE)
+        return
+    whole = whole_gpu_profile(size, sharing)
+    if whole is None:
+        what = "AKS fills every GPU of a pool with slices of one profile, and this layout is another"
+        fix = f"give a profile instead: {_profile_names(size.gpu_model)}"
+        if request.software == "device-plugin":
+            fix += "; or use software: gpu-operator, whose MIG manager cuts several sizes"
+        yield Problem((*at, "sharing", "layout"), what, fix, _MIG_SOURCE)
+    elif gpu_instance_profile(whole) is None:
+        key = "profile" if sharing.profile is not None else "layout"
+        made = next(each.name for each in plain_profiles(size.gpu_model) if each.compute_slices == whole.compute_slices)
+        what = f"AKS cannot make {whole.name}: its MIG{whole.compute_slices}g is {made} on an {size.gpu_model}"
+        yield Problem((*at, "sharing", key), what, f"use one of {_profile_names(size.gpu_model)}", _MIG_SOURCE)
+
+
+def _profile_names(gpu: str) -> str:
+    return ", ".join(each.name for each in plain_profiles(gpu))

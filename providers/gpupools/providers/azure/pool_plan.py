@@ -1,12 +1,11 @@
 """What AKS needs to know beyond the portable plan, and what it refuses beyond the capability matrix. Pure."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from gpupools.catalog.instance_types import InstanceType
-from gpupools.common.errors import Path, Problem
 from gpupools.common.json_types import JsonObject
 from gpupools.common.taints import Effect, Taint
 from gpupools.plan.cloud import Adopted, PoolRequest, ProviderPlan
@@ -22,28 +21,7 @@ if TYPE_CHECKING:
     from gpupools.catalog.mig import Profile
 
 MIG_MODELS = frozenset({"A100-40GB", "A100-80GB", "H100-80GB", "H100-NVL-94GB", "H200-141GB"})
-"""GPUs on whose sizes AKS offers a GPU instance profile (`_MIG_SOURCE`)."""
-
-COHERENT_MEMORY = frozenset({"GB200", "GB300"})
-"""GPUs with memory that is coherent with the CPU's, which the GPU Operator's driver container sets to be managed by the
-driver (`_COHERENT_SOURCE`); AWS and Google say the same of their images."""
-
-GRID_MODELS = frozenset({"A10", "RTX-PRO-6000"})
-"""GPUs that Azure hands to a machine by SR-IOV, so that only NVIDIA's GRID driver drives them; any other fails to
-install (`_GRID_SOURCE`)."""
-
-WITHOUT_AKS_DRIVER = frozenset(
-    {
-        "Standard_NCC40ads_H100_v5",
-        "Standard_ND128isrG5_GB300_v6",
-        "Standard_NV6s_v2",
-        "Standard_NV12s_v2",
-        "Standard_NV24s_v2",
-    }
-)
-"""Sizes of the catalogue, retired ones aside, that AKS's own list leaves out, so that it installs no driver on them
-(Azure/karpenter-provider-azure pkg/utils/supported-gpus.yaml; https://learn.microsoft.com/azure/aks/use-nvidia-gpu)."""
-
+"""GPUs on whose sizes AKS offers a GPU instance profile (https://learn.microsoft.com/azure/aks/gpu-multi-instance)."""
 
 MANAGED_API_VERSION = "2026-08-01"
 """The first stable version of AKS's API with `gpuProfile.nvidia.managementMode`
@@ -60,10 +38,6 @@ The next preview adds `migProfiles`, which exclude the `gpuInstanceProfile` that
 strategy. AKS switches a preview version off about a year after its date
 (https://learn.microsoft.com/azure/aks/concepts-preview-api-life-cycle); another one is an update in place.
 """
-
-_MIG_SOURCE = "https://learn.microsoft.com/azure/aks/gpu-multi-instance"
-_COHERENT_SOURCE = "https://github.com/NVIDIA/gpu-driver-container/pull/390"
-_GRID_SOURCE = "Azure/AgentBaker pkg/agent/datamodel/gpu_components.go"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,7 +112,7 @@ class AksPoolPlan(ProviderPlan):
         return MANAGED_API_VERSION if self.mig_strategy is None else MANAGED_MIG_API_VERSION
 
 
-def decide(request: PoolRequest) -> AksPoolPlan:
+def build_provider_plan(request: PoolRequest) -> AksPoolPlan:
     """Choose driver, MIG profile, hardening, capacity, image, disks and upgrades of the pool.
 
     Raises:
@@ -252,12 +226,12 @@ def gpu_instance_profile(wanted: "Profile") -> str | None:
     profile ids 19, 14, 9, 5 and 0: Azure/AgentBaker parts/linux/cloud-init/artifacts/mig-partition.sh): no double
     memory (`1g.20gb` of an 80 GB card) and no attributes such as `+me`.
     """
-    if wanted.gpu not in MIG_MODELS or wanted not in _plain(wanted.gpu):
+    if wanted.gpu not in MIG_MODELS or wanted not in plain_profiles(wanted.gpu):
         return None
     return f"MIG{wanted.compute_slices}g"
 
 
-def _plain(gpu: str) -> "tuple[Profile, ...]":
+def plain_profiles(gpu: str) -> "tuple[Profile, ...]":
     """Return the profiles without attributes that take the least memory for their compute slices."""
     from gpupools.catalog.mig import profiles  # its tables are slow to load, and most pools cut nothing
 
@@ -271,71 +245,21 @@ def _plain(gpu: str) -> "tuple[Profile, ...]":
     )
 
 
-def check_pool(request: PoolRequest) -> list[Problem]:
-    """List the GPUs that AKS or the chosen software does not drive or cut, although the matrix allows the sharing."""
-    at: Path = ("pools", request.name)
-    return [*_driver(at, request), *_mig(at, request)]
-
-
-def _driver(at: Path, request: PoolRequest) -> Iterator[Problem]:
-    size, operator = request.instance, request.software == "gpu-operator"
-    if operator and size.gpu_model in GRID_MODELS:
-        what = f"{size.name} needs NVIDIA's GRID driver, which the GPU Operator does not bring"
-        yield Problem((*at, "software"), what, "use software: device-plugin, with which AKS installs it", _GRID_SOURCE)
-    if not operator and size.name in WITHOUT_AKS_DRIVER:
-        where = "instance_type" if request.spec.instance_type else "gpu"
-        what = f"AKS installs no GPU driver on {size.name}"
-        fix = "use software: gpu-operator, which brings a driver, or another size"
-        yield Problem((*at, where), what, fix, "https://learn.microsoft.com/azure/aks/use-nvidia-gpu")
-
-
-def _mig(at: Path, request: PoolRequest) -> Iterator[Problem]:
-    sharing, size = request.spec.sharing.mig, request.instance
-    if sharing is not None and request.software == "gpu-operator" and size.gpu_model in COHERENT_MEMORY:
-        what = (
-            f"the GPU Operator's driver manages the memory of {size.gpu_model} GPUs coherently (CDMM), where MIG is not"
-        )
-        fix = f"use whole GPUs, time-slicing or mps, or a size with {', '.join(sorted(MIG_MODELS))}"
-        yield Problem((*at, "sharing", "mode"), f"{what} supported", fix, _COHERENT_SOURCE)
-    if sharing is None or request.software == "gpu-operator":
-        return
-    if size.gpu_model not in MIG_MODELS:
-        what = f"AKS offers no GPU instance profile on {size.name} ({size.gpu_model})"
-        yield Problem((*at, "sharing", "mode"), what, f"take a size with {', '.join(sorted(MIG_MODELS))}", _MIG_SOURCE)
-        return
-    whole = _whole_profile(size, sharing)
-    if whole is None:
-        what = "AKS fills every GPU of a pool with slices of one profile, and this layout is another"
-        fix = f"give a profile instead: {_offer(size.gpu_model)}"
-        if request.software == "device-plugin":
-            fix += "; or use software: gpu-operator, whose MIG manager cuts several sizes"
-        yield Problem((*at, "sharing", "layout"), what, fix, _MIG_SOURCE)
-    elif gpu_instance_profile(whole) is None:
-        key = "profile" if sharing.profile is not None else "layout"
-        made = next(each.name for each in _plain(size.gpu_model) if each.compute_slices == whole.compute_slices)
-        what = f"AKS cannot make {whole.name}: its MIG{whole.compute_slices}g is {made} on an {size.gpu_model}"
-        yield Problem((*at, "sharing", key), what, f"use one of {_offer(size.gpu_model)}", _MIG_SOURCE)
-
-
 def _mig_strategy(sharing: Mig | None) -> Literal["Single", "Mixed"] | None:
     if sharing is None:
         return None
     return "Single" if sharing.naming == "single" else "Mixed"
 
 
-def _offer(gpu: str) -> str:
-    return ", ".join(each.name for each in _plain(gpu))
-
-
 def _pool_profile(request: PoolRequest) -> str | None:
     sharing = request.spec.sharing.mig
     if sharing is None or request.software == "gpu-operator":
         return None
-    whole = _whole_profile(request.instance, sharing)
+    whole = whole_gpu_profile(request.instance, sharing)
     return gpu_instance_profile(whole) if whole is not None else None
 
 
-def _whole_profile(size: InstanceType, sharing: Mig) -> "Profile | None":
+def whole_gpu_profile(size: InstanceType, sharing: Mig) -> "Profile | None":
     """Return the one profile that fills every GPU of the node, None when the GPUs are cut in any other way."""
     first, *others = node_layouts(size, sharing)
     if any(layout != first for layout in others) or len(set(first)) != 1:

@@ -9,10 +9,10 @@ from gpupools.common.json_types import JsonObject
 from gpupools.plan.cloud import Cloud, Declaring, NodePools, Reading
 from gpupools.providers.gcp.capabilities import CAPABILITIES, DEFAULT_SOFTWARE, SOFTWARE
 from gpupools.providers.gcp.cluster import GkeCluster
-from gpupools.providers.gcp.constraints import check_settings
+from gpupools.providers.gcp.constraints import check_pool, check_settings
 from gpupools.providers.gcp.machines import INSTANCE_TYPES, find_instance_type
 from gpupools.providers.gcp.node_software import node_runtime
-from gpupools.providers.gcp.pool_plan import check_pool, decide
+from gpupools.providers.gcp.pool_plan import build_provider_plan
 from gpupools.providers.gcp.pool_settings import OVERRIDABLE, SETTINGS
 from gpupools.providers.gcp.reserved import LABELS, TAINTS
 
@@ -89,7 +89,7 @@ CLOUD = Cloud(
     software=SOFTWARE,
     default_software=DEFAULT_SOFTWARE,
     capabilities=CAPABILITIES,
-    decide=decide,
+    decide=build_provider_plan,
     check_pool=check_pool,
     check_settings=check_settings,
     provider_settings=dict.fromkeys(("gcp", "google-native"), _PROVIDER_SETTINGS),

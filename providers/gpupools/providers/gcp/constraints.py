@@ -3,13 +3,17 @@
 import re
 import unicodedata
 from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from gpupools.common.errors import Path, Problem, shown
-from gpupools.plan.cloud import PoolRequest
+from gpupools.plan.cloud import PoolRequest, Verdict
 from gpupools.plan.dra import DRA_DRIVER
-from gpupools.providers.gcp.cluster import ZONE, GkeCluster, is_default_account
-from gpupools.providers.gcp.pool_settings import NO_DEVICE_PLUGIN_LABEL, OVERRIDABLE
+from gpupools.providers.gcp.capabilities import CAPABILITIES
+from gpupools.providers.gcp.cluster import ZONE, is_default_account
+from gpupools.providers.gcp.machines import boot_disk_types, n1_most_vcpus
+from gpupools.providers.gcp.pool_plan import gke_cluster, node_zones, uniform_profile
+from gpupools.providers.gcp.pool_settings import IMAGE_TYPES, NO_DEVICE_PLUGIN_LABEL, OVERRIDABLE
 from gpupools.spec.overrides import override_problems, value_at
 from gpupools.spec.pool_options import FlexStart, Queued, Reservation
 
@@ -31,12 +35,9 @@ _POOL_SCHEMA = (
     "resource_container_node_pool.go"
 )
 
-IMAGE_TYPES = {"cos": "COS_CONTAINERD", "ubuntu": "UBUNTU_CONTAINERD"}
-"""GKE's Linux images by the portable name."""
-
 # Machine types below begin with one of these names.
 
-_SOLD_AS = {
+_CAPACITY_MODES = {
     ("a3-highgpu-1g", "a3-highgpu-2g", "a3-highgpu-4g"): ("spot", "flex-start", "queued"),
     ("a3-ultragpu-", "a4-"): ("reservation", "spot", "flex-start", "queued"),
     ("a4x-",): ("reservation",),
@@ -44,19 +45,11 @@ _SOLD_AS = {
 }
 """How capacity for a machine can be had, where not in every way; each row is a note of the page in `_MACHINES`."""
 
-_BOOT_DISKS = {
-    ("a3-ultragpu-", "a4-", "a4x-", "g4-"): ("hyperdisk-balanced",),
-    ("a3-",): ("pd-balanced", "pd-ssd", "hyperdisk-balanced"),
-    ("g2-",): ("pd-balanced", "pd-ssd"),
-    ("a2-", "n1-"): ("pd-balanced", "pd-ssd", "pd-standard"),
-}
-"""From the same page and https://docs.cloud.google.com/compute/docs/disks/persistent-disks; the first row counts."""
-
 # Machines for which GKE makes the networks itself; A3 High and A3 Edge are not on the page. That GKE's network driver
-# hands out the four gVNICs of A3 High stands in the source of its autoscaler (k8s.io/gke-autoscaling,
+# gives pods the four gVNICs of A3 High stands in the source of its autoscaler (k8s.io/gke-autoscaling,
 # cluster-autoscaler/pkg/cloudprovider/gke/dynamicresources/dranet_test.go) and in `_TOOLKIT`
 # (is_dranet_supported_machine).
-_NETWORKED = ("a3-megagpu-", "a3-ultragpu-", "a4-", "a4x-")
+_AUTO_NETWORKS = ("a3-megagpu-", "a3-ultragpu-", "a4-", "a4x-")
 _OWN_NETWORKS = "a3-highgpu-8g"
 _TCPX = f"{_HOW_TO}/gpu-bandwidth-gpudirect-tcpx"
 _NETWORK_NAME = r"(projects/[^/]+/(global/networks|regions/[^/]+/subnetworks)/)?[a-z]([-a-z0-9]{0,61}[a-z0-9])?"
@@ -70,8 +63,8 @@ _GVNIC_ALONE = ("a3-", "a4-", "a4x-", "g4-")
 
 _COMPACT_FLEX_START = ("a3-ultragpu-", "a4-")
 
-_MOST_AT_A_TIME = 20
-_MOST_LABELS = 64
+_MAX_UPGRADED = 20
+_MAX_LABELS = 64
 _LABEL_LENGTH = 63
 _KMS_KEY = r"projects/[^/]+/locations/[^/]+/keyRings/[^/]+/cryptoKeys/[^/]+"
 _RESERVATION = (
@@ -80,47 +73,26 @@ _RESERVATION = (
 )
 
 
-def zones_of(request: PoolRequest) -> tuple[str, ...]:
-    """Return the zones that the pool's nodes will be in; empty when only the cluster in the cloud knows them."""
-    cluster = gke_cluster(request)
-    if request.spec.zones:
-        return tuple(request.spec.zones)
-    if cluster.node_locations:
-        return tuple(cluster.node_locations)
-    return (cluster.location,) if ZONE.fullmatch(cluster.location) else ()
-
-
-def gke_cluster(request: PoolRequest) -> GkeCluster:
-    """Return the wish's cluster.
-
-    Raises:
-        TypeError: It is another cloud's.
-    """
-    if not isinstance(request.cluster, GkeCluster):
-        raise TypeError(f"pool {request.name} goes to a cluster on {request.cluster.cloud}, not to GKE")
-    return request.cluster
-
-
 def check_settings(request: PoolRequest) -> list[Problem]:
     """Say which settings of the pool GKE will not take together, or not with the pool's machine."""
     return [
-        *_not_sold_this_way(request),
+        *_capacity_mode(request),
         *_capacity(request),
-        *_reserved_by_hand(request),
+        *_reservation_override(request),
         *_zones(request),
         *_bare_metal(request),
-        *_first_nodes(request),
+        *_initial_nodes(request),
         *_image(request),
         *_disk(request),
         *_rdma(request),
-        *_pods(request),
+        *_max_pods(request),
         *_nvlink_domain(request),
         *_placement(request),
         *_secure_boot(request),
         *_upgrade(request),
         *_tags(request),
         *_adoption(request),
-        *_overridden(request),
+        *_overrides(request),
     ]
 
 
@@ -143,47 +115,52 @@ def _adoption(request: PoolRequest) -> Iterator[Problem]:
         yield Problem(at, what, "write both in the cluster as text")
 
 
-def _overridden(request: PoolRequest) -> list[Problem]:
-    twice = [*_second_owners(request), *_scopes(request), *_surge_beside_blue_green(request), *_identity(request)]
-    twice += _scaled_by_hand(request)
+def _overrides(request: PoolRequest) -> list[Problem]:
+    twice = [
+        *_software_overrides(request),
+        *_scope_override(request),
+        *_surge_override(request),
+        *_service_account_override(request),
+    ]
+    twice += _autoscaling_override(request)
     told = {problem.path for problem in twice}
     found = override_problems(("pools", request.name), request.spec.overrides.get("gcp", {}), "gcp", OVERRIDABLE)
     return [*twice, *(problem for problem in found if problem.path not in told)]
 
 
-def _second_owners(request: PoolRequest) -> Iterator[Problem]:
+def _software_overrides(request: PoolRequest) -> Iterator[Problem]:
     """Name both owners where an input set by hand switches GKE's own software on beside the pool's."""
     if request.software == "cloud-managed":
         return
-    accelerators, labels = (_by_hand(request, "nodeConfig", key) for key in ("guestAccelerators", "labels"))
+    accelerators, labels = (_override_at(request, "nodeConfig", key) for key in ("guestAccelerators", "labels"))
     where = (*_OVERRIDES, "nodeConfig")
     for each in accelerators if isinstance(accelerators, list) else []:
         version = value_at(each, "gpuDriverInstallationConfig", "gpuDriverVersion")
         if version not in (None, "INSTALLATION_DISABLED"):
             what = f"GKE's driver ({shown(version)}) and software: {request.software} would both own the driver"
             fix = "leave it out, or use software: cloud-managed"
-            yield Problem(_at(request, *where, "guestAccelerators"), what, fix, f"{_HOW_TO}/gpus")
+            yield Problem(_path(request, *where, "guestAccelerators"), what, fix, f"{_HOW_TO}/gpus")
     if isinstance(labels, Mapping) and NO_DEVICE_PLUGIN_LABEL in labels:
         what = f"GKE's device plugin and software: {request.software} would both own the GPUs"
         fix = "leave it out, or use software: cloud-managed"
-        yield Problem(_at(request, *where, "labels", NO_DEVICE_PLUGIN_LABEL), what, fix, f"{_HOW_TO}/gpus")
+        yield Problem(_path(request, *where, "labels", NO_DEVICE_PLUGIN_LABEL), what, fix, f"{_HOW_TO}/gpus")
 
 
 _DRIVER_SCOPES = ("cloud-platform", "devstorage.read_only", "devstorage.read_write", "devstorage.full_control")
 
 
-def _scopes(request: PoolRequest) -> Iterator[Problem]:
+def _scope_override(request: PoolRequest) -> Iterator[Problem]:
     """Refuse scopes with which the node cannot fetch the driver, which lies in Cloud Storage."""
-    scopes = _by_hand(request, "nodeConfig", "oauthScopes")
+    scopes = _override_at(request, "nodeConfig", "oauthScopes")
     if isinstance(scopes, list) and not any(str(scope).endswith(_DRIVER_SCOPES) for scope in scopes):
         what = "lets no node read Cloud Storage, from where GKE's installer fetches the GPU driver"
         fix = "add https://www.googleapis.com/auth/devstorage.read_only, or leave it out"
-        yield Problem(_at(request, *_OVERRIDES, "nodeConfig", "oauthScopes"), what, fix, f"{_HOW_TO}/gpus")
+        yield Problem(_path(request, *_OVERRIDES, "nodeConfig", "oauthScopes"), what, fix, f"{_HOW_TO}/gpus")
 
 
-def _surge_beside_blue_green(request: PoolRequest) -> Iterator[Problem]:
+def _surge_override(request: PoolRequest) -> Iterator[Problem]:
     """Refuse what the two ways to upgrade become together; GKE's API refuses a surge beside the second set of nodes."""
-    given = _by_hand(request, "upgradeSettings")
+    given = _override_at(request, "upgradeSettings")
     if not isinstance(given, Mapping):
         return
     planned = request.spec.upgrade.strategy == "blue-green"
@@ -193,36 +170,36 @@ def _surge_beside_blue_green(request: PoolRequest) -> Iterator[Problem]:
     if surge:
         what = f"GKE takes no {' and '.join(surge)} with the strategy BLUE_GREEN"
         fix = "write upgrade: {strategy: blue-green}, and by hand blueGreenSettings alone"
-        yield Problem(_at(request, *_OVERRIDES, "upgradeSettings"), what, fix, _POOL_SCHEMA)
+        yield Problem(_path(request, *_OVERRIDES, "upgradeSettings"), what, fix, _POOL_SCHEMA)
 
 
-def _identity(request: PoolRequest) -> Iterator[Problem]:
+def _service_account_override(request: PoolRequest) -> Iterator[Problem]:
     """Refuse Google's default account, which can do far more than a node needs; another one is a line of the plan."""
-    config = _by_hand(request, "nodeConfig")
+    config = _override_at(request, "nodeConfig")
     if isinstance(config, Mapping) and is_default_account(config.get("serviceAccount", "own")):
         what = "would run the nodes as Google's default account, which can do far more than a node needs"
         fix = "leave it out, or name an account with roles/container.defaultNodeServiceAccount"
-        at = _at(request, *_OVERRIDES, "nodeConfig", "serviceAccount")
+        at = _path(request, *_OVERRIDES, "nodeConfig", "serviceAccount")
         yield Problem(at, what, fix, f"{_HOW_TO}/hardening-your-cluster")
 
 
-def _scaled_by_hand(request: PoolRequest) -> Iterator[Problem]:
+def _autoscaling_override(request: PoolRequest) -> Iterator[Problem]:
     fixed = request.spec.nodes.fixed
-    if fixed is not None and _by_hand(request, "autoscaling") is not None:
+    if fixed is not None and _override_at(request, "autoscaling") is not None:
         what = f"would hand the number of nodes to an autoscaler, and nodes.fixed is {fixed}"
-        at = _at(request, *_OVERRIDES, "autoscaling")
+        at = _path(request, *_OVERRIDES, "autoscaling")
         yield Problem(at, what, "leave it out, or write nodes: {max: …}", _POOL_SCHEMA)
 
 
 _OVERRIDES = ("overrides", "gcp", "NodePool")
 
 
-def _by_hand(request: PoolRequest, *path: str) -> Any:
+def _override_at(request: PoolRequest, *path: str) -> Any:
     """Return what `overrides` sets at a path of the node pool; None where it sets nothing."""
     return value_at(request.spec.overrides, *_OVERRIDES[1:], *path)
 
 
-def _at(request: PoolRequest, *keys: str | int) -> Path:
+def _path(request: PoolRequest, *keys: str | int) -> Path:
     return ("pools", request.name, *keys)
 
 
@@ -230,9 +207,9 @@ def _machine(request: PoolRequest) -> str:
     return request.instance.extra["machine_type"]
 
 
-def _not_sold_this_way(request: PoolRequest) -> Iterator[Problem]:
+def _capacity_mode(request: PoolRequest) -> Iterator[Problem]:
     machine, mode = _machine(request), request.spec.capacity.mode
-    ways = next((ways for names, ways in _SOLD_AS.items() if machine.startswith(names)), None)
+    ways = next((ways for names, ways in _CAPACITY_MODES.items() if machine.startswith(names)), None)
     if ways is None or mode in ways or mode == "capacity-block":
         return
     keys = "reservation, name: …" if ways[0] == "reservation" else ways[0]
@@ -240,19 +217,19 @@ def _not_sold_this_way(request: PoolRequest) -> Iterator[Problem]:
     instead = "; or take a3-highgpu-8g" if machine.startswith("a3-highgpu-") and mode == "on-demand" else ""
     what = f"Google does not sell {machine} (instance_type) as {mode}"
     yield Problem(
-        _at(request, "capacity", "mode"), what, f"write capacity: {{mode: {keys}}}{others}{instead}", _MACHINES
+        _path(request, "capacity", "mode"), what, f"write capacity: {{mode: {keys}}}{others}{instead}", _MACHINES
     )
 
 
 def _capacity(request: PoolRequest) -> Iterator[Problem]:
     spec, capacity = request.spec, request.spec.capacity
-    at = _at(request, "capacity", "mode")
+    at = _path(request, "capacity", "mode")
     if isinstance(capacity, Reservation):
         if not re.fullmatch(_RESERVATION, capacity.name):
             what = f"{shown(capacity.name)} names no reservation of Compute Engine"
             fix = "write its name, or projects/<project>/reservations/<name> for one shared by another project"
-            yield Problem(_at(request, "capacity", "name"), what, fix, _RESERVATIONS)
-        if not zones_of(request):
+            yield Problem(_path(request, "capacity", "name"), what, fix, _RESERVATIONS)
+        if not node_zones(request):
             what = "a reservation belongs to zones, and the pool names none (zones)"
             yield Problem(at, what, "write zones: […], each with a reservation of this name", _RESERVATIONS)
     if not isinstance(capacity, FlexStart | Queued):
@@ -269,17 +246,17 @@ def _capacity(request: PoolRequest) -> Iterator[Problem]:
         yield Problem(at, what, "leave auto_repair out", _TOOLKIT)
     for key in sorted(spec.upgrade.model_fields_set):
         what = f"GKE lets {mode} nodes (capacity.mode) run until they end and upgrades none, so {key} says nothing"
-        yield Problem(_at(request, "upgrade", key), what, "leave it out", _UPGRADE_STRATEGIES)
+        yield Problem(_path(request, "upgrade", key), what, "leave it out", _UPGRADE_STRATEGIES)
 
 
-def _reserved_by_hand(request: PoolRequest) -> Iterator[Problem]:
+def _reservation_override(request: PoolRequest) -> Iterator[Problem]:
     """Refuse to take machines out of a reservation that are bought another way: Google has no such machines."""
-    mode, affinity = request.spec.capacity.mode, _by_hand(request, "nodeConfig", "reservationAffinity")
+    mode, affinity = request.spec.capacity.mode, _override_at(request, "nodeConfig", "reservationAffinity")
     if affinity is None or mode == "on-demand":
         return
     kind = affinity.get("consumeReservationType", "NO_RESERVATION") if isinstance(affinity, Mapping) else affinity
     if mode == "reservation" or kind != "NO_RESERVATION":
-        at = _at(request, *_OVERRIDES, "nodeConfig", "reservationAffinity")
+        at = _path(request, *_OVERRIDES, "nodeConfig", "reservationAffinity")
         what = f"stands against capacity.mode {mode}, which decides whether a reservation is used"
         yield Problem(at, what, "leave one of them out", _RESERVATIONS)
 
@@ -290,7 +267,7 @@ def _zones(request: PoolRequest) -> Iterator[Problem]:
     region = zone["region"] if zone else location
     for index, name in enumerate(request.spec.zones):
         found = ZONE.fullmatch(name)
-        where = _at(request, "zones", index)
+        where = _path(request, "zones", index)
         if found is None:
             yield Problem(where, f"{shown(name)} is no zone of Google Cloud", f"write e.g. {region}-a", _REGIONS)
         elif found["region"] != region:
@@ -304,23 +281,23 @@ def _bare_metal(request: PoolRequest) -> Iterator[Problem]:
     if _machine(request).startswith("a4x-max") and request.spec.nodes.fixed is None:
         what = f"{_machine(request)} (instance_type) is bare metal, which GKE's autoscaler starts none of"
         yield Problem(
-            _at(request, "nodes"), what, "write nodes: {fixed: …}", f"{_HOW_TO}/allocate-network-resources-dra"
+            _path(request, "nodes"), what, "write nodes: {fixed: …}", f"{_HOW_TO}/allocate-network-resources-dra"
         )
 
 
-def _first_nodes(request: PoolRequest) -> Iterator[Problem]:
+def _initial_nodes(request: PoolRequest) -> Iterator[Problem]:
     """Refuse a number of nodes that GKE cannot make: `nodeCount` and `initialNodeCount` count the nodes of each zone.
 
     A pool has to start at its minimum, since the cluster autoscaler does not lift it there by itself
     (`enforce-node-group-min-size` is off, _AUTOSCALER).
     """
-    nodes, zones = request.spec.nodes, zones_of(request)
+    nodes, zones = request.spec.nodes, node_zones(request)
     if not nodes.min or (isinstance(request.spec.capacity, Queued) and nodes.fixed is None):
         return  # queued nodes have no minimum, which `_capacity` says
     if request.spec.adopt is not None and nodes.fixed is None:
         return  # it has its first nodes
     key, word = ("min", "the first") if nodes.fixed is None else ("fixed", "fixed")
-    at, source = _at(request, "nodes", key), _POOL_SCHEMA if nodes.fixed is not None else _AUTOSCALER
+    at, source = _path(request, "nodes", key), _POOL_SCHEMA if nodes.fixed is not None else _AUTOSCALER
     if not zones:
         what = f"GKE counts {word} nodes per zone, and neither zones nor the cluster's node_locations names them"
         yield Problem(at, what, "write zones: […]", source)
@@ -335,7 +312,7 @@ def _first_nodes(request: PoolRequest) -> Iterator[Problem]:
 
 
 def _image(request: PoolRequest) -> Iterator[Problem]:
-    family, at = request.spec.image.family, _at(request, "image", "family")
+    family, at = request.spec.image.family, _path(request, "image", "family")
     if family is not None and family not in IMAGE_TYPES:
         yield Problem(at, f"GKE has no image {family}", f"use {' or '.join(IMAGE_TYPES)}", _NODE_IMAGES)
         return
@@ -357,22 +334,20 @@ def _disk(request: PoolRequest) -> Iterator[Problem]:
     kinds = boot_disk_types(machine)
     if disk.type is not None and disk.type not in kinds:
         what = f"{machine} (instance_type) does not boot from {shown(disk.type)}"
-        yield Problem(_at(request, "disk", "type"), what, f"use {' or '.join(kinds)}", _MACHINES)
+        yield Problem(_path(request, "disk", "type"), what, f"use {' or '.join(kinds)}", _MACHINES)
     if disk.encryption_key is not None and not re.fullmatch(_KMS_KEY, disk.encryption_key):
         what = f"{shown(disk.encryption_key)} is no key of Cloud KMS"
         fix = "write projects/<project>/locations/<location>/keyRings/<ring>/cryptoKeys/<key>"
-        yield Problem(_at(request, "disk", "encryption_key"), what, fix, _KEYS)
+        yield Problem(_path(request, "disk", "encryption_key"), what, fix, _KEYS)
     if disk.local_nvme == "raid0" and not request.instance.local_disk_gb:
         what = f"{machine} (instance_type) comes without Local SSD, and how many to add is not said here"
         fix = "set overrides.gcp.NodePool.nodeConfig.ephemeralStorageLocalSsdConfig.localSsdCount"
         yield Problem(
-            _at(request, "disk", "local_nvme"), what, fix, "https://docs.cloud.google.com/compute/docs/disks/local-ssd"
+            _path(request, "disk", "local_nvme"),
+            what,
+            fix,
+            "https://docs.cloud.google.com/compute/docs/disks/local-ssd",
         )
-
-
-def boot_disk_types(machine: str) -> tuple[str, ...]:
-    """Return the disk types a machine type can boot from, the usual one first."""
-    return next(kinds for names, kinds in _BOOT_DISKS.items() if machine.startswith(names))
 
 
 def _rdma(request: PoolRequest) -> Iterator[Problem]:
@@ -380,14 +355,14 @@ def _rdma(request: PoolRequest) -> Iterator[Problem]:
         if request.spec.network.gpu_networks:
             what = "gpu_networks are for GPUDirect interfaces, which the pool does not ask for"
             yield Problem(
-                _at(request, "network", "gpu_networks"), what, "write rdma: true as well, or leave it out", _TCPX
+                _path(request, "network", "gpu_networks"), what, "write rdma: true as well, or leave it out", _TCPX
             )
         return
-    at, machine, zones = _at(request, "network", "rdma"), _machine(request), zones_of(request)
+    at, machine, zones = _path(request, "network", "rdma"), _machine(request), node_zones(request)
     if not request.instance.rdma:
         able = "a3-highgpu-8g, a3-megagpu-8g, a3-ultragpu-8g, a4-highgpu-8g, a4x-highgpu-4g, a4x-maxgpu-4g-metal"
         yield Problem(at, f"{machine} (instance_type) has no GPUDirect interfaces", f"take one of {able}", _MACHINES)
-    elif not machine.startswith(_NETWORKED) and not machine.startswith(_OWN_NETWORKS):
+    elif not machine.startswith(_AUTO_NETWORKS) and not machine.startswith(_OWN_NETWORKS):
         what = f"no page or source says that GKE's network driver hands out the interfaces of {machine} (instance_type)"
         fix = "take a3-highgpu-8g, whose four it hands out, or name networks of your own as"
         fix += " overrides.gcp.NodePool.networkConfig.additionalNodeNetworkConfigs and leave rdma out"
@@ -399,17 +374,17 @@ def _rdma(request: PoolRequest) -> Iterator[Problem]:
         yield Problem(at, f"GPUDirect networks are of one zone; {what}", "name one zone under zones", _NETWORKS)
 
 
-def _pods(request: PoolRequest) -> Iterator[Problem]:
+def _max_pods(request: PoolRequest) -> Iterator[Problem]:
     most = request.spec.network.max_pods
     if most is not None and not 8 <= most <= 256:
         what = f"got {most}; GKE takes 8 to 256 pods on a node"
         source = f"{_HOW_TO}/flexible-pod-cidr"
-        yield Problem(_at(request, "network", "max_pods"), what, "choose a number from 8 to 256", source)
+        yield Problem(_path(request, "network", "max_pods"), what, "choose a number from 8 to 256", source)
 
 
 def _gpu_networks(request: PoolRequest) -> Iterator[Problem]:
     """Refuse networks that are not one for each GPUDirect interface, or that GKE makes itself."""
-    at, machine, given = _at(request, "network", "gpu_networks"), _machine(request), request.spec.network.gpu_networks
+    at, machine, given = _path(request, "network", "gpu_networks"), _machine(request), request.spec.network.gpu_networks
     if not machine.startswith(_OWN_NETWORKS):
         if given:
             what = f"GKE makes the networks of {machine} (instance_type) itself"
@@ -430,9 +405,9 @@ def _gpu_networks(request: PoolRequest) -> Iterator[Problem]:
         if any(each.network == other.network for other in given[:index]):
             what = f"{shown(each.network)} is given twice, and a machine has one interface in a network"
             yield Problem((*at, index, "network"), what, "name another one", _TCPX)
-    by_hand = _by_hand(request, "networkConfig")
+    by_hand = _override_at(request, "networkConfig")
     if isinstance(by_hand, Mapping) and "additionalNodeNetworkConfigs" in by_hand:
-        where = _at(request, *_OVERRIDES, "networkConfig", "additionalNodeNetworkConfigs")
+        where = _path(request, *_OVERRIDES, "networkConfig", "additionalNodeNetworkConfigs")
         yield Problem(where, "network.gpu_networks name the same interfaces", "leave one of both out", _TCPX)
 
 
@@ -440,13 +415,15 @@ def _nvlink_domain(request: PoolRequest) -> Iterator[Problem]:
     """Refuse what stands against the workload policy that puts nodes into one rack."""
     if not request.spec.network.compute_domains:
         return
-    at, spec, zones = _at(request, "network", "compute_domains"), request.spec, zones_of(request)
+    at, spec, zones = _path(request, "network", "compute_domains"), request.spec, node_zones(request)
     if len(zones) != 1 or len(spec.zones) != 1:
         yield Problem(at, "the nodes of an NVLink domain are in one zone (zones)", "name one zone under zones", _NVLINK)
     most = _RACK_GPUS // (request.instance.devices or 1)
     if spec.nodes.max > most:
         what = f"got up to {spec.nodes.max} nodes, and a rack has {most} of {_machine(request)} (instance_type)"
-        yield Problem(_at(request, "nodes"), what, f"write {most} or fewer, and another pool for another rack", _NVLINK)
+        yield Problem(
+            _path(request, "nodes"), what, f"write {most} or fewer, and another pool for another rack", _NVLINK
+        )
     if spec.network.placement is not None:
         what = "network.placement and compute_domains would each give the pool a placement policy"
         yield Problem(at, what, "leave placement out: the nodes of a rack are close together", _NVLINK)
@@ -456,10 +433,10 @@ def _nvlink_domain(request: PoolRequest) -> Iterator[Problem]:
 
 
 def _placement(request: PoolRequest) -> Iterator[Problem]:
-    spec, zones = request.spec, zones_of(request)
+    spec, zones = request.spec, node_zones(request)
     if spec.network.placement is None:
         return
-    at = _at(request, "network", "placement")
+    at = _path(request, "network", "placement")
     if len(zones) != 1:
         what = f"compact nodes are in one zone; these are in {len(zones) or 'an unknown number of'} zones (zones)"
         yield Problem(at, what, "name one zone under zones", _TOOLKIT)
@@ -478,7 +455,7 @@ def _secure_boot(request: PoolRequest) -> Iterator[Problem]:
     """Allow Secure Boot where every kernel module is signed by Google: its driver, on its image."""
     if not request.spec.security.secure_boot:
         return
-    at = _at(request, "security", "secure_boot")
+    at = _path(request, "security", "secure_boot")
     if request.software != "cloud-managed":
         software = request.software
         what = f"Secure Boot refuses unsigned drivers, and with software {software} GKE does not bring its signed one"
@@ -493,29 +470,29 @@ def _upgrade(request: PoolRequest) -> Iterator[Problem]:
     if upgrade.strategy == "blue-green":
         if "max_surge" in upgrade.model_fields_set:
             what = "upgrade.strategy blue-green makes a whole second set of nodes, so max_surge says nothing"
-            yield Problem(_at(request, "upgrade", "max_surge"), what, "leave it out", _POOL_SCHEMA)
+            yield Problem(_path(request, "upgrade", "max_surge"), what, "leave it out", _POOL_SCHEMA)
         if not upgrade.max_unavailable:
             what = "with upgrade.strategy blue-green it is the number of nodes drained at a time, at least 1"
-            yield Problem(_at(request, "upgrade", "max_unavailable"), what, "write 1 or more", _POOL_SCHEMA)
-    elif upgrade.max_surge + upgrade.max_unavailable > _MOST_AT_A_TIME:
+            yield Problem(_path(request, "upgrade", "max_unavailable"), what, "write 1 or more", _POOL_SCHEMA)
+    elif upgrade.max_surge + upgrade.max_unavailable > _MAX_UPGRADED:
         what = f"max_surge {upgrade.max_surge} and max_unavailable {upgrade.max_unavailable} are more than GKE upgrades"
-        yield Problem(_at(request, "upgrade", "max_surge"), what, f"keep the sum at {_MOST_AT_A_TIME}", _POOL_SCHEMA)
+        yield Problem(_path(request, "upgrade", "max_surge"), what, f"keep the sum at {_MAX_UPGRADED}", _POOL_SCHEMA)
 
 
 def _tags(request: PoolRequest) -> Iterator[Problem]:
-    yield from _resource_labels(_at(request, "tags"), request.spec.tags, {})
-    by_hand = _by_hand(request, "nodeConfig", "resourceLabels")
+    yield from _resource_labels(_path(request, "tags"), request.spec.tags, {})
+    by_hand = _override_at(request, "nodeConfig", "resourceLabels")
     if isinstance(by_hand, Mapping):
         given = {key: value for key, value in by_hand.items() if value is not None}
-        at = _at(request, *_OVERRIDES, "nodeConfig", "resourceLabels")
+        at = _path(request, *_OVERRIDES, "nodeConfig", "resourceLabels")
         yield from _resource_labels(at, given, request.spec.tags)
 
 
 def _resource_labels(at: Path, labels: Mapping[str, object], beside: Mapping[str, str]) -> Iterator[Problem]:
     """Say what is wrong with labels of Google Cloud, which stand beside others on the same pool."""
     most = len({*labels, *beside})
-    if most > _MOST_LABELS:
-        what = f"{most} tags; a resource of Google Cloud has {_MOST_LABELS} labels at most"
+    if most > _MAX_LABELS:
+        what = f"{most} tags; a resource of Google Cloud has {_MAX_LABELS} labels at most"
         yield Problem(at, what, "drop some", _LABELS)
     for key, value in labels.items():
         if not isinstance(key, str) or not isinstance(value, str):
@@ -537,3 +514,124 @@ def _is_label(text: str) -> bool:
     """Say whether Google Cloud takes the characters: letters without capitals of any script, digits, `_` and `-`."""
     kinds = {"Ll", "Lo", "Nd"}
     return len(text) <= _LABEL_LENGTH and all(each in "_-" or unicodedata.category(each) in kinds for each in text)
+
+
+MOST_SHARED_CLIENTS = 48
+"""Most containers per GPU under time-sharing or MPS; 2 is the least.
+
+The bounds are those of `maxSharedClientsPerGPU` in the reference of GKE's ComputeClass, as
+https://github.com/kcl-lang/modules/pull/358 quotes it; the reference of node pools names none.
+"""
+_CLIENTS_SOURCE = "https://docs.cloud.google.com/kubernetes-engine/docs/reference/crds/computeclass"
+_NAME_SOURCE = "https://github.com/GoogleCloudPlatform/container-engine-accelerators (pkg/gpu/nvidia/manager.go)"
+
+MIG_PARTITIONS: Mapping[str, Mapping[str, int]] = MappingProxyType(
+    {
+        "A100-40GB": {"1g.5gb": 7, "2g.10gb": 3, "3g.20gb": 2, "7g.40gb": 1},
+        "A100-80GB": {"1g.10gb": 7, "2g.20gb": 3, "3g.40gb": 2, "7g.80gb": 1},
+        "H100-80GB": {"1g.10gb": 7, "1g.20gb": 4, "2g.20gb": 3, "3g.40gb": 2, "7g.80gb": 1},
+        "H200-141GB": {"1g.18gb": 7, "1g.35gb": 4, "2g.35gb": 3, "3g.71gb": 2, "4g.71gb": 1, "7g.141gb": 1},
+        "B200": {"1g.23gb": 7, "1g.45gb": 4, "2g.45gb": 3, "3g.90gb": 2, "4g.90gb": 1, "7g.180gb": 1},
+        "RTX-PRO-6000": {
+            "1g.24gb": 4,
+            "1g.24gb+me": 1,
+            "1g.24gb+gfx": 4,
+            "1g.24gb+me.all": 1,
+            "1g.24gb-me": 4,
+            "2g.48gb": 2,
+            "2g.48gb+gfx": 2,
+            "2g.48gb+me.all": 1,
+            "2g.48gb-me": 2,
+            "4g.96gb": 1,
+            "4g.96gb+gfx": 1,
+        },
+    }
+)
+"""Slices per GPU for each `gpuPartitionSize` by GPU model: GKE always cuts as many as fit.
+
+The file that says so has sizes for GB200 too; they are left out here for the reason in `COHERENT_MEMORY`.
+"""
+_PARTITIONS = (
+    "https://github.com/GoogleCloudPlatform/container-engine-accelerators/blob/master/pkg/gpu/nvidia/mig/mig.go"
+)
+
+COHERENT_MEMORY = frozenset({"GB200", "GB300"})
+"""GPUs whose driver on GKE manages memory coherently (CDMM), which rules MIG out."""
+_COHERENT_SOURCE = "https://docs.cloud.google.com/ai-hypercomputer/docs/create/gke-ai-hypercompute"
+
+
+def check_pool(request: PoolRequest) -> list[Problem]:
+    """Refuse what GKE's fields cannot express, GPUs it does not cut, and N1 machines too large for their GPUs."""
+    return [
+        *_shared_fraction(request),
+        *_too_many_clients(request),
+        *_unsupported_rename(request),
+        *_inexpressible_mig(request),
+        *_too_large_n1(request),
+    ]
+
+
+def _sharing_path(request: PoolRequest, *keys: str) -> Path:
+    return ("pools", request.name, "sharing", *keys)
+
+
+def _shared_fraction(request: PoolRequest) -> Iterator[Problem]:
+    if request.instance.is_fraction and request.spec.sharing.clients is not None:
+        machine = request.instance
+        what = f"{machine.name} has {machine.gpus} of an {machine.gpu_model}, which GKE does not share"
+        fix = "leave sharing out, or take a machine with a whole GPU"
+        yield Problem(_sharing_path(request, "mode"), what, fix, request.instance.source)
+
+
+def _too_many_clients(request: PoolRequest) -> Iterator[Problem]:
+    clients = request.spec.sharing.clients
+    if clients is not None and clients.replicas > MOST_SHARED_CLIENTS:
+        where = (*request.spec.sharing.clients_at, "replicas")
+        what = f"got {clients.replicas}; GKE shares a GPU between {MOST_SHARED_CLIENTS} containers at most"
+        yield Problem(_sharing_path(request, *where), what, f"use {MOST_SHARED_CLIENTS} or fewer", _CLIENTS_SOURCE)
+
+
+def _unsupported_rename(request: PoolRequest) -> Iterator[Problem]:
+    clients = request.spec.sharing.clients
+    if clients is None or not clients.rename or request.software != "cloud-managed":
+        return
+    cells = {name: cell for (name, kind), cell in CAPABILITIES.items() if kind == request.sharing}
+    ways = [name for name, cell in cells.items() if cell.verdict is Verdict.IN_CLUSTER]
+    where = (*request.spec.sharing.clients_at, "rename")
+    what = "GKE's device plugin calls every replica nvidia.com/gpu, and the node pool has no field for another name"
+    fix = f"leave it out, or use software: {' or '.join(ways)}" if ways else "leave it out; pods ask for nvidia.com/gpu"
+    yield Problem(_sharing_path(request, *where), what, fix, _NAME_SOURCE)
+
+
+def _inexpressible_mig(request: PoolRequest) -> Iterator[Problem]:
+    sharing, model = request.spec.sharing.mig, request.instance.gpu_model
+    if sharing is None:
+        return
+    if model in COHERENT_MEMORY:
+        what = f"GKE cannot cut {model} GPUs: their driver manages memory coherently (CDMM), which rules MIG out"
+        fix = f"use time-slicing or mps, or a GPU that GKE cuts: {', '.join(MIG_PARTITIONS)}"
+        yield Problem(_sharing_path(request, "mode"), what, fix, _COHERENT_SOURCE)
+        return
+    if request.capability.verdict is not Verdict.NATIVE:
+        return
+    partitions, size = MIG_PARTITIONS.get(model, {}), uniform_profile(sharing)
+    key = "profile" if sharing.profile is not None else "layout"
+    if size not in partitions:
+        known = ", ".join(f"{name} ({count} per GPU)" for name, count in partitions.items())
+        fix = f"GKE takes: {known}" if known else "GKE cuts no GPU of this model; use time-slicing or mps"
+        yield Problem(_sharing_path(request, key), f"GKE cannot cut {model} GPUs into {size}", fix, _PARTITIONS)
+    elif key == "layout" and len(next(iter(sharing.gpu_layouts().values()))) != partitions[size]:
+        what = f"GKE cuts a whole {model}: {partitions[size]} × {size}, and leaves nothing over"
+        yield Problem(_sharing_path(request, key), what, f"write profile: {size}", _PARTITIONS)
+
+
+def _too_large_n1(request: PoolRequest) -> Iterator[Problem]:
+    instance = request.instance
+    most = n1_most_vcpus(instance)
+    if most is not None and instance.vcpus is not None and instance.vcpus > most:
+        machine, accelerator = instance.extra["machine_type"], instance.extra["accelerator_type"]
+        what = f"{machine} has {instance.vcpus} vCPUs; with {instance.devices} × {accelerator} {most} is the most"
+        fix = "take a smaller N1 machine or more GPUs"
+        yield Problem(
+            ("pools", request.name, "instance_type"), what, fix, "https://docs.cloud.google.com/compute/docs/gpus"
+        )

@@ -22,9 +22,8 @@ from gpupools.plan.existing_pools import (
     without_nothing,
 )
 from gpupools.plan.pool_plan import POOL_LABEL
-from gpupools.providers.gcp.constraints import IMAGE_TYPES
 from gpupools.providers.gcp.machines import INSTANCE_TYPES, find_instance_type
-from gpupools.providers.gcp.pool_settings import NO_DEVICE_PLUGIN_LABEL, SHARING_STRATEGIES
+from gpupools.providers.gcp.pool_settings import IMAGE_TYPES, NO_DEVICE_PLUGIN_LABEL, SHARING_STRATEGIES
 from gpupools.providers.gcp.reserved import EFFECTS
 
 _TOKEN = "gcp:container/nodePool:NodePool"

@@ -85,3 +85,18 @@ def n1_most_vcpus(instance: InstanceType) -> int | None:
     if not instance.extra["machine_type"].startswith("n1-"):
         return None
     return N1_MOST_VCPUS.get(instance.extra["accelerator_type"], {}).get(instance.devices)
+
+
+_BOOT_DISKS = {  # by the beginning of the machine type
+    ("a3-ultragpu-", "a4-", "a4x-", "g4-"): ("hyperdisk-balanced",),
+    ("a3-",): ("pd-balanced", "pd-ssd", "hyperdisk-balanced"),
+    ("g2-",): ("pd-balanced", "pd-ssd"),
+    ("a2-", "n1-"): ("pd-balanced", "pd-ssd", "pd-standard"),
+}
+"""https://docs.cloud.google.com/compute/docs/accelerator-optimized-machines and
+https://docs.cloud.google.com/compute/docs/disks/persistent-disks; the first row counts."""
+
+
+def boot_disk_types(machine: str) -> tuple[str, ...]:
+    """Return the disk types a machine type can boot from, the usual one first."""
+    return next(kinds for names, kinds in _BOOT_DISKS.items() if machine.startswith(names))

@@ -1,68 +1,21 @@
 """What a GKE node pool needs beyond the portable plan, and what GKE refuses beyond the matrix."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import ClassVar, NamedTuple, TypedDict
 
 from gpupools.catalog.instance_types import InstanceType
-from gpupools.common.errors import Path, Problem
 from gpupools.common.json_types import JsonObject
 from gpupools.plan.cloud import Adopted, Owners, PoolRequest, ProviderPlan, Verdict, WaitsForEver
 from gpupools.plan.dra import DRA_DRIVER
 from gpupools.plan.fabric import Fabric
 from gpupools.plan.node_labels import GPU_PRESENT_LABEL
 from gpupools.providers.gcp.added_taints import QUEUED, added_taints
-from gpupools.providers.gcp.capabilities import CAPABILITIES
-from gpupools.providers.gcp.constraints import IMAGE_TYPES, boot_disk_types, gke_cluster, zones_of
-from gpupools.providers.gcp.machines import n1_most_vcpus
-from gpupools.providers.gcp.pool_settings import NO_DEVICE_PLUGIN_LABEL, SHARING_STRATEGIES
+from gpupools.providers.gcp.cluster import ZONE, GkeCluster
+from gpupools.providers.gcp.machines import boot_disk_types
+from gpupools.providers.gcp.pool_settings import IMAGE_TYPES, NO_DEVICE_PLUGIN_LABEL, SHARING_STRATEGIES
 from gpupools.spec.models import Mig
 from gpupools.spec.pool_options import Capacity, FlexStart, Queued, Reservation, Spot, Upgrade
-
-MOST_SHARED_CLIENTS = 48
-"""Most containers per GPU under time-sharing or MPS; 2 is the least.
-
-The bounds are those of `maxSharedClientsPerGPU` in the reference of GKE's ComputeClass, as
-https://github.com/kcl-lang/modules/pull/358 quotes it; the reference of node pools names none.
-"""
-_CLIENTS_SOURCE = "https://docs.cloud.google.com/kubernetes-engine/docs/reference/crds/computeclass"
-_NAME_SOURCE = "https://github.com/GoogleCloudPlatform/container-engine-accelerators (pkg/gpu/nvidia/manager.go)"
-
-MIG_PARTITIONS: Mapping[str, Mapping[str, int]] = MappingProxyType(
-    {
-        "A100-40GB": {"1g.5gb": 7, "2g.10gb": 3, "3g.20gb": 2, "7g.40gb": 1},
-        "A100-80GB": {"1g.10gb": 7, "2g.20gb": 3, "3g.40gb": 2, "7g.80gb": 1},
-        "H100-80GB": {"1g.10gb": 7, "1g.20gb": 4, "2g.20gb": 3, "3g.40gb": 2, "7g.80gb": 1},
-        "H200-141GB": {"1g.18gb": 7, "1g.35gb": 4, "2g.35gb": 3, "3g.71gb": 2, "4g.71gb": 1, "7g.141gb": 1},
-        "B200": {"1g.23gb": 7, "1g.45gb": 4, "2g.45gb": 3, "3g.90gb": 2, "4g.90gb": 1, "7g.180gb": 1},
-        "RTX-PRO-6000": {
-            "1g.24gb": 4,
-            "1g.24gb+me": 1,
-            "1g.24gb+gfx": 4,
-            "1g.24gb+me.all": 1,
-            "1g.24gb-me": 4,
-            "2g.48gb": 2,
-            "2g.48gb+gfx": 2,
-            "2g.48gb+me.all": 1,
-            "2g.48gb-me": 2,
-            "4g.96gb": 1,
-            "4g.96gb+gfx": 1,
-        },
-    }
-)
-"""Slices per GPU for each `gpuPartitionSize` by GPU model: GKE always cuts as many as fit.
-
-The file that says so has sizes for GB200 too; they are left out here for the reason in `COHERENT_MEMORY`.
-"""
-_PARTITIONS_SOURCE = (
-    "https://github.com/GoogleCloudPlatform/container-engine-accelerators/blob/master/pkg/gpu/nvidia/mig/mig.go"
-)
-
-COHERENT_MEMORY = frozenset({"GB200", "GB300"})
-"""GPUs whose driver on GKE manages memory coherently (CDMM), which rules MIG out."""
-_COHERENT_SOURCE = "https://docs.cloud.google.com/ai-hypercomputer/docs/create/gke-ai-hypercompute"
-
 
 _NETWORK_DRIVER_LABEL = "cloud.google.com/gke-networking-dra-driver"
 # Puts GKE's network driver on the node, which hands the GPUDirect interfaces to pods,
@@ -222,13 +175,13 @@ class GkePoolPlan(ProviderPlan):
         return claimed or self.gpu_sharing_strategy is not None or self.gpu_partition_size is not None
 
 
-def decide(request: PoolRequest) -> GkePoolPlan:
+def build_provider_plan(request: PoolRequest) -> GkePoolPlan:
     """Choose what the node pool of a wish needs; the wish is one that nothing refuses."""
     instance, spec = request.instance, request.spec
     capacity, fixed, machine = spec.capacity, spec.nodes.fixed, instance.extra["machine_type"]
     short_lived = isinstance(capacity, FlexStart | Queued)
     # The autoscaler lifts no pool to its minimum, so that a pool has to start there; `_first_nodes` in constraints.py.
-    each_zone = spec.nodes.min // (len(zones_of(request)) or 1) if spec.nodes.min else 0
+    each_zone = spec.nodes.min // (len(node_zones(request)) or 1) if spec.nodes.min else 0
     return GkePoolPlan(
         labels=_labels(request),
         taints=added_taints(instance.architecture, queued=isinstance(capacity, Queued)),
@@ -245,8 +198,8 @@ def decide(request: PoolRequest) -> GkePoolPlan:
         fixed_nodes_per_zone=each_zone if fixed is not None else None,
         local_ssd_count=(instance.local_disk_gb or 0) // _local_ssd_gb(instance),
         local_ssd_for_pods=spec.disk.local_nvme != "none",
-        **_shared(request),
-        **_bought(capacity),
+        **_sharing_fields(request),
+        **_capacity_fields(capacity),
         zones=tuple(sorted(spec.zones)) or None,
         image_type=IMAGE_TYPES[spec.image.family or "cos"],
         boot_disk_key=spec.disk.encryption_key,
@@ -268,26 +221,26 @@ def decide(request: PoolRequest) -> GkePoolPlan:
     )
 
 
-class _Shared(TypedDict, total=False):
+class _SharingFields(TypedDict, total=False):
     gpu_sharing_strategy: str
     max_shared_clients_per_gpu: int
     gpu_partition_size: str
 
 
-def _shared(request: PoolRequest) -> _Shared:
+def _sharing_fields(request: PoolRequest) -> _SharingFields:
     """Return how the node pool itself shares or cuts its GPUs."""
-    sharing, found = request.spec.sharing, _Shared()
+    sharing, found = request.spec.sharing, _SharingFields()
     if request.capability.verdict is not Verdict.NATIVE:
         return found
     if sharing.clients is not None:
         found["gpu_sharing_strategy"] = SHARING_STRATEGIES[sharing.clients.mode]
         found["max_shared_clients_per_gpu"] = sharing.clients.replicas
     if sharing.mig is not None:
-        found["gpu_partition_size"] = _uniform_profile(sharing.mig)
+        found["gpu_partition_size"] = uniform_profile(sharing.mig)
     return found
 
 
-class _Bought(TypedDict, total=False):
+class _CapacityFields(TypedDict, total=False):
     spot: bool
     flex_start: bool
     queued: bool
@@ -296,7 +249,7 @@ class _Bought(TypedDict, total=False):
     no_reservation: bool
 
 
-def _bought(capacity: Capacity) -> _Bought:
+def _capacity_fields(capacity: Capacity) -> _CapacityFields:
     """Return how Google sells the machines."""
     if isinstance(capacity, FlexStart | Queued):
         queued = isinstance(capacity, Queued)
@@ -339,17 +292,6 @@ def _update_min(request: PoolRequest) -> int:
     return min(max(120, turns * (_UPGRADE_OF_A_NODE_MIN + drain)), _LONGEST_MIN)
 
 
-def check_pool(request: PoolRequest) -> list[Problem]:
-    """Refuse what GKE's fields cannot express, GPUs it does not cut, and N1 machines too large for their GPUs."""
-    return [
-        *_part_of_a_gpu(request),
-        *_too_many_clients(request),
-        *_not_renamed(request),
-        *_inexpressible_mig(request),
-        *_too_large_n1(request),
-    ]
-
-
 def _fabric(request: PoolRequest) -> Fabric:
     device_class = _DEVICE_CLASSES[request.instance.rdma]
     return Fabric(
@@ -387,72 +329,27 @@ def _local_ssd_gb(instance: InstanceType) -> int:
     return 3000 if instance.name.startswith("a4x-") else 375
 
 
-def _uniform_profile(sharing: Mig) -> str:
+def uniform_profile(sharing: Mig) -> str:
     """Return the one profile of a uniform layout."""
     return sharing.profile if sharing.profile is not None else next(iter(sharing.gpu_layouts().values()))[0]
 
 
-def _at_sharing(request: PoolRequest, *keys: str) -> Path:
-    return ("pools", request.name, "sharing", *keys)
+def node_zones(request: PoolRequest) -> tuple[str, ...]:
+    """Return the zones that the pool's nodes will be in; empty when only the cluster in the cloud knows them."""
+    cluster = gke_cluster(request)
+    if request.spec.zones:
+        return tuple(request.spec.zones)
+    if cluster.node_locations:
+        return tuple(cluster.node_locations)
+    return (cluster.location,) if ZONE.fullmatch(cluster.location) else ()
 
 
-def _part_of_a_gpu(request: PoolRequest) -> Iterator[Problem]:
-    if request.instance.is_fraction and request.spec.sharing.clients is not None:
-        machine = request.instance
-        what = f"{machine.name} has {machine.gpus} of an {machine.gpu_model}, which GKE does not share"
-        fix = "leave sharing out, or take a machine with a whole GPU"
-        yield Problem(_at_sharing(request, "mode"), what, fix, request.instance.source)
+def gke_cluster(request: PoolRequest) -> GkeCluster:
+    """Return the wish's cluster.
 
-
-def _too_many_clients(request: PoolRequest) -> Iterator[Problem]:
-    clients = request.spec.sharing.clients
-    if clients is not None and clients.replicas > MOST_SHARED_CLIENTS:
-        where = (*request.spec.sharing.clients_at, "replicas")
-        what = f"got {clients.replicas}; GKE shares a GPU between {MOST_SHARED_CLIENTS} containers at most"
-        yield Problem(_at_sharing(request, *where), what, f"use {MOST_SHARED_CLIENTS} or fewer", _CLIENTS_SOURCE)
-
-
-def _not_renamed(request: PoolRequest) -> Iterator[Problem]:
-    clients = request.spec.sharing.clients
-    if clients is None or not clients.rename or request.software != "cloud-managed":
-        return
-    cells = {name: cell for (name, kind), cell in CAPABILITIES.items() if kind == request.sharing}
-    ways = [name for name, cell in cells.items() if cell.verdict is Verdict.IN_CLUSTER]
-    where = (*request.spec.sharing.clients_at, "rename")
-    what = "GKE's device plugin calls every replica nvidia.com/gpu, and the node pool has no field for another name"
-    fix = f"leave it out, or use software: {' or '.join(ways)}" if ways else "leave it out; pods ask for nvidia.com/gpu"
-    yield Problem(_at_sharing(request, *where), what, fix, _NAME_SOURCE)
-
-
-def _inexpressible_mig(request: PoolRequest) -> Iterator[Problem]:
-    sharing, model = request.spec.sharing.mig, request.instance.gpu_model
-    if sharing is None:
-        return
-    if model in COHERENT_MEMORY:
-        what = f"GKE cannot cut {model} GPUs: their driver manages memory coherently (CDMM), which rules MIG out"
-        fix = f"use time-slicing or mps, or a GPU that GKE cuts: {', '.join(MIG_PARTITIONS)}"
-        yield Problem(_at_sharing(request, "mode"), what, fix, _COHERENT_SOURCE)
-        return
-    if request.capability.verdict is not Verdict.NATIVE:
-        return
-    partitions, size = MIG_PARTITIONS.get(model, {}), _uniform_profile(sharing)
-    key = "profile" if sharing.profile is not None else "layout"
-    if size not in partitions:
-        known = ", ".join(f"{name} ({count} per GPU)" for name, count in partitions.items())
-        fix = f"GKE takes: {known}" if known else "GKE cuts no GPU of this model; use time-slicing or mps"
-        yield Problem(_at_sharing(request, key), f"GKE does not cut {model} GPUs into {size}", fix, _PARTITIONS_SOURCE)
-    elif key == "layout" and len(next(iter(sharing.gpu_layouts().values()))) != partitions[size]:
-        what = f"GKE cuts a whole {model}: {partitions[size]} × {size}, and leaves nothing over"
-        yield Problem(_at_sharing(request, key), what, f"write profile: {size}", _PARTITIONS_SOURCE)
-
-
-def _too_large_n1(request: PoolRequest) -> Iterator[Problem]:
-    instance = request.instance
-    most = n1_most_vcpus(instance)
-    if most is not None and instance.vcpus is not None and instance.vcpus > most:
-        machine, accelerator = instance.extra["machine_type"], instance.extra["accelerator_type"]
-        what = f"{machine} has {instance.vcpus} vCPUs; with {instance.devices} × {accelerator} {most} is the most"
-        fix = "take a smaller N1 machine or more GPUs"
-        yield Problem(
-            ("pools", request.name, "instance_type"), what, fix, "https://docs.cloud.google.com/compute/docs/gpus"
-        )
+    Raises:
+        TypeError: It is another cloud's.
+    """
+    if not isinstance(request.cluster, GkeCluster):
+        raise TypeError(f"pool {request.name} goes to a cluster on {request.cluster.cloud}, not to GKE")
+    return request.cluster

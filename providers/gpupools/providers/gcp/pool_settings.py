@@ -49,3 +49,7 @@ OVERRIDABLE = read_overridable(
     {("nodeConfig", "metadata", key): "GKE keeps this key of the metadata for itself" for key in RESERVED_METADATA},
 )
 """The resource behind a pool. What decides which pods fit and land there stays with the pool's own keys."""
+
+
+IMAGE_TYPES = {"cos": "COS_CONTAINERD", "ubuntu": "UBUNTU_CONTAINERD"}
+"""GKE's Linux images by the portable name."""
