@@ -156,7 +156,7 @@ CASES = [
         "serve",
         {},
         {"labels": {"team": "vision"}},
-        "in place: labels.team none → vision; nodes that run get them too",
+        "in place: labels.team none → vision; AKS also sets them on running nodes",
         id="a label is in place",
     ),
     pytest.param(
@@ -178,7 +178,7 @@ CASES = [
         "lab",
         {"nodes": {"max": 8}},
         {"nodes": {"max": 80}},
-        "in place: nodes.max 8 → 80; over all zones; nodes that run stay",
+        "in place: nodes.max 8 → 80; limit over all zones; running nodes stay",
         id="more nodes are in place",
     ),
     pytest.param(
@@ -192,7 +192,7 @@ CASES = [
         "lab",
         {},
         {"overrides": {"gcp": {"NodePool": {"nodeConfig": {"fastSocket": {"enabled": True}}}}}},
-        "rolling: overrides.NodePool.nodeConfig.fastSocket.enabled none → true; GKE recreates every node",
+        "rolling: overrides.NodePool.nodeConfig.fastSocket.enabled none → true; GKE drains and recreates every node",
         id="an input set by hand has the effect of the cloud's table",
     ),
     pytest.param(
@@ -200,8 +200,8 @@ CASES = [
         {"sharing": {"mode": "mps", "replicas": 4}, "trust": {"team": "vision"}},
         {"sharing": {"mode": "mps", "replicas": 4, "rename": True}, "trust": {"team": "vision"}},
         (
-            "rolling: user_data (rename-by-default false → true) (and labels, sharing); EKS replaces every node; "
-            "pods have to ask for the other name"
+            "rolling: user_data (rename-by-default false → true) (and labels, sharing); EKS drains and replaces every node; "
+            "pods must request the new resource name"
         ),
         id="replicas by another name",
     ),
@@ -458,9 +458,9 @@ def test_a_pool_made_with_its_zones_in_another_order_keeps_them_in_that_order(tm
 
 
 FIXED = [
-    pytest.param("train", "EKS takes nodes above a lower number away and evicts their pods for 15 minutes at most"),
-    pytest.param("serve", "AKS drains nodes above a lower number and takes them away"),
-    pytest.param("lab", "GKE takes nodes above a lower number away"),
+    pytest.param("train", "EKS removes nodes above a lower number; it tries to evict their pods for up to 15 minutes"),
+    pytest.param("serve", "AKS drains and removes nodes above a lower number"),
+    pytest.param("lab", "GKE removes nodes above a lower number"),
 ]
 
 
@@ -480,8 +480,8 @@ def test_what_the_table_warns_of_is_said_of_an_input_set_by_hand(tmp_path: Path)
 
     assert [str(each) for each in changes(tmp_path, old, new)] == [
         (
-            "train/a: rolling: overrides.NodeGroup.version 1.33 → 1.32; another version of Kubernetes; an older one is"
-            " refused"
+            "train/a: rolling: overrides.NodeGroup.version 1.33 → 1.32; EKS replaces every node with the new"
+            " Kubernetes version; it rejects an older version"
         )
     ]
 
@@ -574,7 +574,7 @@ def test_since_compares_with_a_commit(named: list[str], checkout: Path, capsys: 
     written(checkout, "dev", stack({"a": pool("serve", labels={"x": "1"})}))
 
     assert main(["diff", "--since", "HEAD", *named]) == 0
-    assert capsys.readouterr().out == "serve/a: in place: labels.x none → 1; nodes that run get them too\n"
+    assert capsys.readouterr().out == "serve/a: in place: labels.x none → 1; AKS also sets them on running nodes\n"
 
 
 @pytest.mark.parametrize(

@@ -266,6 +266,6 @@ config:
     assert (done.returncode, done.stderr) == (0, b"")
     assert page.elements == ["h3", "ul", "li", "code", "details", "summary", "ul", "li", "code"]
     assert page.code == [
-        "lab/one: in place: labels.team a → b; nodes that run get them too",
+        "lab/one: in place: labels.team a → b; GKE also sets them on running nodes",
         "lab/two: no change for the nodes",
     ]

@@ -15,7 +15,7 @@ from gpupools.policies.rules.gpu_node_customised import RULE
 from gpupools.preview.format_preview import override_lines
 from gpupools.providers import clouds
 from gpupools.providers.aws.bootstrap import al2023_user_data, bottlerocket_settings
-from gpupools.providers.aws.node_customization import is_plain
+from gpupools.providers.aws.node_customization import only_configures_node
 from gpupools.spec.models import Mig, TimeSlicing
 from gpupools.stackfile.stack import plan_config
 
@@ -187,7 +187,7 @@ def test_what_is_not_customised_or_has_no_gpu_passes(token: str, inputs: Inputs)
     ],
 )
 def test_what_this_tool_writes_itself_or_only_joins_is_plain(text: str) -> None:
-    assert is_plain(encoded(text))
+    assert only_configures_node(encoded(text))
 
 
 @pytest.mark.parametrize(
@@ -214,7 +214,7 @@ def test_what_this_tool_writes_itself_or_only_joins_is_plain(text: str) -> None:
     ],
 )
 def test_anything_more_is_not(text: str) -> None:
-    assert not is_plain(encoded(text))
+    assert not only_configures_node(encoded(text))
 
 
 def test_nodes_run_as_what_the_configuration_lists() -> None:

@@ -19,7 +19,7 @@ from gpupools.plan.cloud import ProviderPlan
 from gpupools.plan.pool_plan import PoolPlan, plan_pool
 from gpupools.providers.aws import CLOUD
 from gpupools.providers.aws.bootstrap import BOTTLEROCKET_MIG
-from gpupools.providers.aws.node_images import IMAGES, family
+from gpupools.providers.aws.node_images import IMAGES, instance_family
 from gpupools.providers.aws.pool_plan import EksPoolPlan, accelerator_name
 from gpupools.providers.aws.resources import _refuse_beside, create_pool, create_provider
 from gpupools.spec.models import Cluster
@@ -613,14 +613,16 @@ def test_the_catalogue_is_sorted_and_dated() -> None:
 
     names = list(CLOUD.instance_types)
 
-    assert names == sorted(names, key=lambda name: (family(name), size(name)))
+    assert names == sorted(names, key=lambda name: (instance_family(name), size(name)))
     assert all(row.source and row.checked for row in CLOUD.instance_types.values())
 
 
 def test_the_image_table_and_the_catalogue_know_the_same_families() -> None:
     for image in IMAGES.values():
         for architecture, families in image.families.items():
-            here = {family(row.name) for row in CLOUD.instance_types.values() if row.architecture == architecture}
+            here = {
+                instance_family(row.name) for row in CLOUD.instance_types.values() if row.architecture == architecture
+            }
 
             assert families <= here
 

@@ -19,7 +19,7 @@ from gpupools.providers import aws as aws_provider
 from gpupools.providers import clouds
 from gpupools.providers.aws import CLOUD
 from gpupools.providers.aws.constraints import CAPACITY_BLOCK_FAMILIES
-from gpupools.providers.aws.node_images import BOTTLEROCKET, ULTRASERVER_FAMILIES, family
+from gpupools.providers.aws.node_images import BOTTLEROCKET, ULTRASERVER_FAMILIES, instance_family
 from gpupools.providers.aws.pool_settings import (
     LAUNCH_TEMPLATE,
     LISTS,
@@ -63,7 +63,7 @@ def test_an_ultraserver_comes_in_a_capacity_block() -> None:
 
 
 def test_the_families_of_capacity_blocks_are_in_the_catalogue() -> None:
-    assert {family(name) for name in CLOUD.instance_types} >= CAPACITY_BLOCK_FAMILIES >= ULTRASERVER_FAMILIES
+    assert {instance_family(name) for name in CLOUD.instance_types} >= CAPACITY_BLOCK_FAMILIES >= ULTRASERVER_FAMILIES
 
 
 def test_a_fixed_pool_has_its_size_and_nothing_for_the_autoscaler() -> None:

@@ -11,7 +11,7 @@ from pulumi._types import input_type_py_to_pulumi_names, input_type_types
 from gpupools.common.taints import GPU_TAINT, Effect, Taint
 from gpupools.preview.format_preview import override_lines
 from gpupools.providers import gcp
-from gpupools.providers.gcp.edit_effects import edits, replacing
+from gpupools.providers.gcp.edit_effects import edit_tables, replacing_inputs
 from gpupools.providers.gcp.pool_settings import OVERRIDABLE
 from tests.providers.gcp_pools import ZONES, check_pool, gke, options, plan, settings, wire
 
@@ -147,7 +147,7 @@ def test_labels_of_any_script_are_taken() -> None:
 
 def test_the_table_of_edits_knows_every_input_of_the_node_pool() -> None:
     top = input_type_types(pulumi_gcp.container.NodePoolArgs)
-    known = set(edits().inputs)
+    known = set(edit_tables().inputs)
     nested = {"autoscaling", "management", "networkConfig", "nodeConfig"}
     inputs = {wire_name for wire_name in top if wire_name not in nested}
     for name in nested:
@@ -176,7 +176,7 @@ def test_the_inputs_that_replace_are_found_at_any_depth() -> None:
         "nodeConfig": {"confidentialNodes": {"enabled": True, "confidentialInstanceType": "TDX"}, "spot": True},
     }
 
-    assert replacing(inputs) == {
+    assert replacing_inputs(inputs) == {
         "nodeConfig.confidentialNodes.confidentialInstanceType": "TDX",
         "nodeConfig.spot": True,
     }

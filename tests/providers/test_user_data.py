@@ -19,7 +19,7 @@ from gpupools.plan.pool_facts import UNKNOWN
 from gpupools.providers.aws.bootstrap import MOST_USER_DATA
 from gpupools.providers.aws.bottlerocket import read_settings
 from gpupools.providers.aws.user_data import UserData, read_user_data
-from gpupools.providers.aws.user_data_checks import decoded, is_mime, names_gpu_taint, toml_fault
+from gpupools.providers.aws.user_data_checks import decode_user_data, is_mime, registers_gpu_taint, toml_error
 from gpupools.readback.inputs import TaintsRead
 
 HERE = Path(__file__).parent
@@ -142,8 +142,8 @@ def test_taints_that_are_not_known_yet_name_the_setting(given: Any) -> None:
     ],
 )
 def test_bottlerocket_settings_that_eks_cannot_merge_say_why(raw: bytes, fault: str | tuple[str, ...]) -> None:
-    assert toml_fault(raw).startswith(fault)
-    assert bool(toml_fault(raw)) is bool(fault)
+    assert toml_error(raw).startswith(fault)
+    assert bool(toml_error(raw)) is bool(fault)
 
 
 @pytest.mark.parametrize(
@@ -173,12 +173,12 @@ def test_user_data_in_mime_parts_is_recognised(raw: bytes, mime: bool) -> None:
     ],
 )
 def test_the_gpu_taint_in_user_data_of_ones_own_is_found(given: str, names: bool) -> None:
-    assert names_gpu_taint(zipped(given)) is names
+    assert registers_gpu_taint(zipped(given)) is names
 
 
 def test_only_text_is_decoded() -> None:
-    assert decoded(base64.b64encode(b"\xff\xfe").decode()) is None
-    assert decoded(zipped("a")[:-8]) is None
+    assert decode_user_data(base64.b64encode(b"\xff\xfe").decode()) is None
+    assert decode_user_data(zipped("a")[:-8]) is None
 
 
 def test_declaring_pools_imports_no_reader() -> None:

@@ -10,7 +10,7 @@ from gpupools.plan.cloud import Adopted
 from gpupools.plan.edit_tables import EditTables
 
 
-def adopting(
+def import_options(
     adopted: Adopted | None,
     inputs: JsonObject,
     edits: EditTables,
@@ -52,6 +52,6 @@ def _unsaid(path: str, inputs: JsonObject) -> str:
     return ""
 
 
-def timeouts(create: int, update: int, delete: int) -> pulumi.CustomTimeouts:
+def custom_timeouts(create: int, update: int, delete: int) -> pulumi.CustomTimeouts:
     """Return how many minutes Pulumi waits for the cloud."""
     return pulumi.CustomTimeouts(create=f"{create}m", update=f"{update}m", delete=f"{delete}m")

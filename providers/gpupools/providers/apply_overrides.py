@@ -20,10 +20,10 @@ def keyword_arguments(args: object, overrides: JsonObject) -> JsonDict:
     """
     if not overrides:
         return {key: value for key, value in vars(args).items() if value is not None}
-    return by_python_name(type(args), wire_inputs(args, overrides))
+    return python_arguments(type(args), wire_inputs(args, overrides))
 
 
-def by_python_name(kind: type, inputs: JsonObject) -> JsonDict:
+def python_arguments(kind: type, inputs: JsonObject) -> JsonDict:
     """Return the keyword arguments of a resource's constructor from its inputs by wire name; None means left out.
 
     Args:

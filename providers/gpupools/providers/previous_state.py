@@ -44,7 +44,7 @@ def last_update() -> JsonObject | None:
     return _read[monitor]
 
 
-def asked(function: str, arguments: JsonObject, parent: pulumi.Resource | None, version: str) -> JsonDict:
+def invoke(function: str, arguments: JsonObject, parent: pulumi.Resource | None, version: str) -> JsonDict:
     """Call a cloud's function while the program runs; empty when an argument is not known yet.
 
     Args:
@@ -69,7 +69,7 @@ def asked(function: str, arguments: JsonObject, parent: pulumi.Resource | None, 
         ) from None
 
 
-async def asked_late(function: str, arguments: JsonObject, parent: pulumi.Resource | None, version: str) -> JsonDict:
+async def invoke_async(function: str, arguments: JsonObject, parent: pulumi.Resource | None, version: str) -> JsonDict:
     """Call a cloud's function just before a resource is made, as `asked` does; what it raises ends no program."""
     provider = parent.get_provider(function) if parent is not None else None
     address = f"{await provider.urn.future()}::{await provider.id.future()}" if provider is not None else ""
@@ -92,7 +92,7 @@ def _called(function: str, arguments: JsonObject, provider: str = "", version: s
     return {key: rpc.unwrap_rpc_secret(value) for key, value in found.items()}
 
 
-def left_of(kind: str, names: tuple[str, ...]) -> tuple[JsonObject | None, bool]:
+def last_outputs(kind: str, names: tuple[str, ...]) -> tuple[JsonObject | None, bool]:
     """Find what the last update left of a resource of a pool.
 
     Args:
@@ -115,7 +115,7 @@ def left_of(kind: str, names: tuple[str, ...]) -> tuple[JsonObject | None, bool]
     return None, bool(ours)
 
 
-def unmoved(
+def keep_node_count(
     name: str,
     sends: Callable[[JsonObject, JsonObject], int | None],
     runs: Callable[[JsonObject], Awaitable[int]],

@@ -54,9 +54,9 @@ def _described() -> "Discovery":
 
 
 def _edits() -> "EditTables":
-    from gpupools.providers.aws.edit_effects import edits
+    from gpupools.providers.aws.edit_effects import edit_tables
 
-    return edits()
+    return edit_tables()
 
 
 def _reading() -> Reading:

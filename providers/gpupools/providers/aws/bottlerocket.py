@@ -35,7 +35,7 @@ class Settings:
     """True when a bootstrap command may set the cluster or the taints."""
 
 
-def parsed(body: str) -> JsonObject | None:
+def parse_toml(body: str) -> JsonObject | None:
     """Parse settings in TOML; return None where they are not TOML that can be read in time."""
     if any(line.count(".") > _MOST_DOTS for line in body.splitlines()):
         return None

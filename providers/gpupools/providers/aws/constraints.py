@@ -21,7 +21,7 @@ from gpupools.providers.aws.node_images import (
     OWN,
     RELEASE_OF_FAMILY,
     ULTRASERVER_FAMILIES,
-    family,
+    instance_family,
     node_image,
 )
 from gpupools.providers.aws.pool_plan import IN_THE_TEMPLATE, user_data
@@ -152,7 +152,10 @@ def _user_data_size(request: PoolRequest) -> Iterator[Problem]:
 
 
 def _capacity_block_only(request: PoolRequest) -> Iterator[Problem]:
-    if family(request.instance.name) in ULTRASERVER_FAMILIES and request.spec.capacity.mode != "capacity-block":
+    if (
+        instance_family(request.instance.name) in ULTRASERVER_FAMILIES
+        and request.spec.capacity.mode != "capacity-block"
+    ):
         what = f"EC2 gives out {request.instance.name} only through Capacity Blocks"
         fix = "add capacity: {mode: capacity-block, name: cr-…}, or choose a type that EC2 starts on demand"
         yield Problem(_machine_key(request), what, fix, _ULTRASERVER_PAGE)
@@ -279,7 +282,7 @@ def _capacity(request: PoolRequest) -> Iterator[Problem]:
         what = "fixed with capacity.mode: spot: EC2 takes spot machines back, so no number of them is fixed"
         yield Problem((*at, "nodes", "fixed"), what, "give min and max, or another capacity.mode", _CAPACITY_TYPES)
     if isinstance(capacity, CapacityBlock):
-        if family(machine.name) not in CAPACITY_BLOCK_FAMILIES:
+        if instance_family(machine.name) not in CAPACITY_BLOCK_FAMILIES:
             what = f"EC2 sells no Capacity Block of {machine.name}"
             fix = f"choose a type of {', '.join(sorted(CAPACITY_BLOCK_FAMILIES))}; or mode: reservation"
             yield Problem((*at, "capacity", "mode"), what, fix, _CAPACITY_BLOCKS)
@@ -413,7 +416,7 @@ def _image_release(request: PoolRequest) -> Iterator[Problem]:
     """Refuse an image release set by hand that is older than the pool's machine or settings need."""
     given = value_at(request.spec.overrides, "aws", "NodeGroup", "releaseVersion")
     where = ("pools", request.name, "overrides", "aws", "NodeGroup", "releaseVersion")
-    image, needed = node_image(request), RELEASE_OF_FAMILY.get(family(request.instance.name), 0)
+    image, needed = node_image(request), RELEASE_OF_FAMILY.get(instance_family(request.instance.name), 0)
     if image is AL2023:
         # 1.34.1-20260917
         dated = re.search(r"-(\d{8})$", str(given or ""))
@@ -579,20 +582,20 @@ def _disk_overrides(request: PoolRequest, where: Path, template: Mapping[str, ob
 def _user_data_overrides(request: PoolRequest, at: Path, script: str) -> Iterator[Problem]:
     """Refuse what EC2 does not take, and what EKS cannot merge into its own: it then makes no node that joins."""
     # Only pools with user data of their own need the checks.
-    from gpupools.providers.aws.user_data_checks import is_mime, names_taints, toml_fault
+    from gpupools.providers.aws.user_data_checks import is_mime, mentions_taints, toml_error
 
     raw, image = b64decode(script.replace("\n", "")), node_image(request)
     if len(raw) > bootstrap.MOST_USER_DATA:
         yield _user_data_too_large(at, len(raw))
         return
-    fault = toml_fault(raw) if image is BOTTLEROCKET else ""
+    fault = toml_error(raw) if image is BOTTLEROCKET else ""
     if image is AL2023 and not is_mime(raw):
         what = "is not in MIME parts, and EKS merges no other user data into that of Amazon Linux 2023"
         fix = "write it as multipart/mixed: scripts as text/x-shellscript, NodeConfig as application/node.eks.aws"
         yield Problem(at, what, fix, f"{_TEMPLATES}#launch-template-user-data")
     elif fault:
         yield Problem(at, f"is not the TOML that EKS merges for Bottlerocket: {fault}", "write settings", _NO_TOML)
-    if image is not OWN and names_taints(script):
+    if image is not OWN and mentions_taints(script):
         what = "sets taints, and those of a node are set in one place"
         yield Problem(at, what, "use the pool's taints; the GPU taint stays", _TEMPLATES)
 
@@ -616,9 +619,9 @@ def _registers_gpu_taint(given: str) -> bool:
 
     With an AMI id EKS adds taints only after a node has joined: `launch-templates.html`, "Specifying an AMI".
     """
-    from gpupools.providers.aws.user_data_checks import names_gpu_taint
+    from gpupools.providers.aws.user_data_checks import registers_gpu_taint
 
-    return names_gpu_taint(given)
+    return registers_gpu_taint(given)
 
 
 def _eks_cluster(request: PoolRequest) -> EksCluster:
@@ -647,7 +650,7 @@ def _machine_key(request: PoolRequest) -> Path:
 
 
 def _machine(request: PoolRequest) -> Iterator[Problem]:
-    machine, kind, image = request.instance, family(request.instance.name), node_image(request)
+    machine, kind, image = request.instance, instance_family(request.instance.name), node_image(request)
     path = _machine_key(request)
     if kind in ULTRASERVER_FAMILIES and request.spec.sharing.mig is not None and image is not OWN:
         what = f"EKS images run the {machine.gpu_model} of {machine.name} in CDMM mode, which excludes MIG"
@@ -666,7 +669,7 @@ def _bottlerocket_mig(request: PoolRequest) -> Iterator[Problem]:
     sharing, model = request.spec.sharing.mig, request.instance.gpu_model
     if node_image(request) is not BOTTLEROCKET or sharing is None:
         return
-    if family(request.instance.name) in ULTRASERVER_FAMILIES:
+    if instance_family(request.instance.name) in ULTRASERVER_FAMILIES:
         return  # no image can cut these; `_machine` says so
     at = ("pools", request.name, "sharing")
     if model not in BOTTLEROCKET_MIG:

@@ -9,6 +9,6 @@ _HERE = Path(__file__).parent
 
 
 @cache
-def edits() -> EditTables:
+def edit_tables() -> EditTables:
     """Return the tables."""
     return EditTables(plan_edits(_HERE / "plan_edits.csv"), input_edits(_HERE / "edits.csv"))

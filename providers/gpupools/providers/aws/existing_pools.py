@@ -26,14 +26,14 @@ from gpupools.plan.existing_pools import (
     without_nothing,
 )
 from gpupools.providers.aws.bootstrap import RENAMED_BY_DEFAULT
-from gpupools.providers.aws.bottlerocket import parsed
+from gpupools.providers.aws.bottlerocket import parse_toml
 from gpupools.providers.aws.machines import INSTANCE_TYPES
 from gpupools.providers.aws.node_images import AL2023, BOTTLEROCKET
 from gpupools.providers.aws.pool_settings import LAUNCH_TEMPLATE, NODE_GROUP
 from gpupools.providers.aws.readback import TEMPLATES, accelerator
 from gpupools.providers.aws.reserved import EFFECTS
 from gpupools.providers.aws.user_data import read_user_data
-from gpupools.providers.aws.user_data_checks import decoded
+from gpupools.providers.aws.user_data_checks import decode_user_data
 from gpupools.readback.inputs import at
 
 _TOKEN = "aws:eks/nodeGroup:NodeGroup"
@@ -257,7 +257,7 @@ def _sharing(found: Found) -> JsonDict | None:
 
 def _renames(user_data: str, way: str) -> bool:
     """Say whether shared GPUs go by another name."""
-    settings = parsed(decoded(user_data) or "")
+    settings = parse_toml(decode_user_data(user_data) or "")
     said = at(settings, f"settings.kubelet-device-plugins.nvidia.{way}.rename-by-default")
     return said is True or (said is None and way in RENAMED_BY_DEFAULT)
 

@@ -12,8 +12,8 @@ from gpupools.common.errors import Rejected
 from gpupools.common.json_types import JsonObject
 from gpupools.plan.pool_facts import UNKNOWN, NodeCustomization
 from gpupools.providers.aws.bootstrap import bottlerocket_settings
-from gpupools.providers.aws.user_data import kind, parts
-from gpupools.providers.aws.user_data_checks import decoded
+from gpupools.providers.aws.user_data import mime_parts, part_format
+from gpupools.providers.aws.user_data_checks import decode_user_data
 from gpupools.readback.inputs import at, is_list, items, text
 from gpupools.readback.node_customization import InputRow, customizations_in
 from gpupools.spec.models import WholeGpu
@@ -66,7 +66,7 @@ def node_customizations(inputs: JsonObject, prefix: str = "") -> Iterator[NodeCu
         given = inputs.get(key)
         if given is UNKNOWN:
             yield NodeCustomization("user-data", f"{prefix}{key}", "what it runs is not known yet", _TEMPLATES, True)
-        elif text(given) and not is_plain(text(given)):
+        elif text(given) and not only_configures_node(text(given)):
             yield NodeCustomization("user-data", f"{prefix}{key}", _RUNS, _TEMPLATES)
 
 
@@ -80,7 +80,7 @@ def group_customizations(data: JsonObject, prefix: str = "") -> Iterator[NodeCus
     found: dict[str, bool | None] = {}
     for key in ("nodeUserData", "nodeUserDataOverride", "userData"):
         given = data.get(key)
-        found[key] = None if given is UNKNOWN else not text(given) or is_plain(text(given))
+        found[key] = None if given is UNKNOWN else not text(given) or only_configures_node(text(given))
     for key in ("kubeletExtraArgs", "bootstrapExtraArgs"):
         given = data.get(key)
         found[key] = None if given is UNKNOWN else _PLAIN_FLAGS.fullmatch(text(given)) is not None
@@ -89,7 +89,7 @@ def group_customizations(data: JsonObject, prefix: str = "") -> Iterator[NodeCus
     late: list[str] = []
     for where, one in items(data.get("nodeadmExtraOptions"), "nodeadmExtraOptions", late):
         mime, content = at(one, "contentType"), at(one, "content")
-        node_config = kind(text(mime), text(content)) == "NodeConfig" and _is_plain("NodeConfig", text(content))
+        node_config = part_format(text(mime), text(content)) == "NodeConfig" and _is_plain("NodeConfig", text(content))
         found[where] = None if UNKNOWN in (mime, content) else node_config
     for key, plain in {**found, **dict.fromkeys(late)}.items():
         if plain is not True:
@@ -108,10 +108,10 @@ def overridden(resource: str, inputs: JsonObject) -> Iterator[NodeCustomization]
         yield from customizations_in(inputs, (_OURS[resource],))
 
 
-def is_plain(given: str) -> bool:
+def only_configures_node(given: str) -> bool:
     """Say whether user data only joins, sizes and shares: nothing in it runs a program or opens the node."""
-    content = decoded(given)
-    return content is not None and all(_is_plain(kind(*part), part[1]) for part in parts(content))
+    content = decode_user_data(given)
+    return content is not None and all(_is_plain(part_format(*part), part[1]) for part in mime_parts(content))
 
 
 def _is_plain(form: str, body: str) -> bool:

@@ -69,7 +69,7 @@ https://github.com/awslabs/amazon-eks-ami, templates/al2023/runtime/gpu/nvidia-k
 """
 
 
-def family(instance_type: str) -> str:
+def instance_family(instance_type: str) -> str:
     """Return the family of an instance type: `p6-b200` of `p6-b200.48xlarge`."""
     return instance_type.partition(".")[0]
 

@@ -25,7 +25,7 @@ from gpupools.providers.aws.node_images import (
     BOTTLEROCKET,
     OWN,
     EksImage,
-    family,
+    instance_family,
     node_image,
 )
 from gpupools.spec.pool_options import CapacityBlock, Reservation
@@ -296,7 +296,7 @@ def _efa_interfaces(request: PoolRequest) -> Iterator[Interface]:
     https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-acc-inst-types.html,
     https://github.com/terraform-aws-modules/terraform-aws-eks/issues/3653
     """
-    kind, count = family(request.instance.name), request.instance.rdma_interfaces or 0
+    kind, count = instance_family(request.instance.name), request.instance.rdma_interfaces or 0
     cards = EFA_CARDS.get(kind, range(1, count + 1) if kind in NO_EFA_ON_FIRST_CARD else range(count))
     yield Interface(card=0, device=0, type=None)
     for card in cards:

@@ -36,7 +36,7 @@ from gpupools.providers.aws.machines import INSTANCE_TYPES
 from gpupools.providers.aws.node_customization import group_customizations, node_customizations, overridden
 from gpupools.providers.aws.reserved import EFFECTS
 from gpupools.providers.aws.user_data import UserData, read_user_data
-from gpupools.providers.aws.user_data_checks import names_taints
+from gpupools.providers.aws.user_data_checks import mentions_taints
 from gpupools.readback import kubelet
 from gpupools.readback.inputs import (
     Hardening,
@@ -725,7 +725,7 @@ def _eks_settings(data: JsonObject, prefix: str) -> tuple[UserData, TaintsRead]:
             words = [each for word in kubelet.words([text(given)]) for each in kubelet.words([word])]
             kubelet.read_list(kubelet.last(kubelet.FLAG, words) or "", f"{where} --{kubelet.FLAG}", read)
     # What runs beside the command by which pulumi-eks lets the node join matters where it is about taints.
-    if data.get("nodeUserData") is UNKNOWN or names_taints(text(data.get("nodeUserData"))):
+    if data.get("nodeUserData") is UNKNOWN or mentions_taints(text(data.get("nodeUserData"))):
         read.unknown.append(f"{prefix}nodeUserData")
         found.unevaluated = data["nodeUserData"] is not UNKNOWN
     for name in ("nodeUserDataOverride", "userData"):
@@ -735,7 +735,7 @@ def _eks_settings(data: JsonObject, prefix: str) -> tuple[UserData, TaintsRead]:
         else:
             _add(read_user_data(text(given), where), found, read)
     for where, one in items(data.get("nodeadmExtraOptions"), f"{prefix}nodeadmExtraOptions", read.unknown):
-        if names_taints(text(at(one, "content"))):
+        if mentions_taints(text(at(one, "content"))):
             _add(read_user_data(text(at(one, "content")), where), found, read)
     settings = data.get("bottlerocketSettings")
     if settings is UNKNOWN:

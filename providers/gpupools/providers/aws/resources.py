@@ -19,14 +19,21 @@ from gpupools.plan.cloud import Declaring
 from gpupools.plan.edit_tables import EditTables
 from gpupools.plan.node_resources import GPU_RESOURCE
 from gpupools.plan.pool_plan import PoolPlan
-from gpupools.providers.adoption import adopting, timeouts
-from gpupools.providers.apply_overrides import by_python_name, wire_inputs
+from gpupools.providers.adoption import custom_timeouts, import_options
+from gpupools.providers.apply_overrides import python_arguments, wire_inputs
 from gpupools.providers.aws.cluster import account_of
-from gpupools.providers.aws.edit_effects import edits
+from gpupools.providers.aws.edit_effects import edit_tables
 from gpupools.providers.aws.pool_plan import EksPoolPlan, Interface, Volume
 from gpupools.providers.aws.pool_settings import GROUP, NODE_GROUP
 from gpupools.providers.aws.reserved import EFFECTS
-from gpupools.providers.previous_state import asked, asked_late, before_create, last_update, left_of, unmoved
+from gpupools.providers.previous_state import (
+    before_create,
+    invoke,
+    invoke_async,
+    keep_node_count,
+    last_outputs,
+    last_update,
+)
 
 with warnings.catch_warnings():
     # The SDK warns of a renamed resource of its own (EncryptionControl) when the module is first touched.
@@ -127,7 +134,9 @@ def create_pool(
     }
     beside = _unless_left(name, plan, opts) if choices.adopted is None else _adopting(choices, inputs)
     options = pulumi.ResourceOptions.merge(pulumi.ResourceOptions.merge(kept, autoscaled), beside)
-    limits = timeouts(choices.create_timeout_minutes, choices.update_timeout_minutes, choices.delete_timeout_minutes)
+    limits = custom_timeouts(
+        choices.create_timeout_minutes, choices.update_timeout_minutes, choices.delete_timeout_minutes
+    )
     group = _declare(
         aws.eks.NodeGroup,
         aws.eks.NodeGroupArgs,
@@ -152,9 +161,9 @@ def _adopting(choices: EksPoolPlan, declared: JsonObject) -> pulumi.ResourceOpti
     """Return the options of a group that is taken over: without the launch template, which stays with who made it."""
     if choices.adopted is None:
         return None
-    own = {path.removeprefix(GROUP): edit for path, edit in edits().inputs.items() if path.startswith(GROUP)}
+    own = {path.removeprefix(GROUP): edit for path, edit in edit_tables().inputs.items() if path.startswith(GROUP)}
     kept = tuple(path.removeprefix(GROUP) for path in choices.adopted.kept)
-    return adopting(
+    return import_options(
         choices.adopted._replace(kept=kept),
         wire_inputs(declared, choices.overrides.get("NodeGroup", {})),
         EditTables((), own),
@@ -200,11 +209,11 @@ def _desired_size(
     if plan.min_nodes == plan.max_nodes:
         return plan.min_nodes, pulumi.ResourceOptions()
     former = name.removesuffix(plan.name) + choices.first_name
-    has, there = left_of(_NODE_GROUP, (f"{name}-nodes", f"{former}-nodes"))
+    has, there = last_outputs(_NODE_GROUP, (f"{name}-nodes", f"{former}-nodes"))
     ends = {"minSize": plan.min_nodes, "maxSize": plan.max_nodes}
     if has is not None and not _same_ends(ends, has["scalingConfig"]):
         place = {"region": region, **{key: has[key] for key in ("clusterName", "nodeGroupName")}}
-        group = asked(_GET_NODE_GROUP, place, opts.parent, _VERSION)
+        group = invoke(_GET_NODE_GROUP, place, opts.parent, _VERSION)
         if group:
             return _between(plan, int(group["scalingConfigs"][0]["desiredSize"])), pulumi.ResourceOptions()
 
@@ -220,7 +229,7 @@ def _desired_size(
 
     # Nested paths are taken in wire form only.
     ignored = pulumi.ResourceOptions(ignore_changes=["scalingConfig.desiredSize"])
-    guard = unmoved(f"{name}-nodes", sends, runs) if there else None
+    guard = keep_node_count(f"{name}-nodes", sends, runs) if there else None
     return plan.min_nodes, pulumi.ResourceOptions.merge(ignored, guard)
 
 
@@ -243,9 +252,9 @@ async def _refuse_beside(name: str, pool: str, parent: pulumi.Resource | None, a
     cluster, place = new["clusterName"], {key: new[key] for key in ("clusterName", "region")}
     try:
         has = _node_groups()
-        for each in (await asked_late(_GET_NODE_GROUPS, place, parent, _VERSION))["names"]:
+        for each in (await invoke_async(_GET_NODE_GROUPS, place, parent, _VERSION))["names"]:
             if each.startswith(f"{name}-nodes-") and each not in has:
-                group = await asked_late(_GET_NODE_GROUP, {**place, "nodeGroupName": each}, parent, _VERSION)
+                group = await invoke_async(_GET_NODE_GROUP, {**place, "nodeGroupName": each}, parent, _VERSION)
                 if (group.get("tags") or {}).get("gpupools:pool") == pool:
                     left.append(each)
     except Exception as error:  # no permission, for one; the SDK raises nothing narrower
@@ -284,7 +293,7 @@ def _declare(
 ) -> RESOURCE:
     """Declare a resource from its inputs by wire name, with what was set by hand merged in; None means left out."""
     merged = wire_inputs(inputs, choices.overrides.get(kind.__name__, {}))
-    return kind(name, opts=opts, **by_python_name(args, merged))
+    return kind(name, opts=opts, **python_arguments(args, merged))
 
 
 def _subnets(cluster: Mapping[str, pulumi.Input[Any]], zones: Sequence[str]) -> pulumi.Input[Any]:

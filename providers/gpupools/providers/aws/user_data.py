@@ -18,8 +18,8 @@ from gpupools.common.errors import Rejected
 from gpupools.common.json_types import JsonDict, JsonObject
 from gpupools.common.taints import Taint, repels_cpu_pods
 from gpupools.plan.pool_facts import SharingFacts
-from gpupools.providers.aws.bottlerocket import Settings, parsed, read_settings
-from gpupools.providers.aws.user_data_checks import decoded
+from gpupools.providers.aws.bottlerocket import Settings, parse_toml, read_settings
+from gpupools.providers.aws.user_data_checks import decode_user_data
 from gpupools.readback import kubelet
 from gpupools.readback.inputs import TaintsRead, at, is_list, text
 
@@ -65,14 +65,14 @@ def read_user_data(given: str, path: str = "userData") -> UserData:
         given: The property's value.
         path: The property, for messages.
     """
-    content = decoded(given)
+    content = decode_user_data(given)
     reading = _Reading(path)
-    for mime, body in [("unreadable", "")] if content is None else parts(content) if content.strip() else []:
+    for mime, body in [("unreadable", "")] if content is None else mime_parts(content) if content.strip() else []:
         reading.part(mime, body)
     return reading.result()
 
 
-def parts(content: str) -> list[tuple[str, str]]:
+def mime_parts(content: str) -> list[tuple[str, str]]:
     """Return the MIME type and text of each part; the type is empty for user data that is not in MIME parts."""
     if not _MIME.match(content):
         return [("", content)]
@@ -86,7 +86,7 @@ def parts(content: str) -> list[tuple[str, str]]:
         return [("unreadable", "")]
 
 
-def kind(mime: str, body: str) -> str:
+def part_format(mime: str, body: str) -> str:
     """Return `script`, `cloud-config`, `NodeConfig` or `Bottlerocket`; empty for a part of any other form."""
     if _SHELL.match(body):
         return "script" if mime in ("", "text/plain", "text/x-shellscript") else ""
@@ -110,11 +110,11 @@ class _Reading:
         self.cloud_configs, self.is_foreign, self.bodies = 0, False, list[str]()
 
     def part(self, mime: str, body: str) -> None:
-        what = kind(mime, body)
+        what = part_format(mime, body)
         self.bodies.append(body)
         self.is_foreign |= not (mime or what)  # of another system than those that EKS has images of
         if what == "Bottlerocket":
-            self._bottlerocket(parsed(body))
+            self._bottlerocket(parse_toml(body))
         elif what:
             {"script": self._script, "cloud-config": self._cloud_config, "NodeConfig": self._node_config}[what](body)
         self.found.unevaluated |= not what
@@ -134,7 +134,9 @@ class _Reading:
         run = "\n".join(shlex.join(map(str, one)) if is_list(one) else text(one) for one in commands)
         for one in files:
             path, content, encoding = (text(at(one, key)) for key in ("path", "content", "encoding"))
-            content = (decoded(content) or "") if encoding in ("b64", "base64") else "" if encoding else content
+            content = (
+                (decode_user_data(content) or "") if encoding in ("b64", "base64") else "" if encoding else content
+            )
             if _SHELL.match(content) and path in run and not set(one) & {"append", "defer"}:
                 self._script(content)
             elif not path.startswith("/etc/eks/nodeadm.d/") or not content or "taint" in content.casefold():

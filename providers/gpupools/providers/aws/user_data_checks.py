@@ -13,7 +13,7 @@ _MOST_UNPACKED = 262_144
 _QUOTED_HEADER = re.compile(r"(?m)^[ \t]*\[+[^\]\n\"']*[\"']")
 
 
-def decoded(given: str) -> str | None:
+def decode_user_data(given: str) -> str | None:
     """Undo base64 and gzip once each; return None where no text comes of it, or more than a machine starts with."""
     raw = given.encode(errors="replace")
     with suppress(ValueError):
@@ -36,7 +36,7 @@ def is_mime(raw: bytes) -> bool:
     return message.is_multipart() and any(not part.is_multipart() for part in message.walk())
 
 
-def toml_fault(raw: bytes) -> str:
+def toml_error(raw: bytes) -> str:
     """Say why EKS cannot merge user data into that of Bottlerocket; empty where it can."""
     try:
         settings = tomllib.loads(raw.decode())
@@ -53,14 +53,14 @@ def toml_fault(raw: bytes) -> str:
     return ""
 
 
-def names_taints(given: str) -> bool:
+def mentions_taints(given: str) -> bool:
     """Say whether user data mentions a taint."""
-    return "taint" in (decoded(given) or "").casefold()
+    return "taint" in (decode_user_data(given) or "").casefold()
 
 
-def names_gpu_taint(given: str) -> bool:
+def registers_gpu_taint(given: str) -> bool:
     """Say whether user data has the GPU taint outside of comments, as an argument of the kubelet or as a setting."""
-    lines = (decoded(given) or "").splitlines()
+    lines = (decode_user_data(given) or "").splitlines()
     commands = "\n".join(line for line in lines if not line.lstrip().startswith("#"))
     is_set = "registerWithTaints" in commands or "node-taints" in commands
     return str(GPU_TAINT) in commands or (is_set and GPU_TAINT.key in commands)

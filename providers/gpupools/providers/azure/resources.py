@@ -14,13 +14,13 @@ from gpupools.common.json_types import JsonObject
 from gpupools.common.naming import replacement_name
 from gpupools.plan.cloud import Declaring
 from gpupools.plan.pool_plan import PoolPlan
-from gpupools.providers.adoption import adopting, timeouts
+from gpupools.providers.adoption import custom_timeouts, import_options
 from gpupools.providers.apply_overrides import keyword_arguments, wire_inputs
 from gpupools.providers.azure.constraints import POOL_NAME_LIMIT
-from gpupools.providers.azure.edit_effects import edits
+from gpupools.providers.azure.edit_effects import edit_tables
 from gpupools.providers.azure.pool_plan import AksPoolPlan
 from gpupools.providers.azure.pool_settings import OVERRIDABLE
-from gpupools.providers.previous_state import asked, last_update, left_of, unmoved
+from gpupools.providers.previous_state import invoke, keep_node_count, last_outputs, last_update
 from gpupools.providers.sdk_internals import wire_names
 
 _AGENT_POOL = "azure-native:containerservice:AgentPool"
@@ -138,7 +138,7 @@ def _typed(
     if counted.running is not None:
         inputs["count"] = counted.running
     said = {wire[key]: value for key, value in inputs.items()} | {"agentPoolName": pool_name}
-    adopted = adopting(choices.adopted, said, edits(), OVERRIDABLE["AgentPool"].inputs)
+    adopted = import_options(choices.adopted, said, edit_tables(), OVERRIDABLE["AgentPool"].inputs)
     options = pulumi.ResourceOptions.merge(_options(choices), adopted)
     pool = containerservice.AgentPool(
         names[0],
@@ -195,7 +195,7 @@ def _options(choices: AksPoolPlan, below: str = "") -> pulumi.ResourceOptions:
         # a replacement, so that the new pool can come first.
         delete_before_replace=False,
         protect=choices.protect or None,
-        custom_timeouts=timeouts(choices.create_min, choices.update_min, choices.delete_min),
+        custom_timeouts=custom_timeouts(choices.create_min, choices.update_min, choices.delete_min),
     )
 
 
@@ -225,20 +225,20 @@ def _counted(
     """
     if not choices.autoscaled:
         return _Counted()
-    has, there = left_of(_AGENT_POOL, names)
+    has, there = last_outputs(_AGENT_POOL, names)
     changes = {key: value for key, value in inputs.items() if key not in (*_PLACE, "count")}
     if has is not None and "name" in has and not _contains(has, changes):
         if isinstance(pool_name, str) and pool_name != has["name"]:
             return _Counted()
         place = {"agentPoolName": has["name"], **{key: inputs[key] for key in _PLACE}}
-        count = asked(_GET_AGENT_POOL, place, opts.parent, _VERSION).get("count")
+        count = invoke(_GET_AGENT_POOL, place, opts.parent, _VERSION).get("count")
         if count is not None:
             return _Counted(int(count))
 
     if choices.adopted is not None and has is None and last_update() is not None:
         # Taken over now: what runs is what it is to have.
         place = {"agentPoolName": choices.adopted.name, **{key: inputs[key] for key in _PLACE}}
-        count = asked(_GET_AGENT_POOL, place, opts.parent, _VERSION).get("count")
+        count = invoke(_GET_AGENT_POOL, place, opts.parent, _VERSION).get("count")
         if count is not None:
             return _Counted(int(count))
 
@@ -252,7 +252,9 @@ def _counted(
         return int((await found.future()).count)
 
     ignored = pulumi.ResourceOptions(ignore_changes=["count"])
-    return _Counted(None, pulumi.ResourceOptions.merge(ignored, unmoved(names[0], sends, runs) if there else None))
+    return _Counted(
+        None, pulumi.ResourceOptions.merge(ignored, keep_node_count(names[0], sends, runs) if there else None)
+    )
 
 
 def _contains(has: Any, wanted: Any) -> bool:

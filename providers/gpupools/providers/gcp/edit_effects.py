@@ -15,7 +15,7 @@ _HERE = Path(__file__).parent
 
 
 @cache
-def edits() -> EditTables:
+def edit_tables() -> EditTables:
     """Return the tables.
 
     The provider looks at the deletion policy of the last update, also when it deletes what was replaced:
@@ -26,7 +26,7 @@ def edits() -> EditTables:
     return EditTables(plan, inputs, old_protection_counts=True)
 
 
-def replacing(inputs: JsonObject) -> JsonDict:
+def replacing_inputs(inputs: JsonObject) -> JsonDict:
     """Return those of the inputs, by dotted path, whose change makes the provider replace the pool."""
     return dict(sorted(_replacing(inputs, ())))
 
@@ -34,7 +34,7 @@ def replacing(inputs: JsonObject) -> JsonDict:
 def _replacing(inputs: JsonObject, above: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
     for key, value in inputs.items():
         path = (*above, key)
-        edit = edits().inputs.get(".".join(path))
+        edit = edit_tables().inputs.get(".".join(path))
         if edit is not None and edit.effect is EditEffect.REPLACE:
             yield ".".join(path), value
         elif isinstance(value, Mapping):

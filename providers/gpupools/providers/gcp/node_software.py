@@ -26,7 +26,7 @@ _DRIVER_MOUNT = "/usr/local/nvidia"
 cmd/nvidia_gpu/nvidia_gpu.go); CUDA images before 12.8.1 look for libraries there unasked."""
 
 _QUOTA = "GKE admits pods of the system-critical priority classes only where a quota names them"
-"""ExistingPools kube-system: https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/google-gke.html."""
+"""Outside kube-system: https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/google-gke.html."""
 
 
 def _installer(pools: Sequence[PoolPlan]) -> KubernetesObject:

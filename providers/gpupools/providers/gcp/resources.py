@@ -11,10 +11,10 @@ from gpupools.common.json_types import JsonDict
 from gpupools.common.naming import replacement_name
 from gpupools.plan.cloud import Declaring
 from gpupools.plan.pool_plan import PoolPlan
-from gpupools.providers.adoption import adopting, timeouts
-from gpupools.providers.apply_overrides import by_python_name, wire_inputs
+from gpupools.providers.adoption import custom_timeouts, import_options
+from gpupools.providers.apply_overrides import python_arguments, wire_inputs
 from gpupools.providers.gcp.constraints import NAME_LIMIT
-from gpupools.providers.gcp.edit_effects import edits, replacing
+from gpupools.providers.gcp.edit_effects import edit_tables, replacing_inputs
 from gpupools.providers.gcp.pool_plan import GkePoolPlan
 from gpupools.providers.gcp.pool_settings import OVERRIDABLE
 from gpupools.providers.gcp.reserved import EFFECTS
@@ -46,22 +46,22 @@ def create_pool(
     protect = pulumi.ResourceOptions(protect=True) if choices.protect else None
     policy = _workload_policy(name, choices, cluster, opts)
     inputs = wire_inputs(_node_pool(plan, choices, cluster, policy), choices.overrides)
-    adopted = adopting(
+    adopted = import_options(
         choices.adopted,
         inputs,
-        edits(),
+        edit_tables(),
         OVERRIDABLE["NodePool"].inputs,
         whole=_COUNTED,
         beside=("nodeConfig.preemptible",),
     )
     pool = gcp.container.NodePool(
         f"{name}-nodes",
-        **by_python_name(gcp.container.NodePoolArgs, inputs),
+        **python_arguments(gcp.container.NodePoolArgs, inputs),
         opts=pulumi.ResourceOptions.merge(
             pulumi.ResourceOptions.merge(pulumi.ResourceOptions.merge(opts, protect), adopted),
             pulumi.ResourceOptions(
                 ignore_changes=["initialNodeCount"],  # resizing a pool changes it, and a change replaces
-                custom_timeouts=timeouts(choices.create_min, choices.update_min, choices.delete_min),
+                custom_timeouts=custom_timeouts(choices.create_min, choices.update_min, choices.delete_min),
             ),
         ),
     )
@@ -238,7 +238,7 @@ def _pool_name(plan: PoolPlan, choices: GkePoolPlan, service_account: pulumi.Inp
             "accelerator_topology": choices.accelerator_topology,
             "max_pods": choices.max_pods,
             "secure_boot": choices.secure_boot or None,
-            "set_by_hand": replacing(choices.overrides) or None,
+            "set_by_hand": replacing_inputs(choices.overrides) or None,
         }
         return replacement_name(choices.first_name, decisive, limit=NAME_LIMIT)
 
