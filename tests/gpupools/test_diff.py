@@ -200,8 +200,8 @@ CASES = [
         {"sharing": {"mode": "mps", "replicas": 4}, "trust": {"team": "vision"}},
         {"sharing": {"mode": "mps", "replicas": 4, "rename": True}, "trust": {"team": "vision"}},
         (
-            "rolling: user_data (rename-by-default false → true) (and labels, sharing); EKS drains and replaces every node; "
-            "pods must request the new resource name"
+            "rolling: user_data (rename-by-default false → true) (and labels, sharing); EKS drains and replaces every"
+            " node; pods must request the new resource name"
         ),
         id="replicas by another name",
     ),

@@ -191,7 +191,7 @@ def test_networks_of_gpudirect(folder: Path, capsys: pytest.CaptureFixture[str])
     assert [re.split(r", and |; ", line)[0] for line in said] == [
         "8: pools.a.gpus_per_node: gcp has no machine to choose with 3 × H100-80GB",
         "23: pools.b.network.gpu_networks: got 3",
-        "26: pools.b.network.gpu_networks[2].network: 'one' is given twice",
+        "26: pools.b.network.gpu_networks[2].network: 'one' is listed twice",
         "34: pools.c.network.gpu_networks: got 0",
     ]
 
@@ -321,7 +321,7 @@ def test_labels_set_by_hand_keep_to_the_rules_of_the_pools_own(
     )
 
     # EKS alone takes no label without a value.
-    empty = [f"{where}.e: is empty; EKS takes no label without a value; give it a value"] if cluster == "train" else []
+    empty = [f"{where}.e: is empty; EKS rejects labels without a value; set a value"] if cluster == "train" else []
     assert sorted(line.partition(" (see ")[0] for line in said) == sorted(
         [
             f"{where}.b c: 'b c' is no label key; use a qualified name such as 'example.com/team'",

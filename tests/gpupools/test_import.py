@@ -96,7 +96,7 @@ def test_spot_machines_without_autoscaler_are_taken_as_they_are(
     out.write_text(yaml.safe_dump(new), encoding="utf-8")
     capsys.readouterr()
     assert main(["check", str(out)]) == 1
-    assert "a spot pool without autoscaler loses its evicted nodes for good" in capsys.readouterr().err
+    assert "without an autoscaler evicted nodes do not come back" in capsys.readouterr().err
 
 
 def test_what_a_pool_cannot_say_is_listed_with_its_value(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -463,8 +463,8 @@ def gke(**adopt: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("clusters", "pools", "reason"),
     [
-        ({"lab": LAB}, {"a": gke(name="a" * 41)}, "a node pool of GKE is named with 40"),
-        ({"lab": LAB}, {"a": gke(name="Upper")}, "a node pool of GKE is named with 40"),
+        ({"lab": LAB}, {"a": gke(name="a" * 41)}, "is not a node pool name: up to 40"),
+        ({"lab": LAB}, {"a": gke(name="Upper")}, "is not a node pool name: up to 40"),
         ({"lab": LAB}, {"a": gke(name="one"), "b": gke(name="one")}, "'a' is that pool already"),
         ({"lab": LAB}, {"a": gke(name="one", keep=["nodeConfig.labels"])}, "changes without replacing nodes"),
         ({"lab": LAB}, {"a": gke(name="one", keep=["nodeConfig.metadat"])}, "did you mean 'nodeConfig.metadata'"),
@@ -477,30 +477,30 @@ def gke(**adopt: Any) -> dict[str, Any]:
         (
             {"serve": SERVE},
             {"a": {"clusters": ["serve"], "gpu": "A100-80GB", "nodes": {"max": 1}, "adopt": {"name": "a" * 13}}},
-            "an agent pool is named with 12",
+            "is not an agent pool name: up to 12",
         ),
         (
             {"serve": {key: value for key, value in SERVE.items() if key != "subscription_id"}},
             {"a": {"clusters": ["serve"], "gpu": "A100-80GB", "nodes": {"max": 1}, "adopt": {"name": "one"}}},
-            "the cluster leaves that to whoever is logged in; write the cluster's subscription_id",
+            "which the cluster does not name; set subscription_id of the cluster",
         ),
         ({"train": TRAIN}, {"a": group(adopt={"name": "g" * 63 + "u"})}, "at most 63 characters"),
-        ({"train": TRAIN}, {"a": group(adopt={"name": "-gpu"})}, "a node group is named with 63"),
+        ({"train": TRAIN}, {"a": group(adopt={"name": "-gpu"})}, "is not a node group name: up to 63"),
         (
             {"train": TRAIN},
             {"a": group(disk_gib=300)},
-            "disk_gib would be in the launch template, and that of an adopted",
+            "disk_gib is in the launch template, which gpupools does not change for an adopted",
         ),
-        ({"train": TRAIN}, {"a": group(network={"max_pods": 50})}, "network.max_pods would be in the launch template"),
+        ({"train": TRAIN}, {"a": group(network={"max_pods": 50})}, "network.max_pods is in the launch template"),
         (
             {"train": TRAIN},
             {"a": group(overrides={"aws": {"LaunchTemplate": {"keyName": "ops"}}})},
-            "LaunchTemplate would be in the launch template",
+            "LaunchTemplate is in the launch template",
         ),
         (
             {"train": TRAIN},
             {"a": group(adopt={"name": "gpu", "keep": ["LaunchTemplate.userData"]})},
-            "LaunchTemplate.userData stays in any case",
+            "LaunchTemplate.userData is in the launch template",
         ),
         (
             {"lab": LAB},

@@ -235,7 +235,7 @@ def test_a_reservation_of_google_names_its_zones(project: Path, capsys: pytest.C
     bought = [*lab, "--gpu", "L4", "--capacity", "reservation", "--capacity-name", "gpus"]
 
     assert main(["new", *bought]) == 1
-    assert "--capacity: a reservation belongs to zones" in (said := capsys.readouterr().err)
+    assert "--capacity: a reservation is zonal" in (said := capsys.readouterr().err)
     assert "give --zones" in said
     assert main(["new", *bought, "--zones", "europe-west4-a,europe-west4-b"]) == 0
     written = next(project.rglob("Pulumi.dev.yaml")).read_text(encoding="utf-8")
@@ -285,7 +285,7 @@ def test_descriptions_are_read_by_names_the_vendors_have() -> None:
         (["dev", *EKS, "--gpu", "L4", "--gpus-per-node", "3"], ["--gpus-per-node: aws has no machine"]),
         (["dev", *EKS, "--gpu", "L4", "--capacity", "reservation"], ["--capacity-name: is missing"]),
         (["dev", *EKS, "--gpu", "L4", "--capacity-name", "cr-0a"], ["--capacity-name: goes with --capacity"]),
-        (["dev", *EKS, "--gpu", "RTX-PRO-4500"], ["--gpu: the EKS image Bottlerocket NVIDIA does not drive"]),
+        (["dev", *EKS, "--gpu", "RTX-PRO-4500"], ["--gpu: the EKS image Bottlerocket NVIDIA has no driver"]),
         (
             ["dev", *EKS, "--gpu", "GB300"],
             ["no machine to choose with 4 × GB300", "p6e-gb300.36xlarge (4); name one as instance_type"],
@@ -454,7 +454,7 @@ def test_answers_that_are_refused_need_not_be_typed_again(project: Path) -> None
     typed = "gcp\nlab\nml-dev\neurope-west4\ngpu@ml-dev.iam.gserviceaccount.com\nH100\n\n"
     code, said = at_a_terminal(project, typed.encode())
     assert code == 1
-    assert "--capacity: Google does not sell a3-highgpu-1g (instance_type) as on-demand" in said
+    assert "--capacity: a3-highgpu-1g (instance_type) is not available as on-demand" in said
 
     (flags,) = [each.partition(": ")[2] for each in said.splitlines() if each.startswith("Typed so far, as flags: ")]
     assert main(["new", "dev", *shlex.split(flags), "--capacity", "spot"]) == 0

@@ -35,18 +35,18 @@ KUBELET = "takes no label of kubernetes.io and k8s.io but node.kubernetes.io and
         ("azure", "node-restriction.kubernetes.io/mvis", f"is refused by AKS, which {KUBELET}"),
         ("azure", "x.k8s.io/y", "is refused by AKS"),
         ("azure", "kubernetes.io/role", "is refused by AKS"),
-        ("azure", "kubernetes.azure.com/mode", "AKS keeps for itself"),
+        ("azure", "kubernetes.azure.com/mode", "that AKS reserves"),
         # GKE: https://github.com/hashicorp/terraform-provider-google/issues/6003
-        ("gcp", "node-role.kubernetes.io/gpu", "is refused by GKE"),
-        ("gcp", "node.kubernetes.io/team", "is refused by GKE"),
-        ("gcp", "x.k8s.io/y", "is refused by GKE"),
-        ("gcp", "cloud.google.com/gke-spot", "GKE keeps for itself"),
-        ("gcp", "sandbox.gke.io/runtime", "GKE keeps for itself"),
+        ("gcp", "node-role.kubernetes.io/gpu", "is rejected by GKE"),
+        ("gcp", "node.kubernetes.io/team", "is rejected by GKE"),
+        ("gcp", "x.k8s.io/y", "is rejected by GKE"),
+        ("gcp", "cloud.google.com/gke-spot", "that GKE reserves"),
+        ("gcp", "sandbox.gke.io/runtime", "that GKE reserves"),
         # EKS takes it, and the kubelet does not start: terraform-aws-modules/terraform-aws-eks issue 3346.
         ("aws", "node-role.kubernetes.io/worker", f"is refused by the kubelet of an EKS node, which {KUBELET}"),
         ("aws", "kubernetes.io/team", "is refused by the kubelet"),
-        ("aws", "eks.amazonaws.com/nodegroup", "EKS keeps for itself"),
-        ("aws", "k8s.amazonaws.com/accelerator", "makes cluster-autoscaler wait"),
+        ("aws", "eks.amazonaws.com/nodegroup", "that EKS reserves"),
+        ("aws", "k8s.amazonaws.com/accelerator", "makes Cluster Autoscaler wait"),
         *(
             (cloud, key, "switches parts of the GPU Operator")
             for cloud in CLOUDS
@@ -106,12 +106,12 @@ def test_a_label_that_the_cloud_and_its_kubelet_take_is_taken(cloud: str, key: s
 @pytest.mark.parametrize(
     ("cloud", "taint", "words"),
     [
-        ("azure", "kubernetes.azure.com/scalesetpriority=spot:NoSchedule", "write capacity: {mode: spot}"),
-        ("azure", "kubernetes.azure.com/mode=gateway:NoSchedule", "AKS takes no taints of"),
-        ("gcp", "cloud.google.com/gke-queued=true:NoSchedule", "write capacity: {mode: queued"),
-        ("gcp", "sandbox.gke.io/runtime=gvisor:NoSchedule", "GKE puts on nodes itself"),
-        ("gcp", "kubernetes.io/arch=arm64:NoSchedule", "GKE puts on Arm nodes itself"),
-        ("aws", "kubernetes.io/team=x:NoSchedule", "EKS takes no taints of"),
+        ("azure", "kubernetes.azure.com/scalesetpriority=spot:NoSchedule", "use capacity: {mode: spot}"),
+        ("azure", "kubernetes.azure.com/mode=gateway:NoSchedule", "whose taints AKS rejects"),
+        ("gcp", "cloud.google.com/gke-queued=true:NoSchedule", "use capacity: {mode: queued"),
+        ("gcp", "sandbox.gke.io/runtime=gvisor:NoSchedule", "GKE adds to nodes"),
+        ("gcp", "kubernetes.io/arch=arm64:NoSchedule", "GKE adds to Arm nodes"),
+        ("aws", "kubernetes.io/team=x:NoSchedule", "whose taints EKS rejects"),
         *(
             (cloud, f"{key}=true:NoSchedule", "Kubernetes adds and takes off itself")
             for cloud in CLOUDS

@@ -194,7 +194,7 @@ def test_an_ultraserver_cannot_be_cut_on_the_images_of_eks() -> None:
     found = rejected(instance_type="p6e-gb200.36xlarge", sharing={"mode": "mig", "profile": "1g.23gb"})
 
     assert (
-        "pools.a.sharing.mode: EKS images run the GB200 of p6e-gb200.36xlarge in CDMM mode, which excludes MIG;"
+        "pools.a.sharing.mode: EKS images run the GB200 of p6e-gb200.36xlarge in CDMM mode, which does not support MIG;"
         " use whole GPUs"
     ) in found
 

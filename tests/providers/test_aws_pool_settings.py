@@ -300,15 +300,15 @@ def test_one_zone_is_sure_with_one_subnet_only(wanted: dict[str, Any]) -> None:
 
     (problem,) = refused(BY_SUBNET, **wanted)
 
-    assert "is in one zone, and the cluster's subnet_ids do not say which zones they are in" in problem
+    assert "is limited to one zone, but the cluster's subnet_ids do not name their zones" in problem
     assert plan(one, **wanted).choices
 
 
 def test_zones_need_subnets_by_zone() -> None:
     assert refused(BY_SUBNET, zones=["eu-central-1a"]) == [
         (
-            "pools.a.zones: a node group is in the zones of its subnets, and the cluster's subnet_ids do not"
-            " name theirs; give the cluster subnets_by_zone: {zone: [subnet-…]} instead"
+            "pools.a.zones: subnets decide the zones of a node group, and the cluster's subnet_ids do not name"
+            " their zones; set subnets_by_zone: {zone: [subnet-…]} of the cluster instead of subnet_ids"
         )
     ]
 
@@ -323,8 +323,8 @@ def test_an_ultraserver_without_published_network_cards_gets_no_efa() -> None:
 
     assert refused(**wanted, **ONE_ZONE) == [
         (
-            "pools.a.network.rdma: rdma needs to know which network cards of p6e-gb300.36xlarge take EFA, and EC2's"
-            " page has no word on it; leave it out and write overrides: {aws: {LaunchTemplate:"
+            "pools.a.network.rdma: rdma needs EFA on each card of p6e-gb300.36xlarge, and AWS does not document which"
+            " cards support it; leave it out and set overrides: {aws: {LaunchTemplate:"
             " {networkInterfaces: […]}}}"
         )
     ]
@@ -475,7 +475,7 @@ def test_bottlerocket_has_each_setting_since_a_release(key: str, minor: int, wan
     with pytest.raises(Rejected) as refused:
         settings(**before)
     (problem,) = refused.value.problems
-    assert f"does not know {key}, which Bottlerocket has since 1.{minor}" in problem.what
+    assert f"does not support {key}; Bottlerocket does since 1.{minor}" in problem.what
 
 
 @pytest.mark.parametrize(

@@ -118,7 +118,7 @@ def test_the_sizes_without_aks_driver_are_sizes_of_the_catalogue() -> None:
 
 
 def test_labels_of_aks_are_refused() -> None:
-    assert "'kubernetes.azure.com/mode' is of a name space that AKS keeps for itself" in refused(
+    assert "'kubernetes.azure.com/mode' is in a namespace that AKS reserves" in refused(
         gpu="T4", labels={"kubernetes.azure.com/mode": "user"}
     )
 

@@ -226,7 +226,7 @@ def test_an_ephemeral_disk_fits_the_machines_own(keys: dict[str, Any], most: int
     said = refused(**ephemeral)
 
     assert said.startswith("pools.train.disk_gib: ")
-    assert f"write disk_gib: {most} or less, or disk.type: Managed" in said
+    assert f"use disk_gib: {most} or less, or disk.type: Managed" in said
     assert settings(plan(**ephemeral | {"disk_gib": most})).os_disk_type == "Ephemeral"
     assert settings(plan(**keys)).os_disk_type == "Managed"
 
@@ -237,7 +237,7 @@ def test_gpus_with_coherent_memory_are_not_cut(size: str) -> None:
     said = refused(**request, sharing={"mode": "mig", "profile": "1g.23gb" if "GB200" in size else "1g.35gb"})
 
     assert said.startswith("pools.train.sharing.mode: ")
-    assert "coherently" in said
+    assert "coherent memory" in said
     assert "https://github.com/NVIDIA/gpu-driver-container/pull/390" in said
     assert plan(**request).node_resources == {"nvidia.com/gpu": 4}
 

@@ -117,8 +117,8 @@ REFUSED: Mapping[str, tuple[str, Mapping[str, Any], tuple[str, ...]]] = {
         "aws",
         {**DRA, "image": {"family": "bottlerocket"}},
         (
-            "pools.a.image.family: bottlerocket runs a device plugin of its own, beside which software: dra-driver ",
-            "would run a second owner of the GPUs; use software: cloud-managed, or family: al2023 ",
+            "pools.a.image.family: bottlerocket has its own device plugin; software: dra-driver ",
+            "would add a second owner of the GPUs; use software: cloud-managed, or family: al2023 ",
             "(see https://docs.aws.amazon.com/eks/latest/userguide/ml-eks-optimized-ami.html)",
         ),
     ),
@@ -126,8 +126,8 @@ REFUSED: Mapping[str, tuple[str, Mapping[str, Any], tuple[str, ...]]] = {
         "gcp",
         {**DRA, "image": {"family": "ubuntu"}},
         (
-            "pools.a.image.family: Google's installer of the driver runs on cos alone, and software: dra-driver ",
-            "brings none; use family: cos, or software: cloud-managed or gpu-operator ",
+            "pools.a.image.family: Google's driver installer runs on cos only, and software: dra-driver ",
+            "does not install a driver; use family: cos, or software: cloud-managed or gpu-operator ",
             "(see https://docs.cloud.google.com/kubernetes-engine/docs/how-to/gpus)",
         ),
     ),

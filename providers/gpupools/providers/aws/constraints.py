@@ -1,4 +1,4 @@
-"""Which settings of a pool EKS takes not, or not together, or not with the pool's machine. Pure."""
+"""Rejects pools that EKS or its node images cannot run: GPUs, sharing, and settings that exclude each other. Pure."""
 
 import re
 import unicodedata
@@ -87,7 +87,7 @@ _PRIVATE = (False, "false", "")
 
 
 def check_settings(request: PoolRequest) -> list[Problem]:
-    """Refuse settings that EKS does not take, or not together, or not with the pool's machine."""
+    """Return the settings that EKS rejects, alone, together, or with the pool's instance type."""
     found = [
         *_capacity_block_only(request),
         *_labels_and_taints(request),
@@ -107,28 +107,28 @@ def check_settings(request: PoolRequest) -> list[Problem]:
 
 
 def _adoption(request: PoolRequest) -> Iterator[Problem]:
-    """Refuse a name that no node group can have, a cluster without a known name, and what only a template could do."""
+    """Reject an invalid node group name, a cluster name that is not known yet, and settings of the launch template."""
     spec, at = request.spec, ("pools", request.name)
     if spec.adopt is None:
         return
     if not re.fullmatch(_GROUP_NAME, spec.adopt.name):
-        what = f"got {shown(spec.adopt.name)}; a node group is named with 63 letters, digits, '-' and '_'"
-        fix = "write the name that aws eks list-nodegroups shows"
+        what = f"{shown(spec.adopt.name)} is not a node group name: up to 63 letters, digits, '-' and '_'"
+        fix = "use a name that aws eks list-nodegroups prints"
         yield Problem((*at, "adopt", "name"), what, fix, _NODE_GROUP_API)
     if not isinstance(_eks_cluster(request).name, str):
-        what = "the node group's id has the cluster's name, which is not known before the program runs"
-        yield Problem((*at, "adopt", "name"), what, "write it in the cluster as text")
+        what = "importing a node group needs the cluster's name before the program runs"
+        yield Problem((*at, "adopt", "name"), what, "write the cluster's name as text")
     for index, kept in enumerate(spec.adopt.keep):
         if kept.startswith(IN_THE_TEMPLATE):
-            what = f"{kept} stays in any case: the launch template stays with who made it"
+            what = f"{kept} is in the launch template, which gpupools does not change for an adopted node group"
             yield Problem((*at, "adopt", "keep", index), what, "leave it out")
     written = [(name, path) for name, path in given_settings(spec).items() if name in _TEMPLATE_SETTINGS]
     written += [("disk_gib", ("disk_gib",))] if "disk_gib" in spec.model_fields_set else []
     by_hand = spec.overrides.get("aws", {})
     written += [(each, ("overrides", "aws", each)) for each in by_hand if f"{each}.".startswith(IN_THE_TEMPLATE)]
     for name, path in written:
-        what = f"{name} would be in the launch template, and that of an adopted node group stays with who made it"
-        fix = "leave it out; or give that template a new version and write it as adopt.launch_template.version"
+        what = f"{name} is in the launch template, which gpupools does not change for an adopted node group"
+        fix = "leave it out, or set it in a new template version and set adopt.launch_template.version"
         yield Problem((*at, *path), what, fix, _TEMPLATES)
 
 
@@ -139,12 +139,11 @@ _TEMPLATE_SETTINGS = frozenset(
     {"capacity.reservation", "disk.type", "disk.encryption_key", "disk.local_nvme", "network.max_pods"}
     | {"network.placement", "network.security_group_ids", "security.imds_hop_limit"}
 )
-"""Settings that say nothing of the group itself. What a pool's pods have to know is said all the same: how it shares, a
-Capacity Block, EFA, an image of one's own."""
+"""Settings of the launch template only. Sharing, Capacity Blocks, EFA and custom images also concern the pods."""
 
 
 def _user_data_size(request: PoolRequest) -> Iterator[Problem]:
-    """Refuse settings whose user data is larger than EC2 takes; what is written by hand is measured there."""
+    """Reject settings whose user data is larger than EC2 allows; user data in overrides has its own check."""
     size = len(user_data(request).encode())
     if size > bootstrap.MOST_USER_DATA:
         key = "disk" if request.spec.disk.local_nvme is not None else "network"
@@ -156,15 +155,15 @@ def _capacity_block_only(request: PoolRequest) -> Iterator[Problem]:
         instance_family(request.instance.name) in ULTRASERVER_FAMILIES
         and request.spec.capacity.mode != "capacity-block"
     ):
-        what = f"EC2 gives out {request.instance.name} only through Capacity Blocks"
-        fix = "add capacity: {mode: capacity-block, name: cr-…}, or choose a type that EC2 starts on demand"
+        what = f"EC2 offers {request.instance.name} only in Capacity Blocks"
+        fix = "add capacity: {mode: capacity-block, name: cr-…}, or choose an on-demand instance type"
         yield Problem(_machine_key(request), what, fix, _ULTRASERVER_PAGE)
 
 
 def _max_pods(request: PoolRequest) -> Iterator[Problem]:
     most = request.spec.network.max_pods
     if most is not None and not 8 <= most <= 256:
-        what = f"got {most}; a node of EKS is good for 8 to 256 pods, and AWS's own numbers end at 250"
+        what = f"got {most}; EKS nodes run 8 to 256 pods, and AWS's own values end at 250"
         source = f"{_GUIDE}/choosing-instance-type.html"
         yield Problem(("pools", request.name, "network", "max_pods"), what, "choose a number from 8 to 256", source)
 
@@ -177,29 +176,29 @@ def _labels_and_taints(request: PoolRequest) -> Iterator[Problem]:
     for key, value in labels.items():
         where = (*at, *(("overrides", "aws", "NodeGroup") if key in by_hand else ()), "labels", key)
         if len(str(key)) > KEY_LIMIT:
-            what = f"is {len(str(key))} characters; EKS takes {KEY_LIMIT}"
+            what = f"has {len(str(key))} characters; EKS allows {KEY_LIMIT}"
             yield Problem(where, what, "shorten the key", _NODE_GROUP_API)
         if value == "":
-            what = "is empty; EKS takes no label without a value"
-            yield Problem(where, what, "give it a value", _NODE_GROUP_API)
+            what = "is empty; EKS rejects labels without a value"
+            yield Problem(where, what, "set a value", _NODE_GROUP_API)
     for index, taint in enumerate(spec.taints):
         if len(taint.key) > KEY_LIMIT:
-            what = f"the key has {len(taint.key)} characters; EKS takes {KEY_LIMIT}"
+            what = f"the key has {len(taint.key)} characters; EKS allows {KEY_LIMIT}"
             yield Problem((*at, "taints", index), what, "shorten the key", _TAINT_API)
     yield from _one_effect_per_key(request)
     wanted = len(labels) + len(spec.taints)
     if wanted > TAG_LIMIT:
-        what = f"{wanted} labels and taints; the Auto Scaling group has room for the tags of {TAG_LIMIT} more"
-        fix = "use fewer: without the tags the pool does not scale from zero"
+        what = f"got {wanted} labels and taints; the Auto Scaling group has tags left for {TAG_LIMIT}"
+        fix = f"use {TAG_LIMIT} or fewer; without their tags the pool cannot scale from zero"
         yield Problem((*at, "labels"), what, fix, _TAG_LIMITS)
 
 
 def _one_effect_per_key(request: PoolRequest) -> Iterable[Problem]:
-    """Refuse a second taint of one key: the tag that tells cluster-autoscaler of it has the key as its name."""
+    """Reject a second taint with the same key: Cluster Autoscaler reads taints from tags, one per key."""
     seen = {GPU_TAINT.key: GPU_TAINT}
     for index, taint in enumerate(request.spec.taints):
         if seen.setdefault(taint.key, taint) != taint:
-            what = f"{taint} is a second taint of the key {taint.key}; cluster-autoscaler's tags have room for one"
+            what = f"{taint} is the second taint with the key {taint.key}; Cluster Autoscaler's tags allow one per key"
             yield Problem(("pools", request.name, "taints", index), what, "use another key", _AUTOSCALER_TAGS)
 
 
@@ -208,21 +207,20 @@ def _image(request: PoolRequest) -> Iterator[Problem]:
     named, image, software = spec.image.family, node_image(request), request.software
     if named is not None and named not in BY_FAMILY:
         what = f"EKS has no AMI type for {named}"
-        fix = "use al2023 or bottlerocket; or custom with the id of an AMI"
+        fix = "use al2023, bottlerocket, or custom with image.id"
         yield Problem((*at, "family"), what, fix, _AMI_TYPES)
         return
     if image is AL2023 and software == "cloud-managed":
-        what = "al2023 has no device plugin, which software: cloud-managed leaves to the image"
+        what = "al2023 has no device plugin, and software: cloud-managed uses that of the image"
         fix = "use family: bottlerocket, or software: device-plugin or gpu-operator"
         yield Problem((*at, "family"), what, fix, f"{_GUIDE}/ml-eks-optimized-ami.html")
     if image is BOTTLEROCKET and software != "cloud-managed":
         second = "owner of the GPUs" if software == "dra-driver" else "one"
-        what = "bottlerocket runs a device plugin of its own, beside which "
-        what += f"software: {software} would run a second {second}"
+        what = f"bottlerocket has its own device plugin; software: {software} would add a second {second}"
         fix = "use software: cloud-managed, or family: al2023"
         yield Problem((*at, "family"), what, fix, f"{_GUIDE}/ml-eks-optimized-ami.html")
     if spec.image.fips and image is not BOTTLEROCKET:
-        of = "an image of your own" if image is OWN else f"{image.name}, the image for software: {software}"
+        of = "a custom image" if image is OWN else f"{image.name}, the image for software: {software}"
         fix = "leave fips out" if image is OWN else "use software: cloud-managed, whose Bottlerocket image has one"
         yield Problem((*at, "fips"), f"EKS has no FIPS variant of {of}", fix, _AMI_TYPES)
     if image is OWN:
@@ -232,32 +230,28 @@ def _image(request: PoolRequest) -> Iterator[Problem]:
 def _custom_image(request: PoolRequest) -> Iterator[Problem]:
     spec, at = request.spec, ("pools", request.name)
     if not re.fullmatch(r"ami-[0-9a-f]{8,17}", spec.image.id or ""):
-        what = f"{shown(spec.image.id)} is no id of an AMI"
-        yield Problem((*at, "image", "id"), what, "write it like ami-0a1b2c3d4e5f60718", _TEMPLATES)
+        what = f"{shown(spec.image.id)} is not an AMI id"
+        yield Problem((*at, "image", "id"), what, "use an id such as ami-0a1b2c3d4e5f60718", _TEMPLATES)
     if request.software != "gpu-operator":
-        what = (
-            f"image.id with software: {request.software}: nothing says that the image brings driver and device plugin"
-        )
+        what = f"software: {request.software} does not work with image.id, which may have no driver or device plugin"
         yield Problem((*at, "image", "id"), what, "use software: gpu-operator", _TEMPLATES)
     if request.instance.is_fraction:
-        what = (
-            f"a part of a GPU, as {request.instance.name} has, needs NVIDIA's GRID driver, which the operator has not"
-        )
-        yield Problem((*at, "image", "id"), what, "leave image out: the EKS images bring it", _GRID)
+        what = f"{request.instance.name} needs NVIDIA's GRID driver, which the GPU Operator does not install"
+        yield Problem((*at, "image", "id"), what, "leave image out; the EKS images have this driver", _GRID)
     if spec.adopt is not None:
         return  # its disks and how it joins are in a launch template that is there
     by_hand = spec.overrides.get("aws", {}).get("LaunchTemplate", {})
     if _is_base64(by_hand.get("userData")) and not _registers_gpu_taint(by_hand["userData"]):
-        what = "of an image of your own lets nodes join without the GPU taint, which EKS then adds some time later"
+        what = "of a custom image lets nodes join without the GPU taint; EKS adds it only later"
         fix = f"start kubelet with --register-with-taints={GPU_TAINT}"
         yield Problem((*at, "overrides", "aws", "LaunchTemplate", "userData"), what, fix, _TEMPLATES)
     for key, why in (
-        ("userData", "EKS adds nothing that lets an image of your own join the cluster"),
-        ("blockDeviceMappings", "only its builder knows the name of its root device"),
+        ("userData", "EKS does not add the user data with which a custom image joins the cluster"),
+        ("blockDeviceMappings", "the root device of a custom image is not known"),
     ):
         if not by_hand.get(key):
-            fix = f"write overrides: {{aws: {{LaunchTemplate: {{{key}: …}}}}}}"
-            yield Problem((*at, "image", "id"), f"{why}, and {key} is missing", fix, _TEMPLATES)
+            fix = f"set overrides: {{aws: {{LaunchTemplate: {{{key}: …}}}}}}"
+            yield Problem((*at, "image", "id"), f"{key} is missing; {why}", fix, _TEMPLATES)
     for path, given in (
         (("disk", "type"), spec.disk.type),
         (("disk", "encryption_key"), spec.disk.encryption_key),
@@ -271,7 +265,7 @@ def _custom_image(request: PoolRequest) -> Iterator[Problem]:
                 if path in (("disk_gib",), ("disk", "type"), ("disk", "encryption_key"))
                 else "userData"
             )
-            what = f"cannot be set beside image.id, whose {where} is written by hand"
+            what = f"cannot be combined with image.id, whose {where} comes from overrides"
             yield Problem((*at, *path), what, f"set it in overrides.aws.LaunchTemplate.{where}", _TEMPLATES)
 
 
@@ -279,31 +273,35 @@ def _capacity(request: PoolRequest) -> Iterator[Problem]:
     spec, at = request.spec, ("pools", request.name)
     capacity, nodes, machine = spec.capacity, spec.nodes, request.instance
     if capacity.mode == "spot" and nodes.fixed is not None:
-        what = "fixed with capacity.mode: spot: EC2 takes spot machines back, so no number of them is fixed"
-        yield Problem((*at, "nodes", "fixed"), what, "give min and max, or another capacity.mode", _CAPACITY_TYPES)
+        what = "capacity.mode: spot cannot keep a fixed number of nodes: EC2 reclaims spot instances"
+        yield Problem(
+            (*at, "nodes", "fixed"), what, "set nodes.min and nodes.max, or another capacity.mode", _CAPACITY_TYPES
+        )
     if isinstance(capacity, CapacityBlock):
         if instance_family(machine.name) not in CAPACITY_BLOCK_FAMILIES:
-            what = f"EC2 sells no Capacity Block of {machine.name}"
-            fix = f"choose a type of {', '.join(sorted(CAPACITY_BLOCK_FAMILIES))}; or mode: reservation"
+            what = f"EC2 has no Capacity Blocks for {machine.name}"
+            fix = f"choose a type of {', '.join(sorted(CAPACITY_BLOCK_FAMILIES))}, or use mode: reservation"
             yield Problem((*at, "capacity", "mode"), what, fix, _CAPACITY_BLOCKS)
         if nodes.min > 0:
             key = "fixed" if nodes.fixed is not None else "min"
             what = (
-                f"{key} {nodes.min} with capacity.mode: capacity-block: before the block starts no node comes, and EKS"
-                " empties the pool 40 minutes before it ends"
+                f"got {key} {nodes.min} with capacity.mode: capacity-block: no node can start before the block starts,"
+                " and EKS empties the pool 40 minutes before it ends"
             )
-            yield Problem((*at, "nodes", key), what, "use min: 0 and max", _CAPACITY_BLOCKS)
+            yield Problem((*at, "nodes", key), what, "set nodes.min: 0 and nodes.max", _CAPACITY_BLOCKS)
     if isinstance(capacity, Reservation | CapacityBlock):
         region = _eks_cluster(request).region
         arn = re.fullmatch(r"arn:aws[a-z-]*:resource-groups:([a-z0-9-]+):\d{12}:group/.+", capacity.name)
         is_group = isinstance(capacity, Reservation) and arn is not None
         if not is_group and not re.fullmatch(r"cr-[0-9a-f]{8,17}", capacity.name):
-            what = f"{shown(capacity.name)} is no capacity reservation"
-            fix = "write its id, cr-…" + ("" if isinstance(capacity, CapacityBlock) else ", or a resource group's ARN")
+            what = f"{shown(capacity.name)} is not the id of a capacity reservation"
+            fix = "use an id such as cr-…" + (
+                "" if isinstance(capacity, CapacityBlock) else ", or a resource group's ARN"
+            )
             yield Problem((*at, "capacity", "name"), what, fix, _TARGET)
         elif is_group and arn is not None and arn[1] != region:
-            what = f"the resource group is in {arn[1]}, and the cluster's region is {region}"
-            yield Problem((*at, "capacity", "name"), what, "name a group of the cluster's region", _TARGET)
+            what = f"the resource group is in {arn[1]}, but the cluster is in {region}"
+            yield Problem((*at, "capacity", "name"), what, f"use a resource group in {region}", _TARGET)
         if not is_group:
             yield from _one_zone(request, ("capacity", "name"), "a capacity reservation", _TARGET)
 
@@ -312,52 +310,56 @@ def _zones(request: PoolRequest) -> Iterator[Problem]:
     spec, at = request.spec, ("pools", request.name, "zones")
     by_zone = _eks_cluster(request).subnets_by_zone
     if spec.zones and by_zone is None:
-        what = "a node group is in the zones of its subnets, and the cluster's subnet_ids do not name theirs"
-        yield Problem(at, what, "give the cluster subnets_by_zone: {zone: [subnet-…]} instead", _NODE_GROUP_API)
+        what = "subnets decide the zones of a node group, and the cluster's subnet_ids do not name their zones"
+        yield Problem(
+            at, what, "set subnets_by_zone: {zone: [subnet-…]} of the cluster instead of subnet_ids", _NODE_GROUP_API
+        )
         return
     region = _eks_cluster(request).region
     for index, zone in enumerate(spec.zones):
         if by_zone is not None and zone not in by_zone:
             there = zone.startswith(region) and zone != region
-            what = f"the cluster has no subnet in {shown(zone)}" if there else f"{shown(zone)} is no zone of {region}"
+            what = (
+                f"the cluster has no subnet in {shown(zone)}" if there else f"{shown(zone)} is not a zone of {region}"
+            )
             yield Problem((*at, index), what, nearest(zone, by_zone), _NODE_GROUP_API)
 
 
 def _one_zone(request: PoolRequest, setting: Path, what: str, source: str) -> Iterator[Problem]:
-    """Refuse a setting that needs one zone on a pool that has, or may have, several."""
+    """Reject a setting that needs one zone for a pool that has, or may have, several."""
     by_zone = _eks_cluster(request).subnets_by_zone
     if by_zone is not None:
         zones = list(dict.fromkeys(request.spec.zones or by_zone))
         if len(zones) > 1:
             key = "zones" if request.spec.zones else "the cluster's subnets_by_zone"
-            found = f"{what} is in one zone, and {key} has {' and '.join(zones)}"
-            yield Problem(("pools", request.name, *setting), found, f"write zones: [{zones[0]}]", source)
+            found = f"{what} is limited to one zone, but {key} has {' and '.join(zones)}"
+            yield Problem(("pools", request.name, *setting), found, f"set zones: [{zones[0]}]", source)
         return
     subnets = _eks_cluster(request).subnet_ids
     if not isinstance(subnets, list) or len(subnets) != 1:
-        found = f"{what} is in one zone, and the cluster's subnet_ids do not say which zones they are in"
-        fix = "give the cluster subnets_by_zone, and the pool zones with one of them; or a cluster with one subnet"
+        found = f"{what} is limited to one zone, but the cluster's subnet_ids do not name their zones"
+        fix = "set subnets_by_zone of the cluster and one zone in zones, or use a cluster with one subnet"
         yield Problem(("pools", request.name, *setting), found, fix, source)
 
 
 def _disk(request: PoolRequest) -> Iterator[Problem]:
     disk, at, machine = request.spec.disk, ("pools", request.name, "disk"), request.instance
     if disk.type is not None and disk.type not in VOLUME_TYPES:
-        what = f"{shown(disk.type)} is no EBS volume type that a node can start from"
+        what = f"{shown(disk.type)} is not an EBS volume type that nodes can boot from"
         yield Problem((*at, "type"), what, nearest(disk.type, VOLUME_TYPES), _VOLUMES)
     if disk.encryption_key is not None:
         arn = re.fullmatch(r"arn:aws[a-z-]*:kms:([a-z0-9-]+):\d{12}:(?:key|alias)/.+", disk.encryption_key)
         region = _eks_cluster(request).region
         if arn is None:
-            what = f"{shown(disk.encryption_key)} is no ARN of a KMS key"
+            what = f"{shown(disk.encryption_key)} is not the ARN of a KMS key"
             yield Problem(
-                (*at, "encryption_key"), what, "write it like arn:aws:kms:<region>:<account>:key/<id>", _EBS_KEY
+                (*at, "encryption_key"), what, "use an ARN such as arn:aws:kms:<region>:<account>:key/<id>", _EBS_KEY
             )
         elif arn[1] != region:
-            what = f"the key is in {arn[1]}, and the cluster's region is {region}"
-            yield Problem((*at, "encryption_key"), what, "use a key of the cluster's region", _EBS_KEY)
+            what = f"the KMS key is in {arn[1]}, but the cluster is in {region}"
+            yield Problem((*at, "encryption_key"), what, f"use a key in {region}", _EBS_KEY)
     if disk.local_nvme == "raid0" and machine.local_disk_gb == 0:
-        what = f"raid0 needs local NVMe, and {machine.name} has none"
+        what = f"raid0 needs local NVMe disks, which {machine.name} does not have"
         yield Problem((*at, "local_nvme"), what, "leave it out, or choose a type with local disks", machine.source)
 
 
@@ -365,55 +367,50 @@ def _network(request: PoolRequest) -> Iterator[Problem]:
     network, at, machine = request.spec.network, ("pools", request.name, "network"), request.instance
     if network.rdma:
         if machine.rdma != "efa":
-            what = f"rdma needs EFA, and {machine.name} has none"
+            what = f"rdma needs EFA, which {machine.name} does not support"
             yield Problem((*at, "rdma"), what, "leave it out, or choose a type with EFA", machine.source)
         elif not machine.rdma_interfaces:
-            what = (
-                f"rdma needs to know which network cards of {machine.name} take EFA, and EC2's page has no word on it"
-            )
-            fix = "leave it out and write overrides: {aws: {LaunchTemplate: {networkInterfaces: […]}}}"
+            what = f"rdma needs EFA on each card of {machine.name}, and AWS does not document which cards support it"
+            fix = "leave it out and set overrides: {aws: {LaunchTemplate: {networkInterfaces: […]}}}"
             yield Problem((*at, "rdma"), what, fix, _EFA_CARDS)
         else:
             yield from _one_zone(request, ("network", "rdma"), "EFA traffic", _EFA)
         if not network.security_group_ids:
-            what = (
-                "rdma without security_group_ids: each interface names its own, and EFA needs one that lets all traffic"
-            )
-            what += " in from and out to itself"
-            fix = "give security_group_ids; the cluster's own security group (eks-cluster-sg-…) has these rules"
+            what = "rdma needs security_group_ids: EFA needs a group that allows all traffic from and to itself"
+            fix = "set security_group_ids; the cluster's own security group (eks-cluster-sg-…) has these rules"
             yield Problem((*at, "rdma"), what, fix, _SECURITY_GROUPS)
     for index, group in enumerate(network.security_group_ids):
         if not re.fullmatch(r"sg-[0-9a-f]{8,17}", group):
-            what = f"{shown(group)} is no id of a security group"
-            yield Problem((*at, "security_group_ids", index), what, "write it like sg-0a1b2c3d4e5f60718", _TEMPLATES)
+            what = f"{shown(group)} is not a security group id"
+            yield Problem(
+                (*at, "security_group_ids", index), what, "use an id such as sg-0a1b2c3d4e5f60718", _TEMPLATES
+            )
     if network.placement == "compact":
         mode = request.spec.capacity.mode
         if mode in ("reservation", "capacity-block"):
-            what = (
-                f"placement: compact with capacity.mode: {mode}: the reserved machines are not in a group of this pool"
-            )
-            fix = "leave placement out; a reservation made in a placement group goes into overrides.aws.LaunchTemplate"
+            what = f"capacity.mode: {mode} excludes placement: compact: reserved machines are in no group of this pool"
+            fix = "leave placement out; if the reservation is in a placement group, set overrides.aws.LaunchTemplate"
             yield Problem((*at, "placement"), what, f"{fix}.placement", _RESERVED_PLACEMENT)
         yield from _one_zone(request, ("network", "placement"), "placement: compact", _PLACEMENT)
 
 
 def _upgrade(request: PoolRequest) -> Iterator[Problem]:
-    """Refuse more nodes away at once than there may be: EKS takes no maxUnavailable above maxSize."""
+    """Reject a max_unavailable above the maximum of nodes: EKS rejects maxUnavailable above maxSize."""
     at, most = ("pools", request.name), request.spec.nodes.max
     given = value_at(request.spec.overrides, "aws", "NodeGroup", "updateConfig", "maxUnavailable")
     key = "fixed" if request.spec.nodes.fixed is not None else "max"
-    fix = f"write {most} or less"
+    fix = f"use {most} or less"
     if request.spec.upgrade.max_unavailable > most:
-        what = f"got {request.spec.upgrade.max_unavailable}, and EKS takes no more than nodes.{key}, which is {most}"
+        what = f"got {request.spec.upgrade.max_unavailable}; EKS allows at most nodes.{key}, which is {most}"
         yield Problem((*at, "upgrade", "max_unavailable"), what, fix, _MAX_UNAVAILABLE)
     if isinstance(given, int) and given > most:
-        what = f"got {given}, and EKS takes no more than nodes.{key}, which is {most}"
+        what = f"got {given}; EKS allows at most nodes.{key}, which is {most}"
         where = (*at, "overrides", "aws", "NodeGroup", "updateConfig", "maxUnavailable")
         yield Problem(where, what, fix, _MAX_UNAVAILABLE)
 
 
 def _image_release(request: PoolRequest) -> Iterator[Problem]:
-    """Refuse an image release set by hand that is older than the pool's machine or settings need."""
+    """Reject an AMI release in overrides that is older than the instance type or the settings need."""
     given = value_at(request.spec.overrides, "aws", "NodeGroup", "releaseVersion")
     where = ("pools", request.name, "overrides", "aws", "NodeGroup", "releaseVersion")
     image, needed = node_image(request), RELEASE_OF_FAMILY.get(instance_family(request.instance.name), 0)
@@ -421,8 +418,8 @@ def _image_release(request: PoolRequest) -> Iterator[Problem]:
         # 1.34.1-20260917
         dated = re.search(r"-(\d{8})$", str(given or ""))
         if dated and int(dated[1]) < needed:
-            what = f"{given} does not drive {request.instance.name}, which AL2023 does since v{needed}"
-            yield Problem(where, what, f"take a release of {needed} or later, or leave it out", _AMI_RELEASES)
+            what = f"{given} has no driver for {request.instance.name}; AL2023 has one since v{needed}"
+            yield Problem(where, what, f"use release {needed} or later, or leave it out", _AMI_RELEASES)
     if image is BOTTLEROCKET:
         # 1.54.0-5043decc
         pinned = re.match(r"v?(\d+)\.(\d+)\.", str(given or ""))
@@ -431,8 +428,8 @@ def _image_release(request: PoolRequest) -> Iterator[Problem]:
         for key in _bottlerocket_settings(request):
             least = BOTTLEROCKET_SINCE[key]
             if (int(pinned[1]), int(pinned[2])) < least:
-                what = f"{given} does not know {key}, which Bottlerocket has since {least[0]}.{least[1]}"
-                yield Problem(where, what, "take a later release, or leave it out", _BOTTLEROCKET_RELEASES)
+                what = f"{given} does not support {key}; Bottlerocket does since {least[0]}.{least[1]}"
+                yield Problem(where, what, "use a later release, or leave it out", _BOTTLEROCKET_RELEASES)
 
 
 def _bottlerocket_settings(request: PoolRequest) -> list[str]:
@@ -446,13 +443,13 @@ def _tags(request: PoolRequest) -> Iterator[Problem]:
     tags, at = request.spec.tags, ("pools", request.name, "tags")
     for key, value in tags.items():
         if key in OUR_TAGS:
-            yield Problem((*at, key), "is set on every pool", "leave it out")
+            yield Problem((*at, key), "is set by gpupools on every pool", "leave it out")
         yield from _tag_problems(at, key, value)
     yield from _too_many_tags(at, tags)
 
 
 def _tag_overrides(request: PoolRequest, at: Path, resources: Mapping[str, JsonObject]) -> Iterator[Problem]:
-    """Hold tags in overrides to the same rules; those of `tagSpecifications` take the place of the pool's own."""
+    """Check tags in overrides by the same rules; those of `tagSpecifications` replace the pool's own."""
     for name, inputs in resources.items():
         tags = inputs.get("tags")
         if isinstance(tags, Mapping):
@@ -470,40 +467,40 @@ def _tag_overrides(request: PoolRequest, at: Path, resources: Mapping[str, JsonO
 
 def _tag_problems(at: Path, key: object, value: object) -> Iterator[Problem]:
     if not isinstance(key, str) or not isinstance(value, str):
-        yield Problem((*at, str(key)), f"got {shown(value)}, and a tag is text", "write it in quotes")
+        yield Problem((*at, str(key)), f"got {shown(value)}; a tag must be text", "write it in quotes")
         return
     if key.casefold().startswith("aws:"):
-        yield Problem((*at, key), "AWS keeps keys that begin with aws:", "use another key", _TAGS)
+        yield Problem((*at, key), "AWS reserves keys that start with aws:", "use another key", _TAGS)
     elif not 1 <= len(key) <= _TAG_KEY or not _is_tag(key):
-        what = f"is no tag key: 1 to {_TAG_KEY} letters, digits, spaces and + - = . _ : / @"
+        what = f"is not a tag key: 1 to {_TAG_KEY} letters, digits, spaces and + - = . _ : / @"
         yield Problem((*at, key), what, "use another key", _TAGS)
     if value.casefold().startswith("aws:"):
-        yield Problem((*at, key), "EKS takes no value that begins with aws: either", "use another value", _EKS_TAGS)
+        yield Problem((*at, key), "EKS rejects values that start with aws:", "use another value", _EKS_TAGS)
     elif len(value) > _TAG_VALUE or not _is_tag(value):
-        what = f"{shown(value)} is no tag value: up to {_TAG_VALUE} letters, digits, spaces and + - = . _ : / @"
+        what = f"{shown(value)} is not a tag value: up to {_TAG_VALUE} letters, digits, spaces and + - = . _ : / @"
         yield Problem((*at, key), what, "use another value", _TAGS)
 
 
 def _is_tag(text: str) -> bool:
-    """Say whether EC2 takes the characters: letters and digits of any script, spaces, but no line break."""
+    """Return whether EC2 accepts the characters: letters and digits of any script, spaces, but no line break."""
     return all(each in " _.:/=+-@" or unicodedata.category(each)[0] in "LN" for each in text)
 
 
 def _too_many_tags(at: Path, tags: Mapping[str, object]) -> Iterator[Problem]:
     if len(tags) > _MOST_TAGS:
-        what = f"{len(tags)} tags; EC2 takes 50, of which this tool needs {50 - _MOST_TAGS}"
+        what = f"got {len(tags)} tags; EC2 allows 50, of which gpupools uses {50 - _MOST_TAGS}"
         yield Problem(at, what, f"use {_MOST_TAGS} or fewer", _TAGS)
 
 
 def _subnet_overrides(request: PoolRequest, group: Mapping[str, object]) -> Iterator[Problem]:
-    """Refuse subnets of the pool's own that are none, or that stand beside zones chosen among the cluster's."""
+    """Reject subnets in overrides that are no subnets, or that are combined with zones."""
     if "subnetIds" not in group:
         return
     subnets, path = group["subnetIds"], ("pools", request.name, "overrides", "aws", "NodeGroup", "subnetIds")
     if not isinstance(subnets, list) or not subnets or not all(isinstance(each, str) and each for each in subnets):
         yield Problem(path, f"got {shown(subnets)}", "write a list of at least one subnet: [subnet-…]")
     if request.spec.zones:
-        what = "stands beside zones, which choose among the cluster's subnets"
+        what = "cannot be combined with zones, which select subnets of the cluster"
         yield Problem(path, what, "leave zones out; each subnet is in one zone")
 
 
@@ -517,7 +514,7 @@ def _overrides(request: PoolRequest) -> Iterator[Problem]:
     tagged = {name: inputs for name, inputs in overrides.items() if name in declared}
     yield from _tag_overrides(request, (*at, "overrides", "aws"), tagged)
     if "nodeRoleArn" in overrides.get("NodeGroup", {}) and overrides["NodeGroup"]["nodeRoleArn"] is None:
-        what = "cannot be taken away: every node group has a role"
+        what = "cannot be null: every node group needs a role"
         yield Problem((*at, "overrides", "aws", "NodeGroup", "nodeRoleArn"), what, "leave it out, or name a role", "")
     yield from _subnet_overrides(request, overrides.get("NodeGroup", {}))
     template = overrides.get("LaunchTemplate", {})
@@ -526,10 +523,10 @@ def _overrides(request: PoolRequest) -> Iterator[Problem]:
     yield from _interface_overrides(request, where, template)
     script = template.get("userData")
     if isinstance(script, Late):
-        pass  # refused as every secret among overrides is
+        pass  # rejected like every secret in overrides
     elif script and not _is_base64(script):
         what = "is not base64"
-        yield Problem((*where, "userData"), what, "write it encoded, as base64 -w0 prints it", _TEMPLATES)
+        yield Problem((*where, "userData"), what, "encode it with base64 -w0", _TEMPLATES)
     elif script:
         yield from _user_data_overrides(request, (*where, "userData"), script)
     if "userData" in template and node_image(request) is not OWN:
@@ -539,48 +536,48 @@ def _overrides(request: PoolRequest) -> Iterator[Problem]:
             ("disk.local_nvme", spec.disk.local_nvme == "raid0"),
         ):
             if given:
-                what = f"would take the place of what {key} writes there"
-                yield Problem((*where, "userData"), what, f"leave it or {key} out", _TEMPLATES)
+                what = f"would replace the user data for {key}"
+                yield Problem((*where, "userData"), what, f"remove it or {key}", _TEMPLATES)
 
 
 def _interface_overrides(request: PoolRequest, where: Path, template: Mapping[str, object]) -> Iterator[Problem]:
-    """Refuse interfaces with subnets or public addresses, and security groups beside interfaces."""
+    """Reject interfaces with subnets or public addresses, and security groups combined with interfaces."""
     network, interfaces = request.spec.network, template.get("networkInterfaces")
     for index, interface in enumerate(interfaces if isinstance(interfaces, list) else []):
         at = (*where, "networkInterfaces", index)
         if isinstance(interface, Mapping) and "subnetId" in interface:
             yield Problem((*at, "subnetId"), FORBIDDEN, "use zones, or the cluster's subnets", _TEMPLATES)
         if isinstance(interface, Mapping) and interface.get("associatePublicIpAddress") not in (None, *_PRIVATE):
-            what = "would give the nodes public addresses, and those of every pool are private"
-            fix = 'write "false"; nodes fetch images through a NAT gateway or VPC endpoints'
+            what = "would give the nodes public addresses; nodes of every pool are private"
+            fix = 'write "false"; nodes pull images through a NAT gateway or VPC endpoints'
             yield Problem((*at, "associatePublicIpAddress"), what, fix, _PUBLIC)
     ours = network.security_group_ids
     if interfaces and not network.rdma and (ours or "vpcSecurityGroupIds" in template):
         key = "network.security_group_ids" if ours else "vpcSecurityGroupIds"
-        what = f"cannot stand beside {key}: EC2 takes security groups of the machine or of its interfaces, not of both"
-        fix = f"leave {key} out, and name the groups in each interface"
+        what = f"cannot be combined with {key}: EC2 accepts security groups of the instance or its interfaces, not both"
+        fix = f"remove {key}, and set the groups on each interface"
         yield Problem((*where, "networkInterfaces"), what, fix, _TEMPLATES)
     if network.rdma and "vpcSecurityGroupIds" in template:
-        what = "cannot stand beside network.rdma, whose interfaces name their own security groups"
+        what = "cannot be combined with network.rdma, whose interfaces have their own security groups"
         yield Problem((*where, "vpcSecurityGroupIds"), what, "use network.security_group_ids", _TEMPLATES)
 
 
 def _disk_overrides(request: PoolRequest, where: Path, template: Mapping[str, object]) -> Iterator[Problem]:
-    """Refuse disks in clear: an image of one's own has to be given its disks, and any other may be."""
+    """Reject unencrypted disks in overrides."""
     disks = template.get("blockDeviceMappings", [{}])
     if not disks and node_image(request) is not OWN:
-        what = "would take the encrypted disks away"
-        yield Problem((*where, "blockDeviceMappings"), what, "leave it out, or give disks with encrypted", _EBS_KEY)
+        what = "would remove the encrypted disks"
+        yield Problem((*where, "blockDeviceMappings"), what, "leave it out, or list encrypted disks", _EBS_KEY)
     for index, disk in enumerate(disks if isinstance(disks, list) else []):
         ebs = disk.get("ebs") if isinstance(disk, Mapping) else None
         if isinstance(ebs, Mapping) and ebs.get("encrypted") not in (True, "true"):
             path = (*where, "blockDeviceMappings", index, "ebs", "encrypted")
-            what = "is not true, and images, logs and volumes of pods are on this disk"
-            yield Problem(path, what, 'write encrypted: "true"', _DISK_ENCRYPTION)
+            what = "is not true; images, logs and pod volumes are on this disk"
+            yield Problem(path, what, 'set encrypted: "true"', _DISK_ENCRYPTION)
 
 
 def _user_data_overrides(request: PoolRequest, at: Path, script: str) -> Iterator[Problem]:
-    """Refuse what EC2 does not take, and what EKS cannot merge into its own: it then makes no node that joins."""
+    """Reject user data that EC2 rejects, or that EKS cannot merge, so that no node would join."""
     # Only pools with user data of their own need the checks.
     from gpupools.providers.aws.user_data_checks import is_mime, mentions_taints, toml_error
 
@@ -590,20 +587,20 @@ def _user_data_overrides(request: PoolRequest, at: Path, script: str) -> Iterato
         return
     fault = toml_error(raw) if image is BOTTLEROCKET else ""
     if image is AL2023 and not is_mime(raw):
-        what = "is not in MIME parts, and EKS merges no other user data into that of Amazon Linux 2023"
+        what = "is not multipart MIME; EKS merges no other format into the user data of Amazon Linux 2023"
         fix = "write it as multipart/mixed: scripts as text/x-shellscript, NodeConfig as application/node.eks.aws"
         yield Problem(at, what, fix, f"{_TEMPLATES}#launch-template-user-data")
     elif fault:
-        yield Problem(at, f"is not the TOML that EKS merges for Bottlerocket: {fault}", "write settings", _NO_TOML)
+        yield Problem(at, f"is not TOML that EKS can merge for Bottlerocket: {fault}", "write settings", _NO_TOML)
     if image is not OWN and mentions_taints(script):
-        what = "sets taints, and those of a node are set in one place"
-        yield Problem(at, what, "use the pool's taints; the GPU taint stays", _TEMPLATES)
+        what = "sets taints, which belong to the taints of the pool"
+        yield Problem(at, what, "use the pool's taints; gpupools adds the GPU taint", _TEMPLATES)
 
 
 def _user_data_too_large(at: Path, size: int) -> Problem:
-    """Say that user data is larger than EC2 takes."""
-    what = f"is {size} bytes, and EC2 takes {bootstrap.MOST_USER_DATA} (before base64, together with what EKS adds)"
-    fix = "fetch what is large while the node starts, or put it into an image of your own"
+    """Return the problem of user data that is larger than EC2 allows."""
+    what = f"has {size} bytes; EC2 allows {bootstrap.MOST_USER_DATA} (before base64, including what EKS adds)"
+    fix = "download large files when the node starts, or build them into a custom image"
     return Problem(at, what, fix, "https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/user-data.html")
 
 
@@ -615,7 +612,7 @@ def _is_base64(given: object) -> bool:
 
 
 def _registers_gpu_taint(given: str) -> bool:
-    """Say whether user data starts the kubelet with the GPU taint.
+    """Return whether user data starts the kubelet with the GPU taint.
 
     With an AMI id EKS adds taints only after a node has joined: `launch-templates.html`, "Specifying an AMI".
     """
@@ -625,10 +622,10 @@ def _registers_gpu_taint(given: str) -> bool:
 
 
 def _eks_cluster(request: PoolRequest) -> EksCluster:
-    """Return the wish's cluster.
+    """Return the cluster of the request.
 
     Raises:
-        TypeError: It is of another cloud.
+        TypeError: The cluster is on another cloud.
     """
     if not isinstance(request.cluster, EksCluster):
         raise TypeError(f"a node group needs an EksCluster, got {type(request.cluster).__name__}")
@@ -640,12 +637,12 @@ _MIG_MANAGER = "https://github.com/bottlerocket-os/bottlerocket-kernel-kit/tree/
 
 
 def check_pool(request: PoolRequest) -> list[Problem]:
-    """Refuse GPUs that the node image does not drive or cut, beyond the capability matrix."""
+    """Reject GPUs for which the node image has no driver, or that it cannot cut, beyond the capability matrix."""
     return [*_machine(request), *_bottlerocket_mig(request)]
 
 
 def _machine_key(request: PoolRequest) -> Path:
-    """Return the key that names the machine."""
+    """Return the path of the key that selects the instance type."""
     return ("pools", request.name, "gpu" if request.spec.instance_type is None else "instance_type")
 
 
@@ -653,10 +650,10 @@ def _machine(request: PoolRequest) -> Iterator[Problem]:
     machine, kind, image = request.instance, instance_family(request.instance.name), node_image(request)
     path = _machine_key(request)
     if kind in ULTRASERVER_FAMILIES and request.spec.sharing.mig is not None and image is not OWN:
-        what = f"EKS images run the {machine.gpu_model} of {machine.name} in CDMM mode, which excludes MIG"
+        what = f"EKS images run the {machine.gpu_model} of {machine.name} in CDMM mode, which does not support MIG"
         yield Problem(("pools", request.name, "sharing", "mode"), what, "use whole GPUs", _ULTRASERVER_PAGE)
     if image is not OWN and kind not in image.families[machine.architecture]:
-        what = f"the EKS image {image.name} does not drive the {machine.gpu_model} of {machine.name}"
+        what = f"the EKS image {image.name} has no driver for the {machine.gpu_model} of {machine.name}"
         ways = [name for name, other in IMAGES.items() if kind in other.families[machine.architecture]]
         if ways:
             yield Problem(path, what, f"use software: {' or '.join(ways)}", _IMAGES_PAGE)
@@ -673,12 +670,12 @@ def _bottlerocket_mig(request: PoolRequest) -> Iterator[Problem]:
         return  # no image can cut these; `_machine` says so
     at = ("pools", request.name, "sharing")
     if model not in BOTTLEROCKET_MIG:
-        what = f"Bottlerocket's MIG manager does not know the {model} of {request.instance.name}"
+        what = f"Bottlerocket's MIG manager does not support the {model} of {request.instance.name}"
         yield Problem((*at, "mode"), what, "use software: gpu-operator", _MIG_MANAGER)
     elif sharing.profile is None:
-        what = "Bottlerocket fills every GPU with slices of one profile and takes no layout"
-        yield Problem((*at, "layout"), what, "give profile instead, or use software: gpu-operator", _MIG_MANAGER)
+        what = "Bottlerocket cuts every GPU into slices of one profile and does not support layouts"
+        yield Problem((*at, "layout"), what, "set profile instead, or use software: gpu-operator", _MIG_MANAGER)
     elif sharing.profile not in BOTTLEROCKET_MIG[model][1]:
-        what = f"Bottlerocket takes {sharing.profile} for an {model} but leaves the GPU in one piece"
+        what = f"Bottlerocket accepts {sharing.profile} for an {model} but does not cut the GPU"
         fix = f"use {', '.join(BOTTLEROCKET_MIG[model][1])}, or software: gpu-operator"
         yield Problem((*at, "profile"), what, fix, _MIG_MANAGER)

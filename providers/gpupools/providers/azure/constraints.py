@@ -1,4 +1,4 @@
-"""Which settings of a pool AKS takes not, or not together, or not with the pool's size and software. Pure."""
+"""Rejects pools that AKS or its GPU software cannot run: GPUs, sharing, and settings that exclude each other. Pure."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -55,7 +55,7 @@ _TAG_NAME, _TAG_VALUE = 512, 256
 
 
 def check_settings(request: PoolRequest) -> list[Problem]:
-    """List the settings that AKS does not take, or not together, or not with the pool's size and software."""
+    """Return the settings that AKS rejects, alone, together, or with the pool's size and software."""
     at: Path = ("pools", request.name)
     grouped = isinstance(request.cluster, AksCluster) and request.cluster.proximity_placement_group_id is not None
     return [
@@ -79,15 +79,15 @@ def _autoscaler(at: Path, request: PoolRequest) -> Iterator[Problem]:
     source = "https://learn.microsoft.com/azure/aks/aks-managed-gpu-nodes"
     none = "AKS has no cluster autoscaler for AKS-managed GPU nodes"
     if isinstance(request.spec.capacity, Spot):
-        what = f"{none}, so capacity.mode spot does not go with software cloud-managed: evicted nodes would stay away"
+        what = f"{none}, so capacity.mode spot would lose evicted nodes with software cloud-managed"
         yield Problem((*at, "capacity", "mode"), what, "use software: device-plugin, or leave capacity out", source)
     elif request.spec.nodes.fixed is None:
-        what = f"{none}, so software cloud-managed keeps one number of nodes"
-        yield Problem((*at, "nodes"), what, "write nodes: {fixed: …}, or use software: device-plugin", source)
+        what = f"{none}, so software cloud-managed needs a fixed number of nodes"
+        yield Problem((*at, "nodes"), what, "set nodes: {fixed: …}, or use software: device-plugin", source)
 
 
 def _overrides(at: Path, request: PoolRequest) -> list[Problem]:
-    """Check the inputs set by hand; name both owners where one makes AKS manage GPUs that other software owns."""
+    """Check the overrides; name both owners where one lets AKS manage GPUs that other software owns."""
     given = request.spec.overrides.get("azure", {})
     found = override_problems(at, given, "azure", OVERRIDABLE)
     mode = value_at(given, "AgentPool", "gpuProfile", "nvidia", "managementMode")
@@ -105,51 +105,50 @@ POOL_NAME_LIMIT = 12
 
 
 def _adoption(at: Path, request: PoolRequest) -> Iterator[Problem]:
-    """Refuse a name that no agent pool can have, a cluster without a known id, and what AKS itself looks after."""
+    """Reject an invalid agent pool name, a cluster id that is not known yet, and pools that AKS manages."""
     adopt, cluster = request.spec.adopt, request.cluster
     if adopt is None or not isinstance(cluster, AksCluster):
         return
     if not re.fullmatch(r"[a-z][a-z0-9]*", adopt.name) or len(adopt.name) > POOL_NAME_LIMIT:
-        what = f"got {shown(adopt.name)}; an agent pool is named with {POOL_NAME_LIMIT} small letters and digits"
+        what = f"{shown(adopt.name)} is not an agent pool name: up to {POOL_NAME_LIMIT} lower-case letters and digits"
         yield Problem(
-            (*at, "adopt", "name"), what, "write the name that az aks nodepool list shows", f"{_AKS}create-node-pools"
+            (*at, "adopt", "name"), what, "use a name that az aks nodepool list prints", f"{_AKS}create-node-pools"
         )
     missing = [
         key for key in ("subscription_id", "resource_group", "name") if not isinstance(getattr(cluster, key), str)
     ]
     if missing == ["subscription_id"] and cluster.subscription_id is None:
-        what = "the pool's id has its subscription, and the cluster leaves that to whoever is logged in"
-        fix = "write the cluster's subscription_id, as az aks nodepool show --query id tells it"
+        what = "importing a pool needs its subscription, which the cluster does not name"
+        fix = "set subscription_id of the cluster, which az aks nodepool show --query id prints"
         yield Problem((*at, "adopt", "name"), what, fix)
     elif missing:
-        what = f"the pool's id has the cluster's {' and '.join(missing)}, which is not known before the program runs"
+        what = f"importing a pool needs the cluster's {' and '.join(missing)} before the program runs"
         yield Problem((*at, "adopt", "name"), what, "write it in the cluster as text")
     if request.software == "cloud-managed":
-        what = "an AKS-managed GPU pool is a resource of another type, which cannot be taken over yet"
-        yield Problem((*at, "adopt"), what, "leave it with what manages it", _MANAGED_SOURCE)
+        what = "an AKS-managed GPU pool is a resource of another type, which gpupools cannot import yet"
+        yield Problem((*at, "adopt"), what, "keep managing it as before", _MANAGED_SOURCE)
 
 
 def _taints(at: Path, request: PoolRequest) -> Iterator[Problem]:
     for index, taint in enumerate(request.spec.taints):
         if not taint.value:
-            what = f"got '{taint}'; AKS takes no taint without a value"
+            what = f"got '{taint}'; AKS rejects taints without a value"
             yield Problem((*at, "taints", index), what, f"write '{taint.key}=true:{taint.effect.value}'", _TAINT_SOURCE)
 
 
 def _disk_size(at: Path, request: PoolRequest) -> Iterator[Problem]:
     if request.spec.disk_gib > MAX_OS_DISK_GIB:
-        what = f"got {request.spec.disk_gib}; an AKS node's disk has at most {MAX_OS_DISK_GIB} GiB"
+        what = f"got {request.spec.disk_gib}; AKS allows at most {MAX_OS_DISK_GIB} GiB"
         yield Problem((*at, "disk_gib"), what, f"use {MAX_OS_DISK_GIB} or less", _DISK_SOURCE)
     most, source = _max_ephemeral_gib(request)
     if request.spec.disk.type == "Ephemeral" and most < request.spec.disk_gib <= MAX_OS_DISK_GIB:
-        own = f"{request.instance.name}'s own disks, which take {most} GiB"
-        what = f"got {request.spec.disk_gib}, and disk.type Ephemeral is on {own}"
-        fix = f"write disk_gib: {most} or less, or disk.type: Managed"
+        what = f"got {request.spec.disk_gib}; with disk.type Ephemeral, {request.instance.name} has {most} GiB"
+        fix = f"use disk_gib: {most} or less, or disk.type: Managed"
         yield Problem((*at, "disk_gib"), what, fix, source)
 
 
 def _max_ephemeral_gib(request: PoolRequest) -> tuple[int, str]:
-    """Return the most GiB of an ephemeral OS disk and who says so; the general limit where the size is not known."""
+    """Return the maximum GiB of an ephemeral OS disk and its source; the general limit for an unknown size."""
     own = request.instance.extra["ephemeral_gib"]
     if not own or int(own) > MAX_EPHEMERAL_GIB:
         return MAX_EPHEMERAL_GIB, _EPHEMERAL_SOURCE
@@ -162,31 +161,32 @@ def _capacity(at: Path, request: PoolRequest) -> Iterator[Problem]:
     if isinstance(capacity, Spot):
         price = capacity.max_price_usd_per_hour
         if price is not None and -int(Decimal(str(price)).as_tuple().exponent) > 5:
-            what = f"got {price}; AKS takes at most five decimals"
+            what = f"got {price}; AKS allows at most five decimals"
             yield Problem(
-                (*at, "capacity", "max_price_usd_per_hour"), what, f"write {max(price, 0.00001):.5f}", SPOT_PAGE
+                (*at, "capacity", "max_price_usd_per_hour"), what, f"use {max(price, 0.00001):.5f}", SPOT_PAGE
             )
-        # AKS-managed GPU nodes have no autoscaler; that is said of the software (`check_settings` in pool_plan.py).
-        # A pool that runs so already is taken as it is.
+        # `_autoscaler` reports AKS-managed GPU nodes, which have none. An adopted pool is accepted as it runs.
         without = request.spec.nodes.fixed is not None and request.spec.adopt is None
         if without and request.software != "cloud-managed":
-            what = "a spot pool without autoscaler loses its evicted nodes for good, so capacity.mode spot"
-            what += f" does not go with nodes.fixed {request.spec.nodes.fixed}"
-            yield Problem((*at, "nodes", "fixed"), what, "give nodes min and max", SPOT_PAGE)
+            what = (
+                f"capacity.mode spot does not work with nodes.fixed {request.spec.nodes.fixed}: without an autoscaler"
+            )
+            what += " evicted nodes do not come back"
+            yield Problem((*at, "nodes", "fixed"), what, "set nodes.min and nodes.max", SPOT_PAGE)
     if isinstance(capacity, Reservation):
         if re.fullmatch(_RESERVATION_GROUP, capacity.name) is None:
-            what = f"got {capacity.name!r}, which is no ARM id of a capacity reservation group"
+            what = f"{capacity.name!r} is not the ARM id of a capacity reservation group"
             fix = (
-                "write /subscriptions/<id>/resourceGroups/<group>/providers/Microsoft.Compute/"
+                "use /subscriptions/<id>/resourceGroups/<group>/providers/Microsoft.Compute/"
                 "capacityReservationGroups/<name>"
             )
             yield Problem((*at, "capacity", "name"), what, fix, _RESERVATIONS)
         if re.match(_NOT_RESERVABLE, size):
             what = f"Azure has no capacity reservations for the series of {size}"
-            yield Problem((*at, "capacity", "mode"), what, "leave capacity out, or take another size", _RESERVABLE)
+            yield Problem((*at, "capacity", "mode"), what, "leave capacity out, or use another size", _RESERVABLE)
         if request.spec.network.placement is not None:
-            what = "network.placement compact does not go with capacity.mode reservation"
-            fix = "leave one of them out; machines of a reservation take no proximity placement group"
+            what = "network.placement compact does not work with capacity.mode reservation"
+            fix = "remove one of them; reserved machines cannot be in a proximity placement group"
             yield Problem((*at, "network", "placement"), what, fix, _RESERVABLE)
 
 
@@ -194,40 +194,40 @@ def _zones(at: Path, request: PoolRequest, placement_group: bool) -> Iterator[Pr
     zones, network = request.spec.zones, request.spec.network
     for index, zone in enumerate(zones):
         if zone not in ("1", "2", "3"):
-            what = f"got {zone!r}; availability zones of Azure are '1', '2' and '3'"
-            yield Problem((*at, "zones", index), what, "write the number alone, as text", _ZONES)
+            what = f"got {zone!r}; Azure's availability zones are '1', '2' and '3'"
+            yield Problem((*at, "zones", index), what, "use the number in quotes", _ZONES)
         elif zone in zones[:index]:
-            yield Problem((*at, "zones", index), f"zone {zone} is there twice", "leave one out")
+            yield Problem((*at, "zones", index), f"zone {zone} is listed twice", "remove one")
     several = len(set(zones)) > 1
     if network.placement is not None:
         if several:
-            what = f"network.placement compact does not go with zones {', '.join(zones)}: a proximity placement group"
+            what = f"network.placement compact does not work with zones {', '.join(zones)}: a proximity placement group"
             yield Problem((*at, "network", "placement"), f"{what} is in one zone", "name one zone", _PLACEMENT)
         if not placement_group:
-            what = "compact needs a proximity placement group, and the cluster names none"
-            fix = "give the cluster proximity_placement_group_id"
+            what = "compact needs a proximity placement group, which the cluster does not name"
+            fix = "set proximity_placement_group_id of the cluster"
             yield Problem((*at, "network", "placement"), what, fix, _PLACEMENT)
     if network.rdma and several:
-        what = f"network.rdma does not go with zones {', '.join(zones)}: no InfiniBand fabric spans zones"
+        what = f"network.rdma does not work with zones {', '.join(zones)}: InfiniBand does not span zones"
         yield Problem((*at, "network", "rdma"), what, "name one zone", _INFINIBAND)
 
 
 def _image(at: Path, request: PoolRequest) -> Iterator[Problem]:
     image, size = request.spec.image, request.instance
     if image.family not in (None, "ubuntu", "azure-linux"):
-        what = f"AKS has no {image.family} nodes"
+        what = f"AKS has no {image.family} node image"
         yield Problem((*at, "image", "family"), what, "use ubuntu or azure-linux", f"{_AKS}use-nvidia-gpu")
     if image.family == "azure-linux":
         if size.gpu_model in _UBUNTU_ONLY:
-            what = f"azure-linux has no driver for {size.name} ({size.gpu_model})"
+            what = f"AKS has no driver for {size.name} ({size.gpu_model}) on azure-linux"
             yield Problem((*at, "image", "family"), what, "use ubuntu", _IMAGES)
         if request.software == "gpu-operator":
-            what = "image.family azure-linux does not go with software gpu-operator, which has no driver for it"
+            what = "image.family azure-linux does not work with software gpu-operator, which has no driver for it"
             fix = "use family: ubuntu, or software: device-plugin with AKS's driver"
             yield Problem((*at, "image", "family"), what, fix, _OPERATOR_SYSTEMS)
     if image.fips and size.architecture == "arm64":
-        what = f"{size.name} is arm64, for which AKS has a FIPS image on Azure Linux only, and a GPU driver on Ubuntu"
-        yield Problem((*at, "image", "fips"), f"{what} only", "leave fips out, or take an x86 size", _FIPS)
+        what = f"on arm64 ({size.name}), AKS has FIPS images of Azure Linux only and GPU drivers for Ubuntu only"
+        yield Problem((*at, "image", "fips"), what, "leave fips out, or use an x86 size", _FIPS)
 
 
 def _secure_boot(at: Path, request: PoolRequest) -> Iterator[Problem]:
@@ -236,22 +236,21 @@ def _secure_boot(at: Path, request: PoolRequest) -> Iterator[Problem]:
     if not request.spec.security.secure_boot:
         return
     if size.architecture == "arm64":
-        yield Problem(where, f"trusted launch is not for arm64 ({size.name})", "leave it out", _TRUSTED_LAUNCH)
+        yield Problem(where, f"trusted launch does not support arm64 ({size.name})", "leave it out", _TRUSTED_LAUNCH)
     if size.name.startswith("Standard_NCC"):
-        what = f"{size.name} is a confidential machine, which trusted launch is not for"
+        what = f"{size.name} is a confidential VM, which trusted launch does not support"
         yield Problem(where, what, "leave it out", _TRUSTED_LAUNCH)
     if request.software == "gpu-operator":
         if request.cluster.runtime.management == "managed":
-            what = "security.secure_boot does not go with software gpu-operator, whose driver is built on the node and"
-            what += " not signed"
+            what = "security.secure_boot does not work with software gpu-operator, which builds an unsigned driver"
             fix = "use image.family: azure-linux with software: device-plugin"
-            yield Problem(where, what, f"{fix}, or run an operator of your own with signed drivers", _SIGNED)
+            yield Problem(where, what, f"{fix}, or run your own operator with signed drivers", _SIGNED)
     elif image.family != "azure-linux":
         software = request.software
-        what = f"AKS's driver on Ubuntu is not signed, so security.secure_boot does not go with software {software}"
-        yield Problem(where, f"{what} on image.family ubuntu", "use image.family: azure-linux", _TRUSTED_LAUNCH)
+        what = f"security.secure_boot does not work with software {software} on image.family ubuntu: AKS's driver there"
+        yield Problem(where, f"{what} is not signed", "use image.family: azure-linux", _TRUSTED_LAUNCH)
     if image.fips and image.family == "azure-linux":
-        what = "security.secure_boot goes with image.fips on Ubuntu only, not with image.family azure-linux"
+        what = "security.secure_boot and image.fips work together on Ubuntu only, not on image.family azure-linux"
         yield Problem(where, what, "leave one of them out", _FIPS)
 
 
@@ -265,10 +264,12 @@ def _network(at: Path, request: PoolRequest) -> Iterator[Problem]:
     network, size = request.spec.network, request.instance
     if network.rdma and size.rdma != "infiniband":
         what = f"{size.name} has no InfiniBand"
-        yield Problem((*at, "network", "rdma"), what, "take an ND size with an r, or leave rdma out", size.source)
+        yield Problem(
+            (*at, "network", "rdma"), what, "use an ND size with an r in its name, or leave rdma out", size.source
+        )
     if network.max_pods is not None and not 10 <= network.max_pods <= 250:
-        what = f"got {network.max_pods}; AKS takes 10 to 250 pods on a node"
-        yield Problem((*at, "network", "max_pods"), what, "choose a number from 10 to 250", _PODS)
+        what = f"got {network.max_pods}; AKS allows 10 to 250 pods per node"
+        yield Problem((*at, "network", "max_pods"), what, "use a number from 10 to 250", _PODS)
 
 
 def _upgrade(at: Path, request: PoolRequest) -> Iterator[Problem]:
@@ -276,17 +277,15 @@ def _upgrade(at: Path, request: PoolRequest) -> Iterator[Problem]:
     if isinstance(request.spec.capacity, Spot):
         for key in ("max_surge", "max_unavailable", "drain_timeout_min"):
             if f"upgrade.{key}" in given:
-                what = (
-                    f"upgrade.{key} does not go with capacity.mode spot: AKS upgrades spot nodes without surge or drain"
-                )
+                what = f"upgrade.{key} does not work with capacity.mode spot, whose upgrades have no surge and no drain"
                 yield Problem((*at, "upgrade", key), what, "leave it out", _SPOT_UPGRADES)
         return
     if upgrade.max_surge > 0 and upgrade.max_unavailable > 0 and "max_unavailable" in upgrade.model_fields_set:
-        what = f"max_surge {upgrade.max_surge} with max_unavailable {upgrade.max_unavailable} is a preview of AKS"
+        what = f"max_surge {upgrade.max_surge} with max_unavailable {upgrade.max_unavailable} is an AKS preview"
         yield Problem((*at, "upgrade", "max_unavailable"), what, "leave one of them out", _UPGRADES)
     if upgrade.drain_timeout_min is not None and upgrade.drain_timeout_min < 5:
-        what = f"got {upgrade.drain_timeout_min}; AKS waits at least 5 minutes"
-        yield Problem((*at, "upgrade", "drain_timeout_min"), what, "write 5 or more", _UPGRADES)
+        what = f"got {upgrade.drain_timeout_min}; AKS needs at least 5 minutes"
+        yield Problem((*at, "upgrade", "drain_timeout_min"), what, "use 5 or more", _UPGRADES)
 
 
 def _tags(at: Path, request: PoolRequest) -> Iterator[Problem]:
@@ -298,34 +297,34 @@ def _tags(at: Path, request: PoolRequest) -> Iterator[Problem]:
 
 
 def _tag_problems(at: Path, tags: Mapping[str, object], beside: Mapping[str, str]) -> Iterator[Problem]:
-    """Say what is wrong with tags, which stand beside others on the same pool."""
+    """Yield the problems of tags that are merged with others of the same pool."""
     seen = {key.casefold(): key for key in beside}
     most = len({*tags, *beside})
     if most > 50:
-        yield Problem(at, f"got {most} tags; Azure takes 50", "leave some out", _TAGS)
+        yield Problem(at, f"got {most} tags; Azure allows 50", "remove some", _TAGS)
     for key, value in tags.items():
         where: Path = (*at, str(key))
         if not isinstance(key, str) or not isinstance(value, str):
-            yield Problem(where, f"got {shown(value)}, and a tag is text", "write it in quotes")
+            yield Problem(where, f"got {shown(value)}; a tag must be text", "write it in quotes")
             continue
         first = seen.setdefault(key.casefold(), key)
         if first != key:
-            what = f"{key!r} and {first!r} are one tag to Azure, whose tag names know no case"
+            what = f"{key!r} and {first!r} are the same tag: Azure ignores case in tag names"
             yield Problem(where, what, "keep one", f"{_AKS}use-tags")
         if key.casefold() in _SOFTWARE_TAGS:
-            what = f"{key} switches AKS's GPU software, which the pool's software decides"
+            what = f"{key} switches AKS's GPU software on or off, which the pool's software decides"
             yield Problem(where, what, "leave it out", f"{_AKS}aks-managed-gpu-nodes")
         if len(key) > _TAG_NAME:
-            yield Problem(where, f"has {len(key)} characters; Azure takes {_TAG_NAME}", "shorten it", _TAGS)
+            yield Problem(where, f"has {len(key)} characters; Azure allows {_TAG_NAME}", "shorten it", _TAGS)
         if re.search(r"[<>%&\\?/]", key) or not key.isprintable():
             yield Problem(
-                where, f"{key!r} has a character no tag name may have", "do without <>%&\\?/ and line breaks", _TAGS
+                where, f"{key!r} has a character that Azure rejects", "remove <>%&\\?/ and line breaks", _TAGS
             )
         if len(value) > _TAG_VALUE:
-            what = f"its value has {len(value)} characters; Azure takes {_TAG_VALUE}"
+            what = f"its value has {len(value)} characters; Azure allows {_TAG_VALUE}"
             yield Problem(where, what, "shorten it", _TAGS)
         if not value.isprintable():
-            yield Problem(where, f"{shown(value)} has a character that cannot be seen", "leave it out", _TAGS)
+            yield Problem(where, f"{shown(value)} has an invisible character", "remove it", _TAGS)
 
 
 COHERENT_MEMORY = frozenset({"GB200", "GB300"})
@@ -355,7 +354,7 @@ _GRID_SOURCE = "Azure/AgentBaker pkg/agent/datamodel/gpu_components.go"
 
 
 def check_pool(request: PoolRequest) -> list[Problem]:
-    """List the GPUs that AKS or the chosen software does not drive or cut, although the matrix allows the sharing."""
+    """Reject GPUs that AKS or the pool's software has no driver for or cannot cut, beyond the capability matrix."""
     at: Path = ("pools", request.name)
     return [*_driver(at, request), *_mig(at, request)]
 
@@ -363,12 +362,12 @@ def check_pool(request: PoolRequest) -> list[Problem]:
 def _driver(at: Path, request: PoolRequest) -> Iterator[Problem]:
     size, operator = request.instance, request.software == "gpu-operator"
     if operator and size.gpu_model in GRID_MODELS:
-        what = f"{size.name} needs NVIDIA's GRID driver, which the GPU Operator does not bring"
+        what = f"{size.name} needs NVIDIA's GRID driver, which the GPU Operator does not install"
         yield Problem((*at, "software"), what, "use software: device-plugin, with which AKS installs it", _GRID_SOURCE)
     if not operator and size.name in WITHOUT_AKS_DRIVER:
         where = "instance_type" if request.spec.instance_type else "gpu"
         what = f"AKS installs no GPU driver on {size.name}"
-        fix = "use software: gpu-operator, which brings a driver, or another size"
+        fix = "use software: gpu-operator, which installs a driver, or another size"
         yield Problem((*at, where), what, fix, "https://learn.microsoft.com/azure/aks/use-nvidia-gpu")
 
 
@@ -376,20 +375,20 @@ def _mig(at: Path, request: PoolRequest) -> Iterator[Problem]:
     sharing, size = request.spec.sharing.mig, request.instance
     if sharing is not None and request.software == "gpu-operator" and size.gpu_model in COHERENT_MEMORY:
         what = (
-            f"the GPU Operator's driver manages the memory of {size.gpu_model} GPUs coherently (CDMM), where MIG is not"
+            f"MIG does not work with the coherent memory (CDMM) of the GPU Operator's driver on {size.gpu_model} GPUs"
         )
         fix = f"use whole GPUs, time-slicing or mps, or a size with {', '.join(sorted(MIG_MODELS))}"
-        yield Problem((*at, "sharing", "mode"), f"{what} supported", fix, _COHERENT_SOURCE)
+        yield Problem((*at, "sharing", "mode"), what, fix, _COHERENT_SOURCE)
     if sharing is None or request.software == "gpu-operator":
         return
     if size.gpu_model not in MIG_MODELS:
-        what = f"AKS offers no GPU instance profile on {size.name} ({size.gpu_model})"
-        yield Problem((*at, "sharing", "mode"), what, f"take a size with {', '.join(sorted(MIG_MODELS))}", _MIG_SOURCE)
+        what = f"AKS has no GPU instance profile for {size.name} ({size.gpu_model})"
+        yield Problem((*at, "sharing", "mode"), what, f"use a size with {', '.join(sorted(MIG_MODELS))}", _MIG_SOURCE)
         return
     whole = whole_gpu_profile(size, sharing)
     if whole is None:
-        what = "AKS fills every GPU of a pool with slices of one profile, and this layout is another"
-        fix = f"give a profile instead: {_profile_names(size.gpu_model)}"
+        what = "AKS cuts every GPU of a pool fully into slices of one profile, which this layout does not"
+        fix = f"set a profile instead: {_profile_names(size.gpu_model)}"
         if request.software == "device-plugin":
             fix += "; or use software: gpu-operator, whose MIG manager cuts several sizes"
         yield Problem((*at, "sharing", "layout"), what, fix, _MIG_SOURCE)

@@ -1,4 +1,4 @@
-"""Settings of a pool that GKE does not take together, or not with this machine, each with what would work. Pure."""
+"""Rejects pools that GKE cannot run: GPUs, sharing, and settings that exclude each other. Pure."""
 
 import re
 import unicodedata
@@ -74,7 +74,7 @@ _RESERVATION = (
 
 
 def check_settings(request: PoolRequest) -> list[Problem]:
-    """Say which settings of the pool GKE will not take together, or not with the pool's machine."""
+    """Return the settings that GKE rejects, alone, together, or with the pool's machine type."""
     return [
         *_capacity_mode(request),
         *_capacity(request),
@@ -103,15 +103,15 @@ _API = "https://docs.cloud.google.com/kubernetes-engine/docs/reference/rest/v1/p
 
 
 def _adoption(request: PoolRequest) -> Iterator[Problem]:
-    """Refuse a name that no node pool can have, and a cluster whose address is not known before the program runs."""
+    """Reject an invalid node pool name, and a cluster whose name or project is not known yet."""
     adopt, cluster, at = request.spec.adopt, gke_cluster(request), ("pools", request.name, "adopt", "name")
     if adopt is None:
         return
     if not re.fullmatch(_NAME, adopt.name) or len(adopt.name) > NAME_LIMIT:
-        what = f"got {shown(adopt.name)}; a node pool of GKE is named with {NAME_LIMIT} small letters, digits and '-'"
-        yield Problem(at, what, "write the name that gcloud container node-pools list shows", _API)
+        what = f"{shown(adopt.name)} is not a node pool name: up to {NAME_LIMIT} lower-case letters, digits and '-'"
+        yield Problem(at, what, "use a name that gcloud container node-pools list prints", _API)
     if not isinstance(cluster.name, str) or not isinstance(cluster.project, str):
-        what = "the pool's id has the cluster's name and project, and one of them is known only while the program runs"
+        what = "importing a pool needs the cluster's name and project before the program runs"
         yield Problem(at, what, "write both in the cluster as text")
 
 
@@ -123,13 +123,13 @@ def _overrides(request: PoolRequest) -> list[Problem]:
         *_service_account_override(request),
     ]
     twice += _autoscaling_override(request)
-    told = {problem.path for problem in twice}
+    reported = {problem.path for problem in twice}
     found = override_problems(("pools", request.name), request.spec.overrides.get("gcp", {}), "gcp", OVERRIDABLE)
-    return [*twice, *(problem for problem in found if problem.path not in told)]
+    return [*twice, *(problem for problem in found if problem.path not in reported)]
 
 
 def _software_overrides(request: PoolRequest) -> Iterator[Problem]:
-    """Name both owners where an input set by hand switches GKE's own software on beside the pool's."""
+    """Name both owners where overrides switch GKE's own software on in addition to the pool's."""
     if request.software == "cloud-managed":
         return
     accelerators, labels = (_override_at(request, "nodeConfig", key) for key in ("guestAccelerators", "labels"))
@@ -138,11 +138,11 @@ def _software_overrides(request: PoolRequest) -> Iterator[Problem]:
         version = value_at(each, "gpuDriverInstallationConfig", "gpuDriverVersion")
         if version not in (None, "INSTALLATION_DISABLED"):
             what = f"GKE's driver ({shown(version)}) and software: {request.software} would both own the driver"
-            fix = "leave it out, or use software: cloud-managed"
+            fix = "remove it, or use software: cloud-managed"
             yield Problem(_path(request, *where, "guestAccelerators"), what, fix, f"{_HOW_TO}/gpus")
     if isinstance(labels, Mapping) and NO_DEVICE_PLUGIN_LABEL in labels:
         what = f"GKE's device plugin and software: {request.software} would both own the GPUs"
-        fix = "leave it out, or use software: cloud-managed"
+        fix = "remove it, or use software: cloud-managed"
         yield Problem(_path(request, *where, "labels", NO_DEVICE_PLUGIN_LABEL), what, fix, f"{_HOW_TO}/gpus")
 
 
@@ -150,16 +150,16 @@ _DRIVER_SCOPES = ("cloud-platform", "devstorage.read_only", "devstorage.read_wri
 
 
 def _scope_override(request: PoolRequest) -> Iterator[Problem]:
-    """Refuse scopes with which the node cannot fetch the driver, which lies in Cloud Storage."""
+    """Reject scopes with which nodes cannot download the driver from Cloud Storage."""
     scopes = _override_at(request, "nodeConfig", "oauthScopes")
     if isinstance(scopes, list) and not any(str(scope).endswith(_DRIVER_SCOPES) for scope in scopes):
-        what = "lets no node read Cloud Storage, from where GKE's installer fetches the GPU driver"
+        what = "does not let nodes read Cloud Storage, from which GKE's installer downloads the GPU driver"
         fix = "add https://www.googleapis.com/auth/devstorage.read_only, or leave it out"
         yield Problem(_path(request, *_OVERRIDES, "nodeConfig", "oauthScopes"), what, fix, f"{_HOW_TO}/gpus")
 
 
 def _surge_override(request: PoolRequest) -> Iterator[Problem]:
-    """Refuse what the two ways to upgrade become together; GKE's API refuses a surge beside the second set of nodes."""
+    """Reject surge settings with blue-green upgrades, which GKE's API rejects."""
     given = _override_at(request, "upgradeSettings")
     if not isinstance(given, Mapping):
         return
@@ -168,17 +168,17 @@ def _surge_override(request: PoolRequest) -> Iterator[Problem]:
         return
     surge = [key for key in ("maxSurge", "maxUnavailable") if given.get(key, None if planned else 0) is not None]
     if surge:
-        what = f"GKE takes no {' and '.join(surge)} with the strategy BLUE_GREEN"
-        fix = "write upgrade: {strategy: blue-green}, and by hand blueGreenSettings alone"
+        what = f"GKE rejects {' and '.join(surge)} with the strategy BLUE_GREEN"
+        fix = "set upgrade: {strategy: blue-green}, and only blueGreenSettings in overrides"
         yield Problem(_path(request, *_OVERRIDES, "upgradeSettings"), what, fix, _POOL_SCHEMA)
 
 
 def _service_account_override(request: PoolRequest) -> Iterator[Problem]:
-    """Refuse Google's default account, which can do far more than a node needs; another one is a line of the plan."""
+    """Reject Google's default service account, which has far more permissions than a node needs."""
     config = _override_at(request, "nodeConfig")
     if isinstance(config, Mapping) and is_default_account(config.get("serviceAccount", "own")):
-        what = "would run the nodes as Google's default account, which can do far more than a node needs"
-        fix = "leave it out, or name an account with roles/container.defaultNodeServiceAccount"
+        what = "runs the nodes as Google's default account, which has far more permissions than a node needs"
+        fix = "remove it, or use an account with roles/container.defaultNodeServiceAccount"
         at = _path(request, *_OVERRIDES, "nodeConfig", "serviceAccount")
         yield Problem(at, what, fix, f"{_HOW_TO}/hardening-your-cluster")
 
@@ -186,16 +186,16 @@ def _service_account_override(request: PoolRequest) -> Iterator[Problem]:
 def _autoscaling_override(request: PoolRequest) -> Iterator[Problem]:
     fixed = request.spec.nodes.fixed
     if fixed is not None and _override_at(request, "autoscaling") is not None:
-        what = f"would hand the number of nodes to an autoscaler, and nodes.fixed is {fixed}"
+        what = f"cannot be combined with nodes.fixed {fixed}"
         at = _path(request, *_OVERRIDES, "autoscaling")
-        yield Problem(at, what, "leave it out, or write nodes: {max: …}", _POOL_SCHEMA)
+        yield Problem(at, what, "remove it, or set nodes: {max: …}", _POOL_SCHEMA)
 
 
 _OVERRIDES = ("overrides", "gcp", "NodePool")
 
 
 def _override_at(request: PoolRequest, *path: str) -> Any:
-    """Return what `overrides` sets at a path of the node pool; None where it sets nothing."""
+    """Return the value in `overrides` at a path of the node pool; None if there is none."""
     return value_at(request.spec.overrides, *_OVERRIDES[1:], *path)
 
 
@@ -214,10 +214,10 @@ def _capacity_mode(request: PoolRequest) -> Iterator[Problem]:
         return
     keys = "reservation, name: …" if ways[0] == "reservation" else ways[0]
     others = f" (or {', '.join(ways[1:])})" if len(ways) > 1 else ""
-    instead = "; or take a3-highgpu-8g" if machine.startswith("a3-highgpu-") and mode == "on-demand" else ""
-    what = f"Google does not sell {machine} (instance_type) as {mode}"
+    instead = "; or use a3-highgpu-8g" if machine.startswith("a3-highgpu-") and mode == "on-demand" else ""
+    what = f"{machine} (instance_type) is not available as {mode}"
     yield Problem(
-        _path(request, "capacity", "mode"), what, f"write capacity: {{mode: {keys}}}{others}{instead}", _MACHINES
+        _path(request, "capacity", "mode"), what, f"set capacity: {{mode: {keys}}}{others}{instead}", _MACHINES
     )
 
 
@@ -226,39 +226,39 @@ def _capacity(request: PoolRequest) -> Iterator[Problem]:
     at = _path(request, "capacity", "mode")
     if isinstance(capacity, Reservation):
         if not re.fullmatch(_RESERVATION, capacity.name):
-            what = f"{shown(capacity.name)} names no reservation of Compute Engine"
-            fix = "write its name, or projects/<project>/reservations/<name> for one shared by another project"
+            what = f"{shown(capacity.name)} is not the name of a Compute Engine reservation"
+            fix = "use its name, or projects/<project>/reservations/<name> for one that another project shares"
             yield Problem(_path(request, "capacity", "name"), what, fix, _RESERVATIONS)
         if not node_zones(request):
-            what = "a reservation belongs to zones, and the pool names none (zones)"
+            what = "a reservation is zonal, and the pool sets no zones"
             yield Problem(at, what, "write zones: […], each with a reservation of this name", _RESERVATIONS)
     if not isinstance(capacity, FlexStart | Queued):
         return
     mode = capacity.mode
     if spec.nodes.fixed is not None:
-        what = f"nodes.fixed asks for {spec.nodes.fixed} nodes at once, while {mode} gives them when there are some"
-        yield Problem(at, what, "write nodes: {max: …} in place of fixed", _TOOLKIT)
+        what = f"nodes.fixed {spec.nodes.fixed} does not work with {mode}, which waits for capacity"
+        yield Problem(at, what, "set nodes: {max: …} instead of fixed", _TOOLKIT)
     elif isinstance(capacity, Queued) and spec.nodes.min > 0:
-        what = f"queued nodes come and go with the jobs that wait for them; nodes.min is {spec.nodes.min}"
+        what = f"nodes.min {spec.nodes.min} does not work with queued, whose nodes exist only while their jobs run"
         yield Problem(at, what, "leave nodes.min out", _TOOLKIT)
     if spec.auto_repair and "auto_repair" in spec.model_fields_set:
-        what = f"{mode} goes without node repair, and auto_repair is true"
+        what = f"{mode} does not support node repair, but auto_repair is true"
         yield Problem(at, what, "leave auto_repair out", _TOOLKIT)
     for key in sorted(spec.upgrade.model_fields_set):
-        what = f"GKE lets {mode} nodes (capacity.mode) run until they end and upgrades none, so {key} says nothing"
+        what = f"GKE does not upgrade {mode} nodes (capacity.mode), so {key} has no effect"
         yield Problem(_path(request, "upgrade", key), what, "leave it out", _UPGRADE_STRATEGIES)
 
 
 def _reservation_override(request: PoolRequest) -> Iterator[Problem]:
-    """Refuse to take machines out of a reservation that are bought another way: Google has no such machines."""
+    """Reject a reservation in overrides with a capacity mode that excludes reservations."""
     mode, affinity = request.spec.capacity.mode, _override_at(request, "nodeConfig", "reservationAffinity")
     if affinity is None or mode == "on-demand":
         return
     kind = affinity.get("consumeReservationType", "NO_RESERVATION") if isinstance(affinity, Mapping) else affinity
     if mode == "reservation" or kind != "NO_RESERVATION":
         at = _path(request, *_OVERRIDES, "nodeConfig", "reservationAffinity")
-        what = f"stands against capacity.mode {mode}, which decides whether a reservation is used"
-        yield Problem(at, what, "leave one of them out", _RESERVATIONS)
+        what = f"conflicts with capacity.mode {mode}, which decides whether a reservation is used"
+        yield Problem(at, what, "remove one of them", _RESERVATIONS)
 
 
 def _zones(request: PoolRequest) -> Iterator[Problem]:
@@ -269,45 +269,46 @@ def _zones(request: PoolRequest) -> Iterator[Problem]:
         found = ZONE.fullmatch(name)
         where = _path(request, "zones", index)
         if found is None:
-            yield Problem(where, f"{shown(name)} is no zone of Google Cloud", f"write e.g. {region}-a", _REGIONS)
+            yield Problem(
+                where, f"{shown(name)} is not a zone of Google Cloud", f"use a zone such as {region}-a", _REGIONS
+            )
         elif found["region"] != region:
-            what = f"{name} is in {found['region']}; the cluster's location is {location}"
+            what = f"{name} is in {found['region']}, but the cluster is in {location}"
             yield Problem(where, what, f"use zones of {region}", _REGIONS)
         elif name in request.spec.zones[:index]:
-            yield Problem(where, f"{name} is given twice", "name each zone once")
+            yield Problem(where, f"{name} is listed twice", "list each zone once")
 
 
 def _bare_metal(request: PoolRequest) -> Iterator[Problem]:
     if _machine(request).startswith("a4x-max") and request.spec.nodes.fixed is None:
-        what = f"{_machine(request)} (instance_type) is bare metal, which GKE's autoscaler starts none of"
+        what = f"{_machine(request)} (instance_type) is bare metal, which GKE's autoscaler does not start"
         yield Problem(
-            _path(request, "nodes"), what, "write nodes: {fixed: …}", f"{_HOW_TO}/allocate-network-resources-dra"
+            _path(request, "nodes"), what, "set nodes: {fixed: …}", f"{_HOW_TO}/allocate-network-resources-dra"
         )
 
 
 def _initial_nodes(request: PoolRequest) -> Iterator[Problem]:
-    """Refuse a number of nodes that GKE cannot make: `nodeCount` and `initialNodeCount` count the nodes of each zone.
+    """Reject a number of nodes that does not divide by zones: `nodeCount` and `initialNodeCount` count per zone.
 
     A pool has to start at its minimum, since the cluster autoscaler does not lift it there by itself
     (`enforce-node-group-min-size` is off, _AUTOSCALER).
     """
     nodes, zones = request.spec.nodes, node_zones(request)
     if not nodes.min or (isinstance(request.spec.capacity, Queued) and nodes.fixed is None):
-        return  # queued nodes have no minimum, which `_capacity` says
+        return  # `_capacity` reports that queued nodes have no minimum
     if request.spec.adopt is not None and nodes.fixed is None:
-        return  # it has its first nodes
+        return  # an adopted pool has its first nodes
     key, word = ("min", "the first") if nodes.fixed is None else ("fixed", "fixed")
     at, source = _path(request, "nodes", key), _POOL_SCHEMA if nodes.fixed is not None else _AUTOSCALER
     if not zones:
-        what = f"GKE counts {word} nodes per zone, and neither zones nor the cluster's node_locations names them"
+        what = f"GKE counts {word} nodes per zone, and neither zones nor the cluster's node_locations is set"
         yield Problem(at, what, "write zones: […]", source)
     elif nodes.min % len(zones):
         lower = nodes.min // len(zones) * len(zones)
         near = [lower] if lower or (nodes.fixed is None and request.software != DRA_DRIVER) else []
         near += [lower + len(zones)] if nodes.fixed is not None or lower + len(zones) <= nodes.max else []
-        even = f"write {' or '.join(map(str, near))}, or name fewer zones" if near else "name fewer zones"
-        count = f"{nodes.min} nodes do" if nodes.min > 1 else "1 node does"
-        what = f"{count} not spread evenly over {len(zones)} zones ({', '.join(zones)}), as GKE wants it"
+        even = f"use {' or '.join(map(str, near))}, or fewer zones" if near else "use fewer zones"
+        what = f"got {nodes.min}; GKE needs the same number of nodes in each of {len(zones)} zones ({', '.join(zones)})"
         yield Problem(at, what, even, source)
 
 
@@ -319,13 +320,13 @@ def _image(request: PoolRequest) -> Iterator[Problem]:
     if family != "ubuntu":
         return
     if request.software in ("device-plugin", "dra-driver"):
-        what = f"Google's installer of the driver runs on cos alone, and software: {request.software} brings none"
+        what = f"Google's driver installer runs on cos only, and software: {request.software} does not install a driver"
         yield Problem(at, what, "use family: cos, or software: cloud-managed or gpu-operator", f"{_HOW_TO}/gpus")
     if request.instance.is_fraction:
-        what = f"a part of a GPU ({request.instance.name}) needs the image cos"
+        what = f"a fractional GPU ({request.instance.name}) needs the image cos"
         yield Problem(at, what, "use family: cos", f"{_HOW_TO}/gpus")
     elif _machine(request).startswith(_GVNIC_ALONE):
-        what = f"{_machine(request)} (instance_type) has gVNIC interfaces alone, which GKE drives on cos alone"
+        what = f"{_machine(request)} (instance_type) has gVNIC interfaces only, which GKE supports on cos only"
         yield Problem(at, what, "use family: cos", f"{_HOW_TO}/using-gvnic")
 
 
@@ -333,14 +334,14 @@ def _disk(request: PoolRequest) -> Iterator[Problem]:
     disk, machine = request.spec.disk, _machine(request)
     kinds = boot_disk_types(machine)
     if disk.type is not None and disk.type not in kinds:
-        what = f"{machine} (instance_type) does not boot from {shown(disk.type)}"
+        what = f"{machine} (instance_type) cannot boot from {shown(disk.type)}"
         yield Problem(_path(request, "disk", "type"), what, f"use {' or '.join(kinds)}", _MACHINES)
     if disk.encryption_key is not None and not re.fullmatch(_KMS_KEY, disk.encryption_key):
-        what = f"{shown(disk.encryption_key)} is no key of Cloud KMS"
-        fix = "write projects/<project>/locations/<location>/keyRings/<ring>/cryptoKeys/<key>"
+        what = f"{shown(disk.encryption_key)} is not a Cloud KMS key"
+        fix = "use projects/<project>/locations/<location>/keyRings/<ring>/cryptoKeys/<key>"
         yield Problem(_path(request, "disk", "encryption_key"), what, fix, _KEYS)
     if disk.local_nvme == "raid0" and not request.instance.local_disk_gb:
-        what = f"{machine} (instance_type) comes without Local SSD, and how many to add is not said here"
+        what = f"{machine} (instance_type) has no Local SSD by default, and raid0 does not set how many to add"
         fix = "set overrides.gcp.NodePool.nodeConfig.ephemeralStorageLocalSsdConfig.localSsdCount"
         yield Problem(
             _path(request, "disk", "local_nvme"),
@@ -353,80 +354,78 @@ def _disk(request: PoolRequest) -> Iterator[Problem]:
 def _rdma(request: PoolRequest) -> Iterator[Problem]:
     if not request.spec.network.rdma:
         if request.spec.network.gpu_networks:
-            what = "gpu_networks are for GPUDirect interfaces, which the pool does not ask for"
+            what = "gpu_networks is for GPUDirect interfaces, which need rdma: true"
             yield Problem(
-                _path(request, "network", "gpu_networks"), what, "write rdma: true as well, or leave it out", _TCPX
+                _path(request, "network", "gpu_networks"), what, "set rdma: true as well, or leave it out", _TCPX
             )
         return
     at, machine, zones = _path(request, "network", "rdma"), _machine(request), node_zones(request)
     if not request.instance.rdma:
         able = "a3-highgpu-8g, a3-megagpu-8g, a3-ultragpu-8g, a4-highgpu-8g, a4x-highgpu-4g, a4x-maxgpu-4g-metal"
-        yield Problem(at, f"{machine} (instance_type) has no GPUDirect interfaces", f"take one of {able}", _MACHINES)
+        yield Problem(at, f"{machine} (instance_type) has no GPUDirect interfaces", f"use one of {able}", _MACHINES)
     elif not machine.startswith(_AUTO_NETWORKS) and not machine.startswith(_OWN_NETWORKS):
-        what = f"no page or source says that GKE's network driver hands out the interfaces of {machine} (instance_type)"
-        fix = "take a3-highgpu-8g, whose four it hands out, or name networks of your own as"
+        what = f"support of GKE's network driver for the interfaces of {machine} (instance_type) is not documented"
+        fix = "use a3-highgpu-8g, whose four interfaces it supports, or set networks of your own in"
         fix += " overrides.gcp.NodePool.networkConfig.additionalNodeNetworkConfigs and leave rdma out"
         yield Problem(at, what, fix, _TCPX)
     else:
         yield from _gpu_networks(request)
     if len(zones) != 1:
-        what = f"the nodes are in {'several zones' if zones else 'zones that only the cluster knows'} (zones)"
-        yield Problem(at, f"GPUDirect networks are of one zone; {what}", "name one zone under zones", _NETWORKS)
+        what = f"the nodes are in {'several zones' if zones else 'zones that only the cluster knows'}"
+        yield Problem(at, f"GPUDirect networks are limited to one zone, but {what}", "set one zone in zones", _NETWORKS)
 
 
 def _max_pods(request: PoolRequest) -> Iterator[Problem]:
     most = request.spec.network.max_pods
     if most is not None and not 8 <= most <= 256:
-        what = f"got {most}; GKE takes 8 to 256 pods on a node"
+        what = f"got {most}; GKE allows 8 to 256 pods per node"
         source = f"{_HOW_TO}/flexible-pod-cidr"
-        yield Problem(_path(request, "network", "max_pods"), what, "choose a number from 8 to 256", source)
+        yield Problem(_path(request, "network", "max_pods"), what, "use a number from 8 to 256", source)
 
 
 def _gpu_networks(request: PoolRequest) -> Iterator[Problem]:
-    """Refuse networks that are not one for each GPUDirect interface, or that GKE makes itself."""
+    """Reject networks that do not match the GPUDirect interfaces, or that GKE creates itself."""
     at, machine, given = _path(request, "network", "gpu_networks"), _machine(request), request.spec.network.gpu_networks
     if not machine.startswith(_OWN_NETWORKS):
         if given:
-            what = f"GKE makes the networks of {machine} (instance_type) itself"
+            what = f"GKE creates the networks of {machine} (instance_type) itself"
             yield Problem(at, what, "leave it out", _NETWORKS)
         return
     needed = request.instance.rdma_interfaces or 0
     if len(given) != needed:
-        what = (
-            f"got {len(given)}, and each of the {needed} GPUDirect-TCPX interfaces of {machine} (instance_type) is in"
-        )
-        what += " a network of its own, which GKE does not make"
-        yield Problem(at, what, "name them: gpu_networks: [{network: …, subnetwork: …}, …]", _TCPX)
+        what = f"got {len(given)}; each of the {needed} GPUDirect-TCPX interfaces of {machine} (instance_type) needs a"
+        what += " network of its own, which GKE does not create"
+        yield Problem(at, what, "list them: gpu_networks: [{network: …, subnetwork: …}, …]", _TCPX)
     for index, each in enumerate(given):
         for key, name in (("network", each.network), ("subnetwork", each.subnetwork)):
             if not re.fullmatch(_NETWORK_NAME, name):
-                what = f"{shown(name)} is no name of a {key}"
-                yield Problem((*at, index, key), what, "write its name, or projects/… in full", _TCPX)
+                what = f"{shown(name)} is not a {key} name"
+                yield Problem((*at, index, key), what, "use its name, or the full projects/… path", _TCPX)
         if any(each.network == other.network for other in given[:index]):
-            what = f"{shown(each.network)} is given twice, and a machine has one interface in a network"
-            yield Problem((*at, index, "network"), what, "name another one", _TCPX)
+            what = f"{shown(each.network)} is listed twice; a machine can have one interface per network"
+            yield Problem((*at, index, "network"), what, "use another network", _TCPX)
     by_hand = _override_at(request, "networkConfig")
     if isinstance(by_hand, Mapping) and "additionalNodeNetworkConfigs" in by_hand:
         where = _path(request, *_OVERRIDES, "networkConfig", "additionalNodeNetworkConfigs")
-        yield Problem(where, "network.gpu_networks name the same interfaces", "leave one of both out", _TCPX)
+        yield Problem(where, "cannot be combined with network.gpu_networks", "remove one of them", _TCPX)
 
 
 def _nvlink_domain(request: PoolRequest) -> Iterator[Problem]:
-    """Refuse what stands against the workload policy that puts nodes into one rack."""
+    """Reject settings that conflict with the workload policy that puts all nodes into one rack."""
     if not request.spec.network.compute_domains:
         return
     at, spec, zones = _path(request, "network", "compute_domains"), request.spec, node_zones(request)
     if len(zones) != 1 or len(spec.zones) != 1:
-        yield Problem(at, "the nodes of an NVLink domain are in one zone (zones)", "name one zone under zones", _NVLINK)
+        yield Problem(at, "the nodes of an NVLink domain must be in one zone", "set one zone in zones", _NVLINK)
     most = _RACK_GPUS // (request.instance.devices or 1)
     if spec.nodes.max > most:
-        what = f"got up to {spec.nodes.max} nodes, and a rack has {most} of {_machine(request)} (instance_type)"
+        what = f"got up to {spec.nodes.max} nodes; a rack has {most} of {_machine(request)} (instance_type)"
         yield Problem(
             _path(request, "nodes"), what, f"write {most} or fewer, and another pool for another rack", _NVLINK
         )
     if spec.network.placement is not None:
-        what = "network.placement and compute_domains would each give the pool a placement policy"
-        yield Problem(at, what, "leave placement out: the nodes of a rack are close together", _NVLINK)
+        what = "network.placement and compute_domains each need the one placement policy of the pool"
+        yield Problem(at, what, "leave placement out; the nodes of a rack are close together", _NVLINK)
     if spec.upgrade.strategy == "blue-green":
         what = "a placement policy and upgrade.strategy blue-green exclude each other"
         yield Problem(at, what, "use strategy: surge", _TOOLKIT)
@@ -438,30 +437,30 @@ def _placement(request: PoolRequest) -> Iterator[Problem]:
         return
     at = _path(request, "network", "placement")
     if len(zones) != 1:
-        what = f"compact nodes are in one zone; these are in {len(zones) or 'an unknown number of'} zones (zones)"
-        yield Problem(at, what, "name one zone under zones", _TOOLKIT)
+        what = f"compact placement needs one zone; the nodes are in {len(zones) or 'an unknown number of'} zones"
+        yield Problem(at, what, "set one zone in zones", _TOOLKIT)
     if spec.upgrade.strategy == "blue-green":
         what = "compact placement and upgrade.strategy blue-green exclude each other"
         yield Problem(at, what, "use strategy: surge", _TOOLKIT)
     if isinstance(spec.capacity, Queued):
-        what = "queued nodes (capacity.mode) cannot be placed compactly"
+        what = "compact placement does not work with capacity.mode queued"
         yield Problem(at, what, "leave placement out", _TOOLKIT)
     if isinstance(spec.capacity, FlexStart) and not _machine(request).startswith(_COMPACT_FLEX_START):
-        what = f"flex-start (capacity.mode) places {_machine(request)} not compactly, only A3 Ultra and A4"
+        what = f"with capacity.mode flex-start, compact placement needs A3 Ultra or A4, not {_machine(request)}"
         yield Problem(at, what, "leave placement out", _TOOLKIT)
 
 
 def _secure_boot(request: PoolRequest) -> Iterator[Problem]:
-    """Allow Secure Boot where every kernel module is signed by Google: its driver, on its image."""
+    """Reject Secure Boot unless Google signs every kernel module: its own driver on its own image."""
     if not request.spec.security.secure_boot:
         return
     at = _path(request, "security", "secure_boot")
     if request.software != "cloud-managed":
         software = request.software
-        what = f"Secure Boot refuses unsigned drivers, and with software {software} GKE does not bring its signed one"
+        what = f"Secure Boot rejects unsigned drivers, and with software {software} GKE does not install its signed one"
         yield Problem(at, what, "use software: cloud-managed", _SHIELDED)
     if request.spec.image.family == "ubuntu":
-        what = "Secure Boot refuses unsigned drivers, and on image.family ubuntu the driver is built on the node"
+        what = "Secure Boot rejects unsigned drivers, and on image.family ubuntu the driver is built on the node"
         yield Problem(at, what, "use image: {family: cos}", _SHIELDED)
 
 
@@ -469,14 +468,16 @@ def _upgrade(request: PoolRequest) -> Iterator[Problem]:
     upgrade = request.spec.upgrade
     if upgrade.strategy == "blue-green":
         if "max_surge" in upgrade.model_fields_set:
-            what = "upgrade.strategy blue-green makes a whole second set of nodes, so max_surge says nothing"
+            what = "max_surge has no effect with upgrade.strategy blue-green, which creates a second set of nodes"
             yield Problem(_path(request, "upgrade", "max_surge"), what, "leave it out", _POOL_SCHEMA)
         if not upgrade.max_unavailable:
-            what = "with upgrade.strategy blue-green it is the number of nodes drained at a time, at least 1"
-            yield Problem(_path(request, "upgrade", "max_unavailable"), what, "write 1 or more", _POOL_SCHEMA)
+            what = "got 0; with upgrade.strategy blue-green it is the number of nodes to drain at a time"
+            yield Problem(_path(request, "upgrade", "max_unavailable"), what, "use 1 or more", _POOL_SCHEMA)
     elif upgrade.max_surge + upgrade.max_unavailable > _MAX_UPGRADED:
-        what = f"max_surge {upgrade.max_surge} and max_unavailable {upgrade.max_unavailable} are more than GKE upgrades"
-        yield Problem(_path(request, "upgrade", "max_surge"), what, f"keep the sum at {_MAX_UPGRADED}", _POOL_SCHEMA)
+        what = f"got {upgrade.max_surge} + max_unavailable {upgrade.max_unavailable}; GKE allows {_MAX_UPGRADED}"
+        yield Problem(
+            _path(request, "upgrade", "max_surge"), what, f"keep the sum at most {_MAX_UPGRADED}", _POOL_SCHEMA
+        )
 
 
 def _tags(request: PoolRequest) -> Iterator[Problem]:
@@ -489,29 +490,29 @@ def _tags(request: PoolRequest) -> Iterator[Problem]:
 
 
 def _resource_labels(at: Path, labels: Mapping[str, object], beside: Mapping[str, str]) -> Iterator[Problem]:
-    """Say what is wrong with labels of Google Cloud, which stand beside others on the same pool."""
+    """Yield the problems of Google Cloud labels that are merged with others of the same pool."""
     most = len({*labels, *beside})
     if most > _MAX_LABELS:
-        what = f"{most} tags; a resource of Google Cloud has {_MAX_LABELS} labels at most"
-        yield Problem(at, what, "drop some", _LABELS)
+        what = f"got {most} tags; Google Cloud allows {_MAX_LABELS} labels on a resource"
+        yield Problem(at, what, "remove some", _LABELS)
     for key, value in labels.items():
         if not isinstance(key, str) or not isinstance(value, str):
-            yield Problem((*at, str(key)), f"got {shown(value)}, and a label is text", "write it in quotes")
+            yield Problem((*at, str(key)), f"got {shown(value)}; a label must be text", "write it in quotes")
             continue
         if not key or not _is_label(key) or not key[0].isalpha():
-            what = f"{shown(key)} is no label key of Google Cloud"
+            what = f"{shown(key)} is not a Google Cloud label key"
             fix = "start with a lower-case letter; then lower-case letters, digits, '_' and '-', 63 in all"
             yield Problem((*at, key), what, fix, _LABELS)
         elif key.startswith("goog-"):
-            yield Problem((*at, key), "Google keeps labels that start with goog- for itself", "rename it", _LABELS)
+            yield Problem((*at, key), "Google reserves labels that start with goog-", "rename it", _LABELS)
         if value and not _is_label(value):
-            what = f"{shown(value)} is no label value of Google Cloud"
+            what = f"{shown(value)} is not a Google Cloud label value"
             fix = "use at most 63 lower-case letters, digits, '_' and '-'"
             yield Problem((*at, key), what, fix, _LABELS)
 
 
 def _is_label(text: str) -> bool:
-    """Say whether Google Cloud takes the characters: letters without capitals of any script, digits, `_` and `-`."""
+    """Return whether Google Cloud accepts the text: letters of any script without capitals, digits, `_` and `-`."""
     kinds = {"Ll", "Lo", "Nd"}
     return len(text) <= _LABEL_LENGTH and all(each in "_-" or unicodedata.category(each) in kinds for each in text)
 
@@ -561,7 +562,7 @@ _COHERENT_SOURCE = "https://docs.cloud.google.com/ai-hypercomputer/docs/create/g
 
 
 def check_pool(request: PoolRequest) -> list[Problem]:
-    """Refuse what GKE's fields cannot express, GPUs it does not cut, and N1 machines too large for their GPUs."""
+    """Reject sharing that GKE has no field for, GPUs that it cannot cut, and N1 machines too large for their GPUs."""
     return [
         *_shared_fraction(request),
         *_too_many_clients(request),
@@ -579,7 +580,7 @@ def _shared_fraction(request: PoolRequest) -> Iterator[Problem]:
     if request.instance.is_fraction and request.spec.sharing.clients is not None:
         machine = request.instance
         what = f"{machine.name} has {machine.gpus} of an {machine.gpu_model}, which GKE does not share"
-        fix = "leave sharing out, or take a machine with a whole GPU"
+        fix = "leave sharing out, or use a machine with a whole GPU"
         yield Problem(_sharing_path(request, "mode"), what, fix, request.instance.source)
 
 
@@ -587,7 +588,7 @@ def _too_many_clients(request: PoolRequest) -> Iterator[Problem]:
     clients = request.spec.sharing.clients
     if clients is not None and clients.replicas > MOST_SHARED_CLIENTS:
         where = (*request.spec.sharing.clients_at, "replicas")
-        what = f"got {clients.replicas}; GKE shares a GPU between {MOST_SHARED_CLIENTS} containers at most"
+        what = f"got {clients.replicas}; GKE shares a GPU among at most {MOST_SHARED_CLIENTS} containers"
         yield Problem(_sharing_path(request, *where), what, f"use {MOST_SHARED_CLIENTS} or fewer", _CLIENTS_SOURCE)
 
 
@@ -599,7 +600,7 @@ def _unsupported_rename(request: PoolRequest) -> Iterator[Problem]:
     ways = [name for name, cell in cells.items() if cell.verdict is Verdict.IN_CLUSTER]
     where = (*request.spec.sharing.clients_at, "rename")
     what = "GKE's device plugin calls every replica nvidia.com/gpu, and the node pool has no field for another name"
-    fix = f"leave it out, or use software: {' or '.join(ways)}" if ways else "leave it out; pods ask for nvidia.com/gpu"
+    fix = f"leave it out, or use software: {' or '.join(ways)}" if ways else "leave it out; pods request nvidia.com/gpu"
     yield Problem(_sharing_path(request, *where), what, fix, _NAME_SOURCE)
 
 
@@ -608,7 +609,7 @@ def _inexpressible_mig(request: PoolRequest) -> Iterator[Problem]:
     if sharing is None:
         return
     if model in COHERENT_MEMORY:
-        what = f"GKE cannot cut {model} GPUs: their driver manages memory coherently (CDMM), which rules MIG out"
+        what = f"GKE cannot cut {model} GPUs: their driver manages memory coherently (CDMM), which excludes MIG"
         fix = f"use time-slicing or mps, or a GPU that GKE cuts: {', '.join(MIG_PARTITIONS)}"
         yield Problem(_sharing_path(request, "mode"), what, fix, _COHERENT_SOURCE)
         return
@@ -618,11 +619,11 @@ def _inexpressible_mig(request: PoolRequest) -> Iterator[Problem]:
     key = "profile" if sharing.profile is not None else "layout"
     if size not in partitions:
         known = ", ".join(f"{name} ({count} per GPU)" for name, count in partitions.items())
-        fix = f"GKE takes: {known}" if known else "GKE cuts no GPU of this model; use time-slicing or mps"
+        fix = f"GKE supports: {known}" if known else "GKE cuts no GPU of this model; use time-slicing or mps"
         yield Problem(_sharing_path(request, key), f"GKE cannot cut {model} GPUs into {size}", fix, _PARTITIONS)
     elif key == "layout" and len(next(iter(sharing.gpu_layouts().values()))) != partitions[size]:
-        what = f"GKE cuts a whole {model}: {partitions[size]} × {size}, and leaves nothing over"
-        yield Problem(_sharing_path(request, key), what, f"write profile: {size}", _PARTITIONS)
+        what = f"GKE cuts the whole {model} into {partitions[size]} × {size}"
+        yield Problem(_sharing_path(request, key), what, f"use profile: {size}", _PARTITIONS)
 
 
 def _too_large_n1(request: PoolRequest) -> Iterator[Problem]:
@@ -630,8 +631,8 @@ def _too_large_n1(request: PoolRequest) -> Iterator[Problem]:
     most = n1_most_vcpus(instance)
     if most is not None and instance.vcpus is not None and instance.vcpus > most:
         machine, accelerator = instance.extra["machine_type"], instance.extra["accelerator_type"]
-        what = f"{machine} has {instance.vcpus} vCPUs; with {instance.devices} × {accelerator} {most} is the most"
-        fix = "take a smaller N1 machine or more GPUs"
+        what = f"{machine} has {instance.vcpus} vCPUs; {instance.devices} × {accelerator} allows at most {most}"
+        fix = "use a smaller N1 machine or more GPUs"
         yield Problem(
             ("pools", request.name, "instance_type"), what, fix, "https://docs.cloud.google.com/compute/docs/gpus"
         )

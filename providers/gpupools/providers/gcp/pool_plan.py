@@ -345,10 +345,10 @@ def node_zones(request: PoolRequest) -> tuple[str, ...]:
 
 
 def gke_cluster(request: PoolRequest) -> GkeCluster:
-    """Return the wish's cluster.
+    """Return the cluster of the request.
 
     Raises:
-        TypeError: It is another cloud's.
+        TypeError: The cluster is on another cloud.
     """
     if not isinstance(request.cluster, GkeCluster):
         raise TypeError(f"pool {request.name} goes to a cluster on {request.cluster.cloud}, not to GKE")
