@@ -575,8 +575,8 @@ def test_a_pool_is_in_its_clusters_region_whatever_the_programs_provider_has(
 
 AKS = "{'cloud': 'azure', 'cluster': {'name': 'a', 'resource_group': 'ml', 'subscription_id': 'S1'}, 'pool': az}"
 OTHER = (
-    "cluster.subscription_id: the default provider {}, and this cluster is in another subscription; name one of "
-    "azure-native for it among the providers in the component's options"
+    "cluster.subscription_id: the default provider {}, but this cluster is in another subscription; set an "
+    "azure-native provider for it in the component's options"
 )
 
 

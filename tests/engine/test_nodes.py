@@ -153,7 +153,7 @@ def test_a_program_of_ones_own_moves_no_nodes_and_refuses_where_it_cannot_know(e
 
     # What an edit takes away altogether is not seen in time, but before it is sent.
     engine.autoscale(4, NODE_GROUP, AGENT_POOL)
-    why = "own-azure-pool: has 4 nodes, and this update would ask for 3, which Pulumi's state still says"
+    why = "own-azure-pool: has 4 nodes, but this update would set 3 from Pulumi's outdated state"
     assert f"{why}; run pulumi up --refresh" in refused(max=8, team="b", tagged="false")
     assert own_nodes(engine) == [4, 4]
     up("--refresh", max=8, team="b", tagged="false").succeeded()
@@ -161,7 +161,7 @@ def test_a_program_of_ones_own_moves_no_nodes_and_refuses_where_it_cannot_know(e
 
     # So it is where the pools' resources have other names in the state.
     engine.autoscale(5, NODE_GROUP, AGENT_POOL)
-    assert "has 5 nodes, and this update would ask for 4" in refused(max=9, team="b", renamed="true")
+    assert "has 5 nodes, but this update would set 4" in refused(max=9, team="b", renamed="true")
     assert own_nodes(engine) == [5, 5]
 
 

@@ -182,7 +182,7 @@ def test_pools_whose_answers_got_lost_come_back(engine: Engine) -> None:
     again = stack.up("--continue-on-error").failed().output
     assert again.count("already exists") >= 2
     assert (
-        "of this pool in lost-train, which this stack's state lacks: a broken update left it, or another stack has it"
+        "of this pool in lost-train, but the state does not: an interrupted update left it, or another stack owns it"
         in again
     )
     lines = stack.recover(after_kill=False)

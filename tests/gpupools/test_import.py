@@ -180,13 +180,13 @@ def test_pools_that_cannot_be_taken_over_are_refused_with_the_reason(
 
     assert "is a pool of GKE, not of AKS" in refused(capsys, out, file[0], "--cloud", "azure")
     assert "is the pool a of a stack of this tool already" in refused(capsys, out, file[1])
-    assert "no GPU machine of the catalogue" in refused(capsys, out, file[2])
+    assert "which is not in the catalogue" in refused(capsys, out, file[2])
     assert "gpu: has no nodegroupArn" in refused(capsys, out, file[3])
-    assert "has nodes of Windows" in refused(capsys, out, file[4])
+    assert "has Windows nodes" in refused(capsys, out, file[4])
     assert "holds no node pool" in refused(capsys, out, file[5])
     assert f"stands in {file[0]} too" in refused(capsys, out, file[0], file[0])
     # One that can be is not written without the other.
-    assert "no GPU machine" in refused(capsys, out, file[2], *given(tmp_path / "..", aks), *SERVED)
+    assert "not in the catalogue" in refused(capsys, out, file[2], *given(tmp_path / "..", aks), *SERVED)
 
 
 ARN = "arn:aws:eks:eu-central-1:123456789012:nodegroup/train/gpu/aac5c9a0"
@@ -217,13 +217,16 @@ def template(**data: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("pools", "reason"),
     [
-        ([eks(instanceTypes=None)], "give what aws ec2 describe-launch-template-versions --launch-template-id lt-0a1b"),
-        ([eks(instanceTypes=None), template()], "runs on no instance type that is named"),
+        (
+            [eks(instanceTypes=None)],
+            "also pass what aws ec2 describe-launch-template-versions --launch-template-id lt-0a1b",
+        ),
+        ([eks(instanceTypes=None), template()], "runs on an unknown instance type"),
         ([eks(instanceTypes=["g5.xlarge", "g6.xlarge"])], "mixes machines with different GPUs: g5.xlarge, g6.xlarge"),
-        ([eks(instanceTypes=["m5.large"])], "runs on m5.large, which no GPU machine of the catalogue is"),
-        ([eks(amiType="AL2023_x86_64_STANDARD")], "which brings no driver, and nothing says who does"),
-        ([eks(amiType="CUSTOM")], "has an image of its own, which no file names"),
-        ([eks(capacityType="CAPACITY_BLOCK")], "comes out of a Capacity Block that no file names"),
+        ([eks(instanceTypes=["m5.large"])], "runs on m5.large, which is not in the catalogue"),
+        ([eks(amiType="AL2023_x86_64_STANDARD")], "which has no driver, and the owner of the driver is unknown"),
+        ([eks(amiType="CUSTOM")], "has a custom image, which no file names"),
+        ([eks(capacityType="CAPACITY_BLOCK")], "uses a Capacity Block that no file names"),
         ([eks(labels={"gpupools/pool": "a"})], "is the pool a of a stack of this tool already"),
         ([template(InstanceType="g5.xlarge")], "none of the files holds a node pool with GPUs"),
     ],
@@ -340,7 +343,7 @@ def test_how_bottlerocket_shares_is_read_out_of_the_template(
     off = given(
         tmp_path, eks(amiType="BOTTLEROCKET_x86_64_NVIDIA"), template(UserData=encoded(f"{plugin}enabled=false"))
     )
-    assert "switches Bottlerocket's own device plugin off" in refused(capsys, tmp_path / "Pulumi.b.yaml", *off)
+    assert "switches Bottlerocket's device plugin off" in refused(capsys, tmp_path / "Pulumi.b.yaml", *off)
 
 
 @pytest.mark.parametrize(
@@ -351,7 +354,7 @@ def test_how_bottlerocket_shares_is_read_out_of_the_template(
             eks(taints="nvidia.com/gpu=present:NoSchedule"),
             "taints: got 'nvidia.com/gpu=present:NoSchedule', where a list",
         ),
-        (eks(launchTemplate={"id": "lt-0a1b2c3d4e5f60718", "version": "$Latest"}), "follows the version $Latest"),
+        (eks(launchTemplate={"id": "lt-0a1b2c3d4e5f60718", "version": "$Latest"}), "uses version $Latest"),
         ({**some("azure").described, "availabilityZones": True}, "availabilityZones: got true, where a list of texts"),
         ({**some("gcp").described, "locations": 1.5}, "locations: got 1.5, where a list of texts belongs"),
     ],

@@ -21,7 +21,7 @@ from gpupools.providers.aws import CLOUD
 from gpupools.providers.aws.bootstrap import BOTTLEROCKET_MIG
 from gpupools.providers.aws.node_images import IMAGES, instance_family
 from gpupools.providers.aws.pool_plan import EksPoolPlan, accelerator_name
-from gpupools.providers.aws.resources import _refuse_beside, create_pool, create_provider
+from gpupools.providers.aws.resources import _reject_orphan, create_pool, create_provider
 from gpupools.spec.models import Cluster
 from gpupools.stackfile.stack import parse_cluster, parse_pool
 
@@ -315,7 +315,7 @@ def test_no_group_is_made_beside_one_that_a_broken_update_left(
     async def main() -> None:
         pulumi.runtime.set_mocks(groups, monitor=Monitor(groups))
         try:
-            await _refuse_beside("train-a", "a", None, args)
+            await _reject_orphan("train-a", "a", None, args)
         finally:
             await pulumi.runtime.stack.wait_for_rpcs()
 

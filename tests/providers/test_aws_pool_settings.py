@@ -106,22 +106,22 @@ def test_zones_are_the_subnets_in_them(zones: list[str], subnets: list[str]) -> 
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        pytest.param({"subnet_ids": ["subnet-1"]}, "give either subnet_ids or subnets_by_zone", id="both"),
-        pytest.param({"subnets_by_zone": None}, "give either subnet_ids or subnets_by_zone", id="neither"),
+        pytest.param({"subnet_ids": ["subnet-1"]}, "set exactly one of subnet_ids and subnets_by_zone", id="both"),
+        pytest.param({"subnets_by_zone": None}, "set exactly one of subnet_ids and subnets_by_zone", id="neither"),
         pytest.param({"subnets_by_zone": {}}, "subnets_by_zone: is empty", id="no zone"),
         pytest.param(
             {"subnets_by_zone": {"us-east-1a": ["subnet-1"]}},
-            "'us-east-1a' is no zone of eu-central-1",
+            "'us-east-1a' is not a zone of eu-central-1",
             id="another region's zone",
         ),
         pytest.param(
             {"subnets_by_zone": None, "subnet_ids": ["subnet-0a1b2c3d", "vpc-0123456789abcdef0"]},
-            r"subnet_ids: 'vpc-0123456789abcdef0' is no subnet; write the ids of subnets: subnet-…",
+            r"subnet_ids: 'vpc-0123456789abcdef0' is not a subnet id; use ids such as subnet-…",
             id="a VPC among subnets",
         ),
         pytest.param(
             {"subnets_by_zone": {"eu-central-1a": ["sg-0a1b2c3d"]}},
-            r"subnets_by_zone.eu-central-1a: 'sg-0a1b2c3d' is no subnet",
+            r"subnets_by_zone.eu-central-1a: 'sg-0a1b2c3d' is not a subnet id",
             id="a security group for a zone's subnet",
         ),
     ],

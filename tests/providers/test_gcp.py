@@ -73,11 +73,11 @@ def settings(on: Cluster | None = None, **keys: Any) -> GkePoolPlan:
         ({"location": "Europe West"}, ".location: got 'Europe West'; write a region such as europe-west4, or a zone"),
         (
             {"node_locations": ["us-central1-a"]},
-            ".node_locations[0]: 'us-central1-a' is no zone of europe-west4; correct one",
+            ".node_locations[0]: 'us-central1-a' is not a zone of europe-west4; correct one",
         ),
         (
             {"location": "europe-west4-a", "node_locations": ["europe-west4-b", "europe-west4-b"]},
-            ".node_locations[1]: 'europe-west4-b' is there twice; leave one out",
+            ".node_locations[1]: 'europe-west4-b' is listed twice; remove one",
         ),
     ],
     ids=["no place", "zones of another region", "a zone twice"],
@@ -400,7 +400,7 @@ def test_nodes_may_be_in_an_ai_zone_and_the_control_plane_not() -> None:
     assert made.fixed_nodes_per_zone == 2
     with pytest.raises(Rejected) as other:
         cluster(location="us-central1", node_locations=["us-east1-ai1a"])
-    assert "no zone of us-central1" in str(other.value)
+    assert "not a zone of us-central1" in str(other.value)
     with pytest.raises(Rejected) as control_plane:
         cluster(location="us-central1-ai1a")
     assert "write us-central1, and the zone under node_locations" in str(control_plane.value)

@@ -41,11 +41,11 @@ def written(folder: Path, cluster: str, keys: dict[str, Any], **pool: Any) -> Pa
 WRONG = [
     ("train", {"account": 123456789012}, "account: is a number; write the 12 digits in quotes"),
     ("train", {"account": "12345"}, "account: got '12345'; write the 12 digits"),
-    ("train", {"account": "999999999999"}, "node_role_arn: is of account 123456789012, and account says 999999999999"),
+    ("train", {"account": "999999999999"}, "node_role_arn: is in account 123456789012, but account names 999999999999"),
     (
         "train",
         {"assume_role": "arn:aws:iam::999999999999:role/deployer"},
-        "assume_role: is of account 999999999999, and node_role_arn says 123456789012",
+        "assume_role: is in account 999999999999, but node_role_arn names 123456789012",
     ),
     (
         "train",
@@ -55,7 +55,7 @@ WRONG = [
             "account": "123456789012",
             "assume_role": "arn:aws:iam::999999999999:role/deployer",
         },
-        "assume_role: is of account 999999999999, and account says 123456789012",
+        "assume_role: is in account 999999999999, but account names 123456789012",
     ),
     ("train", {"assume_role": "deployer"}, "assume_role: got 'deployer'; write the role's ARN"),
     ("train", {"profile": "--debug"}, "profile: got '--debug'; write the name of a profile"),

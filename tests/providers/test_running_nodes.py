@@ -100,7 +100,7 @@ def fire(hook: Any, new: Mapping[str, Any], old: Mapping[str, Any], cloud: Cloud
     return ""
 
 
-SAYS = "{}: has {} nodes, and this update would ask for {}, which Pulumi's state still says; run pulumi up --refresh"
+SAYS = "{}: has {} nodes, but this update would set {} from Pulumi's outdated state; run pulumi up --refresh"
 
 
 @pytest.mark.parametrize(
@@ -151,8 +151,8 @@ def test_a_cloud_that_does_not_answer_ends_the_program_with_the_cure() -> None:
     said = str(error.value)
     assert {*said.partition(": ")[0].split(", ")} == {*place.split(", ")}
     assert said.partition(": ")[2] == (
-        "how many nodes run is not known, since aws:eks/getNodeGroup:getNodeGroup failed: Forbidden;"
-        " let the credentials read the pool, or run pulumi refresh if it is gone"
+        "cannot read the number of nodes, aws:eks/getNodeGroup:getNodeGroup failed: Forbidden;"
+        " grant read access to the pool, or run pulumi refresh if it was deleted"
     )
 
 

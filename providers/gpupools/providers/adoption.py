@@ -1,4 +1,4 @@
-"""Options of a pool's resource on every cloud: how Pulumi takes one over, and how long it waits."""
+"""Pulumi options of a pool's resource on every cloud: import and timeouts."""
 
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -18,7 +18,7 @@ def import_options(
     whole: Collection[str] = (),
     beside: Collection[str] = (),
 ) -> pulumi.ResourceOptions | None:
-    """Return the options of a pool that is taken over; None for one that is made here.
+    """Return the options that import an existing pool; None for a new pool.
 
     What its inputs do not say stays as it was made, and so does what it is told to keep: an import brings the inputs
     that the provider reads into the state (pulumi/pulumi pkg/resource/deploy/step.go, `ImportStep`), and what the
@@ -35,13 +35,13 @@ def import_options(
     if adopted is None:
         return None
     told = [path for path in (*edits.inputs, *beside) if path.partition(".")[0] in known]
-    unsaid = {_unsaid(path, inputs) for path in told if path.partition(".")[0] not in whole} - {""}
+    unsaid = {_missing_path(path, inputs) for path in told if path.partition(".")[0] not in whole} - {""}
     ignored = {*unsaid, *adopted.kept}
     return pulumi.ResourceOptions(import_=adopted.id, ignore_changes=sorted(ignored))
 
 
-def _unsaid(path: str, inputs: JsonObject) -> str:
-    """Return the part of a path that the inputs do not have; nothing where they have all of it."""
+def _missing_path(path: str, inputs: JsonObject) -> str:
+    """Return the first part of a path that the inputs lack; empty if they have the whole path."""
     reached: Any = inputs
     for key in (keys := path.split(".")):
         if not isinstance(reached, Mapping):
@@ -53,5 +53,5 @@ def _unsaid(path: str, inputs: JsonObject) -> str:
 
 
 def custom_timeouts(create: int, update: int, delete: int) -> pulumi.CustomTimeouts:
-    """Return how many minutes Pulumi waits for the cloud."""
+    """Return Pulumi's timeouts in minutes."""
     return pulumi.CustomTimeouts(create=f"{create}m", update=f"{update}m", delete=f"{delete}m")

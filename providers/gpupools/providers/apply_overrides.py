@@ -1,4 +1,4 @@
-"""Puts the inputs that a reader set by hand into an SDK's own arguments; the one place where that happens.
+"""Merges overrides into the arguments of an SDK's resource.
 
 Part of every cloud's `resources.py`, and like them never imported by the pure parts.
 """
@@ -41,15 +41,15 @@ def wire_inputs(args: object, overrides: JsonObject) -> JsonDict:
         args: An instance of the resource's `…Args` class, or a map by wire name.
         overrides: Inputs by wire name, checked by `gpupools.spec.overrides.override_problems`.
     """
-    return {key: value for key, value in apply_overrides(_plain(args), overrides).items() if value is not None}
+    return {key: value for key, value in apply_overrides(_wire_value(args), overrides).items() if value is not None}
 
 
-def _plain(value: Any) -> Any:
+def _wire_value(value: Any) -> Any:
     """Return maps by wire name in place of the SDK's classes, without null; late values stay as they are."""
     if is_input_type(type(value)):
-        return {key: _plain(inner) for key, inner in wire_values(value).items()}
+        return {key: _wire_value(inner) for key, inner in wire_values(value).items()}
     if isinstance(value, Mapping):
-        return {key: _plain(inner) for key, inner in value.items() if inner is not None}
+        return {key: _wire_value(inner) for key, inner in value.items() if inner is not None}
     if isinstance(value, list | tuple):
-        return [_plain(inner) for inner in value]
+        return [_wire_value(inner) for inner in value]
     return value

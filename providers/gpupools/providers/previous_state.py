@@ -1,4 +1,4 @@
-"""What the last update left of a stack, and what keeps the next one from moving nodes that an autoscaler owns.
+"""Reads the state of the last update, and keeps the next one from changing an autoscaler's number of nodes.
 
 Pulumi's `ignore_changes` keeps what was said before, not what the cloud has now: an update that has to send a number
 of nodes would send an old one (https://github.com/pulumi/pulumi, pkg/resource/deploy/step_generator.go,
@@ -22,14 +22,14 @@ from gpupools.providers.sdk_internals import wait_for
 
 _POOL = "gpupools:index:GpuNodePool"
 
-_read: WeakKeyDictionary[Any, JsonObject | None] = WeakKeyDictionary()
+_last_updates: WeakKeyDictionary[Any, JsonObject | None] = WeakKeyDictionary()
 """By the connection to the engine: one process may run several updates, each of which starts from another state."""
 
 _numbers = count()
 
 
 def last_update() -> JsonObject | None:
-    """Ask the engine what this stack's last update left: URN to type and outputs; None when nobody knows.
+    """Return the resources of this stack's last update from the engine: URN to type and outputs; None if unknown.
 
     The function is the engine's own, pulumi/pulumi pkg/resource/deploy/builtins.go; it reads what `up` wrote last, also
     while it is under way. `gpupools preview` has no engine and no state, and answers without outputs.
@@ -38,10 +38,10 @@ def last_update() -> JsonObject | None:
         Exception: The state cannot be read; the SDK raises nothing narrower.
     """
     monitor = pulumi.runtime.settings.get_monitor()
-    if monitor not in _read:
+    if monitor not in _last_updates:
         name = f"{pulumi.get_organization()}/{pulumi.get_project()}/{pulumi.get_stack()}"
-        _read[monitor] = _called("pulumi:pulumi:readStackResourceOutputs", {"stackName": name}).get("outputs")
-    return _read[monitor]
+        _last_updates[monitor] = _invoke("pulumi:pulumi:readStackResourceOutputs", {"stackName": name}).get("outputs")
+    return _last_updates[monitor]
 
 
 def invoke(function: str, arguments: JsonObject, parent: pulumi.Resource | None, version: str) -> JsonDict:
@@ -59,24 +59,21 @@ def invoke(function: str, arguments: JsonObject, parent: pulumi.Resource | None,
     if known is None:
         return {}
     try:
-        return _called(function, known, provider=f"{urn}::{identifier}" if provider else "", version=version)
+        return _invoke(function, known, provider=f"{urn}::{identifier}" if provider else "", version=version)
     except Exception as error:  # the SDK raises nothing narrower
-        what = (
-            f"{', '.join(map(str, known.values()))}: how many nodes run is not known, since {function} failed: {error}"
-        )
-        raise pulumi.RunError(
-            f"{what}; let the credentials read the pool, or run pulumi refresh if it is gone"
-        ) from None
+        what = f"{', '.join(map(str, known.values()))}: cannot read the number of nodes, {function} failed: {error}"
+        fix = "grant read access to the pool, or run pulumi refresh if it was deleted"
+        raise pulumi.RunError(f"{what}; {fix}") from None
 
 
 async def invoke_async(function: str, arguments: JsonObject, parent: pulumi.Resource | None, version: str) -> JsonDict:
     """Call a cloud's function just before a resource is made, as `asked` does; what it raises ends no program."""
     provider = parent.get_provider(function) if parent is not None else None
     address = f"{await provider.urn.future()}::{await provider.id.future()}" if provider is not None else ""
-    return _called(function, arguments, provider=address, version=version)
+    return _invoke(function, arguments, provider=address, version=version)
 
 
-def _called(function: str, arguments: JsonObject, provider: str = "", version: str = "") -> JsonDict:
+def _invoke(function: str, arguments: JsonObject, provider: str = "", version: str = "") -> JsonDict:
     """Call a function and wait for nothing else: several hosted components share one loop and one set of settings."""
     given = struct_pb2.Struct()
     given.update(arguments)
@@ -93,7 +90,7 @@ def _called(function: str, arguments: JsonObject, provider: str = "", version: s
 
 
 def last_outputs(kind: str, names: tuple[str, ...]) -> tuple[JsonObject | None, bool]:
-    """Find what the last update left of a resource of a pool.
+    """Return the outputs of a pool's resource after the last update.
 
     Args:
         kind: The resource's type token.
@@ -120,7 +117,7 @@ def keep_node_count(
     sends: Callable[[JsonObject, JsonObject], int | None],
     runs: Callable[[JsonObject], Awaitable[int]],
 ) -> pulumi.ResourceOptions:
-    """Refuse an update of a resource that would send another number of nodes than the cloud has.
+    """Return options that reject an update that would change the number of running nodes.
 
     Args:
         name: The resource's name.
@@ -134,7 +131,7 @@ def keep_node_count(
             return
         running = await runs(args.new_inputs or {})
         if running != sent:
-            what = f"{name}: has {running} nodes, and this update would ask for {sent}, which Pulumi's state still says"
+            what = f"{name}: has {running} nodes, but this update would set {sent} from Pulumi's outdated state"
             raise pulumi.RunError(f"{what}; run pulumi up --refresh")
 
     # Two pools of one name may stand below different parents; a hook's name is the engine's alone.
@@ -145,7 +142,7 @@ def keep_node_count(
 def before_create(
     name: str, refuse: Callable[[pulumi.ResourceHookArgs], Awaitable[None]]
 ) -> pulumi.ResourceHookBinding:
-    """Ask something before a resource is created; what it raises is why it is not."""
+    """Return a hook that runs before a resource is created and raises to prevent that."""
 
     async def ask(args: pulumi.ResourceHookArgs) -> None:
         await refuse(args)

@@ -544,7 +544,7 @@ def test_gkes_own_software_set_by_hand_beside_the_operator_is_refused(
     overrides = {"gcp": {"NodePool": {"nodeConfig": by_hand}}}
     problems = refused("gcp", {"a": {"gpu": "L4", "software": "gpu-operator", "overrides": overrides}})
 
-    cure = "leave it out, or use software: cloud-managed"
+    cure = "remove it, or use software: cloud-managed"
     source = "https://docs.cloud.google.com/kubernetes-engine/docs/how-to/gpus"
     assert problems == [f"pools.a.overrides.gcp.NodePool.nodeConfig.{said}; {cure} (see {source})"]
 
@@ -555,7 +555,7 @@ def test_aks_managing_by_hand_beside_another_owner_is_refused(software: str, ref
     problems = refused("azure", {"a": {"gpu": "T4", "software": software, "overrides": overrides}})
 
     said = f"AKS (managementMode Managed) and software: {software} would both own the GPUs"
-    cure = "leave it out, or use software: cloud-managed"
+    cure = "remove it, or use software: cloud-managed"
     source = "https://learn.microsoft.com/azure/aks/aks-managed-gpu-nodes"
     assert problems == [f"pools.a.overrides.azure.AgentPool.gpuProfile: {said}; {cure} (see {source})"]
 

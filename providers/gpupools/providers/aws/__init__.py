@@ -47,13 +47,13 @@ def _access(cluster: JsonObject) -> "ExecPlugin":
     return exec_plugin(cluster)
 
 
-def _described() -> "Discovery":
+def _discovery() -> "Discovery":
     from gpupools.providers.aws.discovery import DISCOVERY
 
     return DISCOVERY
 
 
-def _edits() -> "EditTables":
+def _edit_tables() -> "EditTables":
     from gpupools.providers.aws.edit_effects import edit_tables
 
     return edit_tables()
@@ -97,7 +97,7 @@ CLOUD = Cloud(
     check_settings=check_settings,
     provider_settings=dict.fromkeys(("aws", "aws-native"), _PROVIDER_SETTINGS),
     access=_access,
-    described=_described,
+    described=_discovery,
     node_runtime=node_runtime,
     models_claims=False,
     own_registry=own_registry,
@@ -114,7 +114,7 @@ CLOUD = Cloud(
     node_pools=NodePools(
         settings=SETTINGS,
         overridable=OVERRIDABLE,
-        edits=_edits,
+        edits=_edit_tables,
         declaring=_declaring,
         outside=_existing_pools,
     ),

@@ -13,7 +13,7 @@ from gpupools.spec.models import Address, Addresses
 
 _ROLE = re.compile(r"arn:aws(?:-[a-z]+)*:iam::([0-9]{12}):role/.+")
 """https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_identifiers.html"""
-_OF_ANOTHER = "(?!subnet-)[a-z]{2,9}-(?:[0-9a-f]{8}|[0-9a-f]{17})"
+_OTHER_RESOURCE_ID = "(?!subnet-)[a-z]{2,9}-(?:[0-9a-f]{8}|[0-9a-f]{17})"
 """The id of something else, such as `vpc-…`: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/resource-ids.html"""
 _DIRECTIONS = "north|south|east|west|central|northeast|northwest|southeast|southwest"
 
@@ -30,7 +30,7 @@ def account_of(role_arn: str) -> str:
     return match[1]
 
 
-def _quoted(account: object) -> object:
+def _require_quotes(account: object) -> object:
     if isinstance(account, int) and not isinstance(account, bool):
         # Unquoted digits lose leading zeros, or are read to base 8.
         raise ValueError("is a number; write the 12 digits in quotes")
@@ -46,12 +46,12 @@ class EksCluster(ReachableCluster):
     region: str
     """AWS region of the cluster, e.g. `eu-central-1`."""
     subnet_ids: Addresses | None = None
-    """Private subnets for the nodes; whether a node gets a public address is the subnet's own setting."""
+    """Private subnets for the nodes; the subnet decides whether nodes get a public address."""
     subnets_by_zone: dict[str, Addresses] | None = None
     """The same by availability zone, instead of subnet_ids, for pools that name their zones."""
     node_role_arn: Address
     """IAM role of the nodes: https://docs.aws.amazon.com/eks/latest/userguide/create-node-role.html."""
-    account: Annotated[str, BeforeValidator(_quoted)] | None = None
+    account: Annotated[str, BeforeValidator(_require_quotes)] | None = None
     """AWS account of the cluster, in quotes: credentials of any other are refused. Left out: that of node_role_arn."""
     profile: str | None = None
     """Profile of the AWS configuration where Pulumi runs, for its credentials; left out: those of the environment."""
@@ -120,7 +120,7 @@ class EksCluster(ReachableCluster):
         return account
 
     def conflicting_keys(self) -> Iterator[tuple[Path, str]]:
-        """Refuse two accounts, and subnets that are named in two ways or lie in another region."""
+        """Reject two accounts, both kinds of subnet keys, and subnets in another region."""
         yield from super().conflicting_keys()
         role = self.node_role_arn
         account = self.account or (account_of(role) if isinstance(role, str) else None)
@@ -128,20 +128,20 @@ class EksCluster(ReachableCluster):
             given = getattr(self, key)
             if account is not None and isinstance(given, str) and account_of(given) != account:
                 first = "account" if self.account else "node_role_arn"
-                what = f"is of account {account_of(given)}, and {first} says {account}"
-                yield (key,), f"{what}; a cluster, its nodes' role and who acts for it are in one account"
+                what = f"is in account {account_of(given)}, but {first} names {account}"
+                yield (key,), f"{what}; the cluster, its node role and assume_role must be in one account"
         if (self.subnet_ids is None) == (self.subnets_by_zone is None):
             where: Path = ("subnet_ids",) if self.subnet_ids is not None else ()
-            yield where, "give either subnet_ids or subnets_by_zone, not both and not neither"
+            yield where, "set exactly one of subnet_ids and subnets_by_zone"
         for zone in self.subnets_by_zone or {}:
             # Local zones have longer names: `us-east-1-dfw-2a`.
             if not zone.startswith(self.region) or zone == self.region:
-                yield ("subnets_by_zone", zone), f"{shown(zone)} is no zone of {self.region}; correct one of the two"
+                yield ("subnets_by_zone", zone), f"{shown(zone)} is not a zone of {self.region}; correct one of them"
         if self.subnets_by_zone == {}:
-            yield ("subnets_by_zone",), "is empty; name the subnets of at least one zone"
+            yield ("subnets_by_zone",), "is empty; set the subnets of at least one zone"
         lists: dict[Path, object] = {("subnet_ids",): self.subnet_ids}
         lists |= {("subnets_by_zone", zone): ids for zone, ids in (self.subnets_by_zone or {}).items()}
         for where, ids in lists.items():
             for given in ids if isinstance(ids, list) else ():
-                if isinstance(given, str) and re.fullmatch(_OF_ANOTHER, given):
-                    yield where, f"{shown(given)} is no subnet; write the ids of subnets: subnet-…"
+                if isinstance(given, str) and re.fullmatch(_OTHER_RESOURCE_ID, given):
+                    yield where, f"{shown(given)} is not a subnet id; use ids such as subnet-…"

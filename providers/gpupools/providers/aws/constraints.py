@@ -17,14 +17,14 @@ from gpupools.providers.aws.node_images import (
     BOTTLEROCKET,
     BOTTLEROCKET_SINCE,
     BY_FAMILY,
+    CUSTOM,
     IMAGES,
-    OWN,
     RELEASE_OF_FAMILY,
     ULTRASERVER_FAMILIES,
     instance_family,
     node_image,
 )
-from gpupools.providers.aws.pool_plan import IN_THE_TEMPLATE, user_data
+from gpupools.providers.aws.pool_plan import TEMPLATE_PREFIXES, user_data
 from gpupools.providers.aws.pool_settings import (
     FORBIDDEN,
     LAUNCH_TEMPLATE,
@@ -119,13 +119,13 @@ def _adoption(request: PoolRequest) -> Iterator[Problem]:
         what = "importing a node group needs the cluster's name before the program runs"
         yield Problem((*at, "adopt", "name"), what, "write the cluster's name as text")
     for index, kept in enumerate(spec.adopt.keep):
-        if kept.startswith(IN_THE_TEMPLATE):
+        if kept.startswith(TEMPLATE_PREFIXES):
             what = f"{kept} is in the launch template, which gpupools does not change for an adopted node group"
             yield Problem((*at, "adopt", "keep", index), what, "leave it out")
     written = [(name, path) for name, path in given_settings(spec).items() if name in _TEMPLATE_SETTINGS]
     written += [("disk_gib", ("disk_gib",))] if "disk_gib" in spec.model_fields_set else []
     by_hand = spec.overrides.get("aws", {})
-    written += [(each, ("overrides", "aws", each)) for each in by_hand if f"{each}.".startswith(IN_THE_TEMPLATE)]
+    written += [(each, ("overrides", "aws", each)) for each in by_hand if f"{each}.".startswith(TEMPLATE_PREFIXES)]
     for name, path in written:
         what = f"{name} is in the launch template, which gpupools does not change for an adopted node group"
         fix = "leave it out, or set it in a new template version and set adopt.launch_template.version"
@@ -220,10 +220,10 @@ def _image(request: PoolRequest) -> Iterator[Problem]:
         fix = "use software: cloud-managed, or family: al2023"
         yield Problem((*at, "family"), what, fix, f"{_GUIDE}/ml-eks-optimized-ami.html")
     if spec.image.fips and image is not BOTTLEROCKET:
-        of = "a custom image" if image is OWN else f"{image.name}, the image for software: {software}"
-        fix = "leave fips out" if image is OWN else "use software: cloud-managed, whose Bottlerocket image has one"
+        of = "a custom image" if image is CUSTOM else f"{image.name}, the image for software: {software}"
+        fix = "leave fips out" if image is CUSTOM else "use software: cloud-managed, whose Bottlerocket image has one"
         yield Problem((*at, "fips"), f"EKS has no FIPS variant of {of}", fix, _AMI_TYPES)
-    if image is OWN:
+    if image is CUSTOM:
         yield from _custom_image(request)
 
 
@@ -529,7 +529,7 @@ def _overrides(request: PoolRequest) -> Iterator[Problem]:
         yield Problem((*where, "userData"), what, "encode it with base64 -w0", _TEMPLATES)
     elif script:
         yield from _user_data_overrides(request, (*where, "userData"), script)
-    if "userData" in template and node_image(request) is not OWN:
+    if "userData" in template and node_image(request) is not CUSTOM:
         for key, given in (
             ("sharing", spec.sharing.kind != "none" and node_image(request) is BOTTLEROCKET),
             ("network.max_pods", spec.network.max_pods is not None),
@@ -565,7 +565,7 @@ def _interface_overrides(request: PoolRequest, where: Path, template: Mapping[st
 def _disk_overrides(request: PoolRequest, where: Path, template: Mapping[str, object]) -> Iterator[Problem]:
     """Reject unencrypted disks in overrides."""
     disks = template.get("blockDeviceMappings", [{}])
-    if not disks and node_image(request) is not OWN:
+    if not disks and node_image(request) is not CUSTOM:
         what = "would remove the encrypted disks"
         yield Problem((*where, "blockDeviceMappings"), what, "leave it out, or list encrypted disks", _EBS_KEY)
     for index, disk in enumerate(disks if isinstance(disks, list) else []):
@@ -592,7 +592,7 @@ def _user_data_overrides(request: PoolRequest, at: Path, script: str) -> Iterato
         yield Problem(at, what, fix, f"{_TEMPLATES}#launch-template-user-data")
     elif fault:
         yield Problem(at, f"is not TOML that EKS can merge for Bottlerocket: {fault}", "write settings", _NO_TOML)
-    if image is not OWN and mentions_taints(script):
+    if image is not CUSTOM and mentions_taints(script):
         what = "sets taints, which belong to the taints of the pool"
         yield Problem(at, what, "use the pool's taints; gpupools adds the GPU taint", _TEMPLATES)
 
@@ -649,10 +649,10 @@ def _machine_key(request: PoolRequest) -> Path:
 def _machine(request: PoolRequest) -> Iterator[Problem]:
     machine, kind, image = request.instance, instance_family(request.instance.name), node_image(request)
     path = _machine_key(request)
-    if kind in ULTRASERVER_FAMILIES and request.spec.sharing.mig is not None and image is not OWN:
+    if kind in ULTRASERVER_FAMILIES and request.spec.sharing.mig is not None and image is not CUSTOM:
         what = f"EKS images run the {machine.gpu_model} of {machine.name} in CDMM mode, which does not support MIG"
         yield Problem(("pools", request.name, "sharing", "mode"), what, "use whole GPUs", _ULTRASERVER_PAGE)
-    if image is not OWN and kind not in image.families[machine.architecture]:
+    if image is not CUSTOM and kind not in image.families[machine.architecture]:
         what = f"the EKS image {image.name} has no driver for the {machine.gpu_model} of {machine.name}"
         ways = [name for name, other in IMAGES.items() if kind in other.families[machine.architecture]]
         if ways:

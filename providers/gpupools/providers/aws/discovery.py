@@ -6,7 +6,7 @@ from gpupools.common.json_types import JsonObject
 from gpupools.plan.discovery import Discovery, inner, texts
 
 
-def _read(told: JsonObject) -> JsonObject | None:
+def _read_cluster(told: JsonObject) -> JsonObject | None:
     """Read a cluster, or a node group of it, which tells role and subnets of nodes.
 
     https://docs.aws.amazon.com/eks/latest/APIReference/API_Cluster.html,
@@ -43,7 +43,7 @@ DISCOVERY = Discovery(
         "aws eks describe-cluster --name NAME",
         "aws eks describe-nodegroup --cluster-name NAME --nodegroup-name NODEGROUP",
     ),
-    read=_read,
+    read=_read_cluster,
     which=("name", "region"),
     asked=("subnet_ids",),
 )

@@ -1,4 +1,4 @@
-"""What an edit does to the nodes of a pool on EKS, from the tables beside this file. Pure."""
+"""Effects of an edit on the nodes of a pool on EKS, from the tables in this folder. Pure."""
 
 from functools import cache
 from pathlib import Path
@@ -10,5 +10,5 @@ _HERE = Path(__file__).parent
 
 @cache
 def edit_tables() -> EditTables:
-    """Return the tables."""
+    """Return the tables of plan edits and input edits."""
     return EditTables(plan_edits(_HERE / "plan_edits.csv"), input_edits(_HERE / "edits.csv"))

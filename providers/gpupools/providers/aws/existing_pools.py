@@ -1,8 +1,8 @@
-"""Node groups of EKS that were made by other means: `aws eks describe-nodegroup`, Terraform and Pulumi. Pure.
+"""Existing node groups of EKS, as the AWS CLI, Terraform and Pulumi describe them. Pure.
 
-What nodes boot with may stand in a launch template, which is not taken over: several groups may have one, and another
-one replaces a group (https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.html). `aws ec2
-describe-launch-template-versions` tells what it says.
+What nodes boot with may be in a launch template, which is not imported: several groups may share it, and a new one
+replaces a group (https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.html). `aws ec2
+describe-launch-template-versions` prints it.
 """
 
 import shlex
@@ -40,13 +40,13 @@ _TOKEN = "aws:eks/nodeGroup:NodeGroup"
 _ARN = r"arn:aws[a-z-]*:eks:([a-z0-9-]+):\d{12}:nodegroup/([^/]+)/([^/]+)/.+"
 _PLACE = ("clusterName", "nodeGroupName", "nodeGroupNamePrefix", "region")
 _CLUSTER_TAG, _POOL_TAG = "gpupools:cluster", "gpupools:pool"
-_USUAL = {"capacityType": "ON_DEMAND"}
-"""What the API says of a group that asked for nothing."""
+_API_DEFAULTS = {"capacityType": "ON_DEMAND"}
+"""Values that the API returns for a group without settings."""
 _RETIRED = "AL2_x86_64_GPU"
 _WITH_DRIVER = AL2023.all_ami_types() | BOTTLEROCKET.all_ami_types()
 
 
-def _described(data: JsonObject) -> Found | None:
+def _pool_from_cli(data: JsonObject) -> Found | None:
     group = data.get("nodegroup")
     if not isinstance(group, Mapping) or "nodegroupName" not in group:
         return None
@@ -60,14 +60,14 @@ def _described(data: JsonObject) -> Found | None:
         "sourceSecurityGroupIds": remote.get("sourceSecurityGroups"),
     }
     region, cluster, name = place
-    return _found(region, cluster, name, {**group, **renamed})
+    return _existing_pool(region, cluster, name, {**group, **renamed})
 
 
-def _found(region: str, cluster: str, name: str, given: JsonObject) -> Found:
+def _existing_pool(region: str, cluster: str, name: str, given: JsonObject) -> Found:
     inputs = {
         key: value
         for key, value in given.items()
-        if key in NODE_GROUP.inputs and key not in _PLACE and value != _USUAL.get(key)
+        if key in NODE_GROUP.inputs and key not in _PLACE and value != _API_DEFAULTS.get(key)
     }
     update = dict(map_of(inputs.get("updateConfig")))
     inputs["updateConfig"] = {key: value for key, value in update.items() if value != 0}  # the other of the two ways
@@ -75,24 +75,24 @@ def _found(region: str, cluster: str, name: str, given: JsonObject) -> Found:
     return Found(name, where, without_nothing(inputs))
 
 
-def _declared(kind: str, inputs: JsonObject, identifier: str) -> Found | None:
-    if kind != _TOKEN or not _may_have_gpus(inputs):
-        return None  # groups without GPUs stay with what manages them
+def _pool_from_state(kind: str, inputs: JsonObject, identifier: str) -> Found | None:
+    if kind != _TOKEN or not _can_have_gpus(inputs):
+        return None  # groups without GPUs are not imported
     cluster, _, name = identifier.partition(":")
     arn = text_of(inputs.get("arn"), _ARN)
     region = inputs.get("region") or (arn[0] if arn else None)
     if not cluster or not name or not region:
         raise refuse(
             inputs.get("nodeGroupName") or identifier,
-            "says neither its region nor its cluster",
+            "has neither region nor cluster",
             "describe it with aws eks describe-nodegroup",
         )
-    return _found(str(region), cluster, name, inputs)
+    return _existing_pool(str(region), cluster, name, inputs)
 
 
-def _may_have_gpus(inputs: JsonObject) -> bool:
-    """Say so where its machines have some, or where only its launch template names them."""
-    names = _texts(inputs.get("instanceTypes"))
+def _can_have_gpus(inputs: JsonObject) -> bool:
+    """Return whether its instance types have GPUs, or only its launch template names them."""
+    names = _strings(inputs.get("instanceTypes"))
     if not names:
         image = inputs.get("amiType")
         return bool(inputs.get("launchTemplate")) and (image in (None, "CUSTOM", _RETIRED) or image in _WITH_DRIVER)
@@ -102,10 +102,12 @@ def _may_have_gpus(inputs: JsonObject) -> bool:
 # --- launch templates ---
 
 
-def _versions(data: JsonObject) -> Mapping[str, JsonObject]:
+def _template_versions(data: JsonObject) -> Mapping[str, JsonObject]:
     versions = data.get("LaunchTemplateVersions")
     return {
-        _key(each.get("LaunchTemplateId"), each.get("VersionNumber")): _wire(map_of(each.get("LaunchTemplateData")))
+        _key(each.get("LaunchTemplateId"), each.get("VersionNumber")): _as_inputs(
+            map_of(each.get("LaunchTemplateData"))
+        )
         for each in (versions if isinstance(versions, list) else [])
         if isinstance(each, Mapping)
     }
@@ -114,15 +116,15 @@ def _versions(data: JsonObject) -> Mapping[str, JsonObject]:
 def _template_in_state(kind: str, inputs: JsonObject, identifier: str) -> Mapping[str, JsonObject]:
     if kind != TEMPLATES[0] or not identifier:
         return {}
-    told = {key: value for key, value in inputs.items() if key in LAUNCH_TEMPLATE.inputs - _OF_NO_VERSION}
+    told = {key: value for key, value in inputs.items() if key in LAUNCH_TEMPLATE.inputs - _UNVERSIONED_INPUTS}
     # A state has the latest version. Pulumi's does not say its number among the inputs.
     return {_key(identifier, inputs.get("latestVersion")): told}
 
 
-_OF_NO_VERSION = frozenset(
+_UNVERSIONED_INPUTS = frozenset(
     {"name", "namePrefix", "region", "tags", "description", "defaultVersion", "updateDefaultVersion"}
 )
-"""Inputs that say nothing of the machines."""
+"""Inputs that do not describe the instances."""
 
 
 def _key(template: object, version: object) -> str:
@@ -132,29 +134,29 @@ def _key(template: object, version: object) -> str:
 _RENAMED = {"SecurityGroupIds": "vpcSecurityGroupIds", "Groups": "securityGroups"}
 
 
-def _wire(value: Any) -> Any:
-    """Write what EC2 prints as the inputs of a launch template are called."""
+def _as_inputs(value: Any) -> Any:
+    """Return EC2's output by the names of launch template inputs."""
     if isinstance(value, Mapping):
-        return {_RENAMED.get(key, f"{key[:1].lower()}{key[1:]}"): _wire(inner) for key, inner in value.items()}
-    return [_wire(each) for each in value] if isinstance(value, list) else value
+        return {_RENAMED.get(key, f"{key[:1].lower()}{key[1:]}"): _as_inputs(inner) for key, inner in value.items()}
+    return [_as_inputs(each) for each in value] if isinstance(value, list) else value
 
 
-def _joined(found: Found, templates: Mapping[str, JsonObject]) -> Found | None:
+def _merge_template(found: Found, templates: Mapping[str, JsonObject]) -> Found | None:
     template = map_of(found.inputs.get("launchTemplate"))
     if not template:
         return found
     said = templates.get(_key(template.get("id"), template.get("version")))
     said = templates.get(_key(template.get("id"), None)) if said is None else said
     if said is None:
-        note = f"what its launch template says is in none of the files; {_ask(template)} prints it"
+        note = f"its launch template is in none of the files; {_describe_command(template)} prints it"
         return replace(found, notes=(*found.notes, note))
-    types = _texts(found.inputs.get("instanceTypes")) or _texts(said.get("instanceType"))
+    types = _strings(found.inputs.get("instanceTypes")) or _strings(said.get("instanceType"))
     if types and not any(accelerator(INSTANCE_TYPES, each).vendor == "nvidia" for each in types):
         return None
     return replace(found, beside=without_nothing(said))
 
 
-def _ask(template: JsonObject) -> str:
+def _describe_command(template: JsonObject) -> str:
     wanted = f"--launch-template-id {template.get('id')} --versions {template.get('version')}"
     return f"aws ec2 describe-launch-template-versions {wanted}"
 
@@ -165,15 +167,15 @@ def _adopt(found: Found) -> JsonDict:
         return {}
     version = str(template.get("version") or "$Default")
     if not version.isdigit():
-        what = f"follows the version {version} of its launch template, which may be another one tomorrow"
-        raise refuse(found.name, what, "describe it with aws eks describe-nodegroup, which tells the number")
+        what = f"uses version {version} of its launch template, which can change at any time"
+        raise refuse(found.name, what, "describe it with aws eks describe-nodegroup, which prints the number")
     return {"launch_template": {"id": template.get("id"), "version": int(version)}}
 
 
 # --- the pool's keys ---
 
 
-def _keys(found: Found) -> tuple[JsonDict, JsonDict]:
+def _pool_keys(found: Found) -> tuple[JsonDict, JsonDict]:
     inputs, template = found.inputs, found.beside or {}
     row = _machine(found)
     image = str(inputs.get("amiType"))
@@ -195,25 +197,24 @@ def _keys(found: Found) -> tuple[JsonDict, JsonDict]:
         "taints": other_taints([_taint(each) for each in maps_of(inputs.get("taints"), "taints")]),
         "tags": dict(map_of(inputs.get("tags"))),
     }
-    own = {"subnet_ids": _texts(inputs.get("subnetIds")), "node_role_arn": inputs.get("nodeRoleArn")}
+    own = {"subnet_ids": _strings(inputs.get("subnetIds")), "node_role_arn": inputs.get("nodeRoleArn")}
     return own, without_nothing(pool)
 
 
 def _machine(found: Found) -> InstanceType:
     template = map_of(found.inputs.get("launchTemplate"))
-    names = _texts(found.inputs.get("instanceTypes")) or _texts(map_of(found.beside).get("instanceType"))
+    names = _strings(found.inputs.get("instanceTypes")) or _strings(map_of(found.beside).get("instanceType"))
     if not names and template and found.beside is None:
-        what = "names no instance type itself, and its launch template is in none of the files"
-        raise refuse(found.name, what, f"give what {_ask(template)} prints, too")
+        what = "has no instance type, and its launch template is in none of the files"
+        raise refuse(found.name, what, f"also pass what {_describe_command(template)} prints")
     rows = [INSTANCE_TYPES.get(each) for each in names]
     known = [row for row in rows if row is not None]
     if not known or len(known) < len(rows):
-        told = ", ".join(names) or "no instance type that is named"
-        what = f"runs on {told}, which no GPU machine of the catalogue is"
-        raise refuse(found.name, what, "leave it with what manages it")
+        what = f"runs on {', '.join(names) or 'an unknown instance type'}, which is not in the catalogue"
+        raise refuse(found.name, what, "leave it to the tool that manages it")
     if len({(row.gpu_model, row.gpus, row.architecture) for row in known}) > 1:
         what = f"mixes machines with different GPUs: {', '.join(names)}"
-        raise refuse(found.name, what, "leave it with what manages it")
+        raise refuse(found.name, what, "leave it to the tool that manages it")
     return known[0]
 
 
@@ -231,32 +232,32 @@ def _software(found: Found, image: str) -> str:
     if image in AL2023.all_ami_types() or image == _RETIRED:
         return "device-plugin"
     if image != "CUSTOM":
-        what = f"has the AMI type {image}, which brings no driver, and nothing says who does"
-        raise refuse(found.name, what, "leave it with what manages it")
+        what = f"has the AMI type {image}, which has no driver, and the owner of the driver is unknown"
+        raise refuse(found.name, what, "leave it to the tool that manages it")
     if "imageId" not in (found.beside or {}):
-        asked = _ask(map_of(found.inputs.get("launchTemplate")))
-        raise refuse(found.name, "has an image of its own, which no file names", f"give what {asked} prints, too")
+        command = _describe_command(map_of(found.inputs.get("launchTemplate")))
+        raise refuse(found.name, "has a custom image, which no file names", f"also pass what {command} prints")
     return "gpu-operator"
 
 
 def _sharing(found: Found) -> JsonDict | None:
-    """Return what Bottlerocket's settings in the template say of sharing."""
+    """Return the sharing mode from Bottlerocket's settings in the launch template."""
     said = read_user_data(str((found.beside or {}).get("userData") or ""))
     if said.own_device_plugin is False:
-        what = "switches Bottlerocket's own device plugin off, and nothing says who serves its GPUs"
-        raise refuse(found.name, what, "leave it with what manages it")
+        what = "switches Bottlerocket's device plugin off, and the owner of its GPUs is unknown"
+        raise refuse(found.name, what, "leave it to the tool that manages it")
     facts = said.sharing
     if facts is None or facts.kind == "none":
         return None
     way = facts.kind.rpartition("+")[2]
     shared = {"mode": way, "replicas": facts.clients} if way != "mig-single" else None
-    if shared is not None and _renames(str((found.beside or {}).get("userData")), way):
+    if shared is not None and _renames_shared_gpus(str((found.beside or {}).get("userData")), way):
         shared["rename"] = True
     return {"mode": "mig", "profile": facts.profile, "share": shared} if facts.profile else shared
 
 
-def _renames(user_data: str, way: str) -> bool:
-    """Say whether shared GPUs go by another name."""
+def _renames_shared_gpus(user_data: str, way: str) -> bool:
+    """Return whether shared GPUs have another resource name."""
     settings = parse_toml(decode_user_data(user_data) or "")
     said = at(settings, f"settings.kubelet-device-plugins.nvidia.{way}.rename-by-default")
     return said is True or (said is None and way in RENAMED_BY_DEFAULT)
@@ -272,13 +273,13 @@ def _capacity(found: Found) -> JsonDict | None:
         map_of((found.beside or {}).get("capacityReservationSpecification")).get("capacityReservationTarget")
     )
     if "capacityReservationId" not in target:
-        asked = _ask(map_of(found.inputs.get("launchTemplate")))
-        raise refuse(found.name, "comes out of a Capacity Block that no file names", f"give what {asked} prints, too")
+        command = _describe_command(map_of(found.inputs.get("launchTemplate")))
+        raise refuse(found.name, "uses a Capacity Block that no file names", f"also pass what {command} prints")
     return {"mode": "capacity-block", "name": target["capacityReservationId"]}
 
 
 def _rdma(template: JsonObject, row: InstanceType) -> bool | None:
-    """Say whether every card of the machine has an EFA interface, as `network.rdma` means it."""
+    """Return True if every card of the machine has an EFA interface, which is `network.rdma`."""
     interfaces = maps_of(template.get("networkInterfaces"), "networkInterfaces")
     efas = sum(str(each.get("interfaceType")).startswith("efa") for each in interfaces)
     return True if efas and efas == row.rdma_interfaces else None
@@ -289,7 +290,7 @@ def _taint(given: JsonObject) -> str:
     return str(Taint(str(given.get("key")), str(given.get("value") or ""), effect))
 
 
-def _texts(value: object) -> Sequence[str]:
+def _strings(value: object) -> Sequence[str]:
     return (
         [value]
         if isinstance(value, str) and value
@@ -299,7 +300,7 @@ def _texts(value: object) -> Sequence[str]:
     )
 
 
-def _there(data: JsonObject) -> Iterator[There]:
+def _resources(data: JsonObject) -> Iterator[There]:
     """Read `aws eks describe-nodegroup` and `aws ec2 describe-launch-templates` or `describe-placement-groups`.
 
     https://docs.aws.amazon.com/eks/latest/APIReference/API_Nodegroup.html,
@@ -311,18 +312,18 @@ def _there(data: JsonObject) -> Iterator[There]:
         region = [*str(group.get("nodegroupArn")).split(":"), "", "", "", ""][3]
         place = ["--cluster-name", cluster, "--nodegroup-name", name, *(["--region", region] if region else [])]
         inputs = {"clusterName": cluster, "nodeGroupName": name}
-        yield _made(_TOKEN, f"{cluster}:{name}", inputs, group.get("tags"), "eks", "delete-nodegroup", *place)
-    for each in _listed(data, "LaunchTemplates"):
+        yield _resource(_TOKEN, f"{cluster}:{name}", inputs, group.get("tags"), "eks", "delete-nodegroup", *place)
+    for each in _objects(data, "LaunchTemplates"):
         name, identifier = str(each.get("LaunchTemplateName")), str(each.get("LaunchTemplateId"))
         delete = ("ec2", "delete-launch-template", "--launch-template-id", identifier)
-        yield _made("aws:ec2/launchTemplate:LaunchTemplate", identifier, {"name": name}, _tags(each), *delete)
-    for each in _listed(data, "PlacementGroups"):
+        yield _resource("aws:ec2/launchTemplate:LaunchTemplate", identifier, {"name": name}, _tags(each), *delete)
+    for each in _objects(data, "PlacementGroups"):
         name = str(each.get("GroupName"))
         delete = ("ec2", "delete-placement-group", "--group-name", name)
-        yield _made("aws:ec2/placementGroup:PlacementGroup", name, {"name": name}, _tags(each), *delete)
+        yield _resource("aws:ec2/placementGroup:PlacementGroup", name, {"name": name}, _tags(each), *delete)
 
 
-def _made(kind: str, identifier: str, inputs: Mapping[str, str], tags: object, *delete: str) -> There:
+def _resource(kind: str, identifier: str, inputs: Mapping[str, str], tags: object, *delete: str) -> There:
     known = tags if isinstance(tags, Mapping) else {}
     ours = {key: str(known[key]) for key in (_CLUSTER_TAG, _POOL_TAG) if key in known}
     return There(
@@ -336,25 +337,25 @@ def _made(kind: str, identifier: str, inputs: Mapping[str, str], tags: object, *
     )
 
 
-def _listed(data: JsonObject, key: str) -> Iterator[JsonObject]:
+def _objects(data: JsonObject, key: str) -> Iterator[JsonObject]:
     found = data.get(key)
     yield from (each for each in (found if isinstance(found, list) else []) if isinstance(each, Mapping))
 
 
 def _tags(data: JsonObject) -> JsonDict:
-    return {str(each.get("Key")): each.get("Value") for each in _listed(data, "Tags")}
+    return {str(each.get("Key")): each.get("Value") for each in _objects(data, "Tags")}
 
 
 EXISTING_POOLS = ExistingPools(
     resource="NodeGroup",
     prefixed=True,
-    described=_described,
-    declared=_declared,
-    keys=_keys,
+    described=_pool_from_cli,
+    declared=_pool_from_state,
+    keys=_pool_keys,
     adopt=_adopt,
-    referred=_versions,
+    referred=_template_versions,
     referred_in_state=_template_in_state,
-    joined=_joined,
+    joined=_merge_template,
     beside="LaunchTemplate",
-    there=_there,
+    there=_resources,
 )

@@ -29,7 +29,7 @@ _GPU_CATEGORIES = ("g", "gr", "p")  # of NVIDIA and AMD
 _OTHER_CATEGORIES = ("inf", "trn", "dl", "vt", "f")
 
 
-def _shown(wanted: Requirements, accelerator: Callable[[str], Accelerator]) -> Iterator[tuple[Accelerator, str]]:
+def _accelerators(wanted: Requirements, accelerator: Callable[[str], Accelerator]) -> Iterator[tuple[Accelerator, str]]:
     for domain in _DOMAINS:
         category_of = f"{domain}instance-category"
         families = list(wanted.listed(f"{domain}instance-family"))
@@ -147,7 +147,7 @@ KARPENTER = KarpenterProvider(
     classes={"EC2NodeClass": _ec2_node_class},
     former_classes=("AWSNodeTemplate",),
     fits=_fits,
-    shown=_shown,
+    shown=_accelerators,
     gpu_machines=_gpu_machines,
     without_gpus="instance-gpu-count",
 )

@@ -26,14 +26,14 @@ _MACHINE = (
     InputRow("kernelId", "boot-image", "nodes start another kernel than their image's", _TEMPLATES),
     InputRow("ramDiskId", "boot-image", "nodes start another RAM disk than their image's", _TEMPLATES),
 )
-_OURS = {
+_OVERRIDE_ROWS = {
     # Of what is declared anywhere gpu-node-hardened tells keys, and the policy's `identities` judges roles.
     "LaunchTemplate": InputRow("keyName", "ssh-keys", "whoever has the key logs in to every node", _SSH),
     "NodeGroup": InputRow("nodeRoleArn", "node-identity", "nodes run as another role than the cluster's others", _ROLE),
 }
 _RUNS = "it runs on every node, as root, before anything of the cluster does"
 
-_PLAIN = (
+_ALLOWED_KEYS = (
     # The node's part of joining a cluster, sizes and shared GPUs: what can neither run a program nor open a node.
     *("settings.kubernetes.api-server", "settings.kubernetes.cluster-certificate", "settings.kubernetes.cluster-name"),
     *("settings.kubernetes.cluster-dns-ip", "settings.kubernetes.max-pods", "settings.kubernetes.node-labels.*"),
@@ -42,7 +42,7 @@ _PLAIN = (
     *("spec.kubelet.config.registerWithTaints", "spec.kubelet.config.clusterDNS", "apiVersion", "kind"),
 )
 _FLAGS = "spec.kubelet.flags"
-_PLAIN_FLAGS = re.compile(
+_ALLOWED_FLAGS = re.compile(
     r"(?:\s*--(?:(?:node-labels|register-with-taints)(?:=|\s+)[\w./:=,-]+|max-pods(?:=|\s+)\d+"
     r"|use-max-pods(?:=|\s+)(?:true|false)|dns-cluster-ip(?:=|\s+)[\d.]+))*\s*"
 )
@@ -83,13 +83,15 @@ def group_customizations(data: JsonObject, prefix: str = "") -> Iterator[NodeCus
         found[key] = None if given is UNKNOWN else not text(given) or only_configures_node(text(given))
     for key in ("kubeletExtraArgs", "bootstrapExtraArgs"):
         given = data.get(key)
-        found[key] = None if given is UNKNOWN else _PLAIN_FLAGS.fullmatch(text(given)) is not None
+        found[key] = None if given is UNKNOWN else _ALLOWED_FLAGS.fullmatch(text(given)) is not None
     settings = data.get("bottlerocketSettings")
-    found["bottlerocketSettings"] = None if settings is UNKNOWN else not settings or _only_plain(settings)
+    found["bottlerocketSettings"] = None if settings is UNKNOWN else not settings or _has_allowed_keys_only(settings)
     late: list[str] = []
     for where, one in items(data.get("nodeadmExtraOptions"), "nodeadmExtraOptions", late):
         mime, content = at(one, "contentType"), at(one, "content")
-        node_config = part_format(text(mime), text(content)) == "NodeConfig" and _is_plain("NodeConfig", text(content))
+        node_config = part_format(text(mime), text(content)) == "NodeConfig" and _is_harmless(
+            "NodeConfig", text(content)
+        )
         found[where] = None if UNKNOWN in (mime, content) else node_config
     for key, plain in {**found, **dict.fromkeys(late)}.items():
         if plain is not True:
@@ -104,42 +106,42 @@ def overridden(resource: str, inputs: JsonObject) -> Iterator[NodeCustomization]
     if resource == "EC2NodeClass":
         for each in node_customizations({"userData": inputs.get("userData")}, "spec."):
             yield replace(each, source=_KARPENTER)
-    if resource in _OURS:
-        yield from customizations_in(inputs, (_OURS[resource],))
+    if resource in _OVERRIDE_ROWS:
+        yield from customizations_in(inputs, (_OVERRIDE_ROWS[resource],))
 
 
 def only_configures_node(given: str) -> bool:
     """Say whether user data only joins, sizes and shares: nothing in it runs a program or opens the node."""
     content = decode_user_data(given)
-    return content is not None and all(_is_plain(part_format(*part), part[1]) for part in mime_parts(content))
+    return content is not None and all(_is_harmless(part_format(*part), part[1]) for part in mime_parts(content))
 
 
-def _is_plain(form: str, body: str) -> bool:
+def _is_harmless(form: str, body: str) -> bool:
     from gpupools.common.bounded_yaml import parse_yaml  # only here: most user data is no YAML
 
     try:
         if form == "Bottlerocket":
             settings = tomllib.loads(body)
             commands = settings.get("settings", {}).pop("bootstrap-commands", _OUR_COMMAND)
-            return commands == _OUR_COMMAND and _only_plain(settings)
+            return commands == _OUR_COMMAND and _has_allowed_keys_only(settings)
         if form == "NodeConfig":
-            return all(_only_plain(each.data) for each in parse_yaml(body, _MOST_VALUES))
+            return all(_has_allowed_keys_only(each.data) for each in parse_yaml(body, _MOST_VALUES))
         written = json.loads(body.removeprefix("#cloud-config"))
         (file,) = written.pop("write_files")
         content = json.loads(file.pop("content"))
-        return written == {} and file == {"path": _OUR_FILE} and _only_plain(content)
+        return written == {} and file == {"path": _OUR_FILE} and _has_allowed_keys_only(content)
     except (Rejected, ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return False
 
 
-def _only_plain(document: Any) -> bool:
-    return isinstance(document, Mapping) and all(_says_no_more(path, value) for path, value in _leaves(document))
+def _has_allowed_keys_only(document: Any) -> bool:
+    return isinstance(document, Mapping) and all(_is_allowed(path, value) for path, value in _leaves(document))
 
 
-def _says_no_more(path: str, value: Any) -> bool:
+def _is_allowed(path: str, value: Any) -> bool:
     if path == _FLAGS:
-        return is_list(value) and all(_PLAIN_FLAGS.fullmatch(text(each)) for each in value)
-    return any(fnmatchcase(path, pattern) for pattern in _PLAIN)
+        return is_list(value) and all(_ALLOWED_FLAGS.fullmatch(text(each)) for each in value)
+    return any(fnmatchcase(path, pattern) for pattern in _ALLOWED_KEYS)
 
 
 def _leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:

@@ -50,14 +50,14 @@ BOTTLEROCKET = EksImage(
         {"amd64": "BOTTLEROCKET_x86_64_NVIDIA_FIPS", "arm64": "BOTTLEROCKET_ARM_64_NVIDIA_FIPS"}
     ),
 )
-OWN = EksImage(name="of your own", ami_types=MappingProxyType({}), families=MappingProxyType({}))
+CUSTOM = EksImage(name="of your own", ami_types=MappingProxyType({}), families=MappingProxyType({}))
 
 IMAGES: Mapping[str, EksImage] = MappingProxyType(
     {"cloud-managed": BOTTLEROCKET, "device-plugin": AL2023, "gpu-operator": AL2023, "dra-driver": AL2023}
 )
 """The node image by software."""
 
-BY_FAMILY: Mapping[str, EksImage] = MappingProxyType({"al2023": AL2023, "bottlerocket": BOTTLEROCKET, "custom": OWN})
+BY_FAMILY: Mapping[str, EksImage] = MappingProxyType({"al2023": AL2023, "bottlerocket": BOTTLEROCKET, "custom": CUSTOM})
 """The node image by `image.family`."""
 
 ULTRASERVER_FAMILIES = frozenset({"p6e-gb200", "p6e-gb300"})

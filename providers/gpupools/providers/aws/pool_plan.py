@@ -1,4 +1,4 @@
-"""What a node group on EKS needs beyond the portable plan, and which pools it cannot be. Pure.
+"""Plans the part of a node group that only EKS has. Pure.
 
 Unless the pool names one, the node image follows from the software: `cloud-managed` takes Bottlerocket, the other two
 take Amazon Linux 2023.
@@ -23,7 +23,7 @@ from gpupools.providers.aws.cluster import EksCluster
 from gpupools.providers.aws.node_images import (
     AL2023,
     BOTTLEROCKET,
-    OWN,
+    CUSTOM,
     EksImage,
     instance_family,
     node_image,
@@ -62,8 +62,8 @@ class Interface(NamedTuple):
     """`efa-only` (without an IP address), or None for an ordinary one."""
 
 
-IN_THE_TEMPLATE = ("LaunchTemplate.", "PlacementGroup.")
-"""How the names of inputs begin that an adopted group has from a launch template of somebody else's."""
+TEMPLATE_PREFIXES = ("LaunchTemplate.", "PlacementGroup.")
+"""Prefixes of inputs that an adopted node group gets from a launch template that gpupools does not manage."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,7 +124,7 @@ class EksPoolPlan(ProviderPlan):
     def stays_with_its_makers(self, field: str, inputs: Iterable[str]) -> str:
         """Name the launch template for what it holds, and for what nodes of Bottlerocket read out of it."""
         boots = field.startswith("sharing") and self.ami_type in BOTTLEROCKET.all_ami_types()
-        return "the launch template" if boots or any(path.startswith(IN_THE_TEMPLATE) for path in inputs) else ""
+        return "the launch template" if boots or any(path.startswith(TEMPLATE_PREFIXES) for path in inputs) else ""
 
     def zones_asked(self) -> tuple[str, ...]:
         """Return the pool's zones."""
@@ -178,7 +178,7 @@ and io2 take no less than a number of their own."""
 
 
 def build_provider_plan(request: PoolRequest) -> EksPoolPlan:
-    """Choose image, disks, node settings and labels for a pool that nothing refuses."""
+    """Return image, disks, node settings and labels of a pool that passed all checks."""
     spec, image, architecture = request.spec, node_image(request), request.instance.architecture
     theirs = spec.adopt.launch_template if spec.adopt is not None else None
     capacity = spec.capacity
@@ -226,7 +226,7 @@ def build_provider_plan(request: PoolRequest) -> EksPoolPlan:
         template_id=theirs.id if theirs is not None else None,
         template_version=theirs.version if theirs is not None else None,
         labels=labels,
-        owners=_OPERATOR if image is OWN else None,
+        owners=_OPERATOR if image is CUSTOM else None,
         fabric=_fabric(request, efas) if efas else None,
     )
 
@@ -260,7 +260,7 @@ def _node_resources(efas: int, image: EksImage) -> dict[str, str]:
 
 def _volumes(request: PoolRequest) -> Iterator[Volume]:
     image, disk = node_image(request), request.spec.disk
-    if image is OWN:
+    if image is CUSTOM:
         return  # its root device has a name only its builder knows
     kind = disk.type or "gp3"
     iops = _IOPS if kind in ("io1", "io2") else None
@@ -273,9 +273,9 @@ def _volumes(request: PoolRequest) -> Iterator[Volume]:
 
 
 def user_data(request: PoolRequest) -> str:
-    """Write the user data of the nodes; empty where they need none."""
+    """Return the user data of the nodes; empty if they need none."""
     image, spec = node_image(request), request.spec
-    if image is OWN:
+    if image is CUSTOM:
         return ""  # set by hand: only its builder knows how it starts
     asked: _Boot = {"max_pods": spec.network.max_pods, "local_nvme": spec.disk.local_nvme == "raid0"}
     if image is BOTTLEROCKET:
@@ -289,7 +289,7 @@ class _Boot(TypedDict):
 
 
 def _efa_interfaces(request: PoolRequest) -> Iterator[Interface]:
-    """Lay EFA out over the network cards: an ordinary first interface, and one that is EFA-only on every card with EFA.
+    """Yield the network interfaces: an ordinary one first, then an EFA-only one on every card with EFA.
 
     The first interface has device index 0 of card 0, so EFA-only is at index 1 there and at 0 on every further card.
     EFA-only interfaces use up no IP addresses.
@@ -304,7 +304,7 @@ def _efa_interfaces(request: PoolRequest) -> Iterator[Interface]:
 
 
 def accelerator_name(gpu_model: str) -> str:
-    """Name a GPU model as cluster-autoscaler's list of GPU types does: `nvidia-tesla-t4`, `nvidia-l40s`.
+    """Return the name of a GPU model in Cluster Autoscaler's list of GPU types: `nvidia-tesla-t4`, `nvidia-l40s`.
 
     The list is in https://github.com/kubernetes/autoscaler, cluster-autoscaler/cloudprovider/aws/aws_cloud_provider.go;
     models it does not have yet are named alike, which its GPU metrics then count as unknown.

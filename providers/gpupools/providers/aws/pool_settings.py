@@ -1,4 +1,4 @@
-"""Which settings of a pool EKS takes, what each becomes, and what can be set by hand. Pure."""
+"""The settings of a pool that EKS supports, what each becomes, and the inputs that overrides may set. Pure."""
 
 from pathlib import Path
 
@@ -12,10 +12,10 @@ VOLUME_TYPES = ("gp2", "gp3", "io1", "io2")
 
 OUR_TAGS = ("gpupools:cluster", "gpupools:pool")
 
-GROUP = "NodeGroup."
-"""How the inputs of the node group begin in the tables of edits and in `adopt.keep`."""
+GROUP_PREFIX = "NodeGroup."
+"""Prefix of the inputs of the node group in the edit tables and in `adopt.keep`."""
 
-FORBIDDEN = "EKS refuses it in the launch template of a node group"
+FORBIDDEN = "EKS rejects it in the launch template of a node group"
 
 LISTS = frozenset(
     {"blockDeviceMappings", "licenseSpecifications", "networkInterfaces", "secondaryInterfaces", "securityGroupNames"}

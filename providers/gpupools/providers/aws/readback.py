@@ -119,7 +119,7 @@ def read_template(catalogue: Catalogue, type_token: str, properties: JsonObject)
 
 def _node_group(catalogue: Catalogue, properties: JsonObject) -> tuple[PoolFacts, ...]:
     machines = Machines()
-    _types(catalogue, properties.get("instanceTypes"), "instanceTypes", machines)
+    _read_instance_types(catalogue, properties.get("instanceTypes"), "instanceTypes", machines)
     template = properties.get("launchTemplate")
     image = properties.get("amiType")
     if properties.get("gpu") is True and not machines.only_other:  # eks:index:ManagedNodeGroup
@@ -174,7 +174,7 @@ def _node_group(catalogue: Catalogue, properties: JsonObject) -> tuple[PoolFacts
     )
 
 
-def _types(catalogue: Catalogue, value: object, path: str, machines: Machines) -> None:
+def _read_instance_types(catalogue: Catalogue, value: object, path: str, machines: Machines) -> None:
     for _, name in items(value, path, machines.unknown):
         if isinstance(name, str):
             machines.add(name, accelerator(catalogue, name), path)
@@ -256,7 +256,7 @@ def _template_reference(template: object, path: str, decides: set[str]) -> Refer
     return Reference(path, TEMPLATES, next((one for one in named if isinstance(one, str)), ""), frozenset(decides))
 
 
-_ALL_OF_A_MACHINE = {"machine", "image", "taints"}
+_WHOLE_MACHINE = {"machine", "image", "taints"}
 
 
 # --- machines that user data makes nodes ------------------------------------------------------------------------------
@@ -310,7 +310,7 @@ def _machine(catalogue: Catalogue, properties: JsonObject, prefix: str) -> PoolF
         machines.unknown.append(prefix.rstrip("."))
     given, path = _user_data(data, prefix)
     given_tags = data.get("tags")
-    tags = {**string_map(given_tags), **_tag_list(given_tags), **_specified_tags(data.get("tagSpecifications"))}
+    tags = {**string_map(given_tags), **_tag_list(given_tags), **_tag_specification_tags(data.get("tagSpecifications"))}
     user_data = UserData(unknown=(path,)) if given is UNKNOWN else read_user_data(text(given), path)
     in_cluster: bool | None = user_data.joins
     open_taints = list(user_data.unknown)
@@ -391,9 +391,9 @@ def _requirements(catalogue: Catalogue, value: object, path: str, machines: Mach
         said = f"{path} {', '.join(sorted(vendors | kinds | names)) or least}"
         found = Accelerator(("amd" if amd else "nvidia") if gpu else "other", None)
         machines.show(found, said)
-    for pattern in _listed(wanted.get("allowedInstanceTypes")):
+    for pattern in _strings(wanted.get("allowedInstanceTypes")):
         if re.match(r"(?:g|gr|p)(?:\d|\*)", pattern) and not catalogue.other_accelerator(pattern):
-            machines.add(pattern, accelerator(catalogue, _of_pattern(pattern)), f"{path}.allowedInstanceTypes")
+            machines.add(pattern, accelerator(catalogue, _type_for_pattern(pattern)), f"{path}.allowedInstanceTypes")
 
 
 _AMOUNTS = ("acceleratorCount", "acceleratorTotalMemoryMib", "acceleratorTotalMemoryMiB")
@@ -402,19 +402,19 @@ _AMOUNTS = ("acceleratorCount", "acceleratorTotalMemoryMib", "acceleratorTotalMe
 _NO_GPU_NAMES = frozenset({"inferentia", "inferentia2", "trainium", "trainium2", "u30", "vu9p", "gaudi-hl-205"})
 
 
-def _of_pattern(pattern: str) -> str:
+def _type_for_pattern(pattern: str) -> str:
     """Return a type that a pattern such as `g5.*`, `p5*` or `g*` allows."""
     family, _, size = pattern.partition(".")
     family = family.replace("*", "" if re.search(r"\d", family) else "5")
     return f"{family}.{size.replace('*', '') or 'xlarge'}"
 
 
-def _listed(value: object) -> Iterator[str]:
+def _strings(value: object) -> Iterator[str]:
     return (one for one in value if isinstance(one, str)) if isinstance(value, list) else iter(())
 
 
 def _words(value: object) -> frozenset[str]:
-    return frozenset(one.casefold() for one in _listed(value))
+    return frozenset(one.casefold() for one in _strings(value))
 
 
 def _user_data(data: JsonObject, prefix: str) -> tuple[Any, str]:
@@ -424,7 +424,7 @@ def _user_data(data: JsonObject, prefix: str) -> tuple[Any, str]:
     return None, f"{prefix}userData"
 
 
-def _specified_tags(value: object) -> Mapping[str, str]:
+def _tag_specification_tags(value: object) -> Mapping[str, str]:
     """Return the tags of the machines themselves, as a map or as a list of key and value."""
     found: dict[str, str] = {}
     for _, one in items(value, "", []):
@@ -520,22 +520,22 @@ def _scaling_group(catalogue: Catalogue, properties: JsonObject) -> tuple[PoolFa
     path = "mixedInstancesPolicy.launchTemplate"
     mixed = at(properties, path)
     if mixed is UNKNOWN:
-        found.append(_of_template(properties, Reference(path, TEMPLATES, "", frozenset(_ALL_OF_A_MACHINE)), tags))
+        found.append(_template_group(properties, Reference(path, TEMPLATES, "", frozenset(_WHOLE_MACHINE)), tags))
     elif mixed:
         base = at(mixed, "launchTemplateSpecification")
-        found += _overridden(catalogue, at(mixed, "overrides"), base, path, properties, tags)
+        found += _pools_by_template(catalogue, at(mixed, "overrides"), base, path, properties, tags)
     template = properties.get("launchTemplate")
     if template:
-        found.append(_of_template(properties, _template_reference(template, "launchTemplate", _ALL_OF_A_MACHINE), tags))
+        found.append(_template_group(properties, _template_reference(template, "launchTemplate", _WHOLE_MACHINE), tags))
     for key in ("launchConfiguration", "launchConfigurationName"):
         name = properties.get(key)
         if name:
-            reference = Reference(key, _CONFIGURATIONS, text(name), frozenset(_ALL_OF_A_MACHINE))
-            found.append(_of_template(properties, reference, tags))
+            reference = Reference(key, _CONFIGURATIONS, text(name), frozenset(_WHOLE_MACHINE))
+            found.append(_template_group(properties, reference, tags))
     return tuple(found)
 
 
-def _of_template(properties: JsonObject, reference: Reference, tags: Mapping[str, str]) -> PoolFacts:
+def _template_group(properties: JsonObject, reference: Reference, tags: Mapping[str, str]) -> PoolFacts:
     """Return a group of the machines that a template describes."""
     machines = Machines(unknown=[reference.property])
     return _group(properties, machines, reference, tags)
@@ -570,7 +570,9 @@ def _fleet(catalogue: Catalogue, properties: JsonObject) -> tuple[PoolFacts, ...
     for where, one in items(properties.get("launchTemplateConfigs"), "launchTemplateConfigs", []):
         given = mapping(one)
         overrides = given.get("overrides")
-        found += _overridden(catalogue, overrides, given.get("launchTemplateSpecification"), where, properties, tags)
+        found += _pools_by_template(
+            catalogue, overrides, given.get("launchTemplateSpecification"), where, properties, tags
+        )
     for where, one in items(properties.get("launchSpecifications"), "launchSpecifications", []):
         if isinstance(one, Mapping):
             found += _nodes(_machine(catalogue, {where: one}, f"{where}."))
@@ -583,17 +585,17 @@ def _spot_fleet(catalogue: Catalogue, properties: JsonObject) -> tuple[PoolFacts
     given = at(properties, key)
     if given is UNKNOWN:
         return ()
-    return tuple(_inside(pool, key) for pool in _fleet(catalogue, mapping(given)))
+    return tuple(_relocate(pool, key) for pool in _fleet(catalogue, mapping(given)))
 
 
-def _inside(pool: PoolFacts, key: str) -> PoolFacts:
+def _relocate(pool: PoolFacts, key: str) -> PoolFacts:
     def below(path: str) -> str:
         return f"{key}.{path}"
 
     return relocated(pool, below, below)
 
 
-def _overridden(
+def _pools_by_template(
     catalogue: Catalogue,
     overrides: object,
     specification: object,
@@ -655,11 +657,11 @@ def _eks_cluster(catalogue: Catalogue, properties: JsonObject) -> tuple[PoolFact
     if options is not None:
         given = {**properties, "nodeGroupOptions": mapping(options)}
         facts = _self_managed(catalogue, given, "nodeGroupOptions.")
-        return (facts if options is not UNKNOWN else _not_known_yet(facts),)
+        return (facts if options is not UNKNOWN else _unknown_options(facts),)
     return (_self_managed(catalogue, properties, ""),)
 
 
-def _not_known_yet(facts: PoolFacts) -> PoolFacts:
+def _unknown_options(facts: PoolFacts) -> PoolFacts:
     return replace(facts, gpus_per_node=None, unknown=("nodeGroupOptions",))
 
 
@@ -733,10 +735,10 @@ def _eks_settings(data: JsonObject, prefix: str) -> tuple[UserData, TaintsRead]:
         if given is UNKNOWN:
             read.unknown.append(where)
         else:
-            _add(read_user_data(text(given), where), found, read)
+            _merge_user_data(read_user_data(text(given), where), found, read)
     for where, one in items(data.get("nodeadmExtraOptions"), f"{prefix}nodeadmExtraOptions", read.unknown):
         if mentions_taints(text(at(one, "content"))):
-            _add(read_user_data(text(at(one, "content")), where), found, read)
+            _merge_user_data(read_user_data(text(at(one, "content")), where), found, read)
     settings = data.get("bottlerocketSettings")
     if settings is UNKNOWN:
         read.unknown.append(f"{prefix}bottlerocketSettings")
@@ -746,7 +748,7 @@ def _eks_settings(data: JsonObject, prefix: str) -> tuple[UserData, TaintsRead]:
     return found, read
 
 
-def _add(told: UserData, found: UserData, read: TaintsRead) -> None:
+def _merge_user_data(told: UserData, found: UserData, read: TaintsRead) -> None:
     read.taints += told.taints
     read.unknown += told.unknown
     read.not_counted += told.not_counted

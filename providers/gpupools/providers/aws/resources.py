@@ -24,7 +24,7 @@ from gpupools.providers.apply_overrides import python_arguments, wire_inputs
 from gpupools.providers.aws.cluster import account_of
 from gpupools.providers.aws.edit_effects import edit_tables
 from gpupools.providers.aws.pool_plan import EksPoolPlan, Interface, Volume
-from gpupools.providers.aws.pool_settings import GROUP, NODE_GROUP
+from gpupools.providers.aws.pool_settings import GROUP_PREFIX, NODE_GROUP
 from gpupools.providers.aws.reserved import EFFECTS
 from gpupools.providers.previous_state import (
     before_create,
@@ -107,10 +107,10 @@ def create_pool(
         raise TypeError(f"the plan of pool {plan.name!r} is for {plan.cloud}, not for aws")
     kept = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(protect=True if choices.protect else None))
     tags = {**choices.tags, "gpupools:cluster": cluster["name"], "gpupools:pool": plan.name}
-    launch_template = _template_of(name, plan, choices, cluster, kept)
+    launch_template = _template_reference(name, plan, choices, cluster, kept)
     desired, autoscaled = _desired_size(name, plan, choices, cluster["region"], opts)
     inputs = {
-        **_where(cluster),
+        **_region_input(cluster),
         "clusterName": cluster["name"],
         "nodeGroupName": choices.adopted.name if choices.adopted is not None else None,
         "nodeRoleArn": cluster["node_role_arn"],
@@ -132,7 +132,7 @@ def create_pool(
         "nodeRepairConfig": {"enabled": choices.auto_repair},
         "tags": tags,
     }
-    beside = _unless_left(name, plan, opts) if choices.adopted is None else _adopting(choices, inputs)
+    beside = _orphan_check(name, plan, opts) if choices.adopted is None else _import_options(choices, inputs)
     options = pulumi.ResourceOptions.merge(pulumi.ResourceOptions.merge(kept, autoscaled), beside)
     limits = custom_timeouts(
         choices.create_timeout_minutes, choices.update_timeout_minutes, choices.delete_timeout_minutes
@@ -151,18 +151,22 @@ def create_pool(
             f"{name}-{key.removeprefix(f'{_TEMPLATE}/')}",
             autoscaling_group_name=scaling_group,
             tag=aws.autoscaling.TagTagArgs(key=key, value=value, propagate_at_launch=False),
-            **_where(cluster),
+            **_region_input(cluster),
             opts=opts,
         )
     return group.node_group_name
 
 
-def _adopting(choices: EksPoolPlan, declared: JsonObject) -> pulumi.ResourceOptions | None:
-    """Return the options of a group that is taken over: without the launch template, which stays with who made it."""
+def _import_options(choices: EksPoolPlan, declared: JsonObject) -> pulumi.ResourceOptions | None:
+    """Return the options that import a node group, without its launch template, which gpupools does not manage."""
     if choices.adopted is None:
         return None
-    own = {path.removeprefix(GROUP): edit for path, edit in edit_tables().inputs.items() if path.startswith(GROUP)}
-    kept = tuple(path.removeprefix(GROUP) for path in choices.adopted.kept)
+    own = {
+        path.removeprefix(GROUP_PREFIX): edit
+        for path, edit in edit_tables().inputs.items()
+        if path.startswith(GROUP_PREFIX)
+    }
+    kept = tuple(path.removeprefix(GROUP_PREFIX) for path in choices.adopted.kept)
     return import_options(
         choices.adopted._replace(kept=kept),
         wire_inputs(declared, choices.overrides.get("NodeGroup", {})),
@@ -172,14 +176,14 @@ def _adopting(choices: EksPoolPlan, declared: JsonObject) -> pulumi.ResourceOpti
     )
 
 
-def _template_of(
+def _template_reference(
     name: str,
     plan: PoolPlan,
     choices: EksPoolPlan,
     cluster: Mapping[str, pulumi.Input[Any]],
     opts: pulumi.ResourceOptions,
 ) -> dict[str, pulumi.Input[str]] | None:
-    """Return what the node group says of its launch template; None for an adopted group that EKS gave one."""
+    """Return id and version of the launch template; None for an adopted group without one of its own."""
     if choices.adopted is not None:
         theirs = choices.template_id
         return None if theirs is None else {"id": theirs, "version": str(choices.template_version)}
@@ -188,7 +192,7 @@ def _template_of(
     return {"id": template.id, "version": template.latest_version.apply(str)}
 
 
-def _where(cluster: Mapping[str, pulumi.Input[Any]]) -> JsonDict:
+def _region_input(cluster: Mapping[str, pulumi.Input[Any]]) -> JsonDict:
     """Return the region as every resource takes it: the provider of a program of one's own may have another one.
 
     The provider's own region, written out, changes nothing
@@ -211,21 +215,21 @@ def _desired_size(
     former = name.removesuffix(plan.name) + choices.first_name
     has, there = last_outputs(_NODE_GROUP, (f"{name}-nodes", f"{former}-nodes"))
     ends = {"minSize": plan.min_nodes, "maxSize": plan.max_nodes}
-    if has is not None and not _same_ends(ends, has["scalingConfig"]):
+    if has is not None and not _same_bounds(ends, has["scalingConfig"]):
         place = {"region": region, **{key: has[key] for key in ("clusterName", "nodeGroupName")}}
         group = invoke(_GET_NODE_GROUP, place, opts.parent, _VERSION)
         if group:
-            return _between(plan, int(group["scalingConfigs"][0]["desiredSize"])), pulumi.ResourceOptions()
+            return _within_bounds(plan, int(group["scalingConfigs"][0]["desiredSize"])), pulumi.ResourceOptions()
 
     def sends(new: JsonObject, old: JsonObject) -> int | None:
         # The provider leaves an ignored path as it was read last (pulumi/pulumi-terraform-bridge
         # pkg/tfshim/sdk-v2/provider2.go, processIgnoreChanges).
-        return None if _same_ends(new["scalingConfig"], old["scalingConfig"]) else old["scalingConfig"]["desiredSize"]
+        return None if _same_bounds(new["scalingConfig"], old["scalingConfig"]) else old["scalingConfig"]["desiredSize"]
 
     async def runs(new: JsonObject) -> int:
         options = pulumi.InvokeOutputOptions(parent=opts.parent)
         group = aws.eks.get_node_group_output(new["clusterName"], new["nodeGroupName"], new["region"], opts=options)
-        return _between(plan, (await group.future()).scaling_configs[0].desired_size)
+        return _within_bounds(plan, (await group.future()).scaling_configs[0].desired_size)
 
     # Nested paths are taken in wire form only.
     ignored = pulumi.ResourceOptions(ignore_changes=["scalingConfig.desiredSize"])
@@ -233,8 +237,8 @@ def _desired_size(
     return plan.min_nodes, pulumi.ResourceOptions.merge(ignored, guard)
 
 
-def _unless_left(name: str, plan: PoolPlan, opts: pulumi.ResourceOptions) -> pulumi.ResourceOptions | None:
-    """Refuse to create a group beside one that a broken update left.
+def _orphan_check(name: str, plan: PoolPlan, opts: pulumi.ResourceOptions) -> pulumi.ResourceOptions | None:
+    """Return options that reject a new node group while an orphaned one of the same pool exists.
 
     EKS has no name to refuse, since every attempt makes one up: docs/explanation/adr/0004-names-after-a-crash.md.
     """
@@ -244,39 +248,39 @@ def _unless_left(name: str, plan: PoolPlan, opts: pulumi.ResourceOptions) -> pul
     except Exception:  # the SDK raises nothing narrower; the program has told that the state cannot be read
         return None
 
-    return pulumi.ResourceOptions(hooks=before_create(name, partial(_refuse_beside, name, plan.name, opts.parent)))
+    return pulumi.ResourceOptions(hooks=before_create(name, partial(_reject_orphan, name, plan.name, opts.parent)))
 
 
-async def _refuse_beside(name: str, pool: str, parent: pulumi.Resource | None, args: pulumi.ResourceHookArgs) -> None:
+async def _reject_orphan(name: str, pool: str, parent: pulumi.Resource | None, args: pulumi.ResourceHookArgs) -> None:
     new, left = args.new_inputs or {}, []
     cluster, place = new["clusterName"], {key: new[key] for key in ("clusterName", "region")}
     try:
-        has = _node_groups()
+        has = _node_group_names()
         for each in (await invoke_async(_GET_NODE_GROUPS, place, parent, _VERSION))["names"]:
             if each.startswith(f"{name}-nodes-") and each not in has:
                 group = await invoke_async(_GET_NODE_GROUP, {**place, "nodeGroupName": each}, parent, _VERSION)
                 if (group.get("tags") or {}).get("gpupools:pool") == pool:
                     left.append(each)
     except Exception as error:  # no permission, for one; the SDK raises nothing narrower
-        pulumi.log.warn(f"{name}-nodes: whether a broken update left a node group is not known: {error}")
+        pulumi.log.warn(f"{name}-nodes: could not check for an orphaned node group: {error}")
     if left:
-        what = f"{name}-nodes: EKS has {', '.join(left)} of this pool in {cluster}, which this stack's state lacks"
-        fix = "take it in or delete it, as gpupools leftovers says (docs/how-to/recover.md), or rename this pool"
-        raise pulumi.RunError(f"{what}: a broken update left it, or another stack has it; {fix}")
+        what = f"{name}-nodes: EKS has {', '.join(left)} of this pool in {cluster}, but the state does not"
+        fix = "import or delete it, as gpupools leftovers shows (docs/how-to/recover.md), or rename this pool"
+        raise pulumi.RunError(f"{what}: an interrupted update left it, or another stack owns it; {fix}")
 
 
-def _node_groups() -> set[str]:
-    """Return what the node groups of the state are called."""
+def _node_group_names() -> set[str]:
+    """Return the names of the node groups in the state."""
     state = last_update() or {}
     ours = [each.get("outputs") or {} for each in state.values() if each.get("type") == _NODE_GROUP]
     return {str(each.get("nodeGroupName")) for each in ours}
 
 
-def _same_ends(one: JsonObject, other: JsonObject) -> bool:
+def _same_bounds(one: JsonObject, other: JsonObject) -> bool:
     return all(one[end] == other[end] for end in ("minSize", "maxSize"))
 
 
-def _between(plan: PoolPlan, running: int) -> int:
+def _within_bounds(plan: PoolPlan, running: int) -> int:
     return min(max(running, plan.min_nodes), plan.max_nodes)
 
 
@@ -327,13 +331,13 @@ def _launch_template(
             aws.ec2.PlacementGroup,
             aws.ec2.PlacementGroupArgs,
             f"{name}-placement",
-            {**_where(cluster), "strategy": "cluster", "tags": {"Name": stem, **tags}},
+            {**_region_input(cluster), "strategy": "cluster", "tags": {"Name": stem, **tags}},
             choices,
             opts,
         )
         placement = {"groupName": group.name}
     inputs = {
-        **_where(cluster),
+        **_region_input(cluster),
         "description": f"Nodes of the GPU pool {stem}",
         "imageId": choices.image_id,
         "instanceType": plan.instance.name if choices.is_capacity_block else None,

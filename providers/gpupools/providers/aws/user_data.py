@@ -28,7 +28,7 @@ _MIME = re.compile(r"\s*(?:mime-version|content-type)\s*:", re.IGNORECASE)
 _CLOUD_INIT = re.compile(r"\s*#(?:!|include|cloud-|upstart-job|part-handler|# template:)")
 _SHELL = re.compile(r"#![ \t]*(?:/usr)?/bin/(?:env[ \t]+)?(?:ba)?sh(?:[ \t]+-[a-z]+)*[ \t]*(?:\n|\Z)")
 _CALL = re.compile(r"(?:sudo\s+)?(?:/etc/eks/bootstrap\.sh|(?:/usr/bin/)?(?:kubeadm\s+join|nodeadm\s+init))(?!\S)")
-_NOT_PLAIN = re.compile(
+_UNREADABLE_SHELL = re.compile(
     r"[|;&`<()\r]|(?<!\$)\{|^\$|^(?:if|for|while|until|case|select|function|eval|source|exec|exit|return|trap|alias|xargs"
     r"|env|nohup|awk|perl|python[\d.]*|cfn-init|[!.]|(?:\S*/)?(?:ba|da|z|k)?sh)(?!\S)",
     re.MULTILINE,
@@ -66,7 +66,7 @@ def read_user_data(given: str, path: str = "userData") -> UserData:
         path: The property, for messages.
     """
     content = decode_user_data(given)
-    reading = _Reading(path)
+    reading = _UserDataReader(path)
     for mime, body in [("unreadable", "")] if content is None else mime_parts(content) if content.strip() else []:
         reading.part(mime, body)
     return reading.result()
@@ -100,7 +100,7 @@ def part_format(mime: str, body: str) -> str:
     return "Bottlerocket" if is_settings and not mime else ""
 
 
-class _Reading:
+class _UserDataReader:
     """User data while it is read, part by part."""
 
     def __init__(self, path: str) -> None:
@@ -177,11 +177,11 @@ class _Reading:
             taints = kubelet.of_drop_in(self.config)
             kubelet.configured(taints, f"{where}.config.registerWithTaints", self.declared)
 
-    def _called(self) -> TaintsRead | None:
+    def _join_call(self) -> TaintsRead | None:
         """Read the call that joins; None unless it is the only one, in scripts in which it certainly runs."""
         calls = [line for line in self.lines if _CALL.match(line)]
         others = [line for line in self.lines if not _CALL.match(line)]
-        if len(calls) != 1 or _NOT_PLAIN.search("\n".join(self.lines)) or _ABOUT_NODES.search("\n".join(others)):
+        if len(calls) != 1 or _UNREADABLE_SHELL.search("\n".join(self.lines)) or _ABOUT_NODES.search("\n".join(others)):
             return None
         try:
             words = [shlex.split(line, comments=True) for line in (*others, calls[0])][-1]
@@ -207,7 +207,7 @@ class _Reading:
         found, read = self.found, self.declared
         self._node_config_taints()
         is_declared = found.joins and not _ABOUT_NODES.search("\n".join(self.lines))
-        called = self._called() if self.lines else read
+        called = self._join_call() if self.lines else read
         if called is None:
             found.unevaluated = True
         elif self.lines:

@@ -40,13 +40,13 @@ def _access(cluster: JsonObject) -> "ExecPlugin":
     return exec_plugin(cluster)
 
 
-def _described() -> "Discovery":
+def _discovery() -> "Discovery":
     from gpupools.providers.azure.discovery import DISCOVERY
 
     return DISCOVERY
 
 
-def _edits() -> "EditTables":
+def _edit_tables() -> "EditTables":
     from gpupools.providers.azure.edit_effects import edit_tables
 
     return edit_tables()
@@ -101,11 +101,11 @@ CLOUD = Cloud(
     models_claims=False,
     find_instance_type=find_instance_type,
     access=_access,
-    described=_described,
+    described=_discovery,
     reserved_labels=LABELS,
     reserved_taints=TAINTS,
     node_pools=NodePools(
-        settings=SETTINGS, overridable=OVERRIDABLE, edits=_edits, declaring=_declaring, outside=_existing_pools
+        settings=SETTINGS, overridable=OVERRIDABLE, edits=_edit_tables, declaring=_declaring, outside=_existing_pools
     ),
     reading=_reading,
     free_form=_free_form,

@@ -95,7 +95,7 @@ def _overrides(at: Path, request: PoolRequest) -> list[Problem]:
         return found
     where: Path = (*at, "overrides", "azure", "AgentPool", "gpuProfile")
     what = f"AKS (managementMode {mode}) and software: {request.software} would both own the GPUs"
-    twice = Problem(where, what, "leave it out, or use software: cloud-managed", _MANAGED_SOURCE)
+    twice = Problem(where, what, "remove it, or use software: cloud-managed", _MANAGED_SOURCE)
     return [twice, *(problem for problem in found if problem.path != where)]
 
 
@@ -126,7 +126,7 @@ def _adoption(at: Path, request: PoolRequest) -> Iterator[Problem]:
         yield Problem((*at, "adopt", "name"), what, "write it in the cluster as text")
     if request.software == "cloud-managed":
         what = "an AKS-managed GPU pool is a resource of another type, which gpupools cannot import yet"
-        yield Problem((*at, "adopt"), what, "keep managing it as before", _MANAGED_SOURCE)
+        yield Problem((*at, "adopt"), what, "leave it to the tool that manages it", _MANAGED_SOURCE)
 
 
 def _taints(at: Path, request: PoolRequest) -> Iterator[Problem]:

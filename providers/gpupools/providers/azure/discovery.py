@@ -4,7 +4,7 @@ from gpupools.common.json_types import JsonObject
 from gpupools.plan.discovery import Discovery, texts
 
 
-def _read(told: JsonObject) -> JsonObject | None:
+def _read_cluster(told: JsonObject) -> JsonObject | None:
     """Read `az aks show`: https://learn.microsoft.com/rest/api/aks/managed-clusters/get."""
     parts = str(told.get("id", "")).split("/")
     # /subscriptions/<id>/resourceGroups/<group>/providers/Microsoft.ContainerService/managedClusters/<name>
@@ -15,6 +15,6 @@ def _read(told: JsonObject) -> JsonObject | None:
 
 DISCOVERY = Discovery(
     commands=("az aks show --resource-group GROUP --name NAME",),
-    read=_read,
+    read=_read_cluster,
     which=("name", "resource_group", "subscription_id"),
 )

@@ -1,4 +1,4 @@
-"""What Azure has and no plan says: agent pools as `az aks nodepool show`, Terraform and Pulumi tell of them. Pure.
+"""Existing agent pools of AKS, as the Azure CLI, Terraform and Pulumi describe them. Pure.
 
 The Azure CLI writes the API's names with an acronym's later letters small, and the pool's own `type` as
 `typePropertiesType` (Azure/azure-sdk-for-python azure-mgmt-containerservice, class AgentPool).
@@ -38,58 +38,58 @@ _SCALE_SET = "VirtualMachineScaleSets"
 _PLACE = ("agentPoolName", "resourceName", "resourceGroupName")
 
 
-def _described(data: JsonObject) -> Found | None:
+def _pool_from_cli(data: JsonObject) -> Found | None:
     if not text_of(data.get("id"), _ID):
         return None
     flat = data["properties"] if isinstance(data.get("properties"), Mapping) else data  # az rest has them apart
     given = {key: value for key, value in flat.items() if key.casefold() != "type" or value != _TYPE}
     if "typePropertiesType" in given:
         given["type"] = given.pop("typePropertiesType")
-    return _found(str(data["id"]), given)
+    return _existing_pool(str(data["id"]), given)
 
 
-def _found(identifier: str, given: JsonObject) -> Found:
+def _existing_pool(identifier: str, given: JsonObject) -> Found:
     subscription, group, cluster, name = text_of(identifier, _ID)
-    inputs = {wire: _inner(value) for key, value in given.items() if (wire := _WIRE.get(key.casefold())) is not None}
+    inputs = {wire: _api_case(value) for key, value in given.items() if (wire := _WIRE.get(key.casefold())) is not None}
     inputs.setdefault("type", _SCALE_SET)  # Terraform makes no others, and says so nowhere
     where = {"cloud": "azure", "name": cluster, "resource_group": group, "subscription_id": subscription}
     return Found(name, where, without_nothing({key: inputs[key] for key in inputs if key not in _PLACE}))
 
 
-def _inner(value: Any) -> Any:
-    """Write the acronyms inside `securityProfile` as the API does; labels and tags stay as they are."""
+def _api_case(value: Any) -> Any:
+    """Return keys of `securityProfile` in the API's case; labels and tags do not change."""
     if not isinstance(value, Mapping):
         return value
     return {_INNER.get(str(key).casefold(), key): each for key, each in value.items()}
 
 
-def _declared(kind: str, inputs: JsonObject, identifier: str) -> Found | None:
+def _pool_from_state(kind: str, inputs: JsonObject, identifier: str) -> Found | None:
     if not str(inputs.get("vmSize")).startswith("Standard_N"):
-        return None  # pools without GPUs stay with what manages them; only sizes of the N series have some
+        return None  # pools without GPUs are not imported; only sizes of the N series have GPUs
     if kind == _AZURERM:
-        what = "stands in the words of Pulumi's azure provider, which are not read here"
+        what = "is described by Pulumi's azure provider, which gpupools cannot read"
         raise refuse(inputs.get("name"), what, "describe it with az aks nodepool show")
     if kind.partition(":")[0] != "azure-native" or not kind.endswith(":AgentPool"):
         return None
     if not text_of(identifier, _ID):
-        raise refuse(inputs.get("agentPoolName"), "has no id of an agent pool", "describe it with az aks nodepool show")
-    return _found(identifier, inputs)
+        raise refuse(inputs.get("agentPoolName"), "has no agent pool id", "describe it with az aks nodepool show")
+    return _existing_pool(identifier, inputs)
 
 
-def _keys(found: Found) -> tuple[JsonDict, JsonDict]:
+def _pool_keys(found: Found) -> tuple[JsonDict, JsonDict]:
     inputs, profile = found.inputs, map_of(found.inputs.get("gpuProfile"))
     if inputs.get("osType", "Linux") != "Linux":
-        raise refuse(found.name, f"has nodes of {inputs['osType']}", "leave it with what manages it")
+        raise refuse(found.name, f"has {inputs['osType']} nodes", "leave it to the tool that manages it")
     if inputs["type"] != _SCALE_SET:
-        what = f"is of type {inputs['type']}, which has sizes and numbers of its own"
-        raise refuse(found.name, what, "leave it with what manages it")
+        what = f"has type {inputs['type']}, which has its own sizes and node counts"
+        raise refuse(found.name, what, "leave it to the tool that manages it")
     if map_of(profile.get("nvidia")).get("managementMode") == "Managed":
-        what = "is an AKS-managed GPU pool, a resource of another type, which cannot be taken over yet"
-        raise refuse(found.name, what, "leave it with what manages it")
+        what = "is an AKS-managed GPU pool, a resource of another type, which gpupools cannot import yet"
+        raise refuse(found.name, what, "leave it to the tool that manages it")
     row = next((each for each in INSTANCE_TYPES.values() if each.name == inputs.get("vmSize")), None)
     if row is None:
-        what = f"has the size {inputs.get('vmSize')}, which no GPU size of the catalogue is"
-        raise refuse(found.name, what, "leave it with what manages it")
+        what = f"has the size {inputs.get('vmSize')}, which is not in the catalogue"
+        raise refuse(found.name, what, "leave it to the tool that manages it")
     upgrade, security = map_of(inputs.get("upgradeSettings")), map_of(inputs.get("securityProfile"))
     taints = (f"{SPOT_KEY}=spot:NoSchedule",)
     pool = {
@@ -124,8 +124,8 @@ def _nodes(found: Found) -> dict[str, int]:
     if inputs.get("enableAutoScaling"):
         return {key: number_of(inputs.get(f"{key}Count"), f"{key}Count") for key in ("min", "max")}
     if not inputs.get("count"):
-        what = "has no autoscaler and 0 nodes, which nodes: {fixed: …} cannot say"
-        raise refuse(found.name, what, "switch its autoscaler on, or give it a node, and describe it again")
+        what = "has no autoscaler and 0 nodes, but nodes.fixed must be at least 1"
+        raise refuse(found.name, what, "enable its autoscaler or add a node, and describe it again")
     return {"fixed": number_of(inputs["count"], "count")}
 
 
@@ -136,7 +136,9 @@ def _sharing(name: str, profile: object, gpu: str) -> JsonDict | None:
 
     cut = next((each for each in profiles(gpu) if gpu_instance_profile(each) == profile), None)
     if cut is None:
-        raise refuse(name, f"cuts a {gpu} by {profile}, which no MIG profile is", "leave it with what manages it")
+        raise refuse(
+            name, f"cuts a {gpu} with {profile}, which is not a MIG profile", "leave it to the tool that manages it"
+        )
     return {"mode": "mig", "profile": cut.name}
 
 
@@ -153,7 +155,7 @@ def _number(value: object) -> int | None:
     return int(str(value)) if str(value).isdigit() else None
 
 
-def _there(data: JsonObject) -> Iterator[There]:
+def _resources(data: JsonObject) -> Iterator[There]:
     place = text_of(data.get("id"), _ID)
     if not place:
         return
@@ -183,4 +185,10 @@ def _there(data: JsonObject) -> Iterator[There]:
     )
 
 
-EXISTING_POOLS = ExistingPools(resource="AgentPool", described=_described, declared=_declared, keys=_keys, there=_there)
+EXISTING_POOLS = ExistingPools(
+    resource="AgentPool",
+    described=_pool_from_cli,
+    declared=_pool_from_state,
+    keys=_pool_keys,
+    there=_resources,
+)

@@ -23,7 +23,7 @@ _FAMILIES = (f"{_GROUP}/sku-family", f"{_GROUP}/sku-series")
 _CPU_FAMILIES = ("A", "B", "D", "E", "F", "H", "L", "M")
 
 
-def _shown(wanted: Requirements, accelerator: Callable[[str], Accelerator]) -> Iterator[tuple[Accelerator, str]]:
+def _accelerators(wanted: Requirements, accelerator: Callable[[str], Accelerator]) -> Iterator[tuple[Accelerator, str]]:
     for key, one in wanted.of(*_FAMILIES):
         if one.operator == "In" and any(re.match(r"N(?:[CDV]|$)", value.upper()) for value in one.values):
             yield Accelerator("nvidia", None), f"{one.path} {key} {', '.join(one.values)}"
@@ -99,7 +99,7 @@ KARPENTER = KarpenterProvider(
     part="sku-",
     classes={"AKSNodeClass": _aks_node_class},
     type_labels=(f"{_GROUP}/sku-name",),
-    shown=_shown,
+    shown=_accelerators,
     gpu_machines=_gpu_machines,
     counts_none=True,
     without_gpus="sku-gpu-manufacturer",

@@ -1,4 +1,4 @@
-"""What AKS needs to know beyond the portable plan, and what it refuses beyond the capability matrix. Pure."""
+"""Plans the part of an agent pool that only AKS has. Pure."""
 
 import math
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from gpupools.catalog.mig import Profile
 
 MIG_MODELS = frozenset({"A100-40GB", "A100-80GB", "H100-80GB", "H100-NVL-94GB", "H200-141GB"})
-"""GPUs on whose sizes AKS offers a GPU instance profile (https://learn.microsoft.com/azure/aks/gpu-multi-instance)."""
+"""GPUs for which AKS has GPU instance profiles (https://learn.microsoft.com/azure/aks/gpu-multi-instance)."""
 
 MANAGED_API_VERSION = "2026-08-01"
 """The first stable version of AKS's API with `gpuProfile.nvidia.managementMode`
@@ -113,10 +113,10 @@ class AksPoolPlan(ProviderPlan):
 
 
 def build_provider_plan(request: PoolRequest) -> AksPoolPlan:
-    """Choose driver, MIG profile, hardening, capacity, image, disks and upgrades of the pool.
+    """Return driver, MIG profile, hardening, capacity, image, disks and upgrades of a pool that passed all checks.
 
     Raises:
-        TypeError: The wish's cluster is not an AKS cluster.
+        TypeError: The cluster is not an AKS cluster.
     """
     if not isinstance(request.cluster, AksCluster):
         raise TypeError(f"an AKS pool needs an AksCluster, got {type(request.cluster).__name__}")
@@ -185,7 +185,7 @@ https://github.com/Azure/aks-rdma-infiniband, configs/nicclusterpolicy, with the
 
 
 def _fabric(request: PoolRequest) -> Fabric:
-    """Say how pods get InfiniBand: by a device plugin that the team runs, since AKS brings none."""
+    """Return how pods get InfiniBand: from a device plugin that the team runs, since AKS has none."""
     theirs = request.cluster.runtime.existing.rdma_plugin
     shared = theirs is not None and theirs.shared
     return Fabric(
@@ -206,7 +206,7 @@ def _adopted(request: PoolRequest, cluster: AksCluster) -> Adopted | None:
 
 
 def _timeouts_min(request: PoolRequest, at_once: int) -> tuple[int, int, int]:
-    """Return the minutes for creation, update and deletion: what is written, else what the pool's size calls for.
+    """Return the minutes for creation, update and deletion: from the stack file, else by the size of the pool.
 
     Driver installation and a MIG reboot precede readiness; an upgrade goes through the nodes, `at_once` at a time,
     and waits for each to drain (30 minutes unless told, https://learn.microsoft.com/azure/aks/upgrade-aks-node-pools-rolling).
@@ -220,7 +220,7 @@ def _timeouts_min(request: PoolRequest, at_once: int) -> tuple[int, int, int]:
 
 
 def gpu_instance_profile(wanted: "Profile") -> str | None:
-    """Name the GPU instance profile that makes slices of this MIG profile, None when AKS has none.
+    """Return the GPU instance profile that creates slices of this MIG profile; None if AKS has none.
 
     AKS's names carry the compute slices only, and its nodes create the plain profile with that many (GPU instance
     profile ids 19, 14, 9, 5 and 0: Azure/AgentBaker parts/linux/cloud-init/artifacts/mig-partition.sh): no double

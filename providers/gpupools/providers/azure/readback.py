@@ -69,7 +69,7 @@ class _Names:
     os: str
 
 
-_OF_NATIVE = _Names(
+_NATIVE_NAMES = _Names(
     profile="gpuInstanceProfile",
     driver="gpuProfile.driver",
     scaling=("enableAutoScaling",),
@@ -81,7 +81,7 @@ _OF_NATIVE = _Names(
 )
 # Versions 5 and 6 of the provider differ: https://github.com/hashicorp/terraform-provider-azurerm, docs of
 # kubernetes_cluster_node_pool.
-_OF_CLASSIC = _Names(
+_CLASSIC_NAMES = _Names(
     profile="gpuInstance",
     driver="gpuDriver",
     scaling=("autoScalingEnabled", "enableAutoScaling"),
@@ -117,7 +117,7 @@ def read_pools(catalogue: Catalogue, type_token: str, properties: JsonObject) ->
     given = mapping(properties)
     native = _NATIVE.fullmatch(type_token)
     if native is not None and native[1] == "AgentPool":
-        return (_pool(catalogue, given, _OF_NATIVE),)
+        return (_pool(catalogue, given, _NATIVE_NAMES),)
     if native is not None:
         return tuple(_profiles(catalogue, given.get("agentPoolProfiles")))
     if GENERIC.fullmatch(type_token):
@@ -125,7 +125,7 @@ def read_pools(catalogue: Catalogue, type_token: str, properties: JsonObject) ->
     if templates.DEPLOYMENT.fullmatch(type_token):
         return templates.read_pools(given, partial(read_pools, catalogue))
     if type_token == _CLASSIC_POOL:
-        return (_pool(catalogue, given, _OF_CLASSIC),)
+        return (_pool(catalogue, given, _CLASSIC_NAMES),)
     if type_token == _CLASSIC_CLUSTER:
         default = given.get("defaultNodePool")
         pool = default[0] if is_list(default) and default else default  # a block is a list of one in Terraform's plans
@@ -142,14 +142,14 @@ def _generic(catalogue: Catalogue, given: JsonObject) -> Iterator[PoolFacts]:
     elif kind == "AgentPool" and properties is UNKNOWN:
         yield PoolFacts("azure", (), None, (), unknown=("properties",), where="properties.nodeTaints")
     elif kind == "AgentPool":
-        yield _pool(catalogue, mapping(properties), _OF_NATIVE, "properties.")
+        yield _pool(catalogue, mapping(properties), _NATIVE_NAMES, "properties.")
 
 
 def _profiles(catalogue: Catalogue, profiles: object, path: str = "agentPoolProfiles") -> Iterator[PoolFacts]:
     late: list[str] = []
     for where, one in items(profiles, path, late):
         given = mapping(one)
-        yield _pool(catalogue, given, _OF_NATIVE, f"{where}.", text(given.get("name")))
+        yield _pool(catalogue, given, _NATIVE_NAMES, f"{where}.", text(given.get("name")))
     for unknown in late:
         yield PoolFacts("azure", (), None, (), unknown=(unknown,), where=f"{unknown}.nodeTaints")
 
@@ -161,7 +161,7 @@ def _default_pool(catalogue: Catalogue, pool: object, prefix: str) -> PoolFacts:
     website/docs/r/kubernetes_cluster.html.markdown.
     """
     given = mapping(pool)
-    found = _pool(catalogue, given, _OF_CLASSIC, prefix, text(given.get("name")))
+    found = _pool(catalogue, given, _CLASSIC_NAMES, prefix, text(given.get("name")))
     taints, unknown = found.taints, found.unknown
     only_addons = given.get("onlyCriticalAddonsEnabled")
     if flag(only_addons) is True:
@@ -182,7 +182,7 @@ def _default_pool(catalogue: Catalogue, pool: object, prefix: str) -> PoolFacts:
 def _pool(catalogue: Catalogue, given: JsonObject, names: _Names, prefix: str = "", pool: str = "") -> PoolFacts:
     machines = Machines()
     for path, size in _sizes(given, machines.unknown, prefix):
-        machines.add(_written(catalogue, size), accelerator(catalogue, size), path)
+        machines.add(_catalog_name(catalogue, size), accelerator(catalogue, size), path)
     profile = given.get(names.profile)
     if isinstance(profile, str) and profile:
         machines.show(Accelerator("nvidia", None), f"{prefix}{names.profile} {profile}")
@@ -192,14 +192,14 @@ def _pool(catalogue: Catalogue, given: JsonObject, names: _Names, prefix: str = 
     read.texts(given.get("nodeTaints"), f"{prefix}nodeTaints")
     system = text(given.get("mode")).casefold() == "system"
     if system:
-        _leave_out_refused(read, f"{prefix}nodeTaints")
+        _drop_rejected_taints(read, f"{prefix}nodeTaints")
     if given.get("nodeInitializationTaints"):
         what = "are removed after the start of a node, so they keep nobody off"
         read.note(f"{prefix}nodeInitializationTaints: {what} ({_TAINTS})")
     hardening = Hardening("https://learn.microsoft.com/azure/aks/use-node-public-ips")
     _harden(given, names, prefix, hardening)
     retired_machines(machines.names, catalogue, f"{prefix}vmSize", hardening)
-    scales = flag(_first(given, names.scaling))
+    scales = flag(_first_value(given, names.scaling))
     bounds = ("minCount", "maxCount") if scales or scales is None else (names.count, names.count)
     least, most = (number(given.get(key)) for key in bounds)
     return PoolFacts(
@@ -227,7 +227,7 @@ def _pool(catalogue: Catalogue, given: JsonObject, names: _Names, prefix: str = 
     )
 
 
-def _leave_out_refused(read: TaintsRead, path: str) -> None:
+def _drop_rejected_taints(read: TaintsRead, path: str) -> None:
     """Leave out the taints that AKS refuses on a pool of mode System (`SystemPoolHasRestrictedTaint`).
 
     https://github.com/Azure/AKS/issues/2578; unchanged in https://github.com/istio/istio.io/issues/16905 of 2025-10.
@@ -305,17 +305,17 @@ def _software(given: JsonObject, names: _Names, prefix: str, vendor: str) -> Sof
     return SoftwareHints()
 
 
-def _first(given: JsonObject, names: tuple[str, ...]) -> Any:
+def _first_value(given: JsonObject, names: tuple[str, ...]) -> Any:
     return next((given[name] for name in names if given.get(name) is not None), None)
 
 
 def _harden(given: JsonObject, names: _Names, prefix: str, hardening: Hardening) -> None:
-    public = _first(given, names.public_ip)
+    public = _first_value(given, names.public_ip)
     why = "nodes need no public address"
     hardening.want("public-address", f"{prefix}{names.public_ip[0]}", public, flag(public) is not True, "false", why)
     ip_prefix = given.get(names.ip_prefix)
     hardening.want("public-address", f"{prefix}{names.ip_prefix}", ip_prefix, not ip_prefix, "unset", why)
-    encrypted = _first(given, names.encryption)
+    encrypted = _first_value(given, names.encryption)
     hardening.want(
         "disk-encryption",
         f"{prefix}{names.encryption[0]}",
@@ -326,7 +326,7 @@ def _harden(given: JsonObject, names: _Names, prefix: str, hardening: Hardening)
         mandatory=False,
         source="https://learn.microsoft.com/azure/aks/enable-host-encryption",
     )
-    if names is _OF_NATIVE:
+    if names is _NATIVE_NAMES:
         access = at(given, "securityProfile.sshAccess")
         hardening.want(
             "remote-access",
@@ -370,7 +370,7 @@ def _vendor_case(size: str) -> str:
     return "_".join([tier.capitalize(), family.upper() + features.lower(), *words])
 
 
-def _written(catalogue: Catalogue, size: str) -> str:
+def _catalog_name(catalogue: Catalogue, size: str) -> str:
     found = find_instance_type(catalogue, size)
     return found.name if found is not None else size
 

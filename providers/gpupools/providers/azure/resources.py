@@ -54,7 +54,7 @@ _FIXED_LEAVES = {
 Another version may report more there (`gpuProfile.driverType`), and what a refresh takes over must not replace a pool.
 """
 
-_USUAL = {
+_DEFAULTS = {
     "enableEncryptionAtHost": False,
     "enableNodePublicIP": False,
     "osDiskType": "Managed",
@@ -84,8 +84,8 @@ def create_pool(
     choices = plan.choices
     if not isinstance(choices, AksPoolPlan):
         raise TypeError(f"{plan.cluster}/{plan.name} was planned for {plan.cloud}, not for azure")
-    cluster = _in_its_subscription(cluster, opts)
-    declare = _typed if choices.api_version is None else _untyped
+    cluster = _check_subscription(cluster, opts)
+    declare = _declare_agent_pool if choices.api_version is None else _declare_generic_resource
     former = name.removesuffix(plan.name) + choices.first_name
     names = (f"{name}-pool", f"{former}-pool")
     pool, pool_name = declare(names, choices, _arguments(plan, choices, cluster), opts)
@@ -93,7 +93,7 @@ def create_pool(
     return pool.urn.apply(lambda _: pool_name)
 
 
-def _in_its_subscription(
+def _check_subscription(
     cluster: Mapping[str, pulumi.Input[Any]], opts: pulumi.ResourceOptions
 ) -> Mapping[str, pulumi.Input[Any]]:
     """Return the cluster for use with the provider it gets: no resource says its subscription, the provider does.
@@ -113,8 +113,8 @@ def _in_its_subscription(
         if found is None or str(subscription).casefold() != found.casefold():
             there = f"is for {found}" if found else "names none"
             raise pulumi.RunError(
-                f"cluster.subscription_id: the default provider {there}, and this cluster is in another subscription; "
-                "name one of azure-native for it among the providers in the component's options"
+                f"cluster.subscription_id: the default provider {there}, but this cluster is in another subscription; "
+                "set an azure-native provider for it in the component's options"
             )
         return name
 
@@ -124,7 +124,7 @@ def _in_its_subscription(
     return cluster
 
 
-def _typed(
+def _declare_agent_pool(
     names: tuple[str, ...],
     choices: AksPoolPlan,
     arguments: containerservice.AgentPoolArgs,
@@ -134,12 +134,12 @@ def _typed(
     inputs = keyword_arguments(arguments, choices.overrides)
     wire = wire_names(containerservice.AgentPoolArgs)
     pool_name = _pool_name(choices, {wire[key]: value for key, value in inputs.items()})
-    counted = _counted(names, choices, wire_inputs(arguments, choices.overrides), pool_name, opts)
+    counted = _node_count(names, choices, wire_inputs(arguments, choices.overrides), pool_name, opts)
     if counted.running is not None:
         inputs["count"] = counted.running
     said = {wire[key]: value for key, value in inputs.items()} | {"agentPoolName": pool_name}
     adopted = import_options(choices.adopted, said, edit_tables(), OVERRIDABLE["AgentPool"].inputs)
-    options = pulumi.ResourceOptions.merge(_options(choices), adopted)
+    options = pulumi.ResourceOptions.merge(_pool_options(choices), adopted)
     pool = containerservice.AgentPool(
         names[0],
         agent_pool_name=pool_name,
@@ -151,7 +151,7 @@ def _typed(
     return pool, pool_name
 
 
-def _untyped(
+def _declare_generic_resource(
     names: tuple[str, ...],
     choices: AksPoolPlan,
     arguments: containerservice.AgentPoolArgs,
@@ -162,7 +162,7 @@ def _untyped(
     The provider sends `properties` as they are to that version, compares them leaf by leaf, and replaces the resource
     when its address changes (pulumi/pulumi-azure-native provider/pkg/provider/{provider,diff}.go,
     https://github.com/pulumi/pulumi-azure-native/pull/3985 and 4692). No autoscaler moves the number of its nodes
-    (`_without_autoscaler` in constraints.py), so the plan's is sent.
+    (`_autoscaler` in constraints.py), so the plan's is sent.
     """
     properties = wire_inputs(arguments, choices.overrides)
     cluster, group = properties.pop("resourceName"), properties.pop("resourceGroupName")
@@ -179,12 +179,12 @@ def _untyped(
         resource_type="agentPools",
         resource_name_=pool_name,
         properties=properties,
-        opts=pulumi.ResourceOptions.merge(opts, _options(choices, "properties.")),
+        opts=pulumi.ResourceOptions.merge(opts, _pool_options(choices, "properties.")),
     )
     return pool, pool_name
 
 
-def _options(choices: AksPoolPlan, below: str = "") -> pulumi.ResourceOptions:
+def _pool_options(choices: AksPoolPlan, below: str = "") -> pulumi.ResourceOptions:
     """Return the pool's options; its inputs are `below` this path."""
     leaves = _FIXED_LEAVES if below else {}
     fixed = [path for name in FIXED_AT_CREATION for path in leaves.get(name, (name,))]
@@ -200,7 +200,7 @@ def _options(choices: AksPoolPlan, below: str = "") -> pulumi.ResourceOptions:
 
 
 @dataclass(frozen=True)
-class _Counted:
+class _NodeCount:
     """How an update leaves the number of nodes to the autoscaler."""
 
     running: int | None = None
@@ -208,13 +208,13 @@ class _Counted:
     options: pulumi.ResourceOptions | None = None
 
 
-def _counted(
+def _node_count(
     names: tuple[str, ...],
     choices: AksPoolPlan,
     inputs: JsonObject,
     pool_name: pulumi.Input[str],
     opts: pulumi.ResourceOptions,
-) -> _Counted:
+) -> _NodeCount:
     """Find out which number of nodes to declare.
 
     Every update sends the whole pool, `count` with it, and AKS takes none that differs from what runs while it switches
@@ -224,23 +224,23 @@ def _counted(
     enforce (https://learn.microsoft.com/azure/aks/cluster-autoscaler), as the Azure CLI does it.
     """
     if not choices.autoscaled:
-        return _Counted()
+        return _NodeCount()
     has, there = last_outputs(_AGENT_POOL, names)
     changes = {key: value for key, value in inputs.items() if key not in (*_PLACE, "count")}
     if has is not None and "name" in has and not _contains(has, changes):
         if isinstance(pool_name, str) and pool_name != has["name"]:
-            return _Counted()
+            return _NodeCount()
         place = {"agentPoolName": has["name"], **{key: inputs[key] for key in _PLACE}}
         count = invoke(_GET_AGENT_POOL, place, opts.parent, _VERSION).get("count")
         if count is not None:
-            return _Counted(int(count))
+            return _NodeCount(int(count))
 
     if choices.adopted is not None and has is None and last_update() is not None:
         # Taken over now: what runs is what it is to have.
         place = {"agentPoolName": choices.adopted.name, **{key: inputs[key] for key in _PLACE}}
         count = invoke(_GET_AGENT_POOL, place, opts.parent, _VERSION).get("count")
         if count is not None:
-            return _Counted(int(count))
+            return _NodeCount(int(count))
 
     def sends(new: JsonObject, old: JsonObject) -> int | None:
         return int(new["count"])
@@ -252,7 +252,7 @@ def _counted(
         return int((await found.future()).count)
 
     ignored = pulumi.ResourceOptions(ignore_changes=["count"])
-    return _Counted(
+    return _NodeCount(
         None, pulumi.ResourceOptions.merge(ignored, keep_node_count(names[0], sends, runs) if there else None)
     )
 
@@ -345,9 +345,9 @@ def _pool_name(choices: AksPoolPlan, inputs: JsonObject) -> pulumi.Input[str]:
     if choices.adopted is not None:
         return choices.adopted.name
     nvidia = _nvidia(choices)
-    decisive = {key: inputs[key] for key in FIXED_AT_CREATION if key in inputs and inputs[key] != _USUAL.get(key)} | {
-        "gpuProfile": {"driver": choices.gpu_driver, **nvidia} if nvidia else choices.gpu_driver
-    }
+    decisive = {
+        key: inputs[key] for key in FIXED_AT_CREATION if key in inputs and inputs[key] != _DEFAULTS.get(key)
+    } | {"gpuProfile": {"driver": choices.gpu_driver, **nvidia} if nvidia else choices.gpu_driver}
 
     def named(values: Mapping[str, object]) -> str:
         return replacement_name(choices.first_name, values, limit=POOL_NAME_LIMIT, separator="")

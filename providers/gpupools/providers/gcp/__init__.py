@@ -44,13 +44,13 @@ def _access(cluster: JsonObject) -> "ExecPlugin":
     return exec_plugin(cluster)
 
 
-def _described() -> "Discovery":
+def _discovery() -> "Discovery":
     from gpupools.providers.gcp.discovery import DISCOVERY
 
     return DISCOVERY
 
 
-def _edits() -> "EditTables":
+def _edit_tables() -> "EditTables":
     from gpupools.providers.gcp.edit_effects import edit_tables
 
     return edit_tables()
@@ -94,14 +94,14 @@ CLOUD = Cloud(
     check_settings=check_settings,
     provider_settings=dict.fromkeys(("gcp", "google-native"), _PROVIDER_SETTINGS),
     access=_access,
-    described=_described,
+    described=_discovery,
     node_runtime=node_runtime,
     models_claims=True,
     find_instance_type=find_instance_type,
     reserved_labels=LABELS,
     reserved_taints=TAINTS,
     node_pools=NodePools(
-        settings=SETTINGS, overridable=OVERRIDABLE, edits=_edits, declaring=_declaring, outside=_existing_pools
+        settings=SETTINGS, overridable=OVERRIDABLE, edits=_edit_tables, declaring=_declaring, outside=_existing_pools
     ),
     reading=_reading,
 )

@@ -23,7 +23,7 @@ _DEFAULT_ACCOUNT = re.compile(r"default|[0-9]+-compute@developer\.gserviceaccoun
 
 
 def is_default_account(account: object) -> bool:
-    """Say whether nodes run as Compute Engine's default account, named or not.
+    """Return whether nodes run as Compute Engine's default account, explicitly or by default.
 
     https://docs.cloud.google.com/compute/docs/access/service-accounts (2026-11-23)
     """
@@ -72,10 +72,12 @@ class GkeCluster(ReachableCluster):
         return {key: given[key] for key in ("project", "location", "name")}
 
     def not_for_new_pools(self, at: Path) -> Iterator[Problem]:
-        """Refuse Google's default account, which only a pool that is taken over keeps."""
+        """Reject Google's default account, which only an imported pool may keep."""
         if is_default_account(self.service_account):
-            what = f"{shown(self.service_account)} is Google's default account, which can do far more than a node needs"
-            fix = "name an account of the nodes' own, with roles/container.defaultNodeServiceAccount"
+            what = (
+                f"{shown(self.service_account)} is Google's default account, which has too many permissions for a node"
+            )
+            fix = "use an account for the nodes only, with roles/container.defaultNodeServiceAccount"
             yield Problem((*at, "service_account"), what, fix, _HARDENING)
 
     @field_validator("location")
@@ -92,7 +94,7 @@ class GkeCluster(ReachableCluster):
         return location
 
     def conflicting_keys(self) -> Iterator[tuple[Path, str]]:
-        """Refuse nodes that are far from their control plane."""
+        """Reject node zones outside the region of the control plane."""
         yield from super().conflicting_keys()
         # https://docs.cloud.google.com/kubernetes-engine/docs/concepts/regional-clusters
         region = "-".join(self.location.split("-")[:2])
@@ -100,6 +102,6 @@ class GkeCluster(ReachableCluster):
         for index, zone in enumerate(zones):
             found = ZONE.fullmatch(zone)
             if found is None or found["region"] != region:
-                yield ("node_locations", index), f"{shown(zone)} is no zone of {region}; correct one of the two"
+                yield ("node_locations", index), f"{shown(zone)} is not a zone of {region}; correct one of them"
             elif zone in zones[:index]:
-                yield ("node_locations", index), f"{shown(zone)} is there twice; leave one out"
+                yield ("node_locations", index), f"{shown(zone)} is listed twice; remove one"

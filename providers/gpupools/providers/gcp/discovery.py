@@ -9,7 +9,7 @@ from gpupools.plan.discovery import Discovery, inner, texts
 _LINK = r"https://[^/]+/v1(?:beta1)?/projects/(?P<project>[^/]+)/(?:locations|zones)/[^/]+/clusters/[^/]+"
 
 
-def _read(told: JsonObject) -> JsonObject | None:
+def _read_cluster(told: JsonObject) -> JsonObject | None:
     """Read a cluster: https://docs.cloud.google.com/kubernetes-engine/docs/reference/rest/v1/projects.locations.clusters.
 
     A node pool that runs as `default` has the project's own Compute Engine account, which nodes should not have.
@@ -37,6 +37,6 @@ def _read(told: JsonObject) -> JsonObject | None:
 
 DISCOVERY = Discovery(
     commands=("gcloud container clusters describe NAME --location LOCATION --format json",),
-    read=_read,
+    read=_read_cluster,
     which=("name", "project", "location"),
 )

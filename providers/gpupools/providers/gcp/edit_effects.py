@@ -1,6 +1,6 @@
-"""What an edit does to the nodes of a pool on GKE, from the tables beside this file. Pure.
+"""Effects of an edit on the nodes of a pool on GKE, from the tables in this folder. Pure.
 
-What replaces the pool is what the schema of terraform-provider-google-beta marks so; `pulumi_gcp` is built from it.
+An input replaces the pool where the schema of terraform-provider-google-beta says so; `pulumi_gcp` is built from it.
 """
 
 from collections.abc import Iterator, Mapping
@@ -16,7 +16,7 @@ _HERE = Path(__file__).parent
 
 @cache
 def edit_tables() -> EditTables:
-    """Return the tables.
+    """Return the tables of plan edits and input edits.
 
     The provider looks at the deletion policy of the last update, also when it deletes what was replaced:
     https://github.com/hashicorp/terraform-provider-google-beta google-beta/services/container/
@@ -27,15 +27,15 @@ def edit_tables() -> EditTables:
 
 
 def replacing_inputs(inputs: JsonObject) -> JsonDict:
-    """Return those of the inputs, by dotted path, whose change makes the provider replace the pool."""
-    return dict(sorted(_replacing(inputs, ())))
+    """Return the inputs whose change replaces the pool, by dotted path."""
+    return dict(sorted(_replacing_paths(inputs, ())))
 
 
-def _replacing(inputs: JsonObject, above: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
+def _replacing_paths(inputs: JsonObject, above: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
     for key, value in inputs.items():
         path = (*above, key)
         edit = edit_tables().inputs.get(".".join(path))
         if edit is not None and edit.effect is EditEffect.REPLACE:
             yield ".".join(path), value
         elif isinstance(value, Mapping):
-            yield from _replacing(value, path)
+            yield from _replacing_paths(value, path)

@@ -1,4 +1,4 @@
-"""What Google Cloud has and no plan says: `gcloud container node-pools describe`, Terraform and Pulumi. Pure.
+"""Existing node pools of GKE, as gcloud, Terraform and Pulumi describe them. Pure.
 
 The names of the REST API: https://docs.cloud.google.com/kubernetes-engine/docs/reference/rest/v1/projects.locations.clusters.nodePools
 """
@@ -33,14 +33,14 @@ _ID = r"(?:projects/)?([^/]+)/(?:locations/)?([^/]+)/(?:clusters/)?([^/]+)/(?:no
 _OWN_TAINTS = ("cloud.google.com/gke-queued=true:NoSchedule", "kubernetes.io/arch=arm64:NoSchedule")
 """Taints that GKE adds by itself."""
 
-_ALIKE = (
+_SHARED_KEYS = (
     *("management", "networkConfig", "placementPolicy", "queuedProvisioning", "upgradeSettings", "version"),
     *("bestEffortProvisioning", "maintenancePolicies"),
 )
-"""Keys that both have."""
+"""Keys with the same name in the API and in the provider."""
 
 
-def _described(data: JsonObject) -> Found | None:
+def _pool_from_cli(data: JsonObject) -> Found | None:
     place = text_of(data.get("selfLink"), _LINK)
     config = data.get("config")
     if not place or not isinstance(config, Mapping):
@@ -49,7 +49,7 @@ def _described(data: JsonObject) -> Found | None:
     scaling, constraint = map_of(data.get("autoscaling")), map_of(data.get("maxPodsConstraint"))
     on = bool(scaling.get("enabled"))
     inputs = {
-        **{key: data[key] for key in _ALIKE if key in data},
+        **{key: data[key] for key in _SHARED_KEYS if key in data},
         "initialNodeCount": data.get("initialNodeCount"),
         "nodeCount": None if on else data.get("initialNodeCount"),
         "autoscaling": _autoscaling(scaling) if on else None,
@@ -62,7 +62,7 @@ def _described(data: JsonObject) -> Found | None:
         inputs["upgradeSettings"] = {"maxSurge": 0, "maxUnavailable": 0, "strategy": "SURGE", **upgrade}
     notes: tuple[str, ...] = ()
     if not on:
-        taken = "gcloud does not tell how many nodes run, so initialNodeCount is taken"
+        taken = "gcloud does not print how many nodes run, so initialNodeCount is used"
         notes = (f"{taken}; correct nodes.fixed if the pool was resized since",)
     where = {"cloud": "gcp", "name": cluster, "project": project, "location": location}
     return Found(name, where, without_nothing(inputs), notes)
@@ -103,25 +103,25 @@ def _node_config(config: JsonObject) -> JsonDict:
     return found
 
 
-def _declared(kind: str, inputs: JsonObject, identifier: str) -> Found | None:
+def _pool_from_state(kind: str, inputs: JsonObject, identifier: str) -> Found | None:
     if kind != _TOKEN or not map_of(inputs.get("nodeConfig")).get("guestAccelerators"):
-        return None  # pools without GPUs stay with what manages them
+        return None  # pools without GPUs are not imported
     found = text_of(identifier, _ID)
     names = ("project", "location", "cluster", "name")
     project, location, cluster, name = found or [str(inputs.get(key) or "") for key in names]
     if not all((project, location, cluster, name)):
-        raise refuse(inputs.get("name"), "says neither its project nor its cluster", "describe it with gcloud")
+        raise refuse(inputs.get("name"), "has neither project nor cluster", "describe it with gcloud")
     where = {"cloud": "gcp", "name": cluster.rpartition("/")[2], "project": project, "location": location}
     own = {key: value for key, value in inputs.items() if key not in (*names, "__defaults", "namePrefix", "id")}
     return Found(name, where, without_nothing(own))
 
 
-def _keys(found: Found) -> tuple[JsonDict, JsonDict]:
+def _pool_keys(found: Found) -> tuple[JsonDict, JsonDict]:
     inputs = found.inputs
     config = map_of(inputs.get("nodeConfig"))
     accelerators = config.get("guestAccelerators") or []
     if len(accelerators) != 1:
-        raise refuse(found.name, f"has {len(accelerators)} kinds of GPUs", "leave it with what manages it")
+        raise refuse(found.name, f"has {len(accelerators)} GPU types", "leave it to the tool that manages it")
     gpu = accelerators[0]
     zones = list(inputs.get("nodeLocations") or [])
     driver = map_of(gpu.get("gpuDriverInstallationConfig")).get("gpuDriverVersion")
@@ -164,8 +164,8 @@ def _machine(name: str, config: JsonObject, gpu: JsonObject) -> str:
         row = find_instance_type(INSTANCE_TYPES, written)
         if row is not None and (row.extra["accelerator_type"], row.devices) == (model, count):
             return written
-    what = f"runs on {machine} with {count} × {model}, which no GPU machine of the catalogue is"
-    raise refuse(name, what, "leave it with what manages it")
+    what = f"runs on {machine} with {count} × {model}, which is not in the catalogue"
+    raise refuse(name, what, "leave it to the tool that manages it")
 
 
 def _nodes(found: Found, zones: int) -> dict[str, int]:
@@ -173,8 +173,8 @@ def _nodes(found: Found, zones: int) -> dict[str, int]:
     if not scaling:
         each = number_of(found.inputs.get("nodeCount", found.inputs.get("initialNodeCount")), "initialNodeCount")
         if not each:
-            what = "has no autoscaler and 0 nodes, which nodes: {fixed: …} cannot say"
-            raise refuse(found.name, what, "switch its autoscaler on, or give it a node, and describe it again")
+            what = "has no autoscaler and 0 nodes, but nodes.fixed must be at least 1"
+            raise refuse(found.name, what, "enable its autoscaler or add a node, and describe it again")
         return {"fixed": each * zones}
     total = number_of(scaling.get("totalMaxNodeCount"), "totalMaxNodeCount")
     if total:
@@ -184,7 +184,7 @@ def _nodes(found: Found, zones: int) -> dict[str, int]:
         number_of(scaling.get("minNodeCount"), "minNodeCount"),
     )
     if not most:
-        raise refuse(found.name, "is autoscaled to no maximum", "set one, and describe it again")
+        raise refuse(found.name, "has an autoscaler without a maximum", "set one, and describe it again")
     return {"min": (least or 0) * zones, "max": most * zones}
 
 
@@ -233,7 +233,7 @@ def _taint(given: JsonObject) -> str:
     return str(Taint(str(given.get("key")), str(given.get("value") or ""), effect))
 
 
-def _there(data: JsonObject) -> Iterator[There]:
+def _resources(data: JsonObject) -> Iterator[There]:
     """Read a node pool, or a policy that puts nodes together: `gcloud compute resource-policies list`."""
     place, config = text_of(data.get("selfLink"), _LINK), data.get("config")
     if place and isinstance(config, Mapping):
@@ -262,4 +262,10 @@ def _there(data: JsonObject) -> Iterator[There]:
         )
 
 
-EXISTING_POOLS = ExistingPools(resource="NodePool", described=_described, declared=_declared, keys=_keys, there=_there)
+EXISTING_POOLS = ExistingPools(
+    resource="NodePool",
+    described=_pool_from_cli,
+    declared=_pool_from_state,
+    keys=_pool_keys,
+    there=_resources,
+)

@@ -21,7 +21,7 @@ _GROUP = "karpenter.k8s.gcp"
 _ACCELERATOR = "cloud.google.com/gke-accelerator"
 
 
-def _shown(wanted: Requirements, accelerator: Callable[[str], Accelerator]) -> Iterator[tuple[Accelerator, str]]:
+def _accelerators(wanted: Requirements, accelerator: Callable[[str], Accelerator]) -> Iterator[tuple[Accelerator, str]]:
     for key, one, family in wanted.listed(f"{_GROUP}/instance-family"):
         found = accelerator(f"{family.partition('-')[0]}-standard-4")  # a family is what stands before the first dash
         yield replace(found, count=None), f"{one.path} {key} {family}"
@@ -76,7 +76,7 @@ KARPENTER = KarpenterProvider(
     classes={"GCENodeClass": _gce_node_class},
     classes_taint=True,
     part="instance-",
-    shown=_shown,
+    shown=_accelerators,
     gpu_machines=_gpu_machines,
     without_gpus="instance-gpu-count",
 )

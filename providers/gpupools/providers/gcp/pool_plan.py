@@ -1,4 +1,4 @@
-"""What a GKE node pool needs beyond the portable plan, and what GKE refuses beyond the matrix."""
+"""Plans the part of a node pool that only GKE has. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -176,7 +176,7 @@ class GkePoolPlan(ProviderPlan):
 
 
 def build_provider_plan(request: PoolRequest) -> GkePoolPlan:
-    """Choose what the node pool of a wish needs; the wish is one that nothing refuses."""
+    """Return machine, GPUs, capacity, image, disks and upgrades of a pool that passed all checks."""
     instance, spec = request.instance, request.spec
     capacity, fixed, machine = spec.capacity, spec.nodes.fixed, instance.extra["machine_type"]
     short_lived = isinstance(capacity, FlexStart | Queued)
@@ -228,7 +228,7 @@ class _SharingFields(TypedDict, total=False):
 
 
 def _sharing_fields(request: PoolRequest) -> _SharingFields:
-    """Return how the node pool itself shares or cuts its GPUs."""
+    """Return the plan fields for GPU sharing of the node pool itself."""
     sharing, found = request.spec.sharing, _SharingFields()
     if request.capability.verdict is not Verdict.NATIVE:
         return found
@@ -250,7 +250,7 @@ class _CapacityFields(TypedDict, total=False):
 
 
 def _capacity_fields(capacity: Capacity) -> _CapacityFields:
-    """Return how Google sells the machines."""
+    """Return the plan fields for the capacity mode."""
     if isinstance(capacity, FlexStart | Queued):
         queued = isinstance(capacity, Queued)
         return {"flex_start": True, "queued": queued, "max_run_s": capacity.max_run_s, "no_reservation": True}
@@ -284,7 +284,7 @@ def _upgrade(wanted: Upgrade) -> GkeUpgrade:
 
 
 def _update_min(request: PoolRequest) -> int:
-    """Return the time for an upgrade of all nodes the pool may have, within two hours and a day."""
+    """Return the minutes to upgrade the maximum number of nodes, between two hours and a day."""
     upgrade = request.spec.upgrade
     surge = 0 if upgrade.strategy == "blue-green" else upgrade.max_surge
     turns = -(-request.spec.nodes.max // (surge + upgrade.max_unavailable))
@@ -335,7 +335,7 @@ def uniform_profile(sharing: Mig) -> str:
 
 
 def node_zones(request: PoolRequest) -> tuple[str, ...]:
-    """Return the zones that the pool's nodes will be in; empty when only the cluster in the cloud knows them."""
+    """Return the zones of the pool's nodes; empty if only the cluster in the cloud knows them."""
     cluster = gke_cluster(request)
     if request.spec.zones:
         return tuple(request.spec.zones)

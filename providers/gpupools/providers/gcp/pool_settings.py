@@ -1,4 +1,4 @@
-"""Which settings of a pool GKE takes, what each becomes there, and what can be set by hand. Pure."""
+"""The settings of a pool that GKE supports, what each becomes, and the inputs that overrides may set. Pure."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,13 +10,13 @@ _HERE = Path(__file__).parent
 SETTINGS = read_settings(_HERE)
 
 SHARING_STRATEGIES: Mapping[str, str] = MappingProxyType({"time-slicing": "TIME_SHARING", "mps": "MPS"})
-"""How the node pool calls each way in which containers share a GPU.
+"""GKE's name of each sharing mode.
 
 https://docs.cloud.google.com/kubernetes-engine/docs/reference/rest/v1/GPUSharingConfig
 """
 
 NO_DEVICE_PLUGIN_LABEL = "gke-no-default-nvidia-gpu-device-plugin"
-"""Node label, value `true`, that keeps GKE's own device plugin off.
+"""Node label, value `true`, that switches GKE's own device plugin off.
 
 https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/google-gke.html
 """
@@ -46,7 +46,7 @@ OVERRIDABLE = read_overridable(
     _HERE,
     _LISTS,
     {"NodePool": ("nodeConfig", "labels")},
-    {("nodeConfig", "metadata", key): "GKE keeps this key of the metadata for itself" for key in RESERVED_METADATA},
+    {("nodeConfig", "metadata", key): "GKE reserves this key of the metadata" for key in RESERVED_METADATA},
 )
 """The resource behind a pool. What decides which pods fit and land there stays with the pool's own keys."""
 

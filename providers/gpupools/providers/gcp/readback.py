@@ -107,14 +107,14 @@ def _cluster(given: JsonObject, key: str) -> Iterator[PoolFacts]:
         pool = mapping(one)
         found = _node_pool(pool, f"{where}.", key)
         if found.zones is None and not found.zones_unknown:
-            found = _with_zones(found, *_zones(given, cluster=True))
+            found = _add_zones(found, *_zones(given, cluster=True))
         yield replace(found, pool=text(pool.get("name")))
     for path in late:
         yield PoolFacts("gcp", (), None, (), unknown=(path,), where=f"{path}.{key}.taints")
     # The cluster's own `nodeConfig` is for its default pool, which exists unless pools are given or it is removed.
     removed = given.get("removeDefaultNodePool")
     if not pools and not late and flag(removed) is not True and given.get("nodeConfig"):
-        found = _with_zones(_node_pool(given, "", "nodeConfig"), *_zones(given, cluster=True))
+        found = _add_zones(_node_pool(given, "", "nodeConfig"), *_zones(given, cluster=True))
         yield replace(found, pool="default-pool", in_cluster=None if removed is UNKNOWN else True)
     yield from _auto_provisioning(given, key)
 
@@ -239,7 +239,7 @@ def _zones(given: JsonObject, *, cluster: bool = False) -> tuple[int | None, boo
     return (1 if zonal else None), False
 
 
-def _with_zones(found: PoolFacts, zones: int | None, unknown: bool) -> PoolFacts:
+def _add_zones(found: PoolFacts, zones: int | None, unknown: bool) -> PoolFacts:
     return replace(found, zones=zones, zones_unknown=unknown)
 
 
