@@ -152,20 +152,20 @@ FAULTS = (
     Fault(
         "cluster: another account",
         {f"{T}.account": "'210987654321'"},
-        {f"{T}.node_role_arn": "is of account"},
+        {f"{T}.node_role_arn": "is in account"},
         ("aws",),
     ),
     Fault(
         "cluster: two kinds of subnets",
         {f"{T}.subnet_ids": "[subnet-0a]"},
-        {f"{T}.subnet_ids": "give either subnet_ids"},
+        {f"{T}.subnet_ids": "set exactly one of subnet_ids"},
         ("aws",),
     ),
     Fault("cluster: tenant", {f"{T}.tenant_id": "contoso"}, {f"{T}.tenant_id": "got 'contoso'"}, ("azure",)),
     Fault(
         "cluster: zone elsewhere",
         {f"{T}.node_locations": "[us-central1-a]"},
-        {f"{T}.node_locations[0]": "'us-central1-a' is no zone"},
+        {f"{T}.node_locations[0]": "'us-central1-a' is not a zone"},
         ("gcp",),
     ),
     Fault(

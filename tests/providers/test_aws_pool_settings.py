@@ -308,7 +308,7 @@ def test_zones_need_subnets_by_zone() -> None:
     assert refused(BY_SUBNET, zones=["eu-central-1a"]) == [
         (
             "pools.a.zones: subnets decide the zones of a node group, and the cluster's subnet_ids do not name"
-            " their zones; set subnets_by_zone: {zone: [subnet-…]} of the cluster instead of subnet_ids"
+            " their zones; replace subnet_ids with subnets_by_zone: {zone: [subnet-…]}"
         )
     ]
 

@@ -51,7 +51,7 @@ def _internal(path: str) -> Any:
 
 
 def is_input_type(kind: type) -> bool:
-    """Say whether a class is one of nested inputs."""
+    """Return whether a class is one of nested inputs."""
     return bool(_internal("pulumi._types:is_input_type")(kind))
 
 

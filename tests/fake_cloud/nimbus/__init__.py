@@ -5,7 +5,7 @@ from tests.fake_cloud.nimbus.access import exec_plugin
 from tests.fake_cloud.nimbus.capabilities import CAPABILITIES, DEFAULT_SOFTWARE, SOFTWARE
 from tests.fake_cloud.nimbus.cluster import EXAMPLE, NimbusCluster
 from tests.fake_cloud.nimbus.constraints import check_pool, check_settings
-from tests.fake_cloud.nimbus.edit_effects import edits
+from tests.fake_cloud.nimbus.edit_effects import edit_tables
 from tests.fake_cloud.nimbus.machines import INSTANCE_TYPES
 from tests.fake_cloud.nimbus.node_software import node_runtime
 from tests.fake_cloud.nimbus.pool_plan import build_provider_plan
@@ -43,6 +43,6 @@ CLOUD = Cloud(
     models_claims=False,
     reserved_labels=LABELS,
     reserved_taints=TAINTS,
-    node_pools=NodePools(settings=SETTINGS, overridable=OVERRIDABLE, edits=edits, declaring=_declaring),
+    node_pools=NodePools(settings=SETTINGS, overridable=OVERRIDABLE, edits=edit_tables, declaring=_declaring),
     reading=_reading,
 )

@@ -1,11 +1,11 @@
-"""What excludes what in a pool of Nimbus. Pure."""
+"""Rejects pools that Nimbus cannot run. Pure."""
 
 from gpupools.common.errors import Problem
 from gpupools.plan.cloud import PoolRequest
 
 
 def check_settings(request: PoolRequest) -> list[Problem]:
-    """Refuse images the cloud does not have, and more tags than it takes."""
+    """Reject images that the cloud does not have, and more tags than it allows."""
     found, family = [], request.spec.image.family
     if family not in (None, "nimbus-os", "nimbus-lts"):
         what = f"Nimbus has no image {family}"
@@ -17,7 +17,7 @@ def check_settings(request: PoolRequest) -> list[Problem]:
 
 
 def check_pool(request: PoolRequest) -> list[Problem]:
-    """Refuse more containers per GPU than the cloud's plugin takes."""
+    """Reject more containers per GPU than the cloud's plugin allows."""
     clients = request.spec.sharing.clients
     if clients is None or clients.replicas <= 8:
         return []

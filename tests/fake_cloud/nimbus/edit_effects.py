@@ -1,4 +1,4 @@
-"""What an edit does to the nodes of a pool on Nimbus, from the tables beside this file. Pure."""
+"""Effects of an edit on the nodes of a pool on Nimbus, from the tables in this folder. Pure."""
 
 from functools import cache
 from pathlib import Path
@@ -9,6 +9,6 @@ _HERE = Path(__file__).parent
 
 
 @cache
-def edits() -> EditTables:
-    """Return the tables."""
+def edit_tables() -> EditTables:
+    """Return the tables of plan edits and input edits."""
     return EditTables(plan_edits(_HERE / "plan_edits.csv"), input_edits(_HERE / "edits.csv"))

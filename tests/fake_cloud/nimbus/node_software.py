@@ -1,4 +1,4 @@
-"""What Nimbus nodes bring of the GPU software. Pure."""
+"""GPU software that Nimbus nodes come with. Pure."""
 
 from gpupools.plan.cloud import ProviderPlan
 from gpupools.plan.node_software import NodeRuntime
@@ -11,5 +11,5 @@ BARE = NodeRuntime(brings=_IMAGE, why="the image brings driver and toolkit", sou
 
 
 def node_runtime(software: str, choices: ProviderPlan) -> NodeRuntime:
-    """Say what the nodes bring."""
+    """Return the GPU software of the nodes."""
     return MANAGED if software == "cloud-managed" else BARE

@@ -1,4 +1,4 @@
-"""What a pool of Nimbus needs beyond the portable plan. Pure."""
+"""Plans the part of a node pool that only Nimbus has. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""Which settings a node pool of Nimbus takes, and what of it can be set by hand."""
+"""The settings of a pool that Nimbus supports, and the inputs that overrides may set."""
 
 from collections.abc import Mapping
 

@@ -26,7 +26,7 @@ _EFFECTS = {effect.value: effect for effect in Effect}
 
 
 def accelerator(machine: str) -> Accelerator:
-    """Say what a machine carries."""
+    """Return the accelerator of a machine."""
     row = INSTANCE_TYPES.get(machine)
     if row is not None:
         return Accelerator("nvidia", row.gpus)

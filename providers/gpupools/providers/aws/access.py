@@ -1,4 +1,4 @@
-"""How a token for the API of an EKS cluster is got. Pure."""
+"""Credentials for the API of an EKS cluster. Pure."""
 
 from gpupools.common.json_types import JsonObject
 from gpupools.spec.cluster_access import ExecPlugin

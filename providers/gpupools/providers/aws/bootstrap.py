@@ -1,4 +1,4 @@
-"""Writes what a node reads when it boots: Bottlerocket's settings, or user data for Amazon Linux 2023. Pure.
+"""Writes user data of nodes: Bottlerocket's settings, or MIME parts for Amazon Linux 2023. Pure.
 
 EKS merges either into its own user data, as long as the launch template names no image:
 https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.html#launch-template-user-data

@@ -274,9 +274,7 @@ def _capacity(request: PoolRequest) -> Iterator[Problem]:
     capacity, nodes, machine = spec.capacity, spec.nodes, request.instance
     if capacity.mode == "spot" and nodes.fixed is not None:
         what = "capacity.mode: spot cannot keep a fixed number of nodes: EC2 reclaims spot instances"
-        yield Problem(
-            (*at, "nodes", "fixed"), what, "set nodes.min and nodes.max, or another capacity.mode", _CAPACITY_TYPES
-        )
+        yield Problem((*at, "nodes", "fixed"), what, "set nodes.min and max, or another capacity.mode", _CAPACITY_TYPES)
     if isinstance(capacity, CapacityBlock):
         if instance_family(machine.name) not in CAPACITY_BLOCK_FAMILIES:
             what = f"EC2 has no Capacity Blocks for {machine.name}"
@@ -311,17 +309,13 @@ def _zones(request: PoolRequest) -> Iterator[Problem]:
     by_zone = _eks_cluster(request).subnets_by_zone
     if spec.zones and by_zone is None:
         what = "subnets decide the zones of a node group, and the cluster's subnet_ids do not name their zones"
-        yield Problem(
-            at, what, "set subnets_by_zone: {zone: [subnet-…]} of the cluster instead of subnet_ids", _NODE_GROUP_API
-        )
+        yield Problem(at, what, "replace subnet_ids with subnets_by_zone: {zone: [subnet-…]}", _NODE_GROUP_API)
         return
     region = _eks_cluster(request).region
     for index, zone in enumerate(spec.zones):
         if by_zone is not None and zone not in by_zone:
             there = zone.startswith(region) and zone != region
-            what = (
-                f"the cluster has no subnet in {shown(zone)}" if there else f"{shown(zone)} is not a zone of {region}"
-            )
+            what = f"the cluster has no subnet in {shown(zone)}" if there else f"{shown(zone)} is not in {region}"
             yield Problem((*at, index), what, nearest(zone, by_zone), _NODE_GROUP_API)
 
 
@@ -352,9 +346,7 @@ def _disk(request: PoolRequest) -> Iterator[Problem]:
         region = _eks_cluster(request).region
         if arn is None:
             what = f"{shown(disk.encryption_key)} is not the ARN of a KMS key"
-            yield Problem(
-                (*at, "encryption_key"), what, "use an ARN such as arn:aws:kms:<region>:<account>:key/<id>", _EBS_KEY
-            )
+            yield Problem((*at, "encryption_key"), what, "use arn:aws:kms:<region>:<account>:key/<id>", _EBS_KEY)
         elif arn[1] != region:
             what = f"the KMS key is in {arn[1]}, but the cluster is in {region}"
             yield Problem((*at, "encryption_key"), what, f"use a key in {region}", _EBS_KEY)
@@ -382,9 +374,7 @@ def _network(request: PoolRequest) -> Iterator[Problem]:
     for index, group in enumerate(network.security_group_ids):
         if not re.fullmatch(r"sg-[0-9a-f]{8,17}", group):
             what = f"{shown(group)} is not a security group id"
-            yield Problem(
-                (*at, "security_group_ids", index), what, "use an id such as sg-0a1b2c3d4e5f60718", _TEMPLATES
-            )
+            yield Problem((*at, "security_group_ids", index), what, "use e.g. sg-0a1b2c3d4e5f60718", _TEMPLATES)
     if network.placement == "compact":
         mode = request.spec.capacity.mode
         if mode in ("reservation", "capacity-block"):

@@ -1,4 +1,4 @@
-"""What the AWS CLI says of an EKS cluster and its node groups."""
+"""Reads an EKS cluster and its node groups from the output of the AWS CLI."""
 
 from collections.abc import Mapping
 
@@ -6,13 +6,13 @@ from gpupools.common.json_types import JsonObject
 from gpupools.plan.discovery import Discovery, inner, texts
 
 
-def _read_cluster(told: JsonObject) -> JsonObject | None:
-    """Read a cluster, or a node group of it, which tells role and subnets of nodes.
+def _read_cluster(output: JsonObject) -> JsonObject | None:
+    """Return the keys of a cluster from the cluster or one of its node groups, which has role and subnets.
 
     https://docs.aws.amazon.com/eks/latest/APIReference/API_Cluster.html,
     https://docs.aws.amazon.com/eks/latest/APIReference/API_Nodegroup.html
     """
-    cluster, group = told.get("cluster"), told.get("nodegroup")
+    cluster, group = output.get("cluster"), output.get("nodegroup")
     if isinstance(group, Mapping) and str(group.get("nodegroupArn", "")).startswith("arn:aws"):
         found = {
             "name": group.get("clusterName"),

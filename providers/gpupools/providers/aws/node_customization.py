@@ -1,4 +1,4 @@
-"""What somebody set by hand that runs on EKS nodes, opens them or decides whom they run as. Pure, and never raises."""
+"""Finds inputs that run code on EKS nodes, open them or set their identity. Pure, and never raises."""
 
 import json
 import re
@@ -55,7 +55,7 @@ _OUR_FILE = "/etc/eks/nodeadm.d/50-max-pods.json"
 
 
 def node_customizations(inputs: JsonObject, prefix: str = "") -> Iterator[NodeCustomization]:
-    """Yield what is set by hand in a description of a machine, such as a launch template.
+    """Yield the customizations in a description of a machine, such as a launch template.
 
     Args:
         inputs: By wire name; those of `overrides`, or all that are declared.
@@ -71,7 +71,7 @@ def node_customizations(inputs: JsonObject, prefix: str = "") -> Iterator[NodeCu
 
 
 def group_customizations(data: JsonObject, prefix: str = "") -> Iterator[NodeCustomization]:
-    """Yield what is set by hand in a node group of pulumi-eks, which makes a script or settings of it.
+    """Yield the customizations in a node group of pulumi-eks, which makes a script or settings of it.
 
     Args:
         data: By wire name, all that are declared.
@@ -111,7 +111,7 @@ def overridden(resource: str, inputs: JsonObject) -> Iterator[NodeCustomization]
 
 
 def only_configures_node(given: str) -> bool:
-    """Say whether user data only joins, sizes and shares: nothing in it runs a program or opens the node."""
+    """Return whether user data only joins a cluster, sizes and shares: it runs no program and opens no node."""
     content = decode_user_data(given)
     return content is not None and all(_is_harmless(part_format(*part), part[1]) for part in mime_parts(content))
 

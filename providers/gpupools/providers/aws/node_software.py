@@ -1,4 +1,4 @@
-"""What EKS nodes bring of the GPU software, by node image. Pure."""
+"""GPU software that EKS nodes come with, by node image. Pure."""
 
 from collections.abc import Sequence
 
@@ -69,7 +69,7 @@ _EFA = NodeChart("aws-efa-k8s-device-plugin", _efa_values, ("the chart has no CR
 
 
 def node_runtime(software: str, choices: ProviderPlan) -> NodeRuntime:
-    """Say what the nodes bring; the node image decides, which `settings.ami_type` names."""
+    """Return the GPU software of the nodes, by their AMI type."""
     found = _OWN[software]
     if not isinstance(choices, EksPoolPlan):
         return found

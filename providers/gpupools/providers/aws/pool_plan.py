@@ -81,7 +81,7 @@ class EksPoolPlan(ProviderPlan):
     zones: tuple[str, ...] = ()
     """Keys of the cluster's `subnets_by_zone` to use; empty for every subnet of the cluster."""
     volumes: tuple[Volume, ...]
-    """Empty where a reader sets the block devices by hand."""
+    """Empty for a custom image, whose block devices come from overrides."""
     user_data: str
     """What the launch template adds to EKS's own user data, not yet base64; empty for nothing."""
     interfaces: tuple[Interface, ...] = ()
@@ -108,7 +108,7 @@ class EksPoolPlan(ProviderPlan):
     """How long an update that replaces every node may take."""
     delete_timeout_minutes: int = 90
     overrides: Mapping[str, JsonObject] = field(default_factory=dict)
-    """Resource → input by wire name → value, set by hand."""
+    """Resource → input by wire name → value, from the stack file."""
     adopted: Adopted | None = None
     """The node group that was made by other means; then there is no launch template of this tool's making."""
     template_id: str | None = None
@@ -276,7 +276,7 @@ def user_data(request: PoolRequest) -> str:
     """Return the user data of the nodes; empty if they need none."""
     image, spec = node_image(request), request.spec
     if image is CUSTOM:
-        return ""  # set by hand: only its builder knows how it starts
+        return ""  # comes from overrides
     asked: _Boot = {"max_pods": spec.network.max_pods, "local_nvme": spec.disk.local_nvme == "raid0"}
     if image is BOTTLEROCKET:
         return bottlerocket_settings(request.instance.gpu_model, spec.sharing, **asked)

@@ -81,7 +81,7 @@ FIRST_FIXED_RELEASE = 20260610
 
 
 def accelerator(catalogue: Catalogue, instance_type: str) -> Accelerator:
-    """Say what an instance type carries, by its name."""
+    """Return the accelerator of an instance type, by its name."""
     row = catalogue.get(instance_type)
     if row is not None:
         return Accelerator("nvidia", row.gpus, row.gpu_model)
@@ -439,7 +439,7 @@ def _tag_list(value: object) -> dict[str, str]:
 
 
 def _in_cluster(tags: Mapping[str, str]) -> bool | None:
-    """Say whether tags mark a machine as a node of Kubernetes; False for one of something else, None without a mark.
+    """Return whether tags mark a machine as a Kubernetes node; False for another service, None without such tags.
 
     `kubernetes.io/cluster/<name>` is what self-managed nodes need
     (https://docs.aws.amazon.com/eks/latest/userguide/launch-workers.html), the next are cluster-autoscaler's. ECS and

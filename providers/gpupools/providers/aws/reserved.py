@@ -1,4 +1,4 @@
-"""Keys of node labels and taints that EKS keeps for itself, or that keep its nodes from joining."""
+"""Keys of node labels and taints that EKS reserves, or that keep its nodes from joining."""
 
 from collections.abc import Mapping
 from pathlib import Path

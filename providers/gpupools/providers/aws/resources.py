@@ -295,7 +295,7 @@ def _declare(
     choices: EksPoolPlan,
     opts: pulumi.ResourceOptions,
 ) -> RESOURCE:
-    """Declare a resource from its inputs by wire name, with what was set by hand merged in; None means left out."""
+    """Declare a resource from its inputs by wire name, merged with overrides; None means left out."""
     merged = wire_inputs(inputs, choices.overrides.get(kind.__name__, {}))
     return kind(name, opts=opts, **python_arguments(args, merged))
 

@@ -1,4 +1,4 @@
-"""Checks the user data that a pool sets by hand, without reading what it does. Pure."""
+"""Checks user data from overrides, without evaluating what it does. Pure."""
 
 import base64
 import re
@@ -14,7 +14,7 @@ _QUOTED_HEADER = re.compile(r"(?m)^[ \t]*\[+[^\]\n\"']*[\"']")
 
 
 def decode_user_data(given: str) -> str | None:
-    """Undo base64 and gzip once each; return None where no text comes of it, or more than a machine starts with."""
+    """Return user data after base64 and gzip decoding, once each; None if it is no text or too large."""
     raw = given.encode(errors="replace")
     with suppress(ValueError):
         raw = base64.b64decode(b"".join(raw.split()), validate=True)
@@ -29,7 +29,7 @@ def decode_user_data(given: str) -> str | None:
 
 
 def is_mime(raw: bytes) -> bool:
-    """Say whether user data is in MIME parts, as EKS requires it for Amazon Linux."""
+    """Return whether user data is multipart MIME, which EKS requires for Amazon Linux."""
     from email import message_from_bytes  # slow to import and rarely needed
 
     message = message_from_bytes(raw.lstrip())
@@ -37,7 +37,7 @@ def is_mime(raw: bytes) -> bool:
 
 
 def toml_error(raw: bytes) -> str:
-    """Say why EKS cannot merge user data into that of Bottlerocket; empty where it can."""
+    """Return why EKS cannot merge user data into that of Bottlerocket; empty if it can."""
     try:
         settings = tomllib.loads(raw.decode())
     except UnicodeDecodeError:
@@ -54,12 +54,12 @@ def toml_error(raw: bytes) -> str:
 
 
 def mentions_taints(given: str) -> bool:
-    """Say whether user data mentions a taint."""
+    """Return whether user data mentions a taint."""
     return "taint" in (decode_user_data(given) or "").casefold()
 
 
 def registers_gpu_taint(given: str) -> bool:
-    """Say whether user data has the GPU taint outside of comments, as an argument of the kubelet or as a setting."""
+    """Return whether user data sets the GPU taint, as an argument of the kubelet or as a setting, not in a comment."""
     lines = (decode_user_data(given) or "").splitlines()
     commands = "\n".join(line for line in lines if not line.lstrip().startswith("#"))
     is_set = "registerWithTaints" in commands or "node-taints" in commands

@@ -168,9 +168,7 @@ def _capacity(at: Path, request: PoolRequest) -> Iterator[Problem]:
         # `_autoscaler` reports AKS-managed GPU nodes, which have none. An adopted pool is accepted as it runs.
         without = request.spec.nodes.fixed is not None and request.spec.adopt is None
         if without and request.software != "cloud-managed":
-            what = (
-                f"capacity.mode spot does not work with nodes.fixed {request.spec.nodes.fixed}: without an autoscaler"
-            )
+            what = f"nodes.fixed {request.spec.nodes.fixed} excludes capacity.mode spot: without an autoscaler"
             what += " evicted nodes do not come back"
             yield Problem((*at, "nodes", "fixed"), what, "set nodes.min and nodes.max", SPOT_PAGE)
     if isinstance(capacity, Reservation):
@@ -264,9 +262,7 @@ def _network(at: Path, request: PoolRequest) -> Iterator[Problem]:
     network, size = request.spec.network, request.instance
     if network.rdma and size.rdma != "infiniband":
         what = f"{size.name} has no InfiniBand"
-        yield Problem(
-            (*at, "network", "rdma"), what, "use an ND size with an r in its name, or leave rdma out", size.source
-        )
+        yield Problem((*at, "network", "rdma"), what, "use an ND size with an r, or leave rdma out", size.source)
     if network.max_pods is not None and not 10 <= network.max_pods <= 250:
         what = f"got {network.max_pods}; AKS allows 10 to 250 pods per node"
         yield Problem((*at, "network", "max_pods"), what, "use a number from 10 to 250", _PODS)
@@ -317,9 +313,7 @@ def _tag_problems(at: Path, tags: Mapping[str, object], beside: Mapping[str, str
         if len(key) > _TAG_NAME:
             yield Problem(where, f"has {len(key)} characters; Azure allows {_TAG_NAME}", "shorten it", _TAGS)
         if re.search(r"[<>%&\\?/]", key) or not key.isprintable():
-            yield Problem(
-                where, f"{key!r} has a character that Azure rejects", "remove <>%&\\?/ and line breaks", _TAGS
-            )
+            yield Problem(where, f"{key!r} has a character that Azure rejects", "remove <>%&\\?/ and breaks", _TAGS)
         if len(value) > _TAG_VALUE:
             what = f"its value has {len(value)} characters; Azure allows {_TAG_VALUE}"
             yield Problem(where, what, "shorten it", _TAGS)
@@ -374,9 +368,7 @@ def _driver(at: Path, request: PoolRequest) -> Iterator[Problem]:
 def _mig(at: Path, request: PoolRequest) -> Iterator[Problem]:
     sharing, size = request.spec.sharing.mig, request.instance
     if sharing is not None and request.software == "gpu-operator" and size.gpu_model in COHERENT_MEMORY:
-        what = (
-            f"MIG does not work with the coherent memory (CDMM) of the GPU Operator's driver on {size.gpu_model} GPUs"
-        )
+        what = f"the coherent memory (CDMM) of the GPU Operator's driver excludes MIG on {size.gpu_model} GPUs"
         fix = f"use whole GPUs, time-slicing or mps, or a size with {', '.join(sorted(MIG_MODELS))}"
         yield Problem((*at, "sharing", "mode"), what, fix, _COHERENT_SOURCE)
     if sharing is None or request.software == "gpu-operator":

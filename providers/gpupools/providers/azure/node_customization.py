@@ -1,4 +1,4 @@
-"""What somebody set by hand that opens AKS nodes or changes their kernel. Pure, and never raises."""
+"""Finds inputs that open AKS nodes or change their kernel settings. Pure, and never raises."""
 
 from collections.abc import Iterator
 
@@ -27,7 +27,7 @@ _NODE_CLASS = InputRow("kubelet.allowedUnsafeSysctls", "sysctls", _UNSAFE, _KERN
 
 
 def node_customizations(inputs: JsonObject, prefix: str = "") -> Iterator[NodeCustomization]:
-    """Yield what is set by hand in an agent pool.
+    """Yield the customizations in an agent pool.
 
     Args:
         inputs: By wire name; those of `overrides`, or all that are declared.

@@ -1,4 +1,4 @@
-"""What AKS nodes bring of the GPU software, by the pool's GPU profile. Pure."""
+"""GPU software that AKS nodes come with, by the GPU profile of the pool. Pure."""
 
 from gpupools.plan.cloud import ProviderPlan
 from gpupools.plan.node_software import OPERATORS_DRIVER, NodeRuntime
@@ -44,7 +44,7 @@ AZURE_LINUX = NodeRuntime(
 
 
 def node_runtime(software: str, choices: ProviderPlan) -> NodeRuntime:
-    """Say what the nodes bring; the pool's GPU profile decides."""
+    """Return the GPU software of the nodes, by the GPU profile of the pool."""
     if software == "cloud-managed":
         return MANAGED
     if not isinstance(choices, AksPoolPlan) or choices.gpu_driver == "Install":

@@ -85,7 +85,7 @@ class AksPoolPlan(ProviderPlan):
     delete_min: int = 60
     """Minutes Pulumi waits."""
     overrides: JsonObject = field(default_factory=dict)
-    """Inputs of the agent pool set by hand, by wire name."""
+    """Overrides of the agent pool's inputs, by wire name."""
 
     # A set in Azure, though its provider compares lists in order (pulumi/pulumi-azure-native
     # provider/pkg/provider/diff.go), and the pool's name is made of it.

@@ -1,4 +1,4 @@
-"""Which of a pool's settings AKS takes, what each becomes, and what can be set by hand. Pure."""
+"""The settings of a pool that AKS supports, what each becomes, and the inputs that overrides may set. Pure."""
 
 from pathlib import Path
 

@@ -94,7 +94,7 @@ _CLASSIC_NAMES = _Names(
 
 
 def accelerator(catalogue: Catalogue, size: str) -> Accelerator:
-    """Say what a size carries, by its name."""
+    """Return the accelerator of a size, by its name."""
     row = find_instance_type(catalogue, size)
     if row is not None:
         return Accelerator("nvidia", row.gpus, row.gpu_model)

@@ -1,4 +1,4 @@
-"""Keys of node labels and taints that AKS keeps for itself, or that keep its nodes from joining."""
+"""Keys of node labels and taints that AKS reserves, or that keep its nodes from joining."""
 
 from pathlib import Path
 

@@ -258,7 +258,7 @@ def _node_count(
 
 
 def _contains(has: Any, wanted: Any) -> bool:
-    """Say whether what the cloud has is all that is wanted, as far as that is known before the program has run."""
+    """Return whether the cloud has all wanted values, as far as they are known before the program has run."""
     if isinstance(wanted, pulumi.Output):
         return True
     if isinstance(wanted, Mapping):

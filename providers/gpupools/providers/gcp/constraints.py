@@ -132,18 +132,18 @@ def _software_overrides(request: PoolRequest) -> Iterator[Problem]:
     """Name both owners where overrides switch GKE's own software on in addition to the pool's."""
     if request.software == "cloud-managed":
         return
-    accelerators, labels = (_override_at(request, "nodeConfig", key) for key in ("guestAccelerators", "labels"))
+    accelerators, labels = (_override(request, "nodeConfig", key) for key in ("guestAccelerators", "labels"))
     where = (*_OVERRIDES, "nodeConfig")
     for each in accelerators if isinstance(accelerators, list) else []:
         version = value_at(each, "gpuDriverInstallationConfig", "gpuDriverVersion")
         if version not in (None, "INSTALLATION_DISABLED"):
             what = f"GKE's driver ({shown(version)}) and software: {request.software} would both own the driver"
             fix = "remove it, or use software: cloud-managed"
-            yield Problem(_path(request, *where, "guestAccelerators"), what, fix, f"{_HOW_TO}/gpus")
+            yield Problem(_at(request, *where, "guestAccelerators"), what, fix, f"{_HOW_TO}/gpus")
     if isinstance(labels, Mapping) and NO_DEVICE_PLUGIN_LABEL in labels:
         what = f"GKE's device plugin and software: {request.software} would both own the GPUs"
         fix = "remove it, or use software: cloud-managed"
-        yield Problem(_path(request, *where, "labels", NO_DEVICE_PLUGIN_LABEL), what, fix, f"{_HOW_TO}/gpus")
+        yield Problem(_at(request, *where, "labels", NO_DEVICE_PLUGIN_LABEL), what, fix, f"{_HOW_TO}/gpus")
 
 
 _DRIVER_SCOPES = ("cloud-platform", "devstorage.read_only", "devstorage.read_write", "devstorage.full_control")
@@ -151,16 +151,16 @@ _DRIVER_SCOPES = ("cloud-platform", "devstorage.read_only", "devstorage.read_wri
 
 def _scope_override(request: PoolRequest) -> Iterator[Problem]:
     """Reject scopes with which nodes cannot download the driver from Cloud Storage."""
-    scopes = _override_at(request, "nodeConfig", "oauthScopes")
+    scopes = _override(request, "nodeConfig", "oauthScopes")
     if isinstance(scopes, list) and not any(str(scope).endswith(_DRIVER_SCOPES) for scope in scopes):
         what = "does not let nodes read Cloud Storage, from which GKE's installer downloads the GPU driver"
         fix = "add https://www.googleapis.com/auth/devstorage.read_only, or leave it out"
-        yield Problem(_path(request, *_OVERRIDES, "nodeConfig", "oauthScopes"), what, fix, f"{_HOW_TO}/gpus")
+        yield Problem(_at(request, *_OVERRIDES, "nodeConfig", "oauthScopes"), what, fix, f"{_HOW_TO}/gpus")
 
 
 def _surge_override(request: PoolRequest) -> Iterator[Problem]:
     """Reject surge settings with blue-green upgrades, which GKE's API rejects."""
-    given = _override_at(request, "upgradeSettings")
+    given = _override(request, "upgradeSettings")
     if not isinstance(given, Mapping):
         return
     planned = request.spec.upgrade.strategy == "blue-green"
@@ -170,36 +170,36 @@ def _surge_override(request: PoolRequest) -> Iterator[Problem]:
     if surge:
         what = f"GKE rejects {' and '.join(surge)} with the strategy BLUE_GREEN"
         fix = "set upgrade: {strategy: blue-green}, and only blueGreenSettings in overrides"
-        yield Problem(_path(request, *_OVERRIDES, "upgradeSettings"), what, fix, _POOL_SCHEMA)
+        yield Problem(_at(request, *_OVERRIDES, "upgradeSettings"), what, fix, _POOL_SCHEMA)
 
 
 def _service_account_override(request: PoolRequest) -> Iterator[Problem]:
     """Reject Google's default service account, which has far more permissions than a node needs."""
-    config = _override_at(request, "nodeConfig")
+    config = _override(request, "nodeConfig")
     if isinstance(config, Mapping) and is_default_account(config.get("serviceAccount", "own")):
         what = "runs the nodes as Google's default account, which has far more permissions than a node needs"
         fix = "remove it, or use an account with roles/container.defaultNodeServiceAccount"
-        at = _path(request, *_OVERRIDES, "nodeConfig", "serviceAccount")
+        at = _at(request, *_OVERRIDES, "nodeConfig", "serviceAccount")
         yield Problem(at, what, fix, f"{_HOW_TO}/hardening-your-cluster")
 
 
 def _autoscaling_override(request: PoolRequest) -> Iterator[Problem]:
     fixed = request.spec.nodes.fixed
-    if fixed is not None and _override_at(request, "autoscaling") is not None:
+    if fixed is not None and _override(request, "autoscaling") is not None:
         what = f"cannot be combined with nodes.fixed {fixed}"
-        at = _path(request, *_OVERRIDES, "autoscaling")
+        at = _at(request, *_OVERRIDES, "autoscaling")
         yield Problem(at, what, "remove it, or set nodes: {max: …}", _POOL_SCHEMA)
 
 
 _OVERRIDES = ("overrides", "gcp", "NodePool")
 
 
-def _override_at(request: PoolRequest, *path: str) -> Any:
+def _override(request: PoolRequest, *path: str) -> Any:
     """Return the value in `overrides` at a path of the node pool; None if there is none."""
     return value_at(request.spec.overrides, *_OVERRIDES[1:], *path)
 
 
-def _path(request: PoolRequest, *keys: str | int) -> Path:
+def _at(request: PoolRequest, *keys: str | int) -> Path:
     return ("pools", request.name, *keys)
 
 
@@ -216,19 +216,17 @@ def _capacity_mode(request: PoolRequest) -> Iterator[Problem]:
     others = f" (or {', '.join(ways[1:])})" if len(ways) > 1 else ""
     instead = "; or use a3-highgpu-8g" if machine.startswith("a3-highgpu-") and mode == "on-demand" else ""
     what = f"{machine} (instance_type) is not available as {mode}"
-    yield Problem(
-        _path(request, "capacity", "mode"), what, f"set capacity: {{mode: {keys}}}{others}{instead}", _MACHINES
-    )
+    yield Problem(_at(request, "capacity", "mode"), what, f"set capacity: {{mode: {keys}}}{others}{instead}", _MACHINES)
 
 
 def _capacity(request: PoolRequest) -> Iterator[Problem]:
     spec, capacity = request.spec, request.spec.capacity
-    at = _path(request, "capacity", "mode")
+    at = _at(request, "capacity", "mode")
     if isinstance(capacity, Reservation):
         if not re.fullmatch(_RESERVATION, capacity.name):
             what = f"{shown(capacity.name)} is not the name of a Compute Engine reservation"
             fix = "use its name, or projects/<project>/reservations/<name> for one that another project shares"
-            yield Problem(_path(request, "capacity", "name"), what, fix, _RESERVATIONS)
+            yield Problem(_at(request, "capacity", "name"), what, fix, _RESERVATIONS)
         if not node_zones(request):
             what = "a reservation is zonal, and the pool sets no zones"
             yield Problem(at, what, "write zones: […], each with a reservation of this name", _RESERVATIONS)
@@ -246,17 +244,17 @@ def _capacity(request: PoolRequest) -> Iterator[Problem]:
         yield Problem(at, what, "leave auto_repair out", _TOOLKIT)
     for key in sorted(spec.upgrade.model_fields_set):
         what = f"GKE does not upgrade {mode} nodes (capacity.mode), so {key} has no effect"
-        yield Problem(_path(request, "upgrade", key), what, "leave it out", _UPGRADE_STRATEGIES)
+        yield Problem(_at(request, "upgrade", key), what, "leave it out", _UPGRADE_STRATEGIES)
 
 
 def _reservation_override(request: PoolRequest) -> Iterator[Problem]:
     """Reject a reservation in overrides with a capacity mode that excludes reservations."""
-    mode, affinity = request.spec.capacity.mode, _override_at(request, "nodeConfig", "reservationAffinity")
+    mode, affinity = request.spec.capacity.mode, _override(request, "nodeConfig", "reservationAffinity")
     if affinity is None or mode == "on-demand":
         return
     kind = affinity.get("consumeReservationType", "NO_RESERVATION") if isinstance(affinity, Mapping) else affinity
     if mode == "reservation" or kind != "NO_RESERVATION":
-        at = _path(request, *_OVERRIDES, "nodeConfig", "reservationAffinity")
+        at = _at(request, *_OVERRIDES, "nodeConfig", "reservationAffinity")
         what = f"conflicts with capacity.mode {mode}, which decides whether a reservation is used"
         yield Problem(at, what, "remove one of them", _RESERVATIONS)
 
@@ -267,11 +265,9 @@ def _zones(request: PoolRequest) -> Iterator[Problem]:
     region = zone["region"] if zone else location
     for index, name in enumerate(request.spec.zones):
         found = ZONE.fullmatch(name)
-        where = _path(request, "zones", index)
+        where = _at(request, "zones", index)
         if found is None:
-            yield Problem(
-                where, f"{shown(name)} is not a zone of Google Cloud", f"use a zone such as {region}-a", _REGIONS
-            )
+            yield Problem(where, f"{shown(name)} is not a zone of Google Cloud", f"use e.g. {region}-a", _REGIONS)
         elif found["region"] != region:
             what = f"{name} is in {found['region']}, but the cluster is in {location}"
             yield Problem(where, what, f"use zones of {region}", _REGIONS)
@@ -282,9 +278,7 @@ def _zones(request: PoolRequest) -> Iterator[Problem]:
 def _bare_metal(request: PoolRequest) -> Iterator[Problem]:
     if _machine(request).startswith("a4x-max") and request.spec.nodes.fixed is None:
         what = f"{_machine(request)} (instance_type) is bare metal, which GKE's autoscaler does not start"
-        yield Problem(
-            _path(request, "nodes"), what, "set nodes: {fixed: …}", f"{_HOW_TO}/allocate-network-resources-dra"
-        )
+        yield Problem(_at(request, "nodes"), what, "set nodes: {fixed: …}", f"{_HOW_TO}/allocate-network-resources-dra")
 
 
 def _initial_nodes(request: PoolRequest) -> Iterator[Problem]:
@@ -299,7 +293,7 @@ def _initial_nodes(request: PoolRequest) -> Iterator[Problem]:
     if request.spec.adopt is not None and nodes.fixed is None:
         return  # an adopted pool has its first nodes
     key, word = ("min", "the first") if nodes.fixed is None else ("fixed", "fixed")
-    at, source = _path(request, "nodes", key), _POOL_SCHEMA if nodes.fixed is not None else _AUTOSCALER
+    at, source = _at(request, "nodes", key), _POOL_SCHEMA if nodes.fixed is not None else _AUTOSCALER
     if not zones:
         what = f"GKE counts {word} nodes per zone, and neither zones nor the cluster's node_locations is set"
         yield Problem(at, what, "write zones: […]", source)
@@ -313,7 +307,7 @@ def _initial_nodes(request: PoolRequest) -> Iterator[Problem]:
 
 
 def _image(request: PoolRequest) -> Iterator[Problem]:
-    family, at = request.spec.image.family, _path(request, "image", "family")
+    family, at = request.spec.image.family, _at(request, "image", "family")
     if family is not None and family not in IMAGE_TYPES:
         yield Problem(at, f"GKE has no image {family}", f"use {' or '.join(IMAGE_TYPES)}", _NODE_IMAGES)
         return
@@ -335,16 +329,16 @@ def _disk(request: PoolRequest) -> Iterator[Problem]:
     kinds = boot_disk_types(machine)
     if disk.type is not None and disk.type not in kinds:
         what = f"{machine} (instance_type) cannot boot from {shown(disk.type)}"
-        yield Problem(_path(request, "disk", "type"), what, f"use {' or '.join(kinds)}", _MACHINES)
+        yield Problem(_at(request, "disk", "type"), what, f"use {' or '.join(kinds)}", _MACHINES)
     if disk.encryption_key is not None and not re.fullmatch(_KMS_KEY, disk.encryption_key):
         what = f"{shown(disk.encryption_key)} is not a Cloud KMS key"
         fix = "use projects/<project>/locations/<location>/keyRings/<ring>/cryptoKeys/<key>"
-        yield Problem(_path(request, "disk", "encryption_key"), what, fix, _KEYS)
+        yield Problem(_at(request, "disk", "encryption_key"), what, fix, _KEYS)
     if disk.local_nvme == "raid0" and not request.instance.local_disk_gb:
         what = f"{machine} (instance_type) has no Local SSD by default, and raid0 does not set how many to add"
         fix = "set overrides.gcp.NodePool.nodeConfig.ephemeralStorageLocalSsdConfig.localSsdCount"
         yield Problem(
-            _path(request, "disk", "local_nvme"),
+            _at(request, "disk", "local_nvme"),
             what,
             fix,
             "https://docs.cloud.google.com/compute/docs/disks/local-ssd",
@@ -355,11 +349,9 @@ def _rdma(request: PoolRequest) -> Iterator[Problem]:
     if not request.spec.network.rdma:
         if request.spec.network.gpu_networks:
             what = "gpu_networks is for GPUDirect interfaces, which need rdma: true"
-            yield Problem(
-                _path(request, "network", "gpu_networks"), what, "set rdma: true as well, or leave it out", _TCPX
-            )
+            yield Problem(_at(request, "network", "gpu_networks"), what, "set rdma: true, or leave it out", _TCPX)
         return
-    at, machine, zones = _path(request, "network", "rdma"), _machine(request), node_zones(request)
+    at, machine, zones = _at(request, "network", "rdma"), _machine(request), node_zones(request)
     if not request.instance.rdma:
         able = "a3-highgpu-8g, a3-megagpu-8g, a3-ultragpu-8g, a4-highgpu-8g, a4x-highgpu-4g, a4x-maxgpu-4g-metal"
         yield Problem(at, f"{machine} (instance_type) has no GPUDirect interfaces", f"use one of {able}", _MACHINES)
@@ -380,12 +372,12 @@ def _max_pods(request: PoolRequest) -> Iterator[Problem]:
     if most is not None and not 8 <= most <= 256:
         what = f"got {most}; GKE allows 8 to 256 pods per node"
         source = f"{_HOW_TO}/flexible-pod-cidr"
-        yield Problem(_path(request, "network", "max_pods"), what, "use a number from 8 to 256", source)
+        yield Problem(_at(request, "network", "max_pods"), what, "use a number from 8 to 256", source)
 
 
 def _gpu_networks(request: PoolRequest) -> Iterator[Problem]:
     """Reject networks that do not match the GPUDirect interfaces, or that GKE creates itself."""
-    at, machine, given = _path(request, "network", "gpu_networks"), _machine(request), request.spec.network.gpu_networks
+    at, machine, given = _at(request, "network", "gpu_networks"), _machine(request), request.spec.network.gpu_networks
     if not machine.startswith(_OWN_NETWORKS):
         if given:
             what = f"GKE creates the networks of {machine} (instance_type) itself"
@@ -404,9 +396,9 @@ def _gpu_networks(request: PoolRequest) -> Iterator[Problem]:
         if any(each.network == other.network for other in given[:index]):
             what = f"{shown(each.network)} is listed twice; a machine can have one interface per network"
             yield Problem((*at, index, "network"), what, "use another network", _TCPX)
-    by_hand = _override_at(request, "networkConfig")
+    by_hand = _override(request, "networkConfig")
     if isinstance(by_hand, Mapping) and "additionalNodeNetworkConfigs" in by_hand:
-        where = _path(request, *_OVERRIDES, "networkConfig", "additionalNodeNetworkConfigs")
+        where = _at(request, *_OVERRIDES, "networkConfig", "additionalNodeNetworkConfigs")
         yield Problem(where, "cannot be combined with network.gpu_networks", "remove one of them", _TCPX)
 
 
@@ -414,15 +406,13 @@ def _nvlink_domain(request: PoolRequest) -> Iterator[Problem]:
     """Reject settings that conflict with the workload policy that puts all nodes into one rack."""
     if not request.spec.network.compute_domains:
         return
-    at, spec, zones = _path(request, "network", "compute_domains"), request.spec, node_zones(request)
+    at, spec, zones = _at(request, "network", "compute_domains"), request.spec, node_zones(request)
     if len(zones) != 1 or len(spec.zones) != 1:
         yield Problem(at, "the nodes of an NVLink domain must be in one zone", "set one zone in zones", _NVLINK)
     most = _RACK_GPUS // (request.instance.devices or 1)
     if spec.nodes.max > most:
         what = f"got up to {spec.nodes.max} nodes; a rack has {most} of {_machine(request)} (instance_type)"
-        yield Problem(
-            _path(request, "nodes"), what, f"write {most} or fewer, and another pool for another rack", _NVLINK
-        )
+        yield Problem(_at(request, "nodes"), what, f"use {most} or fewer, and one pool per rack", _NVLINK)
     if spec.network.placement is not None:
         what = "network.placement and compute_domains each need the one placement policy of the pool"
         yield Problem(at, what, "leave placement out; the nodes of a rack are close together", _NVLINK)
@@ -435,7 +425,7 @@ def _placement(request: PoolRequest) -> Iterator[Problem]:
     spec, zones = request.spec, node_zones(request)
     if spec.network.placement is None:
         return
-    at = _path(request, "network", "placement")
+    at = _at(request, "network", "placement")
     if len(zones) != 1:
         what = f"compact placement needs one zone; the nodes are in {len(zones) or 'an unknown number of'} zones"
         yield Problem(at, what, "set one zone in zones", _TOOLKIT)
@@ -454,7 +444,7 @@ def _secure_boot(request: PoolRequest) -> Iterator[Problem]:
     """Reject Secure Boot unless Google signs every kernel module: its own driver on its own image."""
     if not request.spec.security.secure_boot:
         return
-    at = _path(request, "security", "secure_boot")
+    at = _at(request, "security", "secure_boot")
     if request.software != "cloud-managed":
         software = request.software
         what = f"Secure Boot rejects unsigned drivers, and with software {software} GKE does not install its signed one"
@@ -469,23 +459,21 @@ def _upgrade(request: PoolRequest) -> Iterator[Problem]:
     if upgrade.strategy == "blue-green":
         if "max_surge" in upgrade.model_fields_set:
             what = "max_surge has no effect with upgrade.strategy blue-green, which creates a second set of nodes"
-            yield Problem(_path(request, "upgrade", "max_surge"), what, "leave it out", _POOL_SCHEMA)
+            yield Problem(_at(request, "upgrade", "max_surge"), what, "leave it out", _POOL_SCHEMA)
         if not upgrade.max_unavailable:
             what = "got 0; with upgrade.strategy blue-green it is the number of nodes to drain at a time"
-            yield Problem(_path(request, "upgrade", "max_unavailable"), what, "use 1 or more", _POOL_SCHEMA)
+            yield Problem(_at(request, "upgrade", "max_unavailable"), what, "use 1 or more", _POOL_SCHEMA)
     elif upgrade.max_surge + upgrade.max_unavailable > _MAX_UPGRADED:
         what = f"got {upgrade.max_surge} + max_unavailable {upgrade.max_unavailable}; GKE allows {_MAX_UPGRADED}"
-        yield Problem(
-            _path(request, "upgrade", "max_surge"), what, f"keep the sum at most {_MAX_UPGRADED}", _POOL_SCHEMA
-        )
+        yield Problem(_at(request, "upgrade", "max_surge"), what, f"keep the sum <= {_MAX_UPGRADED}", _POOL_SCHEMA)
 
 
 def _tags(request: PoolRequest) -> Iterator[Problem]:
-    yield from _resource_labels(_path(request, "tags"), request.spec.tags, {})
-    by_hand = _override_at(request, "nodeConfig", "resourceLabels")
+    yield from _resource_labels(_at(request, "tags"), request.spec.tags, {})
+    by_hand = _override(request, "nodeConfig", "resourceLabels")
     if isinstance(by_hand, Mapping):
         given = {key: value for key, value in by_hand.items() if value is not None}
-        at = _path(request, *_OVERRIDES, "nodeConfig", "resourceLabels")
+        at = _at(request, *_OVERRIDES, "nodeConfig", "resourceLabels")
         yield from _resource_labels(at, given, request.spec.tags)
 
 

@@ -1,4 +1,4 @@
-"""What somebody set by hand that runs on GKE nodes, opens them or decides whom they run as. Pure, and never raises."""
+"""Finds inputs that run code on GKE nodes, open them or set their identity. Pure, and never raises."""
 
 import re
 from collections.abc import Iterator
@@ -35,7 +35,7 @@ _KEYS = re.compile(r"ssh-?keys", re.IGNORECASE)
 
 
 def node_customizations(config: JsonObject, prefix: str = "nodeConfig.") -> Iterator[NodeCustomization]:
-    """Yield what is set by hand in the configuration of nodes.
+    """Yield the customizations in the configuration of nodes.
 
     Args:
         config: `nodeConfig` by wire name; that of `overrides`, or all that is declared.

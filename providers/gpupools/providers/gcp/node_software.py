@@ -1,4 +1,4 @@
-"""What GKE nodes bring of the GPU software, by image and by who serves the pool. Pure."""
+"""GPU software that GKE nodes come with, by image and by the software of the pool. Pure."""
 
 from collections.abc import Sequence
 
@@ -120,7 +120,7 @@ UBUNTU_WITHOUT_DRIVER = NodeRuntime(
 
 
 def node_runtime(software: str, choices: ProviderPlan) -> NodeRuntime:
-    """Say what the nodes bring."""
+    """Return the GPU software of the nodes, by image and software."""
     if software == "cloud-managed":
         return MANAGED
     own = choices if isinstance(choices, GkePoolPlan) else None

@@ -145,7 +145,7 @@ class GkePoolPlan(ProviderPlan):
     update_min: int
     delete_min: int
     overrides: JsonObject = field(default_factory=dict)
-    """Inputs of the node pool set by hand, by wire name."""
+    """Overrides of the node pool's inputs, by wire name."""
 
     unordered: ClassVar[frozenset[str]] = frozenset({"zones"})
 

@@ -68,7 +68,7 @@ _GPUS_PAGE = "https://docs.cloud.google.com/kubernetes-engine/docs/how-to/gpus"
 
 
 def accelerator(machine_type: str) -> Accelerator:
-    """Say what a machine type carries, by its name; an N1 machine's GPUs are not in it."""
+    """Return the accelerator of a machine type, by its name, which does not include the GPUs of N1."""
     row = find_instance_type(INSTANCE_TYPES, machine_type)
     if row is not None:
         return Accelerator("nvidia", row.gpus, row.gpu_model)
