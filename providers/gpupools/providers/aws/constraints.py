@@ -240,8 +240,11 @@ def _custom_image(request: PoolRequest) -> Iterator[Problem]:
         yield Problem((*at, "image", "id"), what, "leave image out; the EKS images have this driver", _GRID)
     if spec.adopt is not None:
         return  # its disks and how it joins are in a launch template that is there
+    from gpupools.providers.aws.user_data_checks import registers_gpu_taint  # only custom images need it
+
     by_hand = spec.overrides.get("aws", {}).get("LaunchTemplate", {})
-    if _is_base64(by_hand.get("userData")) and not _registers_gpu_taint(by_hand["userData"]):
+    # With an AMI id EKS adds taints only after a node has joined: `launch-templates.html`, "Specifying an AMI".
+    if _is_base64(by_hand.get("userData")) and not registers_gpu_taint(by_hand["userData"]):
         what = "of a custom image lets nodes join without the GPU taint; EKS adds it only later"
         fix = f"start kubelet with --register-with-taints={GPU_TAINT}"
         yield Problem((*at, "overrides", "aws", "LaunchTemplate", "userData"), what, fix, _TEMPLATES)
@@ -599,16 +602,6 @@ def _is_base64(given: object) -> bool:
         return bool(b64decode(given.replace("\n", ""), validate=True)) if isinstance(given, str) else False
     except ValueError:
         return False
-
-
-def _registers_gpu_taint(given: str) -> bool:
-    """Return whether user data starts the kubelet with the GPU taint.
-
-    With an AMI id EKS adds taints only after a node has joined: `launch-templates.html`, "Specifying an AMI".
-    """
-    from gpupools.providers.aws.user_data_checks import registers_gpu_taint
-
-    return registers_gpu_taint(given)
 
 
 def _eks_cluster(request: PoolRequest) -> EksCluster:
