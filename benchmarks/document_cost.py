@@ -20,7 +20,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from gpupools.policies.documents.judging import Config, Judged, judge_file
+from gpupools.audit.judging import Config, Judged, judge_file
 
 EVERY = 10
 SIZES = (1_000, 100_000)

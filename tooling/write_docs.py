@@ -28,6 +28,8 @@ from annotated_types import Ge, Le
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from gpupools.audit.terraform_names import terraform_names
+from gpupools.audit.terraform_resources import types_read as terraform_types
 from gpupools.catalog.glossary import NEEDS_HEADERS, sharing_needs, words
 from gpupools.catalog.gpus import gpu_models
 from gpupools.catalog.instance_types import InstanceType
@@ -38,8 +40,6 @@ from gpupools.plan.cloud import Cloud, PoolRequest, Verdict
 from gpupools.plan.edit_tables import EditTables
 from gpupools.plan.matrix import MatrixRow, matrix
 from gpupools.plan.pool_plan import check_pool
-from gpupools.policies.documents.terraform_names import terraform_names
-from gpupools.policies.documents.terraform_resources import types_read as terraform_types
 from gpupools.policies.finding import Rule
 from gpupools.policies.kinds import is_read
 from gpupools.policies.kinds import rows as kind_rows

@@ -24,7 +24,7 @@ from gpupools.stackfile.reader import stack_name
 from gpupools.stackfile.repository import STACK_FILE
 
 if TYPE_CHECKING:
-    from gpupools.policies.documents.document import Resource
+    from gpupools.audit.document import Resource
 
 _TAKEN = (
     "give it pulumi stack export, pulumi preview --json, or as JSON what aws eks describe-nodegroup, aws ec2"
@@ -138,7 +138,7 @@ def _not_known(path: Path) -> Problem:
 def _read(files: Iterable[Path]) -> _Read:
     """Read every file; refuse one that is nothing known here, and files without a state."""
     read, problems = _Read(), []
-    text = import_module("gpupools.policies.documents.text")
+    text = import_module("gpupools.audit.text")
     states = 0
     for path in files:
         try:
@@ -162,12 +162,12 @@ def _read(files: Iterable[Path]) -> _Read:
 
 
 def _is(form: str, data: Any) -> bool:
-    return bool(import_module(f"gpupools.policies.documents.{form}").recognises(data))
+    return bool(import_module(f"gpupools.audit.{form}").recognises(data))
 
 
 def _read_state(data: JsonObject, text: Any, read: _Read) -> None:
     at = ("deployment", "resources")
-    states = import_module("gpupools.policies.documents.text").all_maps(data["deployment"].get("resources"), at)
+    states = import_module("gpupools.audit.text").all_maps(data["deployment"].get("resources"), at)
     found = [_wanted(state, (*at, index), text) for index, state in enumerate(states)]
     stacks = sorted({each.stack for each in found})
     if len(stacks) > 1:
@@ -179,7 +179,7 @@ def _read_state(data: JsonObject, text: Any, read: _Read) -> None:
     read.urns |= urns
     read.torn += [each for each in found if _is_pool(each) and not _is_in_component(each, urns)]
     at = ("deployment", "pending_operations")
-    operations = import_module("gpupools.policies.documents.text").all_maps(data["deployment"].get(at[1]), at)
+    operations = import_module("gpupools.audit.text").all_maps(data["deployment"].get(at[1]), at)
     for index, each in enumerate(operations):
         resource = _wanted(each.get("resource"), (*at, index, "resource"), text)
         read.pending.append(_Pending(resource, str(each.get("type"))))
@@ -209,8 +209,8 @@ def _read_preview(data: JsonObject, text: Any, read: _Read) -> None:
 
 def _wanted(state: Any, at: tuple[str | int, ...], text: Any) -> Resource:
     """Read a resource that a stack has, was about to have, or is going to have."""
-    one_map = import_module("gpupools.policies.documents.text").one_map
-    made: Resource = import_module("gpupools.policies.documents.pulumi_preview").resource(one_map(state, at), at, text)
+    one_map = import_module("gpupools.audit.text").one_map
+    made: Resource = import_module("gpupools.audit.pulumi_preview").resource(one_map(state, at), at, text)
     return made
 
 

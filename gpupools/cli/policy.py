@@ -21,7 +21,7 @@ from gpupools.common.json_types import JsonObject
 from gpupools.console.output import Style, annotate, answer, tell, tell_json, tell_parts, tell_xml
 
 if TYPE_CHECKING:
-    from gpupools.policies.documents.judging import Found, Judged
+    from gpupools.audit.judging import Found, Judged
 
 _REPORTS = ("json", "sarif", "junit")
 FORMATS = ("text", *_REPORTS, "github")
@@ -76,7 +76,7 @@ def _run(parser: argparse.ArgumentParser, given: argparse.Namespace) -> int:
         return 0
     outside = links_out([*given.files, given.config, *(file for _, file in given.report)], given.within)
     if outside:
-        judging = import_module("gpupools.policies.documents.judging")
+        judging = import_module("gpupools.audit.judging")
         _WRITERS[given.format]([judging.Judged(path, problems=(problem,)) for path, problem in outside])
         return 1
     if not given.files:
@@ -145,7 +145,7 @@ def judge_files(
         OSError: A report cannot be written.
     """
     # Imported only here: the other commands start fast without the rules.
-    judging = import_module("gpupools.policies.documents.judging")
+    judging = import_module("gpupools.audit.judging")
     judged: list[Judged]
     try:
         today = datetime.now(tz=UTC).date()  # the only thing that is looked up: waivers hold until a day
@@ -153,7 +153,7 @@ def judge_files(
     except Rejected as rejected:  # the report says so in every format, of the configuration instead of the files
         judged = [judging.Judged(config, problems=rejected.problems)]
     else:
-        limits = import_module("gpupools.policies.documents.limits")
+        limits = import_module("gpupools.audit.limits")
         judged = limits.judge_within_limits(list(dict.fromkeys(files)), chosen)
         of_waivers = None if _unfinished(judged) else judging.judge_waivers(judged, chosen, some=changed)
         judged += [of_waivers] if of_waivers else []
@@ -220,11 +220,11 @@ def _answer(files: Sequence[JsonObject], result: str) -> None:
 
 def _sarif(judged: Sequence[Judged]) -> None:
     rules = import_module("gpupools.policies.stack_rules").ALL_RULES
-    tell_json(import_module("gpupools.policies.documents.sarif").sarif(judged, rules))
+    tell_json(import_module("gpupools.audit.sarif").sarif(judged, rules))
 
 
 def _junit(judged: Sequence[Judged]) -> None:
-    tell_xml(import_module("gpupools.policies.documents.junit").junit(judged))
+    tell_xml(import_module("gpupools.audit.junit").junit(judged))
 
 
 def _github(judged: Sequence[Judged]) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gpupools.policies.documents.judging import Config, Judged, judge_file
+from gpupools.audit.judging import Config, Judged, judge_file
 from tests.engine.cli import Engine
 
 pytestmark = pytest.mark.engine

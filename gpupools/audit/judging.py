@@ -1,0 +1,402 @@
+"""Lets the rules judge files, as the policy pack lets them judge a Pulumi program."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import date
+from pathlib import Path as FilePath
+
+from gpupools.audit import terraform_plan, terraform_state
+from gpupools.audit.document import Document, Resource
+from gpupools.audit.forms import read_document
+from gpupools.audit.terraform_sources import Sources
+from gpupools.audit.text import without_collecting
+from gpupools.common.errors import Path, Problem, Rejected
+from gpupools.common.json_types import JsonDict, JsonObject
+from gpupools.plan.cloud import Cloud
+from gpupools.plan.pool_facts import PoolFacts
+from gpupools.policies import configuration, waivers
+from gpupools.policies.classify import classify
+from gpupools.policies.components import Said, repeats, said
+from gpupools.policies.declared_software import read_software
+from gpupools.policies.declared_stack import ANSWERS, Declared, DeclaredStack
+from gpupools.policies.finding import UNKNOWN_AT_PREVIEW, Context, Finding, Level, Rule, steps, told
+from gpupools.policies.kinds import is_read, readings
+from gpupools.policies.rules import TAINTED
+from gpupools.policies.stack_rules import ALL_RULES, CURRENT, RULE_NAMES, unfit
+from gpupools.policies.waivers import Waiver
+from gpupools.providers import clouds
+from gpupools.readback.inputs import with_name
+from gpupools.readback.kubernetes_pools import each_kubernetes_pool, read_template
+
+MOST_TOLD = 200
+"""Findings of one rule that are told; of the rest the number is."""
+MOST_NAMED = 1_000
+"""Addresses that a report lists."""
+
+
+@dataclass(frozen=True)
+class Config:
+    """What a policy configuration file says, in the form `pulumi preview --policy-pack-config` takes."""
+
+    levels: Mapping[str, str] = field(default_factory=dict)
+    """Level of each rule that is given one, in Pulumi's words."""
+    options: Mapping[str, JsonObject] = field(default_factory=dict)
+    """Options of each rule."""
+    waivers: tuple[Waiver, ...] = ()
+    today: date = date.min
+    """The day on which waivers hold or have ended."""
+    path: FilePath = FilePath()
+    """Its file."""
+
+    def level(self, rule: Rule, finding: Finding) -> Level | None:
+        """Return what a finding does, None for one of a rule that is switched off.
+
+        One that nothing proves may be configured to be an advisory.
+        """
+        given = self.levels.get(rule.name, rule.level.value)
+        if given == "disabled":
+            return None
+        if finding.advice:
+            return Level.ADVISORY
+        if finding.unverified and UNKNOWN_AT_PREVIEW in rule.config:
+            context = Context(config=self.options.get(rule.name, {}))
+            if rule.option(context, UNKNOWN_AT_PREVIEW) == "advisory":
+                return Level.ADVISORY
+        return Level.ADVISORY if given == Level.ADVISORY else Level.MANDATORY
+
+
+@dataclass(frozen=True)
+class Found:
+    """One finding, ready to be shown."""
+
+    rule: Rule
+    level: Level
+    finding: Finding
+    address: str
+    """Of the resource at fault; empty when it is all of them together."""
+    type: str
+    line: int | None
+    message: str
+    count: int = 1
+    """Findings that this one stands for: more than one where it says how many more there are."""
+    waiver: Waiver | None = None
+    """What lets it pass."""
+    file: FilePath | None = None
+    """Where it stands, where that is another file than the one that was judged."""
+
+    def as_json(self) -> JsonDict:
+        """Return the finding as JSON types."""
+        return {
+            "rule": self.rule.name,
+            "level": self.level.value,
+            "severity": self.rule.severity,
+            "resource": self.address,
+            "type": self.type,
+            "pool": self.finding.pool,
+            **({"file": str(self.file)} if self.file else {}),
+            "line": self.line,
+            "message": self.message,
+            "unverified": self.finding.unverified,
+            "url": self.finding.source or self.rule.url,
+            "count": self.count,
+            **({"waiver": self.waiver.as_json()} if self.waiver else {}),
+        }
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What there is to say about one file."""
+
+    path: FilePath
+    form: str = ""
+    resources: int = 0
+    judged: tuple[str, ...] = ()
+    """Addresses of the resources that are node pools or bring GPU software."""
+    not_understood: tuple[str, ...] = ()
+    """Addresses of the resources of which nobody here knows what they bring; `gaps` are what is not even there."""
+    answers: Mapping[str, int] = field(default_factory=lambda: dict.fromkeys(ANSWERS, 0))
+    """How many resources got each of the three answers."""
+    gaps: tuple[str, ...] = ()
+    """Names of what the file says that it leaves out."""
+    gpu_pools: int = 0
+    """Node pools that have GPUs, or may have."""
+    found: tuple[Found, ...] = ()
+    waived: tuple[Found, ...] = ()
+    """What a waiver lets pass."""
+    scopes: frozenset[str] = frozenset()
+    """What its resources belong to (`policies.waivers.scope`)."""
+    problems: tuple[Problem, ...] = ()
+    """Why the file could not be judged."""
+    unfinished: bool = False
+    """Whether a limit of time or memory ended the run before the file was judged."""
+
+    @property
+    def refuses(self) -> bool:
+        """Say whether the file must not pass: a mandatory rule is violated, or nobody could look."""
+        return bool(self.problems) or any(found.level is Level.MANDATORY for found in self.found)
+
+    def as_json(self) -> JsonDict:
+        """Return the verdict as JSON types."""
+        return {
+            "file": str(self.path),
+            "form": self.form,
+            "resources": self.resources,
+            "answers": dict(self.answers),
+            "judged": list(self.judged[:MOST_NAMED]),
+            "not_understood": list(self.not_understood[:MOST_NAMED]),
+            "gaps": list(self.gaps),
+            "gpu_pools": self.gpu_pools,
+            "findings": [found.as_json() for found in self.found],
+            "waived": [found.as_json() for found in self.waived],
+            "problems": [each.as_json(self.path) for each in self.problems],
+        }
+
+
+def judge_file(path: FilePath, config: Config) -> Judged:
+    """Read a file of any form and let every rule judge what it declares; never raises for what is in the file."""
+    with without_collecting():
+        try:
+            return judge_document(path, read_document(path), config)
+        except Rejected as rejected:
+            return Judged(path, problems=rejected.problems)
+        except RecursionError:
+            return Judged(path, problems=(Problem((), "values are nested too deeply to be read"),))
+
+
+_TERRAFORM = (terraform_plan.FORM, terraform_state.FORM)
+
+
+def judge_document(path: FilePath, document: Document, config: Config) -> Judged:
+    """Let every rule judge the resources of one document, each alone and then all together."""
+    sources = Sources(path.parent, document.modules) if document.form in _TERRAFORM else None
+    resources = _with_own_addresses(document.resources)
+    known = dict(clouds())
+    declared = {address: _declared(address, each, known) for address, each in resources.items()}
+    stack = DeclaredStack(declared.values(), document.gaps)
+    found, waived = _all_found(resources, declared, stack, config, sources)
+    judged = {each.urn: None for each in stack.resources if each.pools or each.software}
+    return Judged(
+        path=path,
+        form=document.form,
+        resources=len(resources),
+        judged=tuple(judged),
+        not_understood=tuple(address for address in stack.unread if address not in judged),
+        answers=stack.answers,
+        gaps=tuple(dict.fromkeys(gap.name for gap in document.gaps)),
+        gpu_pools=sum(_may_have_gpus(pool) for _, pool in stack.pools),
+        found=found,
+        waived=waived,
+        scopes=frozenset(map(waivers.scope, resources)),
+    )
+
+
+def _all_found(
+    resources: Mapping[str, Resource],
+    declared: Mapping[str, Declared],
+    stack: DeclaredStack,
+    config: Config,
+    sources: Sources | None,
+) -> tuple[tuple[Found, ...], tuple[Found, ...]]:
+    """Return the findings, in the order of their resources: those that count, and those that a waiver lets pass."""
+    given = {
+        address: [*waivers.annotated(address, each.type, each.inputs, RULE_NAMES)[0]]
+        for address, each in declared.items()
+    }
+    for waiver in config.waivers:
+        given.setdefault(waiver.resource, []).append(waiver)
+    found: dict[tuple[str, str, str], Found] = {}
+    counted: Counter[tuple[str, Level]] = Counter()
+    used: set[Waiver] = set()
+    # The rule on waivers is asked last, when all that let something pass are noted.
+    for rule, address, finding in _findings(resources, declared, stack, config, used):
+        level = config.level(rule, finding)
+        if level is None:
+            continue
+        of_rule = (each for each in given.get(address, ()) if each.rule == rule.name)
+        let_pass = next((each for each in of_rule if each.covers(address, finding.pool, config.today)), None)
+        if let_pass is not None:
+            used.add(let_pass)
+        else:
+            counted[rule.name, level] += 1
+        if let_pass is not None or counted[rule.name, level] <= MOST_TOLD:
+            one = _found(rule, level, finding, address, resources.get(address), sources)
+            found[rule.name, address, one.message] = replace(one, waiver=let_pass)
+    places = {address: place for place, address in enumerate(resources)}
+    all_found = (*found.values(), *_not_told(counted))
+    in_order = sorted(all_found, key=lambda each: places.get(each.address, len(places)))
+    return (
+        tuple(each for each in in_order if each.waiver is None),
+        tuple(each for each in in_order if each.waiver is not None),
+    )
+
+
+def _found(
+    rule: Rule, level: Level, finding: Finding, address: str, resource: Resource | None, sources: Sources | None
+) -> Found:
+    """Return a finding with its words and its place."""
+    if resource is None:
+        return Found(rule, level, finding, "", "", None, told(finding, {}, rule))
+    place = sources.place(address, resource.spelled(finding.property)) if sources else None
+    file, line = place or (None, _line(resource, finding))
+    message = resource.spelled(told(finding, resource.inputs, rule))
+    return Found(rule, level, finding, address, resource.type, line, message, file=file)
+
+
+def _not_told(counted: Mapping[tuple[str, Level], int]) -> Iterator[Found]:
+    """Yield how many findings of a rule there are beyond those that are told."""
+    rules = {rule.name: rule for rule in ALL_RULES}
+    for (name, level), count in counted.items():
+        if count > MOST_TOLD:
+            more = Finding(what=f"and {count - MOST_TOLD} more like these", fix="cure those told first")
+            yield Found(rules[name], level, more, "", "", None, f"{more.what}; {more.fix}", count - MOST_TOLD)
+
+
+def judge_waivers(judged: Sequence[Judged], config: Config, *, some: bool = False) -> Judged | None:
+    """Judge the waivers of the configuration once all files were judged; None where all are as they should be.
+
+    Args:
+        judged: Every file.
+        config: The configuration.
+        some: Whether these are only some of the manifests: a waiver for an object of another is left alone.
+    """
+    used = {found.waiver for file in judged for found in file.waived if found.waiver}
+    there = {address for file in judged for address in (*file.judged, *file.not_understood)}
+    given = tuple(
+        each
+        for each in config.waivers
+        if not some or each.resource in there or waivers.scope(each.resource) != waivers.MANIFESTS
+    )
+    scopes = frozenset[str]().union(*(file.scopes for file in judged))
+    found = tuple(
+        Found(CURRENT, Level.MANDATORY, finding, address, "", None, told(finding, {}, CURRENT))
+        for address, finding in unfit(given, used, scopes, config.today)
+    )
+    return Judged(config.path, form="policy configuration", found=found) if found else None
+
+
+def _may_have_gpus(pool: PoolFacts) -> bool:
+    if pool.in_cluster is None and not (pool.gpus_per_node or pool.evidence):
+        return False  # machines of which nothing says that they are nodes
+    return pool.in_cluster is not False and pool.gpus_per_node != 0 and pool.accelerator != "other"
+
+
+def _with_own_addresses(resources: tuple[Resource, ...]) -> dict[str, Resource]:
+    """Key resources by address; a manifest may hold several objects of one name, which are numbered."""
+    found: dict[str, Resource] = {}
+    numbers: dict[str, int] = {}
+    for resource in resources:
+        address = resource.address
+        while address in found:
+            numbers[resource.address] = numbers.get(resource.address, 1) + 1
+            address = f"{resource.address} ({numbers[resource.address]})"
+        found[address] = resource
+    return found
+
+
+def _declared(address: str, resource: Resource, known: Mapping[str, Cloud]) -> Declared:
+    read = is_read(resource.type) or resource.type.startswith("kubernetes:")
+    readers = readings() if read else ()
+    of_clouds = (pool for each in readers for pool in each.read_pools(resource.type, resource.inputs))
+    of_kubernetes = each_kubernetes_pool(resource.type, resource.inputs, known) if read else ()
+    pools = [*of_clouds, *of_kubernetes]
+    if pools:
+        logical = resource.address.rpartition("::")[2] if resource.address.startswith("urn:pulumi:") else ""
+        pools = [with_name(pool, resource.inputs, logical) for pool in pools]
+    if resource.takes_no_taints:
+        pools = [replace(pool, no_taint_field=True) for pool in pools]
+    templates = [each.read_template(resource.type, resource.inputs) for each in readers]
+    templates += [read_template(resource.type, resource.inputs, known)] if read else []
+    software = read_software(resource.type, resource.inputs)
+    template_read = next((template for template in templates if template is not None), None)
+    return Declared(
+        urn=address,
+        type=resource.type,
+        name=resource.address,
+        inputs={**resource.inputs, **({"id": resource.id} if resource.id else {})},
+        pools=tuple(pools),
+        template=template_read,
+        software=software,
+        unread=classify(
+            resource.type,
+            resource.inputs,
+            opaque=resource.opaque,
+            component=resource.component,
+            software=software is not None,
+        ),
+        parent=resource.parent,
+        provider=resource.provider,
+        depends=(*resource.depends, *(other for others in resource.refers.values() for other in others)),
+        by_property=resource.refers,
+    )
+
+
+def _findings(
+    resources: Mapping[str, Resource],
+    declared: Mapping[str, Declared],
+    stack: DeclaredStack,
+    config: Config,
+    waived: Collection[Waiver],
+) -> Iterator[tuple[Rule, str, Finding]]:
+    above = {address: component.urn for address, each in declared.items() if (component := stack.component(each))}
+    found_on: dict[str, set[Said]] = {}
+    judged = [(address, each) for address, each in declared.items() if each.pools or each.software is not None]
+    for rule in ALL_RULES:
+        options = config.options.get(rule.name, {})
+        for address, each in judged if rule.stack is None else ():
+            resource = resources[address]
+            context = Context(config=options, stack=resource.stack, protect=resource.protect)
+            within = address in above and rule is TAINTED  # the rule on the whole stack sees templates beside it
+            pools = [pool for pool in each.pools if not pool.elsewhere] if within else each.pools
+            for finding in (one for pool in pools for one in rule.pool(pool, context)) if rule.pool else ():
+                if address in above and repeats(rule.name, finding, found_on.get(above[address], ())):
+                    continue
+                found_on.setdefault(address, set()).add(said(rule.name, finding))
+                yield rule, address, finding
+            if rule.software is not None and each.software is not None:
+                yield from ((rule, address, finding) for finding in rule.software(each.software, context))
+        if rule.stack is not None:
+            context = Context(config=options, today=config.today, waived=waived)
+            yield from ((rule, address, finding) for address, finding in rule.stack(stack, context))
+
+
+def _line(resource: Resource, finding: Finding) -> int | None:
+    """Return the line of the input at fault, or of what is nearest around it."""
+    path: Path = tuple(steps(finding.property))
+    return next(
+        (resource.lines[path[:length]] for length in range(len(path), 0, -1) if path[:length] in resource.lines),
+        resource.line,
+    )
+
+
+def read_config(path: FilePath, today: date) -> Config:
+    """Read a policy configuration.
+
+    Args:
+        path: The file.
+        today: The day it is.
+
+    Raises:
+        Rejected: It is no such file, names rules or options that do not exist, or weakens a mandatory rule.
+    """
+    document, problems = configuration.read_config(path)
+    problems = problems or configuration.config_problems(document)
+    if problems or not isinstance(document, Mapping):
+        raise Rejected(problems)
+    levels: dict[str, str] = {}
+    options: dict[str, JsonObject] = {}
+    for rule in ALL_RULES:
+        given = document.get(rule.name, document.get("all"))
+        options[rule.name] = given if isinstance(given, Mapping) else {"enforcementLevel": given}
+        level = options[rule.name].get("enforcementLevel") or _level(document.get("all"))
+        if level:
+            levels[rule.name] = level
+    given = tuple(each for rule in ALL_RULES for each in waivers.configured(rule.name, options[rule.name]))
+    return Config(levels, options, given, today, path)
+
+
+def _level(given: object) -> str:
+    level = given.get("enforcementLevel") if isinstance(given, Mapping) else given
+    return level if isinstance(level, str) else ""

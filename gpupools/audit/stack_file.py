@@ -1,0 +1,27 @@
+"""A stack file, which has commands of its own: recognised only to say so."""
+
+from typing import Any
+
+from gpupools.audit.document import Document
+from gpupools.audit.text import Text
+from gpupools.common.errors import Problem, Rejected
+
+FORM = "Pulumi stack file"
+_KEYS = {"config", "secretsprovider", "encryptedkey", "encryptionsalt", "environment"}
+
+
+def recognises(data: Any) -> bool:
+    """Say whether this is a stack's configuration: pulumi/pulumi `sdk/go/common/workspace/project.go`, ProjectStack."""
+    if not isinstance(data, dict) or not data or not data.keys() <= _KEYS:
+        return False
+    return isinstance(data.get("config"), dict) or bool(data.keys() & {"encryptionsalt", "encryptedkey"})
+
+
+def read(text: Text) -> Document:
+    """Refuse.
+
+    Raises:
+        Rejected: Always.
+    """
+    fix = "use gpupools check FILE, or gpupools preview FILE, which applies the same rules"
+    raise Rejected([Problem((), "is a stack file, not what came of it", fix)])
