@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from gpupools.audit import arm_resources
 from gpupools.audit.document import Document, Resource
-from gpupools.audit.text import Text
+from gpupools.common.structured_text import Text
 from gpupools.plan.pool_facts import UNKNOWN
-from gpupools.providers.azure import templates
 from gpupools.readback.inputs import mapping
 
 FORM = "ARM template"
@@ -32,7 +32,7 @@ _EXTENDED = re.compile(r"(?P<group>[\w.-]+)/(?P<kind>\w+)@(?P<version>\w+)")
 
 def resources(template: Any, text: Text) -> Iterator[Resource]:
     """Yield the resources of a template."""
-    for part in templates.parts(template):
+    for part in arm_resources.parts(template):
         extended = _EXTENDED.fullmatch(part.type)
         if extended:  # an object of Kubernetes
             group = extended["group"]
@@ -42,8 +42,8 @@ def resources(template: Any, text: Text) -> Iterator[Resource]:
             line = text.line_of(part.name)
             yield Resource(part.path, f"kubernetes:{version}:{extended['kind']}", body, line=line)
             continue
-        token = templates.POOLS.get(part.type.casefold())
-        closed = templates.closed_part(part)
+        token = arm_resources.POOLS.get(part.type.casefold())
+        closed = arm_resources.closed_part(part)
         inputs = part.properties if isinstance(part.properties, dict) else {}
         if token is not None and not isinstance(part.properties, dict):
             closed = "properties is not written out"

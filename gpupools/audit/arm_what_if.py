@@ -12,8 +12,8 @@ from typing import Any
 
 from gpupools.audit import arm_template
 from gpupools.audit.document import Document, Resource
-from gpupools.audit.text import Text, all_maps
 from gpupools.common.errors import Problem, Rejected
+from gpupools.common.structured_text import Text, all_maps
 
 FORM = "ARM what-if result"
 

@@ -11,9 +11,9 @@ from typing import Any
 
 from gpupools.audit import cloudformation_template
 from gpupools.audit.document import Document
-from gpupools.audit.text import Text, all_maps, damaged, one_map
 from gpupools.common.bounded_yaml import Value, is_deep
 from gpupools.common.json_types import JsonDict
+from gpupools.common.structured_text import Text, all_maps, damaged, one_map
 from gpupools.plan.pool_facts import UNKNOWN
 
 FORM = "CloudFormation change set"

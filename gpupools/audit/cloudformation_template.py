@@ -11,14 +11,13 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from gpupools.audit import kubernetes
+from gpupools.audit import cloudformation_resources, kubernetes
 from gpupools.audit.document import Document, Resource
-from gpupools.audit.text import Text
 from gpupools.common.bounded_yaml import Value, parse_yaml
 from gpupools.common.errors import Path, shown
 from gpupools.common.json_types import JsonObject
+from gpupools.common.structured_text import Text
 from gpupools.plan.pool_facts import UNKNOWN
-from gpupools.providers.aws import cloudformation
 from gpupools.readback.inputs import is_list, mapping
 
 FORM = "CloudFormation template"
@@ -30,7 +29,7 @@ def recognises(data: Any) -> bool:
         return False
     resources = data.get("Resources")
     typed = isinstance(resources, dict) and any(
-        "Type" in mapping(one) or cloudformation.is_loop(str(name)) for name, one in resources.items()
+        "Type" in mapping(one) or cloudformation_resources.is_loop(str(name)) for name, one in resources.items()
     )
     return typed or "AWSTemplateFormatVersion" in data
 
@@ -41,13 +40,17 @@ def read(text: Text) -> Document:
     Raises:
         Rejected: It is no YAML.
     """
-    value = text.values[0] if text.is_json else parse_yaml(text.text, tagged=cloudformation.long_form, unique=True)[0]
+    value = (
+        text.values[0]
+        if text.is_json
+        else parse_yaml(text.text, tagged=cloudformation_resources.long_form, unique=True)[0]
+    )
     return Document(FORM, tuple(resources(value, text)))
 
 
 def resources(value: Value, text: Text) -> Iterator[Resource]:
     """Yield the resources of a template."""
-    for macro in cloudformation.macros(value.data):
+    for macro in cloudformation_resources.macros(value.data):
         yield Resource(
             f"Transform {macro}", "cloudformation:Transform", {}, opaque=f"the macro {shown(macro)} writes it anew"
         )
@@ -55,7 +58,7 @@ def resources(value: Value, text: Text) -> Iterator[Resource]:
     for name, one in mapping(mapping(value.data).get("Resources")).items():
         line = value.lines.get(("Resources", name)) or text.line_of(name)
         kind = mapping(one).get("Type")
-        opaque = cloudformation.unread_resource(name, one)
+        opaque = cloudformation_resources.unread_resource(name, one)
         if opaque or not isinstance(kind, str):
             yield Resource(name, f"cloudformation:{kind or 'Resource'}", {}, line=line, opaque=opaque)
             continue
@@ -63,10 +66,10 @@ def resources(value: Value, text: Text) -> Iterator[Resource]:
         if kind in _MANIFESTS:
             yield from _manifests(name, kind, mapping(properties), line)
             continue
-        made = cloudformation.in_pulumis_names(properties if properties is not None else {})
+        made = cloudformation_resources.in_pulumis_names(properties if properties is not None else {})
         yield Resource(
             address=name,
-            type=cloudformation.token(kind) or f"cloudformation:{kind}",
+            type=cloudformation_resources.token(kind) or f"cloudformation:{kind}",
             inputs=made if isinstance(made, dict) else {},
             line=line,
             lines=lines.get(name, {}),
@@ -85,7 +88,7 @@ def _places(value: Any, at: str) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Yield what each property refers to, by its path, and what each place inside refers to that may have its own."""
     for key, item in mapping(value).items():
         path = f"{at}.{_small(key)}" if at else _small(key)
-        yield path, tuple(cloudformation.referred(item))
+        yield path, tuple(cloudformation_resources.referred(item))
         if at or key in _OF_SEVERAL:
             yield from _places(item, path)
             for index, one in enumerate(item if is_list(item) else ()):

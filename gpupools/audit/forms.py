@@ -3,25 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path as FilePath
 from typing import Any, Protocol, cast
 
-from gpupools.audit import (
-    arm_template,
-    arm_what_if,
-    cloudformation_change_set,
-    cloudformation_template,
-    gpupools_preview,
-    kubernetes,
-    pulumi_preview,
-    pulumi_state,
-    stack_file,
-    terraform_plan,
-    terraform_state,
-)
+from gpupools import audit
+from gpupools.audit import kubernetes
 from gpupools.audit.document import Document
-from gpupools.audit.text import Text, read_text
 from gpupools.common.errors import Problem, Rejected
+from gpupools.common.structured_text import Text, read_text
 
 
 class Form(Protocol):
@@ -32,13 +22,7 @@ class Form(Protocol):
     read: Callable[[Text], Document]
 
 
-FORMS = cast(
-    "tuple[Form, ...]",
-    (
-        *(terraform_plan, terraform_state, pulumi_preview, pulumi_state, gpupools_preview),
-        *(cloudformation_template, cloudformation_change_set, arm_template, arm_what_if, stack_file),
-    ),
-)
+FORMS = cast("tuple[Form, ...]", tuple(import_module(f"{audit.__name__}.{name}") for name in audit.FORMS))
 """Every form but Kubernetes' own: what has `apiVersion` and `kind` is an object, whatever else it has."""
 
 _OBJECTS = cast("Form", kubernetes)

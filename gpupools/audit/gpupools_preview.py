@@ -4,8 +4,8 @@ from typing import Any
 
 from gpupools.audit.document import Document
 from gpupools.audit.pulumi_preview import resource
-from gpupools.audit.text import Text, all_maps
 from gpupools.common.errors import Problem, Rejected
+from gpupools.common.structured_text import Text, all_maps
 
 FORM = "gpupools preview"
 

@@ -12,9 +12,9 @@ from gpupools.audit import terraform_plan, terraform_state
 from gpupools.audit.document import Document, Resource
 from gpupools.audit.forms import read_document
 from gpupools.audit.terraform_sources import Sources
-from gpupools.audit.text import without_collecting
 from gpupools.common.errors import Path, Problem, Rejected
 from gpupools.common.json_types import JsonDict, JsonObject
+from gpupools.common.structured_text import without_collecting
 from gpupools.plan.cloud import Cloud
 from gpupools.plan.pool_facts import PoolFacts
 from gpupools.policies import configuration, waivers
@@ -23,7 +23,7 @@ from gpupools.policies.components import Said, repeats, said
 from gpupools.policies.declared_software import read_software
 from gpupools.policies.declared_stack import ANSWERS, Declared, DeclaredStack
 from gpupools.policies.finding import UNKNOWN_AT_PREVIEW, Context, Finding, Level, Rule, steps, told
-from gpupools.policies.kinds import is_read, readings
+from gpupools.policies.kinds import is_read, readers, readings
 from gpupools.policies.rules import TAINTED
 from gpupools.policies.stack_rules import ALL_RULES, CURRENT, RULE_NAMES, unfit
 from gpupools.policies.waivers import Waiver
@@ -298,16 +298,16 @@ def _with_own_addresses(resources: tuple[Resource, ...]) -> dict[str, Resource]:
 
 def _declared(address: str, resource: Resource, known: Mapping[str, Cloud]) -> Declared:
     read = is_read(resource.type) or resource.type.startswith("kubernetes:")
-    readers = readings() if read else ()
-    of_clouds = (pool for each in readers for pool in each.read_pools(resource.type, resource.inputs))
-    of_kubernetes = each_kubernetes_pool(resource.type, resource.inputs, known) if read else ()
-    pools = [*of_clouds, *of_kubernetes]
+    pools: list[PoolFacts] = []
+    if read:
+        pools += (pool for each in readers() for pool in each.read_pools(resource.type, resource.inputs))
+        pools += each_kubernetes_pool(resource.type, resource.inputs, known)
     if pools:
         logical = resource.address.rpartition("::")[2] if resource.address.startswith("urn:pulumi:") else ""
         pools = [with_name(pool, resource.inputs, logical) for pool in pools]
     if resource.takes_no_taints:
         pools = [replace(pool, no_taint_field=True) for pool in pools]
-    templates = [each.read_template(resource.type, resource.inputs) for each in readers]
+    templates = [each.read_template(resource.type, resource.inputs) for each in (readings() if read else ())]
     templates += [read_template(resource.type, resource.inputs, known)] if read else []
     software = read_software(resource.type, resource.inputs)
     template_read = next((template for template in templates if template is not None), None)

@@ -11,14 +11,14 @@ from functools import lru_cache
 from itertools import islice
 from typing import Any
 
+from gpupools.audit import embedded_manifests
 from gpupools.audit.document import Document, Resource
-from gpupools.audit.text import Text
 from gpupools.common.bounded_yaml import Value
 from gpupools.common.errors import Path, Problem, Rejected, shown
 from gpupools.common.json_types import JsonObject
+from gpupools.common.structured_text import Text
 from gpupools.plan.pool_facts import UNKNOWN
 from gpupools.providers import clouds
-from gpupools.readback import embedded_manifests
 from gpupools.readback.kubernetes_pools import kinds_read
 
 FORM = "Kubernetes manifest"

@@ -3,8 +3,8 @@
 from typing import Any
 
 from gpupools.audit.document import Document
-from gpupools.audit.text import Text
 from gpupools.common.errors import Problem, Rejected
+from gpupools.common.structured_text import Text
 
 FORM = "Pulumi stack file"
 _KEYS = {"config", "secretsprovider", "encryptedkey", "encryptionsalt", "environment"}

@@ -15,9 +15,9 @@ from typing import Any
 from gpupools.audit.document import Document, Resource
 from gpupools.audit.terraform_names import terraform_names
 from gpupools.audit.terraform_resources import Found, as_list, as_map, resources_of, writes_pools
-from gpupools.audit.text import Text, all_maps, damaged, one_map
 from gpupools.common.errors import Problem, Rejected, shown
 from gpupools.common.json_types import JsonDict, JsonObject
+from gpupools.common.structured_text import Text, all_maps, damaged, one_map
 from gpupools.plan.pool_facts import UNKNOWN
 from gpupools.policies.declared_stack import Gap
 

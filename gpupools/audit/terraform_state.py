@@ -8,8 +8,8 @@ from typing import Any
 from gpupools.audit.document import Document, Resource
 from gpupools.audit.terraform_plan import check_version
 from gpupools.audit.terraform_resources import Found, resources_of
-from gpupools.audit.text import Text, all_maps, damaged, one_map
 from gpupools.common.errors import Path
+from gpupools.common.structured_text import Text, all_maps, damaged, one_map
 
 FORM = "Terraform state"
 

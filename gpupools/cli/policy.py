@@ -12,7 +12,7 @@ from contextlib import redirect_stdout
 from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gpupools.cli.files import add_within, links_out, write_whole
 from gpupools.cli.help_texts import examples
@@ -76,7 +76,7 @@ def _run(parser: argparse.ArgumentParser, given: argparse.Namespace) -> int:
         return 0
     outside = links_out([*given.files, given.config, *(file for _, file in given.report)], given.within)
     if outside:
-        judging = import_module("gpupools.audit.judging")
+        judging = _audit("judging")
         _WRITERS[given.format]([judging.Judged(path, problems=(problem,)) for path, problem in outside])
         return 1
     if not given.files:
@@ -145,7 +145,7 @@ def judge_files(
         OSError: A report cannot be written.
     """
     # Imported only here: the other commands start fast without the rules.
-    judging = import_module("gpupools.audit.judging")
+    judging = _audit("judging")
     judged: list[Judged]
     try:
         today = datetime.now(tz=UTC).date()  # the only thing that is looked up: waivers hold until a day
@@ -153,7 +153,7 @@ def judge_files(
     except Rejected as rejected:  # the report says so in every format, of the configuration instead of the files
         judged = [judging.Judged(config, problems=rejected.problems)]
     else:
-        limits = import_module("gpupools.audit.limits")
+        limits = _audit("limits")
         judged = limits.judge_within_limits(list(dict.fromkeys(files)), chosen)
         of_waivers = None if _unfinished(judged) else judging.judge_waivers(judged, chosen, some=changed)
         judged += [of_waivers] if of_waivers else []
@@ -213,6 +213,11 @@ def _json(judged: Sequence[Judged]) -> None:
     _answer([file.as_json() for file in judged], "failed" if _unfinished(judged) else refused)
 
 
+def _audit(module: str) -> Any:
+    """Load a module of `gpupools.audit`, which the other commands do not need."""
+    return import_module(f"gpupools.audit.{module}")
+
+
 def _answer(files: Sequence[JsonObject], result: str) -> None:
     problems = [problem for file in files for problem in file["problems"]]
     answer("policy", result, problems, {"files": files})
@@ -220,11 +225,11 @@ def _answer(files: Sequence[JsonObject], result: str) -> None:
 
 def _sarif(judged: Sequence[Judged]) -> None:
     rules = import_module("gpupools.policies.stack_rules").ALL_RULES
-    tell_json(import_module("gpupools.audit.sarif").sarif(judged, rules))
+    tell_json(_audit("sarif").sarif(judged, rules))
 
 
 def _junit(judged: Sequence[Judged]) -> None:
-    tell_xml(import_module("gpupools.audit.junit").junit(judged))
+    tell_xml(_audit("junit").junit(judged))
 
 
 def _github(judged: Sequence[Judged]) -> None:

@@ -15,6 +15,7 @@ from gpupools.audit.judging import Config, Judged
 from gpupools.policies.classify import classify
 from gpupools.policies.kinds import is_read
 from gpupools.providers import clouds
+from gpupools.readback.registry import type_readers
 
 Judge = Callable[..., Judged]
 Run = Callable[..., tuple[int, str, str]]
@@ -832,7 +833,7 @@ def test_a_look_at_a_file_leaves_the_collector_as_it_was(judge: Judge) -> None:
 
 @pytest.mark.parametrize("cloud", sorted(clouds()))
 def test_the_types_that_are_listed_as_read_are_read(cloud: str) -> None:
-    types = clouds()[cloud].reading().types
+    types = (*clouds()[cloud].reading().types, *(token for each in type_readers() for token in each.types))
 
     assert [each for each in types if not is_read(each)] == []
     assert not is_read("aws:s3/bucket:Bucket")

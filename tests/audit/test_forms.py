@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from gpupools.audit import text
 from gpupools.audit.forms import read_document
 from gpupools.audit.judging import Config, Judged, read_config
+from gpupools.common import structured_text
 from gpupools.plan.pool_facts import UNKNOWN
 from gpupools.policies.declared_software import read_software
 from gpupools.policies.finding import Context, Finding, told
@@ -188,7 +188,7 @@ def test_hostile_files_are_refused_and_end_nothing(content: str, judge: Callable
 def test_a_file_beyond_the_size_limit_is_not_read(
     write: Any, monkeypatch: pytest.MonkeyPatch, judge: Callable[..., Judged]
 ) -> None:
-    monkeypatch.setattr(text, "MAX_BYTES", 100)
+    monkeypatch.setattr(structured_text, "MAX_BYTES", 100)
 
     assert [problem.what for problem in judge(PLAN).problems] == ["has more than 100 bytes"]
 

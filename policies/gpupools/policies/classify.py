@@ -20,11 +20,11 @@ from gpupools.policies.kinds import (
     names_pools,
     plain_key,
     pool_kinds,
-    readings,
+    readers,
     row_of,
 )
-from gpupools.readback import embedded_manifests
-from gpupools.readback.inputs import at, is_list, items, kubernetes_type, mapping, text
+from gpupools.readback.inputs import at, group_and_kind, is_list, items, kubernetes_type, mapping, text
+from gpupools.readback.registry import Unreadable, embedded
 from gpupools.software.charts import charts
 
 
@@ -76,7 +76,7 @@ def _by_kind(type_token: str, inputs: JsonObject, opaque: str = "", *, component
         names = [name for path in chart_at for name in _all_at(inputs, path)]
         return _chart(kind, key, names, component)
     if is_read(type_token):
-        closed = next((why for each in readings() if (why := each.unread(type_token, inputs))), "")
+        closed = next((why for each in readers() if (why := each.unread(type_token, inputs))), "")
         return Unclassified(kind, closed, nodes=True) if closed else None
     return _by_row(key, kind, inputs, component)
 
@@ -180,8 +180,8 @@ def _known_charts() -> frozenset[str]:
 
 def _types_held(type_token: str, inputs: JsonObject) -> Iterator[Unclassified]:
     """Classify the resources of a template inside a resource."""
-    for reading in readings():
-        for held in reading.held_types(type_token, inputs):
+    for reader in readers():
+        for held in reader.held_types(type_token, inputs):
             found = _by_row(plain_key(held), held.partition(":")[2], UNKNOWN)
             if found is not None:
                 yield found
@@ -189,17 +189,14 @@ def _types_held(type_token: str, inputs: JsonObject) -> Iterator[Unclassified]:
 
 def _objects_in(type_token: str, inputs: JsonObject) -> Iterator[Unclassified]:
     """Classify each object inside a wrapper as if it stood alone."""
-    version, kind = kubernetes_type(type_token) or ("", "")
-    wrapper = (version.rpartition("/")[0], kind)
-    if wrapper not in embedded_manifests.WRAPPERS:
-        return
-    for found in embedded_manifests.embedded(inputs, *wrapper):
-        if isinstance(found.value, embedded_manifests.Unreadable):
-            yield Unclassified("/".join(filter(None, wrapper)), f"{found.path} {found.value.why}", nodes=False)
-        elif found.value is not UNKNOWN:
-            unread = _by_kind(f"kubernetes:{text(found.value['apiVersion'])}:{found.kind}", found.value)
+    wrapper = group_and_kind(type_token)
+    for each in embedded(inputs, *wrapper):
+        if isinstance(each.value, Unreadable):
+            yield Unclassified("/".join(filter(None, wrapper)), f"{each.path} {each.value.why}", nodes=False)
+        elif each.value is not UNKNOWN:
+            unread = _by_kind(f"kubernetes:{text(each.value['apiVersion'])}:{each.kind}", each.value)
             if unread is not None:
-                yield replace(unread, why=f"{unread.why} (at {found.path})")
+                yield replace(unread, why=f"{unread.why} (at {each.path})")
 
 
 def missing_resources(resources: Iterable[tuple[str, str, JsonObject]]) -> Iterator[tuple[str, Unclassified]]:

@@ -10,13 +10,10 @@ import re
 from dataclasses import replace
 from types import MappingProxyType
 
+from gpupools.audit.cloud_kinds import CloudKinds, HeldKinds, HeldPool, MachineKind
+from gpupools.audit.cluster_api import INFRASTRUCTURE, TEMPLATE
+from gpupools.audit.embedded_pools import CROSSPLANE, TERRAFORM, upbound
 from gpupools.common.json_types import JsonObject
-from gpupools.plan.cloud import KubernetesObjects
-from gpupools.plan.kubernetes_kinds import HeldKinds, HeldPool, MachineKind
-from gpupools.providers.gcp.compute_class import read_compute_class
-from gpupools.providers.gcp.karpenter import KARPENTER
-from gpupools.readback.cluster_api import INFRASTRUCTURE, TEMPLATE
-from gpupools.readback.embedded_pools import CROSSPLANE, TERRAFORM, upbound
 from gpupools.readback.inputs import at, flag, mapping
 
 _NODE_POOL = "gcp:container/nodePool:NodePool"
@@ -81,11 +78,10 @@ _MACHINES = {
     "GCPMachine": _MACHINE,
 }
 
-OBJECTS = KubernetesObjects(
+KINDS = CloudKinds(
+    cloud="gcp",
     held=_HELD,
-    pools={("cloud.google.com", "ComputeClass"): read_compute_class},
     machines={(INFRASTRUCTURE, kind): known for kind, known in _MACHINES.items()},
-    karpenter=KARPENTER,
     node_labels={"cloud.google.com/gke-accelerator": "nvidia", "cloud.google.com/gke-tpu-accelerator": "other"},
     machine_names=re.compile(r"(?:[a-z]\d{1,2}[a-z]{0,2}|custom|ct\w{2,4}|tpu\w+)(?:-[a-z0-9.]+)+(?:\+\S+)?"),
 )

@@ -1,6 +1,6 @@
-"""What a cloud says of the Kubernetes objects that bring nodes, for those who read them: values of its contract.
+"""What a cloud's provider of Karpenter calls machines, and what its labels say of them: values of the cloud's contract.
 
-Sources, as repository and path: kubernetes-sigs/cluster-api api/core/v1beta2; kubernetes-sigs/karpenter pkg/apis/crds.
+Source, as repository and path: kubernetes-sigs/karpenter pkg/apis/crds.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -8,82 +8,7 @@ from dataclasses import dataclass, field
 
 from gpupools.common.json_types import JsonObject
 from gpupools.common.numbers import whole_number
-from gpupools.common.taints import KUBERNETES_EFFECTS, Effect
 from gpupools.plan.pool_facts import Accelerator, PoolFacts
-
-# --- objects that hold a cloud's own pools ----------------------------------------------------------------------------
-
-
-def nothing_beside(given: JsonObject) -> JsonObject:
-    """Find no input outside the specification."""
-    return {}
-
-
-@dataclass(frozen=True)
-class HeldPool:
-    """A kind of object whose specification is a resource of the cloud."""
-
-    token: str
-    """Pulumi type of the cloud's resource of this form."""
-    below: tuple[str, ...] = ("spec",)
-    """Where; what an earlier place says wins."""
-    names: Mapping[str, str] = field(default_factory=dict)
-    """The object's names for properties."""
-    single: frozenset[str] = frozenset()
-    """Blocks that are there once at most: a list of one counts as its item."""
-    references: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Properties that another object may stand for, by the keys that refer to it."""
-    beside: Callable[[JsonObject], JsonObject] = nothing_beside
-    """Find inputs that the object says outside its specification."""
-
-
-@dataclass(frozen=True)
-class HeldList:
-    """A kind of object that lists others, some of which are pools."""
-
-    path: str
-    """Of the list."""
-    kind: str
-    """Of those that are pools."""
-    token: str
-    """Pulumi type of the cloud's resource of their specification's form."""
-
-
-HeldKinds = Mapping[tuple[str, str], HeldPool | HeldList]
-"""What Kubernetes objects hold, by group and kind."""
-
-# --- Cluster API ------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class MachineKind:
-    """Where a kind keeps what is read; paths below `spec` and, where there is one, `below`."""
-
-    cloud: str
-    machine: tuple[str, ...]
-    below: str = ""
-    taints: str = ""
-    """Empty where the bootstrap configuration has them."""
-    no_taint_field: bool = False
-    """Whether nothing has them: the pool is a cluster's own, which takes none."""
-    effects: Mapping[str, Effect] = field(default_factory=lambda: KUBERNETES_EFFECTS)
-    labels: str = ""
-    bounds: tuple[str, str] = ("", "")
-    accelerators: str = ""
-    """List of `{type, count}` beside the machine type, as Google Cloud has it."""
-    several: tuple[str, str] = ("", "")
-    """List of what each names a machine, and where in an item."""
-    image: tuple[str, str] = ("", "")
-    """Where the image is chosen, and the pattern of those that are for machines with GPUs."""
-    open: Mapping[str, tuple[str, str]] = field(default_factory=dict)
-    """Keys that open nodes: `remote-access` or `public-address`, and the source."""
-
-
-Bootstrap = Callable[[JsonObject, str], PoolFacts]
-"""Reads the taints of a bootstrap configuration, its `spec` at a path: what they are, where they stand, how one is
-written."""
-
-# --- Karpenter --------------------------------------------------------------------------------------------------------
 
 
 @dataclass

@@ -7,15 +7,13 @@ https://docs.aws.amazon.com/eks/latest/eksctl/.
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
+from gpupools.audit.node_groups import NodeGroup, group_facts, read_group
 from gpupools.common.json_types import JsonObject
 from gpupools.common.taints import KUBERNETES_EFFECTS
-from gpupools.plan.cloud import Cloud
 from gpupools.plan.pool_facts import UNKNOWN, Accelerator, PoolFacts
 from gpupools.providers.aws.user_data import read_user_data
 from gpupools.readback.inputs import Hardening, TaintsRead, at, flag, items, number, text
-from gpupools.readback.node_groups import NodeGroup, read_group, told
-
-_Clouds = Mapping[str, Cloud]
+from gpupools.readback.registry import Clouds
 
 _EKSCTL = NodeGroup(
     "aws",
@@ -27,7 +25,7 @@ _EKSCTL = NodeGroup(
 )
 
 
-def read_cluster_config(given: JsonObject, clouds: _Clouds) -> Iterator[PoolFacts]:
+def read_cluster_config(given: JsonObject, clouds: Clouds) -> Iterator[PoolFacts]:
     """Read eksctl's groups: it adds no taint of its own, and m5.large where no type is named (`DefaultNodeType`)."""
     late: list[str] = []
     for key in ("managedNodeGroups", "nodeGroups"):
@@ -61,7 +59,7 @@ def read_cluster_config(given: JsonObject, clouds: _Clouds) -> Iterator[PoolFact
             hardening = Hardening("https://docs.aws.amazon.com/eks/latest/eksctl/security.html")
             ssh = flag(at(one, "ssh.allow"))
             hardening.want("remote-access", f"{path}.ssh.allow", ssh, ssh is not True, "false", "nodes need no SSH")
-            found = told(facts, machines, read, f"{path}.taints")
+            found = group_facts(facts, machines, read, f"{path}.taints")
             yield replace(
                 found,
                 pool=text(at(one, "name")),

@@ -1,7 +1,6 @@
-"""From a file to plain values: JSON and YAML with limits, and the line of what was read.
+"""Reads JSON and YAML files into plain values with line numbers, within limits.
 
-Nothing here knows what a file is about. A file from a pull request may be hostile: sizes, depths and the growth of
-aliases are bounded before anything is built.
+A file from a pull request may be hostile: its size, depth and aliases are limited before any value is built.
 """
 
 from __future__ import annotations

@@ -5,15 +5,16 @@ from typing import Any
 
 import pytest
 
+from gpupools.audit.cloudformation_resources import READER, in_pulumis_names, unread_resource
 from gpupools.plan.pool_facts import UNKNOWN, PoolFacts
-from gpupools.providers import clouds
-from gpupools.providers.aws.cloudformation import in_pulumis_names, unread_resource
+from tests.rows import each_row
 
 STACK = "aws:cloudformation/stack:Stack"
+GROUP = "aws:eks/nodeGroup:NodeGroup"
 
 
 def pools(resources: Any) -> dict[str, PoolFacts]:
-    found = clouds()["aws"].reading().read_pools(STACK, {"templateBody": {"Resources": resources}})
+    found = READER.read_pools(STACK, {"templateBody": {"Resources": resources}})
     return {pool.pool: pool for pool in found}
 
 
@@ -86,4 +87,47 @@ def test_a_literal_template_inside_a_template_is_read() -> None:
 def test_a_body_nested_too_deeply_cannot_be_read() -> None:
     deep = '{"Resources": ' + "[" * 5_000 + "]" * 5_000 + "}"
 
-    assert clouds()["aws"].reading().unread(STACK, {"templateBody": deep}) == "its template is neither JSON nor YAML"
+    assert READER.unread(STACK, {"templateBody": deep}) == "its template is neither JSON nor YAML"
+
+
+STATE = '{"InstanceTypes": ["g5.xlarge"]}'
+
+
+@each_row(
+    ("token", "inputs", "why"),
+    [
+        ("aws:cloudformation/stack:Stack", {"templateBody": UNKNOWN}, "its template is not known yet"),
+        ("aws:cloudformation/stack:Stack", {"templateUrl": UNKNOWN}, "its template is not known yet"),
+        ("aws:cloudformation/stackSet:StackSet", {"templateUrl": "https://a"}, "its template is not at hand"),
+        ("aws-native:cloudformation:Stack", {"templateBody": "a"}, "its template is neither JSON nor YAML"),
+        ("aws-native:cloudformation:Stack", {"templateBody": "[]"}, "its template is neither JSON nor YAML"),
+        ("aws-native:cloudformation:Stack", {"templateBody": "{"}, "its template is neither JSON nor YAML"),
+        ("aws-native:cloudformation:StackSet", {"templateBody": "Resources: {}"}, ""),
+        ("aws:cloudformation/stack:Stack", {"templateBody": {"Resources": {}}}, ""),
+        (
+            "aws:cloudcontrol/resource:Resource",
+            {"typeName": UNKNOWN, "desiredState": STATE},
+            "typeName is not known yet",
+        ),
+        ("aws:cloudcontrol/resource:Resource", {"typeName": "AWS::S3::Bucket", "desiredState": STATE}, ""),
+        ("aws:cloudcontrol/resource:Resource", {"typeName": "AWS::S3::Bucket", "desiredState": UNKNOWN}, ""),
+        ("aws:cloudcontrol/resource:Resource", {"typeName": "AWS::S3::Bucket"}, "desiredState is no JSON"),
+        ("aws:cloudcontrol/resource:Resource", {"typeName": "a", "desiredState": "[]"}, "desiredState is no JSON"),
+        ("aws-native:index:ExtensionResource", {"type": UNKNOWN}, "type is not known yet"),
+        ("aws-native:index:ExtensionResource", {"type": "AWS::S3::Bucket"}, ""),
+        (GROUP, {"templateBody": UNKNOWN}, ""),
+    ],
+)
+def test_what_holds_resources_says_why_it_cannot_be_read(token: str, inputs: dict[str, Any], why: str) -> None:
+    assert READER.unread(token, inputs) == why
+
+
+def test_what_is_held_and_not_read_is_named() -> None:
+    types = {"A": {"Type": "AWS::EKS::Nodegroup"}, "B": {"Type": "AWS::S3::Bucket"}, "C": {"Type": "AWS::ECS::Cluster"}}
+    held = READER.held_types
+
+    assert [*held("aws:cloudformation/stack:Stack", {"templateBody": {"Resources": types}})] == [
+        "cloudformation:AWS::S3::Bucket",
+        "cloudformation:AWS::ECS::Cluster",
+    ]
+    assert [*held(GROUP, {"templateBody": {"Resources": types}})] == []

@@ -5,21 +5,21 @@ Crossplane take Terraform's: blocks in the singular (`taint`, `guestAccelerator`
 `spec.forProvider`, where older versions wrap single blocks in lists. So a specification is read by the reader of the
 cloud's own resource, and paths are told in the spelling of the object.
 
-Which objects those are each cloud says, with its sources (`KubernetesObjects.held`).
+`CloudKinds.held` lists these objects, with the sources.
 """
 
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from gpupools.audit.cloud_kinds import HeldList, HeldPool, cloud_kinds
 from gpupools.common.json_types import JsonDict, JsonObject
-from gpupools.plan.kubernetes_kinds import HeldList, HeldPool
+from gpupools.plan.cloud import Cloud, ObjectReader
 from gpupools.plan.pool_facts import UNKNOWN, PoolFacts
 from gpupools.readback.inputs import at, is_list, items, mapping, relocated, steps, text
-
-if TYPE_CHECKING:
-    from gpupools.plan.cloud import Cloud
+from gpupools.readback.kubernetes_pools import with_spec
+from gpupools.readback.registry import Clouds, KubernetesReader
 
 TERRAFORM: Mapping[str, str] = {"taints": "taint"}
 """Names of properties in Terraform's form, by the name that the cloud's reader looks for."""
@@ -35,27 +35,24 @@ def upbound(cloud: str, group: str, kind: str, held: HeldPool) -> dict[tuple[str
     return {(f"{service}.{cloud}.{middle}{rest}", kind): known for middle in ("", "m.")}
 
 
-def held_by(group: str, kind: str, clouds: Mapping[str, "Cloud"]) -> "tuple[Cloud, HeldPool | HeldList] | None":
-    """Return the cloud whose pools objects of this kind hold, and how; None for any other kind."""
-    for cloud in clouds.values():
-        held = cloud.reading().objects.held.get((group, kind))
-        if held is not None:
-            return cloud, held
-    return None
+def _reader_of(group: str, kind: str, clouds: Clouds) -> ObjectReader | None:
+    holders = ((each.cloud, each.held[group, kind]) for each in cloud_kinds(clouds) if (group, kind) in each.held)
+    cloud, held = next(holders, ("", None))
+    if held is None:
+        return None
+    return with_spec(lambda manifest, clouds: _read_held(manifest, clouds[cloud], held))
 
 
-def read_held(given: JsonObject, cloud: "Cloud", held: HeldPool | HeldList) -> Iterator[PoolFacts]:
-    """Read the pools of an object that holds a cloud's own form.
-
-    Args:
-        given: The object.
-        cloud: Reads its own form.
-        held: What `held_by` returned.
-    """
-    return _listed(given, cloud, held) if isinstance(held, HeldList) else _embedded(given, cloud, held)
+def _read_held(given: JsonObject, cloud: Cloud, held: HeldPool | HeldList) -> Iterator[PoolFacts]:
+    return _read_list(given, cloud, held) if isinstance(held, HeldList) else _read_specification(given, cloud, held)
 
 
-def _embedded(given: JsonObject, cloud: "Cloud", held: HeldPool) -> Iterator[PoolFacts]:
+def _kinds(clouds: Clouds) -> Iterator[tuple[str, str]]:
+    for each in cloud_kinds(clouds):
+        yield from each.held
+
+
+def _read_specification(given: JsonObject, cloud: Cloud, held: HeldPool) -> Iterator[PoolFacts]:
     first = held.below[0]
     if at(given, first) is UNKNOWN:
         yield PoolFacts(cloud.name, (), None, (), unknown=(first,), where=first)
@@ -138,7 +135,7 @@ class _Places:
         return f"{self(match[0])}{sentence[match.end() :]}" if match else sentence
 
 
-def _listed(given: JsonObject, cloud: "Cloud", held: HeldList) -> Iterator[PoolFacts]:
+def _read_list(given: JsonObject, cloud: Cloud, held: HeldList) -> Iterator[PoolFacts]:
     late: list[str] = []
     for where, one in items(at(given, held.path), held.path, late):
         if at(one, "kind") == held.kind:
@@ -148,3 +145,6 @@ def _listed(given: JsonObject, cloud: "Cloud", held: HeldList) -> Iterator[PoolF
                 yield replace(relocated(found, place, place.said), pool=text(at(one, "metadata.name")))
     for name in late:
         yield PoolFacts(cloud.name, (), None, (), unknown=(name,), where=name)
+
+
+READER = KubernetesReader(kinds=_kinds, reader_of=_reader_of)

@@ -4,9 +4,8 @@ from typing import Any
 
 import pytest
 
+from gpupools.audit.arm_resources import READER, closed_part, known, parts
 from gpupools.plan.pool_facts import UNKNOWN
-from gpupools.providers import clouds
-from gpupools.providers.azure.templates import closed_part, known, parts
 
 AGENT_POOL = "Microsoft.ContainerService/managedClusters/agentPools"
 DEPLOYMENT = "Microsoft.Resources/deployments"
@@ -75,13 +74,7 @@ def test_what_may_be_of_any_type_cannot_be_read(resources: Any) -> None:
 @pytest.mark.parametrize(("size", "gpus"), [("Standard_NC24ads_A100_v4", 1), ("[parameters('size')]", None)])
 def test_parameters_are_not_evaluated(size: str, gpus: int | None) -> None:
     body = {"parameters": {"size": {"defaultValue": "Standard_D4s_v5"}}, "resources": [pool(size)]}
-    found = (
-        clouds()["azure"]
-        .reading()
-        .read_pools(
-            "azure-native:resources:Deployment",
-            {"template": body, "parameters": {"size": {"value": "Standard_D4s_v5"}}},
-        )
-    )
+    inputs = {"template": body, "parameters": {"size": {"value": "Standard_D4s_v5"}}}
+    found = READER.read_pools("azure-native:resources:Deployment", inputs)
 
     assert [each.gpus_per_node for each in found] == [gpus]

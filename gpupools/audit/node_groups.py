@@ -10,14 +10,16 @@ https://kubernetes.io/docs/reference/labels-annotations-taints/ for Node.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from gpupools.audit.cloud_kinds import cloud_kinds
 from gpupools.common.json_types import JsonObject
 from gpupools.common.taints import GPU_TAINT, KUBERNETES_EFFECTS
+from gpupools.plan.cloud import ObjectReader
 from gpupools.plan.pool_facts import UNKNOWN, Accelerator, PoolFacts, Reference
 from gpupools.readback.inputs import (
     Machines,
@@ -27,6 +29,7 @@ from gpupools.readback.inputs import (
     as_text,
     at,
     flag,
+    group_and_kind,
     items,
     mapping,
     number,
@@ -34,11 +37,7 @@ from gpupools.readback.inputs import (
     text,
     wanted_taint,
 )
-
-if TYPE_CHECKING:
-    from gpupools.plan.cloud import Cloud
-
-_Clouds = Mapping[str, "Cloud"]
+from gpupools.readback.registry import Clouds, KubernetesReader
 
 
 @dataclass(frozen=True)
@@ -75,13 +74,13 @@ _HIVE = NodeGroup(
 _GARDENER = NodeGroup("", ("machine.type",), "labels", ("minimum", "maximum"))
 
 
-def reader(group: str, kind: str, clouds: _Clouds) -> "Reader | None":
-    """Return the reader of an object that is groups of nodes by itself; None for any other kind."""
-    tables = (KINDS, *(cloud.reading().objects.pools for cloud in clouds.values()))
-    return next((known for table in tables if (known := table.get((group, kind))) is not None), None)
+def reader_of(group: str, kind: str, clouds: Clouds) -> ObjectReader | None:
+    """Return the reader of an object that is node groups by itself; None for any other kind."""
+    tables = (KINDS, *(each.pools for each in cloud_kinds(clouds)))
+    return next((read for table in tables if (read := table.get((group, kind))) is not None), None)
 
 
-def read_group(known: NodeGroup, data: Any, path: str, clouds: _Clouds) -> tuple[PoolFacts, Machines]:
+def read_group(known: NodeGroup, data: Any, path: str, clouds: Clouds) -> tuple[PoolFacts, Machines]:
     """Read everything but taints.
 
     Args:
@@ -114,8 +113,10 @@ def read_group(known: NodeGroup, data: Any, path: str, clouds: _Clouds) -> tuple
     return facts, machines
 
 
-def told(facts: PoolFacts, machines: Machines, read: TaintsRead, where: str, *, texts: bool = False) -> PoolFacts:
-    """Return the whole of what a group says.
+def group_facts(
+    facts: PoolFacts, machines: Machines, read: TaintsRead, where: str, *, texts: bool = False
+) -> PoolFacts:
+    """Return everything that is read of a group.
 
     Args:
         facts: What `read_group` returned, with `machines`.
@@ -140,7 +141,7 @@ def told(facts: PoolFacts, machines: Machines, read: TaintsRead, where: str, *, 
     )
 
 
-def _kops(given: JsonObject, clouds: _Clouds) -> Iterator[PoolFacts]:
+def _kops(given: JsonObject, clouds: Clouds) -> Iterator[PoolFacts]:
     """Read an InstanceGroup of nodes; kOps taints GPU nodes where it manages their driver (docs/gpu.md)."""
     if text(at(given, "spec.role")).casefold() in ("controlplane", "control-plane", "master", "bastion", "apiserver"):
         return
@@ -156,9 +157,8 @@ def _kops(given: JsonObject, clouds: _Clouds) -> Iterator[PoolFacts]:
     managed = flag(at(given, "spec.containerd.nvidiaGPU.enabled"))
     if managed:
         read.line("nvidia.com/gpu:NoSchedule", "spec.containerd.nvidiaGPU")
-    pool = replace(
-        told(facts, machines, read, "spec.taints", texts=True), foreign=_unnamed("InstanceGroup", machines, clouds)
-    )
+    pool = group_facts(facts, machines, read, "spec.taints", texts=True)
+    pool = replace(pool, foreign=_unnamed("InstanceGroup", machines, clouds))
     if managed is None:
         named = text(mapping(at(given, "metadata.labels")).get(_OF_CLUSTER))
         types = tuple(f"kubernetes:kops.k8s.io/{version}:Cluster" for version in ("v1alpha2", "v1alpha3"))
@@ -171,9 +171,9 @@ _ANY_MACHINE = "spec.mixedInstancesPolicy.instanceRequirements"
 """CPUs and memory alone, which machines with GPUs meet too: kubernetes/kops pkg/apis/kops/v1alpha2/instancegroup.go."""
 
 
-def _unnamed(kind: str, machines: Machines, clouds: _Clouds) -> str:
+def _unnamed(kind: str, machines: Machines, clouds: Clouds) -> str:
     """Name a machine that is called like those of no cloud here: a group of kOps does not say which it is of."""
-    patterns = [names for cloud in clouds.values() if (names := cloud.reading().objects.machine_names) is not None]
+    patterns = [names for each in cloud_kinds(clouds) if (names := each.machine_names) is not None]
     odd = (name for name in machines.names if not any(each.fullmatch(name) for each in patterns))
     return next((f"kops.k8s.io/{kind} of {name}" for name in odd), "")
 
@@ -181,13 +181,13 @@ def _unnamed(kind: str, machines: Machines, clouds: _Clouds) -> str:
 _OF_CLUSTER, _CLUSTER = "kops.k8s.io/cluster", "containerd.nvidiaGPU of the Cluster"
 
 
-def read_cluster(group: str, kind: str, given: JsonObject) -> PoolFacts | None:
+def read_cluster(type_token: str, given: JsonObject, clouds: Clouds) -> PoolFacts | None:
     """Read what kOps' Cluster decides for its InstanceGroups: where `nvidiaGPU` is enabled, kOps taints GPU nodes.
 
     Returns:
         None for any other object.
     """
-    if (group, kind) != CLUSTER:
+    if group_and_kind(type_token) != CLUSTER:
         return None
     managed = at(given, "spec.containerd.nvidiaGPU.enabled")
     late = managed is UNKNOWN or at(given, "spec") is UNKNOWN
@@ -203,20 +203,20 @@ def read_cluster(group: str, kind: str, given: JsonObject) -> PoolFacts | None:
 CLUSTER = ("kops.k8s.io", "Cluster")
 
 
-def _of_spec(known: NodeGroup, kind: str) -> "Reader":
-    def read(given: JsonObject, clouds: _Clouds) -> Iterator[PoolFacts]:
+def _of_spec(known: NodeGroup, kind: str) -> ObjectReader:
+    def read(given: JsonObject, clouds: Clouds) -> Iterator[PoolFacts]:
         facts, machines = read_group(known, at(given, "spec"), "spec", clouds)
         taints = TaintsRead()
         taints.objects(at(given, "spec.taints"), "spec.taints", KUBERNETES_EFFECTS)
         given_platform = mapping(at(given, "spec.platform"))
         platform = text(given_platform.get("type")) or next((key for key in given_platform if key not in clouds), "")
-        pool = told(facts, machines, taints, "spec.taints")
+        pool = group_facts(facts, machines, taints, "spec.taints")
         yield replace(pool, foreign="" if platform.casefold() in ("", *clouds) else f"{kind} of {platform}")
 
     return read
 
 
-def _shoot(given: JsonObject, clouds: _Clouds) -> Iterator[PoolFacts]:
+def _shoot(given: JsonObject, clouds: Clouds) -> Iterator[PoolFacts]:
     late: list[str] = []
     provider = text(at(given, "spec.provider.type"))
     foreign = "" if provider in ("", *clouds) else f"core.gardener.cloud/Shoot of {provider}"
@@ -224,7 +224,7 @@ def _shoot(given: JsonObject, clouds: _Clouds) -> Iterator[PoolFacts]:
         facts, machines = read_group(_GARDENER, one, path, clouds)
         read = TaintsRead()
         read.objects(at(one, "taints"), f"{path}.taints", KUBERNETES_EFFECTS)
-        yield replace(told(facts, machines, read, f"{path}.taints"), pool=text(at(one, "name")), foreign=foreign)
+        yield replace(group_facts(facts, machines, read, f"{path}.taints"), pool=text(at(one, "name")), foreign=foreign)
     for path in late:
         yield PoolFacts("kubernetes", (), None, (), unknown=(path,), where=path)
 
@@ -236,7 +236,7 @@ _RESOURCE = re.compile(r"(nvidia|amd)\.com/(gpu(?:\.shared)?|mig-.+)")
 _SAYS_GPU = {"nvidia.com/gpu.present": "nvidia", "amd.com/gpu.present": "amd"}
 
 
-def _node(given: JsonObject, clouds: _Clouds) -> Iterator[PoolFacts]:
+def _node(given: JsonObject, clouds: Clouds) -> Iterator[PoolFacts]:
     """Read a Node by what it can allocate, its labels and its instance type."""
     machines, labels = Machines(), string_map(at(given, "metadata.labels"))
     for part in ("allocatable", "capacity"):
@@ -247,8 +247,8 @@ def _node(given: JsonObject, clouds: _Clouds) -> Iterator[PoolFacts]:
                 count = Fraction(offered) if match[2] == "gpu" else None
                 machines.show(Accelerator(match[1], count), f"status.{part} {resource} {amount}")
     known = dict(_SAYS_GPU)
-    for cloud in clouds.values():
-        known |= cloud.reading().objects.node_labels
+    for each in cloud_kinds(clouds):
+        known |= each.node_labels
     other = any(vendor == "other" and key in labels for key, vendor in known.items())
     for key, vendor in known.items():
         value = labels.get(key, "false")
@@ -260,12 +260,10 @@ def _node(given: JsonObject, clouds: _Clouds) -> Iterator[PoolFacts]:
     read = TaintsRead()
     read.objects(at(given, "spec.taints"), "spec.taints", KUBERNETES_EFFECTS)
     facts = PoolFacts("kubernetes", (), None, (), labels=labels, min_nodes=0, max_nodes=1)
-    yield told(facts, machines, read, "spec.taints")
+    yield group_facts(facts, machines, read, "spec.taints")
 
 
-Reader = Callable[[JsonObject, _Clouds], Iterable[PoolFacts]]
-
-KINDS: Mapping[tuple[str, str], Reader] = MappingProxyType(
+KINDS: Mapping[tuple[str, str], ObjectReader] = MappingProxyType(
     {
         ("kops.k8s.io", "InstanceGroup"): _kops,
         ("hypershift.openshift.io", "NodePool"): _of_spec(_HYPERSHIFT, "hypershift.openshift.io/NodePool"),
@@ -275,4 +273,13 @@ KINDS: Mapping[tuple[str, str], Reader] = MappingProxyType(
         ("core", "Node"): _node,
     }
 )
-"""By group and kind, besides those of one cloud (`KubernetesObjects.pools`); Pulumi calls the first group `core`."""
+"""By group and kind, besides those of one cloud (`CloudKinds.pools`); Pulumi calls the first group `core`."""
+
+
+def _kinds(clouds: Clouds) -> Iterator[tuple[str, str]]:
+    yield from (*KINDS, CLUSTER)
+    for each in cloud_kinds(clouds):
+        yield from each.pools
+
+
+READER = KubernetesReader(kinds=_kinds, reader_of=reader_of, read_template=read_cluster)

@@ -13,58 +13,28 @@ import re
 from base64 import b64decode
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
 from gpupools.common.bounded_yaml import parse_yaml
 from gpupools.common.errors import Rejected
 from gpupools.common.json_types import JsonObject
-from gpupools.plan.pool_facts import UNKNOWN
-from gpupools.readback.inputs import at, is_list, items, mapping, text
+from gpupools.plan.cloud import ObjectReader
+from gpupools.plan.pool_facts import UNKNOWN, PoolFacts
+from gpupools.readback.inputs import at, is_list, items, mapping, relocated, text
+from gpupools.readback.kubernetes_pools import read_manifest
+from gpupools.readback.registry import Clouds, Embedded, KubernetesReader, Unreadable
 
-_Found = Iterator[tuple[str, Any]]
-_Reader = Callable[[JsonObject], _Found]
+_Objects = Iterator[tuple[str, Any]]
+_Reader = Callable[[JsonObject], _Objects]
 
 _DEEPEST = 4
 """Of wrappers inside wrappers; what is deeper is `UNKNOWN`."""
 
 
-@dataclass(frozen=True)
-class Unreadable:
-    """Stands for content that may be objects and is not read."""
-
-    why: str
-
-
-@dataclass(frozen=True)
-class Embedded:
-    """An object inside a wrapper."""
-
-    path: str
-    """Inside the wrapper."""
-    value: Any
-    """The object; `UNKNOWN` where it is not known yet, or `Unreadable`."""
-    in_text: bool = False
-    """Whether it is part of a text."""
-
-    @property
-    def group(self) -> str:
-        """The group of the object."""
-        return text(at(self.value, "apiVersion")).rpartition("/")[0]
-
-    @property
-    def kind(self) -> str:
-        """The kind of the object."""
-        return text(at(self.value, "kind"))
-
-    @property
-    def name(self) -> str:
-        """The name of the object."""
-        return text(at(self.value, "metadata.name"))
-
-
-def embedded(given: JsonObject, group: str, kind: str) -> Iterator[Embedded]:
+def _embedded(given: JsonObject, group: str, kind: str) -> Iterator[Embedded]:
     """Yield the objects inside a wrapper, whose group and kind are in `WRAPPERS`, and those inside these."""
     return _opened(Embedded("", given), group, kind, _DEEPEST)
 
@@ -82,16 +52,16 @@ def _opened(above: Embedded, group: str, kind: str, deep: int) -> Iterator[Embed
                     yield from inside or (replace(each, value=UNKNOWN),)
 
 
-def _listed_in(found: Embedded, deep: int = _DEEPEST) -> Iterator[Embedded]:
+def _listed_in(above: Embedded, deep: int = _DEEPEST) -> Iterator[Embedded]:
     """Yield the objects of a list in its place; items of a typed list may leave their kind out."""
-    inside = at(found.value, "items")
-    if not (found.kind.endswith("List") and is_list(inside)):
-        yield found
+    inside = at(above.value, "items")
+    if not (above.kind.endswith("List") and is_list(inside)):
+        yield above
         return
-    typed = {"apiVersion": at(found.value, "apiVersion"), "kind": found.kind.removesuffix("List")}
+    typed = {"apiVersion": at(above.value, "apiVersion"), "kind": above.kind.removesuffix("List")}
     for index, one in enumerate(inside):
         value = {**typed, **one} if isinstance(one, Mapping) and typed["kind"] else one
-        item = replace(found, path=f"{found.path}.items[{index}]", value=value if deep else UNKNOWN)
+        item = replace(above, path=f"{above.path}.items[{index}]", value=value if deep else UNKNOWN)
         yield from _listed_in(item, deep - 1)
 
 
@@ -122,12 +92,12 @@ def placeholders(value: Any, own: bool = False) -> Any:
     return [placeholders(item, own) for item in value] if is_list(value) else value
 
 
-def _object(given: JsonObject) -> _Found:
+def _object(given: JsonObject) -> _Objects:
     yield (path := "spec.forProvider.manifest"), at(given, path)
 
 
-def _listed(path: str, inner: str = "") -> _Reader:
-    def read(given: JsonObject) -> _Found:
+def _list_at(path: str, inner: str = "") -> _Reader:
+    def read(given: JsonObject) -> _Objects:
         late: list[str] = []
         for where, one in items(at(given, path), path, late):
             yield (f"{where}.{inner}", placeholders(at(one, inner))) if inner else (where, placeholders(one))
@@ -140,7 +110,7 @@ def _listed(path: str, inner: str = "") -> _Reader:
 _MAKES_NONE = ("auto-ready", "environment-config", "extra-resources", "sequencer", "status-transformer", "tag-manager")
 
 
-def _composition(given: JsonObject) -> _Found:
+def _composition(given: JsonObject) -> _Objects:
     """Read the bases of a Composition; a value that a patch writes is `UNKNOWN`, and so is `spec` under a PatchSet."""
     late: list[str] = []
     places = [("spec.resources", at(given, "spec.resources"))]
@@ -167,7 +137,7 @@ def _patched(value: Any, steps: list[str]) -> Any:
     return {**value, steps[0]: _patched(value.get(steps[0]), steps[1:])}
 
 
-def _data(given: JsonObject) -> _Found:
+def _data(given: JsonObject) -> _Objects:
     """Read the manifests in a ConfigMap or Secret, as a ClusterResourceSet applies them."""
     applied = given.get("type") == "addons.cluster.x-k8s.io/resource-set"
     for key in ("data", "stringData"):
@@ -195,7 +165,7 @@ def _parsed(path: str, body: str, deep: int = _DEEPEST) -> list[tuple[str, Any]]
     return [found for where, one in read if not isinstance(one, str) for found in _among(where, one, deep - 1)]
 
 
-def _among(path: str, given: Any, deep: int = _DEEPEST) -> _Found:
+def _among(path: str, given: Any, deep: int = _DEEPEST) -> _Objects:
     """Read the objects among settings, such as a chart's `extraObjects`, as they are or as text."""
     inside = [(path, given)]
     while inside:
@@ -214,7 +184,7 @@ def _among(path: str, given: Any, deep: int = _DEEPEST) -> _Found:
 def _values(*paths: str) -> _Reader:
     """Read the objects among the values of charts, as maps or text of YAML; `a[].b` is `b` of each in the list `a`."""
 
-    def read(given: JsonObject) -> _Found:
+    def read(given: JsonObject) -> _Objects:
         for path in paths:
             within, _, key = path.rpartition("[].")
             listed = items(at(given, within), within, []) if within else (("", given),)
@@ -236,11 +206,11 @@ TEXTS = frozenset({"ConfigMap", "Secret"})
 WRAPPERS: Mapping[tuple[str, str], _Reader] = MappingProxyType(
     {
         **{(f"kubernetes.{scope}crossplane.io", "Object"): _object for scope in ("", "m.")},
-        (_OCM, "ManifestWork"): _listed("spec.workload.manifests"),
-        (_OCM, "ManifestWorkReplicaSet"): _listed("spec.manifestWorkTemplate.workload.manifests"),
-        ("kro.run", "ResourceGraphDefinition"): _listed("spec.resources", "template"),
+        (_OCM, "ManifestWork"): _list_at("spec.workload.manifests"),
+        (_OCM, "ManifestWorkReplicaSet"): _list_at("spec.manifestWorkTemplate.workload.manifests"),
+        ("kro.run", "ResourceGraphDefinition"): _list_at("spec.resources", "template"),
         ("apiextensions.crossplane.io", "Composition"): _composition,
-        ("template.openshift.io", "Template"): _listed("objects"),
+        ("template.openshift.io", "Template"): _list_at("objects"),
         **{(group, kind): _data for group in ("", "core") for kind in ("ConfigMap", "Secret")},
         **{("helm.sh", kind): _values("values") for kind in ("Release", "Chart")},
         ("helm.toolkit.fluxcd.io", "HelmRelease"): _values("spec.values"),
@@ -249,3 +219,29 @@ WRAPPERS: Mapping[tuple[str, str], _Reader] = MappingProxyType(
     }
 )
 """By group and kind; Pulumi writes Kubernetes' first group as `core`."""
+
+
+def _reader_of(group: str, kind: str, clouds: Clouds) -> ObjectReader | None:
+    return partial(_read_pools, group=group, kind=kind) if (group, kind) in WRAPPERS else None
+
+
+def _read_pools(given: JsonObject, clouds: Clouds, *, group: str, kind: str) -> Iterator[PoolFacts]:
+    """Read the pools among the objects inside a wrapper."""
+    for each in _embedded(given, group, kind):
+        if each.value is UNKNOWN:
+            yield PoolFacts("kubernetes", (), None, (), unknown=(each.path,), where=each.path, pool=each.name)
+        elif isinstance(each.value, Mapping) and (each.group, each.kind) not in WRAPPERS:
+            place = partial(_path_below, each.path)
+            for pool in read_manifest(each.value, clouds):
+                name = " ".join(filter(None, (f"{each.kind}/{each.name}", pool.pool)))
+                pool = replace(relocated(pool, place, place), pool=name)
+                if each.in_text:  # nothing but its author should rewrite a text
+                    pool = replace(pool, missing_taint=replace(pool.missing_taint, value=None))
+                yield pool
+
+
+def _path_below(path: str, inner: str) -> str:
+    return f"{path}.{inner}" if inner else path
+
+
+READER = KubernetesReader(kinds=lambda clouds: WRAPPERS, reader_of=_reader_of, wrappers=WRAPPERS, embedded=_embedded)

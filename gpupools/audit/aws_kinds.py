@@ -11,16 +11,14 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
+from gpupools.audit.cloud_kinds import CloudKinds, HeldKinds, HeldPool, MachineKind
+from gpupools.audit.cluster_api import INFRASTRUCTURE, TEMPLATE, kubelet_argument, registered, taints_alone
+from gpupools.audit.eksctl import read_cluster_config
+from gpupools.audit.embedded_pools import CROSSPLANE, TERRAFORM, upbound
 from gpupools.common.json_types import JsonObject
 from gpupools.common.taints import GPU_TAINT, KUBERNETES_EFFECTS, Effect
-from gpupools.plan.cloud import KubernetesObjects
-from gpupools.plan.kubernetes_kinds import HeldKinds, HeldPool, MachineKind
 from gpupools.plan.pool_facts import UNKNOWN, PoolFacts
-from gpupools.providers.aws.eksctl import read_cluster_config
-from gpupools.providers.aws.karpenter import KARPENTER
 from gpupools.readback import kubelet
-from gpupools.readback.cluster_api import INFRASTRUCTURE, TEMPLATE, kubelet_argument, registered, taints_alone
-from gpupools.readback.embedded_pools import CROSSPLANE, TERRAFORM, upbound
 from gpupools.readback.inputs import TaintsRead, as_object, at, is_list
 
 _NODE_GROUP = "aws:eks/nodeGroup:NodeGroup"
@@ -115,7 +113,8 @@ def _nodeadm(spec: JsonObject, path: str) -> PoolFacts:
     return registered(argument, f"{path}.kubelet.flags", read)
 
 
-OBJECTS = KubernetesObjects(
+KINDS = CloudKinds(
+    cloud="aws",
     held=_HELD,
     pools={("eksctl.io", "ClusterConfig"): read_cluster_config},
     machines={
@@ -123,7 +122,6 @@ OBJECTS = KubernetesObjects(
         ("controlplane.cluster.x-k8s.io", "ROSAControlPlane"): _ROSA_DEFAULT,
     },
     bootstraps={"EKSConfig": _eks, "NodeadmConfig": _nodeadm},
-    karpenter=KARPENTER,
     node_labels={"k8s.amazonaws.com/accelerator": "nvidia"},
     machine_names=re.compile(
         r"[a-z][a-z0-9-]{0,20}\d[a-z0-9-]{0,20}\.(?:nano|micro|small|medium|large|\d*xlarge|metal(?:-\w+)*)"

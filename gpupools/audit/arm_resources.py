@@ -15,8 +15,10 @@ from typing import Any
 from gpupools.common.bounded_yaml import MAX_DEPTH, is_deep
 from gpupools.common.json_types import JsonObject
 from gpupools.plan.pool_facts import UNKNOWN, PoolFacts
-from gpupools.providers.azure.arm import GENERIC, aks_kind
+from gpupools.providers import clouds
+from gpupools.providers.azure.arm import DEPLOYMENTS
 from gpupools.readback.inputs import at, flag, is_list, mapping, relocated, text
+from gpupools.readback.registry import TypeReader
 
 DEPLOYMENT = re.compile(
     r"azure-native(?:_resources_v\w+)?:resources(?:/v\w+)?:(?:Deployment(?:At\w+Scope|StackAt\w+)?|TemplateSpecVersion)"
@@ -30,9 +32,8 @@ POOLS = {
 }
 """Pulumi's type by Azure's in small letters, of those that hold pools."""
 
-_HOLDERS = ("microsoft.resources/deployments", "microsoft.resources/deploymentstacks")
 _BODY_IN = {
-    **dict.fromkeys(_HOLDERS, "properties.template"),
+    **dict.fromkeys(DEPLOYMENTS, "properties.template"),
     # A version of a template spec is a template for later deployments, and so is what a policy deploys:
     # https://learn.microsoft.com/azure/azure-resource-manager/templates/template-specs,
     # https://learn.microsoft.com/azure/governance/policy/concepts/effect-deploy-if-not-exists.
@@ -67,42 +68,31 @@ class Part:
     """What names the machine of a scale set, beside its properties."""
 
 
-Read = Callable[[str, JsonObject], tuple[PoolFacts, ...]]
-
-
-def read_pools(properties: JsonObject, read: Read) -> tuple[PoolFacts, ...]:
-    """Read the pools inside a deployment.
-
-    Args:
-        properties: Its inputs in wire form.
-        read: Reads the pools of a resource of a type of its own.
-    """
-    path, template = _template(properties)
-    found: list[PoolFacts] = []
+def _read_pools(type_token: str, properties: JsonObject) -> tuple[PoolFacts, ...]:
+    """Read the pools inside a deployment."""
+    if not (isinstance(type_token, str) and DEPLOYMENT.fullmatch(type_token)):
+        return ()
+    path, template = _template(mapping(properties))
+    pools: list[PoolFacts] = []
     for part in parts(template, path):
         token = POOLS.get(part.type.casefold())
         if token is None:
             continue
         inner = f"{part.path}.properties"
         if part.properties is UNKNOWN:
-            found.append(PoolFacts("azure", (), None, (), unknown=(inner,), where=inner, pool=part.name))
+            pools.append(PoolFacts("azure", (), None, (), unknown=(inner,), where=inner, pool=part.name))
             continue
-        for pool in read(token, mapping(part.properties)):
+        for pool in clouds()["azure"].reading().read_pools(token, mapping(part.properties)):
             moved = relocated(pool, _under(inner), _under(inner))
-            found.append(replace(moved, pool=" ".join(filter(None, (part.name, pool.pool)))))
-    return tuple(found)
+            pools.append(replace(moved, pool=" ".join(filter(None, (part.name, pool.pool)))))
+    return tuple(pools)
 
 
 def _under(path: str) -> Callable[[str], str]:
     return lambda inner: f"{path}.{inner}"
 
 
-def unread(type_token: str, properties: JsonObject) -> str:
-    """Say why a deployment cannot be read; empty where it can, and for any other resource."""
-    if GENERIC.fullmatch(type_token):
-        if properties.get("resourceType") is UNKNOWN:
-            return "resourceType is not known yet"
-        return "its template is not read in this form" if _generic_type(properties).casefold() in _HOLDERS else ""
+def _unread(type_token: str, properties: JsonObject) -> str:
     if not DEPLOYMENT.fullmatch(type_token):
         return ""
     path, template = _template(properties)
@@ -114,24 +104,10 @@ def unread(type_token: str, properties: JsonObject) -> str:
     return next((f"{where}: {why}" for where, why in closed), "")
 
 
-def held_types(type_token: str, properties: JsonObject) -> Iterator[str]:
-    """Yield the types of the resources of a deployment that are not read as pools, and that of a generic resource."""
-    if GENERIC.fullmatch(type_token) and aks_kind(properties) is None:
-        yield f"arm:{_generic_type(properties)}"
-    path, template = _template(properties) if DEPLOYMENT.fullmatch(type_token) else ("", None)
-    yield from (f"arm:{part.type}" for part in parts(template, path) if part.type.casefold() not in POOLS)
-
-
-def _generic_type(properties: JsonObject) -> str:
-    """Return Azure's type of a generic resource.
-
-    https://www.pulumi.com/registry/packages/azure-native/api-docs/resources/resource/
-    """
-    space, above, own = (
-        text(properties.get(key)).strip("/")
-        for key in ("resourceProviderNamespace", "parentResourcePath", "resourceType")
-    )
-    return "/".join(filter(None, (space, *above.split("/")[::2], own)))
+def _held_types(type_token: str, properties: JsonObject) -> Iterator[str]:
+    if DEPLOYMENT.fullmatch(type_token):
+        path, template = _template(properties)
+        yield from (f"arm:{part.type}" for part in parts(template, path) if part.type.casefold() not in POOLS)
 
 
 def closed_part(part: Part) -> str:
@@ -139,7 +115,7 @@ def closed_part(part: Part) -> str:
     if part.type == _NOT_KNOWN:
         return "its type is not known yet"
     # A deployment, or a stack of them.
-    lies_elsewhere = part.type.casefold() in _HOLDERS and not mapping(at(part.properties, "template"))
+    lies_elsewhere = part.type.casefold() in DEPLOYMENTS and not mapping(at(part.properties, "template"))
     return "its template lies elsewhere" if lies_elsewhere else ""
 
 
@@ -232,3 +208,16 @@ def _resource(one: Any, where: str, above: str, depth: int) -> Iterator[Part]:
 
 _NOT_KNOWN = "(not known yet)"
 """Type of what may be anything."""
+
+READER = TypeReader(
+    cloud="azure",
+    types=(
+        "azure-native:resources:Deployment",
+        "azure-native:resources:DeploymentStackAtResourceGroup",
+        "azure:core/resourceGroupTemplateDeployment:ResourceGroupTemplateDeployment",
+        "azure:core/subscriptionTemplateDeployment:SubscriptionTemplateDeployment",
+    ),
+    read_pools=_read_pools,
+    unread=_unread,
+    held_types=_held_types,
+)

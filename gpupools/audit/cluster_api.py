@@ -11,14 +11,15 @@ machine/v1beta1.
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from gpupools.audit.cloud_kinds import Bootstrap, MachineKind, cloud_kinds
 from gpupools.common.json_types import JsonObject
 from gpupools.common.taints import GPU_TAINT, KUBERNETES_EFFECTS, Effect, Taint
-from gpupools.plan.kubernetes_kinds import Bootstrap, MachineKind
+from gpupools.plan.cloud import ObjectReader
 from gpupools.plan.pool_facts import UNKNOWN, Accelerator, MissingTaint, PoolFacts, Reference
 from gpupools.readback import kubelet
 from gpupools.readback.inputs import (
@@ -29,23 +30,19 @@ from gpupools.readback.inputs import (
     as_object,
     at,
     flag,
+    group_and_kind,
     items,
-    kubernetes_type,
     mapping,
     number,
     string_map,
     text,
     wanted_taint,
 )
-
-if TYPE_CHECKING:
-    from gpupools.plan.cloud import Cloud
+from gpupools.readback.kubernetes_pools import with_spec
+from gpupools.readback.machine_owners import BOOTSTRAP, Named, Owner
+from gpupools.readback.registry import Clouds, KubernetesReader
 
 _CLOSED = {"remote-access": "nodes need no SSH", "public-address": "nodes need no public address"}
-
-BOOTSTRAP = "bootstrap configuration"
-"""Stands for the property that a machine's object does not have: what makes it a node is said by its owner."""
-
 
 TEMPLATE = "template.spec"
 INFRASTRUCTURE = "infrastructure.cluster.x-k8s.io"
@@ -64,16 +61,23 @@ KINDS: Mapping[tuple[str, str], MachineKind] = MappingProxyType(
         ("machine.openshift.io", "Machine"): _OPENSHIFT,
     }
 )
-"""By group and kind, besides those of one cloud (`KubernetesObjects.machines`)."""
+"""By group and kind, besides those of one cloud (`CloudKinds.machines`)."""
 
 
-def machine_kind(group: str, kind: str, clouds: Mapping[str, "Cloud"]) -> MachineKind | None:
+def _reader_of(group: str, kind: str, clouds: Clouds) -> ObjectReader | None:
+    known = machine_kind(group, kind, clouds)
+    if known is None:
+        return None
+    return with_spec(lambda manifest, clouds: read_machines(mapping(manifest.get("spec")), known, clouds))
+
+
+def machine_kind(group: str, kind: str, clouds: Clouds) -> MachineKind | None:
     """Return where an object of this kind keeps what is read; None for any other kind."""
-    tables = (KINDS, *(cloud.reading().objects.machines for cloud in clouds.values()))
+    tables = (KINDS, *(each.machines for each in cloud_kinds(clouds)))
     return next((known for table in tables if (known := table.get((group, kind))) is not None), None)
 
 
-def read_machines(spec: JsonObject, known: MachineKind, clouds: Mapping[str, "Cloud"]) -> Iterator[PoolFacts]:
+def read_machines(spec: JsonObject, known: MachineKind, clouds: Clouds) -> Iterator[PoolFacts]:
     """Read an object that names machines.
 
     Args:
@@ -126,15 +130,13 @@ def read_machines(spec: JsonObject, known: MachineKind, clouds: Mapping[str, "Cl
     )
 
 
-def _foreign(data: JsonObject, clouds: Mapping[str, "Cloud"]) -> str:
+def _foreign(data: JsonObject, clouds: Clouds) -> str:
     """Name the specification of OpenShift's machines that is of no cloud here: each has its cloud's name in front."""
     kind = text(at(data, "providerSpec.value.kind"))
     return "" if not kind or kind.casefold().startswith(tuple(clouds)) else f"machine.openshift.io/{kind}"
 
 
-def _machines(
-    data: JsonObject, path: str, known: MachineKind, machines: Machines, clouds: Mapping[str, "Cloud"]
-) -> None:
+def _machines(data: JsonObject, path: str, known: MachineKind, machines: Machines, clouds: Clouds) -> None:
     named = [(f"{path}.{key}", at(data, key)) for key in known.machine]
     listed, inside = known.several
     for where, one in items(at(data, listed) if listed else None, f"{path}.{listed}", machines.unknown):
@@ -162,12 +164,7 @@ def _machines(
 # --- what makes a node of a machine -----------------------------------------------------------------------------------
 
 
-def _group_and_kind(type_token: str) -> tuple[str, str]:
-    version, kind = kubernetes_type(type_token) or ("", "")
-    return version.rpartition("/")[0], kind
-
-
-def read_bootstrap(type_token: str, properties: JsonObject, clouds: Mapping[str, "Cloud"]) -> PoolFacts | None:
+def read_bootstrap(type_token: str, properties: JsonObject, clouds: Clouds) -> PoolFacts | None:
     """Read the taints of a bootstrap configuration or of a template for one; None for any other object.
 
     Args:
@@ -175,7 +172,7 @@ def read_bootstrap(type_token: str, properties: JsonObject, clouds: Mapping[str,
         properties: The object.
         clouds: Read those that only their machines take.
     """
-    group, kind = _group_and_kind(type_token)
+    group, kind = group_and_kind(type_token)
     if group != "bootstrap.cluster.x-k8s.io":
         return None
     template = kind.endswith("Template")
@@ -265,15 +262,17 @@ def registered(argument: Any, path: str, before: TaintsRead | None = None) -> Po
     return taints_alone(read, where, MissingTaint(f'"{GPU_TAINT}"'))
 
 
-def _bootstraps(clouds: Mapping[str, "Cloud"]) -> Mapping[str, Bootstrap]:
-    found = dict(_BOOTSTRAPS)
-    for cloud in clouds.values():
-        found |= cloud.reading().objects.bootstraps
-    return found
+def _bootstraps(clouds: Clouds) -> Mapping[str, Bootstrap]:
+    kinds = dict(_BOOTSTRAPS)
+    for each in cloud_kinds(clouds):
+        kinds |= each.bootstraps
+    return kinds
 
 
-def joined_kinds(clouds: Mapping[str, "Cloud"]) -> Iterator[tuple[str, str]]:
-    """Yield group and kind of what is read for the machines it makes nodes of."""
+def _kinds(clouds: Clouds) -> Iterator[tuple[str, str]]:
+    yield from KINDS
+    for each in cloud_kinds(clouds):
+        yield from each.machines
     kinds = _bootstraps(clouds)
     yield from (("bootstrap.cluster.x-k8s.io", f"{kind}{end}") for kind in kinds for end in ("", "Template"))
     yield from (("cluster.x-k8s.io", kind) for kind in _OWNERS)
@@ -286,25 +285,6 @@ def joined_kinds(clouds: Mapping[str, "Cloud"]) -> Iterator[tuple[str, str]]:
 _OWNERS = ("Machine", "MachineSet", "MachineDeployment", "MachinePool")
 
 
-@dataclass(frozen=True)
-class Named:
-    """An object that another one names; `UNKNOWN` where that is not known yet."""
-
-    kind: Any
-    name: Any
-    namespace: Any
-
-
-@dataclass(frozen=True)
-class Owner:
-    """A Machine, MachineSet, MachineDeployment or MachinePool, which makes nodes of machines."""
-
-    machine: Named
-    bootstrap: Named
-    facts: PoolFacts
-    """Its own taints."""
-
-
 def read_owner(type_token: str, properties: JsonObject) -> Owner | None:
     """Read what machines and which bootstrap configuration an object joins; None for any other object.
 
@@ -315,7 +295,7 @@ def read_owner(type_token: str, properties: JsonObject) -> Owner | None:
         type_token: Pulumi type, `kubernetes:<apiVersion>:<kind>`.
         properties: The object.
     """
-    group, kind = _group_and_kind(type_token)
+    group, kind = group_and_kind(type_token)
     if (group, kind) == _CONTROL_PLANE:
         return _control_plane(properties)
     if group != "cluster.x-k8s.io" or kind not in _OWNERS:
@@ -366,27 +346,4 @@ def _named(reference: Any, namespace: Any) -> Named:
     return Named(at(reference, "kind"), at(reference, "name"), at(reference, "namespace") or namespace)
 
 
-def bootstrapped(pool: PoolFacts, owner: Owner, config: PoolFacts | None, kind: str) -> PoolFacts:
-    """Add to machines the taints of their owner and of their bootstrap configuration.
-
-    Args:
-        pool: What the machines' own object says.
-        owner: Makes nodes of them.
-        config: What `read_bootstrap` read; None where the configuration is not at hand.
-        kind: Of the configuration, for messages.
-    """
-    prefix = f"{BOOTSTRAP} {kind} → "
-    where = f"{prefix}{config.where}" if config else BOOTSTRAP
-    own = owner.facts
-    late = [name for name in pool.unknown if name != BOOTSTRAP]
-    late += [f"{prefix}{name}" for name in config.unknown] if config else [BOOTSTRAP]
-    late += [where] if own.unknown else []
-    return replace(
-        pool,
-        taints=(*own.taints, *(config.taints if config else ())),
-        unknown=tuple(late),
-        where=where,
-        missing_taint=config.missing_taint if config else pool.missing_taint,
-        not_counted=(*own.not_counted, *(config.not_counted if config else ())),
-        elsewhere=tuple(one for one in pool.elsewhere if one.property != BOOTSTRAP),
-    )
+READER = KubernetesReader(kinds=_kinds, reader_of=_reader_of, read_template=read_bootstrap, read_owner=read_owner)

@@ -10,11 +10,9 @@ import re
 from dataclasses import replace
 from types import MappingProxyType
 
-from gpupools.plan.cloud import KubernetesObjects
-from gpupools.plan.kubernetes_kinds import HeldKinds, HeldList, HeldPool, MachineKind
-from gpupools.providers.azure.karpenter import KARPENTER
-from gpupools.readback.cluster_api import INFRASTRUCTURE, TEMPLATE
-from gpupools.readback.embedded_pools import TERRAFORM, upbound
+from gpupools.audit.cloud_kinds import CloudKinds, HeldKinds, HeldList, HeldPool, MachineKind
+from gpupools.audit.cluster_api import INFRASTRUCTURE, TEMPLATE
+from gpupools.audit.embedded_pools import TERRAFORM, upbound
 
 _AGENT_POOL = "azure-native:containerservice:AgentPool"
 _CLUSTER = "azure-native:containerservice:ManagedCluster"
@@ -67,10 +65,10 @@ _MACHINES = {
     "AzureMachine": _MACHINE,
 }
 
-OBJECTS = KubernetesObjects(
+KINDS = CloudKinds(
+    cloud="azure",
     held=_HELD,
     machines={(INFRASTRUCTURE, kind): known for kind, known in _MACHINES.items()},
-    karpenter=KARPENTER,
     node_labels={"kubernetes.azure.com/accelerator": "nvidia"},
     machine_names=re.compile(r"(?:standard|basic|internal)_[\w-]+", re.IGNORECASE),
 )

@@ -8,7 +8,7 @@ https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-resou
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -16,8 +16,11 @@ from typing import Any
 from gpupools.common.bounded_yaml import MAX_DEPTH, is_deep, parse_yaml
 from gpupools.common.errors import Rejected, shown
 from gpupools.common.json_types import JsonObject
+from gpupools.plan.cloud import Reading
 from gpupools.plan.pool_facts import UNKNOWN, MissingTaint, PoolFacts, Reference
+from gpupools.providers import clouds
 from gpupools.readback.inputs import is_list, joined, mapping, relocated, text
+from gpupools.readback.registry import TypeReader
 
 CLOUD_CONTROL = "aws:cloudcontrol/resource:Resource"
 EXTENSION = "aws-native:index:ExtensionResource"
@@ -46,9 +49,6 @@ _HOLDERS = {
 }
 _OWN_KEYS = ("Labels", "Tags")
 """Maps whose keys are their author's."""
-
-Read = Callable[[str, JsonObject], tuple[PoolFacts, ...]]
-ReadTemplate = Callable[[str, JsonObject], PoolFacts | None]
 
 
 def token(kind: str) -> str | None:
@@ -174,7 +174,7 @@ def _unread_parts(template: JsonObject) -> Iterator[str]:
 
 
 def held_types(type_token: str, properties: JsonObject) -> Iterator[str]:
-    """Yield the types of what a resource of one of `TOKENS` holds and `read_pools` does not read."""
+    """Yield the types of what a resource of one of `TOKENS` holds and `READER.read_pools` does not read."""
     if type_token in TOKENS:
         yield from (
             f"cloudformation:{kind}" for _, _, kind, _ in _resources(type_token, properties) if kind not in TYPES
@@ -191,26 +191,21 @@ def _stacks(type_token: str, properties: JsonObject) -> Iterator[tuple[str, str,
             yield path, name, _HOLDERS[kind], {"templateBody": UNKNOWN} if made is UNKNOWN else mapping(made)
 
 
-def read_pools(type_token: str, properties: JsonObject, read: Read, template_of: ReadTemplate) -> tuple[PoolFacts, ...]:
-    """Read the pools inside a resource of one of `TOKENS`, and inside the stacks that it holds.
-
-    Args:
-        type_token: Pulumi type of the resource.
-        properties: Its inputs in wire form.
-        read: Reads the pools of a resource of a type of its own.
-        template_of: Reads what such a resource says of the pools that refer to it.
-    """
-    return tuple(_pools(type_token, properties, read, template_of))
+def _read_pools(type_token: str, properties: JsonObject) -> tuple[PoolFacts, ...]:
+    """Read the pools inside a resource of one of `TOKENS`, and inside the stacks that it holds."""
+    if type_token not in TOKENS or not isinstance(properties, Mapping):
+        return ()
+    return tuple(_pools(type_token, properties, clouds()["aws"].reading()))
 
 
-def _pools(type_token: str, properties: JsonObject, read: Read, template_of: ReadTemplate) -> Iterator[PoolFacts]:
-    yield from _own_pools(type_token, properties, read, template_of)
+def _pools(type_token: str, properties: JsonObject, aws: Reading) -> Iterator[PoolFacts]:
+    yield from _own_pools(type_token, properties, aws)
     for path, name, inner, inputs in _stacks(type_token, properties):
-        for pool in _pools(inner, inputs, read, template_of):
+        for pool in _pools(inner, inputs, aws):
             yield replace(_moved(pool, path), pool=" ".join(filter(None, (name, pool.pool))))
 
 
-def _own_pools(type_token: str, properties: JsonObject, read: Read, template_of: ReadTemplate) -> Iterator[PoolFacts]:
+def _own_pools(type_token: str, properties: JsonObject, aws: Reading) -> Iterator[PoolFacts]:
     resources = {
         name: _Resource(path, TYPES[kind], UNKNOWN if made is UNKNOWN else given, mapping(made))
         for path, name, kind, given in _resources(type_token, properties)
@@ -229,8 +224,8 @@ def _own_pools(type_token: str, properties: JsonObject, read: Read, template_of:
         if each.given is UNKNOWN:
             found.append(PoolFacts("aws", (), None, (), unknown=(each.path,), where=each.path, pool=name))
             continue
-        for own in read(each.token, each.inputs):
-            pool, its = _with_templates(own, each, resources, names, template_of)
+        for own in aws.read_pools(each.token, each.inputs):
+            pool, its = _with_templates(own, each, resources, names, aws)
             used |= its.keys()
             if pool.in_cluster is None and not (pool.evidence or pool.elsewhere):
                 continue
@@ -249,13 +244,13 @@ def _with_templates(
     its: "_Resource",
     resources: Mapping[str, "_Resource"],
     names: Mapping[str, str],
-    template_of: ReadTemplate,
+    aws: Reading,
 ) -> tuple[PoolFacts, Mapping[str, PoolFacts]]:
     """Return a pool with what the launch templates say that it refers to, and those templates by name."""
     templates: dict[str, PoolFacts] = {}
     for reference in pool.elsewhere:
         named = _named(reference, its.given, resources, names)
-        template = template_of(resources[named].token, resources[named].inputs) if named else None
+        template = aws.read_template(resources[named].token, resources[named].inputs) if named else None
         if named and template is not None:
             templates[named] = _moved(template, resources[named].path)
             pool = joined(pool, replace(template, weaknesses=(), node_customizations=()), reference.property)
@@ -351,3 +346,8 @@ def _moved(pool: PoolFacts, path: str) -> PoolFacts:
 
     taint = re.sub(r"(?<=[{ ])(key|value|effect)(?=:)", lambda match: match[0].capitalize(), pool.missing_taint.text)
     return replace(relocated(pool, place, sentence), missing_taint=MissingTaint(taint))
+
+
+READER = TypeReader(
+    cloud="aws", types=tuple(sorted(TOKENS)), read_pools=_read_pools, unread=unread, held_types=held_types
+)
