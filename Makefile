@@ -54,8 +54,9 @@ preview: $(READY)
 	@$(BIN)/gpupools preview 'stacks/Pulumi.$(ENV).yaml'
 
 # Compiled code is kept, as it is for most users: compiling the tests anew is a tenth of a run, and more in each program.
+ONLY :=
 test: lint types
-	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest -q -n 2 --dist loadfile
+	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest -q -n 2 --dist loadfile $(ONLY)
 
 lint: $(TOOLS)
 	@$(BIN)/ruff check .

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 from pathlib import Path as FilePath
 
-from gpupools.audit import terraform_plan, terraform_state
+from gpupools.audit import terraform_plan, terraform_sources, terraform_state
 from gpupools.audit.document import Document, Resource
 from gpupools.audit.forms import read_document
 from gpupools.audit.terraform_sources import Sources
@@ -234,7 +234,12 @@ def _all_found(
 
 
 def _found(
-    rule: Rule, level: Level, finding: Finding, address: str, resource: Resource | None, sources: Sources | None
+    rule: Rule,
+    level: Level,
+    finding: Finding,
+    address: str,
+    resource: Resource | None,
+    sources: Sources | None,
 ) -> Found:
     """Return a finding with its words and its place."""
     if resource is None:
@@ -281,6 +286,13 @@ def _may_have_gpus(pool: PoolFacts) -> bool:
     if pool.in_cluster is None and not (pool.gpus_per_node or pool.evidence):
         return False  # machines of which nothing says that they are nodes
     return pool.in_cluster is not False and pool.gpus_per_node != 0 and pool.accelerator != "other"
+
+
+def missing_parser(judged: Iterable[Judged]) -> str:
+    """Return what to install so that findings have the lines of .tf files; empty where nothing is missing."""
+    return terraform_sources.missing_parser(
+        {each.path.parent for each in judged if each.found and each.form in _TERRAFORM}
+    )
 
 
 def _with_own_addresses(resources: tuple[Resource, ...]) -> dict[str, Resource]:

@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from importlib.util import find_spec
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any
+
+from gpupools.common.sdk import NEED_FOR_SOURCES
 
 if TYPE_CHECKING:
     from lark import Tree
@@ -47,6 +50,13 @@ class _Block:
             return self.line
         place = int(bracket[1:-1]) if bracket else 0
         return found[place if place < len(found) else 0].at(rest) if rest else found[min(place, len(found) - 1)].line
+
+
+def missing_parser(folders: Iterable[FilePath]) -> str:
+    """Return what to install where a folder has .tf files that cannot be parsed; empty where nothing is missing."""
+    if find_spec("hcl2") is not None or not any(file for folder in folders for file in folder.glob("*.tf")):
+        return ""
+    return f"findings have the lines of the plan; lines of its .tf files need {NEED_FOR_SOURCES}"
 
 
 class Sources:
@@ -122,7 +132,7 @@ class Sources:
         try:
             from hcl2 import parses_to_tree  # slow to import, and only findings need it
             from lark.exceptions import LarkError
-        except ImportError:  # an installation without it still judges; findings are at the plan then
+        except ImportError:  # `missing_parser` says so
             return
         try:
             if not file.is_file() or not self._is_within(file) or file.stat().st_size > self._left:

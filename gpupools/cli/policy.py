@@ -163,6 +163,8 @@ def judge_files(
             _WRITERS[each](judged)
         write_whole(file, text.getvalue())
     _WRITERS[form](judged)
+    if note := judging.missing_parser(judged):
+        tell(note, error=True)
     if _unfinished(judged):
         return 2
     return 1 if any(file.refuses for file in judged) else 0

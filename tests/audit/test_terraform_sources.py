@@ -2,14 +2,18 @@
 
 import json
 import shutil
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from gpupools.audit import terraform_sources
 from gpupools.audit.judging import Config, judge_file
-from gpupools.audit.terraform_sources import Sources
+from gpupools.audit.terraform_sources import Sources, missing_parser
+from gpupools.cli.main import main
+from gpupools.common.sdk import NEED_FOR_SOURCES
 
 PLANS = Path(__file__).parent / "plans"
 
@@ -137,3 +141,22 @@ def test_without_the_configuration_a_finding_is_at_the_plan(tmp_path: Path) -> N
     assert found
     assert {each.file for each in found} == {None}
     assert all(each.line for each in found)
+
+
+def test_without_its_parser_one_line_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert missing_parser([tmp_path]) == ""
+    monkeypatch.setitem(sys.modules, "hcl2", None)
+    monkeypatch.setattr(terraform_sources, "find_spec", lambda name: None)
+    plan = shutil.copy(PLANS / "eks" / "plan.json", tmp_path)
+
+    assert main(["policy", str(plan)]) == 1
+    without_sources = capsys.readouterr()
+    (tmp_path / "main.tf").write_text(CONFIGURATION, encoding="utf-8")
+    assert main(["policy", str(plan)]) == 1
+    beside_sources = capsys.readouterr()
+
+    assert (without_sources.err, beside_sources.out) == ("", without_sources.out)
+    first, second = "findings have the lines of the plan", f"lines of its .tf files need {NEED_FOR_SOURCES}"
+    assert beside_sources.err == f"{first}; {second}\n"
