@@ -99,7 +99,7 @@ def _unread(type_token: str, properties: JsonObject) -> str:
     if template is UNKNOWN:
         return f"{path} is not known yet"
     if not mapping(template):
-        return f"its template is not at hand, or {path} is none"
+        return f"its template is not available, or {path} is none"
     closed = ((part.path, why) for part in parts(template, path) if (why := closed_part(part)))
     return next((f"{where}: {why}" for where, why in closed), "")
 
@@ -116,7 +116,7 @@ def closed_part(part: Part) -> str:
         return "its type is not known yet"
     # A deployment, or a stack of them.
     lies_elsewhere = part.type.casefold() in DEPLOYMENTS and not mapping(at(part.properties, "template"))
-    return "its template lies elsewhere" if lies_elsewhere else ""
+    return "its template is not included" if lies_elsewhere else ""
 
 
 def _template(properties: JsonObject) -> tuple[str, Any]:

@@ -46,7 +46,7 @@ def resources(template: Any, text: Text) -> Iterator[Resource]:
         closed = arm_resources.closed_part(part)
         inputs = part.properties if isinstance(part.properties, dict) else {}
         if token is not None and not isinstance(part.properties, dict):
-            closed = "properties is not written out"
+            closed = "properties is not literal"
         yield Resource(
             address=part.path,
             type=token or f"arm:{part.type}",

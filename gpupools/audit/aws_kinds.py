@@ -11,8 +11,8 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
-from gpupools.audit.cloud_kinds import CloudKinds, HeldKinds, HeldPool, MachineKind
-from gpupools.audit.cluster_api import INFRASTRUCTURE, TEMPLATE, kubelet_argument, registered, taints_alone
+from gpupools.audit.cloud_kinds import CloudKinds, EmbeddedKinds, EmbeddedPool, MachineKind
+from gpupools.audit.cluster_api import INFRASTRUCTURE, TEMPLATE, kubelet_argument, kubelet_taints, taint_facts
 from gpupools.audit.eksctl import read_cluster_config
 from gpupools.audit.embedded_pools import CROSSPLANE, TERRAFORM, upbound
 from gpupools.common.json_types import JsonObject
@@ -34,12 +34,14 @@ _SINGLE = frozenset(
     }
 )
 
-_HELD: HeldKinds = MappingProxyType(
+_EMBEDDED: EmbeddedKinds = MappingProxyType(
     {
-        ("eks.services.k8s.aws", "Nodegroup"): HeldPool(_NODE_GROUP, single=_SINGLE),
-        **upbound("aws", "eks.aws.upbound.io", "NodeGroup", HeldPool(_NODE_GROUP, names=TERRAFORM, single=_SINGLE)),
-        **upbound("aws", "ec2.aws.upbound.io", "LaunchTemplate", HeldPool(_TEMPLATE, names=TERRAFORM, single=_SINGLE)),
-        ("eks.aws.crossplane.io", "NodeGroup"): HeldPool(
+        ("eks.services.k8s.aws", "Nodegroup"): EmbeddedPool(_NODE_GROUP, single=_SINGLE),
+        **upbound("aws", "eks.aws.upbound.io", "NodeGroup", EmbeddedPool(_NODE_GROUP, names=TERRAFORM, single=_SINGLE)),
+        **upbound(
+            "aws", "ec2.aws.upbound.io", "LaunchTemplate", EmbeddedPool(_TEMPLATE, names=TERRAFORM, single=_SINGLE)
+        ),
+        ("eks.aws.crossplane.io", "NodeGroup"): EmbeddedPool(
             _NODE_GROUP, CROSSPLANE, {"ec2SshKey": "ec2SSHKey"}, single=_SINGLE
         ),
     }
@@ -92,7 +94,7 @@ _ROSA_DEFAULT = MachineKind(
 
 
 def _eks(spec: JsonObject, path: str) -> PoolFacts:
-    return registered(kubelet_argument(spec.get("kubeletExtraArgs")), f"{path}.kubeletExtraArgs")
+    return kubelet_taints(kubelet_argument(spec.get("kubeletExtraArgs")), f"{path}.kubeletExtraArgs")
 
 
 def _nodeadm(spec: JsonObject, path: str) -> PoolFacts:
@@ -109,13 +111,13 @@ def _nodeadm(spec: JsonObject, path: str) -> PoolFacts:
     if flags is UNKNOWN or UNKNOWN in listed:
         argument = UNKNOWN
     if argument is None:
-        return taints_alone(read, where, as_object(GPU_TAINT, KUBERNETES_EFFECTS))
-    return registered(argument, f"{path}.kubelet.flags", read)
+        return taint_facts(read, where, as_object(GPU_TAINT, KUBERNETES_EFFECTS))
+    return kubelet_taints(argument, f"{path}.kubelet.flags", read)
 
 
 KINDS = CloudKinds(
     cloud="aws",
-    held=_HELD,
+    embedded=_EMBEDDED,
     pools={("eksctl.io", "ClusterConfig"): read_cluster_config},
     machines={
         **{(INFRASTRUCTURE, kind): known for kind, known in _MACHINES.items()},

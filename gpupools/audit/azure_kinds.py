@@ -10,7 +10,7 @@ import re
 from dataclasses import replace
 from types import MappingProxyType
 
-from gpupools.audit.cloud_kinds import CloudKinds, HeldKinds, HeldList, HeldPool, MachineKind
+from gpupools.audit.cloud_kinds import CloudKinds, EmbeddedKinds, EmbeddedList, EmbeddedPool, MachineKind
 from gpupools.audit.cluster_api import INFRASTRUCTURE, TEMPLATE
 from gpupools.audit.embedded_pools import TERRAFORM, upbound
 
@@ -23,24 +23,24 @@ _ASO_POOL, _ASO_CLUSTER = "ManagedClustersAgentPool", "ManagedCluster"
 _UPBOUND = "containerservice.azure.upbound.io"
 _SINGLE = frozenset({"kubeletConfig"})
 
-_HELD: HeldKinds = MappingProxyType(
+_EMBEDDED: EmbeddedKinds = MappingProxyType(
     {
-        (_ASO, _ASO_POOL): HeldPool(_AGENT_POOL, single=_SINGLE),
-        (_ASO, _ASO_CLUSTER): HeldPool(_CLUSTER, single=_SINGLE),
+        (_ASO, _ASO_POOL): EmbeddedPool(_AGENT_POOL, single=_SINGLE),
+        (_ASO, _ASO_CLUSTER): EmbeddedPool(_CLUSTER, single=_SINGLE),
         **upbound(
             *("azure", _UPBOUND, "KubernetesClusterNodePool"),
-            HeldPool(_CLASSIC_POOL, names=TERRAFORM, single=_SINGLE),
+            EmbeddedPool(_CLASSIC_POOL, names=TERRAFORM, single=_SINGLE),
         ),
         **upbound(
             *("azure", _UPBOUND, "KubernetesCluster"),
-            HeldPool(_CLASSIC_CLUSTER, names=TERRAFORM, single=_SINGLE),
+            EmbeddedPool(_CLASSIC_CLUSTER, names=TERRAFORM, single=_SINGLE),
         ),
-        (INFRASTRUCTURE, "AzureASOManagedControlPlane"): HeldList("spec.resources", _ASO_CLUSTER, _CLUSTER),
-        (INFRASTRUCTURE, "AzureASOManagedControlPlaneTemplate"): HeldList(
+        (INFRASTRUCTURE, "AzureASOManagedControlPlane"): EmbeddedList("spec.resources", _ASO_CLUSTER, _CLUSTER),
+        (INFRASTRUCTURE, "AzureASOManagedControlPlaneTemplate"): EmbeddedList(
             "spec.template.spec.resources", _ASO_CLUSTER, _CLUSTER
         ),
-        (INFRASTRUCTURE, "AzureASOManagedMachinePool"): HeldList("spec.resources", _ASO_POOL, _AGENT_POOL),
-        (INFRASTRUCTURE, "AzureASOManagedMachinePoolTemplate"): HeldList(
+        (INFRASTRUCTURE, "AzureASOManagedMachinePool"): EmbeddedList("spec.resources", _ASO_POOL, _AGENT_POOL),
+        (INFRASTRUCTURE, "AzureASOManagedMachinePoolTemplate"): EmbeddedList(
             "spec.template.spec.resources", _ASO_POOL, _AGENT_POOL
         ),
     }
@@ -67,7 +67,7 @@ _MACHINES = {
 
 KINDS = CloudKinds(
     cloud="azure",
-    held=_HELD,
+    embedded=_EMBEDDED,
     machines={(INFRASTRUCTURE, kind): known for kind, known in _MACHINES.items()},
     node_labels={"kubernetes.azure.com/accelerator": "nvidia"},
     machine_names=re.compile(r"(?:standard|basic|internal)_[\w-]+", re.IGNORECASE),

@@ -21,7 +21,7 @@ def nothing_beside(given: JsonObject) -> JsonObject:
 
 
 @dataclass(frozen=True)
-class HeldPool:
+class EmbeddedPool:
     """A kind of object whose specification is a resource of the cloud."""
 
     token: str
@@ -39,7 +39,7 @@ class HeldPool:
 
 
 @dataclass(frozen=True)
-class HeldList:
+class EmbeddedList:
     """A kind of object that lists others, some of which are pools."""
 
     path: str
@@ -50,7 +50,7 @@ class HeldList:
     """Pulumi type of the cloud's resource of their specification's form."""
 
 
-HeldKinds = Mapping[tuple[str, str], HeldPool | HeldList]
+EmbeddedKinds = Mapping[tuple[str, str], EmbeddedPool | EmbeddedList]
 """What Kubernetes objects hold, by group and kind."""
 
 
@@ -88,7 +88,7 @@ class CloudKinds:
     """Kubernetes objects of other tools that create nodes on one cloud."""
 
     cloud: str
-    held: HeldKinds = field(default_factory=dict)
+    embedded: EmbeddedKinds = field(default_factory=dict)
     """Objects that contain the cloud's own resources."""
     pools: Mapping[GroupKind, ObjectReader] = field(default_factory=dict)
     """Readers of objects that are node groups by themselves, such as eksctl's."""

@@ -51,12 +51,12 @@ _OWN_KEYS = ("Labels", "Tags")
 """Maps whose keys are their author's."""
 
 
-def token(kind: str) -> str | None:
+def pulumi_type(kind: str) -> str | None:
     """Return Pulumi's type for one of CloudFormation's that can bring nodes."""
     return TYPES.get(kind) or _HOLDERS.get(kind)
 
 
-def in_pulumis_names(value: Any, own: bool = False, depth: int = 0) -> Any:
+def to_pulumi_names(value: Any, own: bool = False, depth: int = 0) -> Any:
     """Return properties with Pulumi's names; `UNKNOWN` for what a function returns.
 
     Args:
@@ -71,12 +71,12 @@ def in_pulumis_names(value: Any, own: bool = False, depth: int = 0) -> Any:
         return {
             key if own else key[:1].lower() + key[1:]: item
             if key == "TemplateBody" and "Resources" in mapping(item)
-            else in_pulumis_names(item, key in _OWN_KEYS and isinstance(item, Mapping), depth + 1)
+            else to_pulumi_names(item, key in _OWN_KEYS and isinstance(item, Mapping), depth + 1)
             for key, item in value.items()
             if isinstance(key, str)
         }
     if is_list(value):
-        return UNKNOWN if depth > MAX_DEPTH else [in_pulumis_names(item, depth=depth + 1) for item in value]
+        return UNKNOWN if depth > MAX_DEPTH else [to_pulumi_names(item, depth=depth + 1) for item in value]
     return value
 
 
@@ -133,7 +133,7 @@ def unread_resource(name: str, resource: Any) -> str:
     if is_loop(name):
         return "a loop (Fn::ForEach) is not evaluated"
     if not kind or is_function(resource):
-        return "a macro writes it"
+        return "a macro generates it"
     return "a module, whose resources are not in this template" if kind.endswith(_MODULE) else ""
 
 
@@ -153,7 +153,7 @@ def _unread(type_token: str, properties: JsonObject) -> str:
         if body is UNKNOWN or properties.get("templateUrl") is UNKNOWN:
             return "its template is not known yet"
         if body is None:
-            return "its template is not at hand"
+            return "its template is not available"
         if not isinstance(mapping(body) or _parsed(text(body)), Mapping):
             return "its template is neither JSON nor YAML"
         return next(_unread_parts(_template(properties)), "")
@@ -162,12 +162,12 @@ def _unread(type_token: str, properties: JsonObject) -> str:
         return f"{name} is not known yet"
     state = properties.get("desiredState")
     if type_token == CLOUD_CONTROL and state is not UNKNOWN and not isinstance(_parsed(text(state)), Mapping):
-        return "desiredState is no JSON"
+        return "desiredState is not JSON"
     return ""
 
 
 def _unread_parts(template: JsonObject) -> Iterator[str]:
-    yield from (f"the macro {shown(macro)} writes its template anew" for macro in macros(template))
+    yield from (f"the macro {shown(macro)} transforms its template" for macro in macros(template))
     for name, one in mapping(template.get("Resources")).items():
         if why := unread_resource(str(name), one):
             yield f"{shown(str(name))} of its template: {why}"
@@ -187,7 +187,7 @@ def _stacks(type_token: str, properties: JsonObject) -> Iterator[tuple[str, str,
     """Yield path, name, Pulumi's type and inputs of each stack that a resource holds."""
     for path, name, kind, given in _resources(type_token, properties):
         if kind in _HOLDERS:
-            made = in_pulumis_names(given)
+            made = to_pulumi_names(given)
             yield path, name, _HOLDERS[kind], {"templateBody": UNKNOWN} if made is UNKNOWN else mapping(made)
 
 
@@ -202,7 +202,7 @@ def _pools(type_token: str, properties: JsonObject, aws: Reading) -> Iterator[Po
     yield from _own_pools(type_token, properties, aws)
     for path, name, inner, inputs in _stacks(type_token, properties):
         for pool in _pools(inner, inputs, aws):
-            yield replace(_moved(pool, path), pool=" ".join(filter(None, (name, pool.pool))))
+            yield replace(_with_path_prefix(pool, path), pool=" ".join(filter(None, (name, pool.pool))))
 
 
 def _own_pools(type_token: str, properties: JsonObject, aws: Reading) -> Iterator[PoolFacts]:
@@ -210,7 +210,7 @@ def _own_pools(type_token: str, properties: JsonObject, aws: Reading) -> Iterato
         name: _Resource(path, TYPES[kind], UNKNOWN if made is UNKNOWN else given, mapping(made))
         for path, name, kind, given in _resources(type_token, properties)
         if kind in TYPES
-        for made in (in_pulumis_names(given),)
+        for made in (to_pulumi_names(given),)
     }
     names = {
         called: name
@@ -219,7 +219,7 @@ def _own_pools(type_token: str, properties: JsonObject, aws: Reading) -> Iterato
     }
     found: list[PoolFacts] = []
     used: set[str] = set()
-    told: set[str] = set()
+    reported: set[str] = set()
     for name, each in resources.items():
         if each.given is UNKNOWN:
             found.append(PoolFacts("aws", (), None, (), unknown=(each.path,), where=each.path, pool=name))
@@ -229,13 +229,13 @@ def _own_pools(type_token: str, properties: JsonObject, aws: Reading) -> Iterato
             used |= its.keys()
             if pool.in_cluster is None and not (pool.evidence or pool.elsewhere):
                 continue
-            once = [template for named, template in its.items() if pool.has_gpus and named not in told]
-            told |= its.keys() if pool.has_gpus else set()
-            pool = replace(_moved(pool, each.path), pool=name)
+            once = [template for named, template in its.items() if pool.has_gpus and named not in reported]
+            reported |= its.keys() if pool.has_gpus else set()
+            pool = replace(_with_path_prefix(pool, each.path), pool=name)
             weak = (*pool.weaknesses, *(one for template in once for one in template.weaknesses))
             custom = (*pool.node_customizations, *(one for template in once for one in template.node_customizations))
             found.append(replace(pool, weaknesses=weak, node_customizations=custom))
-    # A template of the stack's own groups is judged with each of them; how it is hardened is told with the first.
+    # A template of the stack's own groups is judged with each of them; how it is hardened is reported with the first.
     return (pool for pool in found if pool.pool not in used)
 
 
@@ -249,10 +249,10 @@ def _with_templates(
     """Return a pool with what the launch templates say that it refers to, and those templates by name."""
     templates: dict[str, PoolFacts] = {}
     for reference in pool.elsewhere:
-        named = _named(reference, its.given, resources, names)
+        named = _referenced_resource(reference, its.given, resources, names)
         template = aws.read_template(resources[named].token, resources[named].inputs) if named else None
         if named and template is not None:
-            templates[named] = _moved(template, resources[named].path)
+            templates[named] = _with_path_prefix(template, resources[named].path)
             pool = joined(pool, replace(template, weaknesses=(), node_customizations=()), reference.property)
     return pool, templates
 
@@ -270,7 +270,7 @@ class _Resource:
     """The same in Pulumi's names."""
 
 
-def _named(
+def _referenced_resource(
     reference: Reference, given: Any, resources: Mapping[str, _Resource], names: Mapping[str, str]
 ) -> str | None:
     """Return the resource of the same stack that a reference means, by what it names or by the name it gives."""
@@ -280,13 +280,13 @@ def _named(
             value = value[int(index)] if is_list(value) else None
         else:
             value = mapping(value).get(key[:1].upper() + key[1:])
-    for name in (*referred(value), names.get(reference.id, "")):
+    for name in (*referenced_names(value), names.get(reference.id, "")):
         if name in resources and resources[name].token in reference.types:
             return name
     return None
 
 
-def referred(value: Any) -> Iterator[str]:
+def referenced_names(value: Any) -> Iterator[str]:
     """Yield the names of the resources that `Ref` and `Fn::GetAtt` inside a value refer to."""
     inside = [value]
     while inside:
@@ -334,7 +334,7 @@ def _parsed(body: str) -> Any:
     return documents[0].data if documents else None
 
 
-def _moved(pool: PoolFacts, path: str) -> PoolFacts:
+def _with_path_prefix(pool: PoolFacts, path: str) -> PoolFacts:
     """Tell a pool's paths as the resource that holds it has them."""
 
     def place(name: str) -> str:

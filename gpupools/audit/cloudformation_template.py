@@ -52,7 +52,7 @@ def resources(value: Value, text: Text) -> Iterator[Resource]:
     """Yield the resources of a template."""
     for macro in cloudformation_resources.macros(value.data):
         yield Resource(
-            f"Transform {macro}", "cloudformation:Transform", {}, opaque=f"the macro {shown(macro)} writes it anew"
+            f"Transform {macro}", "cloudformation:Transform", {}, opaque=f"the macro {shown(macro)} generates it"
         )
     lines = _lines(value.lines)
     for name, one in mapping(mapping(value.data).get("Resources")).items():
@@ -66,17 +66,17 @@ def resources(value: Value, text: Text) -> Iterator[Resource]:
         if kind in _MANIFESTS:
             yield from _manifests(name, kind, mapping(properties), line)
             continue
-        made = cloudformation_resources.in_pulumis_names(properties if properties is not None else {})
+        made = cloudformation_resources.to_pulumi_names(properties if properties is not None else {})
         yield Resource(
             address=name,
-            type=cloudformation_resources.token(kind) or f"cloudformation:{kind}",
+            type=cloudformation_resources.pulumi_type(kind) or f"cloudformation:{kind}",
             inputs=made if isinstance(made, dict) else {},
             line=line,
             lines=lines.get(name, {}),
             refers=dict(_places(properties, "")),
-            depends=tuple(_listed(mapping(one).get("DependsOn"))),
-            spelled=_spelled,
-            opaque="its properties are not written out" if made is UNKNOWN else "",
+            depends=tuple(_list_of_names(mapping(one).get("DependsOn"))),
+            spelled=_in_cloudformation_case,
+            opaque="its properties are not literal values" if made is UNKNOWN else "",
         )
 
 
@@ -87,19 +87,19 @@ _OF_SEVERAL = ("MixedInstancesPolicy", "LaunchTemplateConfigs", "SpotFleetReques
 def _places(value: Any, at: str) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Yield what each property refers to, by its path, and what each place inside refers to that may have its own."""
     for key, item in mapping(value).items():
-        path = f"{at}.{_small(key)}" if at else _small(key)
-        yield path, tuple(cloudformation_resources.referred(item))
+        path = f"{at}.{_lower_first(key)}" if at else _lower_first(key)
+        yield path, tuple(cloudformation_resources.referenced_names(item))
         if at or key in _OF_SEVERAL:
             yield from _places(item, path)
             for index, one in enumerate(item if is_list(item) else ()):
                 yield from _places(one, f"{path}[{index}]")
 
 
-def _listed(value: Any) -> list[str]:
+def _list_of_names(value: Any) -> list[str]:
     return [one for one in (value if is_list(value) else [value]) if isinstance(one, str)]
 
 
-def _small(key: str) -> str:
+def _lower_first(key: str) -> str:
     return key[:1].lower() + key[1:]
 
 
@@ -108,7 +108,7 @@ def _lines(lines: Mapping[Path, int]) -> dict[str, dict[Path, int]]:
     found: dict[str, dict[Path, int]] = {}
     for path, line in lines.items():
         if len(path) > 2 and path[0] == "Resources" and path[2] == "Properties":
-            steps = tuple(_small(step) if isinstance(step, str) else step for step in path[3:])
+            steps = tuple(_lower_first(step) if isinstance(step, str) else step for step in path[3:])
             found.setdefault(str(path[1]), {})[steps] = line
     return found
 
@@ -116,7 +116,7 @@ def _lines(lines: Mapping[Path, int]) -> dict[str, dict[Path, int]]:
 _NAMES = re.compile(r"(^|[.])([a-z])")
 
 
-def _spelled(sentence: str) -> str:
+def _in_cloudformation_case(sentence: str) -> str:
     """Write paths with CloudFormation's capital letters."""
     known = "|".join(sorted(_FIRST, key=len, reverse=True))
     return re.sub(

@@ -189,7 +189,7 @@ def read_bootstrap(type_token: str, properties: JsonObject, clouds: Clouds) -> P
     )
 
 
-def taints_alone(read: TaintsRead, where: str, missing: MissingTaint) -> PoolFacts:
+def taint_facts(read: TaintsRead, where: str, missing: MissingTaint) -> PoolFacts:
     """Return the facts of a configuration that names no machine.
 
     Args:
@@ -220,15 +220,15 @@ def _kubeadm(spec: JsonObject, path: str) -> PoolFacts:
     elif argument is None:
         kubelet.configured(at(registration, "taints"), f"{path}.taints", read)
     else:
-        return registered(argument, f"{path}.kubeletExtraArgs")
-    return taints_alone(read, f"{path}.taints", as_object(GPU_TAINT, KUBERNETES_EFFECTS))
+        return kubelet_taints(argument, f"{path}.kubeletExtraArgs")
+    return taint_facts(read, f"{path}.taints", as_object(GPU_TAINT, KUBERNETES_EFFECTS))
 
 
 def _rke2(spec: JsonObject, path: str) -> PoolFacts:
     read = TaintsRead()
     where = f"{path}.agentConfig.nodeTaints"
     read.texts(at(spec, "agentConfig.nodeTaints"), where)
-    return taints_alone(read, where, MissingTaint(f'"{GPU_TAINT}"'))
+    return taint_facts(read, where, MissingTaint(f'"{GPU_TAINT}"'))
 
 
 _BOOTSTRAPS: Mapping[str, Bootstrap] = {
@@ -245,7 +245,7 @@ def kubelet_argument(given: Any) -> Any:
     return at(named[-1], "value") if named else None
 
 
-def registered(argument: Any, path: str, before: TaintsRead | None = None) -> PoolFacts:
+def kubelet_taints(argument: Any, path: str, before: TaintsRead | None = None) -> PoolFacts:
     """Read `key=value:Effect,…`, the kubelet's argument.
 
     Args:
@@ -259,7 +259,7 @@ def registered(argument: Any, path: str, before: TaintsRead | None = None) -> Po
         read.unknown.append(where)
     else:
         kubelet.read_list(text(argument), where, read)
-    return taints_alone(read, where, MissingTaint(f'"{GPU_TAINT}"'))
+    return taint_facts(read, where, MissingTaint(f'"{GPU_TAINT}"'))
 
 
 def _bootstraps(clouds: Clouds) -> Mapping[str, Bootstrap]:
@@ -306,8 +306,8 @@ def read_owner(type_token: str, properties: JsonObject) -> Owner | None:
     read = TaintsRead()
     read.objects(at(spec, "taints"), f"{kind} {path}.taints", KUBERNETES_EFFECTS)
     return Owner(
-        machine=_named(at(spec, "infrastructureRef"), namespace),
-        bootstrap=_named(at(spec, "bootstrap.configRef"), namespace),
+        machine=_object_reference(at(spec, "infrastructureRef"), namespace),
+        bootstrap=_object_reference(at(spec, "bootstrap.configRef"), namespace),
         facts=PoolFacts(
             cloud="kubernetes",
             instance_types=(),
@@ -339,10 +339,10 @@ def _control_plane(properties: JsonObject) -> Owner:
     if not given:
         read.taints.append(Taint("node-role.kubernetes.io/control-plane", "", Effect.NO_SCHEDULE))
     facts = PoolFacts("kubernetes", (), Fraction(0), tuple(read.taints), unknown=tuple(read.unknown))
-    return Owner(machine=_named(machine, namespace), bootstrap=Named(None, None, None), facts=facts)
+    return Owner(machine=_object_reference(machine, namespace), bootstrap=Named(None, None, None), facts=facts)
 
 
-def _named(reference: Any, namespace: Any) -> Named:
+def _object_reference(reference: Any, namespace: Any) -> Named:
     return Named(at(reference, "kind"), at(reference, "name"), at(reference, "namespace") or namespace)
 
 

@@ -42,7 +42,7 @@ def _embedded(given: JsonObject, group: str, kind: str) -> Iterator[Embedded]:
 def _opened(above: Embedded, group: str, kind: str, deep: int) -> Iterator[Embedded]:
     for inner, value in WRAPPERS[group, kind](above.value):
         path = f"{above.path}.{inner}" if above.path else inner
-        for each in _listed_in(Embedded(path, value, above.in_text or kind in TEXTS)):
+        for each in _items_of(Embedded(path, value, above.in_text or kind in TEXTS)):
             if each.value is UNKNOWN or isinstance(each.value, Unreadable):
                 yield each
             elif each.kind and text(at(each.value, "apiVersion")):
@@ -52,7 +52,7 @@ def _opened(above: Embedded, group: str, kind: str, deep: int) -> Iterator[Embed
                     yield from inside or (replace(each, value=UNKNOWN),)
 
 
-def _listed_in(above: Embedded, deep: int = _DEEPEST) -> Iterator[Embedded]:
+def _items_of(above: Embedded, deep: int = _DEEPEST) -> Iterator[Embedded]:
     """Yield the objects of a list in its place; items of a typed list may leave their kind out."""
     inside = at(above.value, "items")
     if not (above.kind.endswith("List") and is_list(inside)):
@@ -62,7 +62,7 @@ def _listed_in(above: Embedded, deep: int = _DEEPEST) -> Iterator[Embedded]:
     for index, one in enumerate(inside):
         value = {**typed, **one} if isinstance(one, Mapping) and typed["kind"] else one
         item = replace(above, path=f"{above.path}.items[{index}]", value=value if deep else UNKNOWN)
-        yield from _listed_in(item, deep - 1)
+        yield from _items_of(item, deep - 1)
 
 
 _VARIABLE = re.compile(r"\$\{[^{}]*\}|\$\(\w[^()]*\)")
@@ -96,7 +96,7 @@ def _object(given: JsonObject) -> _Objects:
     yield (path := "spec.forProvider.manifest"), at(given, path)
 
 
-def _list_at(path: str, inner: str = "") -> _Reader:
+def _objects_at(path: str, inner: str = "") -> _Reader:
     def read(given: JsonObject) -> _Objects:
         late: list[str] = []
         for where, one in items(at(given, path), path, late):
@@ -118,7 +118,7 @@ def _composition(given: JsonObject) -> _Objects:
         places.append((f"{where}.input.resources", at(step, "input.resources")))
         name = text(at(step, "functionRef.name"))
         if at(step, "input.resources") is None and not any(word in name for word in _MAKES_NONE):
-            yield where, Unreadable(f"has objects that the function {name or 'of this step'} makes")
+            yield where, Unreadable(f"has objects created by the function {name or 'of this step'} makes")
     for path, resources in places:
         for where, one in items(resources, path, late):
             base, late_patches = at(one, "base"), list[str]()
@@ -137,7 +137,7 @@ def _patched(value: Any, steps: list[str]) -> Any:
     return {**value, steps[0]: _patched(value.get(steps[0]), steps[1:])}
 
 
-def _data(given: JsonObject) -> _Objects:
+def _manifests_in_data(given: JsonObject) -> _Objects:
     """Read the manifests in a ConfigMap or Secret, as a ClusterResourceSet applies them."""
     applied = given.get("type") == "addons.cluster.x-k8s.io/resource-set"
     for key in ("data", "stringData"):
@@ -145,13 +145,13 @@ def _data(given: JsonObject) -> _Objects:
             if given.get("kind") == "Secret" and key == "data" and isinstance(body, str):
                 with suppress(ValueError):  # https://kubernetes.io/docs/concepts/configuration/secret/
                     body = b64decode(body).decode()
-            if isinstance(body, str) and (objects := _parsed(f"{key}.{name}", body)):
+            if isinstance(body, str) and (objects := _objects_in_text(f"{key}.{name}", body)):
                 yield from objects
             elif applied:
                 yield f"{key}.{name}", UNKNOWN
 
 
-def _parsed(path: str, body: str, deep: int = _DEEPEST) -> list[tuple[str, Any]]:
+def _objects_in_text(path: str, body: str, deep: int = _DEEPEST) -> list[tuple[str, Any]]:
     """Return the objects of a text that is YAML or JSON as a whole, also those among the values of a chart."""
     if "apiVersion" not in body and "\\u" not in body and "\\x" not in body:
         return []
@@ -160,12 +160,14 @@ def _parsed(path: str, body: str, deep: int = _DEEPEST) -> list[tuple[str, Any]]
     except Rejected:
         documents = None
     if documents is None:
-        return [(path, Unreadable("is a text that is not YAML, or deep inside others, so it is not read"))]
+        return [(path, Unreadable("is text that is not YAML or is nested too deeply, so it is not read"))]
     read = [(f"{path}[{place}]", placeholders(one.data)) for place, one in enumerate(documents)]
-    return [found for where, one in read if not isinstance(one, str) for found in _among(where, one, deep - 1)]
+    return [
+        found for where, one in read if not isinstance(one, str) for found in _objects_in_values(where, one, deep - 1)
+    ]
 
 
-def _among(path: str, given: Any, deep: int = _DEEPEST) -> _Objects:
+def _objects_in_values(path: str, given: Any, deep: int = _DEEPEST) -> _Objects:
     """Read the objects among settings, such as a chart's `extraObjects`, as they are or as text."""
     inside = [(path, given)]
     while inside:
@@ -178,10 +180,10 @@ def _among(path: str, given: Any, deep: int = _DEEPEST) -> _Objects:
         elif is_list(one):
             inside += [(f"{where}[{place}]", item) for place, item in enumerate(one)]
         elif isinstance(one, str):
-            yield from _parsed(where, one, deep)
+            yield from _objects_in_text(where, one, deep)
 
 
-def _values(*paths: str) -> _Reader:
+def _chart_values(*paths: str) -> _Reader:
     """Read the objects among the values of charts, as maps or text of YAML; `a[].b` is `b` of each in the list `a`."""
 
     def read(given: JsonObject) -> _Objects:
@@ -190,13 +192,15 @@ def _values(*paths: str) -> _Reader:
             listed = items(at(given, within), within, []) if within else (("", given),)
             for where, one in listed:
                 place, value = f"{where}.{key}" if where else key, at(one, key)
-                yield from _parsed(place, value) if isinstance(value, str) else _among(place, value)
+                yield from (
+                    _objects_in_text(place, value) if isinstance(value, str) else _objects_in_values(place, value)
+                )
 
     return read
 
 
 def _argo(source: str) -> _Reader:
-    return _values(*(f"{source}{one}helm.{key}" for one in (".", "s[].") for key in ("valuesObject", "values")))
+    return _chart_values(*(f"{source}{one}helm.{key}" for one in (".", "s[].") for key in ("valuesObject", "values")))
 
 
 _OCM = "work.open-cluster-management.io"
@@ -206,14 +210,14 @@ TEXTS = frozenset({"ConfigMap", "Secret"})
 WRAPPERS: Mapping[tuple[str, str], _Reader] = MappingProxyType(
     {
         **{(f"kubernetes.{scope}crossplane.io", "Object"): _object for scope in ("", "m.")},
-        (_OCM, "ManifestWork"): _list_at("spec.workload.manifests"),
-        (_OCM, "ManifestWorkReplicaSet"): _list_at("spec.manifestWorkTemplate.workload.manifests"),
-        ("kro.run", "ResourceGraphDefinition"): _list_at("spec.resources", "template"),
+        (_OCM, "ManifestWork"): _objects_at("spec.workload.manifests"),
+        (_OCM, "ManifestWorkReplicaSet"): _objects_at("spec.manifestWorkTemplate.workload.manifests"),
+        ("kro.run", "ResourceGraphDefinition"): _objects_at("spec.resources", "template"),
         ("apiextensions.crossplane.io", "Composition"): _composition,
-        ("template.openshift.io", "Template"): _list_at("objects"),
-        **{(group, kind): _data for group in ("", "core") for kind in ("ConfigMap", "Secret")},
-        **{("helm.sh", kind): _values("values") for kind in ("Release", "Chart")},
-        ("helm.toolkit.fluxcd.io", "HelmRelease"): _values("spec.values"),
+        ("template.openshift.io", "Template"): _objects_at("objects"),
+        **{(group, kind): _manifests_in_data for group in ("", "core") for kind in ("ConfigMap", "Secret")},
+        **{("helm.sh", kind): _chart_values("values") for kind in ("Release", "Chart")},
+        ("helm.toolkit.fluxcd.io", "HelmRelease"): _chart_values("spec.values"),
         ("argoproj.io", "Application"): _argo("spec.source"),
         ("argoproj.io", "ApplicationSet"): _argo("spec.template.spec.source"),
     }

@@ -5,7 +5,7 @@ Crossplane take Terraform's: blocks in the singular (`taint`, `guestAccelerator`
 `spec.forProvider`, where older versions wrap single blocks in lists. So a specification is read by the reader of the
 cloud's own resource, and paths are told in the spelling of the object.
 
-`CloudKinds.held` lists these objects, with the sources.
+`CloudKinds.embedded` lists these objects, with the sources.
 """
 
 import re
@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from gpupools.audit.cloud_kinds import HeldList, HeldPool, cloud_kinds
+from gpupools.audit.cloud_kinds import EmbeddedList, EmbeddedPool, cloud_kinds
 from gpupools.common.json_types import JsonDict, JsonObject
 from gpupools.plan.cloud import Cloud, ObjectReader
 from gpupools.plan.pool_facts import UNKNOWN, PoolFacts
@@ -28,71 +28,77 @@ TERRAFORM: Mapping[str, str] = {"taints": "taint"}
 CROSSPLANE = ("spec.forProvider", "spec.initProvider")
 
 
-def upbound(cloud: str, group: str, kind: str, held: HeldPool) -> dict[tuple[str, str], HeldPool]:
+def upbound(cloud: str, group: str, kind: str, embedded: EmbeddedPool) -> dict[tuple[str, str], EmbeddedPool]:
     """Make the entries of one of Upbound's providers: of the cluster, and since version 2 of a namespace."""
     service, _, rest = group.partition(f".{cloud}.")
-    known = replace(held, below=CROSSPLANE)
+    known = replace(embedded, below=CROSSPLANE)
     return {(f"{service}.{cloud}.{middle}{rest}", kind): known for middle in ("", "m.")}
 
 
 def _reader_of(group: str, kind: str, clouds: Clouds) -> ObjectReader | None:
-    holders = ((each.cloud, each.held[group, kind]) for each in cloud_kinds(clouds) if (group, kind) in each.held)
-    cloud, held = next(holders, ("", None))
-    if held is None:
+    holders = (
+        (each.cloud, each.embedded[group, kind]) for each in cloud_kinds(clouds) if (group, kind) in each.embedded
+    )
+    cloud, embedded = next(holders, ("", None))
+    if embedded is None:
         return None
-    return with_spec(lambda manifest, clouds: _read_held(manifest, clouds[cloud], held))
+    return with_spec(lambda manifest, clouds: _read_embedded(manifest, clouds[cloud], embedded))
 
 
-def _read_held(given: JsonObject, cloud: Cloud, held: HeldPool | HeldList) -> Iterator[PoolFacts]:
-    return _read_list(given, cloud, held) if isinstance(held, HeldList) else _read_specification(given, cloud, held)
+def _read_embedded(given: JsonObject, cloud: Cloud, embedded: EmbeddedPool | EmbeddedList) -> Iterator[PoolFacts]:
+    return (
+        _read_list(given, cloud, embedded)
+        if isinstance(embedded, EmbeddedList)
+        else _read_specification(given, cloud, embedded)
+    )
 
 
 def _kinds(clouds: Clouds) -> Iterator[tuple[str, str]]:
     for each in cloud_kinds(clouds):
-        yield from each.held
+        yield from each.embedded
 
 
-def _read_specification(given: JsonObject, cloud: Cloud, held: HeldPool) -> Iterator[PoolFacts]:
-    first = held.below[0]
+def _read_specification(given: JsonObject, cloud: Cloud, embedded: EmbeddedPool) -> Iterator[PoolFacts]:
+    first = embedded.below[0]
     if at(given, first) is UNKNOWN:
         yield PoolFacts(cloud.name, (), None, (), unknown=(first,), where=first)
         return
     places: dict[str, str] = {}
-    said: JsonDict = {}
-    for below in reversed(held.below):
+    properties: JsonDict = {}
+    for below in reversed(embedded.below):
         for key, value in mapping(at(given, below)).items():
-            said[key] = value
+            properties[key] = value
             places[key] = below
-    ours = {theirs: name for name, theirs in held.names.items()}
-    wire = {**_as_resource(said, ours, held), **held.beside(given)}
-    late = tuple(below for below in held.below if at(given, below) is UNKNOWN)
-    for pool in cloud.reading().read_pools(held.token, wire):
-        place = _Places(given, places, first, held)
-        found = relocated(pool, place, place.said)
-        late_gpus = None if late and not found.evidence else found.gpus_per_node
+    ours = {theirs: name for name, theirs in embedded.names.items()}
+    wire = {**_as_resource(properties, ours, embedded), **embedded.beside(given)}
+    late = tuple(below for below in embedded.below if at(given, below) is UNKNOWN)
+    for pool in cloud.reading().read_pools(embedded.token, wire):
+        place = _Places(given, places, first, embedded)
+        resource = relocated(pool, place, place.in_sentence)
+        late_gpus = None if late and not resource.evidence else resource.gpus_per_node
         # What is not known yet may hold the taints as well.
-        unknown = (*found.unknown, *late, found.where) if late else found.unknown
-        yield replace(found, unknown=unknown, gpus_per_node=late_gpus)
+        unknown = (*resource.unknown, *late, resource.where) if late else resource.unknown
+        yield replace(resource, unknown=unknown, gpus_per_node=late_gpus)
 
 
-def _as_resource(value: Any, ours: Mapping[str, str], held: HeldPool) -> Any:
+def _as_resource(value: Any, ours: Mapping[str, str], embedded: EmbeddedPool) -> Any:
     """Write a specification in the names and nesting of the cloud's resource."""
     if is_list(value):
-        return [_as_resource(item, ours, held) for item in value]
+        return [_as_resource(item, ours, embedded) for item in value]
     if not isinstance(value, Mapping):
         return value
-    found: JsonDict = {}
+    resource: JsonDict = {}
     for key, item in value.items():
         if key in ours.values():
             continue  # the name of another API, which this one does not know
         name = ours.get(key, key)
-        single = name in held.single and is_list(item) and len(item) == 1
-        found[name] = _as_resource(item[0] if single else item, ours, held)
-    for name, references in held.references.items():
+        single = name in embedded.single and is_list(item) and len(item) == 1
+        resource[name] = _as_resource(item[0] if single else item, ours, embedded)
+    for name, references in embedded.references.items():
         named = next((mapping(value[each]) for each in references if each in value), None)
-        if named is not None and found.get(name) is None:
-            found[name] = text(named.get("external")) or text(named.get("name")) or "chosen by its labels"
-    return found
+        if named is not None and resource.get(name) is None:
+            resource[name] = text(named.get("external")) or text(named.get("name")) or "chosen by its labels"
+    return resource
 
 
 # The path that a sentence begins with; a key in brackets may hold anything but the closing one.
@@ -107,7 +113,7 @@ class _Places:
     places: Mapping[str, str]
     """Where each property of the resource stands, by its name in the object."""
     first: str
-    held: HeldPool
+    embedded: EmbeddedPool
 
     def __call__(self, path: str) -> str:
         """Return the path in the object, as `gpupools.readback.inputs.with_taint` takes it."""
@@ -118,31 +124,31 @@ class _Places:
                 written += f"[{name}]"
                 value = value[name] if is_list(value) and name < len(value) else None
                 continue
-            key = self.held.names.get(name, name)
+            key = self.embedded.names.get(name, name)
             if not written:
                 written = self.places.get(key, self.first)
                 value = at(self.given, written)
             written += f".{key}"
             value = mapping(value).get(key)
-            if name in self.held.single and is_list(value) and len(value) == 1:
+            if name in self.embedded.single and is_list(value) and len(value) == 1:
                 written += "[0]"
                 value = value[0]
         return written
 
-    def said(self, sentence: str) -> str:
+    def in_sentence(self, sentence: str) -> str:
         """Return a sentence that begins with a path."""
         match = _PATH.match(sentence)
         return f"{self(match[0])}{sentence[match.end() :]}" if match else sentence
 
 
-def _read_list(given: JsonObject, cloud: Cloud, held: HeldList) -> Iterator[PoolFacts]:
+def _read_list(given: JsonObject, cloud: Cloud, embedded: EmbeddedList) -> Iterator[PoolFacts]:
     late: list[str] = []
-    for where, one in items(at(given, held.path), held.path, late):
-        if at(one, "kind") == held.kind:
+    for where, one in items(at(given, embedded.path), embedded.path, late):
+        if at(one, "kind") == embedded.kind:
             spec = mapping(at(one, "spec"))
-            place = _Places(given, {}, f"{where}.spec", HeldPool(held.token))
-            for found in cloud.reading().read_pools(held.token, spec):
-                yield replace(relocated(found, place, place.said), pool=text(at(one, "metadata.name")))
+            place = _Places(given, {}, f"{where}.spec", EmbeddedPool(embedded.token))
+            for resource in cloud.reading().read_pools(embedded.token, spec):
+                yield replace(relocated(resource, place, place.in_sentence), pool=text(at(one, "metadata.name")))
     for name in late:
         yield PoolFacts(cloud.name, (), None, (), unknown=(name,), where=name)
 

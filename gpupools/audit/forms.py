@@ -45,12 +45,12 @@ def read_document(path: FilePath) -> Document:
         raise Rejected([_unknown(text)])
     if len(forms) > 1:
         what = f"could be {' or '.join(f'a {name}' for name in forms)}, which are read differently"
-        raise Rejected([Problem((), what, "judge each in a file of its own, as its tool wrote it")])
+        raise Rejected([Problem((), what, "put each in a file of its own, as its tool wrote it")])
     (form,) = forms.values()
     documents = sum(value.data is not None for value in text.values)
     if form is not _OBJECTS and documents > 1:
         what = f"holds {documents} documents, of which a {form.FORM} is one"
-        raise Rejected([Problem((), what, "judge each in a file of its own, as its tool wrote it")])
+        raise Rejected([Problem((), what, "put each in a file of its own, as its tool wrote it")])
     return form.read(text)
 
 
@@ -63,11 +63,11 @@ def _forms(data: Any) -> list[Form]:
 def _unknown(text: Text) -> Problem:
     data = text.values[0].data if text.values else None
     if not isinstance(data, dict):
-        return Problem((), "holds nothing that could be judged", _TAKEN)
+        return Problem((), "contains nothing to judge", _TAKEN)
     if "terraform_version" in data and "lineage" in data:
         return Problem((), "is a raw Terraform state", "write it with: terraform show -json")
     if "@level" in data:
         fix = "save the plan (-out PLAN) and write it with: terraform show -json PLAN"
         return Problem((), "is Terraform's log, not its plan", fix)
     keys = ", ".join(list(map(str, data))[:5])[:100]
-    return Problem((), f"has none of the forms that can be judged (its keys: {keys or 'none'})", _TAKEN)
+    return Problem((), f"has no supported format (its keys: {keys or 'none'})", _TAKEN)

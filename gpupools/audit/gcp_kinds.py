@@ -10,7 +10,7 @@ import re
 from dataclasses import replace
 from types import MappingProxyType
 
-from gpupools.audit.cloud_kinds import CloudKinds, HeldKinds, HeldPool, MachineKind
+from gpupools.audit.cloud_kinds import CloudKinds, EmbeddedKinds, EmbeddedPool, MachineKind
 from gpupools.audit.cluster_api import INFRASTRUCTURE, TEMPLATE
 from gpupools.audit.embedded_pools import CROSSPLANE, TERRAFORM, upbound
 from gpupools.common.json_types import JsonObject
@@ -46,16 +46,16 @@ def _without_default_pool(given: JsonObject) -> JsonObject:
     return {"removeDefaultNodePool": True} if taken_away else {}
 
 
-_POOL = HeldPool(_NODE_POOL, names=_NAMES, single=_SINGLE, references=_REFERENCES)
-_WHOLE = HeldPool(_CLUSTER, names=_NAMES, single=_SINGLE, references=_REFERENCES, beside=_without_default_pool)
+_POOL = EmbeddedPool(_NODE_POOL, names=_NAMES, single=_SINGLE, references=_REFERENCES)
+_WHOLE = EmbeddedPool(_CLUSTER, names=_NAMES, single=_SINGLE, references=_REFERENCES, beside=_without_default_pool)
 
-_HELD: HeldKinds = MappingProxyType(
+_EMBEDDED: EmbeddedKinds = MappingProxyType(
     {
         (_CONNECTOR, "ContainerNodePool"): _POOL,
         (_CONNECTOR, "ContainerCluster"): _WHOLE,
         **upbound("gcp", "container.gcp.upbound.io", "NodePool", _POOL),
         **upbound("gcp", "container.gcp.upbound.io", "Cluster", _WHOLE),
-        ("container.gcp.crossplane.io", "NodePool"): HeldPool(
+        ("container.gcp.crossplane.io", "NodePool"): EmbeddedPool(
             _API_POOL, CROSSPLANE, single=_SINGLE, references=_REFERENCES
         ),
     }
@@ -80,7 +80,7 @@ _MACHINES = {
 
 KINDS = CloudKinds(
     cloud="gcp",
-    held=_HELD,
+    embedded=_EMBEDDED,
     machines={(INFRASTRUCTURE, kind): known for kind, known in _MACHINES.items()},
     node_labels={"cloud.google.com/gke-accelerator": "nvidia", "cloud.google.com/gke-tpu-accelerator": "other"},
     machine_names=re.compile(r"(?:[a-z]\d{1,2}[a-z]{0,2}|custom|ct\w{2,4}|tpu\w+)(?:-[a-z0-9.]+)+(?:\+\S+)?"),

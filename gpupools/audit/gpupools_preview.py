@@ -25,7 +25,7 @@ def read(text: Text) -> Document:
     problems = data["problems"]
     if problems:
         count = len(problems) if isinstance(problems, list) else 1
-        what = f"is a preview that was refused for {count} {'problem' if count == 1 else 'problems'}"
-        raise Rejected([Problem((), what, "cure them (gpupools check shows them) and preview again")])
+        what = f"is a preview that was rejected for {count} {'problem' if count == 1 else 'problems'}"
+        raise Rejected([Problem((), what, "fix them (gpupools check shows them) and preview again")])
     states = enumerate(all_maps(data["resources"], ("resources",)))
     return Document(FORM, tuple(resource(state, ("resources", index), text) for index, state in states))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import date
 from pathlib import Path as FilePath
 
 from gpupools.audit import terraform_plan, terraform_sources, terraform_state
@@ -13,17 +12,18 @@ from gpupools.audit.document import Document, Resource
 from gpupools.audit.forms import read_document
 from gpupools.audit.terraform_sources import Sources
 from gpupools.common.errors import Path, Problem, Rejected
-from gpupools.common.json_types import JsonDict, JsonObject
+from gpupools.common.json_types import JsonDict
 from gpupools.common.structured_text import without_collecting
 from gpupools.plan.cloud import Cloud
 from gpupools.plan.pool_facts import PoolFacts
-from gpupools.policies import configuration, waivers
+from gpupools.policies import waivers
 from gpupools.policies.classify import classify
 from gpupools.policies.components import Said, repeats, said
 from gpupools.policies.declared_software import read_software
 from gpupools.policies.declared_stack import ANSWERS, Declared, DeclaredStack
-from gpupools.policies.finding import UNKNOWN_AT_PREVIEW, Context, Finding, Level, Rule, steps, told
+from gpupools.policies.finding import Context, Finding, Level, Rule, steps, told
 from gpupools.policies.kinds import is_read, readers, readings
+from gpupools.policies.policy_config import Config
 from gpupools.policies.rules import TAINTED
 from gpupools.policies.stack_rules import ALL_RULES, CURRENT, RULE_NAMES, unfit
 from gpupools.policies.waivers import Waiver
@@ -31,45 +31,14 @@ from gpupools.providers import clouds
 from gpupools.readback.inputs import with_name
 from gpupools.readback.kubernetes_pools import each_kubernetes_pool, read_template
 
-MOST_TOLD = 200
+MAX_FINDINGS = 200
 """Findings of one rule that are told; of the rest the number is."""
-MOST_NAMED = 1_000
+MAX_ADDRESSES = 1_000
 """Addresses that a report lists."""
 
 
 @dataclass(frozen=True)
-class Config:
-    """What a policy configuration file says, in the form `pulumi preview --policy-pack-config` takes."""
-
-    levels: Mapping[str, str] = field(default_factory=dict)
-    """Level of each rule that is given one, in Pulumi's words."""
-    options: Mapping[str, JsonObject] = field(default_factory=dict)
-    """Options of each rule."""
-    waivers: tuple[Waiver, ...] = ()
-    today: date = date.min
-    """The day on which waivers hold or have ended."""
-    path: FilePath = FilePath()
-    """Its file."""
-
-    def level(self, rule: Rule, finding: Finding) -> Level | None:
-        """Return what a finding does, None for one of a rule that is switched off.
-
-        One that nothing proves may be configured to be an advisory.
-        """
-        given = self.levels.get(rule.name, rule.level.value)
-        if given == "disabled":
-            return None
-        if finding.advice:
-            return Level.ADVISORY
-        if finding.unverified and UNKNOWN_AT_PREVIEW in rule.config:
-            context = Context(config=self.options.get(rule.name, {}))
-            if rule.option(context, UNKNOWN_AT_PREVIEW) == "advisory":
-                return Level.ADVISORY
-        return Level.ADVISORY if given == Level.ADVISORY else Level.MANDATORY
-
-
-@dataclass(frozen=True)
-class Found:
+class ReportedFinding:
     """One finding, ready to be shown."""
 
     rule: Rule
@@ -107,7 +76,7 @@ class Found:
 
 
 @dataclass(frozen=True)
-class Judged:
+class FileReport:
     """What there is to say about one file."""
 
     path: FilePath
@@ -123,8 +92,8 @@ class Judged:
     """Names of what the file says that it leaves out."""
     gpu_pools: int = 0
     """Node pools that have GPUs, or may have."""
-    found: tuple[Found, ...] = ()
-    waived: tuple[Found, ...] = ()
+    found: tuple[ReportedFinding, ...] = ()
+    waived: tuple[ReportedFinding, ...] = ()
     """What a waiver lets pass."""
     scopes: frozenset[str] = frozenset()
     """What its resources belong to (`policies.waivers.scope`)."""
@@ -145,8 +114,8 @@ class Judged:
             "form": self.form,
             "resources": self.resources,
             "answers": dict(self.answers),
-            "judged": list(self.judged[:MOST_NAMED]),
-            "not_understood": list(self.not_understood[:MOST_NAMED]),
+            "judged": list(self.judged[:MAX_ADDRESSES]),
+            "not_understood": list(self.not_understood[:MAX_ADDRESSES]),
             "gaps": list(self.gaps),
             "gpu_pools": self.gpu_pools,
             "findings": [found.as_json() for found in self.found],
@@ -155,30 +124,30 @@ class Judged:
         }
 
 
-def judge_file(path: FilePath, config: Config) -> Judged:
+def judge_file(path: FilePath, config: Config) -> FileReport:
     """Read a file of any form and let every rule judge what it declares; never raises for what is in the file."""
     with without_collecting():
         try:
             return judge_document(path, read_document(path), config)
         except Rejected as rejected:
-            return Judged(path, problems=rejected.problems)
+            return FileReport(path, problems=rejected.problems)
         except RecursionError:
-            return Judged(path, problems=(Problem((), "values are nested too deeply to be read"),))
+            return FileReport(path, problems=(Problem((), "values are nested too deeply to be read"),))
 
 
 _TERRAFORM = (terraform_plan.FORM, terraform_state.FORM)
 
 
-def judge_document(path: FilePath, document: Document, config: Config) -> Judged:
+def judge_document(path: FilePath, document: Document, config: Config) -> FileReport:
     """Let every rule judge the resources of one document, each alone and then all together."""
     sources = Sources(path.parent, document.modules) if document.form in _TERRAFORM else None
-    resources = _with_own_addresses(document.resources)
+    resources = _by_unique_address(document.resources)
     known = dict(clouds())
     declared = {address: _declared(address, each, known) for address, each in resources.items()}
     stack = DeclaredStack(declared.values(), document.gaps)
-    found, waived = _all_found(resources, declared, stack, config, sources)
+    found, waived = _all_findings(resources, declared, stack, config, sources)
     judged = {each.urn: None for each in stack.resources if each.pools or each.software}
-    return Judged(
+    return FileReport(
         path=path,
         form=document.form,
         resources=len(resources),
@@ -193,13 +162,13 @@ def judge_document(path: FilePath, document: Document, config: Config) -> Judged
     )
 
 
-def _all_found(
+def _all_findings(
     resources: Mapping[str, Resource],
     declared: Mapping[str, Declared],
     stack: DeclaredStack,
     config: Config,
     sources: Sources | None,
-) -> tuple[tuple[Found, ...], tuple[Found, ...]]:
+) -> tuple[tuple[ReportedFinding, ...], tuple[ReportedFinding, ...]]:
     """Return the findings, in the order of their resources: those that count, and those that a waiver lets pass."""
     given = {
         address: [*waivers.annotated(address, each.type, each.inputs, RULE_NAMES)[0]]
@@ -207,7 +176,7 @@ def _all_found(
     }
     for waiver in config.waivers:
         given.setdefault(waiver.resource, []).append(waiver)
-    found: dict[tuple[str, str, str], Found] = {}
+    found: dict[tuple[str, str, str], ReportedFinding] = {}
     counted: Counter[tuple[str, Level]] = Counter()
     used: set[Waiver] = set()
     # The rule on waivers is asked last, when all that let something pass are noted.
@@ -221,11 +190,11 @@ def _all_found(
             used.add(let_pass)
         else:
             counted[rule.name, level] += 1
-        if let_pass is not None or counted[rule.name, level] <= MOST_TOLD:
-            one = _found(rule, level, finding, address, resources.get(address), sources)
+        if let_pass is not None or counted[rule.name, level] <= MAX_FINDINGS:
+            one = _reported_finding(rule, level, finding, address, resources.get(address), sources)
             found[rule.name, address, one.message] = replace(one, waiver=let_pass)
     places = {address: place for place, address in enumerate(resources)}
-    all_found = (*found.values(), *_not_told(counted))
+    all_found = (*found.values(), *_omitted_findings(counted))
     in_order = sorted(all_found, key=lambda each: places.get(each.address, len(places)))
     return (
         tuple(each for each in in_order if each.waiver is None),
@@ -233,33 +202,35 @@ def _all_found(
     )
 
 
-def _found(
+def _reported_finding(
     rule: Rule,
     level: Level,
     finding: Finding,
     address: str,
     resource: Resource | None,
     sources: Sources | None,
-) -> Found:
+) -> ReportedFinding:
     """Return a finding with its words and its place."""
     if resource is None:
-        return Found(rule, level, finding, "", "", None, told(finding, {}, rule))
+        return ReportedFinding(rule, level, finding, "", "", None, told(finding, {}, rule))
     place = sources.place(address, resource.spelled(finding.property)) if sources else None
     file, line = place or (None, _line(resource, finding))
     message = resource.spelled(told(finding, resource.inputs, rule))
-    return Found(rule, level, finding, address, resource.type, line, message, file=file)
+    return ReportedFinding(rule, level, finding, address, resource.type, line, message, file=file)
 
 
-def _not_told(counted: Mapping[tuple[str, Level], int]) -> Iterator[Found]:
+def _omitted_findings(counted: Mapping[tuple[str, Level], int]) -> Iterator[ReportedFinding]:
     """Yield how many findings of a rule there are beyond those that are told."""
     rules = {rule.name: rule for rule in ALL_RULES}
     for (name, level), count in counted.items():
-        if count > MOST_TOLD:
-            more = Finding(what=f"and {count - MOST_TOLD} more like these", fix="cure those told first")
-            yield Found(rules[name], level, more, "", "", None, f"{more.what}; {more.fix}", count - MOST_TOLD)
+        if count > MAX_FINDINGS:
+            more = Finding(what=f"and {count - MAX_FINDINGS} more like these", fix="fix the reported ones first")
+            yield ReportedFinding(
+                rules[name], level, more, "", "", None, f"{more.what}; {more.fix}", count - MAX_FINDINGS
+            )
 
 
-def judge_waivers(judged: Sequence[Judged], config: Config, *, some: bool = False) -> Judged | None:
+def judge_waivers(judged: Sequence[FileReport], config: Config, *, some: bool = False) -> FileReport | None:
     """Judge the waivers of the configuration once all files were judged; None where all are as they should be.
 
     Args:
@@ -276,10 +247,10 @@ def judge_waivers(judged: Sequence[Judged], config: Config, *, some: bool = Fals
     )
     scopes = frozenset[str]().union(*(file.scopes for file in judged))
     found = tuple(
-        Found(CURRENT, Level.MANDATORY, finding, address, "", None, told(finding, {}, CURRENT))
+        ReportedFinding(CURRENT, Level.MANDATORY, finding, address, "", None, told(finding, {}, CURRENT))
         for address, finding in unfit(given, used, scopes, config.today)
     )
-    return Judged(config.path, form="policy configuration", found=found) if found else None
+    return FileReport(config.path, form="policy configuration", found=found) if found else None
 
 
 def _may_have_gpus(pool: PoolFacts) -> bool:
@@ -288,14 +259,14 @@ def _may_have_gpus(pool: PoolFacts) -> bool:
     return pool.in_cluster is not False and pool.gpus_per_node != 0 and pool.accelerator != "other"
 
 
-def missing_parser(judged: Iterable[Judged]) -> str:
+def missing_parser(judged: Iterable[FileReport]) -> str:
     """Return what to install so that findings have the lines of .tf files; empty where nothing is missing."""
     return terraform_sources.missing_parser(
         {each.path.parent for each in judged if each.found and each.form in _TERRAFORM}
     )
 
 
-def _with_own_addresses(resources: tuple[Resource, ...]) -> dict[str, Resource]:
+def _by_unique_address(resources: tuple[Resource, ...]) -> dict[str, Resource]:
     """Key resources by address; a manifest may hold several objects of one name, which are numbered."""
     found: dict[str, Resource] = {}
     numbers: dict[str, int] = {}
@@ -381,34 +352,3 @@ def _line(resource: Resource, finding: Finding) -> int | None:
         (resource.lines[path[:length]] for length in range(len(path), 0, -1) if path[:length] in resource.lines),
         resource.line,
     )
-
-
-def read_config(path: FilePath, today: date) -> Config:
-    """Read a policy configuration.
-
-    Args:
-        path: The file.
-        today: The day it is.
-
-    Raises:
-        Rejected: It is no such file, names rules or options that do not exist, or weakens a mandatory rule.
-    """
-    document, problems = configuration.read_config(path)
-    problems = problems or configuration.config_problems(document)
-    if problems or not isinstance(document, Mapping):
-        raise Rejected(problems)
-    levels: dict[str, str] = {}
-    options: dict[str, JsonObject] = {}
-    for rule in ALL_RULES:
-        given = document.get(rule.name, document.get("all"))
-        options[rule.name] = given if isinstance(given, Mapping) else {"enforcementLevel": given}
-        level = options[rule.name].get("enforcementLevel") or _level(document.get("all"))
-        if level:
-            levels[rule.name] = level
-    given = tuple(each for rule in ALL_RULES for each in waivers.configured(rule.name, options[rule.name]))
-    return Config(levels, options, given, today, path)
-
-
-def _level(given: object) -> str:
-    level = given.get("enforcementLevel") if isinstance(given, Mapping) else given
-    return level if isinstance(level, str) else ""

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from xml.etree import ElementTree as Xml
 
-from gpupools.audit.judging import Found, Judged
+from gpupools.audit.judging import FileReport, ReportedFinding
 from gpupools.console.output import printable
 from gpupools.policies.finding import Level
 
 
-def junit(judged: Sequence[Judged]) -> str:
+def junit(judged: Sequence[FileReport]) -> str:
     """Return the report: one suite for each file, one case for each resource that was judged.
 
     A violation fails the case and a file that cannot be judged is an error; advisories are a passing case's output.
@@ -32,7 +32,7 @@ def junit(judged: Sequence[Judged]) -> str:
             counts["tests"] += 1
             case = Xml.SubElement(suite, "testcase", name="file", classname=path)
             Xml.SubElement(case, "error", message=printable(problem), type="unreadable")
-        by_address: dict[str, list[Found]] = {address: [] for address in file.judged}
+        by_address: dict[str, list[ReportedFinding]] = {address: [] for address in file.judged}
         for each in (*file.found, *file.waived):
             by_address.setdefault(each.address, []).append(each)
         for address, found in by_address.items():
@@ -46,10 +46,10 @@ def junit(judged: Sequence[Judged]) -> str:
                 message, rule = printable(refusing[0].message), refusing[0].rule.name
                 failure = Xml.SubElement(case, "failure", message=message, type=rule)
                 failure.text = _lines(refusing)
-            told = _lines(one for one in found if one.level is not Level.MANDATORY)
-            told += "".join(printable(f"\n{one.waiver}: {one.rule.name}: {one.message}") for one in waived)
-            if told:
-                Xml.SubElement(case, "system-out").text = told.strip()
+            output = _lines(one for one in found if one.level is not Level.MANDATORY)
+            output += "".join(printable(f"\n{one.waiver}: {one.rule.name}: {one.message}") for one in waived)
+            if output:
+                Xml.SubElement(case, "system-out").text = output.strip()
         for name, count in counts.items():
             suite.set(name, str(count))
             totals[name] += count
@@ -59,5 +59,5 @@ def junit(judged: Sequence[Judged]) -> str:
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + Xml.tostring(root, encoding="unicode") + "\n"
 
 
-def _lines(found: Iterable[Found]) -> str:
+def _lines(found: Iterable[ReportedFinding]) -> str:
     return "\n".join(printable(f"{one.rule.name}: {one.message}") for one in found)

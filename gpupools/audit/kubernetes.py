@@ -48,7 +48,7 @@ def _problems(value: Value, at: Path) -> Iterator[Problem]:
     """Yield why a document is no object, or a list that holds something else."""
     if not recognises(value.data):
         where = f"the document at line {value.line}" if value.line else "a document"
-        yield Problem((), f"{where} is no Kubernetes object", "give it apiVersion and kind")
+        yield Problem((), f"{where} is not a Kubernetes object", "add apiVersion and kind")
         return
     items = value.data.get("items")
     if not value.data["kind"].endswith("List") or items is None:
@@ -58,7 +58,7 @@ def _problems(value: Value, at: Path) -> Iterator[Problem]:
         return
     wrong = (place for place, item in enumerate(items) if not recognises(_item(item, value.data)))
     for place in islice(wrong, _MOST_PROBLEMS):
-        yield Problem(("items", place), "is no Kubernetes object", "give it apiVersion and kind")
+        yield Problem(("items", place), "is not a Kubernetes object", "add apiVersion and kind")
 
 
 def _item(item: Any, above: JsonObject) -> Any:

@@ -19,10 +19,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
 
-from gpupools.audit.judging import Config, Judged, judge_file
+from gpupools.audit.judging import FileReport, judge_file
 from gpupools.common.errors import Problem
 from gpupools.console.progress import progress
 from gpupools.policies.finding import Rule
+from gpupools.policies.policy_config import Config
 from gpupools.policies.stack_rules import ALL_RULES
 
 CPU_SECONDS = 60
@@ -35,10 +36,10 @@ _REASONS = {
     -getattr(signal, "SIGXCPU", 0): _TOO_LONG,  # which Windows has not
     _OUT_OF_MEMORY: f"takes more than {MEMORY_BYTES // 1024**2} MiB of memory to judge",
 }
-_FIX = "judge its parts, or fewer files, in runs of their own"
+_FIX = "split it, or check fewer files per run"
 
 
-def judge_within_limits(paths: Sequence[Path], config: Config) -> list[Judged]:
+def judge_within_limits(paths: Sequence[Path], config: Config) -> list[FileReport]:
     """Judge files until all are judged or a limit is reached.
 
     Args:
@@ -50,14 +51,14 @@ def judge_within_limits(paths: Sequence[Path], config: Config) -> list[Judged]:
     """
     judged, why = (_in_child if hasattr(os, "fork") else _in_this_process)(paths, config)
     for path in paths[len(judged) :]:
-        judged.append(Judged(path, problems=(Problem((), why, _FIX),), unfinished=True))
-        why = "was not judged: a limit was reached before"
+        judged.append(FileReport(path, problems=(Problem((), why, _FIX),), unfinished=True))
+        why = "was not judged: the run reached a limit"
     return judged
 
 
-def _in_this_process(paths: Sequence[Path], config: Config) -> tuple[list[Judged], str]:
+def _in_this_process(paths: Sequence[Path], config: Config) -> tuple[list[FileReport], str]:
     """Judge files where no process can be forked, with a limit of time only."""
-    judged: list[Judged] = []
+    judged: list[FileReport] = []
     timer = threading.Timer(CPU_SECONDS, interrupt_main)
     timer.start()
     try:
@@ -80,7 +81,7 @@ def _each(paths: Sequence[Path]) -> Iterator[Path]:
             yield path
 
 
-def _in_child(paths: Sequence[Path], config: Config) -> tuple[list[Judged], str]:
+def _in_child(paths: Sequence[Path], config: Config) -> tuple[list[FileReport], str]:
     results, into = os.pipe()
     sys.stdout.flush()
     sys.stderr.flush()
@@ -89,7 +90,7 @@ def _in_child(paths: Sequence[Path], config: Config) -> tuple[list[Judged], str]
         os.close(results)
         _judge(paths, config, into)
     os.close(into)
-    judged: list[Judged] = []
+    judged: list[FileReport] = []
     try:
         with os.fdopen(results, "rb") as stream, suppress(EOFError, pickle.UnpicklingError):
             for _ in _each(paths):

@@ -93,8 +93,8 @@ def read_group(known: NodeGroup, data: Any, path: str, clouds: Clouds) -> tuple[
     if data is UNKNOWN:
         machines.unknown.append(path)
     for key in known.machine:
-        value, said = at(data, key), f"{path}.{key}"
-        named = [(said, value)] if isinstance(value, str) else items(value, said, machines.unknown)
+        value, path_of_key = at(data, key), f"{path}.{key}"
+        named = [(path_of_key, value)] if isinstance(value, str) else items(value, path_of_key, machines.unknown)
         for where, name in named:
             if isinstance(name, str) and name:
                 machines.add(name, accelerator_by_name(name, known.cloud, clouds), where)
@@ -158,7 +158,7 @@ def _kops(given: JsonObject, clouds: Clouds) -> Iterator[PoolFacts]:
     if managed:
         read.line("nvidia.com/gpu:NoSchedule", "spec.containerd.nvidiaGPU")
     pool = group_facts(facts, machines, read, "spec.taints", texts=True)
-    pool = replace(pool, foreign=_unnamed("InstanceGroup", machines, clouds))
+    pool = replace(pool, foreign=_foreign_machine("InstanceGroup", machines, clouds))
     if managed is None:
         named = text(mapping(at(given, "metadata.labels")).get(_OF_CLUSTER))
         types = tuple(f"kubernetes:kops.k8s.io/{version}:Cluster" for version in ("v1alpha2", "v1alpha3"))
@@ -171,7 +171,7 @@ _ANY_MACHINE = "spec.mixedInstancesPolicy.instanceRequirements"
 """CPUs and memory alone, which machines with GPUs meet too: kubernetes/kops pkg/apis/kops/v1alpha2/instancegroup.go."""
 
 
-def _unnamed(kind: str, machines: Machines, clouds: Clouds) -> str:
+def _foreign_machine(kind: str, machines: Machines, clouds: Clouds) -> str:
     """Name a machine that is called like those of no cloud here: a group of kOps does not say which it is of."""
     patterns = [names for each in cloud_kinds(clouds) if (names := each.machine_names) is not None]
     odd = (name for name in machines.names if not any(each.fullmatch(name) for each in patterns))
@@ -203,7 +203,7 @@ def read_cluster(type_token: str, given: JsonObject, clouds: Clouds) -> PoolFact
 CLUSTER = ("kops.k8s.io", "Cluster")
 
 
-def _of_spec(known: NodeGroup, kind: str) -> ObjectReader:
+def _spec_reader(known: NodeGroup, kind: str) -> ObjectReader:
     def read(given: JsonObject, clouds: Clouds) -> Iterator[PoolFacts]:
         facts, machines = read_group(known, at(given, "spec"), "spec", clouds)
         taints = TaintsRead()
@@ -266,8 +266,8 @@ def _node(given: JsonObject, clouds: Clouds) -> Iterator[PoolFacts]:
 KINDS: Mapping[tuple[str, str], ObjectReader] = MappingProxyType(
     {
         ("kops.k8s.io", "InstanceGroup"): _kops,
-        ("hypershift.openshift.io", "NodePool"): _of_spec(_HYPERSHIFT, "hypershift.openshift.io/NodePool"),
-        ("hive.openshift.io", "MachinePool"): _of_spec(_HIVE, "hive.openshift.io/MachinePool"),
+        ("hypershift.openshift.io", "NodePool"): _spec_reader(_HYPERSHIFT, "hypershift.openshift.io/NodePool"),
+        ("hive.openshift.io", "MachinePool"): _spec_reader(_HIVE, "hive.openshift.io/MachinePool"),
         ("core.gardener.cloud", "Shoot"): _shoot,
         ("", "Node"): _node,
         ("core", "Node"): _node,

@@ -31,14 +31,14 @@ def read(text: Text) -> Document:
     """
     data = text.values[0].data
     errors = [
-        str(said.get("message", "")).strip().splitlines()
-        for said in all_maps(data.get("diagnostics"), ("diagnostics",))
-        if said.get("severity") == "error"
+        str(diagnostic.get("message", "")).strip().splitlines()
+        for diagnostic in all_maps(data.get("diagnostics"), ("diagnostics",))
+        if diagnostic.get("severity") == "error"
     ]
     if errors:
         first = next((lines[0] for lines in errors if lines), "")[:200]
         what = f"the preview failed, so resources may be missing: {first}"
-        raise Rejected([Problem((), what, "cure that and preview again")])
+        raise Rejected([Problem((), what, "fix the error and preview again")])
     steps = data.get("steps") or []
     return Document(FORM, tuple(_resources(steps, text)), tuple(_gaps(data, steps)))
 
@@ -57,8 +57,8 @@ def _gaps(data: JsonObject, steps: list[Any]) -> Iterator[Gap]:
     if left_out > 0:
         yield Gap(
             "unchanged-resources",
-            f"{left_out} unchanged resource{'s are' if left_out > 1 else ' is'} counted in this preview and left out: "
-            "what they declare cannot be verified",
+            f"{left_out} unchanged resource{'s are' if left_out > 1 else ' is'} counted and not listed, "
+            "so their inputs cannot be verified",
             "preview again with: pulumi preview --json --show-sames",
         )
 

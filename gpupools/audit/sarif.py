@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from pathlib import Path as FilePath
 
-from gpupools.audit.judging import Found, Judged
+from gpupools.audit.judging import FileReport, ReportedFinding
 from gpupools.common.errors import Problem
 from gpupools.common.json_types import JsonDict
 from gpupools.console.output import printable, sarif_text, uri
@@ -22,7 +22,7 @@ SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sar
 _SECURITY_SEVERITY = {"low": "2.0", "medium": "5.0", "high": "8.0", "critical": "9.5"}
 
 
-def sarif(judged: Sequence[Judged], rules: Sequence[Rule]) -> JsonDict:
+def sarif(judged: Sequence[FileReport], rules: Sequence[Rule]) -> JsonDict:
     """Return the log of one run over all files."""
     positions = {rule.name: index for index, rule in enumerate(rules)}
     notifications = [_notification(file.path, problem) for file in judged for problem in file.problems]
@@ -75,7 +75,7 @@ def _level(level: Level) -> str:
     return "error" if level is Level.MANDATORY else "warning"
 
 
-def _results(judged: Iterable[Judged], positions: dict[str, int]) -> Iterable[JsonDict]:
+def _results(judged: Iterable[FileReport], positions: dict[str, int]) -> Iterable[JsonDict]:
     for file in judged:
         for found in (*file.found, *file.waived):
             result = {
@@ -90,12 +90,12 @@ def _results(judged: Iterable[Judged], positions: dict[str, int]) -> Iterable[Js
             }
             if found.waiver is not None:
                 kind = "inSource" if found.waiver.annotated else "external"
-                said = sarif_text(str(found.waiver))
-                result["suppressions"] = [{"kind": kind, "status": "accepted", "justification": said}]
+                justification = sarif_text(str(found.waiver))
+                result["suppressions"] = [{"kind": kind, "status": "accepted", "justification": justification}]
             yield result
 
 
-def _location(path: FilePath, found: Found) -> JsonDict:
+def _location(path: FilePath, found: ReportedFinding) -> JsonDict:
     location: JsonDict = {"physicalLocation": _physical(found.file or path, found.line)}
     if found.address:
         location["logicalLocations"] = [{"fullyQualifiedName": printable(found.address), "kind": "resource"}]
@@ -107,7 +107,7 @@ def _physical(path: FilePath, line: int | None) -> JsonDict:
     return {"artifactLocation": {"uri": uri(path)}, "region": {"startLine": line or 1}}
 
 
-def _fingerprint(path: FilePath, found: Found) -> str:
+def _fingerprint(path: FilePath, found: ReportedFinding) -> str:
     """Identify a finding over changes of its words and its line."""
     parts = (uri(path), found.address, found.finding.pool, found.rule.name, found.finding.property)
     # Names may hold half a character, which UTF-8 has no bytes for.

@@ -24,4 +24,4 @@ def read(text: Text) -> Document:
         Rejected: Always.
     """
     fix = "use gpupools check FILE, or gpupools preview FILE, which applies the same rules"
-    raise Rejected([Problem((), "is a stack file, not what came of it", fix)])
+    raise Rejected([Problem((), "is a stack file, not its output", fix)])

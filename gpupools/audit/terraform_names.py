@@ -51,10 +51,10 @@ class Names:
             into = result
             for parent in parents:
                 into = into.setdefault(parent, {})
-            into[last] = self._converted(value, f"{at}.{target}" if at else target)
+            into[last] = self._wire_value(value, f"{at}.{target}" if at else target)
         return result
 
-    def _converted(self, value: Any, path: str) -> Any:
+    def _wire_value(self, value: Any, path: str) -> Any:
         if not isinstance(value, list):
             return value  # a map's keys are its author's
         items = [self.wire(item, path) if isinstance(item, Mapping) else item for item in value]
@@ -135,10 +135,12 @@ def _azure(entry: JsonObject, table: JsonObject) -> Names:
 
 
 def _names(token: str, objects: list[str], renamed: dict[str, str]) -> Names:
-    return Names(token, frozenset(objects), renamed, left_out=_BOOKKEEPING, spelled=dict(_spelled(renamed)))
+    return Names(
+        token, frozenset(objects), renamed, left_out=_BOOKKEEPING, spelled=dict(_terraform_names_by_path(renamed))
+    )
 
 
-def _spelled(renamed: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+def _terraform_names_by_path(renamed: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     for path, target in renamed.items():
         parent, _, name = path.rpartition(".")
         *into, last = target.split(".")

@@ -7,14 +7,14 @@ where the configuration gives it, and absent where only the provider computes it
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 from gpupools.audit.document import Document, Resource
 from gpupools.audit.terraform_names import terraform_names
-from gpupools.audit.terraform_resources import Found, as_list, as_map, resources_of, writes_pools
+from gpupools.audit.terraform_resources import TerraformResource, as_list, as_map, resources_of, writes_pools
 from gpupools.common.errors import Problem, Rejected, shown
 from gpupools.common.json_types import JsonDict, JsonObject
 from gpupools.common.structured_text import Text, all_maps, damaged, one_map
@@ -46,22 +46,25 @@ def read(text: Text) -> Document:
     data = text.values[0].data
     check_version(data)
     if data.get("errored") is True:
-        what = "is a plan that ended with an error, so resources are missing"
-        raise Rejected([Problem((), what, "cure that and plan again")])
+        what = "is a plan that ended with an error and is incomplete"
+        raise Rejected([Problem((), what, "fix the error and plan again")])
     changes = all_maps(data.get("resource_changes"), ("resource_changes",))
     deferred = all_maps(data.get("deferred_changes"), ("deferred_changes",))
     planned = one_map(one_map(data.get("planned_values"), _PLANNED[:1]).get("root_module"), _PLANNED)
     if not changes and any(planned.get(key) for key in ("resources", "child_modules")):
         raise damaged(("resource_changes",), data.get("resource_changes"))
     plan = _Plan(text, _modules(as_map(data.get("configuration")).get("root_module"), ()))
-    put_off = [
+    deferred_resources = [
         (
             ("deferred_changes", index, "resource_change"),
             one_map(each.get("resource_change"), ("deferred_changes", index)),
         )
         for index, each in enumerate(deferred)
     ]
-    for at, change in [*((("resource_changes", index), each) for index, each in enumerate(changes)), *put_off]:
+    for at, change in [
+        *((("resource_changes", index), each) for index, each in enumerate(changes)),
+        *deferred_resources,
+    ]:
         for key in ("mode", "type"):
             if not isinstance(change.get(key), str):
                 raise damaged((*at, key), change.get(key))
@@ -72,8 +75,8 @@ def read(text: Text) -> Document:
         if change["mode"] == "managed" and actions not in (["delete"], ["forget"], ["read"]):
             if not isinstance(outcome.get("after"), dict):
                 raise damaged((*at, "change", "after"), outcome.get("after"))
-            plan.found.append(
-                Found(
+            plan.instances.append(
+                TerraformResource(
                     type=change["type"],
                     name=str(change.get("name")),
                     address=str(change.get("address", "")),
@@ -90,30 +93,25 @@ def read(text: Text) -> Document:
         for calls, module in plan.modules.items()
         for name, call in as_map(module.get("module_calls")).items()
     }
-    told = {str(each.get("address")) for each in (*changes, *(each for _, each in put_off))}
-    return Document(FORM, resources, tuple(_gaps(data, len(deferred), told)), sources)
+    reported = {str(each.get("address")) for each in (*changes, *(each for _, each in deferred_resources))}
+    return Document(FORM, resources, tuple(_gaps(data, len(deferred), reported)), sources)
 
 
-def _gaps(data: JsonObject, deferred: int, told: Collection[str]) -> Iterator[Gap]:
-    """Say so where the plan does not hold everything that is there or that the configuration asks for.
+def _gaps(data: JsonObject, deferred: int, reported: set[str]) -> Iterator[Gap]:
+    """Yield what makes the plan incomplete.
 
-    A whole plan tells of each resource, of those that stay as they are too. One with -refresh-only says that it is
-    complete and tells of none; OpenTofu's does not say whether it is.
+    A complete plan lists each resource, unchanged ones too. A plan with -refresh-only lists none and says that it is
+    complete; OpenTofu's does not say whether it is.
     """
     again = "apply it and plan again, or plan without -target, -exclude and -refresh-only"
     if deferred:
-        what = (
-            f"{deferred} change{'s are' if deferred > 1 else ' is'} put off to a later plan, which cannot be verified"
-        )
+        what = f"{deferred} change{'s are' if deferred > 1 else ' is'} deferred to a later plan and cannot be verified"
         yield Gap("deferred-changes", what, again)
     elif data.get("complete") is False:
-        yield Gap("incomplete-plan", "the plan says it is not complete, so what is missing cannot be verified", again)
-    elif left_out := len({*_managed(data.get("prior_state"), "values"), *_managed(data, "planned_values")} - {*told}):
-        what = (
-            f"{left_out} resource{'s' if left_out > 1 else ''} of the state {'are' if left_out > 1 else 'is'} left out "
-            "of the plan's changes, which cannot be verified"
-        )
-        yield Gap("incomplete-plan", what, again)
+        yield Gap("incomplete-plan", "the plan is incomplete; what is missing cannot be verified", again)
+    elif left_out := len({*_managed(data.get("prior_state"), "values"), *_managed(data, "planned_values")} - reported):
+        resources = f"{left_out} resource{'s' if left_out > 1 else ''}"
+        yield Gap("incomplete-plan", f"the plan omits {resources} of the state, which cannot be verified", again)
 
 
 def _managed(data: Any, key: str) -> Iterator[str]:
@@ -133,16 +131,20 @@ def _actions(data: JsonObject, text: Text) -> Iterator[Resource]:
     internal/command/jsonplan/action_invocations.go.
     """
     invoked = [as_map(one) for one in as_list(data.get("action_invocations"))]
-    put_off = [as_map(as_map(one).get("action_invocation")) for one in as_list(data.get("deferred_action_invocations"))]
-    for one in (*invoked, *put_off):
+    deferred_resources = [
+        as_map(as_map(one).get("action_invocation")) for one in as_list(data.get("deferred_action_invocations"))
+    ]
+    for one in (*invoked, *deferred_resources):
         values = _known(one.get("config_values"), one.get("config_unknown"), None)
         if isinstance(one.get("type"), str):
-            found = Found(one["type"], str(one.get("name")), str(one.get("address", "")), "", None, "", values)
-            yield from resources_of(found, values, {}, text)
+            instance = TerraformResource(
+                one["type"], str(one.get("name")), str(one.get("address", "")), "", None, "", values
+            )
+            yield from resources_of(instance, values, {}, text)
 
 
 def _untainted(changes: list[JsonObject], text: Text) -> Iterator[Resource]:
-    """Read where the plan takes taints off nodes, of which no resource is left.
+    """Yield each node taint that the plan removes, of which no resource is left.
 
     https://registry.terraform.io/providers/hashicorp/kubernetes/latest/docs/resources/node_taint
     """
@@ -152,7 +154,7 @@ def _untainted(changes: list[JsonObject], text: Text) -> Iterator[Resource]:
             before, after = (as_list(as_map(change.get(key)).get("taint")) for key in ("before", "after"))
             if any(taint not in after for taint in before):
                 address = f"{one.get('address')} (as it is)"
-                why = "the plan takes a taint off nodes"
+                why = "the plan removes a taint from nodes"
                 yield Resource(
                     address, f"terraform:{one['type']}", {}, line=text.line_of(str(one.get("address"))), opaque=why
                 )
@@ -174,8 +176,8 @@ def check_version(data: JsonObject) -> None:
     """
     version = data.get("format_version")
     if not isinstance(version, str) or version.partition(".")[0] not in ("0", "1"):
-        what = f"has Terraform's JSON format {shown(version)}; 1 is the newest known here"
-        raise Rejected([Problem((), what, "write it with the Terraform this project was tested with, 1.x")])
+        what = f"has Terraform's JSON format {shown(version)}; the newest supported format is 1"
+        raise Rejected([Problem((), what, "write it with Terraform 1.x")])
 
 
 _Name = tuple[tuple[str, ...], str, str]
@@ -187,21 +189,21 @@ class _Plan:
     text: Text
     modules: Mapping[tuple[str, ...], JsonObject]
     """Configuration of each module by the names of its calls."""
-    found: list[Found] = field(default_factory=list)
+    instances: list[TerraformResource] = field(default_factory=list)
     unknown: list[Any] = field(default_factory=list)
 
     def resources(self) -> Iterator[Resource]:
-        for found, unknown in zip(self.found, self.unknown, strict=True):
-            name = (_calls(found.module), found.type, found.name)
+        for instance, unknown in zip(self.instances, self.unknown, strict=True):
+            name = (_calls(instance.module), instance.type, instance.name)
             given = self._block(name)
-            values = _known(found.values, unknown, given)
-            for key in _WRITE_ONLY.get(found.type, ()):
-                if given is not None and values.get(key) is None and key in given.given:
-                    values[key] = _written(given.given[key])
-            if given is not None and found.type in _HASHED and _HASH.fullmatch(str(values.get("user_data"))):
-                values["user_data"] = _written(given.given.get("user_data"))
-            for one in resources_of(found, values, self._refers(found, name, values), self.text):
-                yield replace(one, opaque="nothing of it is known yet") if unknown is True else one
+            values = _known(instance.values, unknown, given)
+            for key in _WRITE_ONLY.get(instance.type, ()):
+                if given is not None and values.get(key) is None and key in given.expressions:
+                    values[key] = _configured_value(given.expressions[key])
+            if given is not None and instance.type in _HASHED and _HASH.fullmatch(str(values.get("user_data"))):
+                values["user_data"] = _configured_value(given.expressions.get("user_data"))
+            for one in resources_of(instance, values, self._refers(instance, name, values), self.text):
+                yield replace(one, opaque="none of its values is known yet") if unknown is True else one
 
     @cached_property
     def _configured(self) -> Mapping[_Name, JsonObject]:
@@ -224,7 +226,7 @@ class _Plan:
                 if given.get("mode") in _READ and given.get("type") in _SENDING:
                     name = (calls, str(given["type"]), str(given.get("name")))
                     address = ".".join((*(f"module.{call}" for call in calls), str(given.get("address", ""))))
-                    values = {key: _written(each) for key, each in as_map(given.get("expressions")).items()}
+                    values = {key: _configured_value(each) for key, each in as_map(given.get("expressions")).items()}
                     known.setdefault(name, [(address, values)])
         for (_, kind, _), instances in known.items():
             for address, values in instances:
@@ -246,22 +248,22 @@ class _Plan:
     @cached_property
     def _instances(self) -> Mapping[_Name, _Alike]:
         instances: dict[_Name, _Alike] = {}
-        for found in self.found:
-            name = (_calls(found.module), found.type, found.name)
-            instances.setdefault(name, _Alike(found.type)).add(found)
+        for instance in self.instances:
+            name = (_calls(instance.module), instance.type, instance.name)
+            instances.setdefault(name, _Alike(instance.type)).add(instance)
         return instances
 
     @cached_property
     def _neighbours(self) -> Mapping[str, Mapping[str, _Alike]]:
         """What stands in each module instance and can be referred to, by type."""
         neighbours: dict[str, dict[str, _Alike]] = {}
-        for found in self.found:
-            if found.type in terraform_names():
-                module = neighbours.setdefault(found.module, {})
-                module.setdefault(found.type, _Alike(found.type)).add(found)
+        for instance in self.instances:
+            if instance.type in terraform_names():
+                module = neighbours.setdefault(instance.module, {})
+                module.setdefault(instance.type, _Alike(instance.type)).add(instance)
         return neighbours
 
-    def _refers(self, found: Found, name: _Name, values: JsonObject) -> Mapping[str, tuple[str, ...]]:
+    def _refers(self, instance: TerraformResource, name: _Name, values: JsonObject) -> Mapping[str, tuple[str, ...]]:
         """Return, for each input, the resources it was made from, where that is certain."""
         resource = self._configured.get(name)
         if resource is None:
@@ -275,15 +277,19 @@ class _Plan:
                 continue
             else:
                 # Made from a local or in a dynamic block, which plans do not show, so the neighbours count.
-                alike = [each for each in self._neighbours.get(found.module, {}).values() if each.type != found.type]
-            certain = tuple(_made_together(found, alike)) or (tuple(_one_of(alike)) if names is not None else ())
+                alike = [
+                    each for each in self._neighbours.get(instance.module, {}).values() if each.type != instance.type
+                ]
+            certain = tuple(_matching_instances(instance, alike)) or (
+                tuple(_one_of(alike)) if names is not None else ()
+            )
             if certain:
                 result[key] = certain
-        if found.type in _OF_SEVERAL:
+        if instance.type in _OF_SEVERAL:
             for path, words in _blocks_in(as_map(resource.get("expressions")), ""):
-                names = self._said(words, resource, name[0])
+                names = self._referenced(words, resource, name[0])
                 certain = tuple(
-                    _made_together(found, [self._instances[one] for one in names if one in self._instances])
+                    _matching_instances(instance, [self._instances[one] for one in names if one in self._instances])
                 )
                 if certain:
                     result[path] = certain
@@ -291,37 +297,37 @@ class _Plan:
 
     def _names(self, name: _Name, resource: JsonObject, key: str) -> tuple[_Name, ...] | None:
         """Return the resources that an input's expression names; None where the plan does not show them."""
-        asked = (name, key)
-        if asked not in self._named:
+        key_of_input = (name, key)
+        if key_of_input not in self._named:
             given = as_map(resource.get("expressions"))
             words = list(_references(given.get(key)))
             if key in given and not any(word.startswith("local.") for word in words):
-                self._named[asked] = self._said(words, resource, name[0])
+                self._named[key_of_input] = self._referenced(words, resource, name[0])
             else:
-                self._named[asked] = None
-        return self._named[asked]
+                self._named[key_of_input] = None
+        return self._named[key_of_input]
 
     @cached_property
     def _named(self) -> dict[tuple[_Name, str], tuple[_Name, ...] | None]:
         return {}
 
-    def _said(self, words: list[str], resource: JsonObject, calls: tuple[str, ...]) -> tuple[_Name, ...]:
+    def _referenced(self, words: list[str], resource: JsonObject, calls: tuple[str, ...]) -> tuple[_Name, ...]:
         """Return the resources that the references of an expression lead to."""
         each = list(_references(resource.get("for_each_expression"))) if any(map(_EACH.match, words)) else []
-        said = dict.fromkeys(other for word in words for other in (each if _EACH.match(word) else [word]))
-        names = dict.fromkeys(one for word in said for one in self._resolved(word, calls))
+        references = dict.fromkeys(other for word in words for other in (each if _EACH.match(word) else [word]))
+        names = dict.fromkeys(one for word in references for one in self._resolved(word, calls))
         return tuple(names)
 
-    def _resolved(self, said: str, calls: tuple[str, ...]) -> tuple[_Name, ...]:
+    def _resolved(self, reference: str, calls: tuple[str, ...]) -> tuple[_Name, ...]:
         """Follow a reference through variables and outputs of modules to resources: (calls, type, name)."""
-        parts = [part.partition("[")[0] for part in said.split(".", 3)[:3]]
+        parts = [part.partition("[")[0] for part in reference.split(".", 3)[:3]]
         if len(parts) < 2:
             return ()
-        asked = (calls, *parts)
-        if asked not in self._resolved_before:
-            self._resolved_before[asked] = ()  # references that lead round in a circle end here
-            self._resolved_before[asked] = tuple(dict.fromkeys(self._followed(parts, calls)))
-        return self._resolved_before[asked]
+        key_of_input = (calls, *parts)
+        if key_of_input not in self._resolved_before:
+            self._resolved_before[key_of_input] = ()  # references that lead round in a circle end here
+            self._resolved_before[key_of_input] = tuple(dict.fromkeys(self._followed(parts, calls)))
+        return self._resolved_before[key_of_input]
 
     @cached_property
     def _resolved_before(self) -> dict[tuple[Any, ...], tuple[_Name, ...]]:
@@ -359,14 +365,14 @@ def _data_read(data: JsonObject) -> Iterator[tuple[str, JsonObject, JsonObject]]
             yield str(one.get("module_address", "")), one, values
 
 
-def _written(expression: Any) -> Any:
+def _configured_value(expression: Any) -> Any:
     """Return what an expression of the configuration says: a constant, blocks of such, or `UNKNOWN`."""
     if isinstance(expression, list):
-        return [{key: _written(each) for key, each in as_map(block).items()} for block in expression]
+        return [{key: _configured_value(each) for key, each in as_map(block).items()} for block in expression]
     given = as_map(expression)
     if "constant_value" in given:
         return given["constant_value"]
-    return UNKNOWN if "references" in given else {key: _written(each) for key, each in given.items()} or None
+    return UNKNOWN if "references" in given else {key: _configured_value(each) for key, each in given.items()} or None
 
 
 def _references(expression: Any) -> Iterator[str]:
@@ -375,7 +381,7 @@ def _references(expression: Any) -> Iterator[str]:
     while inside:
         value = inside.pop()
         if isinstance(value, dict):
-            yield from (said for said in as_list(value.get("references")) if isinstance(said, str))
+            yield from (reference for reference in as_list(value.get("references")) if isinstance(reference, str))
             inside += [item for key, item in value.items() if key not in ("references", "constant_value")]
         elif isinstance(value, list):
             inside += value
@@ -428,23 +434,23 @@ class _Alike:
     type: str
     whole: dict[tuple[Any, ...], tuple[int, str]] = field(default_factory=dict)
 
-    def add(self, found: Found) -> None:
-        for key in _nearness(found):
-            self.whole[key] = (self.whole.get(key, (0, ""))[0] + 1, found.address)
+    def add(self, instance: TerraformResource) -> None:
+        for key in _nearness(instance):
+            self.whole[key] = (self.whole.get(key, (0, ""))[0] + 1, instance.address)
 
 
-def _nearness(found: Found) -> tuple[tuple[Any, ...], ...]:
-    index = found.index if isinstance(found.index, str | int | None) else str(found.index)
-    return (found.module, index), (found.module,), ("", "", index), ()
+def _nearness(instance: TerraformResource) -> tuple[tuple[Any, ...], ...]:
+    index = instance.index if isinstance(instance.index, str | int | None) else str(instance.index)
+    return (instance.module, index), (instance.module,), ("", "", index), ()
 
 
-def _made_together(found: Found, others: list[_Alike]) -> Iterator[str]:
+def _matching_instances(instance: TerraformResource, others: list[_Alike]) -> Iterator[str]:
     """Yield of each type the one instance that belongs to a resource: same module instance, then same key, or alone."""
     by_type: dict[str, list[_Alike]] = {}
     for other in others:
         by_type.setdefault(other.type, []).append(other)
     for alike in by_type.values():
-        for key in _nearness(found):
+        for key in _nearness(instance):
             near = [count for each in alike if (count := each.whole.get(key)) is not None]
             if near:
                 if len(near) == 1 and near[0][0] == 1:
@@ -464,13 +470,13 @@ def _one_of(others: list[_Alike]) -> Iterator[str]:
 class _Block:
     """The expressions of a block; a block inside it is put together once."""
 
-    given: JsonObject
+    expressions: JsonObject
     inside: dict[str, _Block | None] = field(default_factory=dict)
 
     def block(self, key: str) -> _Block | None:
         """Return the keys a block gives in any of its occurrences, for a set has no order; None for an attribute."""
         if key not in self.inside:
-            expressions = self.given.get(key)
+            expressions = self.expressions.get(key)
             blocks: list[Any] = expressions if isinstance(expressions, list) else [expressions]
             if all(isinstance(one, dict) and not one.keys() & {"references", "constant_value"} for one in blocks):
                 self.inside[key] = _Block({name: value for block in blocks for name, value in block.items()})
@@ -491,7 +497,7 @@ def _known(after: Any, unknown: Any, given: _Block | None) -> JsonDict:
     result: JsonDict = {}
     for key in {**values, **marks}:
         mark = marks.get(key)
-        if mark is True and given is not None and key not in given.given and key not in _NEVER_COMPUTED:
+        if mark is True and given is not None and key not in given.expressions and key not in _NEVER_COMPUTED:
             continue
         result[key] = _value(values.get(key), mark, given.block(key) if given is not None else None)
     return result
@@ -519,10 +525,10 @@ def _holds_unknown(value: Any) -> bool:
 
 
 def _modules(module: Any, calls: tuple[str, ...]) -> dict[tuple[str, ...], JsonObject]:
-    found = {calls: as_map(module)}
+    modules = {calls: as_map(module)}
     for name, call in as_map(as_map(module).get("module_calls")).items():
-        found |= _modules(as_map(call).get("module"), (*calls, name))
-    return found
+        modules |= _modules(as_map(call).get("module"), (*calls, name))
+    return modules
 
 
 _CALL = re.compile(r'module\.([\w-]+)(?:\[(?:"(?:[^"\\]|\\.)*"|\d+)\])?(?:\.|$)')

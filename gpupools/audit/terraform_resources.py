@@ -18,7 +18,7 @@ from gpupools.plan.pool_facts import UNKNOWN
 
 
 @dataclass(frozen=True)
-class Found:
+class TerraformResource:
     """One resource instance of a plan or a state."""
 
     type: str
@@ -33,62 +33,69 @@ class Found:
 
 
 def resources_of(
-    found: Found, values: JsonObject, refers: Mapping[str, tuple[str, ...]], text: Text
+    source: TerraformResource, values: JsonObject, refers: Mapping[str, tuple[str, ...]], text: Text
 ) -> Iterator[Resource]:
     """Convert one resource instance; nothing for a type that holds no pools.
 
     Args:
-        found: The instance.
+        source: The instance.
         values: Its values in Terraform's shape, with `UNKNOWN`.
         refers: Addresses it refers to, by Terraform's names.
         text: The file.
     """
-    line = text.line_of(found.address)
-    names = terraform_names().get(found.type)
+    line = text.line_of(source.address)
+    names = terraform_names().get(source.type)
     if names is not None:
         inputs = names.wire(values)
-        if found.type == "azurerm_kubernetes_cluster":
+        if source.type == "azurerm_kubernetes_cluster":
             _add_critical_addons_taint(inputs)
         yield Resource(
-            address=found.address,
+            address=source.address,
             type=names.type,
             inputs=inputs,
             line=line,
-            id=found.id,
+            id=source.id,
             refers={_wire_path(names, key): addresses for key, addresses in refers.items()},
             spelled=names.says,
-            takes_no_taints=found.type == "azurerm_kubernetes_cluster",
+            takes_no_taints=source.type == "azurerm_kubernetes_cluster",
         )
-    elif found.type in ("azapi_resource", "azapi_update_resource") or _puts(found.type, values):
-        yield from _azapi(found, values, line)
-    elif found.type in _OBJECTS:
-        yield from _manifests(found, values, line)
-    elif found.type.removesuffix("_v1") in _TEXTS:
-        kind, names_ = _TEXTS[found.type.removesuffix("_v1")]
+    elif source.type in ("azapi_resource", "azapi_update_resource") or _sends_resource(source.type, values):
+        yield from _azapi(source, values, line)
+    elif source.type in _OBJECTS:
+        yield from _manifests(source, values, line)
+    elif source.type.removesuffix("_v1") in _TEXTS:
+        kind, names_ = _TEXTS[source.type.removesuffix("_v1")]
         inputs = {theirs: values.get(ours) for ours, theirs in names_.items()}
-        yield Resource(address=found.address, type=f"kubernetes:v1:{kind}", inputs={"kind": kind, **inputs}, line=line)
-    elif path := writes_pools(found.type, values):
+        yield Resource(address=source.address, type=f"kubernetes:v1:{kind}", inputs={"kind": kind, **inputs}, line=line)
+    elif path := writes_pools(source.type, values):
         why = f"it writes to {path}"
         yield Resource(
-            address=found.address, type=f"terraform:{found.type}", inputs=values, line=line, id=found.id, opaque=why
+            address=source.address,
+            type=f"terraform:{source.type}",
+            inputs=values,
+            line=line,
+            id=source.id,
+            opaque=why,
         )
-    elif found.type == "helm_release":
-        yield Resource(address=found.address, type="kubernetes:helm.sh/v3:Release", inputs=_release(values), line=line)
-    elif found.type in _TEMPLATES:
-        token, renamed = _TEMPLATES[found.type]
-        inputs = {theirs: _camel(values.get(ours), own=True) for ours, theirs in renamed.items()}
-        yield Resource(address=found.address, type=token, inputs=inputs, line=line, id=found.id)
-    elif found.type in AWSCC:
+    elif source.type == "helm_release":
         yield Resource(
-            address=found.address,
-            type=AWSCC[found.type],
+            address=source.address, type="kubernetes:helm.sh/v3:Release", inputs=_helm_release(values), line=line
+        )
+    elif source.type in _TEMPLATES:
+        token, renamed = _TEMPLATES[source.type]
+        inputs = {theirs: _camel(values.get(ours), own=True) for ours, theirs in renamed.items()}
+        yield Resource(address=source.address, type=token, inputs=inputs, line=line, id=source.id)
+    elif source.type in AWSCC:
+        yield Resource(
+            address=source.address,
+            type=AWSCC[source.type],
             inputs=_camel(values),
             line=line,
-            id=found.id,
+            id=source.id,
             refers={_camel_word(key): addresses for key, addresses in refers.items()},
         )
     else:
-        yield Resource(address=found.address, type=f"terraform:{found.type}", inputs=values, line=line, id=found.id)
+        yield Resource(address=source.address, type=f"terraform:{source.type}", inputs=values, line=line, id=source.id)
 
 
 _TEXTS: Mapping[str, tuple[str, Mapping[str, str]]] = {
@@ -215,7 +222,7 @@ def writes_pools(kind: str, values: JsonObject) -> str:
     return next((one for one in given if isinstance(one, str) and _OF_POOLS.search(one)), "")
 
 
-def _puts(kind: str, values: JsonObject) -> bool:
+def _sends_resource(kind: str, values: JsonObject) -> bool:
     """Say whether an action sends a whole resource, or a part of one.
 
     https://registry.terraform.io/providers/Azure/azapi/latest/docs/resources/resource_action
@@ -224,7 +231,7 @@ def _puts(kind: str, values: JsonObject) -> bool:
     return kind == "azapi_resource_action" and (method is UNKNOWN or str(method).upper() in ("PUT", "PATCH"))
 
 
-def _azapi(found: Found, values: JsonObject, line: int | None) -> Iterator[Resource]:
+def _azapi(source: TerraformResource, values: JsonObject, line: int | None) -> Iterator[Resource]:
     """Read a resource in ARM's own JSON: https://registry.terraform.io/providers/Azure/azapi/latest/docs."""
     token = _AZAPI.get(str(values.get("type", "")).partition("@")[0].lower())
     properties, secret = _properties(values.get("body")), _properties(values.get("sensitive_body"))
@@ -235,23 +242,25 @@ def _azapi(found: Found, values: JsonObject, line: int | None) -> Iterator[Resou
         for part_ in (properties, secret):
             _merge(merged, part_)
         properties = merged
-    part = found.type == "azapi_update_resource" or values.get("action") or str(values.get("method")).upper() == "PATCH"
-    sent = found.type != "azapi_resource_action" or isinstance(properties, dict)
+    part = (
+        source.type == "azapi_update_resource" or values.get("action") or str(values.get("method")).upper() == "PATCH"
+    )
+    sent = source.type != "azapi_resource_action" or isinstance(properties, dict)
     if token is not None and (part or not sent):
-        why = "it changes part of a resource that is not in this resource" if sent else "its body is not known yet"
-        yield Resource(address=found.address, type=f"terraform:{found.type}", inputs=values, line=line, opaque=why)
+        why = "it changes part of a resource that is defined elsewhere" if sent else "its body is not known yet"
+        yield Resource(address=source.address, type=f"terraform:{source.type}", inputs=values, line=line, opaque=why)
     elif token is None:
         kind = values.get("type")
-        named = f"arm:{kind.partition('@')[0]}" if isinstance(kind, str) else f"terraform:{found.type}"
+        named = f"arm:{kind.partition('@')[0]}" if isinstance(kind, str) else f"terraform:{source.type}"
         why = "" if isinstance(kind, str) else "its type is not known yet"
-        yield Resource(address=found.address, type=named, inputs=values, line=line, id=found.id, opaque=why)
+        yield Resource(address=source.address, type=named, inputs=values, line=line, id=source.id, opaque=why)
     else:
         inputs = properties if isinstance(properties, dict) else {}
         if properties is UNKNOWN:
             inputs = dict(_NOT_KNOWN)
         if token == _AZAPI["microsoft.resources/deployments"]:
             inputs = {"properties": inputs}
-        yield Resource(address=found.address, type=token, inputs=inputs, line=line, id=found.id)
+        yield Resource(address=source.address, type=token, inputs=inputs, line=line, id=source.id)
 
 
 _NOT_KNOWN = {"vmSize": UNKNOWN, "nodeTaints": UNKNOWN, "agentPoolProfiles": UNKNOWN, "template": UNKNOWN}
@@ -272,26 +281,26 @@ _OBJECTS = {"kubernetes_manifest": "manifest", "kubectl_manifest": "yaml_body", 
 """Attribute with the object that a resource applies, as a value or as text; `kubectl_manifest` of any maker."""
 
 
-def _manifests(found: Found, values: JsonObject, line: int | None) -> Iterator[Resource]:
+def _manifests(source: TerraformResource, values: JsonObject, line: int | None) -> Iterator[Resource]:
     """Read the objects that a resource applies."""
-    key = _OBJECTS[found.type]
+    key = _OBJECTS[source.type]
     body = values.get(key)
     try:
         documents = parse_yaml(body, unique=True) if isinstance(body, str) else (Value(body),)
     except Rejected as rejected:
         documents, why = (), f"{key}: {rejected.problems[0].what}"
     else:
-        why = f"{key} is not known yet" if body is UNKNOWN else f"{key} is no Kubernetes object"
-    left_open = [path for key in _LEFT_OPEN for path in as_list(values.get(key)) if isinstance(path, str)]
-    documents = tuple(replace(one, data=_left_open(one.data, left_open)) for one in documents)
+        why = f"{key} is not known yet" if body is UNKNOWN else f"{key} is not a Kubernetes object"
+    left_open = [path for key in _IGNORED_FIELDS for path in as_list(values.get(key)) if isinstance(path, str)]
+    documents = tuple(replace(one, data=_without_ignored_fields(one.data, left_open)) for one in documents)
     objects = [read for value in documents for read in kubernetes.objects(value)]
     for read in objects:
-        yield Resource(address=found.address, type=read.type, inputs=read.inputs, line=line, spelled=read.spelled)
+        yield Resource(address=source.address, type=read.type, inputs=read.inputs, line=line, spelled=read.spelled)
     if not objects:
-        yield Resource(address=found.address, type=f"terraform:{found.type}", inputs={}, line=line, opaque=why)
+        yield Resource(address=source.address, type=f"terraform:{source.type}", inputs={}, line=line, opaque=why)
 
 
-_LEFT_OPEN = ("ignore_fields", "computed_fields")
+_IGNORED_FIELDS = ("ignore_fields", "computed_fields")
 """Paths of an object's fields whose changes a provider does not send, or that something in the cluster writes.
 
 https://registry.terraform.io/providers/alekc/kubectl/latest/docs/resources/kubectl_manifest,
@@ -299,22 +308,22 @@ https://registry.terraform.io/providers/hashicorp/kubernetes/latest/docs/resourc
 """
 
 
-def _left_open(value: Any, paths: list[str]) -> Any:
+def _without_ignored_fields(value: Any, paths: list[str]) -> Any:
     """Return an object in which the fields at some paths are not known, where they say anything of pools."""
     for path in paths:
         steps = re.findall(r"[^.\[\]\"]+", path)
         if steps[:1] == ["spec"]:
-            value = _opened(value, steps)
+            value = _with_unknown(value, steps)
     return value
 
 
-def _opened(value: Any, steps: list[str]) -> Any:
+def _with_unknown(value: Any, steps: list[str]) -> Any:
     if not steps or isinstance(value, list):
         return UNKNOWN
-    return {**value, steps[0]: _opened(value[steps[0]], steps[1:])} if steps[0] in as_map(value) else value
+    return {**value, steps[0]: _with_unknown(value[steps[0]], steps[1:])} if steps[0] in as_map(value) else value
 
 
-def _release(values: JsonObject) -> JsonDict:
+def _helm_release(values: JsonObject) -> JsonDict:
     """Convert a Helm release: https://registry.terraform.io/providers/hashicorp/helm/latest/docs/resources/release."""
     merged: JsonDict = {}
     written = values.get("values")
@@ -327,11 +336,11 @@ def _release(values: JsonObject) -> JsonDict:
             parsed, unread = (), True
         _merge(merged, parsed[0].data if parsed else {})
     for setting in (one for each in settings for one in as_list(each)):
-        for name, value in _assigned(as_map(setting)):
+        for name, value in _helm_settings(as_map(setting)):
             # Escaped dots switch no GPU software.
             steps = _SET_STEP.findall(name) if _SET.fullmatch(name) else []
             if 0 < len(steps) <= MAX_DEPTH:
-                _put(merged, steps, value)
+                _set_value(merged, steps, value)
             else:
                 merged.setdefault(name, value)  # it may be an object that the chart only passes on
     given = {key: values[key] for key in ("chart", "version", "devel", "name", "namespace") if values.get(key)}
@@ -351,7 +360,7 @@ _SET_STEP = re.compile(r"[^.\[\]]+|\[\d+\]")
 _COMMA = re.compile(r"(?<!\\),")
 
 
-def _assigned(setting: JsonObject) -> Iterator[tuple[str, Any]]:
+def _helm_settings(setting: JsonObject) -> Iterator[tuple[str, Any]]:
     """Yield what one setting sets: `{a,b}` is a list, and after a comma another one follows, as on the command line."""
     name, value = setting.get("name"), setting.get("value")
     if not isinstance(name, str):
@@ -359,31 +368,31 @@ def _assigned(setting: JsonObject) -> Iterator[tuple[str, Any]]:
     if not isinstance(value, str) or setting.get("type") == "literal":
         yield name, value
     elif value.startswith("{") and value.endswith("}"):
-        yield name, [_plain(one) for one in _COMMA.split(value[1:-1])]
+        yield name, [_unescaped(one) for one in _COMMA.split(value[1:-1])]
     else:
         for place, one in enumerate(_COMMA.split(value)):
             other, equals, rest = ("", "", one) if place == 0 else one.partition("=")
             if equals or place == 0:
-                plain = _plain(rest)
+                plain = _unescaped(rest)
                 yield other.strip() or name, {"true": True, "false": False}.get(plain, plain)
 
 
-def _plain(value: str) -> str:
+def _unescaped(value: str) -> str:
     return value.replace("\\,", ",")
 
 
-def _put(held: Any, steps: list[str], value: Any) -> Any:
+def _set_value(held: Any, steps: list[str], value: Any) -> Any:
     """Set one value as `--set` does, in what is there or anew, and return it."""
     if not steps:
         return value
     step, *rest = steps
     if not step.startswith("["):
         below = held if isinstance(held, dict) else {}
-        below[step] = _put(below.get(step), rest, value)
+        below[step] = _set_value(below.get(step), rest, value)
         return below
     place, listed = int(step[1:-1]), held if isinstance(held, list) else []
     listed += [None] * (place + 1 - len(listed))
-    listed[place] = _put(listed[place], rest, value)
+    listed[place] = _set_value(listed[place], rest, value)
     return listed
 
 

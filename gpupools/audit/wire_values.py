@@ -28,12 +28,12 @@ def plain(value: Any) -> Any:
         case None:
             return {key: plain(item) for key, item in value.items()}
         case signature if signature in (SECRET, OUTPUT_VALUE):
-            return _opened(value)
+            return _secret_value(value)
         case _:
             return {}
 
 
-def _opened(envelope: JsonObject) -> Any:
+def _secret_value(envelope: JsonObject) -> Any:
     if "value" in envelope:
         return plain(envelope["value"])
     text = envelope.get("plaintext")

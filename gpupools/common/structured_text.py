@@ -83,7 +83,7 @@ def all_maps(value: Any, at: Path) -> list[JsonObject]:
 
 def damaged(at: Path, value: Any) -> Rejected:
     """Return what refuses a file that no program writes this way."""
-    return Rejected([Problem(at, f"got {shown(value)}", "the file is damaged; write it anew")])
+    return Rejected([Problem(at, f"got {shown(value)}", "the file is damaged; generate it again")])
 
 
 _NAME = re.compile(r'"(?:address|urn|name|generateName)"\s*:\s*("(?:[^"\\]|\\.)*")')
@@ -126,13 +126,13 @@ def _rendered(text: str, problem: Problem) -> Problem:
     """Give the cure for a template of Helm, which is YAML only once it is rendered."""
     if "{{" not in text or " is not " not in problem.what:
         return problem
-    return Problem(problem.path, f"{problem.what} (a template?)", "judge what it renders: helm template CHART > FILE")
+    return Problem(problem.path, f"{problem.what} (a template?)", "check what it renders: helm template CHART > FILE")
 
 
 def _decoded(path: FilePath) -> str:
     try:
         if path.is_dir():
-            raise Rejected([Problem((), "is a folder", "name its files")])
+            raise Rejected([Problem((), "is a folder", "list its files")])
         with path.open("rb") as file:
             content = file.read(MAX_BYTES + 1)
     except FileNotFoundError:
@@ -141,7 +141,7 @@ def _decoded(path: FilePath) -> str:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise Rejected([Problem((), f"cannot be read: {reason}")]) from None
     if len(content) > MAX_BYTES:
-        raise Rejected([Problem((), f"has more than {MAX_BYTES} bytes", "judge the parts of it one by one")])
+        raise Rejected([Problem((), f"has more than {MAX_BYTES} bytes", "split it and check each part")])
     if content.startswith(_ZIP):
         what, fix = "is a binary file, such as a saved Terraform plan", "write it with: terraform show -json PLAN"
         raise Rejected([Problem((), what, fix)])
@@ -184,7 +184,7 @@ def _json(text: str) -> Iterator[Any]:
             yield value
     except _Twice as twice:
         what = f"has the key {shown(twice.key)} twice in one object"
-        raise Rejected([Problem((), what, "keep one: which of them counts differs by reader")]) from None
+        raise Rejected([Problem((), what, "keep one: programs differ in which one they use")]) from None
     except RecursionError:
         raise _too_deep(text) from None
     except json.JSONDecodeError as error:

@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
-from gpupools.audit.judging import Config, Judged, judge_file
+from gpupools.audit.judging import FileReport, judge_file
 from gpupools.cli.main import main
+from gpupools.policies.policy_config import Config
 
 Write = Callable[..., Path]
 
@@ -24,7 +25,7 @@ def write(tmp_path: Path) -> Write:
 
 
 @pytest.fixture
-def judge(write: Write) -> Callable[..., Judged]:
+def judge(write: Write) -> Callable[..., FileReport]:
     """Judge content as a file."""
     return lambda content, config=None: judge_file(write(content), config or Config())
 

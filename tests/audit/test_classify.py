@@ -11,19 +11,20 @@ import pytest
 import yaml
 
 from gpupools.audit import judging
-from gpupools.audit.judging import Config, Judged
+from gpupools.audit.judging import FileReport
 from gpupools.policies.classify import classify
 from gpupools.policies.kinds import is_read
+from gpupools.policies.policy_config import Config
 from gpupools.providers import clouds
 from gpupools.readback.registry import type_readers
 
-Judge = Callable[..., Judged]
+Judge = Callable[..., FileReport]
 Run = Callable[..., tuple[int, str, str]]
 RULE = "node-pools-understood"
 GPU_TAINT = {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}
 
 
-def found(judged: Judged, *rules: str) -> list[tuple[str, str, bool]]:
+def found(judged: FileReport, *rules: str) -> list[tuple[str, str, bool]]:
     """Return level, rule and whether it is only that nobody can tell, of the mandatory findings and of `rules`."""
     assert judged.problems == ()
     return sorted(
@@ -678,7 +679,7 @@ PLAN = json.dumps({"format_version": "1.2", "resource_changes": [], "planned_val
             json.dumps({"apiVersion": "v1", "kind": "List", "items": {"0": UNTAINTED}}),
             "and a List has a list of objects",
         ),
-        (json.dumps({"apiVersion": "v1", "kind": "List", "items": [{"a": 1}]}), "is no Kubernetes object"),
+        (json.dumps({"apiVersion": "v1", "kind": "List", "items": [{"a": 1}]}), "is not a Kubernetes object"),
         ("a: 1\na: 2\n", "line 2: has the key 'a' a second time (first on line 1)"),
         ('{"a": {"b": 1, "b": 2}}', "has the key 'b' twice in one object"),
         ("kind: x\napiVersion: v1\nspec:\n{{- if .Values.a }}\n  b: 1\n{{- end }}\n", "(a template?)"),
@@ -774,7 +775,7 @@ def test_every_report_counts_the_three_answers(write: Any, run: Run) -> None:
 
 
 def test_many_findings_are_counted_and_not_all_told(judge: Judge, monkeypatch: pytest.MonkeyPatch, run: Run) -> None:
-    monkeypatch.setattr(judging, "MOST_TOLD", 5)
+    monkeypatch.setattr(judging, "MAX_FINDINGS", 5)
     items = [{**UNTAINTED, "metadata": {"name": f"n{place}"}} for place in range(12)]
 
     judged = judge({"apiVersion": "v1", "kind": "List", "items": items})
@@ -782,7 +783,7 @@ def test_many_findings_are_counted_and_not_all_told(judge: Judge, monkeypatch: p
 
     assert len(tainted) == 6
     assert sum(each.count for each in tainted) == 12
-    assert tainted[-1].message == "and 7 more like these; cure those told first"
+    assert tainted[-1].message == "and 7 more like these; fix the reported ones first"
 
 
 def of_pods(kind: str, script: str, place: str = "containers") -> str:

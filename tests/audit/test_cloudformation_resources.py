@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from gpupools.audit.cloudformation_resources import READER, in_pulumis_names, unread_resource
+from gpupools.audit.cloudformation_resources import READER, to_pulumi_names, unread_resource
 from gpupools.plan.pool_facts import UNKNOWN, PoolFacts
 from tests.rows import each_row
 
@@ -35,7 +35,7 @@ def pools(resources: Any) -> dict[str, PoolFacts]:
     ids=str,
 )
 def test_literals_are_read_and_functions_are_not_evaluated(given: Any, made: Any) -> None:
-    assert in_pulumis_names(given) == made
+    assert to_pulumi_names(given) == made
 
 
 def test_a_group_is_read_whatever_its_condition() -> None:
@@ -68,7 +68,7 @@ def test_a_reference_joins_a_group_and_its_launch_template(function: Any, is_joi
     [
         ("G", {"Type": "AWS::EKS::Nodegroup"}, ""),
         ("Fn::ForEach::Each", ["X", ["a"], {"G${X}": {}}], "a loop (Fn::ForEach) is not evaluated"),
-        ("G", {"Fn::Transform": {"Name": "M"}}, "a macro writes it"),
+        ("G", {"Fn::Transform": {"Name": "M"}}, "a macro generates it"),
         ("G", {"Type": "A::B::C::MODULE"}, "a module, whose resources are not in this template"),
     ],
 )
@@ -98,7 +98,7 @@ STATE = '{"InstanceTypes": ["g5.xlarge"]}'
     [
         ("aws:cloudformation/stack:Stack", {"templateBody": UNKNOWN}, "its template is not known yet"),
         ("aws:cloudformation/stack:Stack", {"templateUrl": UNKNOWN}, "its template is not known yet"),
-        ("aws:cloudformation/stackSet:StackSet", {"templateUrl": "https://a"}, "its template is not at hand"),
+        ("aws:cloudformation/stackSet:StackSet", {"templateUrl": "https://a"}, "its template is not available"),
         ("aws-native:cloudformation:Stack", {"templateBody": "a"}, "its template is neither JSON nor YAML"),
         ("aws-native:cloudformation:Stack", {"templateBody": "[]"}, "its template is neither JSON nor YAML"),
         ("aws-native:cloudformation:Stack", {"templateBody": "{"}, "its template is neither JSON nor YAML"),
@@ -111,8 +111,8 @@ STATE = '{"InstanceTypes": ["g5.xlarge"]}'
         ),
         ("aws:cloudcontrol/resource:Resource", {"typeName": "AWS::S3::Bucket", "desiredState": STATE}, ""),
         ("aws:cloudcontrol/resource:Resource", {"typeName": "AWS::S3::Bucket", "desiredState": UNKNOWN}, ""),
-        ("aws:cloudcontrol/resource:Resource", {"typeName": "AWS::S3::Bucket"}, "desiredState is no JSON"),
-        ("aws:cloudcontrol/resource:Resource", {"typeName": "a", "desiredState": "[]"}, "desiredState is no JSON"),
+        ("aws:cloudcontrol/resource:Resource", {"typeName": "AWS::S3::Bucket"}, "desiredState is not JSON"),
+        ("aws:cloudcontrol/resource:Resource", {"typeName": "a", "desiredState": "[]"}, "desiredState is not JSON"),
         ("aws-native:index:ExtensionResource", {"type": UNKNOWN}, "type is not known yet"),
         ("aws-native:index:ExtensionResource", {"type": "AWS::S3::Bucket"}, ""),
         (GROUP, {"templateBody": UNKNOWN}, ""),

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from gpupools.audit.judging import Config, Judged
+from gpupools.audit.judging import FileReport
+from gpupools.policies.policy_config import Config
 
 TAINT = {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}
 SOFT = {**TAINT, "effect": "PreferNoSchedule"}
@@ -15,7 +16,7 @@ BOOTSTRAP = "bootstrap.cluster.x-k8s.io/v1beta2"
 INFRASTRUCTURE = "infrastructure.cluster.x-k8s.io/v1beta2"
 RULE = "gpu-pool-tainted-elsewhere"
 
-Judge = Callable[..., Judged]
+Judge = Callable[..., FileReport]
 
 
 def named(version: str, kind: str, name: str, spec: Any, namespace: str = "ml") -> dict[str, Any]:
@@ -50,11 +51,11 @@ def config(kind: str, spec: Any) -> dict[str, Any]:
     return named(BOOTSTRAP, kind, "gpu", template(spec) if kind.endswith("Template") else spec)
 
 
-def judged(judge: Judge, *objects: Mapping[str, Any]) -> Judged:
+def judged(judge: Judge, *objects: Mapping[str, Any]) -> FileReport:
     return judge({"apiVersion": "v1", "kind": "List", "items": list(objects)})
 
 
-def faults(of: Judged) -> list[tuple[str, bool]]:
+def faults(of: FileReport) -> list[tuple[str, bool]]:
     """Return the resources at fault, each with whether that is proven."""
     assert of.problems == ()
     found = [one for one in of.found if one.rule.name.startswith("gpu-pool-tainted")]

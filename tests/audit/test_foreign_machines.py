@@ -6,10 +6,11 @@ from typing import Any
 import pytest
 import yaml
 
-from gpupools.audit.judging import Config, Judged, judge_file
+from gpupools.audit.judging import FileReport, judge_file
 from gpupools.plan.pool_facts import UNKNOWN
 from gpupools.policies.classify import Unclassified, classify
 from gpupools.policies.declared_stack import Declared, DeclaredStack
+from gpupools.policies.policy_config import Config
 from gpupools.providers import clouds
 from gpupools.readback.kubernetes_pools import read_manifest
 
@@ -70,7 +71,7 @@ FOREIGN: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
-def judged(tmp_path: Path, given: dict[str, Any], options: dict[str, dict[str, Any]] | None = None) -> Judged:
+def judged(tmp_path: Path, given: dict[str, Any], options: dict[str, dict[str, Any]] | None = None) -> FileReport:
     file = tmp_path / "object.yaml"
     file.write_text(yaml.safe_dump({**given, "metadata": {"name": "a"}}), encoding="utf-8")
     return judge_file(file, Config(options=options or {}))

@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 
 from gpupools.audit.forms import read_document
-from gpupools.audit.judging import Config, Judged, read_config
+from gpupools.audit.judging import FileReport
 from gpupools.common import structured_text
 from gpupools.plan.pool_facts import UNKNOWN
 from gpupools.policies.declared_software import read_software
 from gpupools.policies.finding import Context, Finding, told
 from gpupools.policies.pinning import pinned
+from gpupools.policies.policy_config import Config, read_config
 
 URN = "urn:pulumi:dev::ml::aws:eks/nodeGroup:NodeGroup::gpu"
 TYPE = "aws:eks/nodeGroup:NodeGroup"
@@ -69,7 +70,7 @@ spec:
 """
 
 
-def rules(judged: Judged) -> list[tuple[str, str]]:
+def rules(judged: FileReport) -> list[tuple[str, str]]:
     assert judged.problems == ()
     return [(found.address, found.rule.name) for found in judged.found if found.rule.name == "gpu-pool-tainted"]
 
@@ -89,7 +90,8 @@ def rules(judged: Judged) -> list[tuple[str, str]]:
 def test_the_form_is_seen_from_the_content_whatever_the_name(
     content: Any, form: str, address: str, name: str, write: Any
 ) -> None:
-    from gpupools.audit.judging import Config, judge_file
+    from gpupools.audit.judging import judge_file
+    from gpupools.policies.policy_config import Config
 
     judged = judge_file(write(content, name), Config())
 
@@ -101,26 +103,26 @@ def test_the_form_is_seen_from_the_content_whatever_the_name(
     ("content", "what"),
     [
         ("", "the file is empty"),
-        ("{}", "has none of the forms that can be judged (its keys: none)"),
-        ("[]", "holds nothing that could be judged"),
-        ("just words", "holds nothing that could be judged"),
-        ("a: 1\nb: 2\n", "has none of the forms that can be judged (its keys: a, b)"),
+        ("{}", "has no supported format (its keys: none)"),
+        ("[]", "contains nothing to judge"),
+        ("just words", "contains nothing to judge"),
+        ("a: 1\nb: 2\n", "has no supported format (its keys: a, b)"),
         ('{"a": ', "line 1, column 7: is not JSON: expecting value"),
         ("a: [1\n", "line 2, column 1: is not YAML: did not find expected ',' or ']'"),
         ({"version": 4, "terraform_version": "1.9", "lineage": "x", "resources": []}, "is a raw Terraform state"),
         ('{"@level":"info"}\n{"@level":"info"}\n', "is Terraform's log, not its plan"),
-        ("config:\n  gpupools:pools: {}\n", "is a stack file, not what came of it"),
-        ("encryptionsalt: v1:abc\nconfig:\n  aws:region: eu-central-1\n", "is a stack file, not what came of it"),
-        (own_preview(problems=[{"key": "a"}]), "is a preview that was refused for 1 problem"),
+        ("config:\n  gpupools:pools: {}\n", "is a stack file, not its output"),
+        ("encryptionsalt: v1:abc\nconfig:\n  aws:region: eu-central-1\n", "is a stack file, not its output"),
+        (own_preview(problems=[{"key": "a"}]), "is a preview that was rejected for 1 problem"),
         (
             preview(diagnostics=[{"severity": "error", "message": "no such stack\nmore"}]),
             "the preview failed, so resources may be missing: no such stack",
         ),
-        (KARPENTER + "---\nfoo: bar\n", "the document at line 15 is no Kubernetes object"),
+        (KARPENTER + "---\nfoo: bar\n", "the document at line 15 is not a Kubernetes object"),
     ],
 )
 def test_what_cannot_be_judged_is_refused_with_the_reason(
-    content: Any, what: str, judge: Callable[..., Judged]
+    content: Any, what: str, judge: Callable[..., FileReport]
 ) -> None:
     judged = judge(content)
 
@@ -137,7 +139,8 @@ def test_what_cannot_be_judged_is_refused_with_the_reason(
     ids=["zip", "not UTF-8"],
 )
 def test_bytes_that_are_no_text_are_refused(content: bytes, what: str, write: Any) -> None:
-    from gpupools.audit.judging import Config, judge_file
+    from gpupools.audit.judging import judge_file
+    from gpupools.policies.policy_config import Config
 
     path: Path = write("")
     path.write_bytes(content)
@@ -155,7 +158,8 @@ def test_a_file_in_the_encodings_of_windows_shells_is_read(encoding: str, write:
 
 @pytest.mark.parametrize("name", ["missing", "."], ids=["missing", "folder"])
 def test_a_path_that_is_no_file_is_refused(name: str, tmp_path: Path) -> None:
-    from gpupools.audit.judging import Config, judge_file
+    from gpupools.audit.judging import judge_file
+    from gpupools.policies.policy_config import Config
 
     assert len(judge_file(tmp_path / name, Config()).problems) == 1
 
@@ -179,14 +183,14 @@ BOMB = "a: &a [x, x]\n" + "".join(
     ],
     ids=["brackets", "objects", "dashes", "flow", "alias bomb", "loop", "long number", "merge loop"],
 )
-def test_hostile_files_are_refused_and_end_nothing(content: str, judge: Callable[..., Judged]) -> None:
+def test_hostile_files_are_refused_and_end_nothing(content: str, judge: Callable[..., FileReport]) -> None:
     judged = judge(content)
 
     assert len(judged.problems) == 1
 
 
 def test_a_file_beyond_the_size_limit_is_not_read(
-    write: Any, monkeypatch: pytest.MonkeyPatch, judge: Callable[..., Judged]
+    write: Any, monkeypatch: pytest.MonkeyPatch, judge: Callable[..., FileReport]
 ) -> None:
     monkeypatch.setattr(structured_text, "MAX_BYTES", 100)
 
@@ -196,19 +200,19 @@ def test_a_file_beyond_the_size_limit_is_not_read(
 # --- Pulumi ---
 
 
-def test_a_resource_the_preview_deletes_is_not_judged(judge: Callable[..., Judged]) -> None:
+def test_a_resource_the_preview_deletes_is_not_judged(judge: Callable[..., FileReport]) -> None:
     gone = {"op": "delete", "urn": URN, "oldState": state()}
 
     assert judge({**preview(), "steps": [gone]}).resources == 0
 
 
-def test_a_replacement_is_judged_once(judge: Callable[..., Judged]) -> None:
+def test_a_replacement_is_judged_once(judge: Callable[..., FileReport]) -> None:
     steps = [{"op": op, "urn": URN, "newState": state()} for op in ("create-replacement", "replace", "delete-replaced")]
 
     assert rules(judge({**preview(), "steps": steps})) == [(URN, "gpu-pool-tainted")]
 
 
-def test_a_resource_of_a_state_that_waits_for_its_deletion_is_not_judged(judge: Callable[..., Judged]) -> None:
+def test_a_resource_of_a_state_that_waits_for_its_deletion_is_not_judged(judge: Callable[..., FileReport]) -> None:
     assert judge(exported(state(delete=True))).resources == 0
 
 
@@ -245,7 +249,7 @@ def test_protection_stack_and_references_come_with_a_state(write: Any) -> None:
     assert found.depends == (template,)
 
 
-def test_a_launch_template_of_a_state_is_joined_to_its_node_group(judge: Callable[..., Judged]) -> None:
+def test_a_launch_template_of_a_state_is_joined_to_its_node_group(judge: Callable[..., FileReport]) -> None:
     template = "urn:pulumi:dev::ml::aws:ec2/launchTemplate:LaunchTemplate::t"
     group = state(
         {"launchTemplate": {"id": "lt-1", "version": "1"}}, propertyDependencies={"launchTemplate": [template]}
@@ -262,7 +266,7 @@ def test_a_launch_template_of_a_state_is_joined_to_its_node_group(judge: Callabl
 
 @pytest.mark.parametrize("junk", [None, 3, "x", [], [None], {"a": 1}], ids=repr)
 @pytest.mark.parametrize("key", ["urn", "propertyDependencies", "dependencies", "provider", "id"])
-def test_malformed_states_never_raise(key: str, junk: Any, judge: Callable[..., Judged]) -> None:
+def test_malformed_states_never_raise(key: str, junk: Any, judge: Callable[..., FileReport]) -> None:
     assert judge(exported({**state(), key: junk})).problems == ()
 
 
@@ -279,21 +283,21 @@ def test_malformed_states_never_raise(key: str, junk: Any, judge: Callable[..., 
         pytest.param({"steps": [], "diagnostics": True}, "diagnostics: got true", id="diagnostics"),
     ],
 )
-def test_a_damaged_file_does_not_pass(content: Any, where: str, judge: Callable[..., Judged]) -> None:
-    assert [str(problem) for problem in judge(content).problems] == [f"{where}; the file is damaged; write it anew"]
+def test_a_damaged_file_does_not_pass(content: Any, where: str, judge: Callable[..., FileReport]) -> None:
+    assert [str(problem) for problem in judge(content).problems] == [f"{where}; the file is damaged; generate it again"]
 
 
 # --- Kubernetes ---
 
 
-def test_a_finding_has_the_line_of_the_input_at_fault(judge: Callable[..., Judged]) -> None:
+def test_a_finding_has_the_line_of_the_input_at_fault(judge: Callable[..., FileReport]) -> None:
     judged = judge(KARPENTER)
 
     assert [found.line for found in judged.found if found.rule.name == "gpu-pool-tainted"] == [12]
 
 
 @pytest.mark.parametrize("kind", ["List", "NodePoolList"])
-def test_objects_inside_lists_are_judged_with_their_own_lines(kind: str, judge: Callable[..., Judged]) -> None:
+def test_objects_inside_lists_are_judged_with_their_own_lines(kind: str, judge: Callable[..., FileReport]) -> None:
     inner = "".join(f"    {line}\n" for line in KARPENTER.splitlines()[1:])
     judged = judge(f"apiVersion: v1\nkind: {kind}\nitems:\n  -\n{inner}")
 
@@ -301,20 +305,20 @@ def test_objects_inside_lists_are_judged_with_their_own_lines(kind: str, judge: 
     assert [found.line for found in judged.found if found.rule.name == "gpu-pool-tainted"] == [15]
 
 
-def test_every_document_of_a_file_is_judged_and_empty_ones_are_passed_over(judge: Callable[..., Judged]) -> None:
+def test_every_document_of_a_file_is_judged_and_empty_ones_are_passed_over(judge: Callable[..., FileReport]) -> None:
     judged = judge(f"---\n{KARPENTER}---\n---\n{KARPENTER.replace('name: gpu', 'name: second')}")
 
     assert [address for address, _ in rules(judged)] == ["NodePool/gpu", "NodePool/second"]
 
 
-def test_two_objects_of_one_name_are_both_judged(judge: Callable[..., Judged]) -> None:
+def test_two_objects_of_one_name_are_both_judged(judge: Callable[..., FileReport]) -> None:
     judged = judge(KARPENTER + "---\n" + KARPENTER.replace("g6.xlarge", "g5.xlarge"))
 
     assert [address for address, _ in rules(judged)] == ["NodePool/gpu", "NodePool/gpu (2)"]
     assert judged.judged == ("NodePool/gpu", "NodePool/gpu (2)")
 
 
-def test_manifests_in_json_are_judged_too(judge: Callable[..., Judged]) -> None:
+def test_manifests_in_json_are_judged_too(judge: Callable[..., FileReport]) -> None:
     wanted = {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["g6.xlarge"]}
     spec = {"template": {"spec": {"requirements": [wanted]}}}
     pool = {"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "gpu"}, "spec": spec}
@@ -322,7 +326,7 @@ def test_manifests_in_json_are_judged_too(judge: Callable[..., Judged]) -> None:
     assert rules(judge(pool)) == [("NodePool/gpu", "gpu-pool-tainted")]
 
 
-def test_other_objects_pass(judge: Callable[..., Judged]) -> None:
+def test_other_objects_pass(judge: Callable[..., FileReport]) -> None:
     spec = {"containers": [{"name": "a", "resources": {"limits": {"nvidia.com/gpu": 1}}}]}
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"}, "spec": spec}
     judged = judge(pod)
@@ -354,7 +358,7 @@ OLD_EXPORTER = {"initContainers": [{"name": "a", "image": "nvcr.io/nvidia/k8s/dc
     ],
 )
 def test_every_workload_pins_nvidias_images(
-    version: str, kind: str, held: dict[str, Any], path: str, judge: Callable[..., Judged]
+    version: str, kind: str, held: dict[str, Any], path: str, judge: Callable[..., FileReport]
 ) -> None:
     judged = judge({"apiVersion": version, "kind": kind, "metadata": {"name": "x"}, **held})
 
@@ -373,7 +377,7 @@ def test_every_workload_pins_nvidias_images(
         ("nvcr.io/nvidia/driver:470-5.4.0-150-generic-ubuntu22.04", "lacks the fix"),  # no release of it has it
     ],
 )
-def test_a_tag_says_what_it_says(image: str, what: str, judge: Callable[..., Judged]) -> None:
+def test_a_tag_says_what_it_says(image: str, what: str, judge: Callable[..., FileReport]) -> None:
     pod = {"containers": [{"name": "a", "image": image}]}
     found = judge({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": pod}).found
 
@@ -382,7 +386,7 @@ def test_a_tag_says_what_it_says(image: str, what: str, judge: Callable[..., Jud
     assert all(each.finding.unverified is ("some release" in what) for each in found)
 
 
-def test_a_pinned_image_of_cuda_passes_and_what_runs_once_owns_nothing(judge: Callable[..., Judged]) -> None:
+def test_a_pinned_image_of_cuda_passes_and_what_runs_once_owns_nothing(judge: Callable[..., FileReport]) -> None:
     exact = {"containers": [{"name": "a", "image": "nvidia/cuda:12.4.1-base-ubuntu22.04"}]}
     plugin = {"containers": [{"name": "a", "image": "nvcr.io/nvidia/k8s-device-plugin:v0.20.0"}]}
     for pod in (exact, plugin):
@@ -411,7 +415,9 @@ def test_an_object_that_is_no_taint_is_told_by_its_keys() -> None:
     )
 
 
-def test_a_pool_is_waived_by_the_name_it_has_itself(judge: Callable[..., Judged], write: Callable[..., Path]) -> None:
+def test_a_pool_is_waived_by_the_name_it_has_itself(
+    judge: Callable[..., FileReport], write: Callable[..., Path]
+) -> None:
     change = {
         "address": "google_container_node_pool.x",
         "mode": "managed",
@@ -462,7 +468,7 @@ def changed(action: str, context: str | None) -> dict[str, Any]:
     ],
 )
 def test_a_change_set_of_cloudformation_is_read(
-    action: str, properties: Any, unverified: list[bool], judge: Callable[..., Judged]
+    action: str, properties: Any, unverified: list[bool], judge: Callable[..., FileReport]
 ) -> None:
     change = changed(action, json.dumps({"Properties": properties}))
     judged = judge({"ChangeSetName": "c", "StackName": "s", "Status": "CREATE_COMPLETE", "Changes": [change]})
@@ -471,7 +477,7 @@ def test_a_change_set_of_cloudformation_is_read(
     assert [each.finding.unverified for each in judged.found if each.rule.name == "gpu-pool-tainted"] == unverified
 
 
-def test_a_change_set_without_property_values_is_refused(judge: Callable[..., Judged]) -> None:
+def test_a_change_set_without_property_values_is_refused(judge: Callable[..., FileReport]) -> None:
     assert judge({"ChangeSetName": "c", "Changes": [changed("Add", None)]}).problems
 
 
@@ -491,7 +497,7 @@ AGENT_POOL = "/subscriptions/s/resourceGroups/g/providers/Microsoft.ContainerSer
     ],
     ids=str,
 )
-def test_a_what_if_result_is_read(change: dict[str, Any], rule: str, judge: Callable[..., Judged]) -> None:
+def test_a_what_if_result_is_read(change: dict[str, Any], rule: str, judge: Callable[..., FileReport]) -> None:
     if "after" in change:
         kind = "Microsoft.ContainerService/managedClusters/agentPools"
         after = {"id": AGENT_POOL, "name": "gpu", "type": kind, "properties": {"vmSize": change["after"]}}
@@ -503,5 +509,5 @@ def test_a_what_if_result_is_read(change: dict[str, Any], rule: str, judge: Call
     assert {each.address for each in judged.found} <= {AGENT_POOL}
 
 
-def test_a_what_if_operation_that_failed_is_refused(judge: Callable[..., Judged]) -> None:
+def test_a_what_if_operation_that_failed_is_refused(judge: Callable[..., FileReport]) -> None:
     assert judge({"status": "Failed", "error": {"code": "x"}, "changes": []}).problems

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from gpupools.audit.judging import Config, Judged
+from gpupools.audit.judging import FileReport
+from gpupools.policies.policy_config import Config
 
 TAINT = {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}
 KEPT_OUT = "gpu-machines-kept-out"
@@ -13,7 +14,7 @@ EC2, AKS, GCE = "karpenter.k8s.aws", "karpenter.azure.com", "karpenter.k8s.gcp"
 KINDS = {EC2: ("v1", "EC2NodeClass"), AKS: ("v1beta1", "AKSNodeClass"), GCE: ("v1alpha1", "GCENodeClass")}
 TYPES = {EC2: "g5.xlarge", AKS: "Standard_NC4as_T4_v3", GCE: "g2-standard-4"}
 
-Judge = Callable[..., Judged]
+Judge = Callable[..., FileReport]
 
 
 def named(version: str, kind: str, name: str, **more: Any) -> dict[str, Any]:

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 import yaml
 
-from gpupools.audit.judging import Judged
+from gpupools.audit.judging import FileReport
 from gpupools.plan.pool_facts import UNKNOWN
 from gpupools.policies.classify import classify
 from gpupools.policies.kinds import Row, row_of, rows
 
-Judge = Callable[..., Judged]
+Judge = Callable[..., FileReport]
 ANSWERS = {"none", "nodes", "elsewhere", "resources", "where"}
 TAINTS = [{"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}]
 UNDERSTOOD, TAINTED = "node-pools-understood", "gpu-pool-tainted"
@@ -29,7 +29,7 @@ def manifest(version: str, kind: str, /, **more: Any) -> dict[str, Any]:
     return {"apiVersion": version, "kind": kind, "metadata": {"name": "a"}, **more}
 
 
-def levels(judged: Judged, rule: str) -> set[str]:
+def levels(judged: FileReport, rule: str) -> set[str]:
     assert judged.problems == ()
     return {each.level.value for each in judged.found if each.rule.name == rule}
 

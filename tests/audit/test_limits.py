@@ -9,22 +9,23 @@ from xml.etree import ElementTree as Xml
 import pytest
 
 from gpupools.audit import limits
-from gpupools.audit.judging import Config, Judged, judge_file
+from gpupools.audit.judging import FileReport, judge_file
+from gpupools.policies.policy_config import Config
 
 Run = Callable[..., tuple[int, str, str]]
 CONFIG_MAP = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n"
-TIME = "takes more than 60 s of processor time to judge; judge its parts, or fewer files, in runs of their own"
-MEMORY = "takes more than 2048 MiB of memory to judge; judge its parts, or fewer files, in runs of their own"
-LATER = "was not judged: a limit was reached before; judge its parts, or fewer files, in runs of their own"
+TIME = "takes more than 60 s of processor time to judge; split it, or check fewer files per run"
+MEMORY = "takes more than 2048 MiB of memory to judge; split it, or check fewer files per run"
+LATER = "was not judged: the run reached a limit; split it, or check fewer files per run"
 
 
-def endless(path: Path, config: Config) -> Judged:
+def endless(path: Path, config: Config) -> FileReport:
     while "slow" in path.name:
         pass
     return judge_file(path, config)
 
 
-def huge(path: Path, config: Config) -> Judged:
+def huge(path: Path, config: Config) -> FileReport:
     if "slow" in path.name:
         assert bytearray(limits.MEMORY_BYTES)
     return judge_file(path, config)
@@ -41,7 +42,7 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
 
 @pytest.mark.parametrize(("judge", "said"), [(endless, TIME), (huge, MEMORY)], ids=["time", "memory"])
 def test_a_limit_is_reported_in_every_format(
-    judge: Callable[[Path, Config], Judged], said: str, files: list[Path], run: Run, monkeypatch: pytest.MonkeyPatch
+    judge: Callable[[Path, Config], FileReport], said: str, files: list[Path], run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(limits, "judge_file", judge)
     folder = files[0].parent

@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from gpupools.audit.forms import read_document
-from gpupools.audit.judging import Config, Judged, judge_file
+from gpupools.audit.judging import FileReport, judge_file
 from gpupools.audit.terraform_names import terraform_names
 from gpupools.plan.pool_facts import UNKNOWN
+from gpupools.policies.policy_config import Config
 from gpupools.preview.sdk_schema import check_inputs, knows
 from tooling.write_terraform_names import FILE, names
 
@@ -73,7 +74,7 @@ def recorded(name: str) -> Any:
     return json.loads((PLANS / name / "plan.json").read_text(encoding="utf-8"))
 
 
-def taint_verdicts(judged: Judged) -> dict[str, str]:
+def taint_verdicts(judged: FileReport) -> dict[str, str]:
     assert judged.problems == ()
     return {
         found.address: "unverified" if found.finding.unverified else "untainted"
@@ -172,7 +173,7 @@ GPU = {"instance_types": ["g6.xlarge"], "taint": []}
     [["no-op"], ["create"], ["update"], ["delete", "create"], ["create", "delete"]],
     ids=lambda actions: "+".join(actions),
 )
-def test_what_the_plan_leaves_in_place_is_judged(actions: list[str], judge: Callable[..., Judged]) -> None:
+def test_what_the_plan_leaves_in_place_is_judged(actions: list[str], judge: Callable[..., FileReport]) -> None:
     resource = change("aws_eks_node_group", GPU)
     resource["change"]["actions"] = actions
 
@@ -180,14 +181,14 @@ def test_what_the_plan_leaves_in_place_is_judged(actions: list[str], judge: Call
 
 
 @pytest.mark.parametrize("actions", [["delete"], ["forget"], ["read"]], ids=lambda actions: actions[0])
-def test_what_the_plan_takes_away_is_not_judged(actions: list[str], judge: Callable[..., Judged]) -> None:
+def test_what_the_plan_takes_away_is_not_judged(actions: list[str], judge: Callable[..., FileReport]) -> None:
     resource = change("aws_eks_node_group", GPU)
     resource["change"]["actions"] = actions
 
     assert judge(plan(resource)).found == ()
 
 
-def test_a_data_source_is_not_judged(judge: Callable[..., Judged]) -> None:
+def test_a_data_source_is_not_judged(judge: Callable[..., FileReport]) -> None:
     assert judge(plan(change("aws_eks_node_group", GPU, mode="data"))).found == ()
 
 
@@ -230,7 +231,7 @@ def with_template(expressions: dict[str, Any], *more_templates: str) -> dict[str
     ids=["named", "local, one", "dynamic, one", "local, two", "dynamic, two", "looked up"],
 )
 def test_a_launch_template_is_joined_only_when_it_is_certain_which(
-    expressions: dict[str, Any], more: tuple[str, ...], verdict: str, judge: Callable[..., Judged]
+    expressions: dict[str, Any], more: tuple[str, ...], verdict: str, judge: Callable[..., FileReport]
 ) -> None:
     judged = judge(with_template(expressions, *more))
 
@@ -243,14 +244,14 @@ def test_a_launch_template_is_joined_only_when_it_is_certain_which(
     ids=["tainted", "untainted"],
 )
 def test_the_one_taint_azurerm_gives_a_default_pool_counts(
-    only: bool, verdict: dict[str, str], judge: Callable[..., Judged]
+    only: bool, verdict: dict[str, str], judge: Callable[..., FileReport]
 ) -> None:
     pool = {"name": "system", "vm_size": "Standard_NC24ads_A100_v4", "only_critical_addons_enabled": only}
 
     assert taint_verdicts(judge(plan(change("azurerm_kubernetes_cluster", {"default_node_pool": [pool]})))) == verdict
 
 
-def test_the_cure_for_a_default_pool_is_another_pool(judge: Callable[..., Judged]) -> None:
+def test_the_cure_for_a_default_pool_is_another_pool(judge: Callable[..., FileReport]) -> None:
     pool = {"name": "system", "vm_size": "Standard_NC24ads_A100_v4"}
     judged = judge(plan(change("azurerm_kubernetes_cluster", {"default_node_pool": [pool]})))
 
@@ -270,7 +271,7 @@ def test_azurerm_3_and_4_are_read_alike(older: str, write: Any) -> None:
 
 
 @pytest.mark.parametrize("body", [dict, json.dumps], ids=["azapi 2", "azapi 1"])
-def test_an_agent_pool_made_with_azapi_is_judged(body: Any, judge: Callable[..., Judged]) -> None:
+def test_an_agent_pool_made_with_azapi_is_judged(body: Any, judge: Callable[..., FileReport]) -> None:
     values = {
         "type": "Microsoft.ContainerService/managedClusters/agentPools@2025-09-01",
         "body": body({"properties": {"vmSize": "Standard_NC4as_T4_v3"}}),
@@ -305,12 +306,12 @@ KARPENTER = {
     ids=["kubernetes_manifest", "kubectl_manifest"],
 )
 def test_a_karpenter_pool_applied_by_terraform_is_judged(
-    resource: dict[str, Any], judge: Callable[..., Judged]
+    resource: dict[str, Any], judge: Callable[..., FileReport]
 ) -> None:
     assert taint_verdicts(judge(plan(resource))) == {resource["address"]: "untainted"}
 
 
-def test_a_helm_release_of_terraform_is_judged(judge: Callable[..., Judged]) -> None:
+def test_a_helm_release_of_terraform_is_judged(judge: Callable[..., FileReport]) -> None:
     values = {
         "chart": "gpu-operator",
         "repository": "https://helm.ngc.nvidia.com/nvidia",
@@ -358,7 +359,7 @@ def test_the_table_of_names_is_what_the_installed_sdks_say() -> None:
     assert json.loads(FILE.read_text(encoding="utf-8")) == names(), "run python -m tooling.write_terraform_names"
 
 
-def test_a_state_is_judged_in_every_module(judge: Callable[..., Judged]) -> None:
+def test_a_state_is_judged_in_every_module(judge: Callable[..., FileReport]) -> None:
     resource = {"address": "x", "mode": "managed", "type": "aws_eks_node_group", "name": "x", "values": GPU}
     inner = {**resource, "address": "module.a.x"}
     values = {
@@ -373,13 +374,13 @@ def test_a_state_is_judged_in_every_module(judge: Callable[..., Judged]) -> None
 @pytest.mark.parametrize(
     ("more", "what"),
     [
-        ({"format_version": "2.0"}, "has Terraform's JSON format '2.0'; 1 is the newest known here"),
-        ({"format_version": 1}, "has Terraform's JSON format 1; 1 is the newest known here"),
-        ({"errored": True}, "is a plan that ended with an error, so resources are missing"),
+        ({"format_version": "2.0"}, "has Terraform's JSON format '2.0'; the newest supported format is 1"),
+        ({"format_version": 1}, "has Terraform's JSON format 1; the newest supported format is 1"),
+        ({"errored": True}, "is a plan that ended with an error and is incomplete"),
     ],
     ids=["newer format", "no version", "failed plan"],
 )
-def test_a_plan_that_cannot_be_trusted_is_refused(more: Any, what: str, judge: Callable[..., Judged]) -> None:
+def test_a_plan_that_cannot_be_trusted_is_refused(more: Any, what: str, judge: Callable[..., FileReport]) -> None:
     judged = judge({**plan(), **more})
 
     assert [problem.what for problem in judged.problems] == [what]
@@ -387,7 +388,7 @@ def test_a_plan_that_cannot_be_trusted_is_refused(more: Any, what: str, judge: C
 
 @pytest.mark.parametrize("junk", [None, 3, "x", [], {}, [None], {"a": [1]}], ids=repr)
 @pytest.mark.parametrize("at", ["address", "index", "module_address", "name"])
-def test_malformed_parts_of_a_plan_never_raise(at: str, junk: Any, judge: Callable[..., Judged]) -> None:
+def test_malformed_parts_of_a_plan_never_raise(at: str, junk: Any, judge: Callable[..., FileReport]) -> None:
     resource = {**change("aws_eks_node_group", GPU), at: junk}
     configuration = {"root_module": {"resources": junk, "module_calls": junk}}
 
@@ -408,12 +409,12 @@ def test_malformed_parts_of_a_plan_never_raise(at: str, junk: Any, judge: Callab
         pytest.param({"change": {"actions": ["create"]}}, "resource_changes[0].change.after: got null", id="after"),
     ],
 )
-def test_a_damaged_plan_does_not_pass(damage: dict[str, Any], where: str, judge: Callable[..., Judged]) -> None:
+def test_a_damaged_plan_does_not_pass(damage: dict[str, Any], where: str, judge: Callable[..., FileReport]) -> None:
     whole = plan({**change("aws_eks_node_group", GPU), **damage})
     whole["planned_values"] = {"root_module": {"resources": [{"address": "aws_eks_node_group.gpu"}]}}
     judged = judge({**whole, **{key: value for key, value in damage.items() if key in whole}})
 
-    assert [str(problem) for problem in judged.problems] == [f"{where}; the file is damaged; write it anew"]
+    assert [str(problem) for problem in judged.problems] == [f"{where}; the file is damaged; generate it again"]
     assert judged.refuses
 
 
@@ -433,15 +434,15 @@ def test_a_damaged_plan_does_not_pass(damage: dict[str, Any], where: str, judge:
         ),
     ],
 )
-def test_a_damaged_state_does_not_pass(values: Any, where: str, judge: Callable[..., Judged]) -> None:
+def test_a_damaged_state_does_not_pass(values: Any, where: str, judge: Callable[..., FileReport]) -> None:
     judged = judge({"format_version": "1.0", "values": values})
 
-    assert [str(problem) for problem in judged.problems] == [f"{where}; the file is damaged; write it anew"]
+    assert [str(problem) for problem in judged.problems] == [f"{where}; the file is damaged; generate it again"]
 
 
 @pytest.mark.parametrize("junk", [None, 3, "x", True, [], {}, [None], [[]], {"a": [1]}], ids=repr)
 @pytest.mark.parametrize("type_", sorted(terraform_names()))
-def test_malformed_values_of_a_resource_never_raise(type_: str, junk: Any, judge: Callable[..., Judged]) -> None:
+def test_malformed_values_of_a_resource_never_raise(type_: str, junk: Any, judge: Callable[..., FileReport]) -> None:
     names = ("taint", "node_taints", "default_node_pool", "node_config", "node_pool", "launch_template", "vm_size")
     values = dict.fromkeys(names, junk)
 

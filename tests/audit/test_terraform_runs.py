@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from gpupools.audit.judging import Judged
+from gpupools.audit.judging import FileReport
 from gpupools.plan.pool_facts import UNKNOWN
 
-Judge = Callable[..., Judged]
+Judge = Callable[..., FileReport]
 RULES = {"gpu-pool-tainted", "node-pools-understood"}
 MAKES = "eksctl create nodegroup --cluster c -t g6.xlarge"
 JOINS = "#!/bin/sh\nkubeadm join 10.0.0.1:6443 --token abcdef"
@@ -172,7 +172,7 @@ FINE: dict[str, Any] = {
 }
 
 
-def answer(judged: Judged) -> str:
+def answer(judged: FileReport) -> str:
     said = [found for found in judged.found if found.rule.name in RULES]
     assert judged.problems == ()
     return "violation" if any(found.level == "mandatory" for found in said) else "advice" if said else "fine"

@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from gpupools.audit import terraform_sources
-from gpupools.audit.judging import Config, judge_file
+from gpupools.audit.judging import judge_file
 from gpupools.audit.terraform_sources import Sources, missing_parser
 from gpupools.cli.main import main
 from gpupools.common.sdk import NEED_FOR_SOURCES
+from gpupools.policies.policy_config import Config
 
 PLANS = Path(__file__).parent / "plans"
 

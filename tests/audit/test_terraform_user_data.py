@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from gpupools.audit.judging import Judged
+from gpupools.audit.judging import FileReport
 from gpupools.providers.aws.readback import READING
 from tooling.write_terraform_names import TOKENS
 
-Judge = Callable[..., Judged]
+Judge = Callable[..., FileReport]
 MULTIPART = 'MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary="b"\n\n'
 
 
@@ -61,7 +61,7 @@ def in_pulumi(values: dict[str, Any]) -> dict[str, Any]:
     return {key: value[0] if isinstance(value, list) else value for key, value in named.items()}
 
 
-def untainted(judged: Judged) -> bool:
+def untainted(judged: FileReport) -> bool:
     assert judged.problems == ()
     assert [found.rule.name for found in judged.found if found.rule.name == "node-pools-understood"] == []
     return any(found.rule.name == "gpu-pool-tainted" for found in judged.found)
