@@ -66,20 +66,8 @@ class Embedded:
         return text(at(self.value, "metadata.name"))
 
 
-def _no_reader(group: str, kind: str, clouds: Clouds) -> ObjectReader | None:
+def _nothing(*_: object) -> None:
     return None
-
-
-def _no_template(type_token: str, properties: JsonObject, clouds: Clouds) -> PoolFacts | None:
-    return None
-
-
-def _no_owner(type_token: str, properties: JsonObject) -> Owner | None:
-    return None
-
-
-def _no_objects(properties: JsonObject, group: str, kind: str) -> Iterator[Embedded]:
-    return iter(())
 
 
 class KubernetesReader(NamedTuple):
@@ -87,15 +75,15 @@ class KubernetesReader(NamedTuple):
 
     kinds: Callable[[Clouds], Iterable[GroupKind]]
     """Return group and kind of every object that is read."""
-    reader_of: Callable[[str, str, Clouds], ObjectReader | None] = _no_reader
+    reader_of: Callable[[str, str, Clouds], ObjectReader | None]
     """Return what reads the pools of an object by its group and kind; None for a kind without pools."""
-    read_template: Callable[[str, JsonObject, Clouds], PoolFacts | None] = _no_template
+    read_template: Callable[[str, JsonObject, Clouds], PoolFacts | None] = _nothing
     """Read an object that pools refer to (Pulumi type, object); None for any other object."""
-    read_owner: Callable[[str, JsonObject], Owner | None] = _no_owner
+    read_owner: Callable[[str, JsonObject], Owner | None] = _nothing
     """Read which machines and bootstrap configuration an object joins; None for any other object."""
     wrappers: Collection[GroupKind] = ()
     """Kinds of objects that contain other objects."""
-    embedded: Callable[[JsonObject, str, str], Iterator[Embedded]] = _no_objects
+    embedded: Callable[[JsonObject, str, str], Iterable[Embedded]] = lambda *_: ()
     """Yield the objects inside an object of one of `wrappers` (object, group, kind)."""
 
 

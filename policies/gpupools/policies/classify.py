@@ -13,16 +13,7 @@ from gpupools.common.errors import shown
 from gpupools.common.json_types import JsonObject
 from gpupools.plan.pool_facts import UNKNOWN
 from gpupools.policies.declared_software import CHARTS, chart_name
-from gpupools.policies.kinds import (
-    is_read,
-    key_of,
-    names_nodes,
-    names_pools,
-    plain_key,
-    pool_kinds,
-    readers,
-    row_of,
-)
+from gpupools.policies.kinds import is_read, key_of, names_nodes, names_pools, plain_key, pool_kinds, readers, row_of
 from gpupools.readback.inputs import at, group_and_kind, is_list, items, kubernetes_type, mapping, text
 from gpupools.readback.registry import Unreadable, embedded
 from gpupools.software.charts import charts

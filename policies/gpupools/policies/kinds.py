@@ -111,9 +111,7 @@ def is_read(type_token: str) -> bool:
     for reading in readings():
         reading.read_pools(type_token, probe)
         reading.read_template(type_token, probe)
-    for reader in () if probe.looked else type_readers():
-        reader.read_pools(type_token, probe)
-    return probe.looked
+    return probe.looked or any(each.read_pools(type_token, probe) or probe.looked for each in type_readers())
 
 
 _OF_TERRAFORM = frozenset({"kubernetes", "helm", "kubectl"})

@@ -45,7 +45,7 @@ DEPLOYMENTS = ("microsoft.resources/deployments", "microsoft.resources/deploymen
 
 
 def unread(type_token: str, properties: JsonObject) -> str:
-    """Say why a generic resource cannot be read; empty where it can, and for any other resource."""
+    """Return why a generic resource cannot be read; empty where it can, and for any other resource."""
     if not GENERIC.fullmatch(type_token):
         return ""
     if properties.get("resourceType") is UNKNOWN:
@@ -54,20 +54,15 @@ def unread(type_token: str, properties: JsonObject) -> str:
 
 
 def held_types(type_token: str, properties: JsonObject) -> Iterator[str]:
-    """Yield the type of a generic resource that is none of AKS."""
+    """Yield the type of a generic resource that does not belong to AKS."""
     if GENERIC.fullmatch(type_token) and aks_kind(properties) is None:
         yield f"arm:{_type(properties)}"
 
 
 def _type(properties: JsonObject) -> str:
-    """Return Azure's type of a generic resource.
-
-    https://www.pulumi.com/registry/packages/azure-native/api-docs/resources/resource/
-    """
-    space, above, own = (
-        text(properties.get(key)).strip("/")
-        for key in ("resourceProviderNamespace", "parentResourcePath", "resourceType")
-    )
+    # https://www.pulumi.com/registry/packages/azure-native/api-docs/resources/resource/
+    keys = ("resourceProviderNamespace", "parentResourcePath", "resourceType")
+    space, above, own = (text(properties.get(key)).strip("/") for key in keys)
     return "/".join(filter(None, (space, *above.split("/")[::2], own)))
 
 
