@@ -24,13 +24,13 @@ DEPLOYMENT = re.compile(
     r"azure-native(?:_resources_v\w+)?:resources(?:/v\w+)?:(?:Deployment(?:At\w+Scope|StackAt\w+)?|TemplateSpecVersion)"
     r"|azure:core/\w*[tT]emplateDeployment:\w*TemplateDeployment"
 )
-"""Type tokens of resources that hold a whole template."""
+"""Type tokens of resources that contain a whole template."""
 
 POOLS = {
     "microsoft.containerservice/managedclusters/agentpools": "azure-native:containerservice:AgentPool",
     "microsoft.containerservice/managedclusters": "azure-native:containerservice:ManagedCluster",
 }
-"""Pulumi's type by Azure's in small letters, of those that hold pools."""
+"""Pulumi type by Azure type in lower case, of the resources that contain node pools."""
 
 _BODY_IN = {
     **dict.fromkeys(DEPLOYMENTS, "properties.template"),
@@ -43,7 +43,7 @@ _BODY_IN = {
         for kind in ("policydefinitions", "policydefinitions/versions")
     },
 }
-"""Where those have a template inside."""
+"""Path of the template inside such a resource."""
 _BODIES = (
     "properties.template",
     "templateContent",
@@ -61,11 +61,11 @@ class Part:
     path: str
     name: str
     type: str
-    """As it is written, that of a child with its parent's before it."""
+    """As written; a child's type starts with its parent's."""
     properties: Any
-    """With `UNKNOWN` for what expressions make."""
+    """With `UNKNOWN` for values of expressions."""
     sku: Any = None
-    """What names the machine of a scale set, beside its properties."""
+    """Machine size of a scale set, which is not among its properties."""
 
 
 def _read_pools(type_token: str, properties: JsonObject) -> tuple[PoolFacts, ...]:
@@ -111,7 +111,7 @@ def _held_types(type_token: str, properties: JsonObject) -> Iterator[str]:
 
 
 def closed_part(part: Part) -> str:
-    """Say why a resource of a template cannot be read; empty where it can."""
+    """Return why a resource of a template cannot be read; empty where it can."""
     if part.type == _NOT_KNOWN:
         return "its type is not known yet"
     # A deployment, or a stack of them.
@@ -120,7 +120,7 @@ def closed_part(part: Part) -> str:
 
 
 def _template(properties: JsonObject) -> tuple[str, Any]:
-    """Return the path of a deployment's template and what stands there."""
+    """Return the path of a deployment's template and the value there."""
     for path in _BODIES:
         body = at(properties, path)
         if body is UNKNOWN:
@@ -137,7 +137,7 @@ def _template(properties: JsonObject) -> tuple[str, Any]:
 
 
 def known(value: Any, depth: int = 0) -> Any:
-    """Return a value of a template with `UNKNOWN` for what its expressions return.
+    """Return a value of a template with `UNKNOWN` for its expressions.
 
     Args:
         value: As it is written.
@@ -157,7 +157,7 @@ def known(value: Any, depth: int = 0) -> Any:
 
 
 def is_expression(value: Any) -> bool:
-    """Say whether a text is one, and not a text in brackets.
+    """Return whether a text is an expression, not a literal in brackets.
 
     https://learn.microsoft.com/azure/azure-resource-manager/templates/template-expressions
     """
@@ -165,11 +165,11 @@ def is_expression(value: Any) -> bool:
 
 
 def parts(template: Any, path: str = "") -> Iterator[Part]:
-    """Yield the resources of a template, those of nested templates and those inside others too.
+    """Yield the resources of a template, including nested templates and child resources.
 
     Args:
         template: Its parsed body.
-        path: Where it stands.
+        path: Its path.
     """
     where = f"{path}.resources" if path else "resources"
     yield from _resources(mapping(template).get("resources"), where, "", 0)
@@ -207,7 +207,7 @@ def _resource(one: Any, where: str, above: str, depth: int) -> Iterator[Part]:
 
 
 _NOT_KNOWN = "(not known yet)"
-"""Type of what may be anything."""
+"""Type of a resource that may be anything."""
 
 READER = TypeReader(
     cloud="azure",

@@ -16,13 +16,13 @@ FORM = "ARM template"
 
 
 def recognises(data: Any) -> bool:
-    """Say whether this is such a template, of any scope."""
+    """Return whether this is an ARM template, of any scope."""
     schema = data.get("$schema") if isinstance(data, dict) else None
     return isinstance(schema, str) and "deploymenttemplate.json" in schema.casefold() and "resources" in data
 
 
 def read(text: Text) -> Document:
-    """Read every resource, those of templates inside it too."""
+    """Read every resource, including those of nested templates."""
     return Document(FORM, tuple(resources(text.values[0].data, text)))
 
 
@@ -34,7 +34,7 @@ def resources(template: Any, text: Text) -> Iterator[Resource]:
     """Yield the resources of a template."""
     for part in arm_resources.parts(template):
         extended = _EXTENDED.fullmatch(part.type)
-        if extended:  # an object of Kubernetes
+        if extended:  # a Kubernetes object
             group = extended["group"]
             version = extended["version"] if group == "core" else f"{group}/{extended['version']}"
             body = {"apiVersion": version, "kind": extended["kind"], **mapping(part.properties)}

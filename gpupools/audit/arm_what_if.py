@@ -19,7 +19,7 @@ FORM = "ARM what-if result"
 
 
 def recognises(data: Any) -> bool:
-    """Say whether this is such an output."""
+    """Return whether this is a what-if result."""
     return isinstance(data, dict) and "changes" in data and "status" in data and "error" in data
 
 

@@ -1,4 +1,4 @@
-"""Kubernetes objects that bring EKS nodes or EC2 machines into a cluster.
+"""Kubernetes objects of other tools that create EKS nodes or EC2 machines.
 
 Sources, as repository and path: aws-controllers-k8s/eks-controller apis/v1alpha1/nodegroup.go;
 crossplane-contrib/provider-upjet-aws examples/eks; crossplane-contrib/provider-aws apis/eks/manualv1alpha1;
@@ -47,7 +47,7 @@ _EMBEDDED: EmbeddedKinds = MappingProxyType(
     }
 )
 
-# The provider has a spelling of its own: exp/api/v1beta2/types.go, `TaintEffect`.
+# The provider spells effects differently: exp/api/v1beta2/types.go, `TaintEffect`.
 _EFFECTS: Mapping[str, Effect] = {
     "no-schedule": Effect.NO_SCHEDULE,
     "no-execute": Effect.NO_EXECUTE,
@@ -98,7 +98,7 @@ def _eks(spec: JsonObject, path: str) -> PoolFacts:
 
 
 def _nodeadm(spec: JsonObject, path: str) -> PoolFacts:
-    """Read a NodeadmConfig; the kubelet's flags win over its configuration."""
+    """Read a NodeadmConfig; the kubelet's flags override its configuration."""
     flags = at(spec, "kubelet.flags")
     listed = flags if is_list(flags) else []
     where = f"{path}.kubelet.config.registerWithTaints"

@@ -1,4 +1,4 @@
-"""Kubernetes objects that bring AKS nodes or virtual machines into a cluster.
+"""Kubernetes objects of other tools that create AKS nodes or virtual machines.
 
 Sources, as repository and path: Azure/azure-service-operator v2/api/containerservice;
 crossplane-contrib/provider-upjet-azure apis/containerservice; for lists of Azure Service Operator's objects

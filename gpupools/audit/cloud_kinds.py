@@ -15,8 +15,8 @@ from gpupools.plan.cloud import GroupKind, ObjectReader
 from gpupools.plan.pool_facts import PoolFacts
 
 
-def nothing_beside(given: JsonObject) -> JsonObject:
-    """Find no input outside the specification."""
+def no_extra_inputs(given: JsonObject) -> JsonObject:
+    """Return no inputs from outside the specification."""
     return {}
 
 
@@ -27,15 +27,15 @@ class EmbeddedPool:
     token: str
     """Pulumi type of the cloud's resource of this form."""
     below: tuple[str, ...] = ("spec",)
-    """Where; what an earlier place says wins."""
+    """Paths of the specification; earlier paths override later ones."""
     names: Mapping[str, str] = field(default_factory=dict)
     """The object's names for properties."""
     single: frozenset[str] = frozenset()
-    """Blocks that are there once at most: a list of one counts as its item."""
+    """Blocks that occur at most once: a list of one item counts as the item."""
     references: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Properties that another object may stand for, by the keys that refer to it."""
-    beside: Callable[[JsonObject], JsonObject] = nothing_beside
-    """Find inputs that the object says outside its specification."""
+    """Keys that refer to another object, by the property that they replace."""
+    beside: Callable[[JsonObject], JsonObject] = no_extra_inputs
+    """Return inputs from outside the specification."""
 
 
 @dataclass(frozen=True)
@@ -43,20 +43,20 @@ class EmbeddedList:
     """A kind of object that lists others, some of which are pools."""
 
     path: str
-    """Of the list."""
+    """Path of the list."""
     kind: str
-    """Of those that are pools."""
+    """Kind of the items that are node pools."""
     token: str
-    """Pulumi type of the cloud's resource of their specification's form."""
+    """Pulumi type that their specification has the form of."""
 
 
 EmbeddedKinds = Mapping[tuple[str, str], EmbeddedPool | EmbeddedList]
-"""What Kubernetes objects hold, by group and kind."""
+"""Resources inside Kubernetes objects, by group and kind."""
 
 
 @dataclass(frozen=True)
 class MachineKind:
-    """Where a kind keeps what is read; paths below `spec` and, where there is one, `below`."""
+    """Paths of the fields of a kind, below `spec` and, if set, `below`."""
 
     cloud: str
     machine: tuple[str, ...]
@@ -64,23 +64,22 @@ class MachineKind:
     taints: str = ""
     """Empty where the bootstrap configuration has them."""
     no_taint_field: bool = False
-    """Whether nothing has them: the pool is a cluster's own, which takes none."""
+    """Whether the pool cannot have taints, as the default pool of a cluster."""
     effects: Mapping[str, Effect] = field(default_factory=lambda: KUBERNETES_EFFECTS)
     labels: str = ""
     bounds: tuple[str, str] = ("", "")
     accelerators: str = ""
     """List of `{type, count}` beside the machine type, as Google Cloud has it."""
     several: tuple[str, str] = ("", "")
-    """List of what each names a machine, and where in an item."""
+    """Path of a list whose items name machines, and the path in an item."""
     image: tuple[str, str] = ("", "")
-    """Where the image is chosen, and the pattern of those that are for machines with GPUs."""
+    """Path of the image, and the pattern of images for machines with GPUs."""
     open: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     """Keys that open nodes: `remote-access` or `public-address`, and the source."""
 
 
 Bootstrap = Callable[[JsonObject, str], PoolFacts]
-"""Reads the taints of a bootstrap configuration, its `spec` at a path: what they are, where they stand, how one is
-written."""
+"""Reads the taints of a bootstrap configuration from its `spec` and the path of that."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -20,7 +20,7 @@ FORM = "CloudFormation change set"
 
 
 def recognises(data: Any) -> bool:
-    """Say whether this is such an output."""
+    """Return whether this is a described change set."""
     return isinstance(data, dict) and "ChangeSetName" in data and "Changes" in data
 
 

@@ -41,27 +41,27 @@ TYPES = {
     "AWS::AutoScaling::LaunchConfiguration": "aws-native:autoscaling:LaunchConfiguration",
     "AWS::AutoScaling::AutoScalingGroup": "aws-native:autoscaling:AutoScalingGroup",
 }
-"""Pulumi's type by CloudFormation's, of those that can bring nodes."""
+"""Pulumi type by CloudFormation type, of the resources that can create nodes."""
 
 _HOLDERS = {
     "AWS::CloudFormation::Stack": "aws-native:cloudformation:Stack",
     "AWS::CloudFormation::StackSet": "aws-native:cloudformation:StackSet",
 }
 _OWN_KEYS = ("Labels", "Tags")
-"""Maps whose keys are their author's."""
+"""Maps with user-defined keys."""
 
 
 def pulumi_type(kind: str) -> str | None:
-    """Return Pulumi's type for one of CloudFormation's that can bring nodes."""
+    """Return the Pulumi type of a CloudFormation type that can create nodes; None for any other."""
     return TYPES.get(kind) or _HOLDERS.get(kind)
 
 
 def to_pulumi_names(value: Any, own: bool = False, depth: int = 0) -> Any:
-    """Return properties with Pulumi's names; `UNKNOWN` for what a function returns.
+    """Return properties with Pulumi's names and `UNKNOWN` for values of functions.
 
     Args:
         value: The properties as the template has them.
-        own: Whether the keys of this map are its author's, and stay.
+        own: Whether the keys of this map are user-defined and stay.
         depth: How many maps and lists are around the value.
     """
     if isinstance(value, Mapping):
@@ -81,7 +81,7 @@ def to_pulumi_names(value: Any, own: bool = False, depth: int = 0) -> Any:
 
 
 def is_function(value: Any) -> bool:
-    """Say whether a function returns the map, or a part of it: `Fn::Transform` changes the map that it stands in.
+    """Return whether a function returns all or part of the map: `Fn::Transform` changes the map around it.
 
     https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/intrinsic-function-reference.html
     """
@@ -99,7 +99,7 @@ _INCLUDE = "AWS::Include"
 
 
 def macros(template: Any) -> Iterator[str]:
-    """Yield the macros of a whole template that may write any resource; those of AWS itself make no nodes."""
+    """Yield the macros of a template that may add resources; AWS's own macros create no nodes."""
     given = mapping(template).get("Transform")
     listed: Any = given if is_list(given) else [given]
     for one in listed:
@@ -109,25 +109,25 @@ def macros(template: Any) -> Iterator[str]:
 
 
 _LOOP = "Fn::ForEach::"
-"""How the name of a loop begins.
+"""Prefix of the name of a loop.
 
 https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/intrinsic-function-reference-foreach.html
 """
 _MODULE = "::MODULE"
-"""How the type of a module ends: https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/modules.html."""
+"""Suffix of the type of a module: https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/modules.html."""
 
 
 def is_loop(name: str) -> bool:
-    """Say whether a key of `Resources` is a loop over resources."""
+    """Return whether a key of `Resources` is a loop over resources."""
     return name.startswith(_LOOP)
 
 
 def unread_resource(name: str, resource: Any) -> str:
-    """Say why one of a template's resources cannot be read; empty where it can.
+    """Return why a resource of a template cannot be read; empty where it can.
 
     Args:
         name: Its key in `Resources`.
-        resource: What stands there.
+        resource: Its value.
     """
     kind = text(mapping(resource).get("Type"))
     if is_loop(name):
@@ -138,7 +138,7 @@ def unread_resource(name: str, resource: Any) -> str:
 
 
 def unread(type_token: str, properties: JsonObject) -> str:
-    """Say why a resource of one of `TOKENS` cannot be read; empty where it can, and for any other."""
+    """Return why a resource of one of `TOKENS` cannot be read; empty where it can, and for any other."""
     if type_token not in TOKENS:
         return ""
     if why := _unread(type_token, properties):
@@ -174,7 +174,7 @@ def _unread_parts(template: JsonObject) -> Iterator[str]:
 
 
 def held_types(type_token: str, properties: JsonObject) -> Iterator[str]:
-    """Yield the types of what a resource of one of `TOKENS` holds and `READER.read_pools` does not read."""
+    """Yield the types inside a resource of one of `TOKENS` that `READER.read_pools` does not read."""
     if type_token in TOKENS:
         yield from (
             f"cloudformation:{kind}" for _, _, kind, _ in _resources(type_token, properties) if kind not in TYPES
@@ -235,7 +235,7 @@ def _own_pools(type_token: str, properties: JsonObject, aws: Reading) -> Iterato
             weak = (*pool.weaknesses, *(one for template in once for one in template.weaknesses))
             custom = (*pool.node_customizations, *(one for template in once for one in template.node_customizations))
             found.append(replace(pool, weaknesses=weak, node_customizations=custom))
-    # A template of the stack's own groups is judged with each of them; how it is hardened is reported with the first.
+    # A launch template is judged with each group that uses it; its hardening is reported once, with the first group.
     return (pool for pool in found if pool.pool not in used)
 
 
@@ -246,7 +246,7 @@ def _with_templates(
     names: Mapping[str, str],
     aws: Reading,
 ) -> tuple[PoolFacts, Mapping[str, PoolFacts]]:
-    """Return a pool with what the launch templates say that it refers to, and those templates by name."""
+    """Return a pool joined with its launch templates, and those templates by name."""
     templates: dict[str, PoolFacts] = {}
     for reference in pool.elsewhere:
         named = _referenced_resource(reference, its.given, resources, names)
@@ -265,7 +265,7 @@ class _Resource:
     token: str
     """Pulumi's type."""
     given: Any
-    """Its properties as they were written."""
+    """Its properties as written."""
     inputs: JsonObject
     """The same in Pulumi's names."""
 
@@ -273,7 +273,7 @@ class _Resource:
 def _referenced_resource(
     reference: Reference, given: Any, resources: Mapping[str, _Resource], names: Mapping[str, str]
 ) -> str | None:
-    """Return the resource of the same stack that a reference means, by what it names or by the name it gives."""
+    """Return the resource of the same stack that a reference leads to, by function or by name."""
     value = given
     for key, index in re.findall(r"([^.\[\]]+)|\[(\d+)\]", reference.property):
         if index:
@@ -335,7 +335,7 @@ def _parsed(body: str) -> Any:
 
 
 def _with_path_prefix(pool: PoolFacts, path: str) -> PoolFacts:
-    """Tell a pool's paths as the resource that holds it has them."""
+    """Return a pool whose paths are those in the resource around it."""
 
     def place(name: str) -> str:
         return f"{path}.{re.sub(r'(^|[.])([a-z])', lambda match: match[1] + match[2].upper(), name)}"

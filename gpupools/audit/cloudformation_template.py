@@ -24,7 +24,7 @@ FORM = "CloudFormation template"
 
 
 def recognises(data: Any) -> bool:
-    """Say whether this is such a template."""
+    """Return whether this is a CloudFormation template."""
     if not isinstance(data, dict) or "apiVersion" in data:
         return False
     resources = data.get("Resources")
@@ -81,11 +81,11 @@ def resources(value: Value, text: Text) -> Iterator[Resource]:
 
 
 _OF_SEVERAL = ("MixedInstancesPolicy", "LaunchTemplateConfigs", "SpotFleetRequestConfigData")
-"""Properties that may name a launch template in each of several places."""
+"""Properties that may refer to a launch template in several places."""
 
 
 def _places(value: Any, at: str) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Yield what each property refers to, by its path, and what each place inside refers to that may have its own."""
+    """Yield the path of each property with the names that it refers to, also inside properties of `_OF_SEVERAL`."""
     for key, item in mapping(value).items():
         path = f"{at}.{_lower_first(key)}" if at else _lower_first(key)
         yield path, tuple(cloudformation_resources.referenced_names(item))
@@ -117,7 +117,7 @@ _NAMES = re.compile(r"(^|[.])([a-z])")
 
 
 def _in_cloudformation_case(sentence: str) -> str:
-    """Write paths with CloudFormation's capital letters."""
+    """Return a sentence whose paths have CloudFormation's capital letters."""
     known = "|".join(sorted(_FIRST, key=len, reverse=True))
     return re.sub(
         rf"(?<![\w./:-])((?:{known})(?:\[\d+\]|\.[A-Za-z]\w*)*)(?=[:;)\s,]|$)",
@@ -134,13 +134,13 @@ _FIRST = (
 
 
 def _is_path(match: re.Match[str]) -> bool:
-    """Say whether a word is one of the path it looks like: `taints` is also a word."""
+    """Return whether a match is a path: `taints` is also an ordinary word."""
     before = match.string[: match.start()]
     return match[1] != "taints" or before.endswith((" to ", "found ", " in ", "verified: ")) or "[" in match[1]
 
 
 _MANIFESTS = ("Custom::AWSCDK-EKS-KubernetesResource", "Custom::AWSCDK-EKS-HelmChart")
-"""What CDK makes of `addManifest` and `addHelmChart`.
+"""Resources that CDK creates for `addManifest` and `addHelmChart`.
 
 https://docs.aws.amazon.com/cdk/api/v2/docs/aws-cdk-lib.aws_eks-readme.html
 """

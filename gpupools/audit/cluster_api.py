@@ -1,4 +1,4 @@
-"""Reads Cluster API and its kin: what names the machines, what bootstraps them as nodes, and what joins the two. Pure.
+"""Reads Cluster API objects: machines, bootstrap configurations, and the owners that join them. Pure.
 
 A machine's object (AWSMachineTemplate, AzureMachinePool, …) names the machine. Where a cloud's Kubernetes service
 manages the pool it has the taints too; otherwise they are in the bootstrap configuration (KubeadmConfigTemplate,
@@ -72,7 +72,7 @@ def _reader_of(group: str, kind: str, clouds: Clouds) -> ObjectReader | None:
 
 
 def machine_kind(group: str, kind: str, clouds: Clouds) -> MachineKind | None:
-    """Return where an object of this kind keeps what is read; None for any other kind."""
+    """Return the paths of the fields of a kind of machine; None for any other kind."""
     tables = (KINDS, *(each.machines for each in cloud_kinds(clouds)))
     return next((known for table in tables if (known := table.get((group, kind))) is not None), None)
 
@@ -131,7 +131,7 @@ def read_machines(spec: JsonObject, known: MachineKind, clouds: Clouds) -> Itera
 
 
 def _foreign(data: JsonObject, clouds: Clouds) -> str:
-    """Name the specification of OpenShift's machines that is of no cloud here: each has its cloud's name in front."""
+    """Return the kind of an OpenShift provider specification of an unsupported cloud, whose name is its prefix."""
     kind = text(at(data, "providerSpec.value.kind"))
     return "" if not kind or kind.casefold().startswith(tuple(clouds)) else f"machine.openshift.io/{kind}"
 
@@ -161,7 +161,7 @@ def _machines(data: JsonObject, path: str, known: MachineKind, machines: Machine
         machines.show(Accelerator("nvidia", None), f"{path}.{key} {image}")
 
 
-# --- what makes a node of a machine -----------------------------------------------------------------------------------
+# --- bootstrap configurations -----------------------------------------------------------------------------------------
 
 
 def read_bootstrap(type_token: str, properties: JsonObject, clouds: Clouds) -> PoolFacts | None:
@@ -194,8 +194,8 @@ def taint_facts(read: TaintsRead, where: str, missing: MissingTaint) -> PoolFact
 
     Args:
         read: Its taints.
-        where: They stand.
-        missing: How one is written there.
+        where: Their path.
+        missing: How to write a missing taint there.
     """
     return PoolFacts(
         cloud="kubernetes",
@@ -210,7 +210,7 @@ def taint_facts(read: TaintsRead, where: str, missing: MissingTaint) -> PoolFact
 
 
 def _kubeadm(spec: JsonObject, path: str) -> PoolFacts:
-    """Read a KubeadmConfig: workers join, and kubeadm lets its kubelet arguments win over its taints."""
+    """Read a KubeadmConfig: workers join, and kubelet arguments override its taints."""
     read = TaintsRead()
     path = f"{path}.joinConfiguration.nodeRegistration"
     registration = at(spec, "joinConfiguration.nodeRegistration")
@@ -279,7 +279,7 @@ def _kinds(clouds: Clouds) -> Iterator[tuple[str, str]]:
     yield _CONTROL_PLANE
 
 
-# --- what joins them --------------------------------------------------------------------------------------------------
+# --- owners -----------------------------------------------------------------------------------------------------------
 
 
 _OWNERS = ("Machine", "MachineSet", "MachineDeployment", "MachinePool")

@@ -1,4 +1,4 @@
-"""What every form of input becomes."""
+"""The common result of all file forms."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ class Resource:
     """One declared resource."""
 
     address: str
-    """What its own tool calls it: a Terraform address, a URN, `kind/namespace/name`."""
+    """Address in its own tool: a Terraform address, a URN, `kind/namespace/name`."""
     type: str
     """Pulumi type token."""
     inputs: JsonObject
     """Wire form, with `gpupools.plan.cloud.UNKNOWN` for what is not known yet."""
     line: int | None = None
-    """Where it stands in the file, from 1."""
+    """Line in the file, from 1."""
     lines: Mapping[Path, int] = field(default_factory=dict)
-    """Line of each input by path, where the file is written by people."""
+    """Line of each input by path, for formats that people write."""
     id: str = ""
     """The cloud's id, for a resource that exists."""
     refers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Addresses of the resources that an input (its first key) was made from."""
     depends: tuple[str, ...] = ()
-    """Addresses of what it depends on otherwise."""
+    """Addresses of its other dependencies."""
     parent: str = ""
     provider: str = ""
     """Address of its provider, empty when none is declared."""
@@ -49,12 +49,12 @@ class Resource:
 
 @dataclass(frozen=True)
 class Document:
-    """A file whose form was recognised."""
+    """A file of a recognized form."""
 
     form: str
     """For people, e.g. `Terraform plan`."""
     resources: tuple[Resource, ...]
     gaps: tuple[Gap, ...] = ()
-    """What the file itself says that it leaves out."""
+    """What the file omits by its own statement."""
     modules: Mapping[tuple[str, ...], str] = field(default_factory=dict)
     """For Terraform, the source of each module by the names of its calls."""

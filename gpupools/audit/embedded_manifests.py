@@ -205,7 +205,7 @@ def _argo(source: str) -> _Reader:
 
 _OCM = "work.open-cluster-management.io"
 TEXTS = frozenset({"ConfigMap", "Secret"})
-"""Kinds that hold objects as text."""
+"""Kinds that contain objects as text."""
 
 WRAPPERS: Mapping[tuple[str, str], _Reader] = MappingProxyType(
     {

@@ -1,4 +1,4 @@
-"""Reads Kubernetes objects whose specification is a cloud's own node pool: one table for all of their kind. Pure.
+"""Reads Kubernetes objects whose specification is a cloud's own node pool. Pure.
 
 AWS Controllers for Kubernetes and Azure Service Operator take the API's own form below `spec`. Config Connector and
 Crossplane take Terraform's: blocks in the singular (`taint`, `guestAccelerator`), in Crossplane below
@@ -29,7 +29,7 @@ CROSSPLANE = ("spec.forProvider", "spec.initProvider")
 
 
 def upbound(cloud: str, group: str, kind: str, embedded: EmbeddedPool) -> dict[tuple[str, str], EmbeddedPool]:
-    """Make the entries of one of Upbound's providers: of the cluster, and since version 2 of a namespace."""
+    """Return the entries of an Upbound provider: cluster-scoped and, since version 2, namespaced."""
     service, _, rest = group.partition(f".{cloud}.")
     known = replace(embedded, below=CROSSPLANE)
     return {(f"{service}.{cloud}.{middle}{rest}", kind): known for middle in ("", "m.")}
@@ -76,13 +76,13 @@ def _read_specification(given: JsonObject, cloud: Cloud, embedded: EmbeddedPool)
         place = _Places(given, places, first, embedded)
         resource = relocated(pool, place, place.in_sentence)
         late_gpus = None if late and not resource.evidence else resource.gpus_per_node
-        # What is not known yet may hold the taints as well.
+        # The unknown part may also contain the taints.
         unknown = (*resource.unknown, *late, resource.where) if late else resource.unknown
         yield replace(resource, unknown=unknown, gpus_per_node=late_gpus)
 
 
 def _as_resource(value: Any, ours: Mapping[str, str], embedded: EmbeddedPool) -> Any:
-    """Write a specification in the names and nesting of the cloud's resource."""
+    """Return a specification in the names and nesting of the cloud's resource."""
     if is_list(value):
         return [_as_resource(item, ours, embedded) for item in value]
     if not isinstance(value, Mapping):
@@ -107,11 +107,11 @@ _PATH = re.compile(r"[A-Za-z][\w.]*(?:\[[^\]]*\][\w.]*)*")
 
 @dataclass(frozen=True)
 class _Places:
-    """Turns the reader's paths into those of the object."""
+    """Translates the reader's paths into paths of the object."""
 
     given: JsonObject
     places: Mapping[str, str]
-    """Where each property of the resource stands, by its name in the object."""
+    """Path of each property, by its name in the object."""
     first: str
     embedded: EmbeddedPool
 
@@ -136,7 +136,7 @@ class _Places:
         return written
 
     def in_sentence(self, sentence: str) -> str:
-        """Return a sentence that begins with a path."""
+        """Return a sentence with the path at its start translated."""
         match = _PATH.match(sentence)
         return f"{self(match[0])}{sentence[match.end() :]}" if match else sentence
 

@@ -1,4 +1,4 @@
-"""Recognises a file's form and hands it to the form's module."""
+"""Selects the reader of a file by its content."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gpupools.common.structured_text import Text, read_text
 
 
 class Form(Protocol):
-    """What the module of a form offers."""
+    """Interface of the module of a form."""
 
     FORM: str
     recognises: Callable[[Any], bool]
@@ -23,7 +23,7 @@ class Form(Protocol):
 
 
 FORMS = cast("tuple[Form, ...]", tuple(import_module(f"{audit.__name__}.{name}") for name in audit.FORMS))
-"""Every form but Kubernetes' own: what has `apiVersion` and `kind` is an object, whatever else it has."""
+"""Every form but Kubernetes manifests: a value with `apiVersion` and `kind` is always an object."""
 
 _OBJECTS = cast("Form", kubernetes)
 

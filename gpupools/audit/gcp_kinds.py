@@ -1,4 +1,4 @@
-"""Kubernetes objects that bring GKE nodes or virtual machines into a cluster.
+"""Kubernetes objects of other tools that create GKE nodes or virtual machines.
 
 Sources, as repository and path: GoogleCloudPlatform/k8s-config-connector
 crds/container_v1beta1_containernodepool.yaml and crds/container_v1beta1_containercluster.yaml;
@@ -35,7 +35,7 @@ _SINGLE = frozenset(
         "workloadMetadataConfig",
     }
 )
-# An account that another object stands for is one of the pool's own.
+# A reference to an account object counts as the pool's own account.
 _REFERENCES = {"serviceAccount": ("serviceAccountRef", "serviceAccountSelector")}
 
 

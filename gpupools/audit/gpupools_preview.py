@@ -1,4 +1,4 @@
-"""`gpupools preview --json`: what this project's own offline preview declared."""
+"""`gpupools preview --json`: resources that the offline preview declared."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ FORM = "gpupools preview"
 
 
 def recognises(data: Any) -> bool:
-    """Say whether this is such an output."""
+    """Return whether this is a gpupools preview."""
     return isinstance(data, dict) and {"pools", "resources", "policy", "problems"} <= data.keys()
 
 

@@ -1,4 +1,4 @@
-"""Lets the rules judge files, as the policy pack lets them judge a Pulumi program."""
+"""Applies the rules to files, as the policy pack applies them to a Pulumi program."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from gpupools.readback.inputs import with_name
 from gpupools.readback.kubernetes_pools import each_kubernetes_pool, read_template
 
 MAX_FINDINGS = 200
-"""Findings of one rule that are told; of the rest the number is."""
+"""Findings of one rule that are listed; the rest are counted."""
 MAX_ADDRESSES = 1_000
 """Addresses that a report lists."""
 
@@ -45,16 +45,16 @@ class ReportedFinding:
     level: Level
     finding: Finding
     address: str
-    """Of the resource at fault; empty when it is all of them together."""
+    """Address of the resource; empty for a finding about all resources together."""
     type: str
     line: int | None
     message: str
     count: int = 1
-    """Findings that this one stands for: more than one where it says how many more there are."""
+    """Number of findings: more than one where it counts the findings that are not listed."""
     waiver: Waiver | None = None
-    """What lets it pass."""
+    """Waiver that suppresses it."""
     file: FilePath | None = None
-    """Where it stands, where that is another file than the one that was judged."""
+    """File of the line, if it is not the file that was judged."""
 
     def as_json(self) -> JsonDict:
         """Return the finding as JSON types."""
@@ -77,26 +77,26 @@ class ReportedFinding:
 
 @dataclass(frozen=True)
 class FileReport:
-    """What there is to say about one file."""
+    """Result for one file."""
 
     path: FilePath
     form: str = ""
     resources: int = 0
     judged: tuple[str, ...] = ()
-    """Addresses of the resources that are node pools or bring GPU software."""
+    """Addresses of the resources that are node pools or install GPU software."""
     not_understood: tuple[str, ...] = ()
-    """Addresses of the resources of which nobody here knows what they bring; `gaps` are what is not even there."""
+    """Addresses of the resources that gpupools does not understand."""
     answers: Mapping[str, int] = field(default_factory=lambda: dict.fromkeys(ANSWERS, 0))
     """How many resources got each of the three answers."""
     gaps: tuple[str, ...] = ()
-    """Names of what the file says that it leaves out."""
+    """Names of what the file omits by its own statement."""
     gpu_pools: int = 0
     """Node pools that have GPUs, or may have."""
     found: tuple[ReportedFinding, ...] = ()
     waived: tuple[ReportedFinding, ...] = ()
-    """What a waiver lets pass."""
+    """Findings that a waiver suppresses."""
     scopes: frozenset[str] = frozenset()
-    """What its resources belong to (`policies.waivers.scope`)."""
+    """Scopes of its resources (`policies.waivers.scope`)."""
     problems: tuple[Problem, ...] = ()
     """Why the file could not be judged."""
     unfinished: bool = False
@@ -104,7 +104,7 @@ class FileReport:
 
     @property
     def refuses(self) -> bool:
-        """Say whether the file must not pass: a mandatory rule is violated, or nobody could look."""
+        """Return whether the file fails: a mandatory rule is violated, or the file could not be judged."""
         return bool(self.problems) or any(found.level is Level.MANDATORY for found in self.found)
 
     def as_json(self) -> JsonDict:
@@ -125,7 +125,7 @@ class FileReport:
 
 
 def judge_file(path: FilePath, config: Config) -> FileReport:
-    """Read a file of any form and let every rule judge what it declares; never raises for what is in the file."""
+    """Read a file of any form and apply every rule to it; never raises for the content of the file."""
     with without_collecting():
         try:
             return judge_document(path, read_document(path), config)
@@ -139,7 +139,7 @@ _TERRAFORM = (terraform_plan.FORM, terraform_state.FORM)
 
 
 def judge_document(path: FilePath, document: Document, config: Config) -> FileReport:
-    """Let every rule judge the resources of one document, each alone and then all together."""
+    """Apply every rule to the resources of one document, to each alone and then to all together."""
     sources = Sources(path.parent, document.modules) if document.form in _TERRAFORM else None
     resources = _by_unique_address(document.resources)
     known = dict(clouds())
@@ -169,7 +169,7 @@ def _all_findings(
     config: Config,
     sources: Sources | None,
 ) -> tuple[tuple[ReportedFinding, ...], tuple[ReportedFinding, ...]]:
-    """Return the findings, in the order of their resources: those that count, and those that a waiver lets pass."""
+    """Return the findings and the waived findings, each in the order of their resources."""
     given = {
         address: [*waivers.annotated(address, each.type, each.inputs, RULE_NAMES)[0]]
         for address, each in declared.items()
@@ -179,7 +179,7 @@ def _all_findings(
     found: dict[tuple[str, str, str], ReportedFinding] = {}
     counted: Counter[tuple[str, Level]] = Counter()
     used: set[Waiver] = set()
-    # The rule on waivers is asked last, when all that let something pass are noted.
+    # The rule on waivers runs last, when it is known which waivers were used.
     for rule, address, finding in _findings(resources, declared, stack, config, used):
         level = config.level(rule, finding)
         if level is None:
@@ -210,7 +210,7 @@ def _reported_finding(
     resource: Resource | None,
     sources: Sources | None,
 ) -> ReportedFinding:
-    """Return a finding with its words and its place."""
+    """Return a finding with its message, file and line."""
     if resource is None:
         return ReportedFinding(rule, level, finding, "", "", None, told(finding, {}, rule))
     place = sources.place(address, resource.spelled(finding.property)) if sources else None
@@ -220,7 +220,7 @@ def _reported_finding(
 
 
 def _omitted_findings(counted: Mapping[tuple[str, Level], int]) -> Iterator[ReportedFinding]:
-    """Yield how many findings of a rule there are beyond those that are told."""
+    """Yield one finding per rule that counts the findings beyond `MAX_FINDINGS`."""
     rules = {rule.name: rule for rule in ALL_RULES}
     for (name, level), count in counted.items():
         if count > MAX_FINDINGS:
@@ -231,12 +231,12 @@ def _omitted_findings(counted: Mapping[tuple[str, Level], int]) -> Iterator[Repo
 
 
 def judge_waivers(judged: Sequence[FileReport], config: Config, *, some: bool = False) -> FileReport | None:
-    """Judge the waivers of the configuration once all files were judged; None where all are as they should be.
+    """Check the waivers of the configuration after all files were judged; None where all are valid.
 
     Args:
         judged: Every file.
         config: The configuration.
-        some: Whether these are only some of the manifests: a waiver for an object of another is left alone.
+        some: Whether these are only some of the manifests: waivers for objects of others are ignored.
     """
     used = {found.waiver for file in judged for found in file.waived if found.waiver}
     there = {address for file in judged for address in (*file.judged, *file.not_understood)}
@@ -267,7 +267,7 @@ def missing_parser(judged: Iterable[FileReport]) -> str:
 
 
 def _by_unique_address(resources: tuple[Resource, ...]) -> dict[str, Resource]:
-    """Key resources by address; a manifest may hold several objects of one name, which are numbered."""
+    """Return the resources by address; objects of one manifest with the same name are numbered."""
     found: dict[str, Resource] = {}
     numbers: dict[str, int] = {}
     for resource in resources:
@@ -346,7 +346,7 @@ def _findings(
 
 
 def _line(resource: Resource, finding: Finding) -> int | None:
-    """Return the line of the input at fault, or of what is nearest around it."""
+    """Return the line of the input, or of the nearest block around it."""
     path: Path = tuple(steps(finding.property))
     return next(
         (resource.lines[path[:length]] for length in range(len(path), 0, -1) if path[:length] in resource.lines),

@@ -1,7 +1,7 @@
 """Kubernetes manifests: Karpenter's, Cluster API's and every other object, as `kubectl apply` takes them.
 
-An object becomes the resource Pulumi declares for it, `kubernetes:<apiVersion>:<kind>`; which kinds are pools is the
-readers' business.
+An object becomes the resource Pulumi declares for it, `kubernetes:<apiVersion>:<kind>`; the
+readers know which kinds are pools.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ FORM = "Kubernetes manifest"
 
 
 def recognises(data: Any) -> bool:
-    """Say whether this is an object of the Kubernetes API, or a list of them."""
+    """Return whether this is a Kubernetes object, or a list of them."""
     return isinstance(data, dict) and isinstance(data.get("apiVersion"), str) and isinstance(data.get("kind"), str)
 
 
@@ -33,7 +33,7 @@ def read(text: Text) -> Document:
     """Read the objects of every document, and those inside lists.
 
     Raises:
-        Rejected: A document of the file is no object; every such document is named.
+        Rejected: A document is not a Kubernetes object; each such document is named.
     """
     problems = [problem for value in text.values if value.data is not None for problem in _problems(value, ())]
     if problems:
@@ -45,7 +45,7 @@ _MOST_PROBLEMS = 20
 
 
 def _problems(value: Value, at: Path) -> Iterator[Problem]:
-    """Yield why a document is no object, or a list that holds something else."""
+    """Yield why a document is neither a Kubernetes object nor a list of them."""
     if not recognises(value.data):
         where = f"the document at line {value.line}" if value.line else "a document"
         yield Problem((), f"{where} is not a Kubernetes object", "add apiVersion and kind")
@@ -62,7 +62,7 @@ def _problems(value: Value, at: Path) -> Iterator[Problem]:
 
 
 def _item(item: Any, above: JsonObject) -> Any:
-    """Give an item of a typed list, such as NodePoolList, the kind that API servers leave out there."""
+    """Return an item of a typed list, such as NodePoolList, with the kind that API servers omit there."""
     kind = above["kind"].removesuffix("List")
     if not isinstance(item, dict) or not kind or "kind" in item or "apiVersion" in item:
         return item
@@ -107,7 +107,7 @@ def _objects(data: Any, lines: Mapping[Path, int], first: int | None, text: Text
 
 @lru_cache
 def _node_kinds() -> frozenset[tuple[str, str]]:
-    """Return group and kind of the objects whose placeholders matter; texts inside objects see to it themselves."""
+    """Return group and kind of the objects whose placeholders matter; texts inside objects are handled elsewhere."""
     return frozenset(known for known in kinds_read(clouds()) if known[1] not in embedded_manifests.TEXTS)
 
 

@@ -1,7 +1,6 @@
-"""Judges untrusted files in one child process, which has one limit of processor time and one of memory.
+"""Judges untrusted files in a child process with limits of processor time and memory.
 
-Whoever opens a pull request chooses what its files hold. A file that takes too long to read ends the child process and
-nothing else.
+The author of a pull request controls the content of its files. A file that takes too long ends only the child process.
 """
 
 from __future__ import annotations
@@ -57,7 +56,7 @@ def judge_within_limits(paths: Sequence[Path], config: Config) -> list[FileRepor
 
 
 def _in_this_process(paths: Sequence[Path], config: Config) -> tuple[list[FileReport], str]:
-    """Judge files where no process can be forked, with a limit of time only."""
+    """Judge files where the system cannot fork, with a limit of time only."""
     judged: list[FileReport] = []
     timer = threading.Timer(CPU_SECONDS, interrupt_main)
     timer.start()
@@ -142,5 +141,5 @@ def _rule(name: str) -> Rule:
     return next(rule for rule in ALL_RULES if rule.name == name)
 
 
-# A rule holds functions, which are not written; each process has the same rules.
+# Functions of a rule cannot be pickled; each process has the same rules.
 copyreg.pickle(Rule, lambda rule: (_rule, (rule.name,)))

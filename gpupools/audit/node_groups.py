@@ -1,4 +1,4 @@
-"""Reads node pools as other tools' files and a running cluster have them. Pure.
+"""Reads node pools of kOps, HyperShift, Hive and Gardener, and the nodes of a running cluster. Pure.
 
 kOps' InstanceGroup, NodePools of HyperShift, MachinePools of Hive, Shoots of Gardener, and the
 Node objects that `kubectl get nodes -o yaml` prints.
@@ -42,15 +42,15 @@ from gpupools.readback.registry import Clouds, KubernetesReader
 
 @dataclass(frozen=True)
 class NodeGroup:
-    """Where one group of nodes keeps what is read; paths below the group."""
+    """Paths of the fields of a node group, below the group."""
 
     cloud: str
     machine: tuple[str, ...]
-    """Of one name, or a list of them."""
+    """Paths of an instance type or a list of them."""
     labels: str
     bounds: tuple[str, str]
     fixed: str = ""
-    """Path of a number of nodes that is both bounds where those are left out."""
+    """Path of a number of nodes that replaces missing bounds."""
     tags: str = ""
 
 
@@ -84,7 +84,7 @@ def read_group(known: NodeGroup, data: Any, path: str, clouds: Clouds) -> tuple[
     """Read everything but taints.
 
     Args:
-        known: Where what is.
+        known: Paths of its fields.
         data: The group.
         path: Of the group.
         clouds: Know the machines.
@@ -172,7 +172,7 @@ _ANY_MACHINE = "spec.mixedInstancesPolicy.instanceRequirements"
 
 
 def _foreign_machine(kind: str, machines: Machines, clouds: Clouds) -> str:
-    """Name a machine that is called like those of no cloud here: a group of kOps does not say which it is of."""
+    """Return a machine whose name fits no supported cloud: an InstanceGroup does not name its cloud."""
     patterns = [names for each in cloud_kinds(clouds) if (names := each.machine_names) is not None]
     odd = (name for name in machines.names if not any(each.fullmatch(name) for each in patterns))
     return next((f"kops.k8s.io/{kind} of {name}" for name in odd), "")

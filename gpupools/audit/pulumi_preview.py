@@ -14,7 +14,7 @@ FORM = "Pulumi preview"
 
 
 def recognises(data: Any) -> bool:
-    """Say whether this is such an output; a preview that fails before its first step has no steps."""
+    """Return whether this is a preview; one that fails before its first step has no steps."""
     if not isinstance(data, dict):
         return False
     steps = data.get("steps")
@@ -44,7 +44,7 @@ def read(text: Text) -> Document:
 
 
 def _gaps(data: JsonObject, steps: list[Any]) -> Iterator[Gap]:
-    """Say so where unchanged resources are counted and not shown, which is what the CLI does unless told otherwise."""
+    """Yield a gap where unchanged resources are counted and not listed, as the CLI does without --show-sames."""
     summary = one_map(data.get("changeSummary"), ("changeSummary",))
     for op in ("same", *_SHOWN):
         counted = summary.get(op, 0)
@@ -83,11 +83,11 @@ def _resources(steps: list[Any], text: Text) -> Iterator[Resource]:
 
 
 def resource(state: JsonObject, at: Path, text: Text) -> Resource:
-    """Make a resource of what previews and states alike write of one (pulumi/pulumi `apitype.ResourceV3`).
+    """Return a resource of a preview or a state (pulumi/pulumi `apitype.ResourceV3`).
 
     Args:
         state: The resource.
-        at: Where it stands in the file.
+        at: Its path in the file.
         text: The file.
 
     Raises:

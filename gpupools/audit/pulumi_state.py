@@ -10,7 +10,7 @@ FORM = "Pulumi state"
 
 
 def recognises(data: Any) -> bool:
-    """Say whether this is an exported state; that of a new stack has no resources."""
+    """Return whether this is an exported state; that of a new stack has no resources."""
     return isinstance(data, dict) and isinstance(data.get("deployment"), dict) and "version" in data
 
 

@@ -108,9 +108,9 @@ def _physical(path: FilePath, line: int | None) -> JsonDict:
 
 
 def _fingerprint(path: FilePath, found: ReportedFinding) -> str:
-    """Identify a finding over changes of its words and its line."""
+    """Return an identifier that stays when the message or line of a finding changes."""
     parts = (uri(path), found.address, found.finding.pool, found.rule.name, found.finding.property)
-    # Names may hold half a character, which UTF-8 has no bytes for.
+    # Names may contain a lone surrogate, which UTF-8 cannot encode.
     return hashlib.sha256("\0".join(parts).encode(errors="surrogatepass")).hexdigest()[:32]
 
 

@@ -1,4 +1,4 @@
-"""A stack file, which has commands of its own: recognised only to say so."""
+"""A stack file: recognized only to name the commands for it."""
 
 from typing import Any
 
@@ -11,14 +11,14 @@ _KEYS = {"config", "secretsprovider", "encryptedkey", "encryptionsalt", "environ
 
 
 def recognises(data: Any) -> bool:
-    """Say whether this is a stack's configuration: pulumi/pulumi `sdk/go/common/workspace/project.go`, ProjectStack."""
+    """Return whether this is a stack file: pulumi/pulumi `sdk/go/common/workspace/project.go`, ProjectStack."""
     if not isinstance(data, dict) or not data or not data.keys() <= _KEYS:
         return False
     return isinstance(data.get("config"), dict) or bool(data.keys() & {"encryptionsalt", "encryptedkey"})
 
 
 def read(text: Text) -> Document:
-    """Refuse.
+    """Reject the file.
 
     Raises:
         Rejected: Always.

@@ -1,4 +1,4 @@
-"""Terraform's names and shapes against those of Pulumi's wire form, from two tables of data.
+"""Converts names and shapes of Terraform to Pulumi's wire form and back, from two tables of data.
 
 `terraform_names.json` is written by `tooling/write_terraform_names.py`; `terraform_azure.json` is kept by hand, since
 azure-native is no bridged provider: azurerm's names are those of
@@ -27,13 +27,13 @@ class Names:
     type: str
     """Pulumi type token."""
     objects: frozenset[str]
-    """Wire paths of the blocks that may stand once, which are objects in the wire form and lists in Terraform."""
+    """Wire paths of blocks that occur at most once: objects in the wire form, lists in Terraform."""
     renamed: Mapping[str, str]
     """Wire path of the parent with the Terraform name, to the wire name; with a dot when it goes into an object."""
     left_out: frozenset[str] = frozenset()
-    """Arguments of Terraform's own, which no API takes."""
+    """Arguments that only Terraform uses."""
     only: frozenset[str] = frozenset()
-    """When given, all that is converted; the rest has other names and is no rule's business."""
+    """If set, the only arguments that are converted."""
     spelled: Mapping[str, str] = field(default_factory=dict)
     """Wire path to Terraform's name, where it is not just the snake case of the wire name."""
 
