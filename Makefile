@@ -54,8 +54,9 @@ preview: $(READY)
 	@$(BIN)/gpupools preview 'stacks/Pulumi.$(ENV).yaml'
 
 # Keep compiled code: compiling takes a tenth of a test run, and more in each program that a test starts.
+ONLY :=
 test: lint types
-	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest -q -n 2 --dist loadfile
+	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest -q -n 2 --dist loadfile $(ONLY)
 
 lint: $(TOOLS)
 	@$(BIN)/ruff check .

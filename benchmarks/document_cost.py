@@ -20,7 +20,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from gpupools.policies.documents.judging import Config, Judged, judge_file
+from gpupools.audit.judging import FileReport, judge_file
+from gpupools.policies.policy_config import Config
 
 EVERY = 10
 SIZES = (1_000, 100_000)
@@ -81,7 +82,7 @@ def spent(work: Callable[[], object]) -> float:
     return time.process_time() - before
 
 
-def measured(file: Path, rounds: int) -> tuple[Judged, list[float], list[float]]:
+def measured(file: Path, rounds: int) -> tuple[FileReport, list[float], list[float]]:
     """Return the verdict, and the seconds of judging and of reading in each round."""
     text = file.read_text(encoding="utf-8")
     judged = judge_file(file, Config())

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 import pytest
 
+import gpupools.audit  # noqa: F401 - registers its readers
 from gpupools.catalog.instance_types import COLUMNS, Catalogue
 from gpupools.catalog.reserved_keys import KeyRule
 from gpupools.common.errors import Problem

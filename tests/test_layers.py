@@ -75,6 +75,8 @@ AGAINST_THE_FLOW = (
     ("components/gpupools/components/clusters.py", "gpupools.policies.rules"),
     ("policies/gpupools/policies/rules/gpu_pool_tainted.py", "gpupools.preview.format_preview"),
     ("preview/gpupools/preview/format_preview.py", "gpupools.cli.check"),
+    ("policies/gpupools/policies/kinds.py", "gpupools.audit.forms"),
+    ("gpupools/cli/orphans.py", "gpupools.audit.pulumi_state"),
 )
 
 

@@ -54,7 +54,7 @@ RULES_AND_READERS = (
     "gpupools/readback/*.py",
     "providers/gpupools/providers/aws/user_data*.py",
     "providers/gpupools/providers/aws/bottlerocket.py",
-    "providers/gpupools/providers/aws/cloudformation.py",
+    "gpupools/audit/cloudformation_resources.py",
     "providers/gpupools/providers/*/readback.py",
 )
 AREAS: Mapping[str, tuple[str, ...]] = {

@@ -28,6 +28,10 @@ from annotated_types import Ge, Le
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from gpupools.audit.arm_resources import POOLS as ARM_TYPES
+from gpupools.audit.cloudformation_resources import TYPES as CLOUDFORMATION_TYPES
+from gpupools.audit.terraform_names import terraform_names
+from gpupools.audit.terraform_resources import types_read as terraform_types
 from gpupools.catalog.glossary import NEEDS_HEADERS, sharing_needs, words
 from gpupools.catalog.gpus import gpu_models
 from gpupools.catalog.instance_types import InstanceType
@@ -38,16 +42,13 @@ from gpupools.plan.cloud import Cloud, PoolRequest, Verdict
 from gpupools.plan.edit_tables import EditTables
 from gpupools.plan.matrix import MatrixRow, matrix
 from gpupools.plan.pool_plan import check_pool
-from gpupools.policies.documents.terraform_names import terraform_names
-from gpupools.policies.documents.terraform_resources import types_read as terraform_types
 from gpupools.policies.finding import Rule
 from gpupools.policies.kinds import is_read
 from gpupools.policies.kinds import rows as kind_rows
 from gpupools.policies.rules import ALL_RULES
 from gpupools.providers import clouds
-from gpupools.providers.aws.cloudformation import TYPES as CLOUDFORMATION_TYPES
-from gpupools.providers.azure.templates import POOLS as ARM_TYPES
 from gpupools.readback.kubernetes_pools import kinds_read
+from gpupools.readback.registry import type_readers
 from gpupools.software.charts import charts
 from gpupools.spec.models import SHARING_KINDS, Late, Mig, Nodes, PoolSpec, Sharing, StackOutput, StackPool
 from gpupools.spec.pool_options import SETTING_MODELS, SETTINGS, Capacity
@@ -695,7 +696,8 @@ def _kinds_read() -> str:
             groups.setdefault(group or "(core)", []).append(kind)
     rows = [(f"Kubernetes, `{group}`", _code(kinds)) for group, kinds in groups.items()]
     for name in clouds():
-        types = clouds()[name].reading().types
+        registered = (token for each in type_readers() if each.cloud == name for token in each.types)
+        types = sorted([*clouds()[name].reading().types, *registered])
         rows.append((f"Pulumi, {name}", _code(types)))
     named = terraform_names()  # of these some only say what others refer to
     terraform = [name for name in terraform_types() if name not in named or is_read(named[name].type)]

@@ -4,7 +4,7 @@ Pulumi's AWS and Google Cloud providers are made from Terraform's, by two rules 
 schema (https://github.com/pulumi/pulumi-terraform-bridge, `pkg/tfbridge/names.go`): a block that may stand once becomes
 an object, and a list gets a plural name (`blocks`, `values`). The installed SDKs know which ones; everything else is
 snake case against camel case. Azure's resources are other ones, mapped by hand in
-`policies/gpupools/policies/documents/terraform_azure.json`.
+`gpupools/audit/terraform_azure.json`.
 
 Run it after an SDK was updated: `python -m tooling.write_terraform_names`.
 """
@@ -20,7 +20,7 @@ from typing import Any, get_args, get_origin
 from gpupools.preview.sdk_schema import _members, _shape_of_class, _shape_of_token
 from gpupools.providers.sdk_internals import is_input_type
 
-FILE = Path(str(files("gpupools.policies.documents") / "terraform_names.json"))
+FILE = Path(str(files("gpupools.audit") / "terraform_names.json"))
 
 TOKENS = {
     "aws_autoscaling_group": "aws:autoscaling/group:Group",

@@ -17,6 +17,7 @@ from gpupools.cli.files import add_within, links_out
 from gpupools.cli.help_texts import examples
 from gpupools.common.errors import Problem, Rejected
 from gpupools.common.json_types import JsonDict, JsonObject
+from gpupools.common.structured_text import read_text
 from gpupools.console.output import answer, tell
 from gpupools.plan.cloud import Cloud
 from gpupools.plan.edit_tables import EditEffect
@@ -262,7 +263,7 @@ def _with_what_they_refer_to(
 
 def _found(path: Path, others: dict[str, JsonObject]) -> Iterator[tuple[Cloud, ExistingPools, Found]]:
     """Yield the pools of a file; `others` takes what pools may refer to, by what it is found by."""
-    text = import_module("gpupools.policies.documents.text").read_text(path)
+    text = read_text(path)
     data = text.values[0].data if text.values else None
     described = [each for each in (data if isinstance(data, list) else [data]) if isinstance(each, Mapping)]
     known = [(cloud, read()) for cloud in clouds().values() if (read := cloud.node_pools.outside) is not None]
@@ -277,7 +278,7 @@ def _found(path: Path, others: dict[str, JsonObject]) -> Iterator[tuple[Cloud, E
     if found or told or isinstance(data, list):
         yield from found
         return
-    forms = [import_module(f"gpupools.policies.documents.{each}") for each in ("terraform_state", "pulumi_state")]
+    forms = [import_module(f"gpupools.audit.{each}") for each in ("terraform_state", "pulumi_state")]
     form = next((each for each in forms if each.recognises(data)), None)
     yield from _in_state(form.read(text).resources if form is not None else (), path, known, others)
 

@@ -15,6 +15,7 @@ from gpupools.cli.files import add_within, links_out
 from gpupools.cli.help_texts import examples
 from gpupools.common.errors import Problem, Rejected
 from gpupools.common.json_types import JsonDict, JsonObject
+from gpupools.common.structured_text import all_maps, one_map, read_text
 from gpupools.console.output import answer, tell
 from gpupools.diff.guard import POOL_TYPE
 from gpupools.plan.existing_pools import There
@@ -24,7 +25,7 @@ from gpupools.stackfile.reader import stack_name
 from gpupools.stackfile.repository import STACK_FILE
 
 if TYPE_CHECKING:
-    from gpupools.policies.documents.document import Resource
+    from gpupools.audit.document import Resource
 
 _TAKEN = (
     "give it pulumi stack export, pulumi preview --json, or as JSON what aws eks describe-nodegroup, aws ec2"
@@ -138,11 +139,10 @@ def _not_known(path: Path) -> Problem:
 def _read(files: Iterable[Path]) -> _Read:
     """Read every file; refuse one that is nothing known here, and files without a state."""
     read, problems = _Read(), []
-    text = import_module("gpupools.policies.documents.text")
     states = 0
     for path in files:
         try:
-            parsed = text.read_text(path)
+            parsed = read_text(path)
             data: Any = parsed.values[0].data if parsed.values else None
             if _is("pulumi_state", data):
                 states += 1
@@ -162,12 +162,17 @@ def _read(files: Iterable[Path]) -> _Read:
 
 
 def _is(form: str, data: Any) -> bool:
-    return bool(import_module(f"gpupools.policies.documents.{form}").recognises(data))
+    return bool(_form(form).recognises(data))
+
+
+def _form(name: str) -> Any:
+    """Load the reader of a form; the readers are optional for other commands."""
+    return import_module(f"gpupools.audit.{name}")
 
 
 def _read_state(data: JsonObject, text: Any, read: _Read) -> None:
     at = ("deployment", "resources")
-    states = import_module("gpupools.policies.documents.text").all_maps(data["deployment"].get("resources"), at)
+    states = all_maps(data["deployment"].get("resources"), at)
     found = [_wanted(state, (*at, index), text) for index, state in enumerate(states)]
     stacks = sorted({each.stack for each in found})
     if len(stacks) > 1:
@@ -179,7 +184,7 @@ def _read_state(data: JsonObject, text: Any, read: _Read) -> None:
     read.urns |= urns
     read.torn += [each for each in found if _is_pool(each) and not _is_in_component(each, urns)]
     at = ("deployment", "pending_operations")
-    operations = import_module("gpupools.policies.documents.text").all_maps(data["deployment"].get(at[1]), at)
+    operations = all_maps(data["deployment"].get(at[1]), at)
     for index, each in enumerate(operations):
         resource = _wanted(each.get("resource"), (*at, index, "resource"), text)
         read.pending.append(_Pending(resource, str(each.get("type"))))
@@ -209,9 +214,8 @@ def _read_preview(data: JsonObject, text: Any, read: _Read) -> None:
 
 def _wanted(state: Any, at: tuple[str | int, ...], text: Any) -> Resource:
     """Read a resource that a stack has, was about to have, or is going to have."""
-    one_map = import_module("gpupools.policies.documents.text").one_map
-    made: Resource = import_module("gpupools.policies.documents.pulumi_preview").resource(one_map(state, at), at, text)
-    return made
+    resource: Resource = _form("pulumi_preview").resource(one_map(state, at), at, text)
+    return resource
 
 
 def _name(resource: Resource) -> str:

@@ -12,7 +12,7 @@ from contextlib import redirect_stdout
 from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gpupools.cli.files import add_within, links_out, write_whole
 from gpupools.cli.help_texts import examples
@@ -21,7 +21,7 @@ from gpupools.common.json_types import JsonObject
 from gpupools.console.output import Style, annotate, answer, tell, tell_json, tell_parts, tell_xml
 
 if TYPE_CHECKING:
-    from gpupools.policies.documents.judging import Found, Judged
+    from gpupools.audit.judging import FileReport, ReportedFinding
 
 _REPORTS = ("json", "sarif", "junit")
 FORMATS = ("text", *_REPORTS, "github")
@@ -76,8 +76,8 @@ def _run(parser: argparse.ArgumentParser, given: argparse.Namespace) -> int:
         return 0
     outside = links_out([*given.files, given.config, *(file for _, file in given.report)], given.within)
     if outside:
-        judging = import_module("gpupools.policies.documents.judging")
-        _WRITERS[given.format]([judging.Judged(path, problems=(problem,)) for path, problem in outside])
+        judging = _audit("judging")
+        _WRITERS[given.format]([judging.FileReport(path, problems=(problem,)) for path, problem in outside])
         return 1
     if not given.files:
         parser.error("the following arguments are required: FILE")
@@ -145,15 +145,16 @@ def judge_files(
         OSError: A report cannot be written.
     """
     # Imported only here: the other commands start fast without the rules.
-    judging = import_module("gpupools.policies.documents.judging")
-    judged: list[Judged]
+    judging = _audit("judging")
+    judged: list[FileReport]
     try:
         today = datetime.now(tz=UTC).date()  # the only thing that is looked up: waivers hold until a day
-        chosen = judging.read_config(config, today) if config is not None else judging.Config(today=today)
+        policies = import_module("gpupools.policies.policy_config")
+        chosen = policies.read_config(config, today) if config is not None else policies.Config(today=today)
     except Rejected as rejected:  # the report says so in every format, of the configuration instead of the files
-        judged = [judging.Judged(config, problems=rejected.problems)]
+        judged = [judging.FileReport(config, problems=rejected.problems)]
     else:
-        limits = import_module("gpupools.policies.documents.limits")
+        limits = _audit("limits")
         judged = limits.judge_within_limits(list(dict.fromkeys(files)), chosen)
         of_waivers = None if _unfinished(judged) else judging.judge_waivers(judged, chosen, some=changed)
         judged += [of_waivers] if of_waivers else []
@@ -163,16 +164,18 @@ def judge_files(
             _WRITERS[each](judged)
         write_whole(file, text.getvalue())
     _WRITERS[form](judged)
+    if note := judging.missing_parser(judged):
+        tell(note, error=True)
     if _unfinished(judged):
         return 2
     return 1 if any(file.refuses for file in judged) else 0
 
 
-def _unfinished(judged: Sequence[Judged]) -> bool:
+def _unfinished(judged: Sequence[FileReport]) -> bool:
     return any(file.unfinished for file in judged)
 
 
-def _text(judged: Sequence[Judged]) -> None:
+def _text(judged: Sequence[FileReport]) -> None:
     for file in judged:
         for problem in file.problems:
             tell(f"{file.path}: {problem}", error=True)
@@ -186,12 +189,12 @@ def _text(judged: Sequence[Judged]) -> None:
             tell(f"{file.path}: {_summary(file)}")
 
 
-def _place(file: Judged, found: Found) -> str:
+def _place(file: FileReport, found: ReportedFinding) -> str:
     line = f":{found.line}" if found.line is not None else ""
     return f"{found.file or file.path}{line}: {found.address}:" if found.address else f"{file.path}:"
 
 
-def _summary(file: Judged) -> str:
+def _summary(file: FileReport) -> str:
     violations = sum(found.count for found in file.found if found.level.value == "mandatory")
     advisories = sum(found.count for found in file.found) - violations
     answers = file.answers
@@ -208,9 +211,14 @@ def _count(number: int, one: str, many: str = "") -> str:
     return f"{number} {one if number == 1 else many or one + 's'}"
 
 
-def _json(judged: Sequence[Judged]) -> None:
+def _json(judged: Sequence[FileReport]) -> None:
     refused = "refused" if any(file.refuses for file in judged) else "accepted"
     _answer([file.as_json() for file in judged], "failed" if _unfinished(judged) else refused)
+
+
+def _audit(module: str) -> Any:
+    """Load a module of `gpupools.audit`, which the other commands do not need."""
+    return import_module(f"gpupools.audit.{module}")
 
 
 def _answer(files: Sequence[JsonObject], result: str) -> None:
@@ -218,16 +226,16 @@ def _answer(files: Sequence[JsonObject], result: str) -> None:
     answer("policy", result, problems, {"files": files})
 
 
-def _sarif(judged: Sequence[Judged]) -> None:
+def _sarif(judged: Sequence[FileReport]) -> None:
     rules = import_module("gpupools.policies.rules").ALL_RULES
-    tell_json(import_module("gpupools.policies.documents.sarif").sarif(judged, rules))
+    tell_json(_audit("sarif").sarif(judged, rules))
 
 
-def _junit(judged: Sequence[Judged]) -> None:
-    tell_xml(import_module("gpupools.policies.documents.junit").junit(judged))
+def _junit(judged: Sequence[FileReport]) -> None:
+    tell_xml(_audit("junit").junit(judged))
 
 
-def _github(judged: Sequence[Judged]) -> None:
+def _github(judged: Sequence[FileReport]) -> None:
     for file in judged:
         problems: tuple[Problem, ...] = file.problems
         for problem in problems:
@@ -243,7 +251,7 @@ def _github(judged: Sequence[Judged]) -> None:
             tell(f"{file.path}: {_summary(file)}")
 
 
-_WRITERS: dict[str, Callable[[Sequence[Judged]], None]] = {
+_WRITERS: dict[str, Callable[[Sequence[FileReport]], None]] = {
     "text": _text,
     "json": _json,
     "sarif": _sarif,

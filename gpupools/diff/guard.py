@@ -74,7 +74,7 @@ class Forbidden:
 
 
 @dataclass(frozen=True)
-class Judged:
+class GuardReport:
     """What an update would do to the pools and the software there are, and what speaks against it."""
 
     changes: tuple[PoolChange, ...] = ()
@@ -142,7 +142,7 @@ def _of(name: str) -> str:
     return max((each for each in kinds if f"{name}-".startswith(f"{each}-")), key=len, default=name)
 
 
-def judge(earlier: Earlier, new: StackPlan, clouds: Mapping[str, Cloud]) -> Judged:
+def judge(earlier: Earlier, new: StackPlan, clouds: Mapping[str, Cloud]) -> GuardReport:
     """Compare what is there with what is to be, and say what only the switch in the stack file allows."""
     changes = compare(earlier.pools, new, clouds)
     missing, changes = _with_unrecorded(earlier.unrecorded, new.stack, changes)
@@ -150,7 +150,7 @@ def judge(earlier: Earlier, new: StackPlan, clouds: Mapping[str, Cloud]) -> Judg
     warnings = [*_not_compared(missing), *idle_switch(changes, new.stack, software)]
     refused = forbidden(changes, new.stack.allow_destroy) | forbidden_software(software, new.stack.allow_destroy)
     unknown = tuple(unknown_names(changes, new.stack, software))
-    return Judged(tuple(changes), tuple(software), refused, tuple(warnings), unknown)
+    return GuardReport(tuple(changes), tuple(software), refused, tuple(warnings), unknown)
 
 
 def _named_as_planned(records: Iterable[SoftwareRecord], new: StackPlan) -> Iterator[SoftwareRecord]:

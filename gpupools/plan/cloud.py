@@ -3,7 +3,6 @@
 A part that needs a cloud's SDK, or that a command which only plans has no use for, is a function that imports it.
 """
 
-import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -26,7 +25,7 @@ if TYPE_CHECKING:  # planning a pool reads none back and declares none
     from gpupools.plan.discovery import Discovery
     from gpupools.plan.edit_tables import EditTables
     from gpupools.plan.existing_pools import ExistingPools
-    from gpupools.plan.kubernetes_kinds import Bootstrap, HeldKinds, KarpenterProvider, MachineKind
+    from gpupools.plan.karpenter_provider import KarpenterProvider
     from gpupools.plan.pool_facts import Accelerator, NodeCustomization, PoolFacts
     from gpupools.plan.pool_plan import PoolPlan
     from gpupools.spec.cluster_access import ExecPlugin
@@ -190,26 +189,17 @@ def holds_nothing(type_token: str, properties: JsonObject) -> Iterable[str]:
 
 GroupKind = tuple[str, str]
 """API group and kind of a Kubernetes object."""
-ReadGroups = Callable[[JsonObject, Mapping[str, "Cloud"]], Iterable["PoolFacts"]]
+ObjectReader = Callable[[JsonObject, Mapping[str, "Cloud"]], Iterable["PoolFacts"]]
+"""Reads the pools that a Kubernetes object stands for."""
 
 
 class KubernetesObjects(NamedTuple):
-    """What one cloud alone has among the Kubernetes objects that bring nodes."""
+    """Kubernetes objects that create nodes on one cloud only."""
 
-    held: "HeldKinds" = MappingProxyType({})
-    """Those that hold this cloud's own resources."""
-    pools: "Mapping[GroupKind, Callable[[JsonObject, Mapping[str, Cloud]], Iterable[PoolFacts]]]" = MappingProxyType({})
-    """Readers of those that are groups of nodes by themselves, such as eksctl's or ComputeClasses."""
-    machines: "Mapping[GroupKind, MachineKind]" = MappingProxyType({})
-    """Cluster API's machines of this cloud."""
-    bootstraps: "Mapping[str, Bootstrap]" = MappingProxyType({})
-    """Readers of Cluster API's bootstrap configurations, by kind, that only machines of this cloud take."""
+    pools: "Mapping[GroupKind, ObjectReader]" = MappingProxyType({})
+    """Readers of objects that are node pools by themselves, such as ComputeClasses."""
     karpenter: "KarpenterProvider | None" = None
     """What Karpenter's provider calls its machines; None where Karpenter makes none."""
-    machine_names: re.Pattern[str] | None = None
-    """What machines of this cloud are called, those too that are not known here; for objects that name no cloud."""
-    node_labels: Mapping[str, str] = MappingProxyType({})
-    """Labels that this cloud puts on nodes with accelerators, and whose they are: `nvidia`, or `other`."""
 
 
 class Reading(NamedTuple):

@@ -92,6 +92,12 @@ def kubernetes_type(type_token: object) -> tuple[str, str] | None:
     return (version, kind) if package == "kubernetes" and colon and kind and ":" not in kind else None
 
 
+def group_and_kind(type_token: object) -> tuple[str, str]:
+    """Return API group and kind of the type `kubernetes:<apiVersion>:<Kind>`; empty texts for any other."""
+    version, kind = kubernetes_type(type_token) or ("", "")
+    return version.rpartition("/")[0], kind
+
+
 def is_list(value: object) -> bool:
     """Return whether a value is a list on the wire."""
     return isinstance(value, Sequence) and not isinstance(value, str | bytes)

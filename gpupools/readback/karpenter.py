@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpupools.common.json_types import JsonObject
 from gpupools.common.taints import KUBERNETES_EFFECTS
-from gpupools.plan.kubernetes_kinds import KarpenterProvider, Requirement, Requirements
+from gpupools.plan.karpenter_provider import KarpenterProvider, Requirement, Requirements
 from gpupools.plan.pool_facts import UNKNOWN, Accelerator, Open, PoolFacts, Reference
 from gpupools.readback.inputs import (
     Machines,

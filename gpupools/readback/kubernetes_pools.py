@@ -1,26 +1,20 @@
-"""Read Kubernetes objects that add nodes to a cluster, with the reader for each kind. Pure.
+"""Selects the reader of a Kubernetes object that adds nodes to a cluster. Pure.
 
-`karpenter` reads Karpenter's pools, `cluster_api` Cluster API's objects, `embedded_pools` objects in a cloud's form,
-`node_groups` those of other tools and running nodes, `embedded_manifests` the objects inside wrappers; objects of one
-cloud are read in its folder (`KubernetesObjects`). Pulumi resources (`kubernetes:<apiVersion>:<Kind>`) and manifests
-are read the same way.
+`karpenter` reads Karpenter's pools, a cloud's folder its own kinds (`KubernetesObjects`), and readers in `registry` the
+objects of other tools. Pulumi resources (`kubernetes:<apiVersion>:<Kind>`) and manifests are read the same way.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from functools import partial
 
 from gpupools.common.json_types import JsonObject
-from gpupools.plan.cloud import Cloud
+from gpupools.plan.cloud import ObjectReader
 from gpupools.plan.pool_facts import UNKNOWN, PoolFacts
-from gpupools.readback import cluster_api, embedded_manifests, node_groups
-from gpupools.readback.embedded_pools import held_by, read_held
-from gpupools.readback.inputs import kubernetes_type, mapping, relocated, text
+from gpupools.readback.inputs import kubernetes_type, mapping, text
 from gpupools.readback.karpenter import providers_of, read_karpenter
+from gpupools.readback.registry import Clouds, kubernetes_readers
 
 _KARPENTER = frozenset(("karpenter.sh", kind) for kind in ("NodePool", "Provisioner", "NodeClaim"))
-
-Clouds = Mapping[str, Cloud]
 
 
 def read_kubernetes_pools(type_token: str, properties: JsonObject, clouds: Clouds) -> tuple[PoolFacts, ...]:
@@ -74,66 +68,49 @@ def read_template(type_token: str, properties: JsonObject, clouds: Clouds) -> Po
     named = kubernetes_type(type_token)
     if named is None or not isinstance(properties, Mapping):
         return None
-    version, kind = named
+    kind = named[1]
     spec = mapping(properties.get("spec"))
     for name, provider in providers_of(clouds):
         if kind in provider.classes:
-            found = provider.classes[kind](spec)
-            return replace(found, node_customizations=tuple(clouds[name].reading().overridden(kind, spec)))
-    cluster = node_groups.read_cluster(version.rpartition("/")[0], kind, properties)
-    return cluster or cluster_api.read_bootstrap(type_token, properties, clouds)
+            node_class = provider.classes[kind](spec)
+            return replace(node_class, node_customizations=tuple(clouds[name].reading().overridden(kind, spec)))
+    read = (each.read_template(type_token, properties, clouds) for each in kubernetes_readers())
+    return next((template for template in read if template is not None), None)
 
 
-def _read(version: str, kind: str, given: JsonObject, clouds: Clouds) -> Iterator[PoolFacts]:
-    group = version.rpartition("/")[0]
-    known = (group, kind)
-    groups = node_groups.reader(group, kind, clouds)
-    if groups is not None:
-        return iter(groups(given, clouds))
-    if known in embedded_manifests.WRAPPERS:
-        return _read_embedded(given, group, kind, clouds)
-    held = held_by(group, kind, clouds)
-    machines = cluster_api.machine_kind(group, kind, clouds)
-    if held is None and machines is None and known not in _KARPENTER:
-        return iter(())
-    spec = given.get("spec")
-    if spec is UNKNOWN:
-        return iter((PoolFacts("kubernetes", (), None, (), unknown=("spec",), where="spec"),))
-    if machines is not None:
-        return cluster_api.read_machines(mapping(spec), machines, clouds)
-    if held is not None:
-        return read_held(given, *held)
-    return read_karpenter(mapping(spec), kind, clouds)
+def _read(version: str, kind: str, manifest: JsonObject, clouds: Clouds) -> Iterator[PoolFacts]:
+    read = _reader_of(version.rpartition("/")[0], kind, clouds)
+    return iter(read(manifest, clouds) if read is not None else ())
 
 
-def _path_in_wrapper(path: str, inner: str) -> str:
-    return f"{path}.{inner}" if inner else path
+def _reader_of(group: str, kind: str, clouds: Clouds) -> ObjectReader | None:
+    if (group, kind) in _KARPENTER:
+        return with_spec(lambda manifest, clouds: read_karpenter(mapping(manifest.get("spec")), kind, clouds))
+    for cloud in clouds.values():
+        if (read := cloud.reading().objects.pools.get((group, kind))) is not None:
+            return read
+    registered = (each.reader_of(group, kind, clouds) for each in kubernetes_readers())
+    return next((read for read in registered if read is not None), None)
 
 
-def _read_embedded(given: JsonObject, group: str, kind: str, clouds: Clouds) -> Iterator[PoolFacts]:
-    """Yield the pools of the objects inside a wrapper."""
-    for found in embedded_manifests.embedded(given, group, kind):
-        if found.value is UNKNOWN:
-            yield PoolFacts("kubernetes", (), None, (), unknown=(found.path,), where=found.path, pool=found.name)
-        elif isinstance(found.value, Mapping) and (found.group, found.kind) not in embedded_manifests.WRAPPERS:
-            place = partial(_path_in_wrapper, found.path)
-            for pool in read_manifest(found.value, clouds):
-                named = " ".join(filter(None, (f"{found.kind}/{found.name}", pool.pool)))
-                pool = replace(relocated(pool, place, place), pool=named)
-                if found.in_text:  # only the author should edit a script or text
-                    pool = replace(pool, missing_taint=replace(pool.missing_taint, value=None))
-                yield pool
+def with_spec(read: ObjectReader) -> ObjectReader:
+    """Return a reader that reports an object whose `spec` is not known yet as one unknown pool."""
+
+    def checked(manifest: JsonObject, clouds: Clouds) -> Iterable[PoolFacts]:
+        if manifest.get("spec") is UNKNOWN:
+            return (PoolFacts("kubernetes", (), None, (), unknown=("spec",), where="spec"),)
+        return read(manifest, clouds)
+
+    return checked
 
 
 def kinds_read(clouds: Clouds) -> Iterator[tuple[str, str]]:
     """Yield group and kind of every object that is read as a pool or as a reference of pools."""
     yield from sorted(_KARPENTER)
-    yield from cluster_api.KINDS
-    yield from cluster_api.joined_kinds(clouds)
-    yield from (*node_groups.KINDS, node_groups.CLUSTER)
-    yield from embedded_manifests.WRAPPERS
+    for each in kubernetes_readers():
+        yield from each.kinds(clouds)
     for cloud in clouds.values():
         objects = cloud.reading().objects
-        yield from (*objects.held, *objects.pools, *objects.machines)
+        yield from objects.pools
         if objects.karpenter is not None:
             yield from ((objects.karpenter.groups[0], kind) for kind in objects.karpenter.classes)

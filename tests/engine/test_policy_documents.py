@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from gpupools.policies.documents.judging import Config, Judged, judge_file
+from gpupools.audit.judging import FileReport, judge_file
+from gpupools.policies.policy_config import Config
 from tests.engine.cli import Engine
 
 pytestmark = pytest.mark.engine
@@ -31,11 +32,11 @@ aws.eks.NodeGroup("secret", instance_types=pulumi.Output.secret(["g6.xlarge"]), 
 
 @dataclass(frozen=True)
 class Documents:
-    preview: Judged
-    state: Judged
-    again: Judged
+    preview: FileReport
+    state: FileReport
+    again: FileReport
     """A preview of the deployed stack, in which nothing changes."""
-    with_sames: Judged
+    with_sames: FileReport
     """The same with `--show-sames`."""
 
 
@@ -45,7 +46,7 @@ def documents(engine: Engine) -> Documents:
     project = engine.project("documents", PROGRAM)
     engine.run("stack", "init", "dev", project=project).succeeded()
 
-    def judged(name: str, *arguments: str) -> Judged:
+    def judged(name: str, *arguments: str) -> FileReport:
         path: Path = engine.folder / name
         path.write_text(engine.run(*arguments, "--stack", "dev", project=project).succeeded().output, encoding="utf-8")
         return judge_file(path, Config())
@@ -57,7 +58,7 @@ def documents(engine: Engine) -> Documents:
     return Documents(preview, state, again, judged("sames.json", "preview", "--json", "--show-sames"))
 
 
-def taints(judged: Judged) -> dict[str, bool]:
+def taints(judged: FileReport) -> dict[str, bool]:
     """Return the pools with a finding about their taints, and whether it is only that nobody can tell."""
     assert judged.problems == ()
     return {

@@ -35,6 +35,8 @@ def _nimbus() -> Cloud:
 
 _CLOUDS: Mapping[str, Callable[[], Cloud]] = {{"nimbus": _nimbus, """
 
+KINDS = "CLOUD_KINDS: Mapping[str, str] = {"
+
 FILE: Mapping[str, Any] = {
     "gpupools:clusters": {
         "sky": {
@@ -81,12 +83,26 @@ def add_cloud(tree: Path) -> Folder:
     for file in (package / "nimbus").glob("*.py"):
         text = file.read_text(encoding="utf-8").replace("tests.fake_cloud.nimbus", f"{PACKAGE}.nimbus")
         file.write_text(text, encoding="utf-8")
+    _add_kinds(tree / "gpupools" / "audit")
     return package / "nimbus"
+
+
+def _add_kinds(package: Path) -> None:
+    """Add the module of the cloud's Kubernetes objects, and its entry in the table of `gpupools.audit`."""
+    package.mkdir()
+    for each in (REPOSITORY / "gpupools" / "audit").iterdir():
+        if not each.name.startswith("__"):
+            (package / each.name).symlink_to(each)
+    shutil.copy(HERE / "nimbus_kinds.py", package)
+    head, table, rest = (REPOSITORY / "gpupools/audit/__init__.py").read_text(encoding="utf-8").partition(KINDS)
+    assert table, "where a cloud's entry goes has changed, and so must CONTRIBUTING"
+    (package / "__init__.py").write_text(f'{head}{table}"nimbus": "nimbus_kinds", {rest}', encoding="utf-8")
 
 
 def run(tree: Path, *command: str) -> subprocess.CompletedProcess[str]:
     """Run Python with the tree before what is installed."""
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join((str(tree), str(REPOSITORY)))}
+    path = os.pathsep.join((str(tree), str(REPOSITORY)))
+    environment = {**os.environ, "PYTHONPATH": path, "PYTHONSAFEPATH": "1"}
     return subprocess.run(
         [sys.executable, *command], capture_output=True, text=True, env=environment, cwd=REPOSITORY, check=False
     )

@@ -10,7 +10,7 @@ import pytest
 
 from gpupools.cli.main import main
 from gpupools.common.errors import Rejected
-from gpupools.diff.guard import Earlier, Judged, judge, read_earlier
+from gpupools.diff.guard import Earlier, GuardReport, judge, read_earlier
 from gpupools.diff.pool_diff import PoolRecord, record
 from gpupools.plan.edit_tables import EditEffect
 from gpupools.providers import clouds
@@ -32,7 +32,7 @@ def recorded(was: StackPlan) -> Earlier:
     return Earlier(tuple(record(plan, was.stack) for plan in was.pools))
 
 
-def judged(was: StackPlan | Earlier, now: StackPlan) -> Judged:
+def judged(was: StackPlan | Earlier, now: StackPlan) -> GuardReport:
     return judge(was if isinstance(was, Earlier) else recorded(was), now, clouds())
 
 

@@ -5,12 +5,13 @@ from typing import Any
 
 import pytest
 
+from gpupools.audit.cluster_api import read_bootstrap, read_owner
 from gpupools.common.taints import GPU_TAINT, repels_cpu_pods
 from gpupools.plan.pool_facts import UNKNOWN, By, PoolFacts
 from gpupools.providers import clouds
-from gpupools.readback.cluster_api import Named, bootstrapped, read_bootstrap, read_owner
 from gpupools.readback.inputs import joined, with_taint
 from gpupools.readback.kubernetes_pools import read_kubernetes_pools, read_manifest, read_template
+from gpupools.readback.machine_owners import Named, bootstrapped
 
 TAINT = {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}
 AWS = "karpenter.k8s.aws"

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from gpupools.audit.embedded_manifests import placeholders
 from gpupools.common.taints import GPU_TAINT, KUBERNETES_EFFECTS, Effect, Taint
 from gpupools.plan.pool_facts import (
     UNKNOWN,
@@ -18,7 +19,6 @@ from gpupools.plan.pool_facts import (
     Weakness,
 )
 from gpupools.providers import clouds
-from gpupools.readback.embedded_manifests import placeholders
 from gpupools.readback.inputs import (
     Hardening,
     Machines,

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gpupools.cli.main import main
-from gpupools.diff.guard import Earlier, Judged, judge, read_earlier
+from gpupools.diff.guard import Earlier, GuardReport, judge, read_earlier
 from gpupools.diff.pool_diff import diff, record
 from gpupools.diff.software_diff import (
     ACCESS,
@@ -69,7 +69,7 @@ def recorded(was: StackPlan) -> Earlier:
     )
 
 
-def judged(was: StackPlan, now: StackPlan) -> Judged:
+def judged(was: StackPlan, now: StackPlan) -> GuardReport:
     return judge(recorded(was), now, clouds())
 
 

@@ -9,7 +9,8 @@ import pytest
 from google.protobuf import struct_pb2
 from pulumi.runtime.proto import analyzer_pb2
 
-from gpupools.policies.documents.judging import Config, judge_file
+from gpupools.audit.judging import judge_file
+from gpupools.policies.policy_config import Config
 from gpupools.preview.pack_process import PolicyPackProcess, StackResource
 
 UNKNOWN = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"

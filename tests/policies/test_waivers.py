@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 from google.protobuf import struct_pb2
 
+from gpupools.audit.judging import judge_file, judge_waivers
 from gpupools.cli.main import main
-from gpupools.policies.documents.judging import judge_file, judge_waivers, read_config
+from gpupools.policies.policy_config import read_config
 from gpupools.policies.waivers import Waiver, scope, waiver_problem
 from gpupools.preview.pack_process import Diagnostic, PolicyPackProcess, StackResource
 

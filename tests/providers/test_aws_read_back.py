@@ -11,7 +11,6 @@ from gpupools.common.taints import GPU_TAINT, Effect, Taint, repels_cpu_pods
 from gpupools.plan.pool_facts import UNKNOWN, By, PoolFacts, SharingFacts
 from gpupools.providers.aws import CLOUD
 from gpupools.readback.inputs import joined, with_taint
-from tests.rows import each_row
 
 GROUP = "aws:eks/nodeGroup:NodeGroup"
 TEMPLATE = "aws:ec2/launchTemplate:LaunchTemplate"
@@ -305,49 +304,6 @@ def test_a_template_without_properties_is_none() -> None:
     broken: Any = None
 
     assert CLOUD.reading().read_template(TEMPLATE, broken) is None
-
-
-STATE = '{"InstanceTypes": ["g5.xlarge"]}'
-
-
-@each_row(
-    ("token", "inputs", "why"),
-    [
-        ("aws:cloudformation/stack:Stack", {"templateBody": UNKNOWN}, "its template is not known yet"),
-        ("aws:cloudformation/stack:Stack", {"templateUrl": UNKNOWN}, "its template is not known yet"),
-        ("aws:cloudformation/stackSet:StackSet", {"templateUrl": "https://a"}, "its template is not at hand"),
-        ("aws-native:cloudformation:Stack", {"templateBody": "a"}, "its template is neither JSON nor YAML"),
-        ("aws-native:cloudformation:Stack", {"templateBody": "[]"}, "its template is neither JSON nor YAML"),
-        ("aws-native:cloudformation:Stack", {"templateBody": "{"}, "its template is neither JSON nor YAML"),
-        ("aws-native:cloudformation:StackSet", {"templateBody": "Resources: {}"}, ""),
-        ("aws:cloudformation/stack:Stack", {"templateBody": {"Resources": {}}}, ""),
-        (
-            "aws:cloudcontrol/resource:Resource",
-            {"typeName": UNKNOWN, "desiredState": STATE},
-            "typeName is not known yet",
-        ),
-        ("aws:cloudcontrol/resource:Resource", {"typeName": "AWS::S3::Bucket", "desiredState": STATE}, ""),
-        ("aws:cloudcontrol/resource:Resource", {"typeName": "AWS::S3::Bucket", "desiredState": UNKNOWN}, ""),
-        ("aws:cloudcontrol/resource:Resource", {"typeName": "AWS::S3::Bucket"}, "desiredState is no JSON"),
-        ("aws:cloudcontrol/resource:Resource", {"typeName": "a", "desiredState": "[]"}, "desiredState is no JSON"),
-        ("aws-native:index:ExtensionResource", {"type": UNKNOWN}, "type is not known yet"),
-        ("aws-native:index:ExtensionResource", {"type": "AWS::S3::Bucket"}, ""),
-        (GROUP, {"templateBody": UNKNOWN}, ""),
-    ],
-)
-def test_what_holds_resources_says_why_it_cannot_be_read(token: str, inputs: dict[str, Any], why: str) -> None:
-    assert CLOUD.reading().unread(token, inputs) == why
-
-
-def test_what_is_held_and_not_read_is_named() -> None:
-    types = {"A": {"Type": "AWS::EKS::Nodegroup"}, "B": {"Type": "AWS::S3::Bucket"}, "C": {"Type": "AWS::ECS::Cluster"}}
-    held = CLOUD.reading().held_types
-
-    assert [*held("aws:cloudformation/stack:Stack", {"templateBody": {"Resources": types}})] == [
-        "cloudformation:AWS::S3::Bucket",
-        "cloudformation:AWS::ECS::Cluster",
-    ]
-    assert [*held(GROUP, {"templateBody": {"Resources": types}})] == []
 
 
 @pytest.mark.parametrize("options", [UNKNOWN, {"instanceType": UNKNOWN}, {"instanceType": "g5.xlarge"}, 3])

@@ -19,6 +19,10 @@ from typing import Any
 
 import yaml
 
+from gpupools.audit.document import Document, Resource
+from gpupools.audit.judging import FileReport, judge_document, judge_file
+from gpupools.audit.junit import junit
+from gpupools.audit.sarif import sarif
 from gpupools.catalog.mig import NoMig, UnknownProfile, advertised, fit, mig_parted_config, pack
 from gpupools.cli.diff import compare
 from gpupools.common.bounded_yaml import parse_yaml
@@ -26,10 +30,7 @@ from gpupools.common.errors import Rejected, shown
 from gpupools.common.taints import parse_taint
 from gpupools.diff.pool_diff import PoolRecord, record
 from gpupools.plan.pool_facts import UNKNOWN
-from gpupools.policies.documents.document import Document, Resource
-from gpupools.policies.documents.judging import Config, Judged, judge_document, judge_file, read_config
-from gpupools.policies.documents.junit import junit
-from gpupools.policies.documents.sarif import sarif
+from gpupools.policies.policy_config import Config, read_config
 from gpupools.policies.rules import ALL_RULES
 from gpupools.providers import clouds
 from gpupools.providers.aws.user_data import read_user_data
@@ -157,7 +158,7 @@ def _written(value: Any) -> Any:
     return "04da6b54-80e4-46f7-96ec-b56ff0331ba9" if value is UNKNOWN else str(value)
 
 
-def _told(*judged: Judged) -> None:
+def _told(*judged: FileReport) -> None:
     """Write a verdict in every form: a problem that cannot be told is as bad as none found."""
     json.dumps([each.as_json() for each in judged])
     json.dumps(sarif(judged, ALL_RULES))
@@ -294,7 +295,7 @@ def _eks() -> dict[str, Any]:
 
 
 def _documents() -> list[Any]:
-    plans = sorted((ROOT / "tests/policies/documents/plans").glob("*/plan.json"))
+    plans = sorted((ROOT / "tests/audit/plans").glob("*/plan.json"))
     several = (
         stacks.clusters_of_their_own(2),
         stacks.templates(2),

@@ -11,11 +11,12 @@ from typing import Any
 
 import pytest
 
+from gpupools.audit.judging import judge_file
 from gpupools.cli.diff import compare
 from gpupools.common.bounded_yaml import MAX_VALUES, parse_yaml
 from gpupools.common.errors import Rejected
 from gpupools.policies.declared_stack import MAX_OWNERS
-from gpupools.policies.documents.judging import Config, judge_file
+from gpupools.policies.policy_config import Config
 from gpupools.policies.software_conflicts import MAX_PAIRS
 from gpupools.providers import clouds
 from gpupools.stackfile.check import check_stack_file

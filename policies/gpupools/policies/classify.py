@@ -13,18 +13,9 @@ from gpupools.common.errors import shown
 from gpupools.common.json_types import JsonObject
 from gpupools.plan.pool_facts import UNKNOWN
 from gpupools.policies.declared_software import CHARTS, chart_name
-from gpupools.policies.kinds import (
-    is_read,
-    key_of,
-    names_nodes,
-    names_pools,
-    plain_key,
-    pool_kinds,
-    readings,
-    row_of,
-)
-from gpupools.readback import embedded_manifests
-from gpupools.readback.inputs import at, is_list, items, kubernetes_type, mapping, text
+from gpupools.policies.kinds import is_read, key_of, names_nodes, names_pools, plain_key, pool_kinds, readers, row_of
+from gpupools.readback.inputs import at, group_and_kind, is_list, items, kubernetes_type, mapping, text
+from gpupools.readback.registry import Unreadable, embedded
 from gpupools.software.charts import charts
 
 
@@ -82,7 +73,7 @@ def _classify_kind(
         names = [name for path in chart_at for name in _all_at(inputs, path)]
         return _classify_chart(kind, key, names, component)
     if is_read(type_token):
-        closed = next((why for each in readings() if (why := each.unread(type_token, inputs))), "")
+        closed = next((why for each in readers() if (why := each.unread(type_token, inputs))), "")
         return Unclassified(kind, closed, nodes=True) if closed else None
     return _classify_row(key, kind, inputs, component)
 
@@ -186,8 +177,8 @@ def _known_charts() -> frozenset[str]:
 
 def _nested_types(type_token: str, inputs: JsonObject) -> Iterator[Unclassified]:
     """Classify the resources of a template inside a resource."""
-    for reading in readings():
-        for held in reading.held_types(type_token, inputs):
+    for reader in readers():
+        for held in reader.held_types(type_token, inputs):
             found = _classify_row(plain_key(held), held.partition(":")[2], UNKNOWN)
             if found is not None:
                 yield found
@@ -195,17 +186,14 @@ def _nested_types(type_token: str, inputs: JsonObject) -> Iterator[Unclassified]
 
 def _embedded_objects(type_token: str, inputs: JsonObject) -> Iterator[Unclassified]:
     """Classify each object inside a wrapper as if it stood alone."""
-    version, kind = kubernetes_type(type_token) or ("", "")
-    wrapper = (version.rpartition("/")[0], kind)
-    if wrapper not in embedded_manifests.WRAPPERS:
-        return
-    for found in embedded_manifests.embedded(inputs, *wrapper):
-        if isinstance(found.value, embedded_manifests.Unreadable):
-            yield Unclassified("/".join(filter(None, wrapper)), f"{found.path} {found.value.why}", nodes=False)
-        elif found.value is not UNKNOWN:
-            unread = _classify_kind(f"kubernetes:{text(found.value['apiVersion'])}:{found.kind}", found.value)
+    wrapper = group_and_kind(type_token)
+    for each in embedded(inputs, *wrapper):
+        if isinstance(each.value, Unreadable):
+            yield Unclassified("/".join(filter(None, wrapper)), f"{each.path} {each.value.why}", nodes=False)
+        elif each.value is not UNKNOWN:
+            unread = _classify_kind(f"kubernetes:{text(each.value['apiVersion'])}:{each.kind}", each.value)
             if unread is not None:
-                yield replace(unread, why=f"{unread.why} (at {found.path})")
+                yield replace(unread, why=f"{unread.why} (at {each.path})")
 
 
 def missing_resources(resources: Iterable[tuple[str, str, JsonObject]]) -> Iterator[tuple[str, Unclassified]]:

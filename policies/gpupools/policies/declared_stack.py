@@ -17,8 +17,9 @@ from gpupools.plan.pool_facts import UNKNOWN, PoolFacts, Reference
 from gpupools.policies.classify import Unclassified, is_harmless, missing_resources
 from gpupools.policies.declared_software import DeclaredSoftware
 from gpupools.policies.dependency_graph import reachable_marks
-from gpupools.readback.cluster_api import BOOTSTRAP, Named, Owner, bootstrapped, read_owner
 from gpupools.readback.inputs import at, joined, mapping
+from gpupools.readback.machine_owners import BOOTSTRAP, Named, Owner, bootstrapped
+from gpupools.readback.registry import read_owner
 
 # Inputs that name a pool's cluster: aws.eks.NodeGroup and pulumi-eks, azure-native AgentPool, gcp.container.NodePool.
 _CLUSTER_INPUTS = ("clusterName", "cluster", "resourceName", "clusterIdentifier", "kubernetesClusterId")

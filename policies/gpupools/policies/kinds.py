@@ -23,9 +23,9 @@ from gpupools.common.json_types import JsonObject
 from gpupools.common.patterns import FirstOf
 from gpupools.plan.cloud import Reading
 from gpupools.providers import clouds
-from gpupools.readback import embedded_manifests
-from gpupools.readback.inputs import kubernetes_type
+from gpupools.readback.inputs import group_and_kind, kubernetes_type
 from gpupools.readback.kubernetes_pools import kinds_read
+from gpupools.readback.registry import TypeReader, type_readers, wrappers
 
 MOST_TYPES = 200_000
 """Maximum number of cached answers; the largest file may have as many types."""
@@ -35,6 +35,11 @@ MOST_TYPES = 200_000
 def readings() -> tuple[Reading, ...]:
     """Return the readers of all clouds; cached, because loading a reader takes longer than reading a resource."""
     return tuple(cloud.reading() for cloud in clouds().values())
+
+
+def readers() -> tuple[Reading | TypeReader, ...]:
+    """Return what reads pools of Pulumi types: the clouds, and what `gpupools.audit` registered."""
+    return (*readings(), *type_readers())
 
 
 @dataclass(frozen=True)
@@ -99,15 +104,14 @@ def read_kinds() -> frozenset[tuple[str, str]]:
 
 @lru_cache(maxsize=MOST_TYPES)
 def is_read(type_token: str) -> bool:
-    """Say whether a reader of pools reads resources of a type."""
-    named = kubernetes_type(type_token)
-    if named is not None:
-        return (named[0].rpartition("/")[0], named[1]) in read_kinds()
+    """Say whether a reader of pools looks inside resources of a type."""
+    if kubernetes_type(type_token) is not None:
+        return group_and_kind(type_token) in read_kinds()
     probe = _Probe()
     for reading in readings():
         reading.read_pools(type_token, probe)
         reading.read_template(type_token, probe)
-    return probe.looked
+    return probe.looked or any(each.read_pools(type_token, probe) or probe.looked for each in type_readers())
 
 
 _OF_TERRAFORM = frozenset({"kubernetes", "helm", "kubectl"})
@@ -209,6 +213,6 @@ def _is_node(name: str) -> bool:
 
 @lru_cache
 def pool_kinds() -> frozenset[str]:
-    """Return the kinds, without groups, of Kubernetes objects that are node pools or node classes."""
-    carried = {kind for _, kind in embedded_manifests.WRAPPERS} | {"Cluster", "Machine", "Node"}
+    """Return the kinds of Kubernetes objects that are node pools or classes of such, without their groups."""
+    carried = {kind for _, kind in wrappers()} | {"Cluster", "Machine", "Node"}
     return frozenset(kind for _, kind in read_kinds() if kind not in carried)

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime
+from importlib import import_module
 from types import MappingProxyType, SimpleNamespace
 from typing import Any
 
@@ -57,6 +58,7 @@ from gpupools.policies.wire import plain as plain_wire
 from gpupools.providers import clouds
 from gpupools.readback.inputs import with_name, with_taint
 from gpupools.readback.kubernetes_pools import read_kubernetes_pools, read_template
+from gpupools.readback.registry import type_readers
 
 NAME = "gpupools"
 """The pack's name, as the engine shows it."""
@@ -69,6 +71,8 @@ UNVERIFIED_IN_STACK = "unverified-in-stack"
 
 WAIVED = "waived"
 """The advisory policy that lists findings that waivers suppress."""
+
+import_module("gpupools.audit")  # registers its readers
 
 
 def plain(value: Any) -> Any:
@@ -106,7 +110,8 @@ def read_pools(resource_type: str, inputs: JsonObject) -> tuple[PoolFacts, ...]:
         inputs: Plain data.
     """
     known = clouds()
-    pools = (pool for cloud in known.values() for pool in cloud.reading().read_pools(resource_type, inputs))
+    readers = [*(cloud.reading().read_pools for cloud in known.values()), *(each.read_pools for each in type_readers())]
+    pools = (pool for read in readers for pool in read(resource_type, inputs))
     return tuple(with_name(pool, inputs) for pool in (*pools, *read_kubernetes_pools(resource_type, inputs, known)))
 
 

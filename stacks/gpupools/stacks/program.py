@@ -18,7 +18,7 @@ from gpupools.components.gpu_runtime import GpuRuntime, PlannedRuntime, Resource
 from gpupools.components.kubernetes_access import create_kubernetes_provider
 from gpupools.components.protection import Protection
 from gpupools.components.stack_config import StackConfig, hiding_values, read_stack_config
-from gpupools.diff.guard import Earlier, Judged, judge, read_earlier
+from gpupools.diff.guard import Earlier, GuardReport, judge, read_earlier
 from gpupools.diff.pool_diff import in_recorded_order, record
 from gpupools.diff.software_diff import protected_steps, record_software
 from gpupools.plan.software_plan import RuntimePlan
@@ -89,7 +89,7 @@ def run(folder: Path) -> None:
         state = _earlier_state()
         _check_state_owner(state or {})
         earlier = read_earlier(state or {})
-        judged = Judged() if state is None else judge(earlier, plan, clouds())
+        judged = GuardReport() if state is None else judge(earlier, plan, clouds())
         if judged.forbidden or judged.unknown:
             raise Rejected([*judged.unknown, *(refusal.problem for refusal in judged.forbidden.values())])
     except Rejected as rejected:

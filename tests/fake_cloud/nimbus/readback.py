@@ -5,9 +5,8 @@ from typing import Any
 
 from gpupools.common.taints import Effect
 from gpupools.plan.cloud import KubernetesObjects, Reading
-from gpupools.plan.kubernetes_kinds import KarpenterProvider, MachineKind
+from gpupools.plan.karpenter_provider import KarpenterProvider
 from gpupools.plan.pool_facts import NO_ACCELERATOR, UNKNOWN, Accelerator, PoolFacts
-from gpupools.readback.cluster_api import INFRASTRUCTURE
 from gpupools.readback.inputs import (
     Machines,
     TaintsRead,
@@ -70,9 +69,5 @@ READING = Reading(
     accelerator=accelerator,
     overridden=overridden,
     types=("nimbus:index:NodePool",),
-    objects=KubernetesObjects(
-        machines={(INFRASTRUCTURE, "NimbusMachinePool"): MachineKind("nimbus", ("machine",), taints="taints")},
-        karpenter=KarpenterProvider(groups=("karpenter.nimbus.example.com",), part="machine-"),
-        node_labels={"nimbus.example.com/gpu": "nvidia"},
-    ),
+    objects=KubernetesObjects(karpenter=KarpenterProvider(groups=("karpenter.nimbus.example.com",), part="machine-")),
 )

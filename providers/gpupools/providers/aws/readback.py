@@ -19,7 +19,7 @@ from typing import Any
 from gpupools.catalog.instance_types import Catalogue
 from gpupools.common.json_types import JsonObject
 from gpupools.common.taints import KUBERNETES_EFFECTS
-from gpupools.plan.cloud import Reading
+from gpupools.plan.cloud import KubernetesObjects, Reading
 from gpupools.plan.pool_facts import (
     NO_ACCELERATOR,
     UNKNOWN,
@@ -30,8 +30,8 @@ from gpupools.plan.pool_facts import (
     Reference,
     SoftwareHints,
 )
-from gpupools.providers.aws import bottlerocket, cloudformation
-from gpupools.providers.aws.kubernetes_objects import OBJECTS
+from gpupools.providers.aws import bottlerocket
+from gpupools.providers.aws.karpenter import KARPENTER
 from gpupools.providers.aws.machines import INSTANCE_TYPES
 from gpupools.providers.aws.node_customization import group_customizations, node_customizations, overridden
 from gpupools.providers.aws.reserved import EFFECTS
@@ -99,10 +99,6 @@ def read_pools(catalogue: Catalogue, type_token: str, properties: JsonObject) ->
         type_token: Pulumi type of the resource.
         properties: Inputs in wire form; `UNKNOWN` where the engine does not know a value yet.
     """
-    if type_token in cloudformation.TOKENS and isinstance(properties, Mapping):
-        return cloudformation.read_pools(
-            type_token, properties, partial(read_pools, catalogue), partial(read_template, catalogue)
-        )
     read = _READERS.get(type_token) if isinstance(type_token, str) else None
     return read(catalogue, properties) if read is not None and isinstance(properties, Mapping) else ()
 
@@ -810,7 +806,7 @@ _READERS: Mapping[str, _Reader] = MappingProxyType(
     }
 )
 
-TYPES = tuple(sorted({*_READERS, *_CONFIGURATIONS, *cloudformation.TOKENS}))
+TYPES = tuple(sorted({*_READERS, *_CONFIGURATIONS}))
 """Every type token that is read, for people."""
 
 READING = Reading(
@@ -818,8 +814,6 @@ READING = Reading(
     accelerator=partial(accelerator, INSTANCE_TYPES),
     overridden=overridden,
     read_template=partial(read_template, INSTANCE_TYPES),
-    unread=cloudformation.unread,
-    held_types=cloudformation.held_types,
     types=TYPES,
-    objects=OBJECTS,
+    objects=KubernetesObjects(karpenter=KARPENTER),
 )

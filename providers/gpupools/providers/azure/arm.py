@@ -14,7 +14,7 @@ from gpupools.common.errors import shown
 from gpupools.common.json_types import JsonObject
 from gpupools.plan.cloud import FreeForm, FreeForms
 from gpupools.plan.pool_facts import UNKNOWN
-from gpupools.readback.inputs import at
+from gpupools.readback.inputs import at, text
 
 GENERIC = re.compile(r"azure-native(?:_resources_v\w+)?:resources(?:/v\w+)?:Resource")
 """Type tokens, of every version of the Resource Manager's own API and of SDKs made for one."""
@@ -38,6 +38,32 @@ def aks_kind(inputs: JsonObject) -> str | None:
     namespace = inputs.get("resourceProviderNamespace")
     of_aks = not isinstance(namespace, str) or _SERVICE in (namespace.strip("/").casefold(), *above)
     return _KINDS.get(last) if of_aks else None
+
+
+DEPLOYMENTS = ("microsoft.resources/deployments", "microsoft.resources/deploymentstacks")
+"""Types of resources that create the resources of a template, in small letters."""
+
+
+def unread(type_token: str, properties: JsonObject) -> str:
+    """Return why a generic resource cannot be read; empty where it can, and for any other resource."""
+    if not GENERIC.fullmatch(type_token):
+        return ""
+    if properties.get("resourceType") is UNKNOWN:
+        return "resourceType is not known yet"
+    return "its template is not read in this form" if _type(properties).casefold() in DEPLOYMENTS else ""
+
+
+def held_types(type_token: str, properties: JsonObject) -> Iterator[str]:
+    """Yield the type of a generic resource that does not belong to AKS."""
+    if GENERIC.fullmatch(type_token) and aks_kind(properties) is None:
+        yield f"arm:{_type(properties)}"
+
+
+def _type(properties: JsonObject) -> str:
+    # https://www.pulumi.com/registry/packages/azure-native/api-docs/resources/resource/
+    keys = ("resourceProviderNamespace", "parentResourcePath", "resourceType")
+    space, above, own = (text(properties.get(key)).strip("/") for key in keys)
+    return "/".join(filter(None, (space, *above.split("/")[::2], own)))
 
 
 NEWER = frozenset(

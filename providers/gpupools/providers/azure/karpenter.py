@@ -10,7 +10,7 @@ from functools import cache
 
 from gpupools.catalog.instance_types import InstanceType
 from gpupools.common.json_types import JsonObject
-from gpupools.plan.kubernetes_kinds import KarpenterProvider, Requirements
+from gpupools.plan.karpenter_provider import KarpenterProvider, Requirements
 from gpupools.plan.pool_facts import UNKNOWN, Accelerator, By, PoolFacts, SoftwareHints
 from gpupools.providers.azure.machines import INSTANCE_TYPES
 from gpupools.readback.inputs import Hardening, at, flag, string_map, text

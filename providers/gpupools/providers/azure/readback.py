@@ -14,11 +14,11 @@ from typing import Any
 from gpupools.catalog.instance_types import Catalogue
 from gpupools.common.json_types import JsonObject
 from gpupools.common.taints import HARD_EFFECTS, Effect, Taint
-from gpupools.plan.cloud import Reading
+from gpupools.plan.cloud import KubernetesObjects, Reading
 from gpupools.plan.pool_facts import NO_ACCELERATOR, UNKNOWN, Accelerator, By, PoolFacts, SharingFacts, SoftwareHints
-from gpupools.providers.azure import templates
+from gpupools.providers.azure import arm
 from gpupools.providers.azure.arm import GENERIC, aks_kind
-from gpupools.providers.azure.kubernetes_objects import OBJECTS
+from gpupools.providers.azure.karpenter import KARPENTER
 from gpupools.providers.azure.machines import INSTANCE_TYPES, find_instance_type
 from gpupools.providers.azure.node_customization import node_customizations, overridden
 from gpupools.readback.inputs import (
@@ -122,8 +122,6 @@ def read_pools(catalogue: Catalogue, type_token: str, properties: JsonObject) ->
         return tuple(_profiles(catalogue, given.get("agentPoolProfiles")))
     if GENERIC.fullmatch(type_token):
         return tuple(_generic(catalogue, given))
-    if templates.DEPLOYMENT.fullmatch(type_token):
-        return templates.read_pools(given, partial(read_pools, catalogue))
     if type_token == _CLASSIC_POOL:
         return (_pool(catalogue, given, _CLASSIC_NAMES),)
     if type_token == _CLASSIC_CLUSTER:
@@ -378,12 +376,8 @@ def _catalog_name(catalogue: Catalogue, size: str) -> str:
 TYPES = (
     "azure-native:containerservice:AgentPool",
     "azure-native:containerservice:ManagedCluster",
-    "azure-native:resources:Deployment",
-    "azure-native:resources:DeploymentStackAtResourceGroup",
     "azure-native:resources:Resource",
     *(_CLASSIC_POOL, _CLASSIC_CLUSTER),
-    "azure:core/resourceGroupTemplateDeployment:ResourceGroupTemplateDeployment",
-    "azure:core/subscriptionTemplateDeployment:SubscriptionTemplateDeployment",
 )
 """Type tokens that are read, for people: of `azure-native` those of every version of the API are."""
 
@@ -391,8 +385,8 @@ READING = Reading(
     read_pools=partial(read_pools, INSTANCE_TYPES),
     accelerator=partial(accelerator, INSTANCE_TYPES),
     overridden=overridden,
-    unread=templates.unread,
-    held_types=templates.held_types,
+    unread=arm.unread,
+    held_types=arm.held_types,
     types=TYPES,
-    objects=OBJECTS,
+    objects=KubernetesObjects(karpenter=KARPENTER),
 )

@@ -11,7 +11,7 @@ from functools import cache
 from gpupools.catalog.instance_types import InstanceType
 from gpupools.common.json_types import JsonObject
 from gpupools.common.taints import GPU_TAINT
-from gpupools.plan.kubernetes_kinds import KarpenterProvider, Requirements
+from gpupools.plan.karpenter_provider import KarpenterProvider, Requirements
 from gpupools.plan.pool_facts import UNKNOWN, Accelerator, PoolFacts
 from gpupools.providers.gcp.machines import INSTANCE_TYPES
 from gpupools.readback.inputs import at, flag

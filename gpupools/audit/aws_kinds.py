@@ -1,0 +1,131 @@
+"""Kubernetes objects of other tools that create EKS nodes or EC2 machines.
+
+Sources, as repository and path: aws-controllers-k8s/eks-controller apis/v1alpha1/nodegroup.go;
+crossplane-contrib/provider-upjet-aws examples/eks; crossplane-contrib/provider-aws apis/eks/manualv1alpha1;
+kubernetes-sigs/cluster-api-provider-aws api/v1beta2, exp/api/v1beta2 and bootstrap/eks/api.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any
+
+from gpupools.audit.cloud_kinds import CloudKinds, EmbeddedKinds, EmbeddedPool, MachineKind
+from gpupools.audit.cluster_api import INFRASTRUCTURE, TEMPLATE, kubelet_argument, kubelet_taints, taint_facts
+from gpupools.audit.eksctl import read_cluster_config
+from gpupools.audit.embedded_pools import CROSSPLANE, TERRAFORM, upbound
+from gpupools.common.json_types import JsonObject
+from gpupools.common.taints import GPU_TAINT, KUBERNETES_EFFECTS, Effect
+from gpupools.plan.pool_facts import UNKNOWN, PoolFacts
+from gpupools.readback import kubelet
+from gpupools.readback.inputs import TaintsRead, as_object, at, is_list
+
+_NODE_GROUP = "aws:eks/nodeGroup:NodeGroup"
+_TEMPLATE = "aws:ec2/launchTemplate:LaunchTemplate"
+_SINGLE = frozenset(
+    {
+        "iamInstanceProfile",
+        "instanceRequirements",
+        "launchTemplate",
+        "metadataOptions",
+        "remoteAccess",
+        "scalingConfig",
+    }
+)
+
+_EMBEDDED: EmbeddedKinds = MappingProxyType(
+    {
+        ("eks.services.k8s.aws", "Nodegroup"): EmbeddedPool(_NODE_GROUP, single=_SINGLE),
+        **upbound("aws", "eks.aws.upbound.io", "NodeGroup", EmbeddedPool(_NODE_GROUP, names=TERRAFORM, single=_SINGLE)),
+        **upbound(
+            "aws", "ec2.aws.upbound.io", "LaunchTemplate", EmbeddedPool(_TEMPLATE, names=TERRAFORM, single=_SINGLE)
+        ),
+        ("eks.aws.crossplane.io", "NodeGroup"): EmbeddedPool(
+            _NODE_GROUP, CROSSPLANE, {"ec2SshKey": "ec2SSHKey"}, single=_SINGLE
+        ),
+    }
+)
+
+# The provider spells effects differently: exp/api/v1beta2/types.go, `TaintEffect`.
+_EFFECTS: Mapping[str, Effect] = {
+    "no-schedule": Effect.NO_SCHEDULE,
+    "no-execute": Effect.NO_EXECUTE,
+    "prefer-no-schedule": Effect.PREFER_NO_SCHEDULE,
+}
+_IMAGE = ("amiType", r"AL2_x86_64_GPU|\w+_NVIDIA(?:_FIPS)?")
+_OVERRIDES = ("mixedInstancesPolicy.overrides", "instanceType")
+_SSH = "https://docs.aws.amazon.com/eks/latest/APIReference/API_RemoteAccessConfig.html"
+_MACHINE = MachineKind("aws", ("instanceType",))
+
+_MACHINES = {
+    "AWSManagedMachinePool": MachineKind(
+        "aws",
+        ("instanceType", "awsLaunchTemplate.instanceType"),
+        taints="taints",
+        effects=_EFFECTS,
+        labels="labels",
+        bounds=("scaling.minSize", "scaling.maxSize"),
+        image=_IMAGE,
+        open={"remoteAccess.sshKeyName": ("remote-access", _SSH)},
+    ),
+    "AWSMachinePool": MachineKind(
+        "aws", ("awsLaunchTemplate.instanceType",), bounds=("minSize", "maxSize"), several=_OVERRIDES
+    ),
+    "AWSMachineTemplate": replace(_MACHINE, below=TEMPLATE),
+    "AWSMachine": _MACHINE,
+    "ROSAMachinePool": MachineKind(
+        "aws",
+        ("instanceType",),
+        taints="taints",
+        labels="labels",
+        bounds=("autoscaling.minReplicas", "autoscaling.maxReplicas"),
+    ),
+}
+
+# controlplane/rosa/api/v1beta2/rosacontrolplane_types.go, `DefaultMachinePoolSpec`.
+_ROSA_DEFAULT = MachineKind(
+    "aws",
+    ("instanceType",),
+    below="defaultMachinePoolSpec",
+    no_taint_field=True,
+    bounds=("autoscaling.minReplicas", "autoscaling.maxReplicas"),
+)
+
+
+def _eks(spec: JsonObject, path: str) -> PoolFacts:
+    return kubelet_taints(kubelet_argument(spec.get("kubeletExtraArgs")), f"{path}.kubeletExtraArgs")
+
+
+def _nodeadm(spec: JsonObject, path: str) -> PoolFacts:
+    """Read a NodeadmConfig; the kubelet's flags override its configuration."""
+    flags = at(spec, "kubelet.flags")
+    listed = flags if is_list(flags) else []
+    where = f"{path}.kubelet.config.registerWithTaints"
+    read = TaintsRead()
+    argument: Any = kubelet.last(kubelet.FLAG, kubelet.words(one for one in listed if isinstance(one, str)))
+    if argument is None:
+        config = at(spec, "kubelet.config")
+        taints = kubelet.of_drop_in(config) if isinstance(config, Mapping) else config
+        kubelet.configured(taints, where, read)
+    if flags is UNKNOWN or UNKNOWN in listed:
+        argument = UNKNOWN
+    if argument is None:
+        return taint_facts(read, where, as_object(GPU_TAINT, KUBERNETES_EFFECTS))
+    return kubelet_taints(argument, f"{path}.kubelet.flags", read)
+
+
+KINDS = CloudKinds(
+    cloud="aws",
+    embedded=_EMBEDDED,
+    pools={("eksctl.io", "ClusterConfig"): read_cluster_config},
+    machines={
+        **{(INFRASTRUCTURE, kind): known for kind, known in _MACHINES.items()},
+        ("controlplane.cluster.x-k8s.io", "ROSAControlPlane"): _ROSA_DEFAULT,
+    },
+    bootstraps={"EKSConfig": _eks, "NodeadmConfig": _nodeadm},
+    node_labels={"k8s.amazonaws.com/accelerator": "nvidia"},
+    machine_names=re.compile(
+        r"[a-z][a-z0-9-]{0,20}\d[a-z0-9-]{0,20}\.(?:nano|micro|small|medium|large|\d*xlarge|metal(?:-\w+)*)"
+    ),
+)

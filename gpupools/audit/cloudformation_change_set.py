@@ -1,0 +1,55 @@
+"""A change set of CloudFormation, in which functions are evaluated.
+
+`aws cloudformation describe-change-set --include-property-values` prints it. Each change has the properties of its
+resource as JSON text: https://docs.aws.amazon.com/AWSCloudFormation/latest/APIReference/API_ResourceChange.html.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from gpupools.audit import cloudformation_template
+from gpupools.audit.document import Document
+from gpupools.common.bounded_yaml import Value, is_deep
+from gpupools.common.json_types import JsonDict
+from gpupools.common.structured_text import Text, all_maps, damaged, one_map
+from gpupools.plan.pool_facts import UNKNOWN
+
+FORM = "CloudFormation change set"
+
+
+def recognises(data: Any) -> bool:
+    """Return whether this is a described change set."""
+    return isinstance(data, dict) and "ChangeSetName" in data and "Changes" in data
+
+
+def read(text: Text) -> Document:
+    """Read every resource that the change set adds, modifies or imports; it lists no others.
+
+    Raises:
+        Rejected: A change has no properties, or the file is damaged.
+    """
+    resources: JsonDict = {}
+    for index, each in enumerate(all_maps(text.values[0].data["Changes"], ("Changes",))):
+        change = one_map(each.get("ResourceChange"), ("Changes", index, "ResourceChange"))
+        if change.get("Action") == "Remove" or not change:
+            continue
+        try:
+            after = json.loads(str(change.get("AfterContext")))
+        except (ValueError, RecursionError):
+            after = None
+        if not isinstance(after, dict) or is_deep(after):
+            raise damaged(("Changes", index, "ResourceChange", "AfterContext"), change.get("AfterContext"))
+        made = {"Type": change.get("ResourceType"), "Properties": _evaluated(after.get("Properties", {}))}
+        resources[str(change.get("LogicalResourceId"))] = made
+    return Document(FORM, tuple(cloudformation_template.resources(Value({"Resources": resources}), text)))
+
+
+def _evaluated(value: Any) -> Any:
+    """Return properties with `UNKNOWN` for `{{changeSet:KNOWN_AFTER_APPLY}}` and dynamic references."""
+    if isinstance(value, dict):
+        return {key: _evaluated(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_evaluated(item) for item in value]
+    return UNKNOWN if isinstance(value, str) and "{{" in value else value

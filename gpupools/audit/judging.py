@@ -1,0 +1,356 @@
+"""Applies the rules to files, as the policy pack applies them to a Pulumi program."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path as FilePath
+
+from gpupools.audit import terraform_plan, terraform_sources, terraform_state
+from gpupools.audit.document import Document, Resource
+from gpupools.audit.forms import read_document
+from gpupools.audit.terraform_sources import Sources
+from gpupools.common.errors import Path, Problem, Rejected
+from gpupools.common.json_types import JsonDict
+from gpupools.common.structured_text import without_collecting
+from gpupools.plan.cloud import Cloud
+from gpupools.plan.pool_facts import PoolFacts
+from gpupools.policies import waivers
+from gpupools.policies.classify import classify
+from gpupools.policies.components import FindingKey, finding_key, is_reported_on_component
+from gpupools.policies.declared_software import read_software
+from gpupools.policies.declared_stack import ANSWERS, Declared, DeclaredStack
+from gpupools.policies.finding import Context, Finding, Level, Rule, format_finding, steps
+from gpupools.policies.kinds import is_read, readers, readings
+from gpupools.policies.policy_config import Config
+from gpupools.policies.rules import ALL_RULES, RULE_NAMES
+from gpupools.policies.rules.gpu_pool_tainted import RULE as TAINTED
+from gpupools.policies.rules.gpu_waiver_current import RULE as CURRENT
+from gpupools.policies.rules.gpu_waiver_current import outdated_waivers
+from gpupools.policies.waivers import Waiver
+from gpupools.providers import clouds
+from gpupools.readback.inputs import with_name
+from gpupools.readback.kubernetes_pools import each_kubernetes_pool, read_template
+
+MAX_FINDINGS = 200
+"""Findings of one rule that are listed; the rest are counted."""
+MAX_ADDRESSES = 1_000
+"""Addresses that a report lists."""
+
+
+@dataclass(frozen=True)
+class ReportedFinding:
+    """One finding, ready to be shown."""
+
+    rule: Rule
+    level: Level
+    finding: Finding
+    address: str
+    """Address of the resource; empty for a finding about all resources together."""
+    type: str
+    line: int | None
+    message: str
+    count: int = 1
+    """Number of findings: more than one where it counts the findings that are not listed."""
+    waiver: Waiver | None = None
+    """Waiver that suppresses it."""
+    file: FilePath | None = None
+    """File of the line, if it is not the file that was judged."""
+
+    def as_json(self) -> JsonDict:
+        """Return the finding as JSON types."""
+        return {
+            "rule": self.rule.name,
+            "level": self.level.value,
+            "severity": self.rule.severity,
+            "resource": self.address,
+            "type": self.type,
+            "pool": self.finding.pool,
+            **({"file": str(self.file)} if self.file else {}),
+            "line": self.line,
+            "message": self.message,
+            "unverified": self.finding.unverified,
+            "url": self.finding.source or self.rule.url,
+            "count": self.count,
+            **({"waiver": self.waiver.as_json()} if self.waiver else {}),
+        }
+
+
+@dataclass(frozen=True)
+class FileReport:
+    """Result for one file."""
+
+    path: FilePath
+    form: str = ""
+    resources: int = 0
+    judged: tuple[str, ...] = ()
+    """Addresses of the resources that are node pools or install GPU software."""
+    not_understood: tuple[str, ...] = ()
+    """Addresses of the resources that gpupools does not understand."""
+    answers: Mapping[str, int] = field(default_factory=lambda: dict.fromkeys(ANSWERS, 0))
+    """How many resources got each of the three answers."""
+    gaps: tuple[str, ...] = ()
+    """Names of what the file omits by its own statement."""
+    gpu_pools: int = 0
+    """Node pools that have GPUs, or may have."""
+    found: tuple[ReportedFinding, ...] = ()
+    waived: tuple[ReportedFinding, ...] = ()
+    """Findings that a waiver suppresses."""
+    scopes: frozenset[str] = frozenset()
+    """Scopes of its resources (`policies.waivers.scope`)."""
+    problems: tuple[Problem, ...] = ()
+    """Why the file could not be judged."""
+    unfinished: bool = False
+    """Whether a limit of time or memory ended the run before the file was judged."""
+
+    @property
+    def refuses(self) -> bool:
+        """Return whether the file fails: a mandatory rule is violated, or the file could not be judged."""
+        return bool(self.problems) or any(found.level is Level.MANDATORY for found in self.found)
+
+    def as_json(self) -> JsonDict:
+        """Return the verdict as JSON types."""
+        return {
+            "file": str(self.path),
+            "form": self.form,
+            "resources": self.resources,
+            "answers": dict(self.answers),
+            "judged": list(self.judged[:MAX_ADDRESSES]),
+            "not_understood": list(self.not_understood[:MAX_ADDRESSES]),
+            "gaps": list(self.gaps),
+            "gpu_pools": self.gpu_pools,
+            "findings": [found.as_json() for found in self.found],
+            "waived": [found.as_json() for found in self.waived],
+            "problems": [each.as_json(self.path) for each in self.problems],
+        }
+
+
+def judge_file(path: FilePath, config: Config) -> FileReport:
+    """Read a file of any form and apply every rule to it; never raises for the content of the file."""
+    with without_collecting():
+        try:
+            return judge_document(path, read_document(path), config)
+        except Rejected as rejected:
+            return FileReport(path, problems=rejected.problems)
+        except RecursionError:
+            return FileReport(path, problems=(Problem((), "values are nested too deeply to be read"),))
+
+
+_TERRAFORM = (terraform_plan.FORM, terraform_state.FORM)
+
+
+def judge_document(path: FilePath, document: Document, config: Config) -> FileReport:
+    """Apply every rule to the resources of one document, to each alone and then to all together."""
+    sources = Sources(path.parent, document.modules) if document.form in _TERRAFORM else None
+    resources = _by_unique_address(document.resources)
+    known = dict(clouds())
+    declared = {address: _declared(address, each, known) for address, each in resources.items()}
+    stack = DeclaredStack(declared.values(), document.gaps)
+    found, waived = _all_findings(resources, declared, stack, config, sources)
+    judged = {each.urn: None for each in stack.resources if each.pools or each.software}
+    return FileReport(
+        path=path,
+        form=document.form,
+        resources=len(resources),
+        judged=tuple(judged),
+        not_understood=tuple(address for address in stack.unread if address not in judged),
+        answers=stack.answers,
+        gaps=tuple(dict.fromkeys(gap.name for gap in document.gaps)),
+        gpu_pools=sum(_may_have_gpus(pool) for _, pool in stack.pools),
+        found=found,
+        waived=waived,
+        scopes=frozenset(map(waivers.scope, resources)),
+    )
+
+
+def _all_findings(
+    resources: Mapping[str, Resource],
+    declared: Mapping[str, Declared],
+    stack: DeclaredStack,
+    config: Config,
+    sources: Sources | None,
+) -> tuple[tuple[ReportedFinding, ...], tuple[ReportedFinding, ...]]:
+    """Return the findings and the waived findings, each in the order of their resources."""
+    given = {
+        address: [*waivers.annotated(address, each.type, each.inputs, RULE_NAMES)[0]]
+        for address, each in declared.items()
+    }
+    for waiver in config.waivers:
+        given.setdefault(waiver.resource, []).append(waiver)
+    found: dict[tuple[str, str, str], ReportedFinding] = {}
+    counted: Counter[tuple[str, Level]] = Counter()
+    used: set[Waiver] = set()
+    # The rule on waivers runs last, when it is known which waivers were used.
+    for rule, address, finding in _findings(resources, declared, stack, config, used):
+        level = config.level(rule, finding)
+        if level is None:
+            continue
+        of_rule = (each for each in given.get(address, ()) if each.rule == rule.name)
+        let_pass = next((each for each in of_rule if each.covers(address, finding.pool, config.today)), None)
+        if let_pass is not None:
+            used.add(let_pass)
+        else:
+            counted[rule.name, level] += 1
+        if let_pass is not None or counted[rule.name, level] <= MAX_FINDINGS:
+            one = _reported_finding(rule, level, finding, address, resources.get(address), sources)
+            found[rule.name, address, one.message] = replace(one, waiver=let_pass)
+    places = {address: place for place, address in enumerate(resources)}
+    all_found = (*found.values(), *_omitted_findings(counted))
+    in_order = sorted(all_found, key=lambda each: places.get(each.address, len(places)))
+    return (
+        tuple(each for each in in_order if each.waiver is None),
+        tuple(each for each in in_order if each.waiver is not None),
+    )
+
+
+def _reported_finding(
+    rule: Rule,
+    level: Level,
+    finding: Finding,
+    address: str,
+    resource: Resource | None,
+    sources: Sources | None,
+) -> ReportedFinding:
+    """Return a finding with its message, file and line."""
+    if resource is None:
+        return ReportedFinding(rule, level, finding, "", "", None, format_finding(finding, {}, rule))
+    place = sources.place(address, resource.spelled(finding.property)) if sources else None
+    file, line = place or (None, _line(resource, finding))
+    message = resource.spelled(format_finding(finding, resource.inputs, rule))
+    return ReportedFinding(rule, level, finding, address, resource.type, line, message, file=file)
+
+
+def _omitted_findings(counted: Mapping[tuple[str, Level], int]) -> Iterator[ReportedFinding]:
+    """Yield one finding per rule that counts the findings beyond `MAX_FINDINGS`."""
+    rules = {rule.name: rule for rule in ALL_RULES}
+    for (name, level), count in counted.items():
+        if count > MAX_FINDINGS:
+            more = Finding(what=f"and {count - MAX_FINDINGS} more like these", fix="fix the reported ones first")
+            yield ReportedFinding(
+                rules[name], level, more, "", "", None, f"{more.what}; {more.fix}", count - MAX_FINDINGS
+            )
+
+
+def judge_waivers(judged: Sequence[FileReport], config: Config, *, some: bool = False) -> FileReport | None:
+    """Check the waivers of the configuration after all files were judged; None where all are valid.
+
+    Args:
+        judged: Every file.
+        config: The configuration.
+        some: Whether these are only some of the manifests: waivers for objects of others are ignored.
+    """
+    used = {found.waiver for file in judged for found in file.waived if found.waiver}
+    there = {address for file in judged for address in (*file.judged, *file.not_understood)}
+    given = tuple(
+        each
+        for each in config.waivers
+        if not some or each.resource in there or waivers.scope(each.resource) != waivers.MANIFESTS
+    )
+    scopes = frozenset[str]().union(*(file.scopes for file in judged))
+    found = tuple(
+        ReportedFinding(CURRENT, Level.MANDATORY, finding, address, "", None, format_finding(finding, {}, CURRENT))
+        for address, finding in outdated_waivers(given, used, scopes, config.today)
+    )
+    return FileReport(config.path, form="policy configuration", found=found) if found else None
+
+
+def _may_have_gpus(pool: PoolFacts) -> bool:
+    if pool.in_cluster is None and not (pool.gpus_per_node or pool.evidence):
+        return False  # machines of which nothing says that they are nodes
+    return pool.in_cluster is not False and pool.gpus_per_node != 0 and pool.accelerator != "other"
+
+
+def missing_parser(judged: Iterable[FileReport]) -> str:
+    """Return what to install so that findings have the lines of .tf files; empty where nothing is missing."""
+    return terraform_sources.missing_parser(
+        {each.path.parent for each in judged if each.found and each.form in _TERRAFORM}
+    )
+
+
+def _by_unique_address(resources: tuple[Resource, ...]) -> dict[str, Resource]:
+    """Return the resources by address; objects of one manifest with the same name are numbered."""
+    found: dict[str, Resource] = {}
+    numbers: dict[str, int] = {}
+    for resource in resources:
+        address = resource.address
+        while address in found:
+            numbers[resource.address] = numbers.get(resource.address, 1) + 1
+            address = f"{resource.address} ({numbers[resource.address]})"
+        found[address] = resource
+    return found
+
+
+def _declared(address: str, resource: Resource, known: Mapping[str, Cloud]) -> Declared:
+    read = is_read(resource.type) or resource.type.startswith("kubernetes:")
+    pools: list[PoolFacts] = []
+    if read:
+        pools += (pool for each in readers() for pool in each.read_pools(resource.type, resource.inputs))
+        pools += each_kubernetes_pool(resource.type, resource.inputs, known)
+    if pools:
+        logical = resource.address.rpartition("::")[2] if resource.address.startswith("urn:pulumi:") else ""
+        pools = [with_name(pool, resource.inputs, logical) for pool in pools]
+    if resource.takes_no_taints:
+        pools = [replace(pool, no_taint_field=True) for pool in pools]
+    templates = [each.read_template(resource.type, resource.inputs) for each in (readings() if read else ())]
+    templates += [read_template(resource.type, resource.inputs, known)] if read else []
+    software = read_software(resource.type, resource.inputs)
+    template_read = next((template for template in templates if template is not None), None)
+    return Declared(
+        urn=address,
+        type=resource.type,
+        name=resource.address,
+        inputs={**resource.inputs, **({"id": resource.id} if resource.id else {})},
+        pools=tuple(pools),
+        template=template_read,
+        software=software,
+        unread=classify(
+            resource.type,
+            resource.inputs,
+            opaque=resource.opaque,
+            component=resource.component,
+            software=software is not None,
+        ),
+        parent=resource.parent,
+        provider=resource.provider,
+        depends=(*resource.depends, *(other for others in resource.refers.values() for other in others)),
+        by_property=resource.refers,
+    )
+
+
+def _findings(
+    resources: Mapping[str, Resource],
+    declared: Mapping[str, Declared],
+    stack: DeclaredStack,
+    config: Config,
+    waived: Collection[Waiver],
+) -> Iterator[tuple[Rule, str, Finding]]:
+    above = {address: component.urn for address, each in declared.items() if (component := stack.component(each))}
+    found_on: dict[str, set[FindingKey]] = {}
+    judged = [(address, each) for address, each in declared.items() if each.pools or each.software is not None]
+    for rule in ALL_RULES:
+        options = config.options.get(rule.name, {})
+        for address, each in judged if rule.stack is None else ():
+            resource = resources[address]
+            context = Context(config=options, stack=resource.stack, protect=resource.protect)
+            within = address in above and rule is TAINTED  # the rule on the whole stack sees templates beside it
+            pools = [pool for pool in each.pools if not pool.elsewhere] if within else each.pools
+            for finding in (one for pool in pools for one in rule.pool(pool, context)) if rule.pool else ():
+                if address in above and is_reported_on_component(rule.name, finding, found_on.get(above[address], ())):
+                    continue
+                found_on.setdefault(address, set()).add(finding_key(rule.name, finding))
+                yield rule, address, finding
+            if rule.software is not None and each.software is not None:
+                yield from ((rule, address, finding) for finding in rule.software(each.software, context))
+        if rule.stack is not None:
+            context = Context(config=options, today=config.today, waived=waived)
+            yield from ((rule, address, finding) for address, finding in rule.stack(stack, context))
+
+
+def _line(resource: Resource, finding: Finding) -> int | None:
+    """Return the line of the input, or of the nearest block around it."""
+    path: Path = tuple(steps(finding.property))
+    return next(
+        (resource.lines[path[:length]] for length in range(len(path), 0, -1) if path[:length] in resource.lines),
+        resource.line,
+    )

@@ -1,0 +1,63 @@
+"""Findings as JUnit XML, in the elements that Jenkins, GitLab and GitHub's test reporters have in common.
+
+https://github.com/jenkinsci/xunit-plugin/blob/master/src/main/resources/org/jenkinsci/plugins/xunit/types/model/xsd/junit-10.xsd
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from xml.etree import ElementTree as Xml
+
+from gpupools.audit.judging import FileReport, ReportedFinding
+from gpupools.console.output import printable
+from gpupools.policies.finding import Level
+
+
+def junit(judged: Sequence[FileReport]) -> str:
+    """Return the report: one suite for each file, one case for each resource that was judged.
+
+    A violation fails the case and a file that cannot be judged is an error; advisories are a passing case's output.
+    """
+    root = Xml.Element("testsuites", name="gpupools policy")
+    totals = {"tests": 0, "failures": 0, "errors": 0}
+    for file in judged:
+        # Reporters tell cases apart by class and name, over all files: two files may hold objects of one name.
+        path = printable(file.path)
+        suite = Xml.SubElement(root, "testsuite", name=path)
+        properties = Xml.SubElement(suite, "properties")
+        for key, number in file.answers.items():
+            Xml.SubElement(properties, "property", name=key, value=str(number))
+        counts = {"tests": 0, "failures": 0, "errors": len(file.problems)}
+        for problem in file.problems:
+            counts["tests"] += 1
+            case = Xml.SubElement(suite, "testcase", name="file", classname=path)
+            Xml.SubElement(case, "error", message=printable(problem), type="unreadable")
+        by_address: dict[str, list[ReportedFinding]] = {address: [] for address in file.judged}
+        for each in (*file.found, *file.waived):
+            by_address.setdefault(each.address, []).append(each)
+        for address, found in by_address.items():
+            counts["tests"] += 1
+            case = Xml.SubElement(suite, "testcase", name=printable(address or "all resources"), classname=path)
+            waived = [one for one in found if one.waiver is not None]
+            found = [one for one in found if one.waiver is None]
+            refusing = [one for one in found if one.level is Level.MANDATORY]
+            if refusing:
+                counts["failures"] += 1
+                message, rule = printable(refusing[0].message), refusing[0].rule.name
+                failure = Xml.SubElement(case, "failure", message=message, type=rule)
+                failure.text = _lines(refusing)
+            output = _lines(one for one in found if one.level is not Level.MANDATORY)
+            output += "".join(printable(f"\n{one.waiver}: {one.rule.name}: {one.message}") for one in waived)
+            if output:
+                Xml.SubElement(case, "system-out").text = output.strip()
+        for name, count in counts.items():
+            suite.set(name, str(count))
+            totals[name] += count
+    for name, count in totals.items():
+        root.set(name, str(count))
+    Xml.indent(root)
+    return '<?xml version="1.0" encoding="UTF-8"?>\n' + Xml.tostring(root, encoding="unicode") + "\n"
+
+
+def _lines(found: Iterable[ReportedFinding]) -> str:
+    return "\n".join(printable(f"{one.rule.name}: {one.message}") for one in found)

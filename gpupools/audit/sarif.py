@@ -1,0 +1,122 @@
+"""Findings as SARIF 2.1.0: https://docs.oasis-open.org/sarif/sarif/v2.1.0/sarif-v2.1.0.html.
+
+With what GitHub's code scanning asks for besides:
+https://docs.github.com/en/code-security/code-scanning/integrating-with-code-scanning/sarif-support-for-code-scanning.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from pathlib import Path as FilePath
+
+from gpupools.audit.judging import FileReport, ReportedFinding
+from gpupools.common.errors import Problem
+from gpupools.common.json_types import JsonDict
+from gpupools.console.output import printable, sarif_text, uri
+from gpupools.policies.finding import Level, Rule
+
+SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+
+# GitHub shows above 9.0 as critical, 7.0 as high, 4.0 as medium, and takes the number as text.
+_SECURITY_SEVERITY = {"low": "2.0", "medium": "5.0", "high": "8.0", "critical": "9.5"}
+
+
+def sarif(judged: Sequence[FileReport], rules: Sequence[Rule]) -> JsonDict:
+    """Return the log of one run over all files."""
+    positions = {rule.name: index for index, rule in enumerate(rules)}
+    notifications = [_notification(file.path, problem) for file in judged for problem in file.problems]
+    return {
+        "$schema": SCHEMA,
+        "version": "2.1.0",
+        "runs": [
+            {
+                "tool": {
+                    "driver": {
+                        "name": "gpupools",
+                        "rules": [_rule(rule) for rule in rules],
+                    }
+                },
+                "automationDetails": {"id": "gpupools-policy/"},
+                "columnKind": "unicodeCodePoints",
+                "invocations": [
+                    {"executionSuccessful": not notifications, "toolExecutionNotifications": notifications}
+                ],
+                "results": list(_results(judged, positions)),
+                "properties": {
+                    "answers": [
+                        {"file": printable(file.path), **file.answers, "gaps": list(file.gaps)} for file in judged
+                    ]
+                },
+            }
+        ],
+    }
+
+
+def _rule(rule: Rule) -> JsonDict:
+    return {
+        "id": rule.name,
+        "name": "".join(word.capitalize() for word in rule.name.split("-")),
+        "shortDescription": {"text": rule.why},
+        "fullDescription": {"text": f"{rule.why} {rule.fix}"},
+        "help": {"text": f"{rule.fix} {rule.url}"},
+        "helpUri": rule.url,
+        "defaultConfiguration": {"level": _level(rule.level)},
+        "properties": {
+            "precision": "high",
+            "problem.severity": "error" if rule.level is Level.MANDATORY else "recommendation",
+            "security-severity": _SECURITY_SEVERITY[rule.severity],
+            "tags": ["security", "kubernetes", "gpu"],
+        },
+    }
+
+
+def _level(level: Level) -> str:
+    return "error" if level is Level.MANDATORY else "warning"
+
+
+def _results(judged: Iterable[FileReport], positions: dict[str, int]) -> Iterable[JsonDict]:
+    for file in judged:
+        for found in (*file.found, *file.waived):
+            result = {
+                "ruleId": found.rule.name,
+                "ruleIndex": positions[found.rule.name],
+                "level": _level(found.level),
+                "message": {
+                    "text": sarif_text(f"{found.address}: {found.message}" if found.address else found.message)
+                },
+                "locations": [_location(file.path, found)],
+                "partialFingerprints": {"gpupoolsFinding/v1": _fingerprint(file.path, found)},
+            }
+            if found.waiver is not None:
+                kind = "inSource" if found.waiver.annotated else "external"
+                justification = sarif_text(str(found.waiver))
+                result["suppressions"] = [{"kind": kind, "status": "accepted", "justification": justification}]
+            yield result
+
+
+def _location(path: FilePath, found: ReportedFinding) -> JsonDict:
+    location: JsonDict = {"physicalLocation": _physical(found.file or path, found.line)}
+    if found.address:
+        location["logicalLocations"] = [{"fullyQualifiedName": printable(found.address), "kind": "resource"}]
+    return location
+
+
+def _physical(path: FilePath, line: int | None) -> JsonDict:
+    # GitHub shows no result without a line, so one of a file without lines goes to the first.
+    return {"artifactLocation": {"uri": uri(path)}, "region": {"startLine": line or 1}}
+
+
+def _fingerprint(path: FilePath, found: ReportedFinding) -> str:
+    """Return an identifier that stays when the message or line of a finding changes."""
+    parts = (uri(path), found.address, found.finding.pool, found.rule.name, found.finding.property)
+    # Names may contain a lone surrogate, which UTF-8 cannot encode.
+    return hashlib.sha256("\0".join(parts).encode(errors="surrogatepass")).hexdigest()[:32]
+
+
+def _notification(path: FilePath, problem: Problem) -> JsonDict:
+    return {
+        "level": "error",
+        "message": {"text": sarif_text(problem)},
+        "locations": [{"physicalLocation": _physical(path, None)}],
+    }

@@ -1,0 +1,187 @@
+"""Finds the line of a resource of a Terraform plan, or of one of its inputs, in the configuration beside the plan.
+
+The configuration is at hand where the plan lies in the folder it was made in. Modules are found through
+`.terraform/modules/modules.json`, which `terraform init` writes, or by a local source; nothing outside of the
+repository is opened.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from importlib.util import find_spec
+from pathlib import Path as FilePath
+from typing import TYPE_CHECKING, Any
+
+from gpupools.common.sdk import NEED_FOR_SOURCES
+
+if TYPE_CHECKING:
+    from lark import Tree
+
+Calls = tuple[str, ...]
+"""Names of the module calls that lead to a module; empty for the root."""
+
+_MOST_BYTES = 1_000_000
+"""Of all files together; the parser reads about 50 kB a second."""
+
+_ADDRESS = re.compile(
+    r'(?P<modules>(?:module\.[\w-]+(?:\[(?:"(?:[^"\\]|\\.)*"|\d+)\])?\.)*)(?P<type>[\w-]+)\.(?P<name>[\w-]+)'
+)
+_PLAIN = ("NAME", "STRING_CHARS")
+_MODULE = re.compile(r'module\.([\w-]+)(?:\[(?:"(?:[^"\\]|\\.)*"|\d+)\])?\.')
+
+
+@dataclass
+class _Block:
+    """A block of a configuration: its line, and those of what is inside."""
+
+    line: int
+    inside: dict[str, list[_Block]] = field(default_factory=dict)
+    """Attributes and blocks by name; a `dynamic` block by the name of what it makes."""
+
+    def at(self, path: str) -> int:
+        """Return the line of an input, or of what is nearest around it."""
+        name, bracket, rest = re.match(r"([^.\[]*)(\[\d+\])?\.?(.*)", path).groups()  # type: ignore[union-attr]
+        found = self.inside.get(name)
+        if not found:
+            return self.line
+        place = int(bracket[1:-1]) if bracket else 0
+        return found[place if place < len(found) else 0].at(rest) if rest else found[min(place, len(found) - 1)].line
+
+
+def missing_parser(folders: Iterable[FilePath]) -> str:
+    """Return what to install where a folder has .tf files that cannot be parsed; empty where nothing is missing."""
+    if find_spec("hcl2") is not None or not any(file for folder in folders for file in folder.glob("*.tf")):
+        return ""
+    return f"findings have the lines of the plan; lines of its .tf files need {NEED_FOR_SOURCES}"
+
+
+class Sources:
+    """The configuration beside a plan."""
+
+    def __init__(self, folder: FilePath, sources: Mapping[Calls, str]) -> None:
+        """Take a configuration.
+
+        Args:
+            folder: The plan's.
+            sources: What each module call names as the module's source.
+        """
+        self._folder, self._sources = folder, sources
+        self._left = _MOST_BYTES
+        self._read: dict[FilePath, dict[tuple[str, str], tuple[FilePath, _Block]]] = {}
+
+    def place(self, address: str, path: str) -> tuple[FilePath, int] | None:
+        """Return file and line of an input of a resource; None where the configuration is not at hand.
+
+        Args:
+            address: Terraform's address of the resource.
+            path: The input in Terraform's names, or what is nearest around it.
+        """
+        match = _ADDRESS.match(address)
+        if match is None:
+            return None
+        folder = self._folder_of(tuple(_MODULE.findall(match["modules"])))
+        found = self._blocks(folder).get((match["type"], match["name"])) if folder is not None else None
+        return (found[0], found[1].at(path.partition(" ")[0])) if found is not None else None
+
+    @cached_property
+    def _repository(self) -> FilePath:
+        here = self._folder.resolve()
+        return next((each for each in (here, *here.parents) if (each / ".git").exists()), here)
+
+    def _is_within(self, path: FilePath) -> bool:
+        return path.resolve().is_relative_to(self._repository)
+
+    @cached_property
+    def _installed(self) -> Mapping[str, str]:
+        """The folders that `terraform init` notes, by the names of calls with dots between."""
+        manifest = self._folder / ".terraform" / "modules" / "modules.json"
+        try:
+            if not self._is_within(manifest) or manifest.stat().st_size > _MOST_BYTES:
+                return {}
+            modules = json.loads(manifest.read_text(encoding="utf-8"))["Modules"]
+            return {each["Key"]: each["Dir"] for each in modules if isinstance(each["Dir"], str)}
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
+            return {}
+
+    def _folder_of(self, calls: Calls) -> FilePath | None:
+        if not calls:
+            return self._folder
+        if ".".join(calls) in self._installed:
+            return self._folder / self._installed[".".join(calls)]
+        source, parent = self._sources.get(calls, ""), self._folder_of(calls[:-1])
+        return parent / source if parent is not None and source.startswith(("./", "../")) else None
+
+    def _blocks(self, folder: FilePath) -> Mapping[tuple[str, str], tuple[FilePath, _Block]]:
+        if folder not in self._read:
+            found = self._read[folder] = {}
+            try:
+                files = sorted(folder.glob("*.tf")) if self._is_within(folder) else []
+            except OSError:
+                files = []
+            for file in files:
+                for kind, block in self._resources(file):
+                    found.setdefault(kind, (file, block))
+        return self._read[folder]
+
+    def _resources(self, file: FilePath) -> Iterator[tuple[tuple[str, str], _Block]]:
+        """Yield type, name and block of each resource of a file; nothing of one that cannot be read."""
+        try:
+            from hcl2 import parses_to_tree  # slow to import, and only findings need it
+            from lark.exceptions import LarkError
+        except ImportError:  # `missing_parser` says so
+            return
+        try:
+            if not file.is_file() or not self._is_within(file) or file.stat().st_size > self._left:
+                return
+            text = file.read_text(encoding="utf-8")
+            self._left -= len(text)
+            body = next(_children(parses_to_tree(text), "body"), None)
+        except (OSError, ValueError, LarkError, RecursionError):
+            return
+        for block in _blocks(body):
+            words = _words(block)
+            if words[0] == "resource" and len(words) == 3:
+                yield (words[1], words[2]), _read(block)
+
+
+def _children(tree: Tree[Any] | None, kind: str) -> Iterator[Tree[Any]]:
+    for each in tree.children if tree is not None else ():
+        if getattr(each, "data", None) == kind:
+            yield each
+
+
+def _blocks(body: Tree[Any] | None) -> Iterator[Tree[Any]]:
+    return _children(body, "block")
+
+
+def _words(block: Tree[Any]) -> list[str]:
+    """Return the words before a block's brace."""
+    words = []
+    for kind in ("identifier", "string"):  # resource "type" "name"
+        for each in _children(block, kind):
+            words.append(_text(each))
+    return words
+
+
+def _text(tree: Tree[Any]) -> str:
+    return "".join(token for token in tree.scan_values(lambda token: getattr(token, "type", "") in _PLAIN))
+
+
+def _read(block: Tree[Any]) -> _Block:
+    made = _Block(block.meta.line)
+    body = next(_children(block, "body"), None)
+    for attribute in _children(body, "attribute"):
+        name = _text(next(_children(attribute, "identifier"), attribute))
+        made.inside.setdefault(name, []).append(_Block(attribute.meta.line))
+    for inner in _blocks(body):
+        words = _words(inner)
+        if words[0] == "dynamic" and len(words) == 2:
+            content = next((each for each in _blocks(next(_children(inner, "body"), None))), inner)
+            made.inside.setdefault(words[1], []).append(_read(content))
+        else:
+            made.inside.setdefault(words[0], []).append(_read(inner))
+    return made

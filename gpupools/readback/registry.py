@@ -1,0 +1,144 @@
+"""The extension point for readers of other tools' resources: `gpupools.audit` registers its readers here. Pure.
+
+The clouds' own resources (`Cloud.reading`), Karpenter's objects and ComputeClasses are read without it.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib import import_module
+from typing import Any, NamedTuple
+
+from gpupools.common.json_types import JsonObject
+from gpupools.plan.cloud import Cloud, GroupKind, ObjectReader, holds_nothing, reads_all
+from gpupools.plan.pool_facts import PoolFacts
+from gpupools.readback.inputs import at, text
+from gpupools.readback.machine_owners import Owner
+
+Clouds = Mapping[str, Cloud]
+
+
+class TypeReader(NamedTuple):
+    """Reads the pools inside resources of some Pulumi types, such as CloudFormation stacks."""
+
+    cloud: str
+    types: tuple[str, ...]
+    """Type tokens, for the documentation."""
+    read_pools: Callable[[str, JsonObject], tuple[PoolFacts, ...]]
+    """As `Reading.read_pools`."""
+    unread: Callable[[str, JsonObject], str] = reads_all
+    """As `Reading.unread`."""
+    held_types: Callable[[str, JsonObject], Iterable[str]] = holds_nothing
+    """As `Reading.held_types`."""
+
+
+@dataclass(frozen=True)
+class Unreadable:
+    """Content of a wrapper that may be objects and is not read."""
+
+    why: str
+
+
+@dataclass(frozen=True)
+class Embedded:
+    """An object inside a wrapper."""
+
+    path: str
+    """Inside the wrapper."""
+    value: Any
+    """The object; `UNKNOWN` where it is not known yet, or `Unreadable`."""
+    in_text: bool = False
+    """Whether it is part of a text."""
+
+    @property
+    def group(self) -> str:
+        """The group of the object."""
+        return text(at(self.value, "apiVersion")).rpartition("/")[0]
+
+    @property
+    def kind(self) -> str:
+        """The kind of the object."""
+        return text(at(self.value, "kind"))
+
+    @property
+    def name(self) -> str:
+        """The name of the object."""
+        return text(at(self.value, "metadata.name"))
+
+
+def _nothing(*_: object) -> None:
+    return None
+
+
+class KubernetesReader(NamedTuple):
+    """Reads Kubernetes objects of some kinds; none of it raises."""
+
+    kinds: Callable[[Clouds], Iterable[GroupKind]]
+    """Return group and kind of every object that is read."""
+    reader_of: Callable[[str, str, Clouds], ObjectReader | None]
+    """Return what reads the pools of an object by its group and kind; None for a kind without pools."""
+    read_template: Callable[[str, JsonObject, Clouds], PoolFacts | None] = _nothing
+    """Read an object that pools refer to (Pulumi type, object); None for any other object."""
+    read_owner: Callable[[str, JsonObject], Owner | None] = _nothing
+    """Read which machines and bootstrap configuration an object joins; None for any other object."""
+    wrappers: Collection[GroupKind] = ()
+    """Kinds of objects that contain other objects."""
+    embedded: Callable[[JsonObject, str, str], Iterable[Embedded]] = lambda *_: ()
+    """Yield the objects inside an object of one of `wrappers` (object, group, kind)."""
+
+
+_TYPE_READERS: dict[str, None] = {}
+_KUBERNETES_READERS: dict[str, None] = {}
+
+
+def register(*, types: Iterable[str] = (), kubernetes: Iterable[str] = ()) -> None:
+    """Register readers by the names of their modules, which are imported when a reader is asked for.
+
+    Args:
+        types: Modules with a `TypeReader` called READER.
+        kubernetes: Modules with a `KubernetesReader` called READER.
+    """
+    _TYPE_READERS.update(dict.fromkeys(types))
+    _KUBERNETES_READERS.update(dict.fromkeys(kubernetes))
+    type_readers.cache_clear()
+    kubernetes_readers.cache_clear()
+
+
+@lru_cache
+def type_readers() -> tuple[TypeReader, ...]:
+    """Return the registered readers of Pulumi types."""
+    return tuple(import_module(name).READER for name in _TYPE_READERS)
+
+
+@lru_cache
+def kubernetes_readers() -> tuple[KubernetesReader, ...]:
+    """Return the registered readers of Kubernetes objects."""
+    return tuple(import_module(name).READER for name in _KUBERNETES_READERS)
+
+
+def read_owner(type_token: str, properties: JsonObject) -> Owner | None:
+    """Read which machines and bootstrap configuration an object joins; None for any other object.
+
+    Args:
+        type_token: Pulumi type, `kubernetes:<apiVersion>:<kind>`.
+        properties: The object.
+    """
+    return next((owner for each in kubernetes_readers() if (owner := each.read_owner(type_token, properties))), None)
+
+
+def wrappers() -> frozenset[GroupKind]:
+    """Return group and kind of the objects that contain other objects."""
+    return frozenset(kind for each in kubernetes_readers() for kind in each.wrappers)
+
+
+def embedded(properties: JsonObject, group: str, kind: str) -> Iterator[Embedded]:
+    """Yield the objects inside a wrapper; nothing for any other object.
+
+    Args:
+        properties: The wrapper.
+        group: Its API group.
+        kind: Its kind.
+    """
+    for each in kubernetes_readers():
+        if (group, kind) in each.wrappers:
+            yield from each.embedded(properties, group, kind)

@@ -1,0 +1,75 @@
+"""Loads a policy configuration file into the level and options of each rule, and its waivers."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import date
+from pathlib import Path as FilePath
+
+from gpupools.common.errors import Rejected
+from gpupools.common.json_types import JsonObject
+from gpupools.policies import configuration, waivers
+from gpupools.policies.finding import UNKNOWN_AT_PREVIEW, Context, Finding, Level, Rule
+from gpupools.policies.rules import ALL_RULES
+from gpupools.policies.waivers import Waiver
+
+
+@dataclass(frozen=True)
+class Config:
+    """A policy configuration file, in the form that `pulumi preview --policy-pack-config` takes."""
+
+    levels: Mapping[str, str] = field(default_factory=dict)
+    """Level of each rule that has one, in Pulumi's words."""
+    options: Mapping[str, JsonObject] = field(default_factory=dict)
+    """Options of each rule."""
+    waivers: tuple[Waiver, ...] = ()
+    today: date = date.min
+    """The day on which waivers hold or have ended."""
+    path: FilePath = FilePath()
+    """Its file."""
+
+    def level(self, rule: Rule, finding: Finding) -> Level | None:
+        """Return the level of a finding; None where its rule is disabled.
+
+        The level of an unverified finding may be configured as advisory.
+        """
+        given = self.levels.get(rule.name, rule.level.value)
+        if given == "disabled":
+            return None
+        if finding.advice:
+            return Level.ADVISORY
+        if finding.unverified and UNKNOWN_AT_PREVIEW in rule.config:
+            context = Context(config=self.options.get(rule.name, {}))
+            if rule.option(context, UNKNOWN_AT_PREVIEW) == "advisory":
+                return Level.ADVISORY
+        return Level.ADVISORY if given == Level.ADVISORY else Level.MANDATORY
+
+
+def read_config(path: FilePath, today: date) -> Config:
+    """Read a policy configuration.
+
+    Args:
+        path: The file.
+        today: The day it is.
+
+    Raises:
+        Rejected: It is not such a file, names rules or options that do not exist, or weakens a mandatory rule.
+    """
+    document, problems = configuration.read_config(path)
+    problems = problems or configuration.config_problems(document)
+    if problems or not isinstance(document, Mapping):
+        raise Rejected(problems)
+    levels: dict[str, str] = {}
+    options: dict[str, JsonObject] = {}
+    for rule in ALL_RULES:
+        given = document.get(rule.name, document.get("all"))
+        options[rule.name] = given if isinstance(given, Mapping) else {"enforcementLevel": given}
+        level = options[rule.name].get("enforcementLevel") or _level(document.get("all"))
+        if level:
+            levels[rule.name] = level
+    given = tuple(each for rule in ALL_RULES for each in waivers.configured(rule.name, options[rule.name]))
+    return Config(levels, options, given, today, path)
+
+
+def _level(given: object) -> str:
+    level = given.get("enforcementLevel") if isinstance(given, Mapping) else given
+    return level if isinstance(level, str) else ""

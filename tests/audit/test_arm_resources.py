@@ -1,0 +1,80 @@
+"""Literal values of templates of Azure Resource Manager are read; what an expression returns is not known."""
+
+from typing import Any
+
+import pytest
+
+from gpupools.audit.arm_resources import READER, closed_part, known, parts
+from gpupools.plan.pool_facts import UNKNOWN
+
+AGENT_POOL = "Microsoft.ContainerService/managedClusters/agentPools"
+DEPLOYMENT = "Microsoft.Resources/deployments"
+LOOP = {"name": "l", "count": 2}
+
+
+@pytest.mark.parametrize(
+    ("written", "value"),
+    [
+        ("Standard_D4s_v5", "Standard_D4s_v5"),
+        ("[variables('size')]", UNKNOWN),
+        ("['literal']", UNKNOWN),
+        ("[[parameters('on')]", "[parameters('on')]"),
+        ("[a] and b", "[a] and b"),
+        ({"a": ["[b()]", 1]}, {"a": [UNKNOWN, 1]}),
+        ({"copy": [{"name": "made", "count": 2, "input": {}}], "b": 1}, {"made": UNKNOWN, "b": 1}),
+    ],
+    ids=str,
+)
+def test_literals_are_read_and_expressions_are_not_evaluated(written: Any, value: Any) -> None:
+    assert known(written) == value
+
+
+def pool(size: str = "s", **more: Any) -> dict[str, Any]:
+    return {"type": AGENT_POOL, "name": "a", "properties": {"vmSize": size}, **more}
+
+
+def nested(kind: str, **properties: Any) -> dict[str, Any]:
+    return {"type": kind, "name": "d", "properties": properties}
+
+
+@pytest.mark.parametrize(
+    ("resources", "sizes"),
+    [
+        ([pool()], ["s"]),
+        ({"a": pool(), "b": pool(existing=True)}, ["s"]),
+        ([pool(condition=False)], []),
+        ([pool(condition="[parameters('on')]")], ["s"]),
+        ([pool(copy=LOOP)], ["s"]),
+        ([pool("[copyIndex()]", copy=LOOP)], [UNKNOWN]),
+        ([nested(DEPLOYMENT, template={"resources": [pool()]})], ["s"]),
+        ([nested("Microsoft.Resources/templateSpecs/versions", mainTemplate={"resources": [pool()]})], ["s"]),
+        (
+            [
+                {
+                    "type": AGENT_POOL.rpartition("/")[0],
+                    "resources": [{"type": "agentPools", "properties": {"vmSize": "s"}}],
+                }
+            ],
+            ["s"],
+        ),
+    ],
+    ids=str,
+)
+def test_the_pools_of_a_template_have_their_sizes(resources: Any, sizes: list[Any]) -> None:
+    found = [part.properties["vmSize"] for part in parts({"resources": resources}) if part.type == AGENT_POOL]
+
+    assert found == sizes
+
+
+@pytest.mark.parametrize("resources", [[pool(type="[x()]")], "[parameters('all')]"])
+def test_what_may_be_of_any_type_cannot_be_read(resources: Any) -> None:
+    assert [closed_part(part) for part in parts({"resources": resources})] == ["its type is not known yet"]
+
+
+@pytest.mark.parametrize(("size", "gpus"), [("Standard_NC24ads_A100_v4", 1), ("[parameters('size')]", None)])
+def test_parameters_are_not_evaluated(size: str, gpus: int | None) -> None:
+    body = {"parameters": {"size": {"defaultValue": "Standard_D4s_v5"}}, "resources": [pool(size)]}
+    inputs = {"template": body, "parameters": {"size": {"value": "Standard_D4s_v5"}}}
+    found = READER.read_pools("azure-native:resources:Deployment", inputs)
+
+    assert [each.gpus_per_node for each in found] == [gpus]

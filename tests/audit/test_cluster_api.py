@@ -1,0 +1,300 @@
+"""Cluster API's machines are judged together with what makes nodes of them."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+
+from gpupools.audit.judging import FileReport
+from gpupools.policies.policy_config import Config
+
+TAINT = {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}
+SOFT = {**TAINT, "effect": "PreferNoSchedule"}
+REGISTER = {"register-with-taints": "nvidia.com/gpu=present:NoSchedule"}
+CORE = "cluster.x-k8s.io/v1beta2"
+BOOTSTRAP = "bootstrap.cluster.x-k8s.io/v1beta2"
+INFRASTRUCTURE = "infrastructure.cluster.x-k8s.io/v1beta2"
+RULE = "gpu-pool-tainted-elsewhere"
+
+Judge = Callable[..., FileReport]
+
+
+def named(version: str, kind: str, name: str, spec: Any, namespace: str = "ml") -> dict[str, Any]:
+    return {"apiVersion": version, "kind": kind, "metadata": {"name": name, "namespace": namespace}, "spec": spec}
+
+
+def template(spec: Any) -> dict[str, Any]:
+    return {"template": {"spec": spec}}
+
+
+def machine(instance_type: str = "g5.xlarge", name: str = "gpu") -> dict[str, Any]:
+    return named(INFRASTRUCTURE, "AWSMachineTemplate", name, template({"instanceType": instance_type}))
+
+
+def deployment(
+    config: str = "KubeadmConfigTemplate", config_name: str = "gpu", name: str = "gpu", **more: Any
+) -> dict[str, Any]:
+    joins = {
+        "bootstrap": {"configRef": {"kind": config, "name": config_name}},
+        "infrastructureRef": {"kind": "AWSMachineTemplate", "name": "gpu"},
+        **more,
+    }
+    return named(CORE, "MachineDeployment", name, template(joins))
+
+
+def kubeadm(registration: Any, name: str = "gpu") -> dict[str, Any]:
+    spec = {"joinConfiguration": {"nodeRegistration": registration}}
+    return named(BOOTSTRAP, "KubeadmConfigTemplate", name, template(spec))
+
+
+def config(kind: str, spec: Any) -> dict[str, Any]:
+    return named(BOOTSTRAP, kind, "gpu", template(spec) if kind.endswith("Template") else spec)
+
+
+def judged(judge: Judge, *objects: Mapping[str, Any]) -> FileReport:
+    return judge({"apiVersion": "v1", "kind": "List", "items": list(objects)})
+
+
+def faults(of: FileReport) -> list[tuple[str, bool]]:
+    """Return the resources at fault, each with whether that is proven."""
+    assert of.problems == ()
+    found = [one for one in of.found if one.rule.name.startswith("gpu-pool-tainted")]
+    return [(one.address, not one.finding.unverified) for one in found]
+
+
+OPEN, LATE = [("AWSMachineTemplate/ml/gpu", True)], [("AWSMachineTemplate/ml/gpu", False)]
+
+
+@pytest.mark.parametrize(
+    ("objects", "expected"),
+    [
+        pytest.param([machine(), deployment(), kubeadm({"taints": [TAINT]})], [], id="taints"),
+        pytest.param([machine(), deployment(), kubeadm({"taints": []})], OPEN, id="no taints"),
+        pytest.param([machine(), deployment(), kubeadm({})], OPEN, id="nothing said of taints"),
+        pytest.param([machine(), deployment(), kubeadm({"taints": [SOFT]})], OPEN, id="a soft taint"),
+        pytest.param([machine("m5.large"), deployment(), kubeadm({})], [], id="no GPU"),
+        pytest.param(
+            [machine(), deployment(), kubeadm({"kubeletExtraArgs": REGISTER})], [], id="the kubelet's argument"
+        ),
+        pytest.param(
+            [
+                machine(),
+                deployment(),
+                kubeadm(
+                    {
+                        "kubeletExtraArgs": [
+                            {"name": "v", "value": "2"},
+                            {"name": "register-with-taints", "value": "a:NoSchedule"},
+                        ]
+                    }
+                ),
+            ],
+            [],
+            id="the kubelet's argument in a list",
+        ),
+        pytest.param(
+            [
+                machine(),
+                deployment(),
+                kubeadm({"taints": [TAINT], "kubeletExtraArgs": {"register-with-taints": "a:PreferNoSchedule"}}),
+            ],
+            OPEN,
+            id="the argument wins over the taints",
+        ),
+        pytest.param(
+            [machine(), deployment(), kubeadm({"kubeletExtraArgs": {"register-with-taints": "${TAINTS}"}})],
+            LATE,
+            id="a variable",
+        ),
+        pytest.param(
+            [machine(), deployment(), kubeadm({"kubeletExtraArgs": {"node-labels": "a=b"}})],
+            OPEN,
+            id="another argument",
+        ),
+        pytest.param(
+            [machine(), deployment("EKSConfigTemplate"), config("EKSConfigTemplate", {"kubeletExtraArgs": REGISTER})],
+            [],
+            id="EKSConfig",
+        ),
+        pytest.param(
+            [machine(), deployment("EKSConfigTemplate"), config("EKSConfigTemplate", {})], OPEN, id="EKSConfig without"
+        ),
+        pytest.param(
+            [
+                machine(),
+                deployment("NodeadmConfigTemplate"),
+                config("NodeadmConfigTemplate", {"kubelet": {"config": {"registerWithTaints": [TAINT]}}}),
+            ],
+            [],
+            id="NodeadmConfig",
+        ),
+        pytest.param(
+            [
+                machine(),
+                deployment("NodeadmConfigTemplate"),
+                config(
+                    "NodeadmConfigTemplate",
+                    {
+                        "kubelet": {
+                            "config": {"registerWithTaints": [TAINT]},
+                            "flags": ["--v=2", "--register-with-taints=a:PreferNoSchedule"],
+                        }
+                    },
+                ),
+            ],
+            OPEN,
+            id="a flag of NodeadmConfig wins",
+        ),
+        pytest.param(
+            [
+                machine(),
+                deployment("NodeadmConfigTemplate"),
+                config("NodeadmConfigTemplate", {"kubelet": {"flags": ["--register-with-taints=a:NoSchedule"]}}),
+            ],
+            [],
+            id="a flag of NodeadmConfig",
+        ),
+        pytest.param(
+            [
+                machine(),
+                deployment("RKE2ConfigTemplate"),
+                config("RKE2ConfigTemplate", {"agentConfig": {"nodeTaints": ["a=b:NoSchedule"]}}),
+            ],
+            [],
+            id="RKE2",
+        ),
+        pytest.param(
+            [machine(), deployment("RKE2ConfigTemplate"), config("RKE2ConfigTemplate", {"agentConfig": {}})],
+            OPEN,
+            id="RKE2 without",
+        ),
+        pytest.param([machine(), deployment("TalosConfigTemplate")], LATE, id="a bootstrap that nobody here reads"),
+        pytest.param([machine(), deployment()], LATE, id="a configuration that is not here"),
+        pytest.param([machine(), kubeadm({"taints": [TAINT]})], LATE, id="nothing joins the two"),
+        pytest.param([machine(), deployment(taints=[{**TAINT, "propagation": "Always"}])], [], id="the owner's taints"),
+        pytest.param([machine(), deployment(taints=[SOFT]), kubeadm({})], OPEN, id="a soft taint of the owner"),
+        pytest.param(
+            [machine(), deployment("KubeadmConfigTemplate", "other"), kubeadm({"taints": [TAINT]})],
+            LATE,
+            id="another configuration",
+        ),
+        pytest.param(
+            [
+                machine(),
+                deployment(name="a"),
+                deployment(name="b", config_name="plain"),
+                kubeadm({"taints": [TAINT]}),
+                kubeadm({}, "plain"),
+            ],
+            OPEN,
+            id="one of two owners leaves them open",
+        ),
+        pytest.param(
+            [
+                machine(),
+                named(CORE, "MachineSet", "a", deployment()["spec"], "other"),
+                deployment(),
+                kubeadm({"taints": [TAINT]}),
+            ],
+            [],
+            id="an owner in another namespace",
+        ),
+    ],
+)
+def test_machines_are_judged_with_their_bootstrap(
+    objects: list[dict[str, Any]], expected: list[tuple[str, bool]], judge: Judge
+) -> None:
+    assert faults(judged(judge, *objects)) == expected
+    assert faults(judged(judge, *reversed(objects))) == expected
+
+
+def test_no_namespace_is_the_default_one(judge: Judge) -> None:
+    objects = [machine(), deployment(), kubeadm({"taints": [TAINT]})]
+    for place, one in enumerate(objects):
+        one["metadata"]["namespace"] = "default"
+        if place:
+            del one["metadata"]["namespace"]
+
+    assert faults(judged(judge, *objects)) == []
+    objects[1]["metadata"]["namespace"] = "ml"
+    assert faults(judged(judge, *objects)) == [("AWSMachineTemplate/default/gpu", False)]
+
+
+def test_a_machine_pool_names_objects_that_are_no_templates(judge: Judge) -> None:
+    spec = {"awsLaunchTemplate": {"instanceType": "p4d.24xlarge"}}
+    joins = {
+        "bootstrap": {"configRef": {"kind": "EKSConfig", "name": "gpu"}},
+        "infrastructureRef": {"kind": "AWSMachinePool", "name": "gpu"},
+    }
+    pool = (named(INFRASTRUCTURE, "AWSMachinePool", "gpu", spec), named(CORE, "MachinePool", "gpu", template(joins)))
+
+    assert faults(judged(judge, *pool, config("EKSConfig", {"kubeletExtraArgs": REGISTER}))) == []
+    assert faults(judged(judge, *pool, config("EKSConfig", {}))) == [("AWSMachinePool/ml/gpu", True)]
+
+
+def test_a_single_machine_names_both_directly(judge: Judge) -> None:
+    joins = {
+        "bootstrap": {"configRef": {"kind": "KubeadmConfig", "name": "gpu"}},
+        "infrastructureRef": {"kind": "AzureMachine", "name": "gpu"},
+    }
+    registration = {"joinConfiguration": {"nodeRegistration": {"taints": [TAINT]}}}
+    objects = (
+        named(INFRASTRUCTURE, "AzureMachine", "gpu", {"vmSize": "Standard_NC24ads_A100_v4"}),
+        named(CORE, "Machine", "gpu", joins),
+    )
+
+    assert faults(judged(judge, *objects, config("KubeadmConfig", registration))) == []
+    assert faults(judged(judge, *objects, config("KubeadmConfig", {}))) == [("AzureMachine/ml/gpu", True)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec", "where", "cure"),
+    [
+        ("KubeadmConfigTemplate", {}, "spec.template.spec.joinConfiguration.nodeRegistration.taints", "{key: nvidia"),
+        (
+            "EKSConfigTemplate",
+            {},
+            "spec.template.spec.kubeletExtraArgs.register-with-taints",
+            '"nvidia.com/gpu=present',
+        ),
+        ("NodeadmConfigTemplate", {}, "spec.template.spec.kubelet.config.registerWithTaints", "{key: nvidia.com/gpu"),
+        ("RKE2ConfigTemplate", {}, "spec.template.spec.agentConfig.nodeTaints", '"nvidia.com/gpu=present:NoSchedule"'),
+    ],
+)
+def test_the_finding_says_what_to_write_where(kind: str, spec: Any, where: str, cure: str, judge: Judge) -> None:
+    said = judged(judge, machine(), deployment(kind), config(kind, spec)).found
+    (message,) = [one.message for one in said if one.rule.name == RULE]
+
+    assert f"found bootstrap configuration {kind} → {where}: none" in message
+    assert f"add {cure}" in message
+
+
+def test_taints_that_do_not_keep_pods_off_are_shown(judge: Judge) -> None:
+    starts = {"key": "node.cilium.io/agent-not-ready", "effect": "NoExecute"}
+    (found,) = [
+        one
+        for one in judged(judge, machine(), deployment(), kubeadm({"taints": [SOFT, starts]})).found
+        if one.rule.name == RULE
+    ]
+
+    assert "nodeRegistration.taints: nvidia.com/gpu:PreferNoSchedule;" in found.message
+    assert "nodeRegistration.taints[1]: node.cilium.io/agent-not-ready is removed" in found.message
+
+
+def test_a_kubelet_starts_with_no_list_of_which_one_is_wrong(judge: Judge) -> None:
+    hard = {"key": "nvidia.com/gpu", "effect": "NoSchedule"}
+    (found,) = [
+        one
+        for one in judged(judge, machine(), deployment(), kubeadm({"taints": [hard, {**hard, "effect": "no"}]})).found
+        if one.rule.name == RULE
+    ]
+
+    assert "nodeRegistration.taints[1]: effect 'no'" in found.message
+
+
+def test_what_nobody_knows_is_an_advisory_where_configured(judge: Judge) -> None:
+    lenient = Config(options={RULE: {"unknownAtPreview": "advisory"}})
+    objects = {"apiVersion": "v1", "kind": "List", "items": [machine(), deployment()]}
+
+    assert not judge(objects, lenient).refuses
+    assert judge(objects).refuses
