@@ -308,7 +308,8 @@ def _settings_by_cloud() -> str:
         cells = []
         for cloud in known.values():
             setting = cloud.node_pools.settings.get(name)
-            cells.append("not yet" if setting is None else setting.why if setting.taken else f"refused: {setting.why}")
+            prefix = "" if setting is None or setting.supported else "refused: "
+            cells.append("not yet" if setting is None else f"{prefix}{setting.why}")
         rows.append((f"`{name}`", *cells))
     return _table(("Setting", *(cloud.service for cloud in known.values())), rows)
 
@@ -695,7 +696,7 @@ def _kinds_read() -> str:
             groups.setdefault(group or "(core)", []).append(kind)
     rows = [(f"Kubernetes, `{group}`", _code(kinds)) for group, kinds in groups.items()]
     for name in clouds():
-        types = clouds()[name].reading().types
+        types = clouds()[name].readback().types
         rows.append((f"Pulumi, {name}", _code(types)))
     named = terraform_names()  # of these some only say what others refer to
     terraform = [name for name in terraform_types() if name not in named or is_read(named[name].type)]

@@ -260,7 +260,7 @@ def compare(old: Iterable[PoolRecord], new: StackPlan, clouds: Mapping[str, Clou
             was = before.pop((plan.cluster, former))
         if was is None:
             made.append(plan)
-            adopted = plan.choices.takes_over()
+            adopted = plan.provider_plan.adopted_pool()
             created = PoolChange(plan.cluster, plan.name, "created", EditEffect.IN_PLACE, (), _nodes(plan))
             changes.append(replace(created, adopts=adopted.name if adopted is not None else ""))
             continue
@@ -338,8 +338,8 @@ def _values(plan: PoolPlan, cluster: Cluster) -> JsonDict:
         "nodes": {"min": plan.min_nodes, "max": plan.max_nodes},
         "disk_gib": plan.disk_gib,
         # The plan has the labels and taints of the settings among its own, and what is set by hand by its full path.
-        **{each.name: getattr(plan.choices, each.name) for each in fields(plan.choices) if each.name not in _OWN},
-        **{f"overrides.{path}": _by_hand_as_value(value) for path, value in plan.set_by_hand.items() if "." in path},
+        **{key: value for key, value in vars(plan.provider_plan).items() if key not in _OWN},
+        **{f"overrides.{path}": _by_hand_as_value(value) for path, value in plan.overrides.items() if "." in path},
         **{f"cluster.{key}": value for key, value in _addresses(plan, cluster).items()},
     }
 
@@ -378,13 +378,13 @@ _OWN = frozenset({"labels", "taints", "overrides", "fabric"})  # the last is wha
 
 def _addresses(plan: PoolPlan, cluster: Cluster) -> JsonDict:
     """Return what a pool is told of its cluster."""
-    told = cluster.told(plan.choices.zones_asked())
+    told = cluster.told(plan.provider_plan.requested_zones())
     return {key: with_stack(value, cluster.stack) for key, value in told.items()}
 
 
 def _unordered(plan: PoolPlan, cluster: Cluster) -> frozenset[str]:
     """Return the values whose order says nothing: what the cloud keeps as a set."""
-    return plan.choices.unordered | {f"cluster.{key}" for key in cluster.unordered}
+    return plan.provider_plan.unordered | {f"cluster.{key}" for key in cluster.unordered}
 
 
 def with_stack(value: Any, stack: object) -> Any:
@@ -438,7 +438,7 @@ def _compared(old: PoolRecord, new: PoolPlan, cluster: Cluster, clouds: Mapping[
         for name in dict.fromkeys([*before, *after])
         if not _same(before.get(name), after.get(name), name in unordered) and _without_parts(name) in known
     ]
-    if new.choices.takes_over() is not None:
+    if new.provider_plan.adopted_pool() is not None:
         was = "adopted.name" in before
         # Nothing is made of the first name of a pool that has one already.
         found = [each for each in found if each.field != "first_name" or not was]
@@ -452,11 +452,11 @@ def _of_adopted(change: FieldChange, *, was_adopted: bool, new: PoolPlan, tables
         return replace(change, effect=EditEffect.UNKNOWN, detail="what is no longer kept becomes what the pool says")
     if change.field.startswith("adopted"):
         return replace(change, adopted=True)
-    adopted = new.choices.takes_over()
+    adopted = new.provider_plan.adopted_pool()
     if not was_adopted or adopted is None:
         return change
     inputs = _inputs_of(change, new, tables)
-    theirs = new.choices.stays_with_its_makers(change.field, inputs)
+    theirs = new.provider_plan.kept_input(change.field, inputs)
     kept = [path for path in inputs if _is_kept(path, adopted.kept)]
     if kept:
         detail = f"adopt.keep has {', '.join(kept)}, so that it stays as it is"
@@ -492,13 +492,13 @@ def in_recorded_order(plan: PoolPlan, earlier: PoolRecord | None) -> PoolPlan:
     """
     kept: JsonDict = {
         name: tuple(old)
-        for name in plan.choices.unordered
+        for name in plan.provider_plan.unordered
         if earlier is not None
         and isinstance(old := earlier.values.get(name), list)
-        and isinstance(new := getattr(plan.choices, name, None), tuple)
+        and isinstance(new := getattr(plan.provider_plan, name, None), tuple)
         and _same(old, list(new), unordered=True)
     }
-    return plan._replace(choices=replace(plan.choices, **kept)) if kept else plan
+    return plan._replace(provider_plan=replace(plan.provider_plan, **kept)) if kept else plan
 
 
 def _field_change(name: str, old: Any, new: Any, plan: PoolPlan, tables: EditTables) -> FieldChange:
@@ -540,7 +540,7 @@ def _counts(when: str, plan: PoolPlan, old: Any, new: Any) -> bool:
     if when in ("raised", "lowered"):
         return old is not None and new is not None and (new > old if when == "raised" else new < old)
     key, _, value = when.partition("=")
-    return not when or str(getattr(plan.choices, key)) == value
+    return not when or str(getattr(plan.provider_plan, key)) == value
 
 
 def _by_hand(path: str, inputs: Mapping[str, InputEdit]) -> InputEdit:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:  # planning a pool reads none back and declares none
     from gpupools.plan.discovery import Discovery
     from gpupools.plan.edit_tables import EditTables
     from gpupools.plan.existing_pools import ExistingPools
-    from gpupools.plan.kubernetes_kinds import Bootstrap, HeldKinds, KarpenterProvider, MachineKind
+    from gpupools.plan.kubernetes_kinds import Bootstrap, KarpenterProvider, MachineKind, NestedKinds
     from gpupools.plan.pool_facts import Accelerator, NodeCustomization, PoolFacts
     from gpupools.plan.pool_plan import PoolPlan
     from gpupools.spec.cluster_access import ExecPlugin
@@ -57,7 +57,7 @@ class Capability(NamedTuple):
 class Setting(NamedTuple):
     """Whether this cloud takes a setting of the pool."""
 
-    taken: bool
+    supported: bool
     why: str
     """Taken: which field of the cloud's pool it becomes. Refused: why there is none, and what to use instead."""
     source: str
@@ -93,7 +93,7 @@ class PoolRequest(NamedTuple):
     capability: Capability
 
 
-class WaitsForEver(NamedTuple):
+class AutoscalingBlocker(NamedTuple):
     """Why no pod starts the nodes of a pool."""
 
     what: str
@@ -101,7 +101,7 @@ class WaitsForEver(NamedTuple):
     source: str
 
 
-class Adopted(NamedTuple):
+class AdoptedPool(NamedTuple):
     """A pool that was made by other means and is taken over as it is."""
 
     name: str
@@ -131,15 +131,15 @@ class ProviderPlan:
     unordered: ClassVar[frozenset[str]] = frozenset()
     """Fields that the cloud keeps as sets, so that their order says nothing."""
 
-    def zones_asked(self) -> tuple[str, ...]:
+    def requested_zones(self) -> tuple[str, ...]:
         """Return the zones that the pool asks for; none where it leaves them to its cluster."""
         return ()
 
-    def takes_over(self) -> Adopted | None:
+    def adopted_pool(self) -> AdoptedPool | None:
         """Return the pool in the cloud that was made by other means and becomes this one; None for one made here."""
         return None
 
-    def stays_with_its_makers(self, field: str, inputs: Iterable[str]) -> str:
+    def kept_input(self, field: str, inputs: Iterable[str]) -> str:
         """Return in what, of a pool that is taken over, a field of its plan stands that its makers keep; or nothing.
 
         Args:
@@ -148,27 +148,27 @@ class ProviderPlan:
         """
         return ""
 
-    def cuts_gpus(self) -> bool:
+    def partitions_gpus(self) -> bool:
         """Say whether the pool itself cuts the GPUs, whatever shares the slices."""
         return False
 
-    def autoscaler_is_told(self) -> bool:
+    def has_scale_from_zero_resources(self) -> bool:
         """Say whether the autoscaler knows of an empty pool what its nodes will offer, beyond the machine's GPUs."""
         return False
 
-    def nodes_come_late(self) -> bool:
+    def may_wait_for_capacity(self) -> bool:
         """Say whether a pod may wait for its node longer than an update can: for a reserved time, or for room."""
         return False
 
-    def pods_bring_no_nodes(self) -> "WaitsForEver | None":
+    def autoscaling_blocker(self) -> "AutoscalingBlocker | None":
         """Say why a pod that waits is not enough for the autoscaler to start a node; None where it is."""
         return None
 
-    def repairs_nodes(self) -> bool:
+    def has_auto_repair(self) -> bool:
         """Say whether the cloud replaces nodes that something calls broken."""
         return False
 
-    def beside_gpus(self) -> Mapping[str, str]:
+    def extra_resources(self) -> Mapping[str, str]:
         """Return what each node offers beside GPUs, RDMA interfaces and huge pages: resource name to quantity."""
         return {}
 
@@ -178,12 +178,12 @@ def no_template(type_token: str, properties: JsonObject) -> "PoolFacts | None":
     return None
 
 
-def reads_all(type_token: str, properties: JsonObject) -> str:
+def nothing_unread(type_token: str, properties: JsonObject) -> str:
     """Say that nothing of a resource is left unread."""
     return ""
 
 
-def holds_nothing(type_token: str, properties: JsonObject) -> Iterable[str]:
+def no_nested_types(type_token: str, properties: JsonObject) -> Iterable[str]:
     """Yield nothing: on this cloud no resource holds others."""
     return ()
 
@@ -196,7 +196,7 @@ ReadGroups = Callable[[JsonObject, Mapping[str, "Cloud"]], Iterable["PoolFacts"]
 class KubernetesObjects(NamedTuple):
     """What one cloud alone has among the Kubernetes objects that bring nodes."""
 
-    held: "HeldKinds" = MappingProxyType({})
+    held: "NestedKinds" = MappingProxyType({})
     """Those that hold this cloud's own resources."""
     pools: "Mapping[GroupKind, Callable[[JsonObject, Mapping[str, Cloud]], Iterable[PoolFacts]]]" = MappingProxyType({})
     """Readers of those that are groups of nodes by themselves, such as eksctl's or ComputeClasses."""
@@ -212,7 +212,7 @@ class KubernetesObjects(NamedTuple):
     """Labels that this cloud puts on nodes with accelerators, and whose they are: `nvidia`, or `other`."""
 
 
-class Reading(NamedTuple):
+class Readback(NamedTuple):
     """Reads back what anybody declared on a cloud. None of it raises, whatever the input."""
 
     read_pools: "Callable[[str, JsonObject], tuple[PoolFacts, ...]]"
@@ -222,15 +222,15 @@ class Reading(NamedTuple):
     """
     accelerator: "Callable[[str], Accelerator]"
     """Say what a machine carries, by its name alone; for objects that name machines, such as Karpenter's."""
-    overridden: "Callable[[str, JsonObject], Iterable[NodeCustomization]]"
+    customizations: "Callable[[str, JsonObject], Iterable[NodeCustomization]]"
     """Say which inputs of a resource, set by hand, run on the nodes, open them or decide whom they run as."""
     types: tuple[str, ...]
     """Every type token that is read, for people."""
     read_template: "Callable[[str, JsonObject], PoolFacts | None]" = no_template
     """Read a resource that other resources take their machines from, pool or not; None for any other."""
-    unread: Callable[[str, JsonObject], str] = reads_all
+    unread: Callable[[str, JsonObject], str] = nothing_unread
     """Say why a resource of a type that is read is closed, e.g. a stack whose template is not at hand; or nothing."""
-    held_types: Callable[[str, JsonObject], Iterable[str]] = holds_nothing
+    nested_types: Callable[[str, JsonObject], Iterable[str]] = no_nested_types
     """Yield the types of what a resource holds and `read_pools` does not read, as `cloudformation:X` or `arm:X`."""
     objects: KubernetesObjects = KubernetesObjects()
     """Kubernetes objects of this cloud."""
@@ -240,7 +240,7 @@ Given = Mapping[str, "pulumi.Input[Any]"]
 """The keys of a cluster; values may be late."""
 
 
-class Declaring(NamedTuple):
+class ResourceFactory(NamedTuple):
     """Declares the resources of a cloud with its SDK."""
 
     create_provider: "Callable[[str, Given, pulumi.ResourceOptions], pulumi.ProviderResource]"
@@ -261,13 +261,13 @@ class NodePools(NamedTuple):
     """What a pool's resources take by hand, and what of it stays the plan's: the one table of that."""
     edits: "Callable[[], EditTables]"
     """What edits do to nodes that run."""
-    declaring: Callable[[], Declaring]
+    resources: Callable[[], ResourceFactory]
     """Imports the cloud's SDK."""
-    outside: "Callable[[], ExistingPools] | None" = None
+    existing_pools: "Callable[[], ExistingPools] | None" = None
     """Reads pools that were made by other means; None where none can be taken over yet."""
 
 
-class FreeForm(NamedTuple):
+class UntypedResource(NamedTuple):
     """A resource whose class takes any properties, for which another class has the types."""
 
     token: str
@@ -276,7 +276,7 @@ class FreeForm(NamedTuple):
     """What it is, for people: `an agent pool`."""
     inside: str
     """The input that holds the properties."""
-    in_the_address: frozenset[str]
+    path_properties: frozenset[str]
     """Properties of the typed class that are not among the free ones: they are parts of the resource's address."""
     newer: frozenset[str]
     """Properties of later versions of the API, which the typed class lacks; an inner one by its dotted path."""
@@ -284,11 +284,11 @@ class FreeForm(NamedTuple):
     """What the cloud knows to be wrong with the newer ones: dotted path below `inside`, what, and the cure."""
 
 
-FreeForms = Callable[[JsonObject], FreeForm | None]
+UntypedResourceLookup = Callable[[JsonObject], UntypedResource | None]
 """Says what a resource is, by its inputs."""
 
 
-def no_free_form(type_token: str) -> FreeForms | None:
+def no_untyped_resource(type_token: str) -> UntypedResourceLookup | None:
     """Find none: a cloud whose resources all have a class of their own."""
     return None
 
@@ -315,7 +315,7 @@ def _cloud_of_service(word: object, clouds: Mapping[str, "Cloud"]) -> str | None
     return next((each.name for each in clouds.values() if said[-1] in each.service.casefold().split()), None)
 
 
-def not_described() -> "Discovery":
+def no_discovery() -> "Discovery":
     """Look nothing up, for a cloud whose own command nobody knows."""
     from gpupools.plan.discovery import Discovery
 
@@ -366,21 +366,21 @@ class Cloud(NamedTuple):
     """Choose what this cloud's pool needs; called only for a wish that nothing refuses."""
     node_runtime: Callable[[str, ProviderPlan], NodeRuntime]
     """Say what the nodes bring of the GPU software, by the pool's `software` and this cloud's part of its plan."""
-    models_claims: bool
+    supports_dra_from_zero: bool
     """Whether the autoscaler knows of an empty pool which devices its first node would let pods claim."""
     reserved_labels: tuple[KeyRule, ...]
     """Which keys of node labels a pool may not set."""
     reserved_taints: tuple[KeyRule, ...]
     """Which keys of taints a pool may not set."""
     node_pools: NodePools
-    reading: Callable[[], Reading]
+    readback: Callable[[], Readback]
 
     find_instance_type: Callable[[Catalogue, str], InstanceType | None] = Catalogue.get
     """Look a written instance type up; a cloud with composed names brings its own."""
     helpers: Mapping[str, str] = MappingProxyType({})
     """Software beside the GPUs that only clusters of this cloud may have, by its key in `runtime.existing`, with the
     public page about it: what starts nodes, what calls them broken."""
-    described: "Callable[[], Discovery]" = not_described
+    discover: "Callable[[], Discovery]" = no_discovery
     """Say how a cluster is looked up for a new stack file."""
     own_registry: Callable[[Cluster], str] = no_registry
     """Name the registry with the cloud's own images for a cluster, where charts name that of another region."""
@@ -388,5 +388,5 @@ class Cloud(NamedTuple):
     """Return the command that logs `crane` in to a registry of this cloud; empty for any other host."""
     component_name_limit: int | None = None
     """Most characters of a pool component's name where the cloud's own names are made from it; None for no limit."""
-    free_form: Callable[[str], FreeForms | None] = no_free_form
+    untyped_resource: Callable[[str], UntypedResourceLookup | None] = no_untyped_resource
     """Return what says of resources of a type whose class takes any properties what they are; None for other types."""

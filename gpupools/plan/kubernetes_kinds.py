@@ -49,7 +49,7 @@ class HeldList:
     """Pulumi type of the cloud's resource of their specification's form."""
 
 
-HeldKinds = Mapping[tuple[str, str], HeldPool | HeldList]
+NestedKinds = Mapping[tuple[str, str], HeldPool | HeldList]
 """What Kubernetes objects hold, by group and kind."""
 
 # --- Cluster API ------------------------------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ from gpupools.plan.fabric import (
     CHANNEL_CLAIM,
     COMPUTE_DOMAINS_LABEL,
     RDMA_CLAIM,
+    Fabric,
     channel_name,
     compute_domain,
     rdma_name,
@@ -59,7 +60,7 @@ class PoolPlan(NamedTuple):
     node_resources: Mapping[str, int]
     """Resource name to count, per node; empty where pods claim devices instead of asking for a resource."""
     disk_gib: int
-    choices: ProviderPlan
+    provider_plan: ProviderPlan
     """The cloud's own part; only its `resources.py` looks inside."""
     trust: Trust | None = None
     """Who may use the pool; None when the question does not arise."""
@@ -69,7 +70,7 @@ class PoolPlan(NamedTuple):
     """Where pods mount the driver themselves; None where that is done for them."""
     compute_domains: bool = False
     """Whether pods reach GPUs of other nodes over NVLink."""
-    set_by_hand: JsonObject = MappingProxyType({})
+    overrides: JsonObject = MappingProxyType({})
     """Inputs of the cloud's own resources that the reader overrides: `NodePool.version` to its value."""
     node_customizations: Mapping[str, str] = MappingProxyType({})
     """Those of them that run on the nodes, open them or decide whom they run as: input to what it does to the nodes."""
@@ -96,7 +97,7 @@ class PoolPlan(NamedTuple):
             gpu_only: Leave the interfaces out.
         """
         pods = 1 if whole_node else self.units
-        fabric = None if gpu_only else self.choices.fabric
+        fabric = None if gpu_only else self.provider_plan.fabric
         claims: dict[str, str] = {}
         limits: JsonDict = {}
         if self.software == DRA_DRIVER:
@@ -132,18 +133,18 @@ class PoolPlan(NamedTuple):
     @property
     def node_pod(self) -> JsonObject:
         """The part of a spec of a pod that takes a whole node; empty where nodes are no unit of work of their own."""
-        on_fabric = self.choices.fabric is not None or self.compute_domains
+        on_fabric = self.provider_plan.fabric is not None or self.compute_domains
         return self.pod(whole_node=True) if on_fabric and self.sharing_kind == "none" else {}
 
     @property
     def namespace_objects(self) -> tuple[JsonObject, ...]:
         """What the namespace of such pods needs first: claim templates, and a ComputeDomain for each workload."""
-        if not self.node_pod and not self.choices.fabric:
+        if not self.node_pod and not self.provider_plan.fabric:
             return ()
         found = [self.claim_template] if self.claim_template else []
         if self.claim_template and self.node_pod:
             found.append(node_claim_template(self.name, self.instance.devices))
-        fabric = self.choices.fabric
+        fabric = self.provider_plan.fabric
         if fabric is not None:
             for whole_node, pods in ((False, self.units), *(((True, 1),) if self.node_pod else ())):
                 name, count = rdma_name(self.name, whole_node=whole_node), fabric.claimed(pods)
@@ -182,9 +183,9 @@ class PoolPlan(NamedTuple):
             "why": self.capability.why,
             "source": self.capability.source,
             "capacity": dict(self.node_resources),
-            "node_resources": dict(self.choices.beside_gpus()),
+            "node_resources": dict(self.provider_plan.extra_resources()),
             "disk_gib": self.disk_gib,
-            "set_by_hand": {path: tellable(path, value) for path, value in self.set_by_hand.items()},
+            "set_by_hand": {path: tellable(path, value) for path, value in self.overrides.items()},
             "customised": dict(self.node_customizations),
             "pod": self.pod(),
             **({"claim_template": dict(self.claim_template)} if self.claim_template else {}),
@@ -278,12 +279,12 @@ def _planned(name: str, spec: PoolSpec, cluster_key: str, cluster: Cluster, clou
         problems += cloud.check_settings(wished(instance))
     if instance is None or problems:
         raise Rejected(problems)
-    choices = cloud.decide(wished(instance))
-    problems += _against_choices(at, spec, choices, cloud)
-    problems += _too_few_interfaces(at, spec, instance, choices)
+    provider_plan = cloud.decide(wished(instance))
+    problems += _label_conflicts(at, spec, provider_plan, cloud)
+    problems += _too_few_interfaces(at, spec, instance, provider_plan.fabric)
     if problems:
         raise Rejected(problems)
-    node = cloud.node_runtime(software, choices)
+    node = cloud.node_runtime(software, provider_plan)
     native = capability.verdict is Verdict.NATIVE
     ours = pool_labels(name, instance, spec.sharing, software, spec.trust, native=native)
     ours = {**ours, **({COMPUTE_DOMAINS_LABEL: "true"} if spec.network.compute_domains else {})}
@@ -295,38 +296,38 @@ def _planned(name: str, spec: PoolSpec, cluster_key: str, cluster: Cluster, clou
         instance=instance,
         min_nodes=spec.nodes.min,
         max_nodes=spec.nodes.max,
-        taints=tuple(dict.fromkeys((GPU_TAINT, *choices.taints, *trusted, *sorted(spec.taints, key=str)))),
-        labels={POOL_LABEL: name, **ours, **choices.labels, **spec.labels},
+        taints=tuple(dict.fromkeys((GPU_TAINT, *provider_plan.taints, *trusted, *sorted(spec.taints, key=str)))),
+        labels={POOL_LABEL: name, **ours, **provider_plan.labels, **spec.labels},
         sharing=spec.sharing,
         software=software,
-        owners=choices.owners or cloud.software[software].owners,
+        owners=provider_plan.owners or cloud.software[software].owners,
         capability=capability,
         node_resources=node_resources(instance, spec.sharing) if software != DRA_DRIVER else {},
         disk_gib=spec.disk_gib,
-        choices=choices,
+        provider_plan=provider_plan,
         trust=spec.trust,
         compute_domains=spec.network.compute_domains,
         runtime_class=node.pod_runtime_class,
         driver_mount=node.pod_driver_mount,
-        set_by_hand=flattened(spec.overrides.get(cloud.name, {})),
+        overrides=flattened(spec.overrides.get(cloud.name, {})),
         node_customizations={
             f"{resource}.{each.property}": f"{each.kind}: {each.why}"
             for resource, inputs in spec.overrides.get(cloud.name, {}).items()
-            for each in cloud.reading().overridden(resource, inputs)
+            for each in cloud.readback().customizations(resource, inputs)
         },
     )
 
 
-def _against_choices(at: Path, spec: PoolSpec, choices: ProviderPlan, cloud: Cloud) -> Iterator[Problem]:
+def _label_conflicts(at: Path, spec: PoolSpec, provider_plan: ProviderPlan, cloud: Cloud) -> Iterator[Problem]:
     """Refuse labels and taints that stand against those the cloud's part of the plan needs."""
     for where, key in (
         *(((*at, "labels", key), key) for key in spec.labels),
         *((where, key) for where, key, _ in _labels_by_hand(at, spec, cloud)),
     ):
-        if key in choices.labels and choices.labels[key] != spec.labels.get(key):
-            yield Problem(where, f"{key} is set to {choices.labels[key]!r} on this pool", "leave it out")
+        if key in provider_plan.labels and provider_plan.labels[key] != spec.labels.get(key):
+            yield Problem(where, f"{key} is set to {provider_plan.labels[key]!r} on this pool", "leave it out")
     for index, taint in enumerate(spec.taints):
-        own = [each for each in choices.taints if each.key == taint.key]
+        own = [each for each in provider_plan.taints if each.key == taint.key]
         for each in own:
             if taint.effect == each.effect and taint != each:
                 yield Problem(
@@ -467,12 +468,12 @@ def _without_nvlink_domain(at: Path, spec: PoolSpec, instance: InstanceType, clo
         yield Problem(where, what, "leave it out, or leave sharing out", _NVLINK_SOURCE)
 
 
-def _too_few_interfaces(at: Path, spec: PoolSpec, instance: InstanceType, choices: ProviderPlan) -> Iterable[Problem]:
+def _too_few_interfaces(at: Path, spec: PoolSpec, instance: InstanceType, fabric: Fabric | None) -> Iterable[Problem]:
     """Refuse RDMA interfaces that no pod of a pool would ask for."""
     pods = sum(node_resources(instance, spec.sharing).values())
-    if choices.fabric is None or spec.sharing.kind == "none" or choices.fabric.share(pods):
+    if fabric is None or spec.sharing.kind == "none" or fabric.share(pods):
         return
-    what = f"{pods} pods share a node of {instance.name}, which has {choices.fabric.devices} RDMA interface(s) for them"
+    what = f"{pods} pods share a node of {instance.name}, which has {fabric.devices} RDMA interface(s) for them"
     yield Problem((*at, "network", "rdma"), what, "leave it out, or leave sharing out")
 
 
@@ -488,7 +489,7 @@ def _unclaimable(at: Path, spec: PoolSpec, software: str, instance: InstanceType
         what = f"{DRA_DRIVER} needs a node before the first pod; capacity.mode: {spec.capacity.mode} has none to keep"
         fix = "use software: device-plugin or gpu-operator, or another capacity.mode"
         yield Problem((*at, "software"), what, fix, _FROM_ZERO_SOURCE)
-    elif spec.nodes.min == 0 and not cloud.models_claims:
+    elif spec.nodes.min == 0 and not cloud.supports_dra_from_zero:
         what = "no pod starts the first node: its claim waits for a ResourceSlice, which only a running node publishes"
         yield Problem((*at, "nodes", "min"), what, "keep at least one node (min: 1), or use fixed", _FROM_ZERO_SOURCE)
     needed, newest = requirement(DRA_CHART, "driver"), gpu_models()[instance.gpu_model].last_driver_branch
@@ -514,7 +515,7 @@ def _settings_not_taken(at: Path, spec: PoolSpec, cloud: Cloud) -> Iterable[Prob
         setting = cloud.node_pools.settings.get(name)
         if setting is None:
             yield Problem((*at, *path), f"{name} does nothing on {cloud.name} yet", "leave it out")
-        elif not setting.taken:
+        elif not setting.supported:
             what, _, fix = setting.why.partition("; ")
             yield Problem((*at, *path), f"{cloud.name} has no {name}: {what}", fix or "leave it out", setting.source)
 

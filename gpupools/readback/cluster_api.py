@@ -69,7 +69,7 @@ KINDS: Mapping[tuple[str, str], MachineKind] = MappingProxyType(
 
 def machine_kind(group: str, kind: str, clouds: Mapping[str, "Cloud"]) -> MachineKind | None:
     """Return where an object of this kind keeps what is read; None for any other kind."""
-    tables = (KINDS, *(cloud.reading().objects.machines for cloud in clouds.values()))
+    tables = (KINDS, *(cloud.readback().objects.machines for cloud in clouds.values()))
     return next((known for table in tables if (known := table.get((group, kind))) is not None), None)
 
 
@@ -268,7 +268,7 @@ def registered(argument: Any, path: str, before: TaintsRead | None = None) -> Po
 def _bootstraps(clouds: Mapping[str, "Cloud"]) -> Mapping[str, Bootstrap]:
     found = dict(_BOOTSTRAPS)
     for cloud in clouds.values():
-        found |= cloud.reading().objects.bootstraps
+        found |= cloud.readback().objects.bootstraps
     return found
 
 

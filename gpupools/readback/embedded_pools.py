@@ -38,7 +38,7 @@ def upbound(cloud: str, group: str, kind: str, held: HeldPool) -> dict[tuple[str
 def held_by(group: str, kind: str, clouds: Mapping[str, "Cloud"]) -> "tuple[Cloud, HeldPool | HeldList] | None":
     """Return the cloud whose pools objects of this kind hold, and how; None for any other kind."""
     for cloud in clouds.values():
-        held = cloud.reading().objects.held.get((group, kind))
+        held = cloud.readback().objects.held.get((group, kind))
         if held is not None:
             return cloud, held
     return None
@@ -69,7 +69,7 @@ def _embedded(given: JsonObject, cloud: "Cloud", held: HeldPool) -> Iterator[Poo
     ours = {theirs: name for name, theirs in held.names.items()}
     wire = {**_as_resource(said, ours, held), **held.beside(given)}
     late = tuple(below for below in held.below if at(given, below) is UNKNOWN)
-    for pool in cloud.reading().read_pools(held.token, wire):
+    for pool in cloud.readback().read_pools(held.token, wire):
         place = _Places(given, places, first, held)
         found = relocated(pool, place, place.said)
         late_gpus = None if late and not found.evidence else found.gpus_per_node
@@ -144,7 +144,7 @@ def _listed(given: JsonObject, cloud: "Cloud", held: HeldList) -> Iterator[PoolF
         if at(one, "kind") == held.kind:
             spec = mapping(at(one, "spec"))
             place = _Places(given, {}, f"{where}.spec", HeldPool(held.token))
-            for found in cloud.reading().read_pools(held.token, spec):
+            for found in cloud.readback().read_pools(held.token, spec):
                 yield replace(relocated(found, place, place.said), pool=text(at(one, "metadata.name")))
     for name in late:
         yield PoolFacts(cloud.name, (), None, (), unknown=(name,), where=name)

@@ -59,7 +59,7 @@ def other_accelerator(catalogue: Catalogue, instance_type: str) -> Accelerator |
 def accelerator_by_name(name: str, cloud: str, clouds: Mapping[str, "Cloud"]) -> Accelerator:
     """Ask the cloud that a machine seems to be of first, then the others: no two name machines alike."""
     asked = [*([clouds[cloud]] if cloud in clouds else []), *clouds.values()]
-    found = (one.reading().accelerator(name) for one in asked)
+    found = (one.readback().accelerator(name) for one in asked)
     return next((one for one in found if one.vendor), NO_ACCELERATOR)
 
 
@@ -391,7 +391,7 @@ def relocated(pool: PoolFacts, place: Callable[[str], str], said: Callable[[str]
         pool,
         where=place(pool.where),
         unknown=tuple(place(name) for name in pool.unknown),
-        open_taints=tuple(place(name) for name in pool.open_taints),
+        unresolved_taints=tuple(place(name) for name in pool.unresolved_taints),
         evidence=sentence(pool.evidence),
         other_accelerator=sentence(pool.other_accelerator),
         not_counted=tuple(sentence(one) for one in pool.not_counted),
@@ -410,7 +410,7 @@ def joined(pool: PoolFacts, other: PoolFacts, path: str) -> PoolFacts:
 
     Args:
         pool: Has a reference at `path` in `elsewhere`.
-        other: What `Reading.read_template` read from the resource referred to.
+        other: What `Readback.read_template` read from the resource referred to.
         path: `Reference.property`.
     """
     reference = next((one for one in pool.elsewhere if one.property == path), None)
@@ -419,11 +419,11 @@ def joined(pool: PoolFacts, other: PoolFacts, path: str) -> PoolFacts:
     prefix = f"{path} → "
     pool = _with_machine(pool, other, path) if "machine" in reference.decides else _without_reference(pool, path)
     if {"taints", "more taints"} & reference.decides:
-        open_taints = (*pool.open_taints, *(f"{prefix}{name}" for name in other.open_taints))
+        unresolved_taints = (*pool.unresolved_taints, *(f"{prefix}{name}" for name in other.unresolved_taints))
         pool = replace(
             pool,
             taints=(*pool.taints, *other.taints),
-            open_taints=open_taints,
+            unresolved_taints=unresolved_taints,
             has_unevaluated_script=pool.has_unevaluated_script or other.has_unevaluated_script,
         )
     if "image" in reference.decides:
@@ -448,8 +448,8 @@ def _without_reference(pool: PoolFacts, path: str) -> PoolFacts:
     """Return a pool without what is unknown only because of the reference at `path`."""
     unknown = tuple(name for name in pool.unknown if name != path)
     gpus = pool.gpus_per_node or (None if pool.evidence or unknown else Fraction(0))
-    open_taints = tuple(name for name in pool.open_taints if name != path)
-    return replace(pool, gpus_per_node=gpus, unknown=unknown, open_taints=open_taints)
+    unresolved_taints = tuple(name for name in pool.unresolved_taints if name != path)
+    return replace(pool, gpus_per_node=gpus, unknown=unknown, unresolved_taints=unresolved_taints)
 
 
 def _with_machine(pool: PoolFacts, other: PoolFacts, path: str) -> PoolFacts:

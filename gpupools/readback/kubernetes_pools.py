@@ -79,7 +79,7 @@ def read_template(type_token: str, properties: JsonObject, clouds: Clouds) -> Po
     for name, provider in providers_of(clouds):
         if kind in provider.classes:
             found = provider.classes[kind](spec)
-            return replace(found, node_customizations=tuple(clouds[name].reading().overridden(kind, spec)))
+            return replace(found, node_customizations=tuple(clouds[name].readback().customizations(kind, spec)))
     cluster = node_groups.read_cluster(version.rpartition("/")[0], kind, properties)
     return cluster or cluster_api.read_bootstrap(type_token, properties, clouds)
 
@@ -133,7 +133,7 @@ def kinds_read(clouds: Clouds) -> Iterator[tuple[str, str]]:
     yield from (*node_groups.KINDS, node_groups.CLUSTER)
     yield from embedded_manifests.WRAPPERS
     for cloud in clouds.values():
-        objects = cloud.reading().objects
+        objects = cloud.readback().objects
         yield from (*objects.held, *objects.pools, *objects.machines)
         if objects.karpenter is not None:
             yield from ((objects.karpenter.groups[0], kind) for kind in objects.karpenter.classes)

@@ -77,7 +77,7 @@ _GARDENER = NodeGroup("", ("machine.type",), "labels", ("minimum", "maximum"))
 
 def reader(group: str, kind: str, clouds: _Clouds) -> "Reader | None":
     """Return the reader of an object that is groups of nodes by itself; None for any other kind."""
-    tables = (KINDS, *(cloud.reading().objects.pools for cloud in clouds.values()))
+    tables = (KINDS, *(cloud.readback().objects.pools for cloud in clouds.values()))
     return next((known for table in tables if (known := table.get((group, kind))) is not None), None)
 
 
@@ -163,7 +163,7 @@ def _kops(given: JsonObject, clouds: _Clouds) -> Iterator[PoolFacts]:
         named = text(mapping(at(given, "metadata.labels")).get(_OF_CLUSTER))
         types = tuple(f"kubernetes:kops.k8s.io/{version}:Cluster" for version in ("v1alpha2", "v1alpha3"))
         whole = Reference(_CLUSTER, types, named, frozenset({"taints"}))
-        pool = replace(pool, elsewhere=(whole,), open_taints=(_CLUSTER,))
+        pool = replace(pool, elsewhere=(whole,), unresolved_taints=(_CLUSTER,))
     yield pool
 
 
@@ -173,7 +173,7 @@ _ANY_MACHINE = "spec.mixedInstancesPolicy.instanceRequirements"
 
 def _unnamed(kind: str, machines: Machines, clouds: _Clouds) -> str:
     """Name a machine that is called like those of no cloud here: a group of kOps does not say which it is of."""
-    patterns = [names for cloud in clouds.values() if (names := cloud.reading().objects.machine_names) is not None]
+    patterns = [names for cloud in clouds.values() if (names := cloud.readback().objects.machine_names) is not None]
     odd = (name for name in machines.names if not any(each.fullmatch(name) for each in patterns))
     return next((f"kops.k8s.io/{kind} of {name}" for name in odd), "")
 
@@ -196,7 +196,7 @@ def read_cluster(group: str, kind: str, given: JsonObject) -> PoolFacts | None:
         (),
         Fraction(0),
         (GPU_TAINT,) if flag(managed) else (),
-        open_taints=("spec.containerd.nvidiaGPU.enabled",) if late else (),
+        unresolved_taints=("spec.containerd.nvidiaGPU.enabled",) if late else (),
     )
 
 
@@ -248,7 +248,7 @@ def _node(given: JsonObject, clouds: _Clouds) -> Iterator[PoolFacts]:
                 machines.show(Accelerator(match[1], count), f"status.{part} {resource} {amount}")
     known = dict(_SAYS_GPU)
     for cloud in clouds.values():
-        known |= cloud.reading().objects.node_labels
+        known |= cloud.readback().objects.node_labels
     other = any(vendor == "other" and key in labels for key, vendor in known.items())
     for key, vendor in known.items():
         value = labels.get(key, "false")

@@ -131,7 +131,7 @@ def check_helpers(draft: Draft, measured: set[str]) -> None:
     if agent is None or "node_monitoring_agent" not in draft.cloud.helpers:
         return
     for pool in draft.pools:
-        repaired = pool.choices.repairs_nodes()
+        repaired = pool.provider_plan.has_auto_repair()
         if pool.name in measured and repaired and may_run(agent, pool.labels, draft.cloud):
             what = (
                 f"is on, and {agent.name} calls a node broken whose DCGM it does not reach, which a second one, of the "
@@ -163,7 +163,7 @@ def _needed_beside(draft: Draft, measured: set[str]) -> Iterator[str]:
     if "node_monitoring_agent" not in helpers:
         return
     agent = existing.node_monitoring_agent
-    repaired = [pool for pool in draft.pools if pool.choices.repairs_nodes()]
+    repaired = [pool for pool in draft.pools if pool.provider_plan.has_auto_repair()]
     two = [pool.name for pool in repaired if pool.name in measured]
     if agent is None and two:
         what = f"with the add-on eks-node-monitoring-agent, healthy nodes of {', '.join(two)} would be replaced"
@@ -226,7 +226,7 @@ def _about_nvlink(draft: Draft, pool: PoolPlan) -> Iterator[str]:
     if gpu_models()[pool.instance.gpu_model].nvlink_over_nodes and not pool.compute_domains:
         what = "NVLink ends at the node for its pods, though the machines share one over the rack"
         yield f"{what}; network.compute_domains: true lets them use it"
-    if pool.compute_domains and not pool.min_nodes and not draft.cloud.models_claims:
+    if pool.compute_domains and not pool.min_nodes and not draft.cloud.supports_dra_from_zero:
         # GKE's autoscaler models them: k8s.io/gke-autoscaling, cluster-autoscaler/pkg/cloudprovider/gke/
         # dynamicresources, computeDomainResourceSlicesForNode.
         what = "while it is empty, a pod in an NVLink domain (node_pod) starts no node: its claim waits for a"
@@ -235,7 +235,7 @@ def _about_nvlink(draft: Draft, pool: PoolPlan) -> Iterator[str]:
 
 
 def _about_rdma(pool: PoolPlan) -> Iterator[str]:
-    fabric = pool.choices.fabric
+    fabric = pool.provider_plan.fabric
     if fabric is not None and not fabric.share(pool.units):
         why = f"a node has {fabric.devices} RDMA interface(s) for {pool.units} GPUs"
         why = "pods of one node cannot share RDMA interfaces out" if fabric.whole_nodes else why
@@ -260,7 +260,7 @@ def _named_for_nothing(draft: Draft) -> Iterator[Problem]:
     needed: dict[str, tuple[bool, str, str]] = {
         "rdma_plugin": (
             theirs is None
-            or any(pool.choices.fabric and may_run(theirs, pool.labels, draft.cloud) for pool in draft.pools),
+            or any(pool.provider_plan.fabric and may_run(theirs, pool.labels, draft.cloud) for pool in draft.pools),
             "serves no pool here, since none has RDMA interfaces on nodes that it selects: pods use TCP",
             "write network: {rdma: true} on the pools it is for, or leave it out",
         ),
@@ -341,7 +341,7 @@ def _unknown_to_the_autoscaler(pool: PoolPlan) -> Iterator[str]:
     `nvidia.com/gpu`: https://github.com/kubernetes/autoscaler, cluster-autoscaler/cloudprovider/azure/azure_template.go
     and gce/templates.go beside it, and cluster-autoscaler/processors/customresources/gpu_processor.go.
     """
-    if pool.choices.autoscaler_is_told():
+    if pool.provider_plan.has_scale_from_zero_resources():
         return
     if GPU_RESOURCE not in pool.node_resources and pool.min_nodes < pool.max_nodes:
         way = "keep a fixed number of nodes, or leave rename out" if _renamed(pool) else "keep a fixed number of nodes"

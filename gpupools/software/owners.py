@@ -65,8 +65,8 @@ def claims(
     installed = tuple(releases)
     labels = labels_left(pool, installed, spec)
     found = [*_from_node(pool, node), *_from_objects(pool, objects)]
-    if pool.choices.fabric is not None and pool.choices.fabric.owner:
-        found.append(Claim(Piece.RDMA_PLUGIN, pool.choices.fabric.owner, ""))
+    if pool.provider_plan.fabric is not None and pool.provider_plan.fabric.owner:
+        found.append(Claim(Piece.RDMA_PLUGIN, pool.provider_plan.fabric.owner, ""))
     for release in installed:
         found += _from_release(pool, release, labels)
     # Google's installer is one, whether we install it or the team did beside an operator of its own.
@@ -165,7 +165,7 @@ def _unbrought(pool: PoolPlan, piece: Piece, runtime: str) -> Problem:
 
 def without_rdma(pool: PoolPlan, node: NodeRuntime, spec: RuntimeSpec, runtime: str) -> Iterator[Problem]:
     """Refuse a pool whose RDMA interfaces nobody can bring, whatever its cluster's other pools are."""
-    fabric = pool.choices.fabric
+    fabric = pool.provider_plan.fabric
     if fabric is None or fabric.owner or spec.existing.rdma_plugin is not None:
         return
     if spec.management == "external" or not any(each.existing == "rdma_plugin" for each in node.charts):
@@ -181,7 +181,7 @@ def needed_pieces(pool: PoolPlan) -> tuple[Piece, ...]:
     needed = [Piece.DRIVER, Piece.CONTAINER_TOOLKIT, serving]
     if pool.sharing.mig is not None:
         needed.append(Piece.MIG_MANAGER)
-    if pool.choices.fabric is not None:
+    if pool.provider_plan.fabric is not None:
         needed.append(Piece.RDMA_PLUGIN)
     if pool.compute_domains:
         needed.append(Piece.COMPUTE_DOMAINS)
@@ -235,7 +235,7 @@ def _value(release: Release, path: str) -> Any:
 def _from_node(pool: PoolPlan, node: NodeRuntime) -> Iterator[Claim]:
     for piece, owner in node.brings.items():
         cuts = pool.sharing.mig is not None and pool.capability.verdict is Verdict.NATIVE
-        if piece is not Piece.MIG_MANAGER or cuts or pool.choices.cuts_gpus():
+        if piece is not Piece.MIG_MANAGER or cuts or pool.provider_plan.partitions_gpus():
             yield Claim(piece, owner, "")
 
 
@@ -269,7 +269,7 @@ def _from_existing(
     for key, software in existing.named().items():
         if may_run(software, labels, cloud):
             for piece in _brought(key, software):
-                if piece is not Piece.RDMA_PLUGIN or pool.choices.fabric is not None:
+                if piece is not Piece.RDMA_PLUGIN or pool.provider_plan.fabric is not None:
                     yield Claim(piece, software.name, f"runtime.existing.{key}")
     operator = existing.gpu_operator
     if operator is None or pool.labels.get(OPERANDS_LABEL) == "false":

@@ -20,7 +20,7 @@ from gpupools.software.constraints import (
 from gpupools.software.draft import Draft
 from gpupools.software.images import moved
 from gpupools.software.owners import claims, needed_pieces, settle
-from gpupools.software.releases import beside_gpus, dcgm_exporter, device_plugin, dra_driver, first_pools, gpu_operator
+from gpupools.software.releases import dcgm_exporter, device_plugin, dra_driver, first_pools, gpu_operator, node_charts
 from gpupools.spec.models import Cluster
 from gpupools.spec.software_spec import RuntimeSpec
 
@@ -41,7 +41,7 @@ def plan_runtime(
             that cannot be kept apart in one cluster, values or versions a chart does not take.
     """
     own = tuple(pools)
-    nodes = {pool.name: cloud.node_runtime(pool.software, pool.choices) for pool in own}
+    nodes = {pool.name: cloud.node_runtime(pool.software, pool.provider_plan) for pool in own}
     draft = Draft(cluster_key, cloud, cloud.own_registry(cluster), cluster.runtime, own, nodes)
     for pool in own:
         draft.depends[f"pool/{pool.name}"] = set()
@@ -54,7 +54,7 @@ def plan_runtime(
         device_plugin(draft)
         dra_driver(draft)
         dcgm_exporter(draft)
-        beside_gpus(draft)
+        node_charts(draft)
         _installer(draft)
         _extras(draft)
         refuse_what_moves_nothing(draft)
@@ -180,7 +180,7 @@ def _refuse_fences_around_their_own(draft: Draft) -> None:
 
 def _refuse_unreachable_smoke_tests(draft: Draft) -> None:
     for pool in draft.pools:
-        reason = pool.choices.pods_bring_no_nodes()
+        reason = pool.provider_plan.autoscaling_blocker()
         if reason is None:
             continue
         what = f"the Job of pool {pool.name} would wait for ever, since no pod starts its nodes: {reason.what}"

@@ -61,7 +61,7 @@ def uses_operator(draft: Draft) -> bool:
 
 def cut_by_the_cloud(pool: PoolPlan) -> bool:
     """Say whether the cloud itself cuts the GPUs of a pool, so that no MIG manager has to."""
-    return pool.capability.verdict is Verdict.NATIVE or pool.choices.cuts_gpus()
+    return pool.capability.verdict is Verdict.NATIVE or pool.provider_plan.partitions_gpus()
 
 
 def gpu_operator(draft: Draft) -> None:
@@ -312,7 +312,7 @@ def dcgm_exporter(draft: Draft) -> None:
     _release(draft, "dcgm-exporter", pools, values, ("the chart has no CRDs",))
 
 
-def beside_gpus(draft: Draft) -> None:
+def node_charts(draft: Draft) -> None:
     """Install what serves the rest that nodes offer, such as network interfaces, whatever serves their GPUs."""
     for needed in dict.fromkeys(each for node in draft.nodes.values() for each in node.charts):
         if getattr(draft.spec.existing, needed.existing, None) is not None:

@@ -335,7 +335,7 @@ def adopted_pools(plan: StackPlan) -> Iterator[tuple[tuple[Any, ...], str]]:
     One of a cluster that an output names is left out: no file tells whether it is the same.
     """
     for pool in plan.pools:
-        adopted = pool.choices.takes_over()
+        adopted = pool.provider_plan.adopted_pool()
         where = tuple(sorted(place(plan.stack.clusters[pool.cluster]).items()))
         if adopted is not None and all(isinstance(value, str) for _, value in where):
             yield (*where, adopted.name), f"{pool.cluster}/{pool.name}"
@@ -502,7 +502,7 @@ def _left_to_the_team(key: str, cluster: Cluster, cloud: Cloud, pools: Sequence[
     """Plan a cluster whose API nobody gave: its pools are right as they are, and the team brings the device plugin."""
     brought = {SERVED_BY[pool.software] for pool in pools if pool.software in SERVED_BY}
     # What would be installed beside it, the team brings too.
-    nodes = [cloud.node_runtime(pool.software, pool.choices) for pool in pools]
+    nodes = [cloud.node_runtime(pool.software, pool.provider_plan) for pool in pools]
     brought |= {chart.existing for node in nodes for chart in node.charts if chart.existing}
     named: JsonDict = dict.fromkeys(sorted(brought), "yours")
     if any(pool.compute_domains for pool in pools):

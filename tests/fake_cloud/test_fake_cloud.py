@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import yaml
 
-from gpupools.plan.cloud import Cloud, Declaring, NodePools, Reading
+from gpupools.plan.cloud import Cloud, NodePools, Readback, ResourceFactory
 from gpupools.providers import clouds
 from tests.cloud_parts import FILES
 
@@ -304,7 +304,7 @@ def required(kind: Any) -> Sequence[str]:
     return [each.name for each in fields(kind) if each.default is MISSING and each.default_factory is MISSING]
 
 
-MADE_IN = {Cloud: "__init__.py", NodePools: "__init__.py", Reading: "readback.py", Declaring: "resources.py"}
+MADE_IN = {Cloud: "__init__.py", NodePools: "__init__.py", Readback: "readback.py", ResourceFactory: "resources.py"}
 PARTS = [
     *(pytest.param(without_file(name), name, id=name) for name in FILES),
     *(
@@ -359,7 +359,7 @@ def test_a_whole_cloud_passes_the_contract(tree: Path) -> None:
 
 @pytest.mark.parametrize(
     "take",
-    [without_file("access.py"), without_keyword("resources.py", "Declaring", "create_pool")],
+    [without_file("access.py"), without_keyword("resources.py", "ResourceFactory", "create_pool")],
     ids=["a file", "a function"],
 )
 def test_a_part_left_out_is_one_failure_of_the_contract(take: Callable[[Folder], None], tmp_path: Path) -> None:

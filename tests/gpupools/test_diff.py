@@ -452,7 +452,7 @@ def test_a_pool_made_with_its_zones_in_another_order_keeps_them_in_that_order(tm
     now = record(checked.plan.pools[0], checked.plan.stack)
     old, other = (replace(now, values={**now.values, "availability_zones": each}) for each in (["2", "1"], ["3", "1"]))
 
-    orders = [in_recorded_order(checked.plan.pools[0], each).choices for each in (None, old, other)]
+    orders = [in_recorded_order(checked.plan.pools[0], each).provider_plan for each in (None, old, other)]
     assert [getattr(each, "availability_zones", None) for each in orders] == [("1", "2"), ("2", "1"), ("1", "2")]
     assert [change.change for change in compare([old], checked.plan, clouds())] == ["unchanged"]
 

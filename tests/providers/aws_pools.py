@@ -60,7 +60,7 @@ def plan(address: Mapping[str, Any] = BY_ZONE, name: str = "a", **request: Any) 
 
 
 def settings(address: Mapping[str, Any] = BY_ZONE, **request: Any) -> EksPoolPlan:
-    found = plan(address, **request).choices
+    found = plan(address, **request).provider_plan
     assert isinstance(found, EksPoolPlan)
     return found
 

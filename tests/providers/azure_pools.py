@@ -37,8 +37,8 @@ def plan(cluster: Cluster | None = None, name: str = "train", **keys: Any) -> Po
 
 
 def settings(made: PoolPlan) -> AksPoolPlan:
-    assert isinstance(made.choices, AksPoolPlan)
-    return made.choices
+    assert isinstance(made.provider_plan, AksPoolPlan)
+    return made.provider_plan
 
 
 def refused(cluster: Cluster | None = None, **keys: Any) -> str:

@@ -30,7 +30,7 @@ def plan(cluster: Cluster | None = None, **keys: Any) -> PoolPlan:
 
 
 def settings(cluster: Cluster | None = None, **keys: Any) -> GkePoolPlan:
-    made = plan(cluster, **keys).choices
+    made = plan(cluster, **keys).provider_plan
     assert isinstance(made, GkePoolPlan)
     return made
 

@@ -51,7 +51,7 @@ def plan(**wanted: Any) -> PoolPlan:
 
 
 def settings(**wanted: Any) -> EksPoolPlan:
-    found = plan(**wanted).choices
+    found = plan(**wanted).provider_plan
     assert isinstance(found, EksPoolPlan)
     return found
 
@@ -594,7 +594,7 @@ def test_the_provider_acts_for_the_cluster_alone(keys: dict[str, str], more: dic
 
 
 def test_a_plan_for_another_cloud_is_a_programming_error() -> None:
-    foreign = plan(gpu="L4")._replace(cloud="gcp", choices=ProviderPlan())
+    foreign = plan(gpu="L4")._replace(cloud="gcp", provider_plan=ProviderPlan())
 
     with pytest.raises(TypeError, match="the plan of pool 'a' is for gcp, not for aws"):
         create_pool("train-a", foreign, ADDRESS, pulumi.ResourceOptions())

@@ -13,7 +13,7 @@ STACK = "aws:cloudformation/stack:Stack"
 
 
 def pools(resources: Any) -> dict[str, PoolFacts]:
-    found = clouds()["aws"].reading().read_pools(STACK, {"templateBody": {"Resources": resources}})
+    found = clouds()["aws"].readback().read_pools(STACK, {"templateBody": {"Resources": resources}})
     return {pool.pool: pool for pool in found}
 
 
@@ -86,4 +86,4 @@ def test_a_literal_template_inside_a_template_is_read() -> None:
 def test_a_body_nested_too_deeply_cannot_be_read() -> None:
     deep = '{"Resources": ' + "[" * 5_000 + "]" * 5_000 + "}"
 
-    assert clouds()["aws"].reading().unread(STACK, {"templateBody": deep}) == "its template is neither JSON nor YAML"
+    assert clouds()["aws"].readback().unread(STACK, {"templateBody": deep}) == "its template is neither JSON nor YAML"

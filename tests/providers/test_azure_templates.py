@@ -77,7 +77,7 @@ def test_parameters_are_not_evaluated(size: str, gpus: int | None) -> None:
     body = {"parameters": {"size": {"defaultValue": "Standard_D4s_v5"}}, "resources": [pool(size)]}
     found = (
         clouds()["azure"]
-        .reading()
+        .readback()
         .read_pools(
             "azure-native:resources:Deployment",
             {"template": body, "parameters": {"size": {"value": "Standard_D4s_v5"}}},

@@ -15,7 +15,7 @@ from gpupools.components.arguments import (
     parse_cluster_argument,
     unknown_arguments,
 )
-from gpupools.components.clusters import declaring
+from gpupools.components.clusters import resource_factory
 from gpupools.components.declared_components import apart, place_of, pool_problems
 from gpupools.diff.guard import RECORD
 from gpupools.plan.pool_plan import PoolPlan, plan_pool
@@ -184,7 +184,7 @@ class GpuNodePool(pulumi.ComponentResource):
             depends_on=opts.depends_on if opts is not None else None,
             transformations=self._with_former_names(name, args),
         )
-        self.node_pool_name = declaring(plan.cloud).create_pool(name, plan, addresses, below)
+        self.node_pool_name = resource_factory(plan.cloud).create_pool(name, plan, addresses, below)
         # Plain values, as the engine gets them: `from_input` would make an output of each part of each of them.
         known = pulumi.Output.from_input(None)
         capacity, node_pod = dict(plan.node_resources), dict(plan.node_pod)
@@ -296,9 +296,8 @@ def plan_args(name: str, args: GpuNodePoolArgs) -> PoolPlan:
     try:
         plan = plan_pool(pool_name, spec, "", cluster, cloud)
         # Found by a GpuRuntime too, which a program may do without where others bring the software.
-        unserved = list(
-            without_rdma(plan, cloud.node_runtime(plan.software, plan.choices), cluster.runtime, "cluster.runtime")
-        )
+        node = cloud.node_runtime(plan.software, plan.provider_plan)
+        unserved = list(without_rdma(plan, node, cluster.runtime, "cluster.runtime"))
         if unserved:
             raise Rejected(unserved)
         return plan

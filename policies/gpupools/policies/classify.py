@@ -181,7 +181,7 @@ def _known_charts() -> frozenset[str]:
 def _types_held(type_token: str, inputs: JsonObject) -> Iterator[Unclassified]:
     """Classify the resources of a template inside a resource."""
     for reading in readings():
-        for held in reading.held_types(type_token, inputs):
+        for held in reading.nested_types(type_token, inputs):
             found = _by_row(plain_key(held), held.partition(":")[2], UNKNOWN)
             if found is not None:
                 yield found

@@ -21,7 +21,7 @@ from typing import Any
 
 from gpupools.common.json_types import JsonObject
 from gpupools.common.patterns import FirstOf
-from gpupools.plan.cloud import Reading
+from gpupools.plan.cloud import Readback
 from gpupools.providers import clouds
 from gpupools.readback import embedded_manifests
 from gpupools.readback.inputs import kubernetes_type
@@ -32,9 +32,9 @@ MOST_TYPES = 200_000
 
 
 @lru_cache
-def readings() -> tuple[Reading, ...]:
+def readings() -> tuple[Readback, ...]:
     """Return how each cloud reads back; asking a cloud for it takes longer than asking it about a resource."""
-    return tuple(cloud.reading() for cloud in clouds().values())
+    return tuple(cloud.readback() for cloud in clouds().values())
 
 
 @dataclass(frozen=True)

@@ -100,7 +100,7 @@ def read_pools(resource_type: str, inputs: JsonObject) -> tuple[PoolFacts, ...]:
         inputs: Plain data.
     """
     known = clouds()
-    pools = (pool for cloud in known.values() for pool in cloud.reading().read_pools(resource_type, inputs))
+    pools = (pool for cloud in known.values() for pool in cloud.readback().read_pools(resource_type, inputs))
     return tuple(with_name(pool, inputs) for pool in (*pools, *read_kubernetes_pools(resource_type, inputs, known)))
 
 
@@ -660,7 +660,7 @@ class _Given:
 def _declared(resource: _Wired | _Given) -> Declared:
     inputs, type_ = resource.props, resource.resource_type
     pools, software = resource.before or (_named(inputs, type_, resource.name), inputs.software(type_))
-    templates = [cloud.reading().read_template(type_, inputs) for cloud in clouds().values()]
+    templates = [cloud.readback().read_template(type_, inputs) for cloud in clouds().values()]
     templates.append(read_template(type_, inputs, clouds()))
     return Declared(
         urn=resource.urn,

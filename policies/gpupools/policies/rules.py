@@ -72,7 +72,7 @@ def untainted(pool: PoolFacts) -> Finding | None:
     gpus = bool(pool.gpus_per_node) or bool(pool.evidence)
     proven = gpus and pool.in_cluster is True
     late = [name for name in pool.unknown if not proven or _concerns(name, where)]
-    late += [name for name in pool.open_taints if name not in late]
+    late += [name for name in pool.unresolved_taints if name not in late]
     not_counted = f"; not counted: {', '.join(pool.not_counted)}" if pool.not_counted else ""
     if proven and not late:
         return Finding(
@@ -115,7 +115,7 @@ def taint_can_be_added(pool: PoolFacts) -> bool:
         return True
     others = {each.property for each in pool.elsewhere if not each.decides & {"machine", "image"}}
     own = [name for name in pool.unknown if _concerns(name, pool.where)]
-    return pool.has_gpus and not own and set(pool.open_taints) <= others
+    return pool.has_gpus and not own and set(pool.unresolved_taints) <= others
 
 
 def _elsewhere(pool: PoolFacts) -> str | None:

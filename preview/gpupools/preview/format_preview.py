@@ -99,8 +99,8 @@ class Report:
     def _resource_as_json(self, resource: DeclaredResource) -> JsonDict:
         found = resource.as_json()
         for plan in self.plans:
-            if plan.set_by_hand:
-                found["inputs"] = without_hidden(found["inputs"], plan.set_by_hand)
+            if plan.overrides:
+                found["inputs"] = without_hidden(found["inputs"], plan.overrides)
         return found
 
     def as_text(self, fit: int | None = None) -> str:
@@ -115,7 +115,7 @@ class Report:
         yield [pool_table(self.plans, fit)]
         by_hand = list(by_hand_lines(self.plans))
         if by_hand:
-            count = sum(len(plan.set_by_hand) for plan in self.plans)
+            count = sum(len(plan.overrides) for plan in self.plans)
             yield [f"Set by hand, {_count(count, 'input')}:", *by_hand]
         if self.runtimes:
             yield ["Owners of the GPU software, one for each piece on each node:", owner_table(self.runtimes, fit)]
@@ -186,14 +186,14 @@ def offers(plan: PoolPlan) -> Iterator[str]:
         yield f"{_count(plan.instance.devices, 'GPU')} by claim"
     for resource, count in plan.node_resources.items():
         yield f"{count} {resource}"
-    for resource, quantity in plan.choices.beside_gpus().items():
+    for resource, quantity in plan.provider_plan.extra_resources().items():
         yield f"{quantity} {resource}"
 
 
 def by_hand_lines(plans: Iterable[PoolPlan]) -> Iterator[str]:
     """Write one line for each input that a pool's `overrides` set."""
     for plan in plans:
-        for path, value in plan.set_by_hand.items():
+        for path, value in plan.overrides.items():
             told = tellable(path, value)
             said = told if told is not value else json.dumps(value, ensure_ascii=False)
             becomes = "is taken away" if value is None else f"= {said}"

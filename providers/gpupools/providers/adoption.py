@@ -6,12 +6,12 @@ from typing import Any
 import pulumi
 
 from gpupools.common.json_types import JsonObject
-from gpupools.plan.cloud import Adopted
+from gpupools.plan.cloud import AdoptedPool
 from gpupools.plan.edit_tables import EditTables
 
 
 def adopting(
-    adopted: Adopted | None,
+    adopted: AdoptedPool | None,
     inputs: JsonObject,
     edits: EditTables,
     known: Collection[str],

@@ -10,6 +10,6 @@ MANAGED = NodeRuntime(brings={**_IMAGE, Piece.DEVICE_PLUGIN: "Nimbus"}, why="the
 BARE = NodeRuntime(brings=_IMAGE, why="the image brings driver and toolkit", source=_PAGE)
 
 
-def node_runtime(software: str, choices: ProviderPlan) -> NodeRuntime:
+def node_runtime(software: str, settings: ProviderPlan) -> NodeRuntime:
     """Say what the nodes bring."""
     return MANAGED if software == "cloud-managed" else BARE

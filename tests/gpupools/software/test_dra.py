@@ -61,7 +61,7 @@ def test_gke_gets_googles_driver_and_neither_its_own_nor_its_plugin(plan: Planne
     (pool,) = pools_of("gcp", {"claimed": DRA})
     made = plan("gcp", {"claimed": DRA})
 
-    assert pool.choices.gpu_driver_version == "INSTALLATION_DISABLED"  # type: ignore[attr-defined]
+    assert pool.provider_plan.gpu_driver_version == "INSTALLATION_DISABLED"  # type: ignore[attr-defined]
     assert pool.labels["gke-no-default-nvidia-gpu-device-plugin"] == "true"
     assert made.depends["dra-driver-nvidia-gpu"] >= ("driver-installer", "namespace/dra-driver-nvidia-gpu")
     assert "quota/dra-driver-nvidia-gpu" in made.depends["dra-driver-nvidia-gpu"]

@@ -344,7 +344,7 @@ def test_a_shared_gpu_is_in_no_nvlink_domain() -> None:
 
 
 def test_an_a4x_pool_has_the_workload_policy_of_its_rack() -> None:
-    settings = pool_with("nvl").choices
+    settings = pool_with("nvl").provider_plan
 
     assert settings.accelerator_topology == "1x72"  # type: ignore[attr-defined]
 

@@ -30,7 +30,7 @@ def judged(
 ) -> list[str]:
     """Say what is wrong with who brings what, read from the releases and objects alone."""
     cloud = clouds()[combination.cloud]
-    node = cloud.node_runtime(pool.software, pool.choices)
+    node = cloud.node_runtime(pool.software, pool.provider_plan)
     found = claims(pool, node, releases, objects, RuntimeSpec(), cloud)
     return [problem.what for problem in settle(pool, found, needed_pieces(pool), "clusters.c.runtime")[1]]
 
@@ -101,7 +101,7 @@ def test_taking_a_piece_off_the_node_is_caught(combination: Combination, plan: P
     made = plan(combination.cloud, combination.pools)
     (pool,) = pools_of(combination.cloud, combination.pools)
     cloud = clouds()[combination.cloud]
-    node = cloud.node_runtime(pool.software, pool.choices)
+    node = cloud.node_runtime(pool.software, pool.provider_plan)
     unseen = []
     for piece in set(node.brings) & set(needed_pieces(pool)):
         bare = node._replace(brings={key: owner for key, owner in node.brings.items() if key is not piece})
@@ -162,7 +162,7 @@ def test_a_second_owner_of_any_piece_is_caught(combination: Combination, plan: P
     bare = pool._replace(labels={key: value for key, value in pool.labels.items() if key != OPERANDS_LABEL})
     unseen = []
     for piece, owner in made.owners[0].owners.items():
-        node, releases = cloud.node_runtime(pool.software, pool.choices), made.releases
+        node, releases = cloud.node_runtime(pool.software, pool.provider_plan), made.releases
         if piece is Piece.DRA_DRIVER or owner == "chart gpu-operator":  # then the node brings it as well
             node = node._replace(brings={**node.brings, piece: "another node image"})
             if piece is Piece.MIG_MANAGER:  # which cuts only where the pool itself does
@@ -515,9 +515,9 @@ def test_cloud_managed_pools_need_no_software_of_ours(plan: Planner) -> None:
 def test_gkes_default_driver_beside_another_owner_is_refused(software: str) -> None:
     stack = stack_of("gcp", {"a": {"gpu": "L4", "software": software}})
     (pool,) = pools_of("gcp", {"a": {"gpu": "L4", "software": software}})
-    settings: Any = replace(pool.choices, gpu_driver_version="DEFAULT")  # type: ignore[call-arg]
+    settings: Any = replace(pool.provider_plan, gpu_driver_version="DEFAULT")  # type: ignore[call-arg]
     with pytest.raises(Rejected) as caught:
-        plan_runtime("c", stack.clusters["c"], clouds()["gcp"], [pool._replace(choices=settings)])
+        plan_runtime("c", stack.clusters["c"], clouds()["gcp"], [pool._replace(provider_plan=settings)])
 
     assert str(caught.value).startswith(
         f"pools.a.software: GKE's default driver and software {software}, which needs it off, would both own the driver"

@@ -173,14 +173,14 @@ def _unread_parts(template: JsonObject) -> Iterator[str]:
             yield f"{shown(str(name))} of its template: {why}"
 
 
-def held_types(type_token: str, properties: JsonObject) -> Iterator[str]:
+def nested_types(type_token: str, properties: JsonObject) -> Iterator[str]:
     """Yield the types of what a resource of one of `TOKENS` holds and `read_pools` does not read."""
     if type_token in TOKENS:
         yield from (
             f"cloudformation:{kind}" for _, _, kind, _ in _resources(type_token, properties) if kind not in TYPES
         )
         for _, _, inner, inputs in _stacks(type_token, properties):
-            yield from held_types(inner, inputs)
+            yield from nested_types(inner, inputs)
 
 
 def _stacks(type_token: str, properties: JsonObject) -> Iterator[tuple[str, str, str, JsonObject]]:

@@ -14,7 +14,7 @@ from typing import Any
 from gpupools.common.json_types import JsonObject
 from gpupools.common.taints import GPU_TAINT, KUBERNETES_EFFECTS, Effect
 from gpupools.plan.cloud import KubernetesObjects
-from gpupools.plan.kubernetes_kinds import HeldKinds, HeldPool, MachineKind
+from gpupools.plan.kubernetes_kinds import HeldPool, MachineKind, NestedKinds
 from gpupools.plan.pool_facts import UNKNOWN, PoolFacts
 from gpupools.providers.aws.eksctl import read_cluster_config
 from gpupools.providers.aws.karpenter import KARPENTER
@@ -36,7 +36,7 @@ _SINGLE = frozenset(
     }
 )
 
-_HELD: HeldKinds = MappingProxyType(
+_HELD: NestedKinds = MappingProxyType(
     {
         ("eks.services.k8s.aws", "Nodegroup"): HeldPool(_NODE_GROUP, single=_SINGLE),
         **upbound("aws", "eks.aws.upbound.io", "NodeGroup", HeldPool(_NODE_GROUP, names=TERRAFORM, single=_SINGLE)),

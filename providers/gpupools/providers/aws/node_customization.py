@@ -97,7 +97,7 @@ def group_customised(data: JsonObject, prefix: str = "") -> Iterator[NodeCustomi
             yield NodeCustomization("user-data", f"{prefix}{key}", why, _PULUMI_EKS, plain is None)
 
 
-def overridden(resource: str, inputs: JsonObject) -> Iterator[NodeCustomization]:
+def customizations(resource: str, inputs: JsonObject) -> Iterator[NodeCustomization]:
     """Yield what `overrides` set: the same, keys, and a role that is not the cluster's; or an EC2NodeClass."""
     if resource == "LaunchTemplate":
         yield from node_customizations(inputs)

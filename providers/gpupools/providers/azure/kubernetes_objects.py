@@ -11,7 +11,7 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from gpupools.plan.cloud import KubernetesObjects
-from gpupools.plan.kubernetes_kinds import HeldKinds, HeldList, HeldPool, MachineKind
+from gpupools.plan.kubernetes_kinds import HeldList, HeldPool, MachineKind, NestedKinds
 from gpupools.providers.azure.karpenter import KARPENTER
 from gpupools.readback.cluster_api import INFRASTRUCTURE, TEMPLATE
 from gpupools.readback.embedded_pools import TERRAFORM, upbound
@@ -25,7 +25,7 @@ _ASO_POOL, _ASO_CLUSTER = "ManagedClustersAgentPool", "ManagedCluster"
 _UPBOUND = "containerservice.azure.upbound.io"
 _SINGLE = frozenset({"kubeletConfig"})
 
-_HELD: HeldKinds = MappingProxyType(
+_HELD: NestedKinds = MappingProxyType(
     {
         (_ASO, _ASO_POOL): HeldPool(_AGENT_POOL, single=_SINGLE),
         (_ASO, _ASO_CLUSTER): HeldPool(_CLUSTER, single=_SINGLE),

@@ -43,10 +43,10 @@ AZURE_LINUX = NodeRuntime(
 )
 
 
-def node_runtime(software: str, choices: ProviderPlan) -> NodeRuntime:
+def node_runtime(software: str, settings: ProviderPlan) -> NodeRuntime:
     """Say what the nodes bring; the pool's GPU profile decides."""
     if software == "cloud-managed":
         return MANAGED
-    if not isinstance(choices, AksPoolPlan) or choices.gpu_driver == "Install":
+    if not isinstance(settings, AksPoolPlan) or settings.gpu_driver == "Install":
         return WITH_DRIVER
-    return AZURE_LINUX if choices.os_sku == "AzureLinux" else WITHOUT_DRIVER
+    return AZURE_LINUX if settings.os_sku == "AzureLinux" else WITHOUT_DRIVER

@@ -14,13 +14,13 @@ from typing import Any
 from gpupools.catalog.instance_types import Catalogue
 from gpupools.common.json_types import JsonObject
 from gpupools.common.taints import HARD_EFFECTS, Effect, Taint
-from gpupools.plan.cloud import Reading
+from gpupools.plan.cloud import Readback
 from gpupools.plan.pool_facts import NO_ACCELERATOR, UNKNOWN, Accelerator, By, PoolFacts, SharingFacts, SoftwareHints
 from gpupools.providers.azure import templates
 from gpupools.providers.azure.arm import GENERIC, aks_kind
 from gpupools.providers.azure.kubernetes_objects import OBJECTS
 from gpupools.providers.azure.machines import INSTANCE_TYPES, find_instance_type
-from gpupools.providers.azure.node_customization import node_customizations, overridden
+from gpupools.providers.azure.node_customization import customizations, node_customizations
 from gpupools.readback.inputs import (
     Hardening,
     Machines,
@@ -387,12 +387,12 @@ TYPES = (
 )
 """Type tokens that are read, for people: of `azure-native` those of every version of the API are."""
 
-READING = Reading(
+READBACK = Readback(
     read_pools=partial(read_pools, INSTANCE_TYPES),
     accelerator=partial(accelerator, INSTANCE_TYPES),
-    overridden=overridden,
+    customizations=customizations,
     unread=templates.unread,
-    held_types=templates.held_types,
+    nested_types=templates.nested_types,
     types=TYPES,
     objects=OBJECTS,
 )

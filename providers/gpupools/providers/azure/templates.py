@@ -114,7 +114,7 @@ def unread(type_token: str, properties: JsonObject) -> str:
     return next((f"{where}: {why}" for where, why in closed), "")
 
 
-def held_types(type_token: str, properties: JsonObject) -> Iterator[str]:
+def nested_types(type_token: str, properties: JsonObject) -> Iterator[str]:
     """Yield the types of the resources of a deployment that are not read as pools, and that of a generic resource."""
     if GENERIC.fullmatch(type_token) and aks_kind(properties) is None:
         yield f"arm:{_generic_type(properties)}"

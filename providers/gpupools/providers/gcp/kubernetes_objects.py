@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 from gpupools.common.json_types import JsonObject
 from gpupools.plan.cloud import KubernetesObjects
-from gpupools.plan.kubernetes_kinds import HeldKinds, HeldPool, MachineKind
+from gpupools.plan.kubernetes_kinds import HeldPool, MachineKind, NestedKinds
 from gpupools.providers.gcp.compute_class import read_compute_class
 from gpupools.providers.gcp.karpenter import KARPENTER
 from gpupools.readback.cluster_api import INFRASTRUCTURE, TEMPLATE
@@ -52,7 +52,7 @@ def _without_default_pool(given: JsonObject) -> JsonObject:
 _POOL = HeldPool(_NODE_POOL, names=_NAMES, single=_SINGLE, references=_REFERENCES)
 _WHOLE = HeldPool(_CLUSTER, names=_NAMES, single=_SINGLE, references=_REFERENCES, beside=_without_default_pool)
 
-_HELD: HeldKinds = MappingProxyType(
+_HELD: NestedKinds = MappingProxyType(
     {
         (_CONNECTOR, "ContainerNodePool"): _POOL,
         (_CONNECTOR, "ContainerCluster"): _WHOLE,

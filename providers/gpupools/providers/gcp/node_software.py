@@ -119,11 +119,11 @@ UBUNTU_WITHOUT_DRIVER = NodeRuntime(
 )
 
 
-def node_runtime(software: str, choices: ProviderPlan) -> NodeRuntime:
+def node_runtime(software: str, settings: ProviderPlan) -> NodeRuntime:
     """Say what the nodes bring."""
     if software == "cloud-managed":
         return MANAGED
-    own = choices if isinstance(choices, GkePoolPlan) else None
+    own = settings if isinstance(settings, GkePoolPlan) else None
     ubuntu = own is not None and own.image_type.startswith("UBUNTU")
     if software == "gpu-operator":
         found = UBUNTU_WITH_OPERATOR if ubuntu else COS_WITH_OPERATOR

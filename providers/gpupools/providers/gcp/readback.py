@@ -11,7 +11,7 @@ from fractions import Fraction
 
 from gpupools.common.json_types import JsonObject
 from gpupools.common.taints import GPU_TAINT
-from gpupools.plan.cloud import Reading
+from gpupools.plan.cloud import Readback
 from gpupools.plan.pool_facts import (
     NO_ACCELERATOR,
     UNKNOWN,
@@ -26,7 +26,7 @@ from gpupools.providers.gcp.added_taints import ARM
 from gpupools.providers.gcp.cluster import ZONE, is_default_account
 from gpupools.providers.gcp.kubernetes_objects import OBJECTS
 from gpupools.providers.gcp.machines import INSTANCE_TYPES, find_instance_type
-from gpupools.providers.gcp.node_customization import node_customizations, overridden
+from gpupools.providers.gcp.node_customization import customizations, node_customizations
 from gpupools.providers.gcp.pool_settings import NO_DEVICE_PLUGIN_LABEL, SHARING_STRATEGIES
 from gpupools.providers.gcp.reserved import EFFECTS
 from gpupools.readback.inputs import (
@@ -420,4 +420,6 @@ def _harden(config: JsonObject, path: str, hardening: Hardening, *, auto: bool =
 TYPES = (NODE_POOL, CLUSTER, *(f"google-native:container/v1:{kind}" for kind in ("NodePool", "Cluster")))
 """Type tokens that are read, for people."""
 
-READING = Reading(read_pools=read_pools, accelerator=accelerator, overridden=overridden, types=TYPES, objects=OBJECTS)
+READBACK = Readback(
+    read_pools=read_pools, accelerator=accelerator, customizations=customizations, types=TYPES, objects=OBJECTS
+)
