@@ -15,21 +15,12 @@ import pytest
 from gpupools.catalog.instance_types import COLUMNS, Catalogue
 from gpupools.catalog.reserved_keys import KeyRule
 from gpupools.common.errors import Problem
-from gpupools.plan.cloud import (
-    Capability,
-    Cloud,
-    NodePools,
-    Owners,
-    PoolRequest,
-    ProviderPlan,
-    Readback,
-    ResourceFactory,
-    SoftwareOption,
-    Verdict,
-)
+from gpupools.plan.capability import Capability, Owners, SoftwareOption, Verdict
+from gpupools.plan.cloud import Cloud, NodePools, Readback, ResourceFactory
 from gpupools.plan.edit_tables import EditTables
 from gpupools.plan.node_software import NodeRuntime
 from gpupools.plan.pool_facts import NO_ACCELERATOR, Accelerator, PoolFacts
+from gpupools.plan.provider_plan import PoolRequest, ProviderPlan
 from gpupools.plan.software_plan import Piece
 from gpupools.spec.cluster_access import ExecPlugin
 from gpupools.spec.models import SHARING_KINDS, Address, Addresses, Cluster

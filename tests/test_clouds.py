@@ -18,10 +18,13 @@ from gpupools.catalog.gpus import gpu_models
 from gpupools.catalog.instance_types import InstanceType
 from gpupools.common.errors import Rejected
 from gpupools.common.taints import GPU_TAINT
-from gpupools.plan.cloud import Cloud, ProviderPlan, Verdict
+from gpupools.plan.capability import Verdict
+from gpupools.plan.cloud import Cloud
 from gpupools.plan.matrix import representatives
 from gpupools.plan.pool_facts import UNKNOWN, PoolFacts
-from gpupools.plan.pool_plan import POOL_LABEL, PoolPlan, plan_pool
+from gpupools.plan.pool_plan import POOL_LABEL, PoolPlan
+from gpupools.plan.pool_planner import plan_pool
+from gpupools.plan.provider_plan import ProviderPlan
 from gpupools.policies.rules import RULES, judge_pool
 from gpupools.preview.program_run import Preview, preview_program
 from gpupools.providers import clouds

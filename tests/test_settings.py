@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from gpupools.common.errors import Problem, Rejected
-from gpupools.plan.cloud import Setting
+from gpupools.plan.capability import Setting
 from gpupools.preview.monitor import DeclaredResource
 from gpupools.providers import clouds
 from gpupools.spec.pool_options import SETTINGS, given_settings

@@ -34,10 +34,12 @@ from gpupools.catalog.instance_types import InstanceType
 from gpupools.catalog.mig import profiles
 from gpupools.cli.main import COMMANDS, parser
 from gpupools.common.taints import Taint
-from gpupools.plan.cloud import Cloud, PoolRequest, Verdict
+from gpupools.plan.capability import Verdict
+from gpupools.plan.cloud import Cloud
 from gpupools.plan.edit_tables import EditTables
 from gpupools.plan.matrix import MatrixRow, matrix
-from gpupools.plan.pool_plan import check_pool
+from gpupools.plan.pool_planner import check_pool
+from gpupools.plan.provider_plan import PoolRequest
 from gpupools.policies.documents.terraform_names import terraform_names
 from gpupools.policies.documents.terraform_resources import types_read as terraform_types
 from gpupools.policies.finding import Rule

@@ -21,7 +21,8 @@ from gpupools.console.output import answer, tell
 from gpupools.plan.cloud import Cloud
 from gpupools.plan.edit_tables import EditEffect
 from gpupools.plan.existing_pools import ExistingPools, Found
-from gpupools.plan.pool_plan import POOL_LABEL, SERVED_BY
+from gpupools.plan.pool_plan import POOL_LABEL
+from gpupools.plan.pool_planner import SERVED_BY
 from gpupools.providers import clouds
 from gpupools.spec.models import SHARED_MODES
 from gpupools.spec.overrides import override_problems, tellable, value_at

@@ -12,11 +12,13 @@ from gpupools.catalog.reserved_keys import first_rule
 from gpupools.common.errors import Path, Problem
 from gpupools.common.json_types import JsonObject
 from gpupools.common.taints import Taint
-from gpupools.plan.cloud import Cloud, Verdict
+from gpupools.plan.capability import Verdict
+from gpupools.plan.cloud import Cloud
 from gpupools.plan.dra import DRA_DRIVER
 from gpupools.plan.node_labels import GPU_PRESENT_LABEL, OPERANDS_LABEL
 from gpupools.plan.node_software import NodeRuntime
-from gpupools.plan.pool_plan import SERVED_BY, PoolPlan
+from gpupools.plan.pool_plan import PoolPlan
+from gpupools.plan.pool_planner import SERVED_BY
 from gpupools.plan.software_plan import KubernetesObject, Piece, PoolOwners, Release, RuntimePlan
 from gpupools.plan.tolerations import Toleration, selects, untolerated
 from gpupools.software.charts import OPERANDS, Operand, value_seen

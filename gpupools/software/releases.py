@@ -7,7 +7,7 @@ from gpupools.catalog.gpus import gpu_models
 from gpupools.catalog.requirements import requirement
 from gpupools.common.errors import Path, Problem
 from gpupools.common.json_types import JsonDict, JsonObject
-from gpupools.plan.cloud import Verdict
+from gpupools.plan.capability import Verdict
 from gpupools.plan.dra import DRA_CHART, DRA_DRIVER
 from gpupools.plan.fabric import COMPUTE_DOMAINS_LABEL
 from gpupools.plan.node_labels import CONFIG_LABELS, SOFTWARE_LABEL

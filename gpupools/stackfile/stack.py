@@ -8,8 +8,10 @@ from typing import Any, NamedTuple
 
 from gpupools.common.errors import Path, Problem, Rejected, nearest, shown
 from gpupools.common.json_types import JsonDict
-from gpupools.plan.cloud import Cloud, Verdict, nearest_cloud
-from gpupools.plan.pool_plan import SERVED_BY, PoolPlan, plan_pool
+from gpupools.plan.capability import Verdict
+from gpupools.plan.cloud import Cloud, nearest_cloud
+from gpupools.plan.pool_plan import PoolPlan
+from gpupools.plan.pool_planner import SERVED_BY, plan_pool
 from gpupools.plan.software_plan import RuntimePlan
 from gpupools.software.planning import plan_runtime, plan_runtimes
 from gpupools.spec.cluster_access import ReachableCluster, missing_access

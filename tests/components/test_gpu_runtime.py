@@ -14,7 +14,7 @@ from gpupools.common.errors import Rejected
 from gpupools.components.gpu_node_pool import TrustArgs
 from gpupools.components.gpu_runtime import GpuRuntimeArgs, plan_args
 from gpupools.diff.software_diff import protected_steps
-from gpupools.plan.cloud import Verdict
+from gpupools.plan.capability import Verdict
 from gpupools.plan.software_plan import RuntimePlan
 from gpupools.preview.command import preview_file
 from gpupools.preview.format_preview import Report

@@ -19,7 +19,8 @@ import pytest
 from pulumi.runtime import rpc
 
 from gpupools.common.errors import Rejected
-from gpupools.plan.cloud import ProviderPlan, Verdict
+from gpupools.plan.capability import Verdict
+from gpupools.plan.provider_plan import ProviderPlan
 from gpupools.preview.command import PROGRAM
 from gpupools.preview.monitor import DeclaredResource
 from gpupools.preview.program_run import preview_program

@@ -12,8 +12,11 @@ import pytest
 from gpupools.catalog.instance_types import Catalogue
 from gpupools.common.errors import Problem, Rejected
 from gpupools.common.taints import GPU_TAINT
-from gpupools.plan.cloud import Cloud, PoolRequest, ProviderPlan, Verdict
-from gpupools.plan.pool_plan import POOL_LABEL, PoolPlan, gpus_as_json, plan_pool
+from gpupools.plan.capability import Verdict
+from gpupools.plan.cloud import Cloud
+from gpupools.plan.pool_plan import POOL_LABEL, PoolPlan, gpus_as_json
+from gpupools.plan.pool_planner import plan_pool
+from gpupools.plan.provider_plan import PoolRequest, ProviderPlan
 from gpupools.spec.models import LATE, Mig
 from gpupools.stackfile.stack import parse_cluster, parse_pool
 

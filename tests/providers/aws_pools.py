@@ -14,7 +14,8 @@ import pytest
 from pulumi.runtime.stack import run_pulumi_func
 
 from gpupools.common.errors import Rejected
-from gpupools.plan.pool_plan import PoolPlan, plan_pool
+from gpupools.plan.pool_plan import PoolPlan
+from gpupools.plan.pool_planner import plan_pool
 from gpupools.preview.command import PROGRAM
 from gpupools.preview.monitor import DeclaredResource, StrictMonitor
 from gpupools.preview.program_run import Preview, preview_program

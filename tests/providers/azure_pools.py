@@ -9,7 +9,8 @@ import pulumi
 import pytest
 
 from gpupools.common.errors import Rejected
-from gpupools.plan.pool_plan import PoolPlan, plan_pool
+from gpupools.plan.pool_plan import PoolPlan
+from gpupools.plan.pool_planner import plan_pool
 from gpupools.preview.program_run import Preview, preview_program
 from gpupools.providers import clouds
 from gpupools.providers.azure import CLOUD

@@ -15,8 +15,9 @@ from pulumi.runtime.mocks import MockMonitor
 
 from gpupools.catalog.mig import profile
 from gpupools.common.errors import Rejected
-from gpupools.plan.cloud import ProviderPlan
-from gpupools.plan.pool_plan import PoolPlan, plan_pool
+from gpupools.plan.pool_plan import PoolPlan
+from gpupools.plan.pool_planner import plan_pool
+from gpupools.plan.provider_plan import ProviderPlan
 from gpupools.providers.aws import CLOUD
 from gpupools.providers.aws.bootstrap import BOTTLEROCKET_MIG
 from gpupools.providers.aws.node_images import IMAGES, family

@@ -7,8 +7,9 @@ import pytest
 
 from gpupools.catalog.mig import profile, profiles
 from gpupools.common.errors import Rejected
-from gpupools.plan.cloud import ProviderPlan, Verdict
+from gpupools.plan.capability import Verdict
 from gpupools.plan.pool_facts import PoolFacts
+from gpupools.plan.provider_plan import ProviderPlan
 from gpupools.preview.sdk_schema import check_inputs, check_property_path
 from gpupools.providers.azure import CLOUD
 from gpupools.providers.azure.cluster import AksCluster

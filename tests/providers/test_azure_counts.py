@@ -7,8 +7,8 @@ from typing import Any
 import pulumi
 import pytest
 
-from gpupools.plan.cloud import AdoptedPool
 from gpupools.plan.pool_plan import PoolPlan
+from gpupools.plan.provider_plan import AdoptedPool
 from gpupools.providers.azure.resources import create_pool
 from tests.providers.azure_pools import ADDRESSES, TOKEN, plan, settings
 from tests.providers.declaring import run

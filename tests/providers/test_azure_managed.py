@@ -9,7 +9,7 @@ import pytest
 from azure.mgmt.containerservice import models
 
 from gpupools.common.taints import GPU_TAINT
-from gpupools.plan.cloud import Verdict
+from gpupools.plan.capability import Verdict
 from gpupools.plan.node_labels import GPU_PRESENT_LABEL
 from gpupools.plan.pool_facts import UNKNOWN, By
 from gpupools.plan.pool_plan import PoolPlan

@@ -11,8 +11,10 @@ from gpupools.catalog.gpus import gpu_models
 from gpupools.catalog.mig import profile
 from gpupools.common.errors import Problem, Rejected
 from gpupools.common.taints import repels_cpu_pods
-from gpupools.plan.cloud import ProviderPlan, Verdict
-from gpupools.plan.pool_plan import PoolPlan, plan_pool
+from gpupools.plan.capability import Verdict
+from gpupools.plan.pool_plan import PoolPlan
+from gpupools.plan.pool_planner import plan_pool
+from gpupools.plan.provider_plan import ProviderPlan
 from gpupools.providers import gcp
 from gpupools.providers.gcp.machines import (
     N1_MACHINES,

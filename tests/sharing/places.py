@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from gpupools.plan.cloud import Verdict
+from gpupools.plan.capability import Verdict
 from gpupools.plan.plugin_configs import PluginSharing
 from gpupools.providers import clouds
 from gpupools.providers.aws.bootstrap import BOTTLEROCKET_SHARING

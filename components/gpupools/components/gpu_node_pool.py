@@ -18,7 +18,8 @@ from gpupools.components.arguments import (
 from gpupools.components.clusters import resource_factory
 from gpupools.components.declared_components import apart, place_of, pool_problems
 from gpupools.diff.guard import RECORD
-from gpupools.plan.pool_plan import PoolPlan, plan_pool
+from gpupools.plan.pool_plan import PoolPlan
+from gpupools.plan.pool_planner import plan_pool
 from gpupools.software.owners import without_rdma
 from gpupools.stackfile.stack import bad_key, never_a_key, parse_pool
 

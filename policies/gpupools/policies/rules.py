@@ -17,7 +17,8 @@ from gpupools.catalog.mig import profiles
 from gpupools.common.errors import shown
 from gpupools.common.json_types import JsonObject
 from gpupools.common.taints import GPU_TAINT, repels_cpu_pods
-from gpupools.plan.cloud import Cloud, PoolRequest, Verdict
+from gpupools.plan.capability import Verdict
+from gpupools.plan.cloud import Cloud
 from gpupools.plan.dra import DRA_DRIVER
 from gpupools.plan.matrix import representatives
 from gpupools.plan.node_labels import SOFTWARE_LABEL, TRUST_LABEL, WAIVER_LABEL
@@ -30,7 +31,9 @@ from gpupools.plan.pool_facts import (
     Reference,
     SharingFacts,
 )
-from gpupools.plan.pool_plan import POOL_LABEL, check_pool
+from gpupools.plan.pool_plan import POOL_LABEL
+from gpupools.plan.pool_planner import check_pool
+from gpupools.plan.provider_plan import PoolRequest
 from gpupools.policies.finding import Context, Finding, Framework, Level, Rule, told, unknown_at_preview
 from gpupools.policies.pinning import pinned
 from gpupools.providers import clouds

@@ -6,8 +6,8 @@ from typing import Any
 import pulumi
 
 from gpupools.common.json_types import JsonObject
-from gpupools.plan.cloud import AdoptedPool
 from gpupools.plan.edit_tables import EditTables
+from gpupools.plan.provider_plan import AdoptedPool
 
 
 def adopting(

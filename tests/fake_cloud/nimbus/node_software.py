@@ -1,7 +1,7 @@
 """What Nimbus nodes bring of the GPU software. Pure."""
 
-from gpupools.plan.cloud import ProviderPlan
 from gpupools.plan.node_software import NodeRuntime
+from gpupools.plan.provider_plan import ProviderPlan
 from gpupools.plan.software_plan import Piece
 
 _PAGE = "https://example.com/images"

@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gpupools.common.errors import Problem
-from gpupools.plan.cloud import PoolRequest, ProviderPlan, Verdict
+from gpupools.plan.capability import Verdict
+from gpupools.plan.provider_plan import PoolRequest, ProviderPlan
 
 
 @dataclass(frozen=True, kw_only=True)

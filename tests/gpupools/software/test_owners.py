@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gpupools.common.errors import Rejected
-from gpupools.plan.cloud import Verdict
+from gpupools.plan.capability import Verdict
 from gpupools.plan.node_labels import GPU_PRESENT_LABEL, OPERANDS_LABEL
 from gpupools.plan.pool_plan import PoolPlan
 from gpupools.plan.software_plan import KubernetesObject, Piece, Release, RuntimePlan

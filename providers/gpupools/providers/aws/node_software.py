@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 
 from gpupools.common.json_types import JsonDict
-from gpupools.plan.cloud import ProviderPlan
 from gpupools.plan.node_software import OPERATORS_DRIVER, NodeChart, NodeRuntime
 from gpupools.plan.pool_plan import PoolPlan
+from gpupools.plan.provider_plan import ProviderPlan
 from gpupools.plan.software_plan import Piece
 from gpupools.providers.aws.pool_plan import EksPoolPlan
 

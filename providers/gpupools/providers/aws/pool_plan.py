@@ -13,12 +13,13 @@ from typing import ClassVar, NamedTuple, TypedDict
 
 from gpupools.common.errors import Path, Problem
 from gpupools.common.json_types import JsonObject
-from gpupools.plan.cloud import AdoptedPool, Owners, PoolRequest, ProviderPlan
+from gpupools.plan.capability import Owners
 from gpupools.plan.dra import DRA_DRIVER
 from gpupools.plan.fabric import Fabric
 from gpupools.plan.node_labels import GPU_PRESENT_LABEL, skypilot_label
 from gpupools.plan.node_resources import GPU_RESOURCE
 from gpupools.plan.node_resources import node_resources as offered_by
+from gpupools.plan.provider_plan import AdoptedPool, PoolRequest, ProviderPlan
 from gpupools.providers.aws.bootstrap import BOTTLEROCKET_MIG, al2023_user_data, bottlerocket_settings
 from gpupools.providers.aws.cluster import EksCluster
 from gpupools.providers.aws.node_images import (

@@ -1,7 +1,7 @@
 """What AKS nodes bring of the GPU software, by the pool's GPU profile. Pure."""
 
-from gpupools.plan.cloud import ProviderPlan
 from gpupools.plan.node_software import OPERATORS_DRIVER, NodeRuntime
+from gpupools.plan.provider_plan import ProviderPlan
 from gpupools.plan.software_plan import Piece
 from gpupools.providers.azure.pool_plan import AksPoolPlan
 

@@ -9,10 +9,10 @@ from gpupools.catalog.instance_types import InstanceType
 from gpupools.common.errors import Path, Problem
 from gpupools.common.json_types import JsonObject
 from gpupools.common.taints import Effect, Taint
-from gpupools.plan.cloud import AdoptedPool, PoolRequest, ProviderPlan
 from gpupools.plan.fabric import Fabric
 from gpupools.plan.node_labels import GPU_PRESENT_LABEL, skypilot_label
 from gpupools.plan.node_resources import node_layouts
+from gpupools.plan.provider_plan import AdoptedPool, PoolRequest, ProviderPlan
 from gpupools.providers.azure.cluster import AksCluster
 from gpupools.providers.azure.pool_settings import RDMA_LABEL, SPOT_KEY
 from gpupools.spec.models import Mig

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from gpupools.common.errors import Path, Problem, shown
-from gpupools.plan.cloud import PoolRequest
 from gpupools.plan.dra import DRA_DRIVER
+from gpupools.plan.provider_plan import PoolRequest
 from gpupools.providers.gcp.cluster import ZONE, GkeCluster, is_default_account
 from gpupools.providers.gcp.pool_settings import NO_DEVICE_PLUGIN_LABEL, OVERRIDABLE
 from gpupools.spec.overrides import override_problems, value_at

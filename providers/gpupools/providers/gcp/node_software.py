@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from gpupools.plan.cloud import ProviderPlan
-from gpupools.plan.node_software import OPERATORS_DRIVER, DriverInstaller, DriverMount, NodeRuntime
+from gpupools.plan.node_software import OPERATORS_DRIVER, DriverInstaller, NodeRuntime
 from gpupools.plan.pool_plan import PoolPlan
-from gpupools.plan.software_plan import KubernetesObject, Piece
+from gpupools.plan.provider_plan import ProviderPlan
+from gpupools.plan.software_plan import DriverMount, KubernetesObject, Piece
 from gpupools.providers.gcp.capabilities import INSTALLER_OWNER
 from gpupools.providers.gcp.pool_plan import GkePoolPlan
 

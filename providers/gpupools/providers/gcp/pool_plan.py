@@ -8,10 +8,11 @@ from typing import ClassVar, NamedTuple, TypedDict
 from gpupools.catalog.instance_types import InstanceType
 from gpupools.common.errors import Path, Problem
 from gpupools.common.json_types import JsonObject
-from gpupools.plan.cloud import AdoptedPool, AutoscalingBlocker, Owners, PoolRequest, ProviderPlan, Verdict
+from gpupools.plan.capability import Owners, Verdict
 from gpupools.plan.dra import DRA_DRIVER
 from gpupools.plan.fabric import Fabric
 from gpupools.plan.node_labels import GPU_PRESENT_LABEL
+from gpupools.plan.provider_plan import AdoptedPool, AutoscalingBlocker, PoolRequest, ProviderPlan
 from gpupools.providers.gcp.added_taints import QUEUED, added_taints
 from gpupools.providers.gcp.capabilities import CAPABILITIES
 from gpupools.providers.gcp.constraints import IMAGE_TYPES, boot_disk_types, gke_cluster, zones_of
