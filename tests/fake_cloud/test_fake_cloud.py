@@ -154,7 +154,7 @@ def test_diff_says_what_an_edit_does(tree: Path, tmp_path: Path) -> None:
     assert said.splitlines() == [
         (
             "sky/train: replaces up to 2 nodes × 8 GPUs: instance_type stratus.8 → cumulus.4 (and labels); "
-            "new pool first, then the old one"
+            "creates the new pool before it deletes the old one"
         ),
         "sky/shared: rolling: time_slices 4 → 8; the cloud replaces every node",
         (

@@ -48,7 +48,7 @@ KUBELET = "takes no label of kubernetes.io and k8s.io but node.kubernetes.io and
         ("aws", "eks.amazonaws.com/nodegroup", "EKS keeps for itself"),
         ("aws", "k8s.amazonaws.com/accelerator", "makes cluster-autoscaler wait"),
         *(
-            (cloud, key, "switches parts of the GPU Operator")
+            (cloud, key, "enables or disables parts of the GPU Operator")
             for cloud in CLOUDS
             for key in (
                 "nvidia.com/gpu.deploy.driver",
@@ -113,7 +113,7 @@ def test_a_label_that_the_cloud_and_its_kubelet_take_is_taken(cloud: str, key: s
         ("gcp", "kubernetes.io/arch=arm64:NoSchedule", "GKE puts on Arm nodes itself"),
         ("aws", "kubernetes.io/team=x:NoSchedule", "EKS takes no taints of"),
         *(
-            (cloud, f"{key}=true:NoSchedule", "Kubernetes adds and takes off itself")
+            (cloud, f"{key}=true:NoSchedule", "Kubernetes adds and removes itself")
             for cloud in CLOUDS
             for key in ("node.kubernetes.io/unschedulable", "node.cloudprovider.kubernetes.io/uninitialized")
         ),
