@@ -113,14 +113,14 @@ _UNBROUGHT: Mapping[Piece, tuple[Path, str]] = {
     Piece.COMPUTE_DOMAINS: (
         ("network", "compute_domains"),
         (
-            "let {runtime}.management be managed, or name the DRA driver under {runtime}.existing.dra_driver with"
+            "set {runtime}.management: managed, or name the DRA driver under {runtime}.existing.dra_driver with"
             " serves: compute-domains"
         ),
     ),
 }
 """Where a piece that is asked for by a setting stands when nobody brings it, and the cure."""
 
-_OTHERWISE: tuple[Path, str] = (("software",), "let {runtime}.management be managed, or choose other software")
+_OTHERWISE: tuple[Path, str] = (("software",), "set {runtime}.management: managed, or use other software")
 _RDMA_SOURCE = "https://azure.github.io/aks-rdma-infiniband/configurations/network-operator"
 
 
@@ -145,11 +145,11 @@ def settle(
     both = [each for each in (Piece.DEVICE_PLUGIN, Piece.DRA_DRIVER) if each in owners]
     if len(both) == 2:
         plugin, driver = (next(claim for claim in found if claim.piece is piece) for piece in both)
-        what = f"device plugin ({plugin.owner}) and DRA driver ({driver.owner}) would hand the same GPUs out twice"
+        what = f"device plugin ({plugin.owner}) and DRA driver ({driver.owner}) would both allocate the same GPUs"
         fix = _cure(pool, plugin, driver, runtime)
         if driver.field == "runtime.existing.dra_driver":
             key = runtime.removesuffix("runtime") + driver.field
-            fix += f"; where it serves ComputeDomains only, write {key}: {{name: …, serves: compute-domains}}"
+            fix += f"; if it only serves ComputeDomains, set {key}: {{name: …, serves: compute-domains}}"
         problems.append(Problem(where, what, fix, _DRA_SOURCE))
     problems += [_unbrought(pool, piece, runtime) for piece in needed if piece not in owners]
     return PoolOwners(pool.name, pool.software, owners), problems
@@ -161,7 +161,7 @@ def _listed(words: Sequence[str]) -> str:
 
 def _unbrought(pool: PoolPlan, piece: Piece, runtime: str) -> Problem:
     at, fix = _UNBROUGHT.get(piece, _OTHERWISE)
-    what = f"nothing brings the {piece.value} to the nodes of this pool"
+    what = f"nothing installs the {piece.value} on the nodes of this pool"
     return Problem(("pools", pool.name, *at), what, fix.format(runtime=runtime, source=_RDMA_SOURCE))
 
 
@@ -314,14 +314,14 @@ def _both(first: Claim, second: Claim) -> str:
 def _cure(pool: PoolPlan, first: Claim, second: Claim, runtime: str) -> str:
     named = next((claim for claim in (first, second) if claim.field.startswith("runtime.")), None)
     if named is None:
-        return "switch one of the two off; the pool's software says which one is meant"
+        return "disable one of the two; the pool's software selects the other"
     key = runtime.removesuffix("runtime") + named.field
     if "eksctl" in named.owner.casefold():
         away = "delete eksctl's DaemonSet (kubectl -n kube-system delete daemonset nvidia-device-plugin-daemonset)"
-        return f"{away}, create node groups with --install-nvidia-plugin=false, and drop {key}"
-    use = f"or set {runtime}.management: external so that it alone serves the pools"
+        return f"{away}, create node groups with --install-nvidia-plugin=false, and delete {key}"
+    use = f"or set {runtime}.management: external to let it serve the pools alone"
     other = second if named is first else first
     serves = named.field == f"runtime.existing.{SERVED_BY.get(pool.software, '')}"
     if (not other.field or not serves) and not named.field.endswith("gpu_operator"):
-        use = f"or give {key} the node_selector that keeps it off these nodes"
-    return f"remove {named.owner} from the cluster and drop {key}, {use}"
+        use = f"or set node_selector of {key} to keep it off these nodes"
+    return f"remove {named.owner} from the cluster and delete {key}, {use}"

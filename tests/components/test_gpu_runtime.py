@@ -294,7 +294,7 @@ def test_pools_that_no_software_could_serve_together_are_refused_before_anybody_
 
     assert reasons[0] == reasons[1]
     assert [reason.partition(" (")[0] for reason in reasons[0]][:1] == [
-        "pools.b.software: needs other pieces than pool a"
+        "pools.b.software: needs different pieces from pool a"
     ]
 
 
