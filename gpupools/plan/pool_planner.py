@@ -41,13 +41,13 @@ def plan_pool(name: str, spec: PoolSpec, cluster_key: str, cluster: Cluster, clo
         Rejected: Every reason why the pool cannot exist, not only the first.
     """
     if not cluster.tags:
-        return _planned(name, spec, cluster_key, cluster, cloud)
+        return _pool_plan(name, spec, cluster_key, cluster, cloud)
     tags = ("pools", name, "tags")
     where: Path = ("clusters", cluster_key, "tags") if cluster_key else ("cluster", "tags")
     try:
         # A cloud's own default tags reach neither machines nor disks of a launch template, nor GKE's nodes.
         tagged = spec.model_copy(update={"tags": {**cluster.tags, **spec.tags}})
-        return _planned(name, tagged, cluster_key, cluster, cloud)
+        return _pool_plan(name, tagged, cluster_key, cluster, cloud)
     except Rejected as rejected:
         raise Rejected(
             replace(problem, path=(*where, *problem.path[3:]))
@@ -57,39 +57,39 @@ def plan_pool(name: str, spec: PoolSpec, cluster_key: str, cluster: Cluster, clo
         ) from None
 
 
-def _planned(name: str, spec: PoolSpec, cluster_key: str, cluster: Cluster, cloud: Cloud) -> PoolPlan:
+def _pool_plan(name: str, spec: PoolSpec, cluster_key: str, cluster: Cluster, cloud: Cloud) -> PoolPlan:
     at: Path = ("pools", name)
     problems: list[Problem] = []
     kind = spec.sharing.kind
     software = spec.software or cloud.default_software[kind]
     capability = cloud.capabilities[software, kind]
 
-    def wished(machine: InstanceType) -> PoolRequest:
+    def request_for(machine: InstanceType) -> PoolRequest:
         return PoolRequest(name, spec, cluster, machine, software, kind, capability)
 
     def possible(machine: InstanceType) -> bool:
-        return not check_pool(wished(machine), cloud) and not cloud.check_settings(wished(machine))
+        return not check_pool(request_for(machine), cloud) and not cloud.check_settings(request_for(machine))
 
     if spec.instance_type is not None:
-        instance = _named_machine(at, spec.instance_type, cloud, problems)
+        instance = _instance_by_name(at, spec.instance_type, cloud, problems)
     else:
-        instance = _machine_with_gpu(at, spec, cloud, possible, problems)
-    problems += _refused(at, cluster_key, cluster, cloud, software, kind, capability)
-    problems += _reserved_labels(at, spec, cloud)
-    problems += _settings_not_taken(at, spec, cloud)
-    problems += _not_adoptable(at, spec, cloud)
+        instance = _instance_by_gpu(at, spec, cloud, possible, problems)
+    problems += _matrix_problems(at, cluster_key, cluster, cloud, software, kind, capability)
+    problems += _label_problems(at, spec, cloud)
+    problems += _unsupported_settings(at, spec, cloud)
+    problems += _adoption_problems(at, spec, cloud)
     if instance is not None:
-        problems += check_pool(wished(instance), cloud)
-    problems += _untrusting(at, spec)
+        problems += check_pool(request_for(instance), cloud)
+    problems += _trust_problems(at, spec)
     if instance is not None:
-        problems += _unclaimable(at, spec, software, instance, cloud)
-        problems += _without_nvlink_domain(at, spec, instance, cloud)
-        problems += cloud.check_settings(wished(instance))
+        problems += _claim_problems(at, spec, software, instance, cloud)
+        problems += _nvlink_problems(at, spec, instance, cloud)
+        problems += cloud.check_settings(request_for(instance))
     if instance is None or problems:
         raise Rejected(problems)
-    provider_plan = cloud.decide(wished(instance))
+    provider_plan = cloud.decide(request_for(instance))
     problems += _label_conflicts(at, spec, provider_plan, cloud)
-    problems += _too_few_interfaces(at, spec, instance, provider_plan.fabric)
+    problems += _fabric_problems(at, spec, instance, provider_plan.fabric)
     if problems:
         raise Rejected(problems)
     node = cloud.node_runtime(software, provider_plan)
@@ -130,7 +130,7 @@ def _label_conflicts(at: Path, spec: PoolSpec, provider_plan: ProviderPlan, clou
     """Refuse labels and taints that stand against those the cloud's part of the plan needs."""
     for where, key in (
         *(((*at, "labels", key), key) for key in spec.labels),
-        *((where, key) for where, key, _ in _labels_by_hand(at, spec, cloud)),
+        *((where, key) for where, key, _ in _override_labels(at, spec, cloud)),
     ):
         if key in provider_plan.labels and provider_plan.labels[key] != spec.labels.get(key):
             yield Problem(where, f"{key} is set to {provider_plan.labels[key]!r} on this pool", "leave it out")
@@ -139,21 +139,21 @@ def _label_conflicts(at: Path, spec: PoolSpec, provider_plan: ProviderPlan, clou
         for each in own:
             if taint.effect == each.effect and taint != each:
                 yield Problem(
-                    (*at, "taints", index), f"{taint} stands against {each}, which is on this pool", "leave it out"
+                    (*at, "taints", index), f"{taint} conflicts with {each}, which this pool has", "leave it out"
                 )
         if not own:
-            yield from _reserved((*at, "taints", index), taint.key, cloud.reserved_taints)
+            yield from _key_problems((*at, "taints", index), taint.key, cloud.reserved_taints)
 
 
 def check_pool(request: PoolRequest, cloud: Cloud) -> list[Problem]:
     """Return why this machine cannot share its GPUs this way: what the GPU cannot do, else what the cloud cannot."""
-    impossible = _impossible_on_gpu(request, cloud)
+    impossible = _gpu_problems(request, cloud)
     if impossible or request.capability.verdict is Verdict.REFUSED:
         return impossible
     return cloud.check_pool(request)
 
 
-def _named_machine(at: Path, wanted: str, cloud: Cloud, problems: list[Problem]) -> InstanceType | None:
+def _instance_by_name(at: Path, wanted: str, cloud: Cloud, problems: list[Problem]) -> InstanceType | None:
     where = (*at, "instance_type")
     found = cloud.find_instance_type(cloud.instance_types, wanted)
     if found is None:
@@ -177,14 +177,14 @@ def _named_machine(at: Path, wanted: str, cloud: Cloud, problems: list[Problem])
     return found
 
 
-def _machine_with_gpu(
+def _instance_by_gpu(
     at: Path, spec: PoolSpec, cloud: Cloud, possible: Callable[[InstanceType], bool], problems: list[Problem]
 ) -> InstanceType | None:
     wanted, gpus = str(spec.gpu), spec.gpus_per_node or Fraction(1)
     models = match_gpu_model(wanted)
     here = cloud.instance_types.gpu_models
     if not models:
-        problems.append(Problem((*at, "gpu"), f"{shown(wanted)} is no NVIDIA GPU model", nearest_gpu_model(wanted)))
+        problems.append(Problem((*at, "gpu"), f"{shown(wanted)} is not an NVIDIA GPU model", nearest_gpu_model(wanted)))
         return None
     offered = [model for model in models if model in here]
     if not offered:
@@ -216,13 +216,13 @@ def _machine_with_gpu(
     return alike[0]
 
 
-def _refused(
+def _matrix_problems(
     at: Path, cluster_key: str, cluster: Cluster, cloud: Cloud, software: str, kind: str, capability: Capability
 ) -> Iterable[Problem]:
     where = (*at, "software") if kind == "none" else (*at, "sharing", "mode")
     if capability.verdict is Verdict.REFUSED:
         what = f"{'whole GPUs' if kind == 'none' else kind} with software {software} on {cloud.name} is refused"
-        fix = capability.instead or _native_ways(cloud, kind)
+        fix = capability.instead or _alternatives(cloud, kind)
         yield Problem(where, f"{what}: {capability.why}", fix, capability.source)
     elif cluster.runtime.management == "external" and (
         capability.verdict is Verdict.IN_CLUSTER or software in SERVED_BY
@@ -239,7 +239,7 @@ SERVED_BY = {"device-plugin": "device_plugin", "gpu-operator": "gpu_operator", "
 """The key of `runtime.existing` that names who serves the pools of a software."""
 
 
-def _untrusting(at: Path, spec: PoolSpec) -> Iterable[Problem]:
+def _trust_problems(at: Path, spec: PoolSpec) -> Iterable[Problem]:
     """Refuse a pool whose containers share memory and faults while it does not say who may use it."""
     clients, cut = spec.sharing.clients, spec.sharing.mig is not None
     needed = clients is not None and clients.facts.needs_trust
@@ -262,7 +262,7 @@ def _untrusting(at: Path, spec: PoolSpec) -> Iterable[Problem]:
 _TRUST_SOURCE = "https://github.com/NVIDIA/k8s-device-plugin#shared-access-to-gpus"
 
 
-def _without_nvlink_domain(at: Path, spec: PoolSpec, instance: InstanceType, cloud: Cloud) -> Iterable[Problem]:
+def _nvlink_problems(at: Path, spec: PoolSpec, instance: InstanceType, cloud: Cloud) -> Iterable[Problem]:
     """Refuse compute domains of GPUs whose NVLink ends at the node, and of GPUs in parts."""
     if not spec.network.compute_domains:
         return
@@ -276,7 +276,7 @@ def _without_nvlink_domain(at: Path, spec: PoolSpec, instance: InstanceType, clo
         yield Problem(where, what, "leave it out, or leave sharing out", _NVLINK_SOURCE)
 
 
-def _too_few_interfaces(at: Path, spec: PoolSpec, instance: InstanceType, fabric: Fabric | None) -> Iterable[Problem]:
+def _fabric_problems(at: Path, spec: PoolSpec, instance: InstanceType, fabric: Fabric | None) -> Iterable[Problem]:
     """Refuse RDMA interfaces that no pod of a pool would ask for."""
     pods = sum(node_resources(instance, spec.sharing).values())
     if fabric is None or spec.sharing.kind == "none" or fabric.share(pods):
@@ -288,7 +288,7 @@ def _too_few_interfaces(at: Path, spec: PoolSpec, instance: InstanceType, fabric
 _NVLINK_SOURCE = "https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/dra-cds.html"
 
 
-def _unclaimable(at: Path, spec: PoolSpec, software: str, instance: InstanceType, cloud: Cloud) -> Iterable[Problem]:
+def _claim_problems(at: Path, spec: PoolSpec, software: str, instance: InstanceType, cloud: Cloud) -> Iterable[Problem]:
     """Refuse what pods could not claim through the DRA driver: nodes that no pod starts, GPUs without its driver."""
     if software != DRA_DRIVER:
         return
@@ -309,7 +309,7 @@ def _unclaimable(at: Path, spec: PoolSpec, software: str, instance: InstanceType
 _FROM_ZERO_SOURCE = "https://github.com/kubernetes/autoscaler (cluster-autoscaler/cloudprovider: TemplateNodeInfo)"
 
 
-def _native_ways(cloud: Cloud, kind: str) -> str:
+def _alternatives(cloud: Cloud, kind: str) -> str:
     ways = [name for name in cloud.software if cloud.capabilities[name, kind].verdict is Verdict.NATIVE]
     if ways:
         return f"{cloud.name} does {kind} in the pool itself with software: {' or '.join(ways)}"
@@ -318,7 +318,7 @@ def _native_ways(cloud: Cloud, kind: str) -> str:
     return f"{offer}; or leave sharing out for whole GPUs" if kind != "none" else offer
 
 
-def _settings_not_taken(at: Path, spec: PoolSpec, cloud: Cloud) -> Iterable[Problem]:
+def _unsupported_settings(at: Path, spec: PoolSpec, cloud: Cloud) -> Iterable[Problem]:
     for name, path in given_settings(spec).items():
         setting = cloud.node_pools.settings.get(name)
         if setting is None:
@@ -328,7 +328,7 @@ def _settings_not_taken(at: Path, spec: PoolSpec, cloud: Cloud) -> Iterable[Prob
             yield Problem((*at, *path), f"{cloud.name} has no {name}: {what}", fix or "leave it out", setting.source)
 
 
-def _not_adoptable(at: Path, spec: PoolSpec, cloud: Cloud) -> Iterable[Problem]:
+def _adoption_problems(at: Path, spec: PoolSpec, cloud: Cloud) -> Iterable[Problem]:
     """Say what a pool that is taken over cannot keep, and what says nothing of a pool that has its name already."""
     if spec.adopt is None:
         return
@@ -348,21 +348,21 @@ def _not_adoptable(at: Path, spec: PoolSpec, cloud: Cloud) -> Iterable[Problem]:
             yield Problem((*at, "adopt", "keep", index), what, "leave it out, and write what it is to be")
 
 
-def _reserved_labels(at: Path, spec: PoolSpec, cloud: Cloud) -> Iterable[Problem]:
+def _label_problems(at: Path, spec: PoolSpec, cloud: Cloud) -> Iterable[Problem]:
     for key in spec.labels:
         if key == POOL_LABEL:
             yield Problem((*at, "labels", key), f"{key} is set to the pool's name", "leave it out")
         elif key in OUR_LABELS:
             yield Problem((*at, "labels", key), f"{key} follows from software, sharing and trust", "leave it out")
         else:
-            yield from _reserved((*at, "labels", key), key, cloud.reserved_labels)
-    for where, key, value in _labels_by_hand(at, spec, cloud):
-        yield from _reserved(where, key, cloud.reserved_labels)
+            yield from _key_problems((*at, "labels", key), key, cloud.reserved_labels)
+    for where, key, value in _override_labels(at, spec, cloud):
+        yield from _key_problems(where, key, cloud.reserved_labels)
         for what, fix in label_problems(key, value):
             yield Problem(where, what, fix)
 
 
-def _labels_by_hand(at: Path, spec: PoolSpec, cloud: Cloud) -> Iterator[tuple[Path, str, Any]]:
+def _override_labels(at: Path, spec: PoolSpec, cloud: Cloud) -> Iterator[tuple[Path, str, Any]]:
     """Yield the labels that overrides set, but those that they take away or cannot touch at all."""
     for resource, inputs in spec.overrides.get(cloud.name, {}).items():
         known = cloud.node_pools.overridable.get(resource)
@@ -375,7 +375,7 @@ def _labels_by_hand(at: Path, spec: PoolSpec, cloud: Cloud) -> Iterator[tuple[Pa
                 yield (*at, "overrides", cloud.name, resource, *path, key), key, value
 
 
-def _reserved(where: Path, key: str, rules: Iterable[KeyRule]) -> Iterable[Problem]:
+def _key_problems(where: Path, key: str, rules: Iterable[KeyRule]) -> Iterable[Problem]:
     rule = refusal(key, rules)
     if rule is not None:
         yield Problem(where, f"{key!r} {rule.why}", rule.fix, rule.source)
@@ -384,7 +384,7 @@ def _reserved(where: Path, key: str, rules: Iterable[KeyRule]) -> Iterable[Probl
 _MIG_SOURCE = "https://docs.nvidia.com/datacenter/tesla/mig-user-guide/supported-gpus.html"
 
 
-def _impossible_on_gpu(request: PoolRequest, cloud: Cloud) -> list[Problem]:
+def _gpu_problems(request: PoolRequest, cloud: Cloud) -> list[Problem]:
     at: Path = ("pools", request.name)
     sharing, instance = request.spec.sharing, request.instance
     mig, clients = sharing.mig, sharing.clients
@@ -401,13 +401,13 @@ def _impossible_on_gpu(request: PoolRequest, cloud: Cloud) -> list[Problem]:
         what = f"{instance.name} has {instance.gpus} of an {instance.gpu_model}, which cannot be shared further"
         fix = "leave sharing out, or take a machine with a whole GPU"
         return [Problem((*at, "sharing", "mode"), what, fix, instance.source)]
-    found = _impossible_mig(at, mig, instance) if mig is not None else []
+    found = _mig_problems(at, mig, instance) if mig is not None else []
     if clients is not None:
-        found += _impossible_clients((*at, "sharing"), clients, (*sharing.clients_at, "replicas"), instance)
+        found += _client_problems((*at, "sharing"), clients, (*sharing.clients_at, "replicas"), instance)
     return found
 
 
-def _impossible_clients(at: Path, clients: SharedGpu, replicas: Path, instance: InstanceType) -> Iterator[Problem]:
+def _client_problems(at: Path, clients: SharedGpu, replicas: Path, instance: InstanceType) -> Iterator[Problem]:
     model, facts = gpu_models()[instance.gpu_model], clients.facts
     if facts.oldest is not None and model.compute_capability < facts.oldest.compute_capability:
         yield Problem((*at, "mode"), f"{model.name} {facts.oldest.why}", facts.oldest.fix, facts.oldest.source)
@@ -435,7 +435,7 @@ def _models_with_mig(request: PoolRequest, cloud: Cloud) -> set[str]:
     return able
 
 
-def _impossible_mig(at: Path, sharing: Mig, instance: InstanceType) -> list[Problem]:
+def _mig_problems(at: Path, sharing: Mig, instance: InstanceType) -> list[Problem]:
     from gpupools.catalog.mig import UnknownProfile, fit, profile
 
     model = instance.gpu_model

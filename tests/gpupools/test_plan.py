@@ -86,7 +86,7 @@ HERE = "A10, A100-40GB, A100-80GB, B200, L4, P100"
         ),
         pytest.param(
             {"gpu": "A1O0"},
-            ["pools.a.gpu: 'A1O0' is no NVIDIA GPU model; did you mean 'A10' or 'A10G'?"],
+            ["pools.a.gpu: 'A1O0' is not an NVIDIA GPU model; did you mean 'A10' or 'A10G'?"],
             id="a misspelt model",
         ),
         pytest.param(

@@ -173,7 +173,7 @@ def test_a_refused_file_is_told_and_fails_the_job(tmp_path: Path, step: Callable
     write(tmp_path, STACK.replace("gpu: H100-80GB", "gpu: H999"))
 
     assert step("Report on stack files", FILES="stacks/Pulumi.*.yaml")[0] == 1
-    assert "is no NVIDIA GPU model" in (tmp_path / "summary.md").read_text(encoding="utf-8")
+    assert "is not an NVIDIA GPU model" in (tmp_path / "summary.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.slow

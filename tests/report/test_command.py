@@ -124,7 +124,7 @@ def test_no_link_leads_out_of_the_checkout(
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        (STACK.replace("gpu: H100-80GB", "gpu: H999"), "'H999' is no NVIDIA GPU model"),
+        (STACK.replace("gpu: H100-80GB", "gpu: H999"), "'H999' is not an NVIDIA GPU model"),
         ("config:\n  gpupools:clusters: {}\n  gpupools:pools: {}\n", "give gpupools:pools a map of name to settings"),
         ("", "the file is empty"),
     ],
@@ -170,7 +170,7 @@ def test_what_was_not_there_counts_as_new_and_what_was_refused_is_said(
     assert main(["report", "Pulumi.dev.yaml", *words]) == 0
     refused = capsys.readouterr().out
     assert "Not compared: the file was refused in HEAD." in refused
-    assert "is no NVIDIA GPU model" in refused
+    assert "is not an NVIDIA GPU model" in refused
 
 
 @HAS_GIT

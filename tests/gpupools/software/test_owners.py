@@ -298,7 +298,7 @@ def test_a_teams_plugin_that_goes_by_the_label_an_operator_rewrites_serves_nothi
         note for note in told.notes if note.startswith("nvdp must not select nodes by the label nvidia.com/gpu.present")
     ]
     alone = plan("aws", {"a": plugin}, management="external", existing={"device_plugin": theirs})
-    assert not any("must not go by" in note for note in alone.notes)
+    assert not any("must not select nodes by" in note for note in alone.notes)
     assert alone.owners[0].owners[Piece.DEVICE_PLUGIN] == "kube-system/nvdp"
 
 
