@@ -100,8 +100,8 @@ def main() -> None:
         for count, text in (*of_sizes, (SIZES[-1], mixed(SIZES[-1]))):
             file = Path(folder) / "plan.json"
             file.write_text(text, encoding="utf-8")
-            judged, judging, reading = measured(file, rounds)
-            ratios = sorted(ours / theirs for ours, theirs in zip(judging, reading, strict=True))
+            judged, judging, readback = measured(file, rounds)
+            ratios = sorted(ours / theirs for ours, theirs in zip(judging, readback, strict=True))
             seconds = statistics.median(judging)
             said = ", ".join(f"{number:,} {answer}" for answer, number in judged.answers.items() if number)
             print(

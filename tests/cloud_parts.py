@@ -63,7 +63,7 @@ def _files(name: str) -> Iterator[str]:
 def _types(name: str) -> Iterator[str]:
     """Make every part; what a part's own type requires is said by Python, for the reader who runs no type checker."""
     found: list[Callable[[], object]] = [lambda: clouds()[name]]
-    found += [lambda: clouds()[name].reading(), lambda: clouds()[name].node_pools.declaring()]
+    found += [lambda: clouds()[name].readback(), lambda: clouds()[name].node_pools.resources()]
     found += [lambda: clouds()[name].node_pools.edits()]
     for make in found:
         try:

@@ -16,21 +16,12 @@ import gpupools.audit  # noqa: F401 - registers its readers
 from gpupools.catalog.instance_types import COLUMNS, Catalogue
 from gpupools.catalog.reserved_keys import KeyRule
 from gpupools.common.errors import Problem
-from gpupools.plan.cloud import (
-    Capability,
-    Cloud,
-    Declaring,
-    NodePools,
-    Owners,
-    PoolRequest,
-    ProviderPlan,
-    Reading,
-    SoftwareOption,
-    Verdict,
-)
+from gpupools.plan.capability import Capability, Owners, SoftwareOption, Verdict
+from gpupools.plan.cloud import Cloud, NodePools, Readback, ResourceFactory
 from gpupools.plan.edit_tables import EditTables
 from gpupools.plan.node_software import NodeRuntime
 from gpupools.plan.pool_facts import NO_ACCELERATOR, Accelerator, PoolFacts
+from gpupools.plan.provider_plan import PoolRequest, ProviderPlan
 from gpupools.plan.software_plan import Piece
 from gpupools.spec.cluster_access import ExecPlugin
 from gpupools.spec.models import SHARING_KINDS, Address, Addresses, Cluster
@@ -119,14 +110,14 @@ def _accelerator(name: str) -> Accelerator:
     return Accelerator("nvidia", None) if name.partition(".")[0] in ("a10", "a100", "l4") else NO_ACCELERATOR
 
 
-def _node_runtime(software: str, choices: ProviderPlan) -> NodeRuntime:
+def _node_runtime(software: str, provider_plan: ProviderPlan) -> NodeRuntime:
     pieces = [Piece.DRIVER, Piece.CONTAINER_TOOLKIT, Piece.MIG_MANAGER]
     if software == "cloud-managed":
         pieces.append(Piece.DEVICE_PLUGIN)
     return NodeRuntime(brings=dict.fromkeys(pieces, "node image"), why="the node image brings them", source="")
 
 
-def _not_declared() -> Declaring:
+def _not_declared() -> ResourceFactory:
     raise AssertionError("a fake cloud's pools are only planned")
 
 
@@ -188,15 +179,15 @@ def fake_cloud(fake_catalogue: Catalogue) -> Cloud:
         check_pool=_refusals,
         check_settings=lambda request: [],
         node_runtime=_node_runtime,
-        models_claims=False,
+        supports_dra_from_zero=False,
         reserved_labels=(KeyRule(pattern="fake.example.com/*", why="is the cloud's own"),),
         reserved_taints=(),
         example_cluster=CLUSTER,
         access=lambda cluster: ExecPlugin("fake-token", (), "get it"),
         provider_settings={},
-        node_pools=NodePools(settings={}, overridable={}, edits=lambda: EditTables((), {}), declaring=_not_declared),
-        reading=lambda: Reading(
-            read_pools=_read_pools, accelerator=_accelerator, overridden=lambda resource, inputs: (), types=()
+        node_pools=NodePools(settings={}, overridable={}, edits=lambda: EditTables((), {}), resources=_not_declared),
+        readback=lambda: Readback(
+            read_pools=_read_pools, accelerator=_accelerator, customizations=lambda resource, inputs: (), types=()
         ),
     )
 

@@ -67,7 +67,7 @@ def _serve(listening: socket.socket) -> None:
     cli.parser(cli.COMMANDS)
     clouds = import_module("gpupools.providers").clouds().values()
     for cloud in clouds:
-        cloud.reading()
+        cloud.readback()
     with suppress(Rejected):  # so that tables of data are read
         check_stack_file(ROOT / "stacks" / "Pulumi.matrix.yaml", {cloud.name: cloud for cloud in clouds})
     has_sdks = False
@@ -84,7 +84,7 @@ def _serve(listening: socket.socket) -> None:
             for name in ("command", "pack_process", "program_run", "format_preview"):
                 import_module(f"gpupools.preview.{name}")
             for cloud in clouds:
-                cloud.node_pools.declaring()
+                cloud.node_pools.resources()
         gc.freeze()
         running.add(child := os.fork())
         if child == 0:

@@ -18,10 +18,13 @@ from gpupools.catalog.gpus import gpu_models
 from gpupools.catalog.instance_types import InstanceType
 from gpupools.common.errors import Rejected
 from gpupools.common.taints import GPU_TAINT
-from gpupools.plan.cloud import Cloud, ProviderPlan, Verdict
+from gpupools.plan.capability import Verdict
+from gpupools.plan.cloud import Cloud
 from gpupools.plan.matrix import representatives
 from gpupools.plan.pool_facts import UNKNOWN, PoolFacts
-from gpupools.plan.pool_plan import POOL_LABEL, PoolPlan, plan_pool
+from gpupools.plan.pool_plan import POOL_LABEL, PoolPlan
+from gpupools.plan.pool_planner import plan_pool
+from gpupools.plan.provider_plan import ProviderPlan
 from gpupools.policies.rules import RESOURCE_RULES, judge_pool
 from gpupools.preview.program_run import Preview, preview_program
 from gpupools.providers import clouds
@@ -194,7 +197,7 @@ def test_other_accelerators_are_none_of_the_catalogue(cloud: Cloud) -> None:
 @each_row(("cloud", "row"), ROWS)
 def test_a_machine_is_known_by_its_name(cloud: Cloud, row: InstanceType) -> None:
     assert cloud.find_instance_type(cloud.instance_types, row.name) == row
-    found = cloud.reading().accelerator(row.name)
+    found = cloud.readback().accelerator(row.name)
     assert (found.vendor, found.count) == ("nvidia", row.gpus)
 
 
@@ -202,7 +205,7 @@ def test_a_machine_is_known_by_its_name(cloud: Cloud, row: InstanceType) -> None
 def test_names_that_are_none_are_not_found(cloud: Cloud) -> None:
     for name in ("", "x", "..", "n1+:", "*", "a" * 10_000, "\x00"):
         assert cloud.find_instance_type(cloud.instance_types, name) is None
-        assert cloud.reading().accelerator(name).vendor == ""
+        assert cloud.readback().accelerator(name).vendor == ""
 
 
 def _lines(cloud: Cloud, file: str) -> list[str]:
@@ -245,7 +248,7 @@ def test_every_plan_keeps_what_the_domain_promises(cloud: Cloud) -> None:
         assert plan.taints[0] == GPU_TAINT
         assert [taint.key for taint in plan.taints[1:]] == (["gpupools/trust"] if "trust" in pool else [])
         assert plan.labels[POOL_LABEL] == plan.name
-        assert isinstance(plan.choices, ProviderPlan)
+        assert isinstance(plan.provider_plan, ProviderPlan)
         assert plan.owners == cloud.software[plan.software].owners
         assert all(count > 0 for count in plan.node_resources.values())
 
@@ -255,7 +258,7 @@ def test_the_labels_a_cloud_sets_cannot_be_overridden(cloud: Cloud) -> None:
     cluster = parse_cluster((), dict(cloud.example_cluster), {cloud.name: cloud})
     tried: set[str] = set()
     for name, (pool, plan) in planned(cloud.name).items():
-        for key in set(plan.choices.labels) - tried - {"skypilot.co/accelerator"}:  # of which one's own stays
+        for key in set(plan.provider_plan.labels) - tried - {"skypilot.co/accelerator"}:  # of which one's own stays
             tried.add(key)
             with pytest.raises(Rejected) as caught:
                 plan_pool(name, parse_pool((), {**pool, "labels": {key: "x"}}), "lab", cluster, cloud)
@@ -319,7 +322,7 @@ def facts(cloud: Cloud, preview: Preview) -> dict[str, list[PoolFacts]]:
     names = {resource.urn: resource.name for resource in preview.resources}
     found: dict[str, list[PoolFacts]] = {}
     for resource in preview.resources:
-        pools = cloud.reading().read_pools(resource.type, resource.inputs)
+        pools = cloud.readback().read_pools(resource.type, resource.inputs)
         if pools:
             found.setdefault(names[str(resource.parent)], []).extend(pools)
     return found
@@ -376,13 +379,13 @@ def test_every_declared_pool_passes_our_own_rules(cloud: Cloud, programs: Path) 
 @each_cloud
 @each_row("value", [None, UNKNOWN, True, 3, 0.5, "", "x", [], {}, [UNKNOWN], {"": UNKNOWN}, [[{}]]], ids=repr)
 def test_reading_survives_any_input(cloud: Cloud, value: object, programs: Path) -> None:
-    pools = [r for r in declared(cloud.name, programs).resources if cloud.reading().read_pools(r.type, r.inputs)]
+    pools = [r for r in declared(cloud.name, programs).resources if cloud.readback().read_pools(r.type, r.inputs)]
 
     for resource in pools[:5]:
         for key in resource.inputs:
-            assert isinstance(cloud.reading().read_pools(resource.type, {**resource.inputs, key: value}), tuple)
-        assert isinstance(cloud.reading().read_pools(resource.type, {}), tuple)
-    assert cloud.reading().read_pools("pulumi:pulumi:Stack", {"a": value}) == ()
+            assert isinstance(cloud.readback().read_pools(resource.type, {**resource.inputs, key: value}), tuple)
+        assert isinstance(cloud.readback().read_pools(resource.type, {}), tuple)
+    assert cloud.readback().read_pools("pulumi:pulumi:Stack", {"a": value}) == ()
 
 
 def test_the_clouds_need_no_sdk() -> None:

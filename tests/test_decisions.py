@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from gpupools.cli.main import main
-from gpupools.plan.pool_plan import plan_pool
+from gpupools.plan.pool_planner import plan_pool
 from gpupools.preview.command import PROGRAM
 from gpupools.preview.program_run import preview_program
 from gpupools.providers import clouds

@@ -103,7 +103,8 @@ def test_an_import_against_the_flow_is_refused(file: str, imported: str, said_of
 def test_an_import_for_the_type_checker_alone_is_refused_too(copy: Path) -> None:
     contract = copy / "gpupools" / "plan" / "cloud.py"
     catalogue = copy / "gpupools" / "catalog" / "instance_types.py"
-    for file, imported in ((contract, "gpupools.readback.karpenter"), (catalogue, "pulumi")):
+    circle = (copy / "gpupools" / "plan" / "dra.py", "gpupools.plan.pool_planner")
+    for file, imported in ((contract, "gpupools.readback.karpenter"), (catalogue, "pulumi"), circle):
         with file.open("a", encoding="utf-8") as out:
             out.write(f"\nfrom typing import TYPE_CHECKING\n\nif TYPE_CHECKING:\n    import {imported} as other\n")
     code, said = lint(copy)
@@ -111,6 +112,8 @@ def test_an_import_for_the_type_checker_alone_is_refused_too(copy: Path) -> None
     assert code == 1
     assert "gpupools.plan.cloud -> gpupools.readback.karpenter" in said
     assert "gpupools.catalog.instance_types -> pulumi" in said
+    assert "No cycles are allowed in gpupools.plan.\nIt could be made acyclic by removing 1 dependency:" in said
+    assert "- .dra -> .pool_planner (1 import)" in said
 
 
 def test_a_folder_without_a_place_among_the_layers_is_refused(copy: Path) -> None:
@@ -143,7 +146,7 @@ ONE_NAME_FOR_SEVERAL = {
     "karpenter.py": "gpupools/readback reads the objects, each cloud its provider's part of them",
     "node_customization.py": "gpupools/readback has the form of the rows, each cloud its rows",
     "node_software.py": "gpupools/plan has the form, each cloud its rows",
-    "pool_plan.py": "gpupools/plan plans a pool, each cloud its own part of the plan",
+    "pool_plan.py": "gpupools/plan has the plan of a pool, each cloud its own part of it",
 }
 """Names of files that may stand more than once, and why a reader can tell them apart."""
 

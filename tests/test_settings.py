@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from gpupools.common.errors import Problem, Rejected
-from gpupools.plan.cloud import Setting
+from gpupools.plan.capability import Setting
 from gpupools.preview.monitor import DeclaredResource
 from gpupools.providers import clouds
 from gpupools.spec.pool_options import SETTINGS, given_settings
@@ -205,8 +205,8 @@ def setting(cloud: str, name: str) -> Setting:
 
 
 EACH = [pytest.param(cloud, name, id=f"{cloud} {name}") for cloud in CLOUDS for name in CASES]
-TAKEN = [each for each in EACH if setting(*each.values).taken]  # type: ignore[arg-type]
-REFUSED = [each for each in EACH if not setting(*each.values).taken]  # type: ignore[arg-type]
+TAKEN = [each for each in EACH if setting(*each.values).supported]  # type: ignore[arg-type]
+REFUSED = [each for each in EACH if not setting(*each.values).supported]  # type: ignore[arg-type]
 
 
 # --- the lists ---
@@ -234,7 +234,7 @@ def test_a_case_gives_the_setting_a_value_and_nothing_else(cloud: str, name: str
     before, after = (given_settings(parse_pool((), pool)) for pool in pair(cloud, name))
     together = {"image.family": {"image.id"}, "image.id": {"image.family"}, "network.gpu_networks": {"network.rdma"}}
     goes_with = together.get(name, set())
-    if name == "capacity.max_price_usd_per_hour" and not setting(cloud, name).taken:
+    if name == "capacity.max_price_usd_per_hour" and not setting(cloud, name).supported:
         goes_with = {"capacity.spot"}  # refused as a whole or alone
 
     assert name in after
@@ -254,7 +254,7 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @cache
 def keys(cloud: str) -> Mapping[str, str]:
     """Return a key for each different pool, by its text."""
-    pools = [json.dumps(pool) for name in CASES if setting(cloud, name).taken for pool in pair(cloud, name)]
+    pools = [json.dumps(pool) for name in CASES if setting(cloud, name).supported for pool in pair(cloud, name)]
     return {text: f"pool{number}" for number, text in enumerate(dict.fromkeys(pools))}
 
 

@@ -38,10 +38,12 @@ from gpupools.catalog.instance_types import InstanceType
 from gpupools.catalog.mig import profiles
 from gpupools.cli.main import COMMANDS, parser
 from gpupools.common.taints import Taint
-from gpupools.plan.cloud import Cloud, PoolRequest, Verdict
+from gpupools.plan.capability import Verdict
+from gpupools.plan.cloud import Cloud
 from gpupools.plan.edit_tables import EditTables
 from gpupools.plan.matrix import MatrixRow, matrix
-from gpupools.plan.pool_plan import check_pool
+from gpupools.plan.pool_planner import check_pool
+from gpupools.plan.provider_plan import PoolRequest
 from gpupools.policies.finding import Rule
 from gpupools.policies.kinds import is_read
 from gpupools.policies.kinds import rows as kind_rows
@@ -309,7 +311,8 @@ def _settings_by_cloud() -> str:
         cells = []
         for cloud in known.values():
             setting = cloud.node_pools.settings.get(name)
-            cells.append("not yet" if setting is None else setting.why if setting.taken else f"refused: {setting.why}")
+            prefix = "" if setting is None or setting.supported else "refused: "
+            cells.append("not yet" if setting is None else f"{prefix}{setting.why}")
         rows.append((f"`{name}`", *cells))
     return _table(("Setting", *(cloud.service for cloud in known.values())), rows)
 
@@ -697,7 +700,7 @@ def _kinds_read() -> str:
     rows = [(f"Kubernetes, `{group}`", _code(kinds)) for group, kinds in groups.items()]
     for name in clouds():
         registered = (token for each in type_readers() if each.cloud == name for token in each.types)
-        types = sorted([*clouds()[name].reading().types, *registered])
+        types = sorted([*clouds()[name].readback().types, *registered])
         rows.append((f"Pulumi, {name}", _code(types)))
     named = terraform_names()  # of these some only say what others refer to
     terraform = [name for name in terraform_types() if name not in named or is_read(named[name].type)]

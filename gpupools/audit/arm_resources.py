@@ -82,7 +82,7 @@ def _read_pools(type_token: str, properties: JsonObject) -> tuple[PoolFacts, ...
         if part.properties is UNKNOWN:
             pools.append(PoolFacts("azure", (), None, (), unknown=(inner,), where=inner, pool=part.name))
             continue
-        for pool in clouds()["azure"].reading().read_pools(token, mapping(part.properties)):
+        for pool in clouds()["azure"].readback().read_pools(token, mapping(part.properties)):
             moved = relocated(pool, _under(inner), _under(inner))
             pools.append(replace(moved, pool=" ".join(filter(None, (part.name, pool.pool)))))
     return tuple(pools)
@@ -219,5 +219,5 @@ READER = TypeReader(
     ),
     read_pools=_read_pools,
     unread=_unread,
-    held_types=_held_types,
+    nested_types=_held_types,
 )

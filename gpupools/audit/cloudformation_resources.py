@@ -16,7 +16,7 @@ from typing import Any
 from gpupools.common.bounded_yaml import MAX_DEPTH, is_deep, parse_yaml
 from gpupools.common.errors import Rejected, shown
 from gpupools.common.json_types import JsonObject
-from gpupools.plan.cloud import Reading
+from gpupools.plan.cloud import Readback
 from gpupools.plan.pool_facts import UNKNOWN, MissingTaint, PoolFacts, Reference
 from gpupools.providers import clouds
 from gpupools.readback.inputs import is_list, joined, mapping, relocated, text
@@ -173,14 +173,14 @@ def _unread_parts(template: JsonObject) -> Iterator[str]:
             yield f"{shown(str(name))} of its template: {why}"
 
 
-def held_types(type_token: str, properties: JsonObject) -> Iterator[str]:
+def nested_types(type_token: str, properties: JsonObject) -> Iterator[str]:
     """Yield the types inside a resource of one of `TOKENS` that `READER.read_pools` does not read."""
     if type_token in TOKENS:
         yield from (
             f"cloudformation:{kind}" for _, _, kind, _ in _resources(type_token, properties) if kind not in TYPES
         )
         for _, _, inner, inputs in _stacks(type_token, properties):
-            yield from held_types(inner, inputs)
+            yield from nested_types(inner, inputs)
 
 
 def _stacks(type_token: str, properties: JsonObject) -> Iterator[tuple[str, str, str, JsonObject]]:
@@ -195,17 +195,17 @@ def _read_pools(type_token: str, properties: JsonObject) -> tuple[PoolFacts, ...
     """Read the pools inside a resource of one of `TOKENS`, and inside the stacks that it holds."""
     if type_token not in TOKENS or not isinstance(properties, Mapping):
         return ()
-    return tuple(_pools(type_token, properties, clouds()["aws"].reading()))
+    return tuple(_pools(type_token, properties, clouds()["aws"].readback()))
 
 
-def _pools(type_token: str, properties: JsonObject, aws: Reading) -> Iterator[PoolFacts]:
+def _pools(type_token: str, properties: JsonObject, aws: Readback) -> Iterator[PoolFacts]:
     yield from _own_pools(type_token, properties, aws)
     for path, name, inner, inputs in _stacks(type_token, properties):
         for pool in _pools(inner, inputs, aws):
             yield replace(_with_path_prefix(pool, path), pool=" ".join(filter(None, (name, pool.pool))))
 
 
-def _own_pools(type_token: str, properties: JsonObject, aws: Reading) -> Iterator[PoolFacts]:
+def _own_pools(type_token: str, properties: JsonObject, aws: Readback) -> Iterator[PoolFacts]:
     resources = {
         name: _Resource(path, TYPES[kind], UNKNOWN if made is UNKNOWN else given, mapping(made))
         for path, name, kind, given in _resources(type_token, properties)
@@ -244,7 +244,7 @@ def _with_templates(
     its: "_Resource",
     resources: Mapping[str, "_Resource"],
     names: Mapping[str, str],
-    aws: Reading,
+    aws: Readback,
 ) -> tuple[PoolFacts, Mapping[str, PoolFacts]]:
     """Return a pool joined with its launch templates, and those templates by name."""
     templates: dict[str, PoolFacts] = {}
@@ -349,5 +349,5 @@ def _with_path_prefix(pool: PoolFacts, path: str) -> PoolFacts:
 
 
 READER = TypeReader(
-    cloud="aws", types=tuple(sorted(TOKENS)), read_pools=_read_pools, unread=unread, held_types=held_types
+    cloud="aws", types=tuple(sorted(TOKENS)), read_pools=_read_pools, unread=unread, nested_types=nested_types
 )

@@ -72,7 +72,7 @@ def _read_specification(given: JsonObject, cloud: Cloud, embedded: EmbeddedPool)
     ours = {theirs: name for name, theirs in embedded.names.items()}
     wire = {**_as_resource(properties, ours, embedded), **embedded.beside(given)}
     late = tuple(below for below in embedded.below if at(given, below) is UNKNOWN)
-    for pool in cloud.reading().read_pools(embedded.token, wire):
+    for pool in cloud.readback().read_pools(embedded.token, wire):
         place = _Places(given, places, first, embedded)
         resource = relocated(pool, place, place.in_sentence)
         late_gpus = None if late and not resource.evidence else resource.gpus_per_node
@@ -147,7 +147,7 @@ def _read_list(given: JsonObject, cloud: Cloud, embedded: EmbeddedList) -> Itera
         if at(one, "kind") == embedded.kind:
             spec = mapping(at(one, "spec"))
             place = _Places(given, {}, f"{where}.spec", EmbeddedPool(embedded.token))
-            for resource in cloud.reading().read_pools(embedded.token, spec):
+            for resource in cloud.readback().read_pools(embedded.token, spec):
                 yield replace(relocated(resource, place, place.in_sentence), pool=text(at(one, "metadata.name")))
     for name in late:
         yield PoolFacts(cloud.name, (), None, (), unknown=(name,), where=name)

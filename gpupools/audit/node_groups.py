@@ -163,7 +163,7 @@ def _kops(given: JsonObject, clouds: Clouds) -> Iterator[PoolFacts]:
         named = text(mapping(at(given, "metadata.labels")).get(_OF_CLUSTER))
         types = tuple(f"kubernetes:kops.k8s.io/{version}:Cluster" for version in ("v1alpha2", "v1alpha3"))
         whole = Reference(_CLUSTER, types, named, frozenset({"taints"}))
-        pool = replace(pool, elsewhere=(whole,), open_taints=(_CLUSTER,))
+        pool = replace(pool, elsewhere=(whole,), unresolved_taints=(_CLUSTER,))
     yield pool
 
 
@@ -196,7 +196,7 @@ def read_cluster(type_token: str, given: JsonObject, clouds: Clouds) -> PoolFact
         (),
         Fraction(0),
         (GPU_TAINT,) if flag(managed) else (),
-        open_taints=("spec.containerd.nvidiaGPU.enabled",) if late else (),
+        unresolved_taints=("spec.containerd.nvidiaGPU.enabled",) if late else (),
     )
 
 

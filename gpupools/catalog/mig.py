@@ -158,15 +158,15 @@ class Fit:
 
 @dataclass(frozen=True)
 class Packing:
-    """The fewest GPUs that hold the wished slices."""
+    """The fewest GPUs that hold the requested slices."""
 
     gpu: str
     fits: bool
-    """Whether the wish fits on `max_gpus`."""
+    """Whether the request fits on `max_gpus`."""
     gpus: int
-    """The fewest GPUs that hold the wish; when it does not fit, a number of which it is proven that fewer do not."""
+    """The fewest GPUs that hold the request; when it does not fit, a number of which it is proven that fewer do not."""
     layouts: tuple[Layout, ...]
-    """One layout per GPU, those with the largest profiles first; empty when the wish does not fit."""
+    """One layout per GPU, those with the largest profiles first; empty when the request does not fit."""
     why: str
     """One sentence: the proof of the count in short."""
     status: str
@@ -582,11 +582,11 @@ _WEIGHTS: tuple[Callable[[Profile], int], ...] = (
 )
 
 
-def pack(gpu: str, wished: Mapping[str, int], max_gpus: int = 16) -> Packing:
-    """Find the fewest GPUs that hold `wished` (profile name → count), with a layout for each.
+def pack(gpu: str, wanted_slices: Mapping[str, int], max_gpus: int = 16) -> Packing:
+    """Find the fewest GPUs that hold `wanted_slices` (profile name → count), with a layout for each.
 
     Why the count is the smallest. Everything that fits on one GPU is known (`_Board.feasible`), and part of what fits
-    fits too, so holding the wish is the same as covering it with maximal sets. Some GPU must hold the first profile
+    fits too, so holding the request is the same as covering it with maximal sets. Some GPU must hold the first profile
     still wanted, and giving that GPU a set that cannot be enlarged from what is still wanted never costs a GPU: what
     is added may be taken off the others. So trying each such set for it, then the rest with one GPU less, tries
     enough. A branch is cut only where a lower bound on GPUs, or an earlier full search of the same rest, rules it out.
@@ -602,15 +602,15 @@ def pack(gpu: str, wished: Mapping[str, int], max_gpus: int = 16) -> Packing:
     board = _board(gpu)
     if not _is_count(max_gpus) or not 1 <= max_gpus <= _MOST_GPUS:
         raise BadLayout(f"got max_gpus {max_gpus!r}", f"give 1 to {_MOST_GPUS}")
-    for name, count in wished.items():
+    for name, count in wanted_slices.items():
         profile(gpu, name)
         if not _is_count(count):
             raise BadLayout(f"got {count!r} of {name}", "give a whole number, 0 or more")
-    asked = tuple(wished.get(each.name, 0) for each in board.table)
+    asked = tuple(wanted_slices.get(each.name, 0) for each in board.table)
     search = _Search(board, asked)
     bound, reason = search.bound()
     if not any(asked):
-        reason = "nothing is wished"
+        reason = "no slices are requested"
     tried = "there is no way to place them on {}, every one was tried"
     for gpus in range(bound, max_gpus + 1):
         held = search.cover(gpus)
@@ -658,7 +658,7 @@ class _Search:
         return tuple(sum(counts[index] for index in members) for members in self.kinds)
 
     def bound(self) -> tuple[int, str]:
-        """Give a number of GPUs below which the wish cannot be held, with the reason."""
+        """Give a number of GPUs that cannot hold the request, with the reason."""
         rest = self._by_kind(self.asked)
         least, by, most = 0, (0,) * len(rest), 0
         for weights, heaviest in self.weights:
@@ -669,7 +669,7 @@ class _Search:
             if least and by == tuple(getattr(each, f"{word}_slices") for each in self.first_of_kind):
                 whole = getattr(self.board.whole, f"{word}_slices")
                 gives = f"gives {whole}" if most == whole else f"gives these profiles at most {most} of {whole}"
-                return least, f"{_weight(by, rest)} {word} slices are wished and one GPU {gives}"
+                return least, f"{_weight(by, rest)} {word} slices are requested and one GPU {gives}"
         parts = [
             f"{self.board.table[index].name} counts {weight}"
             for members, weight in zip(self.kinds, by, strict=True)
@@ -678,10 +678,10 @@ class _Search:
         ]
         if not parts:
             return least, ""
-        return least, f"when {_listed(parts)}, the wish counts {_weight(by, rest)} and one GPU holds at most {most}"
+        return least, f"when {_listed(parts)}, the request counts {_weight(by, rest)} and one GPU holds at most {most}"
 
     def cover(self, gpus: int) -> list[_Counts] | None:
-        """Split the wish over at most `gpus` GPUs, None when that cannot be done."""
+        """Split the request over at most `gpus` GPUs, None when that cannot be done."""
         held = self._cover(self._by_kind(self.asked), gpus)
         if held is None:
             return None

@@ -19,7 +19,8 @@ from gpupools.common.errors import Problem, nearest
 from gpupools.console.output import Style, answer, tell, tell_parts
 from gpupools.console.tables import tell_table
 from gpupools.console.terminal import columns
-from gpupools.plan.cloud import Verdict, nearest_cloud
+from gpupools.plan.capability import Verdict
+from gpupools.plan.cloud import nearest_cloud
 from gpupools.plan.matrix import matrix
 from gpupools.providers import clouds
 

@@ -45,5 +45,5 @@ def wrong_words(cloud: str | None, gpu: str | None) -> Problem | None:
     if cloud is not None and cloud not in clouds():
         return Problem(("--cloud",), f"no cloud is called {cloud!r}", nearest_cloud(cloud, clouds()))
     if gpu is not None and not match_gpu_model(gpu):
-        return Problem(("--gpu",), f"{gpu!r} is no NVIDIA GPU model", nearest_gpu_model(gpu))
+        return Problem(("--gpu",), f"{gpu!r} is not an NVIDIA GPU model", nearest_gpu_model(gpu))
     return None

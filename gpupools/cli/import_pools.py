@@ -22,7 +22,8 @@ from gpupools.console.output import answer, tell
 from gpupools.plan.cloud import Cloud
 from gpupools.plan.edit_tables import EditEffect
 from gpupools.plan.existing_pools import ExistingPools, Found
-from gpupools.plan.pool_plan import POOL_LABEL, SERVED_BY
+from gpupools.plan.pool_plan import POOL_LABEL
+from gpupools.plan.pool_planner import SERVED_BY
 from gpupools.providers import clouds
 from gpupools.spec.models import SHARED_MODES
 from gpupools.spec.overrides import override_problems, tellable, value_at
@@ -266,7 +267,7 @@ def _found(path: Path, others: dict[str, JsonObject]) -> Iterator[tuple[Cloud, E
     text = read_text(path)
     data = text.values[0].data if text.values else None
     described = [each for each in (data if isinstance(data, list) else [data]) if isinstance(each, Mapping)]
-    known = [(cloud, read()) for cloud in clouds().values() if (read := cloud.node_pools.outside) is not None]
+    known = [(cloud, read()) for cloud in clouds().values() if (read := cloud.node_pools.existing_pools) is not None]
     found = [
         (cloud, outside, one)
         for each in described
@@ -436,7 +437,7 @@ def _declared(pools: Sequence[_Pool], config: JsonObject, plan: StackPlan) -> It
         raise Rejected(preview.problems)
     names = {each.urn: each.name for each in preview.resources}
     by_name = {names.get(each.parent or ""): each for each in preview.resources if each.options.get("import")}
-    ids = {(each.cluster, each.name): each.choices.takes_over() for each in plan.pools}
+    ids = {(each.cluster, each.name): each.provider_plan.adopted_pool() for each in plan.pools}
     for pool in pools:
         adopted = ids[pool.cluster, pool.name]
         assert adopted is not None  # every pool of this file adopts one

@@ -6,7 +6,7 @@ from gpupools.catalog.gpus import match_gpu_model
 from gpupools.cli.help_texts import add_filters, examples, filters_are_wrong
 from gpupools.console.output import answer, tell
 from gpupools.console.tables import tell_table
-from gpupools.plan.cloud import Verdict
+from gpupools.plan.capability import Verdict
 from gpupools.plan.matrix import grouped, matrix
 from gpupools.providers import clouds
 

@@ -291,7 +291,7 @@ def _besides(given: Given, told: Sequence[Problem]) -> Iterator[Problem]:
 def _asked_keys(cloud: Cloud) -> list[str]:
     """Return the keys of a cluster that have to be given."""
     fields = cloud.cluster.model_fields.items()
-    return [key for key, field in fields if key != "cloud" and (field.is_required() or key in cloud.described().asked)]
+    return [key for key, field in fields if key != "cloud" and (field.is_required() or key in cloud.discover().asked)]
 
 
 def _cluster_of_flags(given: Given, cloud: Cloud | None) -> JsonDict:
@@ -351,11 +351,11 @@ def _described(name: str) -> tuple[str, JsonObject]:
         raise Rejected([Problem(("--describe",), f"{name} is not JSON", "ask the command for JSON")]) from None
     try:
         for cloud in clouds().values():
-            if isinstance(told, dict) and (keys := cloud.described().read(told)) is not None:
+            if isinstance(told, dict) and (keys := cloud.discover().read(told)) is not None:
                 return cloud.name, keys
     except Rejected as rejected:
         raise Rejected(replace(problem, path=("--describe",)) for problem in rejected.problems) from None
-    commands = "; ".join(command for cloud in clouds().values() for command in cloud.described().commands)
+    commands = "; ".join(command for cloud in clouds().values() for command in cloud.discover().commands)
     raise Rejected([Problem(("--describe",), f"{name} describes no cluster", f"write it with one of: {commands}")])
 
 
@@ -363,7 +363,7 @@ def _cluster(
     given: Given, cloud: Cloud, described: Sequence[JsonObject], answers: _Answers
 ) -> Iterator[tuple[str, Any]]:
     told = _told_keys(given, cloud, answers)
-    for key in cloud.described().which:
+    for key in cloud.discover().which:
         said = [keys[key] for keys in (*described, told) if key in keys]
         if len({str(each).casefold() for each in said}) > 1:
             what = f"{key} is {' and '.join(dict.fromkeys(map(shown, said)))}, so these are several clusters"

@@ -230,7 +230,7 @@ def _read_list(data: Any, read: _Read) -> bool:
     if objects is not None:
         read.objects += objects
         return True
-    known = [outside() for cloud in clouds().values() if (outside := cloud.node_pools.outside) is not None]
+    known = [outside() for cloud in clouds().values() if (outside := cloud.node_pools.existing_pools) is not None]
     found = [
         there
         for each in (data if isinstance(data, list) else [data])

@@ -1,1 +1,1 @@
-"""What an edit of a stack file does, and what only the switch allows."""
+"""Effects of an edit of a stack file, and protection against deletion."""

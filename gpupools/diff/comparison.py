@@ -1,4 +1,4 @@
-"""Two stack files compared: all there is to say of an edit, for every command that says it. Pure."""
+"""Compare two stack files: the one result that every command reports. Pure."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -13,16 +13,16 @@ from gpupools.stackfile.stack import Stack, StackPlan
 
 
 class Comparison(NamedTuple):
-    """What an edit does."""
+    """The effects of an edit."""
 
     pools: Sequence[PoolChange]
     software: Sequence[SoftwareChange]
     refused: Mapping[str, Forbidden]
-    """Why `pulumi up` would refuse what becomes of a pool, by its key, or of software, by the cluster's."""
+    """Why `pulumi up` would reject the change, by key of the pool or of the cluster whose software changes."""
     warnings: Sequence[str]
 
     def refusals_in_words(self) -> Iterator[tuple[PoolChange | SoftwareChange, str | None]]:
-        """Return every change that is told, and behind it why it is refused; of a cluster's software at its end."""
+        """Yield each change with the reason why it is rejected; for software, with the last change of its cluster."""
         for change in self.pools:
             yield change, self._words(change.key)
         for index, each in enumerate(self.software):
@@ -35,12 +35,12 @@ class Comparison(NamedTuple):
 
     @property
     def destroys(self) -> bool:
-        """Say whether a pool or software is replaced or deleted, or may be."""
+        """Return whether a pool or software is replaced or deleted, or may be."""
         return any(each.destroys for each in self.pools) or any(each.destroys for each in self.software)
 
 
 def compare_files(old: CheckedFile | None, new: CheckedFile, clouds: Mapping[str, Cloud]) -> Comparison:
-    """Say what becomes of every pool and of each cluster's software; without an old file everything is new."""
+    """Return the effects on every pool and on each cluster's software; without an old file, everything is new."""
     before = old.plan if old is not None else StackPlan(Stack({}, {}), (), ())
     changes = diff(before, new.plan, clouds)
     software = diff_software(before, new.plan, changes)
@@ -59,13 +59,13 @@ FATES = {
     "destroyed": "destroyed",
     "moved": "moved to new nodes",
     "refused": "refused by the cloud",
-    "unknown": "for pulumi preview to tell",
+    "unknown": "with an effect that only pulumi preview shows",
     "drained": "drained node by node",
     "created": "created",
     "in_place": "changed in place",
-    "unchanged": "without a change for the nodes",
+    "unchanged": "unchanged",
 }
-"""What can become of a pool, the worst first, and how it is said after a number."""
+"""What can happen to a pool, worst first, with the words after a count."""
 
 _OF_EFFECT = {
     EditEffect.REPLACE: "moved",
@@ -78,16 +78,16 @@ _OF_EFFECT = {
 
 
 def fate(change: PoolChange) -> str:
-    """Return what becomes of a pool, one of `FATES`."""
+    """Return what happens to a pool, one of `FATES`."""
     return {"created": "created", "deleted": "destroyed"}.get(change.change) or _OF_EFFECT[change.effect]
 
 
 def counted(changes: Sequence[PoolChange]) -> dict[str, int]:
-    """Count the pools by what becomes of them, in the order of `FATES`."""
+    """Count the pools by what happens to them, in the order of `FATES`."""
     fates = [fate(change) for change in changes]
     return {each: fates.count(each) for each in FATES}
 
 
 def in_words(counts: Mapping[str, int]) -> str:
-    """Write the counts as one phrase: `1 destroyed, 2 created`."""
+    """Format the counts as one phrase: `1 destroyed, 2 created`."""
     return ", ".join(f"{number} {FATES[each]}" for each, number in counts.items() if number) or "no pools"

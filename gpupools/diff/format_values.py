@@ -1,4 +1,4 @@
-"""Old and new value of a setting in words: short ones whole, of long ones what differs. Pure."""
+"""Format the old and new value of a setting: short values whole, long ones by their differences. Pure."""
 
 import re
 from collections import Counter
@@ -14,89 +14,89 @@ _PAIR = re.compile(r"""["']?([A-Za-z0-9_./-]+)["']?\s*[:=]\s*(.*)""")
 _FRAME = re.compile(
     r"""[^A-Za-z0-9]*$|--|\#|\[.*\]$|["']?[\w./-]+["']?\s*[:=]\s*["']?$|["']?(MIME-Version|Content-Type|apiVersion|kind)["']?:"""
 )
-"""Lines that only hold others together: brackets, headings, the frame of MIME parts and of Kubernetes objects."""
+"""Lines without content of their own: brackets, headings, the frame of MIME parts and of Kubernetes objects."""
 
 
-def shown(value: Any) -> str:
-    """Return a value as a reader of the stack file would write it; of long text its beginning."""
-    text = _written(value)
+def format_value(value: Any) -> str:
+    """Return a value as a stack file has it; long text is truncated."""
+    text = _text(value)
     return text if len(text) <= _LONG or isinstance(value, list) else f"{text[: _LONG - 1]}…"
 
 
-def told(name: str, old: Any, new: Any) -> str:
-    """Say what becomes of a setting: `disk_gib 200 → 400`, `user_data (max-pods 10 → 20)`."""
-    texts = [_written(each) for each in (old, new)]
+def format_change(name: str, old: Any, new: Any) -> str:
+    """Return a change of a setting, e.g. `disk_gib 200 → 400`, `user_data (max-pods 10 → 20)`."""
+    texts = [_text(each) for each in (old, new)]
     if max(map(len, texts)) <= _LONG:
         return f"{name} {texts[0]} → {texts[1]}"
     if all(each is None or isinstance(each, list) for each in (old, new)):
-        return f"{name} ({_some(_items(old or [], new or []))})"
+        return f"{name} ({_joined(_item_changes(old or [], new or []))})"
     if any(isinstance(each, str) and "\n" in each for each in (old, new)):
-        return f"{name} ({_some(_lines(_plain(old), _plain(new)))})"
-    return "{} {} → {}".format(name, *_windows(*texts))
+        return f"{name} ({_joined(_line_changes(_text_lines(old), _text_lines(new)))})"
+    return "{} {} → {}".format(name, *_differing_parts(*texts))
 
 
-def _written(value: Any) -> str:
+def _text(value: Any) -> str:
     if value is None:
         return "none"
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, list):
-        return f"[{', '.join(map(_written, value))}]"
+        return f"[{', '.join(map(_text, value))}]"
     text = str(value)
     return text if text.isprintable() else "".join(each if each.isprintable() else " " for each in text)
 
 
-def _some(parts: Sequence[str]) -> str:
+def _joined(parts: Sequence[str]) -> str:
     more = len(parts) - _MOST_PARTS
     listed = [part if len(part) <= 2 * _LONG else f"{part[: 2 * _LONG - 1]}…" for part in parts[:_MOST_PARTS]]
-    return ", ".join(listed) + (f", and {more} more" if more > 0 else "") if parts else "only its form"
+    return ", ".join(listed) + (f", and {more} more" if more > 0 else "") if parts else "formatting only"
 
 
-def _items(old: Sequence[Any], new: Sequence[Any]) -> list[str]:
-    before, after = [[_written(each) for each in side] for side in (old, new)]
+def _item_changes(old: Sequence[Any], new: Sequence[Any]) -> list[str]:
+    before, after = [[_text(each) for each in side] for side in (old, new)]
     gone, come = Counter(before) - Counter(after), Counter(after) - Counter(before)
     found = [f"without {each}" for each in gone.elements()] + [f"with {each}" for each in come.elements()]
-    return found or ["in another order"]
+    return found or ["reordered"]
 
 
-def _plain(text: object) -> list[str]:
-    """Return the lines of a text, also of texts written as JSON inside it, without what is only punctuation."""
+def _text_lines(text: object) -> list[str]:
+    """Return the lines of a text and of JSON text inside it, without lines of punctuation only."""
     whole = str(text or "")[:_MOST_TEXT].replace("\\n", "\n").replace('\\"', '"')
     lines = (line.strip().rstrip(",{[").rstrip() for line in whole.splitlines())
-    return [_written(line) for line in lines if not _FRAME.match(line)]
+    return [_text(line) for line in lines if not _FRAME.match(line)]
 
 
-def _lines(old: Sequence[str], new: Sequence[str]) -> list[str]:
-    """Say which lines differ, as `key old → new` where both sides have one line of a key."""
+def _line_changes(old: Sequence[str], new: Sequence[str]) -> list[str]:
+    """Return the lines that differ, as `key old → new` where a key has one line on both sides."""
     gone, come = Counter(old) - Counter(new), Counter(new) - Counter(old)
-    before, after = dict(_pairs(gone)), dict(_pairs(come))
+    before, after = dict(_unique_pairs(gone)), dict(_unique_pairs(come))
     both = [key for key in before if key in after]
-    told_already = {f"{key}\0{value}" for side in (before, after) for key, value in side.items() if key in both}
+    paired = {f"{key}\0{value}" for side in (before, after) for key, value in side.items() if key in both}
     rest = [
         f"{how} {line}"
         for how, side in (("without", gone), ("with", come))
         for line in side
-        if not ((pair := _PAIR.fullmatch(line)) and f"{pair[1]}\0{pair[2]}" in told_already)
+        if not ((pair := _PAIR.fullmatch(line)) and f"{pair[1]}\0{pair[2]}" in paired)
     ]
     return [f"{key} {before[key]} → {after[key]}" for key in both] + rest
 
 
-def _pairs(lines: Counter[str]) -> Iterator[tuple[str, str]]:
+def _unique_pairs(lines: Counter[str]) -> Iterator[tuple[str, str]]:
     found = [pair for line in lines if (pair := _PAIR.fullmatch(line))]
     often = Counter(pair[1] for pair in found)
     yield from ((pair[1], pair[2]) for pair in found if often[pair[1]] == 1 and pair[2])
 
 
-def _windows(one: str, other: str) -> tuple[str, str]:
-    """Cut what two long texts have in common at their ends."""
+def _differing_parts(one: str, other: str) -> tuple[str, str]:
+    """Return two long texts without their common beginning and end."""
     start = next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
     rest = (one[start:][::-1], other[start:][::-1])
     end = next((i for i, (a, b) in enumerate(zip(*rest, strict=False)) if a != b), min(map(len, rest)))
     first, left = max(0, start - _CONTEXT), max(0, end - _CONTEXT)
-    return _window(one, first, len(one) - left), _window(other, first, len(other) - left)
+    return _excerpt(one, first, len(one) - left), _excerpt(other, first, len(other) - left)
 
 
-def _window(text: str, first: int, last: int) -> str:
+def _excerpt(text: str, first: int, last: int) -> str:
     cut = text[first:last]
     cut = cut if len(cut) <= 2 * _LONG else f"{cut[: 2 * _LONG - 1]}…"
     return ("…" if first else "") + cut + ("…" if last < len(text) else "")

@@ -1,4 +1,4 @@
-"""What an update may not destroy unless the stack file names it: decided before anything is declared. Pure."""
+"""Protect pools and software: find what an update may not destroy, before anything is declared. Pure."""
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -29,12 +29,12 @@ RECORD = "record"
 POOL_TYPE = "gpupools:index:GpuNodePool"
 RUNTIME_TYPE = "gpupools:index:GpuRuntime"
 
-_UNRECORDED = "may be a production pool, since the last update left no record of it"
+_UNRECORDED = "may be a production pool: the last update left no record of it"
 
 
 @dataclass(frozen=True)
 class Earlier:
-    """What the last update left of a stack's pools."""
+    """What the last update recorded about a stack's pools."""
 
     pools: tuple[PoolRecord, ...] = ()
     unrecorded: tuple[str, ...] = ()
@@ -53,23 +53,23 @@ class Earlier:
 
 @dataclass(frozen=True)
 class Forbidden:
-    """Why an update must not do to one pool what it would do."""
+    """Why an update may not make its change to a pool."""
 
     pool: str
     """As `<cluster>/<pool>`."""
     reason: str
-    """What the pool is, after its name: `is a production pool`."""
+    """The reason, after the pool's name: `is a production pool`."""
     does: str
-    """What the update would do, after `would`: `delete it (up to 4 nodes × 8 GPUs)`."""
+    """The change, after `would`: `delete it (up to 4 nodes × 8 GPUs)`."""
     fix: str
 
     @property
     def problem(self) -> Problem:
-        """The refusal as the reader of a stack file gets every other one."""
+        """The rejection as a `Problem`, like every other error of a stack file."""
         return Problem((self.pool,), f"{self.reason}, and this update would {self.does}", self.fix)
 
     def as_json(self) -> dict[str, str]:
-        """Return reason and cure."""
+        """Return reason and fix."""
         return {"reason": self.reason, "fix": self.fix}
 
 
@@ -80,15 +80,15 @@ class GuardReport:
     changes: tuple[PoolChange, ...] = ()
     software: tuple[SoftwareChange, ...] = ()
     forbidden: Mapping[str, Forbidden] = field(default_factory=dict)
-    """By pool, as `<cluster>/<pool>`, and by cluster for its software; where there is one, nothing may be declared."""
+    """By pool, as `<cluster>/<pool>`, and by cluster for its software; if not empty, nothing may be declared."""
     warnings: tuple[str, ...] = ()
-    """What the reader has to know, and can go on."""
+    """Warnings that do not stop the update."""
     unknown: tuple[Problem, ...] = ()
-    """What `allow_destroy` names that is not there and never was; where there is one, nothing may be declared."""
+    """Names in `allow_destroy` that do not exist; if not empty, nothing may be declared."""
 
 
 def read_earlier(state: JsonObject) -> Earlier:
-    """Find the pools in what the engine knows of a stack.
+    """Return the pools and software recorded in the state of a stack.
 
     Args:
         state: URN to `{type, outputs}`, as the engine's function `pulumi:pulumi:readStackResourceOutputs` returns it.
@@ -108,7 +108,7 @@ def read_earlier(state: JsonObject) -> Earlier:
 
 
 def _software(state: JsonObject) -> Iterator[SoftwareRecord]:
-    """Find the software of each cluster: what its component holds, as the last update that ended well recorded it."""
+    """Yield the software of each cluster from its component, as the last successful update recorded it."""
     for urn, resource in state.items():
         name = urn.rpartition("::")[2]
         if resource.get("type") != RUNTIME_TYPE or not name.endswith(_RUNTIME):
@@ -129,7 +129,7 @@ def _software(state: JsonObject) -> Iterator[SoftwareRecord]:
 
 
 _RUNTIME = "-runtime"
-"""What the stack program adds to a cluster's key to name its `GpuRuntime`."""
+"""Suffix of a cluster's key in the name of its `GpuRuntime`."""
 
 
 def _resource_name(step: str) -> str:
@@ -137,7 +137,7 @@ def _resource_name(step: str) -> str:
 
 
 def _of(name: str) -> str:
-    """Return what the table of edits calls a resource that nobody recorded: a chart, or the kind of a step."""
+    """Return the `of` column for an unrecorded resource: a chart, or the kind of a step."""
     kinds = {row.of for row in software_edits()} - {"*"}
     return max((each for each in kinds if f"{name}-".startswith(f"{each}-")), key=len, default=name)
 
@@ -154,7 +154,7 @@ def judge(earlier: Earlier, new: StackPlan, clouds: Mapping[str, Cloud]) -> Guar
 
 
 def _named_as_planned(records: Iterable[SoftwareRecord], new: StackPlan) -> Iterator[SoftwareRecord]:
-    """Give steps that nobody recorded the name the new plan has for them, and the pools of their cluster."""
+    """Yield the records with unrecorded steps named as in the new plan and assigned to their cluster's pools."""
     for record in records:
         plans = [each for each in new.runtimes if each.cluster == record.cluster]
         names = {_resource_name(step): step for plan in plans for step in plan.depends}
@@ -167,7 +167,7 @@ def _named_as_planned(records: Iterable[SoftwareRecord], new: StackPlan) -> Iter
 
 
 def forbidden_software(changes: Iterable[SoftwareChange], allowed: Collection[str]) -> dict[str, Forbidden]:
-    """Say which clusters' software an update must leave alone, by the cluster's key."""
+    """Return the software changes that are rejected, by key of the cluster."""
     by_cluster: dict[str, list[SoftwareChange]] = {}
     for change in changes:
         if _loses(change, allowed) or _is_held(change):
@@ -176,19 +176,19 @@ def forbidden_software(changes: Iterable[SoftwareChange], allowed: Collection[st
 
 
 def _loses(change: SoftwareChange, allowed: Collection[str]) -> list[str]:
-    """Return the production pools that lose something which nobody allowed."""
+    """Return the production pools that would lose software without permission."""
     if change.effect is not EditEffect.REPLACE or change.cluster in allowed:
         return []
     return [name for name in change.production if f"{change.cluster}/{name}" not in allowed]
 
 
 def _is_held(change: SoftwareChange) -> bool:
-    """Say whether Pulumi would refuse to delete it, since the last update left it protected."""
+    """Return whether Pulumi would reject the deletion, because the last update left it protected."""
     return change.protected and change.change == "removed" and bool(change.serves)
 
 
 def _forbidden_software(cluster: str, changes: Sequence[SoftwareChange], allowed: Collection[str]) -> Forbidden:
-    done = {change.called: "remove" if change.change == "removed" else "make anew" for change in changes}
+    done = {change.called: "remove" if change.change == "removed" else "recreate" for change in changes}
     does = "; ".join(
         f"{verb} {', '.join(called for called, its in done.items() if its == verb)}"
         for verb in dict.fromkeys(done.values())
@@ -202,20 +202,22 @@ def _forbidden_software(cluster: str, changes: Sequence[SoftwareChange], allowed
         )
     reason = f"has software of the production pool{'s' if len(pools) > 1 else ''} {', '.join(pools)}"
     add = f"add {cluster} to"
-    fix = f"if that is meant: {_two_edits(add)}" if held else f"if that is meant, {add} {SWITCH}"
+    fix = f"if this is intended: {_two_edits(add)}" if held else f"if this is intended, {add} {SWITCH}"
     return Forbidden(cluster, reason, does, fix)
 
 
 def _two_edits(switch: str) -> str:
-    first = f"undo the edit, {switch} {SWITCH}, run pulumi up, which takes the protection away"
-    return f"{first}; then edit again and run it again"
+    first = f"undo the edit, {switch} {SWITCH}, run pulumi up to remove the protection"
+    return f"{first}; then edit again and run pulumi up again"
 
 
 def forbidden(changes: Sequence[PoolChange], allowed: Collection[str]) -> dict[str, Forbidden]:
-    """Say which pools an update must leave alone, by `<cluster>/<pool>`; pools not there yet are `created`."""
+    """Return the pool changes that are rejected, by `<cluster>/<pool>`."""
     gone = [change for change in changes if change.change == "deleted"]
     there = [change for change in changes if change.change != "created"]
-    most = f"is one of {len(gone)} of {len(there)} pools, more than half" if len(gone) * 2 > len(there) else ""
+    most = (
+        f"is one of {len(gone)} deleted pools out of {len(there)}, more than half" if len(gone) * 2 > len(there) else ""
+    )
     found = [
         _keeps_what_it_is(change)
         or (_still_protected(change) if change.key in allowed else None)
@@ -226,22 +228,25 @@ def forbidden(changes: Sequence[PoolChange], allowed: Collection[str]) -> dict[s
 
 
 def _keeps_what_it_is(change: PoolChange) -> Forbidden | None:
-    """Refuse an edit that would do nothing to a pool made by other means, or that no update can do to it."""
+    """Reject an edit that an adopted pool cannot have."""
     found = [each for each in change.fields if each.adopted]
     if not found:
         return None
     if any(each.field.startswith("adopted") for each in found):
         return Forbidden(
-            change.key, "is a pool of this stack", "take another in its place", "give that one its own key"
+            change.key,
+            "is already a pool of this stack",
+            "replace it with an existing pool",
+            "give the existing pool its own key",
         )
-    reason = "is an adopted pool, which keeps what it was made with"
+    reason = "is an adopted pool, which cannot be changed this way"
     does = f"change {', '.join(map(str, found))}: {'; '.join(dict.fromkeys(each.detail for each in found))}"
-    fix = "undo the edit, or take adopt away, and a new pool takes its place before it goes"
+    fix = "undo the edit, or remove adopt to replace it with a new pool"
     return Forbidden(change.key, reason, does, fix)
 
 
 def _not_allowed(change: PoolChange, most: str) -> Forbidden | None:
-    """Refuse what becomes of a pool that `allow_destroy` does not name."""
+    """Reject the change of a pool that `allow_destroy` does not name."""
     deleted = change.change == "deleted"
     unknown = _UNRECORDED if deleted and not change.recorded else ""
     if not change.production and not unknown and not (deleted and most):
@@ -255,16 +260,18 @@ def _not_allowed(change: PoolChange, most: str) -> Forbidden | None:
         does = "delete its placement group"
     else:
         return None
-    fix = f"if that is meant, add {change.key} to {SWITCH}"
+    fix = f"if this is intended, add {change.key} to {SWITCH}"
     if change.protected and _in_two_updates(change):
-        fix = f"if that is meant: {_two_updates(change, f'add {change.key} to')}"
+        fix = f"if this is intended: {_two_updates(change, f'add {change.key} to')}"
     if deleted and change.looks_like:
-        fix = f"if it now is {change.looks_like}, write renamed_from: {change.pool} there, which keeps the nodes; {fix}"
+        fix = (
+            f"if it was renamed to {change.looks_like}, set renamed_from: {change.pool} there to keep the nodes; {fix}"
+        )
     return Forbidden(change.key, reason, does, fix)
 
 
 def _forgets_first_name(change: PoolChange) -> Forbidden | None:
-    """Refuse to replace a pool for nothing but its second rename: `renamed_from` says that it is to stay."""
+    """Reject the replacement of a pool that is only renamed a second time, since `renamed_from` means to keep it."""
     decisive = change.decisive()
     if (
         not change.former
@@ -272,12 +279,12 @@ def _forgets_first_name(change: PoolChange) -> Forbidden | None:
         or [each.field for each in decisive] != ["first_name"]
     ):
         return None
-    fix = f"write first_name: {decisive[0].old} beside renamed_from: {change.former}"
-    return Forbidden(change.key, "was not made under the name in renamed_from", f"replace it ({change.nodes})", fix)
+    fix = f"set first_name: {decisive[0].old} beside renamed_from: {change.former}"
+    return Forbidden(change.key, "was not created under the name in renamed_from", f"replace it ({change.nodes})", fix)
 
 
 def _still_protected(change: PoolChange) -> Forbidden | None:
-    """Refuse what an update cannot do yet to a pool that `allow_destroy` names."""
+    """Reject a change of a pool in `allow_destroy` that needs an earlier update to remove its protection."""
     if not change.protected or not _in_two_updates(change):
         return None
     does = "delete" if change.change == "deleted" else "delete the placement group of"
@@ -294,24 +301,24 @@ def _in_two_updates(change: PoolChange) -> bool:
 
 
 def _two_updates(change: PoolChange, switch: str) -> str:
-    first, then = ("put the pool back", "delete it") if change.change == "deleted" else ("undo the edit", "edit again")
-    return f"{first}, {switch} {SWITCH}, run pulumi up, which takes the protection away; then {then} and run it again"
+    first, then = ("restore the pool", "delete it") if change.change == "deleted" else ("undo the edit", "edit again")
+    return f"{first}, {switch} {SWITCH}, run pulumi up to remove the protection; then {then} and run pulumi up again"
 
 
 def _drops_placement_group(change: PoolChange) -> bool:
-    """Say whether a group of the pool's own, protected as the pool is, would be deleted though the pool stays."""
+    """Return whether the pool's own protected placement group would be deleted while the pool stays."""
     return any(each.field == "placement_group" and each.old and not each.new for each in change.fields)
 
 
 def _fields(change: PoolChange) -> str:
-    """Say what is changed; an address may be a secret, so it is named without its values."""
+    """Return the changed fields; addresses of the cluster without values, since they may be secret."""
     return ", ".join(each.field if each.field.startswith("cluster.") else str(each) for each in change.decisive())
 
 
 def _with_unrecorded(
     names: Iterable[str], stack: Stack, changes: Sequence[PoolChange]
 ) -> tuple[list[PoolChange], list[PoolChange]]:
-    """Add the pools nothing is known of but their names; return those that stay, and all changes."""
+    """Add unrecorded pools, of which only the names are known; return those that stay, and all changes."""
     left = set(names)
     missing, found = [], []
     for change in changes:
@@ -331,7 +338,7 @@ def _with_unrecorded(
 
 
 def _split(name: str, stack: Stack) -> tuple[str, str]:
-    """Take the name of a pool's component apart as the stack file would write it; both parts may have hyphens."""
+    """Split the name of a pool's component into cluster and pool, both of which may contain hyphens."""
     ways = [(name[: at.start()], name[at.end() :]) for at in re.finditer("-", name)]
     ways = [(cluster, pool) for cluster, pool in ways if cluster and pool]
     named = [way for way in ways if "/".join(way) in stack.allow_destroy]
@@ -343,41 +350,41 @@ def _not_compared(missing: Sequence[PoolChange]) -> Iterable[str]:
     names = [change.key for change in missing if change.production]
     if names:
         yield (
-            f"the last update left no record of {', '.join(names)}, so whether this one replaces them is for Pulumi to "
-            "say, which refuses it while they are protected; the next update will know"
+            f"the last update left no record of {', '.join(names)}, so gpupools cannot tell whether this one"
+            " replaces them; "
+            "Pulumi rejects that while they are protected; the next update has a record"
         )
 
 
 def unknown_names(
     changes: Sequence[PoolChange], stack: Stack, software: Sequence[SoftwareChange] = ()
 ) -> Iterator[Problem]:
-    """Refuse what `gpupools:allow_destroy` names that is there neither before nor after."""
+    """Reject names in `gpupools:allow_destroy` that exist neither before nor after the update."""
     pools = {change.key for change in changes}
     pools |= {f"{change.cluster}/{change.former}" for change in changes if change.former}
     clusters = {*stack.clusters, *(change.cluster for change in changes), *(each.cluster for each in software)}
     for index, name in enumerate(stack.allow_destroy):
         kind, known = ("pool", pools) if "/" in name else ("cluster", clusters)
         if name not in known:
-            what = f"{name!r} is no {kind} of this stack, and the update before had none of that name"
-            yield Problem(("allow_destroy", index), what, f"take it out, or correct it; {nearest(name, known)}")
+            what = f"{name!r} is no {kind} of this stack, neither now nor in the last update"
+            yield Problem(("allow_destroy", index), what, f"remove or correct it; {nearest(name, known)}")
 
 
 def idle_switch(changes: Sequence[PoolChange], stack: Stack, software: Sequence[SoftwareChange] = ()) -> Iterable[str]:
-    """Say what `gpupools:allow_destroy` names for nothing."""
+    """Warn about names in `gpupools:allow_destroy` that have no effect."""
     by_key = {change.key: change for change in changes}
     for name in stack.allow_destroy:
         change = by_key.get(name)
         if "/" not in name:
             if name in stack.clusters and not any(each.cluster == name and each.destroys for each in software):
                 yield (
-                    f"{SWITCH} names {name}, whose software this update does not destroy; until that is taken out its"
-                    " software is not protected"
+                    f"{SWITCH} names {name}, but this update does not destroy its software; remove the name to protect"
+                    " the software again"
                 )
             continue
         if change is None:  # no pool by that name: see `unknown_names`
             continue
         if change.change != "deleted" and not change.destroys and stack.is_production(change.pool):
             yield (
-                f"{SWITCH} names {name}, which this update does not destroy; until that is taken out the pool is not"
-                " protected"
+                f"{SWITCH} names {name}, but this update does not destroy it; remove the name to protect the pool again"
             )

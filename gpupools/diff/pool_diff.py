@@ -1,7 +1,7 @@
-"""What an edit of a stack file does to the nodes that run: two plans compared field by field. Pure.
+"""Report the effects of an edit on running nodes: compare two plans field by field. Pure.
 
-The effect of a field is a row of the cloud's `EditTables`, or of `data/plan_edits.csv` where all clouds agree; it names
-the inputs of the cloud's own resources that the field becomes. What an edit of those does is another row there.
+The effect of a field is a row in the cloud's `EditTables`, or in `data/plan_edits.csv` if all clouds agree. It names
+the inputs of the cloud's resources that the field sets. `EditTables.inputs` has the effects of those.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -15,7 +15,7 @@ from pydantic import BaseModel
 
 from gpupools.common.json_types import JsonDict, JsonObject
 from gpupools.common.taints import Taint
-from gpupools.diff.format_values import shown, told
+from gpupools.diff.format_values import format_change, format_value
 from gpupools.plan.cloud import Cloud
 from gpupools.plan.edit_tables import EditEffect, EditTables, InputEdit, PlanEdit, plan_edits
 from gpupools.plan.node_labels import DESCRIBING_LABELS
@@ -31,19 +31,19 @@ _STRENGTH = {effect: strength for strength, effect in enumerate(EditEffect)}
 
 
 def strongest(effects: Iterable[EditEffect]) -> EditEffect:
-    """Return the strongest of some effects, `none` of none."""
+    """Return the strongest effect; `none` if there are none."""
     return max(effects, key=_STRENGTH.__getitem__, default=EditEffect.NONE)
 
 
 @cache
 def common_plan_edits() -> tuple[PlanEdit, ...]:
-    """Return the rows of the fields that do the same on every cloud."""
+    """Return the rows of the fields that have the same effect on every cloud."""
     return plan_edits(_DATA)
 
 
 @dataclass(frozen=True)
 class FieldChange:
-    """One field of a plan that two stack files give different values."""
+    """A field of a plan whose value differs between two stack files."""
 
     field: str
     old: Any
@@ -52,13 +52,13 @@ class FieldChange:
     effect: EditEffect
     detail: str = ""
     adopted: bool = False
-    """Whether it cannot be since the pool was made by other means, and stays what it is."""
+    """Whether the change is impossible because the pool is adopted."""
 
     def __str__(self) -> str:
-        return told(self.field, *self._told)
+        return format_change(self.field, *self._printable_values)
 
     @property
-    def _told(self) -> tuple[Any, Any]:
+    def _printable_values(self) -> tuple[Any, Any]:
         """The values as they may be printed."""
         if not self.field.startswith("overrides."):
             return self.old, self.new
@@ -72,13 +72,13 @@ class FieldChange:
 
     def as_json(self) -> JsonDict:
         """Return field, old, new and effect."""
-        old, new = self._told
+        old, new = self._printable_values
         return {"field": self.field, "old": old, "new": new, "effect": self.effect.value}
 
 
 @dataclass(frozen=True)
 class PoolChange:
-    """What becomes of one pool of one cluster."""
+    """What happens to one pool on one cluster."""
 
     cluster: str
     pool: str
@@ -86,11 +86,11 @@ class PoolChange:
     change: str
     """`created`, `deleted`, `renamed`, `changed` or `unchanged`."""
     effect: EditEffect
-    """The strongest of the fields; of a deleted pool `replace`, since its nodes go."""
+    """The strongest effect of the fields; `replace` for a deleted pool, since its nodes are deleted."""
     fields: tuple[FieldChange, ...]
     """The strongest first."""
     nodes: str
-    """The nodes concerned, in words: `up to 4 nodes × 8 GPUs`."""
+    """The affected nodes, in words: `up to 4 nodes × 8 GPUs`."""
     former: str = ""
     """The key of a renamed pool in the old file."""
     old_protection_counts: bool = False
@@ -102,17 +102,17 @@ class PoolChange:
     recorded: bool = True
     """Whether it is known what it was before the edit."""
     adopts: str = ""
-    """Of a created pool the one in the cloud that it takes over, which somebody else has made."""
+    """For a created pool, the existing pool in the cloud that it imports."""
     looks_like: str = ""
-    """Of a created pool the deleted one that it looks like but for the name, of a deleted pool the created one."""
+    """For a created pool, the deleted pool that differs only in name, and vice versa."""
 
     @property
     def destroys(self) -> bool:
-        """Say whether the pool is replaced or deleted, or may be: then the values decide that are not in the file."""
+        """Return whether the pool is replaced or deleted, or may be because a value is not in the file."""
         return self.effect in (EditEffect.REPLACE, EditEffect.UNKNOWN)
 
     def as_json(self) -> JsonDict:
-        """Return cluster, pool, change, effect and the fields, and which pool it may have been under another name."""
+        """Return cluster, pool, change, effect, fields and the pool that it may have been renamed from."""
         changed = [each.as_json() for each in self.fields]
         return {
             "cluster": self.cluster,
@@ -125,29 +125,29 @@ class PoolChange:
         }
 
     def __str__(self) -> str:
-        return f"{self.key}: {self._words()}"
+        return f"{self.key}: {self._description()}"
 
     @property
     def key(self) -> str:
         """The pool as `gpupools:allow_destroy` names it: `<cluster>/<pool>`."""
         return f"{self.cluster}/{self.pool}"
 
-    def _words(self) -> str:
+    def _description(self) -> str:
         if self.adopts:
-            return f"takes over {self.adopts} as it is, {self.nodes}"
+            return f"imports {self.adopts} unchanged, {self.nodes}"
         if self.change == "created":
             was = self.looks_like
-            keep = f"; if it is {was} under another name, write renamed_from: {was}, which keeps the nodes"
+            keep = f"; if this is {was} renamed, set renamed_from: {was} to keep the nodes"
             return f"creates {self.nodes}{keep if was else ''}"
         if self.change == "deleted":
             return f"deletes {self.nodes}"
         renamed = f"renamed from {self.former}; " if self.former else ""
-        if self.former and not self._beside_the_label():
+        if self.former and not self._changes_besides_label():
             label = " but their label" if self.fields else ""
             return f"{renamed}no change for the nodes{label}"
-        return renamed + self._effect_in_words()
+        return renamed + self._effect_description()
 
-    def _effect_in_words(self) -> str:
+    def _effect_description(self) -> str:
         decisive = self.decisive()
         what = ", ".join(str(each) for each in decisive)
         # What pods have to do is said whatever the nodes go through.
@@ -159,16 +159,16 @@ class PoolChange:
         others = dict.fromkeys(each.short for each in self.fields if EditEffect.NONE != each.effect != self.effect)
         beside = f" (and {', '.join(others)})" if others else ""
         if self.effect is EditEffect.REPLACE:
-            return f"replaces {self.nodes}: {what}{beside}{because}; new pool first, then the old one"
+            return f"replaces {self.nodes}: {what}{beside}{because}; creates the new pool before it deletes the old one"
         if self.effect is EditEffect.UNKNOWN:
-            return f"pulumi preview has to say what this does: {what}{beside}{because}"
+            return f"effect unknown until pulumi preview: {what}{beside}{because}"
         if self.effect is EditEffect.NONE:
             return "no change for the nodes" + (f": {what}" if what else "")
         names = {EditEffect.IN_PLACE: "in place", EditEffect.REFUSED: "refused by the cloud"}
         return f"{names.get(self.effect, self.effect.value)}: {what}{beside}{because}"
 
-    def _beside_the_label(self) -> list[FieldChange]:
-        quiet = _OF_THE_NAME - {"first_name"}
+    def _changes_besides_label(self) -> list[FieldChange]:
+        quiet = _NAME_FIELDS - {"first_name"}
         return [each for each in self.fields if each.field not in quiet and each.effect != EditEffect.NONE]
 
     def decisive(self) -> list[FieldChange]:
@@ -182,7 +182,7 @@ class PoolChange:
 
 @dataclass(frozen=True)
 class PoolRecord:
-    """One pool as it was planned once, in JSON types: what a later plan of it is compared with."""
+    """The recorded plan of a pool in JSON types, for comparison with a later plan."""
 
     cluster: str
     pool: str
@@ -191,7 +191,7 @@ class PoolRecord:
     """Its nodes in words: `up to 4 nodes × 8 GPUs`."""
     production: bool
     exempt: bool
-    """Whether it said `protect: false`, so that it is no production pool in a production stack either."""
+    """Whether it had `protect: false`, so that it is not a production pool even in a production stack."""
     protected: bool
     """Whether it was declared protected: false for a production pool that `allow_destroy` named."""
     fields: tuple[str, ...]
@@ -220,35 +220,35 @@ class PoolRecord:
 
 
 def record(plan: PoolPlan, stack: Stack) -> PoolRecord:
-    """Return what a later plan of a pool is compared with."""
+    """Return the record of a pool for comparison with a later plan."""
     cluster = stack.clusters[plan.cluster]
     return PoolRecord(
         plan.cluster,
         plan.name,
         plan.cloud,
-        _nodes(plan),
+        _node_count(plan),
         stack.is_production(plan.name),
         stack.is_exempt(plan.name),
         stack.protects(plan.cluster, plan.name),
-        tuple(sorted(set(map(_without_parts, _values(plan, cluster))))),
+        tuple(sorted(set(map(_top_field, _values(plan, cluster))))),
         planned_values(plan, cluster),
     )
 
 
 def whole_numbers(value: Any) -> Any:
-    """Write a float without a fraction as an int: Pulumi hands every number back as a float."""
+    """Convert floats without a fraction to int: Pulumi returns every number as a float."""
     if isinstance(value, list):
         return [whole_numbers(each) for each in value]
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def diff(old: StackPlan, new: StackPlan, clouds: Mapping[str, Cloud]) -> list[PoolChange]:
-    """Say what becomes of every pool, in the order of the new file; pools that go come last."""
+    """Return what happens to every pool, in the order of the new file; deleted pools come last."""
     return compare([record(plan, old.stack) for plan in old.pools], new, clouds)
 
 
 def compare(old: Iterable[PoolRecord], new: StackPlan, clouds: Mapping[str, Cloud]) -> list[PoolChange]:
-    """Say what becomes of every pool on record, as `diff` does."""
+    """Return what happens to every recorded pool, like `diff`."""
     before = {(pool.cluster, pool.pool): pool for pool in old}
     changes: list[PoolChange] = []
     made: list[PoolPlan] = []
@@ -260,32 +260,32 @@ def compare(old: Iterable[PoolRecord], new: StackPlan, clouds: Mapping[str, Clou
             was = before.pop((plan.cluster, former))
         if was is None:
             made.append(plan)
-            adopted = plan.choices.takes_over()
-            created = PoolChange(plan.cluster, plan.name, "created", EditEffect.IN_PLACE, (), _nodes(plan))
+            adopted = plan.provider_plan.adopted_pool()
+            created = PoolChange(plan.cluster, plan.name, "created", EditEffect.IN_PLACE, (), _node_count(plan))
             changes.append(replace(created, adopts=adopted.name if adopted is not None else ""))
             continue
-        changed = _compared(was, plan, new.stack.clusters[plan.cluster], clouds)
+        changed = _changes(was, plan, new.stack.clusters[plan.cluster], clouds)
         what = "renamed" if renamed else "changed" if changed else "unchanged"
         effect = strongest(each.effect for each in changed)
         kept = PoolChange(plan.cluster, plan.name, what, effect, changed, was.nodes, former if renamed else "")
         production = was.production or new.stack.is_production(plan.name)
-        changes.append(_as_recorded(kept, was, production, clouds))
+        changes.append(_with_record(kept, was, production, clouds))
     for gone in before.values():
         deleted = PoolChange(gone.cluster, gone.pool, "deleted", EditEffect.REPLACE, (), gone.nodes)
         production = gone.production or (new.stack.production and not gone.exempt)
-        changes.append(_as_recorded(deleted, gone, production, clouds))
-    alike = _alike(made, before.values(), new.stack, clouds)
+        changes.append(_with_record(deleted, gone, production, clouds))
+    alike = _likely_renames(made, before.values(), new.stack, clouds)
     return [
         replace(change, looks_like=alike.get((change.change, change.cluster, change.pool), "")) for change in changes
     ]
 
 
-def _alike(
+def _likely_renames(
     made: Iterable[PoolPlan], gone: Iterable[PoolRecord], stack: Stack, clouds: Mapping[str, Cloud]
 ) -> dict[tuple[str, str, str], str]:
-    """Find the pools that go and come again under another name, by change, cluster and pool; the likeliest first.
+    """Return deleted and created pools that are probably one renamed pool, by change, cluster and pool.
 
-    A pool is taken for another where its nodes would stay if `renamed_from` said that it is, or be renewed in place.
+    They match if `renamed_from` would keep the nodes or roll them; the most similar pairs come first.
     """
     found: dict[tuple[str, str, str], str] = {}
     pairs: list[tuple[int, PoolPlan, PoolRecord]] = []
@@ -293,9 +293,9 @@ def _alike(
     for was in gone:
         there.setdefault((was.cluster, was.cloud, str(was.values.get("instance_type"))), []).append(was)
     for plan in made:
-        for was in there.get((plan.cluster, plan.cloud, plan.instance.name), [])[:_MOST_COMPARED]:
-            fields = _compared(was, plan, stack.clusters[plan.cluster], clouds)
-            differing = [each for each in fields if each.field not in _OF_THE_NAME]
+        for was in there.get((plan.cluster, plan.cloud, plan.instance.name), [])[:_MAX_COMPARED]:
+            fields = _changes(was, plan, stack.clusters[plan.cluster], clouds)
+            differing = [each for each in fields if each.field not in _NAME_FIELDS]
             if all(_STRENGTH[each.effect] <= _STRENGTH[EditEffect.ROLLING] for each in differing):
                 pairs.append((len(differing), plan, was))
     for _, plan, was in sorted(pairs, key=lambda pair: pair[0]):
@@ -305,14 +305,14 @@ def _alike(
     return found
 
 
-_MOST_COMPARED = 20
-"""Deleted pools that a created one is compared with: nobody renames a hundred pools of one machine in one edit."""
+_MAX_COMPARED = 20
+"""Most deleted pools that a created one is compared with, to bound the work."""
 
-_OF_THE_NAME = frozenset({f"labels.{POOL_LABEL}", "first_name", "protect"})
-"""What a pool's name, and its cluster's protection, make different of two pools that are one."""
+_NAME_FIELDS = frozenset({f"labels.{POOL_LABEL}", "first_name", "protect"})
+"""Fields that follow from the name of a pool and the protection of its cluster."""
 
 
-def _as_recorded(change: PoolChange, was: PoolRecord, production: bool, clouds: Mapping[str, Cloud]) -> PoolChange:
+def _with_record(change: PoolChange, was: PoolRecord, production: bool, clouds: Mapping[str, Cloud]) -> PoolChange:
     cloud = clouds.get(was.cloud)  # a record may be of a release that knew other clouds
     counts = cloud is not None and cloud.node_pools.edits().old_protection_counts
     return replace(change, old_protection_counts=counts, production=production, protected=was.protected)
@@ -338,22 +338,22 @@ def _values(plan: PoolPlan, cluster: Cluster) -> JsonDict:
         "nodes": {"min": plan.min_nodes, "max": plan.max_nodes},
         "disk_gib": plan.disk_gib,
         # The plan has the labels and taints of the settings among its own, and what is set by hand by its full path.
-        **{each.name: getattr(plan.choices, each.name) for each in fields(plan.choices) if each.name not in _OWN},
-        **{f"overrides.{path}": _by_hand_as_value(value) for path, value in plan.set_by_hand.items() if "." in path},
+        **{key: value for key, value in vars(plan.provider_plan).items() if key not in _PORTABLE},
+        **{f"overrides.{path}": _override_value(value) for path, value in plan.overrides.items() if "." in path},
         **{f"cluster.{key}": value for key, value in _addresses(plan, cluster).items()},
     }
 
 
-def _by_hand_as_value(value: Any) -> Any:
-    """Write `null` as a value: it takes an input away, which is as much an edit as setting it."""
-    return _TAKEN_AWAY if value is None else value
+def _override_value(value: Any) -> Any:
+    """Return a placeholder for `null`, which removes an input and so is an edit like any other value."""
+    return _REMOVED if value is None else value
 
 
-_TAKEN_AWAY = "(taken away)"
+_REMOVED = "(taken away)"
 
 
-def _without_parts(name: str) -> str:
-    """Return the field of a plan that a dotted name is of or is part of."""
+def _top_field(name: str) -> str:
+    """Return the field of a plan that a dotted name belongs to."""
     first, _, rest = name.partition(".")
     return f"{first}.{rest.partition('.')[0]}" if first == "cluster" else first
 
@@ -373,22 +373,24 @@ PLAN_FIELDS = (
 )
 """The portable fields of `planned_values`."""
 
-_OWN = frozenset({"labels", "taints", "overrides", "fabric"})  # the last is what pods ask for, and nothing of a pool's
+_PORTABLE = frozenset(
+    {"labels", "taints", "overrides", "fabric"}
+)  # the last is what pods ask for, and nothing of a pool's
 
 
 def _addresses(plan: PoolPlan, cluster: Cluster) -> JsonDict:
-    """Return what a pool is told of its cluster."""
-    told = cluster.told(plan.choices.zones_asked())
+    """Return the cluster's values that a pool uses."""
+    told = cluster.told(plan.provider_plan.requested_zones())
     return {key: with_stack(value, cluster.stack) for key, value in told.items()}
 
 
 def _unordered(plan: PoolPlan, cluster: Cluster) -> frozenset[str]:
-    """Return the values whose order says nothing: what the cloud keeps as a set."""
-    return plan.choices.unordered | {f"cluster.{key}" for key in cluster.unordered}
+    """Return the names of values whose order does not matter, because the cloud stores them as sets."""
+    return plan.provider_plan.unordered | {f"cluster.{key}" for key in cluster.unordered}
 
 
 def with_stack(value: Any, stack: object) -> Any:
-    """Write an output of another stack as text that no address can be."""
+    """Replace outputs of other stacks by a text that cannot be an address."""
     if isinstance(value, StackOutput):
         return f"{_OUTPUT}{stack}: {value.output}"
     if isinstance(value, Late):
@@ -400,7 +402,7 @@ _OUTPUT = "output of "
 
 
 def leaves(name: str, value: Any) -> Iterator[tuple[str, Any]]:
-    """Return what a value is made of, by dotted name, in JSON types."""
+    """Yield the leaves of a value by dotted name, in JSON types."""
     if isinstance(value, BaseModel):
         value = value.model_dump(mode="json", exclude_none=True)
     elif hasattr(value, "_asdict"):
@@ -426,44 +428,44 @@ def _as_json(value: Any) -> Any:
     return str(value) if isinstance(value, Taint) else value
 
 
-def _compared(old: PoolRecord, new: PoolPlan, cluster: Cluster, clouds: Mapping[str, Cloud]) -> tuple[FieldChange, ...]:
+def _changes(old: PoolRecord, new: PoolPlan, cluster: Cluster, clouds: Mapping[str, Cloud]) -> tuple[FieldChange, ...]:
     if old.cloud != new.cloud:
         return (FieldChange("cluster.cloud", old.cloud, new.cloud, EditEffect.REPLACE),)
     before, after = old.values, planned_values(new, cluster)
     # A field that only one release knows cannot have been edited; the record may be another release's.
-    known = {*old.fields, "overrides"} & {*map(_without_parts, _values(new, cluster)), "overrides"}
+    known = {*old.fields, "overrides"} & {*map(_top_field, _values(new, cluster)), "overrides"}
     tables, unordered = clouds[new.cloud].node_pools.edits(), _unordered(new, cluster)
     found = [
         _field_change(name, before.get(name), after.get(name), new, tables)
         for name in dict.fromkeys([*before, *after])
-        if not _same(before.get(name), after.get(name), name in unordered) and _without_parts(name) in known
+        if not _same(before.get(name), after.get(name), name in unordered) and _top_field(name) in known
     ]
-    if new.choices.takes_over() is not None:
+    if new.provider_plan.adopted_pool() is not None:
         was = "adopted.name" in before
         # Nothing is made of the first name of a pool that has one already.
         found = [each for each in found if each.field != "first_name" or not was]
-        found = [_of_adopted(each, was_adopted=was, new=new, tables=tables) for each in found]
+        found = [_adopted_change(each, was_adopted=was, new=new, tables=tables) for each in found]
     return tuple(sorted(found, key=lambda each: -_STRENGTH[each.effect]))
 
 
-def _of_adopted(change: FieldChange, *, was_adopted: bool, new: PoolPlan, tables: EditTables) -> FieldChange:
-    """Say of a pool that was made by other means what cannot be: it has one name, and keeps what it is told to keep."""
+def _adopted_change(change: FieldChange, *, was_adopted: bool, new: PoolPlan, tables: EditTables) -> FieldChange:
+    """Reject a change that an adopted pool cannot have: it keeps its name and the inputs in adopt.keep."""
     if change.field == "adopted.kept" and was_adopted:
-        return replace(change, effect=EditEffect.UNKNOWN, detail="what is no longer kept becomes what the pool says")
+        return replace(change, effect=EditEffect.UNKNOWN, detail="the pool's own setting applies from now on")
     if change.field.startswith("adopted"):
         return replace(change, adopted=True)
-    adopted = new.choices.takes_over()
+    adopted = new.provider_plan.adopted_pool()
     if not was_adopted or adopted is None:
         return change
     inputs = _inputs_of(change, new, tables)
-    theirs = new.choices.stays_with_its_makers(change.field, inputs)
+    theirs = new.provider_plan.kept_input(change.field, inputs)
     kept = [path for path in inputs if _is_kept(path, adopted.kept)]
     if kept:
-        detail = f"adopt.keep has {', '.join(kept)}, so that it stays as it is"
+        detail = f"adopt.keep lists {', '.join(kept)}, so it does not change"
     elif theirs:
-        detail = f"it is in {theirs}, which stays with who made it"
+        detail = f"it is set in {theirs}, which gpupools does not manage"
     elif change.effect is EditEffect.REPLACE:
-        detail = "an adopted pool has one name, under which no other can be made"
+        detail = "an adopted pool keeps its name, so no replacement can be created"
     else:
         return change
     return replace(change, effect=EditEffect.REFUSED, detail=detail, adopted=True)
@@ -486,25 +488,25 @@ def _same(old: Any, new: Any, unordered: bool) -> bool:
 
 
 def in_recorded_order(plan: PoolPlan, earlier: PoolRecord | None) -> PoolPlan:
-    """Return the plan of a pool with what is a set in the cloud in the order in which the pool was made.
+    """Return the plan with unordered values in the order in which the pool was created.
 
-    A pool's name on AKS is made of its zones, too, so that in another order they would make another pool of it.
+    AKS pool names contain a hash of the zones, so another order would replace the pool.
     """
     kept: JsonDict = {
         name: tuple(old)
-        for name in plan.choices.unordered
+        for name in plan.provider_plan.unordered
         if earlier is not None
         and isinstance(old := earlier.values.get(name), list)
-        and isinstance(new := getattr(plan.choices, name, None), tuple)
+        and isinstance(new := getattr(plan.provider_plan, name, None), tuple)
         and _same(old, list(new), unordered=True)
     }
-    return plan._replace(choices=replace(plan.choices, **kept)) if kept else plan
+    return plan._replace(provider_plan=replace(plan.provider_plan, **kept)) if kept else plan
 
 
 def _field_change(name: str, old: Any, new: Any, plan: PoolPlan, tables: EditTables) -> FieldChange:
     if name.startswith("overrides."):
         path = name.removeprefix("overrides.")
-        edit = _by_hand(path, tables.inputs)
+        edit = _override_edit(path, tables.inputs)
         details = [edit.detail] if edit.detail else []
         details += [
             f"{each} is {why}" for each, why in plan.node_customizations.items() if f"{path}.".startswith(f"{each}.")
@@ -512,8 +514,8 @@ def _field_change(name: str, old: Any, new: Any, plan: PoolPlan, tables: EditTab
         return FieldChange(name, old, new, edit.effect, "; ".join(details))
     row = edit_of(name, plan, old, new, tables)
     if row.effect is not EditEffect.NONE and any(_is_output(value) for value in (old, new)):
-        return FieldChange(name, old, new, EditEffect.UNKNOWN, "its value is known only while the program runs")
-    keeps = f"; write first_name: {shown(old)} to keep it" if name == "first_name" else ""
+        return FieldChange(name, old, new, EditEffect.UNKNOWN, "its value is known only during the update")
+    keeps = f"; set first_name: {format_value(old)} to keep it" if name == "first_name" else ""
     return FieldChange(name, old, new, row.effect, row.detail + keeps)
 
 
@@ -524,47 +526,47 @@ def _is_output(value: object) -> bool:
 
 
 def edit_of(name: str, plan: PoolPlan, old: Any, new: Any, tables: EditTables) -> PlanEdit:
-    """Return the row for a field of a plan: of the field itself, else of what it is part of.
+    """Return the row for a field of a plan, or for the closest field that contains it.
 
     Raises:
         LookupError: The table has no row; a test keeps it total.
     """
-    for start in _starts(name):
+    for start in _prefixes(name):
         for row in (*common_plan_edits(), *tables.plan):
-            if row.field == start and _counts(row.when, plan, old, new):
+            if row.field == start and _row_applies(row.when, plan, old, new):
                 return row
     raise LookupError(f"the edit tables of {plan.cloud} have no row for {name}")
 
 
-def _counts(when: str, plan: PoolPlan, old: Any, new: Any) -> bool:
+def _row_applies(when: str, plan: PoolPlan, old: Any, new: Any) -> bool:
     if when in ("raised", "lowered"):
         return old is not None and new is not None and (new > old if when == "raised" else new < old)
     key, _, value = when.partition("=")
-    return not when or str(getattr(plan.choices, key)) == value
+    return not when or str(getattr(plan.provider_plan, key)) == value
 
 
-def _by_hand(path: str, inputs: Mapping[str, InputEdit]) -> InputEdit:
-    """Look an input set by hand up: `LaunchTemplate.…` where a cloud has several resources, else without the first.
+def _override_edit(path: str, inputs: Mapping[str, InputEdit]) -> InputEdit:
+    """Return the row for an override: by `LaunchTemplate.…` if a cloud has several resources, else by the input alone.
 
-    Of a whole map that has rows for its parts only, the strongest counts: to take it away takes them all.
+    For a map that has rows only for its parts, return the strongest one, since removing the map removes them all.
     """
     bare = path.partition(".")[2]
-    for start in (*_starts(path), *(_starts(bare) if bare else ())):
+    for start in (*_prefixes(path), *(_prefixes(bare) if bare else ())):
         if start in inputs:
             return inputs[start]
     below = tuple(f"{each}." for each in (path, bare) if each)
     parts = [edit for name, edit in inputs.items() if name.startswith(below)]
-    unknown = InputEdit(EditEffect.UNKNOWN, "set by hand, and no table says what a change of it does")
+    unknown = InputEdit(EditEffect.UNKNOWN, "an override whose effect is unknown")
     return max(parts, key=lambda edit: _STRENGTH[edit.effect], default=unknown)
 
 
-def _starts(name: str) -> Iterator[str]:
-    """Return a dotted name, then all it is part of, the longest first."""
+def _prefixes(name: str) -> Iterator[str]:
+    """Yield a dotted name and its prefixes, longest first."""
     parts = name.split(".")
     yield from (".".join(parts[:count]) for count in range(len(parts), 0, -1))
 
 
-def _nodes(plan: PoolPlan) -> str:
+def _node_count(plan: PoolPlan) -> str:
     count = "" if plan.min_nodes == plan.max_nodes else "up to "
     gpus = gpus_as_json(plan.instance.gpus)
     nodes = "node" if plan.max_nodes == 1 else "nodes"

@@ -1,4 +1,4 @@
-"""What an edit of a stack file does to the software of its clusters, and to pods that run there. Pure.
+"""Report the effects of an edit on the software of clusters and on running pods. Pure.
 
 Every step of a `RuntimePlan` (a release or an object), how a cluster's API is reached and who acts for the cluster are
 compared before and after. What a difference does to pods is a row of `data/software_edits.csv`.
@@ -22,14 +22,14 @@ from gpupools.spec.models import Cluster
 from gpupools.stackfile.stack import Stack, StackPlan
 
 ACCESS, IDENTITY = "access", "identity"
-"""What every cluster has beside the steps of its plan: how its API is reached, and who acts for it."""
+"""Two entries that every cluster has beside the steps of its plan: API access, and identity."""
 
 _LONGEST = 2000
-"""Characters of a text that are kept to name what differs in it; of a longer one its digest."""
+"""Longest text that is recorded as it is; longer ones are recorded as a digest."""
 
 
 class SoftwareEdit(NamedTuple):
-    """One row: what becomes of pods when a step of some kind is added, removed or changed in a field."""
+    """One row: what happens to pods when a kind of step is added, removed or changed in a field."""
 
     of: str
     """A chart, or the first part of an object's step; `*` for all."""
@@ -44,13 +44,13 @@ class SoftwareEdit(NamedTuple):
 
 @cache
 def software_edits() -> tuple[SoftwareEdit, ...]:
-    """Return the rows in the file's order; the first that counts is taken."""
+    """Return the rows in the file's order; the first match applies."""
     rows = data_rows("software_edits.csv")
     return tuple(SoftwareEdit(**{**row, "effect": EditEffect(row["effect"])}) for row in rows)  # type: ignore[arg-type]
 
 
 def software_edit(of: str, change: str, field: str = "") -> SoftwareEdit:
-    """Return the row for what becomes of a step.
+    """Return the row for a change of a step.
 
     Raises:
         LookupError: The table has no row; a test keeps it total.
@@ -67,25 +67,25 @@ def software_edit(of: str, change: str, field: str = "") -> SoftwareEdit:
 
 @dataclass(frozen=True)
 class StepRecord:
-    """One step of a cluster's plan as it was once, in JSON types."""
+    """A recorded step of a cluster's plan, in JSON types."""
 
     of: str
     """As in `SoftwareEdit`."""
     called: str
-    """What a reader knows it by: `chart gpu-operator v26.7.0`, `Namespace gpu-operator`."""
+    """Display name: `chart gpu-operator v26.7.0`, `Namespace gpu-operator`."""
     pools: tuple[str, ...]
     """Keys of the pools it serves."""
     protected: bool
-    """Whether it was declared so that Pulumi refuses to delete it."""
+    """Whether it was declared with `protect`."""
     values: JsonObject
-    """What it was made from, by dotted name; None where nobody knows."""
+    """Its values by dotted name; None if unknown."""
     known: bool = True
     """Whether `values` were recorded."""
 
 
 @dataclass(frozen=True)
 class SoftwareRecord:
-    """The software of one cluster as it was planned once, in JSON types."""
+    """The recorded software of one cluster, in JSON types."""
 
     cluster: str
     production: tuple[str, ...]
@@ -121,15 +121,15 @@ class SoftwareRecord:
 
 
 def record_software(plan: RuntimePlan, stack: Stack) -> SoftwareRecord:
-    """Return what a later plan of a cluster's software is compared with."""
+    """Return the record of a cluster's software for comparison with a later plan."""
     cluster = stack.clusters[plan.cluster]
     served = pools_of_steps(plan)
     protected = protected_steps(plan, stack)
     steps: dict[str, StepRecord] = {}
     everyone = tuple(plan.pods)
-    steps[IDENTITY] = StepRecord(IDENTITY, "who acts for the cluster", everyone, False, _identity(cluster))
+    steps[IDENTITY] = StepRecord(IDENTITY, "the identity for the cluster", everyone, False, _identity(cluster))
     if plan.needs_kubernetes:
-        steps[ACCESS] = StepRecord(ACCESS, "the way to the cluster's API", everyone, False, _access(cluster))
+        steps[ACCESS] = StepRecord(ACCESS, "access to the cluster's API", everyone, False, _access(cluster))
     for release in plan.releases:
         called = f"chart {release.chart} {release.version}"
         steps[release.name] = StepRecord(
@@ -145,7 +145,7 @@ def record_software(plan: RuntimePlan, stack: Stack) -> SoftwareRecord:
 
 
 def pools_of_steps(plan: RuntimePlan) -> dict[str, tuple[str, ...]]:
-    """Return the pools that each release and object serves: those it waits for, and those of what waits for it."""
+    """Return the pools that each release and object serves: those it depends on, and those of its dependents."""
     releases = {release.name: set(release.pools) for release in plan.releases}
     found = {each.name: {name for step in plan.depends[each.name] if (name := _pool(step))} for each in plan.objects}
     for step in reversed(list(plan.depends)):  # what waits for a step comes behind it
@@ -162,7 +162,7 @@ def _pool(step: str) -> str:
 
 
 def protected_steps(plan: RuntimePlan, stack: Stack) -> frozenset[str]:
-    """Return the steps that are declared protected: what a protected pool's pods have their GPUs from."""
+    """Return the protected steps: those that give the pods of a protected pool their GPUs."""
     if plan.cluster in stack.allow_destroy:
         return frozenset()
     served = pools_of_steps(plan)
@@ -174,17 +174,17 @@ def protected_steps(plan: RuntimePlan, stack: Stack) -> frozenset[str]:
 
 
 def _takes_gpus(of: str) -> bool:
-    """Say whether pods lose something when a step of this kind is removed."""
+    """Return whether pods lose GPUs when a step of this kind is removed."""
     return software_edit(of, "removed").effect is EditEffect.REPLACE
 
 
 def _is_daemon(planned: KubernetesObject) -> bool:
-    """Say whether an object is a workload of ours whose end takes GPUs away; no edit makes such a one anew."""
+    """Return whether an object is a DaemonSet whose deletion takes GPUs away; no edit recreates such a DaemonSet."""
     return planned.kind == "DaemonSet" and _takes_gpus(_kind_of_step(planned.name))
 
 
 def _kind_of_step(step: str) -> str:
-    """Return what the table of edits calls an object's step."""
+    """Return the `of` column for an object's step."""
     return "smoke-test" if step == f"namespace/{SMOKE_NAMESPACE}" else step.partition("/")[0]
 
 
@@ -206,7 +206,7 @@ def _identity(cluster: Cluster) -> JsonDict:
 
 
 def _access(cluster: Cluster) -> JsonDict:
-    """Return how the API is reached; never a kubeconfig that is kept as a secret."""
+    """Return how the API is accessed, without secret kubeconfigs."""
     found: JsonDict = {}
     for key in ACCESS_KEYS:
         value = getattr(cluster, key, None)
@@ -228,7 +228,7 @@ def _short(value: Any) -> Any:
 
 @dataclass(frozen=True)
 class SoftwareChange:
-    """What becomes of one step of one cluster."""
+    """What happens to one step of one cluster."""
 
     cluster: str
     step: str
@@ -238,20 +238,20 @@ class SoftwareChange:
     """`added`, `removed` or `changed`."""
     effect: EditEffect
     pods: str
-    """What becomes of pods that run, in words."""
+    """Effect on running pods, in words."""
     fields: tuple[FieldChange, ...] = ()
     serves: tuple[str, ...] = ()
-    """The pools that stay and that it served."""
+    """The remaining pools that it served."""
     production: tuple[str, ...] = ()
-    """Of these the production pools, before the edit or after it."""
+    """Those of them that are production pools before or after the edit."""
     protected: bool = False
     """Whether it was declared protected before the edit."""
     release: ReleaseChange | None = None
-    """Of a release that stays and changes: which versions and values, and what that does to pods."""
+    """For a changed release: its versions, values and effects on pods."""
 
     @property
     def destroys(self) -> bool:
-        """Say whether pods that run or may come lose something, or may."""
+        """Return whether running or future pods lose something, or may."""
         return self.effect in (EditEffect.REPLACE, EditEffect.UNKNOWN)
 
     @property
@@ -268,7 +268,7 @@ class SoftwareChange:
         return f"{self.cluster}: {done} {self.called}{serves}{f': {what}' if what else ''}; {self.pods}"
 
     def named(self) -> list[str]:
-        """Return what differs in words; of addresses, which may be secrets, only the keys."""
+        """Return the differences in words; for addresses, which may be secret, only the keys."""
         decisive = [each for each in self.fields if each.effect is self.effect] or list(self.fields)
         if self.of == ACCESS:
             return list(dict.fromkeys(each.field.partition(".")[0] for each in decisive))
@@ -277,7 +277,7 @@ class SoftwareChange:
         return [*shown, f"{more} more"] if more else shown
 
     def as_json(self) -> JsonDict:
-        """Return cluster, step, change, effect, what becomes of pods, and the fields but for addresses."""
+        """Return cluster, step, change, effect on pods, and the fields except addresses."""
         told = () if self.of == ACCESS else self.fields
         return {
             "cluster": self.cluster,
@@ -296,7 +296,7 @@ _MOST_NAMED = 4
 
 
 def diff_software(old: StackPlan, new: StackPlan, pools: Iterable[PoolChange]) -> list[SoftwareChange]:
-    """Say what becomes of the software of every cluster, in the order of the new file; `pools` is what `diff` says."""
+    """Return what happens to the software of every cluster, in the order of the new file; `pools` comes from `diff`."""
     changes = compare_software([record_software(each, old.stack) for each in old.runtimes], new, pools)
     releases = {(each.cluster, each.chart): each for each in release_changes(old.runtimes, new.runtimes, old.pools)}
     return [
@@ -319,7 +319,7 @@ _OF_PODS = {
 def compare_software(
     old: Iterable[SoftwareRecord], new: StackPlan, pools: Iterable[PoolChange]
 ) -> list[SoftwareChange]:
-    """Say what becomes of all software on record, as `diff_software` does."""
+    """Return what happens to all recorded software, like `diff_software`."""
     before = {each.cluster: each for each in old}
     after = {each.cluster: record_software(each, new.stack) for each in new.runtimes}
     changes = list(pools)
@@ -332,7 +332,7 @@ def compare_software(
         for change in _compared(was, now):
             serves = tuple(dict.fromkeys(stay[name] for name in change.serves if name in stay))
             if change.change == "removed" and not serves and change.of not in (ACCESS, IDENTITY):
-                change = replace(change, effect=EditEffect.NONE, pods="it goes with the pools it served")
+                change = replace(change, effect=EditEffect.NONE, pods="it is removed with the pools it served")
             found.append(
                 replace(change, serves=serves, production=tuple(name for name in serves if name in production))
             )
@@ -340,7 +340,7 @@ def compare_software(
 
 
 def _staying(cluster: str, changes: Collection[PoolChange]) -> dict[str, str]:
-    """Return the pools of a cluster that stay, by the name they had before."""
+    """Return the remaining pools of a cluster by their former names."""
     here = [each for each in changes if each.cluster == cluster]
     return {each.former or each.pool: each.pool for each in here if each.change not in ("created", "deleted")}
 

@@ -4,19 +4,17 @@ A part that needs a cloud's SDK, or that a command which only plans has no use f
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
-from enum import StrEnum
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gpupools.catalog.instance_types import Catalogue, InstanceType
 from gpupools.catalog.reserved_keys import KeyRule
 from gpupools.common.errors import Problem, close, nearest
 from gpupools.common.json_types import JsonObject
-from gpupools.common.taints import Taint
-from gpupools.plan.fabric import Fabric
+from gpupools.plan.capability import Capability, Setting, SoftwareOption
 from gpupools.plan.node_software import NodeRuntime
-from gpupools.spec.models import Cluster, PoolSpec
+from gpupools.plan.provider_plan import PoolRequest, ProviderPlan
+from gpupools.spec.models import Cluster
 from gpupools.spec.overrides import Overridable
 
 if TYPE_CHECKING:  # planning a pool reads none back and declares none
@@ -31,158 +29,17 @@ if TYPE_CHECKING:  # planning a pool reads none back and declares none
     from gpupools.spec.cluster_access import ExecPlugin
 
 
-class Verdict(StrEnum):
-    """How a way of sharing comes to the nodes of a pool."""
-
-    NATIVE = "native"
-    """A field of the cloud's pool (or of the node image's settings) does it."""
-    IN_CLUSTER = "in-cluster"
-    """Software installed in the cluster does it."""
-    REFUSED = "refused"
-
-
-class Capability(NamedTuple):
-    """One cell of the capability matrix."""
-
-    verdict: Verdict
-    why: str
-    """One sentence."""
-    source: str
-    """A public page or file that says so."""
-    instead: str = ""
-    """For a refusal: what would work on this cloud."""
-
-
-class Setting(NamedTuple):
-    """Whether this cloud takes a setting of the pool."""
-
-    taken: bool
-    why: str
-    """Taken: which field of the cloud's pool it becomes. Refused: why there is none, and what to use instead."""
-    source: str
-
-
-class Owners(NamedTuple):
-    """Who brings each piece between the bare node and an allocatable GPU; exactly one for each."""
-
-    driver: str
-    container_toolkit: str
-    device_plugin: str
-
-
-class SoftwareOption(NamedTuple):
-    """One way of installing the GPU software on this cloud."""
-
-    owners: Owners
-    why: str
-    source: str
-
-
-class PoolRequest(NamedTuple):
-    """A pool on one cluster with its machine and software chosen: what a cloud's own rules look at."""
-
-    name: str
-    """The pool's key in the stack file."""
-    spec: PoolSpec
-    cluster: Cluster
-    instance: InstanceType
-    software: str
-    sharing: str
-    """One of `gpupools.spec.models.SHARING_KINDS`."""
-    capability: Capability
-
-
-class WaitsForEver(NamedTuple):
-    """Why no pod starts the nodes of a pool."""
-
-    what: str
-    """The setting that makes it so: `capacity.mode is queued`."""
-    source: str
-
-
-class Adopted(NamedTuple):
-    """A pool that was made by other means and is taken over as it is."""
-
-    name: str
-    """In the cloud."""
-    id: str
-    """What the cloud's provider finds it by."""
-    kept: tuple[str, ...]
-    """Inputs, as dotted wire names, that stay as they are though the plan says otherwise."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class ProviderPlan:
-    """What the cloud's own pool needs beyond the portable plan; each cloud's folder adds its fields."""
-
-    labels: Mapping[str, str] = field(default_factory=dict)
-    """Node labels this cloud or this way of sharing needs."""
-    taints: tuple[Taint, ...] = ()
-    """Taints the cloud itself puts on such a pool, beside the GPU taint.
-
-    Its `resources.py` declares them where leaving them out would be drift.
-    """
-    owners: Owners | None = None
-    """Who brings the GPU software, where this pool's image makes it others than its `software` says."""
-    fabric: Fabric | None = None
-    """The RDMA interfaces that pods ask for; None without `network.rdma`."""
-
-    unordered: ClassVar[frozenset[str]] = frozenset()
-    """Fields that the cloud keeps as sets, so that their order says nothing."""
-
-    def zones_asked(self) -> tuple[str, ...]:
-        """Return the zones that the pool asks for; none where it leaves them to its cluster."""
-        return ()
-
-    def takes_over(self) -> Adopted | None:
-        """Return the pool in the cloud that was made by other means and becomes this one; None for one made here."""
-        return None
-
-    def stays_with_its_makers(self, field: str, inputs: Iterable[str]) -> str:
-        """Return in what, of a pool that is taken over, a field of its plan stands that its makers keep; or nothing.
-
-        Args:
-            field: As `planned_values` has it.
-            inputs: What the field becomes in a pool that is made here.
-        """
-        return ""
-
-    def cuts_gpus(self) -> bool:
-        """Say whether the pool itself cuts the GPUs, whatever shares the slices."""
-        return False
-
-    def autoscaler_is_told(self) -> bool:
-        """Say whether the autoscaler knows of an empty pool what its nodes will offer, beyond the machine's GPUs."""
-        return False
-
-    def nodes_come_late(self) -> bool:
-        """Say whether a pod may wait for its node longer than an update can: for a reserved time, or for room."""
-        return False
-
-    def pods_bring_no_nodes(self) -> "WaitsForEver | None":
-        """Say why a pod that waits is not enough for the autoscaler to start a node; None where it is."""
-        return None
-
-    def repairs_nodes(self) -> bool:
-        """Say whether the cloud replaces nodes that something calls broken."""
-        return False
-
-    def beside_gpus(self) -> Mapping[str, str]:
-        """Return what each node offers beside GPUs, RDMA interfaces and huge pages: resource name to quantity."""
-        return {}
-
-
 def no_template(type_token: str, properties: JsonObject) -> "PoolFacts | None":
     """Read nothing: on this cloud every pool names its machine itself."""
     return None
 
 
-def reads_all(type_token: str, properties: JsonObject) -> str:
+def nothing_unread(type_token: str, properties: JsonObject) -> str:
     """Say that nothing of a resource is left unread."""
     return ""
 
 
-def holds_nothing(type_token: str, properties: JsonObject) -> Iterable[str]:
+def no_nested_types(type_token: str, properties: JsonObject) -> Iterable[str]:
     """Yield nothing: on this cloud no resource holds others."""
     return ()
 
@@ -202,7 +59,7 @@ class KubernetesObjects(NamedTuple):
     """What Karpenter's provider calls its machines; None where Karpenter makes none."""
 
 
-class Reading(NamedTuple):
+class Readback(NamedTuple):
     """Reads back what anybody declared on a cloud. None of it raises, whatever the input."""
 
     read_pools: "Callable[[str, JsonObject], tuple[PoolFacts, ...]]"
@@ -212,15 +69,15 @@ class Reading(NamedTuple):
     """
     accelerator: "Callable[[str], Accelerator]"
     """Say what a machine carries, by its name alone; for objects that name machines, such as Karpenter's."""
-    overridden: "Callable[[str, JsonObject], Iterable[NodeCustomization]]"
+    customizations: "Callable[[str, JsonObject], Iterable[NodeCustomization]]"
     """Say which inputs of a resource, set by hand, run on the nodes, open them or decide whom they run as."""
     types: tuple[str, ...]
     """Every type token that is read, for people."""
     read_template: "Callable[[str, JsonObject], PoolFacts | None]" = no_template
     """Read a resource that other resources take their machines from, pool or not; None for any other."""
-    unread: Callable[[str, JsonObject], str] = reads_all
+    unread: Callable[[str, JsonObject], str] = nothing_unread
     """Say why a resource of a type that is read is closed, e.g. a stack whose template is not at hand; or nothing."""
-    held_types: Callable[[str, JsonObject], Iterable[str]] = holds_nothing
+    nested_types: Callable[[str, JsonObject], Iterable[str]] = no_nested_types
     """Yield the types of what a resource holds and `read_pools` does not read, as `cloudformation:X` or `arm:X`."""
     objects: KubernetesObjects = KubernetesObjects()
     """Kubernetes objects of this cloud."""
@@ -230,7 +87,7 @@ Given = Mapping[str, "pulumi.Input[Any]"]
 """The keys of a cluster; values may be late."""
 
 
-class Declaring(NamedTuple):
+class ResourceFactory(NamedTuple):
     """Declares the resources of a cloud with its SDK."""
 
     create_provider: "Callable[[str, Given, pulumi.ResourceOptions], pulumi.ProviderResource]"
@@ -251,13 +108,13 @@ class NodePools(NamedTuple):
     """What a pool's resources take by hand, and what of it stays the plan's: the one table of that."""
     edits: "Callable[[], EditTables]"
     """What edits do to nodes that run."""
-    declaring: Callable[[], Declaring]
+    resources: Callable[[], ResourceFactory]
     """Imports the cloud's SDK."""
-    outside: "Callable[[], ExistingPools] | None" = None
+    existing_pools: "Callable[[], ExistingPools] | None" = None
     """Reads pools that were made by other means; None where none can be taken over yet."""
 
 
-class FreeForm(NamedTuple):
+class UntypedResource(NamedTuple):
     """A resource whose class takes any properties, for which another class has the types."""
 
     token: str
@@ -266,7 +123,7 @@ class FreeForm(NamedTuple):
     """What it is, for people: `an agent pool`."""
     inside: str
     """The input that holds the properties."""
-    in_the_address: frozenset[str]
+    path_properties: frozenset[str]
     """Properties of the typed class that are not among the free ones: they are parts of the resource's address."""
     newer: frozenset[str]
     """Properties of later versions of the API, which the typed class lacks; an inner one by its dotted path."""
@@ -274,11 +131,11 @@ class FreeForm(NamedTuple):
     """What the cloud knows to be wrong with the newer ones: dotted path below `inside`, what, and the cure."""
 
 
-FreeForms = Callable[[JsonObject], FreeForm | None]
+UntypedResourceLookup = Callable[[JsonObject], UntypedResource | None]
 """Says what a resource is, by its inputs."""
 
 
-def no_free_form(type_token: str) -> FreeForms | None:
+def no_untyped_resource(type_token: str) -> UntypedResourceLookup | None:
     """Find none: a cloud whose resources all have a class of their own."""
     return None
 
@@ -305,7 +162,7 @@ def _cloud_of_service(word: object, clouds: Mapping[str, "Cloud"]) -> str | None
     return next((each.name for each in clouds.values() if said[-1] in each.service.casefold().split()), None)
 
 
-def not_described() -> "Discovery":
+def no_discovery() -> "Discovery":
     """Look nothing up, for a cloud whose own command nobody knows."""
     from gpupools.plan.discovery import Discovery
 
@@ -356,21 +213,21 @@ class Cloud(NamedTuple):
     """Choose what this cloud's pool needs; called only for a wish that nothing refuses."""
     node_runtime: Callable[[str, ProviderPlan], NodeRuntime]
     """Say what the nodes bring of the GPU software, by the pool's `software` and this cloud's part of its plan."""
-    models_claims: bool
+    supports_dra_from_zero: bool
     """Whether the autoscaler knows of an empty pool which devices its first node would let pods claim."""
     reserved_labels: tuple[KeyRule, ...]
     """Which keys of node labels a pool may not set."""
     reserved_taints: tuple[KeyRule, ...]
     """Which keys of taints a pool may not set."""
     node_pools: NodePools
-    reading: Callable[[], Reading]
+    readback: Callable[[], Readback]
 
     find_instance_type: Callable[[Catalogue, str], InstanceType | None] = Catalogue.get
     """Look a written instance type up; a cloud with composed names brings its own."""
     helpers: Mapping[str, str] = MappingProxyType({})
     """Software beside the GPUs that only clusters of this cloud may have, by its key in `runtime.existing`, with the
     public page about it: what starts nodes, what calls them broken."""
-    described: "Callable[[], Discovery]" = not_described
+    discover: "Callable[[], Discovery]" = no_discovery
     """Say how a cluster is looked up for a new stack file."""
     own_registry: Callable[[Cluster], str] = no_registry
     """Name the registry with the cloud's own images for a cluster, where charts name that of another region."""
@@ -378,5 +235,5 @@ class Cloud(NamedTuple):
     """Return the command that logs `crane` in to a registry of this cloud; empty for any other host."""
     component_name_limit: int | None = None
     """Most characters of a pool component's name where the cloud's own names are made from it; None for no limit."""
-    free_form: Callable[[str], FreeForms | None] = no_free_form
+    untyped_resource: Callable[[str], UntypedResourceLookup | None] = no_untyped_resource
     """Return what says of resources of a type whose class takes any properties what they are; None for other types."""

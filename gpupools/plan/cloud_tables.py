@@ -5,7 +5,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from gpupools.common.csv_rows import csv_rows
-from gpupools.plan.cloud import Capability, Owners, Setting, SoftwareOption, Verdict
+from gpupools.plan.capability import Capability, Owners, Setting, SoftwareOption, Verdict
 from gpupools.plan.node_labels import OUR_LABELS
 from gpupools.spec.overrides import Kept, Overridable
 

@@ -8,7 +8,7 @@ https://kubernetes.io/docs/concepts/scheduling-eviction/dynamic-resource-allocat
 from collections.abc import Mapping
 
 from gpupools.common.json_types import JsonDict, JsonObject
-from gpupools.plan.cloud import Capability, Verdict
+from gpupools.plan.capability import Capability, Verdict
 from gpupools.plan.fabric import template
 from gpupools.spec.models import SHARING_KINDS, shared_mode
 

@@ -5,8 +5,10 @@ from dataclasses import dataclass
 
 from gpupools.catalog.instance_types import InstanceType
 from gpupools.catalog.mig import fit, profiles
-from gpupools.plan.cloud import Capability, Cloud, PoolRequest, Verdict
-from gpupools.plan.pool_plan import check_pool
+from gpupools.plan.capability import Capability, Verdict
+from gpupools.plan.cloud import Cloud
+from gpupools.plan.pool_planner import check_pool
+from gpupools.plan.provider_plan import PoolRequest
 from gpupools.spec.models import MODES, SHARING_KINDS, Cluster, Mig, Nodes, PoolSpec, SharingMode, shared_mode
 
 

@@ -5,18 +5,10 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpupools.common.json_types import JsonDict, JsonObject
-from gpupools.plan.software_plan import KubernetesObject, Piece
+from gpupools.plan.software_plan import DriverMount, KubernetesObject, Piece
 
 if TYPE_CHECKING:
     from gpupools.plan.pool_plan import PoolPlan
-
-
-class DriverMount(NamedTuple):
-    """A directory with the driver that pods mount."""
-
-    host: str
-    inside: str
-    """Where images look for it."""
 
 
 class DriverInstaller(NamedTuple):

@@ -141,7 +141,7 @@ class Reference:
     property: str
     """Path of the input that refers; its first key is the one to look up among property dependencies."""
     types: tuple[str, ...]
-    """Type tokens the other resource can have; `Reading.read_template` reads it."""
+    """Type tokens the other resource can have; `Readback.read_template` reads it."""
     id: str = ""
     """What the input says when it is known: an id, a name."""
     decides: frozenset[str] = frozenset()
@@ -186,7 +186,7 @@ class PoolFacts:
     """Which input says that the nodes have GPUs, e.g. `instanceTypes p4d.24xlarge`; empty when none says so."""
     unknown: tuple[str, ...] = ()
     """Properties that are not known at preview and could change the answer."""
-    open_taints: tuple[str, ...] = ()
+    unresolved_taints: tuple[str, ...] = ()
     """Inputs beside the one at `where` that may give taints and cannot be read, such as user data or an image."""
     has_unevaluated_script: bool = False
     """True when user data that may set taints is a script which gpupools does not evaluate."""

@@ -1,35 +1,27 @@
-"""The decision: what a pool becomes on one cluster, or every reason why it cannot be. Pure."""
+"""The plan of one pool on one cluster, with what a pod that uses the pool needs."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Mapping
 from fractions import Fraction
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from gpupools.catalog.gpus import gpu_models, match_gpu_model, nearest_gpu_model
-from gpupools.catalog.instance_types import InstanceType, smallest
-from gpupools.catalog.requirements import requirement
-from gpupools.catalog.reserved_keys import KeyRule, refusal
-from gpupools.common.errors import Path, Problem, Rejected, nearest, shown
+from gpupools.catalog.instance_types import InstanceType
 from gpupools.common.json_types import JsonDict, JsonObject
-from gpupools.common.taints import GPU_TAINT, Effect, Taint
-from gpupools.plan.cloud import Capability, Cloud, Owners, PoolRequest, ProviderPlan, Verdict
-from gpupools.plan.dra import DRA_CHART, DRA_DRIVER, GPU_CLAIM, claim_name, claim_template, node_claim_template
+from gpupools.common.taints import Effect, Taint
+from gpupools.plan.capability import Capability, Owners
+from gpupools.plan.dra import DRA_DRIVER, GPU_CLAIM, claim_name, claim_template, node_claim_template
 from gpupools.plan.fabric import (
     CHANNEL_CLAIM,
-    COMPUTE_DOMAINS_LABEL,
     RDMA_CLAIM,
     channel_name,
     compute_domain,
     rdma_name,
     template,
 )
-from gpupools.plan.node_labels import OUR_LABELS, TRUST_LABEL, pool_labels
-from gpupools.plan.node_resources import node_resources
-from gpupools.plan.node_software import DriverMount
-from gpupools.spec.models import Cluster, Mig, PoolSpec, SharedGpu, SharingMode, label_problems
-from gpupools.spec.overrides import flattened, tellable
-from gpupools.spec.pool_options import CapacityBlock, Queued, given_settings
+from gpupools.plan.provider_plan import ProviderPlan
+from gpupools.plan.software_plan import DriverMount
+from gpupools.spec.models import SharingMode
+from gpupools.spec.overrides import tellable
 from gpupools.spec.software_spec import Trust
 
 POOL_LABEL = "gpupools/pool"
@@ -59,7 +51,7 @@ class PoolPlan(NamedTuple):
     node_resources: Mapping[str, int]
     """Resource name to count, per node; empty where pods claim devices instead of asking for a resource."""
     disk_gib: int
-    choices: ProviderPlan
+    provider_plan: ProviderPlan
     """The cloud's own part; only its `resources.py` looks inside."""
     trust: Trust | None = None
     """Who may use the pool; None when the question does not arise."""
@@ -69,7 +61,7 @@ class PoolPlan(NamedTuple):
     """Where pods mount the driver themselves; None where that is done for them."""
     compute_domains: bool = False
     """Whether pods reach GPUs of other nodes over NVLink."""
-    set_by_hand: JsonObject = MappingProxyType({})
+    overrides: JsonObject = MappingProxyType({})
     """Inputs of the cloud's own resources that the reader overrides: `NodePool.version` to its value."""
     node_customizations: Mapping[str, str] = MappingProxyType({})
     """Those of them that run on the nodes, open them or decide whom they run as: input to what it does to the nodes."""
@@ -96,7 +88,7 @@ class PoolPlan(NamedTuple):
             gpu_only: Leave the interfaces out.
         """
         pods = 1 if whole_node else self.units
-        fabric = None if gpu_only else self.choices.fabric
+        fabric = None if gpu_only else self.provider_plan.fabric
         claims: dict[str, str] = {}
         limits: JsonDict = {}
         if self.software == DRA_DRIVER:
@@ -132,18 +124,18 @@ class PoolPlan(NamedTuple):
     @property
     def node_pod(self) -> JsonObject:
         """The part of a spec of a pod that takes a whole node; empty where nodes are no unit of work of their own."""
-        on_fabric = self.choices.fabric is not None or self.compute_domains
+        on_fabric = self.provider_plan.fabric is not None or self.compute_domains
         return self.pod(whole_node=True) if on_fabric and self.sharing_kind == "none" else {}
 
     @property
     def namespace_objects(self) -> tuple[JsonObject, ...]:
         """What the namespace of such pods needs first: claim templates, and a ComputeDomain for each workload."""
-        if not self.node_pod and not self.choices.fabric:
+        if not self.node_pod and not self.provider_plan.fabric:
             return ()
         found = [self.claim_template] if self.claim_template else []
         if self.claim_template and self.node_pod:
             found.append(node_claim_template(self.name, self.instance.devices))
-        fabric = self.choices.fabric
+        fabric = self.provider_plan.fabric
         if fabric is not None:
             for whole_node, pods in ((False, self.units), *(((True, 1),) if self.node_pod else ())):
                 name, count = rdma_name(self.name, whole_node=whole_node), fabric.claimed(pods)
@@ -182,9 +174,9 @@ class PoolPlan(NamedTuple):
             "why": self.capability.why,
             "source": self.capability.source,
             "capacity": dict(self.node_resources),
-            "node_resources": dict(self.choices.beside_gpus()),
+            "node_resources": dict(self.provider_plan.extra_resources()),
             "disk_gib": self.disk_gib,
-            "set_by_hand": {path: tellable(path, value) for path, value in self.set_by_hand.items()},
+            "set_by_hand": {path: tellable(path, value) for path, value in self.overrides.items()},
             "customised": dict(self.node_customizations),
             "pod": self.pod(),
             **({"claim_template": dict(self.claim_template)} if self.claim_template else {}),
@@ -216,443 +208,3 @@ def _mounting(container: JsonObject, driver: DriverMount) -> JsonDict:
     }
     host = {"name": "nvidia-driver", "hostPath": {"path": driver.host, "type": "Directory"}}
     return {"containers": [{**container, **given}], "volumes": [host]}
-
-
-def plan_pool(name: str, spec: PoolSpec, cluster_key: str, cluster: Cluster, cloud: Cloud) -> PoolPlan:
-    """Decide what `cloud` must create for one pool on one cluster.
-
-    Args:
-        name: The pool's key in the stack file.
-        spec: What was asked for.
-        cluster_key: The cluster's key in the stack file.
-        cluster: The cluster; its addresses are never looked at.
-        cloud: The cluster's cloud.
-
-    Raises:
-        Rejected: Every reason why the pool cannot exist, not only the first.
-    """
-    if not cluster.tags:
-        return _planned(name, spec, cluster_key, cluster, cloud)
-    tags = ("pools", name, "tags")
-    where: Path = ("clusters", cluster_key, "tags") if cluster_key else ("cluster", "tags")
-    try:
-        # A cloud's own default tags reach neither machines nor disks of a launch template, nor GKE's nodes.
-        tagged = spec.model_copy(update={"tags": {**cluster.tags, **spec.tags}})
-        return _planned(name, tagged, cluster_key, cluster, cloud)
-    except Rejected as rejected:
-        raise Rejected(
-            replace(problem, path=(*where, *problem.path[3:]))
-            if problem.path[:3] == tags and problem.path[3:4] and problem.path[3] not in spec.tags
-            else problem
-            for problem in rejected.problems
-        ) from None
-
-
-def _planned(name: str, spec: PoolSpec, cluster_key: str, cluster: Cluster, cloud: Cloud) -> PoolPlan:
-    at: Path = ("pools", name)
-    problems: list[Problem] = []
-    kind = spec.sharing.kind
-    software = spec.software or cloud.default_software[kind]
-    capability = cloud.capabilities[software, kind]
-
-    def wished(machine: InstanceType) -> PoolRequest:
-        return PoolRequest(name, spec, cluster, machine, software, kind, capability)
-
-    def possible(machine: InstanceType) -> bool:
-        return not check_pool(wished(machine), cloud) and not cloud.check_settings(wished(machine))
-
-    if spec.instance_type is not None:
-        instance = _named_machine(at, spec.instance_type, cloud, problems)
-    else:
-        instance = _machine_with_gpu(at, spec, cloud, possible, problems)
-    problems += _refused(at, cluster_key, cluster, cloud, software, kind, capability)
-    problems += _reserved_labels(at, spec, cloud)
-    problems += _settings_not_taken(at, spec, cloud)
-    problems += _not_adoptable(at, spec, cloud)
-    if instance is not None:
-        problems += check_pool(wished(instance), cloud)
-    problems += _untrusting(at, spec)
-    if instance is not None:
-        problems += _unclaimable(at, spec, software, instance, cloud)
-        problems += _without_nvlink_domain(at, spec, instance, cloud)
-        problems += cloud.check_settings(wished(instance))
-    if instance is None or problems:
-        raise Rejected(problems)
-    choices = cloud.decide(wished(instance))
-    problems += _against_choices(at, spec, choices, cloud)
-    problems += _too_few_interfaces(at, spec, instance, choices)
-    if problems:
-        raise Rejected(problems)
-    node = cloud.node_runtime(software, choices)
-    native = capability.verdict is Verdict.NATIVE
-    ours = pool_labels(name, instance, spec.sharing, software, spec.trust, native=native)
-    ours = {**ours, **({COMPUTE_DOMAINS_LABEL: "true"} if spec.network.compute_domains else {})}
-    trusted = (Taint(TRUST_LABEL, ours[TRUST_LABEL], Effect.NO_SCHEDULE),) if TRUST_LABEL in ours else ()
-    return PoolPlan(
-        cluster=cluster_key,
-        cloud=cloud.name,
-        name=name,
-        instance=instance,
-        min_nodes=spec.nodes.min,
-        max_nodes=spec.nodes.max,
-        taints=tuple(dict.fromkeys((GPU_TAINT, *choices.taints, *trusted, *sorted(spec.taints, key=str)))),
-        labels={POOL_LABEL: name, **ours, **choices.labels, **spec.labels},
-        sharing=spec.sharing,
-        software=software,
-        owners=choices.owners or cloud.software[software].owners,
-        capability=capability,
-        node_resources=node_resources(instance, spec.sharing) if software != DRA_DRIVER else {},
-        disk_gib=spec.disk_gib,
-        choices=choices,
-        trust=spec.trust,
-        compute_domains=spec.network.compute_domains,
-        runtime_class=node.pod_runtime_class,
-        driver_mount=node.pod_driver_mount,
-        set_by_hand=flattened(spec.overrides.get(cloud.name, {})),
-        node_customizations={
-            f"{resource}.{each.property}": f"{each.kind}: {each.why}"
-            for resource, inputs in spec.overrides.get(cloud.name, {}).items()
-            for each in cloud.reading().overridden(resource, inputs)
-        },
-    )
-
-
-def _against_choices(at: Path, spec: PoolSpec, choices: ProviderPlan, cloud: Cloud) -> Iterator[Problem]:
-    """Refuse labels and taints that stand against those the cloud's part of the plan needs."""
-    for where, key in (
-        *(((*at, "labels", key), key) for key in spec.labels),
-        *((where, key) for where, key, _ in _labels_by_hand(at, spec, cloud)),
-    ):
-        if key in choices.labels and choices.labels[key] != spec.labels.get(key):
-            yield Problem(where, f"{key} is set to {choices.labels[key]!r} on this pool", "leave it out")
-    for index, taint in enumerate(spec.taints):
-        own = [each for each in choices.taints if each.key == taint.key]
-        for each in own:
-            if taint.effect == each.effect and taint != each:
-                yield Problem(
-                    (*at, "taints", index), f"{taint} stands against {each}, which is on this pool", "leave it out"
-                )
-        if not own:
-            yield from _reserved((*at, "taints", index), taint.key, cloud.reserved_taints)
-
-
-def check_pool(request: PoolRequest, cloud: Cloud) -> list[Problem]:
-    """Return why this machine cannot share its GPUs this way: what the GPU cannot do, else what the cloud cannot."""
-    impossible = _impossible_on_gpu(request, cloud)
-    if impossible or request.capability.verdict is Verdict.REFUSED:
-        return impossible
-    return cloud.check_pool(request)
-
-
-def _named_machine(at: Path, wanted: str, cloud: Cloud, problems: list[Problem]) -> InstanceType | None:
-    where = (*at, "instance_type")
-    found = cloud.find_instance_type(cloud.instance_types, wanted)
-    if found is None:
-        other = cloud.instance_types.other_accelerator(wanted)
-        if other is not None:
-            what = f"{shown(wanted)} carries {other}, not an NVIDIA GPU"
-            fix = f"see gpupools catalog --cloud {cloud.name} for the types with NVIDIA GPUs"
-            problems.append(Problem(where, what, fix))
-        else:
-            what = f"{cloud.name} has no GPU instance type {shown(wanted)}"
-            problems.append(Problem(where, what, nearest(wanted, cloud.instance_types)))
-    elif found.lifecycle == "retired":
-        since = f" on {found.lifecycle_date}" if found.lifecycle_date else ""
-        same = [
-            row.name
-            for row in cloud.instance_types.values()
-            if row.gpus == found.gpus and row.lifecycle == "current" and row.gpu_memory_gib >= found.gpu_memory_gib
-        ]
-        fix = f"current types with as many GPUs: {', '.join(same[:6])}" if same else "choose a current type"
-        problems.append(Problem(where, f"{cloud.name} retired {found.name}{since}", fix, found.source))
-    return found
-
-
-def _machine_with_gpu(
-    at: Path, spec: PoolSpec, cloud: Cloud, possible: Callable[[InstanceType], bool], problems: list[Problem]
-) -> InstanceType | None:
-    wanted, gpus = str(spec.gpu), spec.gpus_per_node or Fraction(1)
-    models = match_gpu_model(wanted)
-    here = cloud.instance_types.gpu_models
-    if not models:
-        problems.append(Problem((*at, "gpu"), f"{shown(wanted)} is no NVIDIA GPU model", nearest_gpu_model(wanted)))
-        return None
-    offered = [model for model in models if model in here]
-    if not offered:
-        what = f"{cloud.name} offers no {'/'.join(models)}"
-        problems.append(Problem((*at, "gpu"), what, f"{cloud.name} has: {', '.join(sorted(here))}"))
-        return None
-    if len(offered) > 1:
-        what = f"{shown(wanted)} may mean {' or '.join(offered)} on {cloud.name}"
-        problems.append(Problem((*at, "gpu"), what, "name the one with the memory size you need"))
-        return None
-    model = offered[0]
-    machines = cloud.instance_types.with_gpus(model, gpus)
-    if not machines:
-        rows = [row for row in cloud.instance_types.values() if row.gpu_model == model and row.lifecycle != "retired"]
-        known = ", ".join(f"{row.name} ({row.gpus})" for row in rows)
-        what = f"{cloud.name} has no machine to choose with {gpus} × {model}"
-        fix = f"machines with {model} (GPUs): {known}"
-        if any(row.gpus == gpus for row in rows):  # one that is never chosen
-            fix += "; name one as instance_type"
-        problems.append(Problem((*at, "gpus_per_node"), what, fix))
-        return None
-    # A machine the cloud refuses for this software or sharing is no choice; if all are, the refusal is the answer.
-    alike = smallest(tuple(filter(possible, machines)) or machines)
-    if len(alike) > 1:
-        what = f"{cloud.name} has {len(alike)} machines of one size with {gpus} × {model}"
-        fix = f"name one of them as instance_type: {', '.join(row.name for row in alike)}"
-        problems.append(Problem((*at, "gpu"), what, fix))
-        return None
-    return alike[0]
-
-
-def _refused(
-    at: Path, cluster_key: str, cluster: Cluster, cloud: Cloud, software: str, kind: str, capability: Capability
-) -> Iterable[Problem]:
-    where = (*at, "software") if kind == "none" else (*at, "sharing", "mode")
-    if capability.verdict is Verdict.REFUSED:
-        what = f"{'whole GPUs' if kind == 'none' else kind} with software {software} on {cloud.name} is refused"
-        fix = capability.instead or _native_ways(cloud, kind)
-        yield Problem(where, f"{what}: {capability.why}", fix, capability.source)
-    elif cluster.runtime.management == "external" and (
-        capability.verdict is Verdict.IN_CLUSTER or software in SERVED_BY
-    ):
-        needed = SERVED_BY.get(software, "")
-        if needed and getattr(cluster.runtime.existing, needed) is None:
-            key = f"clusters.{cluster_key}.runtime" if cluster_key else "cluster.runtime"
-            what = f"{software} has to be in the cluster, and {key} is external without naming it"
-            fix = f"name it under {key}.existing.{needed}, or leave management out to have it installed"
-            yield Problem((*at, "software"), what, fix)
-
-
-SERVED_BY = {"device-plugin": "device_plugin", "gpu-operator": "gpu_operator", "dra-driver": "dra_driver"}
-"""The key of `runtime.existing` that names who serves the pools of a software."""
-
-
-def _untrusting(at: Path, spec: PoolSpec) -> Iterable[Problem]:
-    """Refuse a pool whose containers share memory and faults while it does not say who may use it."""
-    clients, cut = spec.sharing.clients, spec.sharing.mig is not None
-    needed = clients is not None and clients.facts.needs_trust
-    if clients is not None and needed and spec.trust is None:
-        on = "a MIG slice" if cut else "a GPU"
-        what = f"{clients.mode} shares the memory and the faults of {on} between containers; the pool names no one"
-        drop = "leave share out of mig" if cut else "use mode: mig on a GPU that has it, which isolates in hardware"
-        fix = f"write trust: {{team: …}} or {{namespaces: […]}}, or {{waiver: …}} with the reason; or {drop}"
-        yield Problem((*at, "trust"), what, fix, _TRUST_SOURCE)
-    if not needed and spec.trust is not None and spec.trust.waiver is not None:
-        who = "no two containers share a GPU" if clients is None else f"{clients.mode} isolates the containers"
-        what = f"waives isolation, but {who} of this pool"
-        yield Problem((*at, "trust", "waiver"), what, "leave trust out")
-    for index, taint in enumerate(spec.taints):
-        if taint.key == TRUST_LABEL:
-            what = f"{TRUST_LABEL} is set from trust"
-            yield Problem((*at, "taints", index), what, "leave it out, and write trust: {team: …}")
-
-
-_TRUST_SOURCE = "https://github.com/NVIDIA/k8s-device-plugin#shared-access-to-gpus"
-
-
-def _without_nvlink_domain(at: Path, spec: PoolSpec, instance: InstanceType, cloud: Cloud) -> Iterable[Problem]:
-    """Refuse compute domains of GPUs whose NVLink ends at the node, and of GPUs in parts."""
-    if not spec.network.compute_domains:
-        return
-    where, models = (*at, "network", "compute_domains"), gpu_models()
-    if not models[instance.gpu_model].nvlink_over_nodes:
-        able = " or ".join(sorted(name for name in cloud.instance_types.gpu_models if models[name].nvlink_over_nodes))
-        what = f"NVLink of {instance.gpu_model} ends at the node, so {instance.name} is in no NVLink domain"
-        yield Problem(where, what, f"leave it out, or take a machine with {able}", _NVLINK_SOURCE)
-    if spec.sharing.kind != "none":
-        what = f"an NVLink domain is of whole GPUs, and the pool shares them by {spec.sharing.kind}"
-        yield Problem(where, what, "leave it out, or leave sharing out", _NVLINK_SOURCE)
-
-
-def _too_few_interfaces(at: Path, spec: PoolSpec, instance: InstanceType, choices: ProviderPlan) -> Iterable[Problem]:
-    """Refuse RDMA interfaces that no pod of a pool would ask for."""
-    pods = sum(node_resources(instance, spec.sharing).values())
-    if choices.fabric is None or spec.sharing.kind == "none" or choices.fabric.share(pods):
-        return
-    what = f"{pods} pods share a node of {instance.name}, which has {choices.fabric.devices} RDMA interface(s) for them"
-    yield Problem((*at, "network", "rdma"), what, "leave it out, or leave sharing out")
-
-
-_NVLINK_SOURCE = "https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/dra-cds.html"
-
-
-def _unclaimable(at: Path, spec: PoolSpec, software: str, instance: InstanceType, cloud: Cloud) -> Iterable[Problem]:
-    """Refuse what pods could not claim through the DRA driver: nodes that no pod starts, GPUs without its driver."""
-    if software != DRA_DRIVER:
-        return
-    if isinstance(spec.capacity, CapacityBlock | Queued):
-        # Such a pool starts from no node, whatever its minimum, so that raising it would only be refused too.
-        what = f"{DRA_DRIVER} needs a node before the first pod; capacity.mode: {spec.capacity.mode} has none to keep"
-        fix = "use software: device-plugin or gpu-operator, or another capacity.mode"
-        yield Problem((*at, "software"), what, fix, _FROM_ZERO_SOURCE)
-    elif spec.nodes.min == 0 and not cloud.models_claims:
-        what = "no pod starts the first node: its claim waits for a ResourceSlice, which only a running node publishes"
-        yield Problem((*at, "nodes", "min"), what, "keep at least one node (min: 1), or use fixed", _FROM_ZERO_SOURCE)
-    needed, newest = requirement(DRA_CHART, "driver"), gpu_models()[instance.gpu_model].last_driver_branch
-    if newest is not None and newest < int(needed.at_least):
-        what = f"{needed.what} needs driver {needed.at_least}, and {newest} is the last for {instance.gpu_model}"
-        yield Problem((*at, "software"), what, "use software: device-plugin, or a newer GPU", needed.source)
-
-
-_FROM_ZERO_SOURCE = "https://github.com/kubernetes/autoscaler (cluster-autoscaler/cloudprovider: TemplateNodeInfo)"
-
-
-def _native_ways(cloud: Cloud, kind: str) -> str:
-    ways = [name for name in cloud.software if cloud.capabilities[name, kind].verdict is Verdict.NATIVE]
-    if ways:
-        return f"{cloud.name} does {kind} in the pool itself with software: {' or '.join(ways)}"
-    natives = sorted({key for (_, key), cell in cloud.capabilities.items() if cell.verdict is Verdict.NATIVE})
-    offer = f"in the pool itself {cloud.name} does: {', '.join(natives)}" if natives else "share no GPU"
-    return f"{offer}; or leave sharing out for whole GPUs" if kind != "none" else offer
-
-
-def _settings_not_taken(at: Path, spec: PoolSpec, cloud: Cloud) -> Iterable[Problem]:
-    for name, path in given_settings(spec).items():
-        setting = cloud.node_pools.settings.get(name)
-        if setting is None:
-            yield Problem((*at, *path), f"{name} does nothing on {cloud.name} yet", "leave it out")
-        elif not setting.taken:
-            what, _, fix = setting.why.partition("; ")
-            yield Problem((*at, *path), f"{cloud.name} has no {name}: {what}", fix or "leave it out", setting.source)
-
-
-def _not_adoptable(at: Path, spec: PoolSpec, cloud: Cloud) -> Iterable[Problem]:
-    """Say what a pool that is taken over cannot keep, and what says nothing of a pool that has its name already."""
-    if spec.adopt is None:
-        return
-    if spec.first_name is not None:
-        what = "an adopted pool keeps the name that adopt says, and nothing is made of this one"
-        yield Problem((*at, "first_name"), what, "leave it out")
-    if spec.adopt.launch_template is not None and "LaunchTemplate" not in cloud.node_pools.overridable:
-        yield Problem((*at, "adopt", "launch_template"), f"{cloud.service} has no launch templates", "leave it out")
-    inputs = cloud.node_pools.edits().inputs
-    for index, path in enumerate(spec.adopt.keep):
-        found = inputs.get(path)
-        if found is None:
-            what = f"{cloud.service} has no input {shown(path)} of a node pool"
-            yield Problem((*at, "adopt", "keep", index), what, f"write its wire name; {nearest(path, inputs)}")
-        elif found.effect == "in-place":
-            what = f"{path} changes without replacing nodes, so nothing needs to keep it"
-            yield Problem((*at, "adopt", "keep", index), what, "leave it out, and write what it is to be")
-
-
-def _reserved_labels(at: Path, spec: PoolSpec, cloud: Cloud) -> Iterable[Problem]:
-    for key in spec.labels:
-        if key == POOL_LABEL:
-            yield Problem((*at, "labels", key), f"{key} is set to the pool's name", "leave it out")
-        elif key in OUR_LABELS:
-            yield Problem((*at, "labels", key), f"{key} follows from software, sharing and trust", "leave it out")
-        else:
-            yield from _reserved((*at, "labels", key), key, cloud.reserved_labels)
-    for where, key, value in _labels_by_hand(at, spec, cloud):
-        yield from _reserved(where, key, cloud.reserved_labels)
-        for what, fix in label_problems(key, value):
-            yield Problem(where, what, fix)
-
-
-def _labels_by_hand(at: Path, spec: PoolSpec, cloud: Cloud) -> Iterator[tuple[Path, str, Any]]:
-    """Yield the labels that overrides set, but those that they take away or cannot touch at all."""
-    for resource, inputs in spec.overrides.get(cloud.name, {}).items():
-        known = cloud.node_pools.overridable.get(resource)
-        path = known.labels if known is not None else ()
-        labels: Any = inputs if path else {}
-        for key in path:
-            labels = labels.get(key) if isinstance(labels, Mapping) else None
-        for key, value in labels.items() if isinstance(labels, Mapping) else ():
-            if known is not None and isinstance(key, str) and value is not None and (*path, key) not in known.kept:
-                yield (*at, "overrides", cloud.name, resource, *path, key), key, value
-
-
-def _reserved(where: Path, key: str, rules: Iterable[KeyRule]) -> Iterable[Problem]:
-    rule = refusal(key, rules)
-    if rule is not None:
-        yield Problem(where, f"{key!r} {rule.why}", rule.fix, rule.source)
-
-
-_MIG_SOURCE = "https://docs.nvidia.com/datacenter/tesla/mig-user-guide/supported-gpus.html"
-
-
-def _impossible_on_gpu(request: PoolRequest, cloud: Cloud) -> list[Problem]:
-    at: Path = ("pools", request.name)
-    sharing, instance = request.spec.sharing, request.instance
-    mig, clients = sharing.mig, sharing.clients
-    if mig is None and clients is None:
-        return []
-    from gpupools.catalog.mig import profiles  # its tables are slow to load, and most pools share nothing
-
-    if mig is not None and not profiles(instance.gpu_model):
-        what = f"{instance.gpu_model} ({instance.name}) cannot be cut into MIG instances"
-        able = sorted(_models_with_mig(request, cloud))
-        ways = f"{request.software} on {cloud.name} cuts: {', '.join(able)}; or use" if able else "use"
-        return [Problem((*at, "sharing", "mode"), what, f"{ways} time-slicing", _MIG_SOURCE)]
-    if instance.is_fraction and not (mig is None and clients is not None and clients.facts.on_part_of_a_gpu):
-        what = f"{instance.name} has {instance.gpus} of an {instance.gpu_model}, which cannot be shared further"
-        fix = "leave sharing out, or take a machine with a whole GPU"
-        return [Problem((*at, "sharing", "mode"), what, fix, instance.source)]
-    found = _impossible_mig(at, mig, instance) if mig is not None else []
-    if clients is not None:
-        found += _impossible_clients((*at, "sharing"), clients, (*sharing.clients_at, "replicas"), instance)
-    return found
-
-
-def _impossible_clients(at: Path, clients: SharedGpu, replicas: Path, instance: InstanceType) -> Iterator[Problem]:
-    model, facts = gpu_models()[instance.gpu_model], clients.facts
-    if facts.oldest is not None and model.compute_capability < facts.oldest.compute_capability:
-        yield Problem((*at, "mode"), f"{model.name} {facts.oldest.why}", facts.oldest.fix, facts.oldest.source)
-    elif facts.most_clients is not None and clients.replicas > facts.most_clients(model):
-        most = facts.most_clients(model)
-        what = f"got {clients.replicas}; the {facts.called} server of {instance.gpu_model} takes {most} clients"
-        yield Problem((*at, *replicas), what, f"use {most} or fewer", facts.most_clients_source)
-
-
-def _models_with_mig(request: PoolRequest, cloud: Cloud) -> set[str]:
-    """Return the GPU models this cloud and software can really cut, judged by the refusals themselves."""
-    from gpupools.catalog.mig import profiles
-
-    able: set[str] = set()
-    for machine in cloud.instance_types.values():
-        if machine.gpu_model in able or machine.lifecycle == "retired" or machine.is_fraction:
-            continue
-        for each in profiles(machine.gpu_model):
-            spec = request.spec.model_copy(update={"sharing": Mig(mode="mig", profile=each.name)})
-            found = check_pool(request._replace(instance=machine, spec=spec), cloud)
-            if not found:
-                able.add(machine.gpu_model)
-            if not any("profile" in problem.path for problem in found):
-                break  # what is refused for another reason is refused with every profile
-    return able
-
-
-def _impossible_mig(at: Path, sharing: Mig, instance: InstanceType) -> list[Problem]:
-    from gpupools.catalog.mig import UnknownProfile, fit, profile
-
-    model = instance.gpu_model
-    found: list[Problem] = []
-    if sharing.profile is not None:
-        wanted: dict[Path, list[str]] = {("profile",): [sharing.profile]}
-    else:
-        layouts = sharing.gpu_layouts()
-        beyond = [index for index in layouts if index is not None and index >= instance.devices]
-        for index in beyond:
-            count = "1 GPU" if instance.devices == 1 else f"{instance.devices} GPUs"
-            what = f"{instance.name} has {count}, so there is no GPU {index}"
-            use = "use 0" if instance.devices == 1 else f"use 0 to {instance.devices - 1}"
-            found.append(Problem((*at, "sharing", "layout", str(index)), what, use))
-        wanted = {("layout",) if index is None else ("layout", str(index)): names for index, names in layouts.items()}
-    for key, names in wanted.items():
-        unknown = False
-        for name in names:
-            try:
-                profile(model, name)
-            except UnknownProfile as error:
-                unknown = True
-                found.append(Problem((*at, "sharing", *key), error.what, error.cure))
-        if not unknown:
-            result = fit(model, names)
-            if not result.fits:
-                part = ", ".join(placed.profile.name for placed in result.largest)
-                found.append(Problem((*at, "sharing", *key), result.why, f"the largest part that fits: {part}"))
-    return found

@@ -28,6 +28,14 @@ class Piece(StrEnum):
     COMPUTE_DOMAINS = "compute domains"
 
 
+class DriverMount(NamedTuple):
+    """A directory with the driver that pods mount."""
+
+    host: str
+    inside: str
+    """Where images look for it."""
+
+
 class PoolOwners(NamedTuple):
     """Who brings each piece on the nodes of one pool; a piece that is not there has no entry."""
 

@@ -58,7 +58,7 @@ def other_accelerator(catalogue: Catalogue, instance_type: str) -> Accelerator |
 def accelerator_by_name(name: str, cloud: str, clouds: Mapping[str, "Cloud"]) -> Accelerator:
     """Return the accelerator of a machine type, from the given cloud first, then from the others."""
     candidates = [*([clouds[cloud]] if cloud in clouds else []), *clouds.values()]
-    accelerators = (each.reading().accelerator(name) for each in candidates)
+    accelerators = (each.readback().accelerator(name) for each in candidates)
     return next((one for one in accelerators if one.vendor), NO_ACCELERATOR)
 
 
@@ -396,7 +396,7 @@ def relocated(pool: PoolFacts, place: Callable[[str], str], sentence_of: Callabl
         pool,
         where=place(pool.where),
         unknown=tuple(place(name) for name in pool.unknown),
-        open_taints=tuple(place(name) for name in pool.open_taints),
+        unresolved_taints=tuple(place(name) for name in pool.unresolved_taints),
         evidence=sentence(pool.evidence),
         other_accelerator=sentence(pool.other_accelerator),
         not_counted=tuple(sentence(one) for one in pool.not_counted),
@@ -415,7 +415,7 @@ def joined(pool: PoolFacts, other: PoolFacts, path: str) -> PoolFacts:
 
     Args:
         pool: A pool with a reference at `path` in `elsewhere`.
-        other: The facts that `Reading.read_template` read from the referenced resource.
+        other: The facts that `Readback.read_template` read from the referenced resource.
         path: `Reference.property`.
     """
     reference = next((one for one in pool.elsewhere if one.property == path), None)
@@ -424,11 +424,11 @@ def joined(pool: PoolFacts, other: PoolFacts, path: str) -> PoolFacts:
     prefix = f"{path} → "
     pool = _with_machine(pool, other, path) if "machine" in reference.decides else _without_reference(pool, path)
     if {"taints", "more taints"} & reference.decides:
-        open_taints = (*pool.open_taints, *(f"{prefix}{name}" for name in other.open_taints))
+        unresolved_taints = (*pool.unresolved_taints, *(f"{prefix}{name}" for name in other.unresolved_taints))
         pool = replace(
             pool,
             taints=(*pool.taints, *other.taints),
-            open_taints=open_taints,
+            unresolved_taints=unresolved_taints,
             has_unevaluated_script=pool.has_unevaluated_script or other.has_unevaluated_script,
         )
     if "image" in reference.decides:
@@ -453,8 +453,8 @@ def _without_reference(pool: PoolFacts, path: str) -> PoolFacts:
     """Return a pool without the unknowns that come only from the reference at `path`."""
     unknown = tuple(name for name in pool.unknown if name != path)
     gpus = pool.gpus_per_node or (None if pool.evidence or unknown else Fraction(0))
-    open_taints = tuple(name for name in pool.open_taints if name != path)
-    return replace(pool, gpus_per_node=gpus, unknown=unknown, open_taints=open_taints)
+    unresolved_taints = tuple(name for name in pool.unresolved_taints if name != path)
+    return replace(pool, gpus_per_node=gpus, unknown=unknown, unresolved_taints=unresolved_taints)
 
 
 def _with_machine(pool: PoolFacts, other: PoolFacts, path: str) -> PoolFacts:

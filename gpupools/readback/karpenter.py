@@ -49,7 +49,7 @@ _MAX_REQUIREMENTS = 100
 def providers_of(clouds: _Clouds) -> Iterator[tuple[str, KarpenterProvider]]:
     """Yield each cloud with its Karpenter provider."""
     for name, cloud in clouds.items():
-        provider = cloud.reading().objects.karpenter
+        provider = cloud.readback().objects.karpenter
         if provider is not None:
             yield name, provider
 
@@ -171,7 +171,7 @@ def read_karpenter(spec: JsonObject, kind: str, clouds: _Clouds) -> Iterator[Poo
         accelerator=machines.accelerator,
         other_accelerator=machines.other,
         not_counted=tuple(read.not_counted),
-        open_taints=(f"{inner}.nodeClassRef",) if taints_too else (),
+        unresolved_taints=(f"{inner}.nodeClassRef",) if taints_too else (),
         elsewhere=(Reference(f"{inner}.nodeClassRef", classes, name, decides),) if name else (),
         min_nodes=fixed if fixed is not None else 0,
         max_nodes=nodes if nodes is not None else fixed,
@@ -277,7 +277,7 @@ def _add_required_machines(
     if machines.names and any(True for _ in own.listed(*types)):
         return  # explicit types decide
     for named, each in providers.items():
-        for found, evidence in each.shown(wanted, clouds[named].reading().accelerator):
+        for found, evidence in each.shown(wanted, clouds[named].readback().accelerator):
             machines.show(found, evidence)
     for each in providers.values():
         for prefix in each.prefixes:

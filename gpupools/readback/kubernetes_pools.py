@@ -73,7 +73,7 @@ def read_template(type_token: str, properties: JsonObject, clouds: Clouds) -> Po
     for name, provider in providers_of(clouds):
         if kind in provider.classes:
             node_class = provider.classes[kind](spec)
-            return replace(node_class, node_customizations=tuple(clouds[name].reading().overridden(kind, spec)))
+            return replace(node_class, node_customizations=tuple(clouds[name].readback().customizations(kind, spec)))
     read = (each.read_template(type_token, properties, clouds) for each in kubernetes_readers())
     return next((template for template in read if template is not None), None)
 
@@ -87,7 +87,7 @@ def _reader_of(group: str, kind: str, clouds: Clouds) -> ObjectReader | None:
     if (group, kind) in _KARPENTER:
         return with_spec(lambda manifest, clouds: read_karpenter(mapping(manifest.get("spec")), kind, clouds))
     for cloud in clouds.values():
-        if (read := cloud.reading().objects.pools.get((group, kind))) is not None:
+        if (read := cloud.readback().objects.pools.get((group, kind))) is not None:
             return read
     registered = (each.reader_of(group, kind, clouds) for each in kubernetes_readers())
     return next((read for read in registered if read is not None), None)
@@ -110,7 +110,7 @@ def kinds_read(clouds: Clouds) -> Iterator[tuple[str, str]]:
     for each in kubernetes_readers():
         yield from each.kinds(clouds)
     for cloud in clouds.values():
-        objects = cloud.reading().objects
+        objects = cloud.readback().objects
         yield from objects.pools
         if objects.karpenter is not None:
             yield from ((objects.karpenter.groups[0], kind) for kind in objects.karpenter.classes)

@@ -1,6 +1,6 @@
 """The extension point for readers of other tools' resources: `gpupools.audit` registers its readers here. Pure.
 
-The clouds' own resources (`Cloud.reading`), Karpenter's objects and ComputeClasses are read without it.
+The clouds' own resources (`Cloud.readback`), Karpenter's objects and ComputeClasses are read without it.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import Any, NamedTuple
 
 from gpupools.common.json_types import JsonObject
-from gpupools.plan.cloud import Cloud, GroupKind, ObjectReader, holds_nothing, reads_all
+from gpupools.plan.cloud import Cloud, GroupKind, ObjectReader, no_nested_types, nothing_unread
 from gpupools.plan.pool_facts import PoolFacts
 from gpupools.readback.inputs import at, text
 from gpupools.readback.machine_owners import Owner
@@ -25,11 +25,11 @@ class TypeReader(NamedTuple):
     types: tuple[str, ...]
     """Type tokens, for the documentation."""
     read_pools: Callable[[str, JsonObject], tuple[PoolFacts, ...]]
-    """As `Reading.read_pools`."""
-    unread: Callable[[str, JsonObject], str] = reads_all
-    """As `Reading.unread`."""
-    held_types: Callable[[str, JsonObject], Iterable[str]] = holds_nothing
-    """As `Reading.held_types`."""
+    """As `Readback.read_pools`."""
+    unread: Callable[[str, JsonObject], str] = nothing_unread
+    """As `Readback.unread`."""
+    nested_types: Callable[[str, JsonObject], Iterable[str]] = no_nested_types
+    """As `Readback.nested_types`."""
 
 
 @dataclass(frozen=True)

@@ -29,18 +29,18 @@ def refuse_settings_without_effect(draft: Draft) -> None:
     """Refuse settings of the cluster that nothing in it would follow."""
     spec = draft.spec
     if spec.critical_pods is not None and not any(node.critical_pods_quota for node in draft.nodes.values()):
-        what = f"got {spec.critical_pods}, but {draft.cloud.service} needs no quota for system-critical pods"
+        what = f"got {spec.critical_pods}, but {draft.cloud.service} requires no quota for system-critical pods"
         draft.problems.append(Problem((*draft.at, "critical_pods"), what, "leave it out"))
     draft.problems += _too_old(draft)
     cut = [pool for pool in draft.pools if pool.sharing.mig is not None and not cut_by_the_cloud(pool)]
     if spec.mig_reboot is not None and not cut:
-        what = "no pool of the cluster is cut by the GPU Operator's MIG manager"
+        what = "no pool of the cluster uses the GPU Operator's MIG manager"
         draft.problems.append(Problem((*draft.at, "mig_reboot"), what, "leave it out"))
     if spec.keep_crds and not uses_operator(draft):
-        what = "no chart of the cluster brings CRDs, only the GPU Operator's does"
+        what = "only the GPU Operator's chart installs CRDs, and the cluster does not use it"
         draft.problems.append(Problem((*draft.at, "keep_crds"), what, "leave it out"))
     if spec.driver_auto_upgrade is not None and not operator_brings_the_driver(draft):
-        what = "no node of the cluster gets its driver from the GPU Operator"
+        what = "the GPU Operator installs no driver in this cluster"
         draft.problems.append(Problem((*draft.at, "driver_auto_upgrade"), what, "leave it out"))
     needed = {
         "nvidia-device-plugin": draft.served("device-plugin"),
@@ -52,8 +52,10 @@ def refuse_settings_without_effect(draft: Draft) -> None:
             what = f"no pool of the cluster uses {chart}"
             draft.problems.append(Problem((*draft.at, "versions", chart), what, "leave it out"))
     if spec.management == "external" and any(pool.trust and pool.trust.quota for pool in draft.pools):
-        what = "external installs nothing, and a pool's trust.quota asks for a ResourceQuota"
-        draft.problems.append(Problem((*draft.at, "management"), what, "leave quota out, or let it be managed"))
+        what = "management: external installs nothing, but a pool's trust.quota needs a ResourceQuota"
+        draft.problems.append(
+            Problem((*draft.at, "management"), what, "remove trust.quota, or set management: managed")
+        )
 
 
 def refuse_what_moves_nothing(draft: Draft) -> None:
@@ -62,15 +64,15 @@ def refuse_what_moves_nothing(draft: Draft) -> None:
     pulled = sorted({each.image for each in draft.images})
     for key in ("registry", "pull_secrets"):
         if getattr(spec, key) and not pulled:
-            what = "nothing is installed in the cluster that would pull an image"
+            what = "nothing that gpupools installs in the cluster pulls an image"
             draft.problems.append(Problem((*draft.at, key), what, "leave it out"))
     for chart in spec.chart_sources:
         if chart not in installed:
-            what = f"no pool of the cluster gets chart {chart}"
-            fix = f"leave it out; installed are {', '.join(sorted(installed)) or 'none'}"
+            what = f"no pool of the cluster installs chart {chart}"
+            fix = f"leave it out; installed charts: {', '.join(sorted(installed)) or 'none'}"
             draft.problems.append(Problem((*draft.at, "chart_sources", chart), what, fix))
     if spec.cpu_taints and not any(has_controllers(release) for release in draft.releases):
-        what = "every pod that is installed here runs on GPU nodes"
+        what = "all installed pods run on GPU nodes"
         draft.problems.append(Problem((*draft.at, "cpu_taints"), what, "leave it out"))
     for image in spec.digests:
         if image not in pulled:
@@ -97,7 +99,7 @@ def _too_old(draft: Draft) -> Iterator[Problem]:
             what = f"got {given}; {needed.what} needs Kubernetes {needed.at_least} or later"
             yield Problem(where, what, f"upgrade the cluster, {otherwise}", needed.source)
     if not any(used for used, _ in there.values()):
-        yield Problem(where, "nothing here depends on it", "leave it out")
+        yield Problem(where, "no setting of this cluster depends on it", "leave it out")
 
 
 def check_reach(draft: Draft) -> None:
@@ -111,7 +113,9 @@ def check_reach(draft: Draft) -> None:
                 given = at(release.values, operand.tolerations, ()) if operand.tolerations else ()
                 off = untolerated(given or (), pool.taints)
                 if off:
-                    where = f"at {operand.tolerations}" if operand.tolerations else "and the chart has no value for it"
+                    where = (
+                        f"at {operand.tolerations}" if operand.tolerations else "and the chart has no setting for it"
+                    )
                     what = f"{operand.name} of chart {release.chart} does not tolerate {off[0]} {where}"
                     draft.problems.append(Problem(("pools", pool.name, "taints"), what, "use another taint"))
 
@@ -125,21 +129,22 @@ def check_helpers(draft: Draft, measured: set[str]) -> None:
     existing = draft.spec.existing
     for key in ("cluster_autoscaler", "node_monitoring_agent"):
         if getattr(existing, key) is not None and key not in draft.cloud.helpers:
-            what = f"{draft.cloud.service} has no such software in its clusters"
+            what = f"{draft.cloud.service} clusters do not run this software"
             draft.problems.append(Problem((*draft.at, "existing", key), what, "leave it out"))
     agent = existing.node_monitoring_agent
     if agent is None or "node_monitoring_agent" not in draft.cloud.helpers:
         return
     for pool in draft.pools:
-        repaired = pool.choices.repairs_nodes()
+        repaired = pool.provider_plan.has_auto_repair()
         if pool.name in measured and repaired and may_run(agent, pool.labels, draft.cloud):
             what = (
-                f"is on, and {agent.name} calls a node broken whose DCGM it does not reach, which a second one, of the "
-                f"DCGM exporter, brings about: {draft.cloud.service} would replace healthy nodes"
+                f"is on, and {agent.name} reports a node as broken if a second DCGM, such as the one of the"
+                " DCGM exporter, "
+                f"blocks its own: {draft.cloud.service} would replace healthy nodes"
             )
             fix = (
-                f"set {draft.runtime}.metrics: false, so that the agent's DCGM is the only one, or auto_repair: false "
-                "here, or take the agent away"
+                f"set {draft.runtime}.metrics: false so that only the agent's DCGM runs, set auto_repair: false here, "
+                "or remove the agent"
             )
             draft.problems.append(Problem(("pools", pool.name, "auto_repair"), what, fix, _TWO_DCGMS))
 
@@ -150,30 +155,35 @@ def _needed_beside(draft: Draft, measured: set[str]) -> Iterator[str]:
     operators = [release for release in draft.releases if has_controllers(release)]
     if operators and not draft.spec.cpu_taints:
         named = ", ".join(release.chart for release in operators)
-        what = f"chart {named} needs a node without GPUs and without taints for what is no daemon"
+        what = f"chart {named} needs a node without GPUs and taints for its controllers"
         waits = any(not release.skip_await for release in operators)
-        why = "its release waits for it, and ends with an error after half an hour" if waits else "it waits for one"
-        yield f"{what} ({why}); {draft.runtime}.cpu_taints names taints that are tolerated there"
+        why = (
+            "the release waits for it and fails after half an hour" if waits else "their pods stay pending without one"
+        )
+        yield f"{what} ({why}); to tolerate taints there, set {draft.runtime}.cpu_taints"
     growing = [pool.name for pool in draft.pools if pool.min_nodes < pool.max_nodes]
     if growing and "cluster_autoscaler" in helpers and existing.cluster_autoscaler is None:
         what = (
-            f"{draft.cloud.service} starts no node of {', '.join(growing)} by itself: a cluster-autoscaler has to run"
+            f"pools {', '.join(growing)} need Cluster Autoscaler: {draft.cloud.service} does not scale them by itself"
         )
-        yield f"{what}; {draft.runtime}.existing.cluster_autoscaler says that it does ({helpers['cluster_autoscaler']})"
+        yield (
+            f"{what}. Once it is installed, set {draft.runtime}.existing.cluster_autoscaler"
+            f" ({helpers['cluster_autoscaler']})."
+        )
     if "node_monitoring_agent" not in helpers:
         return
     agent = existing.node_monitoring_agent
-    repaired = [pool for pool in draft.pools if pool.choices.repairs_nodes()]
+    repaired = [pool for pool in draft.pools if pool.provider_plan.has_auto_repair()]
     two = [pool.name for pool in repaired if pool.name in measured]
     if agent is None and two:
-        what = f"with the add-on eks-node-monitoring-agent, healthy nodes of {', '.join(two)} would be replaced"
-        why = "its DCGM and the exporter's are in each other's way"
-        yield f"{what}: {why}; {draft.runtime}.existing.node_monitoring_agent has it checked ({_TWO_DCGMS})"
+        what = f"with the add-on eks-node-monitoring-agent, EKS would replace healthy nodes of {', '.join(two)}"
+        why = "its DCGM conflicts with the DCGM exporter's"
+        yield f"{what}: {why}; set {draft.runtime}.existing.node_monitoring_agent to have this checked ({_TWO_DCGMS})"
     for pool in repaired:
         if agent is not None and may_run(agent, pool.labels, draft.cloud):
             taints = ", ".join(str(taint) for taint in pool.taints)
-            what = f"pool {pool.name}: {agent.name} has to tolerate {taints} at dcgmAgent.tolerations"
-            yield f"{what}, or it reaches no DCGM, and the nodes are replaced ({_AGENT})"
+            what = f"pool {pool.name}: {agent.name} must tolerate {taints} at dcgmAgent.tolerations"
+            yield f"{what}, or it reaches no DCGM and EKS replaces the nodes ({_AGENT})"
 
 
 def note(draft: Draft, measured: set[str]) -> None:
@@ -201,16 +211,19 @@ def _about_existing(draft: Draft) -> Iterator[str]:
     for key in ("node_feature_discovery", "dcgm_exporter"):
         software = getattr(existing, key)
         if software is not None and (key == "dcgm_exporter" or uses_operator(draft)):
-            yield f"{software.name} is used; none of ours is installed beside it"
+            yield f"{software.name} is used; gpupools installs none"
     if uses_operator(draft) or existing.gpu_operator is not None:
         theirs = {"device-plugin": existing.device_plugin, DRA_DRIVER: existing.dra_driver}
         for software in (each for key, each in theirs.items() if each is not None and draft.served(key)):
-            what = f"{software.name} must not go by the label {GPU_PRESENT_LABEL}, as NVIDIA's charts do unasked"
-            yield f"{what}: a GPU Operator sets it to false on nodes that are not its own"
+            what = (
+                f"{software.name} must not select nodes by the label {GPU_PRESENT_LABEL}, which is the"
+                " default of NVIDIA's charts"
+            )
+            yield f"{what}: the GPU Operator sets it to false on nodes that it does not manage"
     if existing.gpu_operator is not None and draft.served("gpu-operator"):
         brought = sorted({piece.value for node in draft.nodes.values() for piece in operator_skips(node)})
         if brought:
-            yield f"{existing.gpu_operator.name} must leave to the nodes: {', '.join(brought)}"
+            yield f"in {existing.gpu_operator.name}, disable what the nodes provide: {', '.join(brought)}"
 
 
 def _about_sharing(pool: PoolPlan, measured: set[str]) -> Iterator[str]:
@@ -219,38 +232,41 @@ def _about_sharing(pool: PoolPlan, measured: set[str]) -> Iterator[str]:
         gib, percent = client_limits(pool.instance, clients)
         yield f"each {clients.facts.called} client gets at most {gib:g} GiB and {percent} % of a GPU"
     if clients is not None and not clients.facts.seen_by_dcgm and pool.name in measured:
-        yield "DCGM cannot tell containers apart that take turns on a GPU"
+        yield "DCGM metrics cannot distinguish containers that share a GPU by time-slicing"
 
 
 def _about_nvlink(draft: Draft, pool: PoolPlan) -> Iterator[str]:
     if gpu_models()[pool.instance.gpu_model].nvlink_over_nodes and not pool.compute_domains:
-        what = "NVLink ends at the node for its pods, though the machines share one over the rack"
-        yield f"{what}; network.compute_domains: true lets them use it"
-    if pool.compute_domains and not pool.min_nodes and not draft.cloud.models_claims:
+        what = "its pods use NVLink only inside a node, although the nodes of a rack share one NVLink domain"
+        yield f"{what}; to use it, set network.compute_domains: true"
+    if pool.compute_domains and not pool.min_nodes and not draft.cloud.supports_dra_from_zero:
         # GKE's autoscaler models them: k8s.io/gke-autoscaling, cluster-autoscaler/pkg/cloudprovider/gke/
         # dynamicresources, computeDomainResourceSlicesForNode.
-        what = "while it is empty, a pod in an NVLink domain (node_pod) starts no node: its claim waits for a"
+        what = "while the pool is empty, a pod in an NVLink domain (node_pod) does not scale it up: its claim needs a"
         what += " ResourceSlice, which only a running node publishes"
-        yield f"{what}; start the first one with a pod that asks for a GPU alone, or keep nodes.min at 1"
+        yield f"{what}; start the first node with a pod that requests only a GPU, or set nodes.min: 1"
 
 
 def _about_rdma(pool: PoolPlan) -> Iterator[str]:
-    fabric = pool.choices.fabric
+    fabric = pool.provider_plan.fabric
     if fabric is not None and not fabric.share(pool.units):
         why = f"a node has {fabric.devices} RDMA interface(s) for {pool.units} GPUs"
-        why = "pods of one node cannot share RDMA interfaces out" if fabric.whole_nodes else why
-        yield f"{why}, so the pod of one GPU asks for none and goes over TCP; node_pod, a whole node's, asks for all"
+        why = "pods of one node cannot share its RDMA interfaces" if fabric.whole_nodes else why
+        yield f"{why}, so a pod with one GPU gets none and uses TCP; node_pod, which takes a whole node, gets all"
     if fabric is not None and fabric.beside:
-        yield f"its RDMA interfaces need {fabric.beside}"
+        yield f"its RDMA interfaces require {fabric.beside}"
 
 
 def _about_trust(draft: Draft, pool: PoolPlan) -> Iterator[str]:
     if pool.trust is None:
         return
     if pool.trust.waiver is not None:
-        yield f"shared by anyone, since {pool.trust.waiver}"
+        yield f"anyone may share its GPUs, because {pool.trust.waiver}"
     elif not draft.spec.trust_policy:
-        yield f"its taint keeps others away; {draft.runtime}.trust_policy: true makes it a rule"
+        yield (
+            f"only the taint keeps other teams out. Set {draft.runtime}.trust_policy: true to enforce it with"
+            " an admission policy."
+        )
 
 
 def _named_for_nothing(draft: Draft) -> Iterator[Problem]:
@@ -260,18 +276,18 @@ def _named_for_nothing(draft: Draft) -> Iterator[Problem]:
     needed: dict[str, tuple[bool, str, str]] = {
         "rdma_plugin": (
             theirs is None
-            or any(pool.choices.fabric and may_run(theirs, pool.labels, draft.cloud) for pool in draft.pools),
-            "serves no pool here, since none has RDMA interfaces on nodes that it selects: pods use TCP",
-            "write network: {rdma: true} on the pools it is for, or leave it out",
+            or any(pool.provider_plan.fabric and may_run(theirs, pool.labels, draft.cloud) for pool in draft.pools),
+            "serves no pool: no pool with RDMA interfaces is on nodes that it selects, so pods use TCP",
+            "set network: {rdma: true} on its pools, or leave it out",
         ),
         "node_feature_discovery": (
             uses_operator(draft) or existing.gpu_operator is not None or draft.spec.management == "external",
-            "is asked by a GPU Operator only, and the cluster has none",
+            "is only used by a GPU Operator, and the cluster has none",
             "leave it out",
         ),
         "cluster_autoscaler": (
             any(pool.min_nodes < pool.max_nodes for pool in draft.pools),
-            "has nothing to start, since no pool of the cluster grows",
+            "has nothing to do, since no pool of the cluster autoscales",
             "leave it out",
         ),
     }
@@ -292,11 +308,11 @@ def _closed_network(draft: Draft) -> Iterator[str]:
         }
         if spaces:
             names = " and ".join(spec.pull_secrets)
-            yield f"Secret {names} is needed in {', '.join(sorted(spaces))}; until it is there, no image is pulled"
+            yield f"Secret {names} must exist in {', '.join(sorted(spaces))}; without it, no image can be pulled"
     public = [release.chart for release in draft.releases if release.chart not in spec.chart_sources]
     if spec.registry is not None and public:
-        what = f"images come from {spec.registry}, the packages of charts {', '.join(public)} from their publishers"
-        yield f"{what}; {draft.runtime}.chart_sources names other places"
+        what = f"images are pulled from {spec.registry}, but charts {', '.join(public)} from their publishers"
+        yield f"{what}; set {draft.runtime}.chart_sources to use other sources"
 
 
 def quotas_that_meet(pools: Sequence[PoolPlan]) -> Iterator[Problem]:
@@ -314,9 +330,9 @@ def quotas_that_meet(pools: Sequence[PoolPlan]) -> Iterator[Problem]:
             if len(quotas) > 1:
                 least = min(quota for quota in quotas.values() if quota is not None)
                 given = ", ".join(f"{name} {quota}" for name, quota in quotas.items())
-                what = f"the quotas of {given} all count {resource} of {' and '.join(spaces)}, whatever the pool"
-                what += f", so {least} is the most on these pools together"
-                fix = "write on each what a namespace may have on all of them, or leave all but one out"
+                what = f"the quotas of {given} all count {resource} in {' and '.join(spaces)}, regardless of the pool"
+                what += f", so {least} is the limit for these pools together"
+                fix = "set each to what a namespace may use on all of them, or keep only one of them"
                 yield Problem(("pools", together[-1], "trust", "quota"), what, fix, _QUOTA_SOURCE)
 
 
@@ -326,8 +342,10 @@ def quotas_below_a_node(pools: Iterable[PoolPlan]) -> Iterator[Problem]:
         quota = pool.trust.quota if pool.trust is not None else None
         units = sum(pool.node_resources.values()) or pool.instance.devices
         if pool.node_pod and quota is not None and quota < units:
-            what = f"got {quota}, and the pod that takes a whole node (node_pod) asks for {units}, so none is admitted"
-            fix = f"write {units} for each whole node that a namespace may have, or leave quota out"
+            what = (
+                f"got {quota}, but the pod that takes a whole node (node_pod) requests {units}, so it is never admitted"
+            )
+            fix = f"set {units} for each whole node that a namespace may use, or leave quota out"
             yield Problem(("pools", pool.name, "trust", "quota"), what, fix, _QUOTA_SOURCE)
 
 
@@ -341,23 +359,25 @@ def _unknown_to_the_autoscaler(pool: PoolPlan) -> Iterator[str]:
     `nvidia.com/gpu`: https://github.com/kubernetes/autoscaler, cluster-autoscaler/cloudprovider/azure/azure_template.go
     and gce/templates.go beside it, and cluster-autoscaler/processors/customresources/gpu_processor.go.
     """
-    if pool.choices.autoscaler_is_told():
+    if pool.provider_plan.has_scale_from_zero_resources():
         return
     if GPU_RESOURCE not in pool.node_resources and pool.min_nodes < pool.max_nodes:
-        way = "keep a fixed number of nodes, or leave rename out" if _renamed(pool) else "keep a fixed number of nodes"
-        what = f"the autoscaler waits on each node for {GPU_RESOURCE}, which none offers, and takes it for not ready"
+        way = "set nodes.fixed, or remove rename" if _renamed(pool) else "set nodes.fixed"
+        what = f"the autoscaler treats its nodes as not ready, because they do not offer {GPU_RESOURCE}"
         yield f"{what}; {way}"
     if pool.min_nodes > 0:
         return
     named = [resource for resource in pool.node_resources if resource != GPU_RESOURCE]
     offered, devices = pool.node_resources.get(GPU_RESOURCE, 0), pool.instance.devices
     if named:
-        other = "leave rename out" if _renamed(pool) else "give profile with strategy single"
-        way = f"keep nodes.min at 1, or {other}"
-        yield f"while it is empty, pods that ask for {named[0]} start no node; {way}"
+        other = "remove rename" if _renamed(pool) else "use profile with strategy: single"
+        way = f"set nodes.min: 1, or {other}"
+        yield f"while this pool is empty, pods that request {named[0]} do not scale it up; {way}"
     elif offered > devices:
-        counts = f"the autoscaler takes a node of an empty pool for {devices} {GPU_RESOURCE}, not {offered}"
-        yield f"{counts}, and may start more nodes than needed; keep nodes.min at 1"
+        counts = (
+            f"while this pool is empty, the autoscaler assumes {devices} {GPU_RESOURCE} per node instead of {offered}"
+        )
+        yield f"{counts} and may start too many nodes. Set nodes.min: 1 to avoid this."
 
 
 def _renamed(pool: PoolPlan) -> bool:
@@ -370,4 +390,7 @@ def _asked_of_others(pool: PoolPlan) -> Iterator[str]:
         return
     for label in CONFIG_LABELS:
         if label in pool.labels:
-            yield f"pool {pool.name}: its nodes ask for {label}={pool.labels[label]}, which has to be configured"
+            yield (
+                f"pool {pool.name}: its nodes have the label {label}={pool.labels[label]}; configure that"
+                " entry in your software"
+            )

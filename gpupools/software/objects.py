@@ -163,7 +163,7 @@ def smoke_test(pool: PoolPlan, pulls: Pulls = PUBLIC) -> KubernetesObject:
 
     Where nodes may come long after the update, nothing waits for the Job: it runs when they do.
     """
-    late = pool.choices.nodes_come_late()
+    late = pool.provider_plan.may_wait_for_capacity()
     pod, as_root = pool.pod(gpu_only=True), has_control_daemon(pool.sharing_kind)
     (asked,) = pod["containers"]
     container = {

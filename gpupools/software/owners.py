@@ -12,11 +12,13 @@ from gpupools.catalog.reserved_keys import first_rule
 from gpupools.common.errors import Path, Problem
 from gpupools.common.json_types import JsonObject
 from gpupools.common.taints import Taint
-from gpupools.plan.cloud import Cloud, Verdict
+from gpupools.plan.capability import Verdict
+from gpupools.plan.cloud import Cloud
 from gpupools.plan.dra import DRA_DRIVER
 from gpupools.plan.node_labels import GPU_PRESENT_LABEL, OPERANDS_LABEL
 from gpupools.plan.node_software import NodeRuntime
-from gpupools.plan.pool_plan import SERVED_BY, PoolPlan
+from gpupools.plan.pool_plan import PoolPlan
+from gpupools.plan.pool_planner import SERVED_BY
 from gpupools.plan.software_plan import KubernetesObject, Piece, PoolOwners, Release, RuntimePlan
 from gpupools.plan.tolerations import Toleration, selects, untolerated
 from gpupools.software.charts import OPERANDS, Operand, value_seen
@@ -65,8 +67,8 @@ def claims(
     installed = tuple(releases)
     labels = labels_left(pool, installed, spec)
     found = [*_from_node(pool, node), *_from_objects(pool, objects)]
-    if pool.choices.fabric is not None and pool.choices.fabric.owner:
-        found.append(Claim(Piece.RDMA_PLUGIN, pool.choices.fabric.owner, ""))
+    if pool.provider_plan.fabric is not None and pool.provider_plan.fabric.owner:
+        found.append(Claim(Piece.RDMA_PLUGIN, pool.provider_plan.fabric.owner, ""))
     for release in installed:
         found += _from_release(pool, release, labels)
     # Google's installer is one, whether we install it or the team did beside an operator of its own.
@@ -111,14 +113,14 @@ _UNBROUGHT: Mapping[Piece, tuple[Path, str]] = {
     Piece.COMPUTE_DOMAINS: (
         ("network", "compute_domains"),
         (
-            "let {runtime}.management be managed, or name the DRA driver under {runtime}.existing.dra_driver with"
+            "set {runtime}.management: managed, or name the DRA driver under {runtime}.existing.dra_driver with"
             " serves: compute-domains"
         ),
     ),
 }
 """Where a piece that is asked for by a setting stands when nobody brings it, and the cure."""
 
-_OTHERWISE: tuple[Path, str] = (("software",), "let {runtime}.management be managed, or choose other software")
+_OTHERWISE: tuple[Path, str] = (("software",), "set {runtime}.management: managed, or use other software")
 _RDMA_SOURCE = "https://azure.github.io/aks-rdma-infiniband/configurations/network-operator"
 
 
@@ -143,11 +145,11 @@ def settle(
     both = [each for each in (Piece.DEVICE_PLUGIN, Piece.DRA_DRIVER) if each in owners]
     if len(both) == 2:
         plugin, driver = (next(claim for claim in found if claim.piece is piece) for piece in both)
-        what = f"device plugin ({plugin.owner}) and DRA driver ({driver.owner}) would hand the same GPUs out twice"
+        what = f"device plugin ({plugin.owner}) and DRA driver ({driver.owner}) would both allocate the same GPUs"
         fix = _cure(pool, plugin, driver, runtime)
         if driver.field == "runtime.existing.dra_driver":
             key = runtime.removesuffix("runtime") + driver.field
-            fix += f"; where it serves ComputeDomains only, write {key}: {{name: …, serves: compute-domains}}"
+            fix += f"; if it only serves ComputeDomains, set {key}: {{name: …, serves: compute-domains}}"
         problems.append(Problem(where, what, fix, _DRA_SOURCE))
     problems += [_unbrought(pool, piece, runtime) for piece in needed if piece not in owners]
     return PoolOwners(pool.name, pool.software, owners), problems
@@ -159,13 +161,13 @@ def _listed(words: Sequence[str]) -> str:
 
 def _unbrought(pool: PoolPlan, piece: Piece, runtime: str) -> Problem:
     at, fix = _UNBROUGHT.get(piece, _OTHERWISE)
-    what = f"nothing brings the {piece.value} to the nodes of this pool"
+    what = f"nothing installs the {piece.value} on the nodes of this pool"
     return Problem(("pools", pool.name, *at), what, fix.format(runtime=runtime, source=_RDMA_SOURCE))
 
 
 def without_rdma(pool: PoolPlan, node: NodeRuntime, spec: RuntimeSpec, runtime: str) -> Iterator[Problem]:
     """Refuse a pool whose RDMA interfaces nobody can bring, whatever its cluster's other pools are."""
-    fabric = pool.choices.fabric
+    fabric = pool.provider_plan.fabric
     if fabric is None or fabric.owner or spec.existing.rdma_plugin is not None:
         return
     if spec.management == "external" or not any(each.existing == "rdma_plugin" for each in node.charts):
@@ -181,7 +183,7 @@ def needed_pieces(pool: PoolPlan) -> tuple[Piece, ...]:
     needed = [Piece.DRIVER, Piece.CONTAINER_TOOLKIT, serving]
     if pool.sharing.mig is not None:
         needed.append(Piece.MIG_MANAGER)
-    if pool.choices.fabric is not None:
+    if pool.provider_plan.fabric is not None:
         needed.append(Piece.RDMA_PLUGIN)
     if pool.compute_domains:
         needed.append(Piece.COMPUTE_DOMAINS)
@@ -235,7 +237,7 @@ def _value(release: Release, path: str) -> Any:
 def _from_node(pool: PoolPlan, node: NodeRuntime) -> Iterator[Claim]:
     for piece, owner in node.brings.items():
         cuts = pool.sharing.mig is not None and pool.capability.verdict is Verdict.NATIVE
-        if piece is not Piece.MIG_MANAGER or cuts or pool.choices.cuts_gpus():
+        if piece is not Piece.MIG_MANAGER or cuts or pool.provider_plan.partitions_gpus():
             yield Claim(piece, owner, "")
 
 
@@ -269,7 +271,7 @@ def _from_existing(
     for key, software in existing.named().items():
         if may_run(software, labels, cloud):
             for piece in _brought(key, software):
-                if piece is not Piece.RDMA_PLUGIN or pool.choices.fabric is not None:
+                if piece is not Piece.RDMA_PLUGIN or pool.provider_plan.fabric is not None:
                     yield Claim(piece, software.name, f"runtime.existing.{key}")
     operator = existing.gpu_operator
     if operator is None or pool.labels.get(OPERANDS_LABEL) == "false":
@@ -312,14 +314,14 @@ def _both(first: Claim, second: Claim) -> str:
 def _cure(pool: PoolPlan, first: Claim, second: Claim, runtime: str) -> str:
     named = next((claim for claim in (first, second) if claim.field.startswith("runtime.")), None)
     if named is None:
-        return "switch one of the two off; the pool's software says which one is meant"
+        return "disable one of the two; the pool's software selects the other"
     key = runtime.removesuffix("runtime") + named.field
     if "eksctl" in named.owner.casefold():
         away = "delete eksctl's DaemonSet (kubectl -n kube-system delete daemonset nvidia-device-plugin-daemonset)"
-        return f"{away}, create node groups with --install-nvidia-plugin=false, and drop {key}"
-    use = f"or set {runtime}.management: external so that it alone serves the pools"
+        return f"{away}, create node groups with --install-nvidia-plugin=false, and delete {key}"
+    use = f"or set {runtime}.management: external to let it serve the pools alone"
     other = second if named is first else first
     serves = named.field == f"runtime.existing.{SERVED_BY.get(pool.software, '')}"
     if (not other.field or not serves) and not named.field.endswith("gpu_operator"):
-        use = f"or give {key} the node_selector that keeps it off these nodes"
-    return f"remove {named.owner} from the cluster and drop {key}, {use}"
+        use = f"or set node_selector of {key} to keep it off these nodes"
+    return f"remove {named.owner} from the cluster and delete {key}, {use}"

@@ -20,7 +20,7 @@ from gpupools.software.constraints import (
 from gpupools.software.draft import Draft
 from gpupools.software.images import moved
 from gpupools.software.owners import claims, needed_pieces, settle
-from gpupools.software.releases import beside_gpus, dcgm_exporter, device_plugin, dra_driver, first_pools, gpu_operator
+from gpupools.software.releases import dcgm_exporter, device_plugin, dra_driver, first_pools, gpu_operator, node_charts
 from gpupools.spec.models import Cluster
 from gpupools.spec.software_spec import RuntimeSpec
 
@@ -41,7 +41,7 @@ def plan_runtime(
             that cannot be kept apart in one cluster, values or versions a chart does not take.
     """
     own = tuple(pools)
-    nodes = {pool.name: cloud.node_runtime(pool.software, pool.choices) for pool in own}
+    nodes = {pool.name: cloud.node_runtime(pool.software, pool.provider_plan) for pool in own}
     draft = Draft(cluster_key, cloud, cloud.own_registry(cluster), cluster.runtime, own, nodes)
     for pool in own:
         draft.depends[f"pool/{pool.name}"] = set()
@@ -54,7 +54,7 @@ def plan_runtime(
         device_plugin(draft)
         dra_driver(draft)
         dcgm_exporter(draft)
-        beside_gpus(draft)
+        node_charts(draft)
         _installer(draft)
         _extras(draft)
         refuse_what_moves_nothing(draft)
@@ -157,8 +157,8 @@ def _extras(draft: Draft) -> None:
                     # Guarded before the first pod can land there.
                     draft.depends[f"pool/{pool.name}"].add(each.name)
         if not guards:
-            fix = "give a pool trust: {team: …} or {namespaces: […]}, or leave trust_policy out"
-            what = "asks for an admission policy, but no pool of the cluster names whom it trusts"
+            fix = "set trust: {team: …} or {namespaces: […]} on a pool, or remove trust_policy"
+            what = "requires an admission policy, but no pool of the cluster sets trust"
             draft.problems.append(Problem((*draft.at, "trust_policy"), what, fix))
     for each in objects.trust_quotas(draft.pools):
         draft.add(each)
@@ -172,19 +172,19 @@ def _refuse_fences_around_their_own(draft: Draft) -> None:
         # eksctl installs into kube-system; an autoscaler runs on no GPU node.
         if software.namespace or key == "cluster_autoscaler" or "eksctl" in software.name.casefold() or not marked:
             continue
-        what = f"got {shown(software.name)}, and trust_policy lets the cluster's software through by its namespace: "
-        what += f"its pods would be kept off {', '.join(marked)}, and nobody got a GPU there"
+        what = f"got {shown(software.name)}, and trust_policy admits the cluster's software by its namespace: "
+        what += f"its pods would be rejected on {', '.join(marked)}, so no pod would get a GPU there"
         fix = f"write <namespace>/<name>, e.g. kube-system/{key.replace('_', '-')}"
         draft.problems.append(Problem((*draft.at, "existing", key), what, fix))
 
 
 def _refuse_unreachable_smoke_tests(draft: Draft) -> None:
     for pool in draft.pools:
-        reason = pool.choices.pods_bring_no_nodes()
+        reason = pool.provider_plan.autoscaling_blocker()
         if reason is None:
             continue
-        what = f"the Job of pool {pool.name} would wait for ever, since no pod starts its nodes: {reason.what}"
-        fix = "leave smoke_test out, or move that pool to another cluster"
+        what = f"the Job of pool {pool.name} would stay pending, since pods do not scale it up: {reason.what}"
+        fix = "remove smoke_test, or move that pool to another cluster"
         draft.problems.append(Problem((*draft.at, "smoke_test"), what, fix, reason.source))
 
 

@@ -7,7 +7,7 @@ from gpupools.catalog.gpus import gpu_models
 from gpupools.catalog.requirements import requirement
 from gpupools.common.errors import Path, Problem
 from gpupools.common.json_types import JsonDict, JsonObject
-from gpupools.plan.cloud import Verdict
+from gpupools.plan.capability import Verdict
 from gpupools.plan.dra import DRA_CHART, DRA_DRIVER
 from gpupools.plan.fabric import COMPUTE_DOMAINS_LABEL
 from gpupools.plan.node_labels import CONFIG_LABELS, SOFTWARE_LABEL
@@ -61,7 +61,7 @@ def uses_operator(draft: Draft) -> bool:
 
 def cut_by_the_cloud(pool: PoolPlan) -> bool:
     """Say whether the cloud itself cuts the GPUs of a pool, so that no MIG manager has to."""
-    return pool.capability.verdict is Verdict.NATIVE or pool.choices.cuts_gpus()
+    return pool.capability.verdict is Verdict.NATIVE or pool.provider_plan.partitions_gpus()
 
 
 def gpu_operator(draft: Draft) -> None:
@@ -106,13 +106,13 @@ def gpu_operator(draft: Draft) -> None:
     crds = "clusterpolicies, nvidiadrivers and gpuclusters of nvidia.com" + (", NFD's" if values["nfd.enabled"] else "")
     decisions = (
         *_on_upgrades(values),
-        f"a job before each upgrade renews the CRDs {crds} (operator.upgradeCRD)",
-        f"deletion leaves the CRDs {crds} behind (operator.cleanupCRD false, as asked)"
+        f"a job updates the CRDs {crds} before each upgrade (operator.upgradeCRD)",
+        f"deletion keeps the CRDs {crds} (operator.cleanupCRD: false, because of keep_crds)"
         if spec.keep_crds
-        else f"deletion takes the CRDs {crds} away, and with them what they hold (operator.cleanupCRD)",
+        else f"deletion also deletes the CRDs {crds} and their objects (operator.cleanupCRD)",
         (
-            f"{' and '.join(_MORE_CRDS)} are neither renewed nor deleted ({_CRD_LIST}); "
-            f"kubectl delete crd {' '.join(_MORE_CRDS)} takes them away"
+            f"{' and '.join(_MORE_CRDS)} are neither updated nor deleted ({_CRD_LIST}); to delete them, run "
+            f"kubectl delete crd {' '.join(_MORE_CRDS)}"
         ),
     )
     _release(draft, "gpu-operator", pools, values, decisions, after)
@@ -141,9 +141,12 @@ def _on_upgrades(values: JsonObject) -> Iterator[str]:
         return
     key = "driver.upgradePolicy.autoUpgrade"
     if values[key]:
-        yield f"another driver ends the pods that have a GPU, one node at a time ({key})"
+        yield f"a driver upgrade evicts the pods that use a GPU, one node at a time ({key})"
     else:
-        yield f"another driver waits until a node's driver pod is deleted or the node made anew ({key} false, as asked)"
+        yield (
+            f"a node gets a new driver when its driver pod is deleted or the node is recreated ({key}: false,"
+            " because of driver_auto_upgrade)"
+        )
 
 
 _MORE_CRDS = ("computedomains.resource.nvidia.com", "computedomaincliques.resource.nvidia.com")
@@ -198,9 +201,11 @@ def _strategy(draft: Draft, pools: Iterable[PoolPlan]) -> str:
     first, strategy = next(iter(named.items()))
     others = [name for name, each in named.items() if each != strategy]
     if others:
-        what = f"is {named[others[0]]}, on pool {first} {strategy}; a GPU Operator has one for all its nodes"
-        what += f"; so it is on {', '.join(others[1:])}" if others[1:] else ""
-        fix = f"write strategy: {strategy} here, or put the pools on different clusters"
+        what = (
+            f"is {named[others[0]]}, but {strategy} on pool {first}; a GPU Operator has one strategy for all its nodes"
+        )
+        what += f"; the same applies to {', '.join(others[1:])}" if others[1:] else ""
+        fix = f"set strategy: {strategy} here, or put the pools on different clusters"
         where: Path = ("pools", others[0], "sharing", "strategy")
         draft.problems.append(Problem(where, what, fix, _STRATEGY_SOURCE))
     return strategy
@@ -236,7 +241,10 @@ def dra_driver(draft: Draft) -> None:
     claimed, domains = draft.served(DRA_DRIVER), with_compute_domains(draft)
     if claimed and not {pool.name for pool in domains} <= {pool.name for pool in claimed}:
         other = next(pool for pool in domains if pool not in claimed)
-        what = f"the DRA driver hands out the GPUs of pool {claimed[0].name} and must not do so here, and a cluster has"
+        what = (
+            f"the DRA driver allocates the GPUs of pool {claimed[0].name} but must not do so here, and a"
+            " cluster has only"
+        )
         what += " one release of it"
         fix = f"use software: {DRA_DRIVER} on both, or put them on different clusters"
         draft.problems.append(Problem(("pools", other.name, "network", "compute_domains"), what, fix))
@@ -258,16 +266,16 @@ def dra_driver(draft: Draft) -> None:
     }
     decisions = (
         (
-            f"the chart's CRDs {' and '.join(_MORE_CRDS)} are neither renewed nor deleted (Helm leaves what is in crds/"
-            f" alone); kubectl delete crd {' '.join(_MORE_CRDS)} takes them away"
+            f"the chart's CRDs {' and '.join(_MORE_CRDS)} are neither updated nor deleted (Helm ignores crds/ on"
+            f" upgrades); to delete them, run kubectl delete crd {' '.join(_MORE_CRDS)}"
         )
         if domains
-        else "the chart's CRDs are for Multi-Node NVLink, which is off, so none is installed",
+        else "no CRDs are installed: they are for Multi-Node NVLink, which is disabled",
     )
     _release(draft, DRA_CHART, pools, values, decisions)
     if draft.spec.kubernetes is None:
         needed = requirement(DRA_CHART, "kubernetes")
-        note = f"{needed.what} needs Kubernetes {needed.at_least}; {draft.runtime}.kubernetes has it checked"
+        note = f"{needed.what} needs Kubernetes {needed.at_least}; set {draft.runtime}.kubernetes to have this checked"
         draft.notes.append(note)
 
 
@@ -312,7 +320,7 @@ def dcgm_exporter(draft: Draft) -> None:
     _release(draft, "dcgm-exporter", pools, values, ("the chart has no CRDs",))
 
 
-def beside_gpus(draft: Draft) -> None:
+def node_charts(draft: Draft) -> None:
     """Install what serves the rest that nodes offer, such as network interfaces, whatever serves their GPUs."""
     for needed in dict.fromkeys(each for node in draft.nodes.values() for each in node.charts):
         if getattr(draft.spec.existing, needed.existing, None) is not None:
@@ -356,9 +364,9 @@ def _common(draft: Draft, pools: Sequence[PoolPlan], of: str, values: Any) -> Js
         # Which of the two the release does, and so who owns it where, is open: that would be told as another problem.
         draft.undecided.update((name, key) for name in needs for key in differing)
         other, *more = [name for name, each in needs.items() if each != wanted]
-        what = f"needs other {of} than pool {first} ({', '.join(differing)}), and a cluster has one release"
-        what += f"; so do {', '.join(more)}" if more else ""
-        fix = "give all its pools the same node image and driver, or put them on different clusters"
+        what = f"needs different {of} from pool {first} ({', '.join(differing)}), but a cluster has only one release"
+        what += f"; the same applies to {', '.join(more)}" if more else ""
+        fix = "use the same node image and driver on all its pools, or put them on different clusters"
         problem = Problem(("pools", other, "software"), what, fix, draft.nodes[other].source)
         if not any(each.path == problem.path for each in draft.problems):
             draft.problems.append(problem)
@@ -434,17 +442,17 @@ def _version(draft: Draft, chart: str, values: JsonObject) -> str:
         return pinned
     # The operator's chart writes its versions with a v, the others without.
     version = "v" * pinned.startswith("v") + given.removeprefix("v")
-    where, fix = (*draft.at, "versions", chart), f"write {pinned} or leave it out"
+    where, fix = (*draft.at, "versions", chart), f"use {pinned} or leave it out"
     lacks = too_old(chart, version)
     if lacks is not None:
         draft.problems.append(Problem(where, f"got {version}, {lacks}", fix))
     elif version not in known_versions(chart):
-        what = f"got {version}, of which this release knows neither the values it reads nor the software it installs"
+        what = f"got {version}, a version whose values and installed software this release of gpupools does not know"
         if is_older(version, pinned):
             draft.problems.append(Problem(where, f"{what}, and it is older than {pinned}", fix))
         else:
-            unchecked = f"; values are checked against {pinned}, and nothing against the security floors"
-            draft.warnings.append(Problem(where, what + unchecked, "leave it out, or raise gpupools"))
+            unchecked = f"; its values are checked against {pinned}, and its software is not checked for security fixes"
+            draft.warnings.append(Problem(where, what + unchecked, "leave it out, or upgrade gpupools"))
     else:
         for component, (found, floor) in outdated(chart, version, values).items():
             what = f"got {version}, which installs {_COMPONENTS[component]} {found}, {below(floor)}"

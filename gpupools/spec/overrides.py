@@ -100,19 +100,19 @@ def _paths(value: Any) -> Iterator[Path]:
         yield from ((key, *path) for path in _paths(below))
 
 
-def without_hidden(inputs: Any, set_by_hand: JsonObject, path: str = "") -> Any:
+def without_hidden(inputs: Any, overrides: JsonObject, path: str = "") -> Any:
     """Return inputs as they may be printed, wherever they hold what was set by hand: in a resource, or a pool's keys.
 
     Args:
         inputs: JSON types.
-        set_by_hand: What `flattened` returned.
+        overrides: What `flattened` returned.
         path: Of the inputs.
     """
     if isinstance(inputs, Mapping):
         return {
-            key: without_hidden(value, set_by_hand, f"{path}.{key}" if path else key) for key, value in inputs.items()
+            key: without_hidden(value, overrides, f"{path}.{key}" if path else key) for key, value in inputs.items()
         }
-    for full, given in set_by_hand.items():
+    for full, given in overrides.items():
         if given == inputs and f".{path}".endswith((f".{full}", f".{full.partition('.')[2]}")):
             return tellable(full, inputs)
     return inputs

@@ -1,4 +1,4 @@
-"""Reading a stack file: the one place in the domain that opens what a user names; keeps the line of every key."""
+"""Readback a stack file: the one place in the domain that opens what a user names; keeps the line of every key."""
 
 import os
 import re

@@ -8,8 +8,10 @@ from typing import Any, NamedTuple
 
 from gpupools.common.errors import Path, Problem, Rejected, nearest, shown
 from gpupools.common.json_types import JsonDict
-from gpupools.plan.cloud import Cloud, Verdict, nearest_cloud
-from gpupools.plan.pool_plan import SERVED_BY, PoolPlan, plan_pool
+from gpupools.plan.capability import Verdict
+from gpupools.plan.cloud import Cloud, nearest_cloud
+from gpupools.plan.pool_plan import PoolPlan
+from gpupools.plan.pool_planner import SERVED_BY, plan_pool
 from gpupools.plan.software_plan import RuntimePlan
 from gpupools.software.planning import plan_runtime, plan_runtimes
 from gpupools.spec.cluster_access import ReachableCluster, missing_access
@@ -335,7 +337,7 @@ def adopted_pools(plan: StackPlan) -> Iterator[tuple[tuple[Any, ...], str]]:
     One of a cluster that an output names is left out: no file tells whether it is the same.
     """
     for pool in plan.pools:
-        adopted = pool.choices.takes_over()
+        adopted = pool.provider_plan.adopted_pool()
         where = tuple(sorted(place(plan.stack.clusters[pool.cluster]).items()))
         if adopted is not None and all(isinstance(value, str) for _, value in where):
             yield (*where, adopted.name), f"{pool.cluster}/{pool.name}"
@@ -502,7 +504,7 @@ def _left_to_the_team(key: str, cluster: Cluster, cloud: Cloud, pools: Sequence[
     """Plan a cluster whose API nobody gave: its pools are right as they are, and the team brings the device plugin."""
     brought = {SERVED_BY[pool.software] for pool in pools if pool.software in SERVED_BY}
     # What would be installed beside it, the team brings too.
-    nodes = [cloud.node_runtime(pool.software, pool.choices) for pool in pools]
+    nodes = [cloud.node_runtime(pool.software, pool.provider_plan) for pool in pools]
     brought |= {chart.existing for node in nodes for chart in node.charts if chart.existing}
     named: JsonDict = dict.fromkeys(sorted(brought), "yours")
     if any(pool.compute_domains for pool in pools):

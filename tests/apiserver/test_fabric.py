@@ -67,8 +67,8 @@ def node(plan: PoolPlan, name: str) -> dict[str, Any]:
     """Write a node as its kubelet would register it, with what the pool's settings promise beside GPUs."""
     taints = [{"key": each.key, "value": each.value, "effect": each.effect.value} for each in plan.taints]
     made = bare_node(name, {"kubernetes.io/hostname": name, **plan.labels}, taints, plan.node_resources)
-    room = {**made["status"]["capacity"], "cpu": "96", **plan.choices.beside_gpus()}
-    fabric = plan.choices.fabric
+    room = {**made["status"]["capacity"], "cpu": "96", **plan.provider_plan.extra_resources()}
+    fabric = plan.provider_plan.fabric
     if fabric is not None and fabric.is_shared:
         room[fabric.resource] = "63"  # rdmaHcaMax of the recommended policy, whatever the number of ports
     made["status"] |= {"capacity": room, "allocatable": room}
@@ -200,7 +200,7 @@ def test_a_node_holds_as_many_pods_as_it_has_gpus(
     server.wait("verdict on one more", lambda: bool(unschedulable(server, other)))
     try:
         asks = wanted[0]["spec"]["containers"][0]["resources"]
-        fabric = plan.choices.fabric
+        fabric = plan.provider_plan.fabric
         assert fabric is not None
         asked = fabric.resource in asks.get("limits", {}) or {"name": "rdma"} in asks.get("claims", ())
         assert asked == bool(fabric.share(plan.units))

@@ -834,7 +834,7 @@ def test_a_look_at_a_file_leaves_the_collector_as_it_was(judge: Judge) -> None:
 
 @pytest.mark.parametrize("cloud", sorted(clouds()))
 def test_the_types_that_are_listed_as_read_are_read(cloud: str) -> None:
-    types = (*clouds()[cloud].reading().types, *(token for each in type_readers() for token in each.types))
+    types = (*clouds()[cloud].readback().types, *(token for each in type_readers() for token in each.types))
 
     assert [each for each in types if not is_read(each)] == []
     assert not is_read("aws:s3/bucket:Bucket")

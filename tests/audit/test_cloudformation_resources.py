@@ -124,7 +124,7 @@ def test_what_holds_resources_says_why_it_cannot_be_read(token: str, inputs: dic
 
 def test_what_is_held_and_not_read_is_named() -> None:
     types = {"A": {"Type": "AWS::EKS::Nodegroup"}, "B": {"Type": "AWS::S3::Bucket"}, "C": {"Type": "AWS::ECS::Cluster"}}
-    held = READER.held_types
+    held = READER.nested_types
 
     assert [*held("aws:cloudformation/stack:Stack", {"templateBody": {"Resources": types}})] == [
         "cloudformation:AWS::S3::Bucket",

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gpupools.audit.judging import FileReport
-from gpupools.providers.aws.readback import READING
+from gpupools.providers.aws.readback import READBACK
 from tooling.write_terraform_names import TOKENS
 
 Judge = Callable[..., FileReport]
@@ -87,6 +87,6 @@ def test_user_data_has_the_same_verdict_in_both(kind: str, form: str, judge: Jud
 
 
 def test_what_is_read_of_pulumis_sdk_has_its_name_in_terraform() -> None:
-    read = {token for token in READING.types if token.startswith("aws:")}
+    read = {token for token in READBACK.types if token.startswith("aws:")}
 
     assert read <= set(TOKENS.values())

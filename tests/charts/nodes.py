@@ -8,7 +8,7 @@ def taints(pool: PoolPlan) -> list[dict[str, str]]:
     found = [{"key": each.key, "value": each.value, "effect": each.effect.value} for each in pool.taints]
     if pool.cloud == "gcp" and pool.instance.architecture == "arm64":
         found.append({"key": "kubernetes.io/arch", "value": "arm64", "effect": "NoSchedule"})
-    if pool.cloud == "gcp" and getattr(pool.choices, "queued", False):
+    if pool.cloud == "gcp" and getattr(pool.provider_plan, "queued", False):
         found.append({"key": "cloud.google.com/gke-queued", "value": "true", "effect": "NoSchedule"})
     if pool.cloud == "azure" and "kubernetes.azure.com/scalesetpriority" in pool.labels:
         found.append({"key": "kubernetes.azure.com/scalesetpriority", "value": "spot", "effect": "NoSchedule"})
@@ -24,6 +24,6 @@ def labels_at_first(pool: PoolPlan) -> dict[str, str]:
     }
     if pool.cloud == "gcp":
         theirs["cloud.google.com/gke-accelerator"] = pool.instance.extra["accelerator_type"]
-        if getattr(pool.choices, "gpu_driver_version", "") == "DEFAULT":
+        if getattr(pool.provider_plan, "gpu_driver_version", "") == "DEFAULT":
             theirs["cloud.google.com/gke-gpu-driver-version"] = "default"
     return {**theirs, **pool.labels}

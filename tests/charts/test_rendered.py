@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from gpupools.common.taints import parse_taint
-from gpupools.plan.cloud import Verdict
+from gpupools.plan.capability import Verdict
 from gpupools.plan.pool_plan import PoolPlan
 from gpupools.plan.software_plan import Piece, Release
 from gpupools.providers import clouds

@@ -297,7 +297,9 @@ def test_rdma_that_no_runtime_of_the_cluster_would_bring_is_refused(
     cluster = {key: value for key, value in clouds()[on].example_cluster.items() if key != "cloud"}
     (said,) = check_pool(on=on, pool=pool, cluster={**cluster, "runtime": runtime})
 
-    assert said.startswith("pool.network.rdma: nothing brings the RDMA interfaces to the nodes of this pool; install a")
+    assert said.startswith(
+        "pool.network.rdma: nothing installs the RDMA interfaces on the nodes of this pool; install a"
+    )
     assert "name it under cluster.runtime.existing.rdma_plugin, or leave rdma out" in said
     runtime = {**runtime, "existing": {**runtime.get("existing", {}), "rdma_plugin": "network-operator/rdma"}}
     assert plan_args("train", args(on, pool=pool, cluster={**cluster, "runtime": runtime})).node_pod

@@ -14,7 +14,7 @@ from gpupools.common.errors import Rejected
 from gpupools.components.gpu_node_pool import TrustArgs
 from gpupools.components.gpu_runtime import GpuRuntimeArgs, plan_args
 from gpupools.diff.software_diff import protected_steps
-from gpupools.plan.cloud import Verdict
+from gpupools.plan.capability import Verdict
 from gpupools.plan.software_plan import RuntimePlan
 from gpupools.preview.command import preview_file
 from gpupools.preview.format_preview import Report
@@ -294,7 +294,7 @@ def test_pools_that_no_software_could_serve_together_are_refused_before_anybody_
 
     assert reasons[0] == reasons[1]
     assert [reason.partition(" (")[0] for reason in reasons[0]][:1] == [
-        "pools.b.software: needs other pieces than pool a"
+        "pools.b.software: needs different pieces from pool a"
     ]
 
 
@@ -425,7 +425,7 @@ def test_without_a_provider_for_the_cluster_nothing_is_installed_anywhere(previe
             id="cluster and pool",
         ),
         pytest.param(
-            {"pools": {"a": {"gpu": "T9", "nodes": {"max": 1}}}}, ["pools.a.gpu: 'T9' is no NVIDIA"], id="a plan"
+            {"pools": {"a": {"gpu": "T9", "nodes": {"max": 1}}}}, ["pools.a.gpu: 'T9' is not an NVIDIA"], id="a plan"
         ),
     ],
 )

@@ -34,8 +34,8 @@ def test_pools_keep_their_nodes_through_two_renames_and_give_their_old_names_bac
 
     forgot = shop.up(production=True, pools=called(THIRD, renamed_from=SECOND)).refused()
     assert [(line.partition(":")[0], line.rpartition("; ")[2]) for line in forgot] == [
-        ("lab/i", "write first_name: c beside renamed_from: f"),
-        ("serve/h", "write first_name: b beside renamed_from: e"),
+        ("lab/i", "set first_name: c beside renamed_from: f"),
+        ("serve/h", "set first_name: b beside renamed_from: e"),
     ]
     again = called(THIRD, renamed_from=SECOND, first_name=FIRST)
     assert shop.up(production=True, pools=again).succeeded() == kept

@@ -105,22 +105,22 @@ def stack(engine: Engine) -> Callable[[str], Stack]:
 
 REFUSED = [
     (
-        "lab/c: is a production pool, and this update would replace it (up to 4 nodes × 1 GPU): spot false → true; if"
-        " that is meant: undo the edit, add lab/c to gpupools:allow_destroy, run pulumi up, which takes the protection"
-        " away; then edit again and run it again"
+        "lab/c: is a production pool, and this update would replace it (up to 4 nodes × 1 GPU): spot false →"
+        " true; if this is intended: undo the edit, add lab/c to gpupools:allow_destroy, run pulumi up to"
+        " remove the protection; then edit again and run pulumi up again"
     ),
     (
-        "lab/d: is a production pool, and this update would delete it (up to 2 nodes × 1 GPU); if that is meant: put"
-        " the pool back, add lab/d to gpupools:allow_destroy, run pulumi up, which takes the protection away; then"
-        " delete it and run it again"
+        "lab/d: is a production pool, and this update would delete it (up to 2 nodes × 1 GPU); if this is"
+        " intended: restore the pool, add lab/d to gpupools:allow_destroy, run pulumi up to remove the protection; then"
+        " delete it and run pulumi up again"
     ),
     (
         "serve/b: is a production pool, and this update would replace it (up to 4 nodes × 1 GPU): disk_gib 200 → 400;"
-        " if that is meant, add serve/b to gpupools:allow_destroy"
+        " if this is intended, add serve/b to gpupools:allow_destroy"
     ),
     (
         "train/a: is a production pool, and this update would replace it (up to 4 nodes × 4 GPUs): instance_type"
-        " g6e.12xlarge → g6e.24xlarge; if that is meant, add train/a to gpupools:allow_destroy"
+        " g6e.12xlarge → g6e.24xlarge; if this is intended, add train/a to gpupools:allow_destroy"
     ),
 ]
 SWITCH = ["train/a", "serve/b", "lab/c", "lab/d"]
@@ -165,8 +165,9 @@ def test_dropping_more_than_half_of_any_stack_needs_every_name(stack: Callable[[
     dev.up(pools=LAB).succeeded()
     left = {"g": LAB["g"]}
     wanted = [
-        f"lab/{name}: is one of 3 of 4 pools, more than half, and this update would delete it (up to 2 nodes × 1 GPU);"
-        f" if that is meant, add lab/{name} to gpupools:allow_destroy"
+        f"lab/{name}: is one of 3 deleted pools out of 4, more than half, and this update would delete it (up"
+        " to 2 nodes × 1 GPU);"
+        f" if this is intended, add lab/{name} to gpupools:allow_destroy"
         for name in "def"
     ]
 
@@ -190,7 +191,7 @@ def test_a_state_without_records_is_said_and_its_deletions_are_still_seen(stack:
     assert said.partition("Diagnostics:")[2].count("the last update left no record of lab/d, lab/e, lab/f, lab/g") == 1
     (refused,) = prod.preview(production=True, pools={name: LAB[name] for name in "efg"}).refused()
     assert refused == (
-        "lab/d: is a production pool, and this update would delete it; if that is meant, add lab/d to"
+        "lab/d: is a production pool, and this update would delete it; if this is intended, add lab/d to"
         " gpupools:allow_destroy"
     )
 

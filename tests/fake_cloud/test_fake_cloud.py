@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import yaml
 
-from gpupools.plan.cloud import Cloud, Declaring, NodePools, Reading
+from gpupools.plan.cloud import Cloud, NodePools, Readback, ResourceFactory
 from gpupools.providers import clouds
 from tests.cloud_parts import FILES
 
@@ -170,7 +170,7 @@ def test_diff_says_what_an_edit_does(tree: Path, tmp_path: Path) -> None:
     assert said.splitlines() == [
         (
             "sky/train: replaces up to 2 nodes × 8 GPUs: instance_type stratus.8 → cumulus.4 (and labels); "
-            "new pool first, then the old one"
+            "creates the new pool before it deletes the old one"
         ),
         "sky/shared: rolling: time_slices 4 → 8; the cloud replaces every node",
         (
@@ -320,7 +320,7 @@ def required(kind: Any) -> Sequence[str]:
     return [each.name for each in fields(kind) if each.default is MISSING and each.default_factory is MISSING]
 
 
-MADE_IN = {Cloud: "__init__.py", NodePools: "__init__.py", Reading: "readback.py", Declaring: "resources.py"}
+MADE_IN = {Cloud: "__init__.py", NodePools: "__init__.py", Readback: "readback.py", ResourceFactory: "resources.py"}
 PARTS = [
     *(pytest.param(without_file(name), name, id=name) for name in FILES),
     *(
@@ -375,7 +375,7 @@ def test_a_whole_cloud_passes_the_contract(tree: Path) -> None:
 
 @pytest.mark.parametrize(
     "take",
-    [without_file("access.py"), without_keyword("resources.py", "Declaring", "create_pool")],
+    [without_file("access.py"), without_keyword("resources.py", "ResourceFactory", "create_pool")],
     ids=["a file", "a function"],
 )
 def test_a_part_left_out_is_one_failure_of_the_contract(take: Callable[[Folder], None], tmp_path: Path) -> None:

@@ -19,7 +19,8 @@ import pytest
 from pulumi.runtime import rpc
 
 from gpupools.common.errors import Rejected
-from gpupools.plan.cloud import ProviderPlan, Verdict
+from gpupools.plan.capability import Verdict
+from gpupools.plan.provider_plan import ProviderPlan
 from gpupools.preview.command import PROGRAM
 from gpupools.preview.monitor import DeclaredResource
 from gpupools.preview.program_run import preview_program
@@ -177,7 +178,8 @@ def results(cloud: str) -> list[CheckedFile]:
 @pytest.mark.parametrize("cloud", sorted(clouds()))
 def test_every_choice_of_a_cloud_is_made_in_more_than_one_way(cloud: str) -> None:
     pools = [pool for result in results(cloud) for pool in result.plan.pools]
-    ways = {each.name: {str(getattr(pool.choices, each.name)) for pool in pools} for each in fields(pools[0].choices)}
+    own = [vars(pool.provider_plan) for pool in pools]
+    ways = {key: {str(each[key]) for each in own} for key in own[0]}
     works = {kind for (_, kind), cell in clouds()[cloud].capabilities.items() if cell.verdict is not Verdict.REFUSED}
 
     assert {name for name, values in ways.items() if len(values) < 2} <= {each.name for each in fields(ProviderPlan)}

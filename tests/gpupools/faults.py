@@ -239,7 +239,7 @@ FAULTS = (
     Fault("pool: unknown key of trust", {f"{S}.trust.user": "x"}, {f"{S}.trust.user": "unknown key"}),
     Fault("pool: unknown key of capacity", {f"{C}.capacity.price": "3"}, {f"{C}.capacity.price": "unknown key"}),
     # --- a pool: values
-    Fault("pool: unknown GPU", {f"{C}.gpu": "H999"}, {f"{C}.gpu": "'H999' is no NVIDIA GPU model"}),
+    Fault("pool: unknown GPU", {f"{C}.gpu": "H999"}, {f"{C}.gpu": "'H999' is not an NVIDIA GPU model"}),
     Fault("pool: unknown machine", {f"{S}.instance_type": "big"}, {f"{S}.instance_type": ""}),
     Fault("pool: nodes with a zero", {f"{C}.nodes.max": "010"}, {f"{C}.nodes.max": "begins with 0"}),
     Fault("pool: nodes fixed and max", {f"{C}.nodes.fixed": "2"}, {f"{C}.nodes": "fixed stands alone"}),

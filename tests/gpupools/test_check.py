@@ -156,7 +156,7 @@ def test_a_wrong_file_among_right_ones_fails_the_command(tmp_path: Path, capsys:
         pytest.param("a: 1\n---\nb: 1\n", ":2:1: a second document begins", id="two documents"),
         pytest.param("a" * 2_000_000, ": has more than 1048576 bytes", id="large"),
         pytest.param(GOOD.replace("fake", "fale"), ":3: clusters.lab.cloud: no cloud is called 'fale'", id="cloud"),
-        pytest.param(GOOD.replace("L4", "L5"), ":7: pools.a.gpu: 'L5' is no NVIDIA GPU model", id="a GPU"),
+        pytest.param(GOOD.replace("L4", "L5"), ":7: pools.a.gpu: 'L5' is not an NVIDIA GPU model", id="a GPU"),
         pytest.param(GOOD.replace("max: 4", "max: 4, min: 5"), ":8: pools.a.nodes: min 5 is above max 4", id="min"),
         pytest.param(GOOD.replace("max: 4", "max: many"), ":8: pools.a.nodes.max: got 'many'", id="a wrong type"),
         pytest.param(GOOD + "    a: {}\n", ":9: pools.a: is given twice, on lines 5 and 9", id="a pool twice"),

@@ -93,7 +93,7 @@ def test_a_cloud_without_the_gpu_is_named(capsys: pytest.CaptureFixture[str]) ->
 @pytest.mark.parametrize(
     ("option", "value", "answer"),
     [
-        ("--gpu", "A1000", "--gpu: 'A1000' is no NVIDIA GPU model; did you mean 'A10' or"),
+        ("--gpu", "A1000", "--gpu: 'A1000' is not an NVIDIA GPU model; did you mean 'A10' or"),
         ("--cloud", "azur", "--cloud: no cloud is called 'azur'; did you mean 'azure'?"),
     ],
     ids=["gpu", "cloud"],

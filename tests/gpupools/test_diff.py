@@ -141,7 +141,8 @@ CASES = [
         "train",
         {"instance_type": "p4d.24xlarge"},
         {"instance_type": "p4de.24xlarge"},
-        "replaces up to 4 nodes × 8 GPUs: instance_type p4d.24xlarge → p4de.24xlarge; new pool first, then the old one",
+        "replaces up to 4 nodes × 8 GPUs: instance_type p4d.24xlarge → p4de.24xlarge; creates the new pool"
+        " before it deletes the old one",
         id="another machine on EKS replaces",
     ),
     pytest.param(
@@ -149,7 +150,7 @@ CASES = [
         {},
         {"instance_type": "g2-standard-24"},
         "replaces up to 4 nodes × 1 GPU: accelerator_count 1 → 2 (and instance_type, machine_type);"
-        " new pool first, then the old one",
+        " creates the new pool before it deletes the old one",
         id="more GPUs on GKE replace",
     ),
     pytest.param(
@@ -164,7 +165,7 @@ CASES = [
         {},
         {"zones": ["us-east-1a"]},
         "replaces up to 4 nodes × 4 GPUs: cluster.subnet_ids [subnet-0a, subnet-0b] → [subnet-0a];"
-        " new pool first, then the old one",
+        " creates the new pool before it deletes the old one",
         id="fewer zones on EKS replace",
     ),
     pytest.param(
@@ -243,7 +244,7 @@ def test_a_pool_renamed_and_changed_says_both(tmp_path: Path) -> None:
 
     assert str(found[0]) == (
         "serve/b: renamed from a; replaces up to 4 nodes × 1 GPU: disk_gib 200 → 400 (and labels);"
-        " new pool first, then the old one"
+        " creates the new pool before it deletes the old one"
     )
 
 
@@ -284,7 +285,7 @@ def test_a_rename_that_is_not_said_is_recognised(new: dict[str, Any], guesses: d
         guesses
     )
     for name, former in guesses.items():
-        said = f"if it is {former} under another name, write renamed_from: {former}, which keeps the nodes"
+        said = f"if this is {former} renamed, set renamed_from: {former} to keep the nodes"
         assert [said in str(change) for change in found if change.pool == name] == [bool(former)]
 
 
@@ -360,8 +361,8 @@ def test_an_input_set_by_hand_that_no_table_has_is_not_guessed(tmp_path: Path) -
     assert found.effect is EditEffect.UNKNOWN
     assert found.destroys
     assert str(found) == (
-        "serve/a: pulumi preview has to say what this does: overrides.AgentPool.messageOfTheDay none → aGVsbG8=; set by"
-        " hand, and no table says what a change of it does"
+        "serve/a: effect unknown until pulumi preview: overrides.AgentPool.messageOfTheDay none → aGVsbG8=; an"
+        " override whose effect is unknown"
     )
 
 
@@ -452,7 +453,7 @@ def test_a_pool_made_with_its_zones_in_another_order_keeps_them_in_that_order(tm
     now = record(checked.plan.pools[0], checked.plan.stack)
     old, other = (replace(now, values={**now.values, "availability_zones": each}) for each in (["2", "1"], ["3", "1"]))
 
-    orders = [in_recorded_order(checked.plan.pools[0], each).choices for each in (None, old, other)]
+    orders = [in_recorded_order(checked.plan.pools[0], each).provider_plan for each in (None, old, other)]
     assert [getattr(each, "availability_zones", None) for each in orders] == [("1", "2"), ("2", "1"), ("1", "2")]
     assert [change.change for change in compare([old], checked.plan, clouds())] == ["unchanged"]
 

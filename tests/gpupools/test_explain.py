@@ -12,7 +12,7 @@ from gpupools.catalog.glossary import NEEDS_HEADERS, sharing_needs, words
 from gpupools.catalog.key_synonyms import other_keys
 from gpupools.cli.explain import _found
 from gpupools.cli.main import main
-from gpupools.plan.cloud import Verdict
+from gpupools.plan.capability import Verdict
 from gpupools.plan.matrix import matrix
 from gpupools.policies.rules import ALL_RULES
 from gpupools.providers import clouds

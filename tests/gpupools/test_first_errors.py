@@ -85,7 +85,7 @@ config:
         capsys,
     )
 
-    assert said.startswith(f"5: pools.a.gpu: '{gpu}' is no NVIDIA GPU model; {fix}")
+    assert said.startswith(f"5: pools.a.gpu: '{gpu}' is not an NVIDIA GPU model; {fix}")
 
 
 @pytest.mark.parametrize(

@@ -46,23 +46,25 @@ EDITED: dict[str, Any] = {
     "b": pool("serve", disk_gib=400),
     "c": pool("lab", capacity={"mode": "spot"}),
 }
-TWO = "run pulumi up, which takes the protection away; then"
+TWO = "run pulumi up to remove the protection; then"
 REFUSED = [
     (
         "train/a: is a production pool, and this update would replace it (up to 4 nodes × 4 GPUs): instance_type"
-        " g6e.12xlarge → g6e.24xlarge; if that is meant, add train/a to gpupools:allow_destroy"
+        " g6e.12xlarge → g6e.24xlarge; if this is intended, add train/a to gpupools:allow_destroy"
     ),
     (
         "serve/b: is a production pool, and this update would replace it (up to 4 nodes × 1 GPU): disk_gib 200 → 400;"
-        " if that is meant, add serve/b to gpupools:allow_destroy"
+        " if this is intended, add serve/b to gpupools:allow_destroy"
     ),
     (
         "lab/c: is a production pool, and this update would replace it (up to 4 nodes × 1 GPU): spot false → true;"
-        f" if that is meant: undo the edit, add lab/c to gpupools:allow_destroy, {TWO} edit again and run it again"
+        f" if this is intended: undo the edit, add lab/c to gpupools:allow_destroy, {TWO} edit again and run"
+        " pulumi up again"
     ),
     (
         "lab/d: is a production pool, and this update would delete it (up to 4 nodes × 1 GPU);"
-        f" if that is meant: put the pool back, add lab/d to gpupools:allow_destroy, {TWO} delete it and run it again"
+        f" if this is intended: restore the pool, add lab/d to gpupools:allow_destroy, {TWO} delete it and run"
+        " pulumi up again"
     ),
 ]
 
@@ -91,7 +93,7 @@ def test_a_stack_is_production_from_the_update_on_that_says_so(tmp_path: Path) -
 
     assert [line.partition(":")[0] for line in found] == ["train/a", "serve/b", "lab/c", "lab/d"]
     assert {line.rpartition("; ")[2].partition(" to ")[0] for line in found} == {
-        f"if that is meant, add {name}" for name in ("train/a", "serve/b", "lab/c", "lab/d")
+        f"if this is intended, add {name}" for name in ("train/a", "serve/b", "lab/c", "lab/d")
     }
 
 
@@ -140,8 +142,8 @@ def test_another_name_not_said_so_is_a_deletion(tmp_path: Path) -> None:
     was = planned(tmp_path, FOUR, production=True)
     now = planned(tmp_path, {name: FOUR[name] for name in "abc"} | {"z": FOUR["d"]}, production=True)
 
-    keep = "if it now is z, write renamed_from: d there, which keeps the nodes; if that is meant: put"
-    assert refused(was, now) == [REFUSED[3].replace("if that is meant: put", keep)]
+    keep = "if it was renamed to z, set renamed_from: d there to keep the nodes; if this is intended: restore"
+    assert refused(was, now) == [REFUSED[3].replace("if this is intended: restore", keep)]
 
 
 def test_the_switch_lets_go_what_is_replaced_on_eks_and_aks(tmp_path: Path) -> None:
@@ -149,8 +151,8 @@ def test_the_switch_lets_go_what_is_replaced_on_eks_and_aks(tmp_path: Path) -> N
     now = planned(tmp_path, EDITED | {"d": FOUR["d"]}, production=True, allow_destroy=["train/a", "serve/b"])
 
     assert refused(was, now) == REFUSED[2:3]
-    assert not any(plan.choices.protect for plan in now.pools if plan.name in "ab")  # type: ignore[attr-defined]
-    assert all(plan.choices.protect for plan in now.pools if plan.name in "cd")  # type: ignore[attr-defined]
+    assert not any(plan.provider_plan.protect for plan in now.pools if plan.name in "ab")  # type: ignore[attr-defined]
+    assert all(plan.provider_plan.protect for plan in now.pools if plan.name in "cd")  # type: ignore[attr-defined]
 
 
 STILL = "is protected until an update with it in gpupools:allow_destroy has ended, and this update would"
@@ -165,11 +167,11 @@ def test_a_deletion_and_a_replacement_on_gke_take_an_update_before_that_frees_th
     assert refused(was, now) == [
         (
             f"lab/c: {STILL} replace it; undo the edit, leave lab/c in gpupools:allow_destroy, {TWO} edit again and"
-            " run it again"
+            " run pulumi up again"
         ),
         (
-            f"lab/d: {STILL} delete it; put the pool back, leave lab/d in gpupools:allow_destroy, {TWO} delete it and"
-            " run it again"
+            f"lab/d: {STILL} delete it; restore the pool, leave lab/d in gpupools:allow_destroy, {TWO} delete it and"
+            " run pulumi up again"
         ),
     ]
     assert refused(was, freed) == []
@@ -180,7 +182,7 @@ def test_a_pool_made_free_still_needs_the_switch_to_go(tmp_path: Path) -> None:
     freed = planned(tmp_path, FOUR, production=True, allow_destroy=["lab/d"])
     (found,) = refused(freed, planned(tmp_path, {name: FOUR[name] for name in "abc"}, production=True))
 
-    assert found.endswith("delete it (up to 4 nodes × 1 GPU); if that is meant, add lab/d to gpupools:allow_destroy")
+    assert found.endswith("delete it (up to 4 nodes × 1 GPU); if this is intended, add lab/d to gpupools:allow_destroy")
 
 
 def test_a_protected_placement_group_does_not_go_with_a_rolling_edit(tmp_path: Path) -> None:
@@ -192,14 +194,14 @@ def test_a_protected_placement_group_does_not_go_with_a_rolling_edit(tmp_path: P
 
     assert refused(was, planned(tmp_path, loose, production=True)) == [
         (
-            "train/a: is a production pool, and this update would delete its placement group; if that is meant: undo"
-            f" the edit, add train/a to gpupools:allow_destroy, {TWO} edit again and run it again"
+            "train/a: is a production pool, and this update would delete its placement group; if this is intended: undo"
+            f" the edit, add train/a to gpupools:allow_destroy, {TWO} edit again and run pulumi up again"
         )
     ]
     assert refused(was, now) == [
         (
             f"train/a: {STILL} delete the placement group of it; undo the edit, leave train/a in"
-            f" gpupools:allow_destroy, {TWO} edit again and run it again"
+            f" gpupools:allow_destroy, {TWO} edit again and run pulumi up again"
         )
     ]
     assert refused(freed, now) == []
@@ -244,8 +246,9 @@ def test_more_than_half_of_the_pools_of_any_stack_do_not_go_unnamed(
     now = planned(tmp_path, pools, allow_destroy=[f"lab/{name}" for name in allowed])
 
     assert refused(planned(tmp_path, SIX), now) == [
-        f"lab/{name}: is one of 4 of 6 pools, more than half, and this update would delete it (up to 4 nodes × 1 GPU);"
-        f" if that is meant, add lab/{name} to gpupools:allow_destroy"
+        f"lab/{name}: is one of 4 deleted pools out of 6, more than half, and this update would delete it (up"
+        " to 4 nodes × 1 GPU);"
+        f" if this is intended, add lab/{name} to gpupools:allow_destroy"
         for name in still
     ]
 
@@ -270,13 +273,13 @@ def test_a_switch_left_on_is_said(tmp_path: Path) -> None:
 
     assert found.warnings == (
         (
-            "gpupools:allow_destroy names train/a, which this update does not destroy; until that is taken out the"
-            " pool is not protected"
+            "gpupools:allow_destroy names train/a, but this update does not destroy it; remove the name to"
+            " protect the pool again"
         ),
     )
 
 
-UNKNOWN = "this stack, and the update before had none of that name; take it out, or correct it;"
+UNKNOWN = "this stack, neither now nor in the last update; remove or correct it;"
 
 
 def test_a_switch_for_what_never_was_is_refused(tmp_path: Path) -> None:
@@ -367,18 +370,19 @@ def test_pools_without_a_record_are_not_compared_but_their_deletion_is_seen(tmp_
     assert [str(refusal.problem) for refusal in found.forbidden.values()] == [
         REFUSED[2],
         (
-            "train/a: is a production pool, and this update would delete it (up to 4 nodes × 4 GPUs); if that is meant:"
-            f" put the pool back, add train/a to gpupools:allow_destroy, {TWO} delete it and run it again"
+            "train/a: is a production pool, and this update would delete it (up to 4 nodes × 4 GPUs); if this"
+            " is intended:"
+            f" restore the pool, add train/a to gpupools:allow_destroy, {TWO} delete it and run pulumi up again"
         ),
         (
-            "lab/d: is a production pool, and this update would delete it; if that is meant, add lab/d to"
+            "lab/d: is a production pool, and this update would delete it; if this is intended, add lab/d to"
             " gpupools:allow_destroy"
         ),
     ]
     assert found.warnings == (
         (
-            "the last update left no record of serve/b, so whether this one replaces them is for Pulumi to say, which"
-            " refuses it while they are protected; the next update will know"
+            "the last update left no record of serve/b, so gpupools cannot tell whether this one replaces them;"
+            " Pulumi rejects that while they are protected; the next update has a record"
         ),
     )
 
@@ -404,9 +408,9 @@ def test_a_second_rename_that_forgets_the_first_name_is_refused_in_every_stack(c
 
     (reason,) = refused(was, planned(tmp_path, again))
     assert reason.startswith(
-        f"{cluster}/c: was not made under the name in renamed_from, and this update would replace it (up to 4 nodes"
+        f"{cluster}/c: was not created under the name in renamed_from, and this update would replace it (up to 4 nodes"
     )
-    assert reason.endswith("write first_name: a beside renamed_from: b")
+    assert reason.endswith("set first_name: a beside renamed_from: b")
     assert refused(was, planned(tmp_path, cure)) == []
     assert [change.effect for change in judged(was, planned(tmp_path, cure)).changes] == [EditEffect.IN_PLACE]
     assert refused(was, planned(tmp_path, again, allow_destroy=[f"{cluster}/c"])) == []
@@ -420,7 +424,7 @@ def test_a_second_rename_on_eks_keeps_the_nodes_with_the_first_name(tmp_path: Pa
     )
 
     assert (without.effect, kept.effect) == (EditEffect.ROLLING, EditEffect.IN_PLACE)
-    assert "write first_name: a to keep it" in str(without)
+    assert "set first_name: a to keep it" in str(without)
 
 
 @pytest.mark.parametrize("cluster", ["serve", "lab"])
@@ -459,8 +463,8 @@ def test_without_a_record_nobody_knows_that_a_pool_was_not_protected(
 
     assert refused(earlier, planned(tmp_path, left)) == [
         (
-            "lab/d: may be a production pool, since the last update left no record of it, and this update would delete"
-            " it; if that is meant, add lab/d to gpupools:allow_destroy"
+            "lab/d: may be a production pool: the last update left no record of it, and this update would delete"
+            " it; if this is intended, add lab/d to gpupools:allow_destroy"
         )
     ]
     assert refused(earlier, planned(tmp_path, left, allow_destroy=["lab/d"])) == []
@@ -512,11 +516,12 @@ def test_diff_says_what_pulumi_up_will_refuse(tmp_path: Path, capsys: pytest.Cap
         " did you mean 'lab/d' or 'lab/c'?\n"
     )
     assert [line for line in said.out.splitlines() if line.startswith("  ")] == [
-        f"  pulumi up refuses that: {name} is a production pool; if that is meant, add {name} to gpupools:allow_destroy"
+        f"  pulumi up refuses that: {name} is a production pool; if this is intended, add {name} to"
+        " gpupools:allow_destroy"
         for name in ("serve/b", "lab/c", "lab/d")
     ]
     assert main(["diff", "--json", *files]) == 0
     assert [each["refused"] for each in json.loads(capsys.readouterr().out)["pools"]][:2] == [
         None,
-        {"reason": "is a production pool", "fix": "if that is meant, add serve/b to gpupools:allow_destroy"},
+        {"reason": "is a production pool", "fix": "if this is intended, add serve/b to gpupools:allow_destroy"},
     ]

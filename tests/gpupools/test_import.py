@@ -522,9 +522,13 @@ def test_check_refuses_what_no_pool_can_be_adopted_as(
 @pytest.mark.parametrize(
     ("before", "after", "reason"),
     [
-        ({"disk_gib": 200}, {"disk_gib": 400}, "adopt.keep has nodeConfig.diskSizeGb, so that it stays as it is"),
-        ({}, {"capacity": {"mode": "spot"}}, "an adopted pool has one name, under which no other can be made"),
-        ({"adopt": None}, {}, "is a pool of this stack, and this update would take another in its place"),
+        ({"disk_gib": 200}, {"disk_gib": 400}, "adopt.keep lists nodeConfig.diskSizeGb, so it does not change"),
+        ({}, {"capacity": {"mode": "spot"}}, "an adopted pool keeps its name, so no replacement can be created"),
+        (
+            {"adopt": None},
+            {},
+            "is already a pool of this stack, and this update would replace it with an existing pool",
+        ),
         ({}, {"labels": {"team": "vision"}}, ""),
         ({}, {"adopt": None}, ""),
         ({}, {"renamed_from": "a"}, ""),
@@ -563,15 +567,15 @@ BLOCK: dict[str, Any] = {
     ("before", "after", "effect", "reason"),
     [
         ({}, {"adopt": theirs(version=4)}, "rolling", ""),
-        ({}, {"adopt": theirs(identifier="lt-0b1b2c3d4e5f60718")}, "refused", "an adopted pool has one name"),
-        ({}, {"instance_type": "g5.2xlarge"}, "refused", "an adopted pool has one name"),
+        ({}, {"adopt": theirs(identifier="lt-0b1b2c3d4e5f60718")}, "refused", "an adopted pool keeps its name"),
+        ({}, {"instance_type": "g5.2xlarge"}, "refused", "an adopted pool keeps its name"),
         ({}, {"tags": {"team": "vision"}}, "in-place", ""),
         ({}, {"taints": ["team=vision:NoSchedule"]}, "in-place", ""),
         (
             {"sharing": SLICES, "trust": {"team": "vision"}},
             {"sharing": SLICES | {"replicas": 8}},
             "refused",
-            "it is in the launch template, which stays with who made it",
+            "it is set in the launch template, which gpupools does not manage",
         ),
         (
             BLOCK,

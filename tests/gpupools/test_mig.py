@@ -682,18 +682,18 @@ def test_too_much_is_refused_with_a_count_that_is_proven(wished: dict[str, Any],
     ("wished", "why"),
     [
         ({"1g.5gb": 3}, "1 A100-40GB needed: one holds them all"),
-        ({"1g.5gb": 8}, "2 A100-40GB needed: 8 compute slices are wished and one GPU gives 7"),
+        ({"1g.5gb": 8}, "2 A100-40GB needed: 8 compute slices are requested and one GPU gives 7"),
         (
             {"2g.10gb": 7},
-            "3 A100-40GB needed: 14 compute slices are wished and one GPU gives these profiles at most 6 of 7",
+            "3 A100-40GB needed: 14 compute slices are requested and one GPU gives these profiles at most 6 of 7",
         ),
         (
             {"7g.40gb": 1, "4g.20gb": 1, "1g.5gb+me": 1},
-            "2 A100-40GB needed: 12 compute slices are wished and one GPU gives 7",
+            "2 A100-40GB needed: 12 compute slices are requested and one GPU gives 7",
         ),
         (
             {"1g.5gb+me": 2, "1g.5gb": 1},
-            "2 A100-40GB needed: when 1g.5gb+me counts 1, the wish counts 2 and one GPU holds at most 1",
+            "2 A100-40GB needed: when 1g.5gb+me counts 1, the request counts 2 and one GPU holds at most 1",
         ),
         (
             {"7g.40gb": 1, "4g.20gb": 1, "1g.5gb+me": 2, "1g.5gb": 1},
@@ -711,7 +711,7 @@ def test_no_wish_needs_no_gpu(wished: dict[str, Any]) -> None:
     answer = pack(A100, wished)
 
     assert (answer.fits, answer.gpus, answer.layouts, answer.diagram) == (True, 0, (), "")
-    assert answer.why == "0 A100-40GB needed: nothing is wished"
+    assert answer.why == "0 A100-40GB needed: no slices are requested"
 
 
 def test_packing_gives_the_same_answer_whatever_the_order_of_the_wish() -> None:

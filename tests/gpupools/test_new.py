@@ -480,6 +480,6 @@ def test_a_closed_standard_input_is_none_to_ask(project: Path) -> None:
 
 
 def test_every_cloud_names_the_command_that_describes_its_cluster() -> None:
-    assert all(cloud.described().commands for cloud in clouds().values())
+    assert all(cloud.discover().commands for cloud in clouds().values())
     assert inner({"a": {"b": 1}}, "a", "b") == 1
     assert inner({"a": 7}, "a", "b") is None

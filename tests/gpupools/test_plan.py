@@ -12,8 +12,11 @@ import pytest
 from gpupools.catalog.instance_types import Catalogue
 from gpupools.common.errors import Problem, Rejected
 from gpupools.common.taints import GPU_TAINT
-from gpupools.plan.cloud import Cloud, PoolRequest, ProviderPlan, Verdict
-from gpupools.plan.pool_plan import POOL_LABEL, PoolPlan, gpus_as_json, plan_pool
+from gpupools.plan.capability import Verdict
+from gpupools.plan.cloud import Cloud
+from gpupools.plan.pool_plan import POOL_LABEL, PoolPlan, gpus_as_json
+from gpupools.plan.pool_planner import plan_pool
+from gpupools.plan.provider_plan import PoolRequest, ProviderPlan
 from gpupools.spec.models import LATE, Mig
 from gpupools.stackfile.stack import parse_cluster, parse_pool
 
@@ -83,7 +86,7 @@ HERE = "A10, A100-40GB, A100-80GB, B200, L4, P100"
         ),
         pytest.param(
             {"gpu": "A1O0"},
-            ["pools.a.gpu: 'A1O0' is no NVIDIA GPU model; did you mean 'A10' or 'A10G'?"],
+            ["pools.a.gpu: 'A1O0' is not an NVIDIA GPU model; did you mean 'A10' or 'A10G'?"],
             id="a misspelt model",
         ),
         pytest.param(
@@ -426,7 +429,7 @@ def test_a_plan_says_everything_about_a_pool(plan: Plan) -> None:
     assert (made.min_nodes, made.max_nodes, made.disk_gib) == (1, 3, 500)
     assert made.sharing_kind == "time-slicing"
     assert made.node_resources == {"nvidia.com/gpu": 4}
-    assert made.choices == ProviderPlan(labels={"fake.example.com/accelerator": "A100-40GB"})
+    assert made.provider_plan == ProviderPlan(labels={"fake.example.com/accelerator": "A100-40GB"})
 
 
 def test_the_pod_lands_on_the_pool_and_tolerates_its_taints(plan: Plan) -> None:

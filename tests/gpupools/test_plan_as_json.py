@@ -1,7 +1,7 @@
 """What a plan says as JSON of who brings each piece, and why."""
 
 from gpupools.plan.cloud import Cloud
-from gpupools.plan.pool_plan import plan_pool
+from gpupools.plan.pool_planner import plan_pool
 from gpupools.stackfile.stack import parse_cluster, parse_pool
 
 

@@ -269,7 +269,7 @@ TEMPLATE = PoolFacts(
     (GPU_TAINT,),
     evidence="instanceType g5.xlarge",
     unknown=("instanceType",),
-    open_taints=("userData",),
+    unresolved_taints=("userData",),
     has_unevaluated_script=True,
     accelerator="nvidia",
     not_counted=("a note",),
@@ -305,7 +305,7 @@ def test_what_a_template_decides_is_added_with_where_it_stands() -> None:
     )
     assert whole.taints == (GPU_TAINT,)
     assert whole.not_counted == ("lt → a note",)
-    assert (whole.unknown, whole.open_taints) == (("lt → instanceType",), ("lt → userData",))
+    assert (whole.unknown, whole.unresolved_taints) == (("lt → instanceType",), ("lt → userData",))
     assert [one.property for one in whole.elsewhere] == ["class"]
     assert whole.software == SoftwareHints(By.CLOUD, By.CLOUD, By.NOBODY, ("lt → amiType X",))
     assert whole.sharing == SharingFacts("mps", 4, said_by="lt → userData settings")
@@ -344,7 +344,7 @@ def test_user_data_matters_where_it_has_the_taints(
 ) -> None:
     whole = joined(group(*decides), TEMPLATE, "lt")
 
-    assert (whole.unknown, whole.open_taints) == (late, taints)
+    assert (whole.unknown, whole.unresolved_taints) == (late, taints)
     assert whole.has_unevaluated_script is bool(taints)
 
 

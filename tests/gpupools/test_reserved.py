@@ -48,7 +48,7 @@ KUBELET = "takes no label of kubernetes.io and k8s.io but node.kubernetes.io and
         ("aws", "eks.amazonaws.com/nodegroup", "that EKS reserves"),
         ("aws", "k8s.amazonaws.com/accelerator", "makes Cluster Autoscaler wait"),
         *(
-            (cloud, key, "switches parts of the GPU Operator")
+            (cloud, key, "enables or disables parts of the GPU Operator")
             for cloud in CLOUDS
             for key in (
                 "nvidia.com/gpu.deploy.driver",
@@ -113,7 +113,7 @@ def test_a_label_that_the_cloud_and_its_kubelet_take_is_taken(cloud: str, key: s
         ("gcp", "kubernetes.io/arch=arm64:NoSchedule", "GKE adds to Arm nodes"),
         ("aws", "kubernetes.io/team=x:NoSchedule", "whose taints EKS rejects"),
         *(
-            (cloud, f"{key}=true:NoSchedule", "Kubernetes adds and takes off itself")
+            (cloud, f"{key}=true:NoSchedule", "Kubernetes adds and removes itself")
             for cloud in CLOUDS
             for key in ("node.kubernetes.io/unschedulable", "node.cloudprovider.kubernetes.io/uninitialized")
         ),

@@ -132,10 +132,12 @@ def test_giving_the_software_to_a_team_is_no_edit_without_words(
     assert main(["diff", *files, "--exit-code"]) == 3
     said = capsys.readouterr().out.splitlines()
     assert said[0] == "lab/a: no change for the nodes"
-    assert said[1].startswith("lab: removes chart gpu-operator v26.7.0 (for a); pods that run keep their GPUs; ")
+    assert said[1].startswith("lab: removes chart gpu-operator v26.7.0 (for a); running pods keep their GPUs; ")
     for what in ("Namespace gpu-operator", "DaemonSet kube-system/gpupools-driver-installer", "ResourceQuota "):
         assert [line for line in said if line.startswith(f"lab: removes {what}")], what
-    assert said[-1].startswith("  pulumi up refuses that: lab has software of the production pool a; if that is meant:")
+    assert said[-1].startswith(
+        "  pulumi up refuses that: lab has software of the production pool a; if this is intended:"
+    )
     assert main(["diff", *files, "--json"]) == 0
     answer = json.loads(capsys.readouterr().out)
     assert {each["step"] for each in answer["software"] if each["effect"] == "replace"} == {
@@ -148,8 +150,8 @@ def test_giving_the_software_to_a_team_is_no_edit_without_words(
 
 
 HELD = (
-    "undo the edit, {} lab {} gpupools:allow_destroy, run pulumi up, which takes the protection away; then edit again "
-    "and run it again"
+    "undo the edit, {} lab {} gpupools:allow_destroy, run pulumi up to remove the protection; then edit again "
+    "and run pulumi up again"
 )
 
 
@@ -163,7 +165,7 @@ def test_production_keeps_its_software_until_the_switch_names_the_cluster(tmp_pa
     (first,) = refused(was, now)
     assert first == (
         "lab: has software of the production pool a, and this update would remove chart gpu-operator v26.7.0, "
-        "Namespace gpu-operator, DaemonSet kube-system/gpupools-driver-installer; if that is meant: "
+        "Namespace gpu-operator, DaemonSet kube-system/gpupools-driver-installer; if this is intended: "
         + HELD.format("add", "to")
     )
     (held,) = refused(was, allowed)
@@ -171,7 +173,7 @@ def test_production_keeps_its_software_until_the_switch_names_the_cluster(tmp_pa
     assert held.endswith(HELD.format("leave", "in"))
     assert refused(was, freed) == []
     (idle,) = judged(was, freed).warnings
-    assert idle.startswith("gpupools:allow_destroy names lab, whose software this update does not destroy")
+    assert idle.startswith("gpupools:allow_destroy names lab, but this update does not destroy its software")
     assert refused(freed, allowed) == []
     assert refused(freed, now) != []
 
@@ -189,7 +191,7 @@ def test_software_goes_with_the_last_pool_that_it_served(tmp_path: Path) -> None
     was, now = planned(tmp_path, pools), planned(tmp_path, rest)
     (gone,) = [each for each in changes(was, now) if each.step == "nvidia-device-plugin"]
 
-    assert (gone.effect, gone.pods) == (EditEffect.NONE, "it goes with the pools it served")
+    assert (gone.effect, gone.pods) == (EditEffect.NONE, "it is removed with the pools it served")
     assert refused(was, now) == []
 
 

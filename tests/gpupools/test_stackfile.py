@@ -1,4 +1,4 @@
-"""Reading stack files: what YAML may hold, what is refused, and on which line."""
+"""Readback stack files: what YAML may hold, what is refused, and on which line."""
 
 import os
 import time

@@ -111,4 +111,4 @@ def test_the_process_ends_with_the_code_and_all_output_of_the_command(tmp_path: 
     done = subprocess.run(command, capture_output=True, text=True, check=False)
 
     assert (done.returncode, done.stdout) == (1, "")
-    assert "'L5' is no NVIDIA GPU model" in done.stderr
+    assert "'L5' is not an NVIDIA GPU model" in done.stderr

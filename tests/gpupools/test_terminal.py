@@ -162,7 +162,7 @@ def test_a_terminal_gets_colour_and_a_mark_below_the_value(stack: Path) -> None:
 
     assert code == 1
     assert "\x1b[31m" in said
-    assert place.startswith(f"{stack}:10:39: pools.notebooks.gpu: 'L5' is no NVIDIA GPU model")
+    assert place.startswith(f"{stack}:10:39: pools.notebooks.gpu: 'L5' is not an NVIDIA GPU model")
     assert source == "10 |     notebooks: {clusters: [lab], gpu: L5, nodes: {max: 4}}"
     assert mark.index("^") == source.index("L5")
     assert mark.strip() == "| " + " " * 38 + "^^"
@@ -240,7 +240,7 @@ def test_a_line_that_may_hold_a_secret_is_not_shown(line: str, stack: Path) -> N
     stack.write_text(STACK.rpartition("    notebooks")[0] + line + "\n", encoding="utf-8")
     _, said = at_terminal([GPUPOOLS, "check", str(stack)])
 
-    assert "'L5' is no NVIDIA GPU model" in said
+    assert "'L5' is not an NVIDIA GPU model" in said
     assert "hunter2" not in said
     assert "hhhh" not in said
 

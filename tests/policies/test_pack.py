@@ -72,8 +72,8 @@ def test_what_only_the_policy_sdk_makes_becomes_plain_data() -> None:
 
 def _reading_by(read_pools: Callable[[str, Mapping[str, Any]], tuple[PoolFacts, ...]], name: str = "aws") -> Cloud:
     aws = clouds()["aws"]
-    reading = aws.reading()._replace(read_pools=read_pools)
-    return aws._replace(name=name, reading=lambda: reading)
+    readback = aws.readback()._replace(read_pools=read_pools)
+    return aws._replace(name=name, readback=lambda: readback)
 
 
 def test_every_cloud_is_asked_what_it_reads(monkeypatch: pytest.MonkeyPatch) -> None:

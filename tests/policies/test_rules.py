@@ -405,7 +405,7 @@ def test_a_pool_whose_taints_are_part_of_a_text_is_shown_with_them_alone() -> No
 
 
 def test_a_script_that_is_not_evaluated_is_said_to_be_one() -> None:
-    (finding,) = found(pool(8, open_taints=("userData",), has_unevaluated_script=True), "gpu-pool-tainted")
+    (finding,) = found(pool(8, unresolved_taints=("userData",), has_unevaluated_script=True), "gpu-pool-tainted")
 
     assert finding.unverified
     assert finding.what.endswith("user data is a script that gpupools does not evaluate (userData)")

@@ -52,7 +52,7 @@ def test_every_pool_of_the_plan_is_declared_with_the_taint_read_back(dev: Checke
         facts
         for cloud in clouds().values()
         for resource in dev_report.preview.resources
-        for facts in cloud.reading().read_pools(resource.type, resource.inputs)
+        for facts in cloud.readback().read_pools(resource.type, resource.inputs)
     ]
 
     assert sorted(facts.instance_types[0].split("+")[0] for facts in read) == sorted(

@@ -81,7 +81,7 @@ def test_what_was_left_is_compared_and_refused_before_anything_is_declared(first
         "the program logged an error: the stack was rejected, nothing was declared:",
         *(
             f"serve/{name}: is a production pool, and this update would replace it (up to 4 nodes × 1 GPU): disk_gib"
-            f" 200 → 400; if that is meant, add serve/{name} to gpupools:allow_destroy"
+            f" 200 → 400; if this is intended, add serve/{name} to gpupools:allow_destroy"
             for name in "ab"
         ),
     ]

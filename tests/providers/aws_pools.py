@@ -14,7 +14,8 @@ import pytest
 from pulumi.runtime.stack import run_pulumi_func
 
 from gpupools.common.errors import Rejected
-from gpupools.plan.pool_plan import PoolPlan, plan_pool
+from gpupools.plan.pool_plan import PoolPlan
+from gpupools.plan.pool_planner import plan_pool
 from gpupools.preview.command import PROGRAM
 from gpupools.preview.monitor import DeclaredResource, StrictMonitor
 from gpupools.preview.program_run import Preview, preview_program
@@ -60,7 +61,7 @@ def plan(address: Mapping[str, Any] = BY_ZONE, name: str = "a", **request: Any) 
 
 
 def settings(address: Mapping[str, Any] = BY_ZONE, **request: Any) -> EksPoolPlan:
-    found = plan(address, **request).choices
+    found = plan(address, **request).provider_plan
     assert isinstance(found, EksPoolPlan)
     return found
 

@@ -9,7 +9,8 @@ import pulumi
 import pytest
 
 from gpupools.common.errors import Rejected
-from gpupools.plan.pool_plan import PoolPlan, plan_pool
+from gpupools.plan.pool_plan import PoolPlan
+from gpupools.plan.pool_planner import plan_pool
 from gpupools.preview.program_run import Preview, preview_program
 from gpupools.providers import clouds
 from gpupools.providers.azure import CLOUD
@@ -37,8 +38,8 @@ def plan(cluster: Cluster | None = None, name: str = "train", **keys: Any) -> Po
 
 
 def settings(made: PoolPlan) -> AksPoolPlan:
-    assert isinstance(made.choices, AksPoolPlan)
-    return made.choices
+    assert isinstance(made.provider_plan, AksPoolPlan)
+    return made.provider_plan
 
 
 def refused(cluster: Cluster | None = None, **keys: Any) -> str:

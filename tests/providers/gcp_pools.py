@@ -7,7 +7,8 @@ import pulumi
 import pytest
 
 from gpupools.common.errors import Problem, Rejected
-from gpupools.plan.pool_plan import PoolPlan, plan_pool
+from gpupools.plan.pool_plan import PoolPlan
+from gpupools.plan.pool_planner import plan_pool
 from gpupools.providers.gcp import CLOUD
 from gpupools.providers.gcp.pool_plan import GkePoolPlan
 from gpupools.providers.gcp.resources import create_pool
@@ -30,7 +31,7 @@ def plan(cluster: Cluster | None = None, **keys: Any) -> PoolPlan:
 
 
 def settings(cluster: Cluster | None = None, **keys: Any) -> GkePoolPlan:
-    made = plan(cluster, **keys).choices
+    made = plan(cluster, **keys).provider_plan
     assert isinstance(made, GkePoolPlan)
     return made
 

@@ -31,7 +31,7 @@ def read(row: Mapping[str, Any]) -> tuple[PoolFacts, ...]:
     inputs = known(row["of"])
     if "type" not in row:
         return read_manifest(inputs, clouds())
-    return clouds()["aws"].reading().read_pools(row["type"], inputs)
+    return clouds()["aws"].readback().read_pools(row["type"], inputs)
 
 
 def amounts(pool: PoolFacts) -> str:
@@ -40,7 +40,7 @@ def amounts(pool: PoolFacts) -> str:
     if repels_cpu_pods(pool.taints):
         return "kept"
     late = any(name.startswith(pool.where) or pool.where.startswith(name) for name in pool.unknown)
-    return "open" if pool.evidence and pool.in_cluster and not pool.open_taints and not late else "undecided"
+    return "open" if pool.evidence and pool.in_cluster and not pool.unresolved_taints and not late else "undecided"
 
 
 def test_a_resource_amounts_to() -> None:

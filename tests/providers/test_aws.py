@@ -15,8 +15,9 @@ from pulumi.runtime.mocks import MockMonitor
 
 from gpupools.catalog.mig import profile
 from gpupools.common.errors import Rejected
-from gpupools.plan.cloud import ProviderPlan
-from gpupools.plan.pool_plan import PoolPlan, plan_pool
+from gpupools.plan.pool_plan import PoolPlan
+from gpupools.plan.pool_planner import plan_pool
+from gpupools.plan.provider_plan import ProviderPlan
 from gpupools.providers.aws import CLOUD
 from gpupools.providers.aws.bootstrap import BOTTLEROCKET_MIG
 from gpupools.providers.aws.node_images import IMAGES, instance_family
@@ -51,7 +52,7 @@ def plan(**wanted: Any) -> PoolPlan:
 
 
 def settings(**wanted: Any) -> EksPoolPlan:
-    found = plan(**wanted).choices
+    found = plan(**wanted).provider_plan
     assert isinstance(found, EksPoolPlan)
     return found
 
@@ -594,7 +595,7 @@ def test_the_provider_acts_for_the_cluster_alone(keys: dict[str, str], more: dic
 
 
 def test_a_plan_for_another_cloud_is_a_programming_error() -> None:
-    foreign = plan(gpu="L4")._replace(cloud="gcp", choices=ProviderPlan())
+    foreign = plan(gpu="L4")._replace(cloud="gcp", provider_plan=ProviderPlan())
 
     with pytest.raises(TypeError, match="the plan of pool 'a' is for gcp, not for aws"):
         create_pool("train-a", foreign, ADDRESS, pulumi.ResourceOptions())

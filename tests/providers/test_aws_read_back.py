@@ -41,7 +41,7 @@ def b64(text: str) -> str:
 
 
 def read(token: str, properties: dict[str, Any]) -> tuple[PoolFacts, ...]:
-    return CLOUD.reading().read_pools(token, properties)
+    return CLOUD.readback().read_pools(token, properties)
 
 
 def verdict(pools: tuple[PoolFacts, ...]) -> str:
@@ -55,7 +55,7 @@ def verdict(pools: tuple[PoolFacts, ...]) -> str:
         elif (
             pool.evidence
             and pool.in_cluster
-            and not (pool.open_taints or any(_concerns(name, pool.where) for name in pool.unknown))
+            and not (pool.unresolved_taints or any(_concerns(name, pool.where) for name in pool.unknown))
         ):
             words.append("open")
         else:
@@ -154,7 +154,7 @@ class TestJoiningATemplate:
         return pool
 
     def template(self, **properties: Any) -> PoolFacts:
-        found = CLOUD.reading().read_template(TEMPLATE, properties)
+        found = CLOUD.readback().read_template(TEMPLATE, properties)
         assert found is not None
         return found
 
@@ -209,7 +209,7 @@ class TestJoiningATemplate:
         assert joined(pool, self.template(instanceType="g6.xlarge"), "elsewhere") == pool
 
     def test_only_templates_are_templates(self) -> None:
-        assert CLOUD.reading().read_template(GROUP, {"instanceTypes": ["g6.xlarge"]}) is None
+        assert CLOUD.readback().read_template(GROUP, {"instanceTypes": ["g6.xlarge"]}) is None
 
 
 @pytest.mark.parametrize(
@@ -270,7 +270,7 @@ def test_whatever_starts_one_machine_that_joins_is_a_pool(token: str) -> None:
 def test_a_weakness_shows_the_value_and_how_much_it_matters(
     token: str, properties: dict[str, Any], name: str, shown: str, mandatory: bool
 ) -> None:
-    machine = CLOUD.reading().read_template(token, properties) if token == TEMPLATE else read(token, properties)[0]
+    machine = CLOUD.readback().read_template(token, properties) if token == TEMPLATE else read(token, properties)[0]
     assert machine is not None
     (weak,) = (one for one in machine.weaknesses if one.name == name)
 
@@ -294,7 +294,7 @@ def test_every_text_that_ends_as_kubelet_arguments_can_hold_the_taint(given: dic
 
 
 def test_user_data_that_says_nothing_of_the_device_plugin_is_no_evidence_of_one() -> None:
-    found = CLOUD.reading().read_template(TEMPLATE, {"instanceType": "g5.xlarge", "userData": b64(BOOTSTRAP)})
+    found = CLOUD.readback().read_template(TEMPLATE, {"instanceType": "g5.xlarge", "userData": b64(BOOTSTRAP)})
     assert found is not None
 
     assert (found.software.device_plugin, found.software.said_by) == (By.UNSAID, ())
@@ -303,7 +303,7 @@ def test_user_data_that_says_nothing_of_the_device_plugin_is_no_evidence_of_one(
 def test_a_template_without_properties_is_none() -> None:
     broken: Any = None
 
-    assert CLOUD.reading().read_template(TEMPLATE, broken) is None
+    assert CLOUD.readback().read_template(TEMPLATE, broken) is None
 
 
 @pytest.mark.parametrize("options", [UNKNOWN, {"instanceType": UNKNOWN}, {"instanceType": "g5.xlarge"}, 3])

@@ -7,8 +7,9 @@ import pytest
 
 from gpupools.catalog.mig import profile, profiles
 from gpupools.common.errors import Rejected
-from gpupools.plan.cloud import ProviderPlan, Verdict
+from gpupools.plan.capability import Verdict
 from gpupools.plan.pool_facts import PoolFacts
+from gpupools.plan.provider_plan import ProviderPlan
 from gpupools.preview.sdk_schema import check_inputs, check_property_path
 from gpupools.providers.azure import CLOUD
 from gpupools.providers.azure.cluster import AksCluster
@@ -85,7 +86,7 @@ def test_one_party_brings_the_driver(software: str, driver: str, labels: dict[st
     made = plan(gpu="A100-80GB", software=software)
 
     known_to_skypilot = {"skypilot.co/accelerator": "a100-80gb"}
-    assert (settings(made).gpu_driver, made.choices.labels) == (driver, {**labels, **known_to_skypilot})
+    assert (settings(made).gpu_driver, made.provider_plan.labels) == (driver, {**labels, **known_to_skypilot})
 
 
 def test_a_full_layout_of_one_size_is_the_pools_gpu_instance_profile() -> None:
@@ -152,7 +153,7 @@ def test_a_cluster_takes_addresses_that_are_known_only_later() -> None:
 
 
 def facts(token: str = TOKEN, **properties: Any) -> PoolFacts:
-    (read,) = CLOUD.reading().read_pools(token, properties)
+    (read,) = CLOUD.readback().read_pools(token, properties)
     return read
 
 
@@ -246,7 +247,7 @@ def test_the_inputs_are_what_the_sdk_says_an_agent_pool_takes(software: str) -> 
 
 
 def test_a_plan_of_another_cloud_is_not_translated() -> None:
-    made = plan(gpu="T4")._replace(cloud="gcp", choices=ProviderPlan())
+    made = plan(gpu="T4")._replace(cloud="gcp", provider_plan=ProviderPlan())
 
     with pytest.raises(TypeError, match="serve/train was planned for gcp, not for azure"):
         create_pool("serve-train", made, ADDRESSES, pulumi.ResourceOptions())

@@ -7,8 +7,8 @@ from typing import Any
 import pulumi
 import pytest
 
-from gpupools.plan.cloud import Adopted
 from gpupools.plan.pool_plan import PoolPlan
+from gpupools.plan.provider_plan import AdoptedPool
 from gpupools.providers.azure.resources import create_pool
 from tests.providers.azure_pools import ADDRESSES, TOKEN, plan, settings
 from tests.providers.declaring import run
@@ -109,8 +109,8 @@ def test_a_pool_that_is_taken_over_keeps_the_number_that_runs(
     answer: dict[str, Any], count: int, ignored: bool
 ) -> None:
     made = plan(gpu="T4")
-    choices = replace(settings(made), adopted=Adopted("theirs", "/subscriptions/x/agentPools/theirs", ()))
-    inputs, options = declare(made._replace(choices=choices), {}, {GET: answer})
+    provider_plan = replace(settings(made), adopted=AdoptedPool("theirs", "/subscriptions/x/agentPools/theirs", ()))
+    inputs, options = declare(made._replace(provider_plan=provider_plan), {}, {GET: answer})
 
     assert (inputs["count"], "count" in (options.ignore_changes or ())) == (count, ignored)
 

@@ -9,7 +9,7 @@ import pytest
 from azure.mgmt.containerservice import models
 
 from gpupools.common.taints import GPU_TAINT
-from gpupools.plan.cloud import Verdict
+from gpupools.plan.capability import Verdict
 from gpupools.plan.node_labels import GPU_PRESENT_LABEL
 from gpupools.plan.pool_facts import UNKNOWN, By
 from gpupools.plan.pool_plan import PoolPlan
@@ -351,7 +351,7 @@ def test_a_generic_resource_is_known_by_its_type_in_any_case(inputs: dict[str, A
 
 
 def read(properties: Any, **address: Any) -> Any:
-    return CLOUD.reading().read_pools(GENERIC, {**ADDRESS, **address, "properties": properties})
+    return CLOUD.readback().read_pools(GENERIC, {**ADDRESS, **address, "properties": properties})
 
 
 TEXT = str(GPU_TAINT)
@@ -364,8 +364,8 @@ T4 = "Standard_NC4as_T4_v3"
 )
 def test_it_is_read_like_the_typed_pool(token: str) -> None:
     properties = declared(managed(sharing=SLICES["mixed"], taints=["team=a:NoSchedule"]))["properties"]
-    (typed,) = CLOUD.reading().read_pools(TOKEN, properties)
-    (generic,) = CLOUD.reading().read_pools(token, {**ADDRESS, "properties": properties})
+    (typed,) = CLOUD.readback().read_pools(TOKEN, properties)
+    (generic,) = CLOUD.readback().read_pools(token, {**ADDRESS, "properties": properties})
 
     for field in ("gpus_per_node", "taints", "instance_types", "labels", "tags", "min_nodes", "max_nodes", "unknown"):
         assert getattr(generic, field) == getattr(typed, field), field
@@ -380,7 +380,7 @@ def test_it_is_read_like_the_typed_pool(token: str) -> None:
 
 def test_an_untainted_one_is_a_violation_that_can_be_mended() -> None:
     inputs = {**ADDRESS, "properties": {"vmSize": T4, "nodeTaints": ["a=b:PreferNoSchedule"]}}
-    (pool,) = CLOUD.reading().read_pools(GENERIC, inputs)
+    (pool,) = CLOUD.readback().read_pools(GENERIC, inputs)
     mended = with_taint(inputs, pool)
 
     assert "gpu-pool-tainted" in {rule.name for rule, _ in judge_pool(pool)}
@@ -441,7 +441,7 @@ def test_typed_and_generic_pools_of_a_cluster_are_in_one_cluster() -> None:
     chart = Declared(urn="d", type=RELEASE, inputs=values, software=read_software(RELEASE, values))
 
     def runs(*declared: Declared) -> bool:
-        pools = (replace(each, pools=CLOUD.reading().read_pools(each.type, each.inputs)) for each in declared)
+        pools = (replace(each, pools=CLOUD.readback().read_pools(each.type, each.inputs)) for each in declared)
         stack = DeclaredStack([*pools, chart])
         return stack.runs_on(stack.cluster_of(declared[0]), stack.origin_of(chart))
 
@@ -480,7 +480,7 @@ def test_components_say_which_cluster_their_chart_and_pool_are_of(said: dict[str
 def _pool(cluster: str, parent: str = "") -> Declared:
     inputs = {"resourceName": cluster, "vmSize": T4}
     return Declared(
-        urn=cluster, type=TOKEN, inputs=inputs, pools=CLOUD.reading().read_pools(TOKEN, inputs), parent=parent
+        urn=cluster, type=TOKEN, inputs=inputs, pools=CLOUD.readback().read_pools(TOKEN, inputs), parent=parent
     )
 
 
@@ -501,7 +501,7 @@ def test_a_second_owner_on_managed_nodes_is_found_by_the_policies(
 ) -> None:
     inputs = {**ADDRESS, "resourceName": "b", "properties": {"vmSize": T4, "gpuProfile": GOOD, "nodeLabels": labels}}
     values = {"chart": chart, "values": {}}
-    pool = Declared(urn="b", type=GENERIC, inputs=inputs, pools=CLOUD.reading().read_pools(GENERIC, inputs))
+    pool = Declared(urn="b", type=GENERIC, inputs=inputs, pools=CLOUD.readback().read_pools(GENERIC, inputs))
     release = Declared(urn="d", type=RELEASE, inputs=values, software=read_software(RELEASE, values))
     (rule,) = [each for each in STACK_RULES if each.name == "gpu-software-one-owner"]
     assert rule.stack is not None

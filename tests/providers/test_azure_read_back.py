@@ -12,7 +12,7 @@ TEXT = "nvidia.com/gpu=present:NoSchedule"
 
 
 def read(token: str, properties: Any) -> tuple[PoolFacts, ...]:
-    return CLOUD.reading().read_pools(token, properties)
+    return CLOUD.readback().read_pools(token, properties)
 
 
 def test_the_taint_is_added_to_the_pool_at_fault_alone() -> None:

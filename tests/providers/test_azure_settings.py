@@ -191,7 +191,7 @@ def test_the_stack_file_with_everything_has_every_setting_aks_takes() -> None:
     pools = check_stack_file(EVERYTHING, clouds()).file.config["pools"]
     used = {name for key, pool in pools.items() for name in given_settings(parse_pool((key,), without(pool)))}
 
-    taken = {name for name, setting in azure.CLOUD.node_pools.settings.items() if setting.taken}
+    taken = {name for name, setting in azure.CLOUD.node_pools.settings.items() if setting.supported}
     assert taken - used <= {"adopt", "first_name", "renamed_from"}  # they need a pool that was there before
     assert used <= taken
 

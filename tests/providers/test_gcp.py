@@ -11,8 +11,10 @@ from gpupools.catalog.gpus import gpu_models
 from gpupools.catalog.mig import profile
 from gpupools.common.errors import Problem, Rejected
 from gpupools.common.taints import repels_cpu_pods
-from gpupools.plan.cloud import ProviderPlan, Verdict
-from gpupools.plan.pool_plan import PoolPlan, plan_pool
+from gpupools.plan.capability import Verdict
+from gpupools.plan.pool_plan import PoolPlan
+from gpupools.plan.pool_planner import plan_pool
+from gpupools.plan.provider_plan import ProviderPlan
 from gpupools.providers import gcp
 from gpupools.providers.gcp.constraints import COHERENT_MEMORY, MIG_PARTITIONS
 from gpupools.providers.gcp.machines import (
@@ -62,7 +64,7 @@ def plan(on: Cluster | None = None, **keys: Any) -> PoolPlan:
 
 
 def settings(on: Cluster | None = None, **keys: Any) -> GkePoolPlan:
-    found = plan(on, **keys).choices
+    found = plan(on, **keys).provider_plan
     assert isinstance(found, GkePoolPlan)
     return found
 
@@ -279,7 +281,7 @@ GPU_TAINT_HERE = {"key": "nvidia.com/gpu", "value": "present", "effect": "NO_SCH
 
 def test_taints_that_others_set_do_not_count() -> None:
     config = {"machineType": "g2-standard-4", "effectiveTaints": [GPU_TAINT_HERE]}
-    (facts,) = gcp.CLOUD.reading().read_pools(NODE_POOL, node_pool(**config))
+    (facts,) = gcp.CLOUD.readback().read_pools(NODE_POOL, node_pool(**config))
 
     assert facts.taints == ()
 
@@ -321,7 +323,7 @@ def test_every_machine_is_read_back_as_the_tainted_gpu_pool_it_was_planned_as() 
         for index, made in enumerate(plans):
             create_pool(f"p{index}", made, addresses, pulumi.ResourceOptions())
 
-    read = {made.name: gcp.CLOUD.reading().read_pools(made.typ, made.inputs) for made in run(program)}
+    read = {made.name: gcp.CLOUD.readback().read_pools(made.typ, made.inputs) for made in run(program)}
 
     for index, made in enumerate(plans):
         (facts,) = read[f"p{index}-nodes"]
@@ -374,7 +376,7 @@ def test_the_provider_is_bound_to_the_project_of_the_cluster(account: str | None
 
 
 def test_a_plan_for_another_cloud_is_not_translated() -> None:
-    foreign = plan(gpu="L4")._replace(cloud="aws", choices=ProviderPlan())
+    foreign = plan(gpu="L4")._replace(cloud="aws", provider_plan=ProviderPlan())
     with pytest.raises(TypeError, match="pool train was planned for aws, not for gcp"):
         create_pool("train", foreign, CLUSTER, pulumi.ResourceOptions())
 

@@ -71,7 +71,7 @@ def wrong(pool: dict[str, Any]) -> str:
 def test_the_stack_file_uses_every_setting_that_gke_takes(declared: Mapping[str, DeclaredResource]) -> None:
     pools = check_stack_file(EVERYTHING, clouds()).plan.stack.pools
     used = {name for pool in pools.values() for name in given_settings(pool)}
-    taken = {name for name, setting in CLOUD.node_pools.settings.items() if setting.taken}
+    taken = {name for name, setting in CLOUD.node_pools.settings.items() if setting.supported}
 
     assert taken - used <= {"renamed_from", "adopt"}  # a rename and an adopted pool need what was there
     assert sorted(declared) == sorted(f"lab-{pool}-nodes" for pool in POOLS)

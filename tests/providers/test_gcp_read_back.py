@@ -15,7 +15,7 @@ L4 = {"machineType": "g2-standard-4"}
 
 
 def read(token: str, properties: Any) -> tuple[PoolFacts, ...]:
-    return CLOUD.reading().read_pools(token, properties)
+    return CLOUD.readback().read_pools(token, properties)
 
 
 def pool(**config: Any) -> PoolFacts:

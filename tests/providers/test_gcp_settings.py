@@ -114,7 +114,7 @@ def test_the_default_time_outs_follow_the_size(keys: dict[str, Any], create_min:
 def test_the_plan_and_the_preview_show_what_is_set_by_hand() -> None:
     made = plan(**by_hand(version="1.34.5-gke.1153000", nodeConfig={"gvnic": None}))
 
-    assert made.set_by_hand == {
+    assert made.overrides == {
         "NodePool.version": "1.34.5-gke.1153000",
         "NodePool.nodeConfig.gvnic": None,
     }
@@ -214,4 +214,4 @@ def test_older_machines_run_ubuntu(machine: str) -> None:
     ids=["taken-away", "surge"],
 )
 def test_upgrades_set_by_hand_that_go_together_pass(given: dict[str, Any]) -> None:
-    assert plan(**by_hand(upgradeSettings=given)).set_by_hand
+    assert plan(**by_hand(upgradeSettings=given)).overrides

@@ -113,7 +113,7 @@ def test_tags_of_a_cluster_are_those_of_its_pools(cluster: str, tmp_path: Path) 
     file = written(tmp_path, cluster, {"tags": {"owner": "ml", "cost": "1"}}, tags={"cost": "2"})
     (plan,) = check_stack_file(file, clouds()).plan.pools
 
-    found = getattr(plan.choices, "resource_labels" if cluster == "lab" else "tags")
+    found = getattr(plan.provider_plan, "resource_labels" if cluster == "lab" else "tags")
     assert dict(found) == {"owner": "ml", "cost": "2"}
 
 

@@ -20,7 +20,7 @@ TOKENS = sorted({case["type"] for case in cases()})
 
 
 def read(token: str, properties: Any) -> list[PoolFacts]:
-    found = (cloud.reading().read_pools(token, properties) for cloud in clouds().values())
+    found = (cloud.readback().read_pools(token, properties) for cloud in clouds().values())
     return [*chain.from_iterable(found), *read_kubernetes_pools(token, properties, clouds())]
 
 
@@ -67,7 +67,7 @@ def test_other_resources_hold_no_pool(token: Any) -> None:
     }
     pod = {"spec": {"containers": [{"resources": {"limits": {"nvidia.com/gpu": "1"}}}]}}
 
-    assert [cloud.reading().read_pools(token, gpu) for cloud in clouds().values()] == [()] * len(clouds())
+    assert [cloud.readback().read_pools(token, gpu) for cloud in clouds().values()] == [()] * len(clouds())
     assert read_kubernetes_pools(token, pod, clouds()) == ()
 
 
@@ -78,10 +78,10 @@ def named() -> Iterator[tuple[str, str]]:
 
 def test_every_machine_of_the_catalogues_is_known_by_its_name_to_its_own_cloud_only() -> None:
     for owner, machine in named():
-        knows = [name for name, cloud in clouds().items() if cloud.reading().accelerator(machine).vendor]
+        knows = [name for name, cloud in clouds().items() if cloud.readback().accelerator(machine).vendor]
 
         assert knows == [owner], machine
-        assert clouds()[owner].reading().accelerator(machine).count == clouds()[owner].instance_types[machine].gpus
+        assert clouds()[owner].readback().accelerator(machine).count == clouds()[owner].instance_types[machine].gpus
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_every_machine_of_the_catalogues_is_known_by_its_name_to_its_own_cloud_o
     ],
 )
 def test_the_vendor_of_an_accelerator_is_known_by_the_machines_name(owner: str, machine: str, vendor: str) -> None:
-    assert clouds()[owner].reading().accelerator(machine).vendor == vendor
+    assert clouds()[owner].readback().accelerator(machine).vendor == vendor
 
 
 def test_looking_up_a_path_stops_at_what_is_not_known_or_not_there() -> None:

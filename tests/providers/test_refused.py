@@ -15,7 +15,7 @@ from typing import Any
 import yaml
 
 from gpupools.common.errors import Rejected
-from gpupools.plan.pool_plan import plan_pool
+from gpupools.plan.pool_planner import plan_pool
 from gpupools.providers import clouds
 from gpupools.stackfile.stack import parse_cluster, parse_pool
 from tests.compact_yaml import compact_yaml

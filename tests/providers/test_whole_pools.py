@@ -35,9 +35,9 @@ def wire(value: Any) -> Any:
 def told(type_token: str, properties: Any) -> list[dict[str, Any]]:
     """Read pools, or else what pools refer to, and write down what differs from the defaults."""
     known = clouds()
-    pools = [pool for cloud in known.values() for pool in cloud.reading().read_pools(type_token, properties)]
+    pools = [pool for cloud in known.values() for pool in cloud.readback().read_pools(type_token, properties)]
     pools += read_kubernetes_pools(type_token, properties, known)
-    templates = [cloud.reading().read_template(type_token, properties) for cloud in known.values()]
+    templates = [cloud.readback().read_template(type_token, properties) for cloud in known.values()]
     templates.append(read_template(type_token, properties, known))
     return [_told(pool) for pool in pools or filter(None, templates)]
 

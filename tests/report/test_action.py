@@ -164,7 +164,7 @@ def test_the_report_of_a_change_is_in_the_job_summary(
     summary = (tmp_path / "summary.md").read_text(encoding="utf-8")
 
     assert (code, again) == (0, 0), out
-    assert summary.count("### GPU pools: 1 changed in place, 2 without a change for the nodes") == 2
+    assert summary.count("### GPU pools: 1 changed in place, 2 unchanged") == 2
     code, out = step("Report on stack files", FILES="stacks/Pulumi.*.yaml", SINCE="nowhere")
     assert (code != 0, "git knows no commit 'nowhere'" in out) == (True, True)
 
@@ -173,7 +173,7 @@ def test_a_refused_file_is_told_and_fails_the_job(tmp_path: Path, step: Callable
     write(tmp_path, STACK.replace("gpu: H100-80GB", "gpu: H999"))
 
     assert step("Report on stack files", FILES="stacks/Pulumi.*.yaml")[0] == 1
-    assert "is no NVIDIA GPU model" in (tmp_path / "summary.md").read_text(encoding="utf-8")
+    assert "is not an NVIDIA GPU model" in (tmp_path / "summary.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.slow

@@ -124,7 +124,7 @@ def test_no_link_leads_out_of_the_checkout(
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        (STACK.replace("gpu: H100-80GB", "gpu: H999"), "'H999' is no NVIDIA GPU model"),
+        (STACK.replace("gpu: H100-80GB", "gpu: H999"), "'H999' is not an NVIDIA GPU model"),
         ("config:\n  gpupools:clusters: {}\n  gpupools:pools: {}\n", "give gpupools:pools a map of name to settings"),
         ("", "the file is empty"),
     ],
@@ -145,7 +145,7 @@ def test_the_difference_against_a_commit_is_told(stack_file: Write, capsys: pyte
     file.write_text(STACK.replace("min: 2, max: 4", "min: 2, max: 5").replace("    cut: ", "    trim: "))
 
     assert main(["report", str(file), "--since", "HEAD", "-o", "plan.html", "--no-policies"]) == 0
-    summary = "1 destroyed, 1 created, 1 changed in place, 1 without a change for the nodes"
+    summary = "1 destroyed, 1 created, 1 changed in place, 1 unchanged"
     assert capsys.readouterr().out.startswith(f"Pulumi.dev.yaml: {summary}\n")
     page = Path("plan.html").read_text(encoding="utf-8")
     assert "train/big: in place: nodes.max 4 → 5" in page
@@ -170,7 +170,7 @@ def test_what_was_not_there_counts_as_new_and_what_was_refused_is_said(
     assert main(["report", "Pulumi.dev.yaml", *words]) == 0
     refused = capsys.readouterr().out
     assert "Not compared: the file was refused in HEAD." in refused
-    assert "is no NVIDIA GPU model" in refused
+    assert "is not an NVIDIA GPU model" in refused
 
 
 @HAS_GIT
@@ -197,7 +197,7 @@ def test_a_stack_file_that_is_gone_is_told_where_nobody_can_name_it(
     assert "Pulumi.old.yaml: gone since HEAD; its pools stay until pulumi destroy" in said
     assert "is gone: its pools stay until pulumi destroy" in written
     assert "Pulumi.other.yaml" not in written
-    assert form == "html" or "### GPU pools: 3 without a change for the nodes; 1 stack file is gone" in written
+    assert form == "html" or "### GPU pools: 3 unchanged; 1 stack file is gone" in written
 
 
 @pytest.mark.parametrize("ref", ["nowhere", "--all", "HEAD:Pulumi.dev.yaml"])

@@ -59,9 +59,7 @@ def test_the_comment_begins_with_what_is_created_moved_drained_and_destroyed(sta
     text = comment([report_of(stack_file, STACK, new)])
 
     holds_only_ours(text)
-    assert text.splitlines()[1] == (
-        "### GPU pools: 1 destroyed, 1 created, 1 changed in place, 1 without a change for the nodes"
-    )
+    assert text.splitlines()[1] == ("### GPU pools: 1 destroyed, 1 created, 1 changed in place, 1 unchanged")
     assert "- `train/big: in place: nodes.max 4 → 5; running nodes stay`" in text
     assert "- `train/cut: deletes up to 2 nodes × 8 GPUs`" in text
     assert "Policies are not judged here: `no SDK`" in text

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from gpupools.plan.cloud import Verdict
+from gpupools.plan.capability import Verdict
 from gpupools.plan.plugin_configs import PluginSharing
 from gpupools.providers import clouds
 from gpupools.providers.aws.bootstrap import BOTTLEROCKET_SHARING
@@ -43,8 +43,8 @@ def read_back(preview: Mapping[str, Any]) -> dict[str, tuple[str, int | None]]:
     found = {}
     for resource in preview["resources"]:
         for cloud in clouds().values():
-            template = cloud.reading().read_template(resource["type"], resource["inputs"])
-            for pool in (*cloud.reading().read_pools(resource["type"], resource["inputs"]), template):
+            template = cloud.readback().read_template(resource["type"], resource["inputs"])
+            for pool in (*cloud.readback().read_pools(resource["type"], resource["inputs"]), template):
                 if pool is not None and pool.sharing is not None:
                     found[cloud.name] = (pool.sharing.kind, pool.sharing.clients)
     return found

@@ -8,7 +8,7 @@ from typing import Any
 import pulumi
 
 from gpupools.common.json_types import JsonObject
-from gpupools.plan.cloud import Declaring
+from gpupools.plan.cloud import ResourceFactory
 from gpupools.providers import clouds
 from gpupools.spec.identity import place, same_place, second_key
 from gpupools.spec.models import Cluster, StackOutput
@@ -83,14 +83,14 @@ def _compare(one: tuple[str, type[Cluster]], other: tuple[str, type[Cluster]], c
         raise pulumi.RunError(str(second_key(first, second, location)))
 
 
-def declaring(cloud: str) -> Declaring:
+def resource_factory(cloud: str) -> ResourceFactory:
     """Return the functions that declare a cloud's resources.
 
     Raises:
         pulumi.RunError: The cloud's SDK is not installed.
     """
     try:
-        return clouds()[cloud].node_pools.declaring()
+        return clouds()[cloud].node_pools.resources()
     except ModuleNotFoundError as error:
         missing = str(error.name)
         if not missing.startswith("pulumi_"):
@@ -101,7 +101,7 @@ def declaring(cloud: str) -> Declaring:
 
 def provider(name: str, cloud: str, cluster: Mapping[str, pulumi.Input[Any]]) -> pulumi.ProviderResource:
     """Declare an explicit provider for the cluster, so that no pool depends on default region or project settings."""
-    return declaring(cloud).create_provider(name, cluster, pulumi.ResourceOptions())
+    return resource_factory(cloud).create_provider(name, cluster, pulumi.ResourceOptions())
 
 
 def _output(reference: pulumi.StackReference, stack: str, path: str) -> pulumi.Output[Any]:

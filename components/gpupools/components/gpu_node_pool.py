@@ -15,10 +15,11 @@ from gpupools.components.arguments import (
     parse_cluster_argument,
     unknown_arguments,
 )
-from gpupools.components.clusters import declaring
+from gpupools.components.clusters import resource_factory
 from gpupools.components.declared_components import place_of, pool_problems, wait_for_distinct_pools
 from gpupools.diff.guard import RECORD
-from gpupools.plan.pool_plan import PoolPlan, plan_pool
+from gpupools.plan.pool_plan import PoolPlan
+from gpupools.plan.pool_planner import plan_pool
 from gpupools.software.owners import without_rdma
 from gpupools.stackfile.stack import bad_key, never_a_key, parse_pool
 
@@ -184,7 +185,7 @@ class GpuNodePool(pulumi.ComponentResource):
             depends_on=opts.depends_on if opts is not None else None,
             transformations=self._with_former_names(name, args),
         )
-        self.node_pool_name = declaring(plan.cloud).create_pool(name, plan, addresses, below)
+        self.node_pool_name = resource_factory(plan.cloud).create_pool(name, plan, addresses, below)
         # Plain values: `from_input` would create an output for every nested value.
         known = pulumi.Output.from_input(None)
         capacity, node_pod = dict(plan.node_resources), dict(plan.node_pod)
@@ -297,7 +298,9 @@ def plan_args(name: str, args: GpuNodePoolArgs) -> PoolPlan:
         plan = plan_pool(pool_name, spec, "", cluster, cloud)
         # GpuRuntime checks this too, but a program needs none when the software is installed by other means.
         without_owner = list(
-            without_rdma(plan, cloud.node_runtime(plan.software, plan.choices), cluster.runtime, "cluster.runtime")
+            without_rdma(
+                plan, cloud.node_runtime(plan.software, plan.provider_plan), cluster.runtime, "cluster.runtime"
+            )
         )
         if without_owner:
             raise Rejected(without_owner)

@@ -22,7 +22,8 @@ from gpupools.components.declared_components import place_of, runtime_problems
 from gpupools.components.gpu_node_pool import PoolArgs
 from gpupools.components.kubernetes_resources import declare_object, declare_release
 from gpupools.diff.guard import RECORD
-from gpupools.plan.pool_plan import PoolPlan, plan_pool
+from gpupools.plan.pool_plan import PoolPlan
+from gpupools.plan.pool_planner import plan_pool
 from gpupools.plan.software_plan import RuntimePlan
 from gpupools.software.planning import plan_runtime
 from gpupools.stackfile.stack import bad_key, parse_pool

@@ -178,7 +178,7 @@ def _known_charts() -> frozenset[str]:
 def _nested_types(type_token: str, inputs: JsonObject) -> Iterator[Unclassified]:
     """Classify the resources of a template inside a resource."""
     for reader in readers():
-        for held in reader.held_types(type_token, inputs):
+        for held in reader.nested_types(type_token, inputs):
             found = _classify_row(plain_key(held), held.partition(":")[2], UNKNOWN)
             if found is not None:
                 yield found

@@ -466,7 +466,7 @@ def _combined(made: Sequence[PoolFacts], path: str) -> PoolFacts:
     lacking = [each for each in made if each.lacks_taint]
     if not lacking or len(lacking) == len(made):
         return (lacking or made)[0]
-    return replace(lacking[0], open_taints=(*lacking[0].open_taints, path))
+    return replace(lacking[0], unresolved_taints=(*lacking[0].unresolved_taints, path))
 
 
 def api_server(kubeconfig: str, context: Any, cluster: Any) -> tuple[str, str] | None:

@@ -21,7 +21,7 @@ from typing import Any
 
 from gpupools.common.json_types import JsonObject
 from gpupools.common.patterns import FirstOf
-from gpupools.plan.cloud import Reading
+from gpupools.plan.cloud import Readback
 from gpupools.providers import clouds
 from gpupools.readback.inputs import group_and_kind, kubernetes_type
 from gpupools.readback.kubernetes_pools import kinds_read
@@ -32,12 +32,12 @@ MOST_TYPES = 200_000
 
 
 @lru_cache
-def readings() -> tuple[Reading, ...]:
+def readings() -> tuple[Readback, ...]:
     """Return the readers of all clouds; cached, because loading a reader takes longer than reading a resource."""
-    return tuple(cloud.reading() for cloud in clouds().values())
+    return tuple(cloud.readback() for cloud in clouds().values())
 
 
-def readers() -> tuple[Reading | TypeReader, ...]:
+def readers() -> tuple[Readback | TypeReader, ...]:
     """Return what reads pools of Pulumi types: the clouds, and what `gpupools.audit` registered."""
     return (*readings(), *type_readers())
 
@@ -108,9 +108,9 @@ def is_read(type_token: str) -> bool:
     if kubernetes_type(type_token) is not None:
         return group_and_kind(type_token) in read_kinds()
     probe = _Probe()
-    for reading in readings():
-        reading.read_pools(type_token, probe)
-        reading.read_template(type_token, probe)
+    for readback in readings():
+        readback.read_pools(type_token, probe)
+        readback.read_template(type_token, probe)
     return probe.looked or any(each.read_pools(type_token, probe) or probe.looked for each in type_readers())
 
 

@@ -110,7 +110,10 @@ def read_pools(resource_type: str, inputs: JsonObject) -> tuple[PoolFacts, ...]:
         inputs: Plain data.
     """
     known = clouds()
-    readers = [*(cloud.reading().read_pools for cloud in known.values()), *(each.read_pools for each in type_readers())]
+    readers = [
+        *(cloud.readback().read_pools for cloud in known.values()),
+        *(each.read_pools for each in type_readers()),
+    ]
     pools = (pool for read in readers for pool in read(resource_type, inputs))
     return tuple(with_name(pool, inputs) for pool in (*pools, *read_kubernetes_pools(resource_type, inputs, known)))
 
@@ -677,7 +680,7 @@ class _SdkResource:
 def _declared(resource: _WireResource | _SdkResource) -> Declared:
     inputs, type_ = resource.props, resource.resource_type
     pools, software = resource.before or (_named_pools(inputs, type_, resource.name), inputs.software(type_))
-    templates = [cloud.reading().read_template(type_, inputs) for cloud in clouds().values()]
+    templates = [cloud.readback().read_template(type_, inputs) for cloud in clouds().values()]
     templates.append(read_template(type_, inputs, clouds()))
     return Declared(
         urn=resource.urn,

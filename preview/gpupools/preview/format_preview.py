@@ -99,8 +99,8 @@ class Report:
     def _resource_as_json(self, resource: DeclaredResource) -> JsonDict:
         resource_json = resource.as_json()
         for plan in self.plans:
-            if plan.set_by_hand:
-                resource_json["inputs"] = without_hidden(resource_json["inputs"], plan.set_by_hand)
+            if plan.overrides:
+                resource_json["inputs"] = without_hidden(resource_json["inputs"], plan.overrides)
         return resource_json
 
     def as_text(self, fit: int | None = None) -> str:
@@ -115,7 +115,7 @@ class Report:
         yield [pool_table(self.plans, fit)]
         overrides = list(override_lines(self.plans))
         if overrides:
-            count = sum(len(plan.set_by_hand) for plan in self.plans)
+            count = sum(len(plan.overrides) for plan in self.plans)
             yield [f"Overrides, {_count(count, 'input')}:", *overrides]
         if self.runtimes:
             yield ["Who installs the GPU software:", owner_table(self.runtimes, fit)]
@@ -199,14 +199,14 @@ def node_resource_lines(plan: PoolPlan) -> Iterator[str]:
         yield f"{_count(plan.instance.devices, 'GPU')} (DRA claims)"
     for resource, count in plan.node_resources.items():
         yield f"{count} {resource}"
-    for resource, quantity in plan.choices.beside_gpus().items():
+    for resource, quantity in plan.provider_plan.extra_resources().items():
         yield f"{quantity} {resource}"
 
 
 def override_lines(plans: Iterable[PoolPlan]) -> Iterator[str]:
     """Yield one line per input that a pool's `overrides` set."""
     for plan in plans:
-        for path, value in plan.set_by_hand.items():
+        for path, value in plan.overrides.items():
             visible = tellable(path, value)
             text = visible if visible is not value else json.dumps(value, ensure_ascii=False)
             yield f"  {plan.cluster}/{plan.name}: {path} {'is removed' if value is None else f'= {text}'}"

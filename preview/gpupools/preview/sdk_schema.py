@@ -109,7 +109,7 @@ def check_inputs(token: str, wire_inputs: JsonObject) -> list[InputProblem]:
 
 def _check_free_form(token: str, wire_inputs: JsonObject) -> Iterator[InputProblem]:
     """Check untyped properties against the class that has their types; the cloud checks newer ones."""
-    forms = next((forms for cloud in clouds().values() if (forms := cloud.free_form(token))), None)
+    forms = next((forms for cloud in clouds().values() if (forms := cloud.untyped_resource(token))), None)
     form = forms(_readback_value(wire_inputs)) if forms is not None else None
     if form is None:
         return
@@ -124,7 +124,7 @@ def _check_free_form(token: str, wire_inputs: JsonObject) -> Iterator[InputProbl
         return
     for path, what, fix in form.problems:
         yield InputProblem((form.inside, *path.split(".")), what, fix)
-    inside = {name: known for name, known in typed.properties.items() if name not in form.in_the_address}
+    inside = {name: known for name, known in typed.properties.items() if name not in form.path_properties}
     shape = _Shape(inside, typed.wire_names)
     yield from _check_object(_without(properties, form.newer), shape, (form.inside,), form.whose)
 

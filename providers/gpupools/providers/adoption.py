@@ -6,12 +6,12 @@ from typing import Any
 import pulumi
 
 from gpupools.common.json_types import JsonObject
-from gpupools.plan.cloud import Adopted
 from gpupools.plan.edit_tables import EditTables
+from gpupools.plan.provider_plan import AdoptedPool
 
 
 def import_options(
-    adopted: Adopted | None,
+    adopted: AdoptedPool | None,
     inputs: JsonObject,
     edits: EditTables,
     known: Collection[str],

@@ -1,6 +1,6 @@
 """Nimbus, a cloud that nobody has: the smallest folder that is a whole cloud. Only `resources.py` is not pure."""
 
-from gpupools.plan.cloud import Cloud, Declaring, NodePools, Reading
+from gpupools.plan.cloud import Cloud, NodePools, Readback, ResourceFactory
 from tests.fake_cloud.nimbus.access import exec_plugin
 from tests.fake_cloud.nimbus.capabilities import CAPABILITIES, DEFAULT_SOFTWARE, SOFTWARE
 from tests.fake_cloud.nimbus.cluster import EXAMPLE, NimbusCluster
@@ -13,16 +13,16 @@ from tests.fake_cloud.nimbus.pool_settings import OVERRIDABLE, SETTINGS
 from tests.fake_cloud.nimbus.reserved import LABELS, TAINTS
 
 
-def _reading() -> Reading:
-    from tests.fake_cloud.nimbus.readback import READING
+def _readback() -> Readback:
+    from tests.fake_cloud.nimbus.readback import READBACK
 
-    return READING
+    return READBACK
 
 
-def _declaring() -> Declaring:
-    from tests.fake_cloud.nimbus.resources import DECLARING
+def _resources() -> ResourceFactory:
+    from tests.fake_cloud.nimbus.resources import RESOURCES
 
-    return DECLARING
+    return RESOURCES
 
 
 CLOUD = Cloud(
@@ -40,9 +40,9 @@ CLOUD = Cloud(
     check_settings=check_settings,
     decide=build_provider_plan,
     node_runtime=node_runtime,
-    models_claims=False,
+    supports_dra_from_zero=False,
     reserved_labels=LABELS,
     reserved_taints=TAINTS,
-    node_pools=NodePools(settings=SETTINGS, overridable=OVERRIDABLE, edits=edit_tables, declaring=_declaring),
-    reading=_reading,
+    node_pools=NodePools(settings=SETTINGS, overridable=OVERRIDABLE, edits=edit_tables, resources=_resources),
+    readback=_readback,
 )

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from gpupools.plan.cloud import Capability, Owners, SoftwareOption, Verdict
+from gpupools.plan.capability import Capability, Owners, SoftwareOption, Verdict
 from gpupools.plan.dra import dra_capabilities
 from gpupools.spec.models import SHARING_KINDS
 

@@ -1,7 +1,7 @@
 """Rejects pools that Nimbus cannot run. Pure."""
 
 from gpupools.common.errors import Problem
-from gpupools.plan.cloud import PoolRequest
+from gpupools.plan.provider_plan import PoolRequest
 
 
 def check_settings(request: PoolRequest) -> list[Problem]:

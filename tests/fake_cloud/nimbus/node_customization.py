@@ -11,6 +11,6 @@ _ROWS = (
 )
 
 
-def overridden(resource: str, inputs: Mapping[str, Any]) -> Iterator[NodeCustomization]:
+def customizations(resource: str, inputs: Mapping[str, Any]) -> Iterator[NodeCustomization]:
     """Yield what is set by hand in a node pool."""
     return customizations_in(inputs, _ROWS)

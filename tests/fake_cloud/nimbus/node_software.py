@@ -1,7 +1,7 @@
 """GPU software that Nimbus nodes come with. Pure."""
 
-from gpupools.plan.cloud import ProviderPlan
 from gpupools.plan.node_software import NodeRuntime
+from gpupools.plan.provider_plan import ProviderPlan
 from gpupools.plan.software_plan import Piece
 
 _PAGE = "https://example.com/images"
@@ -10,6 +10,6 @@ MANAGED = NodeRuntime(brings={**_IMAGE, Piece.DEVICE_PLUGIN: "Nimbus"}, why="the
 BARE = NodeRuntime(brings=_IMAGE, why="the image brings driver and toolkit", source=_PAGE)
 
 
-def node_runtime(software: str, choices: ProviderPlan) -> NodeRuntime:
+def node_runtime(software: str, settings: ProviderPlan) -> NodeRuntime:
     """Return the GPU software of the nodes."""
     return MANAGED if software == "cloud-managed" else BARE

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from gpupools.plan.cloud import PoolRequest, ProviderPlan, Verdict
+from gpupools.plan.capability import Verdict
+from gpupools.plan.provider_plan import PoolRequest, ProviderPlan
 
 
 @dataclass(frozen=True, kw_only=True)

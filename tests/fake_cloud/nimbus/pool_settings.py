@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from gpupools.plan.cloud import Setting
+from gpupools.plan.capability import Setting
 from gpupools.spec.overrides import Overridable
 from gpupools.spec.pool_options import SETTINGS as NAMES
 

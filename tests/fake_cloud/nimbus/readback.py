@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from gpupools.common.taints import Effect
-from gpupools.plan.cloud import KubernetesObjects, Reading
+from gpupools.plan.cloud import KubernetesObjects, Readback
 from gpupools.plan.karpenter_provider import KarpenterProvider
 from gpupools.plan.pool_facts import NO_ACCELERATOR, UNKNOWN, Accelerator, PoolFacts
 from gpupools.readback.inputs import (
@@ -19,7 +19,7 @@ from gpupools.readback.inputs import (
     wanted_taint,
 )
 from tests.fake_cloud.nimbus.machines import INSTANCE_TYPES
-from tests.fake_cloud.nimbus.node_customization import overridden
+from tests.fake_cloud.nimbus.node_customization import customizations
 
 _EFFECTS = {effect.value: effect for effect in Effect}
 
@@ -59,15 +59,15 @@ def read_pools(type_token: str, properties: Mapping[str, Any]) -> tuple[PoolFact
             max_nodes=number(at(given, "count.max")),
             labels=string_map(given.get("labels")),
             tags=string_map(given.get("tags")),
-            node_customizations=tuple(overridden("NodePool", given)),
+            node_customizations=tuple(customizations("NodePool", given)),
         ),
     )
 
 
-READING = Reading(
+READBACK = Readback(
     read_pools=read_pools,
     accelerator=accelerator,
-    overridden=overridden,
+    customizations=customizations,
     types=("nimbus:index:NodePool",),
     objects=KubernetesObjects(karpenter=KarpenterProvider(groups=("karpenter.nimbus.example.com",), part="machine-")),
 )

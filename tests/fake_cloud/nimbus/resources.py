@@ -5,7 +5,7 @@ from typing import Any
 
 import pulumi
 
-from gpupools.plan.cloud import Declaring
+from gpupools.plan.cloud import ResourceFactory
 from gpupools.plan.pool_plan import PoolPlan
 from gpupools.providers.apply_overrides import keyword_arguments
 from tests.fake_cloud.nimbus import sdk
@@ -23,8 +23,8 @@ def create_pool(
     name: str, plan: PoolPlan, cluster: Mapping[str, pulumi.Input[Any]], opts: pulumi.ResourceOptions
 ) -> pulumi.Output[str]:
     """Declare the node pool of a plan; return its name."""
-    choices = plan.choices
-    if not isinstance(choices, NimbusPoolPlan):
+    settings = plan.provider_plan
+    if not isinstance(settings, NimbusPoolPlan):
         raise TypeError(f"pool {plan.name} was planned for {plan.cloud}, not for nimbus")
     args = sdk.NodePoolArgs(
         cluster=cluster["name"],
@@ -33,14 +33,14 @@ def create_pool(
         disk_gib=plan.disk_gib,
         labels=dict(plan.labels),
         taints=[{"key": each.key, "value": each.value, "effect": each.effect.value} for each in plan.taints],
-        image=choices.image,
-        tags=dict(choices.tags) or None,
-        time_slices=choices.time_slices,
+        image=settings.image,
+        tags=dict(settings.tags) or None,
+        time_slices=settings.time_slices,
     )
-    kept = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(protect=True if choices.protect else None))
-    inputs = keyword_arguments(args, choices.overrides)
+    kept = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(protect=True if settings.protect else None))
+    inputs = keyword_arguments(args, settings.overrides)
     pool = sdk.NodePool(f"{name}-pool", opts=kept, **inputs)
     return pool.urn.apply(lambda _: f"{name}-pool")
 
 
-DECLARING = Declaring(create_provider=create_provider, create_pool=create_pool)
+RESOURCES = ResourceFactory(create_provider=create_provider, create_pool=create_pool)

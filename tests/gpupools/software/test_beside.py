@@ -45,7 +45,7 @@ def test_taints_of_other_nodes_are_tolerated_beside_what_the_chart_tolerates(pla
 @pytest.mark.parametrize(
     ("pools", "value", "found"),
     [
-        (PLUGIN, [SYSTEM], "every pod that is installed here runs on GPU nodes; leave it out"),
+        (PLUGIN, [SYSTEM], "all installed pods run on GPU nodes; leave it out"),
         (OPERATOR, ["CriticalAddonsOnly"], "write a taint as key=value:Effect"),
         (OPERATOR, ["CriticalAddonsOnly:Never"], "got effect 'Never'; use NoSchedule"),
         (OPERATOR, [{"key": "CriticalAddonsOnly"}], "write a taint as text"),
@@ -74,7 +74,7 @@ def test_what_only_eks_has_is_refused_elsewhere(key: str, cloud: str, refused: C
     (said,) = refused(cloud, PLUGIN, existing={key: "kube-system/x"})
 
     assert said.startswith(f"clusters.c.runtime.existing.{key}: ")
-    assert said.endswith("has no such software in its clusters; leave it out")
+    assert said.endswith("clusters do not run this software; leave it out")
 
 
 # --- who calls nodes broken ---
@@ -86,7 +86,7 @@ def test_the_agent_beside_another_dcgm_is_refused_where_nodes_are_replaced(
 ) -> None:
     (said,) = refused("aws", pools, existing={"node_monitoring_agent": AGENT})
 
-    assert said.startswith(f"pools.a.auto_repair: is on, and {AGENT} calls a node broken whose DCGM it does not reach")
+    assert said.startswith(f"pools.a.auto_repair: is on, and {AGENT} reports a node as broken if a second DCGM")
     assert "EKS would replace healthy nodes; set clusters.c.runtime.metrics: false" in said
 
 
@@ -116,7 +116,7 @@ def test_the_agents_own_dcgm_must_tolerate_the_pools_taints(plan: Planner) -> No
     made = plan("aws", taints, metrics=False, existing={"node_monitoring_agent": AGENT})
     (note,) = about(made.notes, "dcgmAgent.tolerations")
 
-    assert f"pool a: {AGENT} has to tolerate nvidia.com/gpu=present:NoSchedule, team=vision:NoSchedule" in note
+    assert f"pool a: {AGENT} must tolerate nvidia.com/gpu=present:NoSchedule, team=vision:NoSchedule" in note
 
 
 def test_the_agent_is_spoken_of_where_it_would_do_harm_alone(plan: Planner) -> None:
@@ -141,10 +141,10 @@ FIXED: Mapping[str, Any] = {"a": {**PLUGIN["a"], "nodes": {"fixed": 2}}}
         (
             "rdma_plugin",
             FIXED,
-            "serves no pool here, since none has RDMA interfaces on nodes that it selects: pods use",
+            "serves no pool: no pool with RDMA interfaces is on nodes that it selects, so pods use",
         ),
-        ("node_feature_discovery", FIXED, "is asked by a GPU Operator only, and the cluster has none; leave it out"),
-        ("cluster_autoscaler", FIXED, "has nothing to start, since no pool of the cluster grows; leave it out"),
+        ("node_feature_discovery", FIXED, "is only used by a GPU Operator, and the cluster has none; leave it out"),
+        ("cluster_autoscaler", FIXED, "has nothing to do, since no pool of the cluster autoscales; leave it out"),
     ],
 )
 def test_software_that_no_pool_needs_is_a_warning(key: str, pools: Mapping[str, Any], said: str, plan: Planner) -> None:
@@ -192,14 +192,14 @@ def test_a_policy_that_would_keep_a_pools_own_software_off_it_is_refused(
     said = refused("aws", TRUSTED, trust_policy=True, metrics=False, existing={key: "our plugin"})
 
     assert [each for each in said if each.startswith(f"clusters.c.runtime.existing.{key}: got 'our plugin', and trust")]
-    assert "its pods would be kept off a, and nobody got a GPU there; write <namespace>/<name>" in "".join(said)
+    assert "its pods would be rejected on a, so no pod would get a GPU there; write <namespace>/<name>" in "".join(said)
 
 
 def test_where_a_policy_fences_no_pool_nothing_is_said_to_be_kept_off(refused: Callable[..., list[str]]) -> None:
     said = refused("aws", PLUGIN, trust_policy=True, existing={"dcgm_exporter": "exporter"})
 
     assert about(tuple(said), "kept off") == []
-    assert about(tuple(said), "no pool of the cluster names whom it trusts")
+    assert about(tuple(said), "no pool of the cluster sets trust")
 
 
 @pytest.mark.parametrize(

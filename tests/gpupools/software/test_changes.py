@@ -62,7 +62,7 @@ def test_a_drivers_versions_are_named() -> None:
     assert str(change).startswith(
         "c: gpu-operator v26.7.0 → v26.3.3 (driver 595.91.07 → 580.126.20, container-toolkit "
     )
-    assert ": ends pods that have a GPU on a; the operator replaces the driver node by node" in str(change)
+    assert ": ends pods that have a GPU on a; the operator upgrades the driver one node at a time" in str(change)
 
 
 def test_what_an_unknown_version_installs_is_not_guessed() -> None:

@@ -265,7 +265,7 @@ def test_a_version_below_the_floor_is_refused(refused: Callable[..., list[str]])
 
     assert problem == (
         "clusters.c.runtime.versions.gpu-operator: got v26.3.1, below 26.3.2, the first with the fixes of NVIDIA's "
-        "bulletin 5850 (CVE-2026-24260); write v26.7.0 or leave it out"
+        "bulletin 5850 (CVE-2026-24260); use v26.7.0 or leave it out"
     )
 
 
@@ -311,8 +311,8 @@ def test_an_older_version_that_is_not_known_is_refused(
     software = "gpu-operator" if chart == "gpu-operator" else "device-plugin"
     (problem,) = refused("azure", {"a": {"gpu": "T4", "software": software}}, versions={chart: version})
 
-    assert "of which this release knows neither the values it reads nor the software it installs" in problem
-    assert problem.endswith(f"older than {charts()[chart].version}; write {charts()[chart].version} or leave it out")
+    assert "a version whose values and installed software this release of gpupools does not know" in problem
+    assert problem.endswith(f"older than {charts()[chart].version}; use {charts()[chart].version} or leave it out")
 
 
 @pytest.mark.parametrize(
@@ -326,7 +326,7 @@ def test_a_newer_version_that_is_not_known_is_taken_and_said_to_be_unknown(
     (warning,) = plan("aws", pools, versions={chart: version}).warnings
 
     assert warning.path == ("clusters", "c", "runtime", "versions", chart)
-    assert "knows neither the values it reads nor the software it installs" in warning.what
+    assert "a version whose values and installed software this release of gpupools does not know" in warning.what
     assert f"values are checked against {charts()[chart].version}" in warning.what
 
 
@@ -374,7 +374,7 @@ def test_how_drivers_are_replaced_is_said_in_the_values_and_in_words(
 ) -> None:
     runtime = {} if wanted is None else {"driver_auto_upgrade": wanted}
     (release, *_) = plan("azure", {"a": {"gpu": "T4", "software": "gpu-operator"}}, **runtime).releases
-    words = "ends the pods that have a GPU, one node at a time" if by_itself else "waits until a node's driver pod"
+    words = "evicts the pods that use a GPU, one node at a time" if by_itself else "when its driver pod is deleted"
 
     assert at(release.values, "driver.upgradePolicy.autoUpgrade") is by_itself
     assert any(words in each for each in release.decisions)
@@ -390,7 +390,9 @@ def test_how_drivers_are_replaced_is_refused_where_the_operator_brings_none(
         plan(cloud, pools).releases
     )
     (problem,) = refused(cloud, pools, driver_auto_upgrade=False)
-    assert problem.startswith("clusters.c.runtime.driver_auto_upgrade: no node of the cluster gets its driver from")
+    assert problem.startswith(
+        "clusters.c.runtime.driver_auto_upgrade: the GPU Operator installs no driver in this cluster"
+    )
 
 
 @pytest.mark.parametrize(("nodes", "seconds"), [(1, 1860), (100, 7800), (1000, 21600)])
@@ -435,12 +437,10 @@ def test_crds_go_with_the_operator_unless_asked(plan: Planner) -> None:
     gone, kept = (plan("aws", pools, keep_crds=keep).releases[0] for keep in (False, True))
 
     assert (at(gone.values, "operator.cleanupCRD"), at(kept.values, "operator.cleanupCRD")) == (True, False)
-    left = (
-        "kubectl delete crd computedomains.resource.nvidia.com computedomaincliques.resource.nvidia.com takes them away"
-    )
+    left = "kubectl delete crd computedomains.resource.nvidia.com computedomaincliques.resource.nvidia.com"
     assert any(left in each for each in gone.decisions)
-    assert any("takes the CRDs" in each for each in gone.decisions)
-    assert any("leaves the CRDs" in each and "behind" in each for each in kept.decisions)
+    assert any("also deletes the CRDs" in each for each in gone.decisions)
+    assert any("keeps the CRDs" in each for each in kept.decisions)
 
 
 @EVERY
@@ -461,7 +461,8 @@ def test_crds_to_keep_where_no_chart_brings_any_are_refused(refused: Callable[..
     (problem,) = refused("aws", {"a": {"gpu": "L4", "software": "device-plugin"}}, keep_crds=True)
 
     assert problem == (
-        "clusters.c.runtime.keep_crds: no chart of the cluster brings CRDs, only the GPU Operator's does; leave it out"
+        "clusters.c.runtime.keep_crds: only the GPU Operator's chart installs CRDs, and the cluster does not"
+        " use it; leave it out"
     )
 
 

@@ -164,7 +164,9 @@ def test_names_of_entries_fit_into_a_label(plan: Planner) -> None:
 def test_one_operator_has_one_mig_strategy(refused: Any) -> None:
     (problem,) = refused("aws", {"a": {**A100, "software": "gpu-operator", **MIG}, "b": {**A100, **MIG_SIZES}})
 
-    assert problem.startswith("pools.b.sharing.strategy: is mixed, on pool a single; a GPU Operator has one for all")
+    assert problem.startswith(
+        "pools.b.sharing.strategy: is mixed, but single on pool a; a GPU Operator has one strategy for all"
+    )
 
 
 def test_plugin_pools_of_one_cluster_may_have_both_mig_strategies(plan: Planner) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from gpupools.catalog.requirements import Requirement, requirement, requirements
-from gpupools.plan.cloud import Verdict
+from gpupools.plan.capability import Verdict
 from gpupools.plan.node_labels import SOFTWARE_LABEL
 from gpupools.plan.tolerations import node_affinity
 from gpupools.providers import clouds
@@ -61,7 +61,7 @@ def test_gke_gets_googles_driver_and_neither_its_own_nor_its_plugin(plan: Planne
     (pool,) = pools_of("gcp", {"claimed": DRA})
     made = plan("gcp", {"claimed": DRA})
 
-    assert pool.choices.gpu_driver_version == "INSTALLATION_DISABLED"  # type: ignore[attr-defined]
+    assert pool.provider_plan.gpu_driver_version == "INSTALLATION_DISABLED"  # type: ignore[attr-defined]
     assert pool.labels["gke-no-default-nvidia-gpu-device-plugin"] == "true"
     assert made.depends["dra-driver-nvidia-gpu"] >= ("driver-installer", "namespace/dra-driver-nvidia-gpu")
     assert "quota/dra-driver-nvidia-gpu" in made.depends["dra-driver-nvidia-gpu"]
@@ -147,7 +147,7 @@ def test_a_gpu_whose_last_driver_is_too_old_is_refused(
     refused: Callable[..., list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     newer = Requirement("dra-driver-nvidia-gpu", "driver", "590", "NVIDIA's DRA driver 9", "https://example.com", "")
-    monkeypatch.setattr("gpupools.plan.pool_plan.requirement", lambda *_: newer)
+    monkeypatch.setattr("gpupools.plan.pool_planner.requirement", lambda *_: newer)
     (problem,) = refused("azure", {"a": {**DRA, "gpu": None, "instance_type": "Standard_ND40rs_v2"}})
 
     assert problem == (

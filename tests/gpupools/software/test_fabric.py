@@ -75,7 +75,7 @@ INSTALL = (
 
 def test_infiniband_without_an_owner_is_refused_with_the_cure() -> None:
     assert reasons("ib", {"existing": {}}) == [
-        f"pools.ib.network.rdma: nothing brings the RDMA interfaces to the nodes of this pool; {INSTALL}"
+        f"pools.ib.network.rdma: nothing installs the RDMA interfaces on the nodes of this pool; {INSTALL}"
     ]
 
 
@@ -83,7 +83,7 @@ def test_efa_is_the_teams_where_software_is() -> None:
     theirs: dict[str, Any] = {"management": "external", "existing": {"device_plugin": "kube-system/plugin"}}
 
     assert reasons("efa", theirs) == [
-        f"pools.efa.network.rdma: nothing brings the RDMA interfaces to the nodes of this pool; {INSTALL}"
+        f"pools.efa.network.rdma: nothing installs the RDMA interfaces on the nodes of this pool; {INSTALL}"
     ]
     theirs["existing"]["rdma_plugin"] = {"name": "kube-system/efa", "resource": "example.com/efa"}
     made = planned("efa", theirs)
@@ -113,8 +113,8 @@ def test_a_quota_that_admits_no_pod_of_a_whole_node_is_a_warning(name: str) -> N
     (warning,) = planned(name, trust={"namespaces": ["ml"], "quota": 7}).warnings
 
     assert str(warning).startswith(
-        f"pools.{name}.trust.quota: got 7, and the pod that takes a whole node (node_pod) asks for 8, so none is "
-        "admitted; write 8 for each whole node that a namespace may have"
+        f"pools.{name}.trust.quota: got 7, but the pod that takes a whole node (node_pod) requests 8, so it is"
+        " never admitted; set 8 for each whole node that a namespace may use"
     )
     assert planned(name, trust={"namespaces": ["ml"], "quota": 8}).warnings == ()
     assert planned(name, trust={"namespaces": ["ml"], "quota": 7}, network={}).warnings == ()
@@ -128,8 +128,8 @@ def test_fewer_interfaces_than_gpus_are_for_pods_of_whole_nodes() -> None:
     assert whole["limits"]["vpc.amazonaws.com/efa"] == 4
     assert [note for note in made.notes if "RDMA" in note] == [
         (
-            "pool efa-few: a node has 4 RDMA interface(s) for 8 GPUs, so the pod of one GPU asks for none and goes over"
-            " TCP; node_pod, a whole node's, asks for all"
+            "pool efa-few: a node has 4 RDMA interface(s) for 8 GPUs, so a pod with one GPU gets none and uses"
+            " TCP; node_pod, which takes a whole node, gets all"
         )
     ]
     assert not [note for note in planned("efa").notes if "RDMA" in note]
@@ -155,7 +155,7 @@ def test_a_port_for_all_gpus_is_a_whole_nodes_unless_pods_share_it() -> None:
     ],
 )
 def test_it_is_said_what_interfaces_need_that_no_plan_brings(name: str, brings: str) -> None:
-    said = [note for note in planned(name).notes if "its RDMA interfaces need" in note]
+    said = [note for note in planned(name).notes if "its RDMA interfaces require" in note]
 
     assert len(said) == bool(brings)
     assert all(brings in note and note.startswith(f"pool {name}: ") for note in said)
@@ -183,7 +183,7 @@ def test_interfaces_that_pods_of_a_node_cannot_share_out_are_a_whole_nodes() -> 
 
     assert "resourceClaims" not in made.pods["nvl-max"]
     assert [each["name"] for each in made.node_pods["nvl-max"]["resourceClaims"]] == ["rdma", "compute-domain"]
-    assert "pool nvl-max: pods of one node cannot share RDMA interfaces out, so the pod of one GPU asks for none" in (
+    assert "pool nvl-max: pods of one node cannot share its RDMA interfaces, so a pod with one GPU gets none" in (
         " ".join(made.notes)
     )
 
@@ -245,10 +245,10 @@ def test_compute_domains_are_served_beside_a_device_plugin(cloud: str) -> None:
 
 def test_a_controller_that_no_release_waits_for_is_not_said_to_end_in_an_error() -> None:
     def said(**keys: Any) -> str:
-        return next(note for note in rack("azure", **keys).notes if "without GPUs and without taints" in note)
+        return next(note for note in rack("azure", **keys).notes if "without GPUs and taints" in note)
 
-    assert "(it waits for one)" in said()
-    assert "(its release waits for it, and ends with an error" in said(nodes={"fixed": 2})
+    assert "(their pods stay pending without one)" in said()
+    assert "(the release waits for it and fails" in said(nodes={"fixed": 2})
 
 
 @pytest.mark.parametrize("cloud", RACKS)
@@ -285,7 +285,7 @@ def test_a_driver_of_the_teams_that_hands_out_gpus_is_refused_with_what_to_write
         rack("aws", {"dra_driver": "nvidia/dra"})
     (problem,) = caught.value.problems
 
-    assert "would hand the same GPUs out twice" in problem.what
+    assert "would both allocate the same GPUs" in problem.what
     assert "clusters.c.runtime.existing.dra_driver: {name: …, serves: compute-domains}" in problem.fix
 
 
@@ -321,7 +321,7 @@ def test_it_is_said_where_no_pod_of_a_domain_starts_the_first_node(
     pool = {} if name != "ib" else {**RACKS["azure"], "network": DOMAIN}
     notes = planned(name, {"existing": {}} if name == "ib" else None, **pool, nodes=nodes).notes
 
-    assert len([note for note in notes if "in an NVLink domain (node_pod) starts no node" in note]) == said
+    assert len([note for note in notes if "in an NVLink domain (node_pod) does not scale it up" in note]) == said
 
 
 def test_nodes_of_a_rack_that_nobody_joins_are_said() -> None:
@@ -329,8 +329,8 @@ def test_nodes_of_a_rack_that_nobody_joins_are_said() -> None:
 
     assert [note for note in notes if "network.compute_domains: true" in note] == [
         (
-            "pool ib: NVLink ends at the node for its pods, though the machines share one over the rack; "
-            "network.compute_domains: true lets them use it"
+            "pool ib: its pods use NVLink only inside a node, although the nodes of a rack share one NVLink domain; "
+            "to use it, set network.compute_domains: true"
         )
     ]
 
@@ -344,7 +344,7 @@ def test_a_shared_gpu_is_in_no_nvlink_domain() -> None:
 
 
 def test_an_a4x_pool_has_the_workload_policy_of_its_rack() -> None:
-    settings = pool_with("nvl").choices
+    settings = pool_with("nvl").provider_plan
 
     assert settings.accelerator_topology == "1x72"  # type: ignore[attr-defined]
 

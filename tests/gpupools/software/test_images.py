@@ -75,7 +75,7 @@ def test_a_registry_is_a_host_with_a_path(registry: str, plan: Planner) -> None:
         (
             {"chart_sources": {"gpu-operator": "https://m.example.com/charts"}},
             "chart_sources",
-            "no pool of the cluster gets chart gpu-operator; leave it out; installed are dcgm-exporter, nvidia-device-",
+            "no pool of the cluster installs chart gpu-operator; leave it out; installed charts: dcgm-exporter, nvidia",
         ),
     ],
 )
@@ -95,7 +95,7 @@ def test_a_mirror_for_nothing_is_refused(key: str, refused: Callable[..., list[s
     managed = {"a": {"gpu": "T4", "software": "cloud-managed", "nodes": {"fixed": 1}}}
     value = {"registry": "mirror.example.com", "pull_secrets": ["login"]}[key]
 
-    assert "nothing is installed in the cluster that would pull an image; leave it out" in "\n".join(
+    assert "nothing that gpupools installs in the cluster pulls an image; leave it out" in "\n".join(
         refused("azure", managed, **{key: value})
     )
 

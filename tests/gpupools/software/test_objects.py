@@ -74,7 +74,7 @@ def test_what_a_nodes_label_names_is_there_before_the_label_and_all_else_comes_a
         for step in made.objects
         if step.kind == "ConfigMap" and step.name in before_pools(made)
     }
-    reading = {
+    readback = {
         release.name
         for release in made.releases
         if at(release.values, "config.name") or at(release.values, "devicePlugin.config.name")
@@ -83,9 +83,9 @@ def test_what_a_nodes_label_names_is_there_before_the_label_and_all_else_comes_a
     assert named.keys() <= {
         label for label in CONFIG_LABELS if any(has(data, named.get(label)) for data in configs.values())
     }
-    assert {release.name for release in made.releases if release.name in before_pools(made)} == reading
-    assert bool(reading) == bool(named)
-    after = [release for release in made.releases if release.name not in reading]
+    assert {release.name for release in made.releases if release.name in before_pools(made)} == readback
+    assert bool(readback) == bool(named)
+    after = [release for release in made.releases if release.name not in readback]
     assert [each.name for each in after if "pool/a" not in made.depends[each.name]] == []
 
 
@@ -254,7 +254,9 @@ def test_a_smoke_test_of_queued_nodes_is_refused(plan: Planner) -> None:
     queued = {"instance_type": "a3-highgpu-8g", "nodes": {"max": 2}, "capacity": {"mode": "queued"}}
 
     plan("gcp", {"a": queued})
-    with pytest.raises(Rejected, match=r"smoke_test: the Job of pool a would wait for ever, since no pod starts"):
+    with pytest.raises(
+        Rejected, match=r"smoke_test: the Job of pool a would stay pending, since pods do not scale it up"
+    ):
         plan("gcp", {"a": queued, "b": {"gpu": "L4", "nodes": {"max": 2}}}, smoke_test=True)
 
 
@@ -353,17 +355,17 @@ def test_an_autoscaler_that_knows_is_not_mentioned(cloud: str, pool: dict[str, A
 @pytest.mark.parametrize(
     ("cloud", "pool", "way"),
     [
-        ("azure", {"gpu": "T4", **RENAMED_BY_PLUGIN}, "keep a fixed number of nodes, or leave rename out"),
+        ("azure", {"gpu": "T4", **RENAMED_BY_PLUGIN}, "set nodes.fixed, or remove rename"),
         (
             "azure",
             {"gpu": "A100-80GB", "sharing": {"mode": "mig", "profile": "1g.10gb", "strategy": "mixed"}},
-            "keep a fixed number of nodes",
+            "set nodes.fixed",
         ),
-        ("gcp", {"gpu": "L4", **RENAMED_BY_PLUGIN}, "keep a fixed number of nodes, or leave rename out"),
+        ("gcp", {"gpu": "L4", **RENAMED_BY_PLUGIN}, "set nodes.fixed, or remove rename"),
         ("azure", {"gpu": "T4", "nodes": {"fixed": 2}, **RENAMED_BY_PLUGIN}, None),
         ("azure", {"gpu": "T4", "software": "device-plugin", **TIME_SLICING}, None),
         ("aws", {"gpu": "L4", **RENAMED_BY_PLUGIN}, None),
-        ("azure", {"gpu": "T4", "software": "dra-driver"}, "keep a fixed number of nodes"),
+        ("azure", {"gpu": "T4", "software": "dra-driver"}, "set nodes.fixed"),
         ("azure", {"gpu": "T4", "software": "dra-driver", "nodes": {"fixed": 2}}, None),
         ("gcp", {"gpu": "L4", "software": "dra-driver"}, None),
         ("aws", {"gpu": "L4", "software": "dra-driver"}, None),
@@ -377,11 +379,9 @@ def test_an_autoscaler_that_waits_for_a_name_no_node_offers_is_said(
     cloud: str, pool: dict[str, Any], way: str | None, plan: Planner
 ) -> None:
     made = plan(cloud, {"a": {"nodes": {"min": 1, "max": 2}, **pool}})
-    said = [note for note in made.notes if "takes it for not ready" in note]
+    said = [note for note in made.notes if "treats its nodes as not ready" in note]
 
-    start = (
-        "pool a: the autoscaler waits on each node for nvidia.com/gpu, which none offers, and takes it for not ready"
-    )
+    start = "pool a: the autoscaler treats its nodes as not ready, because they do not offer nvidia.com/gpu"
     assert said == ([f"{start}; {way}"] if way else [])
 
 
@@ -406,7 +406,7 @@ def test_without_being_asked_nothing_is_run_measured_twice_or_guarded(plan: Plan
     kinds = {each.kind for each in made.objects}
 
     assert kinds == {"Namespace", "ConfigMap", "RuntimeClass"}
-    assert any("trust_policy: true makes it a rule" in note for note in made.notes)
+    assert any("trust_policy: true to enforce it" in note for note in made.notes)
 
 
 @pytest.mark.parametrize(
@@ -455,15 +455,18 @@ def test_metrics_that_cannot_be_read_are_refused(refused: Callable[..., list[str
     [
         (
             {"mig_reboot": True},
-            "clusters.c.runtime.mig_reboot: no pool of the cluster is cut by the GPU Operator's",
+            "clusters.c.runtime.mig_reboot: no pool of the cluster uses the GPU Operator's",
         ),
         ({"versions": {"gpu-operator": "26.7.0"}}, "clusters.c.runtime.versions.gpu-operator: no pool of the cluster"),
-        ({"trust_policy": True}, "clusters.c.runtime.trust_policy: asks for an admission policy, but no pool"),
+        ({"trust_policy": True}, "clusters.c.runtime.trust_policy: requires an admission policy, but no pool"),
         (
             {"system_namespaces": ["datadog"]},
             "clusters.c.runtime.system_namespaces: are let through by trust_policy, which is off",
         ),
-        ({"kubernetes": "1.29", "versions": {}}, "clusters.c.runtime.kubernetes: nothing here depends on it"),
+        (
+            {"kubernetes": "1.29", "versions": {}},
+            "clusters.c.runtime.kubernetes: no setting of this cluster depends on it",
+        ),
     ],
 )
 def test_a_setting_that_would_do_nothing_is_refused(
@@ -631,20 +634,24 @@ def limited(quota: int | None, *namespaces: str, **more: Any) -> dict[str, Any]:
     [
         pytest.param(
             {"x": limited(2, "vision"), "y": limited(16, "vision")},
-            {"pools.y.trust.quota": "x 2, y 16 all count requests.nvidia.com/gpu of vision, whatever the pool, so 2"},
+            {
+                "pools.y.trust.quota": (
+                    "x 2, y 16 all count requests.nvidia.com/gpu in vision, regardless of the pool, so 2"
+                )
+            },
             id="one namespace",
         ),
         pytest.param(
             {"x": limited(4, "vision"), "y": limited(4, "vision", "speech"), "z": limited(5, "speech")},
             {
-                "pools.y.trust.quota": "x 4, y 4 all count requests.nvidia.com/gpu of vision, whatever the pool, so 4",
-                "pools.z.trust.quota": "y 4, z 5 all count requests.nvidia.com/gpu of speech, whatever the pool, so 4",
+                "pools.y.trust.quota": "x 4, y 4 all count requests.nvidia.com/gpu in vision, regardless of the pool",
+                "pools.z.trust.quota": "y 4, z 5 all count requests.nvidia.com/gpu in speech, regardless of the pool",
             },
             id="overlapping namespaces",
         ),
         pytest.param(
             {"x": limited(1, "vision", "speech"), "y": limited(2, "speech", "vision")},
-            {"pools.y.trust.quota": "x 1, y 2 all count requests.nvidia.com/gpu of vision and speech"},
+            {"pools.y.trust.quota": "x 1, y 2 all count requests.nvidia.com/gpu in vision and speech"},
             id="two namespaces",
         ),
         pytest.param({"x": limited(2, "vision"), "y": limited(2, "speech")}, {}, id="namespaces of their own"),
@@ -777,7 +784,7 @@ def test_a_bare_image_gets_its_driver_from_the_operator(plan: Planner) -> None:
 def test_one_operator_cannot_both_build_the_driver_and_leave_it_to_the_image(refused: Callable[..., list[str]]) -> None:
     (problem,) = refused("aws", {"a": {"gpu": "L4", "software": "gpu-operator"}, "b": BARE})
 
-    assert problem.startswith("pools.b.software: needs other pieces than pool a (container toolkit, driver), and a")
+    assert problem.startswith("pools.b.software: needs different pieces from pool a (container toolkit, driver), but a")
 
 
 OPERATED: Mapping[str, Any] = {"gpu": "L4", "software": "gpu-operator"}
@@ -785,14 +792,14 @@ CONFLICTS: Mapping[str, tuple[str, Mapping[str, Mapping[str, Any]], str]] = {
     "GKE, two images": (
         "gcp",
         {"cos": OPERATED, "ubuntu": {**OPERATED, "image": {"family": "ubuntu"}}},
-        "needs other pieces than pool",
+        "needs different pieces from pool",
     ),
     "GKE, two images of three pools": (
         "gcp",
         {"cos": OPERATED, "ubuntu": {**OPERATED, "image": {"family": "ubuntu"}}, "other": OPERATED},
-        "needs other pieces than pool",
+        "needs different pieces from pool",
     ),
-    "EKS, an image of one's own": ("aws", {"al": OPERATED, "own": BARE, "more": OPERATED}, "other pieces"),
+    "EKS, an image of one's own": ("aws", {"al": OPERATED, "own": BARE, "more": OPERATED}, "different pieces"),
     "two MIG strategies": (
         "aws",
         {
@@ -800,7 +807,7 @@ CONFLICTS: Mapping[str, tuple[str, Mapping[str, Mapping[str, Any]], str]] = {
             "two": {**A100, "software": "gpu-operator", **MIG_SIZES},
             "three": {**A100, "software": "gpu-operator", **MIG_SIZES},
         },
-        "a GPU Operator has one for all its nodes",
+        "a GPU Operator has one strategy for all its nodes",
     ),
 }
 

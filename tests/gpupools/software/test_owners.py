@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gpupools.common.errors import Rejected
-from gpupools.plan.cloud import Verdict
+from gpupools.plan.capability import Verdict
 from gpupools.plan.node_labels import GPU_PRESENT_LABEL, OPERANDS_LABEL
 from gpupools.plan.pool_plan import PoolPlan
 from gpupools.plan.software_plan import KubernetesObject, Piece, Release, RuntimePlan
@@ -30,7 +30,7 @@ def judged(
 ) -> list[str]:
     """Say what is wrong with who brings what, read from the releases and objects alone."""
     cloud = clouds()[combination.cloud]
-    node = cloud.node_runtime(pool.software, pool.choices)
+    node = cloud.node_runtime(pool.software, pool.provider_plan)
     found = claims(pool, node, releases, objects, RuntimeSpec(), cloud)
     return [problem.what for problem in settle(pool, found, needed_pieces(pool), "clusters.c.runtime")[1]]
 
@@ -92,7 +92,9 @@ def test_taking_one_owner_away_is_caught(combination: Combination, plan: Planner
     (pool,) = pools_of(combination.cloud, combination.pools)
     mutants = {what: judged(combination, pool, releases, objects) for what, releases, objects in _without_one(made)}
 
-    assert [what for what, problems in mutants.items() if not any("nothing brings" in each for each in problems)] == []
+    assert [
+        what for what, problems in mutants.items() if not any("nothing installs" in each for each in problems)
+    ] == []
     assert bool(mutants) == (combination.software != "cloud-managed")
 
 
@@ -101,7 +103,7 @@ def test_taking_a_piece_off_the_node_is_caught(combination: Combination, plan: P
     made = plan(combination.cloud, combination.pools)
     (pool,) = pools_of(combination.cloud, combination.pools)
     cloud = clouds()[combination.cloud]
-    node = cloud.node_runtime(pool.software, pool.choices)
+    node = cloud.node_runtime(pool.software, pool.provider_plan)
     unseen = []
     for piece in set(node.brings) & set(needed_pieces(pool)):
         bare = node._replace(brings={key: owner for key, owner in node.brings.items() if key is not piece})
@@ -136,7 +138,7 @@ def test_a_second_device_plugin_is_caught(combination: Combination, refused: Cal
     problems = refused(combination.cloud, combination.pools, existing={"device_plugin": "theirs"})
 
     twice = (
-        "device plugin (theirs) and DRA driver (chart dra-driver-nvidia-gpu) would hand the same GPUs out twice"
+        "device plugin (theirs) and DRA driver (chart dra-driver-nvidia-gpu) would both allocate the same GPUs"
         if combination.software == "dra-driver"
         else "the device plugin would have two owners"
     )
@@ -162,7 +164,7 @@ def test_a_second_owner_of_any_piece_is_caught(combination: Combination, plan: P
     bare = pool._replace(labels={key: value for key, value in pool.labels.items() if key != OPERANDS_LABEL})
     unseen = []
     for piece, owner in made.owners[0].owners.items():
-        node, releases = cloud.node_runtime(pool.software, pool.choices), made.releases
+        node, releases = cloud.node_runtime(pool.software, pool.provider_plan), made.releases
         if piece is Piece.DRA_DRIVER or owner == "chart gpu-operator":  # then the node brings it as well
             node = node._replace(brings={**node.brings, piece: "another node image"})
             if piece is Piece.MIG_MANAGER:  # which cuts only where the pool itself does
@@ -190,7 +192,7 @@ def test_a_device_plugin_and_a_dra_driver_never_share_a_node(combination: Combin
     tolerant = {"affinity": None, "kubeletPlugin": {"affinity": None, "tolerations": [{"operator": "Exists"}]}}
     problems = judged(combination, pool, (*made.releases, stranger(chart, tolerant)), made.objects)
 
-    assert [each for each in problems if each.endswith("would hand the same GPUs out twice")] != []
+    assert [each for each in problems if each.endswith("would both allocate the same GPUs")] != []
 
 
 MIXED: Mapping[str, tuple[str, Mapping[str, Mapping[str, Any]], Mapping[str, str]]] = {
@@ -272,7 +274,7 @@ def test_with_the_charts_own_affinity_an_operator_would_take_the_gpus_from_its_n
     combination = Combination(cloud, software, {})
     assert judged(combination, pool, made.releases, made.objects) == []
     assert judged(combination, pool, (*others, bare), made.objects) == [
-        f"nothing brings the {piece} to the nodes of this pool"
+        f"nothing installs the {piece} on the nodes of this pool"
     ]
     without_operator = tuple(each for each in (*others, bare) if each.chart != "gpu-operator")
     assert judged(combination, alone, without_operator, made.objects) == []
@@ -287,14 +289,16 @@ def test_a_teams_plugin_that_goes_by_the_label_an_operator_rewrites_serves_nothi
 
     assert refused("aws", {"a": plugin}, **runtime) == [
         (
-            "pools.a.software: nothing brings the device plugin to the nodes of this pool; "
-            "let clusters.c.runtime.management be managed, or choose other software"
+            "pools.a.software: nothing installs the device plugin on the nodes of this pool; "
+            "set clusters.c.runtime.management: managed, or use other software"
         )
     ]
     told = plan("aws", {"a": plugin}, **{**runtime, "existing": {**runtime["existing"], "device_plugin": "nvdp"}})
-    assert [note for note in told.notes if note.startswith("nvdp must not go by the label nvidia.com/gpu.present")]
+    assert [
+        note for note in told.notes if note.startswith("nvdp must not select nodes by the label nvidia.com/gpu.present")
+    ]
     alone = plan("aws", {"a": plugin}, management="external", existing={"device_plugin": theirs})
-    assert not any("must not go by" in note for note in alone.notes)
+    assert not any("must not select nodes by" in note for note in alone.notes)
     assert alone.owners[0].owners[Piece.DEVICE_PLUGIN] == "kube-system/nvdp"
 
 
@@ -383,7 +387,7 @@ EXISTING: Mapping[str, tuple[str, Mapping[str, Any], Mapping[str, Any], tuple[st
         "aws",
         {"gpu": "L4", "software": "device-plugin"},
         {"dra_driver": "dra"},
-        ("device plugin (chart nvidia-device-plugin) and DRA driver (dra)", "twice"),
+        ("device plugin (chart nvidia-device-plugin) and DRA driver (dra)", "the same GPUs"),
     ),
     "a DRA driver beside GKE's plugin": ("gcp", {"gpu": "L4"}, {"dra_driver": "dra"}, ("device plugin (GKE)",)),
 }
@@ -515,9 +519,9 @@ def test_cloud_managed_pools_need_no_software_of_ours(plan: Planner) -> None:
 def test_gkes_default_driver_beside_another_owner_is_refused(software: str) -> None:
     stack = stack_of("gcp", {"a": {"gpu": "L4", "software": software}})
     (pool,) = pools_of("gcp", {"a": {"gpu": "L4", "software": software}})
-    settings: Any = replace(pool.choices, gpu_driver_version="DEFAULT")  # type: ignore[call-arg]
+    settings: Any = replace(pool.provider_plan, gpu_driver_version="DEFAULT")  # type: ignore[call-arg]
     with pytest.raises(Rejected) as caught:
-        plan_runtime("c", stack.clusters["c"], clouds()["gcp"], [pool._replace(choices=settings)])
+        plan_runtime("c", stack.clusters["c"], clouds()["gcp"], [pool._replace(provider_plan=settings)])
 
     assert str(caught.value).startswith(
         f"pools.a.software: GKE's default driver and software {software}, which needs it off, would both own the driver"
@@ -584,7 +588,7 @@ TWICE: Mapping[str, tuple[str, Mapping[str, Any], Mapping[str, Any], tuple[str, 
         (
             "pools.a.software: the device plugin would have two owners on c nodes: chart nvidia-device-plugin ",
             "and eksctl; delete eksctl's DaemonSet (kubectl -n kube-system delete daemonset ",
-            "nvidia-device-plugin-daemonset), create node groups with --install-nvidia-plugin=false, and drop ",
+            "nvidia-device-plugin-daemonset), create node groups with --install-nvidia-plugin=false, and delete ",
             "clusters.c.runtime.existing.device_plugin",
         ),
     ),
@@ -594,9 +598,9 @@ TWICE: Mapping[str, tuple[str, Mapping[str, Any], Mapping[str, Any], tuple[str, 
         {"device_plugin": "kube-system/nvdp"},
         (
             "pools.a.software: the device plugin would have two owners on c nodes: chart nvidia-device-plugin ",
-            "and kube-system/nvdp; remove kube-system/nvdp from the cluster and drop ",
-            "clusters.c.runtime.existing.device_plugin, or set clusters.c.runtime.management: external so that ",
-            "it alone serves the pools",
+            "and kube-system/nvdp; remove kube-system/nvdp from the cluster and delete ",
+            "clusters.c.runtime.existing.device_plugin, or set clusters.c.runtime.management: external to let ",
+            "it serve the pools alone",
         ),
     ),
     "our device plugin and a DRA driver": (
@@ -605,9 +609,9 @@ TWICE: Mapping[str, tuple[str, Mapping[str, Any], Mapping[str, Any], tuple[str, 
         {"dra_driver": "gpu-dra/dra"},
         (
             "pools.a.software: device plugin (chart nvidia-device-plugin) and DRA driver (gpu-dra/dra) would ",
-            "hand the same GPUs out twice; remove gpu-dra/dra from the cluster and drop ",
-            "clusters.c.runtime.existing.dra_driver, or give clusters.c.runtime.existing.dra_driver the ",
-            "node_selector that keeps it off these nodes; where it serves ComputeDomains only, write ",
+            "both allocate the same GPUs; remove gpu-dra/dra from the cluster and delete ",
+            "clusters.c.runtime.existing.dra_driver, or set node_selector of ",
+            "clusters.c.runtime.existing.dra_driver to keep it off these nodes; if it only serves ComputeDomains, set ",
             "clusters.c.runtime.existing.dra_driver: {name: …, serves: compute-domains} ",
             "(see https://github.com/NVIDIA/aicr (recipes/components/gpu-operator))",
         ),
@@ -618,9 +622,9 @@ TWICE: Mapping[str, tuple[str, Mapping[str, Any], Mapping[str, Any], tuple[str, 
         {"device_plugin": "kube-system/nvdp"},
         (
             "pools.a.software: device plugin (kube-system/nvdp) and DRA driver (chart dra-driver-nvidia-gpu) ",
-            "would hand the same GPUs out twice; remove kube-system/nvdp from the cluster and drop ",
-            "clusters.c.runtime.existing.device_plugin, or give clusters.c.runtime.existing.device_plugin the ",
-            "node_selector that keeps it off these nodes (see https://github.com/NVIDIA/aicr ",
+            "would both allocate the same GPUs; remove kube-system/nvdp from the cluster and delete ",
+            "clusters.c.runtime.existing.device_plugin, or set node_selector of ",
+            "clusters.c.runtime.existing.device_plugin to keep it off these nodes (see https://github.com/NVIDIA/aicr ",
             "(recipes/components/gpu-operator))",
         ),
     ),

@@ -20,7 +20,7 @@ def find_missing_taint(pool: PoolFacts) -> Finding | None:
     gpus = bool(pool.gpus_per_node) or bool(pool.evidence)
     proven = gpus and pool.in_cluster is True
     late = [name for name in pool.unknown if not proven or overlaps(name, where)]
-    late += [name for name in pool.open_taints if name not in late]
+    late += [name for name in pool.unresolved_taints if name not in late]
     not_counted = f"; ignored: {', '.join(pool.not_counted)}" if pool.not_counted else ""
     if proven and not late:
         return Finding(

@@ -37,7 +37,7 @@ def taint_can_be_added(pool: PoolFacts) -> bool:
         return True
     others = {each.property for each in pool.elsewhere if not each.decides & {"machine", "image"}}
     own = [name for name in pool.unknown if overlaps(name, pool.where)]
-    return pool.has_gpus and not own and set(pool.open_taints) <= others
+    return pool.has_gpus and not own and set(pool.unresolved_taints) <= others
 
 
 RULE = Rule(

@@ -9,10 +9,12 @@ from pydantic import ValidationError
 from gpupools.catalog.instance_types import InstanceType
 from gpupools.catalog.mig import profiles
 from gpupools.common.errors import shown
-from gpupools.plan.cloud import Cloud, PoolRequest, Verdict
+from gpupools.plan.capability import Verdict
+from gpupools.plan.cloud import Cloud
 from gpupools.plan.matrix import representatives
 from gpupools.plan.pool_facts import By, PoolFacts, SharingFacts
-from gpupools.plan.pool_plan import check_pool
+from gpupools.plan.pool_planner import check_pool
+from gpupools.plan.provider_plan import PoolRequest
 from gpupools.policies.finding import Context, Finding, Level, Rule
 from gpupools.policies.rules._frameworks import ISOLATION
 from gpupools.policies.rules._pools import describe_sharing

@@ -6,7 +6,7 @@ Owns the AWS facts. `resources.py` beside it is the only place that imports the 
 from typing import TYPE_CHECKING
 
 from gpupools.common.json_types import JsonObject
-from gpupools.plan.cloud import Cloud, Declaring, NodePools, Reading
+from gpupools.plan.cloud import Cloud, NodePools, Readback, ResourceFactory
 from gpupools.providers.aws.capabilities import CAPABILITIES, DEFAULT_SOFTWARE, SOFTWARE
 from gpupools.providers.aws.cluster import EksCluster
 from gpupools.providers.aws.constraints import check_pool, check_settings
@@ -59,16 +59,16 @@ def _edit_tables() -> "EditTables":
     return edit_tables()
 
 
-def _reading() -> Reading:
-    from gpupools.providers.aws.readback import READING
+def _readback() -> Readback:
+    from gpupools.providers.aws.readback import READBACK
 
-    return READING
+    return READBACK
 
 
-def _declaring() -> Declaring:
-    from gpupools.providers.aws.resources import DECLARING
+def _resources() -> ResourceFactory:
+    from gpupools.providers.aws.resources import RESOURCES
 
-    return DECLARING
+    return RESOURCES
 
 
 def _existing_pools() -> "ExistingPools":
@@ -97,9 +97,9 @@ CLOUD = Cloud(
     check_settings=check_settings,
     provider_settings=dict.fromkeys(("aws", "aws-native"), _PROVIDER_SETTINGS),
     access=_access,
-    described=_discovery,
+    discover=_discovery,
     node_runtime=node_runtime,
-    models_claims=False,
+    supports_dra_from_zero=False,
     own_registry=own_registry,
     registry_login=registry_login,
     helpers={
@@ -115,8 +115,8 @@ CLOUD = Cloud(
         settings=SETTINGS,
         overridable=OVERRIDABLE,
         edits=_edit_tables,
-        declaring=_declaring,
-        outside=_existing_pools,
+        resources=_resources,
+        existing_pools=_existing_pools,
     ),
-    reading=_reading,
+    readback=_readback,
 )

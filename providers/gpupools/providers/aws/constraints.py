@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from gpupools.common.errors import Path, Problem, nearest, shown
 from gpupools.common.json_types import JsonObject
 from gpupools.common.taints import GPU_TAINT
-from gpupools.plan.cloud import PoolRequest
+from gpupools.plan.provider_plan import PoolRequest
 from gpupools.providers.aws import bootstrap
 from gpupools.providers.aws.bootstrap import BOTTLEROCKET_MIG
 from gpupools.providers.aws.cluster import EksCluster

@@ -99,7 +99,7 @@ def group_customizations(data: JsonObject, prefix: str = "") -> Iterator[NodeCus
             yield NodeCustomization("user-data", f"{prefix}{key}", why, _PULUMI_EKS, plain is None)
 
 
-def overridden(resource: str, inputs: JsonObject) -> Iterator[NodeCustomization]:
+def customizations(resource: str, inputs: JsonObject) -> Iterator[NodeCustomization]:
     """Yield what `overrides` set: the same, keys, and a role that is not the cluster's; or an EC2NodeClass."""
     if resource == "LaunchTemplate":
         yield from node_customizations(inputs)

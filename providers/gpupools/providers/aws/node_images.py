@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
-from gpupools.plan.cloud import PoolRequest
+from gpupools.plan.provider_plan import PoolRequest
 
 
 class EksImage(NamedTuple):

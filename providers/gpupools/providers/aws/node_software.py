@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 
 from gpupools.common.json_types import JsonDict
-from gpupools.plan.cloud import ProviderPlan
 from gpupools.plan.node_software import OPERATORS_DRIVER, NodeChart, NodeRuntime
 from gpupools.plan.pool_plan import PoolPlan
+from gpupools.plan.provider_plan import ProviderPlan
 from gpupools.plan.software_plan import Piece
 from gpupools.providers.aws.pool_plan import EksPoolPlan
 
@@ -68,14 +68,14 @@ _EFA = NodeChart("aws-efa-k8s-device-plugin", _efa_values, ("the chart has no CR
 """The plugin that offers EFA interfaces to pods: https://docs.aws.amazon.com/eks/latest/userguide/node-efa.html."""
 
 
-def node_runtime(software: str, choices: ProviderPlan) -> NodeRuntime:
+def node_runtime(software: str, settings: ProviderPlan) -> NodeRuntime:
     """Return the GPU software of the nodes, by their AMI type."""
     found = _OWN[software]
-    if not isinstance(choices, EksPoolPlan):
+    if not isinstance(settings, EksPoolPlan):
         return found
-    if choices.ami_type.startswith("BOTTLEROCKET_"):
+    if settings.ami_type.startswith("BOTTLEROCKET_"):
         found = BOTTLEROCKET
-    elif choices.ami_type.startswith("AL2023_"):
+    elif settings.ami_type.startswith("AL2023_"):
         found = AL2023
-    efa = any(interface.type is not None for interface in choices.interfaces)
+    efa = any(interface.type is not None for interface in settings.interfaces)
     return found._replace(charts=(_EFA,)) if efa else found

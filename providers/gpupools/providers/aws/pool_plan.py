@@ -12,12 +12,13 @@ from types import MappingProxyType
 from typing import ClassVar, NamedTuple, TypedDict
 
 from gpupools.common.json_types import JsonObject
-from gpupools.plan.cloud import Adopted, Owners, PoolRequest, ProviderPlan
+from gpupools.plan.capability import Owners
 from gpupools.plan.dra import DRA_DRIVER
 from gpupools.plan.fabric import Fabric
 from gpupools.plan.node_labels import GPU_PRESENT_LABEL, skypilot_label
 from gpupools.plan.node_resources import GPU_RESOURCE
 from gpupools.plan.node_resources import node_resources as offered_by
+from gpupools.plan.provider_plan import AdoptedPool, PoolRequest, ProviderPlan
 from gpupools.providers.aws.bootstrap import al2023_user_data, bottlerocket_settings
 from gpupools.providers.aws.cluster import EksCluster
 from gpupools.providers.aws.node_images import (
@@ -109,7 +110,7 @@ class EksPoolPlan(ProviderPlan):
     delete_timeout_minutes: int = 90
     overrides: Mapping[str, JsonObject] = field(default_factory=dict)
     """Resource → input by wire name → value, from the stack file."""
-    adopted: Adopted | None = None
+    adopted: AdoptedPool | None = None
     """The node group that was made by other means; then there is no launch template of this tool's making."""
     template_id: str | None = None
     """The launch template of an adopted group, if it has one of its own."""
@@ -117,32 +118,32 @@ class EksPoolPlan(ProviderPlan):
 
     unordered: ClassVar[frozenset[str]] = frozenset({"security_group_ids", "zones"})
 
-    def takes_over(self) -> Adopted | None:
+    def adopted_pool(self) -> AdoptedPool | None:
         """Return the node group that becomes this pool."""
         return self.adopted
 
-    def stays_with_its_makers(self, field: str, inputs: Iterable[str]) -> str:
+    def kept_input(self, field: str, inputs: Iterable[str]) -> str:
         """Name the launch template for what it holds, and for what nodes of Bottlerocket read out of it."""
         boots = field.startswith("sharing") and self.ami_type in BOTTLEROCKET.all_ami_types()
         return "the launch template" if boots or any(path.startswith(TEMPLATE_PREFIXES) for path in inputs) else ""
 
-    def zones_asked(self) -> tuple[str, ...]:
+    def requested_zones(self) -> tuple[str, ...]:
         """Return the pool's zones."""
         return self.zones
 
-    def autoscaler_is_told(self) -> bool:
+    def has_scale_from_zero_resources(self) -> bool:
         """Return True: by tags of the Auto Scaling group (`_scale_from_zero` in resources.py)."""
         return True
 
-    def beside_gpus(self) -> Mapping[str, str]:
+    def extra_resources(self) -> Mapping[str, str]:
         """Return the EFA interfaces and the huge pages set aside for them."""
         return self.node_resources
 
-    def repairs_nodes(self) -> bool:
+    def has_auto_repair(self) -> bool:
         """Say whether EKS replaces nodes that its monitoring agent calls broken."""
         return self.auto_repair
 
-    def nodes_come_late(self) -> bool:
+    def may_wait_for_capacity(self) -> bool:
         """Say whether the nodes come out of a Capacity Block, which may begin weeks from now."""
         return self.is_capacity_block
 
@@ -231,12 +232,12 @@ def build_provider_plan(request: PoolRequest) -> EksPoolPlan:
     )
 
 
-def _adopted(request: PoolRequest) -> Adopted | None:
+def _adopted(request: PoolRequest) -> AdoptedPool | None:
     adopt = request.spec.adopt
     if adopt is None or not isinstance(request.cluster, EksCluster):
         return None
     # `cluster:group`, https://www.pulumi.com/registry/packages/aws/api-docs/eks/nodegroup/#import
-    return Adopted(adopt.name, f"{request.cluster.name}:{adopt.name}", tuple(sorted(adopt.keep)))
+    return AdoptedPool(adopt.name, f"{request.cluster.name}:{adopt.name}", tuple(sorted(adopt.keep)))
 
 
 _OPERATOR = Owners("GPU Operator", "GPU Operator", "GPU Operator")

@@ -19,7 +19,7 @@ from typing import Any
 from gpupools.catalog.instance_types import Catalogue
 from gpupools.common.json_types import JsonObject
 from gpupools.common.taints import KUBERNETES_EFFECTS
-from gpupools.plan.cloud import KubernetesObjects, Reading
+from gpupools.plan.cloud import KubernetesObjects, Readback
 from gpupools.plan.pool_facts import (
     NO_ACCELERATOR,
     UNKNOWN,
@@ -33,7 +33,7 @@ from gpupools.plan.pool_facts import (
 from gpupools.providers.aws import bottlerocket
 from gpupools.providers.aws.karpenter import KARPENTER
 from gpupools.providers.aws.machines import INSTANCE_TYPES
-from gpupools.providers.aws.node_customization import group_customizations, node_customizations, overridden
+from gpupools.providers.aws.node_customization import customizations, group_customizations, node_customizations
 from gpupools.providers.aws.reserved import EFFECTS
 from gpupools.providers.aws.user_data import UserData, read_user_data
 from gpupools.providers.aws.user_data_checks import mentions_taints
@@ -122,7 +122,7 @@ def _node_group(catalogue: Catalogue, properties: JsonObject) -> tuple[PoolFacts
         machines.show(Accelerator("nvidia", None), "gpu true")
     _image(image, machines)
     decides: set[str] = set()
-    open_taints: list[str] = []
+    unresolved_taints: list[str] = []
     if template and not machines.names and not machines.unknown:
         decides.add("machine")
         machines.unknown.append("launchTemplate")
@@ -133,10 +133,10 @@ def _node_group(catalogue: Catalogue, properties: JsonObject) -> tuple[PoolFacts
         # template's NodeConfig or settings into its own.
         # https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.html#launch-template-user-data
         # awslabs/amazon-eks-ami 81fec2e8, nodeadm/doc/examples.md, "Merging multiple configuration objects"
-        open_taints.append("launchTemplate")
+        unresolved_taints.append("launchTemplate")
     if image is UNKNOWN and not machines.evidence and (machines.unknown or not machines.names):
         machines.unknown.append("amiType")
-    decides.add("taints" if open_taints else "more taints")
+    decides.add("taints" if unresolved_taints else "more taints")
     elsewhere = (_template_reference(template, "launchTemplate", decides),) if template else ()
     read = TaintsRead()
     read.objects(properties.get("taints"), "taints", EFFECTS)
@@ -151,7 +151,7 @@ def _node_group(catalogue: Catalogue, properties: JsonObject) -> tuple[PoolFacts
             taints=tuple(read.taints),
             evidence=machines.evidence,
             unknown=(*machines.unknown, *read.unknown),
-            open_taints=tuple(open_taints),
+            unresolved_taints=tuple(unresolved_taints),
             where="taints",
             missing_taint=as_object(wanted_taint(machines.accelerator), EFFECTS),
             accelerator=machines.accelerator,
@@ -286,7 +286,7 @@ def _single(catalogue: Catalogue, properties: JsonObject) -> tuple[PoolFacts, ..
         machine = replace(machine, gpus_per_node=None, unknown=("launchTemplate",))
     if _user_data(properties, "")[0] is None:
         decides.add("taints")
-        machine = replace(machine, open_taints=("launchTemplate",), in_cluster=_in_cluster(machine.tags))
+        machine = replace(machine, unresolved_taints=("launchTemplate",), in_cluster=_in_cluster(machine.tags))
     return (replace(machine, elsewhere=(_template_reference(template, "launchTemplate", decides),)),)
 
 
@@ -309,16 +309,16 @@ def _machine(catalogue: Catalogue, properties: JsonObject, prefix: str) -> PoolF
     tags = {**string_map(given_tags), **_tag_list(given_tags), **_tag_specification_tags(data.get("tagSpecifications"))}
     user_data = UserData(unknown=(path,)) if given is UNKNOWN else read_user_data(text(given), path)
     in_cluster: bool | None = user_data.joins
-    open_taints = list(user_data.unknown)
+    unresolved_taints = list(user_data.unknown)
     is_open = user_data.unevaluated or given is UNKNOWN
     if not in_cluster and is_open:
         in_cluster = _in_cluster(tags)
-        open_taints = [path]
+        unresolved_taints = [path]
     elif not in_cluster and _in_cluster(tags):
         in_cluster = None
     if not user_data.joins and not is_open:
         # The image may have been made to join on its own.
-        open_taints += [f"{prefix}{key}" for key in ("imageId", "ami") if data.get(key)]
+        unresolved_taints += [f"{prefix}{key}" for key in ("imageId", "ami") if data.get(key)]
     hardening = Hardening(_HARDENING)
     _machine_hardening(data, prefix, hardening)
     retired_machines(machines.names, catalogue, f"{prefix}instanceType", hardening)
@@ -331,7 +331,7 @@ def _machine(catalogue: Catalogue, properties: JsonObject, prefix: str) -> PoolF
         taints=user_data.taints,
         evidence=machines.evidence,
         unknown=tuple(machines.unknown),
-        open_taints=tuple(open_taints),
+        unresolved_taints=tuple(unresolved_taints),
         has_unevaluated_script=user_data.unevaluated,
         where=path,
         missing_taint=MissingTaint(f"--register-with-taints={taint} (or registerWithTaints, node-taints)"),
@@ -546,7 +546,7 @@ def _group(properties: JsonObject, machines: Machines, reference: Reference, tag
         taints=(),
         evidence=machines.evidence,
         unknown=tuple(machines.unknown),
-        open_taints=(reference.property,),
+        unresolved_taints=(reference.property,),
         where=reference.property,
         missing_taint=MissingTaint(f"--register-with-taints={taint} in the user data of its launch template"),
         accelerator=machines.accelerator,
@@ -632,7 +632,7 @@ def _eks_managed(catalogue: Catalogue, properties: JsonObject) -> tuple[PoolFact
         replace(
             pool,
             taints=(*pool.taints, *read.taints),
-            open_taints=(*pool.open_taints, *read.unknown),
+            unresolved_taints=(*pool.unresolved_taints, *read.unknown),
             has_unevaluated_script=found.unevaluated,
             not_counted=(*pool.not_counted, *read.not_counted),
             sharing=found.sharing,
@@ -683,7 +683,7 @@ def _self_managed(catalogue: Catalogue, properties: JsonObject, prefix: str) -> 
         taints=tuple(read.taints),
         evidence=machines.evidence,
         unknown=tuple(machines.unknown),
-        open_taints=tuple(read.unknown),
+        unresolved_taints=tuple(read.unknown),
         has_unevaluated_script=found.unevaluated,
         where=where,
         missing_taint=MissingTaint(f"{taint.key}: {{value: {taint.value}, effect: {taint.effect.value}}}", entry),
@@ -809,10 +809,10 @@ _READERS: Mapping[str, _Reader] = MappingProxyType(
 TYPES = tuple(sorted({*_READERS, *_CONFIGURATIONS}))
 """Every type token that is read, for people."""
 
-READING = Reading(
+READBACK = Readback(
     read_pools=partial(read_pools, INSTANCE_TYPES),
     accelerator=partial(accelerator, INSTANCE_TYPES),
-    overridden=overridden,
+    customizations=customizations,
     read_template=partial(read_template, INSTANCE_TYPES),
     types=TYPES,
     objects=KubernetesObjects(karpenter=KARPENTER),

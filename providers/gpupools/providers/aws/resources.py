@@ -15,7 +15,7 @@ import pulumi
 import pulumi_aws as aws
 
 from gpupools.common.json_types import JsonDict, JsonObject
-from gpupools.plan.cloud import Declaring
+from gpupools.plan.cloud import ResourceFactory
 from gpupools.plan.edit_tables import EditTables
 from gpupools.plan.node_resources import GPU_RESOURCE
 from gpupools.plan.pool_plan import PoolPlan
@@ -102,24 +102,24 @@ def create_pool(
     Raises:
         TypeError: The plan is for another cloud.
     """
-    choices = plan.choices
-    if not isinstance(choices, EksPoolPlan):
+    settings = plan.provider_plan
+    if not isinstance(settings, EksPoolPlan):
         raise TypeError(f"the plan of pool {plan.name!r} is for {plan.cloud}, not for aws")
-    kept = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(protect=True if choices.protect else None))
-    tags = {**choices.tags, "gpupools:cluster": cluster["name"], "gpupools:pool": plan.name}
-    launch_template = _template_reference(name, plan, choices, cluster, kept)
-    desired, autoscaled = _desired_size(name, plan, choices, cluster["region"], opts)
+    kept = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(protect=True if settings.protect else None))
+    tags = {**settings.tags, "gpupools:cluster": cluster["name"], "gpupools:pool": plan.name}
+    launch_template = _template_reference(name, plan, settings, cluster, kept)
+    desired, autoscaled = _desired_size(name, plan, settings, cluster["region"], opts)
     inputs = {
         **_region_input(cluster),
         "clusterName": cluster["name"],
-        "nodeGroupName": choices.adopted.name if choices.adopted is not None else None,
+        "nodeGroupName": settings.adopted.name if settings.adopted is not None else None,
         "nodeRoleArn": cluster["node_role_arn"],
-        "subnetIds": _subnets(cluster, choices.zones),
-        "amiType": choices.ami_type or None,
-        "capacityType": choices.capacity_type,
+        "subnetIds": _subnets(cluster, settings.zones),
+        "amiType": settings.ami_type or None,
+        "capacityType": settings.capacity_type,
         # EKS wants the type of a Capacity Block in the launch template, and takes it in one place only.
         # https://docs.aws.amazon.com/eks/latest/userguide/capacity-blocks-mng.html
-        "instanceTypes": None if choices.is_capacity_block else [plan.instance.name],
+        "instanceTypes": None if settings.is_capacity_block else [plan.instance.name],
         "launchTemplate": launch_template,
         "scalingConfig": {"minSize": plan.min_nodes, "desiredSize": desired, "maxSize": plan.max_nodes},
         "labels": dict(plan.labels),
@@ -128,25 +128,25 @@ def create_pool(
         ],
         # MINIMAL stops the old node before it starts the new one: a spare GPU node is often not to be had.
         # https://docs.aws.amazon.com/eks/latest/APIReference/API_NodegroupUpdateConfig.html
-        "updateConfig": {"maxUnavailable": choices.max_unavailable, "updateStrategy": "MINIMAL"},
-        "nodeRepairConfig": {"enabled": choices.auto_repair},
+        "updateConfig": {"maxUnavailable": settings.max_unavailable, "updateStrategy": "MINIMAL"},
+        "nodeRepairConfig": {"enabled": settings.auto_repair},
         "tags": tags,
     }
-    beside = _orphan_check(name, plan, opts) if choices.adopted is None else _import_options(choices, inputs)
+    beside = _orphan_check(name, plan, opts) if settings.adopted is None else _import_options(settings, inputs)
     options = pulumi.ResourceOptions.merge(pulumi.ResourceOptions.merge(kept, autoscaled), beside)
     limits = custom_timeouts(
-        choices.create_timeout_minutes, choices.update_timeout_minutes, choices.delete_timeout_minutes
+        settings.create_timeout_minutes, settings.update_timeout_minutes, settings.delete_timeout_minutes
     )
     group = _declare(
         aws.eks.NodeGroup,
         aws.eks.NodeGroupArgs,
         f"{name}-nodes",
         inputs,
-        choices,
+        settings,
         pulumi.ResourceOptions.merge(options, pulumi.ResourceOptions(custom_timeouts=limits)),
     )
     scaling_group = group.resources.apply(_autoscaling_group)
-    for key, value in _scale_from_zero(plan, choices).items():
+    for key, value in _scale_from_zero(plan, settings).items():
         aws.autoscaling.Tag(
             f"{name}-{key.removeprefix(f'{_TEMPLATE}/')}",
             autoscaling_group_name=scaling_group,
@@ -157,19 +157,19 @@ def create_pool(
     return group.node_group_name
 
 
-def _import_options(choices: EksPoolPlan, declared: JsonObject) -> pulumi.ResourceOptions | None:
+def _import_options(settings: EksPoolPlan, declared: JsonObject) -> pulumi.ResourceOptions | None:
     """Return the options that import a node group, without its launch template, which gpupools does not manage."""
-    if choices.adopted is None:
+    if settings.adopted is None:
         return None
     own = {
         path.removeprefix(GROUP_PREFIX): edit
         for path, edit in edit_tables().inputs.items()
         if path.startswith(GROUP_PREFIX)
     }
-    kept = tuple(path.removeprefix(GROUP_PREFIX) for path in choices.adopted.kept)
+    kept = tuple(path.removeprefix(GROUP_PREFIX) for path in settings.adopted.kept)
     return import_options(
-        choices.adopted._replace(kept=kept),
-        wire_inputs(declared, choices.overrides.get("NodeGroup", {})),
+        settings.adopted._replace(kept=kept),
+        wire_inputs(declared, settings.overrides.get("NodeGroup", {})),
         EditTables((), own),
         NODE_GROUP.inputs,
         beside=("diskSize", "remoteAccess", "warmPoolConfig"),
@@ -179,15 +179,15 @@ def _import_options(choices: EksPoolPlan, declared: JsonObject) -> pulumi.Resour
 def _template_reference(
     name: str,
     plan: PoolPlan,
-    choices: EksPoolPlan,
+    settings: EksPoolPlan,
     cluster: Mapping[str, pulumi.Input[Any]],
     opts: pulumi.ResourceOptions,
 ) -> dict[str, pulumi.Input[str]] | None:
     """Return id and version of the launch template; None for an adopted group without one of its own."""
-    if choices.adopted is not None:
-        theirs = choices.template_id
-        return None if theirs is None else {"id": theirs, "version": str(choices.template_version)}
-    template = _launch_template(name, plan, choices, cluster, opts)
+    if settings.adopted is not None:
+        theirs = settings.template_id
+        return None if theirs is None else {"id": theirs, "version": str(settings.template_version)}
+    template = _launch_template(name, plan, settings, cluster, opts)
     # A number: `$Latest` would differ from what EKS reports at every preview.
     return {"id": template.id, "version": template.latest_version.apply(str)}
 
@@ -202,7 +202,7 @@ def _region_input(cluster: Mapping[str, pulumi.Input[Any]]) -> JsonDict:
 
 
 def _desired_size(
-    name: str, plan: PoolPlan, choices: EksPoolPlan, region: pulumi.Input[str], opts: pulumi.ResourceOptions
+    name: str, plan: PoolPlan, settings: EksPoolPlan, region: pulumi.Input[str], opts: pulumi.ResourceOptions
 ) -> tuple[int, pulumi.ResourceOptions]:
     """Return the number of nodes to declare, and the options that leave it to the autoscaler.
 
@@ -212,7 +212,7 @@ def _desired_size(
     """
     if plan.min_nodes == plan.max_nodes:
         return plan.min_nodes, pulumi.ResourceOptions()
-    former = name.removesuffix(plan.name) + choices.first_name
+    former = name.removesuffix(plan.name) + settings.first_name
     has, there = last_outputs(_NODE_GROUP, (f"{name}-nodes", f"{former}-nodes"))
     ends = {"minSize": plan.min_nodes, "maxSize": plan.max_nodes}
     if has is not None and not _same_bounds(ends, has["scalingConfig"]):
@@ -292,11 +292,11 @@ def _declare(
     args: type,
     name: str,
     inputs: JsonObject,
-    choices: EksPoolPlan,
+    settings: EksPoolPlan,
     opts: pulumi.ResourceOptions,
 ) -> RESOURCE:
     """Declare a resource from its inputs by wire name, merged with overrides; None means left out."""
-    merged = wire_inputs(inputs, choices.overrides.get(kind.__name__, {}))
+    merged = wire_inputs(inputs, settings.overrides.get(kind.__name__, {}))
     return kind(name, opts=opts, **python_arguments(args, merged))
 
 
@@ -311,7 +311,7 @@ def _subnets(cluster: Mapping[str, pulumi.Input[Any]], zones: Sequence[str]) -> 
 def _launch_template(
     name: str,
     plan: PoolPlan,
-    choices: EksPoolPlan,
+    settings: EksPoolPlan,
     cluster: Mapping[str, pulumi.Input[Any]],
     opts: pulumi.ResourceOptions,
 ) -> LaunchTemplate:
@@ -322,40 +322,40 @@ def _launch_template(
     https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.html
     """
     # A renamed pool keeps the tags of its machines: any other text here would replace every node.
-    first = choices.first_name
+    first = settings.first_name
     stem = f"{name.removesuffix(plan.name)}{first}" if name.endswith(plan.name) else name
-    tags = {**choices.tags, "gpupools:cluster": cluster["name"], "gpupools:pool": first}
+    tags = {**settings.tags, "gpupools:cluster": cluster["name"], "gpupools:pool": first}
     placement = None
-    if choices.placement_group:
+    if settings.placement_group:
         group = _declare(
             aws.ec2.PlacementGroup,
             aws.ec2.PlacementGroupArgs,
             f"{name}-placement",
             {**_region_input(cluster), "strategy": "cluster", "tags": {"Name": stem, **tags}},
-            choices,
+            settings,
             opts,
         )
         placement = {"groupName": group.name}
     inputs = {
         **_region_input(cluster),
         "description": f"Nodes of the GPU pool {stem}",
-        "imageId": choices.image_id,
-        "instanceType": plan.instance.name if choices.is_capacity_block else None,
-        "instanceMarketOptions": {"marketType": "capacity-block"} if choices.is_capacity_block else None,
-        "capacityReservationSpecification": _reservation(choices),
+        "imageId": settings.image_id,
+        "instanceType": plan.instance.name if settings.is_capacity_block else None,
+        "instanceMarketOptions": {"marketType": "capacity-block"} if settings.is_capacity_block else None,
+        "capacityReservationSpecification": _reservation(settings),
         "metadataOptions": {
             "httpEndpoint": "enabled",
             "httpTokens": "required",
             # With 1, pods are one hop too far away to get credentials of the node.
             # https://docs.aws.amazon.com/eks/latest/best-practices/identity-and-access-management.html
-            "httpPutResponseHopLimit": choices.imds_hop_limit,
+            "httpPutResponseHopLimit": settings.imds_hop_limit,
         },
-        "blockDeviceMappings": [_block_device(volume) for volume in choices.volumes] or None,
-        "networkInterfaces": [_interface(each, choices) for each in choices.interfaces] or None,
+        "blockDeviceMappings": [_block_device(volume) for volume in settings.volumes] or None,
+        "networkInterfaces": [_interface(each, settings) for each in settings.interfaces] or None,
         # EC2 takes security groups of the machine or of its interfaces, not of both.
-        "vpcSecurityGroupIds": None if choices.interfaces else list(choices.security_group_ids) or None,
+        "vpcSecurityGroupIds": None if settings.interfaces else list(settings.security_group_ids) or None,
         "placement": placement,
-        "userData": base64.b64encode(choices.user_data.encode()).decode() if choices.user_data else None,
+        "userData": base64.b64encode(settings.user_data.encode()).decode() if settings.user_data else None,
         # The node group's own tags reach neither instances nor volumes.
         "tagSpecifications": [
             {"resourceType": kind, "tags": {"Name": stem, **tags}}
@@ -363,14 +363,14 @@ def _launch_template(
         ],
         "tags": tags,
     }
-    return _declare(LaunchTemplate, aws.ec2.LaunchTemplateArgs, f"{name}-template", inputs, choices, opts)
+    return _declare(LaunchTemplate, aws.ec2.LaunchTemplateArgs, f"{name}-template", inputs, settings, opts)
 
 
-def _reservation(choices: EksPoolPlan) -> JsonDict | None:
-    if choices.reservation_group_arn is not None:
-        return {"capacityReservationTarget": {"capacityReservationResourceGroupArn": choices.reservation_group_arn}}
-    if choices.reservation_id is not None:
-        return {"capacityReservationTarget": {"capacityReservationId": choices.reservation_id}}
+def _reservation(settings: EksPoolPlan) -> JsonDict | None:
+    if settings.reservation_group_arn is not None:
+        return {"capacityReservationTarget": {"capacityReservationResourceGroupArn": settings.reservation_group_arn}}
+    if settings.reservation_id is not None:
+        return {"capacityReservationTarget": {"capacityReservationId": settings.reservation_id}}
     return None
 
 
@@ -386,26 +386,26 @@ def _block_device(volume: Volume) -> JsonDict:
     return {"deviceName": volume.device, "ebs": ebs}
 
 
-def _interface(interface: Interface, choices: EksPoolPlan) -> JsonDict:
+def _interface(interface: Interface, settings: EksPoolPlan) -> JsonDict:
     return {
         "networkCardIndex": interface.card,
         "deviceIndex": interface.device,
         "interfaceType": interface.type,
-        "securityGroups": list(choices.security_group_ids),
+        "securityGroups": list(settings.security_group_ids),
         "associatePublicIpAddress": "false",
         "deleteOnTermination": "true",
     }
 
 
-def _scale_from_zero(plan: PoolPlan, choices: EksPoolPlan) -> dict[str, str]:
+def _scale_from_zero(plan: PoolPlan, settings: EksPoolPlan) -> dict[str, str]:
     """Return the tags that describe a node of the pool; taints in Kubernetes' own spelling."""
-    if not choices.autoscaled:
+    if not settings.autoscaled:
         return {}
     # The autoscaler counts the GPUs of the instance type unless a tag says otherwise; sliced ones may all go by
     # another name. kubernetes/autoscaler, cluster-autoscaler/cloudprovider/aws/aws_manager.go, buildNodeFromTemplate.
     offered = {GPU_RESOURCE: 0, **plan.node_resources}
-    labels = {**plan.labels, **choices.node_labels}
-    resources = {**{name: str(count) for name, count in offered.items()}, **choices.node_resources}
+    labels = {**plan.labels, **settings.node_labels}
+    resources = {**{name: str(count) for name, count in offered.items()}, **settings.node_resources}
     return {
         **{f"{_TEMPLATE}/label/{key}": value for key, value in labels.items()},
         **{f"{_TEMPLATE}/taint/{taint.key}": f"{taint.value}:{taint.effect.value}" for taint in plan.taints},
@@ -420,4 +420,4 @@ def _autoscaling_group(resources: Sequence[Any] | None) -> str:
     return str(resources[0].autoscaling_groups[0].name)
 
 
-DECLARING = Declaring(create_provider=create_provider, create_pool=create_pool)
+RESOURCES = ResourceFactory(create_provider=create_provider, create_pool=create_pool)

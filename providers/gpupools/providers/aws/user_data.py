@@ -66,10 +66,10 @@ def read_user_data(given: str, path: str = "userData") -> UserData:
         path: The property, for messages.
     """
     content = decode_user_data(given)
-    reading = _UserDataReader(path)
+    readback = _UserDataReader(path)
     for mime, body in [("unreadable", "")] if content is None else mime_parts(content) if content.strip() else []:
-        reading.part(mime, body)
-    return reading.result()
+        readback.part(mime, body)
+    return readback.result()
 
 
 def mime_parts(content: str) -> list[tuple[str, str]]:

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from gpupools.common.json_types import JsonObject
-from gpupools.plan.cloud import Cloud, Declaring, FreeForms, NodePools, Reading
+from gpupools.plan.cloud import Cloud, NodePools, Readback, ResourceFactory, UntypedResourceLookup
 from gpupools.providers.azure.capabilities import CAPABILITIES, DEFAULT_SOFTWARE, SOFTWARE
 from gpupools.providers.azure.cluster import AksCluster
 from gpupools.providers.azure.constraints import check_pool, check_settings
@@ -52,22 +52,22 @@ def _edit_tables() -> "EditTables":
     return edit_tables()
 
 
-def _reading() -> Reading:
-    from gpupools.providers.azure.readback import READING
+def _readback() -> Readback:
+    from gpupools.providers.azure.readback import READBACK
 
-    return READING
-
-
-def _declaring() -> Declaring:
-    from gpupools.providers.azure.resources import DECLARING
-
-    return DECLARING
+    return READBACK
 
 
-def _free_form(type_token: str) -> FreeForms | None:
-    from gpupools.providers.azure.arm import free_form
+def _resources() -> ResourceFactory:
+    from gpupools.providers.azure.resources import RESOURCES
 
-    return free_form(type_token)
+    return RESOURCES
+
+
+def _untyped_resource(type_token: str) -> UntypedResourceLookup | None:
+    from gpupools.providers.azure.arm import untyped_resource
+
+    return untyped_resource(type_token)
 
 
 def _existing_pools() -> "ExistingPools":
@@ -98,16 +98,20 @@ CLOUD = Cloud(
     check_settings=check_settings,
     provider_settings=dict.fromkeys(("azure-native", "azure"), _PROVIDER_SETTINGS),
     node_runtime=node_runtime,
-    models_claims=False,
+    supports_dra_from_zero=False,
     find_instance_type=find_instance_type,
     access=_access,
-    described=_discovery,
+    discover=_discovery,
     reserved_labels=LABELS,
     reserved_taints=TAINTS,
     node_pools=NodePools(
-        settings=SETTINGS, overridable=OVERRIDABLE, edits=_edit_tables, declaring=_declaring, outside=_existing_pools
+        settings=SETTINGS,
+        overridable=OVERRIDABLE,
+        edits=_edit_tables,
+        resources=_resources,
+        existing_pools=_existing_pools,
     ),
-    reading=_reading,
-    free_form=_free_form,
+    readback=_readback,
+    untyped_resource=_untyped_resource,
 )
 """Everything the domain must know about AKS."""

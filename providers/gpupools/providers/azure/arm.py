@@ -12,7 +12,7 @@ from typing import Any
 
 from gpupools.common.errors import shown
 from gpupools.common.json_types import JsonObject
-from gpupools.plan.cloud import FreeForm, FreeForms
+from gpupools.plan.cloud import UntypedResource, UntypedResourceLookup
 from gpupools.plan.pool_facts import UNKNOWN
 from gpupools.readback.inputs import at, text
 
@@ -53,7 +53,7 @@ def unread(type_token: str, properties: JsonObject) -> str:
     return "its template is not read in this form" if _type(properties).casefold() in DEPLOYMENTS else ""
 
 
-def held_types(type_token: str, properties: JsonObject) -> Iterator[str]:
+def nested_types(type_token: str, properties: JsonObject) -> Iterator[str]:
     """Yield the type of a generic resource that does not belong to AKS."""
     if GENERIC.fullmatch(type_token) and aks_kind(properties) is None:
         yield f"arm:{_type(properties)}"
@@ -95,23 +95,23 @@ _NEWEST_STABLE = "2026-08-01"
 _VERSION = re.compile(r"\d{4}-\d\d-\d\d(-preview)?")
 
 
-def free_form(type_token: str) -> FreeForms | None:
+def untyped_resource(type_token: str) -> UntypedResourceLookup | None:
     """Return what tells agent pools among generic resources: the SDK's own class checks their properties."""
     return _agent_pool if GENERIC.fullmatch(type_token) else None
 
 
-def _agent_pool(inputs: JsonObject) -> FreeForm | None:
+def _agent_pool(inputs: JsonObject) -> UntypedResource | None:
     if aks_kind(inputs) != "AgentPool":
         return None
     nvidia = at(inputs, "properties.gpuProfile.nvidia")
     if isinstance(nvidia, Mapping):
         nvidia = {key: value for key, value in nvidia.items() if value is not UNKNOWN}
     problems = () if nvidia in (None, UNKNOWN) else nvidia_problems(nvidia, inputs.get("apiVersion"))
-    return FreeForm(
+    return UntypedResource(
         token="azure-native:containerservice:AgentPool",
         whose="an agent pool",
         inside="properties",
-        in_the_address=frozenset({"agentPoolName", "azureApiVersion", "resourceGroupName", "resourceName"}),
+        path_properties=frozenset({"agentPoolName", "azureApiVersion", "resourceGroupName", "resourceName"}),
         newer=NEWER,
         problems=tuple((".".join(filter(None, (_NVIDIA, key))), what, fix) for key, what, fix in problems),
     )

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from decimal import Decimal
 
 from gpupools.common.errors import Path, Problem, shown
-from gpupools.plan.cloud import PoolRequest
+from gpupools.plan.provider_plan import PoolRequest
 from gpupools.providers.azure.cluster import AksCluster
 from gpupools.providers.azure.pool_plan import MIG_MODELS, gpu_instance_profile, plain_profiles, whole_gpu_profile
 from gpupools.providers.azure.pool_settings import OVERRIDABLE, SPOT_PAGE

@@ -36,7 +36,7 @@ def node_customizations(inputs: JsonObject, prefix: str = "") -> Iterator[NodeCu
     return customizations_in(inputs, _ROWS, prefix)
 
 
-def overridden(resource: str, inputs: JsonObject) -> Iterator[NodeCustomization]:
+def customizations(resource: str, inputs: JsonObject) -> Iterator[NodeCustomization]:
     """Yield what `overrides` set, or the specification of an AKSNodeClass."""
     if resource == "AKSNodeClass":
         return customizations_in(inputs, (_NODE_CLASS,), "spec.")

@@ -1,7 +1,7 @@
 """GPU software that AKS nodes come with, by the GPU profile of the pool. Pure."""
 
-from gpupools.plan.cloud import ProviderPlan
 from gpupools.plan.node_software import OPERATORS_DRIVER, NodeRuntime
+from gpupools.plan.provider_plan import ProviderPlan
 from gpupools.plan.software_plan import Piece
 from gpupools.providers.azure.pool_plan import AksPoolPlan
 
@@ -43,10 +43,10 @@ AZURE_LINUX = NodeRuntime(
 )
 
 
-def node_runtime(software: str, choices: ProviderPlan) -> NodeRuntime:
+def node_runtime(software: str, settings: ProviderPlan) -> NodeRuntime:
     """Return the GPU software of the nodes, by the GPU profile of the pool."""
     if software == "cloud-managed":
         return MANAGED
-    if not isinstance(choices, AksPoolPlan) or choices.gpu_driver == "Install":
+    if not isinstance(settings, AksPoolPlan) or settings.gpu_driver == "Install":
         return WITH_DRIVER
-    return AZURE_LINUX if choices.os_sku == "AzureLinux" else WITHOUT_DRIVER
+    return AZURE_LINUX if settings.os_sku == "AzureLinux" else WITHOUT_DRIVER

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 from gpupools.catalog.instance_types import InstanceType
 from gpupools.common.json_types import JsonObject
 from gpupools.common.taints import Effect, Taint
-from gpupools.plan.cloud import Adopted, PoolRequest, ProviderPlan
 from gpupools.plan.fabric import Fabric
 from gpupools.plan.node_labels import GPU_PRESENT_LABEL, skypilot_label
 from gpupools.plan.node_resources import node_layouts
+from gpupools.plan.provider_plan import AdoptedPool, PoolRequest, ProviderPlan
 from gpupools.providers.azure.cluster import AksCluster
 from gpupools.providers.azure.pool_settings import RDMA_LABEL, SPOT_KEY
 from gpupools.spec.models import Mig
@@ -78,7 +78,7 @@ class AksPoolPlan(ProviderPlan):
     protect: bool = False
     first_name: str
     """The pool's key in the stack file when it was created, which its name in AKS is made of."""
-    adopted: Adopted | None = None
+    adopted: AdoptedPool | None = None
     """A pool that was made by other means; None for one that is made here."""
     create_min: int = 60
     update_min: int = 360
@@ -91,15 +91,15 @@ class AksPoolPlan(ProviderPlan):
     # provider/pkg/provider/diff.go), and the pool's name is made of it.
     unordered: ClassVar[frozenset[str]] = frozenset({"availability_zones"})
 
-    def takes_over(self) -> Adopted | None:
+    def adopted_pool(self) -> AdoptedPool | None:
         """Return the agent pool that was made by other means."""
         return self.adopted
 
-    def cuts_gpus(self) -> bool:
+    def partitions_gpus(self) -> bool:
         """Say whether the GPU instance profile cuts them; a device plugin then shares the slices."""
         return self.gpu_instance_profile is not None
 
-    def beside_gpus(self) -> Mapping[str, str]:
+    def extra_resources(self) -> Mapping[str, str]:
         """Return the InfiniBand ports; of shared ones it is the team's plugin that says how many pods may use them."""
         fabric = self.fabric
         return {fabric.resource: str(fabric.devices)} if fabric is not None and not fabric.is_shared else {}
@@ -196,13 +196,13 @@ def _fabric(request: PoolRequest) -> Fabric:
     )
 
 
-def _adopted(request: PoolRequest, cluster: AksCluster) -> Adopted | None:
+def _adopted(request: PoolRequest, cluster: AksCluster) -> AdoptedPool | None:
     adopt = request.spec.adopt
     if adopt is None:
         return None
     group = f"/subscriptions/{cluster.subscription_id}/resourceGroups/{cluster.resource_group}"
     pool = f"Microsoft.ContainerService/managedClusters/{cluster.name}/agentPools/{adopt.name}"
-    return Adopted(adopt.name, f"{group}/providers/{pool}", tuple(sorted(adopt.keep)))
+    return AdoptedPool(adopt.name, f"{group}/providers/{pool}", tuple(sorted(adopt.keep)))
 
 
 def _timeouts_min(request: PoolRequest, at_once: int) -> tuple[int, int, int]:

@@ -14,13 +14,13 @@ from typing import Any
 from gpupools.catalog.instance_types import Catalogue
 from gpupools.common.json_types import JsonObject
 from gpupools.common.taints import HARD_EFFECTS, Effect, Taint
-from gpupools.plan.cloud import KubernetesObjects, Reading
+from gpupools.plan.cloud import KubernetesObjects, Readback
 from gpupools.plan.pool_facts import NO_ACCELERATOR, UNKNOWN, Accelerator, By, PoolFacts, SharingFacts, SoftwareHints
 from gpupools.providers.azure import arm
 from gpupools.providers.azure.arm import GENERIC, aks_kind
 from gpupools.providers.azure.karpenter import KARPENTER
 from gpupools.providers.azure.machines import INSTANCE_TYPES, find_instance_type
-from gpupools.providers.azure.node_customization import node_customizations, overridden
+from gpupools.providers.azure.node_customization import customizations, node_customizations
 from gpupools.readback.inputs import (
     Hardening,
     Machines,
@@ -381,12 +381,12 @@ TYPES = (
 )
 """Type tokens that are read, for people: of `azure-native` those of every version of the API are."""
 
-READING = Reading(
+READBACK = Readback(
     read_pools=partial(read_pools, INSTANCE_TYPES),
     accelerator=partial(accelerator, INSTANCE_TYPES),
-    overridden=overridden,
+    customizations=customizations,
     unread=arm.unread,
-    held_types=arm.held_types,
+    nested_types=arm.nested_types,
     types=TYPES,
     objects=KubernetesObjects(karpenter=KARPENTER),
 )

@@ -12,7 +12,7 @@ from pulumi_azure_native import containerservice
 
 from gpupools.common.json_types import JsonObject
 from gpupools.common.naming import replacement_name
-from gpupools.plan.cloud import Declaring
+from gpupools.plan.cloud import ResourceFactory
 from gpupools.plan.pool_plan import PoolPlan
 from gpupools.providers.adoption import custom_timeouts, import_options
 from gpupools.providers.apply_overrides import keyword_arguments, wire_inputs
@@ -81,14 +81,14 @@ def create_pool(
     Raises:
         TypeError: The plan was made for another cloud.
     """
-    choices = plan.choices
-    if not isinstance(choices, AksPoolPlan):
+    settings = plan.provider_plan
+    if not isinstance(settings, AksPoolPlan):
         raise TypeError(f"{plan.cluster}/{plan.name} was planned for {plan.cloud}, not for azure")
     cluster = _check_subscription(cluster, opts)
-    declare = _declare_agent_pool if choices.api_version is None else _declare_generic_resource
-    former = name.removesuffix(plan.name) + choices.first_name
+    declare = _declare_agent_pool if settings.api_version is None else _declare_generic_resource
+    former = name.removesuffix(plan.name) + settings.first_name
     names = (f"{name}-pool", f"{former}-pool")
-    pool, pool_name = declare(names, choices, _arguments(plan, choices, cluster), opts)
+    pool, pool_name = declare(names, settings, _arguments(plan, settings, cluster), opts)
     # Through the URN, so that the name is known at preview and whoever uses it still waits for the pool.
     return pool.urn.apply(lambda _: pool_name)
 
@@ -126,20 +126,20 @@ def _check_subscription(
 
 def _declare_agent_pool(
     names: tuple[str, ...],
-    choices: AksPoolPlan,
+    settings: AksPoolPlan,
     arguments: containerservice.AgentPoolArgs,
     opts: pulumi.ResourceOptions,
 ) -> tuple[pulumi.Resource, pulumi.Input[str]]:
     """Declare the pool as the SDK's own agent pool."""
-    inputs = keyword_arguments(arguments, choices.overrides)
+    inputs = keyword_arguments(arguments, settings.overrides)
     wire = wire_names(containerservice.AgentPoolArgs)
-    pool_name = _pool_name(choices, {wire[key]: value for key, value in inputs.items()})
-    counted = _node_count(names, choices, wire_inputs(arguments, choices.overrides), pool_name, opts)
+    pool_name = _pool_name(settings, {wire[key]: value for key, value in inputs.items()})
+    counted = _node_count(names, settings, wire_inputs(arguments, settings.overrides), pool_name, opts)
     if counted.running is not None:
         inputs["count"] = counted.running
     said = {wire[key]: value for key, value in inputs.items()} | {"agentPoolName": pool_name}
-    adopted = import_options(choices.adopted, said, edit_tables(), OVERRIDABLE["AgentPool"].inputs)
-    options = pulumi.ResourceOptions.merge(_pool_options(choices), adopted)
+    adopted = import_options(settings.adopted, said, edit_tables(), OVERRIDABLE["AgentPool"].inputs)
+    options = pulumi.ResourceOptions.merge(_pool_options(settings), adopted)
     pool = containerservice.AgentPool(
         names[0],
         agent_pool_name=pool_name,
@@ -153,7 +153,7 @@ def _declare_agent_pool(
 
 def _declare_generic_resource(
     names: tuple[str, ...],
-    choices: AksPoolPlan,
+    settings: AksPoolPlan,
     arguments: containerservice.AgentPoolArgs,
     opts: pulumi.ResourceOptions,
 ) -> tuple[pulumi.Resource, pulumi.Input[str]]:
@@ -164,13 +164,13 @@ def _declare_generic_resource(
     https://github.com/pulumi/pulumi-azure-native/pull/3985 and 4692). No autoscaler moves the number of its nodes
     (`_autoscaler` in constraints.py), so the plan's is sent.
     """
-    properties = wire_inputs(arguments, choices.overrides)
+    properties = wire_inputs(arguments, settings.overrides)
     cluster, group = properties.pop("resourceName"), properties.pop("resourceGroupName")
-    properties["gpuProfile"] = {**properties["gpuProfile"], "nvidia": _nvidia(choices)}
-    pool_name = _pool_name(choices, properties)
+    properties["gpuProfile"] = {**properties["gpuProfile"], "nvidia": _nvidia(settings)}
+    pool_name = _pool_name(settings, properties)
     pool = azure_native.resources.Resource(
         names[0],
-        api_version=choices.api_version,
+        api_version=settings.api_version,
         resource_group_name=group,
         resource_provider_namespace="Microsoft.ContainerService",
         parent_resource_path=pulumi.Output.concat("managedClusters/", cluster)
@@ -179,12 +179,12 @@ def _declare_generic_resource(
         resource_type="agentPools",
         resource_name_=pool_name,
         properties=properties,
-        opts=pulumi.ResourceOptions.merge(opts, _pool_options(choices, "properties.")),
+        opts=pulumi.ResourceOptions.merge(opts, _pool_options(settings, "properties.")),
     )
     return pool, pool_name
 
 
-def _pool_options(choices: AksPoolPlan, below: str = "") -> pulumi.ResourceOptions:
+def _pool_options(settings: AksPoolPlan, below: str = "") -> pulumi.ResourceOptions:
     """Return the pool's options; its inputs are `below` this path."""
     leaves = _FIXED_LEAVES if below else {}
     fixed = [path for name in FIXED_AT_CREATION for path in leaves.get(name, (name,))]
@@ -194,8 +194,8 @@ def _pool_options(choices: AksPoolPlan, below: str = "") -> pulumi.ResourceOptio
         # (pulumi/pulumi-azure-native provider/pkg/provider/provider.go, `Diff`); our names change with whatever forces
         # a replacement, so that the new pool can come first.
         delete_before_replace=False,
-        protect=choices.protect or None,
-        custom_timeouts=custom_timeouts(choices.create_min, choices.update_min, choices.delete_min),
+        protect=settings.protect or None,
+        custom_timeouts=custom_timeouts(settings.create_min, settings.update_min, settings.delete_min),
     )
 
 
@@ -210,7 +210,7 @@ class _NodeCount:
 
 def _node_count(
     names: tuple[str, ...],
-    choices: AksPoolPlan,
+    settings: AksPoolPlan,
     inputs: JsonObject,
     pool_name: pulumi.Input[str],
     opts: pulumi.ResourceOptions,
@@ -223,7 +223,7 @@ def _node_count(
     would show a change for ever. So what runs is sent, also below a new minimum, which AKS's autoscaler does not
     enforce (https://learn.microsoft.com/azure/aks/cluster-autoscaler), as the Azure CLI does it.
     """
-    if not choices.autoscaled:
+    if not settings.autoscaled:
         return _NodeCount()
     has, there = last_outputs(_AGENT_POOL, names)
     changes = {key: value for key, value in inputs.items() if key not in (*_PLACE, "count")}
@@ -235,9 +235,9 @@ def _node_count(
         if count is not None:
             return _NodeCount(int(count))
 
-    if choices.adopted is not None and has is None and last_update() is not None:
+    if settings.adopted is not None and has is None and last_update() is not None:
         # Taken over now: what runs is what it is to have.
-        place = {"agentPoolName": choices.adopted.name, **{key: inputs[key] for key in _PLACE}}
+        place = {"agentPoolName": settings.adopted.name, **{key: inputs[key] for key in _PLACE}}
         count = invoke(_GET_AGENT_POOL, place, opts.parent, _VERSION).get("count")
         if count is not None:
             return _NodeCount(int(count))
@@ -266,17 +266,17 @@ def _contains(has: Any, wanted: Any) -> bool:
     return bool(has == wanted)
 
 
-def _nvidia(choices: AksPoolPlan) -> dict[str, str]:
+def _nvidia(settings: AksPoolPlan) -> dict[str, str]:
     """Translate what the SDK's GPU profile has no field for."""
-    given = {"managementMode": choices.management_mode, "migStrategy": choices.mig_strategy}
+    given = {"managementMode": settings.management_mode, "migStrategy": settings.mig_strategy}
     return {key: value for key, value in given.items() if value is not None}
 
 
 def _arguments(
-    plan: PoolPlan, choices: AksPoolPlan, cluster: Mapping[str, pulumi.Input[Any]]
+    plan: PoolPlan, settings: AksPoolPlan, cluster: Mapping[str, pulumi.Input[Any]]
 ) -> containerservice.AgentPoolArgs:
     """Translate a plan, all but the pool's name."""
-    spot = choices.spot_max_price is not None
+    spot = settings.spot_max_price is not None
     return containerservice.AgentPoolArgs(
         resource_name=cluster["name"],
         resource_group_name=cluster["resource_group"],
@@ -284,77 +284,77 @@ def _arguments(
         # Pools of type VirtualMachines take no GPU sizes together with the autoscaler.
         type="VirtualMachineScaleSets",
         vm_size=plan.instance.name,
-        enable_auto_scaling=choices.autoscaled,
+        enable_auto_scaling=settings.autoscaled,
         # AKS asks for a count even of an autoscaled pool: https://github.com/pulumi/pulumi-azure-native/issues/2943.
         count=plan.min_nodes,
-        min_count=plan.min_nodes if choices.autoscaled else None,
-        max_count=plan.max_nodes if choices.autoscaled else None,
+        min_count=plan.min_nodes if settings.autoscaled else None,
+        max_count=plan.max_nodes if settings.autoscaled else None,
         # Deallocated nodes still count against the quota and break driver pods when they come back:
         # https://github.com/NVIDIA/gpu-operator/issues/729.
         scale_down_mode="Delete",
         scale_set_priority="Spot" if spot else None,
         # For the same reason evicted nodes are deleted.
         scale_set_eviction_policy="Delete" if spot else None,
-        spot_max_price=choices.spot_max_price,
-        capacity_reservation_group_id=choices.capacity_reservation_group_id,
-        availability_zones=list(choices.availability_zones) or None,
-        proximity_placement_group_id=cluster.get("proximity_placement_group_id") if choices.compact else None,
+        spot_max_price=settings.spot_max_price,
+        capacity_reservation_group_id=settings.capacity_reservation_group_id,
+        availability_zones=list(settings.availability_zones) or None,
+        proximity_placement_group_id=cluster.get("proximity_placement_group_id") if settings.compact else None,
         os_type="Linux",
-        os_sku=choices.os_sku,
+        os_sku=settings.os_sku,
         # What AKS does unasked is left out here and below, so that nothing changes on pools that never asked.
-        enable_fips=choices.fips or None,
+        enable_fips=settings.fips or None,
         os_disk_size_gb=plan.disk_gib,
-        os_disk_type=choices.os_disk_type,
-        gpu_profile=containerservice.GPUProfileArgs(driver=choices.gpu_driver),
-        gpu_instance_profile=choices.gpu_instance_profile,
+        os_disk_type=settings.os_disk_type,
+        gpu_profile=containerservice.GPUProfileArgs(driver=settings.gpu_driver),
+        gpu_instance_profile=settings.gpu_instance_profile,
         node_taints=[str(taint) for taint in plan.taints],
         node_labels=dict(plan.labels),
-        tags=dict(choices.tags) or None,
+        tags=dict(settings.tags) or None,
         vnet_subnet_id=cluster.get("subnet_id"),
-        max_pods=choices.max_pods,
+        max_pods=settings.max_pods,
         enable_node_public_ip=False,
-        enable_encryption_at_host=choices.encryption_at_host,
-        security_profile=_security(choices),
-        upgrade_settings=_upgrades(choices),
+        enable_encryption_at_host=settings.encryption_at_host,
+        security_profile=_security(settings),
+        upgrade_settings=_upgrades(settings),
     )
 
 
-def _security(choices: AksPoolPlan) -> containerservice.AgentPoolSecurityProfileArgs | None:
-    if choices.ssh_access == "LocalUser" and not choices.secure_boot:
+def _security(settings: AksPoolPlan) -> containerservice.AgentPoolSecurityProfileArgs | None:
+    if settings.ssh_access == "LocalUser" and not settings.secure_boot:
         return None
     return containerservice.AgentPoolSecurityProfileArgs(
         # LocalUser is what AKS does unasked; the property is sent only for the preview feature that needs it.
-        ssh_access=choices.ssh_access if choices.ssh_access != "LocalUser" else None,
-        enable_secure_boot=choices.secure_boot or None,
-        enable_vtpm=choices.secure_boot or None,
+        ssh_access=settings.ssh_access if settings.ssh_access != "LocalUser" else None,
+        enable_secure_boot=settings.secure_boot or None,
+        enable_vtpm=settings.secure_boot or None,
     )
 
 
-def _upgrades(choices: AksPoolPlan) -> containerservice.AgentPoolUpgradeSettingsArgs | None:
-    if choices.max_surge is None and choices.max_unavailable is None:
+def _upgrades(settings: AksPoolPlan) -> containerservice.AgentPoolUpgradeSettingsArgs | None:
+    if settings.max_surge is None and settings.max_unavailable is None:
         return None
     return containerservice.AgentPoolUpgradeSettingsArgs(
-        max_surge=str(choices.max_surge),
-        max_unavailable=str(choices.max_unavailable),
-        drain_timeout_in_minutes=choices.drain_timeout_min,
+        max_surge=str(settings.max_surge),
+        max_unavailable=str(settings.max_unavailable),
+        drain_timeout_in_minutes=settings.drain_timeout_min,
     )
 
 
-def _pool_name(choices: AksPoolPlan, inputs: JsonObject) -> pulumi.Input[str]:
+def _pool_name(settings: AksPoolPlan, inputs: JsonObject) -> pulumi.Input[str]:
     """Name the pool after everything that forces its replacement, so that the new one can come before the old goes."""
-    if choices.adopted is not None:
-        return choices.adopted.name
-    nvidia = _nvidia(choices)
+    if settings.adopted is not None:
+        return settings.adopted.name
+    nvidia = _nvidia(settings)
     decisive = {
         key: inputs[key] for key in FIXED_AT_CREATION if key in inputs and inputs[key] != _DEFAULTS.get(key)
-    } | {"gpuProfile": {"driver": choices.gpu_driver, **nvidia} if nvidia else choices.gpu_driver}
+    } | {"gpuProfile": {"driver": settings.gpu_driver, **nvidia} if nvidia else settings.gpu_driver}
 
     def named(values: Mapping[str, object]) -> str:
-        return replacement_name(choices.first_name, values, limit=POOL_NAME_LIMIT, separator="")
+        return replacement_name(settings.first_name, values, limit=POOL_NAME_LIMIT, separator="")
 
     if any(isinstance(value, pulumi.Output) for value in decisive.values()):
         return pulumi.Output.all(**decisive).apply(named)
     return named(decisive)
 
 
-DECLARING = Declaring(create_provider=create_provider, create_pool=create_pool)
+RESOURCES = ResourceFactory(create_provider=create_provider, create_pool=create_pool)

@@ -6,7 +6,7 @@ Owns the knowledge; `resources.py` turns a plan into Pulumi resources and is the
 from typing import TYPE_CHECKING
 
 from gpupools.common.json_types import JsonObject
-from gpupools.plan.cloud import Cloud, Declaring, NodePools, Reading
+from gpupools.plan.cloud import Cloud, NodePools, Readback, ResourceFactory
 from gpupools.providers.gcp.capabilities import CAPABILITIES, DEFAULT_SOFTWARE, SOFTWARE
 from gpupools.providers.gcp.cluster import GkeCluster
 from gpupools.providers.gcp.constraints import check_pool, check_settings
@@ -56,16 +56,16 @@ def _edit_tables() -> "EditTables":
     return edit_tables()
 
 
-def _reading() -> Reading:
-    from gpupools.providers.gcp.readback import READING
+def _readback() -> Readback:
+    from gpupools.providers.gcp.readback import READBACK
 
-    return READING
+    return READBACK
 
 
-def _declaring() -> Declaring:
-    from gpupools.providers.gcp.resources import DECLARING
+def _resources() -> ResourceFactory:
+    from gpupools.providers.gcp.resources import RESOURCES
 
-    return DECLARING
+    return RESOURCES
 
 
 def _existing_pools() -> "ExistingPools":
@@ -94,14 +94,18 @@ CLOUD = Cloud(
     check_settings=check_settings,
     provider_settings=dict.fromkeys(("gcp", "google-native"), _PROVIDER_SETTINGS),
     access=_access,
-    described=_discovery,
+    discover=_discovery,
     node_runtime=node_runtime,
-    models_claims=True,
+    supports_dra_from_zero=True,
     find_instance_type=find_instance_type,
     reserved_labels=LABELS,
     reserved_taints=TAINTS,
     node_pools=NodePools(
-        settings=SETTINGS, overridable=OVERRIDABLE, edits=_edit_tables, declaring=_declaring, outside=_existing_pools
+        settings=SETTINGS,
+        overridable=OVERRIDABLE,
+        edits=_edit_tables,
+        resources=_resources,
+        existing_pools=_existing_pools,
     ),
-    reading=_reading,
+    readback=_readback,
 )

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 
-from gpupools.plan.cloud import Capability
+from gpupools.plan.capability import Capability
 from gpupools.plan.cloud_tables import read_capabilities, read_software
 from gpupools.plan.dra import DRA_DRIVER, dra_capabilities
 

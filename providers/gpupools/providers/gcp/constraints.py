@@ -7,8 +7,9 @@ from types import MappingProxyType
 from typing import Any
 
 from gpupools.common.errors import Path, Problem, shown
-from gpupools.plan.cloud import PoolRequest, Verdict
+from gpupools.plan.capability import Verdict
 from gpupools.plan.dra import DRA_DRIVER
+from gpupools.plan.provider_plan import PoolRequest
 from gpupools.providers.gcp.capabilities import CAPABILITIES
 from gpupools.providers.gcp.cluster import ZONE, is_default_account
 from gpupools.providers.gcp.machines import boot_disk_types, n1_most_vcpus

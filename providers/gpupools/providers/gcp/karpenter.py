@@ -66,7 +66,7 @@ def _gce_node_class(spec: JsonObject) -> PoolFacts:
         instance_types=(),
         gpus_per_node=Fraction(0),
         taints=(GPU_TAINT,) if flag(taints) else (),
-        open_taints=("spec.autoGPUTaint",) if taints is UNKNOWN else (),
+        unresolved_taints=("spec.autoGPUTaint",) if taints is UNKNOWN else (),
         where="spec.autoGPUTaint",
     )
 

@@ -54,7 +54,7 @@ def node_customizations(config: JsonObject, prefix: str = "nodeConfig.") -> Iter
     yield from customizations_in(config, _ROWS, prefix)
 
 
-def overridden(resource: str, inputs: JsonObject) -> Iterator[NodeCustomization]:
+def customizations(resource: str, inputs: JsonObject) -> Iterator[NodeCustomization]:
     """Yield what `overrides` set: the same, and an account that is not the cluster's."""
     config = mapping(inputs.get("nodeConfig"))
     yield from node_customizations(config)

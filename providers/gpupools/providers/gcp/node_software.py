@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from gpupools.plan.cloud import ProviderPlan
-from gpupools.plan.node_software import OPERATORS_DRIVER, DriverInstaller, DriverMount, NodeRuntime
+from gpupools.plan.node_software import OPERATORS_DRIVER, DriverInstaller, NodeRuntime
 from gpupools.plan.pool_plan import PoolPlan
-from gpupools.plan.software_plan import KubernetesObject, Piece
+from gpupools.plan.provider_plan import ProviderPlan
+from gpupools.plan.software_plan import DriverMount, KubernetesObject, Piece
 from gpupools.providers.gcp.capabilities import INSTALLER_OWNER
 from gpupools.providers.gcp.pool_plan import GkePoolPlan
 
@@ -119,11 +119,11 @@ UBUNTU_WITHOUT_DRIVER = NodeRuntime(
 )
 
 
-def node_runtime(software: str, choices: ProviderPlan) -> NodeRuntime:
+def node_runtime(software: str, settings: ProviderPlan) -> NodeRuntime:
     """Return the GPU software of the nodes, by image and software."""
     if software == "cloud-managed":
         return MANAGED
-    own = choices if isinstance(choices, GkePoolPlan) else None
+    own = settings if isinstance(settings, GkePoolPlan) else None
     ubuntu = own is not None and own.image_type.startswith("UBUNTU")
     if software == "gpu-operator":
         found = UBUNTU_WITH_OPERATOR if ubuntu else COS_WITH_OPERATOR

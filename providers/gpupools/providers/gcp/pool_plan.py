@@ -6,10 +6,11 @@ from typing import ClassVar, NamedTuple, TypedDict
 
 from gpupools.catalog.instance_types import InstanceType
 from gpupools.common.json_types import JsonObject
-from gpupools.plan.cloud import Adopted, Owners, PoolRequest, ProviderPlan, Verdict, WaitsForEver
+from gpupools.plan.capability import Owners, Verdict
 from gpupools.plan.dra import DRA_DRIVER
 from gpupools.plan.fabric import Fabric
 from gpupools.plan.node_labels import GPU_PRESENT_LABEL
+from gpupools.plan.provider_plan import AdoptedPool, AutoscalingBlocker, PoolRequest, ProviderPlan
 from gpupools.providers.gcp.added_taints import QUEUED, added_taints
 from gpupools.providers.gcp.cluster import ZONE, GkeCluster
 from gpupools.providers.gcp.machines import boot_disk_types
@@ -90,7 +91,7 @@ class GkePoolPlan(ProviderPlan):
 
     first_name: str
     """The pool's key when it was made: its name in GKE is built from that, so that a renamed pool keeps it."""
-    adopted: Adopted | None = None
+    adopted: AdoptedPool | None = None
     """A pool that was made by other means; None for one that is made here."""
     machine_type: str
     accelerator_type: str
@@ -149,24 +150,24 @@ class GkePoolPlan(ProviderPlan):
 
     unordered: ClassVar[frozenset[str]] = frozenset({"zones"})
 
-    def takes_over(self) -> Adopted | None:
+    def adopted_pool(self) -> AdoptedPool | None:
         """Return the node pool that was made by other means."""
         return self.adopted
 
-    def repairs_nodes(self) -> bool:
+    def has_auto_repair(self) -> bool:
         """Say whether GKE replaces nodes that it calls broken."""
         return self.auto_repair
 
-    def nodes_come_late(self) -> bool:
+    def may_wait_for_capacity(self) -> bool:
         """Say whether the nodes wait for room (https://docs.cloud.google.com/kubernetes-engine/docs/concepts/dws)."""
         return self.flex_start
 
-    def pods_bring_no_nodes(self) -> WaitsForEver | None:
+    def autoscaling_blocker(self) -> AutoscalingBlocker | None:
         """Say whether a ProvisioningRequest is needed."""
         source = "https://docs.cloud.google.com/kubernetes-engine/docs/how-to/provisioningrequest"
-        return WaitsForEver("capacity.mode is queued", source) if self.queued else None
+        return AutoscalingBlocker("capacity.mode is queued", source) if self.queued else None
 
-    def autoscaler_is_told(self) -> bool:
+    def has_scale_from_zero_resources(self) -> bool:
         """Return True where GKE itself shares or cuts the GPUs, or a label says that pods claim them.
 
         Its autoscaler reads both from the node pool.
@@ -259,14 +260,14 @@ def _capacity_fields(capacity: Capacity) -> _CapacityFields:
     return {"spot": True, "no_reservation": True} if isinstance(capacity, Spot) else {}
 
 
-def _adopted(request: PoolRequest) -> Adopted | None:
+def _adopted(request: PoolRequest) -> AdoptedPool | None:
     adopt, cluster = request.spec.adopt, gke_cluster(request)
     if adopt is None:
         return None
     # https://github.com/hashicorp/terraform-provider-google google/services/container/resource_container_node_pool.go,
     # resourceContainerNodePoolStateImporter
     place = f"projects/{cluster.project}/locations/{cluster.location}/clusters/{cluster.name}"
-    return Adopted(adopt.name, f"{place}/nodePools/{adopt.name}", tuple(sorted(adopt.keep)))
+    return AdoptedPool(adopt.name, f"{place}/nodePools/{adopt.name}", tuple(sorted(adopt.keep)))
 
 
 def _upgrade(wanted: Upgrade) -> GkeUpgrade:

@@ -11,7 +11,7 @@ from fractions import Fraction
 
 from gpupools.common.json_types import JsonObject
 from gpupools.common.taints import GPU_TAINT
-from gpupools.plan.cloud import KubernetesObjects, Reading
+from gpupools.plan.cloud import KubernetesObjects, Readback
 from gpupools.plan.pool_facts import (
     NO_ACCELERATOR,
     UNKNOWN,
@@ -27,7 +27,7 @@ from gpupools.providers.gcp.cluster import ZONE, is_default_account
 from gpupools.providers.gcp.compute_class import read_compute_class
 from gpupools.providers.gcp.karpenter import KARPENTER
 from gpupools.providers.gcp.machines import INSTANCE_TYPES, find_instance_type
-from gpupools.providers.gcp.node_customization import node_customizations, overridden
+from gpupools.providers.gcp.node_customization import customizations, node_customizations
 from gpupools.providers.gcp.pool_settings import NO_DEVICE_PLUGIN_LABEL, SHARING_STRATEGIES
 from gpupools.providers.gcp.reserved import EFFECTS
 from gpupools.readback.inputs import (
@@ -421,10 +421,10 @@ def _harden(config: JsonObject, path: str, hardening: Hardening, *, auto: bool =
 TYPES = (NODE_POOL, CLUSTER, *(f"google-native:container/v1:{kind}" for kind in ("NodePool", "Cluster")))
 """Type tokens that are read, for people."""
 
-READING = Reading(
+READBACK = Readback(
     read_pools=read_pools,
     accelerator=accelerator,
-    overridden=overridden,
+    customizations=customizations,
     types=TYPES,
     objects=KubernetesObjects(pools={("cloud.google.com", "ComputeClass"): read_compute_class}, karpenter=KARPENTER),
 )

@@ -9,7 +9,7 @@ import pulumi_gcp as gcp
 
 from gpupools.common.json_types import JsonDict
 from gpupools.common.naming import replacement_name
-from gpupools.plan.cloud import Declaring
+from gpupools.plan.cloud import ResourceFactory
 from gpupools.plan.pool_plan import PoolPlan
 from gpupools.providers.adoption import custom_timeouts, import_options
 from gpupools.providers.apply_overrides import python_arguments, wire_inputs
@@ -40,14 +40,14 @@ def create_pool(
     Raises:
         TypeError: The plan was made for another cloud.
     """
-    choices = plan.choices
-    if not isinstance(choices, GkePoolPlan):
+    settings = plan.provider_plan
+    if not isinstance(settings, GkePoolPlan):
         raise TypeError(f"pool {plan.name} was planned for {plan.cloud}, not for gcp")
-    protect = pulumi.ResourceOptions(protect=True) if choices.protect else None
-    policy = _workload_policy(name, choices, cluster, opts)
-    inputs = wire_inputs(_node_pool(plan, choices, cluster, policy), choices.overrides)
+    protect = pulumi.ResourceOptions(protect=True) if settings.protect else None
+    policy = _workload_policy(name, settings, cluster, opts)
+    inputs = wire_inputs(_node_pool(plan, settings, cluster, policy), settings.overrides)
     adopted = import_options(
-        choices.adopted,
+        settings.adopted,
         inputs,
         edit_tables(),
         OVERRIDABLE["NodePool"].inputs,
@@ -61,7 +61,7 @@ def create_pool(
             pulumi.ResourceOptions.merge(pulumi.ResourceOptions.merge(opts, protect), adopted),
             pulumi.ResourceOptions(
                 ignore_changes=["initialNodeCount"],  # resizing a pool changes it, and a change replaces
-                custom_timeouts=custom_timeouts(choices.create_min, choices.update_min, choices.delete_min),
+                custom_timeouts=custom_timeouts(settings.create_min, settings.update_min, settings.delete_min),
             ),
         ),
     )
@@ -69,13 +69,13 @@ def create_pool(
 
 
 def _workload_policy(
-    name: str, choices: GkePoolPlan, cluster: Mapping[str, pulumi.Input[Any]], opts: pulumi.ResourceOptions
+    name: str, settings: GkePoolPlan, cluster: Mapping[str, pulumi.Input[Any]], opts: pulumi.ResourceOptions
 ) -> pulumi.Output[str] | None:
     """Declare the policy that puts all nodes into one NVLink domain; return its name, None where none is asked for.
 
     https://github.com/GoogleCloudPlatform/cluster-toolkit, examples/gke-a4x/gke-a4x.yaml
     """
-    if choices.accelerator_topology is None:
+    if settings.accelerator_topology is None:
         return None
     with warnings.catch_warnings():  # the module says as it is imported that classes nobody uses here are deprecated
         warnings.simplefilter("ignore", DeprecationWarning)
@@ -84,8 +84,8 @@ def _workload_policy(
     policy = policy_type(
         f"{name}-nvlink",
         project=cluster["project"],
-        region=choices.zones[0].rpartition("-")[0] if choices.zones else None,
-        workload_policy=args_type(type="HIGH_THROUGHPUT", accelerator_topology=choices.accelerator_topology),
+        region=settings.zones[0].rpartition("-")[0] if settings.zones else None,
+        workload_policy=args_type(type="HIGH_THROUGHPUT", accelerator_topology=settings.accelerator_topology),
         opts=opts,
     )
     return policy.name
@@ -97,29 +97,29 @@ _COUNTED = ("autoscaling", "nodeCount", "ignoreNodeCountChanges")
 
 def _node_pool(
     plan: PoolPlan,
-    choices: GkePoolPlan,
+    settings: GkePoolPlan,
     cluster: Mapping[str, pulumi.Input[Any]],
     policy: pulumi.Output[str] | None,
 ) -> JsonDict:
     """Return the inputs by wire name; None means left out."""
-    upgrade, account = choices.upgrade, cluster["service_account"]
+    upgrade, account, is_compact = settings.upgrade, cluster["service_account"], policy is not None or settings.compact
     longest = f"{upgrade.drain_timeout_s}s"
     drain = {"pdbTimeoutDuration": longest, "graceTerminationDuration": longest}
     batches = {"standardRolloutPolicy": {"batchNodeCount": upgrade.batch_node_count}}
-    networks = [{"network": network, "subnetwork": subnetwork} for network, subnetwork in choices.gpu_networks]
+    networks = [{"network": network, "subnetwork": subnetwork} for network, subnetwork in settings.gpu_networks]
     # The totals count all zones together; minNodeCount and maxNodeCount would count each. ANY takes GPUs where they
     # are; BALANCED would wait for the zone that has none.
     scaling = {"totalMinNodeCount": plan.min_nodes, "totalMaxNodeCount": plan.max_nodes, "locationPolicy": "ANY"}
     return {
-        "name": _pool_name(plan, choices, account),
+        "name": _pool_name(plan, settings, account),
         "cluster": cluster["name"],
         "project": cluster["project"],
         "location": cluster["location"],
-        "nodeLocations": list(choices.zones) if choices.zones else _sorted(cluster.get("node_locations")),
-        "nodeCount": choices.fixed_nodes_per_zone,
-        "initialNodeCount": choices.initial_nodes_per_zone,
-        "autoscaling": scaling if choices.fixed_nodes_per_zone is None else None,
-        "management": {"autoRepair": choices.auto_repair, "autoUpgrade": True},
+        "nodeLocations": list(settings.zones) if settings.zones else _sorted(cluster.get("node_locations")),
+        "nodeCount": settings.fixed_nodes_per_zone,
+        "initialNodeCount": settings.initial_nodes_per_zone,
+        "autoscaling": scaling if settings.fixed_nodes_per_zone is None else None,
+        "management": {"autoRepair": settings.auto_repair, "autoUpgrade": True},
         "upgradeSettings": {
             "strategy": upgrade.strategy,
             "maxSurge": upgrade.max_surge,
@@ -129,15 +129,15 @@ def _node_pool(
         "nodeDrainConfigs": [drain] if upgrade.drain_timeout_s is not None else None,
         "networkConfig": {
             "enablePrivateNodes": True,
-            "acceleratorNetworkProfile": choices.network_profile,
+            "acceleratorNetworkProfile": settings.network_profile,
             "additionalNodeNetworkConfigs": networks or None,
         },
-        "placementPolicy": {"type": "COMPACT", "policyName": policy} if policy is not None or choices.compact else None,
-        "queuedProvisioning": {"enabled": True} if choices.queued else None,
-        "maxPodsPerNode": choices.max_pods,
+        "placementPolicy": {"type": "COMPACT", "policyName": policy} if is_compact else None,
+        "queuedProvisioning": {"enabled": True} if settings.queued else None,
+        "maxPodsPerNode": settings.max_pods,
         # Written out, since the provider keeps PREVENT when the field is only left out again.
-        "deletionPolicy": "PREVENT" if choices.protect else "DELETE",
-        "nodeConfig": _node_config(plan, choices, account),
+        "deletionPolicy": "PREVENT" if settings.protect else "DELETE",
+        "nodeConfig": _node_config(plan, settings, account),
     }
 
 
@@ -146,28 +146,29 @@ def _sorted(zones: Any) -> Any:
     return sorted(zones) if isinstance(zones, list) and all(isinstance(zone, str) for zone in zones) else zones
 
 
-def _node_config(plan: PoolPlan, choices: GkePoolPlan, service_account: pulumi.Input[str]) -> JsonDict:
+def _node_config(plan: PoolPlan, settings: GkePoolPlan, service_account: pulumi.Input[str]) -> JsonDict:
     # GKE attaches a machine's own Local SSDs whether asked or not; left out, the next preview would plan a replacement.
-    disks = {"localSsdCount": choices.local_ssd_count} if choices.local_ssd_count else None
+    disks = {"localSsdCount": settings.local_ssd_count} if settings.local_ssd_count else None
+    huge_pages = {"hugepagesConfig": {"hugepageSize2m": settings.huge_pages}} if settings.huge_pages else None
     return {
-        "machineType": choices.machine_type,
-        "guestAccelerators": [_accelerator(choices)],
-        "spot": choices.spot or None,
-        "flexStart": choices.flex_start or None,
-        "maxRunDuration": f"{choices.max_run_s}s" if choices.max_run_s is not None else None,
-        "reservationAffinity": _reservation_affinity(choices),
-        "imageType": choices.image_type,
+        "machineType": settings.machine_type,
+        "guestAccelerators": [_accelerator(settings)],
+        "spot": settings.spot or None,
+        "flexStart": settings.flex_start or None,
+        "maxRunDuration": f"{settings.max_run_s}s" if settings.max_run_s is not None else None,
+        "reservationAffinity": _reservation_affinity(settings),
+        "imageType": settings.image_type,
         "diskSizeGb": plan.disk_gib,
-        "diskType": choices.boot_disk_type,
-        "bootDiskKmsKey": choices.boot_disk_key,
-        "ephemeralStorageLocalSsdConfig": disks if choices.local_ssd_for_pods else None,
-        "localNvmeSsdBlockConfig": None if choices.local_ssd_for_pods else disks,
+        "diskType": settings.boot_disk_type,
+        "bootDiskKmsKey": settings.boot_disk_key,
+        "ephemeralStorageLocalSsdConfig": disks if settings.local_ssd_for_pods else None,
+        "localNvmeSsdBlockConfig": None if settings.local_ssd_for_pods else disks,
         "labels": dict(plan.labels),
-        "resourceLabels": dict(choices.resource_labels) or None,
+        "resourceLabels": dict(settings.resource_labels) or None,
         "taints": [
             {"key": taint.key, "value": taint.value, "effect": EFFECTS[taint.effect]}
             for taint in plan.taints
-            if taint not in choices.taints  # GKE adds those itself
+            if taint not in settings.taints  # GKE adds those itself
         ],
         "serviceAccount": service_account,
         "oauthScopes": [_SCOPE],
@@ -175,76 +176,76 @@ def _node_config(plan: PoolPlan, choices: GkePoolPlan, service_account: pulumi.I
         "workloadMetadataConfig": {"mode": "GKE_METADATA"},
         # Secure Boot refuses kernel modules that Google did not sign, so every driver but GKE's own; a later change
         # replaces the pool. CIS GKE Benchmark 5.5.7 names the same impact.
-        "shieldedInstanceConfig": {"enableIntegrityMonitoring": True, "enableSecureBoot": choices.secure_boot},
+        "shieldedInstanceConfig": {"enableIntegrityMonitoring": True, "enableSecureBoot": settings.secure_boot},
         # The provider used to send false for an absent cpuCfsQuota, which switches CPU limits off:
         # https://github.com/hashicorp/terraform-provider-google/issues/15767
         "kubeletConfig": {"insecureKubeletReadonlyPortEnabled": "FALSE", "cpuCfsQuota": True},
-        "linuxNodeConfig": {"hugepagesConfig": {"hugepageSize2m": choices.huge_pages}} if choices.huge_pages else None,
+        "linuxNodeConfig": huge_pages,
         # gVNIC is for Container-Optimized OS alone: https://docs.cloud.google.com/kubernetes-engine/docs/how-to/using-gvnic
-        "gvnic": {"enabled": True} if choices.image_type.startswith("COS") else None,
+        "gvnic": {"enabled": True} if settings.image_type.startswith("COS") else None,
     }
 
 
-def _accelerator(choices: GkePoolPlan) -> JsonDict:
-    strategy, clients = choices.gpu_sharing_strategy, choices.max_shared_clients_per_gpu
+def _accelerator(settings: GkePoolPlan) -> JsonDict:
+    strategy, clients = settings.gpu_sharing_strategy, settings.max_shared_clients_per_gpu
     return {
-        "type": choices.accelerator_type,
-        "count": choices.accelerator_count,
-        "gpuDriverInstallationConfig": {"gpuDriverVersion": choices.gpu_driver_version},
+        "type": settings.accelerator_type,
+        "count": settings.accelerator_count,
+        "gpuDriverInstallationConfig": {"gpuDriverVersion": settings.gpu_driver_version},
         "gpuSharingConfig": {"gpuSharingStrategy": strategy, "maxSharedClientsPerGpu": clients} if strategy else None,
-        "gpuPartitionSize": choices.gpu_partition_size,
+        "gpuPartitionSize": settings.gpu_partition_size,
     }
 
 
-def _reservation_affinity(choices: GkePoolPlan) -> JsonDict | None:
-    if choices.reservation is not None:
+def _reservation_affinity(settings: GkePoolPlan) -> JsonDict | None:
+    if settings.reservation is not None:
         return {
             "consumeReservationType": "SPECIFIC_RESERVATION",
             "key": "compute.googleapis.com/reservation-name",
-            "values": [choices.reservation],
+            "values": [settings.reservation],
         }
-    return {"consumeReservationType": "NO_RESERVATION"} if choices.no_reservation else None
+    return {"consumeReservationType": "NO_RESERVATION"} if settings.no_reservation else None
 
 
-def _pool_name(plan: PoolPlan, choices: GkePoolPlan, service_account: pulumi.Input[str]) -> pulumi.Input[str]:
+def _pool_name(plan: PoolPlan, settings: GkePoolPlan, service_account: pulumi.Input[str]) -> pulumi.Input[str]:
     """Name the pool after everything that makes the provider replace it, so that the new one can be made first.
 
     The list is the provider's: google/services/container/node_config.go of
     https://github.com/hashicorp/terraform-provider-google. Machine, disk, labels and taints change in place.
     """
-    if choices.adopted is not None:
-        return choices.adopted.name
+    if settings.adopted is not None:
+        return settings.adopted.name
 
     def named(account: str) -> str:
         decisive = {
-            "accelerator_type": choices.accelerator_type,
-            "accelerator_count": choices.accelerator_count,
-            "gpu_driver_version": choices.gpu_driver_version,
-            "gpu_sharing_strategy": choices.gpu_sharing_strategy,
-            "max_shared_clients_per_gpu": choices.max_shared_clients_per_gpu,
-            "gpu_partition_size": choices.gpu_partition_size,
-            "local_ssd_count": choices.local_ssd_count or None,
-            "local_nvme_block": True if choices.local_ssd_count and not choices.local_ssd_for_pods else None,
+            "accelerator_type": settings.accelerator_type,
+            "accelerator_count": settings.accelerator_count,
+            "gpu_driver_version": settings.gpu_driver_version,
+            "gpu_sharing_strategy": settings.gpu_sharing_strategy,
+            "max_shared_clients_per_gpu": settings.max_shared_clients_per_gpu,
+            "gpu_partition_size": settings.gpu_partition_size,
+            "local_ssd_count": settings.local_ssd_count or None,
+            "local_nvme_block": True if settings.local_ssd_count and not settings.local_ssd_for_pods else None,
             "service_account": account,
-            "spot": choices.spot or None,
-            "flex_start": choices.flex_start or None,
-            "queued": choices.queued or None,
-            "max_run_s": choices.max_run_s,
-            "reservation": choices.reservation,
-            "boot_disk_key": choices.boot_disk_key,
-            "network_profile": choices.network_profile,
-            "gpu_networks": choices.gpu_networks or None,
-            "compact": choices.compact or None,
-            "accelerator_topology": choices.accelerator_topology,
-            "max_pods": choices.max_pods,
-            "secure_boot": choices.secure_boot or None,
-            "set_by_hand": replacing_inputs(choices.overrides) or None,
+            "spot": settings.spot or None,
+            "flex_start": settings.flex_start or None,
+            "queued": settings.queued or None,
+            "max_run_s": settings.max_run_s,
+            "reservation": settings.reservation,
+            "boot_disk_key": settings.boot_disk_key,
+            "network_profile": settings.network_profile,
+            "gpu_networks": settings.gpu_networks or None,
+            "compact": settings.compact or None,
+            "accelerator_topology": settings.accelerator_topology,
+            "max_pods": settings.max_pods,
+            "secure_boot": settings.secure_boot or None,
+            "set_by_hand": replacing_inputs(settings.overrides) or None,
         }
-        return replacement_name(choices.first_name, decisive, limit=NAME_LIMIT)
+        return replacement_name(settings.first_name, decisive, limit=NAME_LIMIT)
 
     if isinstance(service_account, str):
         return named(service_account)
     return pulumi.Output.all(service_account).apply(lambda known: named(known[0]))
 
 
-DECLARING = Declaring(create_provider=create_provider, create_pool=create_pool)
+RESOURCES = ResourceFactory(create_provider=create_provider, create_pool=create_pool)

@@ -1,0 +1,467 @@
+"""Decides what a pool becomes on one cluster, or reports every reason why it cannot exist. Pure."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+from gpupools.catalog.gpus import gpu_models, match_gpu_model, nearest_gpu_model
+from gpupools.catalog.instance_types import InstanceType, smallest
+from gpupools.catalog.requirements import requirement
+from gpupools.catalog.reserved_keys import KeyRule, refusal
+from gpupools.common.errors import Path, Problem, Rejected, nearest, shown
+from gpupools.common.taints import GPU_TAINT, Effect, Taint
+from gpupools.plan.capability import Capability, Verdict
+from gpupools.plan.cloud import Cloud
+from gpupools.plan.dra import DRA_CHART, DRA_DRIVER
+from gpupools.plan.fabric import (
+    COMPUTE_DOMAINS_LABEL,
+    Fabric,
+)
+from gpupools.plan.node_labels import OUR_LABELS, TRUST_LABEL, pool_labels
+from gpupools.plan.node_resources import node_resources
+from gpupools.plan.pool_plan import POOL_LABEL, PoolPlan
+from gpupools.plan.provider_plan import PoolRequest, ProviderPlan
+from gpupools.spec.models import Cluster, Mig, PoolSpec, SharedGpu, label_problems
+from gpupools.spec.overrides import flattened
+from gpupools.spec.pool_options import CapacityBlock, Queued, given_settings
+
+
+def plan_pool(name: str, spec: PoolSpec, cluster_key: str, cluster: Cluster, cloud: Cloud) -> PoolPlan:
+    """Decide what `cloud` must create for one pool on one cluster.
+
+    Args:
+        name: The pool's key in the stack file.
+        spec: What was asked for.
+        cluster_key: The cluster's key in the stack file.
+        cluster: The cluster; its addresses are never looked at.
+        cloud: The cluster's cloud.
+
+    Raises:
+        Rejected: Every reason why the pool cannot exist, not only the first.
+    """
+    if not cluster.tags:
+        return _pool_plan(name, spec, cluster_key, cluster, cloud)
+    tags = ("pools", name, "tags")
+    where: Path = ("clusters", cluster_key, "tags") if cluster_key else ("cluster", "tags")
+    try:
+        # A cloud's own default tags reach neither machines nor disks of a launch template, nor GKE's nodes.
+        tagged = spec.model_copy(update={"tags": {**cluster.tags, **spec.tags}})
+        return _pool_plan(name, tagged, cluster_key, cluster, cloud)
+    except Rejected as rejected:
+        raise Rejected(
+            replace(problem, path=(*where, *problem.path[3:]))
+            if problem.path[:3] == tags and problem.path[3:4] and problem.path[3] not in spec.tags
+            else problem
+            for problem in rejected.problems
+        ) from None
+
+
+def _pool_plan(name: str, spec: PoolSpec, cluster_key: str, cluster: Cluster, cloud: Cloud) -> PoolPlan:
+    at: Path = ("pools", name)
+    problems: list[Problem] = []
+    kind = spec.sharing.kind
+    software = spec.software or cloud.default_software[kind]
+    capability = cloud.capabilities[software, kind]
+
+    def request_for(machine: InstanceType) -> PoolRequest:
+        return PoolRequest(name, spec, cluster, machine, software, kind, capability)
+
+    def possible(machine: InstanceType) -> bool:
+        return not check_pool(request_for(machine), cloud) and not cloud.check_settings(request_for(machine))
+
+    if spec.instance_type is not None:
+        instance = _instance_by_name(at, spec.instance_type, cloud, problems)
+    else:
+        instance = _instance_by_gpu(at, spec, cloud, possible, problems)
+    problems += _matrix_problems(at, cluster_key, cluster, cloud, software, kind, capability)
+    problems += _label_problems(at, spec, cloud)
+    problems += _unsupported_settings(at, spec, cloud)
+    problems += _adoption_problems(at, spec, cloud)
+    if instance is not None:
+        problems += check_pool(request_for(instance), cloud)
+    problems += _trust_problems(at, spec)
+    if instance is not None:
+        problems += _claim_problems(at, spec, software, instance, cloud)
+        problems += _nvlink_problems(at, spec, instance, cloud)
+        problems += cloud.check_settings(request_for(instance))
+    if instance is None or problems:
+        raise Rejected(problems)
+    provider_plan = cloud.decide(request_for(instance))
+    problems += _label_conflicts(at, spec, provider_plan, cloud)
+    problems += _fabric_problems(at, spec, instance, provider_plan.fabric)
+    if problems:
+        raise Rejected(problems)
+    node = cloud.node_runtime(software, provider_plan)
+    native = capability.verdict is Verdict.NATIVE
+    ours = pool_labels(name, instance, spec.sharing, software, spec.trust, native=native)
+    ours = {**ours, **({COMPUTE_DOMAINS_LABEL: "true"} if spec.network.compute_domains else {})}
+    trusted = (Taint(TRUST_LABEL, ours[TRUST_LABEL], Effect.NO_SCHEDULE),) if TRUST_LABEL in ours else ()
+    return PoolPlan(
+        cluster=cluster_key,
+        cloud=cloud.name,
+        name=name,
+        instance=instance,
+        min_nodes=spec.nodes.min,
+        max_nodes=spec.nodes.max,
+        taints=tuple(dict.fromkeys((GPU_TAINT, *provider_plan.taints, *trusted, *sorted(spec.taints, key=str)))),
+        labels={POOL_LABEL: name, **ours, **provider_plan.labels, **spec.labels},
+        sharing=spec.sharing,
+        software=software,
+        owners=provider_plan.owners or cloud.software[software].owners,
+        capability=capability,
+        node_resources=node_resources(instance, spec.sharing) if software != DRA_DRIVER else {},
+        disk_gib=spec.disk_gib,
+        provider_plan=provider_plan,
+        trust=spec.trust,
+        compute_domains=spec.network.compute_domains,
+        runtime_class=node.pod_runtime_class,
+        driver_mount=node.pod_driver_mount,
+        overrides=flattened(spec.overrides.get(cloud.name, {})),
+        node_customizations={
+            f"{resource}.{each.property}": f"{each.kind}: {each.why}"
+            for resource, inputs in spec.overrides.get(cloud.name, {}).items()
+            for each in cloud.readback().customizations(resource, inputs)
+        },
+    )
+
+
+def _label_conflicts(at: Path, spec: PoolSpec, provider_plan: ProviderPlan, cloud: Cloud) -> Iterator[Problem]:
+    """Refuse labels and taints that stand against those the cloud's part of the plan needs."""
+    for where, key in (
+        *(((*at, "labels", key), key) for key in spec.labels),
+        *((where, key) for where, key, _ in _override_labels(at, spec, cloud)),
+    ):
+        if key in provider_plan.labels and provider_plan.labels[key] != spec.labels.get(key):
+            yield Problem(where, f"{key} is set to {provider_plan.labels[key]!r} on this pool", "leave it out")
+    for index, taint in enumerate(spec.taints):
+        own = [each for each in provider_plan.taints if each.key == taint.key]
+        for each in own:
+            if taint.effect == each.effect and taint != each:
+                yield Problem(
+                    (*at, "taints", index), f"{taint} conflicts with {each}, which this pool has", "leave it out"
+                )
+        if not own:
+            yield from _key_problems((*at, "taints", index), taint.key, cloud.reserved_taints)
+
+
+def check_pool(request: PoolRequest, cloud: Cloud) -> list[Problem]:
+    """Return why this machine cannot share its GPUs this way: what the GPU cannot do, else what the cloud cannot."""
+    impossible = _gpu_problems(request, cloud)
+    if impossible or request.capability.verdict is Verdict.REFUSED:
+        return impossible
+    return cloud.check_pool(request)
+
+
+def _instance_by_name(at: Path, wanted: str, cloud: Cloud, problems: list[Problem]) -> InstanceType | None:
+    where = (*at, "instance_type")
+    found = cloud.find_instance_type(cloud.instance_types, wanted)
+    if found is None:
+        other = cloud.instance_types.other_accelerator(wanted)
+        if other is not None:
+            what = f"{shown(wanted)} carries {other}, not an NVIDIA GPU"
+            fix = f"see gpupools catalog --cloud {cloud.name} for the types with NVIDIA GPUs"
+            problems.append(Problem(where, what, fix))
+        else:
+            what = f"{cloud.name} has no GPU instance type {shown(wanted)}"
+            problems.append(Problem(where, what, nearest(wanted, cloud.instance_types)))
+    elif found.lifecycle == "retired":
+        since = f" on {found.lifecycle_date}" if found.lifecycle_date else ""
+        same = [
+            row.name
+            for row in cloud.instance_types.values()
+            if row.gpus == found.gpus and row.lifecycle == "current" and row.gpu_memory_gib >= found.gpu_memory_gib
+        ]
+        fix = f"current types with as many GPUs: {', '.join(same[:6])}" if same else "choose a current type"
+        problems.append(Problem(where, f"{cloud.name} retired {found.name}{since}", fix, found.source))
+    return found
+
+
+def _instance_by_gpu(
+    at: Path, spec: PoolSpec, cloud: Cloud, possible: Callable[[InstanceType], bool], problems: list[Problem]
+) -> InstanceType | None:
+    wanted, gpus = str(spec.gpu), spec.gpus_per_node or Fraction(1)
+    models = match_gpu_model(wanted)
+    here = cloud.instance_types.gpu_models
+    if not models:
+        problems.append(Problem((*at, "gpu"), f"{shown(wanted)} is not an NVIDIA GPU model", nearest_gpu_model(wanted)))
+        return None
+    offered = [model for model in models if model in here]
+    if not offered:
+        what = f"{cloud.name} offers no {'/'.join(models)}"
+        problems.append(Problem((*at, "gpu"), what, f"{cloud.name} has: {', '.join(sorted(here))}"))
+        return None
+    if len(offered) > 1:
+        what = f"{shown(wanted)} may mean {' or '.join(offered)} on {cloud.name}"
+        problems.append(Problem((*at, "gpu"), what, "name the one with the memory size you need"))
+        return None
+    model = offered[0]
+    machines = cloud.instance_types.with_gpus(model, gpus)
+    if not machines:
+        rows = [row for row in cloud.instance_types.values() if row.gpu_model == model and row.lifecycle != "retired"]
+        known = ", ".join(f"{row.name} ({row.gpus})" for row in rows)
+        what = f"{cloud.name} has no machine to choose with {gpus} × {model}"
+        fix = f"machines with {model} (GPUs): {known}"
+        if any(row.gpus == gpus for row in rows):  # one that is never chosen
+            fix += "; name one as instance_type"
+        problems.append(Problem((*at, "gpus_per_node"), what, fix))
+        return None
+    # A machine the cloud refuses for this software or sharing is no choice; if all are, the refusal is the answer.
+    alike = smallest(tuple(filter(possible, machines)) or machines)
+    if len(alike) > 1:
+        what = f"{cloud.name} has {len(alike)} machines of one size with {gpus} × {model}"
+        fix = f"name one of them as instance_type: {', '.join(row.name for row in alike)}"
+        problems.append(Problem((*at, "gpu"), what, fix))
+        return None
+    return alike[0]
+
+
+def _matrix_problems(
+    at: Path, cluster_key: str, cluster: Cluster, cloud: Cloud, software: str, kind: str, capability: Capability
+) -> Iterable[Problem]:
+    where = (*at, "software") if kind == "none" else (*at, "sharing", "mode")
+    if capability.verdict is Verdict.REFUSED:
+        what = f"{'whole GPUs' if kind == 'none' else kind} with software {software} on {cloud.name} is refused"
+        fix = capability.instead or _alternatives(cloud, kind)
+        yield Problem(where, f"{what}: {capability.why}", fix, capability.source)
+    elif cluster.runtime.management == "external" and (
+        capability.verdict is Verdict.IN_CLUSTER or software in SERVED_BY
+    ):
+        needed = SERVED_BY.get(software, "")
+        if needed and getattr(cluster.runtime.existing, needed) is None:
+            key = f"clusters.{cluster_key}.runtime" if cluster_key else "cluster.runtime"
+            what = f"{software} has to be in the cluster, and {key} is external without naming it"
+            fix = f"name it under {key}.existing.{needed}, or leave management out to have it installed"
+            yield Problem((*at, "software"), what, fix)
+
+
+SERVED_BY = {"device-plugin": "device_plugin", "gpu-operator": "gpu_operator", "dra-driver": "dra_driver"}
+"""The key of `runtime.existing` that names who serves the pools of a software."""
+
+
+def _trust_problems(at: Path, spec: PoolSpec) -> Iterable[Problem]:
+    """Refuse a pool whose containers share memory and faults while it does not say who may use it."""
+    clients, cut = spec.sharing.clients, spec.sharing.mig is not None
+    needed = clients is not None and clients.facts.needs_trust
+    if clients is not None and needed and spec.trust is None:
+        on = "a MIG slice" if cut else "a GPU"
+        what = f"{clients.mode} shares the memory and the faults of {on} between containers; the pool names no one"
+        drop = "leave share out of mig" if cut else "use mode: mig on a GPU that has it, which isolates in hardware"
+        fix = f"write trust: {{team: …}} or {{namespaces: […]}}, or {{waiver: …}} with the reason; or {drop}"
+        yield Problem((*at, "trust"), what, fix, _TRUST_SOURCE)
+    if not needed and spec.trust is not None and spec.trust.waiver is not None:
+        who = "no two containers share a GPU" if clients is None else f"{clients.mode} isolates the containers"
+        what = f"waives isolation, but {who} of this pool"
+        yield Problem((*at, "trust", "waiver"), what, "leave trust out")
+    for index, taint in enumerate(spec.taints):
+        if taint.key == TRUST_LABEL:
+            what = f"{TRUST_LABEL} is set from trust"
+            yield Problem((*at, "taints", index), what, "leave it out, and write trust: {team: …}")
+
+
+_TRUST_SOURCE = "https://github.com/NVIDIA/k8s-device-plugin#shared-access-to-gpus"
+
+
+def _nvlink_problems(at: Path, spec: PoolSpec, instance: InstanceType, cloud: Cloud) -> Iterable[Problem]:
+    """Refuse compute domains of GPUs whose NVLink ends at the node, and of GPUs in parts."""
+    if not spec.network.compute_domains:
+        return
+    where, models = (*at, "network", "compute_domains"), gpu_models()
+    if not models[instance.gpu_model].nvlink_over_nodes:
+        able = " or ".join(sorted(name for name in cloud.instance_types.gpu_models if models[name].nvlink_over_nodes))
+        what = f"NVLink of {instance.gpu_model} ends at the node, so {instance.name} is in no NVLink domain"
+        yield Problem(where, what, f"leave it out, or take a machine with {able}", _NVLINK_SOURCE)
+    if spec.sharing.kind != "none":
+        what = f"an NVLink domain is of whole GPUs, and the pool shares them by {spec.sharing.kind}"
+        yield Problem(where, what, "leave it out, or leave sharing out", _NVLINK_SOURCE)
+
+
+def _fabric_problems(at: Path, spec: PoolSpec, instance: InstanceType, fabric: Fabric | None) -> Iterable[Problem]:
+    """Refuse RDMA interfaces that no pod of a pool would ask for."""
+    pods = sum(node_resources(instance, spec.sharing).values())
+    if fabric is None or spec.sharing.kind == "none" or fabric.share(pods):
+        return
+    what = f"{pods} pods share a node of {instance.name}, which has {fabric.devices} RDMA interface(s) for them"
+    yield Problem((*at, "network", "rdma"), what, "leave it out, or leave sharing out")
+
+
+_NVLINK_SOURCE = "https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/dra-cds.html"
+
+
+def _claim_problems(at: Path, spec: PoolSpec, software: str, instance: InstanceType, cloud: Cloud) -> Iterable[Problem]:
+    """Refuse what pods could not claim through the DRA driver: nodes that no pod starts, GPUs without its driver."""
+    if software != DRA_DRIVER:
+        return
+    if isinstance(spec.capacity, CapacityBlock | Queued):
+        # Such a pool starts from no node, whatever its minimum, so that raising it would only be refused too.
+        what = f"{DRA_DRIVER} needs a node before the first pod; capacity.mode: {spec.capacity.mode} has none to keep"
+        fix = "use software: device-plugin or gpu-operator, or another capacity.mode"
+        yield Problem((*at, "software"), what, fix, _FROM_ZERO_SOURCE)
+    elif spec.nodes.min == 0 and not cloud.supports_dra_from_zero:
+        what = "no pod starts the first node: its claim waits for a ResourceSlice, which only a running node publishes"
+        yield Problem((*at, "nodes", "min"), what, "keep at least one node (min: 1), or use fixed", _FROM_ZERO_SOURCE)
+    needed, newest = requirement(DRA_CHART, "driver"), gpu_models()[instance.gpu_model].last_driver_branch
+    if newest is not None and newest < int(needed.at_least):
+        what = f"{needed.what} needs driver {needed.at_least}, and {newest} is the last for {instance.gpu_model}"
+        yield Problem((*at, "software"), what, "use software: device-plugin, or a newer GPU", needed.source)
+
+
+_FROM_ZERO_SOURCE = "https://github.com/kubernetes/autoscaler (cluster-autoscaler/cloudprovider: TemplateNodeInfo)"
+
+
+def _alternatives(cloud: Cloud, kind: str) -> str:
+    ways = [name for name in cloud.software if cloud.capabilities[name, kind].verdict is Verdict.NATIVE]
+    if ways:
+        return f"{cloud.name} does {kind} in the pool itself with software: {' or '.join(ways)}"
+    natives = sorted({key for (_, key), cell in cloud.capabilities.items() if cell.verdict is Verdict.NATIVE})
+    offer = f"in the pool itself {cloud.name} does: {', '.join(natives)}" if natives else "share no GPU"
+    return f"{offer}; or leave sharing out for whole GPUs" if kind != "none" else offer
+
+
+def _unsupported_settings(at: Path, spec: PoolSpec, cloud: Cloud) -> Iterable[Problem]:
+    for name, path in given_settings(spec).items():
+        setting = cloud.node_pools.settings.get(name)
+        if setting is None:
+            yield Problem((*at, *path), f"{name} does nothing on {cloud.name} yet", "leave it out")
+        elif not setting.supported:
+            what, _, fix = setting.why.partition("; ")
+            yield Problem((*at, *path), f"{cloud.name} has no {name}: {what}", fix or "leave it out", setting.source)
+
+
+def _adoption_problems(at: Path, spec: PoolSpec, cloud: Cloud) -> Iterable[Problem]:
+    """Say what a pool that is taken over cannot keep, and what says nothing of a pool that has its name already."""
+    if spec.adopt is None:
+        return
+    if spec.first_name is not None:
+        what = "an adopted pool keeps the name that adopt says, and nothing is made of this one"
+        yield Problem((*at, "first_name"), what, "leave it out")
+    if spec.adopt.launch_template is not None and "LaunchTemplate" not in cloud.node_pools.overridable:
+        yield Problem((*at, "adopt", "launch_template"), f"{cloud.service} has no launch templates", "leave it out")
+    inputs = cloud.node_pools.edits().inputs
+    for index, path in enumerate(spec.adopt.keep):
+        found = inputs.get(path)
+        if found is None:
+            what = f"{cloud.service} has no input {shown(path)} of a node pool"
+            yield Problem((*at, "adopt", "keep", index), what, f"write its wire name; {nearest(path, inputs)}")
+        elif found.effect == "in-place":
+            what = f"{path} changes without replacing nodes, so nothing needs to keep it"
+            yield Problem((*at, "adopt", "keep", index), what, "leave it out, and write what it is to be")
+
+
+def _label_problems(at: Path, spec: PoolSpec, cloud: Cloud) -> Iterable[Problem]:
+    for key in spec.labels:
+        if key == POOL_LABEL:
+            yield Problem((*at, "labels", key), f"{key} is set to the pool's name", "leave it out")
+        elif key in OUR_LABELS:
+            yield Problem((*at, "labels", key), f"{key} follows from software, sharing and trust", "leave it out")
+        else:
+            yield from _key_problems((*at, "labels", key), key, cloud.reserved_labels)
+    for where, key, value in _override_labels(at, spec, cloud):
+        yield from _key_problems(where, key, cloud.reserved_labels)
+        for what, fix in label_problems(key, value):
+            yield Problem(where, what, fix)
+
+
+def _override_labels(at: Path, spec: PoolSpec, cloud: Cloud) -> Iterator[tuple[Path, str, Any]]:
+    """Yield the labels that overrides set, but those that they take away or cannot touch at all."""
+    for resource, inputs in spec.overrides.get(cloud.name, {}).items():
+        known = cloud.node_pools.overridable.get(resource)
+        path = known.labels if known is not None else ()
+        labels: Any = inputs if path else {}
+        for key in path:
+            labels = labels.get(key) if isinstance(labels, Mapping) else None
+        for key, value in labels.items() if isinstance(labels, Mapping) else ():
+            if known is not None and isinstance(key, str) and value is not None and (*path, key) not in known.kept:
+                yield (*at, "overrides", cloud.name, resource, *path, key), key, value
+
+
+def _key_problems(where: Path, key: str, rules: Iterable[KeyRule]) -> Iterable[Problem]:
+    rule = refusal(key, rules)
+    if rule is not None:
+        yield Problem(where, f"{key!r} {rule.why}", rule.fix, rule.source)
+
+
+_MIG_SOURCE = "https://docs.nvidia.com/datacenter/tesla/mig-user-guide/supported-gpus.html"
+
+
+def _gpu_problems(request: PoolRequest, cloud: Cloud) -> list[Problem]:
+    at: Path = ("pools", request.name)
+    sharing, instance = request.spec.sharing, request.instance
+    mig, clients = sharing.mig, sharing.clients
+    if mig is None and clients is None:
+        return []
+    from gpupools.catalog.mig import profiles  # its tables are slow to load, and most pools share nothing
+
+    if mig is not None and not profiles(instance.gpu_model):
+        what = f"{instance.gpu_model} ({instance.name}) cannot be cut into MIG instances"
+        able = sorted(_models_with_mig(request, cloud))
+        ways = f"{request.software} on {cloud.name} cuts: {', '.join(able)}; or use" if able else "use"
+        return [Problem((*at, "sharing", "mode"), what, f"{ways} time-slicing", _MIG_SOURCE)]
+    if instance.is_fraction and not (mig is None and clients is not None and clients.facts.on_part_of_a_gpu):
+        what = f"{instance.name} has {instance.gpus} of an {instance.gpu_model}, which cannot be shared further"
+        fix = "leave sharing out, or take a machine with a whole GPU"
+        return [Problem((*at, "sharing", "mode"), what, fix, instance.source)]
+    found = _mig_problems(at, mig, instance) if mig is not None else []
+    if clients is not None:
+        found += _client_problems((*at, "sharing"), clients, (*sharing.clients_at, "replicas"), instance)
+    return found
+
+
+def _client_problems(at: Path, clients: SharedGpu, replicas: Path, instance: InstanceType) -> Iterator[Problem]:
+    model, facts = gpu_models()[instance.gpu_model], clients.facts
+    if facts.oldest is not None and model.compute_capability < facts.oldest.compute_capability:
+        yield Problem((*at, "mode"), f"{model.name} {facts.oldest.why}", facts.oldest.fix, facts.oldest.source)
+    elif facts.most_clients is not None and clients.replicas > facts.most_clients(model):
+        most = facts.most_clients(model)
+        what = f"got {clients.replicas}; the {facts.called} server of {instance.gpu_model} takes {most} clients"
+        yield Problem((*at, *replicas), what, f"use {most} or fewer", facts.most_clients_source)
+
+
+def _models_with_mig(request: PoolRequest, cloud: Cloud) -> set[str]:
+    """Return the GPU models this cloud and software can really cut, judged by the refusals themselves."""
+    from gpupools.catalog.mig import profiles
+
+    able: set[str] = set()
+    for machine in cloud.instance_types.values():
+        if machine.gpu_model in able or machine.lifecycle == "retired" or machine.is_fraction:
+            continue
+        for each in profiles(machine.gpu_model):
+            spec = request.spec.model_copy(update={"sharing": Mig(mode="mig", profile=each.name)})
+            found = check_pool(request._replace(instance=machine, spec=spec), cloud)
+            if not found:
+                able.add(machine.gpu_model)
+            if not any("profile" in problem.path for problem in found):
+                break  # what is refused for another reason is refused with every profile
+    return able
+
+
+def _mig_problems(at: Path, sharing: Mig, instance: InstanceType) -> list[Problem]:
+    from gpupools.catalog.mig import UnknownProfile, fit, profile
+
+    model = instance.gpu_model
+    found: list[Problem] = []
+    if sharing.profile is not None:
+        wanted: dict[Path, list[str]] = {("profile",): [sharing.profile]}
+    else:
+        layouts = sharing.gpu_layouts()
+        beyond = [index for index in layouts if index is not None and index >= instance.devices]
+        for index in beyond:
+            count = "1 GPU" if instance.devices == 1 else f"{instance.devices} GPUs"
+            what = f"{instance.name} has {count}, so there is no GPU {index}"
+            use = "use 0" if instance.devices == 1 else f"use 0 to {instance.devices - 1}"
+            found.append(Problem((*at, "sharing", "layout", str(index)), what, use))
+        wanted = {("layout",) if index is None else ("layout", str(index)): names for index, names in layouts.items()}
+    for key, names in wanted.items():
+        unknown = False
+        for name in names:
+            try:
+                profile(model, name)
+            except UnknownProfile as error:
+                unknown = True
+                found.append(Problem((*at, "sharing", *key), error.what, error.cure))
+        if not unknown:
+            result = fit(model, names)
+            if not result.fits:
+                part = ", ".join(placed.profile.name for placed in result.largest)
+                found.append(Problem((*at, "sharing", *key), result.why, f"the largest part that fits: {part}"))
+    return found

@@ -1,0 +1,105 @@
+"""What a cloud decides for one pool: the request it gets, and its part of the plan."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar, NamedTuple
+
+from gpupools.catalog.instance_types import InstanceType
+from gpupools.common.taints import Taint
+from gpupools.plan.capability import Capability, Owners
+from gpupools.plan.fabric import Fabric
+from gpupools.spec.models import Cluster, PoolSpec
+
+
+class PoolRequest(NamedTuple):
+    """A pool on one cluster with its machine and software chosen: what a cloud's own rules look at."""
+
+    name: str
+    """The pool's key in the stack file."""
+    spec: PoolSpec
+    cluster: Cluster
+    instance: InstanceType
+    software: str
+    sharing: str
+    """One of `gpupools.spec.models.SHARING_KINDS`."""
+    capability: Capability
+
+
+class AutoscalingBlocker(NamedTuple):
+    """Why no pod starts the nodes of a pool."""
+
+    what: str
+    """The setting that makes it so: `capacity.mode is queued`."""
+    source: str
+
+
+class AdoptedPool(NamedTuple):
+    """A pool that was made by other means and is taken over as it is."""
+
+    name: str
+    """In the cloud."""
+    id: str
+    """What the cloud's provider finds it by."""
+    kept: tuple[str, ...]
+    """Inputs, as dotted wire names, that stay as they are though the plan says otherwise."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProviderPlan:
+    """What the cloud's own pool needs beyond the portable plan; each cloud's folder adds its fields."""
+
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """Node labels this cloud or this way of sharing needs."""
+    taints: tuple[Taint, ...] = ()
+    """Taints the cloud itself puts on such a pool, beside the GPU taint.
+
+    Its `resources.py` declares them where leaving them out would be drift.
+    """
+    owners: Owners | None = None
+    """Who brings the GPU software, where this pool's image makes it others than its `software` says."""
+    fabric: Fabric | None = None
+    """The RDMA interfaces that pods ask for; None without `network.rdma`."""
+
+    unordered: ClassVar[frozenset[str]] = frozenset()
+    """Fields that the cloud keeps as sets, so that their order says nothing."""
+
+    def requested_zones(self) -> tuple[str, ...]:
+        """Return the zones that the pool asks for; none where it leaves them to its cluster."""
+        return ()
+
+    def adopted_pool(self) -> AdoptedPool | None:
+        """Return the pool in the cloud that was made by other means and becomes this one; None for one made here."""
+        return None
+
+    def kept_input(self, field: str, inputs: Iterable[str]) -> str:
+        """Return in what, of a pool that is taken over, a field of its plan stands that its makers keep; or nothing.
+
+        Args:
+            field: As `planned_values` has it.
+            inputs: What the field becomes in a pool that is made here.
+        """
+        return ""
+
+    def partitions_gpus(self) -> bool:
+        """Say whether the pool itself cuts the GPUs, whatever shares the slices."""
+        return False
+
+    def has_scale_from_zero_resources(self) -> bool:
+        """Say whether the autoscaler knows of an empty pool what its nodes will offer, beyond the machine's GPUs."""
+        return False
+
+    def may_wait_for_capacity(self) -> bool:
+        """Say whether a pod may wait for its node longer than an update can: for a reserved time, or for room."""
+        return False
+
+    def autoscaling_blocker(self) -> "AutoscalingBlocker | None":
+        """Say why a pod that waits is not enough for the autoscaler to start a node; None where it is."""
+        return None
+
+    def has_auto_repair(self) -> bool:
+        """Say whether the cloud replaces nodes that something calls broken."""
+        return False
+
+    def extra_resources(self) -> Mapping[str, str]:
+        """Return what each node offers beside GPUs, RDMA interfaces and huge pages: resource name to quantity."""
+        return {}
