@@ -19,28 +19,43 @@ from gpupools.console.output import printable, tell, tell_lines
 from gpupools.console.startup import end_lightly, start_lightly
 from gpupools.console.terminal import USUAL, columns, columns_asked
 
-COMMANDS = {
-    "new": "write the stack file of an environment, from flags and a few questions; or a whole project",
-    "check": "validate stack files, without Pulumi and without a cloud",
-    "preview": "show what a stack file would create, offline",
-    "import": "write the stack file that takes over node pools made by other means",
-    "leftovers": "say what a broken update left in the clouds, and how a state gets it back",
-    "diff": "say what an edit of a stack file does to the nodes that run",
-    "report": "draw what stack files would create as one page, or as a comment for a pull request",
-    "stacks": "list the stacks of a repository with accounts, pools, changes and order",
-    "images": "list the images and charts a stack file needs, with digests, for a registry of your own",
-    "policy": "judge Terraform plans, Pulumi previews and states, and Kubernetes manifests by the policy pack's rules",
-    "schema": "print the JSON schema of a stack file, for editors",
-    "catalog": "list the instance types with NVIDIA GPUs",
-    "mig": "MIG profiles of a GPU, what fits on it, the fewest GPUs for a wish",
-    "matrix": "what each cloud can share on which GPU, and by which software",
-    "explain": "say what a word, a policy rule or a refusal means, and where that is from",
-    "completion": "print a script that completes commands and options in your shell",
+GROUPS = {
+    "Create": {
+        "new": "generate a stack file from flags and questions, or a whole project",
+        "import": "generate a stack file that imports existing node pools",
+    },
+    "Check": {
+        "check": "validate stack files without Pulumi and without cloud access",
+        "preview": "show offline what a stack file would create",
+        "diff": "show how an edit of a stack file affects running nodes",
+    },
+    "Review": {
+        "report": "write an HTML page or a pull request comment about what stack files would create",
+        "policy": "check Terraform plans, Pulumi previews and states, and Kubernetes manifests against the policies",
+        "stacks": "list the stacks of a repository with their accounts, pools, changes and deployment order",
+    },
+    "Operate": {
+        "orphans": "list resources that an interrupted update left behind, and how to import or delete them",
+        "images": "list the images and charts that a stack file needs, with digests, to mirror them",
+    },
+    "Look up": {
+        "catalog": "list the instance types with NVIDIA GPUs",
+        "mig": "show MIG profiles, check whether slices fit on a GPU, and compute the fewest GPUs for a set of slices",
+        "matrix": "show which GPU sharing modes each cloud supports",
+        "explain": "explain a term, a policy rule or an error message, with its source",
+        "schema": "print the JSON schema of stack files for editors",
+        "completion": "print a shell script that completes commands and options",
+    },
 }
-"""Each command and its line of help; its module in `commands/` is imported only when it is called."""
+"""Commands with their line of help, as `gpupools --help` groups them."""
 
+COMMANDS = {name: text for commands in GROUPS.values() for name, text in commands.items()}
+"""Commands with their line of help. The module of a command is imported only when the command runs."""
 
-_MODULES = {"import": "import_pools", "leftovers": "orphans"}
+ALIASES = {"leftovers": "orphans"}
+"""Former names of commands, which still work and are not listed."""
+
+_MODULES = {"import": "import_pools"}
 """Commands whose module has another name: `import` is a keyword of Python."""
 
 
@@ -48,12 +63,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     _make_writable()
-    called = next((word for word in words if word in COMMANDS), None)
+    called = next((name for word in words if (name := ALIASES.get(word, word)) in COMMANDS), None)
     if (file := _option_that_is_a_file(words)) is not None:
         tell(f"gpupools: {file} is an option and a file here; put -- before the files, or write ./{file}", error=True)
         return 2
     try:
-        whole = parser([called] if called else [], alone=words[:1] == [called])
+        whole = parser([called] if called else [], alone=ALIASES.get(words[0], words[0]) == called if words else False)
         if not words:
             whole.print_help(sys.stderr)
             return 2
@@ -88,19 +103,30 @@ def parser(commands: Collection[str], *, alone: bool = False) -> argparse.Argume
     whole = _Parser(
         prog="gpupools",
         description="GPU node pools as code on EKS, AKS and GKE.",
-        epilog="gpupools COMMAND --help shows examples.",
+        epilog=(
+            "gpupools COMMAND --help shows the options and examples of a command.\n"
+            "The documentation is in the folder docs/ of the gpupools repository."
+        ),
         formatter_class=_Help,
     )
     whole.add_argument("--version", action=_Version)
     # With `prog` given, argparse does not lay out a usage text to find it.
     each = whole.add_subparsers(dest="command", required=True, metavar="COMMAND", prog=whole.prog)
-    for name, text in COMMANDS.items():
-        if alone and name not in commands:
-            continue
-        description = f"{text[0].upper()}{text[1:]}."
-        command = each.add_parser(name, help=text, description=description, formatter_class=_Help)
-        if name in commands:
-            import_module(f"gpupools.cli.{_MODULES.get(name, name)}").add(command)
+    whole._positionals._group_actions.clear()  # the commands are listed in groups instead
+    for title, group_commands in GROUPS.items():
+        group = whole.add_argument_group(title)
+        for name, text in group_commands.items():
+            if alone and name not in commands:
+                continue
+            aliases = [alias for alias, command in ALIASES.items() if command == name]
+            description = f"{text[0].upper()}{text[1:]}."
+            command = each.add_parser(name, aliases=aliases, help=text, description=description, formatter_class=_Help)
+            entry = each._choices_actions[-1]
+            entry.metavar = name  # without its aliases
+            group._group_actions.append(entry)
+            if name in commands:
+                import_module(f"gpupools.cli.{_MODULES.get(name, name)}").add(command)
+    whole._action_groups.append(whole._action_groups.pop(1))  # the options of gpupools itself come last
     return whole
 
 

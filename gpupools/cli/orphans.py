@@ -1,4 +1,4 @@
-"""`gpupools leftovers STATE FILE...`: say what a broken update left in the clouds, and how a state gets it back."""
+"""`gpupools orphans STATE FILE...`: say what a broken update left in the clouds, and how a state gets it back."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--json", action="store_true", help="what is left, with its commands, as JSON")
     parser.epilog = (
-        f"{examples('gpupools leftovers examples/recovery/state.json examples/recovery/node-pools.json')}\n"
+        f"{examples('gpupools orphans examples/recovery/state.json examples/recovery/node-pools.json')}\n"
         "Add what pulumi preview --json prints. It asks no cloud and changes nothing; docs/how-to/recover.md has the\n"
         "commands that list what there is. Exit code 3: something is left."
     )
@@ -62,7 +62,7 @@ def _run(given: argparse.Namespace) -> int:
     except Rejected as rejected:
         if given.json:
             problems = [each.as_json() for each in rejected.problems]
-            answer("leftovers", "refused", problems, {"pending": [], "left": [], "without_component": []})
+            answer("orphans", "refused", problems, {"pending": [], "left": [], "without_component": []})
             return 1
         for each in rejected.problems:
             tell(each, error=True)
@@ -70,7 +70,7 @@ def _run(given: argparse.Namespace) -> int:
     if given.json:
         told = {"pending": [each.as_json() for each in pending], "left": [each.as_json() for each in left]}
         told["without_component"] = [{"urn": each.address, "type": each.type} for each in read.torn]
-        answer("leftovers", "accepted", [], told)
+        answer("orphans", "accepted", [], told)
     else:
         for line in _lines(pending, left, read):
             tell(line)

@@ -70,8 +70,8 @@ class Breaking:
 
     # --- recovery ---
 
-    def leftovers(self, *, after_kill: bool) -> Ran:
-        """Ask `gpupools leftovers` about the state and what the clouds list.
+    def orphans(self, *, after_kill: bool) -> Ran:
+        """Ask `gpupools orphans` about the state and what the clouds list.
 
         Args:
             after_kill: The engine was killed, so that what it was at stands in the state; otherwise a preview says
@@ -87,14 +87,14 @@ class Breaking:
             (folder / "next.json").write_text(shown[shown.index("{") :].strip(), encoding="utf-8")
         for name, listed in self.listed():
             (folder / f"{name}.json").write_text(json.dumps(listed), encoding="utf-8")
-        return self.engine.gpupools("leftovers", *(str(each) for each in sorted(folder.iterdir())))
+        return self.engine.gpupools("orphans", *(str(each) for each in sorted(folder.iterdir())))
 
     def recover(self, *, after_kill: bool) -> list[str]:
-        """Do what the page says until the next update can run; return the lines of `gpupools leftovers`."""
+        """Do what the page says until the next update can run; return the lines of `gpupools orphans`."""
         if after_kill:
             self.engine.settle()
             self.run("cancel", "--yes").well()
-        told = self.leftovers(after_kill=after_kill)
+        told = self.orphans(after_kill=after_kill)
         assert told.code in (0, 3), told.output
         lines = [line for line in told.output.splitlines() if line.strip()]
         for line in lines:

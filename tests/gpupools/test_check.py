@@ -205,7 +205,7 @@ def test_no_command_is_code_2_and_shows_every_command(capsys: pytest.CaptureFixt
 
     out, err = capsys.readouterr()
     assert out == ""
-    assert all(f"\n    {command}" in err for command in COMMANDS)
+    assert all(f"\n  {command} " in err for command in COMMANDS)
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["check", "--help"], ["preview", "--help"]], ids=" ".join)

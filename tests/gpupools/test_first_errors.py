@@ -265,7 +265,7 @@ def test_everything_that_is_wrong_with_the_flags(
 def test_a_stack_file_is_no_state(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "Pulumi.dev.yaml").write_text("config: {gpupools:clusters: {}, gpupools:pools: {}}\n")
 
-    assert main(["leftovers", "Pulumi.dev.yaml"]) == 1
+    assert main(["orphans", "Pulumi.dev.yaml"]) == 1
     assert capsys.readouterr().err == (
         "Pulumi.dev.yaml: is a stack file, which says what is wanted, not what there is;"
         " give its state: pulumi stack export --stack dev > state.json\n"

@@ -129,7 +129,7 @@ def asked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Asked:
         for number, document in enumerate(documents):
             files.append(tmp_path / f"{number}.json")
             files[-1].write_text(json.dumps(document), encoding="utf-8")
-        code = main(["leftovers", *map(str, files), *(["--json"] if json_ else [])])
+        code = main(["orphans", *map(str, files), *(["--json"] if json_ else [])])
         printed = capsys.readouterr()
         return code, printed.out + printed.err
 

@@ -15,7 +15,7 @@ from types import MappingProxyType
 import pytest
 
 from gpupools.cli.completion import SHELLS
-from gpupools.cli.main import COMMANDS, main, parser
+from gpupools.cli.main import ALIASES, COMMANDS, GROUPS, main, parser
 from gpupools.console.tables import table_text
 from tests.one_pool import GKE
 
@@ -366,6 +366,8 @@ def test_bash_completes_commands_and_words(tmp_path: Path) -> None:
         return done.stdout.split()
 
     assert offered("gpupools", "che") == ["check"]
+    assert offered("gpupools", "orphans", "--wi") == ["--within"]
+    assert offered("gpupools", "leftovers", "--wi") == ["--within"]
     assert offered("gpupools", "check", "--fo") == ["--format"]
     assert offered("gpupools", "check", "--format", "j") == ["json"]
     assert offered("gpupools", "check", "pyproj") == ["pyproject.toml"]
@@ -401,6 +403,8 @@ def test_the_whole_parser_has_the_arguments_of_every_command() -> None:
     text = parser(COMMANDS).format_help()
 
     assert [name for name in COMMANDS if name not in text] == []
+    assert [group for group in GROUPS if f"\n{group}:\n" not in text] == []
+    assert [alias for alias in ALIASES if alias in text] == []
 
 
 # --- progress ---

@@ -252,7 +252,7 @@ async def _refuse_beside(name: str, pool: str, parent: pulumi.Resource | None, a
         pulumi.log.warn(f"{name}-nodes: whether a broken update left a node group is not known: {error}")
     if left:
         what = f"{name}-nodes: EKS has {', '.join(left)} of this pool in {cluster}, which this stack's state lacks"
-        fix = "take it in or delete it, as gpupools leftovers says (docs/how-to/recover.md), or rename this pool"
+        fix = "import or delete it as gpupools orphans shows (docs/how-to/recover.md), or rename this pool"
         raise pulumi.RunError(f"{what}: a broken update left it, or another stack has it; {fix}")
 
 
