@@ -1,8 +1,6 @@
 """The command `gpupools`.
 
-This package is the only one here that know the folders around the domain.
-Exit codes: 0 all is well, 1 the configuration or a policy refuses or the answer cannot be written, 2 the command was
-called wrongly.
+Exit codes: 0 success, 1 rejected configuration, violated policy or failed output, 2 incorrect call.
 """
 
 import argparse
@@ -17,7 +15,7 @@ from gpupools.common.errors import nearest, shown
 from gpupools.common.sdk import NEED, is_missing
 from gpupools.console.output import printable, tell, tell_lines
 from gpupools.console.startup import end_lightly, start_lightly
-from gpupools.console.terminal import USUAL, columns, columns_asked
+from gpupools.console.terminal import DEFAULT_COLUMNS, columns, columns_from_environment
 
 GROUPS = {
     "Create": {
@@ -65,7 +63,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     _make_writable()
     called = next((name for word in words if (name := ALIASES.get(word, word)) in COMMANDS), None)
     if (file := _option_that_is_a_file(words)) is not None:
-        tell(f"gpupools: {file} is an option and a file here; put -- before the files, or write ./{file}", error=True)
+        tell(f"gpupools: {file} is both an option and a file; put -- before the files, or write ./{file}", error=True)
         return 2
     try:
         whole = parser([called] if called else [], alone=ALIASES.get(words[0], words[0]) == called if words else False)
@@ -75,10 +73,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         given = whole.parse_args(words)
         code: int = given.run(given)
         sys.stdout.flush()
-    except BrokenPipeError:  # the reader has gone: `gpupools … | head`
+    except BrokenPipeError:  # the reader closed the pipe: `gpupools … | head`
         _discard_output()
         return 1
-    except OSError as error:  # a full disk below standard output, no folder for temporary files
+    except OSError as error:  # e.g. a full disk, or no folder for temporary files
         _discard_output()
         about = f"{error.filename}: " if error.filename is not None else ""
         tell(f"gpupools {called}: {about}{error.strerror or error}", error=True)
@@ -86,7 +84,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ModuleNotFoundError as error:
         if not is_missing(error):
             raise
-        tell(f"gpupools {called} needs {NEED}", error=True)
+        tell(f"gpupools {called} requires {NEED}", error=True)
         return 2
     except KeyboardInterrupt:
         return 130
@@ -94,11 +92,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def parser(commands: Collection[str], *, alone: bool = False) -> argparse.ArgumentParser:
-    """Return the parser of the command line, with the arguments of some commands: each is imported for them.
+    """Return the parser of the command line, with the arguments of some commands.
 
     Args:
-        commands: Those commands.
-        alone: Leave out all other commands, for a command line that begins with one of them.
+        commands: Commands whose modules are imported for their arguments.
+        alone: Omit all other commands, for a command line that starts with one of them.
     """
     whole = _Parser(
         prog="gpupools",
@@ -110,7 +108,7 @@ def parser(commands: Collection[str], *, alone: bool = False) -> argparse.Argume
         formatter_class=_Help,
     )
     whole.add_argument("--version", action=_Version)
-    # With `prog` given, argparse does not lay out a usage text to find it.
+    # With `prog` set, argparse does not format a usage text to derive it.
     each = whole.add_subparsers(dest="command", required=True, metavar="COMMAND", prog=whole.prog)
     whole._positionals._group_actions.clear()  # the commands are listed in groups instead
     for title, group_commands in GROUPS.items():
@@ -131,10 +129,10 @@ def parser(commands: Collection[str], *, alone: bool = False) -> argparse.Argume
 
 
 def _option_that_is_a_file(words: Sequence[str]) -> str | None:
-    """Return the first option that is also the name of a file here, None when there is none.
+    """Return the first option that is also the name of an existing file; None if there is none.
 
-    A hook or a pattern of the shell hands over the names a checkout has, and one may be `--config=weak.json`. Whoever
-    writes -- has told the two apart.
+    Hooks and shell patterns pass file names of a checkout, and one of them may be `--config=weak.json`. `--` separates
+    options and files.
     """
     if "--" in words:
         return None
@@ -142,7 +140,7 @@ def _option_that_is_a_file(words: Sequence[str]) -> str | None:
 
 
 def _make_writable() -> None:
-    """Let every text be printed: a stream may be closed (`>&-`), or know no character beyond ASCII or Latin-1."""
+    """Make the output streams accept any text: a stream may be closed (`>&-`), or only support ASCII or Latin-1."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None:
@@ -152,20 +150,20 @@ def _make_writable() -> None:
 
 
 def _discard_output() -> None:
-    """Send what is left in the buffer nowhere: Python would complain once more when it closes the stream."""
+    """Discard the buffered output, so that Python does not report an error when it closes the stream."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 class _Parser(argparse.ArgumentParser):
-    """Prints what it repeats of the words it was given the way every command prints."""
+    """Prints usage errors like all other output."""
 
     def error(self, message: str) -> NoReturn:
         super().error(printable(message))
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
-        """Offer the nearest word in place of every word there is."""
+        """Suggest the closest choice instead of listing all."""
         if action.choices is not None and value not in action.choices:
-            what = "is no command" if isinstance(action, argparse._SubParsersAction) else "is not one of its words"
+            what = "is not a command" if isinstance(action, argparse._SubParsersAction) else "is not an allowed value"
             raise argparse.ArgumentError(action, f"{shown(value)} {what}; {nearest(value, action.choices)}")
 
     def _print_message(self, message: str, file: object = None) -> None:
@@ -174,7 +172,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 class _Version(argparse.Action):
-    """Prints the installed version, which is looked up only then."""
+    """Prints the installed version, which is looked up only when needed."""
 
     def __init__(self, option_strings: Sequence[str], dest: str) -> None:
         super().__init__(option_strings, dest, nargs=0, help="show the version and exit")
@@ -186,13 +184,15 @@ class _Version(argparse.Action):
 
 
 class _Help(argparse.HelpFormatter):
-    """As wide as the terminal, like argparse's own, which imports `shutil` to ask for every argument declared."""
+    """Formats help for the width of the terminal, without importing `shutil` for each argument as argparse does."""
 
     def __init__(self, prog: str) -> None:
-        super().__init__(prog, width=max((columns_asked() or columns(sys.stdout) or USUAL) - 2, _NARROWEST))
+        super().__init__(
+            prog, width=max((columns_from_environment() or columns(sys.stdout) or DEFAULT_COLUMNS) - 2, _NARROWEST)
+        )
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
-        """Keep examples and lists as they are laid out."""
+        """Keep the line breaks of examples and lists."""
         return text if "\n" in text else super()._fill_text(text, width, indent)
 
 
@@ -200,9 +200,9 @@ _NARROWEST = 20
 
 
 def program() -> int:
-    """Run the command as a process of its own, which ends with it."""
+    """Run the command and end the process."""
     start_lightly()
-    # What an interrupt leaves half-made complains when it is thrown away, which tells the reader nothing.
+    # Objects that an interrupt leaves incomplete print irrelevant errors when they are freed.
     sys.unraisablehook = lambda _: None
     code = main()
     end_lightly()

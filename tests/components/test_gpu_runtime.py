@@ -250,7 +250,7 @@ def test_a_kubeconfig_in_clear_text_is_refused_and_not_repeated() -> None:
     shown = run(only("serve", changed("serve", kubeconfig={"secret": "token: hunter2"})))
 
     (said,) = map(str, shown.problems)
-    assert "clusters.serve.kubeconfig.secret: is clear text; write it with pulumi config set --secret" in said
+    assert "clusters.serve.kubeconfig.secret: is stored as clear text; set it with pulumi config set --secret" in said
     assert "hunter2" not in said
     assert shown.resources == []
 
@@ -415,10 +415,12 @@ def test_without_a_provider_for_the_cluster_nothing_is_installed_anywhere(previe
 @pytest.mark.parametrize(
     ("changes", "starts"),
     [
-        pytest.param({"cloud": "gpc"}, ["cloud: no cloud is called 'gpc'"], id="cloud"),
+        pytest.param({"cloud": "gpc"}, ["cloud: unknown cloud 'gpc'"], id="cloud"),
         pytest.param({"pools": {}}, ["pools: is no map of pools"], id="no pools"),
         pytest.param({"pools": ["a"]}, ["pools: is no map of pools"], id="a list of pools"),
-        pytest.param({"pools": {"A": {"gpu": "T4", "nodes": {"max": 1}}}}, ["pools.A: cannot be"], id="a bad key"),
+        pytest.param(
+            {"pools": {"A": {"gpu": "T4", "nodes": {"max": 1}}}}, ["pools.A: is not a valid key"], id="a bad key"
+        ),
         pytest.param(
             {"cluster": {"name": "x"}, "pools": {"a": {"gpu": "T9", "nodes": {"max": 0}}}},
             ["cluster.resource_group: is missing", "pools.a.nodes.max: got 0"],

@@ -135,7 +135,7 @@ def test_giving_the_software_to_a_team_is_no_edit_without_words(
     assert said[1].startswith("lab: removes chart gpu-operator v26.7.0 (for a); pods that run keep their GPUs; ")
     for what in ("Namespace gpu-operator", "DaemonSet kube-system/gpupools-driver-installer", "ResourceQuota "):
         assert [line for line in said if line.startswith(f"lab: removes {what}")], what
-    assert said[-1].startswith("  pulumi up refuses that: lab has software of the production pool a; if that is meant:")
+    assert said[-1].startswith("  pulumi up rejects this: lab has software of the production pool a; if that is meant:")
     assert main(["diff", *files, "--json"]) == 0
     answer = json.loads(capsys.readouterr().out)
     assert {each["step"] for each in answer["software"] if each["effect"] == "replace"} == {

@@ -20,7 +20,7 @@ from gpupools.components.declared_components import apart, place_of, pool_proble
 from gpupools.diff.guard import RECORD
 from gpupools.plan.pool_plan import PoolPlan, plan_pool
 from gpupools.software.owners import without_rdma
-from gpupools.stackfile.stack import bad_key, never_a_key, parse_pool
+from gpupools.stackfile.stack import bad_key, former_key_problems, parse_pool
 
 
 class NodesArgs(TypedDict):
@@ -288,7 +288,7 @@ def plan_args(name: str, args: GpuNodePoolArgs) -> PoolPlan:
         problems += rejected.problems
     try:
         spec = parse_pool(("pool",), known_values(args.get("pool")))
-        problems += never_a_key(("pool",), spec)
+        problems += former_key_problems(("pool",), spec)
     except Rejected as rejected:
         problems += rejected.problems
     if problems or cluster is None or spec is None:

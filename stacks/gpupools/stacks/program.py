@@ -26,7 +26,7 @@ from gpupools.providers import clouds
 from gpupools.providers.previous_state import last_update
 from gpupools.providers.sdk_aliases import make_no_urns_of_aliases
 from gpupools.spec.cluster_access import ACCESS_KEYS
-from gpupools.stackfile.check import never_in_a_file
+from gpupools.stackfile.check import file_access_problems
 from gpupools.stackfile.stack import StackPlan, parse_stack, plan_config
 from gpupools.stacks.debug_messages import send_debug_messages_beside
 
@@ -80,7 +80,7 @@ def run(folder: Path) -> None:
     try:
         config = read_stack_config()
         # Everything is decided before the first resource is declared, and once: what is encrypted is late to the plan.
-        plan = plan_config(config.marked, clouds(), config.others, never_in_a_file(folder))
+        plan = plan_config(config.marked, clouds(), config.others, file_access_problems(folder))
         if config.encrypted:
             plan = plan._replace(stack=decrypted(parse_stack, config.values, clouds()))
         state = _earlier_state()
