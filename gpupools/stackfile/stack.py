@@ -555,7 +555,7 @@ def _parse_each(
         return  # the misspelt key is reported instead
     if isinstance(raw, Late):
         problems.append(
-            Problem((section,), "is a secret", "write it in plain text; only addresses in clusters may be secrets")
+            Problem((section,), "is a secret", "write it as plain text; only addresses in clusters may be secrets")
         )
     elif not isinstance(raw, Mapping) or not raw:
         # Text may be the whole map in an unreadable form, including passwords.
