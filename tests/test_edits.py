@@ -274,7 +274,7 @@ def still(cloud: str, row: str, why: Any, folder: Path) -> None:
         assert len(set(values.values()) - {None}) > 1
     table = written()[cloud]
     pool = {**next(iter(table["bases"].values())), "overrides": by_hand(cloud, row, 7)}
-    with pytest.raises(Rejected, match="cannot be set by hand"):
+    with pytest.raises(Rejected, match="cannot be overridden"):
         plan_config(stack({"cloud": cloud, **table["cluster"]}, pool), clouds())
 
 

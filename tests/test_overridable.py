@@ -91,7 +91,7 @@ def test_nothing_above_it_can_be_taken_away_either(
 ) -> None:
     found = said(cloud, **by_hand(cloud, resource, path[:-1], value))
 
-    assert any("which cannot be set by hand" in problem for problem in found), found
+    assert any("which cannot be overridden" in problem for problem in found), found
 
 
 @cache

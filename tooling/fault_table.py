@@ -125,7 +125,7 @@ def seen(ran: CommandResult) -> str:
 
 
 def means(lines: Sequence[str]) -> str:
-    """Say by the lines of `gpupools leftovers` what the recovery needed beside the next update."""
+    """Say by the lines of `gpupools orphans` what the recovery needed beside the next update."""
     parts = []
     if any("pulumi import" in each for each in lines):
         parts.append("import")

@@ -36,7 +36,7 @@ from gpupools.catalog.glossary import NEEDS_HEADERS, sharing_needs, words
 from gpupools.catalog.gpus import gpu_models
 from gpupools.catalog.instance_types import InstanceType
 from gpupools.catalog.mig import profiles
-from gpupools.cli.main import COMMANDS, parser
+from gpupools.cli.main import COMMANDS, GROUPS, parser
 from gpupools.common.taints import Taint
 from gpupools.plan.capability import Verdict
 from gpupools.plan.cloud import Cloud
@@ -662,13 +662,16 @@ def _cli() -> str:
     """List the commands with their options, as their parsers have them."""
     whole = parser(COMMANDS)
     (commands,) = (action for action in whole._actions if isinstance(action, argparse._SubParsersAction))
-    rows = []
-    for name, text in COMMANDS.items():
-        options = list(dict.fromkeys(_long_options(commands.choices[name])))
-        shown = [option for option in options if option not in ("--help", "--json")]
-        has_json = "yes" if "--json" in options else "no"
-        rows.append((f"`{name}`", f"{text[0].upper()}{text[1:]}.", _code(shown), has_json))
-    return _table(("Command", "Use it to", "Options", "`--json`"), rows)
+    tables = []
+    for group, texts in GROUPS.items():
+        rows = []
+        for name, text in texts.items():
+            options = list(dict.fromkeys(_long_options(commands.choices[name])))
+            shown = [option for option in options if option not in ("--help", "--json")]
+            has_json = "yes" if "--json" in options else "no"
+            rows.append((f"`{name}`", f"{text[0].upper()}{text[1:]}.", _code(shown), has_json))
+        tables.append(f"{group}:\n\n" + _table(("Command", "Use it to", "Options", "`--json`"), rows))
+    return "\n\n".join(tables)
 
 
 def _long_options(parser: argparse.ArgumentParser) -> Iterator[str]:

@@ -1,1 +1,1 @@
-"""The subcommands of `gpupools`, one module each: `add(parser)` declares its arguments and what runs."""
+"""Subcommands of `gpupools`, one module each: `add(parser)` declares the arguments and the function to run."""

@@ -1,11 +1,11 @@
-"""`gpupools catalog`: every NVIDIA instance type of the clouds, with its source."""
+"""`gpupools catalog`: list the instance types with NVIDIA GPUs and their sources."""
 
 import argparse
 from collections.abc import Iterable
 
 from gpupools.catalog.gpus import gpu_models, match_gpu_model
 from gpupools.catalog.instance_types import InstanceType
-from gpupools.cli.help_texts import add_filters, examples, filters_are_wrong
+from gpupools.cli.help_texts import add_filters, examples, has_invalid_filters
 from gpupools.common.json_types import JsonDict
 from gpupools.console.output import answer, tell
 from gpupools.console.tables import tell_table
@@ -17,13 +17,13 @@ def add(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.epilog = examples("gpupools catalog --cloud aws --gpu H100")
     add_filters(parser)
-    parser.add_argument("--json", action="store_true", help="every column, as JSON")
+    parser.add_argument("--json", action="store_true", help="print all columns as JSON")
     parser.set_defaults(run=_run)
 
 
 def _run(given: argparse.Namespace) -> int:
-    """Print the rows of one cloud or all, of one GPU model or all; return 2 when one is unknown."""
-    if filters_are_wrong("catalog", given, {"instance_types": []}):
+    """Print the matching rows; return 2 if the cloud or the GPU is unknown."""
+    if has_invalid_filters("catalog", given, {"instance_types": []}):
         return 2
     cloud, gpu = given.cloud, given.gpu
     models = match_gpu_model(gpu) if gpu is not None else tuple(gpu_models())
@@ -40,12 +40,12 @@ def _run(given: argparse.Namespace) -> int:
         _print_table(rows)
         without = [name for name in clouds() if cloud in (None, name) and name not in {found for found, _ in rows}]
         for name in without:
-            tell(f"{name} offers no {' or '.join(models)}")
+            tell(f"{name} has no instance type with {' or '.join(models)}")
     return 0
 
 
 def row_as_json(cloud: str, row: InstanceType) -> JsonDict:
-    """Return a row with every column; a part of a GPU is a number below 1, and `gpus_exact` says which."""
+    """Return a row with all columns; `gpus` is below 1 for a fraction of a GPU, which `gpus_exact` has as text."""
     return {
         "cloud": cloud,
         "instance_type": row.name,

@@ -1,4 +1,4 @@
-"""`gpupools check FILE...`: validate stack files without Pulumi and without a cloud."""
+"""`gpupools check FILE...`: validate stack files without Pulumi and without cloud access."""
 
 import argparse
 from collections.abc import Iterator, Sequence
@@ -17,20 +17,22 @@ from gpupools.stackfile.format_problem import tell_located
 def add(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.epilog = examples("gpupools check stacks/*.yaml", "gpupools check - < stacks/Pulumi.dev.yaml")
-    parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="Pulumi.<stack>.yaml; - is standard input")
+    parser.add_argument(
+        "files", nargs="+", type=Path, metavar="FILE", help="Pulumi.<stack>.yaml, or - for standard input"
+    )
     parser.add_argument(
         "--format",
         choices=("text", "json", "github"),
         default="text",
-        help="github: annotations for a step of GitHub Actions",
+        help="default: text; github: annotations for GitHub Actions",
     )
-    parser.add_argument("--json", action="store_const", const="json", dest="format", help="the same as --format json")
+    parser.add_argument("--json", action="store_const", const="json", dest="format", help="same as --format json")
     add_within(parser)
     parser.set_defaults(run=lambda given: check_files(given.files, given.format, given.within))
 
 
 def check_files(files: Sequence[Path], form: str = "text", within: Path | None = None) -> int:
-    """Print every problem and warning of every file, in one of the formats; return 1 when there is a problem."""
+    """Print all problems and warnings of all files in one of the formats; return 1 if there is a problem."""
     checked: list[_Checked] = []
     for each in _checked(files, within):
         checked.append(each)
@@ -49,7 +51,7 @@ def check_files(files: Sequence[Path], form: str = "text", within: Path | None =
 
 
 class _Checked(NamedTuple):
-    """What there is to say about one file."""
+    """The problems and warnings of one file."""
 
     file: Path
     problems: Sequence[Located]
@@ -59,7 +61,7 @@ class _Checked(NamedTuple):
 
 
 def _checked(files: Sequence[Path], within: Path | None) -> Iterator[_Checked]:
-    """Check each file; where a link leads out of the checkout, none is read."""
+    """Check each file; if a link leads out of the checkout, read none."""
     outside = links_out(files, within)
     if outside:
         yield from (_Checked(path, [Located(path, None, problem)]) for path, problem in outside)

@@ -1,4 +1,4 @@
-"""`gpupools completion SHELL`: a script that completes commands, options and their words."""
+"""`gpupools completion SHELL`: print a script that completes commands, options and values."""
 
 import argparse
 from collections.abc import Iterator
@@ -9,27 +9,27 @@ from gpupools.console.output import tell, tell_lines
 
 SHELLS = ("bash", "fish", "zsh", "tcsh")
 _FILES, _FOLDERS = frozenset({"FILE", "OUT", "PATH"}), frozenset({"DIR"})
-"""What arguments are called that a shell completes by what is on disk."""
+"""Names of arguments that a shell completes with files and folders."""
 
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.epilog = examples("gpupools completion bash > gpupools.bash") + (
-        "\nbash, tcsh: source the file in ~/.bashrc or ~/.tcshrc;\n"
-        "fish: write it as ~/.config/fish/completions/gpupools.fish;\n"
-        "zsh: write it as _gpupools in a folder of $fpath\n"
+        "\nbash, tcsh: source the file in ~/.bashrc or ~/.tcshrc.\n"
+        "fish: save the file as ~/.config/fish/completions/gpupools.fish.\n"
+        "zsh: save the file as _gpupools in a folder of $fpath.\n"
     )
     parser.add_argument("shell", choices=SHELLS, metavar="SHELL", help=", ".join(SHELLS))
     parser.set_defaults(run=lambda given: show(given.shell))
 
 
 def show(shell: str) -> int:
-    """Print the script."""
-    cli = import_module("gpupools.cli.main")  # which imports the commands
+    """Print the script for a shell; return 2 if shtab is not installed."""
+    cli = import_module("gpupools.cli.main")  # imports the commands
     try:
         shtab = import_module("shtab")
-    except ModuleNotFoundError:  # an environment of before it was needed
-        tell("gpupools completion needs shtab: install gpupools anew", error=True)
+    except ModuleNotFoundError:  # an older installation
+        tell("gpupools completion requires shtab: reinstall gpupools", error=True)
         return 2
     parser = cli.parser(cli.COMMANDS)
     for argument in _arguments(parser):

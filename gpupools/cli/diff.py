@@ -1,4 +1,4 @@
-"""`gpupools diff OLD NEW` and `gpupools diff --since GIT-REF [FILE]`: what an edit does to nodes and pods that run."""
+"""`gpupools diff OLD NEW` and `gpupools diff --since GIT-REF [FILE]`: show how an edit affects running nodes."""
 
 import argparse
 import tempfile
@@ -19,19 +19,19 @@ from gpupools.stackfile.check import CheckedFile, Located, check_stack_file, loc
 from gpupools.stackfile.format_problem import tell_located
 
 DESTROYS = 3
-"""Exit code with --exit-code when something is replaced or deleted, or may be."""
+"""Exit code with --exit-code if something is or may be replaced or deleted."""
 
 _EXITS = f"""\
 exit codes:
   0  compared
-  1  one of the files is refused
-  2  called wrongly: also no git checkout, an unknown git reference, a file it does not have
-  {DESTROYS}  with --exit-code: a pool or software is replaced or deleted, or may be and only pulumi preview can tell
+  1  one of the files was rejected
+  2  incorrect call, no git checkout, unknown git reference, or file not in that commit
+  {DESTROYS}  with --exit-code: a pool or software is or may be replaced or deleted
 """
 
 
 class CallError(Exception):
-    """The command was called with something that is not there."""
+    """Arguments of the command are invalid."""
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -41,16 +41,18 @@ def add(parser: argparse.ArgumentParser) -> None:
     )
     parser.epilog = examples("gpupools diff stacks/Pulumi.dev.yaml stacks/Pulumi.prod.yaml") + "\n" + _EXITS
     parser.add_argument("files", nargs="*", type=Path, metavar="FILE", help="Pulumi.<stack>.yaml")
-    parser.add_argument("--since", metavar="GIT-REF", help="compare the file with what it was in this commit")
+    parser.add_argument("--since", metavar="GIT-REF", help="compare the file with its version in this commit")
     parser.add_argument(
         "--format",
         choices=("text", "json", "markdown"),
         default="text",
-        help="default: text; json: every changed field of every pool; markdown: for a comment on a pull request",
+        help="default: text; json: all changed fields of all pools; markdown: a pull request comment",
     )
     parser.add_argument("--json", action="store_const", const="json", dest="format", help="the same as --format json")
     parser.add_argument(
-        "--exit-code", action="store_true", help=f"exit with {DESTROYS} when a pool or software is replaced or deleted"
+        "--exit-code",
+        action="store_true",
+        help=f"exit with {DESTROYS} if a pool or software is or may be replaced or deleted",
     )
     add_within(parser)
     parser.set_defaults(
@@ -65,9 +67,9 @@ def compare(
     exit_code: bool = False,
     within: Path | None = None,
 ) -> int:
-    """Print what the edit does to each pool and to each cluster's software; return the exit code.
+    """Print the effects of an edit on each pool and each cluster's software; return the exit code.
 
-    `files` are OLD and NEW; with `since`, the one file, or none where the folder has a single stack file.
+    `files` are OLD and NEW. With `since` it is one file, or none if the folder has a single stack file.
     """
     as_json = form == "json"
     outside = [Located(path, None, problem) for path, problem in links_out(files, within)]
@@ -77,7 +79,7 @@ def compare(
         planned = [planned_side(side) for side in _sides(files, since)]
     except (CallError, NotInGit) as error:
         said = str(error)
-        said += "; gpupools diff then takes two files, OLD and NEW" if said.endswith(WITHOUT) else ""
+        said += ", and compare two files: gpupools diff OLD NEW" if said.endswith(WITHOUT) else ""
         if as_json:
             answer("diff", "failed", [Problem((), said).as_json()], _NOTHING)
         else:
@@ -103,20 +105,20 @@ def _refuse(problems: Sequence[Located], as_json: bool) -> int:
 
 
 class Side(NamedTuple):
-    """One of the two files that are compared."""
+    """One of the two compared files."""
 
     called: Path
     text: bytes | None = None
-    """What it holds, where that is not on the disk."""
+    """Content of the file if it is not read from disk."""
 
 
 def _sides(files: Sequence[Path], since: str | None) -> tuple[Side, Side]:
     if since is None:
         if len(files) != 2:
-            raise CallError("give two files, OLD and NEW, or --since GIT-REF and one file")
+            raise CallError("two files are required, OLD and NEW, or --since GIT-REF and one file")
         return Side(files[0]), Side(files[1])
     if len(files) > 1:
-        raise CallError("--since takes one file, which is compared with what it was")
+        raise CallError("--since requires a single file")
     file = files[0] if files else _only_stack_file()
     return Side(Path(f"{since}:{file}"), file_at(since, file, Path.cwd())), Side(file)
 
@@ -139,21 +141,21 @@ def _text(found: Comparison) -> None:
     for change, refusal in found.refusals_in_words():
         tell_parts((change, Style.BAD if change.destroys else None))
         if refusal is not None:
-            tell_parts(("  pulumi up refuses that", Style.BAD), (f": {refusal}", None))
+            tell_parts(("  pulumi up rejects this", Style.BAD), (f": {refusal}", None))
 
 
 def _markdown(found: Comparison) -> None:
-    """Print a comment for a pull request: what is touched first, the rest folded away."""
+    """Print a pull request comment: changed pools first, the others folded."""
     edited = [change for change in found.pools if change.change != "unchanged"]
     destroyed = sum(change.destroys for change in edited)
     count = f"{len(found.pools)} pool{'' if len(found.pools) == 1 else 's'}"
     room = MarkdownBudget(LIMIT - 200)
-    room.put(f"### gpupools diff: {len(edited)} of {count} touched, {destroyed} replaced or deleted, or perhaps", "")
+    room.put(f"### gpupools diff: {len(edited)} of {count} changed, {destroyed} (possibly) replaced or deleted", "")
     room.many(0.2, ([f"- Warning: {code(warning)}"] for warning in found.warnings))
     room.many(0.8, touched(found))
     rest = [change for change in found.pools if change.change == "unchanged"]
     if rest:
-        room.folded(f"{len(rest)} without a change", 1, ([f"- {code(change)}"] for change in rest))
+        room.folded(f"{len(rest)} unchanged", 1, ([f"- {code(change)}"] for change in rest))
     tell_lines("\n".join(room.lines))
 
 
@@ -165,7 +167,7 @@ _PRINTERS: Mapping[str, Callable[[Comparison], None]] = {
 
 
 def planned_side(side: Side) -> CheckedFile | list[Located]:
-    """Plan a file; where it is refused return the reasons, under the name it is called by."""
+    """Return the plan of a file, or its problems under its display name."""
     if side.text is None:
         return _planned_file(side.called, side.called)
     with tempfile.TemporaryDirectory() as folder:
@@ -182,10 +184,10 @@ def _planned_file(file: Path, called: Path) -> CheckedFile | list[Located]:
 
 
 def _only_stack_file() -> Path:
-    """Return the one stack file of this folder, or of `stacks/` in it."""
+    """Return the only stack file of this folder or its `stacks/`."""
     here = Path()
     found = sorted(here.glob("Pulumi.*.yaml")) or sorted((here / "stacks").glob("Pulumi.*.yaml"))
     if len(found) != 1:
-        known = f"one of {', '.join(map(str, found))}" if found else "there is none here"
-        raise CallError(f"say which stack file to compare: {known}")
+        known = f"use one of {', '.join(map(str, found))}" if found else "this folder has none"
+        raise CallError(f"a stack file is required: {known}")
     return found[0]

@@ -1,4 +1,4 @@
-"""`gpupools explain WORD|PROBLEM`: what a word, a policy rule or a refusal means, with its source."""
+"""`gpupools explain TERM|PROBLEM`: explain a term, a policy rule or an error message, with its source."""
 
 import argparse
 import re
@@ -33,28 +33,28 @@ def add(parser: argparse.ArgumentParser) -> None:
         "gpupools explain gpu-pool-tainted",
         "gpupools explain 'pools.l4.sharing.mode: L4 cannot be cut into MIG instances'",
     )
-    parser.add_argument("text", nargs="*", metavar="WORD|PROBLEM", help="left out: every word there is")
+    parser.add_argument("text", nargs="*", metavar="TERM|PROBLEM", help="default: list all terms and rules")
     parser.add_argument("--json", action="store_true")
     parser.set_defaults(run=lambda given: explain(" ".join(given.text), given.json))
 
 
 class Entry(NamedTuple):
-    """One thing that can be explained."""
+    """An entry that can be explained."""
 
     name: str
     kind: str
-    """`word`, `rule`, `key` of another tool, or `refusal`."""
+    """`word` (a term), `rule`, `key` of another tool, or `refusal`."""
     what: str
     source: str
     page: str
 
 
 def explain(text: str, as_json: bool) -> int:
-    """Print what a text is about, all words for none; return 2 when nothing is known of it."""
+    """Print the entries for a text, or a list of all without one; return 2 if there is none."""
     # As pasted from a terminal, with its colours and line breaks.
     text = " ".join(re.sub(r"\x1b\[[0-9;]*[mK]", "", text).split())
     found = _found(text) if text else [*_words().values(), *_rules().values()]
-    unknown = [] if found else [Problem((), f"{text[:200]!r} is not known here", _instead(text))]
+    unknown = [] if found else [Problem((), f"no explanation for {text[:200]!r}", _instead(text))]
     needs = sharing_needs() if [each.name for each in found] == ["sharing"] else ()
     if as_json:
         holds = {"entries": [each._asdict() for each in found], "needs": [each._asdict() for each in needs]}
@@ -63,7 +63,9 @@ def explain(text: str, as_json: bool) -> int:
     for problem in unknown:
         tell(problem, error=True)
     if not text:
-        tell_table([(each.name, each.kind, each.what) for each in found], ("word", "kind", "what"), widths=(28, 6, 90))
+        tell_table(
+            [(each.name, each.kind, each.what) for each in found], ("term", "kind", "meaning"), widths=(28, 6, 90)
+        )
         return 0
     for number, entry in enumerate(found):
         if number:
@@ -78,16 +80,16 @@ def explain(text: str, as_json: bool) -> int:
 
 
 def _instead(text: str) -> str:
-    """Say where that is told of which nothing is explained here, or name the nearest word."""
+    """Return the command that explains an instance type, a GPU or a profile, or the closest term."""
     if match_gpu_model(text):
-        return f"gpupools catalog --gpu {text.strip()} lists the machines that have it"
+        return f"gpupools catalog --gpu {text.strip()} lists the instance types with it"
     if machines := [cloud for cloud in clouds().values() if cloud.instance_types.get(text.strip()) is not None]:
-        return f"gpupools catalog --cloud {machines[0].name} lists it with its GPUs"
+        return f"gpupools catalog --cloud {machines[0].name} lists it"
     if re.fullmatch(r"[1-9]g\.[0-9]+gb\S*", text.strip()):
         return "gpupools mig profiles --gpu MODEL lists the MIG profiles of a GPU"
     cloud = nearest_cloud(text, clouds())
     if cloud.startswith("write "):
-        return f"as the cloud of a cluster {cloud}"
+        return f"for the cloud of a cluster, {cloud}"
     return nearest(text, [*_words(), *_rules()])
 
 
@@ -101,7 +103,7 @@ def _tell(entry: Entry) -> None:
 
 
 def _tell_below(text: str) -> None:
-    """Print a sentence below a word: at a terminal in lines of its width, but for addresses, which are copied."""
+    """Print an indented sentence, wrapped to the width of a terminal, without breaking URLs."""
     width = columns(sys.stdout)
     lines = [text] if width is None else wrap(text, max(width - 2, 1), break_long_words=False, break_on_hyphens=False)
     for each in lines:
@@ -121,7 +123,7 @@ def _rules() -> Mapping[str, Entry]:
 
 
 def _found(text: str) -> list[Entry]:
-    """Return what a text names as a whole, else what it speaks of: rules, refusals, keys of other tools, words."""
+    """Return the entry that a text names, else the entries it mentions: rules, refusals, keys, terms."""
     whole = _plain(text)
     named = next((each for each in words() if whole in (_plain(each.word), _plain(f"{each.word}s"))), None)
     named = named or next((each for each in words() if whole in map(_plain, (each.also, *each.also.split()))), None)
@@ -134,7 +136,7 @@ def _found(text: str) -> list[Entry]:
         return [rule]
     if len(text.split()) == 1 and ":" not in text:
         return []
-    said = re.sub(r"\bpools\.[\w-]+\S*: ", "", text)  # where it stands is not what it is about
+    said = re.sub(r"\bpools\.[\w-]+\S*: ", "", text)  # the path is not what it is about
     found = [*_rules_in(text), *_refusals_in(text), *_unknown_key(text), *_words_in(said)]
     return list(dict.fromkeys(found or _keys_in(text)))
 
@@ -146,9 +148,9 @@ def _plain(text: str) -> str:
 def _keys(key: str) -> Iterator[Entry]:
     for row in other_keys():
         if _plain(row.key) == _plain(key):
-            what = f"Here, where {row.in_place} stands: {row.write}. The key of {row.used_by}."
+            what = f"In gpupools, at {row.in_place}: {row.write}. A key of {row.used_by}."
             if row.used_by == "common":
-                what = f"Here, where {row.in_place} stands: {row.write}."
+                what = f"In gpupools, at {row.in_place}: {row.write}."
             yield Entry(row.key, "key", what, row.source, "docs/reference/stack-file.md")
 
 
@@ -159,7 +161,7 @@ def _rules_in(text: str) -> Iterator[Entry]:
 
 
 def _refusals_in(text: str) -> Iterator[Entry]:
-    """Find the refused cells of the matrix whose reason a text gives."""
+    """Yield the rejected cells of the matrix whose reason is in a text."""
     for reasons in _refusals():
         yield from (entry for why, entry in reasons.items() if why in text)
 
@@ -186,7 +188,7 @@ def _unknown_key(text: str) -> Iterator[Entry]:
 
 
 def _keys_in(text: str) -> Iterator[Entry]:
-    """Say what the keys of a pool or cluster are of which a refusal speaks, that of its path first."""
+    """Yield the key of a pool or cluster that an error message is about."""
     pool = re.search(r"\bpools\.[\w-]+\.([a-z_]+)", text)
     described = stack_schema()["definitions"]["StackPool"]["properties"].get(pool[1]) if pool is not None else None
     if pool is not None and described is not None:
@@ -207,11 +209,11 @@ def _keys_in(text: str) -> Iterator[Entry]:
 
 
 _MOST = 6
-"""Words of a text that are explained; more would bury the one that matters."""
+"""Maximum number of terms of a text that are explained."""
 
 
 def _words_in(text: str) -> Sequence[Entry]:
-    """Return the words of the glossary that a text has, in its order."""
+    """Return the glossary terms in a text, in order."""
     found: dict[str, int] = {}
     for each in words():
         names = [each.word, *each.also.split()]

@@ -1,4 +1,4 @@
-"""The files a command reads and writes: none through a link out of the folder that `--within` names."""
+"""Files that commands read and write; with `--within`, links must not lead out of a folder."""
 
 import argparse
 import errno
@@ -15,15 +15,12 @@ def add_within(parser: argparse.ArgumentParser) -> None:
         "--within",
         type=Path,
         metavar="DIR",
-        help="refuse files of DIR that links lead out of it: for the checkout of somebody else's change",
+        help="reject files that a symbolic link leads out of DIR; use it for checkouts that you do not trust",
     )
 
 
 def links_out(files: Iterable[Path | None], folder: Path | None) -> list[tuple[Path, Problem]]:
-    """Return the files that are named inside a folder and lie outside it.
-
-    What is named outside it is no concern: whoever calls the command says so.
-    """
+    """Return the files inside a folder whose links lead outside it; paths outside the folder are allowed."""
     if folder is None:
         return []
     return list(_links_out((file for file in files if file is not None), folder))
@@ -35,17 +32,17 @@ def _links_out(files: Iterable[Path], folder: Path) -> Iterator[tuple[Path, Prob
         named = Path(os.path.abspath(file))  # noqa: PTH100 - resolve() would follow the links
         inside = any(named.is_relative_to(each) for each in (root, os.path.abspath(folder)))  # noqa: PTH100
         if inside and not Path(os.path.realpath(file)).is_relative_to(root):
-            yield file, Problem((), f"a link leads out of {folder}", "commit the file itself")
+            yield file, Problem((), f"is a link that leads out of {folder}", "commit the file itself")
 
 
 def write_whole(file: Path, text: str) -> None:
-    """Write a file whole or not at all; a link of its name is replaced, and not followed.
+    """Write a file atomically; an existing link is replaced and not followed.
 
     Raises:
-        OSError: The folder is not there or takes no file, or what is there is none: root would replace `/dev/null`.
+        OSError: The folder is missing or not writable, or the path is not a regular file (e.g. `/dev/null`).
     """
     if file.exists() and not file.is_file():
-        raise OSError(errno.EEXIST, "is no file that could be replaced", str(file))
+        raise OSError(errno.EEXIST, "is not a regular file", str(file))
     from tempfile import mkstemp  # slow to import, and most commands write no file
 
     handle, name = mkstemp(dir=file.parent, prefix=f".{file.name}.")

@@ -1,4 +1,4 @@
-"""`gpupools images FILE`: every image and chart of a stack file's clusters, for mirroring. Asks no registry."""
+"""`gpupools images FILE`: list the images and charts of a stack file's clusters, without registry access."""
 
 import argparse
 from collections.abc import Iterable, Sequence
@@ -23,32 +23,34 @@ def add(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.epilog = examples("gpupools images stacks/Pulumi.prod.yaml")
     parser.add_argument("file", type=Path, metavar="FILE", help="Pulumi.<stack>.yaml")
-    parser.add_argument("--json", action="store_true", help="every image and chart with digest, its source and users")
+    parser.add_argument(
+        "--json", action="store_true", help="print all images and charts with digests, sources and users as JSON"
+    )
     add_within(parser)
     parser.set_defaults(run=lambda given: show(given.file, given.json, given.within))
 
 
 class Pulled(NamedTuple):
-    """One image or chart, for all clusters of the file."""
+    """One image or chart with its users in all clusters of the file."""
 
     what: str
-    """An image with its tag, or a chart's source."""
+    """Image with tag, or source of a chart."""
     version: str
-    """Of a chart; empty for an image, whose name has it."""
+    """Version of a chart; empty for an image, whose name has the tag."""
     pulled: tuple[str, ...]
-    """What the clusters pull instead; empty where it is the publisher's own."""
+    """Mirrors from which the clusters pull; empty for the publisher's registry."""
     digest: str
-    """As its publisher states it; empty where none does."""
+    """Digest that the publisher states; may be empty."""
     digest_source: str
     digest_command: str
-    """Asks for it where no publisher states it; empty where the tag is not known either."""
+    """Command that prints the digest if no publisher states it; empty if the tag is unknown too."""
     by: tuple[str, ...]
     clusters: tuple[str, ...]
     note: str = ""
 
 
 def show(file: Path, as_json: bool, within: Path | None = None) -> int:
-    """Print what there is to mirror; return 1 when the file is refused."""
+    """Print the images and charts to mirror; return 1 if the file is rejected."""
     try:
         problems = [Located(path, None, problem) for path, problem in links_out([file], within)]
         runtimes = () if problems else check_stack_file(file, clouds()).plan.runtimes
@@ -73,10 +75,10 @@ def _images(runtimes: Sequence[RuntimePlan]) -> list[Pulled]:
         stated = None if any(each.by_system for _, each in users) else digest_of(image)
         note, command = "", image_digest_command(image, clouds().values())
         if any(each.by_system for _, each in users):
-            note = f"the tag goes on with the system of the nodes: {image.rpartition(':')[2]}-ubuntu24.04"
+            note = f"the tag has the operating system of the nodes as a suffix: {image.rpartition(':')[2]}-ubuntu24.04"
             command += "-ubuntu24.04"
         elif image.endswith(f":{UNKNOWN_TAG}"):
-            note = "the tag is in the values.yaml of the chart's version, which is not the pinned one"
+            note = "the chart's version is not the pinned one; see its values.yaml for the tag"
             command = ""
         found.append(
             Pulled(
@@ -142,12 +144,12 @@ def _json(found: Iterable[Pulled], key: str) -> list[JsonDict]:
     ]
 
 
-UNKNOWN = "not known"
+UNKNOWN = "unknown"
 
 
 def _tell(images: Sequence[Pulled], packages: Sequence[Pulled]) -> None:
     if not images and not packages:
-        tell("nothing is installed in the clusters of this file, so there is nothing to mirror")
+        tell("gpupools installs nothing in the clusters of this file, so there is nothing to mirror")
         return
     rows = [(each.what, each.digest or UNKNOWN, ", ".join(each.clusters)) for each in images]
     tell_table(rows, ["image", "digest", "clusters"])
@@ -157,7 +159,7 @@ def _tell(images: Sequence[Pulled], packages: Sequence[Pulled]) -> None:
     moved = [(each.what, where) for each in (*images, *packages) for where in each.pulled]
     if moved:
         tell("")
-        tell_table(moved, ["publisher's", "pulled as"])
+        tell_table(moved, ["image or chart", "pulled as"])
     for each in images:
         if each.note:
             tell("")
@@ -165,6 +167,6 @@ def _tell(images: Sequence[Pulled], packages: Sequence[Pulled]) -> None:
     commands = [each.digest_command for each in (*images, *packages) if each.digest_command]
     if commands:
         tell("")
-        tell(f"A digest that is {UNKNOWN} here is what the registry answers to:")
+        tell(f"These commands print the digests that are {UNKNOWN} here:")
         for command in commands:
             tell(f"  {command}")

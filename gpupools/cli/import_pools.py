@@ -1,4 +1,4 @@
-"""`gpupools import FILE... --out FILE`: write the stack file that takes over pools made by other means."""
+"""`gpupools import FILE... --out FILE`: generate a stack file that imports existing node pools."""
 
 import argparse
 import json
@@ -32,9 +32,9 @@ from gpupools.stackfile.reader import NAMESPACE
 from gpupools.stackfile.repository import says_ours
 from gpupools.stackfile.stack import StackPlan, adopted_pools, bad_key, plan_config, planned
 
-_TAKEN = (
-    "give it what gcloud container node-pools describe, az aks nodepool show, aws eks describe-nodegroup, terraform"
-    " show -json or pulumi stack export prints as JSON"
+_INPUTS = (
+    "use JSON output of gcloud container node-pools describe, az aks nodepool show, aws eks describe-nodegroup,"
+    " terraform show -json or pulumi stack export"
 )
 
 
@@ -45,17 +45,19 @@ def add(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         type=Path,
         metavar="FILE",
-        help="a pool as its cloud's command line describes it, or a state",
+        help="node pool as the cloud's CLI describes it, or a Terraform or Pulumi state",
     )
     parser.add_argument(
-        "--out", type=Path, required=True, metavar="FILE", help="Pulumi.<stack>.yaml to write; it must not be there yet"
+        "--out", type=Path, required=True, metavar="FILE", help="Pulumi.<stack>.yaml to write, which must not exist"
     )
-    parser.add_argument("--cloud", choices=tuple(clouds()), help="refuse pools of any other cloud")
-    parser.add_argument("--device-plugin", metavar="NAME", help="who serves the pools, e.g. kube-system/nvidia-plugin")
-    parser.add_argument("--gpu-operator", metavar="NAME", help="the GPU Operator that serves pools without a driver")
-    parser.add_argument("--team", metavar="NAME", help="who may use pools whose containers share a GPU")
+    parser.add_argument("--cloud", choices=tuple(clouds()), help="reject pools of other clouds")
+    parser.add_argument(
+        "--device-plugin", metavar="NAME", help="device plugin that serves the pools, e.g. kube-system/nvidia-plugin"
+    )
+    parser.add_argument("--gpu-operator", metavar="NAME", help="GPU Operator that serves pools without a driver")
+    parser.add_argument("--team", metavar="NAME", help="team that may use pools whose containers share a GPU")
     parser.epilog = examples("gpupools import examples/import/node-pool.yaml --out Pulumi.moved.yaml")
-    parser.add_argument("--json", action="store_true", help="the pools, what stays and what changes as JSON")
+    parser.add_argument("--json", action="store_true", help="print the pools, kept inputs and changed inputs as JSON")
     add_within(parser)
     parser.set_defaults(run=_run)
 
@@ -79,7 +81,7 @@ def _run(given: argparse.Namespace) -> int:
             return 1
         for each in rejected.problems:
             tell(each, error=True)
-        tell(f"{given.out}: not written", error=True)
+        tell(f"{given.out} was not written", error=True)
         return 1
     if given.json:
         answer("import", "accepted", [], {"file": str(given.out), "pools": [pool.as_json() for pool in pools]})
@@ -87,39 +89,39 @@ def _run(given: argparse.Namespace) -> int:
         for pool in pools:
             for line in pool.as_text():
                 tell(line)
-        tell(f"{given.out}: {len(pools)} {'pool' if len(pools) == 1 else 'pools'} to take over, nothing was asked")
+        tell(f"wrote {given.out} with {len(pools)} {'pool' if len(pools) == 1 else 'pools'} to import")
     return 0
 
 
 @dataclass
 class _Pool:
-    """One pool on its way into the stack file."""
+    """One existing pool and its keys in the stack file."""
 
     source: str
-    """The file it was found in."""
+    """File that describes it."""
     cloud: Cloud
     outside: ExistingPools
     found: Found
     own: JsonObject = field(default_factory=dict)
-    """The keys of its cluster that the pool says."""
+    """Keys of its cluster that the pool determines."""
     keys: JsonDict = field(default_factory=dict)
     cluster: str = ""
     name: str = ""
     id: str = ""
     notes: list[str] = field(default_factory=list)
     stays: list[tuple[str, Any]] = field(default_factory=list)
-    """Inputs that stay as they are, whatever the pool's keys say, or since no key says them."""
+    """Inputs that keep their values, by `adopt.keep` or because no key sets them."""
     changes: list[tuple[str, Any, Any]] = field(default_factory=list)
-    """Inputs that the adopting update changes in place: from, to."""
+    """Inputs that the importing update changes in place: old and new value."""
     makes: dict[str, int] = field(default_factory=dict)
-    """Resources without nodes that the adopting update makes for it, by type."""
+    """Number of resources that the importing update creates for it, by type."""
 
     def path(self, inner: str) -> str:
-        """Name an input of the pool's resource as `adopt.keep` does."""
+        """Return the path of an input of the pool's resource in `adopt.keep`."""
         return f"{self.outside.resource}.{inner}" if self.outside.prefixed else inner
 
     def edits(self) -> Iterator[tuple[str, EditEffect]]:
-        """Yield what an edit of each input of the pool's resource does."""
+        """Yield the inputs of the pool's resource with the effect of an edit."""
         start = self.path("")
         for path, edit in self.cloud.node_pools.edits().inputs.items():
             if path.startswith(start):
@@ -131,9 +133,10 @@ class _Pool:
             "cloud": self.cloud.name,
             "name": self.found.name,
             "id": self.id,
-            "stays": [{"input": path, "value": _told(path, value)} for path, value in self.stays],
+            "stays": [{"input": path, "value": _printable_value(path, value)} for path, value in self.stays],
             "changes": [
-                {"input": path, "old": _told(path, old), "new": _told(path, new)} for path, old, new in self.changes
+                {"input": path, "old": _printable_value(path, old), "new": _printable_value(path, new)}
+                for path, old, new in self.changes
             ],
             "makes": self.makes,
             "notes": self.notes,
@@ -143,14 +146,14 @@ class _Pool:
         yield f"{self.cluster}/{self.name}: {self.found.name} on {self.cloud.service}, import id {self.id}"
         yield from (f"  note: {note}" for note in self.notes)
         for path, value in self.stays:
-            yield f"  stays: {path} = {_word(path, value)}"
+            yield f"  keeps: {path} = {_word(path, value)}"
         for path, old, new in self.changes:
             yield f"  changes in place: {path} {_word(path, old)} → {_word(path, new)}"
-        yield from (f"  makes beside it: {count} × {kind}" for kind, count in self.makes.items())
+        yield from (f"  creates: {count} × {kind}" for kind, count in self.makes.items())
 
 
-def _told(path: str, value: Any) -> Any:
-    """Return a value as it may be printed: whole however long it is, unless it may be a secret."""
+def _printable_value(path: str, value: Any) -> Any:
+    """Return a value for printing, with its size instead if it may be a secret."""
     public = path.rpartition(".")[2] in _PUBLIC
     inner = [each for each in value if isinstance(each, Mapping)] if isinstance(value, list) else []
     secret = [path, *(key for each in inner for key, _ in _flat(each))]
@@ -159,25 +162,25 @@ def _told(path: str, value: Any) -> Any:
 
 
 _PUBLIC = ("guestAccelerators", "oauthScopes", "httpTokens")
-"""Inputs that are no secret though a word in them sounds like one."""
+"""Inputs that are not secret, although their names suggest it."""
 
 
 def _word(path: str, value: Any) -> str:
-    told = _told(path, value)
+    told = _printable_value(path, value)
     return "(not set)" if value is None else told if told is not value else json.dumps(value, ensure_ascii=False)
 
 
 def _unwritable(out: Path) -> Iterator[Problem]:
     if out.exists() or out.is_symlink():
-        yield Problem((str(out),), "is there already", "name a file that is not")
+        yield Problem((str(out),), "already exists", "use a new file")
     if not out.parent.is_dir():
-        yield Problem((str(out),), "is in no folder that is there", "make the folder first")
+        yield Problem((str(out),), "is in a folder that does not exist", "create the folder first")
     if not re.fullmatch(r"Pulumi\.[A-Za-z0-9_.-]+\.yaml", out.name):
-        yield Problem((str(out),), "is no name of a stack file", "write Pulumi.<stack>.yaml")
+        yield Problem((str(out),), "is not the name of a stack file", "use Pulumi.<stack>.yaml")
 
 
 def _refused(pools: Sequence[_Pool], config: JsonDict) -> Sequence[Problem]:
-    """Return why the pools that can be read cannot be said by the keys of one, where something else is wrong too."""
+    """Return the problems of the valid pools, to report them together with other problems."""
     try:
         if pools:
             _accepted(pools, config)
@@ -187,17 +190,21 @@ def _refused(pools: Sequence[_Pool], config: JsonDict) -> Sequence[Problem]:
 
 
 def _refuse_pools_of_another_stack(pools: Sequence[_Pool], config: JsonObject, out: Path, within: Path | None) -> None:
-    """Refuse what a stack file beside the new one takes over; a file behind a link out of the checkout is not read."""
+    """Reject pools that a stack file beside the new one imports; files behind links out of the checkout are ignored."""
     theirs: dict[tuple[Any, ...], str] = {}
     for file in sorted(out.parent.glob("Pulumi.*.yaml")):
         if not links_out([file], within) and says_ours(file):
-            with suppress(Rejected):  # what is wrong with it is for gpupools check to tell
+            with suppress(Rejected):  # gpupools check reports its problems
                 found = adopted_pools(check_stack_file(file, clouds()).plan)
                 theirs |= {which: f"{key} of {file}" for which, key in found}
     ours = {key: which for which, key in adopted_pools(plan_config(config, clouds()))}
     taken = [(pool, theirs.get(ours.get(f"{pool.cluster}/{pool.name}", ()))) for pool in pools]
     problems = [
-        Problem((pool.source, pool.found.name), f"is {which} already", "leave it there; a pool has one stack")
+        Problem(
+            (pool.source, pool.found.name),
+            f"is already imported as {which}",
+            "remove it here; a pool belongs to one stack",
+        )
         for pool, which in taken
         if which is not None
     ]
@@ -209,7 +216,7 @@ def _refuse_pools_of_another_stack(pools: Sequence[_Pool], config: JsonObject, o
 
 
 def _read(files: Iterable[Path], only: str | None, problems: list[Problem]) -> list[_Pool]:
-    """Read every pool of every file; `problems` takes every reason why one cannot be taken over."""
+    """Return all pools of all files; add the reasons why pools cannot be imported to `problems`."""
     before = len(problems)
     pools: list[_Pool] = []
     others: dict[str, JsonObject] = {}
@@ -219,33 +226,33 @@ def _read(files: Iterable[Path], only: str | None, problems: list[Problem]) -> l
             found = list(_found(path, others))
         except Rejected as rejected:
             problems += [
-                replace(each, path=(str(path), *each.path), fix=each.fix or _TAKEN) for each in rejected.problems
+                replace(each, path=(str(path), *each.path), fix=each.fix or _INPUTS) for each in rejected.problems
             ]
             continue
         if not found and len(others) == told:
-            problems.append(Problem((str(path),), "holds no node pool of a cloud that is known here", _TAKEN))
+            problems.append(Problem((str(path),), "has no node pool of a known cloud", _INPUTS))
         for cloud, outside, one in found:
             if only is None or cloud.name == only:
                 pools.append(_Pool(str(path), cloud, outside, one))
             else:
                 what = f"is a pool of {cloud.service}, not of {clouds()[only].service}"
-                problems.append(Problem((str(path), one.name), what, "leave the file out, or --cloud"))
-    pools = list(_with_what_they_refer_to(pools, others, problems))
+                problems.append(Problem((str(path), one.name), what, "remove the file or --cloud"))
+    pools = list(_resolved_pools(pools, others, problems))
     if not pools and len(problems) == before:
-        problems.append(Problem((), "none of the files holds a node pool with GPUs", _TAKEN))
+        problems.append(Problem((), "none of the files has a node pool with GPUs", _INPUTS))
     seen: dict[tuple[Any, ...], str] = {}
     for pool in pools:
         at = (*sorted(pool.found.cluster.items()), pool.found.name)
         if at in seen:
-            problems.append(Problem((pool.source, pool.found.name), f"stands in {seen[at]} too", "name it once"))
+            problems.append(Problem((pool.source, pool.found.name), f"is also in {seen[at]}", "pass it once"))
         seen[at] = pool.source
     return pools
 
 
-def _with_what_they_refer_to(
+def _resolved_pools(
     pools: Sequence[_Pool], others: Mapping[str, JsonObject], problems: list[Problem]
 ) -> Iterator[_Pool]:
-    """Yield the pools that have GPUs, with their keys, once every file has been read."""
+    """Yield the pools with GPUs and their keys, with references between files resolved."""
     for pool in pools:
         found = pool.outside.joined(pool.found, others)
         if found is None:
@@ -254,7 +261,7 @@ def _with_what_they_refer_to(
             own, keys = pool.outside.keys(found)
             managed = dict(keys.get("labels", {})).get(POOL_LABEL)
             if managed is not None:
-                raise _managed(found, f"is the pool {managed} of a stack of this tool already")
+                raise _managed(found, f"is already the pool {managed} of a gpupools stack")
             keys["adopt"] = {"name": found.name, **pool.outside.adopt(found)}
         except Rejected as rejected:
             problems += [replace(each, path=(pool.source, *each.path)) for each in rejected.problems]
@@ -296,21 +303,21 @@ def _in_state(
             others |= outside.referred_in_state(resource.type, resource.inputs, resource.id)
             one = outside.declared(resource.type, resource.inputs, resource.id)
             if one is not None and resource.parent in ours:
-                raise _managed(one, "is a pool of a stack of this tool already")
+                raise _managed(one, "is already a pool of a gpupools stack")
             if one is not None:
-                note = f"{resource.address} of {path} manages it too: take it out of that state before pulumi up"
+                note = f"{resource.address} of {path} also manages it: remove it from that state before pulumi up"
                 yield cloud, outside, replace(one, notes=(*one.notes, note))
 
 
 def _managed(found: Found, what: str) -> Rejected:
-    return Rejected([Problem((found.name,), what, "leave it there; a pool has one stack")])
+    return Rejected([Problem((found.name,), what, "do not import it; a pool belongs to one stack")])
 
 
 # --- the stack file ---
 
 
 def _config(pools: Sequence[_Pool], served: Mapping[str, str], team: str | None) -> JsonDict:
-    """Name clusters and pools, and return what the stack file says before anything is compared."""
+    """Choose keys of clusters and pools, and return the configuration before the comparison."""
     clusters: dict[str, JsonDict] = {}
     keys: dict[tuple[Any, ...], str] = {}
     names: JsonDict = {}
@@ -338,11 +345,11 @@ def _config(pools: Sequence[_Pool], served: Mapping[str, str], team: str | None)
 
 
 _LEAST_DISK = 100
-"""The smallest `disk_gib`; a smaller disk stays, as every other that a pool's keys do not say."""
+"""Minimum of `disk_gib`; smaller disks are kept as they are."""
 
 
 def _free(name: str, taken: JsonObject) -> str:
-    """Make a key of a name: one that no other has."""
+    """Return a unique key for a name."""
     bare = re.sub(r"[^a-z0-9]+", "-", name.casefold()).strip("-")
     bare = bare if bare[:1].isalpha() else f"p{bare}"
     key = bare
@@ -358,11 +365,11 @@ def _free(name: str, taken: JsonObject) -> str:
 
 
 _OPTIONAL = ("labels", "taints", "tags", "zones", "image", "disk", "network", "security", "upgrade", "auto_repair")
-"""Keys that a pool can do without: what they would say stays as it is."""
+"""Keys that can be omitted, so that their inputs are kept."""
 
 
 def _fit(pools: Sequence[_Pool], config: JsonDict) -> None:
-    """Let the pools say what they are as far as their keys can, and keep the rest."""
+    """Describe the pools with keys and overrides as far as possible, and keep the other inputs."""
     plan = _accepted(pools, config)
     for pool, inputs in _declared(pools, config, plan):
         adopt = config["pools"][pool.name]["adopt"]
@@ -374,11 +381,11 @@ def _fit(pools: Sequence[_Pool], config: JsonDict) -> None:
             del adopt["keep"]
     plan = _accepted(pools, config)
     for pool, inputs in _declared(pools, config, plan):
-        _tell_apart(pool, inputs, frozenset(config["pools"][pool.name]["adopt"].get("keep", ())))
+        _record_differences(pool, inputs, frozenset(config["pools"][pool.name]["adopt"].get("keep", ())))
 
 
 def _accepted(pools: Sequence[_Pool], config: JsonDict) -> StackPlan:
-    """Plan the stack; leave out what a pool has and no pool of this tool may ask for."""
+    """Return the plan of the stack, without settings that gpupools rejects."""
     by_name = {pool.name: pool for pool in pools}
     while True:
         try:
@@ -386,15 +393,15 @@ def _accepted(pools: Sequence[_Pool], config: JsonDict) -> StackPlan:
         except Rejected as rejected:
             dropped = [_dropped(config, each) for each in rejected.problems]
             if not any(dropped):
-                problems = [_with_cure(each, by_name) for each in rejected.problems]
+                problems = [_with_option(each, by_name) for each in rejected.problems]
                 raise Rejected(problems) from None
             for each, problem in zip(dropped, rejected.problems, strict=True):
                 if each:
-                    by_name[str(problem.path[1])].notes.append(f"{each} is not said: {problem.what}")
+                    by_name[str(problem.path[1])].notes.append(f"{each} is omitted: {problem.what}")
 
 
 def _dropped(config: JsonDict, problem: Problem) -> str:
-    """Take the key that a problem is about out of a pool, if the pool can do without it; return what it was."""
+    """Remove the key of a problem from a pool if it is optional; return the removed setting."""
     path = problem.path
     if path[:1] != ("pools",) or len(path) < 3 or path[2] not in (*_OPTIONAL, "overrides"):
         return ""
@@ -413,22 +420,22 @@ def _dropped(config: JsonDict, problem: Problem) -> str:
     return f"{path[2]} {json.dumps(pool.pop(path[2]))}" if path[2] in pool else ""
 
 
-def _with_cure(problem: Problem, pools: Mapping[str, _Pool]) -> Problem:
-    """Name the option that says what no file tells."""
+def _with_option(problem: Problem, pools: Mapping[str, _Pool]) -> Problem:
+    """Return a problem with the option that fixes it."""
     if problem.path[:1] != ("pools",) or str(problem.path[1]) not in pools:
         return problem
     pool = pools[str(problem.path[1])]
     at = (pool.source, pool.found.name, *problem.path[2:])
     if problem.path[2:3] == ("trust",):
-        return replace(problem, path=at, fix="say who may use it: --team NAME")
+        return replace(problem, path=at, fix="set --team NAME")
     served = SERVED_BY.get(str(pool.keys.get("software")))
     if served and problem.fix and f"existing.{served}" in problem.fix:
-        return replace(problem, path=at, fix=f"say who serves its GPUs: --{served.replace('_', '-')} NAME")
+        return replace(problem, path=at, fix=f"set what serves its GPUs: --{served.replace('_', '-')} NAME")
     return replace(problem, path=at)
 
 
 def _declared(pools: Sequence[_Pool], config: JsonObject, plan: StackPlan) -> Iterator[tuple[_Pool, JsonObject]]:
-    """Run the stack program offline, and return what it would declare for each pool."""
+    """Run the stack program offline, and yield the inputs it would declare for each pool."""
     program = import_module("gpupools.preview.command").PROGRAM
     run: Callable[..., Any] = import_module("gpupools.preview.program_run").preview_program
     with planned(plan, config, clouds()):
@@ -440,7 +447,7 @@ def _declared(pools: Sequence[_Pool], config: JsonObject, plan: StackPlan) -> It
     ids = {(each.cluster, each.name): each.provider_plan.adopted_pool() for each in plan.pools}
     for pool in pools:
         adopted = ids[pool.cluster, pool.name]
-        assert adopted is not None  # every pool of this file adopts one
+        assert adopted is not None  # all pools of this file are imported
         pool.id = adopted.id
         taken = by_name[f"{pool.cluster}-{pool.name}"]
         beside = [each for each in preview.resources if each.custom and each.parent == taken.parent]
@@ -452,12 +459,12 @@ def _declared(pools: Sequence[_Pool], config: JsonObject, plan: StackPlan) -> It
 
 
 def _kept(pool: _Pool, inputs: JsonObject) -> Iterator[str]:
-    """Yield the inputs that would cost the pool its nodes, where what is declared is not what it is."""
+    """Yield the inputs whose declared value differs and would replace the pool's nodes."""
     for path, effect in pool.edits():
         if effect is EditEffect.IN_PLACE or path in _PLACE:
             continue
         wanted = value_at(inputs, *path.split("."))
-        # In the order in which they are, too: azure-native compares lists in order, and some are made of it.
+        # Lists in order, because azure-native compares them in order.
         if wanted is not None and wanted != value_at(pool.found.inputs, *path.split(".")):
             yield pool.path(path)
 
@@ -466,17 +473,17 @@ _PLACE = frozenset(
     {"name", "cluster", "project", "location", "initialNodeCount"}
     | {"agentPoolName", "resourceName", "resourceGroupName", "nodeGroupName", "clusterName", "region"}
 )
-"""Inputs that say which pool it is, and one that counts when a pool is made and never again."""
+"""Inputs that identify the pool, and one that only matters at creation."""
 
 _RUNNING = (("count",), ("scalingConfig", "desiredSize"))
-"""Inputs with the number of nodes that run, which an update leaves to the autoscaler."""
+"""Inputs with the current number of nodes, which updates leave to the autoscaler."""
 
 _PLANS = ("autoscaling", "nodeCount")
-"""Inputs that are told as a whole."""
+"""Inputs that are reported as a whole."""
 
 
 def _overrides(pool: _Pool, inputs: JsonObject) -> JsonDict:
-    """Return what changes without replacing nodes and has no key: set by hand to what it is."""
+    """Return overrides with the current values of inputs that have no key and can change in place."""
     found: JsonDict = {}
     resources = pool.cloud.node_pools.overridable
     for path, effect in pool.edits():
@@ -486,7 +493,7 @@ def _overrides(pool: _Pool, inputs: JsonObject) -> JsonDict:
         if wanted is None:
             continue
         if tuple(path.split(".")) == resources[pool.outside.resource].labels:
-            continue  # the pool's own key says them
+            continue  # set by the pool's labels
         for leaf, _, now in _differences(wanted, has, tuple(path.split("."))):
             nested: Any = now
             for key in reversed(leaf):
@@ -505,15 +512,15 @@ def _merge(into: JsonDict, given: JsonObject) -> None:
             into[key] = value
 
 
-def _tell_apart(pool: _Pool, inputs: JsonObject, kept: frozenset[str]) -> None:
-    """Say what stays as it is, with its value, and what the adopting update changes."""
+def _record_differences(pool: _Pool, inputs: JsonObject, kept: frozenset[str]) -> None:
+    """Record the inputs that keep their values, and those that the importing update changes."""
     kept = frozenset(each.removeprefix(pool.path("")) for each in kept)
     for path in sorted(kept):
         pool.stays.append((pool.path(path), value_at(pool.found.inputs, *path.split("."))))
     for path, old in sorted(_flat(pool.found.inputs)):
         if value_at(inputs, *path.split(".")) is None and not any(f"{path}.".startswith(f"{each}.") for each in kept):
             if path.partition(".")[0] in _PLANS:
-                continue  # told below, with the rest of it
+                continue  # reported below
             pool.stays.append((pool.path(path), old))
     for path, old in sorted(_flat(pool.found.beside or {})):
         pool.stays.append((f"{pool.outside.beside}.{path}", old))
@@ -535,7 +542,7 @@ def _tell_apart(pool: _Pool, inputs: JsonObject, kept: frozenset[str]) -> None:
 
 
 def _differences(wanted: Any, has: Any, at: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any, Any]]:
-    """Yield every path at which the two differ, with both values; None is not there."""
+    """Yield all paths at which two values differ, with both values; None means missing."""
     if isinstance(wanted, Mapping) and isinstance(has, Mapping):
         for key in sorted({*wanted, *has}):
             yield from _differences(wanted.get(key), has.get(key), (*at, key))
@@ -544,7 +551,7 @@ def _differences(wanted: Any, has: Any, at: tuple[str, ...]) -> Iterator[tuple[t
 
 
 def _same(one: Any, other: Any) -> bool:
-    """Say whether two inputs are the same; lists of a node pool are sets."""
+    """Return whether two inputs are equal; lists are compared as sets."""
     if isinstance(one, Mapping) and isinstance(other, Mapping):
         return one.keys() == other.keys() and all(_same(value, other[key]) for key, value in one.items())
     if isinstance(one, list) and isinstance(other, list):
@@ -572,5 +579,5 @@ def _write(out: Path, config: JsonObject) -> None:
     text = yaml.safe_dump(
         {"config": {f"{NAMESPACE}:{key}": value for key, value in config.items()}}, sort_keys=False, allow_unicode=True
     )
-    with out.open("x", encoding="utf-8") as file:  # never over a file that has come meanwhile
+    with out.open("x", encoding="utf-8") as file:  # never overwrites a file
         file.write(text)

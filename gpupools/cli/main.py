@@ -1,8 +1,6 @@
 """The command `gpupools`.
 
-This package is the only one here that know the folders around the domain.
-Exit codes: 0 all is well, 1 the configuration or a policy refuses or the answer cannot be written, 2 the command was
-called wrongly.
+Exit codes: 0 success, 1 rejected configuration, violated policy or failed output, 2 incorrect call.
 """
 
 import argparse
@@ -17,30 +15,45 @@ from gpupools.common.errors import nearest, shown
 from gpupools.common.sdk import NEED, is_missing
 from gpupools.console.output import printable, tell, tell_lines
 from gpupools.console.startup import end_lightly, start_lightly
-from gpupools.console.terminal import USUAL, columns, columns_asked
+from gpupools.console.terminal import DEFAULT_COLUMNS, columns, columns_from_environment
 
-COMMANDS = {
-    "new": "write the stack file of an environment, from flags and a few questions; or a whole project",
-    "check": "validate stack files, without Pulumi and without a cloud",
-    "preview": "show what a stack file would create, offline",
-    "import": "write the stack file that takes over node pools made by other means",
-    "leftovers": "say what a broken update left in the clouds, and how a state gets it back",
-    "diff": "say what an edit of a stack file does to the nodes that run",
-    "report": "draw what stack files would create as one page, or as a comment for a pull request",
-    "stacks": "list the stacks of a repository with accounts, pools, changes and order",
-    "images": "list the images and charts a stack file needs, with digests, for a registry of your own",
-    "policy": "judge Terraform plans, Pulumi previews and states, and Kubernetes manifests by the policy pack's rules",
-    "schema": "print the JSON schema of a stack file, for editors",
-    "catalog": "list the instance types with NVIDIA GPUs",
-    "mig": "MIG profiles of a GPU, what fits on it, the fewest GPUs for a wish",
-    "matrix": "what each cloud can share on which GPU, and by which software",
-    "explain": "say what a word, a policy rule or a refusal means, and where that is from",
-    "completion": "print a script that completes commands and options in your shell",
+GROUPS = {
+    "Create": {
+        "new": "generate a stack file from flags and questions, or a whole project",
+        "import": "generate a stack file that imports existing node pools",
+    },
+    "Check": {
+        "check": "validate stack files without Pulumi and without cloud access",
+        "preview": "show offline what a stack file would create",
+        "diff": "show how an edit of a stack file affects running nodes",
+    },
+    "Review": {
+        "report": "write an HTML page or a pull request comment about what stack files would create",
+        "policy": "check Terraform plans, Pulumi previews and states, and Kubernetes manifests against the policies",
+        "stacks": "list the stacks of a repository with their accounts, pools, changes and deployment order",
+    },
+    "Operate": {
+        "orphans": "list resources that an interrupted update left behind, and how to import or delete them",
+        "images": "list the images and charts that a stack file needs, with digests, to mirror them",
+    },
+    "Look up": {
+        "catalog": "list the instance types with NVIDIA GPUs",
+        "mig": "show MIG profiles, check whether slices fit on a GPU, and compute the fewest GPUs for a set of slices",
+        "matrix": "show which GPU sharing modes each cloud supports",
+        "explain": "explain a term, a policy rule or an error message, with its source",
+        "schema": "print the JSON schema of stack files for editors",
+        "completion": "print a shell script that completes commands and options",
+    },
 }
-"""Each command and its line of help; its module in `commands/` is imported only when it is called."""
+"""Commands with their line of help, as `gpupools --help` groups them."""
 
+COMMANDS = {name: text for commands in GROUPS.values() for name, text in commands.items()}
+"""Commands with their line of help. The module of a command is imported only when the command runs."""
 
-_MODULES = {"import": "import_pools", "leftovers": "orphans"}
+ALIASES = {"leftovers": "orphans"}
+"""Former names of commands, which still work and are not listed."""
+
+_MODULES = {"import": "import_pools"}
 """Commands whose module has another name: `import` is a keyword of Python."""
 
 
@@ -48,22 +61,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     _make_writable()
-    called = next((word for word in words if word in COMMANDS), None)
+    called = next((name for word in words if (name := ALIASES.get(word, word)) in COMMANDS), None)
     if (file := _option_that_is_a_file(words)) is not None:
-        tell(f"gpupools: {file} is an option and a file here; put -- before the files, or write ./{file}", error=True)
+        tell(f"gpupools: {file} is both an option and a file; put -- before the files, or write ./{file}", error=True)
         return 2
     try:
-        whole = parser([called] if called else [], alone=words[:1] == [called])
+        whole = parser([called] if called else [], alone=ALIASES.get(words[0], words[0]) == called if words else False)
         if not words:
             whole.print_help(sys.stderr)
             return 2
         given = whole.parse_args(words)
         code: int = given.run(given)
         sys.stdout.flush()
-    except BrokenPipeError:  # the reader has gone: `gpupools … | head`
+    except BrokenPipeError:  # the reader closed the pipe: `gpupools … | head`
         _discard_output()
         return 1
-    except OSError as error:  # a full disk below standard output, no folder for temporary files
+    except OSError as error:  # e.g. a full disk, or no folder for temporary files
         _discard_output()
         about = f"{error.filename}: " if error.filename is not None else ""
         tell(f"gpupools {called}: {about}{error.strerror or error}", error=True)
@@ -71,7 +84,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ModuleNotFoundError as error:
         if not is_missing(error):
             raise
-        tell(f"gpupools {called} needs {NEED}", error=True)
+        tell(f"gpupools {called} requires {NEED}", error=True)
         return 2
     except KeyboardInterrupt:
         return 130
@@ -79,36 +92,47 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def parser(commands: Collection[str], *, alone: bool = False) -> argparse.ArgumentParser:
-    """Return the parser of the command line, with the arguments of some commands: each is imported for them.
+    """Return the parser of the command line, with the arguments of some commands.
 
     Args:
-        commands: Those commands.
-        alone: Leave out all other commands, for a command line that begins with one of them.
+        commands: Commands whose modules are imported for their arguments.
+        alone: Omit all other commands, for a command line that starts with one of them.
     """
     whole = _Parser(
         prog="gpupools",
         description="GPU node pools as code on EKS, AKS and GKE.",
-        epilog="gpupools COMMAND --help shows examples.",
+        epilog=(
+            "gpupools COMMAND --help shows the options and examples of a command.\n"
+            "The documentation is in the folder docs/ of the gpupools repository."
+        ),
         formatter_class=_Help,
     )
     whole.add_argument("--version", action=_Version)
-    # With `prog` given, argparse does not lay out a usage text to find it.
+    # With `prog` set, argparse does not format a usage text to derive it.
     each = whole.add_subparsers(dest="command", required=True, metavar="COMMAND", prog=whole.prog)
-    for name, text in COMMANDS.items():
-        if alone and name not in commands:
-            continue
-        description = f"{text[0].upper()}{text[1:]}."
-        command = each.add_parser(name, help=text, description=description, formatter_class=_Help)
-        if name in commands:
-            import_module(f"gpupools.cli.{_MODULES.get(name, name)}").add(command)
+    whole._positionals._group_actions.clear()  # the commands are listed in groups instead
+    for title, group_commands in GROUPS.items():
+        group = whole.add_argument_group(title)
+        for name, text in group_commands.items():
+            if alone and name not in commands:
+                continue
+            aliases = [alias for alias, command in ALIASES.items() if command == name]
+            description = f"{text[0].upper()}{text[1:]}."
+            command = each.add_parser(name, aliases=aliases, help=text, description=description, formatter_class=_Help)
+            entry = each._choices_actions[-1]
+            entry.metavar = name  # without its aliases
+            group._group_actions.append(entry)
+            if name in commands:
+                import_module(f"gpupools.cli.{_MODULES.get(name, name)}").add(command)
+    whole._action_groups.append(whole._action_groups.pop(1))  # the options of gpupools itself come last
     return whole
 
 
 def _option_that_is_a_file(words: Sequence[str]) -> str | None:
-    """Return the first option that is also the name of a file here, None when there is none.
+    """Return the first option that is also the name of an existing file; None if there is none.
 
-    A hook or a pattern of the shell hands over the names a checkout has, and one may be `--config=weak.json`. Whoever
-    writes -- has told the two apart.
+    Hooks and shell patterns pass file names of a checkout, and one of them may be `--config=weak.json`. `--` separates
+    options and files.
     """
     if "--" in words:
         return None
@@ -116,7 +140,7 @@ def _option_that_is_a_file(words: Sequence[str]) -> str | None:
 
 
 def _make_writable() -> None:
-    """Let every text be printed: a stream may be closed (`>&-`), or know no character beyond ASCII or Latin-1."""
+    """Make the output streams accept any text: a stream may be closed (`>&-`), or only support ASCII or Latin-1."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None:
@@ -126,20 +150,20 @@ def _make_writable() -> None:
 
 
 def _discard_output() -> None:
-    """Send what is left in the buffer nowhere: Python would complain once more when it closes the stream."""
+    """Discard the buffered output, so that Python does not report an error when it closes the stream."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 class _Parser(argparse.ArgumentParser):
-    """Prints what it repeats of the words it was given the way every command prints."""
+    """Prints usage errors like all other output."""
 
     def error(self, message: str) -> NoReturn:
         super().error(printable(message))
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
-        """Offer the nearest word in place of every word there is."""
+        """Suggest the closest choice instead of listing all."""
         if action.choices is not None and value not in action.choices:
-            what = "is no command" if isinstance(action, argparse._SubParsersAction) else "is not one of its words"
+            what = "is not a command" if isinstance(action, argparse._SubParsersAction) else "is not an allowed value"
             raise argparse.ArgumentError(action, f"{shown(value)} {what}; {nearest(value, action.choices)}")
 
     def _print_message(self, message: str, file: object = None) -> None:
@@ -148,7 +172,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 class _Version(argparse.Action):
-    """Prints the installed version, which is looked up only then."""
+    """Prints the installed version, which is looked up only when needed."""
 
     def __init__(self, option_strings: Sequence[str], dest: str) -> None:
         super().__init__(option_strings, dest, nargs=0, help="show the version and exit")
@@ -160,13 +184,15 @@ class _Version(argparse.Action):
 
 
 class _Help(argparse.HelpFormatter):
-    """As wide as the terminal, like argparse's own, which imports `shutil` to ask for every argument declared."""
+    """Formats help for the width of the terminal, without importing `shutil` for each argument as argparse does."""
 
     def __init__(self, prog: str) -> None:
-        super().__init__(prog, width=max((columns_asked() or columns(sys.stdout) or USUAL) - 2, _NARROWEST))
+        super().__init__(
+            prog, width=max((columns_from_environment() or columns(sys.stdout) or DEFAULT_COLUMNS) - 2, _NARROWEST)
+        )
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
-        """Keep examples and lists as they are laid out."""
+        """Keep the line breaks of examples and lists."""
         return text if "\n" in text else super()._fill_text(text, width, indent)
 
 
@@ -174,9 +200,9 @@ _NARROWEST = 20
 
 
 def program() -> int:
-    """Run the command as a process of its own, which ends with it."""
+    """Run the command and end the process."""
     start_lightly()
-    # What an interrupt leaves half-made complains when it is thrown away, which tells the reader nothing.
+    # Objects that an interrupt leaves incomplete print irrelevant errors when they are freed.
     sys.unraisablehook = lambda _: None
     code = main()
     end_lightly()

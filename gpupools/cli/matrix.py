@@ -1,9 +1,9 @@
-"""`gpupools matrix`: what each cloud can do with each GPU, by which software, and why not."""
+"""`gpupools matrix`: show which GPU sharing modes each cloud supports."""
 
 import argparse
 
 from gpupools.catalog.gpus import match_gpu_model
-from gpupools.cli.help_texts import add_filters, examples, filters_are_wrong
+from gpupools.cli.help_texts import add_filters, examples, has_invalid_filters
 from gpupools.console.output import answer, tell
 from gpupools.console.tables import tell_table
 from gpupools.plan.capability import Verdict
@@ -15,13 +15,15 @@ def add(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.epilog = examples("gpupools matrix --cloud gcp --gpu L4")
     add_filters(parser)
-    parser.add_argument("--json", action="store_true", help="one row per cloud, software, sharing and GPU model")
+    parser.add_argument(
+        "--json", action="store_true", help="print one row per cloud, software, sharing mode and GPU model as JSON"
+    )
     parser.set_defaults(run=_run)
 
 
 def _run(given: argparse.Namespace) -> int:
-    """Print the matrix; return 2 when the cloud or the GPU is unknown."""
-    if filters_are_wrong("matrix", given, {"rows": []}):
+    """Print the matrix; return 2 if the cloud or the GPU is unknown."""
+    if has_invalid_filters("matrix", given, {"rows": []}):
         return 2
     cloud, gpu = given.cloud, given.gpu
     known = clouds()
@@ -38,7 +40,7 @@ def _run(given: argparse.Namespace) -> int:
             if row.lifecycle != "retired" and (models is None or row.gpu_model in models)
         }
         if not offered:
-            tell(f"offers no {gpu}")
+            tell(f"no instance type with {gpu}")
             tell("")
             continue
         table = [

@@ -1,4 +1,4 @@
-"""`gpupools mig profiles|fit|pack`: what a GPU can be cut into, offline."""
+"""`gpupools mig profiles|fit|pack`: MIG profiles and layouts of a GPU, offline."""
 
 import argparse
 import re
@@ -15,17 +15,17 @@ from gpupools.console.tables import tell_table
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments of the three verbs."""
+    """Declare the arguments of the three subcommands."""
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
     form = parser.formatter_class
-    listing = verbs.add_parser("profiles", help="list the profiles of a GPU", formatter_class=form)
-    what = "say whether these slices fit on one GPU, and where"
+    listing = verbs.add_parser("profiles", help="list the MIG profiles of a GPU", formatter_class=form)
+    what = "check whether slices fit on one GPU, and show where"
     fitting = verbs.add_parser("fit", help=what, formatter_class=form)
     fitting.add_argument("names", nargs="+", metavar="PROFILE", help="e.g. 3g.20gb 2g.10gb 1g.5gb")
-    packing = verbs.add_parser("pack", help="find the fewest GPUs that hold these slices", formatter_class=form)
-    packing.add_argument("wished", nargs="+", metavar="PROFILE=COUNT", help="e.g. 1g.5gb=10 3g.20gb=2")
+    packing = verbs.add_parser("pack", help="compute the fewest GPUs for a set of slices", formatter_class=form)
+    packing.add_argument("slices", nargs="+", metavar="PROFILE=COUNT", help="e.g. 1g.5gb=10 3g.20gb=2")
     packing.add_argument(
-        "--max-gpus", type=whole_number, default=16, metavar="N", help="at most this many, 1 to 16 (default)"
+        "--max-gpus", type=whole_number, default=16, metavar="N", help="maximum number of GPUs, 1 to 16 (default: 16)"
     )
     listing.epilog = examples("gpupools mig profiles --gpu A100-40GB")
     fitting.epilog = examples("gpupools mig fit --gpu A100-40GB 3g.20gb 2g.10gb 1g.5gb")
@@ -42,11 +42,11 @@ _HOLDS: Mapping[str, JsonObject] = {
     "fit": {"gpu": None, "fits": False, "layout": [], "largest": [], "left_over": [], "why": "", "status": None},
     "pack": {"gpu": None, "fits": False, "gpus": None, "layouts": [], "why": "", "status": None},
 }
-"""The keys of each verb's answer as JSON, with what they hold when nothing could be computed."""
+"""JSON keys of each subcommand, with their values when nothing could be computed."""
 
 
 class _WrongCall(Exception):
-    """The words of the call mean nothing."""
+    """An argument is invalid."""
 
     def __init__(self, problem: Problem) -> None:
         super().__init__(str(problem))
@@ -69,8 +69,8 @@ def _model(named: str) -> str:
     if len(models) == 1:
         return models[0]
     if models:
-        raise _WrongCall(Problem(("--gpu",), f"{named!r} may mean {' or '.join(models)}", "name one"))
-    raise _WrongCall(Problem(("--gpu",), f"{named!r} is unknown", nearest(named, gpu_models())))
+        raise _WrongCall(Problem(("--gpu",), f"{named!r} is ambiguous: {' or '.join(models)}", "use one of them"))
+    raise _WrongCall(Problem(("--gpu",), f"unknown GPU {named!r}", nearest(named, gpu_models())))
 
 
 def _without(given: argparse.Namespace, result: str, problem: Problem, code: int) -> int:
@@ -82,7 +82,7 @@ def _without(given: argparse.Namespace, result: str, problem: Problem, code: int
 
 
 def _answer_json(given: argparse.Namespace, holds: JsonObject) -> None:
-    """Answer with what was computed; a wish that does not fit is refused, for the reason in `why`."""
+    """Print the result; slices that do not fit are reported as refused, with the reason in `why`."""
     fits = holds.get("fits", True)
     problems = [] if fits else [Problem((), holds["why"]).as_json()]
     answer(f"mig {given.verb}", "accepted" if fits else "refused", problems, holds)
@@ -98,7 +98,7 @@ _FACTS = ("resource_name", "gi_profile_id", "min_driver_branch", "status", "sour
 def _profiles(given: argparse.Namespace) -> int:
     found = profiles(given.gpu)
     if not found:
-        geometry(given.gpu)  # says why there are none
+        geometry(given.gpu)  # raises the reason
     rows: list[JsonDict] = [
         {
             "gpu": each.gpu,
@@ -128,7 +128,7 @@ def _profiles(given: argparse.Namespace) -> int:
     headers = ["profile", "max", "compute", "memory", "GiB", "SMs", "copy", "decoders", "starts", "size"]
     tell_table(table, [*headers, "resource (strategy mixed)"])
     tell("")
-    tell("compute and memory are slices; ? was not found in a public source")
+    tell("compute and memory are in slices; ? means that no public source has the value")
     return 0
 
 
@@ -148,19 +148,19 @@ def _fit(given: argparse.Namespace) -> int:
     else:
         tell(f"{'fits' if result.fits else 'does not fit'}: {result.why}")
         if not result.fits:
-            tell(f"the largest part that fits leaves out {_counted(result.left_over)}:")
+            tell(f"the largest part that fits, without {_counted(result.left_over)}:")
         tell_lines(result.diagram)
     return 0 if result.fits else 1
 
 
 def _pack(given: argparse.Namespace) -> int:
-    wished: dict[str, int] = {}
-    for text in given.wished:
+    counts: dict[str, int] = {}
+    for text in given.slices:
         match = re.fullmatch(r"([^=\s]+)=([0-9]{1,6})", text)
         if match is None:
-            raise _WrongCall(Problem((), f"{text!r} is no wish", "write PROFILE=COUNT, e.g. 1g.5gb=10"))
-        wished[match[1]] = wished.get(match[1], 0) + int(match[2])
-    result = pack(given.gpu, wished, given.max_gpus)
+            raise _WrongCall(Problem((), f"invalid argument {text!r}", "write PROFILE=COUNT, e.g. 1g.5gb=10"))
+        counts[match[1]] = counts.get(match[1], 0) + int(match[2])
+    result = pack(given.gpu, counts, given.max_gpus)
     if given.json:
         holds = {
             "gpu": result.gpu,

@@ -1,4 +1,4 @@
-"""`gpupools new`: write a stack file from flags, and ask for what is missing; or make a whole project."""
+"""`gpupools new`: generate a stack file from flags and questions, or a whole project with --project."""
 
 import argparse
 import errno
@@ -16,7 +16,7 @@ import yaml
 
 from gpupools.catalog.gpus import match_gpu_model, nearest_gpu_model
 from gpupools.catalog.mig import profiles
-from gpupools.cli.help_texts import examples, whole_number, wrong_words
+from gpupools.cli.help_texts import examples, filter_problem, whole_number
 from gpupools.cli.project import PULUMI_NAME, make_project
 from gpupools.cli.schema import stack_schema
 from gpupools.cli.stack_text import cluster_schema, stack_text
@@ -30,7 +30,7 @@ from gpupools.stackfile.check import CheckedFile, check_stack_file
 from gpupools.stackfile.stack import bad_key, parse_cluster, plan_config
 
 _MOST = 8 * 1024 * 1024
-"""Bytes that are read of a cluster's description; one with many node pools has some hundred thousand."""
+"""Maximum size of a cluster's description; with many node pools it has some hundred thousand bytes."""
 _BESIDE = "stack-file.schema.json"
 
 Given = argparse.Namespace
@@ -43,16 +43,16 @@ def add(parser: argparse.ArgumentParser) -> None:
         "gpupools new lab --cloud azure --cluster lab --set resource_group=ml --gpu T4 -o Pulumi.lab.yaml"
     )
     parser.add_argument(
-        "env", metavar="ENV", nargs="?", help="the environment, as in Pulumi.<ENV>.yaml; with --project, the folder"
+        "env", metavar="ENV", nargs="?", help="stack name, as in Pulumi.<ENV>.yaml; with --project, the folder"
     )
-    parser.add_argument("--project", action="store_true", help="make a repository that depends on this one")
+    parser.add_argument("--project", action="store_true", help="create a repository that depends on gpupools")
     parser.add_argument("--cloud", metavar="CLOUD", help=", ".join(clouds()))
     parser.add_argument(
         "--describe",
         action="append",
         default=[],
         metavar="FILE",
-        help="what the cloud's own command prints of the cluster, as JSON; - reads it here; may be given again",
+        help="description of the cluster by the cloud's CLI as JSON, or - for standard input; repeatable",
     )
     parser.add_argument("--cluster", metavar="NAME", help="name of the cluster")
     parser.add_argument(
@@ -61,29 +61,33 @@ def add(parser: argparse.ArgumentParser) -> None:
         default=[],
         metavar="KEY=VALUE",
         dest="keys",
-        help="another key of the cluster, e.g. region=eu-central-1; several values with commas",
+        help="another key of the cluster, e.g. region=eu-central-1; separate list items with commas",
     )
-    parser.add_argument("--kubeconfig", metavar="PATH", help="kubeconfig, where software is installed in the cluster")
-    parser.add_argument("--gpu", metavar="MODEL", help="GPU model, e.g. L4 or A100-80GB")
-    parser.add_argument("--instance-type", metavar="TYPE", help="the cloud's own machine, instead of --gpu")
     parser.add_argument(
-        "--gpus-per-node", type=whole_number, metavar="N", help="left out: the fewest that a machine has"
+        "--kubeconfig", metavar="PATH", help="path of a kubeconfig, if software is installed in the cluster"
     )
-    parser.add_argument("--max-nodes", type=whole_number, default=2, metavar="N", help="left out: 2")
-    parser.add_argument("--sharing", metavar="MODE", help=f"{', '.join(MODES)}; left out: none")
+    parser.add_argument("--gpu", metavar="MODEL", help="GPU model, e.g. L4 or A100-80GB")
+    parser.add_argument("--instance-type", metavar="TYPE", help="instance type of the cloud, instead of --gpu")
+    parser.add_argument(
+        "--gpus-per-node", type=whole_number, metavar="N", help="default: the fewest that an instance type has"
+    )
+    parser.add_argument("--max-nodes", type=whole_number, default=2, metavar="N", help="default: 2")
+    parser.add_argument("--sharing", metavar="MODE", help=f"{', '.join(MODES)}; default: none")
     parser.add_argument("--replicas", type=whole_number, metavar="N", help="containers that share one GPU")
     parser.add_argument("--profile", metavar="PROFILE", help="MIG profile, e.g. 1g.10gb")
-    parser.add_argument("--team", metavar="TEAM", help="whose pods share a GPU by time-slicing or MPS")
-    parser.add_argument("--zones", type=_listed, metavar="ZONES", help="zones of the nodes, with commas")
-    parser.add_argument("--capacity", metavar="MODE", help="e.g. spot; left out: on-demand")
-    parser.add_argument("--capacity-name", metavar="NAME", help="the reservation or capacity block")
-    parser.add_argument("--software", metavar="NAME", help="who brings driver and device plugin, e.g. gpu-operator")
-    parser.add_argument("--pool", metavar="NAME", help="key of the pool; left out: the GPU model, or gpus")
-    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="left out: among the project's stack files")
+    parser.add_argument("--team", metavar="TEAM", help="team whose pods may share a GPU by time-slicing or MPS")
+    parser.add_argument("--zones", type=_split_commas, metavar="ZONES", help="zones of the nodes, separated by commas")
+    parser.add_argument("--capacity", metavar="MODE", help="e.g. spot; default: on-demand")
+    parser.add_argument("--capacity-name", metavar="NAME", help="name of the reservation or capacity block")
+    parser.add_argument("--software", metavar="NAME", help="what installs driver and device plugin, e.g. gpu-operator")
+    parser.add_argument("--pool", metavar="NAME", help="key of the pool; default: the GPU model, or gpus")
+    parser.add_argument(
+        "-o", "--output", type=Path, metavar="FILE", help="default: Pulumi.<ENV>.yaml among the project's stack files"
+    )
     parser.set_defaults(run=lambda given: _run(parser, given), described=[])
 
 
-def _listed(text: str) -> list[str]:
+def _split_commas(text: str) -> list[str]:
     return [each.strip() for each in text.split(",") if each.strip()]
 
 
@@ -93,12 +97,12 @@ def _run(parser: argparse.ArgumentParser, given: Given) -> int:
         if given.project:
             others = (key for key in vars(given) if key not in ("env", "project", "run", "command", "described"))
             if given.env == "" or any(getattr(given, key) != parser.get_default(key) for key in others):
-                parser.error("--project takes a folder and nothing else")
+                parser.error("--project takes only a folder")
             make_project(Path(given.env if given.env is not None else "."))
             return 0
         if given.env is None:
             parser.error("the following arguments are required: ENV")
-        file, nowhere = _placed(given, answers)
+        file, nowhere = _output_file(given, answers)
         try:
             asked = _asked(given, answers)
         except Rejected as rejected:
@@ -106,25 +110,25 @@ def _run(parser: argparse.ArgumentParser, given: Given) -> int:
             raise Rejected([*told, *(() if answers.can_ask else _besides(given, told))]) from None
         if file is None:
             raise Rejected([*nowhere, *_besides(given, nowhere)])
-        checked = _written(given.env, file, *asked)
+        checked = _write_file(given.env, file, *asked)
     except Rejected as rejected:
         for problem in rejected.problems:
             tell(f"gpupools new: {problem}", error=True)
-        tell("gpupools new: nothing was written", error=True)
+        tell("gpupools new: no file was written", error=True)
         if answers.typed:
-            tell(f"Typed so far, as flags: {shlex.join(answers.typed)}", error=True)
+            tell(f"Your answers as flags: {shlex.join(answers.typed)}", error=True)
         return 1
     for pool in checked.plan.pools:
-        tell(f"{file}: written; {pool.name} is {pool.instance.name} on {pool.cluster}")
+        tell(f"{file}: written; pool {pool.name} uses {pool.instance.name} on {pool.cluster}")
     tell(f"Next: gpupools check {file}, then gpupools preview {file}")
     return 0
 
 
-# --- where it goes ----------------------------------------------------------------------------------------------------
+# --- the output file --------------------------------------------------------------------------------------------------
 
 
-def _placed(given: Given, answers: "_Answers") -> tuple[Path | None, Sequence[Problem]]:
-    """Return the file to write, or why there is none: whoever is asked nothing is told the rest in the same round."""
+def _output_file(given: Given, answers: "_Answers") -> tuple[Path | None, Sequence[Problem]]:
+    """Return the file to write, or its problems, which without a terminal are reported with all others."""
     try:
         return _place(given.env, given.output), ()
     except Rejected as rejected:
@@ -134,66 +138,66 @@ def _placed(given: Given, answers: "_Answers") -> tuple[Path | None, Sequence[Pr
 
 
 def _place(env: str, output: Path | None) -> Path:
-    """Return the file to write: the one named, or that of the environment in the project around this folder."""
+    """Return the file to write: `output`, or the stack file in the project of this folder."""
     if not re.fullmatch(PULUMI_NAME, env):
-        fix = "use at most 100 letters, digits, '-', '_' and '.', a letter or digit first"
-        raise Rejected([Problem(("ENV",), f"{shown(env)} is no name of a stack", fix)])
+        fix = "use at most 100 letters, digits, '-', '_' and '.', and start with a letter or digit"
+        raise Rejected([Problem(("ENV",), f"{shown(env)} is not a valid stack name", fix)])
     if whole := re.fullmatch(r"(?i)Pulumi\.(.+)\.ya?ml", env):
-        raise Rejected([Problem(("ENV",), f"{shown(env)} is a file", f"write its environment alone: {whole[1]}")])
+        raise Rejected([Problem(("ENV",), f"{shown(env)} is a file name", f"write the stack name alone: {whole[1]}")])
     if output is not None and output.name in ("", "-"):
-        raise Rejected([Problem(("--output",), f"{shown(str(output))} is no file", "name one")])
+        raise Rejected([Problem(("--output",), f"{shown(str(output))} is not a file", "use a file name")])
     file = output or _stacks() / f"Pulumi.{env}.yaml"
     if os.path.lexists(file):
-        fix = "edit it, or name another environment"
-        raise Rejected([Problem((str(file),), "is there already, and nothing is overwritten", fix)])
+        fix = "edit it, or use another stack name"
+        raise Rejected([Problem((str(file),), "already exists, and nothing is overwritten", fix)])
     if output is not None and not output.parent.is_dir():
-        raise Rejected([Problem((str(output),), "is in no folder that is there", "make the folder first")])
+        raise Rejected([Problem((str(output),), "is in a folder that does not exist", "create the folder first")])
     return file
 
 
 def _stacks() -> Path:
-    """Return the folder of the stack files of the project that this folder is in.
+    """Return the folder of the stack files of this folder's project.
 
     https://www.pulumi.com/docs/iac/concepts/projects/project-file/
     """
     here = Path.cwd()
     found = next((each / "Pulumi.yaml" for each in (here, *here.parents) if (each / "Pulumi.yaml").is_file()), None)
     if found is None:
-        fix = "go to the project's folder, make one with gpupools new --project, or name a file with --output"
-        raise Rejected([Problem((), "there is no Pulumi.yaml here or above", fix)])
+        fix = "run the command in a project, create one with gpupools new --project, or set --output"
+        raise Rejected([Problem((), "there is no Pulumi.yaml in this folder or above", fix)])
     try:
         project = yaml.safe_load(found.read_bytes())
     except (yaml.YAMLError, RecursionError):
-        raise Rejected([Problem((str(found),), "is not YAML", "correct it first")]) from None
+        raise Rejected([Problem((str(found),), "is not YAML", "fix it first")]) from None
     folder = project.get("stackConfigDir", ".") if isinstance(project, dict) else None
     if not isinstance(folder, str):
-        raise Rejected([Problem((str(found),), "is no project file of Pulumi", "correct it first")])
+        raise Rejected([Problem((str(found),), "is not a Pulumi project file", "fix it first")])
     return Path(os.path.relpath(found.parent / folder, here))
 
 
-# --- what is asked ----------------------------------------------------------------------------------------------------
+# --- flags and questions ----------------------------------------------------------------------------------------------
 
 
 class _Answers:
-    """Flags first, then whoever sits at the terminal; without one, what is missing is told all at once."""
+    """Values from flags or from questions at a terminal. Without one, all missing flags are reported at once."""
 
     def __init__(self) -> None:
         self.problems: list[Problem] = []
         self.typed: list[str] = []
-        """The answers at the terminal, as the flags that give them."""
+        """Answers at the terminal, as flags."""
         self.can_ask = sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
 
     def text(
         self, flag: str, given: str | None, question: str, wrong: Wrong = lambda _: None, default: str | None = None
     ) -> str:
-        """Return what a flag says, or the answer to a question; note what is wrong or missing."""
+        """Return the value of a flag, or the answer to a question; collect problems."""
         if given is None and self.can_ask:
             answer = self._answer(question, wrong, default)
             word, _, key = flag.partition(" ")
             self.typed += [word, key.replace("…", answer) if key else answer]
             return answer
         if given is None and default is None:
-            self.problems.append(Problem((flag,), "is missing", f"give it ({question})"))
+            self.problems.append(Problem((flag,), "is missing", f"set it ({question})"))
         found = given if given is not None else default or ""
         problem = wrong(found) if found else None
         if problem is not None:
@@ -207,19 +211,19 @@ class _Answers:
             try:
                 typed = sys.stdin.readline()
             except UnicodeDecodeError:
-                tell("  is not text", error=True)
+                tell("  the input is not text", error=True)
                 continue
             if not typed:
                 sys.stderr.write("\n")
-                raise Rejected([Problem((), "the answers ended", "give the rest as flags, see --help")])
+                raise Rejected([Problem((), "the input ended", "set the remaining values with flags, see --help")])
             found = typed.strip() or default
-            problem = wrong(found) if found else Problem((), "is needed")
+            problem = wrong(found) if found else Problem((), "a value is required")
             if found and problem is None:
                 return found
             tell(f"  {problem}", error=True)
 
     def stop_if_wrong(self) -> None:
-        """Go no further when an answer on which the others depend is wrong or missing."""
+        """Stop if a value on which others depend is invalid or missing."""
         if self.problems:
             raise Rejected(self.problems)
 
@@ -227,7 +231,7 @@ class _Answers:
 def _asked(given: Given, answers: _Answers) -> tuple[Cloud, JsonObject, str, JsonObject]:
     """Return the cloud, the keys of the cluster, and key and keys of the pool."""
     answers.problems += [
-        Problem((f"--{flag.replace('_', '-')}",), "is empty", "leave it out, or say what")
+        Problem((f"--{flag.replace('_', '-')}",), "is empty", "set a value, or remove the flag")
         for flag, value in vars(given).items()
         if value == ""
     ]
@@ -236,13 +240,13 @@ def _asked(given: Given, answers: _Answers) -> tuple[Cloud, JsonObject, str, Jso
     given.described = [item for _, keys in described for item in keys.items()]
     named = {cloud for cloud, _ in described}
     if len(named) > 1:
-        what = f"are clusters of {' and '.join(sorted(named))}"
-        raise Rejected([Problem(("--describe",), what, "describe one cluster")])
+        what = f"describes clusters of {' and '.join(sorted(named))}"
+        raise Rejected([Problem(("--describe",), what, "describe a single cluster")])
     if given.cloud is None and len(named) == 1:
         given.cloud = named.pop()
     choices = ", ".join(clouds())
-    name = answers.text("--cloud", given.cloud, f"Cloud: {choices}", lambda word: wrong_words(word, None))
-    if answers.problems:  # what else is needed on every cloud is told in the same round
+    name = answers.text("--cloud", given.cloud, f"Cloud: {choices}", lambda word: filter_problem(word, None))
+    if answers.problems:  # other required values are reported at the same time
         for flag, missing, question in (
             ("--cluster", given.cluster is None and not described, "Name of the cluster"),
             ("--gpu", given.gpu is None and given.instance_type is None, "GPU model, e.g. L4"),
@@ -252,7 +256,15 @@ def _asked(given: Given, answers: _Answers) -> tuple[Cloud, JsonObject, str, Jso
         _rest(given, given.gpu or "", answers)
     answers.stop_if_wrong()
     if named - {name}:
-        raise Rejected([Problem(("--describe",), f"is a cluster of {named.pop()}, not of {name}", "give its own")])
+        raise Rejected(
+            [
+                Problem(
+                    ("--describe",),
+                    f"describes a cluster of {named.pop()}, not of {name}",
+                    "use the description of the right cluster",
+                )
+            ]
+        )
     cloud = clouds()[name]
     cluster = {"cloud": name, **dict(_cluster(given, cloud, [keys for _, keys in described], answers))}
     answers.problems += _wrong_keys(cluster)
@@ -264,7 +276,7 @@ def _asked(given: Given, answers: _Answers) -> tuple[Cloud, JsonObject, str, Jso
 
 
 def _besides(given: Given, told: Sequence[Problem]) -> Iterator[Problem]:
-    """Yield what else is wrong with the flags: what a stack file made of them is refused for."""
+    """Find the remaining errors of the flags that the first errors hide, by validating the stack file they make."""
     flags = {str(problem.path[0]) for problem in told if problem.path}
     near = [given.cloud] if given.cloud in clouds() else close_clouds(given.cloud, clouds())
     cloud = clouds()[near[0]] if len(near) == 1 else None
@@ -289,13 +301,13 @@ def _besides(given: Given, told: Sequence[Problem]) -> Iterator[Problem]:
 
 
 def _asked_keys(cloud: Cloud) -> list[str]:
-    """Return the keys of a cluster that have to be given."""
+    """Return the required keys of a cluster."""
     fields = cloud.cluster.model_fields.items()
     return [key for key, field in fields if key != "cloud" and (field.is_required() or key in cloud.discover().asked)]
 
 
 def _cluster_of_flags(given: Given, cloud: Cloud | None) -> JsonDict:
-    """Return the keys of the cluster that flags and descriptions say, as far as the cloud knows them."""
+    """Return the keys of the cluster from flags and descriptions, without unknown keys."""
     sets: JsonDict = dict(pair.split("=", 1) for pair in given.keys if "=" in pair)
     if cloud is not None:
         known = cloud.cluster.model_fields.keys() - {"cloud"}
@@ -325,7 +337,7 @@ def _pool_of_flags(given: Given) -> JsonDict:
 
 
 def _given(values: JsonObject) -> JsonDict:
-    """Return the keys that have a value, and those with a value inside."""
+    """Return a map without empty values."""
     inner = {key: _given(value) if isinstance(value, dict) else value for key, value in values.items()}
     return {key: value for key, value in inner.items() if value is not None and value not in ({}, "")}
 
@@ -340,15 +352,17 @@ def _read(name: str) -> bytes:
 
 
 def _described(name: str) -> tuple[str, JsonObject]:
-    """Return the cloud of a described cluster, and its keys."""
+    """Return the cloud and the keys of a described cluster."""
     try:
         content = _read(name)
         told = json.loads(content) if len(content) <= _MOST else None
     except OSError as error:
         what = f"{name} cannot be read: {error.strerror}"
-        raise Rejected([Problem(("--describe",), what, "name a file, or - for what is piped in")]) from None
+        raise Rejected([Problem(("--describe",), what, "use a file, or - for standard input")]) from None
     except (ValueError, RecursionError):
-        raise Rejected([Problem(("--describe",), f"{name} is not JSON", "ask the command for JSON")]) from None
+        raise Rejected(
+            [Problem(("--describe",), f"{name} is not JSON", "use JSON output of the cloud's CLI")]
+        ) from None
     try:
         for cloud in clouds().values():
             if isinstance(told, dict) and (keys := cloud.discover().read(told)) is not None:
@@ -366,8 +380,10 @@ def _cluster(
     for key in cloud.discover().which:
         said = [keys[key] for keys in (*described, told) if key in keys]
         if len({str(each).casefold() for each in said}) > 1:
-            what = f"{key} is {' and '.join(dict.fromkeys(map(shown, said)))}, so these are several clusters"
-            answers.problems.append(Problem(("--describe",), what, "describe one, and leave the flag out"))
+            what = f"{key} is {' and '.join(dict.fromkeys(map(shown, said)))}, so these are different clusters"
+            answers.problems.append(
+                Problem(("--describe",), what, "describe a single cluster, or remove the conflicting flag")
+            )
     known: JsonDict = {key: value for keys in (*described, told) for key, value in keys.items()}
     if given.kubeconfig is not None:
         known = {key: value for key, value in known.items() if key not in ("endpoint", "certificate_authority")}
@@ -380,7 +396,7 @@ def _cluster(
 
 
 def _told_keys(given: Given, cloud: Cloud, answers: _Answers) -> JsonDict:
-    """Return the keys of the cluster that flags say; note what is wrong with `--set`."""
+    """Return the keys of the cluster from flags; collect the problems of `--set`."""
     fields = cloud.cluster.model_fields
     told: JsonDict = {"name": given.cluster} if given.cluster is not None else {}
     told |= _kubeconfig(given)
@@ -388,17 +404,17 @@ def _told_keys(given: Given, cloud: Cloud, answers: _Answers) -> JsonDict:
         key, equals, value = pair.partition("=")
         if not equals or key not in fields or key == "cloud":
             fix = nearest(key, fields) if equals else "write KEY=VALUE"
-            fix = "write --cloud for it" if equals and key == "cloud" else fix
-            answers.problems.append(Problem(("--set",), f"{shown(pair)} sets no key of a cluster", fix))
+            fix = "use --cloud" if equals and key == "cloud" else fix
+            answers.problems.append(Problem(("--set",), f"{shown(pair)} does not set a key of the cluster", fix))
         elif key in told:
-            answers.problems.append(Problem((f"--set {key}=…",), "is given twice", "leave one of them out"))
+            answers.problems.append(Problem((f"--set {key}=…",), "is set twice", "remove one of them"))
         else:
             told[key] = _value(cloud, key, value)
     return told
 
 
 def _wrong_keys(cluster: JsonObject) -> Iterator[Problem]:
-    """Say what is wrong with the keys that a cluster was given; of those that are missing it was said."""
+    """Yield the problems of the cluster's keys; missing keys are reported elsewhere."""
     try:
         parse_cluster((), cluster, clouds())
     except Rejected as rejected:
@@ -409,20 +425,20 @@ def _wrong_keys(cluster: JsonObject) -> Iterator[Problem]:
 
 
 def _value(cloud: Cloud, key: str, text: str) -> Any:
-    """Return what a text means for a key: a list where the key takes one, else true, false or the text itself."""
+    """Return the value of a key from text: a list, a boolean or the text, depending on the schema."""
     form = json.dumps(cluster_schema(cloud)["properties"][key])
     if '"array"' in form:
-        return _listed(text)
+        return _split_commas(text)
     return text == "true" if '"boolean"' in form and text in ("true", "false") else text
 
 
 def _meaning(cloud: Cloud, key: str) -> str:
-    """Say in the first sentence of the schema what a key of a cluster is, with an example."""
+    """Return the first sentence of a key's description, with an example."""
     found = cluster_schema(cloud)["properties"][key]
     examples = found.get("examples", [])
     example = examples[0] if examples else ""
     shows = ",".join(example) if isinstance(example, list) else example
-    said = re.split(r"[;:] | \(|, e\.g\. ", found["description"].rstrip("."))[0]
+    said = re.split(r"[;:.] | \(|, e\.g\. ", found["description"].rstrip("."))[0]
     return f"{said}, e.g. {shows}" if shows else said
 
 
@@ -434,8 +450,10 @@ def _pool(given: Given, cloud: Cloud, answers: _Answers) -> JsonDict:
         if len(found) == 1:
             return None
         if found:
-            return Problem((), f"{shown(word)} may mean {' or '.join(found)}", "name the one with its memory")
-        return Problem((), f"{cloud.name} offers no GPU {shown(word)}", nearest_gpu_model(word, offered))
+            return Problem(
+                (), f"{shown(word)} is ambiguous: {' or '.join(found)}", "use the model with its memory size"
+            )
+        return Problem((), f"{cloud.name} has no GPU {shown(word)}", nearest_gpu_model(word, offered))
 
     pool: JsonDict = {}
     machines = cloud.instance_types
@@ -444,11 +462,13 @@ def _pool(given: Given, cloud: Cloud, answers: _Answers) -> JsonDict:
         pool["instance_type"], model = given.instance_type, machine.gpu_model if machine is not None else ""
         for flag, value in (("--gpu", given.gpu), ("--gpus-per-node", given.gpus_per_node)):
             if value is not None:
-                answers.problems.append(Problem((flag,), "goes without --instance-type", "leave one of them out"))
+                answers.problems.append(
+                    Problem((flag,), "cannot be combined with --instance-type", "remove one of them")
+                )
     else:
         gpu = answers.text("--gpu", given.gpu, f"GPU: {', '.join(offered)}", wrong_gpu)
         if wrong_gpu(gpu) is not None:
-            _rest(given, gpu, answers)  # what is wrong with it is told in the same round
+            _rest(given, gpu, answers)  # its problems are reported at the same time
         answers.stop_if_wrong()
         pool["gpu"] = model = next(each for each in match_gpu_model(gpu) if each in offered)
         sizes = {row.gpus for row in machines.values() if row.gpu_model == model}
@@ -462,7 +482,7 @@ def _pool(given: Given, cloud: Cloud, answers: _Answers) -> JsonDict:
 
 
 def _rest(given: Given, model: str, answers: _Answers) -> JsonDict:
-    """Return the keys of the pool that need no machine: how it is bought and shared, and by which software."""
+    """Return the keys of the pool that do not depend on the instance type: capacity, sharing, software."""
     pool: JsonDict = {}
     if given.zones is not None:
         pool["zones"] = given.zones
@@ -472,7 +492,7 @@ def _rest(given: Given, model: str, answers: _Answers) -> JsonDict:
             name = answers.text("--capacity-name", name, "The reservation or capacity block")
         pool["capacity"] = {"mode": given.capacity, **({"name": name} if name is not None else {})}
     elif given.capacity_name is not None:
-        answers.problems.append(Problem(("--capacity-name",), "goes with --capacity", "give that too"))
+        answers.problems.append(Problem(("--capacity-name",), "requires --capacity", "add --capacity"))
     if given.software is not None:
         pool["software"] = given.software
     sharing = _sharing(given, model, answers)
@@ -484,17 +504,19 @@ def _rest(given: Given, model: str, answers: _Answers) -> JsonDict:
 
 
 _NAMED_CAPACITY = ("reservation", "capacity-block")
-"""Modes of capacity that are somebody's, bought beforehand."""
+"""Capacity modes that require a name."""
 
 
 def _sharing(given: Given, model: str, answers: _Answers) -> JsonDict:
-    """Return how containers share GPUs; empty where they do not."""
+    """Return the keys of `sharing`; empty without sharing."""
 
     def wrong_mode(word: str) -> Problem | None:
-        return None if word in MODES else Problem((), f"{shown(word)} is no way of sharing", nearest(word, MODES))
+        return None if word in MODES else Problem((), f"unknown sharing mode {shown(word)}", nearest(word, MODES))
 
     def wrong_number(word: str) -> Problem | None:
-        return None if word.isascii() and word.isdigit() else Problem((), f"{shown(word)} is no number", "write digits")
+        return (
+            None if word.isascii() and word.isdigit() else Problem((), f"{shown(word)} is not a number", "write digits")
+        )
 
     mode = answers.text("--sharing", given.sharing, f"Sharing of one GPU: {', '.join(MODES)}", wrong_mode, "none")
     found: JsonDict = {"mode": mode}
@@ -504,28 +526,32 @@ def _sharing(given: Given, model: str, answers: _Answers) -> JsonDict:
         ("--team", given.team, SHARED_MODES),
     ):
         if value is not None and mode in MODES and mode not in modes:
-            fix = f"leave it out, or write --sharing {' or '.join(modes)}"
-            answers.problems.append(Problem((flag,), f"goes with {' and '.join(modes)}, and sharing is {mode}", fix))
+            fix = f"remove it, or set --sharing {' or '.join(modes)}"
+            answers.problems.append(
+                Problem((flag,), f"requires sharing {' or '.join(modes)}, but sharing is {mode}", fix)
+            )
     if mode in SHARED_MODES:
         number = None if given.replicas is None else str(given.replicas)
         replicas = answers.text("--replicas", number, "Containers that share one GPU", wrong_number)
         found["replicas"] = int(replicas) if replicas.isdigit() else replicas
     elif mode == "mig":
-        meant = match_gpu_model(model)  # several where a word names both sizes, none where it names no GPU
+        meant = match_gpu_model(model)  # several for an ambiguous model, none for an unknown one
         names = ", ".join(dict.fromkeys(each.name for one in meant for each in profiles(one)))
         if names or not meant:
             names = names or "e.g. 1g.10gb"
             found["profile"] = answers.text("--profile", given.profile, f"MIG profile: {names}")
         else:
-            answers.problems.append(Problem(("--sharing",), f"{model} cannot be cut by MIG", "share it otherwise"))
+            answers.problems.append(
+                Problem(("--sharing",), f"{model} does not support MIG", "use another sharing mode")
+            )
     return found if mode != "none" else {}
 
 
-# --- what is written --------------------------------------------------------------------------------------------------
+# --- writing ----------------------------------------------------------------------------------------------------------
 
 
-def _written(env: str, file: Path, cloud: Cloud, cluster: JsonObject, key: str, pool: JsonObject) -> CheckedFile:
-    """Write the file and check it; take it away again where it is refused."""
+def _write_file(env: str, file: Path, cloud: Cloud, cluster: JsonObject, key: str, pool: JsonObject) -> CheckedFile:
+    """Write the file and validate it; remove it if it is invalid."""
     is_new = not file.parent.exists()
     file.parent.mkdir(parents=True, exist_ok=True)
     schema = _schema(file)
@@ -534,7 +560,7 @@ def _written(env: str, file: Path, cloud: Cloud, cluster: JsonObject, key: str, 
         with file.open("x", encoding="utf-8") as out:
             out.write(text)
     except FileExistsError:
-        raise Rejected([Problem((str(file),), "is there already, and nothing is overwritten")]) from None
+        raise Rejected([Problem((str(file),), "already exists, and nothing is overwritten")]) from None
     try:
         checked = check_stack_file(file, clouds())
     except BaseException as error:
@@ -546,12 +572,12 @@ def _written(env: str, file: Path, cloud: Cloud, cluster: JsonObject, key: str, 
         raise
     if not os.path.lexists(schema):
         schema.write_text(json.dumps(stack_schema(), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-        tell(f"{schema}: written, by which an editor completes and checks the file")
+        tell(f"{schema}: written; editors use it to complete and check the file")
     return checked
 
 
 def _schema(file: Path) -> Path:
-    """Return where the schema is that the file names: the checkout's, or one beside the file."""
+    """Return the path of the schema: the checkout's, or one beside the file."""
     projects = [each for each in file.absolute().parents if (each / "Pulumi.yaml").is_file()]
     own = [each / "gpupools" / "data" / _BESIDE for each in projects[:1]]
     return next((each for each in own if each.is_file()), file.parent / _BESIDE)
@@ -571,20 +597,20 @@ _FLAGS = {
     "sharing.profile": "--profile",
     "trust.team": "--team",
 }
-"""The flag of each key of the pool."""
+"""Flags by key of the pool."""
 
 
 def _with_flag(problem: Problem) -> Problem:
-    """Say what is wrong of the flag that says it, and of access that is missing how it is given here."""
-    if "nothing says how its API is reached" in problem.what:
-        fix = "give --kubeconfig PATH, or --describe where that tells the endpoint"
+    """Return a problem of a key as a problem of its flag."""
+    if "API access is not set" in problem.what:
+        fix = "set --kubeconfig PATH, or use a --describe that contains the endpoint"
         return replace(problem, path=("--kubeconfig",), fix=fix)
     kind, key = problem.path[:1], ".".join(str(part) for part in problem.path[2:] if isinstance(part, str))
     if kind == ("clusters",) and key:
         return replace(problem, path=(_cluster_flag(key.partition(".")[0]),))
     if kind == ("pools",) and not key:
         return replace(problem, path=("--gpu" if bad_key((), str(problem.path[1])) is None else "--pool",))
-    fix = problem.fix.replace("write zones: […]", "give --zones")
+    fix = problem.fix.replace("write zones: […]", "set --zones")
     return replace(problem, path=(_FLAGS[key],), fix=fix) if kind == ("pools",) and key in _FLAGS else problem
 
 

@@ -1,4 +1,4 @@
-"""`gpupools leftovers STATE FILE...`: say what a broken update left in the clouds, and how a state gets it back."""
+"""`gpupools orphans STATE FILE...`: list resources that an interrupted update left behind, with fixes."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from gpupools.stackfile.repository import STACK_FILE
 if TYPE_CHECKING:
     from gpupools.audit.document import Resource
 
-_TAKEN = (
-    "give it pulumi stack export, pulumi preview --json, or as JSON what aws eks describe-nodegroup, aws ec2"
-    " describe-launch-templates, az aks nodepool list, gcloud container node-pools list, kubectl get or helm list print"
+_INPUTS = (
+    "use JSON output of pulumi stack export, pulumi preview --json, aws eks describe-nodegroup, aws ec2"
+    " describe-launch-templates, az aks nodepool list, gcloud container node-pools list, kubectl get or helm list"
 )
 _CREATES = ("create", "create-replacement")
 
@@ -41,13 +41,14 @@ def add(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         type=Path,
         metavar="FILE",
-        help="pulumi stack export of every stack with pools in these clusters, and what the clouds list",
+        help="pulumi stack export of each stack with pools in these clusters, and lists of existing resources",
     )
-    parser.add_argument("--json", action="store_true", help="what is left, with its commands, as JSON")
+    parser.add_argument("--json", action="store_true", help="print the resources and commands as JSON")
     parser.epilog = (
-        f"{examples('gpupools leftovers examples/recovery/state.json examples/recovery/node-pools.json')}\n"
-        "Add what pulumi preview --json prints. It asks no cloud and changes nothing; docs/how-to/recover.md has the\n"
-        "commands that list what there is. Exit code 3: something is left."
+        f"{examples('gpupools orphans examples/recovery/state.json examples/recovery/node-pools.json')}\n"
+        "Add the output of pulumi preview --json if possible. The command only reads these files.\n"
+        "docs/how-to/recover.md has the commands that list existing resources.\n"
+        "Exit code 3: resources or operations are left over."
     )
     add_within(parser)
     parser.set_defaults(run=_run)
@@ -59,11 +60,11 @@ def _run(given: argparse.Namespace) -> int:
         if outside:
             raise Rejected(replace(problem, path=(str(path),)) for path, problem in outside)
         read = _read(given.files)
-        pending, left = _compared(read)
+        pending, left = _compare(read)
     except Rejected as rejected:
         if given.json:
             problems = [each.as_json() for each in rejected.problems]
-            answer("leftovers", "refused", problems, {"pending": [], "left": [], "without_component": []})
+            answer("orphans", "refused", problems, {"pending": [], "left": [], "without_component": []})
             return 1
         for each in rejected.problems:
             tell(each, error=True)
@@ -71,7 +72,7 @@ def _run(given: argparse.Namespace) -> int:
     if given.json:
         told = {"pending": [each.as_json() for each in pending], "left": [each.as_json() for each in left]}
         told["without_component"] = [{"urn": each.address, "type": each.type} for each in read.torn]
-        answer("leftovers", "accepted", [], told)
+        answer("orphans", "accepted", [], told)
     else:
         for line in _lines(pending, left, read):
             tell(line)
@@ -80,13 +81,13 @@ def _run(given: argparse.Namespace) -> int:
 
 @dataclass(frozen=True)
 class _Pending:
-    """An operation in the middle of which the engine ended."""
+    """An operation that the engine did not finish."""
 
     resource: Resource
     operation: str
     """`creating`, `updating`, `deleting`, …"""
     found: bool = False
-    """Whether what was being created is in one of the files."""
+    """Whether the resource being created is in one of the files."""
 
     def as_json(self) -> JsonDict:
         return {"urn": self.resource.address, "operation": self.operation, "found": self.found}
@@ -94,17 +95,17 @@ class _Pending:
 
 @dataclass(frozen=True)
 class _Left:
-    """Something in a cloud that no state has."""
+    """A resource that no state has."""
 
     there: There
     type: str
     imports: tuple[str, ...]
-    """The command for each resource that it can be: one, or of several clusters the one it is in."""
+    """Import commands: one, or one per cluster in which it may be."""
     note: str
     known: bool = True
-    """Whether one of the stacks has begun to make it, or wants it."""
+    """Whether one of the stacks was creating it or would create it."""
     elsewhere: bool = False
-    """Whether it may be that of another cluster: no list of objects says which cluster it is of."""
+    """Whether it may belong to another cluster: lists of objects do not contain their cluster."""
 
     def as_json(self) -> JsonDict:
         there = self.there
@@ -114,7 +115,7 @@ class _Left:
 
 @dataclass
 class _Read:
-    """What the files say."""
+    """Contents of the files."""
 
     stacks: list[str] = field(default_factory=list)
     has: list[Resource] = field(default_factory=list)
@@ -123,21 +124,21 @@ class _Read:
     torn: list[Resource] = field(default_factory=list)
     """Pools without their component."""
     next: list[Resource] = field(default_factory=list)
-    """What the next update creates."""
+    """Resources that the next update creates."""
     there: list[There] = field(default_factory=list)
     objects: list[There] = field(default_factory=list)
-    """Those in a cluster that the file does not name."""
+    """Kubernetes objects, whose cluster is unknown."""
 
 
 def _not_known(path: Path) -> Problem:
     if STACK_FILE.fullmatch(path.name):
         export = f"pulumi stack export --stack {shlex.quote(stack_name(path))} > state.json"
-        return Problem((), "is a stack file, which says what is wanted, not what there is", f"give its state: {export}")
-    return Problem((), "is nothing that is known here", _TAKEN)
+        return Problem((), "is a stack file, not a state", f"export its state: {export}")
+    return Problem((), "has an unknown format", _INPUTS)
 
 
 def _read(files: Iterable[Path]) -> _Read:
-    """Read every file; refuse one that is nothing known here, and files without a state."""
+    """Return the contents of all files; reject unknown formats, and files without a state."""
     read, problems = _Read(), []
     states = 0
     for path in files:
@@ -154,8 +155,8 @@ def _read(files: Iterable[Path]) -> _Read:
         except Rejected as rejected:
             problems += [replace(each, path=(str(path), *each.path)) for each in rejected.problems]
     if not states and not problems:
-        what = "no file is a state, so what the clouds have cannot be compared with it"
-        problems.append(Problem((), what, "give it pulumi stack export of the stack too"))
+        what = "none of the files is a state, so existing resources cannot be compared"
+        problems.append(Problem((), what, "add the output of pulumi stack export"))
     if problems:
         raise Rejected(problems)
     return read
@@ -176,7 +177,7 @@ def _read_state(data: JsonObject, text: Any, read: _Read) -> None:
     found = [_wanted(state, (*at, index), text) for index, state in enumerate(states)]
     stacks = sorted({each.stack for each in found})
     if len(stacks) > 1:
-        what = f"holds resources of the stacks {' and '.join(stacks)}: one has been imported into the other"
+        what = f"has resources of the stacks {' and '.join(stacks)}: one was imported into the other"
         raise Rejected([Problem((), what, "export the stack's own state again, or import its last good one")])
     read.stacks += stacks
     urns = {each.address for each in found}
@@ -191,7 +192,7 @@ def _read_state(data: JsonObject, text: Any, read: _Read) -> None:
 
 
 def _is_pool(resource: Resource) -> bool:
-    """Say whether it is a pool of this tool, which has its key among the labels of its nodes."""
+    """Return whether it is a gpupools pool, which has its key in the node labels."""
 
     def names_it(value: Any, below: int) -> bool:
         return isinstance(value, Mapping) and (
@@ -202,7 +203,7 @@ def _is_pool(resource: Resource) -> bool:
 
 
 def _is_in_component(resource: Resource, urns: Collection[str]) -> bool:
-    """Say whether the component of a pool is there; a URN names the types that a resource is part of."""
+    """Return whether the component of a pool exists; a URN contains the types of the parents."""
     return POOL_TYPE in resource.address and (not resource.parent or resource.parent in urns)
 
 
@@ -223,9 +224,9 @@ def _name(resource: Resource) -> str:
 
 
 def _read_list(data: Any, read: _Read) -> bool:
-    """Read what a cloud's or a cluster's own command lists; say whether it was that."""
+    """Read the output of a list command; return whether the format is known."""
     if data == []:
-        return True  # of an empty list nobody can say what it lists
+        return True  # an empty list may be of any kind
     objects = _objects(data)
     if objects is not None:
         read.objects += objects
@@ -244,7 +245,7 @@ def _read_list(data: Any, read: _Read) -> bool:
 
 
 def _objects(data: Any) -> list[There] | None:
-    """Read `kubectl get … --output json` and `helm list --output json`; None for anything else."""
+    """Return the objects of `kubectl get … --output json` or `helm list --output json`; None for other data."""
     if isinstance(data, Mapping) and "apiVersion" in data and "kind" in data:
         items = data.get("items") if data["kind"] == "List" else [data]
         return [_object(each) for each in items or [] if isinstance(each, Mapping) and "kind" in each]
@@ -279,7 +280,7 @@ def _release(item: JsonObject) -> There:
 # --- comparing ---
 
 
-def _compared(read: _Read) -> tuple[list[_Pending], list[_Left]]:
+def _compare(read: _Read) -> tuple[list[_Pending], list[_Left]]:
     creating = [each.resource for each in read.pending if each.operation == "creating"]
     left: list[_Left] = []
     found: set[str] = set()
@@ -294,7 +295,7 @@ def _compared(read: _Read) -> tuple[list[_Pending], list[_Left]]:
             left.append(_made(there, known[:1], read))
     for there in read.objects:
         known = [each for each in (*creating, *read.next) if _named(there, each) and each.address not in found]
-        # Only the same object of another cluster has another URN.
+        # The same object of another cluster has another URN.
         known = list({each.address: each for each in known}.values())
         found |= {each.address for each in known}
         if known:
@@ -310,12 +311,12 @@ def _same(there: There, has: Resource) -> bool:
 
 
 def _named(there: There, wanted: Resource) -> bool:
-    """Say whether a resource is it by its place and name."""
+    """Return whether a resource matches by place and name."""
     return any(kind == wanted.type and _within(inputs, wanted.inputs) for kind, inputs in there.forms)
 
 
 def _tagged(there: There, wanted: Resource) -> bool:
-    """Say whether it was made for a resource whose name is made up anew at every attempt."""
+    """Return whether a resource with a random name matches by its tags."""
     kinds = {kind for kind, _ in there.forms}
     return bool(there.tags) and wanted.type in kinds and _within({"tags": there.tags}, wanted.inputs)
 
@@ -330,55 +331,57 @@ def _made(there: There, known: Sequence[Resource], read: _Read) -> _Left:
     kind = known[0].type if known else there.forms[0][0]
     held = [each for each in known if each.address in {has.address for has in read.has}]
     if held:
-        note = f"the state has {next(has.id for has in read.has if has.address == held[0].address)} in its place"
+        note = f"the state has {next(has.id for has in read.has if has.address == held[0].address)} instead"
         return _Left(there, kind, (), note)
     above = [each.parent for each in known if each.parent and each.parent not in read.urns]
     if above:
-        note = "the state lacks what it is part of: run pulumi up, which stops at this one, then export the state again"
+        note = "the state lacks its parent: run pulumi up, which stops at this resource, then export the state again"
         return _Left(there, kind, (), note)
     if not known:
-        taken = "no pending operation and no creation of a preview is it"
-        return _Left(there, kind, (), f"{taken}; give the other stacks' states, and pulumi preview --json", known=False)
+        note = "no pending operation or preview creates it; add the states of other stacks and pulumi preview --json"
+        return _Left(there, kind, (), note, known=False)
     return _Left(there, kind, tuple(map(partial(_import, there), known)), "")
 
 
 def _import(there: There, wanted: Resource) -> str:
     above = ["--parent", f"parent={wanted.parent}"] if wanted.parent else []
     provider = ["--provider", f"provider={wanted.provider}"] if wanted.provider else []
-    # A pool under `protect` is protected by the update that follows.
+    # The next update sets the protection of a pool with `protect`.
     how = ["--protect=false", "--generate-code=false", "--stack", wanted.stack]
     return shlex.join(["pulumi", "import", wanted.type, _name(wanted), there.id, *above, *provider, *how])
 
 
-# --- telling ---
+# --- printing ---
 
 
 def _lines(pending: Sequence[_Pending], left: Sequence[_Left], read: _Read) -> Iterator[str]:
     for torn in read.torn:
-        what = f"{_name(torn)} ({torn.type}) lacks the component it is part of, as after pulumi state repair"
+        what = f"the state lacks the component of {_name(torn)} ({torn.type}), as after pulumi state repair"
         yield f"{torn.stack}: {what}"
-        yield "  do not run pulumi up, which would make the pool anew and delete this one: take a state that was whole"
+        yield "  do not run pulumi up, which would recreate the pool and delete this one: restore a complete state"
         yield "  (docs/how-to/recover.md#a-state-that-contradicts-itself)"
     for each in pending:
         resource = each.resource
-        what = f"{resource.stack}: an update ended while it was {each.operation} {_name(resource)} ({resource.type})"
+        what = f"{resource.stack}: an update was interrupted while {each.operation} {_name(resource)} ({resource.type})"
         unseen = each.operation == "creating" and not each.found
-        yield what + ("; it is in none of these files" if unseen else "")
+        yield what + ("; none of these files lists it" if unseen else "")
     for one in left:
         there = one.there
         where = f" in {there.cluster}" if there.cluster else ""
         pool = f", pool {there.pool}" if there.pool else ""
-        yield f"{there.name}{where} ({one.type}{pool}): no state here has it" + (f"; {one.note}" if one.note else "")
+        yield f"{there.name}{where} ({one.type}{pool}) is in none of these states" + (
+            f"; {one.note}" if one.note else ""
+        )
         for command in one.imports:
-            yield f"  take it in{', if it is in this cluster' if one.elsewhere else ''}: {command}"
+            yield f"  import it{', if it is in this cluster' if one.elsewhere else ''}: {command}"
         if one.imports:
             yield f"  or delete it: {there.delete}"
         else:
-            yield f"  {'delete it' if one.known else 'if no other stack has it, delete it'}: {there.delete}"
+            yield f"  {'delete it' if one.known else 'delete it if no other stack has it'}: {there.delete}"
     for stack in sorted({each.resource.stack for each in pending}):
         clear = any(each.operation == "creating" and each.resource.stack == stack for each in pending)
         option = " --clear-pending-creates" if clear else ""
-        when = "when these lists are whole, and what they have is taken in or deleted"
+        when = "when the lists are complete, and their resources are imported or deleted"
         yield f"{when}: pulumi refresh{option} --stack {shlex.quote(stack)}"
     if not pending and not left and not read.torn:
-        yield f"nothing is left over: {', '.join(read.stacks) or 'an empty state'}"
+        yield f"no orphaned resources: {', '.join(read.stacks) or 'an empty state'}"

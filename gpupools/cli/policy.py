@@ -1,6 +1,6 @@
-"""`gpupools policy FILE...`: the policy pack's rules over Terraform plans, Pulumi documents and manifests.
+"""`gpupools policy FILE...`: check Terraform plans, Pulumi documents and manifests against the policies.
 
-`gpupools policy --check-config FILE...`: whether policy configurations are right and leave mandatory rules mandatory.
+`gpupools policy --check-config FILE...`: validate policy configurations, and that mandatory rules stay mandatory.
 """
 
 from __future__ import annotations
@@ -30,48 +30,48 @@ FORMATS = ("text", *_REPORTS, "github")
 def add(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.epilog = (
-        "FILE is what one of these prints: terraform show -json, pulumi preview --json,\n"
-        "pulumi stack export, gpupools preview --json; a Kubernetes manifest; or a template,\n"
-        "a change set or a what-if result of a cloud. Which one it is shows from what it holds.\n\n"
+        "FILE is the output of terraform show -json, pulumi preview --json, pulumi stack export\n"
+        "or gpupools preview --json, a Kubernetes manifest, or a template, a change set or a\n"
+        "what-if result of a cloud. The format is detected from the content.\n\n"
     ) + examples("gpupools policy --check-config policies/policy-config.prod.json")
     parser.add_argument("files", nargs="*", type=Path, metavar="FILE")
     parser.add_argument("--format", choices=FORMATS, default="text", help="default: text")
-    parser.add_argument("--json", action="store_const", const="json", dest="format", help="the same as --format json")
+    parser.add_argument("--json", action="store_const", const="json", dest="format", help="same as --format json")
     parser.add_argument(
         "--report",
-        type=_report,
+        type=_report_option,
         action="append",
         default=[],
         metavar="FORMAT=FILE",
-        help="write the verdicts to FILE too, as json, sarif or junit; may be given several times",
+        help="also write the results to FILE as json, sarif or junit; repeatable",
     )
     parser.add_argument("--config", type=Path, metavar="FILE", help="policy configuration, as for the policy pack")
     parser.add_argument(
         "--check-config",
         action="store_true",
-        help="FILE is a policy configuration; fail when it is wrong, or lowers or disables a mandatory rule",
+        help="validate FILE as a policy configuration; fail if it lowers or disables a mandatory rule",
     )
     parser.add_argument(
         "--changed",
         action="store_true",
-        help="FILEs are only the manifests that changed, so a waiver for an object of another is left alone",
+        help="FILEs are only the changed manifests, so unused waivers for other objects are not reported",
     )
     parser.add_argument("--config-schema", action="store_true", help="print the JSON schema of a policy configuration")
     add_within(parser)
     parser.set_defaults(run=lambda given: _run(parser, given))
 
 
-def _report(text: str) -> tuple[str, Path]:
+def _report_option(text: str) -> tuple[str, Path]:
     form, _, file = text.partition("=")
     if form not in _REPORTS or not file:
-        raise argparse.ArgumentTypeError(f"got {text!r}; write {', '.join(_REPORTS)}, then = and a file")
+        raise argparse.ArgumentTypeError(f"got {text!r}; write FORMAT=FILE with a format of {', '.join(_REPORTS)}")
     return form, Path(file)
 
 
 def _run(parser: argparse.ArgumentParser, given: argparse.Namespace) -> int:
     if given.config_schema:
         if given.files or given.check_config or given.config:
-            parser.error("--config-schema stands alone")
+            parser.error("--config-schema cannot be combined with other arguments")
         tell_json(import_module("gpupools.policies.configuration").schema())
         return 0
     outside = links_out([*given.files, given.config, *(file for _, file in given.report)], given.within)
@@ -84,11 +84,11 @@ def _run(parser: argparse.ArgumentParser, given: argparse.Namespace) -> int:
     if not given.check_config:
         return judge_files(given.files, given.format, given.config, given.report, changed=given.changed)
     if given.report:
-        parser.error("--report is for FILEs that are judged; take --format json for configurations")
+        parser.error("--report cannot be combined with --check-config; use --format json")
     if given.config:
-        parser.error("--config is for FILEs that are judged; with --check-config name the configuration as FILE")
+        parser.error("--config cannot be combined with --check-config; pass the configuration as FILE")
     if given.format not in _CONFIG_FORMATS:
-        parser.error(f"--check-config takes --format {', '.join(_CONFIG_FORMATS)}")
+        parser.error(f"--check-config supports --format {', '.join(_CONFIG_FORMATS)}")
     return check_configs(given.files, given.format)
 
 
@@ -96,7 +96,7 @@ _CONFIG_FORMATS = ("text", "json", "github")
 
 
 def check_configs(files: Sequence[Path], form: str) -> int:
-    """Print what is wrong with policy configurations; return 1 when one is, or weakens a mandatory rule."""
+    """Print the problems of policy configurations; return 1 if one is invalid or weakens a mandatory rule."""
     configuration = import_module("gpupools.policies.configuration")
     found: dict[Path, Sequence[Problem]] = {}
     for path in dict.fromkeys(files):
@@ -117,7 +117,7 @@ def check_configs(files: Sequence[Path], form: str) -> int:
             else:
                 tell(f"{path}: {problem}", error=True)
         if not problems:
-            tell(f"{path}: ok, every mandatory rule stays mandatory")
+            tell(f"{path}: ok, all mandatory rules stay mandatory")
     return 1 if refused else 0
 
 
@@ -129,17 +129,16 @@ def judge_files(
     *,
     changed: bool = False,
 ) -> int:
-    """Judge every file and print one report.
+    """Check all files against the policies and print one report.
 
-    Return 1 when a mandatory rule is violated or a file cannot be judged, and 2 when judging reaches the limit of time
-    or memory.
+    Return 1 if a mandatory rule is violated or a file cannot be read, and 2 if the limit of time or memory is reached.
 
     Args:
-        files: What to judge.
-        form: One of `FORMATS`, of what is printed.
-        config: The policy configuration.
-        reports: Formats and the files they are written to besides.
-        changed: Whether the files are only the manifests that changed.
+        files: Files to check.
+        form: Output format, one of `FORMATS`.
+        config: Policy configuration.
+        reports: Additional reports as formats and files.
+        changed: Whether the files are only the changed manifests.
 
     Raises:
         OSError: A report cannot be written.

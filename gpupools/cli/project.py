@@ -1,4 +1,4 @@
-"""`gpupools new --project`: a repository of a team's own that depends on gpupools, as `pulumi new` makes it too."""
+"""`gpupools new --project`: create a repository that depends on gpupools, like `pulumi new` with the template."""
 
 import json
 import os
@@ -17,48 +17,50 @@ from gpupools.console.output import tell
 _SHIPPED = Path(__file__).parents[1] / "data" / "project"
 _CHECKOUT = Path(__file__).parents[2] / "templates" / "project"
 PULUMI_NAME = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}"
-"""A project's name, https://www.pulumi.com/docs/iac/concepts/projects/project-file/, and a stack's,
-https://www.pulumi.com/docs/iac/concepts/stacks/, but for those that begin with a dot or a hyphen."""
+"""Names of projects (https://www.pulumi.com/docs/iac/concepts/projects/project-file/) and stacks
+(https://www.pulumi.com/docs/iac/concepts/stacks/) that do not start with a dot or a hyphen."""
 
 
 def template() -> Path:
-    """Return the folder that is copied: the wheel's, or that of a checkout."""
+    """Return the template folder: that of the wheel, or of a checkout."""
     return _SHIPPED if _SHIPPED.is_dir() else _CHECKOUT
 
 
 def make_project(folder: Path) -> None:
-    """Write a project, which is named after its folder, and say what comes next.
+    """Write a project, which is named after its folder, and print the next steps.
 
     Raises:
-        Rejected: The folder cannot be one, or holds files of these names; nothing is overwritten.
+        Rejected: The folder is invalid, or a file already exists; nothing is overwritten.
     """
     name = folder.absolute().resolve().name
     if not re.fullmatch(PULUMI_NAME, name):
-        fix = "name the folder with letters, digits, '-', '_' and '.', a letter or digit first"
-        raise Rejected([Problem((str(folder),), f"{shown(name)} is no name of a project", fix)])
+        fix = "use letters, digits, '-', '_' and '.' for the folder, and start with a letter or digit"
+        raise Rejected([Problem((str(folder),), f"{shown(name)} is not a valid project name", fix)])
     if os.path.lexists(folder) and not folder.is_dir():
-        raise Rejected([Problem((str(folder),), "is no folder", "name another")])
+        raise Rejected([Problem((str(folder),), "is not a folder", "use another path")])
     files = {each.relative_to(template()): each for each in sorted(template().rglob("*")) if _is_source(each)}
     for part in {parent for each in files for parent in each.parents if parent.name}:
         if os.path.lexists(folder / part) and not (folder / part).is_dir():
-            raise Rejected([Problem((str(folder / part),), "is no folder", "name another folder, or take it away")])
+            raise Rejected(
+                [Problem((str(folder / part),), "is not a folder", "use another folder, or remove the file")]
+            )
     there = [folder / each for each in files if os.path.lexists(folder / each)]
     if there:
-        fix = "name an empty folder"
-        raise Rejected(Problem((str(each),), "is there already, and nothing is overwritten", fix) for each in there)
+        fix = "use an empty folder"
+        raise Rejected(Problem((str(each),), "already exists, and nothing is overwritten", fix) for each in there)
     requirement = _requirement()
     for each, source in files.items():
         (folder / each).parent.mkdir(parents=True, exist_ok=True)
         with (folder / each).open("x", encoding="utf-8") as out:
             out.write(_filled(each, source.read_text(encoding="utf-8"), name, requirement))
-    tell(f"{folder}: written, {len(files)} files")
+    tell(f"{folder}: wrote {len(files)} files")
     tell(f"{folder / 'requirements.txt'}: {requirement}")
     top = top_of(folder.resolve())
     if top is not None and top != folder.resolve():
         within = folder.resolve().relative_to(top)
         tell(
-            f"{folder / '.github'}: GitHub reads workflows at the top of a repository alone; move it to"
-            f" {top / '.github'}, and give its job defaults: {{run: {{working-directory: {within}}}}}"
+            f"{folder / '.github'}: GitHub reads workflows only at the top of a repository; move it to"
+            f" {top / '.github'}, and set defaults: {{run: {{working-directory: {within}}}}} for its job"
         )
     steps = [
         "python3 -m venv .venv",
@@ -75,7 +77,7 @@ def _is_source(file: Path) -> bool:
 
 
 def _requirement() -> str:
-    """Return what installs this gpupools elsewhere: the address it came from, else its version.
+    """Return the requirement of this gpupools: the URL it was installed from, else its version.
 
     https://packaging.python.org/en/latest/specifications/direct-url-data-structure/
     """
@@ -96,12 +98,12 @@ def _requirement() -> str:
 
 
 def _filled(file: Path, text: str, name: str, requirement: str) -> str:
-    """Return a file as `pulumi new` would write it, but for the version where this one came from elsewhere."""
+    """Return a file as `pulumi new` would write it, with the requirement of this gpupools."""
     if file == Path("requirements.txt"):
         text = re.sub(r"^gpupools\[all\]==.*$", lambda _: requirement, text, flags=re.MULTILINE)
     if file.name == "Pulumi.yaml":
         text, _, about = text.partition("template:\n")
         description = re.findall(r"^  description: (.*)$", about, re.MULTILINE)
         text = text.replace("${DESCRIPTION}", *description)
-        name = flow(name)  # unquoted, 1.10 is a number and no name of a project
+        name = flow(name)  # unquoted, 1.10 would be a number
     return text.replace("${PROJECT}", name)

@@ -1,4 +1,4 @@
-"""`gpupools report FILE... -o plan.html`: what stack files would create, as one page or as a comment."""
+"""`gpupools report FILE... -o plan.html`: write an HTML page or a pull request comment about stack files."""
 
 import argparse
 import os
@@ -27,10 +27,10 @@ from gpupools.stackfile.repository import STACK_FILE, names_ours
 
 _EXITS = """\
 exit codes:
-  0  written, and nothing refuses
-  1  written, but a file, the program or a mandatory policy refuses, which the report says
-     not written: a link leads out of --within
-  2  called wrongly: also a file that is there already, no git checkout, an unknown git reference
+  0  written, without errors
+  1  written, with a rejected file, an error of the program or a violated mandatory policy;
+     or not written, because a link leads out of --within
+  2  incorrect call, existing output file, no git checkout, or unknown git reference
 """
 
 
@@ -38,35 +38,31 @@ def add(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.epilog = examples("gpupools report stacks/Pulumi.dev.yaml -o plan.html --no-policies") + "\n" + _EXITS
     parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="Pulumi.<stack>.yaml")
-    parser.add_argument(
-        "-o", "--output", type=Path, metavar="OUT", help="the file to write; without it a comment is printed"
-    )
-    parser.add_argument("--force", action="store_true", help="overwrite OUT where it is there already")
-    parser.add_argument("--since", metavar="GIT-REF", help="say what changes since this commit")
+    parser.add_argument("-o", "--output", type=Path, metavar="OUT", help="file to write; required for HTML")
+    parser.add_argument("--force", action="store_true", help="overwrite an existing OUT")
+    parser.add_argument("--since", metavar="GIT-REF", help="include the changes since this commit")
     parser.add_argument(
         "--format",
         choices=("html", "markdown"),
         default="html",
-        help="default: html, one page; markdown: a comment for a pull request, with a marker to update it by",
+        help="default: html, a page; markdown: a pull request comment, with a marker to update it",
     )
     parser.add_argument(
-        "--markdown", action="store_const", const="markdown", dest="format", help="the same as --format markdown"
+        "--markdown", action="store_const", const="markdown", dest="format", help="same as --format markdown"
     )
     parser.add_argument(
         "--no-policies",
         action="store_true",
-        help="leave out what takes seconds: the offline preview and the policy pack",
+        help="skip the offline preview and the policies, which take seconds",
     )
-    parser.add_argument(
-        "--policy-config", type=Path, metavar="FILE", help="configuration of the policies, as pulumi up takes it"
-    )
-    parser.add_argument("--json", action="store_true", help="print counts as JSON; without OUT nothing else is written")
+    parser.add_argument("--policy-config", type=Path, metavar="FILE", help="policy configuration, as for pulumi up")
+    parser.add_argument("--json", action="store_true", help="print counts as JSON; without OUT, write no report")
     add_within(parser)
     parser.set_defaults(run=_run)
 
 
 class _NotWritten(Exception):
-    """The call is wrong, or a file that it names is refused."""
+    """The call is invalid, or an input file is rejected."""
 
     def __init__(self, problem: Problem | None, refused: Sequence[Located] = ()) -> None:
         super().__init__()
@@ -93,17 +89,17 @@ def _run(given: argparse.Namespace) -> int:
 
 
 def _policy_config(given: argparse.Namespace) -> JsonObject | None:
-    """Return the configuration of the policies; None where the options name none.
+    """Return the policy configuration; None if none is set.
 
     Raises:
-        _NotWritten: The options are wrong, a link leads out of `--within`, or the configuration is refused.
+        _NotWritten: The options are invalid, a link leads out of `--within`, or the configuration is rejected.
     """
     config: Path | None = given.policy_config
     problem = _wrong_call(given)
     if problem is None and config is not None and given.no_policies:
-        problem = Problem(("--policy-config",), "is for the policies, which --no-policies leaves out", "leave one out")
+        problem = Problem(("--policy-config",), "cannot be combined with --no-policies", "remove one of them")
     if problem is None and config is not None and not config.exists():
-        problem = Problem(("--policy-config",), f"there is no file {config}", "name one")
+        problem = Problem(("--policy-config",), f"file {config} does not exist", "use an existing file")
     outside = links_out([*given.files, given.output, config], given.within)
     if problem is not None or outside:
         raise _NotWritten(problem, [Located(path, None, each) for path, each in outside])
@@ -117,10 +113,10 @@ def _policy_config(given: argparse.Namespace) -> JsonObject | None:
 
 
 def _put(text: str, output: Path | None, force: bool) -> None:
-    """Print or write a report; the offline preview takes a while, in which a file of that name may have come."""
+    """Print or write a report. The output file is checked again, because the offline preview takes a while."""
     if output is None:
         tell_lines(text)
-    elif (problem := _taken(output, force)) is not None:
+    elif (problem := _output_problem(output, force)) is not None:
         raise _NotWritten(problem)
     else:
         write_whole(output, text)
@@ -133,7 +129,7 @@ def _tell(reports: Sequence[StackReport], gone: Sequence[str], given: argparse.N
         style = Style.BAD if report.is_refused else Style.WARNING if report.findings else Style.GOOD
         tell_parts((f"{report.file}: ", None), (report.summary(), style))
     for each in gone:
-        tell_parts((f"{each}: ", None), (f"gone since {given.since}; {STAYS}", Style.BAD))
+        tell_parts((f"{each}: ", None), (f"deleted since {given.since}; {STAYS}", Style.BAD))
     tell(f"wrote {given.output}")
 
 
@@ -141,27 +137,27 @@ def _wrong_call(given: argparse.Namespace) -> Problem | None:
     output: Path | None = given.output
     if output is None:
         needs_file = given.format == "html" and not given.json
-        return Problem(("-o",), "a page needs a file", "name one: -o plan.html") if needs_file else None
+        return Problem(("-o",), "is required for an HTML page", "add -o plan.html") if needs_file else None
     read = [each for each in (*given.files, given.policy_config) if each is not None]
     if any(output.exists() and file.exists() and output.samefile(file) for file in read):
-        return Problem(("-o",), f"{output} is a file that is read", "name another")
+        return Problem(("-o",), f"{output} is an input file", "use another file")
     if not output.parent.is_dir():
-        return Problem(("-o",), f"there is no folder {output.parent}", "make it, or name another")
-    return _taken(output, given.force)
+        return Problem(("-o",), f"folder {output.parent} does not exist", "create it, or use another one")
+    return _output_problem(output, given.force)
 
 
-def _taken(output: Path, force: bool) -> Problem | None:
+def _output_problem(output: Path, force: bool) -> Problem | None:
     if output.is_dir():
-        return Problem(("-o",), f"{output} is a folder", "name a file in it")
+        return Problem(("-o",), f"{output} is a folder", "use a file in it")
     if output.exists() and not output.is_file():
-        return Problem(("-o",), f"{output} is no file that could be replaced", "name another")
+        return Problem(("-o",), f"{output} is not a regular file", "use another file")
     if os.path.lexists(output) and not force:
-        return Problem(("-o",), f"{output} is there already", "name another, or say --force to overwrite it")
+        return Problem(("-o",), f"{output} already exists", "use another file, or --force to overwrite it")
     return None
 
 
 def _fail(problem: Problem | None, outside: Sequence[Located], as_json: bool) -> int:
-    """Say why nothing is written."""
+    """Print why nothing is written, and return the exit code."""
     if as_json:
         told = [problem.as_json()] if problem is not None else [each.as_json() for each in outside]
         answer(
@@ -186,12 +182,12 @@ def _report(file: Path, since: str | None, judge: bool, config: JsonObject | Non
     found: JsonDict = {"warnings": warnings(checked), "since": since}
     if since is not None:
         found |= _compared(file, since, checked)
-    found |= _judged(checked, config) if judge else {"not_judged": "left out by --no-policies"}
+    found |= _judged(checked, config) if judge else {"not_judged": "skipped by --no-policies"}
     return StackReport(str(file), checked.file.stack, checked.plan, **found)
 
 
 def _gone(files: Sequence[Path], since: str | None) -> list[str]:
-    """Return the stack files of the same folders that the commit has and that are gone: nobody could name them."""
+    """Return the stack files of the same folders that were deleted since the commit."""
     found: list[str] = []
     for folder in dict.fromkeys(file.parent for file in files if since is not None):
         with suppress(NotThen):
@@ -204,22 +200,22 @@ def _compared(file: Path, since: str, new: CheckedFile) -> JsonDict:
     try:
         old = planned_side(Side(Path(f"{since}:{file}"), file_at(since, file, Path.cwd())))
     except NotThen:
-        what = f"There is no {file} in {since}, so everything counts as new."
+        what = f"{file} does not exist in {since}, so everything counts as new."
         return {"comparison": compare_files(None, new, clouds()), "not_compared": what}
     if not isinstance(old, CheckedFile):
         why = "\n".join(map(str, old))
-        return {"not_compared": f"Not compared: the file was refused in {since}.\n{why}"}
+        return {"not_compared": f"Not compared: the file is invalid in {since}.\n{why}"}
     return {"comparison": compare_files(old, new, clouds())}
 
 
 def _judged(checked: CheckedFile, config: JsonObject | None) -> JsonDict:
-    """Ask the policies, where the offline preview can run."""
+    """Return the policy results, if the offline preview can run."""
     try:
         preview = import_module("gpupools.preview.command").preview_file(checked, policy_config=config)
     except ModuleNotFoundError as error:
         if not is_missing(error):
             raise
-        return {"not_judged": f"this needs {NEED}"}
+        return {"not_judged": f"this requires {NEED}"}
     return {"verdicts": preview.verdicts, "problems": preview.problems}
 
 

@@ -1,4 +1,4 @@
-"""`gpupools schema`: the JSON schema of a stack file, for editors."""
+"""`gpupools schema`: print the JSON schema of stack files for editors."""
 
 import argparse
 import json
@@ -14,7 +14,7 @@ SCHEMA = Path(__file__).parents[1] / "data" / "stack-file.schema.json"
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments: none."""
+    """Declare the arguments (none)."""
     parser.epilog = examples("gpupools schema > stack-file.schema.json")
     parser.set_defaults(run=lambda _: print_schema())
 
@@ -27,6 +27,6 @@ def print_schema() -> int:
 
 @cache
 def stack_schema() -> JsonObject:
-    """Return the schema."""
+    """Return the JSON schema of stack files."""
     found: JsonObject = json.loads(SCHEMA.read_text(encoding="utf-8"))
     return found

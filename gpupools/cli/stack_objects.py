@@ -1,4 +1,4 @@
-"""`Stack` objects of the Pulumi Kubernetes Operator v2, one for each stack of a repository.
+"""Renders `Stack` objects of the Pulumi Kubernetes Operator v2 for the stacks of a repository.
 
 The fields: pulumi/pulumi-kubernetes-operator v2.9.0, deploy/crds/pulumi.com_stacks.yaml.
 """
@@ -17,7 +17,7 @@ from gpupools.stackfile.repository import Placed
 
 
 class Origin(NamedTuple):
-    """Where the operator finds what it runs."""
+    """Repository and organization of the stacks."""
 
     repository: str
     branch: str
@@ -27,22 +27,22 @@ class Origin(NamedTuple):
 def stack_objects(
     stacks: Sequence[tuple[Placed, Sequence[tuple[str, Placed | None]]]], origin: Origin, root: Path
 ) -> str:
-    """Write an object for each stack, with the stacks that come before it; `root` is the top of the repository.
+    """Return one object per stack as YAML, with its prerequisites; `root` is the top of the repository.
 
     Raises:
-        Rejected: Two stacks would have objects of one name, or a project is outside the folder.
+        Rejected: Two stacks would have the same object name, or a project is outside the folder.
     """
     found: dict[str, JsonDict] = {}
     for placed, after in stacks:
         name = _object_name(placed)
         if name in found:
-            what = f"two stacks would be objects called {name}"
-            raise Rejected([Problem((placed.name,), what, "give one of the two another name")])
+            what = f"two stacks would have the object name {name}"
+            raise Rejected([Problem((placed.name,), what, "rename one of the two")])
         top = root.absolute().resolve()
         folder = placed.project.folder.absolute().resolve()
         if not folder.is_relative_to(top):
-            what = f"its Pulumi.yaml is above {root}, and the operator has to know where it is in the repository"
-            raise Rejected([Problem((placed.name,), what, "call the command at the top of the repository")])
+            what = f"its Pulumi.yaml is above {root}, so its path in the repository is unknown"
+            raise Rejected([Problem((placed.name,), what, "run the command at the top of the repository")])
         found[name] = _object(
             name, placed, [one for _, one in after if one is not None], origin, folder.relative_to(top)
         )
@@ -56,7 +56,7 @@ def _object(name: str, placed: Placed, before: Sequence[Placed], origin: Origin,
         "branch": origin.branch if origin.branch.startswith("refs/") else f"refs/heads/{origin.branch}",
         "repoDir": folder.as_posix(),
         "serviceAccountName": "pulumi",
-        # A stack that is not there is not made by a typing error, and none goes with its object.
+        # A typing error must not create a stack, and deleting the object must not destroy one.
         "useLocalStackOnly": True,
         "destroyOnFinalize": False,
     }
@@ -66,5 +66,5 @@ def _object(name: str, placed: Placed, before: Sequence[Placed], origin: Origin,
 
 
 def _object_name(placed: Placed) -> str:
-    """Return a name as Kubernetes takes it: https://kubernetes.io/docs/concepts/overview/working-with-objects/names/."""
+    """Return a valid Kubernetes object name: https://kubernetes.io/docs/concepts/overview/working-with-objects/names/."""
     return re.sub(r"[^a-z0-9]+", "-", placed.name.casefold()).strip("-")[:63].rstrip("-")

@@ -1,4 +1,4 @@
-"""`gpupools stacks [DIR]`: the stacks of a repository, what changed in them, and which comes first."""
+"""`gpupools stacks [DIR]`: list the stacks of a repository with their changes and deployment order."""
 
 import argparse
 import os
@@ -42,44 +42,44 @@ from gpupools.stackfile.stack import adopted_pools, pools_in_clusters
 _EXITS = """\
 exit codes:
   0  listed
-  1  a stack file is refused, two are for one stack or have one pool, stacks refer to each other in a circle, or
-     DIR is in no repository
-  2  called wrongly: also no git checkout, an unknown git reference
+  1  a stack file is invalid, two files configure the same stack or pool, stacks reference each other in a
+     circle, or DIR is not in a repository
+  2  incorrect call, no git checkout, or unknown git reference
 """
 
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.epilog = examples("gpupools stacks") + "\n" + _EXITS
-    parser.add_argument("folder", nargs="?", type=Path, default=Path(), metavar="DIR", help="default: this folder")
-    parser.add_argument("--since", metavar="GIT-REF", help="say what changed in each stack since this commit")
-    parser.add_argument("--changed", action="store_true", help="with --since: only stacks in which something changed")
+    parser.add_argument("folder", nargs="?", type=Path, default=Path(), metavar="DIR", help="default: current folder")
+    parser.add_argument("--since", metavar="GIT-REF", help="show the changes of each stack since this commit")
+    parser.add_argument("--changed", action="store_true", help="with --since: only changed stacks")
     parser.add_argument(
-        "--json", action="store_true", help="the same for the matrix of a CI (docs/how-to/environments.md)"
+        "--json", action="store_true", help="print JSON for a CI job matrix (docs/how-to/environments.md)"
     )
     parser.add_argument(
         "--operator",
         action="store_true",
-        help="print a Stack object of the Pulumi Kubernetes Operator for each, with --repository and --organization",
+        help="print Stack objects of the Pulumi Kubernetes Operator; requires --repository and --organization",
     )
-    parser.add_argument("--repository", metavar="URL", help="where the operator fetches the stacks from")
+    parser.add_argument("--repository", metavar="URL", help="git repository from which the operator fetches the stacks")
     parser.add_argument("--branch", metavar="NAME", default="main", help="default: main")
-    parser.add_argument("--organization", metavar="NAME", help="of the stacks in Pulumi's backend")
+    parser.add_argument("--organization", metavar="NAME", help="organization of the stacks in Pulumi's backend")
     add_within(parser)
     parser.set_defaults(run=_run)
 
 
 @dataclass
 class _Listed:
-    """A stack file and what there is to say of it."""
+    """A stack file with its plan or problems, and its changes."""
 
     placed: Placed
     checked: CheckedFile | None = None
     refused: list[Located] = field(default_factory=list)
     changed: list[str] = field(default_factory=list)
-    """Files of the stack and its project that are not what they were."""
+    """Changed files of the stack and its project."""
     becomes: Mapping[str, int] | None = None
-    """Pools by what becomes of them; None where nothing was compared."""
+    """Number of pools by effect; None if nothing was compared."""
     not_compared: str = ""
 
     def clusters(self) -> Iterator[tuple[str, Cluster, list[PoolPlan]]]:
@@ -126,7 +126,7 @@ def _run(given: argparse.Namespace) -> int:
 
 
 def _only(order: Iterable[Sequence[Placed]], shown: Sequence[_Listed]) -> list[list[Placed]]:
-    """Return the waves without stacks that are not shown."""
+    """Return the waves with the shown stacks only."""
     kept = [[each for each in wave if any(each is one.placed for one in shown)] for wave in order]
     return [wave for wave in kept if wave]
 
@@ -140,15 +140,15 @@ def _tell(shown: Sequence[_Listed], order: Sequence[Sequence[Placed]], placed: S
 
 def _tell_rest(given: argparse.Namespace, gone: Iterable[str], left_out: Iterable[dict[str, str]], found: bool) -> None:
     for name in gone:
-        tell(f"{name}: is gone since {given.since}; its pools stay until pulumi destroy")
+        tell(f"{name}: deleted since {given.since}; its pools exist until pulumi destroy")
     for out in left_out:
-        tell(f"{out['file']}: left out, {out['why']}")
+        tell(f"{out['file']}: ignored, {out['why']}")
     if not found:
-        tell(f"no stack files of this tool are in {given.folder}")
+        tell(f"{given.folder} has no stack files of gpupools")
 
 
 def _judged(listed: Sequence[_Listed], folder: Path) -> tuple[list[list[Placed]], list[Located]]:
-    """Return the waves in which the stacks are deployed, and everything that is refused."""
+    """Return the waves in which the stacks are deployed, and all problems."""
     placed = [each.placed for each in listed]
     refused = [located for each in listed for located in each.refused]
     refused += [Located(path, None, problem) for path, problem in same_stack(placed)]
@@ -172,7 +172,7 @@ def _tell_objects(
 
 
 class _Refused(Exception):
-    """Nothing can be listed."""
+    """The stacks cannot be listed."""
 
     def __init__(self, problems: list[Located]) -> None:
         super().__init__()
@@ -186,12 +186,12 @@ def _is_in_a_repository(folder: Path) -> bool:
 
 def _wrong_call(given: argparse.Namespace) -> Problem | None:
     if given.changed and given.since is None:
-        return Problem(("--changed",), "needs a commit to compare with", "add --since GIT-REF")
+        return Problem(("--changed",), "requires --since", "add --since GIT-REF")
     if given.operator and given.json:
-        return Problem(("--operator",), "prints YAML", "leave --json out")
+        return Problem(("--operator",), "cannot be combined with --json", "remove one of them")
     missing = [f"--{each}" for each in ("repository", "organization") if not getattr(given, each)]
     if given.operator and missing:
-        return Problem(("--operator",), f"needs {' and '.join(missing)}", "add them")
+        return Problem(("--operator",), f"requires {' and '.join(missing)}", "add them")
     return None
 
 
@@ -207,10 +207,10 @@ def _fail(result: str, problems: list[JsonDict], said: Sequence[object], as_json
 
 
 def _listed(folder: Path, checkout: Path | None) -> tuple[list[_Listed], list[dict[str, str]]]:
-    """Check every stack of a folder; nothing is read that a link leads to out of the checkout.
+    """Check all stacks of a folder.
 
     Raises:
-        _Refused: The folder is none or in no repository, or such a link is there.
+        _Refused: The folder does not exist or is not in a repository, or a link leads out of the checkout.
     """
     try:
         files = stack_files(folder)
@@ -218,8 +218,8 @@ def _listed(folder: Path, checkout: Path | None) -> tuple[list[_Listed], list[di
         problems = [Located(folder, None, replace(each, path=())) for each in rejected.problems]
         raise _Refused(problems) from None
     if not files and not _is_in_a_repository(folder):
-        what = "is in no repository: it holds no stack file, and no Pulumi.yaml or .git is there or above"
-        raise _Refused([Located(folder, None, Problem((), what, "name the folder of a repository"))])
+        what = "is not in a repository: there is no stack file, and no Pulumi.yaml or .git in it or above"
+        raise _Refused([Located(folder, None, Problem((), what, "use the folder of a repository"))])
     found = {file: project_file(file) for file in files}
     outside = links_out([*found, *found.values()], checkout)
     if outside:
@@ -229,16 +229,16 @@ def _listed(folder: Path, checkout: Path | None) -> tuple[list[_Listed], list[di
     left_out: list[dict[str, str]] = []
     for file, of in found.items():
         if not says_ours(file):
-            continue  # of another program, or settings of Pulumi Deployments
+            continue  # another program's, or settings of Pulumi Deployments
         if of is None:
-            left_out.append({"file": str(file), "why": "no Pulumi.yaml is above it"})
+            left_out.append({"file": str(file), "why": "there is no Pulumi.yaml above it"})
             continue
         try:
             project = projects.setdefault(of, read_project(of))
         except Rejected as rejected:
             raise _Refused([Located(of, None, each) for each in rejected.problems]) from None
         if not is_read(file, project):
-            left_out.append({"file": str(file), "why": f"Pulumi reads the stack files of {project.name} elsewhere"})
+            left_out.append({"file": str(file), "why": f"the stack files of {project.name} are in another folder"})
             continue
         listed.append(_checked(file, project))
     return listed, left_out
@@ -255,25 +255,25 @@ def _checked(file: Path, project: Project) -> _Listed:
 
 
 def _adopted_twice(listed: Sequence[_Listed]) -> Iterator[Located]:
-    """Say which pools made by other means two stacks take over: each would undo what the other does."""
+    """Yield existing pools that two stacks import: each would revert the other's changes."""
     seen: dict[tuple[Any, ...], str] = {}
     for each in listed:
         for which, key in adopted_pools(each.checked.plan) if each.checked is not None else ():
             if which in seen:
                 at = ("pools", key.rpartition("/")[2], "adopt", "name")
-                what = f"{which[-1]} is {seen[which]} already"
-                yield Located(each.placed.file, None, Problem(at, what, "leave one of the two out"))
+                what = f"{which[-1]} is already imported as {seen[which]}"
+                yield Located(each.placed.file, None, Problem(at, what, "remove one of the two"))
             seen.setdefault(which, f"{key} of {each.placed.file}")
 
 
 def _declared_twice(listed: Sequence[_Listed]) -> Iterator[Located]:
-    """Say which pools two stacks have in one cluster: their nodes have the same label, and pods cannot choose."""
+    """Yield pools that two stacks have in one cluster: their nodes have the same label, so pods cannot select one."""
     seen: dict[tuple[Any, ...], str] = {}
     for each in listed:
         for which, key in pools_in_clusters(each.checked.plan) if each.checked is not None else ():
             if which in seen:
-                what = f"the same cluster has {seen[which]}, and pods could not tell their nodes apart"
-                yield Located(each.placed.file, None, Problem(("pools", which[-1]), what, "give one another name"))
+                what = f"the same cluster has {seen[which]}, so pods cannot select the nodes of one of them"
+                yield Located(each.placed.file, None, Problem(("pools", which[-1]), what, "rename one of the two"))
             seen.setdefault(which, f"{key} of {each.placed.file}")
 
 
@@ -284,7 +284,7 @@ _OF_ITS_PROGRAM = ("__main__.py", "requirements.txt")
 
 
 def _compare(listed: Sequence[_Listed], folder: Path, since: str) -> list[str]:
-    """Say of every stack what changed; return the stack files that are gone."""
+    """Set the changes of all stacks; return the deleted stack files."""
     of_projects: dict[Path, list[str]] = {}
     for each in listed:
         project, file = each.placed.project, each.placed.file
@@ -303,18 +303,18 @@ def _compare(listed: Sequence[_Listed], folder: Path, since: str) -> list[str]:
 
 
 def _count(each: _Listed, now: CheckedFile, since: str, then: bytes | None) -> None:
-    """Count the pools of a stack by what becomes of them."""
+    """Count the pools of a stack by effect."""
     file, before = each.placed.file, None
     if then is not None:
         before = planned_side(Side(Path(f"{since}:{file}"), then)) if str(file) in each.changed else now
     if isinstance(before, list):
-        each.not_compared = f"the file was refused in {since}"
+        each.not_compared = f"the file is invalid in {since}"
     else:
         each.becomes = counted(compare_files(before, now, clouds()).pools)
 
 
 def _then(file: Path, since: str, folder: Path) -> bytes | None:
-    """Return what a file was; None where it was not there."""
+    """Return the content of a file in the commit; None if it did not exist."""
     try:
         return file_at(since, file, folder)
     except NotThen:
@@ -322,7 +322,7 @@ def _then(file: Path, since: str, folder: Path) -> bytes | None:
 
 
 def _is_other(file: Path, since: str, folder: Path) -> bool:
-    """Say whether a file is not what it was; one that is not there and was not is the same."""
+    """Return whether a file differs from the commit; a file that is missing in both does not."""
     return _then(file, since, folder) != (file.read_bytes() if file.is_file() else None)
 
 
@@ -330,11 +330,11 @@ def _is_other(file: Path, since: str, folder: Path) -> bool:
 
 _ACCOUNTS = ("account", "project", "subscription_id")
 _REGIONS = ("region", "location")
-"""Keys of clusters, of which a cloud may have none: those of AKS say no region."""
+"""Keys of clusters with the region; AKS clusters have none."""
 
 
 def _where(cluster: Cluster) -> dict[str, str | None]:
-    """Return account, region and name by the same words on every cloud; None for what only the program knows."""
+    """Return account, region and name by the same keys on every cloud; None for values known only later."""
     found = {key: value if isinstance(value, str) else None for key, value in place(cluster).items()}
     return {
         "cloud": cluster.cloud,
@@ -345,7 +345,7 @@ def _where(cluster: Cluster) -> dict[str, str | None]:
 
 
 def _for_a_job(placed: Placed, folder: Path) -> dict[str, str]:
-    """Return what a job of a CI needs to work on a stack."""
+    """Return the values that a CI job needs for a stack."""
     return {
         "file": str(placed.file),
         "directory": str(_from(placed.project.folder, folder)),
@@ -355,7 +355,7 @@ def _for_a_job(placed: Placed, folder: Path) -> dict[str, str]:
 
 
 def _from(path: Path, folder: Path) -> Path:
-    """Write a folder as it is reached from where the command was called, where it lies below."""
+    """Return a path relative to the current folder if it is below it."""
     here = Path().absolute()
     return path.relative_to(here) if path.is_absolute() and path.is_relative_to(here) else path
 
@@ -391,16 +391,16 @@ def _as_json(each: _Listed, others: Sequence[Placed], folder: Path) -> JsonDict:
 
 
 def _as_text(each: _Listed, others: Sequence[Placed], number: int) -> Iterator[str]:
-    turn = f", in turn {number}" if number else ""
+    turn = f", wave {number}" if number else ""
     yield f"{each.placed.file}: {each.placed.name}{turn}"
     for key, cluster, pools in each.clusters():
         where, keys = _where(cluster), place(cluster).keys()
         parts = [part for part, named in (("account", _ACCOUNTS), ("region", _REGIONS)) if not keys.isdisjoint(named)]
-        told = " ".join(where[part] or f"({part} is not in the file)" for part in parts)
+        told = " ".join(where[part] or f"(unknown {part})" for part in parts)
         names = ", ".join(f"{pool.name} (≤ {pool.max_nodes} × {pool.instance.name})" for pool in pools) or "no pools"
         yield f"  {key}: {clouds()[cluster.cloud].service} {told}: {names}"
     for name, found in each.after(others):
-        yield f"  after {name}{f' ({found.file})' if found is not None else ', which is not in this repository'}"
+        yield f"  after {name}{f' ({found.file})' if found is not None else ', which is in another repository'}"
     if each.becomes is not None and each.changed:
         yield f"  changed: {', '.join(each.changed)}: {in_words(each.becomes)}"
     elif each.changed:

@@ -1,1 +1,1 @@
-"""What everything else speaks in: problems, strict models, taints, bounded YAML, and what is printed."""
+"""Shared basics: problems, strict models, taints, CSV tables and YAML with limits."""

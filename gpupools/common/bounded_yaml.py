@@ -1,7 +1,7 @@
-"""YAML that somebody else wrote, as plain values with the line of each, within limits.
+"""Parses untrusted YAML within limits, and keeps the line of each value.
 
-A file from a pull request may be hostile: depth, the number of values, what aliases and merge keys bring in again and
-the length of numbers are bounded before anything is built.
+A file in a pull request may be malicious, so depth, number of values (including those of aliases and merge keys) and
+length of numbers are limited before anything is built.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from gpupools.common.errors import Path, Problem, Rejected, shown
 from gpupools.common.json_types import JsonDict
 
 MAX_DEPTH = 200
-"""Brackets inside brackets; a Terraform plan of modules in modules has about 40."""
+"""Maximum nesting; a Terraform plan with nested modules has about 40."""
 MAX_VALUES = 250_000
-"""Values of a YAML file, aliases written out; the largest bundles of manifests have about 100,000.
+"""Maximum values of a YAML file with aliases expanded; the largest bundles of manifests have about 100,000.
 
-What is nested deeper than 50 counts twice, deeper than 100 three times, and so on: the place of each value is kept, and
-half a megabyte of brackets and numbers would need that of memory a thousand times over.
+Values below 50 levels count twice, below 100 levels three times, and so on: the path of each value is kept, so half a
+megabyte of nested lists would need a thousand times its size in memory.
 """
 _DEEP = 50
 
 MAX_NUMBER = 64
-"""Characters of a number; what is longer stays text. Python needs the square of its digits to read one."""
+"""Maximum characters of a number; longer ones stay text, because parsing takes quadratic time."""
 
 
 @dataclass(frozen=True)
@@ -37,9 +37,9 @@ class Value:
     data: Any
     """dict, list, str, int, float, bool, None."""
     line: int | None = None
-    """Where it begins, from 1; None for JSON."""
+    """First line, from 1; None for JSON."""
     lines: Mapping[Path, int] = field(default_factory=dict)
-    """Line of every key and list item by path; empty for JSON, whose writers are programs."""
+    """Line of each key and list item by path; empty for JSON."""
 
 
 def parse_yaml(
@@ -49,17 +49,17 @@ def parse_yaml(
     *,
     unique: bool = False,
 ) -> tuple[Value, ...]:
-    """Read the documents of a YAML text.
+    """Return the documents of a YAML text.
 
     Args:
-        text: Of one or more documents.
-        most: Values it may have.
-        tagged: What a value with a tag of its format's own is (`!Ref`), from the tag without `!` and the value
-            under it; left out, such tags are passed over.
-        unique: Refuse a key that a map has twice, of which readers differ on which one counts; else the last does.
+        text: One or more documents.
+        most: Maximum number of values.
+        tagged: Converts a value with a custom tag (`!Ref`), from the tag without `!` and the value. By default such
+            tags are ignored.
+        unique: Reject duplicate keys, of which parsers use either. By default the last one is used.
 
     Raises:
-        Rejected: It is no YAML, or beyond the limits.
+        Rejected: The text is not YAML, or exceeds the limits.
     """
     return tuple(_yaml(text, _Budget(most, tagged, unique)))
 
@@ -79,12 +79,12 @@ def _yaml(text: str, budget: _Budget) -> Iterator[Value]:
         what = getattr(error, "problem", None) or str(error).splitlines()[0]
         raise Rejected([Problem((), f"{where}is not YAML: {what}", "check quotes, indentation and brackets")]) from None
     except (ValueError, RecursionError) as error:
-        raise Rejected([Problem((), f"is not YAML that can be read: {error}")]) from None
+        raise Rejected([Problem((), f"is not valid YAML: {error}")]) from None
 
 
 def is_deep(value: Any) -> bool:
-    """Say whether maps and lists are nested deeper than `MAX_DEPTH`: readers of parsed JSON use recursion."""
-    kinds = (dict, list)  # exactly: `json` makes no other, and asking for subclasses takes twice as long
+    """Return whether maps and lists are nested deeper than `MAX_DEPTH`, for code that uses recursion."""
+    kinds = (dict, list)  # exact types: `json` creates no others, and isinstance takes twice as long
     level = [value] if type(value) in kinds else []
     for _ in range(MAX_DEPTH):
         inside = [one.values() if type(one) is dict else one for one in level]
@@ -95,7 +95,7 @@ def is_deep(value: Any) -> bool:
 
 
 def _check_events(text: str, loader: Any, most: int) -> None:
-    """Bound depth and number of nodes: libyaml's own composer ends the process on a hundred thousand brackets."""
+    """Limit depth and number of nodes: libyaml's composer crashes the process on a hundred thousand brackets."""
     depth = 0
     for number, event in enumerate(yaml.parse(text, Loader=loader)):
         if isinstance(event, yaml.CollectionStartEvent):
@@ -108,17 +108,17 @@ def _check_events(text: str, loader: Any, most: int) -> None:
 
 def _too_much(mark: Any, most: int) -> Rejected:
     line = mark.line + 1 if mark is not None else 1
-    what = f"line {line}: holds more than {most} values, or values nested deeper than {MAX_DEPTH}"
-    return Rejected([Problem((), what, "judge the parts of it one by one")])
+    what = f"line {line}: has more than {most} values, or more than {MAX_DEPTH} levels of nesting"
+    return Rejected([Problem((), what, "split the file")])
 
 
 def _twice(key: str, line: int, before: int | None) -> Rejected:
-    what = f"line {line}: has the key {shown(key)} a second time" + (f" (first on line {before})" if before else "")
-    return Rejected([Problem((), what, "keep one: which of them counts differs by reader")])
+    what = f"line {line}: has the duplicate key {shown(key)}" + (f" (first on line {before})" if before else "")
+    return Rejected([Problem((), what, "keep one: parsers differ in which one they use")])
 
 
 class _Budget:
-    """Counts the values that are built, those that aliases bring in again among them."""
+    """Counts the values that are built, including those of aliases."""
 
     def __init__(self, most: int, tagged: Callable[[str, Any], Any] | None, unique: bool) -> None:
         self.most = self._left = most
@@ -140,7 +140,7 @@ _BINARY = "tag:yaml.org,2002:binary"
 
 
 def _decoded(value: str) -> str:
-    """Undo base64 as readers in Go do (github.com/go-yaml/yaml, resolve.go), for which the result is text."""
+    """Decode base64 to text as Go's parser does (github.com/go-yaml/yaml, resolve.go)."""
     try:
         return base64.b64decode("".join(value.split()), validate=True).decode()
     except ValueError:
@@ -148,7 +148,7 @@ def _decoded(value: str) -> str:
 
 
 def _plain(node: yaml.Node, at: Path, lines: dict[Path, int], budget: _Budget) -> Any:
-    """Turn a node into plain data."""
+    """Return the data of a node."""
     value = _untagged(node, at, lines, budget)
     return budget.tagged(node.tag[1:], value) if budget.tagged and node.tag.startswith("!") else value
 
@@ -179,7 +179,7 @@ def _untagged(node: yaml.Node, at: Path, lines: dict[Path, int], budget: _Budget
         return merged | own
     if node.tag == _BINARY:
         return _decoded(node.value)
-    # 1:30 is a number to base 60 for PyYAML alone; Kubernetes' readers take text.
+    # PyYAML reads 1:30 as a base-60 number, Kubernetes' parsers as text.
     if node.tag in _PLAIN and len(node.value) <= MAX_NUMBER and ":" not in node.value:
         try:
             return _SCALARS.construct_object(node)

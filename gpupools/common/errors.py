@@ -1,4 +1,4 @@
-"""What is wrong, where, and what to do about it; nothing here knows files, line numbers or colours."""
+"""Problems with path, description and fix, independent of files, lines and colors."""
 
 import json
 import re
@@ -8,15 +8,15 @@ from dataclasses import dataclass, field
 from gpupools.common.json_types import JsonDict
 
 Path = tuple[str | int, ...]
-"""Keys and list positions from the top of the configuration, e.g. `("pools", "a100", "nodes", "max")`."""
+"""Keys and list indexes from the top of the configuration, e.g. `("pools", "a100", "nodes", "max")`."""
 
 
 _LONG = 320
-"""Characters shown of a key; the longest right one, of a label, has 317."""
+"""Maximum characters of a key that are shown; the longest valid one, a label, has 317."""
 
 
 def dotted(path: Path) -> str:
-    """Write a path for people: `pools.a100.layout[0]`; what a terminal cannot show of a key is escaped."""
+    """Return a path as text: `pools.a100.layout[0]`; unprintable keys are escaped."""
     text = ""
     for part in path:
         if isinstance(part, int):
@@ -33,13 +33,13 @@ _SECRET = (
     r"|(?:user|custom)[_-]?data|startup|ssh"
 )
 _CHOICES = frozenset({"secure_boot", "ssh_access"})
-"""Keys of a stack file that sound like it and take one of a few words."""
+"""Keys of a stack file that match but only have a few possible values."""
 _GIVEN = r"(?s)(?<=got ).*|'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\""
 
 
 def may_hold_secret(path: Path) -> bool:
-    """Say whether people keep secrets under a key of this name, or below it."""
-    # What people call their clusters and pools says nothing of the keys in them.
+    """Return whether a path has a key under which users may store secrets."""
+    # The names of clusters and pools are not keys.
     keys = path[2:] if len(path) > 2 and path[0] in ("clusters", "pools") else path
     return any(
         isinstance(key, str) and key not in _CHOICES and re.search(_SECRET, key[:_LONG], re.IGNORECASE) for key in keys
@@ -48,31 +48,31 @@ def may_hold_secret(path: Path) -> bool:
 
 @dataclass(frozen=True)
 class Problem:
-    """One thing that is wrong: `where: what; cure`."""
+    """A problem, printed as `path: what; fix`."""
 
     path: Path
-    """Where: the keys as written in the stack file."""
+    """Path of the key in the stack file."""
     what: str
-    """What is wrong, with the value given."""
+    """Description, with the invalid value."""
     fix: str = ""
-    """What the reader can do; empty only where `what` already says it."""
+    """What to do; empty if `what` already tells it."""
     source: str = ""
-    """The public page the refusal rests on, where it rests on one."""
+    """URL of the page that documents the rule, if there is one."""
     of_key: bool = field(default=False, compare=False)
-    """Whether the key is wrong, whatever its value."""
+    """Whether the problem concerns the key rather than its value."""
 
     def __post_init__(self) -> None:
-        """Take the value out of what is said of a key that may hold a secret."""
+        """Remove the value from the description if it may be a secret."""
         if may_hold_secret(self.path):
             object.__setattr__(self, "what", re.sub(_GIVEN, "a value that is not shown", self.what))
 
     @property
     def key(self) -> str:
-        """`path` as one string."""
+        """`path` as text."""
         return dotted(self.path)
 
     def as_json(self, file: object = None, line: int | None = None) -> JsonDict:
-        """Return file, line, key, what, fix and source, the same keys wherever a problem is answered as JSON."""
+        """Return file, line, key, what, fix and source, the JSON keys of all problems."""
         where = {"file": None if file is None else str(file), "line": line, "key": self.key}
         return {**where, "what": self.what, "fix": self.fix, "source": self.source}
 
@@ -83,7 +83,7 @@ class Problem:
 
 
 class Rejected(Exception):
-    """What was asked for cannot be built; carries every reason at once."""
+    """The configuration is invalid; has all problems."""
 
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems: tuple[Problem, ...] = tuple(problems)
@@ -91,36 +91,36 @@ class Rejected(Exception):
 
 
 def nearest(word: object, known: Iterable[str], *, most: int = 12) -> str:
-    """Name the known words closest to `word`, or list what is known when none is close.
+    """Return a fix that suggests the closest known words, or lists the known words if none is close.
 
     Args:
-        word: What was written; anything, since a reader may write anything.
-        known: The words that would have been right.
-        most: How many known words to list when none is close.
+        word: The invalid value, of any type.
+        known: Valid words.
+        most: Maximum number of words to list.
     """
     words: Sequence[str] = sorted({each for each in known if each.isprintable()})
     near = close(word, words)
     if near:
         return "did you mean " + " or ".join(map(repr, near)) + "?"
     if not words:
-        return "nothing is known here"
+        return "there are no known values"
     listed = ", ".join(words[:most])
     return f"known: {listed}" + (f" and {len(words) - most} more" if len(words) > most else "")
 
 
 def close(word: object, known: Iterable[str]) -> list[str]:
-    """Return the known words that look like a word, at most three, the closest first."""
-    from difflib import get_close_matches  # only on the way to an error, it would cost every start
+    """Return at most three known words that are similar to a word, the closest first."""
+    from difflib import get_close_matches  # imported for errors only, to keep the start fast
 
     folded = {candidate.casefold(): candidate for candidate in sorted(known)}
     return [folded[each] for each in get_close_matches(str(word).casefold()[:200], folded, n=3, cutoff=0.6)]
 
 
 def shown(value: object, *, most: int = 60) -> str:
-    """Write a value given by a reader, short enough for one line.
+    """Return a user's value as short text for an error.
 
-    A long text may be a secret under a wrong key, and one inside a map may be too: of those the shape is told alone.
-    Null and truth values are written as in YAML and JSON.
+    Long text and values in maps may be secrets under a wrong key, so only their type and size are shown. Null and
+    booleans are written as in YAML and JSON.
     """
     if value is None or isinstance(value, bool):
         return json.dumps(value)
@@ -133,6 +133,6 @@ def shown(value: object, *, most: int = 60) -> str:
         return f"a list of {len(value)}" if value else "[]"
     try:
         text = repr(value)
-    except ValueError:  # Python writes no whole number of more than 4300 digits
-        return "a number too long to show"
+    except ValueError:  # Python cannot convert integers of more than 4300 digits
+        return "a number that is too long to show"
     return text if len(text) <= most else text[: most - 1] + "…"

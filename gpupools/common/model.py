@@ -1,7 +1,7 @@
-"""The base of everything a reader may write.
+"""Base classes of the models of stack files.
 
-A command has to start fast: models are built at their first use, and a default that is a model is written as
-`model_construct()`, because making an instance the ordinary way would build the model at import.
+Commands have to start fast: models are built at first use, and default values that are models use `model_construct()`,
+because validation would build the model at import.
 """
 
 from collections.abc import Iterable, Iterator
@@ -13,13 +13,13 @@ from gpupools.common.errors import Path
 
 
 class StrictModel(BaseModel):
-    """A model that takes the keys it names, of the types it names, and never changes."""
+    """An immutable model that rejects unknown keys and converts no types."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, arbitrary_types_allowed=True, defer_build=True)
 
 
 class ConflictingKeysError(ValueError):
-    """Keys of one map that do not go together."""
+    """Keys of a map conflict."""
 
     def __init__(self, found: Iterable[tuple[Path, str]]) -> None:
         self.found = tuple(found)
@@ -27,14 +27,14 @@ class ConflictingKeysError(ValueError):
 
 
 class ConsistentModel(StrictModel):
-    """A model whose keys have to go together; what does not is told all at once."""
+    """A model with conditions on several keys, whose violations are reported together."""
 
     def conflicting_keys(self) -> Iterator[tuple[Path, str]]:
-        """Yield where keys stand against each other, below the model, with what and cure as `what; cure`."""
+        """Yield the path of each conflict relative to the model, with `what; fix`."""
         yield from ()
 
     @model_validator(mode="after")
-    def _keys_go_together(self) -> Self:
+    def _keys_do_not_conflict(self) -> Self:
         found = tuple(self.conflicting_keys())
         if found:
             raise ConflictingKeysError(found)

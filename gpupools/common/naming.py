@@ -1,4 +1,4 @@
-"""Names of pools in the cloud that change exactly when the pool must be replaced."""
+"""Names of pools in the cloud, which change if and only if the pool must be replaced."""
 
 import hashlib
 import json
@@ -8,19 +8,19 @@ _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 
 def replacement_name(base: str, decisive: Mapping[str, object], *, limit: int, separator: str = "-") -> str:
-    """Build a pool's name in the cloud from its own name and everything that forces its replacement.
+    """Return a pool's name in the cloud, built from its key and a hash of the inputs that force replacement.
 
-    A pool's name is unique per cluster, so the new pool can only be created before the old one is deleted when the
-    two are called differently. Microsoft's own module solves it the same way
+    Names are unique per cluster, so a replacement can only be created before the old pool is deleted if their names
+    differ. Microsoft's module does the same
     (https://github.com/Azure/terraform-azurerm-avm-res-containerservice-managedcluster, modules/agentpool).
 
     Args:
-        base: The pool's name in the stack file.
-        decisive: The inputs whose change makes the cloud replace the pool. Entries that are None do not count, so
-            that a later release may add a setting without renaming (and so replacing) anybody's pool.
-        limit: The most characters the cloud takes.
-        separator: Stands before the four characters of the hash; empty where the cloud allows no hyphen, which
-            takes the hyphens out of `base` too.
+        base: Key of the pool in the stack file.
+        decisive: Inputs whose change replaces the pool. None values are ignored, so that a later release can add a
+            setting without renaming (and so replacing) existing pools.
+        limit: Maximum length of a name.
+        separator: Separates the four characters of the hash; empty if the cloud does not allow hyphens, which are
+            then also removed from `base`.
     """
     counted = {key: value for key, value in decisive.items() if value is not None}
     text = json.dumps([base, counted], sort_keys=True, separators=(",", ":"), default=str)

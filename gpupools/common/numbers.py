@@ -1,6 +1,6 @@
-"""Whole numbers in texts that anybody wrote."""
+"""Parses integers in untrusted text."""
 
 
 def whole_number(text: str, *, digits: int = 9) -> int | None:
-    """Read a whole number; None for a text that is none, or that has more digits than anybody means."""
+    """Return a non-negative integer; None if the text is not one, or has too many digits."""
     return int(text) if text.isascii() and text.isdigit() and len(text) <= digits else None

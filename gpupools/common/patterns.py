@@ -1,4 +1,4 @@
-"""Many patterns with * and ? asked at once."""
+"""Matches text against many patterns with `*` and `?`."""
 
 import re
 from collections.abc import Iterable
@@ -6,10 +6,10 @@ from fnmatch import translate
 
 
 class FirstOf:
-    """Finds the first of many patterns that a text fits, as `fnmatch.fnmatchcase` has them.
+    """Finds the first of many `fnmatch.fnmatchcase` patterns that matches a text.
 
     Args:
-        patterns: In the order in which they count.
+        patterns: Patterns in order of precedence.
     """
 
     def __init__(self, patterns: Iterable[str]) -> None:
@@ -20,7 +20,7 @@ class FirstOf:
         self._lengths = sorted({len(start) for start in self._by_start})
 
     def __call__(self, text: str) -> int | None:
-        """Return the place of the first pattern that fits; None for none."""
+        """Return the index of the first pattern that matches; None if none does."""
         places = (
             place
             for length in self._lengths

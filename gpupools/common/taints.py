@@ -1,4 +1,4 @@
-"""Kubernetes taints, in Kubernetes' own spelling; each cloud's spelling belongs to its folder.
+"""Kubernetes taints in Kubernetes' own syntax.
 
 https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/
 """
@@ -20,15 +20,15 @@ class Effect(StrEnum):
 
 
 KUBERNETES_EFFECTS: Mapping[str, Effect] = {effect.value: effect for effect in Effect}
-"""Every effect by Kubernetes' own word for it."""
+"""Effects by their Kubernetes name."""
 
 HARD_EFFECTS = frozenset({Effect.NO_SCHEDULE, Effect.NO_EXECUTE})
-"""The effects that keep a pod off; `PreferNoSchedule` only asks."""
+"""Effects that reject pods; `PreferNoSchedule` is only a preference."""
 
 
 @dataclass(frozen=True, order=True)
 class Taint:
-    """One taint of a node."""
+    """A taint of a node."""
 
     key: str
     value: str
@@ -39,11 +39,11 @@ class Taint:
 
 
 GPU_TAINT = Taint("nvidia.com/gpu", "present", Effect.NO_SCHEDULE)
-"""The taint every GPU pool carries.
+"""The taint of all GPU pools.
 
-The key equals the resource pods ask for, so the admission controller ExtendedResourceToleration adds the
+The key equals the resource that pods request, so the admission controller ExtendedResourceToleration adds the
 toleration (https://kubernetes.io/docs/reference/access-authn-authz/admission-controllers/#extendedresourcetoleration).
-The value is the one GKE itself uses and refuses to see changed
+The value is that of GKE, which cannot be changed
 (https://github.com/hashicorp/terraform-provider-google/issues/7928).
 """
 
@@ -57,10 +57,10 @@ _TAINT = re.compile(r"(?P<key>[^=:\s]+)(?:=(?P<value>[^:\s]*))?:(?P<effect>\w+)"
 
 
 def parse_taint(text: str) -> Taint:
-    """Read `key=value:Effect` or `key:Effect`, as `kubectl taint` takes it.
+    """Return the taint of `key=value:Effect` or `key:Effect`, the syntax of `kubectl taint`.
 
     Raises:
-        ValueError: The text has another form; the message says which part is wrong and what is right.
+        ValueError: The text is invalid. The message is `what; fix`.
     """
     match = _TAINT.fullmatch(text)
     if match is None:
@@ -77,5 +77,5 @@ def parse_taint(text: str) -> Taint:
 
 
 def repels_cpu_pods(taints: Iterable[Taint]) -> bool:
-    """Say whether a pod without tolerations stays off a node with these taints."""
+    """Return whether these taints reject pods without tolerations."""
     return any(taint.key and taint.effect in HARD_EFFECTS for taint in taints)

@@ -1,4 +1,4 @@
-"""Which gpupools this is."""
+"""Version of gpupools."""
 
 import tomllib
 from importlib import metadata
@@ -6,9 +6,9 @@ from pathlib import Path
 
 
 def version() -> str:
-    """Return this release's number: the checkout's, else what is installed.
+    """Return the version of the checkout, or else of the installed package.
 
-    A checkout need not be installed: `pulumi install` installs its lock and not the project.
+    A checkout may not be installed: `pulumi install` only installs its locked dependencies.
     """
     project = Path(__file__).parents[2] / "pyproject.toml"
     if project.is_file():

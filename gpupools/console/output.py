@@ -1,7 +1,7 @@
-"""The one way out: every command prints through here, and what it prints is made printable by the rules of its format.
+"""All output of commands, escaped for its format.
 
-Names of files, objects and keys come from strangers. Nothing of them may move a terminal's cursor, turn its text
-around, begin a line of its own, command the CI that reads along, or make a report that no reader takes.
+Names of files, objects and keys are untrusted. They must not control the terminal, start new lines, be executed as
+workflow commands by a CI, or break the format of a report.
 """
 
 import json
@@ -18,18 +18,18 @@ from gpupools.common.json_types import JsonObject
 from gpupools.console.terminal import shows_colour
 
 VERSION = 1
-"""Version of the JSON answers (docs/reference/json.md); it rises when a key is removed or changes its meaning."""
+"""Version of the JSON output (docs/reference/json.md), which increases when a key is removed or changes its meaning."""
 
-# Invisible, and yet letters or marks to Python: https://www.unicode.org/Public/UCD/latest/ucd/DerivedCoreProperties.txt,
+# Invisible characters that Python counts as letters or marks: https://www.unicode.org/Public/UCD/latest/ucd/DerivedCoreProperties.txt,
 # Default_Ignorable_Code_Point.
 _INVISIBLE = "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180d\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
-# A line that GitHub's runner obeys, on either stream: `::` at its start, `##[` anywhere.
+# Workflow commands of GitHub's runner, on both streams: `::` at the start of a line, `##[` anywhere.
 # https://github.com/actions/runner src/Runner.Common/ActionCommand.cs, TryParseV2 and TryParse.
 _AT_START = r"^( *)::"
 
 
 def printable(text: object) -> str:
-    r"""Write what a terminal would act on or not show the way Python does: `\n`, `\x1b`, `\u202e`, `\udcff`."""
+    r"""Return text with control and invisible characters escaped as in Python: `\n`, `\x1b`, `\u202e`, `\udcff`."""
     given = str(text)
     if given.isprintable():
         return given if given.isascii() else re.sub(_INVISIBLE, _escaped, given)
@@ -45,7 +45,7 @@ def _escaped(match: re.Match[str]) -> str:
 
 
 def line(text: object) -> str:
-    """Return one printable line that is no command to a CI's runner."""
+    """Return one printable line that a CI runner does not execute."""
     return re.sub(_AT_START, r"\1\\::", printable(text)).replace("##[", r"##\[")
 
 
@@ -65,7 +65,7 @@ class Style(StrEnum):
 
 
 def tell_parts(*parts: tuple[object, Style | None], error: bool = False) -> None:
-    """Print one line of parts, in colours where they are shown; elsewhere it is the line `tell` prints."""
+    """Print one line of parts, in color if the terminal supports it."""
     if not shows_colour(sys.stderr if error else sys.stdout):
         tell("".join(str(text) for text, _ in parts), error=error)
         return
@@ -74,7 +74,7 @@ def tell_parts(*parts: tuple[object, Style | None], error: bool = False) -> None
 
 
 def tell_lines(text: str, *, error: bool = False) -> None:
-    """Print lines that the command has laid out itself, such as a table."""
+    """Print preformatted lines, such as a table."""
     _write("".join(f"{line(each)}\n" for each in text.removesuffix("\n").split("\n")), error)
 
 
@@ -92,20 +92,20 @@ def _write(text: str, error: bool) -> None:
 
 
 def answer(command: str, result: str, problems: Iterable[JsonObject], holds: JsonObject) -> None:
-    """Print a command's answer as JSON, in the shape of docs/reference/json.md.
+    """Print the JSON output of a command, as documented in docs/reference/json.md.
 
     Args:
-        command: Of `gpupools`.
+        command: Name of the command.
         result: `accepted`, `refused` or `failed`.
-        problems: Why, as `problem_json` writes them.
-        holds: The command's own keys, the same ones whatever the result.
+        problems: Problems, as `Problem.as_json` returns them.
+        holds: The command's own keys, the same for every result.
     """
     tell_json({"version": VERSION, "command": command, "result": result, "problems": list(problems), **holds})
 
 
 def tell_json(value: Any) -> None:
-    """Print JSON, in ASCII, that every reader takes: half a character (RFC 8259, section 8.2) is written as printed."""
-    # Written in another way the same text is no command in a log, where a report may be shown.
+    """Print JSON in ASCII, with unpaired surrogates (RFC 8259, section 8.2) escaped."""
+    # An escaped `#` is the same text in JSON, but not a workflow command in a log.
     _write(json.dumps(_whole(value), indent=2).replace("##[", r"#\u0023[") + "\n", False)
 
 
@@ -123,16 +123,16 @@ def _whole(value: Any) -> Any:
 
 
 def annotation(kind: str, file: object, at: int | None, title: str, message: object) -> str:
-    """Write one workflow command, a line of its own.
+    """Return one workflow command, a single line.
 
     https://docs.github.com/en/actions/reference/workflows-and-actions/workflow-commands#setting-an-error-message
 
     Args:
         kind: `error`, `warning` or `notice`.
-        file: Relative to the repository.
-        at: The line, from 1; None for the file as a whole.
-        title: Shown in bold.
-        message: May have several lines.
+        file: Path relative to the repository.
+        at: Line, from 1; None for the whole file.
+        title: Title, shown in bold.
+        message: Message, which may have several lines.
     """
     properties = {"file": str(file), "line": str(at) if at is not None else "", "title": title}
     given = ",".join(f"{name}={_property(value)}" for name, value in properties.items() if value)
@@ -140,7 +140,7 @@ def annotation(kind: str, file: object, at: int | None, title: str, message: obj
     return f"::{kind} {given}::{_data(chr(10).join(map(printable, lines)))}"
 
 
-# What the runner takes back: actions/toolkit `packages/core/src/command.ts`, escapeData and escapeProperty.
+# What the runner unescapes: actions/toolkit `packages/core/src/command.ts`, escapeData and escapeProperty.
 def _data(text: str) -> str:
     return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
@@ -150,7 +150,7 @@ def _property(text: str) -> str:
 
 
 def annotate(kind: str, file: object, at: int | None, title: str, message: object) -> None:
-    """Print one annotation, to standard output, where the runner reads them."""
+    """Print one annotation to standard output, where the runner reads it."""
     _write(annotation(kind, file, at, title, message) + "\n", False)
 
 
@@ -158,12 +158,12 @@ def annotate(kind: str, file: object, at: int | None, title: str, message: objec
 
 
 def sarif_text(text: object) -> str:
-    """Write a message of SARIF, where `[…](…)` would be a link (section 3.11.6)."""
+    """Return text for a SARIF message, in which `[…](…)` would be a link (section 3.11.6)."""
     return printable(text).replace("](", r"\](")
 
 
 def uri(path: Path) -> str:
-    """Return a file's address, relative to the working folder where it is below it; a name may be any bytes."""
+    """Return the URI of a file, relative if it is below the working folder; names may have any bytes."""
     whole, here = path.absolute(), Path.cwd()
     relative = whole.is_relative_to(here)
     address = quote(os.fsencode((whole.relative_to(here) if relative else whole).as_posix()))
@@ -174,9 +174,9 @@ def uri(path: Path) -> str:
 
 
 def markdown_code(text: object) -> str:
-    """Write a text as a code span: anywhere else GitHub makes mentions, references and links of it, escaped or not.
+    """Return text as a code span: elsewhere GitHub turns it into mentions, references and links, even if escaped.
 
-    A span ends at as many backticks as it began with, and loses one blank at either end
+    A span ends at as many backticks as it starts with, and one space at each end is removed
     (https://spec.commonmark.org/0.31.2/#code-spans).
     """
     shown = line(text) or " "
@@ -187,7 +187,7 @@ def markdown_code(text: object) -> str:
 
 
 def mermaid_text(text: object) -> str:
-    """Write a text for a label of Mermaid in quotes: all but letters, digits and blanks as codes of its own.
+    """Return text for a quoted Mermaid label, with all but letters, digits and spaces as entity codes.
 
     https://mermaid.js.org/syntax/flowchart.html#entity-codes-to-escape-characters
     """
@@ -195,9 +195,9 @@ def mermaid_text(text: object) -> str:
 
 
 def html_text(text: object) -> str:
-    """Write a text for HTML, in an element or in an attribute with quotes around it."""
+    """Return text for an HTML element or a quoted attribute."""
     return printable(text).translate(_HTML)
 
 
-# https://html.spec.whatwg.org/multipage/parsing.html: what ends a text or a quoted value, and what begins a reference.
+# https://html.spec.whatwg.org/multipage/parsing.html: characters that end text or a quoted value, or start a reference.
 _HTML = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#x27;"})

@@ -1,4 +1,4 @@
-"""What a command is at, for somebody who waits: a line on the terminal from the second second on, gone at the end."""
+"""Progress of slow commands: a line on the terminal after one second, removed at the end."""
 
 import sys
 import time
@@ -9,22 +9,22 @@ from gpupools.console.output import printable
 from gpupools.console.terminal import columns, shows_colour
 
 AFTER_S = 1.0
-"""What takes less is not told: it would only flicker."""
+"""Faster steps show no progress, which would only flicker."""
 
 
 @contextmanager
 def progress(doing: str) -> Iterator[Callable[[str], None]]:
-    """Tell a terminal what goes on while the block runs, on standard error; print nothing else meanwhile.
+    """Show the current step on a terminal's standard error while the block runs, which must print nothing else.
 
     Args:
-        doing: What it begins with: `running the program`. What is yielded takes what it goes on with.
+        doing: First step, e.g. `running the program`. The yielded function sets the next step.
     """
     stream, width = sys.stderr, columns(sys.stderr)
-    # A line is taken back by a code of the terminal, which one without colours does not know either.
+    # Terminals without color do not support erasing a line either.
     if width is None or not shows_colour(stream):
         yield lambda _: None
         return
-    from threading import Event, Thread  # nobody else needs them
+    from threading import Event, Thread  # not needed otherwise
 
     now = [doing]
     ended = Event()

@@ -1,4 +1,4 @@
-"""What a command is spared before its first line and after its last; `benchmarks/command_cost.py` has the figures."""
+"""Reduces the start and exit time of commands; `benchmarks/command_cost.py` measures it."""
 
 import gc
 import importlib
@@ -8,32 +8,32 @@ from types import ModuleType
 from typing import Any
 
 MANY = 400_000
-"""More objects than a command that checks one file makes, most of them while it imports."""
+"""More objects than `gpupools check` of one file creates, most of them during imports."""
 
 
 def start_lightly() -> None:
-    """Spare the process what no command needs; call it before anything imports pydantic."""
-    # What an import makes stays, so collecting garbage between imports finds none.
+    """Disable work that no command needs; call it before pydantic is imported."""
+    # Imported objects are permanent, so garbage collection between imports is useless.
     gc.set_threshold(MANY)
-    # pydantic would look through the metadata of every installed package for plugins, and nothing here wants one.
+    # pydantic would search the metadata of all installed packages for plugins, which are not used here.
     # https://docs.pydantic.dev/latest/concepts/plugins/#disabling-plugins
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
-    # It imports the way to look through them all the same, and with it the mail parser of the standard library.
+    # It imports importlib.metadata anyway, and with it the email parser of the standard library.
     if "importlib.metadata" not in sys.modules:
         importlib.metadata = sys.modules["importlib.metadata"] = _Later("importlib.metadata", "entry_points")
-    # pydantic compares secrets of a type that nothing here has, and imports OpenSSL for it.
+    # pydantic imports `secrets`, and with it OpenSSL, for a type that is not used here.
     sys.modules.setdefault("secrets", _Later("secrets"))
 
 
 def end_lightly() -> None:
-    """Spare the process a last search for garbage in all it has imported; call it when nothing is left to do."""
+    """Skip the final garbage collection; call it when the command is done."""
     gc.freeze()
 
 
 class _Later(ModuleType):
-    """Stands in `sys.modules` for a module until somebody calls one of its functions or looks for anything else.
+    """Placeholder in `sys.modules` for a module that is imported when a function is called or an attribute is read.
 
-    `importlib.util.LazyLoader` would import it as soon as a `from … import …` names one of them.
+    `importlib.util.LazyLoader` would already import it for `from … import …`.
     """
 
     def __init__(self, name: str, *functions: str) -> None:
@@ -47,6 +47,6 @@ class _Later(ModuleType):
         return importlib.import_module(self.__name__)
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):  # the import system asks for them before it asks for what it wants
+        if name.startswith("__"):  # read by the import system
             raise AttributeError(name)
         return getattr(self._module(), name)

@@ -1,4 +1,4 @@
-"""Tables for people: as wide as they are in a pipe, no wider than it is on a terminal."""
+"""Tables: at full width in a pipe, fitted to the width of a terminal."""
 
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -8,16 +8,16 @@ from gpupools.console.output import tell_lines
 from gpupools.console.terminal import columns
 
 _WORD = 24
-"""Characters of a word that is not broken; longer ones are addresses, digests and URLs."""
+"""Maximum length of a word that is not broken; longer ones are addresses, digests and URLs."""
 
 _BESIDE_TITLE = 2
-"""Blanks that tabulate keeps beside every title."""
+"""Spaces that tabulate keeps beside each title."""
 
 
 def tell_table(
     rows: Iterable[Sequence[object]], headers: Sequence[str], *, widths: Sequence[int | None] | None = None
 ) -> None:
-    """Print rows as a table that fits what it is printed to."""
+    """Print rows as a table that fits the terminal."""
     tell_lines(table_text(rows, headers, widths=widths, fit=columns(sys.stdout)))
 
 
@@ -28,24 +28,26 @@ def table_text(
     widths: Sequence[int | None] | None = None,
     fit: int | None = None,
 ) -> str:
-    """Lay rows out in columns.
+    """Return rows as a table.
 
     Args:
         rows: Cells, which may have several lines.
-        headers: One for each column.
-        widths: The most characters of each column; longer cells are wrapped, and rows ruled off.
-        fit: The most characters of a line. Cells are wrapped for it too, and where the columns do not fit at all each
-            row becomes a list of its cells. None: any width.
+        headers: Titles of the columns.
+        widths: Maximum width of each column; longer cells are wrapped, and rows separated by lines.
+        fit: Maximum width of a line, to which cells are wrapped. If the columns do not fit, each row becomes a list.
+            None: no limit.
     """
-    # Imported here: it costs more than all the rest of `gpupools check`, which prints no table.
+    # Slower to import than everything that `gpupools check` needs, which prints no table.
     from tabulate import tabulate
 
     cells = [[str(cell) for cell in row] for row in rows]
     ruled, fitted = widths is not None, None
     if fit is not None:
-        fitted = _fitted([list(headers), *cells], widths or [None] * len(headers), _room(fit, len(headers), ruled))
+        fitted = _column_widths(
+            [list(headers), *cells], widths or [None] * len(headers), _room(fit, len(headers), ruled)
+        )
         if fitted is None:
-            return "\n\n".join("\n".join(_listed(row, headers, fit)) for row in cells)
+            return "\n\n".join("\n".join(_list_lines(row, headers, fit)) for row in cells)
         widths = [*fitted]
     return tabulate(
         cells,
@@ -58,12 +60,12 @@ def table_text(
 
 
 def _room(fit: int, count: int, ruled: bool) -> int:
-    """Return what a line has left for cells."""
+    """Return the width of a line that is available for cells."""
     return fit - (3 * count + 1 if ruled else 2 * (count - 1))
 
 
-def _fitted(rows: list[list[str]], widths: Sequence[int | None], room: int) -> list[int] | None:
-    """Return the widths of columns that fit; None where words would have to be broken for it."""
+def _column_widths(rows: list[list[str]], widths: Sequence[int | None], room: int) -> list[int] | None:
+    """Return column widths that fit; None if words would have to be broken."""
     found, least = [], []
     for column, most in zip(zip(*rows, strict=True), widths, strict=True):
         lines = [line for cell in column for line in cell.split("\n")]
@@ -81,8 +83,8 @@ def _fitted(rows: list[list[str]], widths: Sequence[int | None], room: int) -> l
     return found
 
 
-def _listed(row: Sequence[str], headers: Sequence[str], fit: int) -> Iterator[str]:
-    """Write a row as a list, a line or more for each of its cells."""
+def _list_lines(row: Sequence[str], headers: Sequence[str], fit: int) -> Iterator[str]:
+    """Yield a row as a list with one or more lines per cell."""
     named = max(map(len, headers))
     for header, cell in zip(headers, row, strict=True):
         beside = max(fit - named - 2, 8)

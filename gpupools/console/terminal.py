@@ -1,16 +1,16 @@
-"""What a stream goes to: a terminal of some width that shows colour, or a pipe, which gets plain text."""
+"""Properties of an output stream: width and color of a terminal, or plain text for a pipe."""
 
 import os
 from typing import TextIO
 
 from gpupools.common.numbers import whole_number
 
-USUAL = 80
-"""Columns of a terminal that does not say how many it has."""
+DEFAULT_COLUMNS = 80
+"""Columns of a terminal that does not report its width."""
 
 
 def is_terminal(stream: TextIO) -> bool:
-    """Say whether somebody looks at what is written; a stream that is closed has no reader."""
+    """Return whether a stream is a terminal; a closed stream is not."""
     try:
         return stream.isatty()
     except ValueError:
@@ -18,14 +18,14 @@ def is_terminal(stream: TextIO) -> bool:
 
 
 def columns(stream: TextIO) -> int | None:
-    """Return the width of the terminal a stream goes to; None where it goes to none."""
+    """Return the width of the stream's terminal; None if it is not a terminal."""
     if not is_terminal(stream):
         return None
-    return columns_asked() or _columns_of(stream) or USUAL
+    return columns_from_environment() or _columns_of(stream) or DEFAULT_COLUMNS
 
 
-def columns_asked() -> int | None:
-    """Return what `COLUMNS` asks for; None where it asks for nothing that is a width."""
+def columns_from_environment() -> int | None:
+    """Return the value of `COLUMNS`; None if it is not a valid width."""
     text = os.environ.get("COLUMNS", "")
     return whole_number(text, digits=5) or None
 
@@ -38,8 +38,8 @@ def _columns_of(stream: TextIO) -> int | None:
 
 
 def shows_colour(stream: TextIO) -> bool:
-    """Say whether colours are wanted: by a terminal that has them, of somebody who did not set `NO_COLOR`.
+    """Return whether to print colors: on a color terminal, unless `NO_COLOR` is set and not empty.
 
-    https://no-color.org: any value but an empty one.
+    https://no-color.org
     """
     return is_terminal(stream) and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"

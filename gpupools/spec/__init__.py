@@ -1,1 +1,1 @@
-"""What a reader may write about pools and clusters."""
+"""Models of what a stack file may contain about clusters and pools."""

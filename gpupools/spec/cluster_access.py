@@ -1,6 +1,6 @@
-"""How the API of a cluster is reached, as a stack file says it: the same keys on every cloud. Pure.
+"""Keys of a cluster for access to its Kubernetes API, the same on every cloud. Pure.
 
-Only software inside the cluster needs them; a pool is declared through the cloud's own API.
+Only software inside the cluster needs them. Pools are declared through the cloud's own API.
 """
 
 import re
@@ -14,54 +14,54 @@ from gpupools.common.model import StrictModel
 from gpupools.spec.models import Address, Cluster, Late, StackOutput
 
 ACCESS_KEYS = ("kubeconfig", "endpoint", "certificate_authority")
-"""The keys of a cluster that say how its API is reached; no pool needs them."""
+"""Keys for access to the cluster's API, which pools do not need."""
 
 
 class ExecPlugin(NamedTuple):
-    """A program that gets a token for a cluster's API when one is needed, so that none is stored.
+    """An exec credential plugin, which fetches a token on demand so that none is stored.
 
     https://kubernetes.io/docs/reference/access-authn-authz/authentication/#client-go-credential-plugins
     """
 
     command: str
     args: tuple[Any, ...]
-    """Text, or values known only while the program runs."""
+    """Text, or values that are known only while the program runs."""
     install_hint: str
-    """What to do on a machine that lacks the program."""
+    """Shown on a machine without the program."""
     provide_cluster_info: bool = False
-    """Whether the plugin is told which cluster the token is for."""
+    """Whether the plugin receives the cluster that the token is for."""
 
 
 def _absolute(path: str) -> str:
     if not path.startswith(("/", "~/")):
-        # The provider looks from its own working folder, and takes what is no file for the kubeconfig's text:
+        # The provider resolves the path in its own working folder, and reads a path without a file as a kubeconfig:
         # https://github.com/pulumi/pulumi-kubernetes, provider/pkg/provider/util.go.
-        raise ValueError(f"got {shown(path)}; write the whole path, or one that begins with ~/")
+        raise ValueError(f"got {shown(path)}; write an absolute path, or one that starts with ~/")
     return path
 
 
 def _text_or_late(value: object) -> object:
     if isinstance(value, Late) or (isinstance(value, str) and value):
         return value
-    raise ValueError(f"got {shown(value)}; write the kubeconfig as a secret of the stack: {{secure: …}}")
+    raise ValueError(f"got {shown(value)}; store the kubeconfig as a secret of the stack: {{secure: …}}")
 
 
 class KubeconfigFile(StrictModel):
     """A kubeconfig on the machine that runs Pulumi."""
 
     path: Annotated[str, AfterValidator(_absolute)]
-    """Absolute, or beginning with `~/`."""
+    """Absolute path, or one that starts with `~/`."""
     context: str | None = None
-    """The context to use; left out: the file's current one."""
+    """Context of the kubeconfig. Default: its current context."""
 
 
 class KubeconfigSecret(StrictModel):
-    """A kubeconfig kept in the stack file, encrypted."""
+    """A kubeconfig that the stack file stores encrypted."""
 
     secret: Annotated[Any, AfterValidator(_text_or_late)]
-    """Written by `pulumi config set --secret --path`."""
+    """The kubeconfig, set with `pulumi config set --secret --path`."""
     context: str | None = None
-    """The context to use; left out: the kubeconfig's current one."""
+    """Context of the kubeconfig. Default: its current context."""
 
 
 def _form(value: object) -> str | None:
@@ -74,13 +74,13 @@ def _form(value: object) -> str | None:
 
 def _not_bare(value: object) -> object:
     if isinstance(value, Late):
-        raise ValueError("is a secret that no key names; write {secret: {secure: …}}")
+        raise ValueError("is an encrypted value; write {secret: {secure: …}}")
     if isinstance(value, str):
-        # What was written is not shown: while the program runs, a secret is here as clear text.
-        raise ValueError("is a text; write {path: …}, {secret: {secure: …}} or {output: …}")
+        # The value is not shown: while the program runs, a secret is clear text here.
+        raise ValueError("is text; write {path: …}, {secret: {secure: …}} or {output: …}")
     given = [key for key in ("path", "secret", "output") if isinstance(value, Mapping) and key in value]
     if len(given) > 1:
-        raise ValueError(f"{' and '.join(given)} both say it; write one of them alone")
+        raise ValueError(f"{' and '.join(given)} exclude each other; set one of them")
     return value
 
 
@@ -98,16 +98,16 @@ _API = rf"(https://)?({_HOST}|\[[0-9A-Fa-f:.]+\])(:[0-9]{{1,5}})?(/[A-Za-z0-9._~
 
 
 def api_url(endpoint: str) -> str:
-    """Return the address of a cluster's API as a URL; GKE and AKS show a bare host.
+    """Return the address of a cluster's API as a URL. GKE and AKS show the host alone.
 
-    A token goes there, so nothing but TLS will do, and nothing may hide which host it is: no user before it, no query.
+    The address receives a token, so it must use TLS and have neither a user nor a query.
 
     Raises:
-        ValueError: It is no such address.
+        ValueError: The endpoint is not such an address.
     """
     if not re.fullmatch(_API, endpoint):
-        # What was written may hold a password: https://user:password@host.
-        raise ValueError("is no address of an API; write https://<host>, with its port where it has one")
+        # The value may contain a password: https://user:password@host.
+        raise ValueError("is not the address of an API; write https://<host> or https://<host>:<port>")
     return endpoint if endpoint.startswith("https://") else f"https://{endpoint}"
 
 
@@ -118,80 +118,80 @@ def _an_api(endpoint: Any) -> Any:
 
 
 class ReachableCluster(Cluster):
-    """A cluster whose API may be needed: give a kubeconfig, or endpoint and certificate authority, or neither."""
+    """A cluster with optional API access: a kubeconfig, or endpoint and certificate authority."""
 
     kubeconfig: Kubeconfig | None = None
-    """Where credentials are: `{path: …}`, `{secret: …}` or `{output: …}` of another stack."""
+    """Credentials for the API: `{path: …}`, `{secret: …}`, or `{output: …}` of another stack."""
     endpoint: Annotated[Address, AfterValidator(_an_api)] | None = None
-    """Address of the cluster's API; credentials then come from the cloud's own login on this machine."""
+    """Address of the cluster's API. Credentials then come from the cloud's own login on this machine."""
     certificate_authority: Address | None = None
-    """The API's certificate authority, base64 as the cloud shows it; goes with endpoint."""
+    """Certificate authority of the API, base64-encoded as the cloud shows it. Required with `endpoint`."""
 
     untold: ClassVar[frozenset[str]] = Cluster.untold | frozenset(ACCESS_KEYS)
 
     def conflicting_keys(self) -> Iterator[tuple[Path, str]]:
-        """Refuse two ways to the API, and half of one."""
+        """Reject two kinds of access, and an endpoint without its certificate authority or the reverse."""
         yield from super().conflicting_keys()
         pair = ("endpoint", "certificate_authority")
         given = [key for key in pair if getattr(self, key) is not None]
         if self.kubeconfig is not None:
-            yield from (((key,), "kubeconfig already says where the API is; leave it out") for key in given)
+            yield from (((key,), "cannot be combined with kubeconfig; remove one of them") for key in given)
         elif len(given) == 1:
             missing = next(key for key in pair if key not in given)
-            yield (given[0],), f"is given without {missing}; add {missing}"
+            yield (given[0],), f"requires {missing}; add {missing}"
 
     @property
     def has_access(self) -> bool:
-        """Say whether the file tells how the cluster's API is reached."""
+        """Whether the stack file has access to the cluster's API."""
         return self.kubeconfig is not None or self.endpoint is not None
 
 
 def missing_access(key: str, cluster: Cluster, installs: Collection[str]) -> list[Problem]:
-    """Refuse to install software in a cluster of a stack file that does not say how its API is reached.
+    """Reject software for a cluster whose stack file has no access to its API.
 
     Args:
         key: The cluster's key in the stack file.
         cluster: The cluster.
-        installs: Names of what would be installed; none asks for no access.
+        installs: Names of the software that would be installed. Without any, no access is required.
     """
     if not installs or not isinstance(cluster, ReachableCluster) or cluster.has_access:
         return []
-    what = f"its pools need software in the cluster ({', '.join(installs)}), and nothing says how its API is reached"
+    what = f"its pools need software in the cluster ({', '.join(installs)}), but the cluster's API access is not set"
     fix = (
         "add kubeconfig: {path: …}, {secret: {secure: …}} or {output: …}, or endpoint and certificate_authority; "
-        "or runtime: {management: external, existing: …} where a team installs it"
+        "or runtime: {management: external, existing: …} if your team installs the software"
     )
     return [Problem(("clusters", key), what, fix)]
 
 
 def clear_secrets(clusters: Mapping[str, Cluster]) -> Iterator[Problem]:
-    """Refuse a kubeconfig that stands in the stack file as clear text; what it holds is not repeated.
+    """Reject a kubeconfig that the stack file stores as clear text, without repeating it.
 
     Args:
-        clusters: The clusters of the stack by key, with `LATE` for what is encrypted.
+        clusters: The clusters of the stack by key, with `LATE` for encrypted values.
     """
     for key, cluster in clusters.items():
         kubeconfig = cluster.kubeconfig if isinstance(cluster, ReachableCluster) else None
         if isinstance(kubeconfig, KubeconfigSecret) and not isinstance(kubeconfig.secret, Late):
             path = ("clusters", key, "kubeconfig", "secret")
-            fix = f"write it with pulumi config set --secret --path 'gpupools:{'.'.join(path)}'"
-            yield Problem(path, "is clear text", fix)
+            fix = f"set it with pulumi config set --secret --path 'gpupools:{'.'.join(path)}'"
+            yield Problem(path, "is stored as clear text", fix)
 
 
 def kubeconfigs_inside(clusters: Mapping[str, Cluster], is_inside: Callable[[str], bool]) -> Iterator[Problem]:
-    """Refuse a kubeconfig that lies in the checkout: it names programs that are run, and a pull request may bring it.
+    """Reject a kubeconfig inside the checkout: it names programs to run, and a pull request may change it.
 
     https://kubernetes.io/docs/reference/access-authn-authz/authentication/#client-go-credential-plugins
 
     Args:
         clusters: The clusters of the stack by key.
-        is_inside: Says whether a path leads into the checkout of the stack file.
+        is_inside: Whether a path leads into the checkout of the stack file.
     """
     for key, cluster in clusters.items():
         kubeconfig = cluster.kubeconfig if isinstance(cluster, ReachableCluster) else None
         if isinstance(kubeconfig, KubeconfigFile) and is_inside(kubeconfig.path):
             yield Problem(
                 ("clusters", key, "kubeconfig", "path"),
-                "is inside the checkout, and a kubeconfig names programs that are run",
-                "keep it outside, or as a secret of the stack: {secret: {secure: …}}",
+                "is inside the checkout, but a kubeconfig names programs that run",
+                "move it outside, or store it as a secret of the stack: {secret: {secure: …}}",
             )

@@ -1,4 +1,4 @@
-"""Which keys of a stack file stand for one and the same cluster, and which pools for one name in Pulumi. Pure."""
+"""Detects cluster keys that mean the same cluster, and pools that would get the same Pulumi name. Pure."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import combinations
@@ -9,14 +9,14 @@ from gpupools.common.json_types import JsonDict, JsonObject
 from gpupools.spec.cluster_access import KubeconfigSecret, ReachableCluster
 from gpupools.spec.models import Cluster, Late, StackOutput, StackPool
 
-_ON_THE_POOL = "what one pool needs of its own, subnets or a role, goes into the pool's overrides"
+_ON_THE_POOL = "set what only some pools need, such as subnets or a role, in the pool's overrides"
 
 
 def same_clusters(clusters: Mapping[str, Cluster]) -> Iterator[Problem]:
-    """Refuse a second key for one cluster: each key has its pools and its software planned as if it were alone.
+    """Reject a second key for one cluster: pools and software are planned per key.
 
     Args:
-        clusters: The clusters of a stack by key, as the file says them.
+        clusters: The clusters of a stack file by key.
     """
     places = {key: place(cluster) for key, cluster in clusters.items()}
     told: set[str] = set()
@@ -29,49 +29,49 @@ def same_clusters(clusters: Mapping[str, Cluster]) -> Iterator[Problem]:
 
 
 def same_apis(clusters: Mapping[str, Cluster]) -> Iterator[Problem]:
-    """Refuse a second cluster behind one API: what it needs would be installed where another's already is.
+    """Reject a second cluster with the same API: its software would be installed there twice.
 
     Args:
-        clusters: The clusters of a stack that software is installed in, by key; the access of others is not used.
+        clusters: The clusters of a stack that need software, by key.
     """
     told: set[str] = set()
     for (first, one), (second, other) in combinations(clusters.items(), 2):
         if second not in told and same_access(one, other):
             told.add(second)
-            what = f"reaches the API of {first}, whose software would be installed there a second time"
-            fix = f"give {second} the kubeconfig, context or endpoint of its own API, or its pools to {first}"
+            what = f"has the same API as {first}, so the GPU software would be installed there twice"
+            fix = f"set the kubeconfig, context or endpoint of {second}'s own API, or move its pools to {first}"
             yield Problem(("clusters", second, "kubeconfig" if _kubeconfig(other) else "endpoint"), what, fix)
 
 
 def second_key(first: str, second: str, where: JsonObject) -> Problem:
-    """Say that two keys stand for one cluster.
+    """Return the problem of two keys for one cluster.
 
     Args:
-        first: The key that stays.
-        second: The one too many.
-        where: What tells the cluster from every other.
+        first: The key to keep.
+        second: The key to remove.
+        where: The values that identify the cluster.
     """
     same = [key for key, value in where.items() if key != "cloud" and value is not None]
-    what = f"is the cluster that {first} is ({', '.join(same)} are the same)"
-    return Problem(("clusters", second), what, f"let its pools name {first} in its place; {_ON_THE_POOL}")
+    what = f"is the same cluster as {first} (same {', '.join(same)})"
+    return Problem(("clusters", second), what, f"use {first} in its pools instead; {_ON_THE_POOL}")
 
 
 def not_compared(clusters: Mapping[str, Cluster]) -> Iterator[Problem]:
-    """Warn of clusters that may be one and the same, as far as the file tells; Pulumi compares what it knows later.
+    """Warn about clusters that may be the same: Pulumi compares values that are known only later.
 
     Args:
-        clusters: The clusters of a stack by key, as the file says them.
+        clusters: The clusters of a stack file by key.
     """
     places = {key: place(cluster) for key, cluster in clusters.items()}
     for (first, here), (second, there) in combinations(places.items(), 2):
         if same_place(here, there) is None:
             late = ", ".join(key for key in here if _same(here[key], there[key]) is None)
-            what = f"nothing here tells whether it is the cluster that {first} is: {late} cannot be compared"
-            yield Problem(("clusters", second), what, "make sure that they are two")
+            what = f"may be the same cluster as {first}: {late} cannot be compared before pulumi runs"
+            yield Problem(("clusters", second), what, "make sure that they are different clusters")
 
 
 def place(cluster: Cluster) -> JsonObject:
-    """Return what tells a cluster from every other of its cloud; an output by the stack it is of."""
+    """Return the values that identify a cluster, with its stack for each stack output."""
     given: JsonDict = {}
     for key in type(cluster).model_fields:
         value = getattr(cluster, key)
@@ -80,7 +80,7 @@ def place(cluster: Cluster) -> JsonObject:
 
 
 def same_place(one: JsonObject, other: JsonObject) -> bool | None:
-    """Say whether two clusters are one; None where something late decides."""
+    """Return whether two clusters are the same; None if it depends on values known only later."""
     if one.keys() != other.keys():
         return False  # of two clouds
     same = [_same(one[key], other[key]) for key in one]
@@ -88,7 +88,7 @@ def same_place(one: JsonObject, other: JsonObject) -> bool | None:
 
 
 def same_access(one: Cluster, other: Cluster) -> bool:
-    """Say whether two clusters surely are reached by one API, whatever they are called."""
+    """Return whether two clusters certainly have the same API, whatever their names."""
     if not isinstance(one, ReachableCluster) or not isinstance(other, ReachableCluster):
         return False
     ways = [_access(one), _access(other)]
@@ -103,7 +103,7 @@ def _access(cluster: ReachableCluster) -> tuple[Any, ...] | None:
 
 
 def _kubeconfig(cluster: Cluster) -> Any:
-    """Return what stands under kubeconfig; of a secret that is not known here, that it is late."""
+    """Return the kubeconfig; `LATE` for a secret that is not known here."""
     given = cluster.kubeconfig if isinstance(cluster, ReachableCluster) else None
     return given.secret if isinstance(given, KubeconfigSecret) and isinstance(given.secret, Late) else given
 
@@ -117,7 +117,7 @@ def _same(one: object, other: object) -> bool | None:
 
 
 def ambiguous_names(pools: Mapping[str, StackPool]) -> Iterator[Problem]:
-    """Refuse pools whose resources Pulumi would know by one name, `<cluster>-<pool>`: both parts may have hyphens.
+    """Reject pools whose resources would get the same Pulumi name `<cluster>-<pool>`: both parts may have hyphens.
 
     Args:
         pools: The pools of a stack by key.
@@ -126,14 +126,14 @@ def ambiguous_names(pools: Mapping[str, StackPool]) -> Iterator[Problem]:
     for key, name in _declared(pools):
         first = taken.setdefault(f"{key}-{name}", (key, name))
         if first != (key, name):
-            what = f"on {key} it is {key}-{name} to Pulumi, and so is {first[1]} on {first[0]}"
-            yield Problem(("pools", name), what, "give one of the two another key; renamed_from keeps its nodes")
+            what = f"its Pulumi name on {key} is {key}-{name}, the same as of {first[1]} on {first[0]}"
+            yield Problem(("pools", name), what, "rename one of the two; renamed_from keeps its nodes")
     for key, name in _declared(pools):
         former = pools[name].renamed_from
         cluster, other = taken.get(f"{key}-{former}", (key, ""))
         if former is not None and cluster != key:
-            what = f"on {key} the name {key}-{former} now is that of {other} on {cluster}, which would get its nodes"
-            fix = f"give {other} another key, or declare it in an update after this one"
+            what = f"its former name {key}-{former} is now the name of {other} on {cluster}, which would get its nodes"
+            fix = f"rename {other}, or add it in a later update"
             yield Problem(("pools", name, "renamed_from"), what, fix)
 
 

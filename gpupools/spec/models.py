@@ -1,4 +1,4 @@
-"""What a reader may write about one pool or one cluster: strict, frozen, the same on every cloud."""
+"""Models of one pool and one cluster in a stack file: strict, frozen, the same on every cloud."""
 
 import operator
 import re
@@ -42,7 +42,7 @@ from gpupools.spec.software_spec import RuntimeSpec, Trust
 
 
 class Late:
-    """Stands for a value that is known only while the program runs: another resource's output, or a secret."""
+    """A value that is known only while the program runs: an output of a resource, or a secret."""
 
     def __repr__(self) -> str:
         return "<known only while the program runs>"
@@ -55,11 +55,11 @@ class StackOutput(StrictModel):
     """An output of the Pulumi stack that the cluster's `stack:` names."""
 
     output: str = Field(min_length=1)
-    """Name of the output; a dot goes into an output that is a map: `train.nodeRoleArn`."""
+    """Name of the output. A dot selects a key of a map: `train.nodeRoleArn`."""
 
 
 def _form(value: object) -> str | None:
-    """Tell the forms a value may be written in apart, so that only the one meant is checked and complained about."""
+    """Return the tag of a value's form, so that only the intended form is validated."""
     forms = ((str, "<text>"), (Mapping, "<map>"), (StackOutput, "<map>"), (list, "<list>"), (Late, "<late>"))
     return next((tag for kind, tag in forms if isinstance(value, kind)), None)
 
@@ -68,7 +68,7 @@ Address = Annotated[
     Annotated[str, Tag("<text>")] | Annotated[StackOutput, Tag("<map>")] | Annotated[Late, Tag("<late>")],
     Discriminator(_form),
 ]
-"""Where something is: text, or an output of another stack. Nothing is ever decided from it."""
+"""An address: text, or an output of another stack. No decision depends on it."""
 
 Addresses = Annotated[
     Annotated[list[Address], Field(min_length=1), Tag("<list>")]
@@ -76,16 +76,16 @@ Addresses = Annotated[
     | Annotated[Late, Tag("<late>")],
     Discriminator(_form),
 ]
-"""Several addresses: a list, or one output that is a list."""
+"""Addresses: a list, or one output that is a list."""
 
 
 def _mentions(form: Any, kind: type) -> bool:
-    """Say whether a type is among the parts of an annotation."""
+    """Return whether an annotation contains a type."""
     return form is kind or any(_mentions(part, kind) for part in get_args(form))
 
 
 def _texts(value: object) -> Iterator[str]:
-    """Yield a text, or every text of a list or map."""
+    """Yield a text, or all texts in a list or map."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, list | tuple):
@@ -98,26 +98,26 @@ def _texts(value: object) -> Iterator[str]:
 
 
 class Cluster(ConsistentModel):
-    """An existing Kubernetes cluster. Each cloud's folder adds the keys it needs."""
+    """An existing Kubernetes cluster. Each cloud adds its own keys."""
 
     model_config = ConfigDict(str_min_length=1)
 
     cloud: str
-    """The folder under providers/ that owns the other keys."""
+    """Name of the cloud, which determines the other keys."""
     stack: str | None = None
-    """Fully qualified Pulumi stack (`organization/project/stack`) that `{output: …}` values come from."""
+    """Fully qualified Pulumi stack (`organization/project/stack`) whose outputs `{output: …}` reads."""
     runtime: RuntimeSpec = RuntimeSpec.model_construct()
-    """The GPU software inside the cluster; left out: what the pools need is installed there, and nothing else."""
+    """GPU software in the cluster. Default: only the software that the pools need is installed."""
     tags: dict[Annotated[str, Field(min_length=1, max_length=512)], str] = {}
-    """Tags or resource labels of all its pools; where a pool has the same key, the pool's."""
+    """Tags or resource labels of all its pools. The pool's own tags take precedence."""
 
     @field_validator("*")
     @classmethod
-    def _says_what_it_shows(cls, value: object, info: ValidationInfo) -> object:
-        """Refuse blanks around a name and characters nobody sees; a certificate may end in a line break."""
+    def _has_no_invisible_characters(cls, value: object, info: ValidationInfo) -> object:
+        """Reject surrounding spaces and invisible characters, except in a certificate, which may end in a newline."""
         for text in _texts(value) if info.field_name != "certificate_authority" else ():
             if text != text.strip() or not text.isprintable():
-                raise ValueError(f"got {shown(text)}; leave out blanks around it and what cannot be printed")
+                raise ValueError(f"got {shown(text)}; remove surrounding spaces and unprintable characters")
         return value
 
     @field_validator("stack")
@@ -128,47 +128,47 @@ class Cluster(ConsistentModel):
         return stack
 
     def conflicting_keys(self) -> Iterator[tuple[Path, str]]:
-        """Refuse outputs of no stack."""
+        """Reject stack outputs without a stack."""
         first = next(iter(self.late_outputs()), "") if self.stack is None else ""
         if first:
-            what = "takes a stack's output, but no stack is named; add stack: <org>/<project>/<stack>"
+            what = "reads a stack output, but stack is not set; add stack: <org>/<project>/<stack>"
             yield (re.split(r"[.\[]", first)[0],), what
 
     def not_for_new_pools(self, at: Path) -> Iterator[Problem]:
-        """Yield what of the cluster no new pool may have, but one that is taken over as it is."""
+        """Yield problems of the cluster for new pools, which adopted pools may have."""
         yield from ()
 
     @classmethod
     def address_keys(cls) -> frozenset[str]:
-        """Return the keys that may be late: addresses, and maps and lists of them."""
+        """Return the keys whose values may be known only later: addresses, and maps and lists of them."""
         return frozenset(key for key, field in cls.model_fields.items() if _mentions(field.annotation, Late))
 
     unordered: ClassVar[frozenset[str]] = frozenset()
-    """Keys whose values the cloud keeps as a set, so that their order says nothing."""
+    """Keys whose values are sets in the cloud, so that order does not matter."""
     untold: ClassVar[frozenset[str]] = frozenset({"cloud", "stack", "runtime", "tags"})
-    """Keys that no pool is told: what they change is inside the cluster, or stands elsewhere."""
+    """Keys that are no inputs of pools: they apply inside the cluster, or are passed in another way."""
     identity: ClassVar[tuple[str, ...]] = ()
-    """Keys that say who acts for the cluster, and where alone; no pool is told them."""
+    """Keys for the identity and the place of API calls only, which are no inputs of pools."""
 
     def told(self, zones: Sequence[str]) -> JsonDict:
-        """Return what a pool is told of its cluster, by key.
+        """Return the values of the cluster that its pools depend on, by key.
 
         Args:
-            zones: Those the pool asks for; none where it leaves them to the cluster.
+            zones: The pool's own zones; empty for those of the cluster.
         """
         return {key: getattr(self, key) for key in type(self).model_fields if key not in self.untold}
 
     @classmethod
     @abstractmethod
     def place_of(cls, given: JsonObject) -> JsonObject:
-        """Return what tells a cluster from every other of its cloud, in words a reader knows.
+        """Return the values that identify a cluster in its cloud, by readable names.
 
         Args:
-            given: The cluster's keys; values may be late, and may be anything that stands for one that is.
+            given: The cluster's keys. Values may be known only later, and may be any stand-in for those.
         """
 
     def late_outputs(self) -> Mapping[str, StackOutput]:
-        """Return the keys whose value another stack gives, list items as `subnet_ids[0]`, map items as `key.inner`."""
+        """Return the stack outputs by key; items of lists as `subnet_ids[0]`, of maps as `key.inner`."""
         found: dict[str, StackOutput] = {}
 
         def look(path: str, value: object) -> None:
@@ -187,23 +187,23 @@ class Cluster(ConsistentModel):
 
 
 class Nodes(StrictModel):
-    """How many nodes the pool may have, over all its zones."""
+    """Number of nodes of the pool over all zones."""
 
     min: int = Field(default=0, ge=0, le=1000)
-    """Nodes kept while idle; 0 costs nothing. GKE makes as many in every zone: there a multiple of the zones."""
+    """Nodes that always run; 0 costs nothing while idle. On GKE a multiple of the number of zones."""
     max: int = Field(ge=1, le=1000)
-    """Nodes the autoscaler may add up to; what the pool can cost at most."""
+    """Upper limit for the autoscaler, which bounds the cost of the pool."""
     fixed: int | None = Field(default=None, ge=1, le=1000)
-    """This many nodes always, without an autoscaler; instead of min and max."""
+    """Fixed number of nodes without an autoscaler, instead of `min` and `max`."""
 
     @model_validator(mode="before")
     @classmethod
     def _fixed_is_both(cls, given: Any) -> Any:
         if isinstance(given, Mapping) and given.get("fixed") is not None:
             if "min" in given or "max" in given:
-                raise ValueError("fixed stands alone; leave min and max out, or fixed")
+                raise ValueError("fixed cannot be combined with min and max; remove fixed, or min and max")
             fixed = given["fixed"]
-            # Of a number that is none, or none that can be, `fixed` alone is told.
+            # For an invalid number only `fixed` is reported.
             both = fixed if type(fixed) is int and 1 <= fixed <= 1000 else 1
             return {**given, "min": both, "max": both}
         return given
@@ -216,130 +216,130 @@ class Nodes(StrictModel):
 
 
 class WayOfSharing(StrictModel):
-    """What every way of sharing says of itself, so that nobody has to ask which one it is."""
+    """Common interface of the sharing modes, so that callers need no type checks."""
 
     mode: str
 
     @property
     @abstractmethod
     def clients(self) -> "SharedGpu | None":
-        """How containers share one GPU, or one slice of it; None where each has one to itself."""
+        """How containers share one GPU or slice; None if each container has its own."""
 
     @property
     @abstractmethod
     def mig(self) -> "Mig | None":
-        """How each GPU is cut into slices that are isolated in hardware; None where it stays whole."""
+        """How each GPU is partitioned by MIG; None for whole GPUs."""
 
     @property
     def kind(self) -> str:
-        """The row of the capability matrix: one of `SHARING_KINDS`."""
+        """Row of the capability matrix: one of `SHARING_KINDS`."""
         return self.mode
 
     @property
     def clients_at(self) -> tuple[str, ...]:
-        """The keys between `sharing` and those of `clients` in a stack file."""
+        """Path from `sharing` to the keys of `clients` in a stack file."""
         return ()
 
     def details(self) -> list[str]:
-        """Return what `described` says beside kind and clients."""
+        """Return the details that `described` adds to kind and replicas."""
         return []
 
     def described(self) -> str:
-        """Say it in a few words, for a table: `mig-single 1g.10gb × 2`."""
+        """Return a short description for tables: `mig-single 1g.10gb × 2`."""
         clients = self.clients
         return " ".join([self.kind, *self.details()]) + (f" × {clients.replicas}" if clients is not None else "")
 
 
 class WholeGpu(WayOfSharing):
-    """One container has one GPU to itself."""
+    """Each container has whole GPUs of its own."""
 
     mode: Literal["none"] = "none"
 
     @property
     def clients(self) -> "SharedGpu | None":
-        """Nobody shares."""
+        """Return None: containers do not share."""
         return None
 
     @property
     def mig(self) -> "Mig | None":
-        """Nothing is cut."""
+        """Return None: GPUs are not partitioned."""
         return None
 
 
 class OldestGpu(NamedTuple):
-    """The first GPUs on which containers may share in some way."""
+    """The oldest GPU generation that supports a sharing mode."""
 
     compute_capability: tuple[int, int]
     why: str
-    """What an older one is and does, after its name."""
+    """Why older GPUs do not, as the rest of a sentence after the GPU's name."""
     fix: str
     source: str
 
 
 class SharedFacts(NamedTuple):
-    """What differs between the ways in which containers share one device; a new way has to say all of it."""
+    """Properties of a mode in which containers share a device. A new mode has to set all of them."""
 
     called: str
-    """Its name in sentences."""
+    """Name of the mode in sentences."""
     plugin_block: str
     """The key below `sharing` in the device plugin's configuration.
 
     https://github.com/NVIDIA/k8s-device-plugin, api/config/v1/sharing.go.
     """
     needs_trust: bool
-    """Whether containers share memory or faults, so that a pool has to say who may use it."""
+    """Whether containers share memory or faults, so that the pool requires `trust`."""
     control_daemon: bool
-    """Whether a daemon of the device plugin's chart has to run on the node."""
+    """Whether the control daemon of the device plugin's chart has to run on the node."""
     equal_parts: bool
-    """Whether each container is held to an equal part of the GPU's memory and threads."""
+    """Whether each container is limited to an equal part of the GPU's memory and threads."""
     seen_by_dcgm: bool
-    """Whether DCGM tells the containers on one GPU apart."""
+    """Whether DCGM reports the containers on one GPU separately."""
     on_part_of_a_gpu: bool
-    """Whether NVIDIA has it on machines with a part of a GPU."""
+    """Whether NVIDIA supports it on machines with a fraction of a GPU."""
     oldest: OldestGpu | None
-    """None where every GPU can."""
+    """None if every GPU supports it."""
     most_clients: Callable[[GpuModel], int] | None
-    """The most containers a GPU model takes; None where NVIDIA states no bound."""
+    """Maximum number of containers per GPU of a model; None if NVIDIA states no limit."""
     most_clients_source: str
     not_claimable: str
-    """Why NVIDIA's DRA driver does not offer it."""
+    """Why NVIDIA's DRA driver does not support it."""
 
 
 class SharedGpu(WayOfSharing):
-    """Several containers share one GPU, or one slice of it."""
+    """Several containers share one GPU or slice."""
 
     facts: ClassVar[SharedFacts]
 
     replicas: int = Field(ge=2, le=1000)
-    """Containers that share one GPU; the bound only keeps slips of the hand out, GPUs and clouds have lower ones."""
+    """Number of containers that share one GPU. GPUs and clouds have lower limits than 1000."""
     rename: bool = Field(default=False, exclude_if=operator.not_)
-    """Offer the replicas under another name, `nvidia.com/gpu.shared`, so that no pod gets one unasked."""
+    """Advertise the replicas as `nvidia.com/gpu.shared`, so that only pods that request it share a GPU."""
 
     @classmethod
     def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
-        """Refuse a way that does not say its facts, before anything is decided without them."""
+        """Reject a sharing mode without facts."""
         super().__pydantic_init_subclass__(**kwargs)
         if not hasattr(cls, "facts"):
             raise TypeError(f"{cls.__name__} has no facts; write facts: ClassVar[SharedFacts] = SharedFacts(…)")
 
     @classmethod
     def with_replicas(cls, replicas: int) -> Self:
-        """Return this way for so many containers, and all else as it is when left out."""
+        """Return this sharing mode with the given number of replicas and defaults for everything else."""
         return cls.model_validate({"mode": get_args(cls.model_fields["mode"].annotation)[0], "replicas": replicas})
 
     @property
     def clients(self) -> "SharedGpu | None":
-        """Share as it says itself."""
+        """Return this mode."""
         return self
 
     @property
     def mig(self) -> "Mig | None":
-        """Nothing is cut."""
+        """Return None: GPUs are not partitioned."""
         return None
 
 
 class TimeSlicing(SharedGpu):
-    """Containers take turns on a GPU, without memory or fault isolation."""
+    """Containers take turns on a GPU, without isolation of memory or faults."""
 
     facts: ClassVar[SharedFacts] = SharedFacts(
         called="time-slicing",
@@ -354,15 +354,14 @@ class TimeSlicing(SharedGpu):
         oldest=None,
         most_clients=None,
         most_clients_source="",
-        not_claimable="NVIDIA's DRA driver offers no replicas of a GPU, and its time-slice setting is an alpha feature "
-        "gate",
+        not_claimable="NVIDIA's DRA driver has no GPU replicas, and its time-slice setting is an alpha feature gate",
     )
 
     mode: Literal["time-slicing"]
 
 
 class Mps(SharedGpu):
-    """Containers run on a GPU at once through NVIDIA's Multi-Process Service, with a memory limit each."""
+    """Containers run on a GPU concurrently through NVIDIA's Multi-Process Service, each with a memory limit."""
 
     facts: ClassVar[SharedFacts] = SharedFacts(
         called="MPS",
@@ -374,7 +373,7 @@ class Mps(SharedGpu):
         on_part_of_a_gpu=False,
         oldest=OldestGpu(
             (7, 0),
-            "is older than Volta, where MPS clients see each other's memory",
+            "is older than Volta, so MPS clients can read each other's memory",
             "use time-slicing, or a newer GPU",
             "https://docs.nvidia.com/deploy/mps/",
         ),
@@ -387,39 +386,39 @@ class Mps(SharedGpu):
 
 
 SharedMode = TimeSlicing | Mps
-"""A way in which containers share one GPU, or one slice of it."""
+"""A mode in which containers share one GPU or slice."""
 
 
 def _gpu_index(value: object) -> object:
-    # Structured configuration reaches a program as JSON, whose keys are text.
+    # Structured configuration reaches a program as JSON, whose keys are strings.
     return int(value) if isinstance(value, str) and re.fullmatch(r"0|[1-9][0-9]?", value) else value
 
 
 GpuIndex = Annotated[int, Field(ge=0, le=63), BeforeValidator(_gpu_index)]
-"""A GPU's index on its node."""
+"""Index of a GPU on its node."""
 
 
 def _one_layout_per_index(value: object) -> object:
     keys = [str(key) for key in value] if isinstance(value, Mapping) else []
     twice = next((key for key in keys if keys.count(key) > 1), None)
     if twice is not None:
-        raise ValueError(f"GPU {twice} is given twice, as a number and as text; keep one")
+        raise ValueError(f"GPU {twice} is set twice, as a number and as text; keep one")
     return value
 
 
 Word = Annotated[str, Field(min_length=1, max_length=100)]
-"""A name of something in a catalogue."""
+"""A name from a catalog."""
 
-# No GPU carries more than seven instances; a much longer list is a mistake that is not worth a search.
+# No GPU has more than seven instances, so a much longer list is a mistake and not worth a search.
 Profiles = Annotated[list[Word], Field(max_length=32)]
 
 
 class Mig(WayOfSharing):
-    """A GPU is cut in hardware into instances with memory and faults of their own."""
+    """A GPU is partitioned in hardware into instances with isolated memory and faults."""
 
     mode: Literal["mig"]
     profile: Word | None = None
-    """One profile for every slice of every GPU, e.g. `1g.10gb`."""
+    """Profile of all slices of all GPUs, e.g. `1g.10gb`."""
     layout: (
         Annotated[
             Annotated[Profiles, Tag("<list>")]
@@ -428,37 +427,37 @@ class Mig(WayOfSharing):
         ]
         | None
     ) = None
-    """Profiles of one GPU, for every GPU alike; or per GPU index of the node."""
+    """Profiles of the slices of each GPU, or a map from the GPU's index on the node to its profiles."""
     strategy: Literal["single", "mixed"] | None = None
-    """How Kubernetes names the slices: all `nvidia.com/gpu`, or `nvidia.com/mig-<profile>`.
+    """Resource name of the slices: `nvidia.com/gpu` with `single`, `nvidia.com/mig-<profile>` with `mixed`.
 
-    Left out: single for `profile`, mixed for `layout`.
+    Default: `single` with `profile`, `mixed` with `layout`.
     """
     share: Annotated[SharedMode, Field(discriminator="mode")] | None = None
-    """Sharing of each slice between containers."""
+    """How containers share each slice."""
 
     @property
     def clients(self) -> SharedGpu | None:
-        """Share each slice as `share` says."""
+        """Return how containers share each slice."""
         return self.share
 
     @property
     def mig(self) -> "Mig | None":
-        """Cut as it says itself."""
+        """Return this mode."""
         return self
 
     @property
     def kind(self) -> str:
-        """The strategy in force is part of it, and so is how the slices are shared."""
+        """Row of the capability matrix, with the effective strategy and the sharing of slices."""
         return f"mig-{self.naming}" + (f"+{self.share.mode}" if self.share else "")
 
     @property
     def clients_at(self) -> tuple[str, ...]:
-        """The clients of a slice have a map of their own."""
+        """Path to `share`, which has the keys of `clients`."""
         return ("share",)
 
     def details(self) -> list[str]:
-        """Name the profiles."""
+        """Return the profiles."""
         if self.profile is not None:
             return [self.profile]
         layouts = self.gpu_layouts()
@@ -467,21 +466,21 @@ class Mig(WayOfSharing):
     @model_validator(mode="after")
     def _profile_or_layout(self) -> Self:
         if (self.profile is None) == (self.layout is None):
-            raise ValueError("give either profile (one size) or layout (several sizes), not both and not neither")
+            raise ValueError("set either profile (one size) or layout (several sizes)")
         if self.layout is not None and (not self.layout or any(not part for part in self.gpu_layouts().values())):
-            raise ValueError("layout has a GPU without slices; name at least one profile per GPU")
+            raise ValueError("layout has a GPU without slices; list at least one profile per GPU")
         if self.layout is not None and self.strategy == "single" and not self.is_uniform():
-            raise ValueError("strategy single needs slices of one profile on every GPU; use strategy: mixed")
+            raise ValueError("strategy single requires one profile on all GPUs; use strategy: mixed")
         return self
 
     def gpu_layouts(self) -> Mapping[int | None, list[str]]:
-        """Return profiles by GPU index; the index None stands for every GPU."""
+        """Return the profiles by GPU index; the index None means every GPU."""
         if isinstance(self.layout, dict):
             return {index: names for index, names in self.layout.items()}  # noqa: C416 - dict() keeps the key type int
         return {None: self.layout} if self.layout is not None else {}
 
     def is_uniform(self) -> bool:
-        """Say whether every slice of every GPU has the same profile."""
+        """Return whether all slices of all GPUs have the same profile."""
         if self.profile is not None:
             return True
         layouts = self.gpu_layouts()
@@ -489,12 +488,12 @@ class Mig(WayOfSharing):
 
     @property
     def naming(self) -> Literal["single", "mixed"]:
-        """The strategy in force."""
+        """The effective strategy."""
         return self.strategy or ("single" if self.profile is not None else "mixed")
 
 
 SharingMode = WholeGpu | SharedMode | Mig
-"""A way of sharing GPUs."""
+"""A GPU sharing mode."""
 
 Sharing = Annotated[SharingMode, Field(discriminator="mode")]
 
@@ -504,10 +503,10 @@ def _by_mode(union: Any) -> JsonObject:
 
 
 MODES: Mapping[str, type[SharingMode]] = _by_mode(SharingMode)
-"""The models of `SharingMode` by their `mode`."""
+"""Models of `SharingMode` by their `mode`."""
 
 SHARED_MODES: Mapping[str, type[SharedMode]] = _by_mode(SharedMode)
-"""Those of them that share."""
+"""Models of `SharedMode` by their `mode`."""
 
 _CUT = ("mig-single", "mig-mixed")
 
@@ -516,17 +515,17 @@ SHARING_KINDS: tuple[str, ...] = (
     *_CUT,
     *(f"{cut}+{mode}" for mode in SHARED_MODES for cut in _CUT),
 )
-"""Every way of sharing the capability matrix has a row for."""
+"""All sharing kinds, the rows of the capability matrix."""
 
 
 def has_control_daemon(kind: str) -> bool:
-    """Say whether a daemon of the device plugin's chart serves the containers in a kind of `SHARING_KINDS`."""
+    """Return whether a kind of `SHARING_KINDS` needs the control daemon of the device plugin's chart."""
     mode = shared_mode(kind)
     return mode is not None and mode.facts.control_daemon
 
 
 def shared_mode(kind: str) -> type[SharedMode] | None:
-    """Return how containers share a device in a kind of `SHARING_KINDS`; None where each has one to itself."""
+    """Return the mode in which containers share a device in a kind of `SHARING_KINDS`; None if they do not."""
     return SHARED_MODES.get(kind.rpartition("+")[2])
 
 
@@ -538,9 +537,9 @@ def _fraction(value: object) -> object:
     if number or (isinstance(value, str) and re.fullmatch(_PART, value)):
         wanted = Fraction(value)  # type: ignore[call-overload]
     else:
-        raise ValueError(f"got {shown(value)}; write whole GPUs as a number, a part of one as text: 8 or '1/4'")
+        raise ValueError(f"got {shown(value)}; write whole GPUs as a number and a fraction as text: 8 or '1/4'")
     if not 0 < wanted <= 64 or (wanted > 1 and wanted.denominator != 1):
-        raise ValueError(f"got {shown(value)}; a node has a part of one GPU or 1 to 64 whole ones")
+        raise ValueError(f"got {shown(value)}; a node has a fraction of one GPU or 1 to 64 whole GPUs")
     return wanted
 
 
@@ -555,7 +554,7 @@ def _extra_taint(value: object) -> object:
     taint = parse_taint(value)
     if taint.key == GPU_TAINT.key and taint.effect == GPU_TAINT.effect and taint != GPU_TAINT:
         raise ValueError(
-            f"every GPU pool carries {GPU_TAINT}; a second value for the same key and effect cannot stand beside it"
+            f"every GPU pool has the taint {GPU_TAINT}, and a node has one taint per key and effect; remove this one"
         )
     return taint
 
@@ -566,9 +565,7 @@ def _distinct(taints: list[Taint]) -> list[Taint]:
     for taint in taints:
         first = seen.setdefault((taint.key, taint.effect), taint)
         if first != taint:
-            raise ValueError(
-                f"{first} and {taint} differ in their value alone; a node has one taint per key and effect"
-            )
+            raise ValueError(f"{first} and {taint} differ only in their value; a node has one taint per key and effect")
     return taints
 
 
@@ -577,94 +574,94 @@ _VALUE_FIX = "use at most 63 letters, digits, '-', '_' and '.'"
 
 
 def label_problems(key: str, value: object) -> Iterator[tuple[str, str]]:
-    """Yield what is wrong with a node label, whoever sets it, and what to write."""
+    """Yield the problems of a node label, each with its fix."""
     if not QUALIFIED_NAME.fullmatch(key):
-        yield f"{shown(key)} is no label key", _KEY_FIX
+        yield f"{shown(key)} is not a valid label key", _KEY_FIX
     if not isinstance(value, str):
-        yield f"got {shown(value)}, and a label is text", "write it in quotes"
+        yield f"got {shown(value)}, but a label value is text", "write it in quotes"
     elif not LABEL_VALUE.fullmatch(value):
-        yield f"{shown(value)} is no label value", _VALUE_FIX
+        yield f"{shown(value)} is not a valid label value", _VALUE_FIX
 
 
 def _label_key(key: str) -> str:
     if not QUALIFIED_NAME.fullmatch(key):
-        raise ValueError(f"{shown(key)} is no label key; {_KEY_FIX}")
+        raise ValueError(f"{shown(key)} is not a valid label key; {_KEY_FIX}")
     return key
 
 
 def _label_value(text: str) -> str:
     if not LABEL_VALUE.fullmatch(text):
-        raise ValueError(f"{shown(text)} is no label value; {_VALUE_FIX}")
+        raise ValueError(f"{shown(text)} is not a valid label value; {_VALUE_FIX}")
     return text
 
 
 def contradiction(given: Mapping[str, object]) -> str | None:
-    """Say how the keys of a pool contradict each other, whatever their values; None when they do not."""
+    """Return how the keys of a pool conflict, whatever their values; None if they do not."""
     if (given.get("gpu") is None) == (given.get("instance_type") is None):
-        return "give either gpu (a model, e.g. A100-80GB) or instance_type, not both and not neither"
+        return "set either gpu (a model, e.g. A100-80GB) or instance_type"
     if given.get("instance_type") is not None and given.get("gpus_per_node") is not None:
-        return "gpus_per_node goes with gpu; an instance_type already has its number of GPUs"
+        return "gpus_per_node requires gpu; an instance_type has a fixed number of GPUs"
     return None
 
 
 class PoolSpec(StrictModel):
-    """One GPU node pool, as asked for; the same text on every cloud."""
+    """One GPU node pool, the same on every cloud."""
 
     gpu: Word | None = None
-    """GPU model with its memory size, e.g. `A100-80GB`; the cloud's instance type follows from the catalogue."""
+    """GPU model with its memory size, e.g. `A100-80GB`. The catalog selects the instance type."""
     gpus_per_node: Gpus | None = None
-    """GPUs of one node, with `gpu`; 1 when left out. A part of a GPU is text: `'1/4'`."""
+    """With `gpu`: GPUs per node. Default: 1. Write a fraction of a GPU as text: `'1/4'`."""
     instance_type: Word | None = None
-    """The cloud's own instance type, instead of `gpu`."""
+    """Instance type of the cloud, instead of `gpu`."""
     nodes: Nodes
     sharing: Sharing = WholeGpu.model_construct()
     software: Literal["cloud-managed", "device-plugin", "gpu-operator", "dra-driver"] | None = None
-    """Who brings driver, container toolkit and device plugin; left out: the cloud's default for this sharing."""
+    """What installs driver, container toolkit and device plugin. Default: the cloud's default for this sharing mode."""
     trust: Trust | None = None
-    """Who may use the pool; needed where containers share memory and faults, by time-slicing or MPS."""
+    """Who may use the pool. Required for time-slicing and MPS, where containers share memory and faults."""
     disk_gib: int = Field(default=200, ge=100, le=16384)
-    """Size of each node's disk. CUDA images are large: the clouds' own defaults (20 to 128 GiB) fill up."""
+    """Size of each node's disk. CUDA images are large and fill the clouds' defaults of 20 to 128 GiB."""
     labels: dict[Annotated[str, AfterValidator(_label_key)], Annotated[str, AfterValidator(_label_value)]] = {}
-    """Node labels, added to those this tool and the cloud set."""
+    """Node labels in addition to those of gpupools and the cloud."""
     taints: Annotated[list[Annotated[Taint, BeforeValidator(_extra_taint)]], AfterValidator(_distinct)] = []
-    """More taints, as `kubectl taint` writes them; the GPU taint is always there and cannot be removed."""
+    """Additional taints in the syntax of `kubectl taint`. The GPU taint is always set."""
 
     capacity: Capacity = OnDemand.model_construct()
-    """How machines are bought; left out: on demand."""
+    """How machines are purchased. Default: on demand."""
     zones: list[Annotated[str, Field(min_length=1, max_length=60)]] = []
-    """Zones of the nodes; left out: those of the cluster or its subnets."""
+    """Zones of the nodes. Default: those of the cluster or its subnets."""
     image: NodeImage = NodeImage.model_construct()
-    """The node image; left out: the cloud's image for the chosen software."""
+    """Node image. Default: the cloud's image for the selected software."""
     disk: Disk = Disk.model_construct()
-    """Type, key and local NVMe of each node's disks; their size is `disk_gib`."""
+    """Type, encryption key and local NVMe of the nodes' disks. `disk_gib` sets the size."""
     network: Network = Network.model_construct()
-    """RDMA interfaces, placement, security groups, pods per node."""
+    """RDMA interfaces, placement, security groups and pods per node."""
     security: Security = Security.model_construct()
     """Secure boot and metadata access."""
     upgrade: Upgrade = Upgrade.model_construct()
-    """How nodes are replaced when image or version change."""
+    """How nodes are replaced when the image or version changes."""
     auto_repair: bool = True
-    """Let the cloud replace nodes it finds broken."""
+    """Let the cloud replace unhealthy nodes."""
     tags: dict[Annotated[str, Field(min_length=1, max_length=512)], str] = {}
-    """Tags (EC2, Azure) or resource labels (Google) of the pool and its machines, for billing and owners."""
+    """Tags (EC2, Azure) or resource labels (Google) of the pool and its machines."""
     protect: bool = False
-    """Refuse to delete or replace the pool; in a stack file left out: as `gpupools:production` says."""
+    """Prevent deletion and replacement of the pool. Default in a stack file: the value of `gpupools:production`."""
     renamed_from: Word | None = None
-    """The pool's key before it was renamed, so that the nodes stay."""
+    """Former key of the pool. It keeps the nodes when the pool is renamed."""
     first_name: Word | None = None
-    """What the pool's name in the cloud is made of: the key it was made under.
+    """Key under which the pool was created, from which its name in the cloud is built.
 
-    Left out: `renamed_from`, or without that the pool's key.
+    Default: `renamed_from`, or else the pool's key.
     """
     adopt: Adopt | None = None
-    """A pool that runs already and was made by other means: it is taken over as it is, with its name and its nodes."""
+    """Existing node pool to import. It keeps its name and its nodes."""
     timeouts: Timeouts = Timeouts.model_construct()
-    """How long Pulumi waits for the cloud."""
+    """How long Pulumi waits for the cloud. Default: depends on the size of the pool."""
     overrides: Overrides = {}
-    """Inputs of the cloud's own resources, set by hand: cloud → resource → input → value."""
+    """Inputs of the cloud's resources: cloud → resource → input → value."""
 
     def named_after(self, key: str) -> str:
-        """Return what the pool's name in the cloud is made of; a renamed pool keeps its first."""
+        """Return the key from which the pool's name in the cloud is built; a renamed pool keeps its first key."""
         return self.first_name or self.renamed_from or key
 
     @model_validator(mode="after")
@@ -676,12 +673,12 @@ class PoolSpec(StrictModel):
 
 
 class StackPool(PoolSpec):
-    """A pool in a stack file: also says which clusters it goes to."""
+    """A pool in a stack file, with the clusters on which it is created."""
 
     clusters: list[str] = Field(min_length=1)
-    """Keys of `gpupools:clusters`; each gets a pool of its own."""
+    """Keys of `gpupools:clusters`. The pool is created once on each."""
 
     def pool(self) -> PoolSpec:
-        """Return what is asked of each cluster."""
+        """Return the pool without its clusters."""
         values: JsonDict = {key: getattr(self, key) for key in PoolSpec.model_fields}
         return PoolSpec.model_construct(_fields_set=self.model_fields_set - {"clusters"}, **values)

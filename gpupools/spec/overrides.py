@@ -1,4 +1,4 @@
-"""Inputs of a cloud's own resource that a reader sets by hand: what they may not touch, how they are merged. Pure."""
+"""Overrides of a cloud resource's inputs: which are allowed, and how they are merged. Pure."""
 
 import json
 import math
@@ -11,39 +11,38 @@ from gpupools.common.json_types import JsonDict, JsonObject
 from gpupools.spec.models import Late
 
 Kept = Mapping[tuple[str, ...], str]
-"""Path of an input that stays ours → what to use instead."""
+"""Path of an input that cannot be overridden → what to use instead."""
 
 
 class Overridable(NamedTuple):
-    """A resource whose inputs a reader may set by hand."""
+    """A resource whose inputs can be overridden."""
 
     inputs: frozenset[str]
-    """Wire names of every input at the top of the resource."""
+    """Wire names of the resource's top-level inputs."""
     kept: Kept = MappingProxyType({})
-    """Inputs that stay ours, each with what to write instead: what the pool's own keys decide, what says which pool of
-    which cluster it is, and what a rule of this project asks of every node."""
+    """Inputs that cannot be overridden, with what to use instead: they follow from the pool's keys, identify the pool
+    and its cluster, or are required on every node."""
     labels: tuple[str, ...] = ()
-    """Path of the map with the node labels; what is set there keeps to the same rules as the pool's `labels`."""
+    """Path of the node labels, for which the rules of the pool's `labels` apply."""
     lists: frozenset[str] = frozenset()
-    """The inputs, on any level, that are lists; the SDKs fail on a list anywhere else instead of saying so."""
+    """Inputs on any level that are lists. For a list anywhere else the SDKs fail without a clear message."""
 
 
 def value_at(inputs: Any, *path: str) -> Any:
-    """Return what nested maps have at a path; None where they have nothing."""
+    """Return the value at a path of nested maps; None if there is none."""
     for key in path:
         inputs = inputs.get(key) if isinstance(inputs, Mapping) else None
     return inputs
 
 
 def apply_overrides(inputs: JsonObject, overrides: JsonObject) -> JsonDict:
-    """Merge what was set by hand into what was decided.
+    """Merge overrides into the inputs of a resource.
 
-    A map is merged into a map key by key; `null` takes an input away; anything else, a list too, takes the place of
-    what was there.
+    Maps are merged key by key, `null` removes an input, and any other value, also a list, replaces the input.
 
     Args:
-        inputs: Inputs by wire name; values may be late, and only plain maps among them are looked into.
-        overrides: Inputs by wire name, of one resource.
+        inputs: Inputs by wire name. Values may be known only later; only plain maps are merged.
+        overrides: Overrides of the resource by wire name.
     """
     merged = dict(inputs)
     for key, value in overrides.items():
@@ -58,7 +57,7 @@ def apply_overrides(inputs: JsonObject, overrides: JsonObject) -> JsonDict:
 
 
 def flattened(overrides: JsonObject, prefix: str = "") -> JsonDict:
-    """Return what is set by hand as dotted path to value: `NodePool.nodeConfig.fastSocket.enabled`, true."""
+    """Return overrides as dotted path to value: `NodePool.nodeConfig.fastSocket.enabled`, true."""
     flat: JsonDict = {}
     for key, value in overrides.items():
         path = f"{prefix}.{key}" if prefix else key
@@ -70,15 +69,15 @@ def flattened(overrides: JsonObject, prefix: str = "") -> JsonDict:
 
 
 def tellable(path: str, value: Any) -> Any:
-    """Return a value set by hand as it may be printed: itself, or words for its size where it is long or may be secret.
+    """Return an override's value for printing: its size in words if it is long or may be secret, else the value.
 
     Args:
-        path: As `flattened` has it.
-        value: As JSON types.
+        path: Dotted path, as `flattened` returns it.
+        value: JSON types.
     """
     if value is None or isinstance(value, bool | int | float) or value in ("true", "false", "", [], {}):
         return value
-    # Metadata of a machine holds whatever programs on it read.
+    # Instance metadata may contain anything that programs on the machine read.
     keys = tuple(path.split("."))
     secret = may_hold_secret(keys) or "metadata" in keys[:-1] or any(map(may_hold_secret, _paths(value)))
     size = len(json.dumps(value, ensure_ascii=False)) - (2 if isinstance(value, str) else 0)
@@ -89,7 +88,7 @@ def tellable(path: str, value: Any) -> Any:
 
 
 _LONG = 80
-"""Characters shown of a value."""
+"""Maximum characters of a value that is shown."""
 
 
 def _paths(value: Any) -> Iterator[Path]:
@@ -121,25 +120,25 @@ def without_hidden(inputs: Any, overrides: JsonObject, path: str = "") -> Any:
 def override_problems(
     pool: Path, overrides: Mapping[str, JsonObject], cloud: str, resources: Mapping[str, Overridable]
 ) -> list[Problem]:
-    """Say what is wrong with the inputs set by hand for one cloud.
+    """Return the problems of the overrides for one cloud.
 
     Args:
         pool: Path of the pool.
-        overrides: Resource → input by wire name → value; the part of one cloud.
-        cloud: The cloud's name.
-        resources: What this cloud's adapter declares for a pool.
+        overrides: Resource → input by wire name → value, for one cloud.
+        cloud: Name of the cloud.
+        resources: Resources that the cloud declares for a pool.
     """
     problems: list[Problem] = []
     for name, inputs in overrides.items():
         at: Path = (*pool, "overrides", cloud, name)
         if name not in resources:
-            problems.append(Problem(at, f"a pool on {cloud} declares no {shown(name)}", nearest(name, resources)))
+            problems.append(Problem(at, f"a pool on {cloud} has no resource {shown(name)}", nearest(name, resources)))
             continue
         resource = resources[name]
         for key in inputs:
             if key not in resource.inputs:
                 what = f"{name} has no input {shown(key)}"
-                problems.append(Problem((*at, key), what, f"write its wire name; {nearest(key, resource.inputs)}"))
+                problems.append(Problem((*at, key), what, f"use the wire name; {nearest(key, resource.inputs)}"))
         problems += _kept(at, inputs, resource.kept)
         problems += _not_json(at, inputs)
         told = {problem.path[:length] for problem in problems for length in range(len(problem.path) + 1)}
@@ -154,33 +153,33 @@ def _misplaced_lists(at: Path, value: object, lists: frozenset[str], key: str = 
             yield from _misplaced_lists((*at, name), inner, lists, str(name))
     elif isinstance(value, list):
         if key not in lists:
-            yield Problem(at, f"got a list, and {key} is none", "write one value, or a map of inputs")
+            yield Problem(at, f"got a list, but {key} is not a list", "write one value, or a map of inputs")
         for index, inner in enumerate(value):
             yield from _misplaced_lists((*at, index), inner, lists)
 
 
 def idle_overrides(pool: Path, overrides: JsonObject, clouds: Iterable[str], used: set[str]) -> list[Problem]:
-    """Say which overrides would do nothing, since no cluster of the pool is on their cloud.
+    """Return the overrides without effect, because none of the pool's clusters is on their cloud.
 
     Args:
         pool: Path of the pool.
         overrides: Cloud → resource → inputs.
-        clouds: Every cloud there is.
-        used: The clouds that the pool's clusters are on.
+        clouds: Names of all clouds.
+        used: Clouds of the pool's clusters.
     """
     names = list(clouds)
     problems: list[Problem] = []
     for name in overrides:
         at: Path = (*pool, "overrides", name)
         if name not in names:
-            problems.append(Problem(at, f"no cloud is called {shown(name)}", nearest(name, names), of_key=True))
+            problems.append(Problem(at, f"unknown cloud {shown(name)}", nearest(name, names), of_key=True))
         elif name not in used:
-            problems.append(Problem(at, f"none of the pool's clusters is on {name}", "leave it out"))
+            problems.append(Problem(at, f"none of the pool's clusters is on {name}", "remove it"))
     return problems
 
 
 def _kept(at: Path, overrides: JsonObject, kept: Kept) -> Iterator[Problem]:
-    """Refuse what reaches a kept input: the input itself, anything below it, or the whole of a map above it."""
+    """Reject overrides of a kept input: of the input itself, below it, or of a whole map above it."""
     taken: dict[Path, list[tuple[str, str]]] = {}
     for path, instead in kept.items():
         value: Any = overrides
@@ -192,19 +191,19 @@ def _kept(at: Path, overrides: JsonObject, kept: Kept) -> Iterator[Problem]:
                 break
             value = value[key]
         else:
-            yield Problem((*at, *path), "cannot be set by hand", instead)
+            yield Problem((*at, *path), "cannot be overridden", instead)
             continue
         if not isinstance(value, Mapping):
             taken.setdefault(_longest(overrides, path), []).append((".".join(path), instead))
     for reached, inputs in taken.items():
         first, instead = inputs[0]
-        others = f" and {len(inputs) - 1} more inputs" if inputs[1:] else ""
-        what = f"would take {first}{others} away, which cannot be set by hand"
-        yield Problem((*at, *reached), what, f"give a map with the inputs to change; {instead}")
+        others = f" and {len(inputs) - 1} other inputs" if inputs[1:] else ""
+        what = f"would remove {first}{others}, which cannot be overridden"
+        yield Problem((*at, *reached), what, f"write a map with the inputs to change; {instead}")
 
 
 def _longest(overrides: JsonObject, path: Sequence[str]) -> Path:
-    """Return the part of a path that is written."""
+    """Return the longest part of a path that the overrides contain."""
     reached: list[str] = []
     value: Any = overrides
     for key in path:
@@ -216,7 +215,7 @@ def _longest(overrides: JsonObject, path: Sequence[str]) -> Path:
 
 
 def _not_json(at: Path, value: object) -> Iterator[Problem]:
-    """Refuse values that no input can be: dates, numbers that are none, keys that are not text."""
+    """Reject values that an input cannot have: dates, NaN and infinity, keys that are not text."""
     if isinstance(value, Mapping):
         for key, inner in value.items():
             if isinstance(key, str):
@@ -227,9 +226,9 @@ def _not_json(at: Path, value: object) -> Iterator[Problem]:
         for index, inner in enumerate(value):
             yield from _not_json((*at, index), inner)
     elif isinstance(value, float) and not math.isfinite(value):
-        yield Problem(at, f"got {shown(value)}, which no input can be", "write a number")
+        yield Problem(at, f"got {shown(value)}, which is not a valid input", "write a finite number")
     elif isinstance(value, Late):
-        yield Problem(at, "is a secret", "write it here as it is; only addresses inside a cluster may be secret")
+        yield Problem(at, "is a secret", "write it as plain text; only addresses in clusters may be secrets")
     elif value is not None and not isinstance(value, str | int | float | bool):
-        what = f"got a {type(value).__name__}, which no input can be"
+        what = f"got a {type(value).__name__}, which is not a valid input"
         yield Problem(at, what, "write text, a number, true or false, a list or a map")

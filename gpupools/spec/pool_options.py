@@ -1,6 +1,6 @@
-"""What else a reader may set on a pool: capacity, image, disk, network, security, upgrades. Portable where the idea is.
+"""Options of a pool: capacity, image, disk, network, security, upgrades. Portable where the concept is.
 
-Every key here either changes what each cloud is asked for or is refused there with the reason; none is ignored.
+Each cloud either supports an option or rejects it with the reason. None is ignored.
 """
 
 import re
@@ -14,49 +14,49 @@ from gpupools.common.model import StrictModel
 
 
 class OnDemand(StrictModel):
-    """Ordinary machines, paid while they run."""
+    """On-demand machines."""
 
     mode: Literal["on-demand"] = "on-demand"
 
 
 class Spot(StrictModel):
-    """Machines the cloud may take back at short notice."""
+    """Spot machines, which the cloud may evict at short notice."""
 
     mode: Literal["spot"]
     max_price_usd_per_hour: float | None = Field(default=None, gt=0, allow_inf_nan=False)
-    """Evict above this price; left out: up to the on-demand price. Azure only."""
+    """Azure only: maximum price, above which machines are evicted. Default: the on-demand price."""
 
 
 class Reservation(StrictModel):
-    """Machines reserved beforehand."""
+    """Machines of a reservation."""
 
     mode: Literal["reservation"]
     name: str = Field(min_length=1)
-    """EC2 capacity reservation (`cr-…`) or resource group ARN; Azure capacity reservation group id; GCE reservation."""
+    """EC2 capacity reservation (`cr-…`) or resource group ARN; Azure capacity reservation group ID; GCE reservation."""
 
 
 class CapacityBlock(StrictModel):
-    """An EC2 Capacity Block for ML: machines reserved for a fixed time."""
+    """EC2 Capacity Block for ML: machines reserved for a fixed time."""
 
     mode: Literal["capacity-block"]
     name: str = Field(min_length=1)
-    """The block's capacity reservation, `cr-…`."""
+    """Capacity reservation of the block, `cr-…`."""
 
 
 class FlexStart(StrictModel):
-    """Google's flex-start: machines that come when there is room, for at most seven days."""
+    """Google flex-start: machines that start when capacity is available and run for at most seven days."""
 
     mode: Literal["flex-start"]
     max_run_s: int | None = Field(default=None, ge=600, le=604800)
-    """Longest time a node lives."""
+    """Maximum lifetime of a node."""
 
 
 class Queued(StrictModel):
-    """Google's queued provisioning: all machines of a job at once, or none yet."""
+    """Google queued provisioning: all machines of a job start at once when capacity is available."""
 
     mode: Literal["queued"]
     max_run_s: int | None = Field(default=None, ge=600, le=604800)
-    """Longest time a node lives."""
+    """Maximum lifetime of a node."""
 
 
 Capacity = Annotated[
@@ -69,136 +69,136 @@ _FAMILY = r"[a-z][a-z0-9-]{0,29}"
 
 
 class NodeImage(StrictModel):
-    """The node image."""
+    """Node image."""
 
     family: str | None = None
-    """The cloud's own name, or `custom`; left out: its image for the chosen software."""
+    """The cloud's name of an image family, or `custom`. Default: the cloud's image for the selected software."""
     id: str | None = Field(default=None, min_length=1)
-    """Image id of `custom`, e.g. `ami-0abc…`; who brings the driver is then the pool's `software`."""
+    """With `family: custom`: image ID, e.g. `ami-0abc…`. The pool's `software` determines what installs the driver."""
     fips: bool = False
-    """The FIPS 140 variant, where there is one with NVIDIA's driver."""
+    """Use the FIPS 140 variant, if one with NVIDIA's driver exists."""
 
     @field_validator("family")
     @classmethod
     def _is_a_name(cls, family: str | None) -> str | None:
         if family is not None and not re.fullmatch(_FAMILY, family):
-            small = family.lower() if re.fullmatch(_FAMILY, family.lower()) else "the name of an image in small letters"
+            small = family.lower() if re.fullmatch(_FAMILY, family.lower()) else "an image family in lower case"
             raise ValueError(f"got {shown(family)}; write {small}")
         return family
 
     @model_validator(mode="after")
     def _custom_has_an_id(self) -> Self:
         if (self.family == "custom") != (self.id is not None):
-            raise ValueError("id goes with family: custom, and family: custom needs an id; give both or neither")
+            raise ValueError("id and family: custom require each other; set both or neither")
         return self
 
 
 class Disk(StrictModel):
-    """Each node's disks; their size is the pool's `disk_gib`."""
+    """Disks of each node. The pool's `disk_gib` sets the size."""
 
     type: str | None = Field(default=None, min_length=1)
-    """The cloud's own name: `gp3`, `io2`; `Managed`, `Ephemeral`; `pd-balanced`, `hyperdisk-balanced`."""
+    """The cloud's disk type: `gp3`, `io2`; `Managed`, `Ephemeral`; `pd-balanced`, `hyperdisk-balanced`."""
     encryption_key: str | None = Field(default=None, min_length=1)
-    """Customer key: KMS key ARN, or Cloud KMS key name. Disks are encrypted with the cloud's key without it."""
+    """Customer-managed key: KMS key ARN or Cloud KMS key name. Default: the cloud's key."""
     local_nvme: Literal["raid0", "none"] | None = None
-    """`raid0` puts containerd and kubelet on the machine's own NVMe; left out: what the cloud's image does."""
+    """`raid0` puts containerd and kubelet on the machine's local NVMe disks. Default: depends on the cloud's image."""
 
 
 class GpuNetwork(StrictModel):
-    """A network of the GPUs' own interfaces."""
+    """Network of a GPU interface."""
 
     network: str = Field(min_length=1)
-    """VPC network: its name, or `projects/…/global/networks/…` of another project's."""
+    """VPC network: name, or `projects/…/global/networks/…` in another project."""
     subnetwork: str = Field(min_length=1)
-    """Subnetwork of it in the cluster's region: its name, or `projects/…/regions/…/subnetworks/…`."""
+    """Subnetwork in the cluster's region: name, or `projects/…/regions/…/subnetworks/…`."""
 
 
 class Network(StrictModel):
-    """How nodes reach each other and the world."""
+    """Network of the nodes."""
 
     rdma: bool = False
-    """EFA, InfiniBand or GPUDirect interfaces of the instance type, all of them."""
+    """Use all EFA, InfiniBand or GPUDirect interfaces of the instance type."""
     compute_domains: bool = False
-    """NVLink over several nodes (GB200, GB300): pods of one ComputeDomain reach each other's GPU memory."""
+    """Multi-node NVLink (GB200, GB300): pods of a ComputeDomain can access each other's GPU memory."""
     placement: Literal["compact"] | None = None
-    """Put nodes close together; needs one zone."""
+    """`compact` places nodes close together. Requires exactly one zone."""
     security_group_ids: list[str] = []
-    """EC2 security groups of the nodes' interfaces; with any, EKS no longer adds the cluster's own."""
+    """EC2 security groups of the nodes. If set, EKS does not add the cluster's security group."""
     gpu_networks: list[GpuNetwork] = []
-    """GKE, A3 High: a network for each GPUDirect-TCPX interface, in their order; other machines' networks GKE makes."""
+    """GKE, A3 High only: networks of the GPUDirect-TCPX interfaces, in order. GKE creates those of other machines."""
     max_pods: int | None = Field(default=None, ge=1)
-    """Most pods of one node: 8 to 256 on EKS and GKE, 10 to 250 on AKS."""
+    """Maximum pods per node: 8 to 256 on EKS and GKE, 10 to 250 on AKS."""
 
 
 class Security(StrictModel):
-    """Hardening beyond the defaults, and the few defaults that may be loosened."""
+    """Secure boot and metadata access."""
 
     secure_boot: bool = False
-    """Refuse unsigned kernel modules; only where the driver in use is signed."""
+    """Reject unsigned kernel modules. Requires a signed driver."""
     imds_hop_limit: int = Field(default=1, ge=1, le=2)
-    """EC2 metadata: 1 keeps pods away from the node's role; 2 lets them read it."""
+    """EC2 metadata hop limit: with 1, pods cannot use the node's role; with 2, they can."""
 
 
 class Upgrade(StrictModel):
-    """How the cloud replaces nodes when image or version change."""
+    """How the cloud replaces nodes when the image or version changes."""
 
     strategy: Literal["surge", "blue-green"] = "surge"
     max_surge: int = Field(default=0, ge=0, le=100)
-    """Extra nodes during an upgrade; 0, since a spare GPU node is often not to be had."""
+    """Additional nodes during an upgrade. Default: 0, because spare GPU capacity is often not available."""
     max_unavailable: int = Field(default=1, ge=0, le=100)
-    """Nodes that may be away at the same time."""
+    """Maximum nodes that are unavailable at the same time."""
     drain_timeout_min: int | None = Field(default=None, ge=1, le=1440)
-    """Longest wait for pods to leave a node."""
+    """Maximum time to drain a node."""
 
     @model_validator(mode="after")
     def _something_moves(self) -> Self:
         if self.max_surge == 0 and self.max_unavailable == 0:
-            raise ValueError("max_surge 0 with max_unavailable 0 lets no node be replaced; raise one of them")
+            raise ValueError("with max_surge 0 and max_unavailable 0 no node can be replaced; increase one of them")
         return self
 
 
 class Timeouts(StrictModel):
-    """How long Pulumi waits; left out: what the size of the pool calls for."""
+    """How long Pulumi waits. Default: depends on the size of the pool."""
 
     create_min: int | None = Field(default=None, ge=20, le=1440)
-    """Minutes for making the pool."""
+    """Minutes to create the pool."""
     update_min: int | None = Field(default=None, ge=20, le=1440)
-    """Minutes for a change, in which every node may be replaced."""
+    """Minutes to update the pool, which may replace all nodes."""
     delete_min: int | None = Field(default=None, ge=20, le=1440)
-    """Minutes for deleting it."""
+    """Minutes to delete the pool."""
 
 
 _TEMPLATE_ID = r"^lt-([0-9a-f]{8}|[0-9a-f]{17})$"
 
 
 class TemplateVersion(StrictModel):
-    """A launch template that stays with who made it."""
+    """Launch template that gpupools uses but does not manage."""
 
     id: str = Field(json_schema_extra={"pattern": _TEMPLATE_ID})
-    """As EC2 calls it, `lt-…`."""
+    """ID of the launch template, `lt-…`."""
     version: int = Field(ge=1)
-    """Its version. EKS replaces every node to bring another one in."""
+    """Version of the launch template. EKS replaces all nodes when it changes."""
 
     @field_validator("id")
     @classmethod
     def _is_an_id(cls, given: str) -> str:
         if not re.fullmatch(_TEMPLATE_ID, given):
-            fix = "write what EC2 calls it: lt- and 8 or 17 digits or letters from a to f"
-            raise ValueError(f"got {shown(given)}, which is no id of a launch template; {fix}")
+            fix = "write lt- and 8 or 17 digits or letters from a to f"
+            raise ValueError(f"got {shown(given)}, which is not a launch template ID; {fix}")
         return given
 
 
 class Adopt(StrictModel):
-    """A pool that was made by other means, which Pulumi takes over as it is."""
+    """Existing node pool to import."""
 
     name: str = Field(min_length=1, max_length=63)
-    """What the cloud calls it. It keeps that name as long as this stands here."""
+    """Name of the node pool in the cloud. The pool keeps it while `adopt` is set."""
     launch_template: TemplateVersion | None = None
-    """On EKS: the launch template the node group has; left out where EKS made one of its own."""
+    """EKS: launch template of the node group. Omit it if EKS created the launch template."""
     keep: list[Annotated[str, Field(min_length=1, max_length=200)]] = []
-    """Inputs of the node pool, by wire name, that stay as they are though the pool's keys say otherwise.
+    """Wire names of inputs that keep their current value even if the pool's keys differ.
 
-    Only what cannot be changed without replacing nodes. Whatever the pool's keys do not say stays in any case.
+    Only for inputs whose change replaces nodes. Inputs that the pool's keys do not set are always kept.
     """
 
 
@@ -209,7 +209,7 @@ Overrides = dict[str, dict[str, JsonDict]]
 def given_settings(spec: Any) -> dict[str, Path]:
     """Return the settings of a pool that differ from their defaults: name (`capacity.spot`, `disk.type`) to key path.
 
-    Every name is one of `setting_names(type(spec))`, and every cloud says of each whether it takes it.
+    Names are those of `SETTINGS`. Every cloud states for each whether it supports it.
     """
     found: dict[str, Path] = {}
     fields = type(spec).model_fields
@@ -249,7 +249,7 @@ SETTING_KEYS = (
     "timeouts",
     "overrides",
 )
-"""The keys of a pool whose support differs by cloud."""
+"""Keys of a pool whose support differs by cloud."""
 
 SETTING_MODELS: dict[str, type[StrictModel]] = {
     "image": NodeImage,
@@ -267,4 +267,4 @@ SETTINGS: tuple[str, ...] = (
     *(key for key in SETTING_KEYS if key != "capacity" and key not in SETTING_MODELS),
     "nodes.fixed",
 )
-"""Every setting by name; each cloud's `settings` has an entry for each."""
+"""Names of all settings. The `settings` of each cloud have an entry for each."""

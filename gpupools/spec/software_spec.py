@@ -1,4 +1,4 @@
-"""What a reader may write about the GPU software of a cluster (`clusters.<key>.runtime`), and who may share a pool."""
+"""Models of a cluster's GPU software (`clusters.<key>.runtime`), and of who may use a pool."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -11,23 +11,23 @@ from gpupools.common.model import ConsistentModel, StrictModel
 from gpupools.common.taints import LABEL_VALUE, QUALIFIED_NAME, Taint, parse_taint
 
 ChartName = Literal["nvidia-device-plugin", "gpu-operator", "dcgm-exporter", "dra-driver-nvidia-gpu"]
-"""The charts whose version a reader may choose."""
+"""Charts whose version can be set."""
 
 InstalledChart = Literal[
     "nvidia-device-plugin", "gpu-operator", "dcgm-exporter", "dra-driver-nvidia-gpu", "aws-efa-k8s-device-plugin"
 ]
-"""The charts a plan may install."""
+"""Charts that a plan may install."""
 
 
 def _label(key: str) -> str:
     if not QUALIFIED_NAME.fullmatch(key):
-        raise ValueError(f"{shown(key)} is no label key; use a qualified name such as 'example.com/team'")
+        raise ValueError(f"{shown(key)} is not a valid label key; use a qualified name such as 'example.com/team'")
     return key
 
 
 def _label_value(text: str) -> str:
     if not LABEL_VALUE.fullmatch(text):
-        raise ValueError(f"{shown(text)} is no label value; use at most 63 letters, digits, '-', '_' and '.'")
+        raise ValueError(f"{shown(text)} is not a valid label value; use at most 63 letters, digits, '-', '_' and '.'")
     return text
 
 
@@ -37,18 +37,18 @@ _NAME = r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?"
 
 def _name(text: str) -> str:
     if not re.fullmatch(_NAME, text):
-        raise ValueError(f"{shown(text)} cannot be this name; use at most 63 lower-case letters, digits and '-'")
+        raise ValueError(f"{shown(text)} is not a valid name; use at most 63 lower-case letters, digits and '-'")
     return text
 
 
 def _version(text: str) -> str:
     if not re.fullmatch(r"v?[0-9]{1,4}\.[0-9]{1,4}\.[0-9]{1,4}", text):
-        raise ValueError(f"{shown(text)} is no exact release; write three numbers such as '26.7.0'")
+        raise ValueError(f"{shown(text)} is not an exact version; write three numbers such as '26.7.0'")
     return text
 
 
-# How a reference begins that is no path on Docker Hub: https://github.com/distribution/reference, normalize.go. Upper
-# case is allowed in a host, but in no path.
+# References with a host, as opposed to paths on Docker Hub: https://github.com/distribution/reference, normalize.go.
+# Upper case is allowed in a host but not in a path.
 _LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
 _HOST = rf"(?:(?:{_LABEL}\.)+{_LABEL}|{_LABEL}(?=:)|localhost)(?::[0-9]{{1,5}})?"
 _PATH = r"(?:/[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*)"
@@ -57,13 +57,13 @@ _REGISTRY = rf"{_HOST}{_PATH}{{0,10}}"
 
 def _registry(text: str) -> str:
     if "://" in text:
-        raise ValueError("got an address with ://; leave what is before the host out, images are always pulled by TLS")
-    if "@" in text:  # what is before it may be a password, so it is not repeated
-        raise ValueError("has a user in it; write the host alone, and name a Secret under pull_secrets")
+        raise ValueError("got a URL; write the host without https://, images are always pulled with TLS")
+    if "@" in text:  # the user part may contain a password, so it is not shown
+        raise ValueError("contains a user; write the host alone, and set a Secret in pull_secrets")
     if not re.fullmatch(_REGISTRY, text):
         raise ValueError(
-            f"{shown(text)} is no registry; write its host, which has a dot or a port, and the path below it without "
-            "a tag: 'mirror.example.com/gpu'"
+            f"{shown(text)} is not a registry; write a host with a dot or a port, and a path without a tag: "
+            "'mirror.example.com/gpu'"
         )
     return text
 
@@ -74,11 +74,11 @@ _REPOSITORY = rf"https://{_HOST}(?:/[A-Za-z0-9._~-]+)*/?"
 
 def _chart_source(text: str) -> str:
     if "@" in text:
-        raise ValueError("has a user in it; log Helm in where Pulumi runs, and write the host alone")
+        raise ValueError("contains a user; run helm registry login where Pulumi runs, and write the host alone")
     if not re.fullmatch(_OCI, text) and not re.fullmatch(_REPOSITORY, text):
         raise ValueError(
-            f"{shown(text)} is no source of charts; write oci://<host>/<path>/<chart> of a registry, or "
-            "https://<host>/<path> of a repository with an index.yaml"
+            f"{shown(text)} is not a chart source; write oci://<host>/<path>/<chart> for a registry, or "
+            "https://<host>/<path> for a repository with an index.yaml"
         )
     return text
 
@@ -94,55 +94,55 @@ def _cpu_taint(value: object) -> Taint:
 def _secret_name(text: str) -> str:
     # https://kubernetes.io/docs/concepts/overview/working-with-objects/names/#dns-subdomain-names
     if len(text) > 253 or not re.fullmatch(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", text):
-        raise ValueError(f"{shown(text)} is no name of a Secret; use lower-case letters, digits, '-' and '.'")
+        raise ValueError(f"{shown(text)} is not a valid Secret name; use lower-case letters, digits, '-' and '.'")
     return text
 
 
 def _digest(text: str) -> str:
     if not re.fullmatch(r"sha256:[0-9a-f]{64}", text):
-        raise ValueError(f"{shown(text)} is no digest; write 'sha256:' and 64 digits of 0-9 and a-f")
+        raise ValueError(f"{shown(text)} is not a digest; write 'sha256:' and 64 hexadecimal digits")
     return text
 
 
 def _kubernetes(text: str) -> str:
     if not re.fullmatch(r"1\.[1-9][0-9](?:\.[0-9]{1,3})?", text):
-        raise ValueError(f"{shown(text)} is no version of Kubernetes; write for example '1.34'")
+        raise ValueError(f"{shown(text)} is not a Kubernetes version; write for example '1.34'")
     return text
 
 
 Name = Annotated[str, AfterValidator(_name)]
-"""A DNS label: a namespace, a team."""
+"""A DNS label, such as a namespace or a team."""
 
 
 class ExistingSoftware(StrictModel):
-    """Software the team runs already."""
+    """Software that already runs in the cluster."""
 
     name: str = Field(min_length=1, max_length=100)
-    """How people know it: `kube-system/nvidia-device-plugin-daemonset`, or `eksctl` for what eksctl installs."""
+    """Name of the software: `kube-system/nvidia-device-plugin-daemonset`, or `eksctl` if eksctl installs it."""
     node_selector: dict[Annotated[str, AfterValidator(_label)], Annotated[str, AfterValidator(_label_value)]] = {}
-    """The labels its DaemonSet asks for; left out: it runs on every GPU node."""
+    """Node selector of its DaemonSet. Default: it runs on all GPU nodes."""
 
     @property
     def namespace(self) -> str:
-        """The namespace, where the name says one: `kube-system` of `kube-system/nvidia-device-plugin-daemonset`."""
+        """Namespace from the name, if it has one: `kube-system` of `kube-system/nvidia-device-plugin-daemonset`."""
         first, slash, _ = self.name.partition("/")
         return first if slash and re.fullmatch(_NAME, first) else ""
 
 
 class ExistingDraDriver(ExistingSoftware):
-    """NVIDIA's DRA driver, which has two halves."""
+    """NVIDIA's DRA driver, which serves GPUs, ComputeDomains or both."""
 
     serves: Literal["gpus", "compute-domains", "both"] = "gpus"
-    """`compute-domains`: it hands out no GPUs, so that a device plugin may run beside it."""
+    """What the driver serves. With `compute-domains` it allocates no GPUs, so a device plugin may run beside it."""
 
 
 class ExistingRdmaPlugin(ExistingSoftware):
-    """A device plugin for RDMA interfaces."""
+    """Device plugin for RDMA interfaces."""
 
     resource: Annotated[str, AfterValidator(_label)] | None = None
-    """What pods ask for; left out: `vpc.amazonaws.com/efa`, `rdma/ib`, or with `shared` `rdma/shared_ib`."""
+    """Resource that pods request. Default: `vpc.amazonaws.com/efa`, `rdma/ib`, or with `shared` `rdma/shared_ib`."""
     shared: bool = False
-    """One unit is all interfaces of the node, as of the RDMA shared device plugin; otherwise each is a unit."""
+    """One unit is all interfaces of the node, as with the RDMA shared device plugin. Otherwise each is one unit."""
 
 
 def _named(value: object) -> object:
@@ -150,105 +150,106 @@ def _named(value: object) -> object:
 
 
 Named = Annotated[ExistingSoftware, BeforeValidator(_named)]
-"""A name, or a map with name and node_selector."""
+"""A name, or a map with `name` and `node_selector`."""
 
 
 class Existing(ConsistentModel):
-    """GPU software that the cluster has and this tool did not install: ours is refused or left out because of it."""
+    """GPU software that already runs in the cluster. gpupools then omits or rejects its own."""
 
     device_plugin: Named | None = None
-    """A device plugin for NVIDIA GPUs."""
+    """Device plugin for NVIDIA GPUs."""
     gpu_operator: Named | None = None
-    """A GPU Operator of the team's own."""
+    """Your own GPU Operator."""
     node_feature_discovery: Named | None = None
-    """Node Feature Discovery; a cluster has one, so it is used and ours left out."""
+    """Node Feature Discovery. It is used instead of a second one, because a cluster can only have one."""
     dcgm_exporter: Named | None = None
-    """A DCGM exporter; it is used and ours left out."""
+    """DCGM exporter, which is used instead of a second one."""
     dra_driver: Annotated[ExistingDraDriver, BeforeValidator(_named)] | None = None
-    """NVIDIA's DRA driver: a name, or a map that may also say what it serves."""
+    """NVIDIA's DRA driver: a name, or a map that may also have `serves`."""
     rdma_plugin: Annotated[ExistingRdmaPlugin, BeforeValidator(_named)] | None = None
-    """A device plugin for RDMA interfaces: on AKS that of the Network Operator, on EKS an EFA plugin of the team's."""
+    """Device plugin for RDMA interfaces: the Network Operator's on AKS, your own EFA plugin on EKS."""
     cluster_autoscaler: Named | None = None
-    """On EKS, what starts the nodes of pools that grow: Kubernetes' cluster-autoscaler."""
+    """EKS: Cluster Autoscaler, which scales the node groups."""
     node_monitoring_agent: Named | None = None
-    """On EKS, the add-on eks-node-monitoring-agent, on whose word nodes of pools with `auto_repair` are replaced."""
+    """EKS: the add-on eks-node-monitoring-agent, which reports unhealthy nodes for `auto_repair`."""
 
     def conflicting_keys(self) -> Iterator[tuple[Path, str]]:
-        """Refuse an operator that goes to some nodes only."""
+        """Reject a GPU Operator that runs only on some nodes."""
         if self.gpu_operator is not None and self.gpu_operator.node_selector:
-            what = "gpu_operator takes no node_selector, since an operator's daemons go to every GPU node"
-            fix = "give its name alone: pools of other software are labelled to keep them off"
+            what = "gpu_operator has no node_selector, because the operator's daemons run on every GPU node"
+            fix = "write the name alone: labels keep its daemons off pools with other software"
             yield ("gpu_operator", "node_selector"), f"{what}; {fix}"
 
     def named(self) -> Mapping[str, ExistingSoftware]:
-        """Return what is given, by key."""
+        """Return the existing software by key."""
         return {key: value for key in type(self).model_fields if (value := getattr(self, key)) is not None}
 
 
 class RuntimeSpec(ConsistentModel):
-    """The GPU software of one cluster. Left out: what the pools need is installed, and nothing else."""
+    """GPU software of one cluster. Default: only the software that the pools need is installed."""
 
     management: Literal["managed", "external"] = "managed"
-    """`external`: this tool installs nothing in the cluster, and `existing` names what serves the pools."""
+    """With `external`, gpupools installs nothing in the cluster, and `existing` lists what serves the pools."""
     existing: Existing = Existing.model_construct()
-    """GPU software the team already runs in the cluster."""
+    """GPU software that already runs in the cluster."""
     kubernetes: Annotated[str, AfterValidator(_kubernetes)] | None = None
-    """Version of the cluster, as text (`'1.34'`), for the floors of what is installed in it."""
+    """Kubernetes version of the cluster as text (`'1.34'`), to check the minimum versions of the software."""
     metrics: bool | None = None
-    """DCGM exporter on every pool (true) or none (false); left out: on the pools that get software here anyway."""
+    """DCGM exporter on all pools (true) or none (false). Default: on pools for which software is installed anyway."""
     service_monitors: bool = False
-    """The cluster has the ServiceMonitor CRD of the Prometheus operator, so the exporter's may be declared."""
+    """Create a ServiceMonitor for the exporter. Requires the CRD of the Prometheus Operator."""
     smoke_test: bool = False
-    """A Job per pool that runs one CUDA sample on it; `up` waits, but for a Capacity Block or flex-start nodes."""
+    """Run a CUDA sample as a Job on each pool. `up` waits for it, except with Capacity Blocks and flex-start."""
     trust_policy: bool = False
-    """An admission policy that keeps pods of other namespaces off pools that name whom they `trust`."""
+    """Admission policy that rejects pods of other namespaces on pools with `trust`."""
     system_namespaces: list[Name] | None = Field(default=None, max_length=64)
-    """With `trust_policy`: namespaces of the cluster's own software, let through as `kube-system` is.
+    """With `trust_policy`: namespaces of cluster software that are allowed in addition to `kube-system`.
 
-    Left out: daemons of every namespace that ask for no GPU are let through, and what their images ask for is not seen.
-    Given, `[]` too: only daemons of these, and those whose containers all set NVIDIA_VISIBLE_DEVICES to `void`.
+    Default: daemons of all namespaces that request no GPU are allowed, although their images may still use one.
+    If set, also to `[]`: only daemons of these namespaces, and daemons whose containers all set
+    NVIDIA_VISIBLE_DEVICES to `void`.
     """
     keep_crds: bool = False
-    """Leave the GPU Operator's CRDs behind when it is deleted."""
+    """Keep the GPU Operator's CRDs when it is deleted."""
     mig_reboot: bool | None = None
-    """Let the MIG manager reboot a node whose GPUs do not take a new layout; left out: where the cloud needs it."""
+    """Let the MIG manager reboot nodes whose GPUs do not accept a new layout. Default: if the cloud requires it."""
     driver_auto_upgrade: bool | None = None
-    """Let the GPU Operator bring another driver to nodes that run, node by node, which ends the pods there that have a
-    GPU; false: a node gets it when its driver pod is deleted or it is made anew. Left out: true, where the operator
-    brings the driver."""
+    """Let the GPU Operator upgrade the driver on running nodes one by one, which stops the GPU pods of each node. With
+    false, a node gets the new driver when its driver pod is deleted or the node is recreated. Default: true if the
+    operator installs the driver."""
     cpu_taints: list[Annotated[Taint, BeforeValidator(_cpu_taint)]] = Field(default=[], max_length=16)
-    """Taints of nodes without GPUs that the charts' controllers and hook jobs may run on, e.g. of AKS's system pools.
+    """Taints of CPU nodes on which the charts' controllers and hook jobs may run, e.g. of AKS system pools.
 
-    Left out: the GPU Operator needs a node without taints beside the GPU pools.
+    Default: the GPU Operator requires a CPU node without taints.
     """
     critical_pods: int | None = Field(default=None, ge=10, le=100_000)
-    """GKE: most system-critical pods per namespace; left out: what the pools' largest size needs."""
+    """GKE: maximum system-critical pods per namespace. Default: what the maximum size of the pools requires."""
     versions: dict[ChartName, Annotated[str, AfterValidator(_version)]] = {}
-    """Other chart versions than the pinned ones, at or above the security floors with all they install. Of a newer one
-    that this release does not know, `check` warns; an older one is refused."""
+    """Chart versions instead of the pinned ones. They and all they install must meet the minimum secure versions: an
+    older version is rejected, and `check` warns about a newer version that this release does not know."""
     registry: Annotated[str, AfterValidator(_registry)] | None = None
-    """Registry that mirrors all images, with a path where it has one; each is there under its own path.
+    """Registry that mirrors all images under their own paths, optionally with a path prefix.
 
-    `nvcr.io/nvidia/driver` is then pulled as `<registry>/nvidia/driver`; `gpupools images` lists what it must have.
+    `nvcr.io/nvidia/driver` is then pulled as `<registry>/nvidia/driver`. `gpupools images` lists all images.
     """
     pull_secrets: list[Annotated[str, AfterValidator(_secret_name)]] = Field(default=[], max_length=8)
-    """Secrets with the registry's login, of type `kubernetes.io/dockerconfigjson`, in every namespace of the software.
+    """Secrets of type `kubernetes.io/dockerconfigjson` with the registry's login, in all namespaces of the software.
 
-    Nodes that log in themselves (ECR on EKS, an attached registry on AKS, Artifact Registry on GKE) need none.
+    Not needed if nodes authenticate themselves (ECR on EKS, attached registry on AKS, Artifact Registry on GKE).
     """
     chart_sources: dict[InstalledChart, Annotated[str, AfterValidator(_chart_source)]] = {}
-    """Where a chart comes from, not its publisher: `oci://<host>/<path>/<chart>`, or `https://` of a repository."""
+    """Source of a chart instead of its publisher's: `oci://<host>/<path>/<chart>`, or `https://` of a repository."""
     digests: dict[str, Annotated[str, AfterValidator(_digest)]] = {}
-    """Images that are pulled by digest, whatever a tag says later: the image as `gpupools images` has it → digest."""
+    """Digests to pull instead of tags: image as `gpupools images` lists it → digest."""
 
     def conflicting_keys(self) -> Iterator[tuple[Path, str]]:
-        """Refuse charts by other names, namespaces that no policy lets through, and what nobody would install."""
+        """Reject misnamed charts, namespaces without a policy, and software with `management: external`."""
         for chart, source in self.chart_sources.items():
             if source.startswith("oci://") and not source.endswith(f"/{chart}"):
                 # Helm looks for the chart's own name below it: https://helm.sh/docs/topics/registries/
                 yield ("chart_sources", chart), f"got {shown(source)} for {chart}; end it with /{chart}"
         if self.system_namespaces is not None and not self.trust_policy:
-            what = "are let through by trust_policy, which is off; turn it on or drop them"
+            what = "requires trust_policy; set trust_policy: true, or remove system_namespaces"
             yield ("system_namespaces",), what
         if self.management == "external":
             wanted = {
@@ -268,37 +269,37 @@ class RuntimeSpec(ConsistentModel):
                 "chart_sources": self.chart_sources,
                 "digests": self.digests,
             }
-            what = "asks for software of ours, but management is external; drop one of them"
+            what = "requires software from gpupools, but management is external; remove one of them"
             yield from (((key,), what) for key, value in wanted.items() if value)
 
 
 class Trust(ConsistentModel):
-    """Who may use a pool: pods of one team's namespaces, of listed namespaces, or, with a reason, anyone's."""
+    """Who may use a pool: a team's namespaces, listed namespaces, or with a waiver all namespaces."""
 
     team: Name | None = None
-    """The namespaces labelled `gpupools/trust: <team>`."""
+    """Namespaces with the label `gpupools/trust: <team>`."""
     namespaces: list[Name] | None = Field(default=None, min_length=1, max_length=64)
-    """These namespaces."""
+    """Names of namespaces."""
     waiver: str | None = Field(default=None, min_length=10, max_length=200)
-    """Why containers of anyone may share the GPUs of this pool, in words."""
+    """Reason why pods of all namespaces may share the GPUs of this pool."""
     quota: int | None = Field(default=None, ge=1)
-    """With `namespaces`: most units of the pool's resource each of them may request at a time.
+    """With `namespaces`: maximum units of the pool's resource that each namespace may request.
 
-    Kubernetes counts by the resource's name, so units of that name on other pools count too, and of the quotas of two
-    pools in one namespace the smaller binds both, which is a warning.
+    Kubernetes counts by resource name, so units on other pools with the same resource count too. If two pools set a
+    quota for one namespace, the smaller one applies to both, and gpupools warns.
     """
 
     def conflicting_keys(self) -> Iterator[tuple[Path, str]]:
-        """Refuse more than one answer, or none, and a quota of no namespace."""
+        """Reject several or no answers, and a quota without namespaces."""
         given = [key for key in ("team", "namespaces", "waiver") if getattr(self, key) is not None]
         if len(given) != 1:
-            yield (), f"got {' and '.join(given) or 'nobody'}; give one of team, namespaces and waiver"
+            yield (), f"got {' and '.join(given) or 'nobody'}; set one of team, namespaces and waiver"
         if self.quota is not None and self.namespaces is None:
-            yield ("quota",), "is per namespace, and none is listed; give namespaces or leave it out"
+            yield ("quota",), "applies per namespace, but namespaces is not set; set namespaces, or remove quota"
 
     def mark(self, pool: str) -> str | None:
-        """Return the value of the pool's label and taint `gpupools/trust`; None when anyone may use it."""
+        """Return the value of the pool's label and taint `gpupools/trust`; None if all namespaces may use it."""
         if self.waiver is not None:
             return None
-        # A team's name has no dot, so no team can be taken for a pool.
+        # A team's name has no dot, so it cannot be confused with a pool.
         return self.team if self.team is not None else f"pool.{pool}"

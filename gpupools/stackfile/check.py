@@ -1,4 +1,4 @@
-"""A stack file from disk to plans, with every problem located by file and line."""
+"""Read, validate and plan a stack file, with file and line for every problem."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -17,30 +17,30 @@ from gpupools.stackfile.stack import Stack, StackPlan, plan_config
 
 
 class CheckedFile(NamedTuple):
-    """A stack file nothing is wrong with."""
+    """A valid stack file with its plan."""
 
     file: StackFile
     plan: StackPlan
 
 
 class Located(NamedTuple):
-    """A problem and where it stands."""
+    """A problem with its file and line."""
 
     file: FilePath
     line: int | None
-    """From 1; None when the problem is the file itself."""
+    """From 1; None if the problem concerns the whole file."""
     problem: Problem
     span: Span | None = None
-    """Where on the line, where that is known."""
+    """Position on the line, if known."""
     source: str = ""
-    """The line itself; empty where it may hold a secret."""
+    """Text of the line; empty if it may contain a secret."""
 
     def __str__(self) -> str:
         return f"{self.place}: {self.problem}"
 
     @property
     def place(self) -> str:
-        """`file:line`, or the file alone; `file:line:column` of what is no YAML."""
+        """`file:line`, or the file alone; `file:line:column` for invalid YAML."""
         column = f":{self.span.column}" if self.span is not None and not self.problem.path else ""
         return f"{self.file}:{self.line}{column}" if self.line is not None else str(self.file)
 
@@ -50,30 +50,31 @@ class Located(NamedTuple):
 
 
 def check_stack_file(path: FilePath, clouds: Mapping[str, Cloud]) -> CheckedFile:
-    """Read, check and plan one stack file.
+    """Return one stack file with its plan.
 
     Raises:
-        FileRejected: Everything that is wrong with it; `locate` says where.
+        FileRejected: All problems of the file; `locate` adds their lines.
     """
     misread: tuple[Problem, ...] = ()
     try:
         file = read_stack_file(path)
     except FileRejected as rejected:
         file, misread = rejected.file, rejected.problems
-        # What is wrong beside values that nobody can judge is told with them.
+        # Other problems are reported together with unreadable values.
         if not rejected.misread or not file.config or any(each.what.endswith(TOO_MUCH) for each in misread):
             raise
     try:
-        return CheckedFile(file, plan_config(file.config, clouds, file.others, never_in_a_file(path.parent), misread))
+        checks = file_access_problems(path.parent)
+        return CheckedFile(file, plan_config(file.config, clouds, file.others, checks, misread))
     except Rejected as rejected:
         raise FileRejected(rejected.problems, file) from None
 
 
-def never_in_a_file(folder: FilePath) -> Callable[[Mapping[str, Cluster]], Iterator[Problem]]:
-    """Return what says of clusters which ways to their API no stack file may name.
+def file_access_problems(folder: FilePath) -> Callable[[Mapping[str, Cluster]], Iterator[Problem]]:
+    """Return a check for API access that a stack file may not contain.
 
     Args:
-        folder: Where the stack file is.
+        folder: Folder of the stack file.
     """
 
     def wrong(clusters: Mapping[str, Cluster]) -> Iterator[Problem]:
@@ -84,7 +85,7 @@ def never_in_a_file(folder: FilePath) -> Callable[[Mapping[str, Cluster]], Itera
 
 
 def locate(path: FilePath, rejected: Rejected) -> list[Located]:
-    """Give each problem its line in the file, in the order of the file."""
+    """Return the problems with their lines, in the order of the file."""
     if isinstance(rejected, NotYaml) and rejected.span is not None:
         line = _line(rejected.text, rejected.span, ())
         return [Located(path, rejected.span.line, problem, rejected.span, line) for problem in rejected.problems]
@@ -92,24 +93,24 @@ def locate(path: FilePath, rejected: Rejected) -> list[Located]:
 
 
 def warnings(checked: CheckedFile) -> list[Located]:
-    """Give what a file says but hardly means its lines, in the order of the file."""
+    """Return the warnings about a valid file with their lines, in the order of the file."""
     file = checked.file
     found = [
         *([Problem(("environment",), file.note)] if file.note else []),
         *not_compared(checked.plan.stack.clusters),
-        *_named_for_nothing(checked.plan.stack),
+        *_unknown_allow_destroy(checked.plan.stack),
         *(each for runtime in checked.plan.runtimes for each in runtime.warnings),
     ]
     return _located(file.path, file, found)
 
 
-def _named_for_nothing(stack: Stack) -> Iterator[Problem]:
-    """Say what `allow_destroy` names that the file does not have: right for what the next update deletes."""
+def _unknown_allow_destroy(stack: Stack) -> Iterator[Problem]:
+    """Yield entries of `allow_destroy` that are not in the file, which is right if the next update deletes them."""
     pools = [f"{cluster}/{name}" for name, pool in stack.pools.items() for cluster in pool.clusters]
     for index, name in enumerate(stack.allow_destroy):
         kind, known = ("pool", pools) if "/" in name else ("cluster", list(stack.clusters))
         if name not in known:
-            what = f"{name!r} is no {kind} of this file, so pulumi up takes it only in the update that deletes it"
+            what = f"{name!r} is not a {kind} of this file; it only has an effect in the update that deletes it"
             yield Problem(("allow_destroy", index), what, nearest(name, known))
 
 
@@ -128,11 +129,11 @@ def _located(path: FilePath, file: StackFile | None, problems: Iterable[Problem]
 
 
 _LONGEST = 60
-"""Characters of a word that is shown; a longer one may be a secret."""
+"""Maximum length of a word that is shown; a longer one may be a secret."""
 
 
 def _line(text: str, span: Span, path: Path) -> str:
-    """Return a line of a file to show with the problem on it; empty where it may hold a secret."""
+    """Return the line of a problem; empty if it may contain a secret."""
     line = text.split("\n")[span.line - 1].rstrip("\r") if text.count("\n") >= span.line - 1 else ""
     words = re.split(r"[\s,:{}\[\]]+", line)
     if may_hold_secret(path) or may_hold_secret(tuple(words)) or any(len(word) > _LONGEST for word in words):

@@ -1,9 +1,9 @@
-"""What a program receives of a value in a stack file: Pulumi's CLI reads YAML, and hands on text. Pure.
+"""Converts values of a stack file to what a Pulumi program receives. Pure.
 
-The CLI reads with go-yaml v3 (https://github.com/go-yaml/yaml/blob/v3.0.1/resolve.go) and hands each key's value on as
-text: text as it is, anything else as JSON (https://github.com/pulumi/pulumi, sdk/go/common/resource/config/object.go).
-`tests/gpupools/cli_readings.json` holds what the CLI made of every form; what it would change on the way, or what
-another reader of YAML takes for something else, is refused here with the way to write it.
+Pulumi's CLI parses YAML with go-yaml v3 (https://github.com/go-yaml/yaml/blob/v3.0.1/resolve.go) and passes each value
+to the program as text: text unchanged, anything else as JSON
+(https://github.com/pulumi/pulumi, sdk/go/common/resource/config/object.go). `tests/gpupools/cli_readings.json` has the
+CLI's result for every form. Values that the CLI changes, or that YAML parsers read differently, are rejected.
 """
 
 import json
@@ -17,16 +17,16 @@ from gpupools.common.json_types import JsonDict
 from gpupools.spec.models import LATE, Late
 
 MAX_BYTES = 1024 * 1024
-"""A stack file is written by people; a megabyte is thousands of pools."""
+"""Limit for a stack file, enough for thousands of pools."""
 MAX_VALUES = 100_000
 MAX_DEPTH = 60
-TOO_MUCH = f"more than {MAX_VALUES} values, or values nested deeper than {MAX_DEPTH}"
+TOO_MUCH = f"more than {MAX_VALUES} values, or more than {MAX_DEPTH} levels of nesting"
 
 Scalar = str | int | float | bool | None
 
 
 class UnreadableValueError(ValueError):
-    """A value that would not arrive as it is written; says what becomes of it and, after `; `, the cure."""
+    """A value that a program would not receive as written. The message is `what; fix`."""
 
 
 _WORDS: dict[str, bool | None] = {
@@ -41,14 +41,14 @@ _DECIMAL = r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?"
 _LEADING_ZERO = r"[-+]?0[0-9]"
 _BASES = {"x": 16, "b": 2, "o": 8}
 _LONGEST = 400
-"""Characters of the longest number that is looked at: the longest one that is no infinity has about 310."""
+"""Maximum characters of a number; the longest finite one has about 310."""
 
 
 def plain_scalar(text: str) -> Scalar:
-    """Return what a program receives of an unquoted scalar.
+    """Return what a program receives for an unquoted scalar.
 
     Raises:
-        UnreadableValueError: It would receive something else than is written.
+        UnreadableValueError: The program would receive another value.
     """
     if text in _WORDS:
         return _WORDS[text]
@@ -57,18 +57,18 @@ def plain_scalar(text: str) -> Scalar:
     if len(text) < 19 and text.isascii() and text.isdecimal() and (text[0] != "0" or text == "0"):
         return int(text)
     if re.fullmatch(_DATE, text):
-        raise UnreadableValueError("is a date for Pulumi, which hands it on as another text; write it in quotes")
+        raise UnreadableValueError("is a date, which Pulumi would convert to other text; write it in quotes")
     if re.fullmatch(_NO_NUMBER, text):
-        raise UnreadableValueError("is a number that JSON does not have; write it in quotes if it is text")
+        raise UnreadableValueError("is not a finite number; write it in quotes if it is text")
     digits = text.replace("_", "") if text[0] != "." else text
     if not (re.fullmatch(_INTEGER, digits) or re.fullmatch(_DECIMAL, digits)):
         return text
     if len(digits) > _LONGEST:
-        raise UnreadableValueError("is a number too large to arrive as it is written; write it in quotes if it is text")
+        raise UnreadableValueError("is a number that is too large; write it in quotes if it is text")
     if re.match(_LEADING_ZERO, digits):
         raise UnreadableValueError(
-            "begins with 0, so that it is octal for one reader and decimal for another; "
-            "leave the zero out, or write it in quotes if it is text"
+            "starts with 0, which some YAML parsers read as octal and others as decimal; "
+            "remove the zero, or write it in quotes if it is text"
         )
     return _integer(digits) if re.fullmatch(_INTEGER, digits) else json_number(float(digits))
 
@@ -78,28 +78,28 @@ def _integer(digits: str) -> int:
     base = _BASES.get(bare[1:2].lower(), 10)
     number = int(bare if base == 10 else bare[2:], base) * (-1 if digits[0] == "-" else 1)
     if not -(2**63) <= number < 2**63:
-        raise UnreadableValueError("is a whole number that Pulumi rounds; write it in quotes if it is text")
+        raise UnreadableValueError("is an integer that Pulumi would round; write it in quotes if it is text")
     return number
 
 
 def json_number(number: float) -> int | float:
-    """Return a decimal number as it is after JSON: without a fraction it is a whole number.
+    """Return a number as JSON passes it on: an integer if it has no fraction.
 
-    Go writes numbers from 1e21 on with an exponent (https://pkg.go.dev/encoding/json#Marshal), which stay decimal.
+    Go writes numbers from 1e21 with an exponent (https://pkg.go.dev/encoding/json#Marshal), so they stay floats.
 
     Raises:
-        UnreadableValueError: It is beyond what the type holds.
+        UnreadableValueError: The number is not finite.
     """
     if number in (float("inf"), float("-inf")) or number != number:
-        raise UnreadableValueError("is a number too large to arrive as it is written; write it in quotes if it is text")
+        raise UnreadableValueError("is a number that is too large; write it in quotes if it is text")
     return int(Decimal(repr(number))) if number.is_integer() and abs(number) < 1e21 else number
 
 
 def plain_key(text: str) -> str:
-    """Return the key a program receives for an unquoted one: keys are text there.
+    """Return the key that a program receives for an unquoted key, which is always text.
 
     Raises:
-        UnreadableValueError: It would receive another key than is written.
+        UnreadableValueError: The program would receive another key.
     """
     try:
         value = plain_scalar(text)
@@ -108,14 +108,14 @@ def plain_key(text: str) -> str:
     # Go writes true and 7 as they are; null becomes <nil>, True true, 0x1 1 and 1e3 1000.
     if isinstance(value, str) or text in ("true", "false") or (type(value) is int and str(value) == text):
         return text
-    raise UnreadableValueError("is a key that Pulumi hands on as another text; write it in quotes")
+    raise UnreadableValueError("is a key that Pulumi would convert to other text; write it in quotes")
 
 
 def from_text(key: str, text: str) -> Any:
-    """Return the value of one configuration key, which reaches a program as text or as JSON.
+    """Return the value of one configuration key, which a program receives as text or as JSON.
 
     Raises:
-        Rejected: It is JSON that two readers would take for different things; the value is not repeated.
+        Rejected: It is ambiguous JSON. The value is not repeated.
     """
     try:
         value = json.loads(text, object_pairs_hook=_each_once, parse_constant=_no_constant, parse_float=_decimal)
@@ -125,30 +125,30 @@ def from_text(key: str, text: str) -> Any:
     except (ValueError, RecursionError):
         return text
     if _is_too_much(value):
-        raise Rejected([Problem((key,), f"holds {TOO_MUCH}", "split the environment into several stacks")])
+        raise Rejected([Problem((key,), f"holds {TOO_MUCH}", "split the stack into several stacks")])
     return value
 
 
 def _each_once(pairs: list[tuple[str, Any]]) -> JsonDict:
     found = dict(pairs)
     if len(found) < len(pairs):
-        raise UnreadableValueError("has a key twice in one map; keep one of them")
+        raise UnreadableValueError("has a duplicate key in a map; keep one of them")
     return found
 
 
 def _no_constant(_: str) -> None:
-    raise UnreadableValueError("has NaN or Infinity; write a number, or text in quotes")
+    raise UnreadableValueError("contains NaN or Infinity; write a finite number, or text in quotes")
 
 
 def _decimal(text: str) -> int | float:
     number = float(text)
     if abs(number) == float("inf"):
-        raise UnreadableValueError("has a number too large to be one; write a smaller one, or text in quotes")
+        raise UnreadableValueError("contains a number that is too large; write a smaller one, or text in quotes")
     return json_number(number)
 
 
 def _is_too_much(value: Any) -> bool:
-    """Say whether there are more values than anybody writes, without going as deep as they do."""
+    """Return whether a value exceeds the limits, without recursion."""
     level, count = [value], 0
     for _ in range(MAX_DEPTH):
         count += len(level)
@@ -164,7 +164,7 @@ def _is_too_much(value: Any) -> bool:
 
 
 _REWRITTEN = r"[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]+)? [-+][0-9]{4} \S+"
-"""How Go writes a time: https://pkg.go.dev/time#Time.String."""
+"""Go's format of a time: https://pkg.go.dev/time#Time.String."""
 
 
 def _is_rewritten(text: str) -> bool:
@@ -172,21 +172,21 @@ def _is_rewritten(text: str) -> bool:
 
 
 def rewritten_dates(value: Any, at: Path) -> Iterator[Problem]:
-    """Find dates that had no quotes: the CLI writes its own text in their place whenever it saves the file."""
+    """Find dates that were not quoted: the CLI replaces them with Go's format when it saves the file."""
     if isinstance(value, Mapping):
         for key, item in value.items():
             if _is_rewritten(key):
-                yield Problem((*at, key), "is Pulumi's text for a date without quotes", "write the date in quotes")
+                yield Problem((*at, key), "is an unquoted date that Pulumi rewrote", "write the date in quotes")
             yield from rewritten_dates(item, (*at, key))
     elif isinstance(value, list):
         for index, item in enumerate(value):
             yield from rewritten_dates(item, (*at, index))
     elif isinstance(value, str) and _is_rewritten(value):
-        yield Problem(at, "is Pulumi's text for a date without quotes", "write the date in quotes")
+        yield Problem(at, "is an unquoted date that Pulumi rewrote", "write the date in quotes")
 
 
 class ValueMismatchError(Exception):
-    """The two say different things; knows where, not what."""
+    """Two values differ; has the path but not the values."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -194,15 +194,15 @@ class ValueMismatchError(Exception):
 
 
 def marked(value: Any, written: Any, at: Path) -> Any:
-    """Return a decrypted value with `LATE` wherever the stack file has an encrypted one.
+    """Return a decrypted value with `LATE` for each value that the stack file has encrypted.
 
     Args:
-        value: What Pulumi handed over.
-        written: What the file has, with `LATE` for what is encrypted.
-        at: Where they are.
+        value: Decrypted value from Pulumi.
+        written: Value in the file, with `LATE` for encrypted values.
+        at: Path of both.
 
     Raises:
-        ValueMismatchError: They differ elsewhere too, so that the file does not tell what of the value is encrypted.
+        ValueMismatchError: The values also differ elsewhere, so the encrypted parts cannot be located.
     """
     if isinstance(written, Late):
         return LATE

@@ -1,4 +1,4 @@
-"""How a problem of a file is printed."""
+"""Prints a problem of a file."""
 
 import sys
 
@@ -8,7 +8,7 @@ from gpupools.stackfile.check import Located
 
 
 def tell_located(located: Located, *, warning: bool = False) -> None:
-    """Print a problem of a file; on a terminal with the line it is on and a mark below the value."""
+    """Print a problem of a file; on a terminal also its line, with a mark below the value."""
     width = columns(sys.stderr)
     place = located.place
     if width is not None and located.span is not None and located.problem.path:
@@ -19,7 +19,7 @@ def tell_located(located: Located, *, warning: bool = False) -> None:
         return
     number = f"{located.span.line} | "
     room = max(width - len(number) - 1, 1)
-    # The value stays in sight on a line that is longer than the terminal is wide.
+    # A line that is wider than the terminal is cut around the value.
     first = max(0, min(located.span.column - 1 - room // 3, len(located.source) - room))
     shown = located.source[first : first + room].replace("\t", " ")
     mark = "^" * max(min(located.span.end, first + room + 1) - located.span.column, 1)

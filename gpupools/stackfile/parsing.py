@@ -1,4 +1,4 @@
-"""One map of a stack file against its model: what is wrong with it, in the words of the file. Pure."""
+"""Validates one map of a stack file against its model, with problems in the terms of the file. Pure."""
 
 import re
 import types
@@ -18,15 +18,15 @@ MISSING = "is missing"
 
 
 def parse(model: type[MODEL], at: Path, raw: object) -> MODEL:
-    """Check one map.
+    """Return a map as an instance of its model.
 
     Args:
-        model: What it should be.
-        at: Where it stands.
-        raw: The map; anything, since a reader may write anything.
+        model: Model of the map.
+        at: Path of the map.
+        raw: The map, or any other value.
 
     Raises:
-        Rejected: Everything that is wrong with it, as far as its keys can be judged.
+        Rejected: All problems that can be found.
     """
     try:
         return model.model_validate(raw)
@@ -35,23 +35,23 @@ def parse(model: type[MODEL], at: Path, raw: object) -> MODEL:
         problems = [
             each for details in error.errors(include_url=False) for each in _problems(model, at, details, named)
         ]
-        # pydantic looks at the keys together only when each is right by itself.
+        # pydantic validates combinations of keys only if each key is valid.
         if issubclass(model, PoolSpec) and isinstance(raw, Mapping) and not any(each.path == at for each in problems):
             wrong = contradiction(raw)
             if wrong and contradiction({**raw, **{str(path[-1]): "" for path in named if path[:-1] == at}}):
-                problems += _said(at, wrong)
-        # What stands there under another name is not missing as well.
+                problems += _validator_problems(at, wrong)
+        # A key that is there under another name is not reported as missing too.
         raise Rejected(each for each in problems if each.what != MISSING or each.path not in named) from None
 
 
 def _problems(model: type[BaseModel], at: Path, details: ErrorDetails, named: set[Path]) -> list[Problem]:
-    """Say a pydantic error in the words of the file: without union tags, type names and `Value error,`.
+    """Convert a pydantic error to problems in the terms of the file: without union tags and type names.
 
     Args:
-        model: What was checked.
-        at: Where it stands.
+        model: Validated model.
+        at: Path of the map.
         details: The error.
-        named: Takes the keys that somebody meant who wrote one which is not known.
+        named: Collects the known keys that unknown keys stand for.
     """
     bare, kinds = _walk(model, details["loc"])
     path: Path = (*at, *bare)
@@ -61,8 +61,8 @@ def _problems(model: type[BaseModel], at: Path, details: ErrorDetails, named: se
         above, parents = _walk(model, around)
         return [_unknown(model, (*at, *above, key), around, parents, named)]
     if isinstance(given, Late) and not (kind == "value_error" and repr(given) not in details["msg"]):
-        what = "is a secret, or known only while the program runs"
-        return [Problem(path, what, "write it here as it is; only addresses inside a cluster may be late")]
+        what = "is a secret, or an output that is known only while the program runs"
+        return [Problem(path, what, "write the value itself; only addresses in clusters may be secrets or outputs")]
     if kind == "missing":
         return [Problem(path, MISSING, "add it")]
     if kind in ("union_tag_not_found", "union_tag_invalid"):
@@ -74,25 +74,23 @@ def _problems(model: type[BaseModel], at: Path, details: ErrorDetails, named: se
         what = f"got {shown(mode)}" if mode is not None else MISSING
         return [Problem((*path, "mode"), what, f"use one of {', '.join(modes)}")]
     if kind == "value_error":
-        return _said(path, details.get("ctx", {}).get("error", details["msg"]))
+        return _validator_problems(path, details.get("ctx", {}).get("error", details["msg"]))
     if kind in ("model_type", "model_attributes_type", "dict_type", "mapping_type"):
         return [Problem(path, f"got {shown(given)}", _as_map(kinds, given))]
     if kind == "list_type" and isinstance(given, str) and re.fullmatch(_WORD, given) and not may_hold_secret(path):
         return [Problem(path, f"got {shown(given)}", f"write a list: [{given}]")]
     if kind == "string_type" and isinstance(given, float):
-        return [
-            Problem(path, f"got {shown(given)}", "write it in quotes as it stands in the file: 1.30 is read as 1.3")
-        ]
+        return [Problem(path, f"got {shown(given)}", "write it in quotes: YAML reads 1.30 as 1.3")]
     fix = _FIXES.get(kind, "{msg}").format(msg=details["msg"], **details.get("ctx", {}))
     return [Problem(path, f"got {shown(given)}", fix)]
 
 
 _WORD = r"[A-Za-z][A-Za-z0-9_./-]{0,59}"
-"""A text that means the same in a list of YAML, without quotes."""
+"""Text that needs no quotes in a YAML list."""
 
 
 def _as_map(kinds: Iterable[Any], given: object) -> str:
-    """Say what to write where a map is wanted: the mode alone may stand there, or one of too many keys to list."""
+    """Return the fix for a value that should be a map, such as a mode alone."""
     found = models(kinds)
     for each in found:
         if isinstance(given, str) and mode_of(each) == given:
@@ -103,12 +101,12 @@ def _as_map(kinds: Iterable[Any], given: object) -> str:
     keys = sorted({key for each in found for key in each.model_fields})
     if len(keys) > _MOST_KEYS:
         fields = {key: each.model_fields[key] for each in found for key in each.model_fields}
-        return f"write a map; it needs {' and '.join(key for key in keys if fields[key].is_required())}"
+        return f"write a map with at least {' and '.join(key for key in keys if fields[key].is_required())}"
     return f"write a map with {', '.join(keys)}" if keys else "write a map"
 
 
 def _asks_for_more(model: type[BaseModel]) -> bool:
-    """Say whether a mode asks for one or another of its keys, though for none of them."""
+    """Return whether a mode requires one of several keys, though none in particular."""
     try:
         model.model_validate({"mode": mode_of(model)})
     except ValidationError:
@@ -117,19 +115,19 @@ def _asks_for_more(model: type[BaseModel]) -> bool:
 
 
 _MOST_KEYS = 20
-"""Keys that are listed where a map is wanted."""
+"""Maximum number of keys that are listed."""
 
 
-def _said(path: Path, error: object) -> list[Problem]:
-    """Say what a validator of ours found."""
-    told = error.found if isinstance(error, ConflictingKeysError) else (((), str(error)),)
-    return [Problem((*path, *inner), *text.partition("; ")[::2]) for inner, text in told]
+def _validator_problems(path: Path, error: object) -> list[Problem]:
+    """Return the problems that one of our validators found."""
+    found = error.found if isinstance(error, ConflictingKeysError) else (((), str(error)),)
+    return [Problem((*path, *inner), *text.partition("; ")[::2]) for inner, text in found]
 
 
 def _unknown(
     model: type[BaseModel], path: Path, around: list[Any], parents: Iterable[Any], named: set[Path]
 ) -> Problem:
-    """Say what to write for a key that a map does not take."""
+    """Return the problem of an unknown key, with the key that was probably meant."""
     from gpupools.catalog.key_synonyms import known_elsewhere, meant  # only on the way to an error
 
     other_mode = _of_another_mode(model, path, around)
@@ -143,35 +141,35 @@ def _unknown(
 
 
 def _of_another_mode(model: type[BaseModel], path: Path, around: list[Any]) -> Problem | None:
-    """Say which modes a key goes with that the mode in force does not have; None for a key of no mode."""
+    """Return the problem of a key that belongs to another mode; None if it belongs to no mode."""
     mode = around[-1] if around else None
     others = [kind for kind in models(_walk(model, around[:-1])[1]) if path[-1] in kind.model_fields]
     modes = [each for each in map(mode_of, others) if each is not None]
     if mode is None or mode in modes or not modes:
         return None
-    what = f"goes with mode {' or '.join(modes)}, and mode is {mode}"
-    return Problem(path, what, "leave it out, or write the other mode", of_key=True)
+    what = f"requires mode {' or '.join(modes)}, but mode is {mode}"
+    return Problem(path, what, "remove it, or change the mode", of_key=True)
 
 
 _FIXES = {
-    "greater_than_equal": "give {ge} or more",
-    "less_than_equal": "give {le} or less",
-    "int_type": "write a whole number, without quotes",
-    "int_from_float": "write a whole number",
-    "float_type": "write a number, without quotes",
-    "greater_than": "give more than {gt:g}",
+    "greater_than_equal": "use {ge} or more",
+    "less_than_equal": "use {le} or less",
+    "int_type": "write an integer without quotes",
+    "int_from_float": "write an integer",
+    "float_type": "write a number without quotes",
+    "greater_than": "use more than {gt:g}",
     "finite_number": "write a finite number",
-    "int_parsing": "write a whole number",
+    "int_parsing": "write an integer",
     "bool_type": "write true or false",
     "string_type": "write text",
     "string_too_short": "write at least {min_length} character(s)",
     "list_type": "write a list",
     "string_too_long": "write at most {max_length} characters",
-    "too_short": "name at least {min_length}",
-    "too_long": "name at most {max_length}",
+    "too_short": "list at least {min_length}",
+    "too_long": "list at most {max_length}",
     "literal_error": "use one of {expected}",
 }
-"""What to do about each of pydantic's errors, https://docs.pydantic.dev/latest/errors/validation_errors/."""
+"""Fixes by pydantic error type, https://docs.pydantic.dev/latest/errors/validation_errors/."""
 
 
 def _form_name(kind: Any) -> str:
@@ -181,7 +179,7 @@ def _form_name(kind: Any) -> str:
 
 
 def mode_of(kind: Any) -> str | None:
-    """Return the value of `mode` that picks this member of a union, None for anything else."""
+    """Return the value of `mode` that selects a member of a union; None for other types."""
     if not (isinstance(kind, type) and issubclass(kind, BaseModel)):
         return None
     field = kind.model_fields.get("mode")
@@ -190,26 +188,26 @@ def mode_of(kind: Any) -> str | None:
 
 
 def _walk(model: type[BaseModel], loc: Iterable[str | int]) -> tuple[list[str | int], list[Any]]:
-    """Follow a pydantic location; return the keys a reader wrote, and the types expected at its end."""
+    """Follow a pydantic location; return the keys in the file, and the expected types at its end."""
     keys: list[str | int] = []
     kinds: list[Any] = [model]
     for part in loc:
         tagged = [kind for kind in kinds if mode_of(kind) == part]
         if tagged:
             kinds = tagged
-        elif part != "[key]" and not str(part).startswith("<"):  # the name of a form, see `gpupools.spec.models`
+        elif part != "[key]" and not str(part).startswith("<"):  # tag of a form, see `gpupools.spec.models`
             keys.append(part)
             kinds = [inner for kind in kinds for inner in _inside(kind, part)]
     return keys, kinds
 
 
 def models(kinds: Iterable[Any]) -> list[type[BaseModel]]:
-    """Return those of some types that are models."""
+    """Return the types that are models."""
     return [kind for kind in kinds if isinstance(kind, type) and issubclass(kind, BaseModel)]
 
 
 def _inside(kind: Any, part: str | int) -> list[Any]:
-    """Return the member types found under a key of a model, or inside a list or map."""
+    """Return the member types under a key of a model, or of the items of a list or map."""
     if isinstance(kind, type) and issubclass(kind, BaseModel):
         field = kind.model_fields.get(str(part))
         return flat(field.annotation) if field is not None else []
@@ -218,7 +216,7 @@ def _inside(kind: Any, part: str | int) -> list[Any]:
 
 
 def flat(annotation: Any) -> list[Any]:
-    """Take unions and `Annotated` apart."""
+    """Return the members of unions and `Annotated`."""
     origin = get_origin(annotation)
     if origin is Annotated:
         return flat(get_args(annotation)[0])

@@ -1,4 +1,4 @@
-"""Configuration that belongs to Pulumi's own providers: the stack program's never read it, so it is refused. Pure."""
+"""Rejects configuration of Pulumi's default providers, which gpupools does not use. Pure."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -16,13 +16,13 @@ _KUBERNETES = {
 
 
 def idle_settings(keys: Iterable[str], clouds: Mapping[str, Cloud]) -> Iterator[Problem]:
-    """Refuse configuration of providers, which would be believed to choose account, region or credentials.
+    """Reject configuration of default providers, which users would expect to set account, region or credentials.
 
-    A provider that a program declares reads no stack configuration (https://github.com/pulumi/pulumi-aws/issues/3259),
-    and every cluster has one of its own.
+    Each cluster has an explicit provider, which does not read stack configuration
+    (https://github.com/pulumi/pulumi-aws/issues/3259).
 
     Args:
-        keys: Whole keys, `aws:profile`; those of other namespaces (`pulumi:tags`, a policy pack's) are left alone.
+        keys: Full keys such as `aws:profile`; other namespaces (`pulumi:tags`, policy packs) are ignored.
         clouds: The clouds by name.
     """
     owned = [key for key in keys if ":" in key]
@@ -34,12 +34,14 @@ def idle_settings(keys: Iterable[str], clouds: Mapping[str, Cloud]) -> Iterator[
     for key in owned:
         namespace, _, setting = key.partition(":")
         if namespace in known:
-            what = f"nobody reads it: each cluster has a provider of its own, which no {namespace}:… setting reaches"
-            yield Problem((key,), what, known[namespace].get(_top(setting), "take it out"))
+            what = f"has no effect: each cluster has its own provider, which does not read {namespace}:… settings"
+            yield Problem((key,), what, known[namespace].get(_top(setting), "remove it"))
         elif "did you mean" in (close := nearest(namespace, [NAMESPACE])):
-            yield Problem((key,), "belongs to nobody", close.replace(f"'{NAMESPACE}'", f"'{NAMESPACE}:{setting}'"))
+            yield Problem(
+                (key,), "has an unknown namespace", close.replace(f"'{NAMESPACE}'", f"'{NAMESPACE}:{setting}'")
+            )
 
 
 def _top(setting: str) -> str:
-    """Return a setting without what `pulumi config set --path` may have put behind it."""
+    """Return the first key of a path that `pulumi config set --path` may have written."""
     return re.split(r"[.\[]", setting, maxsplit=1)[0]

@@ -1,4 +1,4 @@
-"""The stacks of a repository: which files Pulumi reads for them, and which stack comes before which."""
+"""Finds the stacks of a repository, their projects, and the order in which they are deployed."""
 
 import os
 import re
@@ -16,7 +16,7 @@ STACK_FILE = re.compile(r"Pulumi\..+\.ya?ml")
 PROJECT_FILES = ("Pulumi.yaml", "Pulumi.yml")
 
 MOST_FOLDERS = 20_000
-"""Folders that are looked through below the one that is named."""
+"""Maximum number of folders to search."""
 
 _NO_SOURCES = frozenset({"node_modules", "__pycache__", "venv", "site-packages"})
 
@@ -27,31 +27,31 @@ class Project:
 
     name: str
     folder: Path
-    """That of its `Pulumi.yaml`, where the CLI is called."""
+    """Folder of `Pulumi.yaml`, where the CLI runs."""
     files: Path
-    """Where its stack files are: `stackConfigDir`, or the same."""
+    """Folder of the stack files: `stackConfigDir`, or the same folder."""
 
 
 def stack_files(folder: Path) -> list[Path]:
-    """Return what is named like a stack file in a folder and below, in order; links to folders are not followed.
+    """Return the files below a folder whose name is that of a stack file, sorted; links to folders are not followed.
 
     Raises:
-        Rejected: There is no such folder, or too much is below it.
+        Rejected: The folder does not exist, or contains too many folders.
     """
     if not folder.is_dir():
-        raise Rejected([Problem((str(folder),), "is no folder", "name the folder of a repository")])
+        raise Rejected([Problem((str(folder),), "is not a folder", "use the folder of a repository")])
     found: list[Path] = []
     for count, (here, folders, names) in enumerate(os.walk(folder)):
         if count == MOST_FOLDERS:
-            what = f"has more than {MOST_FOLDERS} folders in it"
-            raise Rejected([Problem((str(folder),), what, "name the one with the projects")])
+            what = f"contains more than {MOST_FOLDERS} folders"
+            raise Rejected([Problem((str(folder),), what, "use the folder with the projects")])
         folders[:] = sorted(each for each in folders if not each.startswith(".") and each not in _NO_SOURCES)
         found += [Path(here) / name for name in sorted(names) if STACK_FILE.fullmatch(name)]
     return found
 
 
 def project_file(file: Path) -> Path | None:
-    """Return the project file that Pulumi finds for a stack file: the nearest above it, not above the checkout."""
+    """Return the project file of a stack file: the nearest one above it inside the checkout."""
     here = file.parent.absolute()
     for folder in (here, *here.parents):
         for name in PROJECT_FILES:
@@ -63,10 +63,10 @@ def project_file(file: Path) -> Path | None:
 
 
 def read_project(file: Path) -> Project:
-    """Read a project file.
+    """Return the project of a project file.
 
     Raises:
-        Rejected: It is no YAML, or says no name.
+        Rejected: The file cannot be read, is not YAML, or has no name.
     """
     try:
         with file.open("rb") as opened:
@@ -75,75 +75,75 @@ def read_project(file: Path) -> Project:
         raise Rejected([Problem((), f"is not UTF-8 text (byte {error.start})", "save it as UTF-8")]) from None
     except OSError as error:
         what = f"cannot be read: {error.strerror}"
-        raise Rejected([Problem((), what, "let whoever runs this read it, or write it anew")]) from None
+        raise Rejected([Problem((), what, "make the file readable")]) from None
     values = parse_yaml(text)
     data = values[0].data if values else None
     name = data.get("name") if isinstance(data, Mapping) else None
     if not isinstance(data, Mapping) or not isinstance(name, str) or not name:
-        raise Rejected([Problem(("name",), "is missing", "write the project's name")])
+        raise Rejected([Problem(("name",), "is missing", "add the project's name")])
     files = data.get("stackConfigDir")
     return Project(name, file.parent, file.parent / files if isinstance(files, str) else file.parent)
 
 
 def says_ours(file: Path) -> bool:
-    """Say whether a file has configuration of this tool, without reading more of it than a stack file may have."""
+    """Return whether a file has configuration of gpupools; at most the size of a stack file is read."""
     if not file.is_file():
         return False
     try:
         with file.open("rb") as opened:
             return names_ours(opened.read(MAX_BYTES))
     except OSError:
-        return True  # what cannot be read is told when the file is checked
+        return True  # checking the file reports the error
 
 
 def names_ours(text: bytes) -> bool:
-    """Say whether the text of a file names configuration of this tool."""
-    return f"{NAMESPACE}:".encode() in text.replace(b"\0", b"")  # of UTF-16 every other byte is one
+    """Return whether the text of a file has configuration of gpupools."""
+    return f"{NAMESPACE}:".encode() in text.replace(b"\0", b"")  # every other byte of UTF-16
 
 
 def is_read(file: Path, project: Project) -> bool:
-    """Say whether Pulumi reads a stack file for a project, in which it looks in one folder alone."""
+    """Return whether Pulumi reads a stack file for a project, which has a single folder of stack files."""
     return file.parent.resolve() == project.files.resolve()
 
 
 @dataclass(frozen=True)
 class Placed:
-    """A stack with what its clusters refer to."""
+    """A stack in its project, with the stacks that it references."""
 
     file: Path
     project: Project
     references: tuple[str, ...] = ()
-    """Other stacks as `<organization>/<project>/<stack>`."""
+    """Referenced stacks as `<organization>/<project>/<stack>`."""
 
     @property
     def name(self) -> str:
-        """Return `<project>/<stack>`; the organisation is not said in any file."""
+        """Return `<project>/<stack>`; no file contains the organization."""
         return f"{self.project.name}/{stack_name(self.file)}"
 
 
 def same_stack(placed: Iterable[Placed]) -> Iterator[tuple[Path, Problem]]:
-    """Say which files are for a stack that another file is for already."""
+    """Yield files of a stack that already has another file."""
     seen: dict[str, Path] = {}
     for each in placed:
         if each.name in seen:
-            what = f"is for the stack {each.name}, as {seen[each.name]} is"
+            what = f"configures the stack {each.name}, like {seen[each.name]}"
             of_one_project = each.file.parent == seen[each.name].parent  # .yaml and .yml
-            fix = "delete one of the two files" if of_one_project else "give one of the two projects another name"
+            fix = "delete one of the two files" if of_one_project else "rename one of the two projects"
             yield each.file, Problem((), what, fix)
         seen.setdefault(each.name, each.file)
 
 
 def within(reference: str, placed: Sequence[Placed]) -> Placed | None:
-    """Return the stack of the repository that a reference means."""
+    """Return the stack of the repository that a reference names; None if it is in another repository."""
     name = reference.partition("/")[2]
     return next((each for each in placed if each.name == name), None)
 
 
 def waves(placed: Sequence[Placed]) -> list[list[Placed]]:
-    """Return the stacks in the order of their updates: each refers to stacks of earlier lists alone.
+    """Return the stacks in deployment order: each references only stacks of earlier waves.
 
     Raises:
-        Rejected: Stacks refer to each other in a circle.
+        Rejected: Stacks reference each other in a circle.
     """
     known = {
         each.name: {other.name for one in each.references if (other := within(one, placed)) is not None}
@@ -154,8 +154,8 @@ def waves(placed: Sequence[Placed]) -> list[list[Placed]]:
         sorter.prepare()
     except CycleError as error:
         circle = " → ".join(shown(each).strip("'") for each in error.args[1])
-        what = f"stacks take outputs of each other: {circle}"
-        raise Rejected([Problem(("stack",), what, "write one of the addresses as text")]) from None
+        what = f"stacks reference each other in a circle: {circle}"
+        raise Rejected([Problem(("stack",), what, "replace one of the outputs with the address as text")]) from None
     found: list[list[Placed]] = []
     while sorter.is_active():
         ready = sorter.get_ready()

@@ -1,4 +1,4 @@
-"""From the configuration of one environment to checked clusters and pools, and on to their plans. Pure."""
+"""Validates the configuration of a stack and plans its clusters and pools. Pure."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -23,52 +23,52 @@ from gpupools.stackfile.parsing import parse
 from gpupools.stackfile.provider_settings import idle_settings
 
 KEYS = ("clusters", "pools", "production", "allow_destroy")
-"""The keys of the namespace `gpupools:` in a stack file."""
+"""Keys of the namespace `gpupools:` in a stack file."""
 
 MOST_CLUSTERS = 250
-"""Clusters of a stack, each of which is compared with every other; EKS lets a region have 100."""
+"""Maximum clusters of a stack, which are compared in pairs; EKS allows 100 per region."""
 
 _MOST_CURES = 100
-"""Problems for which the nearest name is looked for, which takes long among many names."""
+"""Maximum problems with a suggested name, because the search is slow with many names."""
 
-# A key becomes part of resource names and of the pool's name in the cloud; 20 keeps the two together below 63.
+# Keys become part of resource names and of pool names in the cloud; two keys of 20 characters stay below 63.
 _KEY_LIMIT = 20
 
 
 class Stack(NamedTuple):
-    """The checked configuration of one environment."""
+    """The validated configuration of a stack."""
 
     clusters: Mapping[str, Cluster]
     pools: Mapping[str, StackPool]
     production: bool = False
-    """Whether every pool is a production pool that does not say `protect: false`."""
+    """Whether all pools without `protect: false` are production pools."""
     allow_destroy: tuple[str, ...] = ()
-    """What an update may replace or delete, and so is declared without protection: pools as `<cluster>/<pool>`, and
+    """Resources that an update may replace or delete, declared without protection: pools as `<cluster>/<pool>`, and
     clusters for the software that their pools share."""
 
     def is_production(self, pool: str) -> bool:
-        """Say whether a pool is protected as soon as `allow_destroy` does not name it."""
+        """Return whether a pool is protected unless `allow_destroy` lists it."""
         return self.pools[pool].protect or (self.production and not self.is_exempt(pool))
 
     def is_exempt(self, pool: str) -> bool:
-        """Say whether a pool says `protect: false`, and so is no production pool in a production stack either."""
+        """Return whether a pool sets `protect: false`, which exempts it in a production stack."""
         spec = self.pools[pool]
         return "protect" in spec.model_fields_set and not spec.protect
 
     def protects(self, cluster: str, pool: str) -> bool:
-        """Say whether a pool is declared so that Pulumi refuses to replace or delete it."""
+        """Return whether a pool is declared with protection against replacement and deletion."""
         return self.is_production(pool) and f"{cluster}/{pool}" not in self.allow_destroy
 
 
 def parse_stack(config: Mapping[str, object], clouds: Mapping[str, Cloud]) -> Stack:
-    """Check the values of the keys `gpupools:clusters`, `pools`, `production` and `allow_destroy`.
+    """Return the validated configuration of a stack.
 
     Args:
-        config: Plain data by key without the namespace; values known only while the program runs are `LATE`.
+        config: Plain data by key without the namespace, with `LATE` for values that are known only later.
         clouds: The clouds by name.
 
     Raises:
-        Rejected: Everything that is wrong.
+        Rejected: All problems.
     """
     stack, problems = _parsed(config, clouds)
     if problems:
@@ -77,13 +77,13 @@ def parse_stack(config: Mapping[str, object], clouds: Mapping[str, Cloud]) -> St
 
 
 class StackPlan(NamedTuple):
-    """Everything that is decided about one environment: all that reads or declares it goes by this."""
+    """All decisions about one stack, which every command and the program use."""
 
     stack: Stack
     pools: tuple[PoolPlan, ...]
-    """Every pool on every cluster it goes to, by cluster and then pool, in the order of the file."""
+    """One plan per pool and cluster, by cluster and then pool, in the order of the file."""
     runtimes: tuple[RuntimePlan, ...]
-    """What every cluster with pools needs in Kubernetes, in the order of the file."""
+    """Software plans of the clusters with pools, in the order of the file."""
 
 
 def plan_config(
@@ -93,19 +93,19 @@ def plan_config(
     also: Callable[[Mapping[str, Cluster]], Iterable[Problem]] = lambda clusters: (),
     misread: Sequence[Problem] = (),
 ) -> StackPlan:
-    """Check a configuration and plan every pool in it, and what its clusters need.
+    """Return the plan of a configuration.
 
     Args:
         config: As for `parse_stack`.
         clouds: The clouds by name.
-        others: The whole keys of all other namespaces in the stack's configuration.
-        also: Says what else is wrong with the clusters that can be read.
-        misread: Which values cannot be judged, since they are not what is written.
+        others: Full keys of other namespaces in the stack's configuration.
+        also: Additional checks of the valid clusters.
+        misread: Problems of unreadable values.
 
     Raises:
-        Rejected: Everything that is wrong, those values too, and nothing that only comes of something else that is.
+        Rejected: All problems, except those that only follow from others.
     """
-    given = _Given(config, clouds, tuple(others))
+    given = _PlanInputs(config, clouds, tuple(others))
     known = _PLANNED.get()
     if known is not None and known[0].is_like(given) and not [*also(known[1].stack.clusters)]:
         return known[1]
@@ -118,7 +118,7 @@ def plan_config(
 
 
 def _is_about(problem: Path, value: Path) -> bool:
-    """Say whether what is said of one place may come from the value of another: it is that, above it or below it."""
+    """Return whether a problem may follow from a value: one path is a prefix of the other."""
     shorter = min(len(problem), len(value))
     return problem[:shorter] == value[:shorter]
 
@@ -128,7 +128,7 @@ def _judged(
     clouds: Mapping[str, Cloud],
     also: Callable[[Mapping[str, Cluster]], Iterable[Problem]],
 ) -> tuple[StackPlan, list[Problem]]:
-    """Return the plan of everything that can be read, and what is wrong with the configuration."""
+    """Return the plan of all that is valid, and the problems of the configuration."""
     stack, problems = _parsed(config, clouds)
     problems += also(stack.clusters)
     plans: dict[str, list[PoolPlan]] = {key: [] for key in stack.clusters}
@@ -137,7 +137,7 @@ def _judged(
         for name, pool in stack.pools.items():
             if key in pool.clusters:
                 try:
-                    plans[key].append(plan_pool(name, _asked(stack, key, name), key, cluster, clouds[cluster.cloud]))
+                    plans[key].append(plan_pool(name, _pool_on(stack, key, name), key, cluster, clouds[cluster.cloud]))
                 except Rejected as rejected:
                     problems += rejected.problems
                     whole.discard(key)
@@ -145,7 +145,7 @@ def _judged(
     for key in stack.clusters:
         if key in whole:
             try:
-                runtimes += _software_of(key, stack.clusters[key], plans[key], clouds)
+                runtimes += _cluster_software(key, stack.clusters[key], plans[key], clouds)
             except Rejected as rejected:
                 problems += rejected.problems
     used = [each.cluster for each in runtimes if each.needs_kubernetes]
@@ -154,7 +154,7 @@ def _judged(
 
 
 def _with_unread_pools(config: Mapping[str, object], stack: Stack) -> set[str]:
-    """Return the clusters that pools go to, or may go to, of which not all can be read."""
+    """Return the clusters that invalid pools use, or may use."""
     raw = config.get("pools")
     found: set[str] = set()
     for name, pool in raw.items() if isinstance(raw, Mapping) else ():
@@ -166,15 +166,15 @@ def _with_unread_pools(config: Mapping[str, object], stack: Stack) -> set[str]:
     return found
 
 
-class _Given(NamedTuple):
-    """What a plan of an environment is made of."""
+class _PlanInputs(NamedTuple):
+    """The inputs of a plan."""
 
     config: Mapping[str, object]
     clouds: Mapping[str, Cloud]
     others: tuple[str, ...]
 
-    def is_like(self, other: "_Given") -> bool:
-        """Say whether another's plan cannot but be the same."""
+    def is_like(self, other: "_PlanInputs") -> bool:
+        """Return whether other inputs have the same plan."""
         return (
             self.clouds is other.clouds
             and sorted(self.others) == sorted(other.others)
@@ -183,7 +183,7 @@ class _Given(NamedTuple):
 
 
 def _alike(one: object, other: object) -> bool:
-    """Say whether two values are equal, of the same types, and in the same order: pools are planned in the file's."""
+    """Return whether two values are equal, with the same types and order: pools are planned in the file's order."""
     if isinstance(one, Mapping) and isinstance(other, Mapping):
         return list(one) == list(other) and all(_alike(value, other[key]) for key, value in one.items())
     if isinstance(one, list) and isinstance(other, list):
@@ -191,24 +191,24 @@ def _alike(one: object, other: object) -> bool:
     return type(one) is type(other) and one == other
 
 
-_PLANNED: ContextVar[tuple[_Given, StackPlan] | None] = ContextVar("planned", default=None)
+_PLANNED: ContextVar[tuple[_PlanInputs, StackPlan] | None] = ContextVar("planned", default=None)
 
 
 @contextmanager
 def planned(
     plan: StackPlan, config: Mapping[str, object], clouds: Mapping[str, Cloud], others: Iterable[str] = ()
 ) -> Iterator[None]:
-    """Let `plan_config` answer with a plan that has been made, when it is asked for the same again.
+    """Let `plan_config` reuse a plan for the same inputs inside the block.
 
-    An offline preview checks the file, and then runs a program that has the configuration of its own to read.
+    An offline preview plans the file, and then runs the program, which plans the same configuration.
 
     Args:
-        plan: What `plan_config` made of the rest.
-        config: As for `plan_config`; so are the others.
+        plan: Result of `plan_config`.
+        config: As for `plan_config`.
         clouds: The clouds by name.
-        others: The whole keys of all other namespaces.
+        others: Full keys of other namespaces.
     """
-    before = _PLANNED.set((_Given(config, clouds, tuple(others)), plan))
+    before = _PLANNED.set((_PlanInputs(config, clouds, tuple(others)), plan))
     try:
         yield
     finally:
@@ -226,7 +226,7 @@ def _parsed(
     clusters = dict(_parse_each("clusters", config, lambda at, raw: parse_cluster(at, raw, clouds), problems))
     pools = dict(_parse_each("pools", config, lambda at, raw: parse(StackPool, at, raw), problems))
     named = config.get("clusters")
-    # Of clusters that nobody can read none is known not to be there.
+    # If clusters cannot be read, no cluster counts as unknown.
     known = set(named) if isinstance(named, Mapping) and named else _named_by_pools(config)
     problems += _unknown_clusters(config, pools, known)
     names = _Names({}, {}, {})
@@ -235,12 +235,12 @@ def _parsed(
         for index, key in enumerate(pool.clusters):
             at: Path = ("pools", name, "clusters", index)
             if key not in known:
-                close = nearest(key, map(str, known)) if len(problems) < _MOST_CURES else "name a key of clusters"
-                problems.append(Problem(at, f"no cluster is called {shown(key)}", close))
+                close = nearest(key, map(str, known)) if len(problems) < _MOST_CURES else "use a key of clusters"
+                problems.append(Problem(at, f"unknown cluster {shown(key)}", close))
             elif key in seen:
-                problems.append(Problem(at, f"{key!r} is named twice", "name each cluster once"))
+                problems.append(Problem(at, f"{key!r} is listed twice", "list each cluster once"))
             seen.add(key)
-        if seen <= set(clusters):  # of a cluster that is itself wrong the cloud is not known
+        if seen <= set(clusters):  # the cloud of an invalid cluster is unknown
             used = {clusters[key].cloud for key in seen}
             problems += idle_overrides(("pools", name), pool.overrides, clouds, used)
         problems += _former_names(name, pool, pools, names)
@@ -250,8 +250,8 @@ def _parsed(
         if key in clusters:
             problems += clusters[key].not_for_new_pools(("clusters", key))
     if len(known) > MOST_CLUSTERS:
-        what = f"holds {len(known)} clusters, more than {MOST_CLUSTERS}"
-        problems.append(Problem(("clusters",), what, "split the environment into several stacks"))
+        what = f"has {len(known)} clusters, more than {MOST_CLUSTERS}"
+        problems.append(Problem(("clusters",), what, "split the stack into several stacks"))
     else:
         problems += same_clusters(clusters)
     problems += ambiguous_names(pools)
@@ -259,7 +259,7 @@ def _parsed(
 
 
 class _Names(NamedTuple):
-    """Pools by a cluster they go to and a name they had, or have in the cloud."""
+    """Pools by cluster and former key, and by cluster and name in the cloud."""
 
     places: dict[str, int]
     renamed_from: dict[tuple[str, str], list[str]]
@@ -273,7 +273,7 @@ class _Names(NamedTuple):
                 self.renamed_from.setdefault((cluster, pool.renamed_from), []).append(name)
 
     def alike(self, name: str, pool: StackPool, pools: Mapping[str, StackPool]) -> list[str]:
-        """Return, of the pools added that share a cluster and such a name with another, the first of each cluster."""
+        """Return the first added pool per cluster that has such a name in common with another."""
         found: set[str] = set()
         for cluster in pool.clusters:
             if pool.renamed_from is not None:
@@ -284,57 +284,57 @@ class _Names(NamedTuple):
 
 
 def _former_names(name: str, pool: StackPool, pools: Mapping[str, StackPool], names: _Names) -> Iterator[Problem]:
-    """Say which names of its past a pool cannot have: two pools of a cluster would be found, or called, by one name."""
+    """Yield problems of a pool's former keys: two pools of a cluster must not have the same name."""
     at: Path = ("pools", name)
-    wrong = never_a_key(at, pool)
+    wrong = former_key_problems(at, pool)
     yield from wrong
     former = pool.renamed_from
     if wrong:
         return
     if former == name:
-        yield Problem((*at, "renamed_from"), "a pool is not its own former name", "name the key the pool had before")
+        yield Problem((*at, "renamed_from"), "is the pool's current key", "set the former key of the pool")
         return
     if former is not None and former in pools and set(pools[former].clusters) & set(pool.clusters):
-        fix = f"name the key the pool had before; after the update that renamed it write first_name: {former} instead"
-        yield Problem((*at, "renamed_from"), f"{former!r} is still a pool of its cluster", fix)
+        fix = f"set the former key of the pool; after the update that renamed it, set first_name: {former} instead"
+        yield Problem((*at, "renamed_from"), f"{former!r} is still a pool on the same cluster", fix)
         return
     for key in names.alike(name, pool, pools):
         other = pools[key]
         if former is not None and other.renamed_from == former:
-            what = f"{key!r} was renamed from {former!r} as well, and the pool of that name becomes one of them"
-            yield Problem((*at, "renamed_from"), what, "leave it out of one of the two, which is then a new pool")
+            what = f"{key!r} is also renamed from {former!r}, but only one pool can keep its nodes"
+            yield Problem((*at, "renamed_from"), what, "remove it from one of the two, which becomes a new pool")
         else:
             newer, older = (name, key) if pool.named_after(name) == name else (key, name)
-            what = f"{newer!r} and {older!r} are both called {pool.named_after(name)} in the cloud"
-            yield Problem(("pools", newer, "first_name"), what, "write a name that no pool of the cluster had")
+            what = f"{newer!r} and {older!r} would both be named {pool.named_after(name)} in the cloud"
+            yield Problem(("pools", newer, "first_name"), what, "set a name that no pool of the cluster had")
 
 
 def _adopted_twice(name: str, pool: StackPool, pools: Mapping[str, StackPool]) -> Iterator[Problem]:
-    """Refuse to make several pools of one that runs: on several clusters, or under several keys.
+    """Reject an existing pool that is imported on several clusters, or under several keys.
 
     Args:
-        name: The pool's key.
-        pool: What it asks for.
-        pools: All pools that are read, in the order of the file.
+        name: Key of the pool.
+        pool: The pool.
+        pools: All valid pools, in the order of the file.
     """
     if pool.adopt is None:
         return
     at: Path = ("pools", name)
     if len(set(pool.clusters)) > 1:
-        what = f"{pool.adopt.name} is a pool of one cluster, and {len(set(pool.clusters))} are named"
-        yield Problem((*at, "clusters"), what, "name the cluster it is in; another pool needs a key of its own")
+        what = f"{pool.adopt.name} is a pool of one cluster, but {len(set(pool.clusters))} are listed"
+        yield Problem((*at, "clusters"), what, "list the cluster it is in, and use another key for another pool")
     for key, other in pools.items():
         if key == name:
             return
         if other.adopt is not None and other.adopt.name == pool.adopt.name and set(other.clusters) & set(pool.clusters):
-            what = f"{key!r} is that pool already"
-            yield Problem((*at, "adopt", "name"), what, "leave one of the two out")
+            what = f"is already imported as {key!r}"
+            yield Problem((*at, "adopt", "name"), what, "remove one of the two")
 
 
 def adopted_pools(plan: StackPlan) -> Iterator[tuple[tuple[Any, ...], str]]:
-    """Yield the pools of a stack that were made by other means: what tells one from every other, and its key here.
+    """Yield the imported pools of a stack: a tuple that identifies the pool, and its key.
 
-    One of a cluster that an output names is left out: no file tells whether it is the same.
+    Pools of clusters with stack outputs are omitted, because no file tells which cluster it is.
     """
     for pool in plan.pools:
         adopted = pool.provider_plan.adopted_pool()
@@ -344,9 +344,9 @@ def adopted_pools(plan: StackPlan) -> Iterator[tuple[tuple[Any, ...], str]]:
 
 
 def pools_in_clusters(plan: StackPlan) -> Iterator[tuple[tuple[Any, ...], str]]:
-    """Yield the pools of a stack: what tells cluster and pool from every other, and the pool's key here.
+    """Yield the pools of a stack: a tuple that identifies cluster and pool, and the pool's key.
 
-    One of a cluster of which the file does not say everything is left out, as with `adopted_pools`.
+    Pools of clusters with stack outputs are omitted, as in `adopted_pools`.
     """
     for pool in plan.pools:
         where = tuple(sorted(place(plan.stack.clusters[pool.cluster]).items()))
@@ -354,12 +354,12 @@ def pools_in_clusters(plan: StackPlan) -> Iterator[tuple[tuple[Any, ...], str]]:
             yield (*where, pool.name), f"{pool.cluster}/{pool.name}"
 
 
-def never_a_key(at: Path, pool: PoolSpec) -> list[Problem]:
-    """Say which names of a pool's past cannot have been the key of one."""
-    cures = {"renamed_from": "name the key the pool had before", "first_name": "name the key the pool was made under"}
+def former_key_problems(at: Path, pool: PoolSpec) -> list[Problem]:
+    """Return the former keys of a pool that are not valid keys."""
+    fixes = {"renamed_from": "set the former key of the pool", "first_name": "set the key under which it was created"}
     return [
-        Problem((*at, key), f"got {shown(given)}, which was never the key of a pool", cure)
-        for key, cure in cures.items()
+        Problem((*at, key), f"got {shown(given)}, which is not a valid key of a pool", fix)
+        for key, fix in fixes.items()
         if (given := getattr(pool, key)) is not None and bad_key((), given) is not None
     ]
 
@@ -375,22 +375,22 @@ def _named_by_pools(config: Mapping[str, object]) -> set[object]:
 def _unknown_clusters(
     config: Mapping[str, object], read: Mapping[str, StackPool], known: Collection[object]
 ) -> Iterator[Problem]:
-    """Say which clusters do not exist that pools name which are not read for another reason."""
+    """Yield unknown clusters of pools that are invalid for another reason."""
     raw = config.get("pools")
     cures = 0
     for name, pool in raw.items() if isinstance(raw, Mapping) else ():
         keys = pool.get("clusters") if isinstance(pool, Mapping) and name not in read else None
         for index, key in enumerate(keys if isinstance(keys, list) else ()):
             if isinstance(key, str) and key not in known:
-                what = f"no cluster is called {shown(key)}"
+                what = f"unknown cluster {shown(key)}"
                 cures += 1
-                close = nearest(key, map(str, known)) if cures < _MOST_CURES else "name a key of clusters"
+                close = nearest(key, map(str, known)) if cures < _MOST_CURES else "use a key of clusters"
                 yield Problem(("pools", name, "clusters", index), what, close)
 
 
 def _production(config: Mapping[str, object], problems: list[Problem]) -> bool:
     raw = config.get("production", False)
-    # `pulumi config set` writes text, and a program is handed the same for text and truth value.
+    # `pulumi config set` writes text, and a program receives the same for text and boolean.
     value = {"true": True, "false": False}.get(raw) if isinstance(raw, str) else raw
     if isinstance(value, bool):
         return value
@@ -403,26 +403,26 @@ def _allow_destroy(config: Mapping[str, object], problems: list[Problem]) -> tup
     raw = config.get("allow_destroy", [])
     if not isinstance(raw, list):
         what = "is a secret" if isinstance(raw, Late) else f"got {shown(raw)}"
-        problems.append(Problem(("allow_destroy",), what, "write a list of pools: [<cluster>/<pool>, …]"))
+        problems.append(Problem(("allow_destroy",), what, "write a list such as [<cluster>/<pool>, …]"))
         return ()
     found: dict[str, None] = {}
     for index, name in enumerate(raw):
         parts = name.split("/") if isinstance(name, str) else []
         if len(parts) not in (1, 2) or any(bad_key((), part) for part in parts):
-            fix = "write <cluster>/<pool>, or <cluster> for the software of a cluster"
+            fix = "write <cluster>/<pool>, or <cluster> for a cluster's software"
             problems.append(Problem(("allow_destroy", index), f"got {shown(name)}", fix))
         elif name in found:
-            problems.append(Problem(("allow_destroy", index), f"{name!r} is named twice", "name each pool once"))
+            problems.append(Problem(("allow_destroy", index), f"{name!r} is listed twice", "list each entry once"))
         else:
             found[name] = None
     return tuple(found)
 
 
 def plan_stack(stack: Stack, clouds: Mapping[str, Cloud]) -> tuple[PoolPlan, ...]:
-    """Plan every pool on every cluster it goes to, by cluster and then pool, in the order of the file.
+    """Return one plan per pool and cluster, by cluster and then pool, in the order of the file.
 
     Raises:
-        Rejected: Every reason against every pool; the same reason for two clusters of a cloud only once.
+        Rejected: All problems of all pools, each once.
     """
     plans: list[PoolPlan] = []
     problems: dict[Problem, None] = {}
@@ -430,7 +430,7 @@ def plan_stack(stack: Stack, clouds: Mapping[str, Cloud]) -> tuple[PoolPlan, ...
         for name, pool in stack.pools.items():
             if key in pool.clusters:
                 try:
-                    plans.append(plan_pool(name, _asked(stack, key, name), key, cluster, clouds[cluster.cloud]))
+                    plans.append(plan_pool(name, _pool_on(stack, key, name), key, cluster, clouds[cluster.cloud]))
                 except Rejected as rejected:
                     problems |= dict.fromkeys(rejected.problems)
     if problems:
@@ -438,29 +438,29 @@ def plan_stack(stack: Stack, clouds: Mapping[str, Cloud]) -> tuple[PoolPlan, ...
     return tuple(plans)
 
 
-def _asked(stack: Stack, cluster: str, pool: str) -> PoolSpec:
-    """Return what is asked of one cluster, with the protection the stack gives the pool there."""
+def _pool_on(stack: Stack, cluster: str, pool: str) -> PoolSpec:
+    """Return a pool for one cluster, with its effective protection."""
     spec, protect = stack.pools[pool].pool(), stack.protects(cluster, pool)
     return spec if spec.protect == protect else spec.model_copy(update={"protect": protect})
 
 
 def plan_software(stack: Stack, pools: Iterable[PoolPlan], clouds: Mapping[str, Cloud]) -> tuple[RuntimePlan, ...]:
-    """Plan what every cluster with pools needs in Kubernetes, in the order of the file.
+    """Return the software plans of the clusters with pools, in the order of the file.
 
     Args:
-        stack: The checked configuration.
-        pools: The plans of all its pools.
+        stack: The validated configuration.
+        pools: Plans of all its pools.
         clouds: The clouds by name.
 
     Raises:
-        Rejected: Every reason, and every cluster that needs something but does not say how its API is reached.
+        Rejected: All problems, including clusters that need software but have no API access.
     """
     plans = tuple(pools)
     found: list[RuntimePlan] = []
     problems: list[Problem] = []
     for key, cluster in stack.clusters.items():
         try:
-            found += _software_of(key, cluster, [plan for plan in plans if plan.cluster == key], clouds)
+            found += _cluster_software(key, cluster, [plan for plan in plans if plan.cluster == key], clouds)
         except Rejected as rejected:
             problems += rejected.problems
     if problems:
@@ -468,12 +468,12 @@ def plan_software(stack: Stack, pools: Iterable[PoolPlan], clouds: Mapping[str, 
     return tuple(found)
 
 
-def _software_of(
+def _cluster_software(
     key: str, cluster: Cluster, own: Sequence[PoolPlan], clouds: Mapping[str, Cloud]
 ) -> Sequence[RuntimePlan]:
-    """Plan what one cluster with these pools needs in Kubernetes."""
-    if _is_left_to_the_team(cluster, own):
-        return [_left_to_the_team(key, cluster, clouds[cluster.cloud], own)]
+    """Return the software plan of one cluster with these pools."""
+    if _is_installed_by_team(cluster, own):
+        return [_team_installed_plan(key, cluster, clouds[cluster.cloud], own)]
     here = plan_runtimes({key: cluster}, own, clouds)
     problems = [problem for runtime in here for problem in missing_access(key, cluster, _installed(runtime))]
     if problems:
@@ -481,27 +481,27 @@ def _software_of(
     return here
 
 
-def _is_left_to_the_team(cluster: Cluster, pools: Sequence[PoolPlan]) -> bool:
-    """Say whether the software of a cluster is not ours to install: nobody gave its API, or said a word about it.
+def _is_installed_by_team(cluster: Cluster, pools: Sequence[PoolPlan]) -> bool:
+    """Return whether gpupools leaves the software of a cluster to the team: API access and `runtime` are not set.
 
-    A first preview should not need a kubeconfig; sharing that rests on our software does, and is refused without.
+    A first preview should not require a kubeconfig. Sharing that needs our software does require one.
     """
     return (
         isinstance(cluster, ReachableCluster)
         and not cluster.has_access
         and "runtime" not in cluster.model_fields_set
         and len({plan.software for plan in pools} & set(SERVED_BY)) == 1
-        and not any(map(_shared_by_software, pools))
+        and not any(map(_is_shared_by_software, pools))
     )
 
 
-def _shared_by_software(plan: PoolPlan) -> bool:
-    """Say whether the pool's way of sharing exists only through software in the cluster."""
+def _is_shared_by_software(plan: PoolPlan) -> bool:
+    """Return whether the pool's sharing mode requires software in the cluster."""
     return plan.capability.verdict is Verdict.IN_CLUSTER and plan.sharing_kind != "none"
 
 
-def _left_to_the_team(key: str, cluster: Cluster, cloud: Cloud, pools: Sequence[PoolPlan]) -> RuntimePlan:
-    """Plan a cluster whose API nobody gave: its pools are right as they are, and the team brings the device plugin."""
+def _team_installed_plan(key: str, cluster: Cluster, cloud: Cloud, pools: Sequence[PoolPlan]) -> RuntimePlan:
+    """Return the plan of a cluster without API access, whose device plugin the team installs."""
     brought = {SERVED_BY[pool.software] for pool in pools if pool.software in SERVED_BY}
     # What would be installed beside it, the team brings too.
     nodes = [cloud.node_runtime(pool.software, pool.provider_plan) for pool in pools]
@@ -513,40 +513,38 @@ def _left_to_the_team(key: str, cluster: Cluster, cloud: Cloud, pools: Sequence[
     existing = Existing(**named)
     runtime = plan_runtime(key, cluster, cloud, pools, RuntimeSpec(management="external", existing=existing))
     software = " and ".join(sorted(brought)).replace("_", " ")
-    note = (
-        f"nothing is installed in {key}: its pools offer GPUs once a {software} of yours runs there, or give its access"
-    )
+    note = f"nothing is installed in {key}: its pools provide GPUs once you run a {software} there, or set API access"
     return runtime._replace(notes=(*runtime.notes, note))
 
 
 def _installed(runtime: RuntimePlan) -> list[str]:
-    """Name what would be installed: the charts, or where there are none the objects."""
+    """Return the names of the charts to install, or of the objects if there are no charts."""
     charts = [f"chart {release.chart}" for release in runtime.releases]
     return charts or [f"{each.kind} {each.manifest['metadata']['name']}" for each in runtime.objects]
 
 
 def parse_cluster(at: Path, raw: object, clouds: Mapping[str, Cloud]) -> Cluster:
-    """Check one cluster with the keys of its cloud.
+    """Return one cluster with the keys of its cloud.
 
     Raises:
-        Rejected: Everything that is wrong with it.
+        Rejected: All its problems.
     """
     if not isinstance(raw, Mapping):
-        raise Rejected([Problem(at, f"got {shown(raw)}", "a cluster is a map with cloud, name and where it is")])
+        raise Rejected([Problem(at, f"got {shown(raw)}", "write a map with cloud, name and the keys of the cloud")])
     cloud = raw.get("cloud")
     if not isinstance(cloud, str) or cloud not in clouds:
-        what = f"no cloud is called {shown(cloud)}" if "cloud" in raw else "is missing"
+        what = f"unknown cloud {shown(cloud)}" if "cloud" in raw else "is missing"
         fix = nearest_cloud(cloud, clouds) if isinstance(cloud, str) else f"use one of {', '.join(sorted(clouds))}"
         raise Rejected([Problem((*at, "cloud"), what, fix)])
-    RuntimeSpec.model_rebuild()  # once; else pydantic builds it again inside the model of each cloud's cluster
+    RuntimeSpec.model_rebuild()  # once, or pydantic rebuilds it for each cloud's cluster model
     return parse(clouds[cloud].cluster, at, raw)
 
 
 def parse_pool(at: Path, raw: object) -> PoolSpec:
-    """Check one pool that names no clusters: what a component takes.
+    """Return one pool without clusters, the argument of a component.
 
     Raises:
-        Rejected: Everything that is wrong with it.
+        Rejected: All its problems.
     """
     return parse(PoolSpec, at, raw)
 
@@ -556,15 +554,15 @@ def _parse_each(
 ) -> Iterator[tuple[str, Any]]:
     raw = config.get(section)
     if section not in config and _is_misspelt(section, config):
-        return  # which is said of what stands in its place
+        return  # the misspelt key is reported instead
     if isinstance(raw, Late):
-        problems.append(Problem((section,), "is a secret", "only addresses inside a cluster may be secret"))
-    elif not isinstance(raw, Mapping) or not raw:
-        # A text may be the whole map in a form nobody reads, passwords included.
-        what = (
-            "is a text" if isinstance(raw, str) and raw else f"got {shown(raw)}" if section in config else "is missing"
+        problems.append(
+            Problem((section,), "is a secret", "write it as plain text; only addresses in clusters may be secrets")
         )
-        problems.append(Problem((section,), what, f"give gpupools:{section} a map of name to settings"))
+    elif not isinstance(raw, Mapping) or not raw:
+        # Text may be the whole map in an unreadable form, including passwords.
+        what = "is text" if isinstance(raw, str) and raw else f"got {shown(raw)}" if section in config else "is missing"
+        problems.append(Problem((section,), what, f"write gpupools:{section} as a map of names to settings"))
     else:
         for key, value in raw.items():
             bad = bad_key((section,), key)
@@ -580,7 +578,7 @@ def _parse_each(
 
 
 def _instead_of(key: str) -> str:
-    # As in a file that Pulumi writes for one value: `config: {gpupools: {pools: …}}`.
+    # The form that Pulumi writes for one value: `config: {gpupools: {pools: …}}`.
     return "write gpupools:clusters and gpupools:pools under config:" if key == "gpupools" else nearest(key, KEYS)
 
 
@@ -592,7 +590,7 @@ def _is_misspelt(section: str, config: Mapping[str, object]) -> bool:
 
 
 def bad_key(at: Path, key: object) -> Problem | None:
-    """Return what is wrong with a cluster's or pool's key, if anything is: it becomes part of resource names."""
+    """Return the problem of a cluster's or pool's key, which becomes part of resource names; None if it is valid."""
     good = (
         isinstance(key, str)
         and 0 < len(key) <= _KEY_LIMIT
@@ -603,5 +601,5 @@ def bad_key(at: Path, key: object) -> Problem | None:
     )
     if good:
         return None
-    fix = f"use 1 to {_KEY_LIMIT} lower-case letters, digits and hyphens, a letter first and no hyphen last"
-    return Problem((*at, key if isinstance(key, str) else shown(key)), "cannot be part of a resource name", fix)
+    fix = f"use 1 to {_KEY_LIMIT} lower-case letters, digits and hyphens; start with a letter, do not end with a hyphen"
+    return Problem((*at, key if isinstance(key, str) else shown(key)), "is not a valid key", fix)

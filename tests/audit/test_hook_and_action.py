@@ -197,7 +197,7 @@ def test_the_configuration_step_stops_a_file_that_weakens_a_mandatory_rule(write
     write({"gpu-pool-tainted": "disabled"}, "policy-config.prod.json")
     code, out = bash("Check policy configurations", FILES="policy-config.*.json")
 
-    assert good == (0, "policy-config.dev.json: ok, every mandatory rule stays mandatory\n")
+    assert good == (0, "policy-config.dev.json: ok, all mandatory rules stay mandatory\n")
     assert code == 1
     assert "::error file=policy-config.prod.json,title=gpupools policy::gpu-pool-tainted: disables a mandatory" in out
 

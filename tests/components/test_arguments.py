@@ -59,9 +59,9 @@ def test_a_cloud_is_known_by_its_name(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("ows", "cloud: no cloud is called 'ows'; did you mean 'aws'?"),
-        (None, "cloud: no cloud is called None"),
-        (["aws"], "cloud: no cloud is called ['aws']"),
+        ("ows", "cloud: unknown cloud 'ows'; did you mean 'aws'?"),
+        (None, "cloud: unknown cloud None"),
+        (["aws"], "cloud: unknown cloud ['aws']"),
     ],
 )
 def test_another_name_of_a_cloud_is_refused(name: Any, said: str) -> None:

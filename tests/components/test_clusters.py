@@ -169,7 +169,7 @@ def test_two_keys_that_turn_out_to_be_one_cluster_end_the_program(late: dict[str
     with pytest.raises(pulumi.RunError) as error:
         compare(cluster(name=name), cluster(**late))
 
-    assert str(error.value).startswith("clusters.y: is the cluster that x is (account, region, name are the same); ")
+    assert str(error.value).startswith("clusters.y: is the same cluster as x (same account, region, name); ")
 
 
 def test_two_clusters_that_turn_out_to_be_two_keep_their_addresses() -> None:

@@ -227,7 +227,7 @@ def test_floats_as_another_language_sends_them_make_the_same_pool(preview: RunPr
 @pytest.mark.parametrize(
     ("changes", "reasons"),
     [
-        pytest.param({"cloud": "gpc"}, ["cloud: no cloud is called 'gpc'; did you mean 'gcp'?"], id="no such cloud"),
+        pytest.param({"cloud": "gpc"}, ["cloud: unknown cloud 'gpc'; did you mean 'gcp'?"], id="no such cloud"),
         pytest.param(
             {"pool": {"gpu": "L4", "nodes": {"max": 2, "min": 3}, "disk": 5}},
             [
@@ -249,8 +249,8 @@ def test_floats_as_another_language_sends_them_make_the_same_pool(preview: RunPr
         pytest.param(
             {"cluster": None, "pool": "L4"},
             [
-                "cluster: got null; a cluster is a map with cloud, name and where it is",
-                "pool: got 'L4'; write a map; it needs nodes",
+                "cluster: got null; write a map with cloud, name and the keys of the cloud",
+                "pool: got 'L4'; write a map with at least nodes",
             ],
             id="no maps",
         ),
@@ -258,15 +258,15 @@ def test_floats_as_another_language_sends_them_make_the_same_pool(preview: RunPr
             {"pool_name": "Train"},
             [
                 (
-                    "pool_name.Train: cannot be part of a resource name; use 1 to 20 lower-case letters, digits and "
-                    "hyphens, a letter first and no hyphen last"
+                    "pool_name.Train: is not a valid key; use 1 to 20 lower-case letters, digits and "
+                    "hyphens; start with a letter, do not end with a hyphen"
                 ),
             ],
             id="pool name",
         ),
         pytest.param(
             {"pool": {"gpu": "L4", "nodes": {"max": 2}, "renamed_from": "Old!"}},
-            ["pool.renamed_from: got 'Old!', which was never the key of a pool; name the key the pool had before"],
+            ["pool.renamed_from: got 'Old!', which is not a valid key of a pool; set the former key of the pool"],
             id="former name",
         ),
     ],
@@ -348,7 +348,7 @@ def test_a_program_that_catches_the_error_sees_every_reason_in_text_and_details(
     )
 
     assert shown.outputs == {
-        "said": "pool.nodes.max: got 0; give 1 or more\n"
+        "said": "pool.nodes.max: got 0; use 1 or more\n"
         "pool.disk: got 5; write a map with encryption_key, local_nvme, type",
         "paths": ["pool.nodes.max", "pool.disk"],
     }
@@ -364,7 +364,7 @@ def test_what_the_plan_depends_on_may_not_be_an_output(preview: RunProgram) -> N
     )
 
     (problem,) = shown.problems
-    assert str(problem).startswith("pool.gpu: is a secret, or known only while the program runs; ")
+    assert str(problem).startswith("pool.gpu: is a secret, or an output that is known only while the program runs; ")
 
 
 def test_a_refused_pool_declares_no_resource_of_any_cloud(preview: RunProgram) -> None:

@@ -250,7 +250,7 @@ def test_a_kubeconfig_in_clear_text_is_refused_and_not_repeated() -> None:
     shown = run(only("serve", changed("serve", kubeconfig={"secret": "token: hunter2"})))
 
     (said,) = map(str, shown.problems)
-    assert "clusters.serve.kubeconfig.secret: is clear text; write it with pulumi config set --secret" in said
+    assert "clusters.serve.kubeconfig.secret: is stored as clear text; set it with pulumi config set --secret" in said
     assert "hunter2" not in said
     assert shown.resources == []
 

@@ -154,12 +154,12 @@ def test_a_cluster_need_not_say_how_its_api_is_reached() -> None:
     [
         pytest.param(
             {"kubeconfig": {"path": "kubeconfig"}},
-            f".kubeconfig.path: {HIDDEN}; write the whole path, or one that begins with ~/",
+            f".kubeconfig.path: {HIDDEN}; write an absolute path, or one that starts with ~/",
             id="a relative path",
         ),
         pytest.param(
             {"kubeconfig": "token: hunter2"},
-            ".kubeconfig: is a text; write {path: …}, {secret: {secure: …}} or {output: …}",
+            ".kubeconfig: is text; write {path: …}, {secret: {secure: …}} or {output: …}",
             id="bare text, which is not repeated",
         ),
         pytest.param(
@@ -169,24 +169,24 @@ def test_a_cluster_need_not_say_how_its_api_is_reached() -> None:
         ),
         pytest.param(
             {"kubeconfig": {"secret": 3}},
-            f".kubeconfig.secret: {HIDDEN}; write the kubeconfig as a secret of the stack: {{secure: …}}",
+            f".kubeconfig.secret: {HIDDEN}; store the kubeconfig as a secret of the stack: {{secure: …}}",
             id="no text",
         ),
         pytest.param(
             {"endpoint": "34.1.1.1"},
-            ".endpoint: is given without certificate_authority; add certificate_authority",
+            ".endpoint: requires certificate_authority; add certificate_authority",
             id="endpoint alone",
         ),
         pytest.param(
             {"certificate_authority": "Q0E="},
-            ".certificate_authority: is given without endpoint; add endpoint",
+            ".certificate_authority: requires endpoint; add endpoint",
             id="authority alone",
         ),
         pytest.param(
             {"kubeconfig": {"path": "/x"}, "endpoint": "34.1.1.1", "certificate_authority": "Q0E="},
             (
-                ".endpoint: kubeconfig already says where the API is; leave it out\n"
-                "clusters.lab.certificate_authority: kubeconfig already says where the API is; leave it out"
+                ".endpoint: cannot be combined with kubeconfig; remove one of them\n"
+                "clusters.lab.certificate_authority: cannot be combined with kubeconfig; remove one of them"
             ),
             id="both",
         ),

@@ -87,10 +87,10 @@ class Breaking:
             (folder / "next.json").write_text(shown[shown.index("{") :].strip(), encoding="utf-8")
         for name, listed in self.listed():
             (folder / f"{name}.json").write_text(json.dumps(listed), encoding="utf-8")
-        return self.engine.gpupools("leftovers", *(str(each) for each in sorted(folder.iterdir())))
+        return self.engine.gpupools("orphans", *(str(each) for each in sorted(folder.iterdir())))
 
     def recover(self, *, after_kill: bool) -> list[str]:
-        """Do what the page says until the next update can run; return the lines of `gpupools leftovers`."""
+        """Do what the page says until the next update can run; return the lines of `gpupools orphans`."""
         if after_kill:
             self.engine.settle()
             self.run("cancel", "--yes").succeeded()

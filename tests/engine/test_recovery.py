@@ -106,10 +106,10 @@ def test_a_repaired_state_lacks_only_what_the_tool_names(killed: Breaking, missi
     assert not killed.counts()
 
 
-def leftovers(state: Path) -> str:
+def orphans(state: Path) -> str:
     """Return what the tool says of a state."""
     ended = subprocess.run(
-        [sys.executable, "-m", "gpupools.cli.main", "leftovers", str(state)],
+        [sys.executable, "-m", "gpupools.cli.main", "orphans", str(state)],
         capture_output=True,
         text=True,
         check=False,

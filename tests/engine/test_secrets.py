@@ -255,9 +255,9 @@ config:
 @pytest.mark.parametrize(
     ("salted", "said"),
     [
-        (True, "is a date for Pulumi, which hands it on as another text; write it in quotes"),
+        (True, "is a date, which Pulumi would convert to other text; write it in quotes"),
         # The CLI adds the salt on its way to the program, and saves its own text for the date.
-        (False, "is Pulumi's text for a date without quotes; write the date in quotes"),
+        (False, "is an unquoted date that Pulumi rewrote; write the date in quotes"),
     ],
     ids=["as written", "rewritten by the CLI"],
 )

@@ -50,8 +50,8 @@ RUNS = [
     ("preview Pulumi.none.yaml", 1),
     ("import pool.json --out Pulumi.moved.yaml --team vision --gpu-operator gpu-operator/operator", 0),
     ("import pool.json --out Pulumi.good.yaml", 1),
-    ("leftovers state.json pool.json", 0),
-    ("leftovers pool.json", 1),
+    ("orphans state.json pool.json", 0),
+    ("orphans pool.json", 1),
     ("diff Pulumi.good.yaml Pulumi.good.yaml", 0),
     ("diff --exit-code Pulumi.good.yaml Pulumi.spot.yaml", 3),
     ("diff Pulumi.good.yaml Pulumi.bad.yaml", 1),
@@ -113,6 +113,16 @@ def test_every_command_is_on_the_page_and_tried() -> None:
     answering = set(COMMANDS) - {"schema", "completion", "new"}
     assert {name.split()[0] for name in OWN} == answering
     assert {words.split()[0] for words, _ in RUNS} == answering
+
+
+def test_the_former_name_of_orphans_still_works(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    answers = []
+    for command in ("orphans", "leftovers"):
+        assert main([command, "state.json", "pool.json", "--json"]) == 0
+        answers.append(json.loads(capfd.readouterr().out))
+
+    assert answers[0] == answers[1]
+    assert answers[0]["command"] == "orphans"
 
 
 @pytest.mark.parametrize(("words", "code"), RUNS, ids=[words for words, _ in RUNS])

@@ -120,7 +120,7 @@ def test_a_file_that_cannot_be_read_has_no_line(tmp_path: Path, fake_clouds: Map
 
     (found,) = locate(missing, caught.value)
     assert found.line is None
-    assert str(found) == f"{missing}: there is no such file; name a file, e.g. stacks/Pulumi.dev.yaml"
+    assert str(found) == f"{missing}: does not exist; use a file, e.g. stacks/Pulumi.dev.yaml"
 
 
 @pytest.mark.usefixtures("only_fake")
@@ -143,7 +143,7 @@ def test_a_wrong_file_among_right_ones_fails_the_command(tmp_path: Path, capsys:
     assert code == 1
     assert out == f"{names[0]}: ok, 1 pool\n{names[2]}: ok, 1 pool\n"
     assert len(err.splitlines()) == 6
-    assert all(line.startswith((f"{names[1]}:", f"{missing}: there is no such file")) for line in err.splitlines())
+    assert all(line.startswith((f"{names[1]}:", f"{missing}: does not exist")) for line in err.splitlines())
 
 
 @pytest.mark.usefixtures("only_fake")
@@ -159,11 +159,11 @@ def test_a_wrong_file_among_right_ones_fails_the_command(tmp_path: Path, capsys:
         pytest.param(GOOD.replace("L4", "L5"), ":7: pools.a.gpu: 'L5' is not an NVIDIA GPU model", id="a GPU"),
         pytest.param(GOOD.replace("max: 4", "max: 4, min: 5"), ":8: pools.a.nodes: min 5 is above max 4", id="min"),
         pytest.param(GOOD.replace("max: 4", "max: many"), ":8: pools.a.nodes.max: got 'many'", id="a wrong type"),
-        pytest.param(GOOD + "    a: {}\n", ":9: pools.a: is given twice, on lines 5 and 9", id="a pool twice"),
+        pytest.param(GOOD + "    a: {}\n", ":9: pools.a: is set twice, on lines 5 and 9", id="a pool twice"),
         pytest.param(GOOD.replace("nodes", "nods"), ":8: pools.a.nods: unknown key", id="an unknown key"),
         pytest.param(
             GOOD.replace("    a:", '    "\\e[31m\\n":'),
-            ':5: pools["\\u001b[31m\\n"]: cannot be part',
+            ':5: pools["\\u001b[31m\\n"]: is not a valid',
             id="escape codes",
         ),
     ],
@@ -205,7 +205,7 @@ def test_no_command_is_code_2_and_shows_every_command(capsys: pytest.CaptureFixt
 
     out, err = capsys.readouterr()
     assert out == ""
-    assert all(f"\n    {command}" in err for command in COMMANDS)
+    assert all(f"\n  {command} " in err for command in COMMANDS)
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["check", "--help"], ["preview", "--help"]], ids=" ".join)
@@ -427,14 +427,14 @@ def test_a_value_that_nobody_can_judge_does_not_hide_the_rest(
 
     assert main(["check", str(file)]) == 1
     said = [line.removeprefix(f"{file}:") for line in capsys.readouterr().err.splitlines()]
-    octal = "begins with 0, so that it is octal for one reader and decimal for another; leave the zero out, or write"
+    octal = "starts with 0, which some YAML parsers read as octal and others as decimal; remove the zero, or write"
     assert said == [
         f"3: clusters.lab.project: {octal} it in quotes if it is text",
         f"6: pools.a.nodes.max: {octal} it in quotes if it is text",
-        "6: pools.a.tags.until: is a date for Pulumi, which hands it on as another text; write it in quotes",
+        "6: pools.a.tags.until: is a date, which Pulumi would convert to other text; write it in quotes",
         "6: pools.a.spot: unknown key; write capacity: {mode: spot}",
         "7: pools.b.sharing.mode: got 'mgi'; use one of none, time-slicing, mps, mig",
-        "7: pools.b.clusters[0]: no cluster is called 'lba'; did you mean 'lab'?",
+        "7: pools.b.clusters[0]: unknown cluster 'lba'; did you mean 'lab'?",
     ]
 
 
@@ -447,9 +447,9 @@ def test_a_switch_for_a_pool_the_file_does_not_have_is_said(tmp_path: Path, caps
     file.write_text(sound, encoding="utf-8")
 
     assert main(["check", str(file)]) == 0
-    where = "so pulumi up takes it only in the update that deletes it;"
+    where = "it only has an effect in the update that deletes it;"
     near = "did you mean 'lab/b' or 'lab/a'?"
     assert capsys.readouterr().err.splitlines() == [
-        f"{file}:4: warning: allow_destroy[0]: 'lab/gone' is no pool of this file, {where} {near}",
-        f"{file}:4: warning: allow_destroy[1]: 'lba' is no cluster of this file, {where} did you mean 'lab'?",
+        f"{file}:4: warning: allow_destroy[0]: 'lab/gone' is not a pool of this file; {where} {near}",
+        f"{file}:4: warning: allow_destroy[1]: 'lba' is not a cluster of this file; {where} did you mean 'lab'?",
     ]

@@ -86,7 +86,7 @@ def test_a_cloud_without_the_gpu_is_named(capsys: pytest.CaptureFixture[str]) ->
     printed = capsys.readouterr().out
     assert "g6.xlarge" in printed
     assert "g2-standard-4" in printed
-    assert printed.endswith("azure offers no L4\n")
+    assert printed.endswith("azure has no instance type with L4\n")
 
 
 @pytest.mark.parametrize("command", ["catalog", "matrix"])
@@ -148,12 +148,12 @@ def test_the_fewest_gpus_are_found(capsys: pytest.CaptureFixture[str]) -> None:
     ("arguments", "answer"),
     [
         (("profiles", "--gpu", "L4"), "L4 cannot do MIG; take one of A30, "),
-        (("fit", "--gpu", "A100", "1g.5gb"), "--gpu: 'A100' may mean A100-40GB or A100-80GB; name one"),
+        (("fit", "--gpu", "A100", "1g.5gb"), "--gpu: 'A100' is ambiguous: A100-40GB or A100-80GB; use one of them"),
         (
             ("fit", "--gpu", "A100-80GB", "1g.5gb"),
             "A100-80GB has no MIG profile '1g.5gb' (it is a profile of A100-40GB)",
         ),
-        (("fit", "--gpu", "Voodoo", "1g.5gb"), "--gpu: 'Voodoo' is unknown; known: "),
+        (("fit", "--gpu", "Voodoo", "1g.5gb"), "--gpu: unknown GPU 'Voodoo'; known: "),
         (("pack", "--gpu", "A30", "1g.6gb=0"), ""),
         (("pack", "--gpu", "A30", "1g.6gb=1", "--max-gpus", "99"), ""),
     ],
@@ -172,7 +172,7 @@ def test_a_wish_that_cannot_be_is_answered_without_a_traceback(
 def test_what_is_left_out_is_counted(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["mig", "fit", "--gpu", "A100-40GB", *["2g.10gb"] * 5, "1g.5gb+me"]) == 1
 
-    assert "leaves out 2 × 2g.10gb:" in capsys.readouterr().out
+    assert ", without 2 × 2g.10gb:" in capsys.readouterr().out
 
 
 def test_a_malformed_wish_is_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
@@ -248,7 +248,7 @@ def test_people_see_the_models_an_answer_holds_for(capsys: pytest.CaptureFixture
 
 def test_a_cloud_without_the_gpu_says_so(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["matrix", "--cloud", "azure", "--gpu", "L4"]) == 0
-    assert "offers no L4" in capsys.readouterr().out
+    assert "no instance type with L4" in capsys.readouterr().out
 
 
 # --- all ---

@@ -537,12 +537,12 @@ def test_a_refused_file_ends_with_its_problems(tmp_path: Path, capsys: pytest.Ca
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        pytest.param([], "give two files", id="nothing"),
-        pytest.param(["one.yaml"], "give two files", id="one file"),
-        pytest.param(["--since", "HEAD", "one.yaml", "two.yaml"], "takes one file", id="since with two files"),
-        pytest.param(["--since", "HEAD"], "there is none here", id="since without a stack file"),
-        pytest.param(["--since", "HEAD", "x.yaml"], "in no git checkout", id="outside a checkout"),
-        pytest.param(["--since", "HEAD", "no/x.yaml"], "no such file", id="no such folder"),
+        pytest.param([], "two files are required", id="nothing"),
+        pytest.param(["one.yaml"], "two files are required", id="one file"),
+        pytest.param(["--since", "HEAD", "one.yaml", "two.yaml"], "requires a single file", id="since with two files"),
+        pytest.param(["--since", "HEAD"], "this folder has none", id="since without a stack file"),
+        pytest.param(["--since", "HEAD", "x.yaml"], "not in a git checkout", id="outside a checkout"),
+        pytest.param(["--since", "HEAD", "no/x.yaml"], "does not exist", id="no such folder"),
     ],
 )
 def test_a_wrong_call_is_explained(
@@ -581,8 +581,8 @@ def test_since_compares_with_a_commit(named: list[str], checkout: Path, capsys: 
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        pytest.param(["--since", "nope", "Pulumi.dev.yaml"], "git knows no commit 'nope'", id="unknown reference"),
-        pytest.param(["--since=--all", "Pulumi.dev.yaml"], "git knows no commit '--all'", id="an option as reference"),
+        pytest.param(["--since", "nope", "Pulumi.dev.yaml"], "unknown commit 'nope'", id="unknown reference"),
+        pytest.param(["--since=--all", "Pulumi.dev.yaml"], "unknown commit '--all'", id="an option as reference"),
         pytest.param(["--since", "HEAD", "Pulumi.new.yaml"], "is not in HEAD", id="a file the commit does not have"),
         pytest.param(["--since", "HEAD"], "one of Pulumi.dev.yaml, Pulumi.new.yaml", id="several stack files"),
     ],

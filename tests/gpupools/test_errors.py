@@ -20,7 +20,9 @@ from tests.rows import each_row
         pytest.param(("pools", "\x1b[31m"), 'pools["\\u001b[31m"]', id="a terminal's escape code"),
         pytest.param(("pools", "größe"), "pools.größe", id="letters of other languages"),
         pytest.param(("pools", "x" * 1000), "pools." + "x" * 320, id="a very long key"),
-        pytest.param(("layout", 16**5000), "layout[a number too long to show]", id="a number Python cannot write"),
+        pytest.param(
+            ("layout", 16**5000), "layout[a number that is too long to show]", id="a number Python cannot write"
+        ),
     ],
 )
 def test_a_path_is_written_for_people(path: Path, text: str) -> None:
@@ -64,7 +66,7 @@ def test_a_rejection_carries_every_problem_in_order() -> None:
         pytest.param(
             "zzz", [str(n) for n in range(14)], "known: 0, 1, 10, 11, 12, 13, 2, 3, 4, 5, 6, 7 and 2 more", id="many"
         ),
-        pytest.param("zzz", [], "nothing is known here", id="nothing is known"),
+        pytest.param("zzz", [], "there are no known values", id="nothing is known"),
         pytest.param(7, ["7x"], "did you mean '7x'?", id="not a text"),
         pytest.param(None, ["a"], "known: a", id="null"),
         pytest.param("x" * 100_000, ["a"], "known: a", id="a very long word"),
@@ -91,7 +93,7 @@ def test_the_order_of_known_names_does_not_matter() -> None:
         pytest.param("a\nb\x1b", r"'a\nb\x1b'", id="what a terminal would obey"),
         pytest.param("x" * 58, f"'{'x' * 58}'", id="as long as a line takes"),
         pytest.param("x" * 61, "a text of 61 characters", id="long, which may be a secret under a wrong key"),
-        pytest.param(16**5000, "a number too long to show", id="a number Python cannot write"),
+        pytest.param(16**5000, "a number that is too long to show", id="a number Python cannot write"),
         pytest.param(["hunter2"], "a list of 1", id="what is in a list may be a secret"),
         pytest.param({"token": "hunter2"}, "a map with 'token'", id="what is in a map may be a secret"),
         pytest.param(dict.fromkeys("abcde", 1), "a map with 'a', 'b', 'c', 'd' and more", id="a large map"),

@@ -50,10 +50,10 @@ config:
     )
 
     assert said == [
-        "3: clusters.a.cloud: no cloud is called 'eks'; write aws",
-        "4: clusters.b.cloud: no cloud is called 'Amazon EKS'; write aws",
-        "5: clusters.c.cloud: no cloud is called 'gke'; write gcp",
-        "6: clusters.d.cloud: no cloud is called 'gpc'; did you mean 'gcp'?",
+        "3: clusters.a.cloud: unknown cloud 'eks'; write aws",
+        "4: clusters.b.cloud: unknown cloud 'Amazon EKS'; write aws",
+        "5: clusters.c.cloud: unknown cloud 'gke'; write gcp",
+        "6: clusters.d.cloud: unknown cloud 'gpc'; did you mean 'gcp'?",
         "7: clusters.e.region: got 'eu-centrl-1'; write a region such as eu-central-1",
         "8: clusters.f.location: got 'europe-wset4-a'; write a region such as europe-west4, or a zone of it",
     ]
@@ -91,19 +91,19 @@ config:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("config:\n  a:\n\tb: 1\n", "3:1: is not YAML: a tab indents this line; indent with blanks"),
+        ("config:\n  a:\n\tb: 1\n", "3:1: is not YAML: this line is indented with a tab; indent with spaces"),
         (
             'config:\n  a:\n\tb: 1\n  \tc: 1\n  d: "x\ty"\n\te: 1\n',
-            "3:1: is not YAML: a tab indents this line, and lines 4, 6 too; indent with blanks",
+            "3:1: is not YAML: this line (and lines 4, 6) is indented with a tab; indent with spaces",
         ),
-        ("config:\n  a:\n" + "\tb: 1\n" * 11, "lines 4, 5, 6, 7, 8, 9, 10, 11 and 2 more too"),
+        ("config:\n  a:\n" + "\tb: 1\n" * 11, "(and lines 4, 5, 6, 7, 8, 9, 10, 11 and 2 more)"),
     ],
 )
 def test_every_line_that_a_tab_indents(text: str, said: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert said in refused(text, folder, capsys)[0]
 
 
-AN_ID = "write what EC2 calls it: lt- and 8 or 17 digits or letters from a to f"
+AN_ID = "write lt- and 8 or 17 digits or letters from a to f"
 
 
 def test_a_launch_template_and_who_may_use_a_pool(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -136,9 +136,9 @@ config:
     )
 
     assert said == [
-        "10: pools.a.trust: got team and namespaces; give one of team, namespaces and waiver",
-        "12: pools.a.adopt.launch_template.id: got 'template-1', which is no id of a launch template; " + AN_ID,
-        "12: pools.a.adopt.launch_template.version: got 'latest'; write a whole number, without quotes",
+        "10: pools.a.trust: got team and namespaces; set one of team, namespaces and waiver",
+        "12: pools.a.adopt.launch_template.id: got 'template-1', which is not a launch template ID; " + AN_ID,
+        "12: pools.a.adopt.launch_template.version: got 'latest'; write an integer without quotes",
         "12: pools.a.adopt.launch_template.nmae: unknown key; known: id, version",
         "13: pools.a.adopt.nam: unknown key; did you mean 'name'?",
         "19: pools.b.labels.gpupools/trust: gpupools/trust follows from software, sharing and trust; leave it out",
@@ -205,23 +205,23 @@ def test_networks_of_gpudirect(folder: Path, capsys: pytest.CaptureFixture[str])
         (
             [],
             [
-                "--cloud: is missing; give it (Cloud: aws, azure, gcp)",
-                "--cluster: is missing; give it (Name of the cluster)",
-                "--gpu: is missing; give it (GPU model, e.g. L4)",
+                "--cloud: is missing; set it (Cloud: aws, azure, gcp)",
+                "--cluster: is missing; set it (Name of the cluster)",
+                "--gpu: is missing; set it (GPU model, e.g. L4)",
             ],
         ),
         (
             ["--cloud", "eks", *CLUSTER, "--gpu", "L4", "--sharing", "time_slicing"],
             [
-                "--cloud: no cloud is called 'eks'; write aws",
-                "--sharing: 'time_slicing' is no way of sharing; did you mean 'time-slicing'?",
+                "--cloud: unknown cloud 'eks'; write aws",
+                "--sharing: unknown sharing mode 'time_slicing'; did you mean 'time-slicing'?",
             ],
         ),
         (
             ["--cloud", "aws", *CLUSTER, "--gpu", "nvidia-l4", "--sharing", "mig"],
             [
-                "--gpu: aws offers no GPU 'nvidia-l4'; write L4",
-                "--profile: is missing; give it (MIG profile: e.g. 1g.10gb)",
+                "--gpu: aws has no GPU 'nvidia-l4'; write L4",
+                "--profile: is missing; set it (MIG profile: e.g. 1g.10gb)",
             ],
         ),
         (
@@ -238,10 +238,10 @@ def test_networks_of_gpudirect(folder: Path, capsys: pytest.CaptureFixture[str])
                 "L5",
             ],
             [
-                f"--set subnet_ids=…: is missing; give it (Private subnets for the nodes, e.g. {SUBNET})",
+                f"--set subnet_ids=…: is missing; set it (Private subnets for the nodes, e.g. {SUBNET})",
                 "--set region=…: got 'eu-centrl-1'; write a region such as eu-central-1",
                 "--set node_role_arn=…: got 'x'; write the role's ARN: arn:aws:iam::<account>:role/<name>",
-                f"--gpu: aws offers no GPU 'L5'; known: {ON_AWS}",
+                f"--gpu: aws has no GPU 'L5'; known: {ON_AWS}",
             ],
         ),
     ],
@@ -255,7 +255,7 @@ def test_everything_that_is_wrong_with_the_flags(
     assert main(["new", "dev", *arguments]) == 1
     assert capsys.readouterr().err.splitlines() == [
         *(f"gpupools new: {each}" for each in said),
-        "gpupools new: nothing was written",
+        "gpupools new: no file was written",
     ]
 
 
@@ -265,22 +265,22 @@ def test_everything_that_is_wrong_with_the_flags(
 def test_a_stack_file_is_no_state(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "Pulumi.dev.yaml").write_text("config: {gpupools:clusters: {}, gpupools:pools: {}}\n")
 
-    assert main(["leftovers", "Pulumi.dev.yaml"]) == 1
+    assert main(["orphans", "Pulumi.dev.yaml"]) == 1
     assert capsys.readouterr().err == (
-        "Pulumi.dev.yaml: is a stack file, which says what is wanted, not what there is;"
-        " give its state: pulumi stack export --stack dev > state.json\n"
+        "Pulumi.dev.yaml: is a stack file, not a state;"
+        " export its state: pulumi stack export --stack dev > state.json\n"
     )
 
 
 def test_stacks_are_those_of_a_repository(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["stacks"]) == 1
-    assert capsys.readouterr().err.startswith(".: is in no repository")
+    assert capsys.readouterr().err.startswith(".: is not in a repository")
     assert main(["stacks", "--json"]) == 1
     assert '"result": "refused"' in capsys.readouterr().out
 
     (folder / ".git").mkdir()
     assert main(["stacks"]) == 0
-    assert capsys.readouterr().out == "no stack files of this tool are in .\n"
+    assert capsys.readouterr().out == ". has no stack files of gpupools\n"
 
 
 # --- Mistakes that stood in each other's way, and those that nothing told ---
@@ -324,9 +324,9 @@ def test_labels_set_by_hand_keep_to_the_rules_of_the_pools_own(
     empty = [f"{where}.e: is empty; EKS rejects labels without a value; set a value"] if cluster == "train" else []
     assert sorted(line.partition(" (see ")[0] for line in said) == sorted(
         [
-            f"{where}.b c: 'b c' is no label key; use a qualified name such as 'example.com/team'",
-            f"{where}.f: 'x y' is no label value; use at most 63 letters, digits, '-', '_' and '.'",
-            f"{where}.n: got 5, and a label is text; write it in quotes",
+            f"{where}.b c: 'b c' is not a valid label key; use a qualified name such as 'example.com/team'",
+            f"{where}.f: 'x y' is not a valid label value; use at most 63 letters, digits, '-', '_' and '.'",
+            f"{where}.n: got 5, but a label value is text; write it in quotes",
             *empty,
         ]
     )
@@ -372,20 +372,20 @@ NO_LIST = "write one value, or a map of inputs"
     [
         (
             by_hand("serve", "azure", "{AgentPool: {kubeletConfig: [1]}}"),
-            f"overrides.azure.AgentPool.kubeletConfig: got a list, and kubeletConfig is none; {NO_LIST}",
+            f"overrides.azure.AgentPool.kubeletConfig: got a list, but kubeletConfig is not a list; {NO_LIST}",
         ),
         (
             by_hand("lab", "gcp", "{NodePool: {nodeConfig: {gvnic: [1]}}}"),
-            f"overrides.gcp.NodePool.nodeConfig.gvnic: got a list, and gvnic is none; {NO_LIST}",
+            f"overrides.gcp.NodePool.nodeConfig.gvnic: got a list, but gvnic is not a list; {NO_LIST}",
         ),
         (
             by_hand("train", "aws", "{NodeGroup: {labls: [1]}}"),
-            "overrides.aws.NodeGroup.labls: NodeGroup has no input 'labls'; write its wire name; did you mean 'labels'",
+            "overrides.aws.NodeGroup.labls: NodeGroup has no input 'labls'; use the wire name; did you mean 'labels'",
         ),
-        ("{clusters: [train], gpu: T4, nodes: {fixed: 0}}", "nodes.fixed: got 0; give 1 or more"),
+        ("{clusters: [train], gpu: T4, nodes: {fixed: 0}}", "nodes.fixed: got 0; use 1 or more"),
         (
             "{clusters: [train], gpu: T4, nodes: {fixed: two}}",
-            "nodes.fixed: got 'two'; write a whole number, without quotes",
+            "nodes.fixed: got 'two'; write an integer without quotes",
         ),
         (
             "{clusters: [train], gpu: T4, nodes: {max: 1}, image: {family: Bottlerocket}}",
@@ -393,7 +393,7 @@ NO_LIST = "write one value, or a map of inputs"
         ),
         (
             "{clusters: [train], gpu: T4, nodes: {max: 1}, tags: {release: 1.30}}",
-            "tags.release: got 1.3; write it in quotes as it stands in the file: 1.30 is read as 1.3",
+            "tags.release: got 1.3; write it in quotes: YAML reads 1.30 as 1.3",
         ),
     ],
 )
@@ -406,7 +406,7 @@ def test_a_kubeconfig_is_in_one_place(folder: Path, capsys: pytest.CaptureFixtur
 
     (said,) = refused(f"{text}    a: {{clusters: [serve], gpu: T4, nodes: {{max: 1}}}}\n", folder, capsys)
 
-    assert said == "4: clusters.serve.kubeconfig: path and secret both say it; write one of them alone"
+    assert said == "4: clusters.serve.kubeconfig: path and secret exclude each other; set one of them"
 
 
 def test_a_folder_without_a_project_hides_no_missing_flag(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -415,14 +415,14 @@ def test_a_folder_without_a_project_hides_no_missing_flag(folder: Path, capsys: 
     assert main(["new", "dev", *arguments]) == 1
 
     said = [line.removeprefix("gpupools new: ").split()[0] for line in capsys.readouterr().err.splitlines()]
-    assert said == ["there", "--cloud:", "--cluster:", "--gpu:", "--capacity-name:", "--team:", "nothing"]
+    assert said == ["there", "--cloud:", "--cluster:", "--gpu:", "--capacity-name:", "--team:", "no"]
 
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["new", "dev", "--max-nodes", "two"], "argument --max-nodes: 'two' is no whole number; write digits"),
-        (["mig", "pack", "1g.5gb=1", "--max-gpus", "x"], "argument --max-gpus: 'x' is no whole number; write digits"),
+        (["new", "dev", "--max-nodes", "two"], "argument --max-nodes: 'two' is not an integer; write digits"),
+        (["mig", "pack", "1g.5gb=1", "--max-gpus", "x"], "argument --max-gpus: 'x' is not an integer; write digits"),
     ],
 )
 def test_a_number_that_is_none(arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -435,17 +435,17 @@ def test_the_cloud_is_no_key_to_set(folder: Path, capsys: pytest.CaptureFixture[
     (folder / "Pulumi.yaml").write_text("name: gpus\nruntime: python\n")
 
     assert main(["new", "dev", "--cloud", "aws", *CLUSTER, "--set", "cloud=aws", "--gpu", "L4"]) == 1
-    assert "--set: 'cloud=aws' sets no key of a cluster; write --cloud for it" in capsys.readouterr().err
+    assert "--set: 'cloud=aws' does not set a key of the cluster; use --cloud" in capsys.readouterr().err
 
 
 def test_only_diff_takes_two_files(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "Pulumi.dev.yaml").write_text(f"{THREE}    a: {{clusters: [lab], gpu: L4, nodes: {{max: 1}}}}\n")
-    said = f"{folder} is in no git checkout; leave --since out"
+    said = f"{folder} is not in a git checkout; omit --since"
 
     assert main(["report", "Pulumi.dev.yaml", "-o", "a.html", "--no-policies", "--since", "main"]) == 2
     assert capsys.readouterr().err.strip().endswith(said)
     assert main(["diff", "Pulumi.dev.yaml", "--since", "main"]) == 2
-    assert capsys.readouterr().err.strip().endswith(f"{said}; gpupools diff then takes two files, OLD and NEW")
+    assert capsys.readouterr().err.strip().endswith(f"{said}, and compare two files: gpupools diff OLD NEW")
 
 
 def test_a_report_is_called_wrongly_with_a_policy_configuration_that_is_not_there(
@@ -454,7 +454,10 @@ def test_a_report_is_called_wrongly_with_a_policy_configuration_that_is_not_ther
     (folder / "Pulumi.dev.yaml").write_text(f"{THREE}    a: {{clusters: [lab], gpu: L4, nodes: {{max: 1}}}}\n")
 
     assert main(["report", "Pulumi.dev.yaml", "-o", "a.html", "--policy-config", "no.json"]) == 2
-    assert capsys.readouterr().err == "gpupools report: --policy-config: there is no file no.json; name one\n"
+    assert (
+        capsys.readouterr().err
+        == "gpupools report: --policy-config: file no.json does not exist; use an existing file\n"
+    )
 
 
 def test_two_files_of_one_stack_in_one_project(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -465,14 +468,14 @@ def test_two_files_of_one_stack_in_one_project(folder: Path, capsys: pytest.Capt
 
     assert main(["stacks"]) == 1
     said = capsys.readouterr().err
-    assert "Pulumi.dev.yml: is for the stack gpus/dev, as Pulumi.dev.yaml is; delete one of the two files\n" in said
+    assert "Pulumi.dev.yml: configures the stack gpus/dev, like Pulumi.dev.yaml; delete one of the two files\n" in said
 
 
 def test_a_file_to_write_is_in_a_folder(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "a.json").write_text("{}")
 
     assert main(["import", "a.json", "--out", "no/Pulumi.dev.yaml"]) == 1
-    assert "no/Pulumi.dev.yaml: is in no folder that is there; make the folder first" in capsys.readouterr().err
+    assert "no/Pulumi.dev.yaml: is in a folder that does not exist; create the folder first" in capsys.readouterr().err
 
 
 def test_a_cluster_that_is_not_there_hides_nothing_of_pools_on_others(tmp_path: Path) -> None:
@@ -504,7 +507,7 @@ config:
     [
         (
             "config:\n  gpupools:pools:\n    a:\n      disk_gib:200\n      gpu: L4\n",
-            "4:7: is not YAML: no blank follows disk_gib:; write one behind the colon",
+            "4:7: is not YAML: no space after disk_gib:; add a space after the colon",
         ),
         (
             "config:\n  gpupools:\n    pools: {}\n",
@@ -512,7 +515,7 @@ config:
         ),
         (
             THREE.replace("name: s,", "name: s, kubeconfig: {secure: AAABBB},"),
-            "4: clusters.serve.kubeconfig: is a secret that no key names; write {secret: {secure: …}}",
+            "4: clusters.serve.kubeconfig: is an encrypted value; write {secret: {secure: …}}",
         ),
     ],
 )

@@ -304,15 +304,15 @@ def test_a_switch_for_what_never_was_is_refused(tmp_path: Path) -> None:
         ({"production": 1}, "production: got 1; write true or false"),
         (
             {"allow_destroy": "lab/a"},
-            "allow_destroy: got 'lab/a'; write a list of pools: [<cluster>/<pool>, …]",
+            "allow_destroy: got 'lab/a'; write a list such as [<cluster>/<pool>, …]",
         ),
         (
             {"allow_destroy": ["a/b/c", "lab/A", 1, "lab/a", "lab/a"]},
             (
-                "allow_destroy[0]: got 'a/b/c'; write <cluster>/<pool>, or <cluster> for the software of a cluster\n"
-                "allow_destroy[1]: got 'lab/A'; write <cluster>/<pool>, or <cluster> for the software of a cluster\n"
-                "allow_destroy[2]: got 1; write <cluster>/<pool>, or <cluster> for the software of a cluster\n"
-                "allow_destroy[4]: 'lab/a' is named twice; name each pool once"
+                "allow_destroy[0]: got 'a/b/c'; write <cluster>/<pool>, or <cluster> for a cluster's software\n"
+                "allow_destroy[1]: got 'lab/A'; write <cluster>/<pool>, or <cluster> for a cluster's software\n"
+                "allow_destroy[2]: got 1; write <cluster>/<pool>, or <cluster> for a cluster's software\n"
+                "allow_destroy[4]: 'lab/a' is listed twice; list each entry once"
             ),
         ),
     ],

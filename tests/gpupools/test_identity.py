@@ -74,8 +74,8 @@ def test_a_second_key_for_one_cluster_is_refused(
 ) -> None:
     assert problems(tmp_path, {"x": one, "y": other}) == [
         (
-            f"clusters.y: is the cluster that x is ({same} are the same); let its pools name x in its place; "
-            "what one pool needs of its own, subnets or a role, goes into the pool's overrides"
+            f"clusters.y: is the same cluster as x (same {same}); use x in its pools instead; "
+            "set what only some pools need, such as subnets or a role, in the pool's overrides"
         )
     ]
 
@@ -122,8 +122,8 @@ def test_two_clusters_reached_by_one_api_are_refused(tmp_path: Path, access: lis
     assert problems(tmp_path, clusters, one_served) == []
     assert problems(tmp_path, clusters, {"p": {"clusters": ["x", "y"], **served}}) == [
         (
-            f"clusters.y.{key}: reaches the API of x, whose software would be installed there a second time; "
-            "give y the kubeconfig, context or endpoint of its own API, or its pools to x"
+            f"clusters.y.{key}: has the same API as x, so the GPU software would be installed there twice; "
+            "set the kubeconfig, context or endpoint of y's own API, or move its pools to x"
         )
     ]
 
@@ -144,8 +144,8 @@ def test_what_the_file_does_not_tell_is_said(tmp_path: Path, cloud: str, changes
 
     assert [str(located.problem) for located in warnings(checked)] == [
         (
-            f"clusters.y: nothing here tells whether it is the cluster that x is: {late} cannot be compared; "
-            "make sure that they are two"
+            f"clusters.y: may be the same cluster as x: {late} cannot be compared before pulumi runs; "
+            "make sure that they are different clusters"
         )
     ]
 
@@ -158,8 +158,8 @@ def test_two_pools_of_one_name_in_pulumi_are_refused(tmp_path: Path) -> None:
 
     assert problems(tmp_path, clusters, {"l4": ["prod-eu"], "eu-l4": ["prod"]}) == [
         (
-            "pools.eu-l4: on prod it is prod-eu-l4 to Pulumi, and so is l4 on prod-eu; "
-            "give one of the two another key; renamed_from keeps its nodes"
+            "pools.eu-l4: its Pulumi name on prod is prod-eu-l4, the same as of l4 on prod-eu; "
+            "rename one of the two; renamed_from keeps its nodes"
         )
     ]
     assert problems(tmp_path, clusters, {"l4": ["prod-eu", "prod"]}) == []
@@ -171,8 +171,8 @@ def test_a_former_name_that_another_pool_has_now_is_refused(tmp_path: Path) -> N
 
     assert problems(tmp_path, clusters, {"l4": ["prod-eu"], "new": renamed}) == [
         (
-            "pools.new.renamed_from: on prod the name prod-eu-l4 now is that of l4 on prod-eu, "
-            "which would get its nodes; give l4 another key, or declare it in an update after this one"
+            "pools.new.renamed_from: its former name prod-eu-l4 is now the name of l4 on prod-eu, "
+            "which would get its nodes; rename l4, or add it in a later update"
         )
     ]
     assert problems(tmp_path, {"prod": GKE}, {"l4": ["prod"], "new": renamed}) == []
@@ -188,7 +188,7 @@ def test_a_former_name_that_another_pool_has_now_is_refused(tmp_path: Path) -> N
         ("aws:profile", "write profile of the cluster"),
         ("aws:assumeRoles", "write assume_role of the cluster"),
         ("aws:allowedAccountIds", "write account of the cluster, or take it out"),
-        ("aws:somethingElse", "take it out"),
+        ("aws:somethingElse", "remove it"),
         ("aws-native:region", "write the cluster's region"),
         ("gcp:project", "write the cluster's project"),
         ("gcp:zone", "write the cluster's location"),
@@ -203,7 +203,7 @@ def test_settings_of_providers_are_refused(tmp_path: Path, key: str, cure: str) 
 
     namespace = key.partition(":")[0]
     assert said.startswith(
-        f"{key}: nobody reads it: each cluster has a provider of its own, which no {namespace}:… setting reaches; "
+        f"{key}: has no effect: each cluster has its own provider, which does not read {namespace}:… settings; "
     )
     assert cure in said
 
@@ -215,7 +215,7 @@ def test_settings_of_others_are_left_alone(tmp_path: Path, key: str) -> None:
 
 def test_a_misspelt_namespace_is_refused(tmp_path: Path) -> None:
     assert problems(tmp_path, {"x": GKE}, others={"gpupool:production": True}) == [
-        "gpupool:production: belongs to nobody; did you mean 'gpupools:production'?"
+        "gpupool:production: has an unknown namespace; did you mean 'gpupools:production'?"
     ]
 
 

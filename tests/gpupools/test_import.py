@@ -106,9 +106,9 @@ def test_what_a_pool_cannot_say_is_listed_with_its_value(tmp_path: Path, capsys:
 
     assert main(["import", *given(tmp_path, pool), "--out", str(out), *SERVED]) == 0
     said = capsys.readouterr().out
-    assert '  stays: nodeConfig.tags = ["gpu-nodes"]' in said
-    assert "  stays: nodeConfig.diskSizeGb = 50" in said
-    assert '  stays: nodeConfig.minCpuPlatform = "Intel Cascade Lake"' in said
+    assert '  keeps: nodeConfig.tags = ["gpu-nodes"]' in said
+    assert "  keeps: nodeConfig.diskSizeGb = 50" in said
+    assert '  keeps: nodeConfig.minCpuPlatform = "Intel Cascade Lake"' in said
     written = yaml.safe_load(out.read_text(encoding="utf-8"))["config"]["gpupools:pools"]
     (keys,) = written.values()
     assert keys["adopt"]["name"] == pool["name"]
@@ -147,7 +147,7 @@ def test_an_existing_file_stays(tmp_path: Path, capsys: pytest.CaptureFixture[st
     out = tmp_path / "Pulumi.prod.yaml"
     out.write_text("config: {}\n", encoding="utf-8")
 
-    assert "is there already" in refused(capsys, out, *given(tmp_path, some("gcp").described))
+    assert "already exists" in refused(capsys, out, *given(tmp_path, some("gcp").described))
 
 
 def test_all_that_is_wrong_with_an_import_is_told_in_one_round(
@@ -160,11 +160,11 @@ def test_all_that_is_wrong_with_an_import_is_told_in_one_round(
         capsys, tmp_path / "no" / "moved.yaml", *given(tmp_path, aks), str(empty), str(tmp_path / "none.json")
     )
 
-    assert "is in no folder that is there; make the folder first" in said
-    assert "is no name of a stack file" in said
-    assert "empty.json: the file is empty; give it what gcloud" in said
-    assert "none.json: there is no such file; give it what gcloud" in said
-    assert "say who serves its GPUs: --device-plugin NAME" in said
+    assert "is in a folder that does not exist; create the folder first" in said
+    assert "is not the name of a stack file" in said
+    assert "empty.json: the file is empty; use JSON output of gcloud" in said
+    assert "none.json: there is no such file; use JSON output of gcloud" in said
+    assert "set what serves its GPUs: --device-plugin NAME" in said
 
 
 def test_pools_that_cannot_be_taken_over_are_refused_with_the_reason(
@@ -246,7 +246,7 @@ def test_a_node_group_keeps_its_launch_template_which_is_listed_with_its_values(
     files = given(tmp_path, eks(instanceTypes=None), template(**data))
     assert main(["import", *files, "--out", str(out), *SERVED]) == 0
     said = capsys.readouterr().out
-    assert '  stays: LaunchTemplate.metadataOptions.httpTokens = "required"' in said
+    assert '  keeps: LaunchTemplate.metadataOptions.httpTokens = "required"' in said
     assert "c2VjcmV0" not in said
     (pool,) = yaml.safe_load(out.read_text(encoding="utf-8"))["config"]["gpupools:pools"].values()
     assert pool["adopt"]["launch_template"] == {"id": "lt-0a1b2c3d4e5f60718", "version": 3}
@@ -404,7 +404,7 @@ def test_a_pool_that_a_stack_beside_it_takes_over_is_refused(
     assert main(["import", *given(tmp_path, eks()), "--out", str(first), *SERVED]) == 0
 
     said = refused(capsys, second, *given(tmp_path, eks()), *SERVED)
-    assert f"gpu: is train/gpu of {first} already; leave it there" in said
+    assert f"gpu: is already imported as train/gpu of {first}; remove it here" in said
     # Another cluster has another group of that name.
     other = eks(nodegroupArn=ARN.replace("train", "other"), clusterName="other")
     assert main(["import", *given(tmp_path, other), "--out", str(second), *SERVED]) == 0
@@ -421,7 +421,7 @@ def test_a_state_of_a_stack_of_this_tool_is_refused(tmp_path: Path, capsys: pyte
     state = {"version": 3, "deployment": {"resources": resources}}
 
     said = refused(capsys, tmp_path / "Pulumi.moved.yaml", *given(tmp_path, state), *SERVED)
-    assert "is a pool of a stack of this tool already" in said
+    assert "is already a pool of a gpupools stack" in said
 
 
 def test_who_serves_the_pools_and_who_may_use_them_is_asked_for(
@@ -434,8 +434,8 @@ def test_who_serves_the_pools_and_who_may_use_them_is_asked_for(
     gke["config"] = {**gke["config"], "machineType": "g2-standard-8", "accelerators": [gpu]}
     file = given(tmp_path, aks, gke)
 
-    assert "say who serves its GPUs: --device-plugin NAME" in refused(capsys, tmp_path / "Pulumi.a.yaml", file[0])
-    assert "say who may use it: --team NAME" in refused(capsys, tmp_path / "Pulumi.b.yaml", file[1])
+    assert "set what serves its GPUs: --device-plugin NAME" in refused(capsys, tmp_path / "Pulumi.a.yaml", file[0])
+    assert "set --team NAME" in refused(capsys, tmp_path / "Pulumi.b.yaml", file[1])
 
 
 LAB = {"cloud": "gcp", "name": "lab", "project": "ml", "location": "europe-west4", "service_account": "gpu@ml"}
@@ -475,7 +475,7 @@ def gke(**adopt: Any) -> dict[str, Any]:
         (
             {"lab": LAB, "other": LAB | {"name": "other"}},
             {"a": gke(name="one") | {"clusters": ["lab", "other"]}},
-            "is a pool of one cluster, and 2 are named",
+            "is a pool of one cluster, but 2 are listed",
         ),
         (
             {"serve": SERVE},

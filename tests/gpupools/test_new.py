@@ -189,7 +189,7 @@ def test_a_described_cluster_needs_no_flags(
         ([EKS_CLUSTER], ["--set", "region=us-east-1"], "region is 'eu-central-1' and 'us-east-1'"),
         ([AKS_CLUSTER], ["--set", "resource_group=old"], "resource_group is 'ml' and 'old'"),
         ([GKE_CLUSTER], ["--set", "project=old"], "project is 'ml-dev' and 'old'"),
-        ([EKS_CLUSTER, GKE_CLUSTER], [], "are clusters of aws and gcp; describe one cluster"),
+        ([EKS_CLUSTER, GKE_CLUSTER], [], "describes clusters of aws and gcp; describe a single cluster"),
         ([GKE_CLUSTER | {"autopilot": {"enabled": True}}], [], "is an Autopilot cluster"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
@@ -258,30 +258,33 @@ def test_descriptions_are_read_by_names_the_vendors_have() -> None:
     ("arguments", "says"),
     [
         (["dev"], ["--cloud: is missing"]),
-        (["dev", "--cloud", "gpc"], ["no cloud is called 'gpc'; did you mean 'gcp'?"]),
+        (["dev", "--cloud", "gpc"], ["unknown cloud 'gpc'; did you mean 'gcp'?"]),
         (
             ["dev", "--cloud", "aws"],
             ["--cluster: is", "region=…: is", "subnet_ids", "node_role_arn", "--gpu: is"],
         ),
-        (["dev", *EKS, "--gpu", "L5"], ["aws offers no GPU 'L5'; known: A100-40GB"]),
-        (["dev", *EKS, "--gpu", "A100"], ["'A100' may mean A100-40GB or A100-80GB"]),
-        (["dev", *EKS, "--gpu", "L4", "--sharing", "timeslice"], ["no way of sharing; did you mean 'time-slicing'?"]),
+        (["dev", *EKS, "--gpu", "L5"], ["aws has no GPU 'L5'; known: A100-40GB"]),
+        (["dev", *EKS, "--gpu", "A100"], ["'A100' is ambiguous: A100-40GB or A100-80GB"]),
+        (
+            ["dev", *EKS, "--gpu", "L4", "--sharing", "timeslice"],
+            ["unknown sharing mode 'timeslice'; did you mean 'time-slicing'?"],
+        ),
         (["dev", *EKS, "--gpu", "L4", "--sharing", "mps"], ["--replicas: is missing", "--team: is missing"]),
-        (["dev", *EKS, "--gpu", "L4", "--replicas", "4"], ["--replicas: goes with time-slicing and mps"]),
+        (["dev", *EKS, "--gpu", "L4", "--replicas", "4"], ["--replicas: requires sharing time-slicing or mps"]),
         (
             ["dev", *EKS, "--gpu", "L4", "--set", "regoin=x"],
-            ["'regoin=x' sets no key of a cluster; did you mean"],
+            ["'regoin=x' does not set a key of the cluster; did you mean"],
         ),
-        (["dev", *EKS, "--gpu", "L4", "--set", "cloud=gcp"], ["'cloud=gcp' sets no key of a cluster"]),
+        (["dev", *EKS, "--gpu", "L4", "--set", "cloud=gcp"], ["'cloud=gcp' does not set a key of the cluster"]),
         (["dev", *in_region("Frankfurt"), "--gpu", "L4"], ["write a region such as eu-central-1"]),
-        (["dev", *EKS, "--gpu", "L4", "--max-nodes", "0"], ["--max-nodes: got 0; give 1 or more"]),
-        (["dev", *EKS, "--gpu", "L4", "--pool", "Big Pool"], ["--pool: cannot be part of a resource name"]),
+        (["dev", *EKS, "--gpu", "L4", "--max-nodes", "0"], ["--max-nodes: got 0; use 1 or more"]),
+        (["dev", *EKS, "--gpu", "L4", "--pool", "Big Pool"], ["--pool: is not a valid key"]),
         (["dev", *EKS, "--gpu", ""], ["--gpu: is empty"]),
         (["dev", "--cloud", "", "--pool", ""], ["--cloud: is empty", "--pool: is empty"]),
         (["dev", *in_region(""), "--gpu", "L4"], ["--set region=…: got ''; write at least 1 character"]),
-        (["dev", *EKS, "--gpu", "L4", "--set", "region=us-east-1"], ["--set region=…: is given twice"]),
-        (["dev", *EKS, "--gpu", "L4", "--set", "name=other"], ["--set name=…: is given twice"]),
-        (["dev", *EKS, "--gpu", "L4", "--sharing", "mig"], ["--sharing: L4 cannot be cut by MIG"]),
+        (["dev", *EKS, "--gpu", "L4", "--set", "region=us-east-1"], ["--set region=…: is set twice"]),
+        (["dev", *EKS, "--gpu", "L4", "--set", "name=other"], ["--set name=…: is set twice"]),
+        (["dev", *EKS, "--gpu", "L4", "--sharing", "mig"], ["--sharing: L4 does not support MIG"]),
         (["dev", *EKS, "--gpu", "L4", "--gpus-per-node", "3"], ["--gpus-per-node: aws has no machine"]),
         (["dev", *EKS, "--gpu", "L4", "--capacity", "reservation"], ["--capacity-name: is missing"]),
         (["dev", *EKS, "--gpu", "L4", "--capacity-name", "cr-0a"], ["--capacity-name: goes with --capacity"]),
@@ -290,39 +293,42 @@ def test_descriptions_are_read_by_names_the_vendors_have() -> None:
             ["dev", *EKS, "--gpu", "GB300"],
             ["no machine to choose with 4 × GB300", "p6e-gb300.36xlarge (4); name one as instance_type"],
         ),
-        (["dev", *EKS, "--gpu", "L4", "-o", "-"], ["--output: '-' is no file"]),
-        (["Pulumi.dev.yaml", *EKS, "--gpu", "L4"], ["'Pulumi.dev.yaml' is a file; write its environment alone: dev"]),
-        (["d" * 101, *EKS, "--gpu", "L4"], ["a text of 101 characters is no name of a stack; use at most 100"]),
+        (["dev", *EKS, "--gpu", "L4", "-o", "-"], ["--output: '-' is not a file"]),
+        (
+            ["Pulumi.dev.yaml", *EKS, "--gpu", "L4"],
+            ["'Pulumi.dev.yaml' is a file name; write the stack name alone: dev"],
+        ),
+        (["d" * 101, *EKS, "--gpu", "L4"], ["a text of 101 characters is not a valid stack name; use at most 100"]),
         (
             ["dev", *AKS, "--gpu", "T4", "--sharing", "mps", "--replicas", "2", "--team", "a"],
-            ["give --kubeconfig PATH"],
+            ["set --kubeconfig PATH"],
         ),
         (
             ["dev", *AKS, "--gpu", "T4", "--kubeconfig", "kube"],
-            ["--kubeconfig: got a value that is not shown; write the whole path"],
+            ["--kubeconfig: got a value that is not shown; write an absolute path"],
         ),
-        (["../dev", *EKS, "--gpu", "L4"], ["'../dev' is no name of a stack"]),
+        (["../dev", *EKS, "--gpu", "L4"], ["'../dev' is not a valid stack name"]),
         # Errors that do not depend on each other are reported together.
         (
             ["dev", *EKS, "--gpu", "L5", "--max-nodes", "0", "--pool", "Big Pool", "--software", "nvidia"],
-            ["--max-nodes: got 0", "--pool: cannot be", "--software: got 'nvidia'"],
+            ["--max-nodes: got 0", "--pool: is not a valid", "--software: got 'nvidia'"],
         ),
         (
             ["../dev", "--cloud", "gpc", "--gpu", "L4", "--max-nodes", "0", "--pool", "Big Pool"],
-            ["ENV: '../dev'", "--cloud: no cloud", "--max-nodes: got 0", "--pool: cannot be"],
+            ["ENV: '../dev'", "--cloud: unknown cloud", "--max-nodes: got 0", "--pool: is not a valid"],
         ),
         (["dev", *EKS, "--gpu", "", "--max-nodes", "0"], ["--gpu: is empty", "--max-nodes: got 0"]),
         (["dev", "--describe", "no.json", "--gpu", "L4", "--max-nodes", "0"], ["no.json cannot", "--max-nodes: got 0"]),
-        (["acme/gpus/dev", *EKS, "--gpu", "L4"], ["'acme/gpus/dev' is no name of a stack"]),
-        (["", *EKS, "--gpu", "L4"], ["'' is no name of a stack"]),
+        (["acme/gpus/dev", *EKS, "--gpu", "L4"], ["'acme/gpus/dev' is not a valid stack name"]),
+        (["", *EKS, "--gpu", "L4"], ["'' is not a valid stack name"]),
         (["dev", "--describe", "no.json"], ["no.json cannot be read: No such file or directory"]),
         (["dev", "--describe", "Pulumi.yaml"], ["Pulumi.yaml is not JSON"]),
         (
             ["dev", "--describe", "list.json"],
-            ["list.json describes no cluster; write it with one of: aws eks"],
+            ["list.json does not describe a cluster; create it with one of: aws eks"],
         ),
-        (["dev", "--describe", "aks.json", "--cloud", "gcp"], ["is a cluster of azure, not of gcp"]),
-        (["dev", *EKS, "--gpu", "L4", "-o", "no/such/folder.yaml"], ["is in no folder that is there"]),
+        (["dev", "--describe", "aks.json", "--cloud", "gcp"], ["describes a cluster of azure, not of gcp"]),
+        (["dev", *EKS, "--gpu", "L4", "-o", "no/such/folder.yaml"], ["is in a folder that does not exist"]),
     ],
     ids=lambda value: " ".join(value[-3:])[:60] if isinstance(value, list) else "",
 )
@@ -336,7 +342,7 @@ def test_what_is_wrong_is_told_and_nothing_written(
     said = capsys.readouterr().err
     for each in says:
         assert each in said
-    assert said.splitlines()[-1] == "gpupools new: nothing was written"
+    assert said.splitlines()[-1] == "gpupools new: no file was written"
     assert sorted(each.name for each in project.iterdir()) == ["Pulumi.yaml", "aks.json", "list.json"]
 
 
@@ -347,8 +353,8 @@ def test_what_a_misnamed_cloud_needs_is_told_and_nothing_that_is_not_wrong(
 
     told = [each.split("; ")[0].removeprefix("gpupools new: ") for each in capsys.readouterr().err.splitlines()]
     missing = ["--cluster", "--set region=…", "--set subnet_ids=…", "--set node_role_arn=…"]
-    cloud = "--cloud: no cloud is called 'eks'"
-    assert told == [cloud, *(f"{flag}: is missing" for flag in missing), "nothing was written"]
+    cloud = "--cloud: unknown cloud 'eks'"
+    assert told == [cloud, *(f"{flag}: is missing" for flag in missing), "no file was written"]
 
 
 @pytest.mark.parametrize("there", ["a file", "a link to nowhere"])
@@ -361,7 +367,7 @@ def test_what_is_there_is_never_overwritten(there: str, project: Path, capsys: p
         file.symlink_to(project / "elsewhere.yaml")
 
     assert main(["new", "dev", *EKS, "--gpu", "L4"]) == 1
-    assert "is there already, and nothing is overwritten" in capsys.readouterr().err
+    assert "already exists, and nothing is overwritten" in capsys.readouterr().err
     assert not (project / "elsewhere.yaml").exists()
     assert there != "a file" or file.read_text(encoding="utf-8") == "config: {mine: 1}\n"
 
@@ -385,11 +391,16 @@ def test_outside_a_project_it_says_so(
     monkeypatch.chdir(tmp_path_factory.mktemp("nowhere"))
 
     assert main(["new", "dev", *EKS, "--gpu", "L4"]) == 1
-    assert "there is no Pulumi.yaml here or above; go to the project's folder" in capsys.readouterr().err
+    assert "there is no Pulumi.yaml in this folder or above; run the command in a project" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
-    ("text", "says"), [("{", "is not YAML"), ("[]", "is no project file"), ("stackConfigDir: 7", "is no project file")]
+    ("text", "says"),
+    [
+        ("{", "is not YAML"),
+        ("[]", "is not a Pulumi project file"),
+        ("stackConfigDir: 7", "is not a Pulumi project file"),
+    ],
 )
 def test_a_broken_project_file_is_named(
     text: str, says: str, project: Path, capsys: pytest.CaptureFixture[str]
@@ -435,7 +446,7 @@ def test_only_what_is_missing_is_asked(term: str, project: Path) -> None:
 
     assert code == 0, said
     assert "did you mean 'gcp'?" in said
-    assert "'four' is no number" in said
+    assert "'four' is not a number" in said
     assert "Name of the cluster" not in said
     made = written(project)
     assert made["gpupools:clusters"]["lab"]["location"] == "europe-west4"
@@ -446,7 +457,7 @@ def test_an_empty_answer_takes_what_is_offered_and_is_asked_again_where_nothing_
     code, said = at_a_terminal(project, b"\n\nL4\n\n", *EKS)
 
     assert code == 0, said
-    assert said.count("is needed") == 2
+    assert said.count("a value is required") == 2
     assert "sharing" not in written(project)["gpupools:pools"]["l4"]
 
 
@@ -456,7 +467,7 @@ def test_answers_that_are_refused_need_not_be_typed_again(project: Path) -> None
     assert code == 1
     assert "--capacity: a3-highgpu-1g (instance_type) is not available as on-demand" in said
 
-    (flags,) = [each.partition(": ")[2] for each in said.splitlines() if each.startswith("Typed so far, as flags: ")]
+    (flags,) = [each.partition(": ")[2] for each in said.splitlines() if each.startswith("Your answers as flags: ")]
     assert main(["new", "dev", *shlex.split(flags), "--capacity", "spot"]) == 0
     assert written(project)["gpupools:clusters"]["lab"]["location"] == "europe-west4"
 
@@ -465,7 +476,7 @@ def test_answers_that_end_write_nothing(project: Path) -> None:
     code, said = at_a_terminal(project, b"gcp\n\x04")
 
     assert code == 1
-    assert "the answers ended; give the rest as flags" in said
+    assert "the input ended; set the remaining values with flags" in said
     assert not (project / "stacks").exists()
 
 

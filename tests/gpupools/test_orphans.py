@@ -129,7 +129,7 @@ def asked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Asked:
         for number, document in enumerate(documents):
             files.append(tmp_path / f"{number}.json")
             files[-1].write_text(json.dumps(document), encoding="utf-8")
-        code = main(["leftovers", *map(str, files), *(["--json"] if json_ else [])])
+        code = main(["orphans", *map(str, files), *(["--json"] if json_ else [])])
         printed = capsys.readouterr()
         return code, printed.out + printed.err
 
@@ -165,22 +165,25 @@ def test_what_has_another_name_at_every_attempt_is_found_by_its_tags(kind: str, 
     code, told = asked(state(), preview(resource(kind, inputs=other), op="create-replacement"), LISTED[kind])
 
     assert code == 3
-    assert f"take it in: {shlex.join(command(kind))}" in told
+    assert f"import it: {shlex.join(command(kind))}" in told
 
 
 @pytest.mark.parametrize("kind", [GROUP, TEMPLATE, AGENT, MANAGED, NODES])
 def test_what_a_state_has_is_not_left(kind: str, asked: Asked) -> None:
     code, told = asked(state(resource(kind, id=IDS[kind].upper())), LISTED[kind])
 
-    assert (code, told) == (0, "nothing is left over: dev\n")
+    assert (code, told) == (0, "no orphaned resources: dev\n")
 
 
 def test_a_pool_of_this_tool_that_no_stack_wants_is_told_all_the_same(asked: Asked) -> None:
     code, told = asked(state(), LISTED[NODES])
 
     assert code == 3
-    assert "c-sisv in lab (gcp:container/nodePool:NodePool, pool c): no state here has it; no pending operation" in told
-    assert f"  if no other stack has it, delete it: {DELETED[NODES]}" in told
+    assert (
+        "c-sisv in lab (gcp:container/nodePool:NodePool, pool c) is in none of these states; no pending operation"
+        in told
+    )
+    assert f"  delete it if no other stack has it: {DELETED[NODES]}" in told
     assert "pulumi import" not in told
 
 
@@ -195,7 +198,7 @@ def test_a_second_group_of_a_pool_that_has_one_is_only_to_be_deleted(asked: Aske
     code, told = asked(state(has), preview(resource(GROUP), op="create-replacement"), LISTED[GROUP])
 
     assert code == 3
-    assert "the state has train:train-a-nodes-0000000 in its place" in told
+    assert "the state has train:train-a-nodes-0000000 instead" in told
     assert "pulumi import" not in told
     assert f"  delete it: {DELETED[GROUP]}" in told
 
@@ -203,7 +206,7 @@ def test_a_second_group_of_a_pool_that_has_one_is_only_to_be_deleted(asked: Aske
 def test_what_the_state_lacks_above_it_comes_first(asked: Asked) -> None:
     bare = {"version": 3, "deployment": {"resources": []}}
 
-    assert "run pulumi up, which stops at this one" in asked(bare, preview(resource(NODES)), LISTED[NODES])[1]
+    assert "run pulumi up, which stops at this resource" in asked(bare, preview(resource(NODES)), LISTED[NODES])[1]
 
 
 def test_operations_that_are_in_no_list_are_told_apart(asked: Asked) -> None:
@@ -211,7 +214,7 @@ def test_operations_that_are_in_no_list_are_told_apart(asked: Asked) -> None:
     code, told = asked(state(resource(GROUP, "group", id=IDS[GROUP]), pending=pending), [])
 
     assert code == 3
-    assert "creating nodes (gcp:container/nodePool:NodePool); it is in none of these files" in told
+    assert "creating nodes (gcp:container/nodePool:NodePool); none of these files lists it" in told
     assert "updating group (aws:eks/nodeGroup:NodeGroup)\n" in told
     assert told.splitlines()[-1].endswith("pulumi refresh --clear-pending-creates --stack dev")
 
@@ -220,7 +223,7 @@ def test_the_same_object_of_two_clusters_is_offered_to_both(asked: Asked) -> Non
     kind = "kubernetes:core/v1:ConfigMap"
     _, told = asked(state(), preview(resource(kind), resource(kind, "other")), LISTED[kind])
 
-    assert told.count("take it in, if it is in this cluster: pulumi import") == 2
+    assert told.count("import it, if it is in this cluster: pulumi import") == 2
 
 
 def test_an_object_that_another_cluster_has_too_is_offered_with_a_doubt(asked: Asked) -> None:
@@ -228,18 +231,18 @@ def test_an_object_that_another_cluster_has_too_is_offered_with_a_doubt(asked: A
     other = resource(kind, "other", id=IDS[kind])
     _, told = asked(state(other), preview(resource(kind)), LISTED[kind])
 
-    assert told.count("take it in, if it is in this cluster: pulumi import") == 1
+    assert told.count("import it, if it is in this cluster: pulumi import") == 1
 
 
 @pytest.mark.parametrize(
     ("documents", "why"),
     [
-        pytest.param([LISTED[NODES]], "no file is a state", id="no state"),
-        pytest.param([state(), {"a": 1}], "is nothing that is known here", id="a file of another kind"),
-        pytest.param([state(), 7], "is nothing that is known here", id="a number"),
+        pytest.param([LISTED[NODES]], "none of the files is a state", id="no state"),
+        pytest.param([state(), {"a": 1}], "has an unknown format", id="a file of another kind"),
+        pytest.param([state(), 7], "has an unknown format", id="a number"),
         pytest.param(
             [state({"urn": "urn:pulumi:prod::gpupools::a:b:C::x", "type": "a:b:C", "custom": True, "id": "x"})],
-            "holds resources of the stacks dev and prod",
+            "has resources of the stacks dev and prod",
             id="a state into which another was imported",
         ),
         pytest.param([state(pending=[("creating", 7)])], "pending_operations[0].resource", id="a damaged state"),
@@ -269,12 +272,12 @@ def test_a_pool_without_its_component_is_not_to_be_updated(kind: str, asked: Ask
     top = whole | {"urn": f"{STACK}{kind}::nodes", "parent": f"{STACK}pulumi:pulumi:Stack::gpupools-dev"}
     broken = whole | {"parent": f"{STACK}{POOL}::another"}
 
-    assert asked(state(whole), LISTED[kind]) == (0, "nothing is left over: dev\n")
+    assert asked(state(whole), LISTED[kind]) == (0, "no orphaned resources: dev\n")
     for torn in (top, {**top, "parent": ""}, broken):
         code, said = asked(state(torn), LISTED[kind])
         assert (code, said.splitlines()[0]) == (
             3,
-            f"dev: nodes ({kind}) lacks the component it is part of, as after pulumi state repair",
+            f"dev: the state lacks the component of nodes ({kind}), as after pulumi state repair",
         )
         assert "nothing is left over" not in said
         assert "pulumi import" not in said
@@ -285,4 +288,4 @@ def test_a_pool_without_its_component_is_not_to_be_updated(kind: str, asked: Ask
 def test_a_pool_of_somebody_elses_program_needs_no_component(asked: Asked) -> None:
     theirs = resource(GROUP, id="train:theirs", inputs={"clusterName": "train", "labels": {"team": "a"}}, parent="")
 
-    assert asked(state(theirs | {"urn": f"{STACK}{GROUP}::theirs"})) == (0, "nothing is left over: dev\n")
+    assert asked(state(theirs | {"urn": f"{STACK}{GROUP}::theirs"})) == (0, "no orphaned resources: dev\n")

@@ -103,7 +103,7 @@ def test_inputs_that_hold_what_was_set_by_hand_are_told_in_the_same_way() -> Non
 def test_a_secret_among_them_is_refused_in_words() -> None:
     assert problems({"version": LATE, "nodeConfig": {"a": [LATE]}}) == [
         f"pools.train.overrides.gcp.NodePool{at}: is a secret; "
-        "write it here as it is; only addresses inside a cluster may be secret"
+        "write it as plain text; only addresses in clusters may be secrets"
         for at in (".version", ".nodeConfig.a[0]")
     ]
 
@@ -120,41 +120,41 @@ def test_merging_twice_changes_nothing_more() -> None:
     [
         (
             {"nodeConfig": {"taints": []}},
-            ".nodeConfig.taints: cannot be set by hand; write taints in the pool",
+            ".nodeConfig.taints: cannot be overridden; write taints in the pool",
         ),
         (
             {"nodeConfig": {"taints": None}},
-            ".nodeConfig.taints: cannot be set by hand; write taints in the pool",
+            ".nodeConfig.taints: cannot be overridden; write taints in the pool",
         ),
         (
             {"nodeConfig": None},
             (
-                ".nodeConfig: would take nodeConfig.taints away, which cannot be set by "
-                "hand; give a map with the inputs to change; write taints in the pool"
+                ".nodeConfig: would remove nodeConfig.taints, which cannot be "
+                "overridden; write a map with the inputs to change; write taints in the pool"
             ),
         ),
         (
             {"nodeConfig": ["taints"]},
             (
-                ".nodeConfig: would take nodeConfig.taints away, which cannot be set by "
-                "hand; give a map with the inputs to change; write taints in the pool"
+                ".nodeConfig: would remove nodeConfig.taints, which cannot be "
+                "overridden; write a map with the inputs to change; write taints in the pool"
             ),
         ),
         (
             {"cluster": "other"},
-            ".cluster: cannot be set by hand; write it in the cluster",
+            ".cluster: cannot be overridden; write it in the cluster",
         ),
         (
             {"node_config": {"taints": []}},
-            (".node_config: NodePool has no input 'node_config'; write its wire name; did you mean 'nodeConfig'?"),
+            (".node_config: NodePool has no input 'node_config'; use the wire name; did you mean 'nodeConfig'?"),
         ),
         (
             {"version": datetime.date(2026, 11, 1)},
-            (".version: got a date, which no input can be; write text, a number, true or false, a list or a map"),
+            (".version: got a date, which is not a valid input; write text, a number, true or false, a list or a map"),
         ),
         (
             {"version": [float("inf")]},
-            ".version[0]: got inf, which no input can be; write a number",
+            ".version[0]: got inf, which is not a valid input; write a finite number",
         ),
         (
             {"nodeConfig": {1: "a"}},
@@ -183,7 +183,7 @@ def test_everything_wrong_is_told_at_once() -> None:
 
 def test_a_resource_that_is_not_declared_is_answered_with_the_nearest() -> None:
     assert problems({}, "Nodepool") == [
-        "pools.train.overrides.gcp.Nodepool: a pool on gcp declares no 'Nodepool'; did you mean 'NodePool'?"
+        "pools.train.overrides.gcp.Nodepool: a pool on gcp has no resource 'Nodepool'; did you mean 'NodePool'?"
     ]
 
 
@@ -212,8 +212,8 @@ def test_overrides_that_would_do_nothing_are_told() -> None:
     found = idle_overrides(("pools", "train"), overrides, ["aws", "azure", "gcp"], {"gcp"})
 
     assert [str(problem) for problem in found] == [
-        "pools.train.overrides.aws: none of the pool's clusters is on aws; leave it out",
-        "pools.train.overrides.gpc: no cloud is called 'gpc'; did you mean 'gcp'?",
+        "pools.train.overrides.aws: none of the pool's clusters is on aws; remove it",
+        "pools.train.overrides.gpc: unknown cloud 'gpc'; did you mean 'gcp'?",
     ]
 
 

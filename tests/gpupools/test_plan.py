@@ -256,7 +256,7 @@ def test_software_may_be_chosen(plan: Plan) -> None:
             {"gpu": "P100", "sharing": {"mode": "mps", "replicas": 2}},
             [
                 (
-                    "pools.a.sharing.mode: P100 is older than Volta, where MPS clients see each other's memory; "
+                    "pools.a.sharing.mode: P100 is older than Volta, so MPS clients can read each other's memory; "
                     "use time-slicing, or a newer GPU (see https://docs.nvidia.com/deploy/mps/)"
                 )
             ],

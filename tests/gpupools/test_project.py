@@ -40,13 +40,13 @@ def test_the_policy_configuration_is_sound() -> None:
         (
             lambda at: (at / "README.md").write_text("mine"),
             ".",
-            "README.md: is there already",
+            "README.md: already exists",
         ),
-        (lambda at: (at / "Pulumi.yaml").symlink_to("nowhere"), ".", "Pulumi.yaml: is there already"),
-        (lambda at: (at / "stacks").write_text("mine"), ".", "stacks: is no folder"),
-        (lambda at: (at / "gpus").write_text("mine"), "gpus", "gpus: is no folder"),
-        (lambda at: None, "my gpus", "'my gpus' is no name of a project"),
-        (lambda at: None, "/", "'' is no name of a project"),
+        (lambda at: (at / "Pulumi.yaml").symlink_to("nowhere"), ".", "Pulumi.yaml: already exists"),
+        (lambda at: (at / "stacks").write_text("mine"), ".", "stacks: is not a folder"),
+        (lambda at: (at / "gpus").write_text("mine"), "gpus", "gpus: is not a folder"),
+        (lambda at: None, "my gpus", "'my gpus' is not a valid project name"),
+        (lambda at: None, "/", "'' is not a valid project name"),
     ],
     ids=["a file", "a link to nowhere", "a file for a folder", "no folder", "a name with a blank", "the root"],
 )
@@ -65,7 +65,7 @@ def test_nothing_is_overwritten_or_half_made(
     assert main(["new", "--project", folder]) == 1
     said = capsys.readouterr().err
     assert says in said
-    assert "nothing was written" in said
+    assert "no file was written" in said
     assert sorted(tmp_path.rglob("*")) == before
 
 
@@ -76,7 +76,7 @@ def test_below_the_top_of_a_repository_github_reads_no_workflow(
     for folder, is_told in (("mono/infra/gpus", True), ("mono", False), ("alone", False)):
         assert main(["new", "--project", str(tmp_path / folder)]) == 0
         said = capsys.readouterr().out
-        assert ("GitHub reads workflows at the top of a repository alone" in said) is is_told
+        assert ("GitHub reads workflows only at the top of a repository" in said) is is_told
         assert ("{run: {working-directory: infra/gpus}}" in said) is is_told
 
 
@@ -99,7 +99,7 @@ def test_a_flag_that_a_project_has_no_use_for_is_refused(tmp_path: Path, capsys:
         main(["new", "--project", str(tmp_path / "gpus"), "--gpu", "L4"])
 
     assert ended.value.code == 2
-    assert "--project takes a folder and nothing else" in capsys.readouterr().err
+    assert "--project takes only a folder" in capsys.readouterr().err
 
 
 class Installed:

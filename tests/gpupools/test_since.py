@@ -110,7 +110,7 @@ def test_in_a_repository_its_commit_says_which_commit_of_a_submodule_it_was(
             assert main([*command, "--since", ref, str(name)]) == 0
             assert SAID in capsys.readouterr().out
     assert main(["diff", "--since", "v1", str(file)]) == 2
-    assert "git knows no commit 'v1'" in capsys.readouterr().err
+    assert "unknown commit 'v1'" in capsys.readouterr().err
     commit(outer)
     monkeypatch.chdir(outer)
     assert main(["diff", "--since", "HEAD", f"inner/stacks/{NAME}"]) == 0
@@ -195,7 +195,7 @@ def test_a_clone_without_the_old_text_says_so(checkout: Path, tmp_path: Path) ->
     git(checkout, "config", "uploadpack.allowFilter", "true")
     git(tmp_path, "clone", "-q", "--filter=blob:none", f"file://{checkout}", "partial")
 
-    with pytest.raises(NotInGit, match="this clone has no copy of what it was"):
+    with pytest.raises(NotInGit, match="this clone does not have its content"):
         file_at("HEAD~1", tmp_path / "partial" / "stacks" / NAME)
 
 
@@ -272,7 +272,7 @@ def test_a_bare_repository_among_the_files_runs_nothing(
     answered = said(NAME)
 
     assert [mark.name for mark in marks.iterdir()] == []
-    assert ("in no git checkout" in answered) if where == "the only one" else (answered == SAID)
+    assert ("not in a git checkout" in answered) if where == "the only one" else (answered == SAID)
 
 
 def test_the_fixture_would_run_its_command(checkout: Path, marks: Path) -> None:
@@ -301,7 +301,7 @@ def test_a_hostile_configuration_of_the_checkout_itself_runs_nothing(ref: str, c
     if ref == "HEAD":
         assert file_at(ref, checkout / "stacks" / NAME) == OLD.encode()
     else:
-        with pytest.raises(NotInGit, match="git knows no commit"):
+        with pytest.raises(NotInGit, match="unknown commit"):
             file_at(ref, checkout / "stacks" / NAME)
     assert [mark.name for mark in marks.iterdir()] == []
 

@@ -26,8 +26,8 @@ from gpupools.stackfile.stack import Stack, parse_cluster, parse_pool, parse_sta
 Clouds = Mapping[str, Cloud]
 
 SECRET = (
-    "is a secret, or known only while the program runs; "
-    "write it here as it is; only addresses inside a cluster may be late"
+    "is a secret, or an output that is known only while the program runs; "
+    "write the value itself; only addresses in clusters may be secrets or outputs"
 )
 
 CLUSTER: Mapping[str, Any] = {"cloud": "fake", "name": "lab-dev", "region": "north"}
@@ -82,8 +82,8 @@ def test_what_is_left_out_costs_nothing_and_shares_nothing(fake_clouds: Clouds) 
     assert (pool.labels, pool.taints) == ({}, [])
 
 
-MAP = "a map of name to settings"
-KEY = "use 1 to 20 lower-case letters, digits and hyphens, a letter first and no hyphen last"
+MAP = "a map of names to settings"
+KEY = "use 1 to 20 lower-case letters, digits and hyphens; start with a letter, do not end with a hyphen"
 
 
 @pytest.mark.parametrize(
@@ -91,24 +91,27 @@ KEY = "use 1 to 20 lower-case letters, digits and hyphens, a letter first and no
     [
         pytest.param(
             {},
-            [f"clusters: is missing; give gpupools:clusters {MAP}", f"pools: is missing; give gpupools:pools {MAP}"],
+            [
+                f"clusters: is missing; write gpupools:clusters as {MAP}",
+                f"pools: is missing; write gpupools:pools as {MAP}",
+            ],
             id="nothing",
         ),
         pytest.param(
             {"clusters": {}, "pools": []},
-            [f"clusters: got {{}}; give gpupools:clusters {MAP}", f"pools: got []; give gpupools:pools {MAP}"],
+            [f"clusters: got {{}}; write gpupools:clusters as {MAP}", f"pools: got []; write gpupools:pools as {MAP}"],
             id="empty",
         ),
         pytest.param(
             {"clusters": None, "pools": "x"},
-            [f"clusters: got null; give gpupools:clusters {MAP}", f"pools: is a text; give gpupools:pools {MAP}"],
+            [f"clusters: got null; write gpupools:clusters as {MAP}", f"pools: is text; write gpupools:pools as {MAP}"],
             id="not maps",
         ),
         pytest.param(
             {"clusters": LATE, "pools": LATE},
             [
-                "clusters: is a secret; only addresses inside a cluster may be secret",
-                "pools: is a secret; only addresses inside a cluster may be secret",
+                "clusters: is a secret; write it as plain text; only addresses in clusters may be secrets",
+                "pools: is a secret; write it as plain text; only addresses in clusters may be secrets",
             ],
             id="secrets",
         ),
@@ -126,10 +129,10 @@ KEY = "use 1 to 20 lower-case letters, digits and hyphens, a letter first and no
                 "pools": {"a": POOL},
             },
             [
-                f"clusters.Lab: cannot be part of a resource name; {KEY}",
-                f'clusters[""]: cannot be part of a resource name; {KEY}',
-                f"clusters.7: cannot be part of a resource name; {KEY}",
-                f"clusters.{'a' * 21}: cannot be part of a resource name; {KEY}",
+                f"clusters.Lab: is not a valid key; {KEY}",
+                f'clusters[""]: is not a valid key; {KEY}',
+                f"clusters.7: is not a valid key; {KEY}",
+                f"clusters.{'a' * 21}: is not a valid key; {KEY}",
             ],
             id="names of clusters",
         ),
@@ -139,12 +142,12 @@ KEY = "use 1 to 20 lower-case letters, digits and hyphens, a letter first and no
                 "pools": dict.fromkeys(("-a", "a-", "1a", "a_b", "ä", "a\n", "a" * 20), POOL),
             },
             [
-                f"pools.-a: cannot be part of a resource name; {KEY}",
-                f"pools.a-: cannot be part of a resource name; {KEY}",
-                f"pools.1a: cannot be part of a resource name; {KEY}",
-                f"pools.a_b: cannot be part of a resource name; {KEY}",
-                f"pools.ä: cannot be part of a resource name; {KEY}",
-                f'pools["a\\n"]: cannot be part of a resource name; {KEY}',
+                f"pools.-a: is not a valid key; {KEY}",
+                f"pools.a-: is not a valid key; {KEY}",
+                f"pools.1a: is not a valid key; {KEY}",
+                f"pools.a_b: is not a valid key; {KEY}",
+                f"pools.ä: is not a valid key; {KEY}",
+                f'pools["a\\n"]: is not a valid key; {KEY}',
             ],
             id="names of pools",
         ),
@@ -167,13 +170,13 @@ def test_all_problems_of_a_file_are_told_at_once(fake_clouds: Clouds) -> None:
     assert problems(given, fake_clouds) == [
         "gpupools:pol: unknown key; did you mean 'pools'?",
         "clusters.lab.regin: unknown key; did you mean 'region'?",
-        "clusters.sky.cloud: no cloud is called 'fak'; did you mean 'fake'?",
+        "clusters.sky.cloud: unknown cloud 'fak'; did you mean 'fake'?",
         "pools.a.nodes: min 3 is above max 1; lower min or raise max",
         "pools.b.nodes.maxx: unknown key; did you mean 'max'?",
-        "pools.b.disk_gib: got 5; give 100 or more",
+        "pools.b.disk_gib: got 5; use 100 or more",
         "pools.b.clusters: is missing; add it",
         "pools.b.gp: unknown key; did you mean 'gpu'?",
-        "pools.a.clusters[1]: no cluster is called 'lob'; did you mean 'lab'?",
+        "pools.a.clusters[1]: unknown cluster 'lob'; did you mean 'lab'?",
     ]
 
 
@@ -200,7 +203,7 @@ def test_a_pool_that_is_well_written_is_planned_beside_one_that_is_not(fake_clou
 # --- clusters ---------------------------------------------------------------------------------------------------------
 
 ADDRESS = "write text or {output: …}"
-NO_STACK = "takes a stack's output, but no stack is named; add stack: <org>/<project>/<stack>"
+NO_STACK = "reads a stack output, but stack is not set; add stack: <org>/<project>/<stack>"
 
 
 @pytest.mark.parametrize(
@@ -208,13 +211,11 @@ NO_STACK = "takes a stack's output, but no stack is named; add stack: <org>/<pro
     [
         pytest.param({"cloud": Left}, ["clusters.lab.cloud: is missing; use one of fake"], id="no cloud"),
         pytest.param(
-            {"cloud": "fke"}, ["clusters.lab.cloud: no cloud is called 'fke'; did you mean 'fake'?"], id="misspelt"
+            {"cloud": "fke"}, ["clusters.lab.cloud: unknown cloud 'fke'; did you mean 'fake'?"], id="misspelt"
         ),
+        pytest.param({"cloud": 3}, ["clusters.lab.cloud: unknown cloud 3; use one of fake"], id="a number as cloud"),
         pytest.param(
-            {"cloud": 3}, ["clusters.lab.cloud: no cloud is called 3; use one of fake"], id="a number as cloud"
-        ),
-        pytest.param(
-            {"cloud": ["fake"]}, ["clusters.lab.cloud: no cloud is called a list of 1; use one of fake"], id="a list"
+            {"cloud": ["fake"]}, ["clusters.lab.cloud: unknown cloud a list of 1; use one of fake"], id="a list"
         ),
         pytest.param({"nam": "x"}, ["clusters.lab.nam: unknown key; did you mean 'name'?"], id="unknown key"),
         pytest.param(
@@ -228,13 +229,13 @@ NO_STACK = "takes a stack's output, but no stack is named; add stack: <org>/<pro
             {"name": " x", "stack": "o/p", "runtime": {}},
             [
                 "clusters.lab.stack: got 'o/p'; write <organization>/<project>/<stack>",
-                "clusters.lab.name: got ' x'; leave out blanks around it and what cannot be printed",
+                "clusters.lab.name: got ' x'; remove surrounding spaces and unprintable characters",
             ],
             id="blanks and half a stack",
         ),
         pytest.param(
             {"name": "x\n"},
-            ["clusters.lab.name: got 'x\\n'; leave out blanks around it and what cannot be printed"],
+            ["clusters.lab.name: got 'x\\n'; remove surrounding spaces and unprintable characters"],
             id="a line break",
         ),
         pytest.param({"name": 3}, [f"clusters.lab.name: got 3; {ADDRESS}"], id="a number as address"),
@@ -265,7 +266,7 @@ NO_STACK = "takes a stack's output, but no stack is named; add stack: <org>/<pro
         pytest.param(
             {"subnet_ids": "a"}, ["clusters.lab.subnet_ids: got 'a'; write a list or {output: …}"], id="no list"
         ),
-        pytest.param({"subnet_ids": []}, ["clusters.lab.subnet_ids: got []; name at least 1"], id="an empty list"),
+        pytest.param({"subnet_ids": []}, ["clusters.lab.subnet_ids: got []; list at least 1"], id="an empty list"),
         pytest.param({"subnet_ids": [1]}, [f"clusters.lab.subnet_ids[0]: got 1; {ADDRESS}"], id="a number in a list"),
         pytest.param({"stack": ""}, ["clusters.lab.stack: got ''; write at least 1 character(s)"], id="an empty stack"),
         pytest.param({"stack": 3}, ["clusters.lab.stack: got 3; write text"], id="a number as stack"),
@@ -290,7 +291,7 @@ def test_a_cluster_is_a_map(cluster: object, fake_clouds: Clouds) -> None:
     (found,) = problems(config(cluster=cluster), fake_clouds)
 
     assert found.startswith("clusters.lab: got ")
-    assert found.endswith("; a cluster is a map with cloud, name and where it is")
+    assert found.endswith("; write a map with cloud, name and the keys of the cloud")
 
 
 def test_addresses_may_come_from_another_stack(fake_clouds: Clouds) -> None:
@@ -319,14 +320,14 @@ def test_addresses_may_be_secret(late: dict[str, Any], fake_clouds: Clouds) -> N
 
 # --- pools ------------------------------------------------------------------------------------------------------------
 
-ONE_WAY = "pools.a: give either gpu (a model, e.g. A100-80GB) or instance_type, not both and not neither"
-GPUS = "write whole GPUs as a number, a part of one as text: 8 or '1/4'"
-RANGE = "a node has a part of one GPU or 1 to 64 whole ones"
-WHOLE = "write a whole number, without quotes"
+ONE_WAY = "pools.a: set either gpu (a model, e.g. A100-80GB) or instance_type"
+GPUS = "write whole GPUs as a number and a fraction as text: 8 or '1/4'"
+RANGE = "a node has a fraction of one GPU or 1 to 64 whole GPUs"
+WHOLE = "write an integer without quotes"
 KNOWN = nearest("", StackPool.model_fields)
 SOFTWARE = "use one of 'cloud-managed', 'device-plugin', 'gpu-operator' or 'dra-driver'"
-LABEL_KEY = "is no label key; use a qualified name such as 'example.com/team'"
-LABEL_VALUE = "is no label value; use at most 63 letters, digits, '-', '_' and '.'"
+LABEL_KEY = "is not a valid label key; use a qualified name such as 'example.com/team'"
+LABEL_VALUE = "is not a valid label value; use at most 63 letters, digits, '-', '_' and '.'"
 TAINT = "write a taint as text, e.g. 'team=vision:NoSchedule'"
 HUGE = 16**5000
 
@@ -339,7 +340,7 @@ HUGE = 16**5000
         pytest.param({"instance_type": "l4.small"}, [ONE_WAY], id="two machines"),
         pytest.param(
             {"gpu": Left, "instance_type": "l4.small", "gpus_per_node": 1},
-            ["pools.a: gpus_per_node goes with gpu; an instance_type already has its number of GPUs"],
+            ["pools.a: gpus_per_node requires gpu; an instance_type has a fixed number of GPUs"],
             id="GPUs of an instance type",
         ),
         pytest.param({"gpu": 100}, ["pools.a.gpu: got 100; write text"], id="a number as model"),
@@ -365,7 +366,7 @@ HUGE = 16**5000
         ),
         pytest.param(
             {"gpus_per_node": HUGE},
-            [f"pools.a.gpus_per_node: got a number too long to show; {RANGE}"],
+            [f"pools.a.gpus_per_node: got a number that is too long to show; {RANGE}"],
             id="a huge number",
         ),
         pytest.param({"nodes": Left}, ["pools.a.nodes: is missing; add it"], id="no nodes"),
@@ -375,18 +376,18 @@ HUGE = 16**5000
             id="nodes as a number",
         ),
         pytest.param({"nodes": {}}, ["pools.a.nodes.max: is missing; add it"], id="no largest size"),
-        pytest.param({"nodes": {"max": 0}}, ["pools.a.nodes.max: got 0; give 1 or more"], id="no node ever"),
-        pytest.param(
-            {"nodes": {"max": 1001}}, ["pools.a.nodes.max: got 1001; give 1000 or less"], id="very many nodes"
-        ),
+        pytest.param({"nodes": {"max": 0}}, ["pools.a.nodes.max: got 0; use 1 or more"], id="no node ever"),
+        pytest.param({"nodes": {"max": 1001}}, ["pools.a.nodes.max: got 1001; use 1000 or less"], id="very many nodes"),
         pytest.param({"nodes": {"max": "4"}}, [f"pools.a.nodes.max: got '4'; {WHOLE}"], id="nodes in quotes"),
         pytest.param({"nodes": {"max": 4.5}}, [f"pools.a.nodes.max: got 4.5; {WHOLE}"], id="half a node"),
         pytest.param({"nodes": {"max": True}}, [f"pools.a.nodes.max: got true; {WHOLE}"], id="true as nodes"),
         pytest.param({"nodes": {"max": None}}, [f"pools.a.nodes.max: got null; {WHOLE}"], id="null as nodes"),
         pytest.param(
-            {"nodes": {"max": HUGE}}, ["pools.a.nodes.max: got a number too long to show; give 1000 or less"], id="huge"
+            {"nodes": {"max": HUGE}},
+            ["pools.a.nodes.max: got a number that is too long to show; use 1000 or less"],
+            id="huge",
         ),
-        pytest.param({"nodes": {"min": -1, "max": 1}}, ["pools.a.nodes.min: got -1; give 0 or more"], id="min below 0"),
+        pytest.param({"nodes": {"min": -1, "max": 1}}, ["pools.a.nodes.min: got -1; use 0 or more"], id="min below 0"),
         pytest.param(
             {"nodes": {"min": 5, "max": 4}},
             ["pools.a.nodes: min 5 is above max 4; lower min or raise max"],
@@ -399,8 +400,8 @@ HUGE = 16**5000
             {"software": "operator"}, [f"pools.a.software: got 'operator'; {SOFTWARE}"], id="unknown software"
         ),
         pytest.param({"software": LATE}, [f"pools.a.software: {SECRET}"], id="secret software"),
-        pytest.param({"disk_gib": 99}, ["pools.a.disk_gib: got 99; give 100 or more"], id="a small disk"),
-        pytest.param({"disk_gib": 16385}, ["pools.a.disk_gib: got 16385; give 16384 or less"], id="a large disk"),
+        pytest.param({"disk_gib": 99}, ["pools.a.disk_gib: got 99; use 100 or more"], id="a small disk"),
+        pytest.param({"disk_gib": 16385}, ["pools.a.disk_gib: got 16385; use 16384 or less"], id="a large disk"),
         pytest.param({"disk_gib": "200"}, [f"pools.a.disk_gib: got '200'; {WHOLE}"], id="a disk in quotes"),
         pytest.param({"labels": ["a"]}, ["pools.a.labels: got a list of 1; write a map"], id="labels as a list"),
         pytest.param({"labels": {"a": 1}}, ["pools.a.labels.a: got 1; write text"], id="a number as label"),
@@ -423,8 +424,8 @@ HUGE = 16**5000
             {"renamed_from": "Old Pool"},
             [
                 (
-                    "pools.a.renamed_from: got 'Old Pool', which was never the key of a pool; "
-                    "name the key the pool had before"
+                    "pools.a.renamed_from: got 'Old Pool', which is not a valid key of a pool; "
+                    "set the former key of the pool"
                 )
             ],
             id="a former name that is none",
@@ -437,8 +438,8 @@ HUGE = 16**5000
             )
             for price, fix in (
                 (float("inf"), "write a finite number"),
-                ("1", "write a number, without quotes"),
-                (0, "give more than 0"),
+                ("1", "write a number without quotes"),
+                (0, "use more than 0"),
             )
         ),
         pytest.param({"taints": [None]}, [f"pools.a.taints[0]: got null; {TAINT}"], id="null as taint"),
@@ -454,8 +455,8 @@ HUGE = 16**5000
             {"taints": ["nvidia.com/gpu=other:NoSchedule"]},
             [
                 (
-                    "pools.a.taints[0]: every GPU pool carries nvidia.com/gpu=present:NoSchedule; "
-                    "a second value for the same key and effect cannot stand beside it"
+                    "pools.a.taints[0]: every GPU pool has the taint nvidia.com/gpu=present:NoSchedule, "
+                    "and a node has one taint per key and effect; remove this one"
                 )
             ],
             id="a second value of the GPU taint",
@@ -464,24 +465,24 @@ HUGE = 16**5000
             {"taints": ["a=1:NoSchedule", "a=2:NoSchedule"]},
             [
                 (
-                    "pools.a.taints: a=1:NoSchedule and a=2:NoSchedule differ in their value alone; "
+                    "pools.a.taints: a=1:NoSchedule and a=2:NoSchedule differ only in their value; "
                     "a node has one taint per key and effect"
                 )
             ],
             id="two values of one taint",
         ),
         pytest.param({"clusters": Left}, ["pools.a.clusters: is missing; add it"], id="no clusters"),
-        pytest.param({"clusters": []}, ["pools.a.clusters: got []; name at least 1"], id="an empty list of clusters"),
+        pytest.param({"clusters": []}, ["pools.a.clusters: got []; list at least 1"], id="an empty list of clusters"),
         pytest.param({"clusters": "lab"}, ["pools.a.clusters: got 'lab'; write a list: [lab]"], id="clusters as text"),
         pytest.param({"clusters": [7]}, ["pools.a.clusters[0]: got 7; write text"], id="a number as cluster"),
         pytest.param(
             {"clusters": ["lob"]},
-            ["pools.a.clusters[0]: no cluster is called 'lob'; did you mean 'lab'?"],
+            ["pools.a.clusters[0]: unknown cluster 'lob'; did you mean 'lab'?"],
             id="an unknown cluster",
         ),
         pytest.param(
             {"clusters": ["lab", "lab"]},
-            ["pools.a.clusters[1]: 'lab' is named twice; name each cluster once"],
+            ["pools.a.clusters[1]: 'lab' is listed twice; list each cluster once"],
             id="a cluster twice",
         ),
         pytest.param({"node": 1}, ["pools.a.node: unknown key; did you mean 'nodes'?"], id="an unknown key"),
@@ -500,7 +501,7 @@ def test_a_pool_is_a_map(pool: object, fake_clouds: Clouds) -> None:
     (found,) = problems(config(pool), fake_clouds)
 
     assert found.startswith("pools.a: ")
-    assert found.endswith("; write a map; it needs clusters and nodes") or found == f"pools.a: {SECRET}"
+    assert found.endswith("; write a map with at least clusters and nodes") or found == f"pools.a: {SECRET}"
 
 
 @pytest.mark.parametrize(
@@ -538,10 +539,10 @@ def test_the_gpu_taint_may_be_written_again_and_with_another_effect(fake_clouds:
 
 SHARING_KEYS = "layout, mode, profile, rename, replicas, share, strategy"
 MODES = "use one of none, time-slicing, mps, mig"
-OTHER_MODE = "leave it out, or write the other mode"
-EITHER = "pools.a.sharing: give either profile (one size) or layout (several sizes), not both and not neither"
-EMPTY = "pools.a.sharing: layout has a GPU without slices; name at least one profile per GPU"
-SINGLE = "pools.a.sharing: strategy single needs slices of one profile on every GPU; use strategy: mixed"
+OTHER_MODE = "remove it, or change the mode"
+EITHER = "pools.a.sharing: set either profile (one size) or layout (several sizes)"
+EMPTY = "pools.a.sharing: layout has a GPU without slices; list at least one profile per GPU"
+SINGLE = "pools.a.sharing: strategy single requires one profile on all GPUs; use strategy: mixed"
 
 
 @pytest.mark.parametrize(
@@ -563,23 +564,23 @@ SINGLE = "pools.a.sharing: strategy single needs slices of one profile on every 
         pytest.param({"mode": ["mig"]}, [f"pools.a.sharing.mode: got a list of 1; {MODES}"], id="a list as mode"),
         pytest.param(
             {"mode": "none", "replicas": 2},
-            [f"pools.a.sharing.replicas: goes with mode time-slicing or mps, and mode is none; {OTHER_MODE}"],
+            [f"pools.a.sharing.replicas: requires mode time-slicing or mps, but mode is none; {OTHER_MODE}"],
             id="none with replicas",
         ),
         pytest.param({"mode": "mps"}, ["pools.a.sharing.replicas: is missing; add it"], id="no replicas"),
         pytest.param(
             {"mode": "mig", "profile": "1g.5gb", "rename": True},
-            [f"pools.a.sharing.rename: goes with mode time-slicing or mps, and mode is mig; {OTHER_MODE}"],
+            [f"pools.a.sharing.rename: requires mode time-slicing or mps, but mode is mig; {OTHER_MODE}"],
             id="slices that nobody shares, renamed",
         ),
         pytest.param(
             {"mode": "time-slicing", "replicas": 1},
-            ["pools.a.sharing.replicas: got 1; give 2 or more"],
+            ["pools.a.sharing.replicas: got 1; use 2 or more"],
             id="one replica",
         ),
         pytest.param(
             {"mode": "time-slicing", "replicas": 1001},
-            ["pools.a.sharing.replicas: got 1001; give 1000 or less"],
+            ["pools.a.sharing.replicas: got 1001; use 1000 or less"],
             id="very many replicas",
         ),
         pytest.param(
@@ -594,7 +595,7 @@ SINGLE = "pools.a.sharing: strategy single needs slices of one profile on every 
         ),
         pytest.param(
             {"mode": "mps", "replicas": 2, "profile": "1g.5gb"},
-            [f"pools.a.sharing.profile: goes with mode mig, and mode is mps; {OTHER_MODE}"],
+            [f"pools.a.sharing.profile: requires mode mig, but mode is mps; {OTHER_MODE}"],
             id="another mode's key",
         ),
         pytest.param({"mode": "mig"}, [EITHER], id="MIG of no size"),
@@ -626,7 +627,7 @@ SINGLE = "pools.a.sharing: strategy single needs slices of one profile on every 
         ),
         pytest.param(
             {"mode": "mig", "layout": ["1g.5gb"] * 33},
-            ["pools.a.sharing.layout: got a list of 33; name at most 32"],
+            ["pools.a.sharing.layout: got a list of 33; list at most 32"],
             id="a layout of no GPU that exists",
         ),
         pytest.param(
@@ -659,17 +660,17 @@ SINGLE = "pools.a.sharing: strategy single needs slices of one profile on every 
         ),
         pytest.param(
             {"mode": "mig", "layout": {-1: ["1g.5gb"]}},
-            ["pools.a.sharing.layout[-1]: got -1; give 0 or more"],
+            ["pools.a.sharing.layout[-1]: got -1; use 0 or more"],
             id="below 0",
         ),
         pytest.param(
             {"mode": "mig", "layout": {64: ["1g.5gb"]}},
-            ["pools.a.sharing.layout[64]: got 64; give 63 or less"],
+            ["pools.a.sharing.layout[64]: got 64; use 63 or less"],
             id="64",
         ),
         pytest.param(
             {"mode": "mig", "layout": {0: ["1g.5gb"], "0": ["2g.10gb"]}},
-            ["pools.a.sharing.layout: GPU 0 is given twice, as a number and as text; keep one"],
+            ["pools.a.sharing.layout: GPU 0 is set twice, as a number and as text; keep one"],
             id="a GPU twice",
         ),
         pytest.param(
@@ -884,8 +885,8 @@ PAST = [
         past(b={"renamed_from": "a"}, a={}),
         [
             (
-                "pools.b.renamed_from: 'a' is still a pool of its cluster; name the key the pool had before; after the "
-                "update that renamed it write first_name: a instead"
+                "pools.b.renamed_from: 'a' is still a pool on the same cluster; set the former key of the pool; after "
+                "the update that renamed it, set first_name: a instead"
             )
         ],
         id="the old name is a pool again",
@@ -895,8 +896,8 @@ PAST = [
         past(c={"renamed_from": "a"}, d={"renamed_from": "a"}),
         [
             (
-                "pools.d.renamed_from: 'c' was renamed from 'a' as well, and the pool of that name becomes one of them;"
-                " leave it out of one of the two, which is then a new pool"
+                "pools.d.renamed_from: 'c' is also renamed from 'a', but only one pool can keep its nodes;"
+                " remove it from one of the two, which becomes a new pool"
             )
         ],
         id="one pool becomes two",
@@ -911,7 +912,7 @@ PAST = [
             past(**pools),
             [
                 (
-                    "pools.a.first_name: 'a' and 'b' are both called a in the cloud; write a name that no pool of the"
+                    "pools.a.first_name: 'a' and 'b' would both be named a in the cloud; set a name that no pool of the"
                     " cluster had"
                 )
             ],
@@ -922,12 +923,17 @@ PAST = [
     pytest.param(past(b={"first_name": "a"}, a={"first_name": "a2"}), [], id="the old name is free with another first"),
     pytest.param(
         past(b={"renamed_from": "b"}),
-        ["pools.b.renamed_from: a pool is not its own former name; name the key the pool had before"],
+        ["pools.b.renamed_from: is the pool's current key; set the former key of the pool"],
         id="its own name",
     ),
     pytest.param(
         past(b={"first_name": "Old Pool"}),
-        ["pools.b.first_name: got 'Old Pool', which was never the key of a pool; name the key the pool was made under"],
+        [
+            (
+                "pools.b.first_name: got 'Old Pool', which is not a valid key of a pool; "
+                "set the key under which it was created"
+            )
+        ],
         id="a first name that is none",
     ),
 ]

@@ -197,14 +197,14 @@ def test_a_stack_is_named_by_its_file(name: str, stack: str) -> None:
 
 # --- what is refused ---
 
-NO_CONFIG = "has no config: map; put gpupools:clusters and gpupools:pools under config:"
-NEITHER = "config: has no gpupools:clusters and no gpupools:pools"
-EMPTY = "the file is empty; give it config: with gpupools:clusters and gpupools:pools"
-LOOK = "check quotes, indentation and brackets there"
-TOO_MUCH = "holds more than 100000 values, or values nested deeper than 60"
-SPLIT = "split the environment into several stacks"
-TOO_LARGE = "is a number too large to arrive as it is written; write it in quotes if it is text"
-WRITE_OUT = "write the values out without nested aliases"
+NO_CONFIG = "has no config: map; add config: with gpupools:clusters and gpupools:pools"
+NEITHER = "config: has neither gpupools:clusters nor gpupools:pools"
+EMPTY = "the file is empty; add config: with gpupools:clusters and gpupools:pools"
+LOOK = "check quotes, indentation and brackets"
+TOO_MUCH = "holds more than 100000 values, or more than 60 levels of nesting"
+SPLIT = "split the stack into several stacks"
+TOO_LARGE = "is a number that is too large; write it in quotes if it is text"
+WRITE_OUT = "remove nested aliases"
 
 
 @pytest.mark.parametrize(
@@ -234,60 +234,60 @@ WRITE_OUT = "write the values out without nested aliases"
         ),
         pytest.param(
             "config:\n  clusters: {}\n\n  gpupools:clusters: {}\n",
-            [(4, "clusters: is given twice, as clusters and as gpupools:clusters; keep one")],
+            [(4, "clusters: is set twice, as clusters and as gpupools:clusters; keep one")],
             id="with and without namespace",
         ),
         pytest.param(
             "config:\n  gpupools:pools:\n    a: 1\n    b: 2\n    a: 3\n",
-            [(5, "pools.a: is given twice, on lines 3 and 5; keep one of them")],
+            [(5, "pools.a: is set twice, on lines 3 and 5; keep one of them")],
             id="a pool twice",
         ),
         pytest.param(
             "config: {gpupools:pools: {1: a,\n '1': b,\n true: c, true: d}}",
             [
-                (2, "pools.1: is given twice, on lines 1 and 2; keep one of them"),
-                (3, "pools.true: is given twice, on lines 3 and 3; keep one of them"),
+                (2, "pools.1: is set twice, on lines 1 and 2; keep one of them"),
+                (3, "pools.true: is set twice, on lines 3 and 3; keep one of them"),
             ],
             id="keys that mean the same twice",
         ),
         pytest.param(
             "config:\n  gpupools:pools: {}\nconfig:\n  x: 1\n",
-            [(3, "config: is given twice, on lines 1 and 3; keep one of them")],
+            [(3, "config: is set twice, on lines 1 and 3; keep one of them")],
             id="config twice",
         ),
         pytest.param(
             "config:\n  gpupools:pools:\n    ? [a]\n    : 1\n    ? {b: c}\n    : 2\n",
-            [(2, "pools: has a key that is not text; write keys as plain text")] * 2,
+            [(2, "pools: has a key that is not text; write keys as text")] * 2,
             id="lists and maps as keys",
         ),
         pytest.param(
             "config:\n  gpupools:pools:\n    a: {<<: 3}\n    b: {<<: [{x: 1}, y]}\n",
             [
-                (3, "pools.a: << merges something that is no map; name a map"),
-                (4, "pools.b: << merges something that is no map; name a map"),
+                (3, "pools.a: << merges a value that is not a map; merge a map"),
+                (4, "pools.b: << merges a value that is not a map; merge a map"),
             ],
             id="merging what is no map",
         ),
         pytest.param(
             "config:\n  gpupools:pools: !!python/object/apply:os.system [ls]\n",
-            [(2, "pools: has the tag 'tag:yaml.org,2002:python/object/apply:os.system'; leave the tag out")],
+            [(2, "pools: has the tag 'tag:yaml.org,2002:python/object/apply:os.system'; remove the tag")],
             id="a tag that runs code elsewhere",
         ),
         pytest.param(
             "config:\n  gpupools:pools:\n    a: !secret x\n    b: !!binary aaaa\n    c: !!set {x}\n",
             [
-                (3, "pools.a: has the tag '!secret'; leave the tag out"),
-                (4, "pools.b: has the tag 'tag:yaml.org,2002:binary'; leave the tag out"),
-                (5, "pools.c: has the tag 'tag:yaml.org,2002:set'; leave the tag out"),
+                (3, "pools.a: has the tag '!secret'; remove the tag"),
+                (4, "pools.b: has the tag 'tag:yaml.org,2002:binary'; remove the tag"),
+                (5, "pools.c: has the tag 'tag:yaml.org,2002:set'; remove the tag"),
             ],
             id="tags",
         ),
         pytest.param(
             "config: {gpupools:pools: {a: !!int x, b: !!bool x, c: !!float x}}",
             [
-                (1, "pools.a: has the tag 'tag:yaml.org,2002:int'; leave the tag out"),
-                (1, "pools.b: has the tag 'tag:yaml.org,2002:bool'; leave the tag out"),
-                (1, "pools.c: has the tag 'tag:yaml.org,2002:float'; leave the tag out"),
+                (1, "pools.a: has the tag 'tag:yaml.org,2002:int'; remove the tag"),
+                (1, "pools.b: has the tag 'tag:yaml.org,2002:bool'; remove the tag"),
+                (1, "pools.c: has the tag 'tag:yaml.org,2002:float'; remove the tag"),
             ],
             id="tags of scalars",
         ),
@@ -343,7 +343,7 @@ def test_broken_yaml_says_where(text: str, place: str, what: str, tmp_path: Path
     assert str(caught.value) == f"{place}: {problem}"
     assert problem.what.startswith("is not YAML: ")
     assert what in problem.what
-    assert problem.fix == ("indent with blanks" if what == "a tab" else LOOK)
+    assert problem.fix == ("indent with spaces" if what == "a tab" else LOOK)
 
 
 @pytest.mark.parametrize(
@@ -354,7 +354,7 @@ def test_broken_yaml_says_where(text: str, place: str, what: str, tmp_path: Path
         pytest.param("größe: 1".encode("latin-1"), "is not UTF-8 text (byte 2); save it as UTF-8", id="Latin-1"),
         pytest.param(GOOD.encode("utf-16"), "is not UTF-8 text (byte 0); save it as UTF-8", id="UTF-16"),
         pytest.param(bytes(range(128, 256)), "is not UTF-8 text (byte 0); save it as UTF-8", id="a binary file"),
-        pytest.param(b"a" * (10 * 1024 * 1024), f"has more than {MAX_BYTES} bytes; name a stack file", id="10 MB"),
+        pytest.param(b"a" * (10 * 1024 * 1024), f"is larger than {MAX_BYTES} bytes; use a stack file", id="10 MB"),
     ],
 )
 def test_what_is_no_text(text: str | bytes, found: str, tmp_path: Path) -> None:
@@ -410,7 +410,7 @@ def test_sixty_levels_are_still_read(tmp_path: Path) -> None:
 
 
 def test_a_folder_is_no_file(tmp_path: Path) -> None:
-    with pytest.raises(Rejected, match=r"^is a folder; name a file, e\.g\. stacks/Pulumi\.dev\.yaml$"):
+    with pytest.raises(Rejected, match=r"^is a folder; use a file, e\.g\. stacks/Pulumi\.dev\.yaml$"):
         read_stack_file(tmp_path)
 
 
@@ -421,11 +421,11 @@ def test_a_missing_file_is_answered_with_those_beside_it(tmp_path: Path) -> None
     with pytest.raises(Rejected) as caught:
         read_stack_file(tmp_path / "Pulumi.staging.yaml")
 
-    assert str(caught.value) == "there is no such file; in that folder: Pulumi.dev.yaml, Pulumi.prod.yaml"
+    assert str(caught.value) == "does not exist; stack files in that folder: Pulumi.dev.yaml, Pulumi.prod.yaml"
 
 
 def test_a_missing_folder_is_answered_with_an_example(tmp_path: Path) -> None:
-    with pytest.raises(Rejected, match=r"^there is no such file; name a file, e\.g\. stacks/Pulumi\.dev\.yaml$"):
+    with pytest.raises(Rejected, match=r"^does not exist; use a file, e\.g\. stacks/Pulumi\.dev\.yaml$"):
         read_stack_file(tmp_path / "nowhere" / "Pulumi.dev.yaml")
 
 
@@ -445,12 +445,12 @@ def test_what_cannot_be_opened_says_why(name: str, reason: str, tmp_path: Path) 
     with pytest.raises(Rejected) as caught:
         read_stack_file(tmp_path / name)
 
-    assert str(caught.value) == f"cannot be read: {reason}; name a file that whoever runs this may read"
+    assert str(caught.value) == f"cannot be read: {reason}; make the file readable, or use another one"
 
 
 @pytest.mark.parametrize(
     ("device", "found"),
-    [(os.devnull, EMPTY), ("/dev/zero", f"has more than {MAX_BYTES} bytes; name a stack file, or {SPLIT}")],
+    [(os.devnull, EMPTY), ("/dev/zero", f"is larger than {MAX_BYTES} bytes; use a stack file, or {SPLIT}")],
 )
 def test_devices_are_read_no_further_than_a_stack_file_goes(device: str, found: str) -> None:
     with pytest.raises(Rejected) as caught:
@@ -485,10 +485,10 @@ def sorted_keys(value: Any) -> Any:
 
 
 OCTAL = (
-    "begins with 0, so that it is octal for one reader and decimal for another; "
-    "leave the zero out, or write it in quotes if it is text"
+    "starts with 0, which some YAML parsers read as octal and others as decimal; "
+    "remove the zero, or write it in quotes if it is text"
 )
-DATE = "is a date for Pulumi, which hands it on as another text; write it in quotes"
+DATE = "is a date, which Pulumi would convert to other text; write it in quotes"
 
 
 @pytest.mark.parametrize(
@@ -504,17 +504,17 @@ DATE = "is a date for Pulumi, which hands it on as another text; write it in quo
         ),
         pytest.param(
             "config:\n  gpupools:pools:\n    a:\n      labels:\n        2026-12-31: x\n",
-            [(5, "pools.a.labels.2026-12-31: is a key that Pulumi hands on as another text; write it in quotes")],
+            [(5, "pools.a.labels.2026-12-31: is a key that Pulumi would convert to other text; write it in quotes")],
             id="a key",
         ),
         pytest.param(
             "config:\n  gpupools:config:pools: {a: .inf}\n",
-            [(2, "pools.a: is a number that JSON does not have; write it in quotes if it is text")],
+            [(2, "pools.a: is not a finite number; write it in quotes if it is text")],
             id="the long form of a key",
         ),
         pytest.param(
             'config:\n\n  gpupools:pools: \'{"a": 1, "a": 2}\'\n',
-            [(3, "pools: is JSON and has a key twice in one map; keep one of them")],
+            [(3, "pools: is JSON and has a duplicate key in a map; keep one of them")],
             id="JSON with a key twice",
         ),
         pytest.param(
@@ -529,7 +529,7 @@ DATE = "is a date for Pulumi, which hands it on as another text; write it in quo
         ),
         pytest.param(
             "config:\n  gpupools:pools: {a: {<<: {b: 1}, <<: {c: 2}}}\n",
-            [(2, "pools.a: has << twice; write one: <<: [*first, *second]")],
+            [(2, "pools.a: has << twice; write <<: [*first, *second]")],
             id="two merges",
         ),
     ],
@@ -597,7 +597,7 @@ def test_an_environment_that_is_not_here_is_said(environment: str, tmp_path: Pat
         "pools": {"a": {"clusters": ["lab"]}},
     }
     assert file.note == (
-        "what the environment 'acme/gpu' adds is in Pulumi Cloud, where pulumi preview reads it and nothing here does"
+        "values from the ESC environment 'acme/gpu' are not checked here; pulumi preview reads them from Pulumi Cloud"
     )
 
 
@@ -605,7 +605,9 @@ def test_a_file_whose_environment_has_everything_says_so(tmp_path: Path) -> None
     ((line, problem),) = refused(tmp_path, "\nenvironment: [acme/gpu]\n")
 
     assert line == 2
-    assert problem.startswith("environment: has no gpupools:clusters and no gpupools:pools; what the environment 'acme")
+    assert problem.startswith(
+        "environment: has neither gpupools:clusters nor gpupools:pools; values from the ESC environment 'acme"
+    )
 
 
 def test_a_date_in_an_environment_is_refused_too(tmp_path: Path) -> None:

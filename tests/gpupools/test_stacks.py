@@ -105,10 +105,10 @@ def test_the_stacks_that_pulumi_reads_are_listed_with_accounts_pools_and_order(
     assert [each["file"] for each in found["left_out"]] == ["examples/Pulumi.shown.yaml"]
     assert main(["stacks"]) == 0
     said = capsys.readouterr().out
-    assert "gpus/stacks/Pulumi.dev.yaml: gpus/dev, in turn 2" in said
+    assert "gpus/stacks/Pulumi.dev.yaml: gpus/dev, wave 2" in said
     assert "  train: Amazon EKS 123456789012 eu-central-1: one (≤ 2 × g6.xlarge)" in said
-    assert "  after acme/network/prod, which is not in this repository" in said
-    assert "examples/Pulumi.shown.yaml: left out, no Pulumi.yaml is above it" in said
+    assert "  after acme/network/prod, which is in another repository" in said
+    assert "examples/Pulumi.shown.yaml: ignored, there is no Pulumi.yaml above it" in said
 
 
 def test_what_changed_since_a_commit_is_told_and_the_rest_left_out(
@@ -131,7 +131,7 @@ def test_what_changed_since_a_commit_is_told_and_the_rest_left_out(
     assert main(["stacks", "--since", "HEAD"]) == 0
     said = capsys.readouterr().out
     assert "  changed: gpus/stacks/Pulumi.dev.yaml: 1 moved to new nodes" in said
-    assert "base/Pulumi.old.yaml: is gone since HEAD; its pools stay until pulumi destroy" in said
+    assert "base/Pulumi.old.yaml: deleted since HEAD; its pools exist until pulumi destroy" in said
     # What the program is made of counts for every stack of its project, and for no other.
     (repository / "gpus" / "requirements.txt").write_text("gpupools==1.1\n", encoding="utf-8")
     found = answered(capsys, "--since", "HEAD", "--changed")
@@ -139,7 +139,7 @@ def test_what_changed_since_a_commit_is_told_and_the_rest_left_out(
         "dev": ["gpus/stacks/Pulumi.dev.yaml", "requirements.txt"],
         "prod": ["requirements.txt"],
     }
-    assert "git knows no commit 'nowhere'" in answered(capsys, "--since", "nowhere", code=2)["problems"][0]["what"]
+    assert "unknown commit 'nowhere'" in answered(capsys, "--since", "nowhere", code=2)["problems"][0]["what"]
 
 
 def test_a_submodule_is_compared_with_the_commit_that_the_repository_has_of_it(
@@ -234,11 +234,11 @@ config:
 @pytest.mark.parametrize(
     ("files", "reason"),
     [
-        ({"base/Pulumi.dev.yaml": STACK % ", stack: acme/gpus/dev"}, "stacks take outputs of each other: "),
+        ({"base/Pulumi.dev.yaml": STACK % ", stack: acme/gpus/dev"}, "stacks reference each other in a circle: "),
         ({"base/Pulumi.dev.yaml": STACK % ", stack: acme/base/dev"}, "base/dev → base/dev"),
         (
             {"base/Pulumi.yaml": "name: gpus\nruntime: python\n"},
-            "is for the stack gpus/dev, as base/Pulumi.dev.yaml is",
+            "configures the stack gpus/dev, like base/Pulumi.dev.yaml",
         ),
         ({"base/Pulumi.dev.yaml": (STACK % "").replace("g6.xlarge", "g6.tiny")}, "g6.tiny"),
         ({"base/Pulumi.dev.yaml": "config: {gpupools:pools: [\n"}, "base/Pulumi.dev.yaml"),
@@ -247,11 +247,11 @@ config:
                 "base/Pulumi.dev.yaml": (STACK % "").replace("max: 2}", "max: 2}, adopt: {name: gpu}"),
                 "base/Pulumi.old.yaml": (STACK % "").replace("max: 2}", "max: 2}, adopt: {name: gpu}"),
             },
-            "base/Pulumi.old.yaml: pools.one.adopt.name: gpu is train/one of base/Pulumi.dev.yaml already",
+            "base/Pulumi.old.yaml: pools.one.adopt.name: gpu is already imported as train/one of base/Pulumi.dev.yaml",
         ),
         (
             {"base/Pulumi.old.yaml": STACK % ", account: '123456789012'"},
-            "base/Pulumi.old.yaml: pools.one: the same cluster has train/one of base/Pulumi.dev.yaml, and",
+            "base/Pulumi.old.yaml: pools.one: the same cluster has train/one of base/Pulumi.dev.yaml, so",
         ),
         ({"base/Pulumi.yaml": "runtime: python\n"}, "base/Pulumi.yaml: name: is missing"),
         ({"base/Pulumi.yaml": "name: [\n"}, "base/Pulumi.yaml"),
@@ -289,7 +289,7 @@ def test_the_operator_gets_a_stack_object_for_each(repository: Path, capsys: pyt
         "prerequisites": [{"name": "base-dev"}],
     }
     assert main(["stacks", "--operator"]) == 2
-    assert "needs --repository and --organization" in capsys.readouterr().err
+    assert "requires --repository and --organization" in capsys.readouterr().err
 
 
 def block(heading: str, language: str) -> str:

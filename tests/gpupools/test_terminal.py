@@ -15,7 +15,7 @@ from types import MappingProxyType
 import pytest
 
 from gpupools.cli.completion import SHELLS
-from gpupools.cli.main import COMMANDS, main, parser
+from gpupools.cli.main import ALIASES, COMMANDS, GROUPS, main, parser
 from gpupools.console.tables import table_text
 from tests.one_pool import GKE
 
@@ -181,7 +181,7 @@ def test_a_terminal_gets_colour_and_a_mark_below_the_value(stack: Path) -> None:
 def test_a_wrong_key_is_marked_itself(stack: Path, old: str, new: str, key: str) -> None:
     stack.write_text(STACK.replace(old, new), encoding="utf-8")
     lines = CODES.sub("", at_terminal([GPUPOOLS, "check", str(stack)], 140)[1]).splitlines()
-    at = next(index for index, each in enumerate(lines) if "unknown key" in each or "is given twice" in each)
+    at = next(index for index, each in enumerate(lines) if "unknown key" in each or "is set twice" in each)
     column = int(lines[at].split(":")[2])
     below = lines[at + 2]
 
@@ -269,7 +269,7 @@ def test_a_file_may_be_piped_in(stack: Path) -> None:
         (b"", b"-: the file is empty"),
         (b"\x7fELF\x02\x01\x00\xff\xfe", b"-: is not UTF-8 text (byte 7)"),
         (b"a\x00b", b"is not YAML"),
-        (b"x" * (1024 * 1024 + 1), b"-: has more than 1048576 bytes"),
+        (b"x" * (1024 * 1024 + 1), b"-: is larger than 1048576 bytes"),
     ],
     ids=["nothing", "a program", "a null byte", "too much"],
 )
@@ -285,7 +285,7 @@ def test_a_closed_standard_input_is_said() -> None:
     done = subprocess.run(f"{INSTALLED} check - <&-", shell=True, capture_output=True, check=False)
 
     assert (done.returncode, done.stdout) == (1, b"")
-    assert done.stderr == b"-: standard input is closed; pipe a stack file into it, or name one\n"
+    assert done.stderr == b"-: standard input is closed; pipe a stack file into the command, or use a file\n"
 
 
 # --- words ---
@@ -294,9 +294,9 @@ def test_a_closed_standard_input_is_said() -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["chek"], "'chek' is no command; did you mean 'check'"),
-        (["mig", "packs"], "'packs' is no command; did you mean 'pack'?"),
-        (["check", "--format", "jsn", "x"], "argument --format: 'jsn' is not one of its words; did you mean 'json'?"),
+        (["chek"], "'chek' is not a command; did you mean 'check'"),
+        (["mig", "packs"], "'packs' is not a command; did you mean 'pack'?"),
+        (["check", "--format", "jsn", "x"], "argument --format: 'jsn' is not an allowed value; did you mean 'json'?"),
     ],
 )
 def test_the_nearest_word_is_offered(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -366,6 +366,8 @@ def test_bash_completes_commands_and_words(tmp_path: Path) -> None:
         return done.stdout.split()
 
     assert offered("gpupools", "che") == ["check"]
+    assert offered("gpupools", "orphans", "--wi") == ["--within"]
+    assert offered("gpupools", "leftovers", "--wi") == ["--within"]
     assert offered("gpupools", "check", "--fo") == ["--format"]
     assert offered("gpupools", "check", "--format", "j") == ["json"]
     assert offered("gpupools", "check", "pyproj") == ["pyproject.toml"]
@@ -401,6 +403,8 @@ def test_the_whole_parser_has_the_arguments_of_every_command() -> None:
     text = parser(COMMANDS).format_help()
 
     assert [name for name in COMMANDS if name not in text] == []
+    assert [group for group in GROUPS if f"\n{group}:\n" not in text] == []
+    assert [alias for alias in ALIASES if alias in text] == []
 
 
 # --- progress ---

@@ -138,7 +138,7 @@ def test_the_check_passes_a_committed_file_and_fails_once_it_weakens_a_mandatory
     verb = {"advisory": "lowers", "disabled": "disables"}[level]
 
     assert main(["policy", "--check-config", str(path)]) == 0
-    assert capsys.readouterr() == (f"{path}: ok, every mandatory rule stays mandatory\n", "")
+    assert capsys.readouterr() == (f"{path}: ok, all mandatory rules stay mandatory\n", "")
     assert main(["policy", "--check-config", str(path), str(file)]) == 1
     assert f"{file}: {name}.enforcementLevel: {verb} a mandatory rule" in capsys.readouterr().err
 

@@ -135,7 +135,7 @@ WRONG = {
     "broken": ("config: [", "is not YAML"),
     "empty": ("", "the file is empty"),
     "types": ("config: {gpupools:clusters: 3, gpupools:pools: [1]}", "clusters: got 3"),
-    "cloud": ("config: {gpupools:clusters: {a: {cloud: ows}}, gpupools:pools: {}}", "no cloud is called 'ows'"),
+    "cloud": ("config: {gpupools:clusters: {a: {cloud: ows}}, gpupools:pools: {}}", "unknown cloud 'ows'"),
 }
 
 
@@ -177,7 +177,7 @@ def test_a_missing_file_is_refused(tmp_path: Path) -> None:
     code, _, err = printed(tmp_path / "Pulumi.none.yaml")
 
     assert code == 1
-    assert "there is no such file" in err
+    assert "does not exist" in err
 
 
 def test_a_refused_file_never_imports_pulumi(tmp_path: Path) -> None:

@@ -41,11 +41,11 @@ def test_a_page_is_written_and_said(stack_file: Write, capsys: pytest.CaptureFix
 @pytest.mark.parametrize(
     ("output", "said"),
     [
-        ("old.html", "old.html is there already; name another, or say --force to overwrite it"),
-        ("link.html", "link.html is there already; name another, or say --force to overwrite it"),
-        ("Pulumi.dev.yaml", "Pulumi.dev.yaml is a file that is read; name another"),
-        ("folder", "folder is a folder; name a file in it"),
-        ("none/plan.html", "there is no folder none; make it, or name another"),
+        ("old.html", "old.html already exists; use another file, or --force to overwrite it"),
+        ("link.html", "link.html already exists; use another file, or --force to overwrite it"),
+        ("Pulumi.dev.yaml", "Pulumi.dev.yaml is an input file; use another file"),
+        ("folder", "folder is a folder; use a file in it"),
+        ("none/plan.html", "folder none does not exist; create it, or use another one"),
     ],
 )
 def test_nothing_is_written_over(output: str, said: str, stack_file: Write, capsys: pytest.CaptureFixture[str]) -> None:
@@ -78,9 +78,9 @@ def test_no_device_or_pipe_is_replaced(stack_file: Write, capsys: pytest.Capture
     os.mkfifo("pipe")
 
     assert main(["report", str(stack_file(STACK)), "--no-policies", "-o", "pipe", "--force"]) == 2
-    assert "pipe is no file that could be replaced" in capsys.readouterr().err
+    assert "pipe is not a regular file" in capsys.readouterr().err
     assert Path("pipe").is_fifo()
-    with pytest.raises(OSError, match="is no file that could be replaced"):
+    with pytest.raises(OSError, match="is not a regular file"):
         write_whole(Path("pipe"), "x")
 
 
@@ -93,13 +93,13 @@ def test_no_file_that_is_read_is_written(stack_file: Write, capsys: pytest.Captu
         before = read.read_bytes()
         arguments = ["Pulumi.dev.yaml", "--policy-config", str(config), "-o", str(read), "--force"]
         assert main(["report", *arguments]) == 2
-        assert f"{read} is a file that is read" in capsys.readouterr().err
+        assert f"{read} is an input file" in capsys.readouterr().err
         assert read.read_bytes() == before
 
 
 def test_a_page_needs_a_file(stack_file: Write, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["report", str(stack_file())]) == 2
-    assert capsys.readouterr().err == "gpupools report: -o: a page needs a file; name one: -o plan.html\n"
+    assert capsys.readouterr().err == "gpupools report: -o: is required for an HTML page; add -o plan.html\n"
 
 
 @pytest.mark.parametrize("which", ["file", "output"])
@@ -116,7 +116,7 @@ def test_no_link_leads_out_of_the_checkout(
     words = ["report", "checkout/" + file, "-o", "checkout/" + output, "--force", "--no-policies"]
 
     assert main([*words, "--within", "checkout"]) == 1
-    assert "a link leads out of checkout" in capsys.readouterr().err
+    assert "is a link that leads out of checkout" in capsys.readouterr().err
     assert not (tmp_path / "secret.html").exists()
     assert not (checkout / "new.html").exists()
 
@@ -165,7 +165,7 @@ def test_what_was_not_there_counts_as_new_and_what_was_refused_is_said(
 
     assert main(["report", "Pulumi.new.yaml", *words]) == 0
     new = capsys.readouterr().out
-    assert "There is no Pulumi.new.yaml in HEAD, so everything counts as new." in new
+    assert "Pulumi.new.yaml does not exist in HEAD, so everything counts as new." in new
     assert "3 created" in new
     assert main(["report", "Pulumi.dev.yaml", *words]) == 0
     refused = capsys.readouterr().out
@@ -194,7 +194,7 @@ def test_a_stack_file_that_is_gone_is_told_where_nobody_can_name_it(
         assert json.loads(said)["gone"] == ["Pulumi.old.yaml"]
         return
     written = Path("out").read_text(encoding="utf-8")
-    assert "Pulumi.old.yaml: gone since HEAD; its pools stay until pulumi destroy" in said
+    assert "Pulumi.old.yaml: deleted since HEAD; its pools stay until pulumi destroy" in said
     assert "is gone: its pools stay until pulumi destroy" in written
     assert "Pulumi.other.yaml" not in written
     assert form == "html" or "### GPU pools: 3 unchanged; 1 stack file is gone" in written
@@ -206,12 +206,12 @@ def test_an_unknown_commit_is_a_wrong_call(ref: str, stack_file: Write, capsys: 
     commit()
 
     assert main(["report", f"--since={ref}", "--markdown", str(file)]) == 2
-    assert "git knows no commit" in capsys.readouterr().err
+    assert "unknown commit" in capsys.readouterr().err
 
 
 def test_a_folder_without_git_is_a_wrong_call(stack_file: Write, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["report", str(stack_file()), "--since", "HEAD", "--markdown"]) == 2
-    assert "is in no git checkout; leave --since out" in capsys.readouterr().err
+    assert "is not in a git checkout; omit --since" in capsys.readouterr().err
 
 
 def test_without_the_sdk_the_page_says_that_no_policy_was_asked(
@@ -229,7 +229,7 @@ def test_without_the_sdk_the_page_says_that_no_policy_was_asked(
     monkeypatch.setattr(builtins, "__import__", without)
 
     assert main(["report", str(stack_file()), "-o", "plan.html"]) == 0
-    assert "Not judged: this needs Pulumi&#x27;s SDK" in Path("plan.html").read_text(encoding="utf-8")
+    assert "Not judged: this requires the Pulumi SDK" in Path("plan.html").read_text(encoding="utf-8")
 
 
 def test_the_verdicts_are_those_of_the_offline_preview(stack_file: Write, capsys: pytest.CaptureFixture[str]) -> None:

@@ -133,7 +133,7 @@ def test_a_page_of_a_refused_file_is_as_sound(stack_file: Write) -> None:
     ("text", "said"),
     [
         ("", "the file is empty"),
-        ("config: {}\n", "has no gpupools:clusters and no gpupools:pools"),
+        ("config: {}\n", "has neither gpupools:clusters nor gpupools:pools"),
         ("config: {gpupools:clusters: {}, gpupools:pools: {}}\n", "pools: got {}"),
         (STACK.partition("  gpupools:pools:")[0] + "  gpupools:pools: {}\n", "pools: got {}"),
     ],

@@ -115,7 +115,7 @@ def test_more_clusters_than_are_compared_are_refused(tmp_path: Path) -> None:
     with pytest.raises(Rejected) as refused:
         check_stack_file(file, clouds())
 
-    said = f"clusters: holds {MOST_CLUSTERS + 1} clusters, more than {MOST_CLUSTERS}; "
+    said = f"clusters: has {MOST_CLUSTERS + 1} clusters, more than {MOST_CLUSTERS}; "
     assert any(str(problem).startswith(said) for problem in refused.value.problems)
 
 

@@ -117,7 +117,7 @@ def test_what_needs_more_names_the_extra_in_one_line(installed: Path, repository
 
     assert done.returncode == 2
     assert done.stderr.splitlines() == [
-        "gpupools preview needs Pulumi's SDK and the clouds': install gpupools[aws], [azure], [gcp] or [all]"
+        "gpupools preview needs the Pulumi SDKs: install gpupools[aws], [azure], [gcp] or [all]"
     ]
 
 

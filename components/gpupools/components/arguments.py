@@ -22,7 +22,7 @@ def parse_cloud(name: object) -> Cloud:
     known = clouds()
     if isinstance(name, str) and name in known:
         return known[name]
-    raise Rejected([Problem(("cloud",), f"no cloud is called {name!r}", nearest_cloud(name, known))])
+    raise Rejected([Problem(("cloud",), f"unknown cloud {name!r}", nearest_cloud(name, known))])
 
 
 def unknown_arguments(args: JsonObject, typed: type) -> list[Problem]:

@@ -21,7 +21,7 @@ from gpupools.diff.guard import RECORD
 from gpupools.plan.pool_plan import PoolPlan
 from gpupools.plan.pool_planner import plan_pool
 from gpupools.software.owners import without_rdma
-from gpupools.stackfile.stack import bad_key, never_a_key, parse_pool
+from gpupools.stackfile.stack import bad_key, former_key_problems, parse_pool
 
 
 class NodesArgs(TypedDict):
@@ -289,7 +289,7 @@ def plan_args(name: str, args: GpuNodePoolArgs) -> PoolPlan:
         problems += rejected.problems
     try:
         spec = parse_pool(("pool",), known_values(args.get("pool")))
-        problems += never_a_key(("pool",), spec)
+        problems += former_key_problems(("pool",), spec)
     except Rejected as rejected:
         problems += rejected.problems
     if problems or cluster is None or spec is None:

@@ -26,7 +26,7 @@ from gpupools.providers import clouds
 from gpupools.providers.previous_state import last_update
 from gpupools.providers.sdk_aliases import make_no_urns_of_aliases
 from gpupools.spec.cluster_access import ACCESS_KEYS
-from gpupools.stackfile.check import never_in_a_file
+from gpupools.stackfile.check import file_access_problems
 from gpupools.stackfile.stack import StackPlan, parse_stack, plan_config
 from gpupools.stacks.debug_messages import send_debug_messages_in_background
 

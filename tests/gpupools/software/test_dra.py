@@ -82,7 +82,7 @@ REFUSED: Mapping[str, tuple[str, Mapping[str, Any], tuple[str, ...]]] = {
         {**DRA, "sharing": {"mode": "time-slicing", "replicas": 2}, "trust": {"team": "vision"}},
         (
             "pools.a.sharing.mode: time-slicing with software dra-driver on aws is refused: ",
-            "NVIDIA's DRA driver offers no replicas of a GPU, and its time-slice setting is an alpha feature gate; ",
+            "NVIDIA's DRA driver has no GPU replicas, and its time-slice setting is an alpha feature gate; ",
             f"use software: cloud-managed or device-plugin or gpu-operator (see {_GATES})",
         ),
     ),

@@ -37,19 +37,23 @@ def test_a_registry_is_a_host_with_a_path(registry: str, plan: Planner) -> None:
 @pytest.mark.parametrize(
     ("keys", "where", "found"),
     [
-        ({"registry": "mirror"}, "registry", "'mirror' is no registry; write its host, which has a dot or a port"),
-        ({"registry": "mirror/gpu"}, "registry", "'mirror/gpu' is no registry"),
-        ({"registry": "https://mirror.example.com"}, "registry", "leave what is before the host out"),
-        ({"registry": "mirror.example.com/gpu/"}, "registry", "is no registry"),
-        ({"registry": "mirror.example.com/GPU"}, "registry", "is no registry"),
-        ({"registry": "mirror.example.com/gpu:v1"}, "registry", "is no registry"),
-        ({"registry": "mirror_host.example.com"}, "registry", "is no registry"),
-        ({"registry": ""}, "registry", "is no registry"),
-        ({"registry": "me:hunter2@mirror.example.com"}, "registry", "has a user in it"),
-        ({"pull_secrets": ["Mirror"]}, "pull_secrets[0]", "is no name of a Secret; use lower-case letters"),
-        ({"digests": {IMAGE: "sha256:0a"}}, "digests", "'sha256:0a' is no digest; write 'sha256:' and 64 digits"),
-        ({"digests": {IMAGE: f"sha512:{'0a' * 32}"}}, "digests", "is no digest"),
-        ({"digests": {IMAGE: DIGEST.upper()}}, "digests", "is no digest"),
+        ({"registry": "mirror"}, "registry", "'mirror' is not a registry; write a host with a dot or a port"),
+        ({"registry": "mirror/gpu"}, "registry", "'mirror/gpu' is not a registry"),
+        ({"registry": "https://mirror.example.com"}, "registry", "write the host without https://"),
+        ({"registry": "mirror.example.com/gpu/"}, "registry", "is not a registry"),
+        ({"registry": "mirror.example.com/GPU"}, "registry", "is not a registry"),
+        ({"registry": "mirror.example.com/gpu:v1"}, "registry", "is not a registry"),
+        ({"registry": "mirror_host.example.com"}, "registry", "is not a registry"),
+        ({"registry": ""}, "registry", "is not a registry"),
+        ({"registry": "me:hunter2@mirror.example.com"}, "registry", "contains a user"),
+        ({"pull_secrets": ["Mirror"]}, "pull_secrets[0]", "is not a valid Secret name; use lower-case letters"),
+        (
+            {"digests": {IMAGE: "sha256:0a"}},
+            "digests",
+            "'sha256:0a' is not a digest; write 'sha256:' and 64 hexadecimal digits",
+        ),
+        ({"digests": {IMAGE: f"sha512:{'0a' * 32}"}}, "digests", "is not a digest"),
+        ({"digests": {IMAGE: DIGEST.upper()}}, "digests", "is not a digest"),
         (
             {"digests": {IMAGE[:-1]: DIGEST}},
             "digests",
@@ -59,13 +63,13 @@ def test_a_registry_is_a_host_with_a_path(registry: str, plan: Planner) -> None:
         (
             {"chart_sources": {"nvidia-device-plugin": "http://m.example.com"}},
             "chart_sources",
-            "is no source of charts",
+            "is not a chart source",
         ),
-        ({"chart_sources": {"nvidia-device-plugin": "charts/plugin.tgz"}}, "chart_sources", "is no source of charts"),
+        ({"chart_sources": {"nvidia-device-plugin": "charts/plugin.tgz"}}, "chart_sources", "is not a chart source"),
         (
             {"chart_sources": {"nvidia-device-plugin": "https://me:pw@m.example.com"}},
             "chart_sources",
-            "has a user in it",
+            "contains a user",
         ),
         (
             {"chart_sources": {"nvidia-device-plugin": "oci://m.example.com/charts"}},
@@ -108,7 +112,7 @@ def test_what_others_install_takes_no_mirror_of_ours(key: str, refused: Callable
         "azure", PLUGIN, management="external", existing={"device_plugin": "ns/plugin"}, **{key: value[key]}
     )
 
-    assert f"{key}: asks for software of ours, but management is external" in said
+    assert f"{key}: requires software from gpupools, but management is external" in said
 
 
 def test_without_a_mirror_nothing_is_sent_about_images(plan: Planner) -> None:
@@ -256,9 +260,7 @@ def test_what_is_not_known_is_printed_with_the_command_that_asks(
     assert main(["images", stack(tmp_path, "{registry: m.example.com}")]) == 0
     said = capsys.readouterr().out
 
-    assert (
-        "A digest that is not known here is what the registry answers to:\n  crane digest nvcr.io/nvidia/driver" in said
-    )
+    assert "These commands print the digests that are unknown here:\n  crane digest nvcr.io/nvidia/driver" in said
 
 
 @pytest.mark.parametrize(
@@ -305,7 +307,7 @@ def test_a_refused_file_is_refused_here_as_well(tmp_path: Path, capsys: pytest.C
 
     assert code == 1
     assert printed.out == ""
-    assert printed.err.startswith(f"{file}:3: clusters.serve.runtime.registry: 'mirror' is no registry")
+    assert printed.err.startswith(f"{file}:3: clusters.serve.runtime.registry: 'mirror' is not a registry")
     assert main(["images", "--json", file]) == 1
     said = json.loads(capsys.readouterr().out)
     assert (said["result"], said["images"], said["charts"]) == ("refused", [], [])

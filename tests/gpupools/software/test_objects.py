@@ -461,7 +461,7 @@ def test_metrics_that_cannot_be_read_are_refused(refused: Callable[..., list[str
         ({"trust_policy": True}, "clusters.c.runtime.trust_policy: requires an admission policy, but no pool"),
         (
             {"system_namespaces": ["datadog"]},
-            "clusters.c.runtime.system_namespaces: are let through by trust_policy, which is off",
+            "clusters.c.runtime.system_namespaces: requires trust_policy",
         ),
         (
             {"kubernetes": "1.29", "versions": {}},
@@ -530,10 +530,10 @@ def test_a_reason_becomes_a_label_as_far_as_it_can(reason: str, value: str) -> N
 @pytest.mark.parametrize(
     ("trust", "found"),
     [
-        ({}, "got nobody; give one of team, namespaces and waiver"),
-        ({"team": "a", "waiver": "because we say so"}, "got team and waiver; give one"),
-        ({"team": "a", "quota": 3}, "trust.quota: is per namespace, and none is listed"),
-        ({"team": "Vision"}, "'Vision' cannot be this name"),
+        ({}, "got nobody; set one of team, namespaces and waiver"),
+        ({"team": "a", "waiver": "because we say so"}, "got team and waiver; set one"),
+        ({"team": "a", "quota": 3}, "trust.quota: applies per namespace, but namespaces is not set"),
+        ({"team": "Vision"}, "'Vision' is not a valid name"),
         ({"waiver": "short"}, "got 'short'; write at least 10 character(s)"),
     ],
 )
@@ -698,9 +698,12 @@ def test_a_pod_that_only_asks_for_a_gpu_does_not_land_on_a_trusted_pool() -> Non
 @pytest.mark.parametrize(
     ("runtime", "found"),
     [
-        ({"management": "external", "smoke_test": True}, "smoke_test: asks for software of ours, but management is"),
-        ({"kubernetes": "2.0"}, "'2.0' is no version of Kubernetes"),
-        ({"versions": {"gpu-operator": "latest"}}, "'latest' is no exact release"),
+        (
+            {"management": "external", "smoke_test": True},
+            "smoke_test: requires software from gpupools, but management is",
+        ),
+        ({"kubernetes": "2.0"}, "'2.0' is not a Kubernetes version"),
+        ({"versions": {"gpu-operator": "latest"}}, "'latest' is not an exact version"),
         ({"versions": {"kueue": "0.19.2"}}, "got 'kueue'; use one of 'nvidia-device-plugin', 'gpu-operator'"),
         ({"existing": {"plugin": "x"}}, "unknown key"),
         ({"existing": {"device_plugin": ""}}, "write at least 1 character(s)"),

@@ -569,7 +569,9 @@ def test_an_existing_operator_has_no_node_selector() -> None:
     with pytest.raises(Rejected) as caught:
         stack_of("aws", {"a": {"gpu": "L4"}}, {"existing": {"gpu_operator": operator}})
 
-    assert "gpu_operator takes no node_selector, since an operator's daemons go to every GPU node" in str(caught.value)
+    assert "gpu_operator has no node_selector, because the operator's daemons run on every GPU node" in str(
+        caught.value
+    )
 
 
 def test_googles_installer_is_one_beside_an_operator_of_the_teams_own(refused: Callable[..., list[str]]) -> None:
