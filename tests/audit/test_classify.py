@@ -680,7 +680,7 @@ PLAN = json.dumps({"format_version": "1.2", "resource_changes": [], "planned_val
             "and a List has a list of objects",
         ),
         (json.dumps({"apiVersion": "v1", "kind": "List", "items": [{"a": 1}]}), "is not a Kubernetes object"),
-        ("a: 1\na: 2\n", "line 2: has the key 'a' a second time (first on line 1)"),
+        ("a: 1\na: 2\n", "line 2: has the duplicate key 'a' (first on line 1)"),
         ('{"a": {"b": 1, "b": 2}}', "has the key 'b' twice in one object"),
         ("kind: x\napiVersion: v1\nspec:\n{{- if .Values.a }}\n  b: 1\n{{- end }}\n", "(a template?)"),
     ],

@@ -415,10 +415,10 @@ def test_without_a_provider_for_the_cluster_nothing_is_installed_anywhere(previe
 @pytest.mark.parametrize(
     ("changes", "starts"),
     [
-        pytest.param({"cloud": "gpc"}, ["cloud: no cloud is called 'gpc'"], id="cloud"),
+        pytest.param({"cloud": "gpc"}, ["cloud: unknown cloud 'gpc'"], id="cloud"),
         pytest.param({"pools": {}}, ["pools: must be a map of pools"], id="no pools"),
         pytest.param({"pools": ["a"]}, ["pools: must be a map of pools"], id="a list of pools"),
-        pytest.param({"pools": {"A": {"gpu": "T4", "nodes": {"max": 1}}}}, ["pools.A: cannot be"], id="a bad key"),
+        pytest.param({"pools": {"A": {"gpu": "T4", "nodes": {"max": 1}}}}, ["pools.A: is not a valid"], id="a bad key"),
         pytest.param(
             {"cluster": {"name": "x"}, "pools": {"a": {"gpu": "T9", "nodes": {"max": 0}}}},
             ["cluster.resource_group: is missing", "pools.a.nodes.max: got 0"],

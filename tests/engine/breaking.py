@@ -70,8 +70,8 @@ class Breaking:
 
     # --- recovery ---
 
-    def leftovers(self, *, after_kill: bool) -> CommandResult:
-        """Ask `gpupools leftovers` about the state and what the clouds list.
+    def orphans(self, *, after_kill: bool) -> CommandResult:
+        """Ask `gpupools orphans` about the state and what the clouds list.
 
         Args:
             after_kill: The engine was killed, so that what it was at stands in the state; otherwise a preview says
@@ -94,7 +94,7 @@ class Breaking:
         if after_kill:
             self.engine.settle()
             self.run("cancel", "--yes").succeeded()
-        told = self.leftovers(after_kill=after_kill)
+        told = self.orphans(after_kill=after_kill)
         assert told.code in (0, 3), told.output
         lines = [line for line in told.output.splitlines() if line.strip()]
         for line in lines:

@@ -94,7 +94,7 @@ def test_a_cloud_without_the_gpu_is_named(capsys: pytest.CaptureFixture[str]) ->
     ("option", "value", "answer"),
     [
         ("--gpu", "A1000", "--gpu: 'A1000' is not an NVIDIA GPU model; did you mean 'A10' or"),
-        ("--cloud", "azur", "--cloud: no cloud is called 'azur'; did you mean 'azure'?"),
+        ("--cloud", "azur", "--cloud: unknown cloud 'azur'; did you mean 'azure'?"),
     ],
     ids=["gpu", "cloud"],
 )

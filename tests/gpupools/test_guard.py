@@ -516,7 +516,7 @@ def test_diff_says_what_pulumi_up_will_refuse(tmp_path: Path, capsys: pytest.Cap
         " did you mean 'lab/d' or 'lab/c'?\n"
     )
     assert [line for line in said.out.splitlines() if line.startswith("  ")] == [
-        f"  pulumi up refuses that: {name} is a production pool; if this is intended, add {name} to"
+        f"  pulumi up rejects this: {name} is a production pool; if this is intended, add {name} to"
         " gpupools:allow_destroy"
         for name in ("serve/b", "lab/c", "lab/d")
     ]

@@ -179,12 +179,12 @@ def test_pools_that_cannot_be_taken_over_are_refused_with_the_reason(
     file = given(tmp_path, gke, own, unknown, eks, windows, {"apiVersion": "v1", "kind": "Pod"})
 
     assert "is a pool of GKE, not of AKS" in refused(capsys, out, file[0], "--cloud", "azure")
-    assert "is the pool a of a stack of this tool already" in refused(capsys, out, file[1])
+    assert "is already the pool a of a gpupools stack" in refused(capsys, out, file[1])
     assert "which is not in the catalogue" in refused(capsys, out, file[2])
     assert "gpu: has no nodegroupArn" in refused(capsys, out, file[3])
     assert "has Windows nodes" in refused(capsys, out, file[4])
-    assert "holds no node pool" in refused(capsys, out, file[5])
-    assert f"stands in {file[0]} too" in refused(capsys, out, file[0], file[0])
+    assert "has no node pool" in refused(capsys, out, file[5])
+    assert f"is also in {file[0]}" in refused(capsys, out, file[0], file[0])
     # One that can be is not written without the other.
     assert "not in the catalogue" in refused(capsys, out, file[2], *given(tmp_path / "..", aks), *SERVED)
 
@@ -227,8 +227,8 @@ def template(**data: Any) -> dict[str, Any]:
         ([eks(amiType="AL2023_x86_64_STANDARD")], "which has no driver, and the owner of the driver is unknown"),
         ([eks(amiType="CUSTOM")], "has a custom image, which no file names"),
         ([eks(capacityType="CAPACITY_BLOCK")], "uses a Capacity Block that no file names"),
-        ([eks(labels={"gpupools/pool": "a"})], "is the pool a of a stack of this tool already"),
-        ([template(InstanceType="g5.xlarge")], "none of the files holds a node pool with GPUs"),
+        ([eks(labels={"gpupools/pool": "a"})], "is already the pool a of a gpupools stack"),
+        ([template(InstanceType="g5.xlarge")], "none of the files has a node pool with GPUs"),
     ],
 )
 def test_node_groups_that_cannot_be_taken_over_are_refused_with_the_reason(
@@ -468,7 +468,7 @@ def gke(**adopt: Any) -> dict[str, Any]:
     [
         ({"lab": LAB}, {"a": gke(name="a" * 41)}, "is not a node pool name: up to 40"),
         ({"lab": LAB}, {"a": gke(name="Upper")}, "is not a node pool name: up to 40"),
-        ({"lab": LAB}, {"a": gke(name="one"), "b": gke(name="one")}, "'a' is that pool already"),
+        ({"lab": LAB}, {"a": gke(name="one"), "b": gke(name="one")}, "is already imported as 'a'"),
         ({"lab": LAB}, {"a": gke(name="one", keep=["nodeConfig.labels"])}, "changes without replacing nodes"),
         ({"lab": LAB}, {"a": gke(name="one", keep=["nodeConfig.metadat"])}, "did you mean 'nodeConfig.metadata'"),
         ({"lab": LAB}, {"a": gke(name="one") | {"first_name": "b"}}, "keeps the name that adopt says"),

@@ -236,7 +236,7 @@ def test_a_reservation_of_google_names_its_zones(project: Path, capsys: pytest.C
 
     assert main(["new", *bought]) == 1
     assert "--capacity: a reservation is zonal" in (said := capsys.readouterr().err)
-    assert "give --zones" in said
+    assert "set --zones" in said
     assert main(["new", *bought, "--zones", "europe-west4-a,europe-west4-b"]) == 0
     written = next(project.rglob("Pulumi.dev.yaml")).read_text(encoding="utf-8")
     assert "zones: [europe-west4-a, europe-west4-b]" in written
@@ -287,7 +287,7 @@ def test_descriptions_are_read_by_names_the_vendors_have() -> None:
         (["dev", *EKS, "--gpu", "L4", "--sharing", "mig"], ["--sharing: L4 does not support MIG"]),
         (["dev", *EKS, "--gpu", "L4", "--gpus-per-node", "3"], ["--gpus-per-node: aws has no machine"]),
         (["dev", *EKS, "--gpu", "L4", "--capacity", "reservation"], ["--capacity-name: is missing"]),
-        (["dev", *EKS, "--gpu", "L4", "--capacity-name", "cr-0a"], ["--capacity-name: goes with --capacity"]),
+        (["dev", *EKS, "--gpu", "L4", "--capacity-name", "cr-0a"], ["--capacity-name: requires --capacity"]),
         (["dev", *EKS, "--gpu", "RTX-PRO-4500"], ["--gpu: the EKS image Bottlerocket NVIDIA has no driver"]),
         (
             ["dev", *EKS, "--gpu", "GB300"],
@@ -325,7 +325,7 @@ def test_descriptions_are_read_by_names_the_vendors_have() -> None:
         (["dev", "--describe", "Pulumi.yaml"], ["Pulumi.yaml is not JSON"]),
         (
             ["dev", "--describe", "list.json"],
-            ["list.json does not describe a cluster; create it with one of: aws eks"],
+            ["list.json describes no cluster; write it with one of: aws eks"],
         ),
         (["dev", "--describe", "aks.json", "--cloud", "gcp"], ["describes a cluster of azure, not of gcp"]),
         (["dev", *EKS, "--gpu", "L4", "-o", "no/such/folder.yaml"], ["is in a folder that does not exist"]),

@@ -136,7 +136,7 @@ def test_giving_the_software_to_a_team_is_no_edit_without_words(
     for what in ("Namespace gpu-operator", "DaemonSet kube-system/gpupools-driver-installer", "ResourceQuota "):
         assert [line for line in said if line.startswith(f"lab: removes {what}")], what
     assert said[-1].startswith(
-        "  pulumi up refuses that: lab has software of the production pool a; if this is intended:"
+        "  pulumi up rejects this: lab has software of the production pool a; if this is intended:"
     )
     assert main(["diff", *files, "--json"]) == 0
     answer = json.loads(capsys.readouterr().out)

@@ -93,7 +93,7 @@ def test_a_table_fits_the_terminal(words: list[str], columns: int) -> None:
 
 def _is_prose(line: str) -> bool:
     """Say whether a line is a sentence, which the terminal wraps, and no row."""
-    return line.startswith(("compute and memory are slices", "nothing is installed"))
+    return line.startswith(("compute and memory are in slices", "nothing is installed"))
 
 
 def test_nothing_is_lost_from_a_table_that_is_made_narrower() -> None:

@@ -125,7 +125,10 @@ def test_no_link_leads_out_of_the_checkout(
     ("text", "said"),
     [
         (STACK.replace("gpu: H100-80GB", "gpu: H999"), "'H999' is not an NVIDIA GPU model"),
-        ("config:\n  gpupools:clusters: {}\n  gpupools:pools: {}\n", "give gpupools:pools a map of name to settings"),
+        (
+            "config:\n  gpupools:clusters: {}\n  gpupools:pools: {}\n",
+            "write gpupools:pools as a map of names",
+        ),
         ("", "the file is empty"),
     ],
     ids=["a wrong pool", "no pools", "an empty file"],
@@ -169,7 +172,7 @@ def test_what_was_not_there_counts_as_new_and_what_was_refused_is_said(
     assert "3 created" in new
     assert main(["report", "Pulumi.dev.yaml", *words]) == 0
     refused = capsys.readouterr().out
-    assert "Not compared: the file was refused in HEAD." in refused
+    assert "Not compared: the file is invalid in HEAD." in refused
     assert "is not an NVIDIA GPU model" in refused
 
 
@@ -253,10 +256,14 @@ def test_the_verdicts_are_those_of_the_offline_preview(stack_file: Write, capsys
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        (["--policy-config", "none.json"], 2, "--policy-config: there is no file none.json; name one"),
+        (["--policy-config", "none.json"], 2, "--policy-config: file none.json does not exist; use an existing file"),
         (["--policy-config", "wrong.json"], 1, "wrong.json: gpu-pool-bounde: is not a policy of this pack"),
-        (["--policy-config", "wrong.json", "--no-policies"], 2, "--policy-config: is for the policies, which"),
-        (["--policy-config", "link.json", "--within", "."], 1, "link.json: a link leads out of ."),
+        (
+            ["--policy-config", "wrong.json", "--no-policies"],
+            2,
+            "cannot be combined with --no-policies",
+        ),
+        (["--policy-config", "link.json", "--within", "."], 1, "link.json: is a link that leads out of ."),
     ],
     ids=["no file", "no policy", "no policies", "a link"],
 )

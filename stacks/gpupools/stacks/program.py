@@ -83,7 +83,7 @@ def run(folder: Path) -> None:
     try:
         config = read_stack_config()
         # Plan everything once, before the first resource is declared; encrypted values are unknown to the plan.
-        plan = plan_config(config.marked, clouds(), config.others, never_in_a_file(folder))
+        plan = plan_config(config.marked, clouds(), config.others, file_access_problems(folder))
         if config.encrypted:
             plan = plan._replace(stack=hiding_values(parse_stack, config.values, clouds()))
         state = _earlier_state()
