@@ -41,16 +41,7 @@ POLICIES = Path(str(files("gpupools.policies")))
 
 
 def run(file: Path, as_json: bool, policy_config: Path | None = None) -> int:
-    """Preview one stack file and print the report.
-
-    Args:
-        file: The stack file.
-        as_json: Whether to print JSON instead of text.
-        policy_config: Configuration of the policy pack, as `pulumi up --policy-pack-config` takes it.
-
-    Returns:
-        0 when the stack can be deployed; 1 when a file, the program or a mandatory policy blocks it.
-    """
+    """Preview one stack file and print the report; return 1 if a file, the program or a mandatory policy blocks it."""
     at = file
     try:
         checked = check_stack_file(file, clouds())
@@ -122,14 +113,7 @@ def preview_file(
     policies: Path = POLICIES,
     policy_config: JsonObject | None = None,
 ) -> Report:
-    """Run the stack program for a valid stack file, and the policy pack on the declared resources.
-
-    Args:
-        checked: The stack file.
-        program: The stack program.
-        policies: The folder of the policy pack.
-        policy_config: Its configuration; None for the defaults.
-    """
+    """Run the stack program for a valid stack file, and the policy pack on the declared resources."""
     project = project_of(checked.file.path)
     config = {**checked.file.others, **{f"{NAMESPACE}:{key}": value for key, value in checked.file.config.items()}}
     # Imported one after the other: two threads that import Pulumi at the same time can deadlock in its import cycles.
@@ -189,11 +173,7 @@ def in_file_order(resources: Iterable[DeclaredResource], plan: StackPlan) -> lis
 
 
 def judge(pack: PolicyPackProcess, resources: list[DeclaredResource]) -> list[PolicyVerdict]:
-    """Return the verdicts of a running policy pack on every resource, as the engine would get them.
-
-    Raises:
-        PolicyPackFailed: The pack died or failed.
-    """
+    """Return the verdicts of a running policy pack on every resource, as the engine would get them."""
     violations: dict[str, list[Violation]] = {}
     providers = {resource.urn: resource for resource in resources}
     diagnostics = []

@@ -119,7 +119,9 @@ class Report:
             yield [f"Overrides, {_count(count, 'input')}:", *overrides]
         if self.runtimes:
             yield ["Who installs the GPU software:", owner_table(self.runtimes, fit)]
-            yield from ([line, *notes] for line, notes in _cluster_notes(self.runtimes))
+            for runtime in self.runtimes:
+                if runtime.notes:
+                    yield [f"Notes for cluster {runtime.cluster}:", *(f"  {note}" for note in runtime.notes)]
         imported = sum("import" in resource.options for resource in resources)
         to_import = f", {imported} to import" if imported else ""
         yield [f"Resources: {len(resources) - imported} to create{to_import}", *tree(preview)]
@@ -222,12 +224,6 @@ def owner_table(runtimes: Iterable[RuntimePlan], fit: int | None = None) -> str:
             owners, pieces = ("\n".join(each[side] for each in owned) for side in (0, 1))
             rows.append((runtime.cluster, "\n".join(pools), software, owners, pieces))
     return table_text(rows, ("cluster", "pools", "software", "installed by", "components"), fit=fit)
-
-
-def _cluster_notes(runtimes: Iterable[RuntimePlan]) -> Iterator[tuple[str, list[str]]]:
-    for runtime in runtimes:
-        if runtime.notes:
-            yield f"Notes for cluster {runtime.cluster}:", [f"  {note}" for note in runtime.notes]
 
 
 def tree(preview: Preview) -> list[str]:

@@ -121,17 +121,9 @@ class StackResource:
 class PolicyPackProcess:
     """A running policy pack. A context manager that starts the process and always stops it.
 
-    Args:
-        folder: The pack's folder, with its `__main__.py`.
-        project: Project name that the pack gets.
-        stack: Stack name that the pack gets.
-        config: Configuration by policy, in the form of a `--policy-pack-config` file: a level, or a mapping with
-            `enforcementLevel` and the policy's own keys; `all` sets the level of all other policies.
-        dry_run: Whether the pack sees a preview.
-        start_timeout_s: How many seconds the process may take to start.
-
-    Raises:
-        PolicyPackFailed: On entering and in every method.
+    `config` has the form of a `--policy-pack-config` file: by policy a level, or a mapping with `enforcementLevel` and
+    the policy's own keys; `all` sets the level of all other policies. Entering and every method may raise
+    `PolicyPackFailed`.
     """
 
     def __init__(
@@ -200,13 +192,7 @@ class PolicyPackProcess:
     ) -> list[Diagnostic]:
         """Return the pack's diagnostics for one resource before it exists.
 
-        Args:
-            urn: The resource's URN.
-            type: Its type token.
-            name: Its Pulumi name.
-            properties: Its inputs as registered, in wire form; output values are rewritten as the engine does.
-            options: Its options that policies can see.
-            provider: Its provider.
+        The inputs are those registered, in wire form; output values are rewritten as the engine does.
         """
         request = analyzer_pb2.AnalyzeRequest(
             urn=urn, type=type, name=name, properties=as_engine_sends(properties), options=options, provider=provider

@@ -79,9 +79,6 @@ def preview_program(
         earlier: The state of the stack's last update, for a program that reads it; None if unknown.
         sync_registration: Whether to register each resource in the line that declares it. This is faster, and
             equivalent if the program does not later change values that it passed to a resource or to `apply`.
-
-    Returns:
-        The declared resources and every problem; an exception of the program is a problem too.
     """
     monitor, log = StrictMonitor(earlier), _Log()
     values = {key if ":" in key else f"{project}:{key}": value for key, value in config.items()}

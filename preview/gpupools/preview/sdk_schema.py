@@ -86,18 +86,11 @@ def is_known_type(token: str) -> bool:
 
 
 def check_inputs(token: str, wire_inputs: JsonObject) -> list[InputProblem]:
-    """Return all problems of a resource's inputs.
+    """Return all problems of a resource's inputs in wire form; none for a token that no imported SDK has.
 
     If the SDK's type is only the enum, any other value is an error. If the type is `Union[str, Enum]` (almost every
     enum of azure-native and aws, because the cloud may accept more values than the SDK lists), an unlisted value is
     only advisory.
-
-    Args:
-        token: The type token, e.g. `aws:eks/nodeGroup:NodeGroup`.
-        wire_inputs: Plain data in wire names, secrets in their envelopes, `UNKNOWN` for unknown values.
-
-    Returns:
-        Problems by property path; none for a token that no imported SDK has (see `is_known_type`).
     """
     shape = _shape_of_token(token)
     if shape is None:
@@ -153,16 +146,12 @@ def _without(properties: JsonObject, paths: Iterable[str]) -> JsonDict:
 
 
 def check_property_path(token: str, path: str, *, outputs: bool = False) -> InputProblem | None:
-    """Check one path of `ignoreChanges`, `replaceOnChanges` and similar options.
+    """Check one path of `ignoreChanges` and similar options: `taints[0].effect`, `tags["a.b"]`, `taints[*]`.
 
     The engine compares such a path with wire names and silently ignores one that matches nothing:
     `scaling_config.max_size` is sent unchanged and has no effect (https://github.com/pulumi/pulumi,
-    sdk/python/lib/pulumi/runtime/resource.py translates only a whole top-level name).
-
-    Args:
-        token: The type token.
-        path: As sent: `scalingConfig.desiredSize`, `taints[0].effect`, `tags["a.b"]`, `taints[*]`.
-        outputs: Whether the path may also name an output at the top.
+    sdk/python/lib/pulumi/runtime/resource.py translates only a whole top-level name). With `outputs` the path may also
+    name an output at the top.
     """
     shape = _shape_of_token(token)
     if shape is None:

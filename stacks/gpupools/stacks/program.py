@@ -49,11 +49,7 @@ def _earlier_state() -> JsonObject | None:
 
 
 def _check_state_owner(state: Iterable[str]) -> None:
-    """Check that the state is this stack's own: the engine would delete resources with other URNs.
-
-    Raises:
-        Rejected: It contains resources of another stack or project.
-    """
+    """Raise `Rejected` if the state has resources of another stack or project: the engine would delete them."""
     own = f"urn:pulumi:{pulumi.get_stack()}::{pulumi.get_project()}::"
     others = sorted(
         {" of ".join(urn.removeprefix("urn:pulumi:").split("::")[:2]) for urn in state if not urn.startswith(own)}
@@ -67,11 +63,7 @@ def _check_state_owner(state: Iterable[str]) -> None:
 def run(folder: Path) -> None:
     """Declare every pool of the running stack on its clusters, and the GPU software in Kubernetes.
 
-    Args:
-        folder: The program's folder; no kubeconfig may be inside its checkout.
-
-    Raises:
-        SystemExit: The stack is rejected; the errors have been logged.
+    No kubeconfig may be inside the checkout of the program's folder. A rejected stack exits after logging the errors.
     """
     # The engine interrupts the program when a mandatory policy fails; do not print a traceback then.
     signal.signal(signal.SIGINT, lambda *_: os._exit(ERROR_SHOWN))
