@@ -14,11 +14,7 @@ from gpupools.stackfile.stack import parse_cluster
 
 
 def parse_cloud(name: object) -> Cloud:
-    """Return the cloud with this name.
-
-    Raises:
-        Rejected: The name is unknown.
-    """
+    """Return the cloud with this name; raise `Rejected` if it is unknown."""
     known = clouds()
     if isinstance(name, str) and name in known:
         return known[name]
@@ -26,22 +22,13 @@ def parse_cloud(name: object) -> Cloud:
 
 
 def unknown_arguments(args: JsonObject, typed: type) -> list[Problem]:
-    """Return a problem for each unknown argument, which Python would silently ignore.
-
-    Args:
-        args: The component's arguments.
-        typed: Their `TypedDict`.
-    """
+    """Return a problem for each argument that is not in a `TypedDict`; Python would silently ignore it."""
     known = typed.__annotations__
     return [Problem((str(key),), "unknown argument", nearest(key, known)) for key in args if key not in known]
 
 
 def parse_cluster_argument(value: Any, cloud: Cloud) -> Cluster:
-    """Return the parsed argument `cluster` of a component.
-
-    Raises:
-        Rejected: Every problem.
-    """
+    """Return the parsed argument `cluster` of a component; raise `Rejected` with every problem."""
     known = known_values(value)
     raw = {**known, "cloud": cloud.name} if isinstance(known, Mapping) else known
     cluster = parse_cluster(("cluster",), raw, {cloud.name: cloud})

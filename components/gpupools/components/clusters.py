@@ -19,11 +19,8 @@ def addresses(
 ) -> dict[str, pulumi.Input[Any]]:
     """Return a cluster's keys, with every `{output: …}` replaced by the other stack's output.
 
-    Args:
-        cluster: The checked cluster.
-        references: Stack references by name; new ones are added, so that each stack is read once.
-        secret: Whether the configuration holds encrypted values. Pulumi hands a program the whole map decrypted and
-            does not mark which values were secret, so every address becomes a secret.
+    New stack references are added to `references`, so that each stack is read once. With `secret` every address becomes
+    a secret: Pulumi hands a program the whole map decrypted and does not mark which values were secret.
     """
 
     def resolve(value: Any, is_secret: bool) -> Any:
@@ -52,12 +49,8 @@ def wait_for_distinct_clusters(
 ) -> dict[str, dict[str, pulumi.Input[Any]]]:
     """Return the clusters' addresses as outputs that resolve only after all clusters turned out to be different.
 
-    Args:
-        clusters: The checked clusters by key.
-        where: Their `addresses`. Only outputs are compared here; the plan has compared known values.
-
-    Raises (while the program runs):
-        pulumi.RunError: Two keys name the same cluster.
+    Only outputs are compared here; the plan has compared known values. While the program runs, two keys that name the
+    same cluster raise `pulumi.RunError`.
     """
     result = {key: dict(keys) for key, keys in where.items()}
     for (first, one), (second, other) in combinations([(key, clusters[key]) for key in where], 2):
@@ -84,11 +77,7 @@ def _compare(one: tuple[str, type[Cluster]], other: tuple[str, type[Cluster]], c
 
 
 def resource_factory(cloud: str) -> ResourceFactory:
-    """Return the functions that declare a cloud's resources.
-
-    Raises:
-        pulumi.RunError: The cloud's SDK is not installed.
-    """
+    """Return the functions that declare a cloud's resources; raise `pulumi.RunError` if its SDK is not installed."""
     try:
         return clouds()[cloud].node_pools.resources()
     except ModuleNotFoundError as error:

@@ -45,13 +45,7 @@ def place_of(cloud: Cloud, cluster: JsonObject) -> JsonObject:
 
 
 def pool_problems(name: str, pool: str, place: JsonObject) -> Iterator[Problem]:
-    """Yield a problem for each component that already declares the pool, or whose software excludes it.
-
-    Args:
-        name: The component's name.
-        pool: The pool's name on its cluster.
-        place: The cluster's place.
-    """
+    """Yield a problem for each component that already declares the pool, or whose software excludes it."""
     for other, (taken, where) in declared().pools.items():
         if other != name and taken == pool and same_place(place, where):
             yield _duplicate_pool(pool, other)
@@ -62,13 +56,7 @@ def pool_problems(name: str, pool: str, place: JsonObject) -> Iterator[Problem]:
 
 
 def runtime_problems(name: str, keys: Collection[str], place: JsonObject) -> Iterator[Problem]:
-    """Yield a problem for each declared pool of the cluster that the software excludes.
-
-    Args:
-        name: The component's name.
-        keys: Keys of its pools.
-        place: The cluster's place.
-    """
+    """Yield a problem for each declared pool of the cluster that the software of the pools `keys` excludes."""
     for pool, where in declared().pools.values():
         if pool not in keys and same_place(place, where):
             yield _pool_without_software(("pools",), pool, name, keys)
@@ -78,14 +66,7 @@ def runtime_problems(name: str, keys: Collection[str], place: JsonObject) -> Ite
 def wait_for_distinct_pools(name: str, pool: str, place: JsonObject, address: Any) -> Any:
     """Return an address of the pool's cluster; an output resolves only after no other component has the same pool.
 
-    Args:
-        name: The component's name.
-        pool: The pool's name on its cluster.
-        place: The cluster's place.
-        address: The address, which may be an output.
-
-    Raises (while the program runs):
-        pulumi.RunError: Another component declares the pool.
+    While the program runs, another component that declares the pool raises `pulumi.RunError`.
     """
     if not isinstance(address, pulumi.Output):
         return address

@@ -143,11 +143,7 @@ def plan_args(args: GpuRuntimeArgs) -> RuntimePlan:
 
 
 def _plan_and_compare(name: str, args: GpuRuntimeArgs) -> RuntimePlan:
-    """Plan the software and compare it with the program's pools.
-
-    Raises:
-        Rejected: Every problem.
-    """
+    """Plan the software and compare it with the program's pools; raise `Rejected` with every problem."""
     plan = plan_args(args)
     problems = list(runtime_problems(name, plan.pods, place_of(parse_cloud(args["cloud"]), args["cluster"])))
     if problems:

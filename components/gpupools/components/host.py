@@ -37,11 +37,7 @@ class Components(Provider):
     def construct(
         self, name: str, resource_type: str, inputs: pulumi.Inputs, options: pulumi.ResourceOptions | None = None
     ) -> ConstructResult:
-        """Construct a component.
-
-        Raises:
-            pulumi.RunError: Its inputs are invalid.
-        """
+        """Construct a component; raise `pulumi.RunError` if its inputs are invalid."""
         try:
             args = arguments(resource_type, inputs)
         except Rejected as rejected:

@@ -23,16 +23,10 @@ https://kubernetes.io/docs/reference/config-api/client-authentication.v1beta1/
 def create_kubernetes_provider(
     name: str, cloud: str, cluster: JsonObject, opts: pulumi.ResourceOptions | None = None
 ) -> kubernetes.Provider:
-    """Declare the Kubernetes provider of a cluster.
+    """Declare the Kubernetes provider of a cluster whose keys have resolved values.
 
     A given kubeconfig always becomes a secret in Pulumi's state. One that is built from endpoint and certificate
     authority contains no credentials, only the command that gets a token.
-
-    Args:
-        name: Logical name.
-        cloud: Folder under providers/.
-        cluster: The cluster's keys with resolved values: `kubeconfig`, or `endpoint` and `certificate_authority`.
-        opts: Options of the provider.
     """
     source, context = cluster.get("kubeconfig"), None
     kubeconfig: pulumi.Input[str]

@@ -22,13 +22,7 @@ _KEPT_REVISIONS = 10
 
 
 def declare_release(name: str, release: Release, opts: pulumi.ResourceOptions) -> kubernetes.helm.v3.Release:
-    """Declare a Helm release.
-
-    Args:
-        name: Logical name.
-        release: The pinned chart and its values.
-        opts: Parent and dependencies.
-    """
+    """Declare a Helm release: the pinned chart and its values."""
     timeout = f"{release.timeout_s}s"
     return kubernetes.helm.v3.Release(
         name,
@@ -55,13 +49,7 @@ def declare_release(name: str, release: Release, opts: pulumi.ResourceOptions) -
 
 
 def declare_object(name: str, planned: KubernetesObject, opts: pulumi.ResourceOptions) -> pulumi.Resource:
-    """Declare one object with the SDK's class for its kind, or as a `CustomResource` for other kinds.
-
-    Args:
-        name: Logical name.
-        planned: The object.
-        opts: Parent and dependencies.
-    """
+    """Declare one object with the SDK's class for its kind, or as a `CustomResource` for other kinds."""
     manifest = _mutable(planned.manifest)
     api_version, kind = manifest.pop("apiVersion"), manifest.pop("kind")
     if not planned.await_ready:

@@ -14,12 +14,7 @@ class Protection(pulumi.ComponentResource):
     """
 
     def __init__(self, everything: Iterable[pulumi.Resource], *, protect: bool) -> None:
-        """Declare it in every stack, since an update cannot delete a resource that the state still marks as protected.
-
-        Args:
-            everything: The components of the stack.
-            protect: Whether any of its pools is protected.
-        """
+        """Declare it in every stack, since an update cannot delete what the state still marks as protected."""
         opts = pulumi.ResourceOptions(depends_on=list(everything), protect=protect)
         super().__init__("gpupools:index:Protection", "protection", {}, opts)
         self.register_outputs({})

@@ -118,11 +118,7 @@ def _mark_unknown(value: Any) -> Any:
 
 
 def hiding_values(function: Callable[..., T], *arguments: Any) -> T:
-    """Return the result of a function of decrypted values.
-
-    Raises:
-        Rejected: The function rejects them; the message repeats no value.
-    """
+    """Return the result of a function of decrypted values; if it rejects them, the message repeats no value."""
     try:
         return function(*arguments)
     except Rejected as rejected:
