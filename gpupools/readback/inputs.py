@@ -71,13 +71,7 @@ _NAMES = ("nodeGroupName", "agentPoolName", "nodegroupName", "resourceName", "na
 
 
 def with_name(pool: PoolFacts, properties: JsonObject, logical: str = "") -> PoolFacts:
-    """Return the pool with the name that its resource declares.
-
-    Args:
-        pool: The pool without a name.
-        properties: The properties it was read from.
-        logical: The logical name in the program, used if the inputs have no name, known or unknown.
-    """
+    """Return the pool with the name in its properties; `logical` if they have none, known or unknown."""
     names = [at(properties, path) for path in _NAMES]
     name = next((each for each in map(text, names) if each), "") or (
         logical if all(each is None for each in names) else ""
@@ -179,13 +173,7 @@ class TaintsRead:
     not_counted: list[str] = field(default_factory=list)
 
     def objects(self, value: object, path: str, effects: Mapping[str, Effect]) -> None:
-        """Read a list of `{key, value, effect}`.
-
-        Args:
-            value: The property.
-            path: Its path.
-            effects: Kubernetes' effects by their names in this API.
-        """
+        """Read a list of `{key, value, effect}`; `effects` are Kubernetes' effects by their names in this API."""
         if value is not None and value is not UNKNOWN and not is_list(value):
             self.note(f"{path}: {shown(value)} is not a list of taints")
         for where, item in items(value, path, self.unknown):
@@ -344,14 +332,10 @@ _LONGEST_POSITION = 10
 
 
 def with_taint(properties: JsonObject, pool: PoolFacts) -> JsonDict | None:
-    """Return a copy of a resource's properties in which the pool has its missing taint.
+    """Return a copy of a resource's properties in which the pool that was read from them has its missing taint.
 
     None if the copy would be a guess: the taint belongs in a script, the API has no field for it, or the property is
     unknown or of another type.
-
-    Args:
-        properties: Wire properties that the pool was read from; not changed.
-        pool: The pool.
     """
     if pool.missing_taint.value is None or pool.no_taint_field or not pool.where:
         return None
@@ -382,10 +366,7 @@ def _with_value_at(value: Any, steps: list[str | int], taint: Any) -> Any:
 def relocated(pool: PoolFacts, place: Callable[[str], str], sentence_of: Callable[[str], str]) -> PoolFacts:
     """Return a pool of an inner object with paths of the outer object.
 
-    Args:
-        pool: The pool with paths of the inner object.
-        place: Converts a path of the inner object to one of the outer.
-        sentence_of: The same for a sentence that begins with a path.
+    `place` converts a path of the inner object, and `sentence_of` a sentence that begins with one.
     """
     sharing, software, open_ = pool.sharing, pool.software, pool.open_to_gpus
 
@@ -413,10 +394,7 @@ def relocated(pool: PoolFacts, place: Callable[[str], str], sentence_of: Callabl
 def joined(pool: PoolFacts, other: PoolFacts, path: str) -> PoolFacts:
     """Return a pool merged with the facts of a resource that it refers to, such as its launch template.
 
-    Args:
-        pool: A pool with a reference at `path` in `elsewhere`.
-        other: The facts that `Readback.read_template` read from the referenced resource.
-        path: `Reference.property`.
+    `other` is what `Readback.read_template` read from the resource to which `pool.elsewhere` refers at `path`.
     """
     reference = next((one for one in pool.elsewhere if one.property == path), None)
     if reference is None:
@@ -510,15 +488,7 @@ class Hardening:
     ) -> None:
         """Record a weakness unless `ok`; an unknown value is recorded as unverified.
 
-        Args:
-            name: The control, e.g. `metadata-service`.
-            path: Path of the input.
-            value: Its value.
-            ok: Whether the value satisfies the control.
-            wanted: The value to set.
-            why: The reason, in one sentence.
-            mandatory: False for an advisory.
-            source: Source page.
+        `name` is the control, e.g. `metadata-service`, and `ok` says whether the value satisfies it.
         """
         late = value is UNKNOWN
         if ok and not late:

@@ -128,13 +128,7 @@ class _Parts:
 
 
 def read_karpenter(spec: JsonObject, kind: str, clouds: _Clouds) -> Iterator[PoolFacts]:
-    """Yield the pool of a NodePool, Provisioner or NodeClaim: https://karpenter.sh/docs/concepts/nodepools/.
-
-    Args:
-        spec: The object's spec.
-        kind: `NodePool`, `Provisioner` or `NodeClaim`.
-        clouds: The clouds with the machines and labels of their providers.
-    """
+    """Yield the pool of a NodePool, Provisioner or NodeClaim: https://karpenter.sh/docs/concepts/nodepools/."""
     parts = _Parts(spec, kind)
     inner, reference, limits = parts.inner, parts.reference, parts.limits
     providers = dict(providers_of(clouds))

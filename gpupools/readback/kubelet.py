@@ -51,11 +51,7 @@ def last(flag: str, arguments: Iterable[str]) -> str | None:
 def read_list(value: str, where: str, read: TaintsRead, late: str = "") -> None:
     """Read `key=value:Effect,…`; entries that end in `-` are ignored, like in the kubelet.
 
-    Args:
-        value: Value of the flag.
-        where: Path for messages.
-        read: Collects the taints.
-        late: The path to record as unknown if a taint has a variable; empty if variables are not expanded.
+    `late` is the path to record as unknown if a taint has a variable; empty if variables are not expanded.
     """
     good, wrong, seen = [], False, set()
     for one in value.split(",") if value else ():

@@ -18,13 +18,7 @@ _KARPENTER = frozenset(("karpenter.sh", kind) for kind in ("NodePool", "Provisio
 
 
 def read_kubernetes_pools(type_token: str, properties: JsonObject, clouds: Clouds) -> tuple[PoolFacts, ...]:
-    """Return the pools of a Kubernetes object that is declared with Pulumi; none for other resources.
-
-    Args:
-        type_token: The resource's Pulumi type, e.g. `kubernetes:karpenter.sh/v1:NodePool`.
-        properties: Its inputs in wire form, with `UNKNOWN` for unknown values.
-        clouds: The clouds whose machine types such objects name.
-    """
+    """Return the pools of a Kubernetes object that is declared with Pulumi; none for other resources."""
     return tuple(each_kubernetes_pool(type_token, properties, clouds))
 
 
@@ -43,12 +37,7 @@ def each_kubernetes_pool(type_token: str, properties: JsonObject, clouds: Clouds
 
 
 def read_manifest(manifest: JsonObject, clouds: Clouds) -> tuple[PoolFacts, ...]:
-    """Return the pools of a Kubernetes manifest; none for other objects.
-
-    Args:
-        manifest: An object with `apiVersion`, `kind`, `metadata` and `spec`.
-        clouds: The clouds whose machine types such objects name.
-    """
+    """Return the pools of a Kubernetes manifest; none for other objects."""
     if not isinstance(manifest, Mapping):
         return ()
     return tuple(_read(text(manifest.get("apiVersion")), text(manifest.get("kind")), manifest, clouds))
@@ -60,10 +49,7 @@ def read_template(type_token: str, properties: JsonObject, clouds: Clouds) -> Po
     They name no machine, so they are not pools: a class adds image, driver and hardening to one, a bootstrap
     configuration and a Cluster add taints (`gpupools.readback.inputs.joined`). None for any other object.
 
-    Args:
-        type_token: Pulumi type, or `<apiVersion>:<kind>` of a manifest with `kubernetes:` before it.
-        properties: The object.
-        clouds: The clouds that read their own node classes and their customizations.
+    A manifest has the type `kubernetes:<apiVersion>:<kind>`.
     """
     named = kubernetes_type(type_token)
     if named is None or not isinstance(properties, Mapping):

@@ -31,11 +31,7 @@ class Owner:
 def bootstrapped(pool: PoolFacts, owner: Owner, config: PoolFacts | None, kind: str) -> PoolFacts:
     """Add to machines the taints of their owner and of their bootstrap configuration.
 
-    Args:
-        pool: What the machines' own object says.
-        owner: Makes nodes of them.
-        config: What `read_bootstrap` read; None where the configuration is not at hand.
-        kind: Of the configuration, for messages.
+    `config` is None where the configuration is not at hand; `kind` is its kind, for messages.
     """
     prefix = f"{BOOTSTRAP} {kind} → "
     where = f"{prefix}{config.where}" if config else BOOTSTRAP

@@ -19,13 +19,7 @@ class InputRow(NamedTuple):
 
 
 def customizations_in(inputs: JsonObject, rows: Iterable[InputRow], prefix: str = "") -> Iterator[NodeCustomization]:
-    """Yield a customization for each row whose input has a value.
-
-    Args:
-        inputs: Inputs by wire name.
-        rows: The table of a cloud.
-        prefix: Path of the inputs in their resource.
-    """
+    """Yield a customization for each row of a cloud's table whose input, below the path `prefix`, has a value."""
     for row in rows:
         value = at(inputs, row.path)
         if value not in (None, "", [], {}):

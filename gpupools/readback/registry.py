@@ -94,9 +94,7 @@ _KUBERNETES_READERS: dict[str, None] = {}
 def register(*, types: Iterable[str] = (), kubernetes: Iterable[str] = ()) -> None:
     """Register readers by the names of their modules, which are imported when a reader is asked for.
 
-    Args:
-        types: Modules with a `TypeReader` called READER.
-        kubernetes: Modules with a `KubernetesReader` called READER.
+    Each module has a READER: a `TypeReader` in `types`, a `KubernetesReader` in `kubernetes`.
     """
     _TYPE_READERS.update(dict.fromkeys(types))
     _KUBERNETES_READERS.update(dict.fromkeys(kubernetes))
@@ -117,12 +115,7 @@ def kubernetes_readers() -> tuple[KubernetesReader, ...]:
 
 
 def read_owner(type_token: str, properties: JsonObject) -> Owner | None:
-    """Read which machines and bootstrap configuration an object joins; None for any other object.
-
-    Args:
-        type_token: Pulumi type, `kubernetes:<apiVersion>:<kind>`.
-        properties: The object.
-    """
+    """Read which machines and bootstrap configuration a Kubernetes object joins; None for any other object."""
     return next((owner for each in kubernetes_readers() if (owner := each.read_owner(type_token, properties))), None)
 
 
@@ -132,13 +125,7 @@ def wrappers() -> frozenset[GroupKind]:
 
 
 def embedded(properties: JsonObject, group: str, kind: str) -> Iterator[Embedded]:
-    """Yield the objects inside a wrapper; nothing for any other object.
-
-    Args:
-        properties: The wrapper.
-        group: Its API group.
-        kind: Its kind.
-    """
+    """Yield the objects inside a wrapper of this API group and kind; nothing for any other object."""
     for each in kubernetes_readers():
         if (group, kind) in each.wrappers:
             yield from each.embedded(properties, group, kind)

@@ -197,11 +197,7 @@ def _embedded_objects(type_token: str, inputs: JsonObject) -> Iterator[Unclassif
 
 
 def missing_resources(resources: Iterable[tuple[str, str, JsonObject]]) -> Iterator[tuple[str, Unclassified]]:
-    """Yield the ClusterResourceSets that apply what is not in the same file, with why.
-
-    Args:
-        resources: Address, type and inputs of every resource.
-    """
+    """Yield the ClusterResourceSets that apply what is not in the same file, with why."""
     sets: list[tuple[str, JsonObject]] = []
     there: set[tuple[str, str, str]] = set()
     for address, type_token, inputs in resources:

@@ -26,11 +26,6 @@ def is_reported_on_component(rule: str, finding: Finding, component: Collection[
 
     A transform can change taints and hardening of a child. Size, owner, sharing and user data that is unknown at
     preview are those of the component.
-
-    Args:
-        rule: Its name.
-        finding: On the child.
-        component: Keys of the findings on the component.
     """
     about = finding_key(rule, finding)
     if about in component:

@@ -55,11 +55,7 @@ def schema() -> JsonDict:
 
 
 def config_problems(document: object) -> list[Problem]:
-    """Return the problems of a configuration: unknown names, wrong values, and mandatory rules that it weakens.
-
-    Args:
-        document: The parsed JSON; `read_config` keeps all values of duplicate keys.
-    """
+    """Return the problems of a configuration: unknown names, wrong values, and mandatory rules that it weakens."""
     if not isinstance(document, Mapping):
         return [Problem((), f"got {shown(document)}", "write an object: policy name to level or to an object")]
     return [problem for key, value in document.items() for problem in _policy_problems(str(key), value, document)]
@@ -185,11 +181,7 @@ _MAX_BYTES = 1_048_576
 
 
 def read_config(path: Path) -> tuple[object, list[Problem]]:
-    """Read a configuration file.
-
-    Returns:
-        The parsed JSON without problems, or None and the problem.
-    """
+    """Return the parsed JSON of a configuration file, with all values of duplicate keys; or None and the problem."""
     try:
         with path.open("rb") as file:
             content = file.read(_MAX_BYTES + 1)

@@ -225,12 +225,7 @@ def _group_and_kind(type_token: str) -> tuple[str, str]:
 
 
 def read_software(type_token: str, properties: JsonObject) -> DeclaredSoftware | None:
-    """Read a Helm release, a chart or a workload; None without GPU software.
-
-    Args:
-        type_token: Pulumi type of the resource.
-        properties: Inputs as plain data, with `UNKNOWN`.
-    """
+    """Read a Helm release, a chart or a workload; None without GPU software."""
     if not is_software(type_token) or not isinstance(properties, Mapping):
         return None
     if _group_and_kind(type_token) in _HELM:
@@ -278,11 +273,7 @@ def _is_enabled(chart: _Chart, piece: str, values: JsonObject) -> Any:
 
 
 def tolerations_of_controllers(software: DeclaredSoftware) -> Iterator[tuple[str, list[JsonObject]]]:
-    """Yield path and tolerations of each controller of a chart; unknown values are left out.
-
-    Args:
-        software: A chart whose values are known.
-    """
+    """Yield path and tolerations of each controller of a chart; unknown values are left out."""
     for each in CONTROLLERS:
         path = tuple(each.tolerations.split("."))
         switch = value_at(software.values, tuple(each.runs.split("."))) if each.runs else None

@@ -115,12 +115,7 @@ class Origin:
 
 
 class DeclaredStack:
-    """All resources of a stack, and the relations between them.
-
-    Args:
-        resources: In the order of their registration.
-        gaps: What the file leaves out.
-    """
+    """All resources of a stack in the order of registration, and the relations between them."""
 
     def __init__(self, resources: Iterable[Declared], gaps: Iterable[Gap] = ()) -> None:
         self.resources = tuple(map(_with_unknown_machines, resources))
@@ -218,13 +213,7 @@ class DeclaredStack:
     def _nearest_ancestor(
         self, resource: Declared, wanted: Callable[[Declared], bool], known: dict[str, Declared | None]
     ) -> Declared | None:
-        """Return the nearest ancestor that fulfils a condition.
-
-        Args:
-            resource: Where to start.
-            wanted: The condition.
-            known: Cache of results by URN of the first parent.
-        """
+        """Return the nearest ancestor that fulfils a condition; `known` caches results by URN of the first parent."""
         passed = []
         urn, found = resource.parent, None
         while urn and found is None and urn not in known:
@@ -470,14 +459,9 @@ def _combined(made: Sequence[PoolFacts], path: str) -> PoolFacts:
 
 
 def api_server(kubeconfig: str, context: Any, cluster: Any) -> tuple[str, str] | None:
-    """Return the API address in the text of a kubeconfig; None for a path or any other text.
+    """Return the API address in the text of a kubeconfig; None for a path, which is not opened, or any other text.
 
-    https://kubernetes.io/docs/reference/config-api/kubeconfig.v1/
-
-    Args:
-        kubeconfig: The provider's input: the text, or the path of a file, which is not opened.
-        context: The provider's input, which replaces the current context.
-        cluster: The provider's input, which replaces the cluster of the context.
+    A given context or cluster replaces the current one: https://kubernetes.io/docs/reference/config-api/kubeconfig.v1/
     """
     try:
         read = parse_yaml(kubeconfig, MAX_KUBECONFIG_VALUES)

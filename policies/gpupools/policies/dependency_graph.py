@@ -4,14 +4,10 @@ from collections.abc import Iterable, Iterator, Mapping
 
 
 def reachable_marks(made_from: Mapping[str, Iterable[str]], marks: Mapping[str, int]) -> Mapping[str, int]:
-    """Return for each name the marks of itself and of all its dependencies, as bits.
+    """Return for each name the marks of itself and of all its dependencies, as bits; dependencies need not be keys.
 
     Names in a cycle get the same marks: the path-based algorithm for strongly connected components
     (https://doi.org/10.1016/S0020-0190(00)00051-X), without recursion.
-
-    Args:
-        made_from: Dependencies by name; dependencies need not be keys.
-        marks: Bits by name.
     """
     found: dict[str, int] = {}
     numbers: dict[str, int] = {}

@@ -161,10 +161,7 @@ def unknown_at_preview(default: str = "violation") -> Mapping[str, JsonObject]:
 def format_finding(finding: Finding, props: JsonObject, rule: Rule | None = None) -> str:
     """Return the message of a finding: problem, value found, fix and links.
 
-    Args:
-        finding: From a rule.
-        props: The resource's inputs as plain data; values of taints are left out, because they may be secret.
-        rule: The rule, whose section of the documentation is named; None leaves it out.
+    The documentation is linked only with a rule. Values of taints are left out, because they may be secret.
     """
     text = f"pool {shown(finding.pool)}: {finding.what}" if finding.pool else finding.what
     if finding.property:

@@ -103,12 +103,7 @@ def _unwrapped_item(container: Any, key: Any) -> Any:
 
 
 def read_pools(resource_type: str, inputs: JsonObject) -> tuple[PoolFacts, ...]:
-    """Read the pools that a resource of any cloud declares, Kubernetes objects included.
-
-    Args:
-        resource_type: Type token, e.g. `aws:eks/nodeGroup:NodeGroup`.
-        inputs: Plain data.
-    """
+    """Read the pools that a resource of any cloud declares in plain data, Kubernetes objects included."""
     known = clouds()
     readers = [
         *(cloud.readback().read_pools for cloud in known.values()),
@@ -121,9 +116,7 @@ def read_pools(resource_type: str, inputs: JsonObject) -> tuple[PoolFacts, ...]:
 def finding_messages(resource_type: str, props: JsonObject) -> list[str]:
     """Return the messages of all findings on one resource, including unverified findings and advice.
 
-    Args:
-        resource_type: Type token, e.g. `aws:eks/nodeGroup:NodeGroup`.
-        props: Its inputs, camelCase: a proxy of the policy SDK, the wire form, or plain data.
+    The inputs may be a proxy of the policy SDK, the wire form, or plain data.
     """
     inputs = Inputs(plain(props))
     return [
@@ -367,12 +360,7 @@ def _pool_findings(
 
 
 def _apply_waivers(contexts: Mapping[str, Context], judged: Mapping[str, tuple[str, JsonObject]]) -> None:
-    """Remove waived findings from this call.
-
-    Args:
-        contexts: Of each rule.
-        judged: Type and inputs by URN.
-    """
+    """Remove waived findings from this call; `judged` has type and inputs by URN."""
     for name, found in [*_call.findings.items()]:
         kept = tuple(each for each in found if not _is_waived(name, contexts[name].config, each, judged))
         _call.findings[name] = kept

@@ -45,11 +45,7 @@ class Config:
 
 
 def read_config(path: FilePath, today: date) -> Config:
-    """Read a policy configuration.
-
-    Args:
-        path: The file.
-        today: The day it is.
+    """Read a policy configuration for the day `today`.
 
     Raises:
         Rejected: It is not such a file, names rules or options that do not exist, or weakens a mandatory rule.

@@ -82,11 +82,7 @@ class _Software:
 class SoftwareConflicts:
     """Finds conflicts of GPU software on the nodes of a stack.
 
-    Args:
-        stack: The stack.
-
-    Raises:
-        TooManyKinds: If a question takes more than `MAX_PAIRS` comparisons.
+    A question that takes more than `MAX_PAIRS` comparisons raises `TooManyKinds`.
     """
 
     def __init__(self, stack: DeclaredStack) -> None:
@@ -95,9 +91,7 @@ class SoftwareConflicts:
     def pools_with_owner(self, place: int, piece: str) -> tuple[int, list[tuple[Declared, PoolFacts]]]:
         """Return number and first three of the pools where the cloud installs the same piece.
 
-        Args:
-            place: Of the software, in `Stack.software`.
-            piece: The piece that it installs.
+        `place` is the position of the software in `Stack.software`.
         """
         kind = self._kinds[place]
         if kind is None or piece not in kind.lands:

@@ -123,17 +123,7 @@ def configured(rule: str, options: JsonObject) -> tuple[Waiver, ...]:
 def annotated(
     address: str, type_token: str, inputs: JsonObject, rules: Collection[str]
 ) -> tuple[tuple[Waiver, ...], tuple[str, ...]]:
-    """Read the waivers in the annotations of a Kubernetes object.
-
-    Args:
-        address: Of the object.
-        type_token: Its Pulumi type.
-        inputs: The object.
-        rules: Names of the known rules.
-
-    Returns:
-        The waivers, and the problems of invalid ones.
-    """
+    """Return the waivers in the annotations of a Kubernetes object, and the problems of invalid ones."""
     metadata = inputs.get("metadata") if type_token.startswith("kubernetes:") else None
     notes = metadata.get("annotations") if isinstance(metadata, Mapping) else None
     found: list[Waiver] = []

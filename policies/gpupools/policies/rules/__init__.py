@@ -26,12 +26,7 @@ STACK_RULES = tuple(rule for rule in ALL_RULES if rule.stack is not None)
 
 
 def judge_pool(pool: PoolFacts, contexts: Mapping[str, Context] | None = None) -> Iterator[tuple[Rule, Finding]]:
-    """Judge one pool by every rule on pools.
-
-    Args:
-        pool: The facts, from any source: a Pulumi resource, a Terraform plan, a Kubernetes manifest.
-        contexts: By the rule's name; a rule without one gets its defaults.
-    """
+    """Judge one pool, from any source, by every rule on pools; a rule without a context gets its defaults."""
     for rule in RESOURCE_RULES:
         if rule.pool is not None:
             context = (contexts or {}).get(rule.name) or Context()

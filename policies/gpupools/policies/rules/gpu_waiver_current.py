@@ -28,14 +28,7 @@ def _judge(stack: DeclaredStack, context: Context) -> Iterator[tuple[str, Findin
 def outdated_waivers(
     given: Iterable[Waiver], used: Collection[Waiver], scopes: Collection[str], today: date
 ) -> Iterator[tuple[str, Finding]]:
-    """Report waivers that are expired or match no finding, with the address of their resource.
-
-    Args:
-        given: The waivers.
-        used: Those that suppressed a finding.
-        scopes: `scope` of what was judged; waivers of other scopes are ignored.
-        today: The current day.
-    """
+    """Report waivers of these scopes that are expired or match no finding, with the address of their resource."""
     for each in dict.fromkeys(given):
         if scope(each.resource) not in scopes:
             continue
