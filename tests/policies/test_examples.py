@@ -79,4 +79,5 @@ def test_a_rule_has_a_passing_and_a_failing_example_for_each_cloud(rule: Rule) -
 
 def test_a_rule_is_in_the_file_of_its_name() -> None:
     assert {rule.name.replace("-", "_") for rule in ALL_RULES} == {path.stem for path in FOLDER.glob("[!_]*.py")}
-    assert len({rule.order for rule in ALL_RULES}) == len(ALL_RULES)
+    orders = [rule.order for rule in ALL_RULES]
+    assert [rule.name for rule in ALL_RULES if orders.count(rule.order) > 1] == [], "give each rule an order of its own"
