@@ -23,11 +23,11 @@ from gpupools.cli.stack_text import cluster_schema, stack_text
 from gpupools.common.errors import Problem, Rejected, nearest, shown
 from gpupools.common.json_types import JsonDict, JsonObject
 from gpupools.console.output import line, tell
-from gpupools.plan.cloud import Cloud, close_clouds
+from gpupools.plan.cloud import Cloud
 from gpupools.providers import clouds
 from gpupools.spec.models import MODES, SHARED_MODES
 from gpupools.stackfile.check import CheckedFile, check_stack_file
-from gpupools.stackfile.stack import bad_key, parse_cluster, plan_config
+from gpupools.stackfile.stack import bad_key, parse_cluster
 
 _MOST = 8 * 1024 * 1024
 """Maximum size of a cluster's description; with many node pools it has some hundred thousand bytes."""
@@ -84,7 +84,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-o", "--output", type=Path, metavar="FILE", help="default: Pulumi.<ENV>.yaml among the project's stack files"
     )
-    parser.set_defaults(run=lambda given: _run(parser, given), described=[])
+    parser.set_defaults(run=lambda given: _run(parser, given))
 
 
 def _split_commas(text: str) -> list[str]:
@@ -95,7 +95,7 @@ def _run(parser: argparse.ArgumentParser, given: Given) -> int:
     answers = _Answers()
     try:
         if given.project:
-            others = (key for key in vars(given) if key not in ("env", "project", "run", "command", "described"))
+            others = (key for key in vars(given) if key not in ("env", "project", "run", "command"))
             if given.env == "" or any(getattr(given, key) != parser.get_default(key) for key in others):
                 parser.error("--project takes only a folder")
             make_project(Path(given.env if given.env is not None else "."))
@@ -106,10 +106,9 @@ def _run(parser: argparse.ArgumentParser, given: Given) -> int:
         try:
             asked = _asked(given, answers)
         except Rejected as rejected:
-            told = [*nowhere, *rejected.problems]
-            raise Rejected([*told, *(() if answers.can_ask else _besides(given, told))]) from None
+            raise Rejected([*nowhere, *rejected.problems]) from None
         if file is None:
-            raise Rejected([*nowhere, *_besides(given, nowhere)])
+            raise Rejected(nowhere)
         checked = _write_file(given.env, file, *asked)
     except Rejected as rejected:
         for problem in rejected.problems:
@@ -237,7 +236,6 @@ def _asked(given: Given, answers: _Answers) -> tuple[Cloud, JsonObject, str, Jso
     ]
     answers.stop_if_wrong()
     described = [_described(name) for name in given.describe]
-    given.described = [item for _, keys in described for item in keys.items()]
     named = {cloud for cloud, _ in described}
     if len(named) > 1:
         what = f"describes clusters of {' and '.join(sorted(named))}"
@@ -275,71 +273,14 @@ def _asked(given: Given, answers: _Answers) -> tuple[Cloud, JsonObject, str, Jso
     return cloud, cluster, key, pool
 
 
-def _besides(given: Given, told: Sequence[Problem]) -> Iterator[Problem]:
-    """Find the remaining errors of the flags that the first errors hide, by validating the stack file they make."""
-    flags = {str(problem.path[0]) for problem in told if problem.path}
-    near = [given.cloud] if given.cloud in clouds() else close_clouds(given.cloud, clouds())
-    cloud = clouds()[near[0]] if len(near) == 1 else None
-    cluster = _cluster_of_flags(given, cloud)
-    if cloud is not None and not given.describe:
-        for key in _asked_keys(cloud):
-            flag = _cluster_flag(key)
-            if key not in cluster and flag not in flags:
-                flags.add(flag)
-                yield Problem((flag,), "is missing", f"give it ({_meaning(cloud, key)})")
-    pools = {given.pool or "gpus": {"clusters": ["new"], **_pool_of_flags(given)}}
-    config = {"clusters": {"new": _given(cluster)}, "pools": pools}
-    try:
-        plan_config(config, clouds())
-    except Rejected as rejected:
-        unread = cloud is None or (given.describe and not given.described)
-        for problem in rejected.problems:
-            flagged = _with_flag(problem)
-            flag = str(flagged.path[0]) if flagged.path else ""
-            if flag.startswith("--") and flag not in flags and not (unread and problem.path[0] == "clusters"):
-                yield flagged
-
-
 def _asked_keys(cloud: Cloud) -> list[str]:
     """Return the required keys of a cluster."""
     fields = cloud.cluster.model_fields.items()
     return [key for key, field in fields if key != "cloud" and (field.is_required() or key in cloud.discover().asked)]
 
 
-def _cluster_of_flags(given: Given, cloud: Cloud | None) -> JsonDict:
-    """Return the keys of the cluster from flags and descriptions, without unknown keys."""
-    sets: JsonDict = dict(pair.split("=", 1) for pair in given.keys if "=" in pair)
-    if cloud is not None:
-        known = cloud.cluster.model_fields.keys() - {"cloud"}
-        sets = {key: _value(cloud, key, value) for key, value in sets.items() if key in known}
-    own = {"name": given.cluster} if given.cluster is not None else {}
-    return {**dict(given.described), **sets, "cloud": given.cloud, **own, **_kubeconfig(given)}
-
-
 def _kubeconfig(given: Given) -> JsonDict:
     return {"kubeconfig": {"path": given.kubeconfig}} if given.kubeconfig is not None else {}
-
-
-def _pool_of_flags(given: Given) -> JsonDict:
-    return _given(
-        {
-            "gpu": given.gpu,
-            "instance_type": given.instance_type,
-            "gpus_per_node": given.gpus_per_node,
-            "nodes": {"max": given.max_nodes},
-            "zones": given.zones,
-            "capacity": {"mode": given.capacity, "name": given.capacity_name},
-            "software": given.software,
-            "sharing": {"mode": given.sharing, "replicas": given.replicas, "profile": given.profile},
-            "trust": {"team": given.team},
-        }
-    )
-
-
-def _given(values: JsonObject) -> JsonDict:
-    """Return a map without empty values."""
-    inner = {key: _given(value) if isinstance(value, dict) else value for key, value in values.items()}
-    return {key: value for key, value in inner.items() if value is not None and value not in ({}, "")}
 
 
 def _read(name: str) -> bytes:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gpupools.catalog.instance_types import Catalogue, InstanceType
 from gpupools.catalog.reserved_keys import KeyRule
-from gpupools.common.errors import Problem, close, nearest
+from gpupools.common.errors import Problem, nearest
 from gpupools.common.json_types import JsonObject
 from gpupools.plan.capability import Capability, Setting, SoftwareOption
 from gpupools.plan.node_software import NodeRuntime
@@ -149,12 +149,6 @@ def nearest_cloud(word: object, clouds: Mapping[str, "Cloud"]) -> str:
     """Name the cloud whose service somebody wrote in place of its name (`eks`), or those closest to the word."""
     service = _cloud_of_service(word, clouds)
     return f"write {service}" if service is not None else nearest(word, clouds)
-
-
-def close_clouds(word: object, clouds: Mapping[str, "Cloud"]) -> list[str]:
-    """Return the clouds that `nearest_cloud` names for a word."""
-    service = _cloud_of_service(word, clouds)
-    return [service] if service is not None else close(word, clouds)
 
 
 def _cloud_of_service(word: object, clouds: Mapping[str, "Cloud"]) -> str | None:
