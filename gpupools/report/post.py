@@ -122,7 +122,7 @@ def _ask(method: str, url: str, given: object = None) -> Any:
     body = json.dumps(given).encode() if given is not None else None
     headers = {"Accept": "application/json", "Content-Type": "application/json"}
     request = urllib.request.Request(url, body, headers, method=method)
-    # ValueMismatchError a header this one is not sent on to where a redirection leads.
+    # Unlike other headers, this one is not sent on to where a redirection leads.
     request.add_unredirected_header("Authorization", f"Bearer {os.environ['COMMENT_TOKEN']}")
     with urllib.request.urlopen(request, timeout=30) as answer:
         return json.load(answer)

@@ -38,7 +38,7 @@ from gpupools.spec.pool_options import (
     Timeouts,
     Upgrade,
 )
-from gpupools.spec.software_spec import RuntimeSpec, Trust
+from gpupools.spec.software_spec import LabelKey, LabelValue, RuntimeSpec, Trust
 
 
 class Late:
@@ -151,21 +151,13 @@ class Cluster(ConsistentModel):
     """Keys for the identity and the place of API calls only, which are no inputs of pools."""
 
     def told(self, zones: Sequence[str]) -> JsonDict:
-        """Return the values of the cluster that its pools depend on, by key.
-
-        Args:
-            zones: The pool's own zones; empty for those of the cluster.
-        """
+        """Return the values of the cluster that its pools depend on, by key; without `zones`, with its own zones."""
         return {key: getattr(self, key) for key in type(self).model_fields if key not in self.untold}
 
     @classmethod
     @abstractmethod
     def place_of(cls, given: JsonObject) -> JsonObject:
-        """Return the values that identify a cluster in its cloud, by readable names.
-
-        Args:
-            given: The cluster's keys. Values may be known only later, and may be any stand-in for those.
-        """
+        """Return the values that identify a cluster in its cloud, by readable names; some may be known only later."""
 
     def late_outputs(self) -> Mapping[str, StackOutput]:
         """Return the stack outputs by key; items of lists as `subnet_ids[0]`, of maps as `key.inner`."""
@@ -583,18 +575,6 @@ def label_problems(key: str, value: object) -> Iterator[tuple[str, str]]:
         yield f"{shown(value)} is not a valid label value", _VALUE_FIX
 
 
-def _label_key(key: str) -> str:
-    if not QUALIFIED_NAME.fullmatch(key):
-        raise ValueError(f"{shown(key)} is not a valid label key; {_KEY_FIX}")
-    return key
-
-
-def _label_value(text: str) -> str:
-    if not LABEL_VALUE.fullmatch(text):
-        raise ValueError(f"{shown(text)} is not a valid label value; {_VALUE_FIX}")
-    return text
-
-
 def contradiction(given: Mapping[str, object]) -> str | None:
     """Return how the keys of a pool conflict, whatever their values; None if they do not."""
     if (given.get("gpu") is None) == (given.get("instance_type") is None):
@@ -621,7 +601,7 @@ class PoolSpec(StrictModel):
     """Who may use the pool. Required for time-slicing and MPS, where containers share memory and faults."""
     disk_gib: int = Field(default=200, ge=100, le=16384)
     """Size of each node's disk. CUDA images are large and fill the clouds' defaults of 20 to 128 GiB."""
-    labels: dict[Annotated[str, AfterValidator(_label_key)], Annotated[str, AfterValidator(_label_value)]] = {}
+    labels: dict[LabelKey, LabelValue] = {}
     """Node labels in addition to those of gpupools and the cloud."""
     taints: Annotated[list[Annotated[Taint, BeforeValidator(_extra_taint)]], AfterValidator(_distinct)] = []
     """Additional taints in the syntax of `kubectl taint`. The GPU taint is always set."""

@@ -31,6 +31,9 @@ def _label_value(text: str) -> str:
     return text
 
 
+LabelKey = Annotated[str, AfterValidator(_label)]
+LabelValue = Annotated[str, AfterValidator(_label_value)]
+
 # https://kubernetes.io/docs/concepts/overview/working-with-objects/names/#dns-label-names
 _NAME = r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?"
 
@@ -119,7 +122,7 @@ class ExistingSoftware(StrictModel):
 
     name: str = Field(min_length=1, max_length=100)
     """Name of the software: `kube-system/nvidia-device-plugin-daemonset`, or `eksctl` if eksctl installs it."""
-    node_selector: dict[Annotated[str, AfterValidator(_label)], Annotated[str, AfterValidator(_label_value)]] = {}
+    node_selector: dict[LabelKey, LabelValue] = {}
     """Node selector of its DaemonSet. Default: it runs on all GPU nodes."""
 
     @property
@@ -139,7 +142,7 @@ class ExistingDraDriver(ExistingSoftware):
 class ExistingRdmaPlugin(ExistingSoftware):
     """Device plugin for RDMA interfaces."""
 
-    resource: Annotated[str, AfterValidator(_label)] | None = None
+    resource: LabelKey | None = None
     """Resource that pods request. Default: `vpc.amazonaws.com/efa`, `rdma/ib`, or with `shared` `rdma/shared_ib`."""
     shared: bool = False
     """One unit is all interfaces of the node, as with the RDMA shared device plugin. Otherwise each is one unit."""
