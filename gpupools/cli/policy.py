@@ -133,13 +133,6 @@ def judge_files(
 
     Return 1 if a mandatory rule is violated or a file cannot be read, and 2 if the limit of time or memory is reached.
 
-    Args:
-        files: Files to check.
-        form: Output format, one of `FORMATS`.
-        config: Policy configuration.
-        reports: Additional reports as formats and files.
-        changed: Whether the files are only the changed manifests.
-
     Raises:
         OSError: A report cannot be written.
     """

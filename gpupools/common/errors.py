@@ -91,13 +91,7 @@ class Rejected(Exception):
 
 
 def nearest(word: object, known: Iterable[str], *, most: int = 12) -> str:
-    """Return a fix that suggests the closest known words, or lists the known words if none is close.
-
-    Args:
-        word: The invalid value, of any type.
-        known: Valid words.
-        most: Maximum number of words to list.
-    """
+    """Return a fix that suggests the closest known words, or lists at most `most` known words if none is close."""
     words: Sequence[str] = sorted({each for each in known if each.isprintable()})
     near = close(word, words)
     if near:

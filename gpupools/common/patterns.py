@@ -6,11 +6,7 @@ from fnmatch import translate
 
 
 class FirstOf:
-    """Finds the first of many `fnmatch.fnmatchcase` patterns that matches a text.
-
-    Args:
-        patterns: Patterns in order of precedence.
-    """
+    """Finds the first of many `fnmatch.fnmatchcase` patterns, in order of precedence, that matches a text."""
 
     def __init__(self, patterns: Iterable[str]) -> None:
         self._by_start: dict[str, list[tuple[int, re.Pattern[str]]]] = {}

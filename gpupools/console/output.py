@@ -92,14 +92,7 @@ def _write(text: str, error: bool) -> None:
 
 
 def answer(command: str, result: str, problems: Iterable[JsonObject], holds: JsonObject) -> None:
-    """Print the JSON output of a command, as documented in docs/reference/json.md.
-
-    Args:
-        command: Name of the command.
-        result: `accepted`, `refused` or `failed`.
-        problems: Problems, as `Problem.as_json` returns them.
-        holds: The command's own keys, the same for every result.
-    """
+    """Print the JSON output of a command, whose own keys are in `holds`, as documented in docs/reference/json.md."""
     tell_json({"version": VERSION, "command": command, "result": result, "problems": list(problems), **holds})
 
 
@@ -123,16 +116,9 @@ def _whole(value: Any) -> Any:
 
 
 def annotation(kind: str, file: object, at: int | None, title: str, message: object) -> str:
-    """Return one workflow command, a single line.
+    """Return one workflow command, a single line, of kind `error`, `warning` or `notice`.
 
     https://docs.github.com/en/actions/reference/workflows-and-actions/workflow-commands#setting-an-error-message
-
-    Args:
-        kind: `error`, `warning` or `notice`.
-        file: Path relative to the repository.
-        at: Line, from 1; None for the whole file.
-        title: Title, shown in bold.
-        message: Message, which may have several lines.
     """
     properties = {"file": str(file), "line": str(at) if at is not None else "", "title": title}
     given = ",".join(f"{name}={_property(value)}" for name, value in properties.items() if value)

@@ -14,11 +14,7 @@ AFTER_S = 1.0
 
 @contextmanager
 def progress(doing: str) -> Iterator[Callable[[str], None]]:
-    """Show the current step on a terminal's standard error while the block runs, which must print nothing else.
-
-    Args:
-        doing: First step, e.g. `running the program`. The yielded function sets the next step.
-    """
+    """Show the current step on a terminal's standard error while the block runs, which must print nothing else."""
     stream, width = sys.stderr, columns(sys.stderr)
     # Terminals without color do not support erasing a line either.
     if width is None or not shows_colour(stream):

@@ -18,13 +18,7 @@ def html(*parts: object) -> Html:
 
 
 def element(name: str, /, *parts: object, **attributes: object) -> Html:
-    """Write an element.
-
-    Args:
-        name: The tag.
-        parts: What it holds; what is no `Html` yet is escaped.
-        attributes: By name, `class_` and `aria_label` for `class` and `aria-label`; None for one that is not there.
-    """
+    """Write an element; without attributes that are None; `class_` and `aria_label` mean `class` and `aria-label`."""
     given = "".join(
         f' {key.rstrip("_").replace("_", "-")}="{html_text(value)}"'
         for key, value in attributes.items()

@@ -147,13 +147,7 @@ class ReachableCluster(Cluster):
 
 
 def missing_access(key: str, cluster: Cluster, installs: Collection[str]) -> list[Problem]:
-    """Reject software for a cluster whose stack file has no access to its API.
-
-    Args:
-        key: The cluster's key in the stack file.
-        cluster: The cluster.
-        installs: Names of the software that would be installed. Without any, no access is required.
-    """
+    """Reject software (`installs`) for a cluster whose stack file has no access to its API."""
     if not installs or not isinstance(cluster, ReachableCluster) or cluster.has_access:
         return []
     what = f"its pools need software in the cluster ({', '.join(installs)}), but the cluster's API access is not set"
@@ -165,11 +159,7 @@ def missing_access(key: str, cluster: Cluster, installs: Collection[str]) -> lis
 
 
 def clear_secrets(clusters: Mapping[str, Cluster]) -> Iterator[Problem]:
-    """Reject a kubeconfig that the stack file stores as clear text, without repeating it.
-
-    Args:
-        clusters: The clusters of the stack by key, with `LATE` for encrypted values.
-    """
+    """Reject a kubeconfig that the stack file stores as clear text, without repeating it."""
     for key, cluster in clusters.items():
         kubeconfig = cluster.kubeconfig if isinstance(cluster, ReachableCluster) else None
         if isinstance(kubeconfig, KubeconfigSecret) and not isinstance(kubeconfig.secret, Late):
@@ -182,10 +172,6 @@ def kubeconfigs_inside(clusters: Mapping[str, Cluster], is_inside: Callable[[str
     """Reject a kubeconfig inside the checkout: it names programs to run, and a pull request may change it.
 
     https://kubernetes.io/docs/reference/access-authn-authz/authentication/#client-go-credential-plugins
-
-    Args:
-        clusters: The clusters of the stack by key.
-        is_inside: Whether a path leads into the checkout of the stack file.
     """
     for key, cluster in clusters.items():
         kubeconfig = cluster.kubeconfig if isinstance(cluster, ReachableCluster) else None

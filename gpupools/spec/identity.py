@@ -13,11 +13,7 @@ _ON_THE_POOL = "set what only some pools need, such as subnets or a role, in the
 
 
 def same_clusters(clusters: Mapping[str, Cluster]) -> Iterator[Problem]:
-    """Reject a second key for one cluster: pools and software are planned per key.
-
-    Args:
-        clusters: The clusters of a stack file by key.
-    """
+    """Reject a second key for one cluster: pools and software are planned per key."""
     places = {key: place(cluster) for key, cluster in clusters.items()}
     told: set[str] = set()
     for first, second in combinations(clusters, 2):
@@ -29,11 +25,7 @@ def same_clusters(clusters: Mapping[str, Cluster]) -> Iterator[Problem]:
 
 
 def same_apis(clusters: Mapping[str, Cluster]) -> Iterator[Problem]:
-    """Reject a second cluster with the same API: its software would be installed there twice.
-
-    Args:
-        clusters: The clusters of a stack that need software, by key.
-    """
+    """Reject a second cluster with the same API: its software would be installed there twice."""
     told: set[str] = set()
     for (first, one), (second, other) in combinations(clusters.items(), 2):
         if second not in told and same_access(one, other):
@@ -44,24 +36,14 @@ def same_apis(clusters: Mapping[str, Cluster]) -> Iterator[Problem]:
 
 
 def second_key(first: str, second: str, where: JsonObject) -> Problem:
-    """Return the problem of two keys for one cluster.
-
-    Args:
-        first: The key to keep.
-        second: The key to remove.
-        where: The values that identify the cluster.
-    """
+    """Return the problem of two keys for one cluster, of which `first` stays; `where` identifies the cluster."""
     same = [key for key, value in where.items() if key != "cloud" and value is not None]
     what = f"is the same cluster as {first} (same {', '.join(same)})"
     return Problem(("clusters", second), what, f"use {first} in its pools instead; {_ON_THE_POOL}")
 
 
 def not_compared(clusters: Mapping[str, Cluster]) -> Iterator[Problem]:
-    """Warn about clusters that may be the same: Pulumi compares values that are known only later.
-
-    Args:
-        clusters: The clusters of a stack file by key.
-    """
+    """Warn about clusters that may be the same: Pulumi compares values that are known only later."""
     places = {key: place(cluster) for key, cluster in clusters.items()}
     for (first, here), (second, there) in combinations(places.items(), 2):
         if same_place(here, there) is None:
@@ -117,11 +99,7 @@ def _same(one: object, other: object) -> bool | None:
 
 
 def ambiguous_names(pools: Mapping[str, StackPool]) -> Iterator[Problem]:
-    """Reject pools whose resources would get the same Pulumi name `<cluster>-<pool>`: both parts may have hyphens.
-
-    Args:
-        pools: The pools of a stack by key.
-    """
+    """Reject pools whose resources would get the same Pulumi name `<cluster>-<pool>`: both parts may have hyphens."""
     taken: dict[str, tuple[str, str]] = {}
     for key, name in _declared(pools):
         first = taken.setdefault(f"{key}-{name}", (key, name))

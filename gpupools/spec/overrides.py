@@ -39,10 +39,6 @@ def apply_overrides(inputs: JsonObject, overrides: JsonObject) -> JsonDict:
     """Merge overrides into the inputs of a resource.
 
     Maps are merged key by key, `null` removes an input, and any other value, also a list, replaces the input.
-
-    Args:
-        inputs: Inputs by wire name. Values may be known only later; only plain maps are merged.
-        overrides: Overrides of the resource by wire name.
     """
     merged = dict(inputs)
     for key, value in overrides.items():
@@ -69,12 +65,7 @@ def flattened(overrides: JsonObject, prefix: str = "") -> JsonDict:
 
 
 def tellable(path: str, value: Any) -> Any:
-    """Return an override's value for printing: its size in words if it is long or may be secret, else the value.
-
-    Args:
-        path: Dotted path, as `flattened` returns it.
-        value: JSON types.
-    """
+    """Return the value at a dotted path for printing: its size in words if it is long or may be secret."""
     if value is None or isinstance(value, bool | int | float) or value in ("true", "false", "", [], {}):
         return value
     # Instance metadata may contain anything that programs on the machine read.
@@ -100,13 +91,7 @@ def _paths(value: Any) -> Iterator[Path]:
 
 
 def without_hidden(inputs: Any, overrides: JsonObject, path: str = "") -> Any:
-    """Return inputs as they may be printed, wherever they hold what was set by hand: in a resource, or a pool's keys.
-
-    Args:
-        inputs: JSON types.
-        overrides: What `flattened` returned.
-        path: Of the inputs.
-    """
+    """Return inputs as they may be printed: `overrides`, as `flattened` returns them, may be secret at any place."""
     if isinstance(inputs, Mapping):
         return {
             key: without_hidden(value, overrides, f"{path}.{key}" if path else key) for key, value in inputs.items()
@@ -120,14 +105,7 @@ def without_hidden(inputs: Any, overrides: JsonObject, path: str = "") -> Any:
 def override_problems(
     pool: Path, overrides: Mapping[str, JsonObject], cloud: str, resources: Mapping[str, Overridable]
 ) -> list[Problem]:
-    """Return the problems of the overrides for one cloud.
-
-    Args:
-        pool: Path of the pool.
-        overrides: Resource → input by wire name → value, for one cloud.
-        cloud: Name of the cloud.
-        resources: Resources that the cloud declares for a pool.
-    """
+    """Return the problems of the overrides for one cloud, which map resource → input by wire name → value."""
     problems: list[Problem] = []
     for name, inputs in overrides.items():
         at: Path = (*pool, "overrides", cloud, name)
@@ -159,14 +137,7 @@ def _misplaced_lists(at: Path, value: object, lists: frozenset[str], key: str = 
 
 
 def idle_overrides(pool: Path, overrides: JsonObject, clouds: Iterable[str], used: set[str]) -> list[Problem]:
-    """Return the overrides without effect, because none of the pool's clusters is on their cloud.
-
-    Args:
-        pool: Path of the pool.
-        overrides: Cloud → resource → inputs.
-        clouds: Names of all clouds.
-        used: Clouds of the pool's clusters.
-    """
+    """Return the overrides without effect, because none of the pool's clusters is on their cloud."""
     names = list(clouds)
     problems: list[Problem] = []
     for name in overrides:

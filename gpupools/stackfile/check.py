@@ -71,11 +71,7 @@ def check_stack_file(path: FilePath, clouds: Mapping[str, Cloud]) -> CheckedFile
 
 
 def file_access_problems(folder: FilePath) -> Callable[[Mapping[str, Cluster]], Iterator[Problem]]:
-    """Return a check for API access that a stack file may not contain.
-
-    Args:
-        folder: Folder of the stack file.
-    """
+    """Return a check for API access that a stack file may not contain."""
 
     def wrong(clusters: Mapping[str, Cluster]) -> Iterator[Problem]:
         yield from clear_secrets(clusters)

@@ -194,12 +194,7 @@ class ValueMismatchError(Exception):
 
 
 def marked(value: Any, written: Any, at: Path) -> Any:
-    """Return a decrypted value with `LATE` for each value that the stack file has encrypted.
-
-    Args:
-        value: Decrypted value from Pulumi.
-        written: Value in the file, with `LATE` for encrypted values.
-        at: Path of both.
+    """Return a decrypted value with `LATE` for each value that the stack file (`written`) has encrypted.
 
     Raises:
         ValueMismatchError: The values also differ elsewhere, so the encrypted parts cannot be located.

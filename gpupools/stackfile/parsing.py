@@ -20,11 +20,6 @@ MISSING = "is missing"
 def parse(model: type[MODEL], at: Path, raw: object) -> MODEL:
     """Return a map as an instance of its model.
 
-    Args:
-        model: Model of the map.
-        at: Path of the map.
-        raw: The map, or any other value.
-
     Raises:
         Rejected: All problems that can be found.
     """
@@ -45,14 +40,7 @@ def parse(model: type[MODEL], at: Path, raw: object) -> MODEL:
 
 
 def _problems(model: type[BaseModel], at: Path, details: ErrorDetails, named: set[Path]) -> list[Problem]:
-    """Convert a pydantic error to problems in the terms of the file: without union tags and type names.
-
-    Args:
-        model: Validated model.
-        at: Path of the map.
-        details: The error.
-        named: Collects the known keys that unknown keys stand for.
-    """
+    """Convert a pydantic error to problems of the file; `named` collects the keys that unknown keys stand for."""
     bare, kinds = _walk(model, details["loc"])
     path: Path = (*at, *bare)
     given, kind = details["input"], details["type"]

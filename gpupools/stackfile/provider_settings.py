@@ -20,10 +20,6 @@ def idle_settings(keys: Iterable[str], clouds: Mapping[str, Cloud]) -> Iterator[
 
     Each cluster has an explicit provider, which does not read stack configuration
     (https://github.com/pulumi/pulumi-aws/issues/3259).
-
-    Args:
-        keys: Full keys such as `aws:profile`; other namespaces (`pulumi:tags`, policy packs) are ignored.
-        clouds: The clouds by name.
     """
     owned = [key for key in keys if ":" in key]
     if not owned:

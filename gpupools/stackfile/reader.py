@@ -1,4 +1,4 @@
-"""Readback a stack file: the one place in the domain that opens what a user names; keeps the line of every key."""
+"""Reads a stack file: the one place in the domain that opens what a user names; keeps the line of every key."""
 
 import os
 import re
@@ -532,12 +532,7 @@ def _ours(path: Path) -> Path:
 
 
 def is_in_checkout(path: str, folder: FilePath) -> bool:
-    """Return whether a path leads into the checkout or project of a folder.
-
-    Args:
-        path: Absolute, or starts with `~/`.
-        folder: Folder of the stack file.
-    """
+    """Return whether a path, absolute or with `~/`, leads into the checkout or project of a stack file's folder."""
     here, home = folder.resolve(), FilePath(os.path.expanduser("~")).resolve()  # noqa: PTH111 - never raises
     # A home folder may itself be a repository (dotfiles), with a kubeconfig in it.
     above = [each for each in (here, *here.parents) if not home.is_relative_to(each)]

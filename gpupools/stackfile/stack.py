@@ -61,11 +61,7 @@ class Stack(NamedTuple):
 
 
 def parse_stack(config: Mapping[str, object], clouds: Mapping[str, Cloud]) -> Stack:
-    """Return the validated configuration of a stack.
-
-    Args:
-        config: Plain data by key without the namespace, with `LATE` for values that are known only later.
-        clouds: The clouds by name.
+    """Return the validated configuration of a stack, which has `LATE` for values that are known only later.
 
     Raises:
         Rejected: All problems.
@@ -201,12 +197,6 @@ def planned(
     """Let `plan_config` reuse a plan for the same inputs inside the block.
 
     An offline preview plans the file, and then runs the program, which plans the same configuration.
-
-    Args:
-        plan: Result of `plan_config`.
-        config: As for `plan_config`.
-        clouds: The clouds by name.
-        others: Full keys of other namespaces.
     """
     before = _PLANNED.set((_PlanInputs(config, clouds, tuple(others)), plan))
     try:
@@ -310,13 +300,7 @@ def _former_names(name: str, pool: StackPool, pools: Mapping[str, StackPool], na
 
 
 def _adopted_twice(name: str, pool: StackPool, pools: Mapping[str, StackPool]) -> Iterator[Problem]:
-    """Reject an existing pool that is imported on several clusters, or under several keys.
-
-    Args:
-        name: Key of the pool.
-        pool: The pool.
-        pools: All valid pools, in the order of the file.
-    """
+    """Reject an existing pool that is imported on several clusters, or under several keys."""
     if pool.adopt is None:
         return
     at: Path = ("pools", name)
