@@ -402,54 +402,10 @@ def _allow_destroy(config: Mapping[str, object], problems: list[Problem]) -> tup
     return tuple(found)
 
 
-def plan_stack(stack: Stack, clouds: Mapping[str, Cloud]) -> tuple[PoolPlan, ...]:
-    """Return one plan per pool and cluster, by cluster and then pool, in the order of the file.
-
-    Raises:
-        Rejected: All problems of all pools, each once.
-    """
-    plans: list[PoolPlan] = []
-    problems: dict[Problem, None] = {}
-    for key, cluster in stack.clusters.items():
-        for name, pool in stack.pools.items():
-            if key in pool.clusters:
-                try:
-                    plans.append(plan_pool(name, _pool_on(stack, key, name), key, cluster, clouds[cluster.cloud]))
-                except Rejected as rejected:
-                    problems |= dict.fromkeys(rejected.problems)
-    if problems:
-        raise Rejected(problems)
-    return tuple(plans)
-
-
 def _pool_on(stack: Stack, cluster: str, pool: str) -> PoolSpec:
     """Return a pool for one cluster, with its effective protection."""
     spec, protect = stack.pools[pool].pool(), stack.protects(cluster, pool)
     return spec if spec.protect == protect else spec.model_copy(update={"protect": protect})
-
-
-def plan_software(stack: Stack, pools: Iterable[PoolPlan], clouds: Mapping[str, Cloud]) -> tuple[RuntimePlan, ...]:
-    """Return the software plans of the clusters with pools, in the order of the file.
-
-    Args:
-        stack: The validated configuration.
-        pools: Plans of all its pools.
-        clouds: The clouds by name.
-
-    Raises:
-        Rejected: All problems, including clusters that need software but have no API access.
-    """
-    plans = tuple(pools)
-    found: list[RuntimePlan] = []
-    problems: list[Problem] = []
-    for key, cluster in stack.clusters.items():
-        try:
-            found += _cluster_software(key, cluster, [plan for plan in plans if plan.cluster == key], clouds)
-        except Rejected as rejected:
-            problems += rejected.problems
-    if problems:
-        raise Rejected(problems)
-    return tuple(found)
 
 
 def _cluster_software(

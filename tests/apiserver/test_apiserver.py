@@ -14,10 +14,10 @@ from gpupools.plan.pool_plan import PoolPlan
 from gpupools.plan.software_plan import RuntimePlan
 from gpupools.providers import clouds
 from gpupools.software.planning import plan_runtimes
-from gpupools.stackfile.stack import plan_stack
 from tests.apiserver.control_plane import ControlPlane, User
 from tests.gpupools.software.combinations import COMBINATIONS, Combination
 from tests.gpupools.software.conftest import pools_of, stack_of
+from tests.stack_plans import plan_stack
 
 pytestmark = pytest.mark.apiserver
 

@@ -12,11 +12,12 @@ from gpupools.providers import clouds
 from gpupools.software.planning import plan_runtimes
 from gpupools.spec.software_spec import RuntimeSpec
 from gpupools.stackfile.check import check_stack_file
-from gpupools.stackfile.stack import Stack, plan_stack
+from gpupools.stackfile.stack import Stack
 from tests.charts.rendering import of_kind, rendered
 from tests.gpupools.software.combinations import A100, COMBINATIONS
 from tests.gpupools.software.conftest import stack_of
 from tests.gpupools.software.fabrics import FABRICS, stack_with
+from tests.stack_plans import plan_stack
 
 ROOT = Path(__file__).resolve().parents[2]
 FILES = sorted([*ROOT.glob("stacks/Pulumi.*.yaml"), *ROOT.glob("tests/stacks/Pulumi.*.yaml")])

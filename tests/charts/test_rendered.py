@@ -17,7 +17,6 @@ from gpupools.software import objects
 from gpupools.software.charts import at, default_values, nested, value_paths
 from gpupools.software.planning import plan_runtimes
 from gpupools.spec.models import SHARING_KINDS
-from gpupools.stackfile.stack import plan_stack
 from tests.charts.clusters import CASES, CPU_TAINTS, Planned, on_tainted_nodes, planned
 from tests.charts.nodes import labels_at_first, taints
 from tests.charts.rendering import (
@@ -35,6 +34,7 @@ from tests.charts.rendering import (
 )
 from tests.gpupools.software.conftest import stack_of
 from tests.gpupools.software.fabrics import stack_with
+from tests.stack_plans import plan_stack
 
 pytestmark = pytest.mark.charts
 

@@ -21,7 +21,8 @@ from gpupools.spec.models import (
     TimeSlicing,
     WholeGpu,
 )
-from gpupools.stackfile.stack import Stack, parse_cluster, parse_pool, parse_stack, plan_config, plan_stack, planned
+from gpupools.stackfile.stack import Stack, parse_cluster, parse_pool, parse_stack, plan_config, planned
+from tests.stack_plans import plan_stack
 
 Clouds = Mapping[str, Cloud]
 

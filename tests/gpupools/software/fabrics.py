@@ -5,7 +5,8 @@ from typing import Any, NamedTuple
 
 from gpupools.plan.pool_plan import PoolPlan
 from gpupools.providers import clouds
-from gpupools.stackfile.stack import Stack, parse_stack, plan_stack
+from gpupools.stackfile.stack import Stack, parse_stack
+from tests.stack_plans import plan_stack
 
 ZONES: Mapping[str, str] = {"aws": "eu-central-1a", "azure": "1", "gcp": "europe-west4-a"}
 EFA = {"rdma": True, "security_group_ids": ["sg-0a1b2c3d"]}

@@ -10,9 +10,9 @@ from gpupools.providers import clouds
 from gpupools.software.charts import merged, nested, value_paths
 from gpupools.software.planning import plan_runtimes
 from gpupools.software.release_changes import PodEffect, ReleaseChange, release_changes, release_edits
-from gpupools.stackfile.stack import plan_stack
 from tests.gpupools.software.combinations import COMBINATIONS
 from tests.gpupools.software.conftest import pools_of, stack_of
+from tests.stack_plans import plan_stack
 
 OPERATOR = {"gpu": "T4", "software": "gpu-operator"}
 MPS = {**OPERATOR, "sharing": {"mode": "mps", "replicas": 4}, "trust": {"team": "vision"}}

@@ -11,9 +11,10 @@ from gpupools.policies.declared_software import read_software
 from gpupools.providers import clouds
 from gpupools.software.charts import at
 from gpupools.software.planning import plan_runtimes
-from gpupools.stackfile.stack import plan_software, plan_stack
+from gpupools.stackfile.stack import _cluster_software
 from tests.gpupools.software.conftest import pools_of
 from tests.gpupools.software.fabrics import BLOCK, FABRICS, pool_with, stack_with
+from tests.stack_plans import plan_stack
 
 EFA_CHART, DOMAINS_CHART = "chart aws-efa-k8s-device-plugin", "chart dra-driver-nvidia-gpu"
 OWNERS = {
@@ -359,7 +360,7 @@ def test_where_nothing_can_be_installed_the_team_brings_these_too() -> None:
             if key not in ("kubeconfig", "runtime")
         }
     )
-    (made,) = plan_software(stack._replace(clusters={"c": bare}), plan_stack(stack, clouds()), clouds())
+    (made,) = _cluster_software("c", bare, plan_stack(stack, clouds()), clouds())
 
     assert made.owners[0].owners[Piece.RDMA_PLUGIN] == "yours"
 

@@ -12,8 +12,9 @@ from gpupools.providers import clouds
 from gpupools.software.images import chart_digest_command, digest_of, image_digest_command, slots
 from gpupools.software.planning import plan_runtimes
 from gpupools.software.release_changes import PodEffect, release_changes
-from gpupools.stackfile.stack import parse_stack, plan_stack
+from gpupools.stackfile.stack import parse_stack
 from tests.gpupools.software.conftest import Planner, pools_of
+from tests.stack_plans import plan_stack
 
 ROOT = Path(__file__).resolve().parents[3]
 PLUGIN: Mapping[str, Any] = {"a": {"gpu": "T4", "software": "device-plugin"}}
