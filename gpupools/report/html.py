@@ -18,7 +18,7 @@ def html(*parts: object) -> Html:
 
 
 def element(name: str, /, *parts: object, **attributes: object) -> Html:
-    """Write an element; without attributes that are None; `class_` and `aria_label` mean `class` and `aria-label`."""
+    """Write an element without attributes that are None; `class_` and `aria_label` mean `class` and `aria-label`."""
     given = "".join(
         f' {key.rstrip("_").replace("_", "-")}="{html_text(value)}"'
         for key, value in attributes.items()

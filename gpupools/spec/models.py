@@ -151,7 +151,7 @@ class Cluster(ConsistentModel):
     """Keys for the identity and the place of API calls only, which are no inputs of pools."""
 
     def told(self, zones: Sequence[str]) -> JsonDict:
-        """Return the values of the cluster that its pools depend on, by key; without `zones`, with its own zones."""
+        """Return the values of the cluster that its pools depend on, by key; `zones` are the pool's own, if any."""
         return {key: getattr(self, key) for key in type(self).model_fields if key not in self.untold}
 
     @classmethod

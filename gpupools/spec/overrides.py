@@ -91,7 +91,7 @@ def _paths(value: Any) -> Iterator[Path]:
 
 
 def without_hidden(inputs: Any, overrides: JsonObject, path: str = "") -> Any:
-    """Return inputs as they may be printed: `overrides`, as `flattened` returns them, may be secret at any place."""
+    """Return inputs as they may be printed, wherever they hold a value of the flattened overrides."""
     if isinstance(inputs, Mapping):
         return {
             key: without_hidden(value, overrides, f"{path}.{key}" if path else key) for key, value in inputs.items()
