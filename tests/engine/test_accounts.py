@@ -86,11 +86,11 @@ WRONG = [
     pytest.param(
         {"profile": "prod", "assume_role": ROLE.format(THERE, "deployer")},
         {"account": HERE, "prod": HERE},
-        f"assume_role: is of account {THERE}, and node_role_arn says {HERE}",
+        f"assume_role: is in account {THERE}, but node_role_arn names {HERE}",
         id="a role of another account",
     ),
     pytest.param(
-        {"account": THERE}, {"account": THERE}, f"node_role_arn: is of account {HERE}, and account says", id="two say"
+        {"account": THERE}, {"account": THERE}, f"node_role_arn: is in account {HERE}, but account names", id="two say"
     ),
     pytest.param({"account": int(HERE)}, {"account": HERE}, "write the 12 digits in quotes", id="a number"),
     pytest.param(PLATFORM, {"account": HERE}, f"not allowed: {HERE}", id="a late role is of another account"),

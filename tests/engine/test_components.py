@@ -103,7 +103,7 @@ def test_a_refused_hosted_component_says_why(engine: Engine, hosted: Any, comman
     ran = engine.run(*command.split(), "--stack", "dev", "--config", "refused=true", project=hosted)
 
     assert ran.code != 0
-    assert "pool.nodes.max: got 0; give 1 or more\n    pool.diskGib: got 1; give 100 or more\n" in ran.output
+    assert "pool.nodes.max: got 0; use 1 or more\n    pool.diskGib: got 1; use 100 or more\n" in ran.output
     assert [noise for noise in NOISE if noise in ran.output] == []
     assert ran.output.count("pool.diskGib: got 1") <= 4  # the live display repeats its last line
 
@@ -114,7 +114,7 @@ def test_a_component_refused_in_its_own_program_shows_no_traceback(engine: Engin
     ran = engine.run("preview", "--stack", "dev", project=project).failed()
 
     assert "    error: cluster" in ran.output
-    assert "pool.disk_gib: got 1; give 100 or more\n" in ran.output
+    assert "pool.disk_gib: got 1; use 100 or more\n" in ran.output
     assert [noise for noise in NOISE if noise in ran.output] == []
 
 

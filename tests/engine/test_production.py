@@ -151,7 +151,7 @@ def test_a_production_stack_lives(stack: Callable[[str], Stack]) -> None:
     freed = prod.up(production=True, pools=POOLS | {name: edited[name] for name in "ab"}, allow_destroy=SWITCH)
     replaced = [(op, kind) for op in ("create", "delete") for kind in (NODE_GROUP, AGENT_POOL)]
     assert freed.succeeded() == sorted(replaced + [("update", NODE_POOL)] * 2)
-    assert "gpupools:allow_destroy names lab/d, which this update does not destroy" in freed.ran.output
+    assert "gpupools:allow_destroy names lab/d, but this update does not destroy it" in freed.ran.output
 
     renamed = {"z": edited["a"] | {"renamed_from": "a"}, "b": edited["b"], "c": edited["c"]}
     last = prod.up(production=True, pools=renamed, allow_destroy=SWITCH[2:])

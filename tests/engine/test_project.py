@@ -92,7 +92,7 @@ def test_the_steps_of_the_page_lead_to_a_pull_request_that_can_be_reviewed(engin
     file = project / "stacks" / "Pulumi.dev.yaml"
     file.write_text(file.read_text(encoding="utf-8").replace("gpu: L4", "gpu: nvidia-l4"), encoding="utf-8")
     engine.shell(commands[-1], project, **runner).failed()
-    assert "'nvidia-l4' is no NVIDIA GPU model; write L4" in (folder / "summary.md").read_text(encoding="utf-8")
+    assert "'nvidia-l4' is not an NVIDIA GPU model; write L4" in (folder / "summary.md").read_text(encoding="utf-8")
 
 
 def test_from_the_template_of_pulumi_to_a_green_update(engine: Engine, wheel: Path) -> None:
