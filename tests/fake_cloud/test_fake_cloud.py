@@ -172,10 +172,11 @@ def test_diff_says_what_an_edit_does(tree: Path, tmp_path: Path) -> None:
             "sky/train: replaces up to 2 nodes × 8 GPUs: instance_type stratus.8 → cumulus.4 (and labels); "
             "creates the new pool before it deletes the old one"
         ),
-        "sky/shared: rolling: time_slices 4 → 8; the cloud replaces every node",
+        "sky/shared: rolling: time_slices 4 → 8; Nimbus drains and replaces every node",
         (
             "sky/plugin: rolling: overrides.NodePool.startupScript none → (a text of 4 characters, not shown); "
-            "the cloud replaces every node; NodePool.startupScript is start-up-script: it runs on every node, as root"
+            "Nimbus drains and replaces every node; "
+            "NodePool.startupScript is start-up-script: it runs on every node, as root"
         ),
     ]
 

@@ -172,14 +172,14 @@ def test_configuration_reaches_the_policies(tmp_path: Path, config: dict[str, An
 @pytest.mark.parametrize(
     ("config", "message"),
     [
-        ({"uno": "mandatory"}, "policy configuration: no policy uno; policies: one, three, two"),
+        ({"uno": "mandatory"}, "policy configuration: unknown policy uno; use one of: one, three, two"),
         (
             {"one": "severe"},
             f"policy configuration: one has enforcementLevel 'severe'; use one of: {LEVELS}",
         ),
         ({"all": "severe"}, f"policy configuration: all has enforcementLevel 'severe'; use one of: {LEVELS}"),
-        ({"one": {"sise": 1}}, "policy configuration: one has no sise; it has: name, size"),
-        ({"two": {"size": 1}}, "policy configuration: two has no size; it has: none"),
+        ({"one": {"sise": 1}}, "policy configuration: one has no key sise; use one of: name, size"),
+        ({"two": {"size": 1}}, "policy configuration: two has no key size; use one of: none"),
     ],
     ids=["policy", "level", "level of all", "property", "property of a policy without any"],
 )

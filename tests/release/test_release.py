@@ -263,8 +263,8 @@ def released(checkout: Path) -> dict[str, bytes]:
     assert (done.returncode, done.stderr) == (0, "")
     assert "Nothing was published" in done.stdout
     missing = release.wrong_changelog((ROOT / "CHANGELOG.md").read_text("utf-8"), release.version_of(ROOT), tagged=True)
-    assert [line for line in done.stdout.splitlines() if line.startswith("Before that: ")] == [
-        f"Before that: {each}" for each in missing
+    assert [line for line in done.stdout.splitlines() if line.startswith("First fix: ")] == [
+        f"First fix: {each}" for each in missing
     ]
     assert git(checkout, "status", "--porcelain") == ""
     return {file.name: file.read_bytes() for file in (checkout / "dist").iterdir()}

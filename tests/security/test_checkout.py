@@ -92,7 +92,7 @@ def test_the_action_runs_nothing_of_the_checkout_and_leaves_nothing_on_the_path(
     codes = [
         step("Install gpupools").returncode,
         step("Check stack files", FILES="stack/Pulumi.*.yaml").returncode,
-        step("Judge plans and manifests", FILES="*.yaml", SARIF="out.sarif", JUNIT="out.xml").returncode,
+        step("Check plans and manifests", FILES="*.yaml", SARIF="out.sarif", JUNIT="out.xml").returncode,
     ]
 
     assert (codes, checkout.went_off()) == ([0, 0, 0], [])
@@ -107,18 +107,18 @@ def test_a_report_takes_the_place_of_a_committed_link_and_does_not_follow_it(
     checkout.write("pool.yaml", TAINTED)
     (checkout.folder / "out.sarif").symlink_to(outside)
     (checkout.folder / "reports").symlink_to(tmp_path)
-    linked = step("Judge plans and manifests", FILES="pool.yaml", SARIF="out.sarif")
-    below = step("Judge plans and manifests", FILES="pool.yaml", SARIF="reports/new.sarif")
+    linked = step("Check plans and manifests", FILES="pool.yaml", SARIF="out.sarif")
+    below = step("Check plans and manifests", FILES="pool.yaml", SARIF="reports/new.sarif")
 
     assert (linked.returncode, below.returncode) == (1, 1)
-    assert "::error file=reports/new.sarif,title=gpupools policy::a link leads out of" in below.stdout
+    assert "::error file=reports/new.sarif,title=gpupools policy::is a link that leads out of" in below.stdout
     assert outside.read_text() == "kept"
     assert not (tmp_path / "new.sarif").exists()
 
 
 def test_a_report_is_written_whole_beside_the_annotations(step: Any, checkout: Checkout) -> None:
     checkout.write("pool.yaml", POOL)
-    done = step("Judge plans and manifests", FILES="pool.yaml", SARIF="out.sarif", JUNIT="out.xml")
+    done = step("Check plans and manifests", FILES="pool.yaml", SARIF="out.sarif", JUNIT="out.xml")
 
     assert done.returncode == 1
     assert done.stdout.count("::error file=pool.yaml") == 1
@@ -141,7 +141,7 @@ def test_a_file_that_links_lead_out_of_the_checkout_is_not_read(
         )
 
         assert done.returncode == 1
-        assert "a link leads out of" in done.stderr
+        assert "is a link that leads out of" in done.stderr
         assert "hunter2" not in done.stdout + done.stderr
 
 
@@ -159,7 +159,7 @@ def test_a_repository_with_a_link_that_leads_out_of_it_is_not_listed(
     done = run(GPUPOOLS, "stacks", "--within", ".")
 
     assert done.returncode == 1
-    assert f"{name}: a link leads out of" in done.stderr
+    assert f"{name}: is a link that leads out of" in done.stderr
     assert "hunter2" not in done.stdout + done.stderr
 
 

@@ -93,7 +93,7 @@ def test_it_brings_one_name(wheel: Path) -> None:
         (("matrix", "--cloud", "azure"), 0, "device-plugin"),
         (("policy", "preview.json"), 1, "no permanent taint keeps other pods off"),
         (("policy", "--config-schema"), 0, "gpu-pool-tainted"),
-        (("new", "--project", "gpus"), 0, "gpus: written"),
+        (("new", "--project", "gpus"), 0, "gpus: wrote 11 files"),
         (("schema",), 0, "Stack file of gpupools"),
     ],
     ids=lambda value: value[0] if isinstance(value, tuple) else "",
@@ -117,7 +117,7 @@ def test_what_needs_more_names_the_extra_in_one_line(installed: Path, repository
 
     assert done.returncode == 2
     assert done.stderr.splitlines() == [
-        "gpupools preview needs the Pulumi SDKs: install gpupools[aws], [azure], [gcp] or [all]"
+        "gpupools preview requires the Pulumi SDKs: install gpupools[aws], [azure], [gcp] or [all]"
     ]
 
 
