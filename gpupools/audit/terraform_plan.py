@@ -298,17 +298,17 @@ class _Plan:
     def _names(self, name: _Name, resource: JsonObject, key: str) -> tuple[_Name, ...] | None:
         """Return the resources that an input's expression names; None where the plan does not show them."""
         key_of_input = (name, key)
-        if key_of_input not in self._named:
+        if key_of_input not in self._addresses_by_name:
             given = as_map(resource.get("expressions"))
             words = list(_references(given.get(key)))
             if key in given and not any(word.startswith("local.") for word in words):
-                self._named[key_of_input] = self._referenced(words, resource, name[0])
+                self._addresses_by_name[key_of_input] = self._referenced(words, resource, name[0])
             else:
-                self._named[key_of_input] = None
-        return self._named[key_of_input]
+                self._addresses_by_name[key_of_input] = None
+        return self._addresses_by_name[key_of_input]
 
     @cached_property
-    def _named(self) -> dict[tuple[_Name, str], tuple[_Name, ...] | None]:
+    def _addresses_by_name(self) -> dict[tuple[_Name, str], tuple[_Name, ...] | None]:
         return {}
 
     def _referenced(self, words: list[str], resource: JsonObject, calls: tuple[str, ...]) -> tuple[_Name, ...]:

@@ -39,8 +39,8 @@ def meant(key: object, known: Collection[str]) -> str | None:
         key: As written.
         known: The keys that its map takes.
     """
-    plain = _plain(str(key))
-    spelt = next((each for each in known if _plain(each) == plain), None)
+    plain = _normalized_key(str(key))
+    spelt = next((each for each in known if _normalized_key(each) == plain), None)
     if spelt is not None:
         return spelt
     row = _row(plain, known)
@@ -57,8 +57,8 @@ def known_elsewhere(key: str, known: Collection[str]) -> str:
         key: As written.
         known: The keys that its map takes.
     """
-    plain = _plain(key)
-    spelt = next((each for each in known if _plain(each) == plain), None)
+    plain = _normalized_key(key)
+    spelt = next((each for each in known if _normalized_key(each) == plain), None)
     if spelt is not None:
         return f"write {spelt}"
     row = _row(plain, known)
@@ -66,8 +66,8 @@ def known_elsewhere(key: str, known: Collection[str]) -> str:
 
 
 def _row(plain: str, known: Collection[str]) -> OtherKey | None:
-    return next((row for row in other_keys() if row.in_place in known and _plain(row.key) == plain), None)
+    return next((row for row in other_keys() if row.in_place in known and _normalized_key(row.key) == plain), None)
 
 
-def _plain(key: str) -> str:
+def _normalized_key(key: str) -> str:
     return key[:60].replace("_", "").replace("-", "").casefold()

@@ -46,8 +46,8 @@ class UnknownProfile(MigError, LookupError):
     """The GPU model has no such profile; `nearest` are profiles it has, `found_on` the models that do have it."""
 
     def __init__(self, gpu: str, name: str, nearest: tuple[str, ...], found_on: tuple[str, ...]) -> None:
-        elsewhere = f" (it is a profile of {_listed(found_on)})" if found_on else ""
-        super().__init__(f"{gpu} has no MIG profile {name!r}{elsewhere}", f"use {_listed(nearest, 'or')}")
+        elsewhere = f" (it is a profile of {_enumeration(found_on)})" if found_on else ""
+        super().__init__(f"{gpu} has no MIG profile {name!r}{elsewhere}", f"use {_enumeration(nearest, 'or')}")
         self.gpu = gpu
         self.name = name
         self.nearest = nearest
@@ -272,9 +272,11 @@ def _by_name(gpu: str) -> Mapping[str, Profile]:
     known = _known(gpu)
     if not known:
         if gpu in gpu_models():
-            raise NoMig(f"{gpu} cannot do MIG", f"take one of {_listed(_mig_models(), 'or')}, or share it another way")
+            raise NoMig(
+                f"{gpu} cannot do MIG", f"take one of {_enumeration(_mig_models(), 'or')}, or share it another way"
+            )
         near = match_gpu_model(gpu) or _close(gpu, tuple(gpu_models())) or _mig_models()
-        raise NoMig(f"no GPU model {gpu!r} is known", f"use {_listed(near, 'or')}")
+        raise NoMig(f"no GPU model {gpu!r} is known", f"use {_enumeration(near, 'or')}")
     return known
 
 
@@ -321,7 +323,7 @@ def _close(word: str, words: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(by_fold[each] for each in get_close_matches(word.casefold()[:80], by_fold, n=3, cutoff=0.5))
 
 
-def _listed(words: Iterable[str], join: str = "and") -> str:
+def _enumeration(words: Iterable[str], join: str = "and") -> str:
     *rest, last = words
     return f"{', '.join(rest)} {join} {last}" if rest else last
 
@@ -396,7 +398,9 @@ class _Board:
         if any("me.all" in each.plus for each, _ in chosen):
             beside = [each.name for each, _ in chosen if "me.all" not in each.plus and "me" not in each.minus]
             if beside:
-                broken.append(f"has {_listed(beside)} beside +me.all, which leaves media engines to -me profiles only")
+                broken.append(
+                    f"has {_enumeration(beside)} beside +me.all, which leaves media engines to -me profiles only"
+                )
         broken += [
             f"needs {count} of {each.name}, of which a GPU carries {each.max_instances}"
             for each, count in chosen
@@ -678,7 +682,10 @@ class _Search:
         ]
         if not parts:
             return least, ""
-        return least, f"when {_listed(parts)}, the request counts {_weight(by, rest)} and one GPU holds at most {most}"
+        return (
+            least,
+            f"when {_enumeration(parts)}, the request counts {_weight(by, rest)} and one GPU holds at most {most}",
+        )
 
     def cover(self, gpus: int) -> list[_Counts] | None:
         """Split the request over at most `gpus` GPUs, None when that cannot be done."""
@@ -743,7 +750,7 @@ def advertised(gpu: str, layouts: Sequence[Sequence[str]], strategy: str) -> Map
     if strategy == "single" and sliced:
         if len(kinds) > 1:
             raise BadLayout(
-                f"MIG strategy single offers one profile per node, the layout has {_listed(kinds)}",
+                f"MIG strategy single offers one profile per node, the layout has {_enumeration(kinds)}",
                 "use the mixed strategy or one profile",
             )
         if len(sliced) < len(layouts):

@@ -124,14 +124,25 @@ def _rules() -> Mapping[str, Entry]:
 
 def _found(text: str) -> list[Entry]:
     """Return the entry that a text names, else the entries it mentions: rules, refusals, keys, terms."""
-    whole = _plain(text)
-    named = next((each for each in words() if whole in (_plain(each.word), _plain(f"{each.word}s"))), None)
-    named = named or next((each for each in words() if whole in map(_plain, (each.also, *each.also.split()))), None)
+    whole = _normalized_text(text)
+    named = next(
+        (each for each in words() if whole in (_normalized_text(each.word), _normalized_text(f"{each.word}s"))), None
+    )
+    named = named or next(
+        (each for each in words() if whole in map(_normalized_text, (each.also, *each.also.split()))), None
+    )
     if named is not None:
         return [_words()[named.word]]
     if len(text.split()) == 1 and ":" not in text and (keys := list(_keys(text))):
         return keys
-    rule = next((each for name, each in _rules().items() if _plain(name) == _plain(text.strip("[]()'\"`.,"))), None)
+    rule = next(
+        (
+            each
+            for name, each in _rules().items()
+            if _normalized_text(name) == _normalized_text(text.strip("[]()'\"`.,"))
+        ),
+        None,
+    )
     if rule is not None:
         return [rule]
     if len(text.split()) == 1 and ":" not in text:
@@ -141,13 +152,13 @@ def _found(text: str) -> list[Entry]:
     return list(dict.fromkeys(found or _keys_in(text)))
 
 
-def _plain(text: str) -> str:
+def _normalized_text(text: str) -> str:
     return re.sub(r"[\s_-]+", "", text).casefold()
 
 
 def _keys(key: str) -> Iterator[Entry]:
     for row in other_keys():
-        if _plain(row.key) == _plain(key):
+        if _normalized_text(row.key) == _normalized_text(key):
             what = f"In gpupools, at {row.in_place}: {row.write}. A key of {row.used_by}."
             if row.used_by == "common":
                 what = f"In gpupools, at {row.in_place}: {row.write}."

@@ -287,19 +287,19 @@ def _compare(read: _Read) -> tuple[list[_Pending], list[_Left]]:
     for there in read.there:
         if any(_same(there, each) for each in read.has):
             continue
-        known = [each for each in creating if _named(there, each)] or [
-            each for each in read.next if _named(there, each) or _tagged(there, each)
+        known = [each for each in creating if _has_name(there, each)] or [
+            each for each in read.next if _has_name(there, each) or _tagged(there, each)
         ]
         found |= {each.address for each in known}
         if known or there.pool:
             left.append(_made(there, known[:1], read))
     for there in read.objects:
-        known = [each for each in (*creating, *read.next) if _named(there, each) and each.address not in found]
+        known = [each for each in (*creating, *read.next) if _has_name(there, each) and each.address not in found]
         # The same object of another cluster has another URN.
         known = list({each.address: each for each in known}.values())
         found |= {each.address for each in known}
         if known:
-            elsewhere = len(known) > 1 or any(_named(there, each) for each in read.has)
+            elsewhere = len(known) > 1 or any(_has_name(there, each) for each in read.has)
             left.append(replace(_made(there, known, read), elsewhere=elsewhere))
     pending = [replace(each, found=each.resource.address in found) for each in read.pending]
     return pending, left
@@ -307,10 +307,10 @@ def _compare(read: _Read) -> tuple[list[_Pending], list[_Left]]:
 
 def _same(there: There, has: Resource) -> bool:
     kinds = {kind for kind, _ in there.forms}
-    return has.type in kinds and (has.id.casefold() == there.id.casefold() or _named(there, has))
+    return has.type in kinds and (has.id.casefold() == there.id.casefold() or _has_name(there, has))
 
 
-def _named(there: There, wanted: Resource) -> bool:
+def _has_name(there: There, wanted: Resource) -> bool:
     """Return whether a resource matches by place and name."""
     return any(kind == wanted.type and _within(inputs, wanted.inputs) for kind, inputs in there.forms)
 

@@ -96,7 +96,7 @@ def _run(given: argparse.Namespace) -> int:
     if wrong is not None:
         return _fail("failed", [wrong.as_json()], [f"gpupools stacks: {wrong}"], given.json)
     try:
-        listed, left_out = _listed(given.folder, given.within)
+        listed, left_out = _stack_files(given.folder, given.within)
         gone = _compare(listed, given.folder, given.since) if given.since is not None else []
     except NotInGit as error:
         return _fail("failed", [Problem((), str(error)).as_json()], [f"gpupools stacks: {error}"], given.json)
@@ -206,7 +206,7 @@ def _fail(result: str, problems: list[JsonDict], said: Sequence[object], as_json
 # --- finding ---
 
 
-def _listed(folder: Path, checkout: Path | None) -> tuple[list[_Listed], list[dict[str, str]]]:
+def _stack_files(folder: Path, checkout: Path | None) -> tuple[list[_Listed], list[dict[str, str]]]:
     """Check all stacks of a folder.
 
     Raises:

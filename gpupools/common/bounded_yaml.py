@@ -71,7 +71,7 @@ def _yaml(text: str, budget: _Budget) -> Iterator[Value]:
         for node in yaml.compose_all(text, Loader=loader):
             if node is not None:
                 lines: dict[Path, int] = {}
-                data = _plain(node, (), lines, budget)
+                data = _value_of(node, (), lines, budget)
                 yield Value(data, node.start_mark.line + 1, lines)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
@@ -147,7 +147,7 @@ def _decoded(value: str) -> str:
         return value
 
 
-def _plain(node: yaml.Node, at: Path, lines: dict[Path, int], budget: _Budget) -> Any:
+def _value_of(node: yaml.Node, at: Path, lines: dict[Path, int], budget: _Budget) -> Any:
     """Return the data of a node."""
     value = _untagged(node, at, lines, budget)
     return budget.tagged(node.tag[1:], value) if budget.tagged and node.tag.startswith("!") else value
@@ -159,7 +159,7 @@ def _untagged(node: yaml.Node, at: Path, lines: dict[Path, int], budget: _Budget
         values = []
         for index, item in enumerate(node.value):
             lines[*at, index] = item.start_mark.line + 1
-            values.append(_plain(item, (*at, index), lines, budget))
+            values.append(_value_of(item, (*at, index), lines, budget))
         return values
     if isinstance(node, yaml.MappingNode):
         merged: JsonDict = {}
@@ -168,14 +168,14 @@ def _untagged(node: yaml.Node, at: Path, lines: dict[Path, int], budget: _Budget
             if key_node.tag == _MERGE:
                 sources = value_node.value if isinstance(value_node, yaml.SequenceNode) else [value_node]
                 for source in reversed(sources):
-                    brought = _plain(source, (*at, "<<"), {}, budget)
+                    brought = _value_of(source, (*at, "<<"), {}, budget)
                     merged |= brought if isinstance(brought, dict) else {}
                 continue
             key = key_node.value if isinstance(key_node, yaml.ScalarNode) else "?"
             if budget.unique and key in own:
                 raise _twice(key, key_node.start_mark.line + 1, lines.get((*at, key)))
             lines[*at, key] = key_node.start_mark.line + 1
-            own[key] = _plain(value_node, (*at, key), lines, budget)
+            own[key] = _value_of(value_node, (*at, key), lines, budget)
         return merged | own
     if node.tag == _BINARY:
         return _decoded(node.value)

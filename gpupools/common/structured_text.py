@@ -42,10 +42,10 @@ class Text:
 
     def line_of(self, name: str) -> int | None:
         """Find the line of a JSON text on which something is named first; None in a file of one line."""
-        return self._named.get(name)
+        return self._lines_of_names.get(name)
 
     @cached_property
-    def _named(self) -> Mapping[str, int]:
+    def _lines_of_names(self) -> Mapping[str, int]:
         found: dict[str, int] = {}
         lines = self.text.splitlines() if self.is_json else []
         for number, line in enumerate(lines if len(lines) > 1 else [], start=1):

@@ -182,7 +182,7 @@ class RuntimePlan(NamedTuple):
                     "version": release.version,
                     "repository": release.repository,
                     "namespace": release.namespace,
-                    "values": _plain(release.values),
+                    "values": _json_value(release.values),
                     "timeout_s": release.timeout_s,
                     "skip_await": release.skip_await,
                     "pools": list(release.pools),
@@ -191,18 +191,18 @@ class RuntimePlan(NamedTuple):
                 for release in self.releases
             ],
             "objects": [
-                {"name": each.name, "why": each.why, "manifest": _plain(each.manifest)} for each in self.objects
+                {"name": each.name, "why": each.why, "manifest": _json_value(each.manifest)} for each in self.objects
             ],
-            "pods": {pool: _plain(pod) for pool, pod in self.pods.items()},
+            "pods": {pool: _json_value(pod) for pool, pod in self.pods.items()},
             **(
-                {"claim_templates": {pool: _plain(each) for pool, each in self.claim_templates.items()}}
+                {"claim_templates": {pool: _json_value(each) for pool, each in self.claim_templates.items()}}
                 if self.claim_templates
                 else {}
             ),
             **(
                 {
-                    "node_pods": {pool: _plain(pod) for pool, pod in self.node_pods.items()},
-                    "namespace_objects": {pool: _plain(each) for pool, each in self.namespace_objects.items()},
+                    "node_pods": {pool: _json_value(pod) for pool, pod in self.node_pods.items()},
+                    "namespace_objects": {pool: _json_value(each) for pool, each in self.namespace_objects.items()},
                 }
                 if self.node_pods
                 else {}
@@ -212,7 +212,7 @@ class RuntimePlan(NamedTuple):
         }
 
 
-def _plain(value: Any) -> Any:
+def _json_value(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return {key: _plain(item) for key, item in value.items()}
-    return [_plain(item) for item in value] if isinstance(value, list | tuple) else value
+        return {key: _json_value(item) for key, item in value.items()}
+    return [_json_value(item) for item in value] if isinstance(value, list | tuple) else value

@@ -159,14 +159,14 @@ def _policies(report: StackReport) -> Iterator[Html]:
         word, class_ = ("refuses", "bad") if verdict.refuses else ("advises", "warn")
         yield element("h4", element("code", verdict.policy), f" ({verdict.level}) {word}", class_=class_)
         yield element("p", verdict.description)
-        yield _lines(_told(verdict))
+        yield _lines(_verdict_lines(verdict))
     names = element(
         "ul", *(element("li", element("code", each.policy), f": {each.description}") for each in report.passed)
     )
     yield _folded(report.passing(), names)
 
 
-def _told(verdict: PolicyVerdict) -> Iterator[str]:
+def _verdict_lines(verdict: PolicyVerdict) -> Iterator[str]:
     for violation in verdict.violations[:MOST_FINDINGS]:
         yield finding_text(verdict, violation.urn, violation.message)
     if len(verdict.violations) > MOST_FINDINGS:

@@ -141,7 +141,7 @@ def settle(
             twice.setdefault((_both(first, second), _cure(pool, first, second, runtime)), []).append(piece.value)
     for (both_owners, cure), pieces in twice.items():
         what = f"would have two owners on {pool.cluster or 'these'} nodes: {both_owners}"
-        problems.append(Problem(where, f"the {_listed(pieces)} {what}", cure))
+        problems.append(Problem(where, f"the {_enumeration(pieces)} {what}", cure))
     both = [each for each in (Piece.DEVICE_PLUGIN, Piece.DRA_DRIVER) if each in owners]
     if len(both) == 2:
         plugin, driver = (next(claim for claim in found if claim.piece is piece) for piece in both)
@@ -155,7 +155,7 @@ def settle(
     return PoolOwners(pool.name, pool.software, owners), problems
 
 
-def _listed(words: Sequence[str]) -> str:
+def _enumeration(words: Sequence[str]) -> str:
     return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
 
 

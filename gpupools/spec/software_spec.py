@@ -148,11 +148,11 @@ class ExistingRdmaPlugin(ExistingSoftware):
     """One unit is all interfaces of the node, as with the RDMA shared device plugin. Otherwise each is one unit."""
 
 
-def _named(value: object) -> object:
+def _software_from_name(value: object) -> object:
     return {"name": value} if isinstance(value, str) else value
 
 
-Named = Annotated[ExistingSoftware, BeforeValidator(_named)]
+Named = Annotated[ExistingSoftware, BeforeValidator(_software_from_name)]
 """A name, or a map with `name` and `node_selector`."""
 
 
@@ -167,9 +167,9 @@ class Existing(ConsistentModel):
     """Node Feature Discovery. It is used instead of a second one, because a cluster can only have one."""
     dcgm_exporter: Named | None = None
     """DCGM exporter, which is used instead of a second one."""
-    dra_driver: Annotated[ExistingDraDriver, BeforeValidator(_named)] | None = None
+    dra_driver: Annotated[ExistingDraDriver, BeforeValidator(_software_from_name)] | None = None
     """NVIDIA's DRA driver: a name, or a map that may also have `serves`."""
-    rdma_plugin: Annotated[ExistingRdmaPlugin, BeforeValidator(_named)] | None = None
+    rdma_plugin: Annotated[ExistingRdmaPlugin, BeforeValidator(_software_from_name)] | None = None
     """Device plugin for RDMA interfaces: the Network Operator's on AKS, your own EFA plugin on EKS."""
     cluster_autoscaler: Named | None = None
     """EKS: Cluster Autoscaler, which scales the node groups."""
