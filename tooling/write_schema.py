@@ -101,7 +101,7 @@ class _Schema(GenerateJsonSchema):
         if name == "_gpu_index":
             return {"type": "string", "pattern": "^(0|[1-9][0-9]?)$"}
         found = super().function_before_schema(schema)
-        return {"anyOf": [{"type": "string", "minLength": 1}, found]} if name == "_named" else found
+        return {"anyOf": [{"type": "string", "minLength": 1}, found]} if name == "_software_from_name" else found
 
     def dict_schema(self, schema: core_schema.DictSchema) -> JsonSchemaValue:
         found = super().dict_schema(schema)
