@@ -3,7 +3,7 @@
 AWS Controllers for Kubernetes and Azure Service Operator take the API's own form below `spec`. Config Connector and
 Crossplane take Terraform's: blocks in the singular (`taint`, `guestAccelerator`), in Crossplane below
 `spec.forProvider`, where older versions wrap single blocks in lists. So a specification is read by the reader of the
-cloud's own resource, and paths are told in the spelling of the object.
+cloud's own resource, and paths are reported as the object spells them.
 
 `CloudKinds.embedded` lists these objects, with the sources.
 """

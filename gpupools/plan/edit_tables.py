@@ -12,7 +12,7 @@ class EditEffect(StrEnum):
     """What an edit does to the nodes of a pool, the mildest first."""
 
     NONE = "none"
-    """Nothing the cloud is told changes, or nothing that counts."""
+    """No input of the cloud changes, or none with an effect."""
     IN_PLACE = "in-place"
     """The pool changes, its nodes stay."""
     ROLLING = "rolling"
@@ -20,7 +20,7 @@ class EditEffect(StrEnum):
     UNKNOWN = "unknown"
     """Depends on a value known only while the program runs, or on an input set by hand that no table has."""
     REPLACE = "replace"
-    """The pool is destroyed and made anew."""
+    """The pool is deleted and recreated."""
     REFUSED = "refused"
     """The cloud's API refuses the change."""
 

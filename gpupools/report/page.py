@@ -17,7 +17,7 @@ from gpupools.report.html import Html, element, html
 _STYLE = Path(__file__).with_name("page.css")
 
 MOST_FINDINGS = 200
-"""Findings of one policy that are told; the rest is counted."""
+"""Findings shown per policy; the rest are counted."""
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 """What a browser may do for the page: read its style, and nothing else (https://www.w3.org/TR/CSP3/)."""

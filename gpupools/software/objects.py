@@ -101,8 +101,8 @@ def plugin_configs(space: str, pools: Iterable[PoolPlan]) -> KubernetesObject | 
     return KubernetesObject(name=f"config/{space}/device-plugin", manifest=manifest, why=why)
 
 
-# An entry's name says all that stands in it, and the config-manager beside each plugin reads entries anew when its
-# node names another one. So one more entry starts nothing anew, and the ConfigMap has another name only once this
+# The name of an entry identifies its content, and the config-manager of each plugin reloads entries when its node
+# selects another one. So a new entry restarts nothing, and the ConfigMap gets another name only when this
 # release writes the same needs otherwise, which these stand for.
 @cache
 def _plugin_configs() -> str:

@@ -21,9 +21,9 @@ class PodEffect(StrEnum):
     """What a change of a release does to pods, the mildest first."""
 
     NONE = "none"
-    """Nothing on the nodes starts anew."""
+    """Nothing on the nodes restarts."""
     DAEMONS = "daemons"
-    """Daemons of the software start anew; pods with a GPU keep running."""
+    """Daemons of the software restart; pods with a GPU keep running."""
     UNKNOWN = "unknown"
     """A version of which the data does not say what it installs."""
     MPS_PODS = "mps-pods"

@@ -1,7 +1,7 @@
 """What is planned and declared of the stack files in this folder, compared with the file `.expected` beside each.
 
-A stack file says in its first line what it is for. Where a change of what is planned is meant, write the expected files
-anew and read the difference:
+The first line of a stack file says what it is for. After an intended change, regenerate the expected files and read
+the difference:
 
     GPUPOOLS_WRITE_GOLDEN=1 python -m pytest tests/golden
 """

@@ -1,8 +1,8 @@
-"""Pools that a cloud cannot carry out: each is refused with every reason, its cure and its source.
+"""Pools that a cloud rejects, each with every error, its fix and its source.
 
-`refused.yaml` has the clusters, the pools on each (of `NODES` where they name none), the answer as `gpupools check`
-tells it, and of some pools the keys with which they are taken. Where another answer is meant, write it anew and read
-the difference:
+`refused.yaml` lists clusters, the pools on each (with `NODES` unless they set nodes), the errors that `gpupools check`
+prints, and for some pools the keys that fix them. After an intended change, regenerate the file and read the
+difference:
 
     GPUPOOLS_WRITE_GOLDEN=1 python -m pytest tests/providers/test_refused.py
 """
@@ -22,7 +22,7 @@ from tests.compact_yaml import compact_yaml
 
 FILE = Path(__file__).with_name("refused.yaml")
 NODES = {"nodes": {"max": 4}}
-HEAD = f"# Pools that a cloud cannot carry out, and what is said of each; see {Path(__file__).name}.\n"
+HEAD = f"# Pools that a cloud rejects, with the errors of each; see {Path(__file__).name}.\n"
 
 
 def answer(cluster: Mapping[str, Any], pool: Mapping[str, Any]) -> list[str]:
