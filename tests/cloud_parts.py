@@ -105,7 +105,7 @@ def fields_of(cloud: Cloud) -> set[str]:
     settings = get_type_hints(cloud.decide)["return"]
     # These three stand in the plan's own labels and taints, and by their full path.
     own = {each.name for each in fields(settings)} - {"labels", "taints", "overrides", "fabric"}
-    addresses = {f"cluster.{key}" for key in cloud.cluster.model_fields if key not in cloud.cluster.untold}
+    addresses = {f"cluster.{key}" for key in cloud.cluster.model_fields if key not in cloud.cluster.not_pool_inputs}
     if "cluster.subnets_by_zone" in addresses:
         addresses.remove("cluster.subnets_by_zone")  # compared as subnet_ids
     return own | addresses | set(PLAN_FIELDS)

@@ -382,7 +382,7 @@ def _unescaped(value: str) -> str:
 
 
 def _set_value(held: Any, steps: list[str], value: Any) -> Any:
-    """Set one value as `--set` does, in what is there or anew, and return it."""
+    """Set one value as `--set` does, in an existing structure or a new one, and return it."""
     if not steps:
         return value
     step, *rest = steps

@@ -91,7 +91,7 @@ OPERATOR_LABELS = key_rules(DATA / "reserved_keys.csv", "label")
 """Labels that take operands of a GPU Operator off a node, or put those for virtual machines there."""
 
 CONDITION_TAINTS = key_rules(DATA / "reserved_keys.csv", "taint")
-"""Taints of Kubernetes' own controllers, which would remove one that is set by hand, or wait for it for ever.
+"""Taints of Kubernetes' own controllers, which would remove one that is set by hand, or wait for it forever.
 
 The page lists every one; of other keys of its name spaces it says nothing.
 """

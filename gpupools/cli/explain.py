@@ -182,13 +182,13 @@ def _refusals() -> tuple[Mapping[str, Entry], ...]:
     """Return the refused cells of each cloud's matrix by their reason, of those with the same one the first."""
     found = []
     for cloud in clouds().values():
-        told: dict[str, Entry] = {}
+        refusals: dict[str, Entry] = {}
         for row in matrix(cloud):
-            if row.verdict is Verdict.REFUSED and row.why not in told:
+            if row.verdict is Verdict.REFUSED and row.why not in refusals:
                 what = f"{row.why}; instead: {row.instead}" if row.instead else row.why
                 name = f"{row.sharing} on {cloud.service}"
-                told[row.why] = Entry(name, "refusal", what, row.source, "docs/reference/matrix.md")
-        found.append(told)
+                refusals[row.why] = Entry(name, "refusal", what, row.source, "docs/reference/matrix.md")
+        found.append(refusals)
     return tuple(found)
 
 

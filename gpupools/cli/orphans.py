@@ -70,9 +70,9 @@ def _run(given: argparse.Namespace) -> int:
             tell(each, error=True)
         return 1
     if given.json:
-        told = {"pending": [each.as_json() for each in pending], "left": [each.as_json() for each in left]}
-        told["without_component"] = [{"urn": each.address, "type": each.type} for each in read.torn]
-        answer("orphans", "accepted", [], told)
+        details = {"pending": [each.as_json() for each in pending], "left": [each.as_json() for each in left]}
+        details["without_component"] = [{"urn": each.address, "type": each.type} for each in read.torn]
+        answer("orphans", "accepted", [], details)
     else:
         for line in _lines(pending, left, read):
             tell(line)

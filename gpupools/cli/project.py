@@ -82,17 +82,17 @@ def _requirement() -> str:
     https://packaging.python.org/en/latest/specifications/direct-url-data-structure/
     """
     try:
-        told = json.loads(distribution("gpupools").read_text("direct_url.json") or "{}")
+        origin = json.loads(distribution("gpupools").read_text("direct_url.json") or "{}")
     except PackageNotFoundError:
-        told = {}
-    url = str(told.get("url", ""))
+        origin = {}
+    url = str(origin.get("url", ""))
     address = ""
-    if "vcs_info" in told:
-        address = f"{told['vcs_info']['vcs']}+{url}@{told['vcs_info']['commit_id']}"
-    elif told.get("dir_info", {}).get("editable"):
+    if "vcs_info" in origin:
+        address = f"{origin['vcs_info']['vcs']}+{url}@{origin['vcs_info']['commit_id']}"
+    elif origin.get("dir_info", {}).get("editable"):
         address = published(Path(unquote(urlsplit(url).path)))
-    elif "archive_info" in told and not url.startswith("file:"):
-        sha256 = told["archive_info"].get("hashes", {}).get("sha256")
+    elif "archive_info" in origin and not url.startswith("file:"):
+        sha256 = origin["archive_info"].get("hashes", {}).get("sha256")
         address = f"{url}#sha256={sha256}" if sha256 else url
     return f"gpupools[all] @ {address}" if address else f"gpupools[all]=={version()}"
 

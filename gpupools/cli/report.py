@@ -159,9 +159,12 @@ def _output_problem(output: Path, force: bool) -> Problem | None:
 def _fail(problem: Problem | None, outside: Sequence[Located], as_json: bool) -> int:
     """Print why nothing is written, and return the exit code."""
     if as_json:
-        told = [problem.as_json()] if problem is not None else [each.as_json() for each in outside]
+        problems = [problem.as_json()] if problem is not None else [each.as_json() for each in outside]
         answer(
-            "report", "failed" if problem is not None else "refused", told, {"stacks": [], "gone": [], "written": None}
+            "report",
+            "failed" if problem is not None else "refused",
+            problems,
+            {"stacks": [], "gone": [], "written": None},
         )
     elif problem is not None:
         tell(f"gpupools report: {problem}", error=True)

@@ -189,7 +189,7 @@ def _json(text: str) -> Iterator[Any]:
         raise _too_deep(text) from None
     except json.JSONDecodeError as error:
         where = f"line {error.lineno}, column {error.colno}"
-        raise _NotJson(Problem((), f"{where}: is not JSON: {error.msg.lower()}", "write it anew")) from None
+        raise _NotJson(Problem((), f"{where}: is not JSON: {error.msg.lower()}", "export the file again")) from None
     except ValueError as error:  # a whole number of more than 4300 digits
         raise _NotJson(Problem((), f"is not JSON that can be read: {error}")) from None
 

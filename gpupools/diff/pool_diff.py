@@ -380,8 +380,8 @@ _PORTABLE = frozenset(
 
 def _addresses(plan: PoolPlan, cluster: Cluster) -> JsonDict:
     """Return the cluster's values that a pool uses."""
-    told = cluster.told(plan.provider_plan.requested_zones())
-    return {key: with_stack(value, cluster.stack) for key, value in told.items()}
+    inputs = cluster.pool_inputs(plan.provider_plan.requested_zones())
+    return {key: with_stack(value, cluster.stack) for key, value in inputs.items()}
 
 
 def _unordered(plan: PoolPlan, cluster: Cluster) -> frozenset[str]:

@@ -21,7 +21,7 @@ class Capability(NamedTuple):
     why: str
     """One sentence."""
     source: str
-    """A public page or file that says so."""
+    """The public page or file with this fact."""
     instead: str = ""
     """For a refusal: what would work on this cloud."""
 

@@ -111,7 +111,7 @@ class NodePools(NamedTuple):
     resources: Callable[[], ResourceFactory]
     """Imports the cloud's SDK."""
     existing_pools: "Callable[[], ExistingPools] | None" = None
-    """Reads pools that were made by other means; None where none can be taken over yet."""
+    """Reads existing pools for import; None where import is not supported."""
 
 
 class UntypedResource(NamedTuple):

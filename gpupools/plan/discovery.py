@@ -1,4 +1,4 @@
-"""What a cloud's own command says of a cluster that exists, for a new stack file."""
+"""Reads what a cloud's command line prints about an existing cluster, for a new stack file."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
@@ -6,36 +6,36 @@ from typing import Any, NamedTuple
 from gpupools.common.json_types import JsonObject
 
 
-def says_nothing(told: JsonObject) -> JsonObject | None:
-    """Know no command."""
+def recognize_nothing(printed: JsonObject) -> JsonObject | None:
+    """Recognize no output."""
     return None
 
 
 class Discovery(NamedTuple):
-    """How a cluster of a cloud is looked up by whoever writes a stack file."""
+    """How the keys of an existing cluster are found for a new stack file."""
 
     commands: tuple[str, ...] = ()
-    """What prints it as JSON; names in capitals are the reader's."""
-    read: Callable[[JsonObject], JsonObject | None] = says_nothing
-    """Return the keys of a cluster that such an answer tells; None where it is not one of this cloud's.
+    """Commands that print the cluster as JSON; names in capitals are placeholders."""
+    read: Callable[[JsonObject], JsonObject | None] = recognize_nothing
+    """Return the cluster keys that the output contains; None where it is no cluster of this cloud.
 
-    A cluster that can have no node pool is rejected.
+    Rejects a cluster that cannot have node pools.
     """
     which: tuple[str, ...] = ("name",)
-    """Keys that say which cluster it is."""
+    """Keys that identify the cluster."""
     asked: tuple[str, ...] = ()
-    """Keys that a file needs besides those every cluster must have."""
+    """Further keys that a stack file needs."""
 
 
-def inner(told: Any, *keys: str) -> Any:
-    """Return what stands below some keys, None where that is not there."""
+def inner(value: Any, *keys: str) -> Any:
+    """Return the value under nested keys, None where one is missing."""
     for key in keys:
-        told = told.get(key) if isinstance(told, Mapping) else None
-    return told
+        value = value.get(key) if isinstance(value, Mapping) else None
+    return value
 
 
 def texts(found: JsonObject) -> JsonObject:
-    """Keep texts and lists of texts; whatever else a file has under these names is no cluster's key."""
+    """Keep strings and lists of strings; other values under these names are no cluster keys."""
 
     def fits(value: Any) -> bool:
         several = value if isinstance(value, list) else [value]

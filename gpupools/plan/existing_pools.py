@@ -28,11 +28,11 @@ class Found:
     notes: tuple[str, ...] = ()
     """What the reader has to know of it."""
     beside: JsonObject | None = None
-    """What a resource says that it refers to and that is not taken over, by wire name; None where no file tells."""
+    """Inputs of a resource that the pool refers to and that is not imported, by wire name; None if no file has it."""
 
 
-def nothing_more(*told: object) -> JsonDict:
-    """Return nothing, for a cloud whose pools stand in one resource."""
+def no_resources(*_: object) -> JsonDict:
+    """Return nothing, for a cloud whose pools are one resource."""
     return {}
 
 
@@ -70,7 +70,7 @@ def nothing_there(data: JsonObject) -> Iterable[There]:
 class ExistingPools:
     """How a cloud's node pools are found in what other tools write. None of it asks the cloud.
 
-    Each raises Rejected for a pool of this cloud that cannot be taken over.
+    Each raises Rejected for a pool of this cloud that cannot be imported.
     """
 
     resource: str
@@ -81,11 +81,11 @@ class ExistingPools:
     """Read a resource of a state: type token, inputs by wire name, id; None for anything but a pool of this cloud."""
     keys: Callable[[Found], tuple[JsonDict, JsonDict]]
     """Return the keys of its cluster beside those that find it, and those of the pool."""
-    adopt: Callable[[Found], JsonDict] = nothing_more
+    adopt: Callable[[Found], JsonDict] = no_resources
     """Return what `adopt` says beside the name."""
-    referred: Callable[[JsonObject], Mapping[str, JsonObject]] = nothing_more
+    referred: Callable[[JsonObject], Mapping[str, JsonObject]] = no_resources
     """Read what the cloud's command line writes of resources that pools refer to: what each is found by, and inputs."""
-    referred_in_state: Callable[[str, JsonObject, str], Mapping[str, JsonObject]] = nothing_more
+    referred_in_state: Callable[[str, JsonObject, str], Mapping[str, JsonObject]] = no_resources
     """The same of a resource of a state."""
     joined: Callable[[Found, Mapping[str, JsonObject]], Found | None] = just_itself
     """Add what a pool refers to, by what it is found by; None for a pool that then turns out to have no GPUs."""
@@ -98,7 +98,7 @@ class ExistingPools:
 
 
 def refuse(name: object, what: str, fix: str, source: str = "") -> Rejected:
-    """Return why a pool cannot be taken over."""
+    """Return why a pool cannot be imported."""
     return Rejected([Problem((shown(name).strip("'"),), what, fix, source)])
 
 
@@ -154,7 +154,7 @@ def maps_of(value: object, key: str) -> list[JsonObject]:
 
 
 def _misshaped(value: object, key: str, wanted: str) -> Rejected:
-    return Rejected([Problem((key,), f"got {shown(value)}, where {wanted} belongs", "have the pool described anew")])
+    return Rejected([Problem((key,), f"got {shown(value)}, expected {wanted}", "run the describe command again")])
 
 
 def without_nothing(given: JsonObject) -> JsonDict:

@@ -115,14 +115,14 @@ class KarpenterProvider:
     fits: Callable[[str, Requirements], bool] = fits_any
     """Say whether a machine is not ruled out by requirements that its name answers."""
     shown: Callable[[Requirements, Callable[[str], Accelerator]], Iterable[tuple[Accelerator, str]]] = shows_nothing
-    """Yield what requirements on families of machines select, each with what says so.
+    """Yield the accelerators that requirements on machine families select, each with the requirement.
 
-    The second argument says what a machine carries by its name.
+    The second argument returns the accelerator of a machine by name.
     """
     gpu_machines: Callable[[], Sequence[Mapping[str, str]]] = no_machines
-    """Return what labels say of each machine with NVIDIA GPUs, the smallest first; its own labels without their domain.
+    """Return the labels of each machine with NVIDIA GPUs, smallest first; the cloud's own labels without their domain.
 
-    What is no label of a machine with GPUs, though its name says so, stands there without a value.
+    A label that machines with GPUs lack although its name suggests it has no value.
     """
     counts_none: bool = False
     """Whether machines without GPUs have the label of their number too, with 0."""

@@ -41,7 +41,7 @@ https://github.com/kubernetes-sigs/dra-driver-nvidia-gpu tag v0.4.1, values.yaml
 
 
 class NodeRuntime(NamedTuple):
-    """What the nodes of a pool bring, and what software installed in the cluster must be told about them."""
+    """GPU software on the nodes of a pool, and settings that software in the cluster needs for them."""
 
     brings: Mapping[Piece, str]
     """Pieces that are there without any chart, with their owner in words for people."""

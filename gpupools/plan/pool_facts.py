@@ -84,7 +84,7 @@ class SharingFacts:
     profile: str = ""
     """MIG profile as this API writes it: `1g.5gb`, `MIG1g`."""
     said_by: str = ""
-    """The input that says so."""
+    """The input with this setting."""
 
     @property
     def property(self) -> str:
@@ -121,7 +121,7 @@ CUSTOMISATIONS = (
 
 @dataclass(frozen=True)
 class NodeCustomization:
-    """One input set by hand; its value is never told, since it may be a secret."""
+    """One input set by hand; its value is never shown, since it may be a secret."""
 
     kind: str
     """One of `CUSTOMISATIONS`."""
@@ -166,7 +166,7 @@ class Open:
 
 
 ZONES_OF_A_REGION = 3
-"""Zones that GKE gives a regional cluster unless told otherwise.
+"""Zones that GKE gives a regional cluster by default.
 
 https://docs.cloud.google.com/kubernetes-engine/docs/concepts/regional-clusters (2026-11-22)
 """
@@ -183,7 +183,7 @@ class PoolFacts:
     taints: tuple[Taint, ...]
     """Permanent taints that could be read, in Kubernetes' spelling."""
     evidence: str = ""
-    """Which input says that the nodes have GPUs, e.g. `instanceTypes p4d.24xlarge`; empty when none says so."""
+    """The input that shows that the nodes have GPUs, e.g. `instanceTypes p4d.24xlarge`; empty if none does."""
     unknown: tuple[str, ...] = ()
     """Properties that are not known at preview and could change the answer."""
     unresolved_taints: tuple[str, ...] = ()

@@ -329,11 +329,11 @@ def _unsupported_settings(at: Path, spec: PoolSpec, cloud: Cloud) -> Iterable[Pr
 
 
 def _adoption_problems(at: Path, spec: PoolSpec, cloud: Cloud) -> Iterable[Problem]:
-    """Say what a pool that is taken over cannot keep, and what says nothing of a pool that has its name already."""
+    """Report keys that have no meaning for an adopted pool, and inputs that it cannot keep."""
     if spec.adopt is None:
         return
     if spec.first_name is not None:
-        what = "an adopted pool keeps the name that adopt says, and nothing is made of this one"
+        what = "an adopted pool keeps the name in adopt, so first_name is not used"
         yield Problem((*at, "first_name"), what, "leave it out")
     if spec.adopt.launch_template is not None and "LaunchTemplate" not in cloud.node_pools.overridable:
         yield Problem((*at, "adopt", "launch_template"), f"{cloud.service} has no launch templates", "leave it out")

@@ -34,7 +34,7 @@ class AutoscalingBlocker(NamedTuple):
 
 
 class AdoptedPool(NamedTuple):
-    """A pool that was made by other means and is taken over as it is."""
+    """An existing pool that the stack adopts unchanged."""
 
     name: str
     """In the cloud."""
@@ -72,11 +72,11 @@ class ProviderPlan:
         return None
 
     def kept_input(self, field: str, inputs: Iterable[str]) -> str:
-        """Return in what, of a pool that is taken over, a field of its plan stands that its makers keep; or nothing.
+        """Return the input of an adopted pool that keeps its value instead of a field of the plan; empty if none.
 
         Args:
             field: As `planned_values` has it.
-            inputs: What the field becomes in a pool that is made here.
+            inputs: Inputs that the field becomes in a new pool.
         """
         return ""
 

@@ -21,7 +21,7 @@ _MOST_CLIENTS = 8
 
 
 class Part(NamedTuple):
-    """A part of a GPU that Kubernetes hands out."""
+    """A part of a GPU that Kubernetes allocates."""
 
     called: str
     """Short enough to stand in it: `1g`; empty for a whole GPU."""

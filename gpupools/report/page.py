@@ -24,8 +24,8 @@ _POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-
 
 
 _LEGEND = (
-    "A box in a GPU is what Kubernetes hands out; dashed lines in it part the containers that share it, and what is "
-    "empty stays unused. Of the nodes the solid ones are always there, and the dashed ones come with the load."
+    "Each box in a GPU is one unit that Kubernetes allocates. Dashed lines in a box separate the containers that share "
+    "it. Empty parts stay unused. Nodes with solid borders always run; nodes with dashed borders start on demand."
 )
 
 
@@ -123,12 +123,12 @@ def _changes(report: StackReport) -> Iterator[Html]:
         return
     if report.comparison.warnings:
         yield _lines((f"Warning: {each}" for each in report.comparison.warnings), "warn")
-    told = [
+    changes = [
         element("li", str(change), *_refusal(refusal))
         for change, refusal in report.comparison.refusals_in_words()
         if change.change != "unchanged"
     ]
-    yield element("ul", *told) if told else element("p", "Nothing changes.")
+    yield element("ul", *changes) if changes else element("p", "Nothing changes.")
     same = [change for change in report.comparison.pools if change.change == "unchanged"]
     if same:
         yield _folded(f"{len(same)} without a change", element("p", ", ".join(change.key for change in same)))

@@ -103,7 +103,7 @@ def _too_old(draft: Draft) -> Iterator[Problem]:
 
 
 def check_reach(draft: Draft) -> None:
-    """Refuse a release whose workload selects a pool it was made for but cannot be told to tolerate its taints."""
+    """Refuse a release whose workload selects a pool it was made for but has no setting to tolerate its taints."""
     for release in draft.releases:
         for pool in draft.pools:
             labels = labels_left(pool, draft.releases, draft.spec)

@@ -290,7 +290,7 @@ def _from_existing(
         Piece.DCGM_EXPORTER,
         *((Piece.MIG_MANAGER,) if pool.sharing.mig is not None else ()),
     ):
-        # What the image brings, a working operator was told to leave alone; the plan's notes say so.
+        # The operator is configured to leave alone what the image includes; the plan's notes say it.
         left_alone = piece in node.brings and piece is not Piece.DEVICE_PLUGIN
         cluster_wide = piece in named and piece is not Piece.DEVICE_PLUGIN
         if not left_alone and not cluster_wide and piece not in installer:

@@ -235,7 +235,7 @@ def device_plugin(draft: Draft) -> None:
 def dra_driver(draft: Draft) -> None:
     """Install the DRA driver with the halves that pools need: GPUs to claim, ComputeDomains, or both.
 
-    The half for ComputeDomains may stand beside a device plugin, since it hands out no GPU:
+    The half for ComputeDomains may stand beside a device plugin, since it allocates no GPU:
     https://github.com/NVIDIA/gpu-operator/pull/1541.
     """
     claimed, domains = draft.served(DRA_DRIVER), with_compute_domains(draft)
@@ -258,7 +258,7 @@ def dra_driver(draft: Draft) -> None:
         "kubeletPlugin.affinity": _only(pools) if claimed else node_affinity(by_label),
         "kubeletPlugin.tolerations": tolerations_for(pools),
         "resources.gpus.enabled": bool(claimed),
-        # The chart wants to be told that no device plugin runs on these nodes; the owner table is the proof.
+        # The chart requires a confirmation that no device plugin runs on these nodes; the owner table is the proof.
         **({"gpuResourcesEnabledOverride": True} if claimed else {}),
         # Multi-Node NVLink only, with a controller, a webhook and CRDs of its own.
         "resources.computeDomains.enabled": bool(domains),
@@ -313,7 +313,7 @@ def dcgm_exporter(draft: Draft) -> None:
         # The chart writes them to a ConfigMap and mounts it where its own arguments have the exporter read the list:
         # https://github.com/NVIDIA/dcgm-exporter tag 4.5.3-4.8.2, deployment/values.yaml, extraConfigMapVolumes.
         "customMetrics": objects.metrics_csv(),
-        # The ConfigMap keeps its name and the exporter reads the list once, so another list has to start it anew.
+        # The ConfigMap keeps its name and the exporter reads the list once, so another list has to restart it.
         "podAnnotations": {"gpupools/metrics": objects.metrics_mark()},
         "serviceMonitor.enabled": spec.service_monitors,
     }

@@ -127,7 +127,7 @@ class ReachableCluster(Cluster):
     certificate_authority: Address | None = None
     """Certificate authority of the API, base64-encoded as the cloud shows it. Required with `endpoint`."""
 
-    untold: ClassVar[frozenset[str]] = Cluster.untold | frozenset(ACCESS_KEYS)
+    not_pool_inputs: ClassVar[frozenset[str]] = Cluster.not_pool_inputs | frozenset(ACCESS_KEYS)
 
     def conflicting_keys(self) -> Iterator[tuple[Path, str]]:
         """Reject two kinds of access, and an endpoint without its certificate authority or the reverse."""

@@ -15,21 +15,21 @@ _ON_THE_POOL = "set what only some pools need, such as subnets or a role, in the
 def same_clusters(clusters: Mapping[str, Cluster]) -> Iterator[Problem]:
     """Reject a second key for one cluster: pools and software are planned per key."""
     places = {key: place(cluster) for key, cluster in clusters.items()}
-    told: set[str] = set()
+    reported: set[str] = set()
     for first, second in combinations(clusters, 2):
-        if second in told:
+        if second in reported:
             continue
         if same_place(places[first], places[second]):
-            told.add(second)
+            reported.add(second)
             yield second_key(first, second, places[first])
 
 
 def same_apis(clusters: Mapping[str, Cluster]) -> Iterator[Problem]:
     """Reject a second cluster with the same API: its software would be installed there twice."""
-    told: set[str] = set()
+    reported: set[str] = set()
     for (first, one), (second, other) in combinations(clusters.items(), 2):
-        if second not in told and same_access(one, other):
-            told.add(second)
+        if second not in reported and same_access(one, other):
+            reported.add(second)
             what = f"has the same API as {first}, so the GPU software would be installed there twice"
             fix = f"set the kubeconfig, context or endpoint of {second}'s own API, or move its pools to {first}"
             yield Problem(("clusters", second, "kubeconfig" if _kubeconfig(other) else "endpoint"), what, fix)

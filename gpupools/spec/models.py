@@ -145,14 +145,14 @@ class Cluster(ConsistentModel):
 
     unordered: ClassVar[frozenset[str]] = frozenset()
     """Keys whose values are sets in the cloud, so that order does not matter."""
-    untold: ClassVar[frozenset[str]] = frozenset({"cloud", "stack", "runtime", "tags"})
+    not_pool_inputs: ClassVar[frozenset[str]] = frozenset({"cloud", "stack", "runtime", "tags"})
     """Keys that are no inputs of pools: they apply inside the cluster, or are passed in another way."""
     identity: ClassVar[tuple[str, ...]] = ()
     """Keys for the identity and the place of API calls only, which are no inputs of pools."""
 
-    def told(self, zones: Sequence[str]) -> JsonDict:
+    def pool_inputs(self, zones: Sequence[str]) -> JsonDict:
         """Return the values of the cluster that its pools depend on, by key; `zones` are the pool's own, if any."""
-        return {key: getattr(self, key) for key in type(self).model_fields if key not in self.untold}
+        return {key: getattr(self, key) for key in type(self).model_fields if key not in self.not_pool_inputs}
 
     @classmethod
     @abstractmethod
@@ -480,7 +480,7 @@ class Mig(WayOfSharing):
 
     @property
     def naming(self) -> Literal["single", "mixed"]:
-        """The effective strategy."""
+        """MIG strategy of the device plugin: the one given, or the default."""
         return self.strategy or ("single" if self.profile is not None else "mixed")
 
 

@@ -119,9 +119,9 @@ def override_problems(
                 problems.append(Problem((*at, key), what, f"use the wire name; {nearest(key, resource.inputs)}"))
         problems += _kept(at, inputs, resource.kept)
         problems += _not_json(at, inputs)
-        told = {problem.path[:length] for problem in problems for length in range(len(problem.path) + 1)}
+        reported = {problem.path[:length] for problem in problems for length in range(len(problem.path) + 1)}
         known = {key: value for key, value in inputs.items() if key in resource.inputs}
-        problems += [each for each in _misplaced_lists(at, known, resource.lists) if each.path not in told]
+        problems += [each for each in _misplaced_lists(at, known, resource.lists) if each.path not in reported]
     return problems
 
 

@@ -349,14 +349,14 @@ def test_how_bottlerocket_shares_is_read_out_of_the_template(
 @pytest.mark.parametrize(
     ("pool", "reason"),
     [
-        (eks(scalingConfig={"minSize": "x", "maxSize": 4}), "minSize: got 'x', where a number belongs"),
+        (eks(scalingConfig={"minSize": "x", "maxSize": 4}), "minSize: got 'x', expected a number"),
         (
             eks(taints="nvidia.com/gpu=present:NoSchedule"),
-            "taints: got 'nvidia.com/gpu=present:NoSchedule', where a list",
+            "taints: got 'nvidia.com/gpu=present:NoSchedule', expected a list",
         ),
         (eks(launchTemplate={"id": "lt-0a1b2c3d4e5f60718", "version": "$Latest"}), "uses version $Latest"),
-        ({**some("azure").described, "availabilityZones": True}, "availabilityZones: got true, where a list of texts"),
-        ({**some("gcp").described, "locations": 1.5}, "locations: got 1.5, where a list of texts belongs"),
+        ({**some("azure").described, "availabilityZones": True}, "availabilityZones: got true, expected a list of texts"),
+        ({**some("gcp").described, "locations": 1.5}, "locations: got 1.5, expected a list of texts"),
     ],
 )
 def test_what_no_command_line_prints_is_refused_where_it_stands(
@@ -471,7 +471,7 @@ def gke(**adopt: Any) -> dict[str, Any]:
         ({"lab": LAB}, {"a": gke(name="one"), "b": gke(name="one")}, "is already imported as 'a'"),
         ({"lab": LAB}, {"a": gke(name="one", keep=["nodeConfig.labels"])}, "changes without replacing nodes"),
         ({"lab": LAB}, {"a": gke(name="one", keep=["nodeConfig.metadat"])}, "did you mean 'nodeConfig.metadata'"),
-        ({"lab": LAB}, {"a": gke(name="one") | {"first_name": "b"}}, "keeps the name that adopt says"),
+        ({"lab": LAB}, {"a": gke(name="one") | {"first_name": "b"}}, "keeps the name in adopt"),
         (
             {"lab": LAB, "other": LAB | {"name": "other"}},
             {"a": gke(name="one") | {"clusters": ["lab", "other"]}},

@@ -59,13 +59,13 @@ class EksCluster(ReachableCluster):
     """ARN of the IAM role to act as, in the account of the cluster; left out: none."""
 
     identity: ClassVar[tuple[str, ...]] = ("account", "profile", "assume_role")
-    untold: ClassVar[frozenset[str]] = ReachableCluster.untold | frozenset(identity)
+    not_pool_inputs: ClassVar[frozenset[str]] = ReachableCluster.not_pool_inputs | frozenset(identity)
     # `schema.TypeSet` in https://github.com/hashicorp/terraform-provider-aws/blob/main/internal/service/eks/node_group.go.
     unordered: ClassVar[frozenset[str]] = frozenset({"subnet_ids"})
 
-    def told(self, zones: Sequence[str]) -> JsonDict:
+    def pool_inputs(self, zones: Sequence[str]) -> JsonDict:
         """Return what a pool is told; of subnets those of its zones, however they are written."""
-        found = super().told(zones)
+        found = super().pool_inputs(zones)
         by_zone = found.pop("subnets_by_zone")
         if isinstance(by_zone, Mapping):
             lists = [by_zone[zone] for zone in zones or by_zone if zone in by_zone]

@@ -43,7 +43,7 @@ class AksCluster(ReachableCluster):
     """
 
     identity: ClassVar[tuple[str, ...]] = ("tenant_id",)
-    untold: ClassVar[frozenset[str]] = ReachableCluster.untold | frozenset(identity)
+    not_pool_inputs: ClassVar[frozenset[str]] = ReachableCluster.not_pool_inputs | frozenset(identity)
 
     @field_validator("tenant_id")
     @classmethod

@@ -56,7 +56,7 @@ class GkeCluster(ReachableCluster):
 
     unordered: ClassVar[frozenset[str]] = frozenset({"node_locations"})
     identity: ClassVar[tuple[str, ...]] = ("impersonate_service_account",)
-    untold: ClassVar[frozenset[str]] = ReachableCluster.untold | frozenset(identity)
+    not_pool_inputs: ClassVar[frozenset[str]] = ReachableCluster.not_pool_inputs | frozenset(identity)
 
     @field_validator("impersonate_service_account")
     @classmethod
