@@ -138,6 +138,7 @@ CASES: Mapping[str, Mapping[str, tuple[Keys, Keys]]] = {
     ),
     "image.id": everywhere({"image": {"family": "custom", "id": "ami-0a1b2c3d"}}, on={"aws": OWN_IMAGE}),
     "image.fips": everywhere({"image": {"fips": True}}),
+    "driver": everywhere({"driver": "latest"}),
     "disk.type": everywhere(
         {"disk": {"type": "pd-ssd"}}, aws={"disk": {"type": "io2"}}, azure={"disk": {"type": "Ephemeral"}}
     ),
@@ -157,6 +158,10 @@ CASES: Mapping[str, Mapping[str, tuple[Keys, Keys]]] = {
     ),
     "network.compute_domains": everywhere({"network": {"compute_domains": True}}, on=RACKS),
     "network.placement": everywhere({"network": {"placement": "compact"}}, on=ONE_ZONE),
+    "network.placement_policy": everywhere(
+        {"network": {"placement": "compact", "placement_policy": "near"}},
+        on={cloud: {**keys, "network": {"placement": "compact"}} for cloud, keys in ONE_ZONE.items()},
+    ),
     "network.security_group_ids": everywhere({"network": {"security_group_ids": ["sg-0a1b2c3d"]}}),
     "network.gpu_networks": everywhere(
         {"network": {"gpu_networks": GPU_NETWORKS}},

@@ -612,6 +612,8 @@ class PoolSpec(StrictModel):
     """Zones of the nodes. Default: those of the cluster or its subnets."""
     image: NodeImage = NodeImage.model_construct()
     """Node image. Default: the cloud's image for the selected software."""
+    driver: Literal["default", "latest"] | None = None
+    """GKE: driver version that GKE installs. Default: `default`, GKE's tested version."""
     disk: Disk = Disk.model_construct()
     """Type, encryption key and local NVMe of the nodes' disks. `disk_gib` sets the size."""
     network: Network = Network.model_construct()

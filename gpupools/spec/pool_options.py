@@ -122,6 +122,8 @@ class Network(StrictModel):
     """Multi-node NVLink (GB200, GB300): pods of a ComputeDomain can access each other's GPU memory."""
     placement: Literal["compact"] | None = None
     """`compact` places nodes close together. Requires exactly one zone."""
+    placement_policy: str | None = Field(default=None, pattern=r"^[a-z]([-a-z0-9]{0,61}[a-z0-9])?$")
+    """GKE: existing compact placement policy, instead of a new one. Required with a reservation, which has its own."""
     security_group_ids: list[str] = []
     """EC2 security groups of the nodes. If set, EKS does not add the cluster's security group."""
     gpu_networks: list[GpuNetwork] = []
@@ -236,6 +238,7 @@ SETTING_KEYS = (
     "capacity",
     "zones",
     "image",
+    "driver",
     "disk",
     "network",
     "security",

@@ -355,7 +355,10 @@ def test_how_bottlerocket_shares_is_read_out_of_the_template(
             "taints: got 'nvidia.com/gpu=present:NoSchedule', expected a list",
         ),
         (eks(launchTemplate={"id": "lt-0a1b2c3d4e5f60718", "version": "$Latest"}), "uses version $Latest"),
-        ({**some("azure").described, "availabilityZones": True}, "availabilityZones: got true, expected a list of texts"),
+        (
+            {**some("azure").described, "availabilityZones": True},
+            "availabilityZones: got true, expected a list of texts",
+        ),
         ({**some("gcp").described, "locations": 1.5}, "locations: got 1.5, expected a list of texts"),
     ],
 )

@@ -96,10 +96,12 @@ class PoolArgs(TypedDict):
     """Zones of the nodes."""
     image: NotRequired[JsonDict]
     """The node image: family, id, fips."""
+    driver: NotRequired[str]
+    """GKE: `default` or `latest` driver version; `default` when left out."""
     disk: NotRequired[JsonDict]
     """Each node's disks: type, encryption_key, local_nvme."""
     network: NotRequired[JsonDict]
-    """rdma, compute_domains, placement, security_group_ids, gpu_networks, max_pods."""
+    """rdma, compute_domains, placement, placement_policy, security_group_ids, gpu_networks, max_pods."""
     security: NotRequired[JsonDict]
     """secure_boot, imds_hop_limit."""
     upgrade: NotRequired[JsonDict]

@@ -30,6 +30,7 @@ _NODE_IMAGES = "https://docs.cloud.google.com/kubernetes-engine/docs/concepts/no
 _REGIONS = "https://docs.cloud.google.com/compute/docs/regions-zones"
 _KEYS = f"{_HOW_TO}/using-cmek"
 _RESERVATIONS = f"{_HOW_TO}/consuming-reservations"
+_COMPACT = f"{_HOW_TO}/compact-placement"
 _AUTOSCALER = "https://github.com/kubernetes/autoscaler/blob/master/cluster-autoscaler/FAQ.md"
 _POOL_SCHEMA = (
     "https://github.com/hashicorp/terraform-provider-google/blob/main/google/services/container/"
@@ -84,6 +85,7 @@ def check_settings(request: PoolRequest) -> list[Problem]:
         *_bare_metal(request),
         *_initial_nodes(request),
         *_image(request),
+        *_driver(request),
         *_disk(request),
         *_rdma(request),
         *_max_pods(request),
@@ -422,11 +424,29 @@ def _nvlink_domain(request: PoolRequest) -> Iterator[Problem]:
         yield Problem(at, what, "use strategy: surge", _TOOLKIT)
 
 
+def _driver(request: PoolRequest) -> Iterator[Problem]:
+    """Reject a driver version where GKE does not install the driver, or has only one."""
+    driver, at = request.spec.driver, _at(request, "driver")
+    if driver is not None and request.software != "cloud-managed":
+        what = f"GKE installs the driver only with software: cloud-managed, not {request.software}"
+        yield Problem(at, what, "leave driver out, or use software: cloud-managed", f"{_HOW_TO}/gpus")
+    elif driver == "latest" and request.spec.image.family == "ubuntu":
+        what = "GKE has no latest driver for Ubuntu nodes"
+        yield Problem(at, what, "use driver: default, or image: {family: cos}", f"{_HOW_TO}/gpus")
+
+
 def _placement(request: PoolRequest) -> Iterator[Problem]:
-    spec, zones = request.spec, node_zones(request)
+    spec, zones, policy_at = request.spec, node_zones(request), _at(request, "network", "placement_policy")
     if spec.network.placement is None:
+        if spec.network.placement_policy is not None:
+            yield Problem(policy_at, "placement_policy requires compact placement", "add placement: compact", _COMPACT)
         return
     at = _at(request, "network", "placement")
+    if isinstance(spec.capacity, Reservation) and spec.network.placement_policy is None:
+        # https://github.com/AI-Hypercomputer/xpk issue 1073, pull request 1074
+        what = "compact placement would create a new placement policy, but the machines of a reservation have their own"
+        fix = "set network.placement_policy to the policy of the reservation; if it has none, leave placement out"
+        yield Problem(at, what, fix, _COMPACT)
     if len(zones) != 1:
         what = f"compact placement needs one zone; the nodes are in {len(zones) or 'an unknown number of'} zones"
         yield Problem(at, what, "set one zone in zones", _TOOLKIT)

@@ -136,6 +136,7 @@ def _pool_keys(found: Found) -> tuple[JsonDict, JsonDict]:
         "software": "gpu-operator" if apart else "cloud-managed",
         "capacity": _capacity(inputs, config),
         "zones": zones,
+        "driver": "latest" if driver == "LATEST" else None,
         "image": {"family": images.get(str(config.get("imageType")).upper())},
         "disk_gib": config.get("diskSizeGb"),
         "disk": {
@@ -146,6 +147,7 @@ def _pool_keys(found: Found) -> tuple[JsonDict, JsonDict]:
         "network": {
             "max_pods": inputs.get("maxPodsPerNode"),
             "placement": "compact" if map_of(inputs.get("placementPolicy")).get("type") == "COMPACT" else None,
+            "placement_policy": map_of(inputs.get("placementPolicy")).get("policyName"),
             "rdma": True if network.get("acceleratorNetworkProfile") == "auto" else None,
         },
         "security": {"secure_boot": map_of(config.get("shieldedInstanceConfig")).get("enableSecureBoot") or None},

@@ -99,7 +99,7 @@ class GkePoolPlan(ProviderPlan):
     accelerator_count: int
     """GPUs per node; 1 for a machine with a part of one, which is how GKE wants it."""
     gpu_driver_version: str
-    """`DEFAULT`, or `INSTALLATION_DISABLED` where GKE is not to install the driver."""
+    """`DEFAULT` or `LATEST`, or `INSTALLATION_DISABLED` where GKE is not to install the driver."""
     boot_disk_type: str
     initial_nodes_per_zone: int | None
     """Nodes in each zone when the pool is made; the autoscaler decides from then on. None: the number is fixed."""
@@ -133,6 +133,8 @@ class GkePoolPlan(ProviderPlan):
     huge_pages: int = 0
     """Huge pages of 2 MiB that each node sets aside."""
     compact: bool = False
+    placement_policy: str | None = None
+    """Name of an existing compact placement policy; None lets GKE create one."""
     accelerator_topology: str | None = None
     """`1x72`: the nodes are of one NVLink domain, by a workload policy of their own."""
     max_pods: int | None = None
@@ -193,7 +195,7 @@ def build_provider_plan(request: PoolRequest) -> GkePoolPlan:
         machine_type=machine,
         accelerator_type=instance.extra["accelerator_type"],
         accelerator_count=instance.devices,
-        gpu_driver_version="DEFAULT" if request.software == "cloud-managed" else "INSTALLATION_DISABLED",
+        gpu_driver_version=_driver_version(request),
         boot_disk_type=spec.disk.type or boot_disk_types(machine)[0],
         initial_nodes_per_zone=each_zone if fixed is None else None,
         fixed_nodes_per_zone=each_zone if fixed is not None else None,
@@ -208,6 +210,7 @@ def build_provider_plan(request: PoolRequest) -> GkePoolPlan:
         gpu_networks=tuple((each.network, each.subnetwork) for each in spec.network.gpu_networks),
         huge_pages=_ASAPD_PAGES if spec.network.rdma and _is_bare_metal(request) else 0,
         compact=spec.network.placement is not None,
+        placement_policy=spec.network.placement_policy,
         accelerator_topology=NVLINK_TOPOLOGY if spec.network.compute_domains else None,
         max_pods=spec.network.max_pods,
         secure_boot=spec.security.secure_boot,
@@ -220,6 +223,12 @@ def build_provider_plan(request: PoolRequest) -> GkePoolPlan:
         delete_min=spec.timeouts.delete_min or 60 + 30 * (spec.nodes.max // 100),
         overrides=spec.overrides.get("gcp", {}).get("NodePool", {}),
     )
+
+
+def _driver_version(request: PoolRequest) -> str:
+    if request.software != "cloud-managed":
+        return "INSTALLATION_DISABLED"
+    return "LATEST" if request.spec.driver == "latest" else "DEFAULT"
 
 
 class _SharingFields(TypedDict, total=False):

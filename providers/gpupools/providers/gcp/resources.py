@@ -132,7 +132,9 @@ def _node_pool(
             "acceleratorNetworkProfile": settings.network_profile,
             "additionalNodeNetworkConfigs": networks or None,
         },
-        "placementPolicy": {"type": "COMPACT", "policyName": policy} if is_compact else None,
+        "placementPolicy": {"type": "COMPACT", "policyName": policy or settings.placement_policy}
+        if is_compact
+        else None,
         "queuedProvisioning": {"enabled": True} if settings.queued else None,
         "maxPodsPerNode": settings.max_pods,
         # Written out, since the provider keeps PREVENT when the field is only left out again.
