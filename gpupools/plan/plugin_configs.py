@@ -1,16 +1,14 @@
 """The configurations that device plugin and MIG manager read; `gpupools.plan.node_labels` chooses among them."""
 
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import yaml
-from pydantic import Field
 
 from gpupools.catalog.instance_types import InstanceType
 from gpupools.common.json_types import JsonDict
-from gpupools.common.model import StrictModel
 from gpupools.plan.node_resources import GPU_RESOURCE, node_layouts, unshared
-from gpupools.spec.models import Mig, SharedGpu, SharingMode
+from gpupools.spec.models import SHARED_MODES, Mig, SharedGpu, SharingMode
 
 if TYPE_CHECKING:
     from gpupools.catalog.mig import MigParted
@@ -20,51 +18,6 @@ DEFAULT_CONFIG = "whole"
 
 
 # --- device plugin ----------------------------------------------------------------------------------------------------
-
-
-class Flags(StrictModel):
-    """`flags` of the plugin's configuration; all others keep the plugin's defaults."""
-
-    migStrategy: Literal["none", "single", "mixed"] = "none"  # noqa: N815 - the plugin's spelling
-
-
-class SharedResource(StrictModel):
-    """One resource that is offered several times; `devices` and `rename` are left out, the plugin ignores them."""
-
-    name: str = Field(pattern=r"^nvidia\.com/(gpu|mig-[0-9]+g\.[0-9]+gb(\.[a-z.]+|-[a-z]+)?)$")
-    replicas: int = Field(ge=2)
-
-
-class Replicated(StrictModel):
-    """`sharing.timeSlicing` or `sharing.mps`."""
-
-    # False keeps the name nvidia.com/gpu, so that ExtendedResourceToleration still works.
-    renameByDefault: bool = False  # noqa: N815
-    # A second replica may be on the same GPU, so asking for two gains nothing; the plugin's default is false.
-    failRequestsGreaterThanOne: Literal[True] = True  # noqa: N815
-    resources: list[SharedResource] = Field(min_length=1)
-
-
-class PluginSharing(StrictModel):
-    """`sharing`: one method or none; given both, the plugin takes MPS without a word."""
-
-    timeSlicing: Replicated | None = None  # noqa: N815
-    mps: Replicated | None = None
-
-
-class PluginConfig(StrictModel):
-    """One entry of the device plugin's ConfigMap.
-
-    https://github.com/NVIDIA/k8s-device-plugin, api/config/v1/config.go and sharing.go.
-    """
-
-    version: Literal["v1"] = "v1"
-    flags: Flags = Flags.model_construct()
-    sharing: PluginSharing | None = None
-
-    def text(self) -> str:
-        """Write the entry as YAML."""
-        return yaml.safe_dump(self.model_dump(exclude_none=True), sort_keys=False)
 
 
 def plugin_config_name(instance: InstanceType, sharing: SharingMode) -> str:
@@ -79,20 +32,41 @@ def plugin_config_name(instance: InstanceType, sharing: SharingMode) -> str:
     return name if len(name) <= 63 else f"{name[:46]}-{_digest(name)}"
 
 
-def plugin_config(instance: InstanceType, sharing: SharingMode) -> PluginConfig:
-    """Write the plugin's entry for a way of sharing.
+def plugin_config(instance: InstanceType, sharing: SharingMode) -> str:
+    """Write the plugin's entry for a way of sharing, as YAML.
 
-    The MPS daemon gives each client an equal part of the GPU's memory and threads, the replicas say which; there is
-    no setting for it (https://github.com/NVIDIA/k8s-device-plugin#with-cuda-mps).
+    https://github.com/NVIDIA/k8s-device-plugin, api/config/v1/config.go and sharing.go. The MPS daemon gives each
+    client an equal part of the GPU's memory and threads, according to the replicas; there is no setting for it
+    (https://github.com/NVIDIA/k8s-device-plugin#with-cuda-mps).
     """
     mig, clients = sharing.mig, sharing.clients
-    flags = Flags(migStrategy=mig.naming if mig is not None else "none")
+    strategy = mig.naming if mig is not None else "none"
     if clients is None:
-        return PluginConfig(flags=flags)
+        return _entry(strategy)
     names = _slices(instance, sharing) if mig is not None and mig.naming == "mixed" else [GPU_RESOURCE]
-    resources = [SharedResource(name=name, replicas=clients.replicas) for name in names]
-    entry = Replicated(renameByDefault=clients.rename, resources=resources)
-    return PluginConfig(flags=flags, sharing=PluginSharing.model_validate({clients.facts.plugin_block: entry}))
+    return _entry(strategy, clients.facts.plugin_block, names, clients.replicas, rename=clients.rename)
+
+
+def plugin_config_examples() -> dict[str, str]:
+    """Return an entry for whole GPUs and one per way of sharing, by its block."""
+    blocks = [mode.facts.plugin_block for mode in SHARED_MODES.values()]
+    return {DEFAULT_CONFIG: _entry()} | {block: _entry("mixed", block, [GPU_RESOURCE], 2) for block in blocks}
+
+
+def _entry(
+    strategy: str = "none", block: str = "", names: Sequence[str] = (), replicas: int = 1, *, rename: bool = False
+) -> str:
+    entry: JsonDict = {"version": "v1", "flags": {"migStrategy": strategy}}
+    if block:
+        shared = {
+            # False keeps the name nvidia.com/gpu, so that ExtendedResourceToleration still works.
+            "renameByDefault": rename,
+            # A second replica may be on the same GPU, so asking for two gains nothing; the plugin's default is false.
+            "failRequestsGreaterThanOne": True,
+            "resources": [{"name": name, "replicas": replicas} for name in names],
+        }
+        entry["sharing"] = {block: shared}
+    return yaml.safe_dump(entry, sort_keys=False)
 
 
 def client_limits(instance: InstanceType, clients: SharedGpu) -> tuple[float, int]:

@@ -14,13 +14,11 @@ from gpupools.plan.node_labels import TRUST_LABEL
 from gpupools.plan.node_resources import GPU_RESOURCE
 from gpupools.plan.plugin_configs import (
     DEFAULT_CONFIG,
-    Flags,
-    PluginConfig,
-    PluginSharing,
     content_name,
     mig_config,
     mig_configs,
     plugin_config,
+    plugin_config_examples,
     plugin_config_name,
 )
 from gpupools.plan.pool_plan import POOL_LABEL, PoolPlan
@@ -95,8 +93,9 @@ def plugin_configs(space: str, pools: Iterable[PoolPlan]) -> KubernetesObject | 
     entries = {plugin_config_name(pool.instance, pool.sharing): pool for pool in pools}
     if set(entries) <= {DEFAULT_CONFIG}:
         return None
-    data = {name: plugin_config(pool.instance, pool.sharing).text() for name, pool in sorted(entries.items())}
-    manifest = _manifest("ConfigMap", _plugin_configs(), space, data={DEFAULT_CONFIG: PluginConfig().text(), **data})
+    data = {DEFAULT_CONFIG: plugin_config_examples()[DEFAULT_CONFIG]}
+    data |= {name: plugin_config(pool.instance, pool.sharing) for name, pool in sorted(entries.items())}
+    manifest = _manifest("ConfigMap", _plugin_configs(), space, data=data)
     why = "one entry per distinct way of sharing; a node's label picks its own"
     return KubernetesObject(name=f"config/{space}/device-plugin", manifest=manifest, why=why)
 
@@ -106,16 +105,8 @@ def plugin_configs(space: str, pools: Iterable[PoolPlan]) -> KubernetesObject | 
 # release writes the same needs otherwise, which these stand for.
 @cache
 def _plugin_configs() -> str:
-    return content_name(
-        "gpupools-device-plugin",
-        {
-            mode: PluginConfig(
-                flags=Flags(migStrategy="mixed"),
-                sharing=PluginSharing.model_validate({mode: {"resources": [{"name": GPU_RESOURCE, "replicas": 2}]}}),
-            ).text()
-            for mode in PluginSharing.model_fields
-        },
-    )
+    examples = plugin_config_examples()
+    return content_name("gpupools-device-plugin", {key: examples[key] for key in examples if key != DEFAULT_CONFIG})
 
 
 def mig_layouts(space: str, pools: Iterable[PoolPlan]) -> KubernetesObject | None:
@@ -134,9 +125,8 @@ def metrics_csv() -> str:
     return "".join(f"{row['field']}, {row['type']}, {row['help']}\n" for row in data_rows("dcgm_metrics.csv"))
 
 
-def metrics_mark() -> str:
-    """Return what changes when the list of metrics does."""
-    return content_name("metrics", {"dcgm-metrics.csv": metrics_csv()})
+METRICS_DIGEST = "metrics-91ce523974"
+"""Changes with the list of metrics, so that the exporter restarts; constant, because `check` need not load OpenSSL."""
 
 
 def metrics(space: str) -> KubernetesObject:

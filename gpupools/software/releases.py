@@ -314,7 +314,7 @@ def dcgm_exporter(draft: Draft) -> None:
         # https://github.com/NVIDIA/dcgm-exporter tag 4.5.3-4.8.2, deployment/values.yaml, extraConfigMapVolumes.
         "customMetrics": objects.metrics_csv(),
         # The ConfigMap keeps its name and the exporter reads the list once, so another list has to restart it.
-        "podAnnotations": {"gpupools/metrics": objects.metrics_mark()},
+        "podAnnotations": {"gpupools/metrics": objects.METRICS_DIGEST},
         "serviceMonitor.enabled": spec.service_monitors,
     }
     _release(draft, "dcgm-exporter", pools, values, ("the chart has no CRDs",))

@@ -24,7 +24,7 @@ from pydantic import (
 from gpupools.catalog.gpus import GpuModel
 from gpupools.common.errors import Path, Problem, shown
 from gpupools.common.json_types import JsonDict, JsonObject
-from gpupools.common.model import ConsistentModel, StrictModel
+from gpupools.common.model import BuiltOnUse, ConsistentModel, StrictModel
 from gpupools.common.taints import GPU_TAINT, LABEL_VALUE, QUALIFIED_NAME, Effect, Taint, parse_taint
 from gpupools.spec.pool_options import (
     Adopt,
@@ -106,7 +106,7 @@ class Cluster(ConsistentModel):
     """Name of the cloud, which determines the other keys."""
     stack: str | None = None
     """Fully qualified Pulumi stack (`organization/project/stack`) whose outputs `{output: …}` reads."""
-    runtime: RuntimeSpec = RuntimeSpec.model_construct()
+    runtime: Annotated[RuntimeSpec, BuiltOnUse(RuntimeSpec)] = RuntimeSpec.model_construct()
     """GPU software in the cluster. Default: only the software that the pools need is installed."""
     tags: dict[Annotated[str, Field(min_length=1, max_length=512)], str] = {}
     """Tags or resource labels of all its pools. The pool's own tags take precedence."""

@@ -18,7 +18,13 @@ from gpupools.spec.cluster_access import ReachableCluster, missing_access
 from gpupools.spec.identity import ambiguous_names, place, same_apis, same_clusters
 from gpupools.spec.models import Cluster, Late, PoolSpec, StackPool
 from gpupools.spec.overrides import idle_overrides
-from gpupools.spec.software_spec import Existing, RuntimeSpec
+from gpupools.spec.software_spec import (
+    Existing,
+    ExistingDraDriver,
+    ExistingRdmaPlugin,
+    ExistingSoftware,
+    RuntimeSpec,
+)
 from gpupools.stackfile.parsing import parse
 from gpupools.stackfile.provider_settings import idle_settings
 
@@ -446,12 +452,17 @@ def _team_installed_plan(key: str, cluster: Cluster, cloud: Cloud, pools: Sequen
     # What would be installed beside it, the team brings too.
     nodes = [cloud.node_runtime(pool.software, pool.provider_plan) for pool in pools]
     brought |= {chart.existing for node in nodes for chart in node.charts if chart.existing}
-    named: JsonDict = dict.fromkeys(sorted(brought), "yours")
+    types: Mapping[str, type[ExistingSoftware]] = {"dra_driver": ExistingDraDriver, "rdma_plugin": ExistingRdmaPlugin}
+    named: JsonDict = {
+        each: types.get(each, ExistingSoftware).model_construct(name="yours") for each in sorted(brought)
+    }
     if any(pool.compute_domains for pool in pools):
-        named["dra_driver"] = {"name": "yours", "serves": "both" if "dra_driver" in named else "compute-domains"}
+        serves = "both" if "dra_driver" in named else "compute-domains"
+        named["dra_driver"] = ExistingDraDriver.model_construct(name="yours", serves=serves)
         brought.add("dra_driver")
-    existing = Existing(**named)
-    runtime = plan_runtime(key, cluster, cloud, pools, RuntimeSpec(management="external", existing=existing))
+    # Without validation, which would build the models.
+    spec = RuntimeSpec.model_construct(management="external", existing=Existing.model_construct(**named))
+    runtime = plan_runtime(key, cluster, cloud, pools, spec)
     software = " and ".join(sorted(brought)).replace("_", " ")
     note = f"nothing is installed in {key}: its pools provide GPUs once you run a {software} there, or set API access"
     return runtime._replace(notes=(*runtime.notes, note))
@@ -476,7 +487,6 @@ def parse_cluster(at: Path, raw: object, clouds: Mapping[str, Cloud]) -> Cluster
         what = f"unknown cloud {shown(cloud)}" if "cloud" in raw else "is missing"
         fix = nearest_cloud(cloud, clouds) if isinstance(cloud, str) else f"use one of {', '.join(sorted(clouds))}"
         raise Rejected([Problem((*at, "cloud"), what, fix)])
-    RuntimeSpec.model_rebuild()  # once, or pydantic rebuilds it for each cloud's cluster model
     return parse(clouds[cloud].cluster, at, raw)
 
 

@@ -187,7 +187,9 @@ def test_every_choice_of_a_cloud_is_made_in_more_than_one_way(cloud: str) -> Non
     assert {pool.as_json()["sharing_kind"] for pool in pools} == works
 
 
-@pytest.mark.parametrize(("cloud", "never"), [("aws", {"driver"}), ("azure", {"auto_repair", "driver"}), ("gcp", set())])
+@pytest.mark.parametrize(
+    ("cloud", "never"), [("aws", {"driver"}), ("azure", {"auto_repair", "driver"}), ("gcp", set())]
+)
 def test_every_field_of_a_pool_is_given(cloud: str, never: set[str]) -> None:
     pools = [pool for result in results(cloud) for pool in result.plan.stack.pools.values()]
     given = {key for pool in pools for key in pool.model_fields_set}

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from gpupools.plan.capability import Verdict
-from gpupools.plan.plugin_configs import PluginSharing
 from gpupools.providers import clouds
 from gpupools.providers.aws.bootstrap import BOTTLEROCKET_SHARING
 from gpupools.providers.gcp.pool_settings import SHARING_STRATEGIES
@@ -23,9 +22,7 @@ OWN_WORDS = {
 def lacking() -> list[str]:
     """Name every place that has no words for a way of sharing, each with what it lacks."""
     found = []
-    for mode, model in SHARED_MODES.items():
-        if model.facts.plugin_block not in PluginSharing.model_fields:
-            found.append(f"gpupools/plan/plugin_configs.py PluginSharing: {model.facts.plugin_block}")
+    for mode in SHARED_MODES:
         for name, (words, place) in OWN_WORDS.items():
             its_own = clouds()[name].capabilities.get(("cloud-managed", mode))
             if mode not in words and (its_own is None or its_own.verdict is Verdict.NATIVE):

@@ -60,10 +60,6 @@ for kind in list(DEFAULT_SOFTWARE):
     DEFAULT_SOFTWARE = {**DEFAULT_SOFTWARE, kind.replace("mps", "lanes"): DEFAULT_SOFTWARE[kind]}
 """
 ROWS = {
-    "gpupools/plan/plugin_configs.py": (
-        "    mps: Replicated | None = None\n",
-        "    mps: Replicated | None = None\n    lanes: Replicated | None = None\n",
-    ),
     "providers/gpupools/providers/gcp/pool_settings.py": ('"mps": "MPS"}', '"mps": "MPS", "lanes": "LANES"}'),
     "providers/gpupools/providers/aws/bootstrap.py": (
         '        "mps": {},\n',
@@ -134,9 +130,7 @@ def test_every_way_of_sharing_has_its_words_everywhere() -> None:
 def test_a_model_alone_is_told_every_place_it_lacks_at_once(trees: tuple[Path, Path]) -> None:
     found = places(trees[0])
 
-    assert [each for each in found if not each.startswith("providers/")] == [
-        "gpupools/plan/plugin_configs.py PluginSharing: lanes"
-    ]
+    assert [each for each in found if not each.startswith("providers/")] == []
     assert {each.partition(":")[0] for each in found if each.startswith("providers/")} == {
         "providers/gpupools/providers/gcp/pool_settings.py SHARING_STRATEGIES",
         "providers/gpupools/providers/aws/bootstrap.py BOTTLEROCKET_SHARING",

@@ -8,9 +8,9 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from gpupools.plan.node_labels import MIG_CONFIG_LABEL, PLUGIN_CONFIG_LABEL
-from gpupools.plan.plugin_configs import PluginConfig, client_limits, content_name, plugin_config_name
+from gpupools.plan.plugin_configs import client_limits, content_name, plugin_config_name
 from gpupools.plan.software_plan import RuntimePlan
-from gpupools.software.objects import metrics_csv
+from gpupools.software.objects import METRICS_DIGEST, metrics_csv
 from gpupools.spec.models import Mps
 from tests.gpupools.software.combinations import (
     A100,
@@ -29,6 +29,47 @@ EVERY = pytest.mark.parametrize("combination", COMBINATIONS.values(), ids=COMBIN
 
 class Closed(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class Flags(Closed):
+    """`flags` of the plugin's configuration; all others keep the plugin's defaults."""
+
+    migStrategy: Literal["none", "single", "mixed"] = "none"  # noqa: N815 - the plugin's spelling
+
+
+class SharedResource(Closed):
+    """One resource that is offered several times; `devices` and `rename` are left out, the plugin ignores them."""
+
+    name: str = Field(pattern=r"^nvidia\.com/(gpu|mig-[0-9]+g\.[0-9]+gb(\.[a-z.]+|-[a-z]+)?)$")
+    replicas: int = Field(ge=2)
+
+
+class Replicated(Closed):
+    """`sharing.timeSlicing` or `sharing.mps`."""
+
+    # False keeps the name nvidia.com/gpu, so that ExtendedResourceToleration still works.
+    renameByDefault: bool = False  # noqa: N815
+    # A second replica may be on the same GPU, so asking for two gains nothing; the plugin's default is false.
+    failRequestsGreaterThanOne: Literal[True] = True  # noqa: N815
+    resources: list[SharedResource] = Field(min_length=1)
+
+
+class PluginSharing(Closed):
+    """`sharing`: one method or none; given both, the plugin takes MPS without a word."""
+
+    timeSlicing: Replicated | None = None  # noqa: N815
+    mps: Replicated | None = None
+
+
+class PluginConfig(Closed):
+    """One entry of the device plugin's ConfigMap.
+
+    https://github.com/NVIDIA/k8s-device-plugin, api/config/v1/config.go and sharing.go.
+    """
+
+    version: Literal["v1"] = "v1"
+    flags: Flags = Flags()
+    sharing: PluginSharing | None = None
 
 
 class MigDevices(Closed):
@@ -191,6 +232,10 @@ def test_metrics_are_three_columns_of_known_kinds() -> None:
     assert {len(row) for row in rows} == {3}
     assert {row[1] for row in rows} <= {"gauge", "counter"}
     assert {row[0] for row in rows} >= wanted
+
+
+def test_the_digest_of_the_metrics_changes_with_their_list() -> None:
+    assert content_name("metrics", {"dcgm-metrics.csv": metrics_csv()}) == METRICS_DIGEST
 
 
 def test_content_names_depend_on_every_key_and_value() -> None:

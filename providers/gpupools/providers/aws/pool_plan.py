@@ -67,7 +67,7 @@ TEMPLATE_PREFIXES = ("LaunchTemplate.", "PlacementGroup.")
 """Prefixes of inputs that an adopted node group gets from a launch template that gpupools does not manage."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class EksPoolPlan(ProviderPlan):
     """The part of a plan that only EKS has."""
 

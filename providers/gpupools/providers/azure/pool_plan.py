@@ -40,7 +40,7 @@ strategy. AKS switches a preview version off about a year after its date
 """
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class AksPoolPlan(ProviderPlan):
     """The part of an agent pool that the portable plan does not have."""
 

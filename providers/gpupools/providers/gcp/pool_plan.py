@@ -85,7 +85,7 @@ class GkeUpgrade(NamedTuple):
     drain_timeout_s: int | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class GkePoolPlan(ProviderPlan):
     """GKE's own part of a plan."""
 
