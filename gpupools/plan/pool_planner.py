@@ -1,6 +1,6 @@
 """Decides what a pool becomes on one cluster, or reports every reason why it cannot exist. Pure."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
@@ -55,6 +55,42 @@ def plan_pool(name: str, spec: PoolSpec, cluster_key: str, cluster: Cluster, clo
             else problem
             for problem in rejected.problems
         ) from None
+
+
+def independent_problems(
+    name: str, spec: PoolSpec, cluster_key: str, cluster: Cluster | None, cloud: Cloud, unread: Set[str]
+) -> Iterator[Problem]:
+    """Yield the problems of a pool that do not depend on its invalid keys, or on its invalid cluster.
+
+    Args:
+        name: The pool's key in the stack file.
+        spec: The pool, with any valid value for each invalid key.
+        cluster_key: The cluster's key in the stack file.
+        cluster: The cluster; None if it is invalid.
+        cloud: The cluster's cloud.
+        unread: Invalid keys of the pool.
+    """
+    at: Path = ("pools", name)
+    problems: list[Problem] = []
+    machines: tuple[InstanceType, ...] = ()
+    if spec.instance_type is not None and not unread & {"gpu", "instance_type"}:
+        machines = tuple(filter(None, [_instance_by_name(at, spec.instance_type, cloud, problems)]))
+    elif not unread & {"gpu", "instance_type"}:
+        machines = _machines_by_gpu(at, spec, cloud, problems)
+    problems += _label_problems(at, spec, cloud)
+    problems += _unsupported_settings(at, spec, cloud)
+    problems += _adoption_problems(at, spec, cloud)
+    if not unread & {"sharing", "taints"}:
+        problems += _trust_problems(at, spec)
+    if cluster is not None and not unread & {"sharing", "software", "image", "gpus_per_node"}:
+        kind = spec.sharing.kind
+        software = spec.software or cloud.default_software[kind]
+        capability = cloud.capabilities[software, kind]
+        problems += _matrix_problems(at, cluster_key, cluster, cloud, software, kind, capability)
+        requests = [PoolRequest(name, spec, cluster, machine, software, kind, capability) for machine in machines]
+        if requests and all(check_pool(each, cloud) for each in requests):
+            problems += check_pool(next(each for each in requests if each.instance in smallest(machines)), cloud)
+    yield from (problem for problem in problems if problem.path[2] not in unread)
 
 
 def _pool_plan(name: str, spec: PoolSpec, cluster_key: str, cluster: Cluster, cloud: Cloud) -> PoolPlan:
@@ -180,21 +216,35 @@ def _instance_by_name(at: Path, wanted: str, cloud: Cloud, problems: list[Proble
 def _instance_by_gpu(
     at: Path, spec: PoolSpec, cloud: Cloud, possible: Callable[[InstanceType], bool], problems: list[Problem]
 ) -> InstanceType | None:
+    machines = _machines_by_gpu(at, spec, cloud, problems)
+    # A machine the cloud refuses for this software or sharing is no choice; if all are, the refusal is the answer.
+    alike = smallest(tuple(filter(possible, machines)) or machines)
+    if len(alike) > 1:
+        what = (
+            f"{cloud.name} has {len(alike)} machines of one size with {spec.gpus_per_node or 1} × {alike[0].gpu_model}"
+        )
+        fix = f"name one of them as instance_type: {', '.join(row.name for row in alike)}"
+        problems.append(Problem((*at, "gpu"), what, fix))
+    return alike[0] if len(alike) == 1 else None
+
+
+def _machines_by_gpu(at: Path, spec: PoolSpec, cloud: Cloud, problems: list[Problem]) -> tuple[InstanceType, ...]:
+    """Return the machines with the model and number of GPUs; none with a problem that says why."""
     wanted, gpus = str(spec.gpu), spec.gpus_per_node or Fraction(1)
     models = match_gpu_model(wanted)
     here = cloud.instance_types.gpu_models
     if not models:
         problems.append(Problem((*at, "gpu"), f"{shown(wanted)} is not an NVIDIA GPU model", nearest_gpu_model(wanted)))
-        return None
+        return ()
     offered = [model for model in models if model in here]
     if not offered:
         what = f"{cloud.name} offers no {'/'.join(models)}"
         problems.append(Problem((*at, "gpu"), what, f"{cloud.name} has: {', '.join(sorted(here))}"))
-        return None
+        return ()
     if len(offered) > 1:
         what = f"{shown(wanted)} may mean {' or '.join(offered)} on {cloud.name}"
         problems.append(Problem((*at, "gpu"), what, "name the one with the memory size you need"))
-        return None
+        return ()
     model = offered[0]
     machines = cloud.instance_types.with_gpus(model, gpus)
     if not machines:
@@ -205,15 +255,7 @@ def _instance_by_gpu(
         if any(row.gpus == gpus for row in rows):  # one that is never chosen
             fix += "; name one as instance_type"
         problems.append(Problem((*at, "gpus_per_node"), what, fix))
-        return None
-    # A machine the cloud refuses for this software or sharing is no choice; if all are, the refusal is the answer.
-    alike = smallest(tuple(filter(possible, machines)) or machines)
-    if len(alike) > 1:
-        what = f"{cloud.name} has {len(alike)} machines of one size with {gpus} × {model}"
-        fix = f"name one of them as instance_type: {', '.join(row.name for row in alike)}"
-        problems.append(Problem((*at, "gpu"), what, fix))
-        return None
-    return alike[0]
+    return tuple(machines)
 
 
 def _matrix_problems(

@@ -1,6 +1,6 @@
 """Validates the configuration of a stack and plans its clusters and pools. Pure."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from contextvars import ContextVar
 from itertools import islice
@@ -11,7 +11,7 @@ from gpupools.common.json_types import JsonDict
 from gpupools.plan.capability import Verdict
 from gpupools.plan.cloud import Cloud, nearest_cloud
 from gpupools.plan.pool_plan import PoolPlan
-from gpupools.plan.pool_planner import SERVED_BY, plan_pool
+from gpupools.plan.pool_planner import SERVED_BY, independent_problems, plan_pool
 from gpupools.plan.software_plan import RuntimePlan
 from gpupools.software.planning import plan_runtime, plan_runtimes
 from gpupools.spec.cluster_access import ReachableCluster, missing_access
@@ -143,6 +143,8 @@ def _judged(
                 except Rejected as rejected:
                     problems += rejected.problems
                     whole.discard(key)
+    if problems:
+        problems += _partly_valid_pools(config, stack, clouds, problems)
     runtimes: list[RuntimePlan] = []
     for key in stack.clusters:
         if key in whole:
@@ -153,6 +155,45 @@ def _judged(
     used = [each.cluster for each in runtimes if each.needs_kubernetes]
     problems += same_apis({key: stack.clusters[key] for key in used})
     return StackPlan(stack, tuple(plan for own in plans.values() for plan in own), tuple(runtimes)), problems
+
+
+def _partly_valid_pools(
+    config: Mapping[str, object], stack: Stack, clouds: Mapping[str, Cloud], problems: Iterable[Problem]
+) -> list[Problem]:
+    """Return the problems of invalid pools, and of pools on invalid clusters, that do not depend on what is invalid."""
+    pools, clusters = config.get("pools"), config.get("clusters")
+    if not isinstance(pools, Mapping) or not isinstance(clusters, Mapping):
+        return []
+    invalid: dict[object, set[str]] = {name: set() for name in pools}
+    for path in (each.path for each in problems if each.path[0] == "pools" and each.path[1:2]):
+        # A conflict of keys is reported at the pool.
+        invalid.get(path[1], set()).update(map(str, path[2:3] or ("gpu", "instance_type", "gpus_per_node")))
+    found: list[Problem] = []
+    for name, raw in pools.items():
+        unread = invalid[name] if name not in stack.pools else set()
+        spec = stack.pools.get(name) or _without(raw, unread | {"clusters"})
+        keys = raw.get("clusters") if isinstance(raw, Mapping) else None
+        if unread - set(StackPool.model_fields):  # an unknown key may stand for one of these
+            unread |= {"gpus_per_node", "sharing", "software", "trust", "image"}
+        if spec is not None and not {"gpu", "instance_type"} & (set(raw) - unread):
+            unread |= {"gpu", "instance_type"}
+        for key in keys if isinstance(keys, list) and spec is not None else ():
+            cluster, given = (stack.clusters.get(key), clusters.get(key)) if isinstance(key, str) else (None, None)
+            cloud = clouds.get(str(given.get("cloud"))) if isinstance(given, Mapping) else None
+            if spec is not None and cloud is not None and (cluster is None or name not in stack.pools):
+                found += independent_problems(name, spec, key, cluster, cloud, unread)
+    return found
+
+
+def _without(raw: object, unread: Set[str]) -> PoolSpec | None:
+    """Return a pool with other values for its invalid keys; None if that is not enough to read it."""
+    if not isinstance(raw, Mapping):
+        return None
+    needed = {"nodes": {"max": 1}, **({} if {"gpu", "instance_type"} & (set(raw) - unread) else {"gpu": "any"})}
+    try:
+        return parse(PoolSpec, (), needed | {key: value for key, value in raw.items() if key not in unread})
+    except Rejected:
+        return None
 
 
 def _with_unread_pools(config: Mapping[str, object], stack: Stack) -> set[str]:

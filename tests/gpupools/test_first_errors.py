@@ -523,3 +523,52 @@ def test_the_cure_is_at_the_line_and_no_clear_text(
     text: str, said: str, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert said in refused(text, folder, capsys)
+
+
+CLUSTERS_OF_EACH_CLOUD = f"""\
+config:
+  gpupools:clusters:
+    aws: {{cloud: aws, name: t, region: eu-central-1, node_role_arn: "{ROLE}", subnet_ids: [{SUBNET}]}}
+    azure: {{cloud: azure, name: t, resource_group: ml}}
+    gcp: {{cloud: gcp, name: t, project: ml-dev, location: europe-west4, service_account: gpu@ml-dev.iam.gserviceaccount.com}}
+    wrong: {{cloud: gcp, name: t, project: ml-dev, location: europe-wset4, service_account: gpu@ml-dev.iam.gserviceaccount.com}}
+  gpupools:pools:
+    a: """  # noqa: E501 - one cluster per line
+
+
+@pytest.mark.parametrize(
+    ("pool", "keys"),
+    [
+        ("{clusters: [aws], gpu: L44, nodes: {max: -1}}", "nodes.max gpu"),
+        ("{clusters: [azure], instance_type: Standard_NC4, nodes: {max: 0}}", "nodes.max instance_type"),
+        ("{clusters: [gcp], gpu: H200, gpus_per_node: 3, nodes: {max: x}}", "nodes.max gpus_per_node"),
+        ("{clusters: [aws], gpu: L4, nodes: {max: x}, labels: {gpupools/pool: b}}", "nodes.max labels.gpupools/pool"),
+        ("{clusters: [aws], gpu: L4, disk_gib: 1, sharing: {mode: mig, profile: 1g.5gb}, nodes: {max: 1}}",
+         "disk_gib sharing.mode"),
+        ("{clusters: [gcp], gpu: L4, disk_gib: 1, sharing: {mode: time-slicing, replicas: 2}, nodes: {max: 1}}",
+         "disk_gib trust"),
+        ("{clusters: [azure], gpu: T4, zones: 1, image: {id: x, family: custom}, nodes: {max: 1}}",
+         "zones image.id"),
+        ("{clusters: [gcp], gpu: L4, nodes: {max: -1}, adopt: {name: p}, first_name: b}", "nodes.max first_name"),
+        ("{clusters: [wrong], gpu: L44, nodes: {max: 1}}", "gpu"),
+        ("{clusters: [aws, gcp], gpu: L44, nodes: {max: -1}}", "nodes.max gpu"),
+        ("{clusters: [aws], gpu: L44, instance_type: p4d.24xlarge, nodes: {max: 1}, labels: {gpupools/pool: b}}",
+         " labels.gpupools/pool"),
+        # What only follows from the first error is left out.
+        ("{clusters: [aws], gpu: A100-40GB, gpus: 8, nodes: {max: 1}}", "gpus"),
+        ("{clusters: [aws], gpu: L4, sharing: {mode: time-slicing, replicas: 1}, nodes: {max: 1}}", "sharing.replicas"),
+        ("{clusters: [gcp], gpu: A100-40GB, sharing: {mode: mig, profile: 1}, nodes: {max: 1}}", "sharing.profile"),
+        ("{clusters: [azure], gpu: [L4], nodes: {max: 1}}", "gpu"),
+        ("{clusters: [aws], gpu: A100-40GB, gpus_per_node: x, nodes: {max: 1}}", "gpus_per_node"),
+        ("{clusters: [aws], gpu: L44}", "nodes gpu"),
+        ("{clusters: aws, gpu: L44, nodes: {max: 1}}", "clusters"),
+    ],
+)  # fmt: skip
+def test_problems_that_do_not_depend_on_each_other_are_reported_together(pool: str, keys: str, tmp_path: Path) -> None:
+    file = tmp_path / "Pulumi.w.yaml"
+    file.write_text(CLUSTERS_OF_EACH_CLOUD + pool, encoding="utf-8")
+    with pytest.raises(Rejected) as rejected:
+        check_stack_file(file, clouds())
+    found = [each.path for each in rejected.value.problems if each.path[0] == "pools"]
+
+    assert dict.fromkeys(".".join(map(str, path[2:])) for path in found) == dict.fromkeys(keys.split(" "))
