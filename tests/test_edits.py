@@ -74,6 +74,9 @@ class Edit:
     beside: frozenset[str]
     old: Mapping[str, Any]
     new: Mapping[str, Any]
+    pods: str
+    """What happens to running pods; empty where the edit does not say it."""
+    at_once: int
 
     @property
     def rows(self) -> frozenset[str]:
@@ -111,6 +114,8 @@ def _edit(
         beside=frozenset(row.get("with", ())),
         old=stack(cluster, pool),
         new=stack({**cluster, **row.get("cluster", {})}, changed),
+        pods=row.get("pods", ""),
+        at_once=row.get("at_once", 0),
     )
 
 
@@ -166,6 +171,18 @@ def said(cloud: str, key: str) -> tuple[PoolChange, tuple[tuple[FieldChange, fro
             inputs = set(row.inputs)
         found.append((field, frozenset(inputs), row))
     return change, tuple(found)
+
+
+@each_row("edit", [each for each in EDITS if each.values[0].pods])  # type: ignore[union-attr]
+def test_what_happens_to_pods_and_on_how_many_nodes(edit: Edit) -> None:
+    change, _ = said(edit.cloud, edit.key)
+
+    assert (change.pods.value, change.nodes_at_once) == (edit.pods, edit.at_once)
+
+
+@each_cloud
+def test_twenty_edits_of_each_cloud_say_what_happens_to_pods(cloud: str) -> None:
+    assert sum(bool(edit.pods) for edit in edits(cloud)) >= 20
 
 
 # --- what is declared ---

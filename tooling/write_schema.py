@@ -279,6 +279,7 @@ def _config() -> JsonSchemaValue:
         "uniqueItems": True,
         "items": {"type": "string", "pattern": f"{_KEY[:-1]}(/{_KEY[1:-1]})?$"},
     }
+    disrupted = destroyed | {"items": {"type": "string", "pattern": f"{_KEY[:-1]}/{_KEY[1:-1]}$"}}
     keys = {
         "clusters": named("Cluster", "Existing clusters by name; the name becomes part of resource names."),
         "pools": named("StackPool", "GPU node pools by name; the name becomes part of resource names."),
@@ -289,6 +290,10 @@ def _config() -> JsonSchemaValue:
         "allow_destroy": {
             "description": "What an update may replace or delete: `<cluster>/<pool>`, or `<cluster>` for its software.",
             **_or_json(destroyed, "["),
+        },
+        "allow_disruption": {
+            "description": "Production pools, as `<cluster>/<pool>`, of which an update may end pods on several nodes.",
+            **_or_json(disrupted, "["),
         },
     }
     others = "|".join(keys)

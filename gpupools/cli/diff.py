@@ -12,7 +12,7 @@ from gpupools.cli.help_texts import examples
 from gpupools.common.errors import Problem, Rejected
 from gpupools.common.json_types import JsonDict
 from gpupools.console.output import Style, answer, tell, tell_lines, tell_parts
-from gpupools.diff.comparison import Comparison, compare_files
+from gpupools.diff.comparison import HARMS, Comparison, compare_files, severity
 from gpupools.providers import clouds
 from gpupools.report.markdown_budget import LIMIT, MarkdownBudget, code, touched
 from gpupools.stackfile.check import CheckedFile, Located, check_stack_file, locate
@@ -26,7 +26,8 @@ exit codes:
   0  compared
   1  one of the files was rejected
   2  incorrect call, no git checkout, unknown git reference, or file not in that commit
-  {DESTROYS}  with --exit-code: a pool or software is or may be replaced or deleted
+  {DESTROYS}  with --exit-code: a pool or software is or may be replaced or deleted;
+     with --fail-on: the edit does that to pods or pools, or worse, or may
 """
 
 
@@ -37,7 +38,8 @@ class CallError(Exception):
 def add(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.usage = (
-        "gpupools diff [--format FORMAT] [--json] [--exit-code] [--within DIR] (OLD NEW | --since GIT-REF [FILE])"
+        "gpupools diff [--format FORMAT] [--json] [--exit-code] [--fail-on HARM] [--within DIR] "
+        "(OLD NEW | --since GIT-REF [FILE])"
     )
     parser.epilog = examples("gpupools diff stacks/Pulumi.dev.yaml stacks/Pulumi.prod.yaml") + "\n" + _EXITS
     parser.add_argument("files", nargs="*", type=Path, metavar="FILE", help="Pulumi.<stack>.yaml")
@@ -54,9 +56,15 @@ def add(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help=f"exit with {DESTROYS} if a pool or software is or may be replaced or deleted",
     )
+    parser.add_argument(
+        "--fail-on",
+        choices=HARMS,
+        metavar="HARM",
+        help=f"exit with {DESTROYS} if the edit does this or worse to running pods: {', '.join(HARMS)}",
+    )
     add_within(parser)
     parser.set_defaults(
-        run=lambda given: compare(given.files, given.since, given.format, given.exit_code, given.within)
+        run=lambda given: compare(given.files, given.since, given.format, given.exit_code, given.within, given.fail_on)
     )
 
 
@@ -66,6 +74,7 @@ def compare(
     form: str = "text",
     exit_code: bool = False,
     within: Path | None = None,
+    fail_on: str | None = None,
 ) -> int:
     """Print the effects of an edit on each pool and each cluster's software; return the exit code.
 
@@ -90,7 +99,8 @@ def compare(
         return _refuse([each for side in planned if not isinstance(side, CheckedFile) for each in side], as_json)
     found = compare_files(old, new, clouds())
     _PRINTERS[form](found)
-    return DESTROYS if exit_code and found.destroys else 0
+    failed = fail_on is not None and found.harm() >= HARMS.index(fail_on)
+    return DESTROYS if failed or (exit_code and found.destroys) else 0
 
 
 _NOTHING: Mapping[str, Sequence[Any]] = {"pools": (), "software": (), "warnings": ()}
@@ -139,7 +149,7 @@ def _text(found: Comparison) -> None:
     for warning in found.warnings:
         tell_parts(("warning", Style.WARNING), (f": {warning}", None), error=True)
     for change, refusal in found.refusals_in_words():
-        tell_parts((change, Style.BAD if change.destroys else None))
+        tell_parts((change, {"bad": Style.BAD, "warn": Style.WARNING, None: None}[severity(change)]))
         if refusal is not None:
             tell_parts(("  pulumi up rejects this", Style.BAD), (f": {refusal}", None))
 

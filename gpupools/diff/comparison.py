@@ -1,13 +1,13 @@
 """Compare two stack files: the one result that every command reports. Pure."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from gpupools.diff.guard import Forbidden, forbidden, forbidden_software, idle_switch, unknown_names
 from gpupools.diff.pool_diff import PoolChange, diff
 from gpupools.diff.software_diff import SoftwareChange, diff_software
 from gpupools.plan.cloud import Cloud
-from gpupools.plan.edit_tables import EditEffect
+from gpupools.plan.edit_tables import EditEffect, PodImpact
 from gpupools.stackfile.check import CheckedFile
 from gpupools.stackfile.stack import Stack, StackPlan
 
@@ -33,6 +33,13 @@ class Comparison(NamedTuple):
         found = self.refused.get(key)
         return None if found is None else f"{key} {found.reason}; {found.fix}"
 
+    def harm(self) -> int:
+        """Return the worst of the edit as an index into `HARMS`; -1 if pods stay."""
+        found = [-1, *(_harm(each) for each in self.pools)]
+        for each in self.software:
+            found.append(2 if each.destroys else 0 if each.effect is EditEffect.ROLLING else -1)
+        return max(found)
+
     @property
     def destroys(self) -> bool:
         """Return whether a pool or software is replaced or deleted, or may be."""
@@ -50,14 +57,37 @@ def compare_files(old: CheckedFile | None, new: CheckedFile, clouds: Mapping[str
     return Comparison(
         changes,
         software,
-        forbidden(changes, stack.allow_destroy) | forbidden_software(software, stack.allow_destroy),
+        forbidden(changes, stack) | forbidden_software(software, stack.allow_destroy),
         [*dict.fromkeys(notes), *unknown, *idle_switch(changes, stack, software)],
     )
+
+
+HARMS = ("drain", "evict", "replace", "delete")
+"""What `--fail-on` may name, the mildest first."""
+
+
+def _harm(change: PoolChange) -> int:
+    if change.change in ("created", "deleted"):
+        return 3 if change.change == "deleted" else -1
+    if change.destroys:
+        return 2
+    if change.disrupts or change.pods is PodImpact.UNKNOWN:
+        return 1
+    return 0 if change.pods is PodImpact.DRAINED else -1
+
+
+def severity(change: PoolChange | SoftwareChange) -> Literal["bad", "warn"] | None:
+    """Return how much a change of running pods stands out; None if pods stay."""
+    if change.destroys or (isinstance(change, PoolChange) and change.disrupts):
+        return "bad"
+    drains = isinstance(change, PoolChange) and change.pods is PodImpact.DRAINED
+    return "warn" if drains or change.effect is EditEffect.ROLLING else None
 
 
 FATES = {
     "destroyed": "destroyed",
     "moved": "moved to new nodes",
+    "evicted": "with pods ended on several nodes at once, or GPUs cut",
     "refused": "refused by the cloud",
     "unknown": "with an effect that only pulumi preview shows",
     "drained": "drained node by node",
@@ -79,6 +109,8 @@ _OF_EFFECT = {
 
 def fate(change: PoolChange) -> str:
     """Return what happens to a pool, one of `FATES`."""
+    if change.disrupts and not change.destroys:
+        return "evicted"
     return {"created": "created", "deleted": "destroyed"}.get(change.change) or _OF_EFFECT[change.effect]
 
 

@@ -17,11 +17,14 @@ from gpupools.diff.software_diff import (
     software_edits,
 )
 from gpupools.plan.cloud import Cloud
-from gpupools.plan.edit_tables import EditEffect
+from gpupools.plan.edit_tables import EditEffect, PodImpact
 from gpupools.stackfile.stack import Stack, StackPlan
 
 SWITCH = "gpupools:allow_destroy"
 """The key of a stack file that names what an update may replace or delete: pools, and clusters for their software."""
+
+DISRUPTION = "gpupools:allow_disruption"
+"""The key of a stack file that names the production pools of which an update may end pods on several nodes at once."""
 
 RECORD = "record"
 """The output of a component in which the stack program keeps the `PoolRecord` or `SoftwareRecord` of what it made."""
@@ -148,7 +151,7 @@ def judge(earlier: Earlier, new: StackPlan, clouds: Mapping[str, Cloud]) -> Guar
     missing, changes = _with_unrecorded(earlier.unrecorded, new.stack, changes)
     software = compare_software(_named_as_planned(earlier.software, new), new, changes)
     warnings = [*_not_compared(missing), *idle_switch(changes, new.stack, software)]
-    refused = forbidden(changes, new.stack.allow_destroy) | forbidden_software(software, new.stack.allow_destroy)
+    refused = forbidden(changes, new.stack) | forbidden_software(software, new.stack.allow_destroy)
     unknown = tuple(unknown_names(changes, new.stack, software))
     return GuardReport(tuple(changes), tuple(software), refused, tuple(warnings), unknown)
 
@@ -211,8 +214,9 @@ def _two_edits(switch: str) -> str:
     return f"{first}; then edit again and run pulumi up again"
 
 
-def forbidden(changes: Sequence[PoolChange], allowed: Collection[str]) -> dict[str, Forbidden]:
+def forbidden(changes: Sequence[PoolChange], stack: Stack) -> dict[str, Forbidden]:
     """Return the pool changes that are rejected, by `<cluster>/<pool>`."""
+    allowed = stack.allow_destroy
     gone = [change for change in changes if change.change == "deleted"]
     there = [change for change in changes if change.change != "created"]
     most = (
@@ -222,6 +226,7 @@ def forbidden(changes: Sequence[PoolChange], allowed: Collection[str]) -> dict[s
         _keeps_what_it_is(change)
         or (_still_protected(change) if change.key in allowed else None)
         or (None if change.key in allowed else _forgets_first_name(change) or _not_allowed(change, most))
+        or (None if change.key in (*allowed, *stack.allow_disruption) else _disruption(change))
         for change in there
     ]
     return {refusal.pool: refusal for refusal in found if refusal is not None}
@@ -268,6 +273,19 @@ def _not_allowed(change: PoolChange, most: str) -> Forbidden | None:
             f"if it was renamed to {change.looks_like}, set renamed_from: {change.pool} there to keep the nodes; {fix}"
         )
     return Forbidden(change.key, reason, does, fix)
+
+
+def _disruption(change: PoolChange) -> Forbidden | None:
+    """Reject an edit that ends the pods of a production pool on several nodes at once, or cuts GPUs that they use."""
+    if not change.production or not change.disrupts:
+        return None
+    fields = ", ".join(map(str, (each for each in change.fields if each.pods is change.pods))) or _fields(change)
+    does = "end pods on" if change.pods is PodImpact.EVICTED else "cut GPUs in use on"
+    at_once = "1 node" if change.nodes_at_once == 1 else f"{change.nodes_at_once} nodes at once"
+    fix = f"if this is intended, add {change.key} to {DISRUPTION}"
+    if change.pods is PodImpact.BLOCKED:
+        fix = f"create a second pool, or drain its nodes; {fix}"
+    return Forbidden(change.key, "is a production pool", f"{does} up to {at_once}: {fields}", fix)
 
 
 def _forgets_first_name(change: PoolChange) -> Forbidden | None:

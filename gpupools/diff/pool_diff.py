@@ -14,13 +14,13 @@ from typing import Any, Self
 from pydantic import BaseModel
 
 from gpupools.common.json_types import JsonDict, JsonObject
-from gpupools.common.taints import Taint
+from gpupools.common.taints import Effect, Taint
 from gpupools.diff.format_values import format_change, format_value
 from gpupools.plan.cloud import Cloud
-from gpupools.plan.edit_tables import EditEffect, EditTables, InputEdit, PlanEdit, plan_edits
+from gpupools.plan.edit_tables import EditEffect, EditTables, InputEdit, PlanEdit, PodImpact, plan_edits
 from gpupools.plan.node_labels import DESCRIBING_LABELS
 from gpupools.plan.pool_plan import POOL_LABEL, PoolPlan, gpus_as_json
-from gpupools.spec.models import Cluster, Late, StackOutput
+from gpupools.spec.models import Cluster, Late, StackOutput, has_control_daemon
 from gpupools.spec.overrides import tellable
 from gpupools.stackfile.stack import Stack, StackPlan
 
@@ -28,6 +28,7 @@ _DATA = Path(__file__).parents[1] / "data" / "plan_edits.csv"
 
 
 _STRENGTH = {effect: strength for strength, effect in enumerate(EditEffect)}
+_SEVERITY = {impact: severity for severity, impact in enumerate(PodImpact)}
 
 
 def strongest(effects: Iterable[EditEffect]) -> EditEffect:
@@ -51,6 +52,7 @@ class FieldChange:
     new: Any
     effect: EditEffect
     detail: str = ""
+    pods: PodImpact = PodImpact.UNKNOWN
     adopted: bool = False
     """Whether the change is impossible because the pool is adopted."""
 
@@ -71,9 +73,15 @@ class FieldChange:
         return self.field if first in ("cluster", "overrides") else first
 
     def as_json(self) -> JsonDict:
-        """Return field, old, new and effect."""
+        """Return field, old, new, effect and what happens to pods."""
         old, new = self._printable_values
-        return {"field": self.field, "old": old, "new": new, "effect": self.effect.value}
+        return {
+            "field": self.field,
+            "old": old,
+            "new": new,
+            "effect": self.effect.value,
+            "pods": self.pods.value,
+        }
 
 
 @dataclass(frozen=True)
@@ -105,27 +113,59 @@ class PoolChange:
     """For a created pool, the existing pool in the cloud that it imports."""
     looks_like: str = ""
     """For a created pool, the deleted pool that differs only in name, and vice versa."""
+    pods: PodImpact = PodImpact.STAY
+    """The worst that happens to running pods."""
+    nodes_at_once: int = 0
+    """On how many nodes at most at the same time; 0 where pods stay or nobody knows."""
 
     @property
     def destroys(self) -> bool:
         """Return whether the pool is replaced or deleted, or may be because a value is not in the file."""
         return self.effect in (EditEffect.REPLACE, EditEffect.UNKNOWN)
 
+    @property
+    def disrupts(self) -> bool:
+        """Return whether pods of several nodes end at once, or GPUs in use are cut."""
+        return self.pods in (PodImpact.EVICTED, PodImpact.BLOCKED)
+
     def as_json(self) -> JsonDict:
-        """Return cluster, pool, change, effect, fields and the pool that it may have been renamed from."""
+        """Return cluster, pool, change, effects, fields and the pool that it may have been renamed from."""
         changed = [each.as_json() for each in self.fields]
         return {
             "cluster": self.cluster,
             "pool": self.pool,
             "change": self.change,
             "effect": self.effect.value,
+            "pods": self.pods.value,
+            "nodes_at_once": self.nodes_at_once,
             "fields": changed,
             "adopts": self.adopts or None,
             "perhaps_renamed_from": self.looks_like if self.change == "created" and self.looks_like else None,
         }
 
     def __str__(self) -> str:
-        return f"{self.key}: {self._description()}"
+        impact = self.impact
+        return f"{self.key}: {impact}{'; ' if impact else ''}{self._description()}"
+
+    @property
+    def impact(self) -> str:
+        """What happens to running pods, in words; empty where they stay."""
+        count = self.nodes_at_once
+        nodes = "1 node" if count == 1 else f"{count} nodes"
+        if self.effect is EditEffect.UNKNOWN:  # which says it
+            return ""
+        return {
+            PodImpact.STAY: "",
+            PodImpact.NEW_NODES: "pods stay, new nodes change",
+            PodImpact.DRAINED: f"drains {'up to ' if count > 1 else ''}{nodes} at a time",
+            PodImpact.UNKNOWN: "effect on pods unknown",
+            PodImpact.BLOCKED: f"blocked on up to {nodes} until no pod uses their GPUs",
+            PodImpact.EVICTED: (
+                f"ends pods on up to {nodes} at once"
+                if count > 1
+                else f"ends pods on {nodes if count else 'all its nodes'}"
+            ),
+        }[self.pods]
 
     @property
     def key(self) -> str:
@@ -154,6 +194,7 @@ class PoolChange:
         # So is what by hand runs on the nodes or opens them.
         telling = [*decisive, *(each for each in self.fields if each.field.endswith(".rename"))]
         telling += [each for each in self.fields if each.field.startswith("overrides.")]
+        telling += [each for each in self.fields if self.disrupts and each.pods is self.pods]
         details = "; ".join(dict.fromkeys(each.detail for each in telling if each.detail))
         because = f"; {details}" if details else ""
         others = dict.fromkeys(each.short for each in self.fields if EditEffect.NONE != each.effect != self.effect)
@@ -268,16 +309,52 @@ def compare(old: Iterable[PoolRecord], new: StackPlan, clouds: Mapping[str, Clou
         what = "renamed" if renamed else "changed" if changed else "unchanged"
         effect = strongest(each.effect for each in changed)
         kept = PoolChange(plan.cluster, plan.name, what, effect, changed, was.nodes, former if renamed else "")
+        pods, at_once = _impact(changed, was.values, plan)
+        kept = replace(kept, pods=pods, nodes_at_once=at_once)
         production = was.production or new.stack.is_production(plan.name)
         changes.append(_with_record(kept, was, production, clouds))
     for gone in before.values():
         deleted = PoolChange(gone.cluster, gone.pool, "deleted", EditEffect.REPLACE, (), gone.nodes)
+        deleted = replace(deleted, pods=PodImpact.EVICTED, nodes_at_once=_number(gone.values.get("nodes.max")))
         production = gone.production or (new.stack.production and not gone.exempt)
         changes.append(_with_record(deleted, gone, production, clouds))
     alike = _likely_renames(made, before.values(), new.stack, clouds)
     return [
         replace(change, looks_like=alike.get((change.change, change.cluster, change.pool), "")) for change in changes
     ]
+
+
+def _impact(changed: Iterable[FieldChange], was: JsonObject, plan: PoolPlan) -> tuple[PodImpact, int]:
+    """Return the worst that an edit does to running pods, and on how many nodes at most at the same time."""
+    changed = tuple(changed)
+    worst = max((each.pods for each in changed), key=_SEVERITY.__getitem__, default=PodImpact.STAY)
+    nodes = max(_number(was.get("nodes.max")), 1)
+    if worst is PodImpact.DRAINED:
+        now = planned_drains(vars(plan.provider_plan), plan)
+        at_once = min(max(planned_drains(was, plan), now, 1), nodes)
+        return (PodImpact.EVICTED if at_once == nodes > 1 else worst), at_once
+    if worst is PodImpact.EVICTED and all(each.field in _SIZES for each in changed if each.pods is worst):
+        fewer = nodes - plan.max_nodes, _number(was.get("nodes.min")) - plan.min_nodes
+        return worst, max(*fewer, 1)
+    return worst, nodes if worst in (PodImpact.EVICTED, PodImpact.BLOCKED) else 0
+
+
+_SIZES = ("nodes.min", "nodes.max", "fixed_nodes_per_zone")
+
+
+def planned_drains(values: JsonObject, plan: PoolPlan) -> int:
+    """Return how many nodes of a pool an upgrade drains at the same time."""
+    return sum(_number(_value_at(values, name)) for name in plan.provider_plan.drained_together)
+
+
+def _value_at(values: JsonObject, name: str) -> object:
+    """Return a value by its dotted name, of a record or of a plan's own fields."""
+    first, _, rest = name.partition(".")
+    return values[name] if name in values else getattr(values.get(first), rest, None) if rest else None
+
+
+def _number(value: object) -> int:
+    return value if isinstance(value, int) else 0
 
 
 def _likely_renames(
@@ -430,7 +507,8 @@ def _as_json(value: Any) -> Any:
 
 def _changes(old: PoolRecord, new: PoolPlan, cluster: Cluster, clouds: Mapping[str, Cloud]) -> tuple[FieldChange, ...]:
     if old.cloud != new.cloud:
-        return (FieldChange("cluster.cloud", old.cloud, new.cloud, EditEffect.REPLACE),)
+        change = FieldChange("cluster.cloud", old.cloud, new.cloud, EditEffect.REPLACE, pods=PodImpact.EVICTED)
+        return (change,)
     before, after = old.values, planned_values(new, cluster)
     # A field that only one release knows cannot have been edited; the record may be another release's.
     known = {*old.fields, "overrides"} & {*map(_top_field, _values(new, cluster)), "overrides"}
@@ -451,7 +529,8 @@ def _changes(old: PoolRecord, new: PoolPlan, cluster: Cluster, clouds: Mapping[s
 def _adopted_change(change: FieldChange, *, was_adopted: bool, new: PoolPlan, tables: EditTables) -> FieldChange:
     """Reject a change that an adopted pool cannot have: it keeps its name and the inputs in adopt.keep."""
     if change.field == "adopted.kept" and was_adopted:
-        return replace(change, effect=EditEffect.UNKNOWN, detail="the pool's own setting applies from now on")
+        detail = "the pool's own setting applies from now on"
+        return replace(change, effect=EditEffect.UNKNOWN, pods=PodImpact.UNKNOWN, detail=detail)
     if change.field.startswith("adopted"):
         return replace(change, adopted=True)
     adopted = new.provider_plan.adopted_pool()
@@ -468,7 +547,7 @@ def _adopted_change(change: FieldChange, *, was_adopted: bool, new: PoolPlan, ta
         detail = "an adopted pool keeps its name, so no replacement can be created"
     else:
         return change
-    return replace(change, effect=EditEffect.REFUSED, detail=detail, adopted=True)
+    return replace(change, effect=EditEffect.REFUSED, pods=PodImpact.STAY, detail=detail, adopted=True)
 
 
 def _inputs_of(change: FieldChange, plan: PoolPlan, tables: EditTables) -> tuple[str, ...]:
@@ -511,12 +590,12 @@ def _field_change(name: str, old: Any, new: Any, plan: PoolPlan, tables: EditTab
         details += [
             f"{each} is {why}" for each, why in plan.node_customizations.items() if f"{path}.".startswith(f"{each}.")
         ]
-        return FieldChange(name, old, new, edit.effect, "; ".join(details))
+        return FieldChange(name, old, new, edit.effect, "; ".join(details), edit.pods)
     row = edit_of(name, plan, old, new, tables)
     if row.effect is not EditEffect.NONE and any(_is_output(value) for value in (old, new)):
         return FieldChange(name, old, new, EditEffect.UNKNOWN, "its value is known only during the update")
     keeps = f"; set first_name: {format_value(old)} to keep it" if name == "first_name" else ""
-    return FieldChange(name, old, new, row.effect, row.detail + keeps)
+    return FieldChange(name, old, new, row.effect, row.detail + keeps, row.pods)
 
 
 def _is_output(value: object) -> bool:
@@ -533,16 +612,26 @@ def edit_of(name: str, plan: PoolPlan, old: Any, new: Any, tables: EditTables) -
     """
     for start in _prefixes(name):
         for row in (*common_plan_edits(), *tables.plan):
-            if row.field == start and _row_applies(row.when, plan, old, new):
+            if row.field == start and all(_holds(each, name, plan, old, new) for each in row.when.split(";") if each):
                 return row
     raise LookupError(f"the edit tables of {plan.cloud} have no row for {name}")
 
 
-def _row_applies(when: str, plan: PoolPlan, old: Any, new: Any) -> bool:
-    if when in ("raised", "lowered"):
-        return old is not None and new is not None and (new > old if when == "raised" else new < old)
-    key, _, value = when.partition("=")
-    return not when or str(getattr(plan.provider_plan, key)) == value
+def _holds(condition: str, name: str, plan: PoolPlan, old: Any, new: Any) -> bool:
+    """Return whether a condition of `PlanEdit.when` holds."""
+    key, equals, value = condition.partition("=")
+    if equals:
+        return str(getattr(plan.provider_plan, key)) == value
+    if condition in ("raised", "lowered"):
+        return old is not None and new is not None and (new > old if condition == "raised" else new < old)
+    if condition == "no-execute":
+        return any(str(each).endswith(f":{Effect.NO_EXECUTE.value}") for each in set(new or ()) - set(old or ()))
+    if condition == "zone-removed":
+        return old is None or (new is not None and bool(set(old) - set(new)))
+    if condition == "control-daemon":
+        return any(has_control_daemon(str(each)) for each in (old, new, plan.sharing.kind))
+    by_operator = plan.software == "gpu-operator" and not name.startswith("sharing.share")
+    return by_operator and ("mig" in (old, new) or plan.sharing.mig is not None)
 
 
 def _override_edit(path: str, inputs: Mapping[str, InputEdit]) -> InputEdit:

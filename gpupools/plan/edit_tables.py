@@ -25,12 +25,28 @@ class EditEffect(StrEnum):
     """The cloud's API refuses the change."""
 
 
+class PodImpact(StrEnum):
+    """What an edit does to running pods, the mildest first."""
+
+    STAY = "stay"
+    NEW_NODES = "new nodes only"
+    """Running pods stay; the change applies to nodes that start later."""
+    DRAINED = "drained node by node"
+    """The cloud drains a few nodes at a time, as many as the pool's upgrade settings allow."""
+    UNKNOWN = "unknown"
+    BLOCKED = "blocked until the GPUs are empty"
+    """The change waits on each node until no pod uses its GPUs, or fails there."""
+    EVICTED = "evicted at once"
+    """Pods of several nodes end at the same time."""
+
+
 @dataclass(frozen=True)
 class InputEdit:
     """What an edit of one input of a cloud's own resource does, and what the reader has to know of it."""
 
     effect: EditEffect
     detail: str = ""
+    pods: PodImpact = PodImpact.UNKNOWN
 
 
 @dataclass(frozen=True)
@@ -40,10 +56,14 @@ class PlanEdit:
     field: str
     """A key of `planned_values`, or the start of one up to a dot."""
     when: str
-    """`<settings field>=<value>` for a row that counts only where the new plan has it; `raised` or `lowered` for one
-    that counts only for a higher or a lower number; empty for always.
+    """Conditions, all of which must hold; separated by `;`, empty for always.
+
+    `<settings field>=<value>`: the new plan has it. `raised`, `lowered`: the number is. `no-execute`: a taint with the
+    effect NoExecute is added. `zone-removed`: a zone is. `mig`: the GPU Operator cuts the GPUs. `control-daemon`: the
+    old or new sharing needs the device plugin's control daemon.
     """
     effect: EditEffect
+    pods: PodImpact
     inputs: tuple[str, ...]
     """What the field becomes in the cloud; empty where nothing does."""
     detail: str
@@ -73,6 +93,7 @@ def plan_edits(file: Path) -> tuple[PlanEdit, ...]:
             row["field"],
             row["when"],
             EditEffect(row["effect"]),
+            PodImpact(row["pods"]),
             tuple(filter(None, row["input"].split(";"))),
             row["detail"],
             row["source"],
@@ -83,4 +104,7 @@ def plan_edits(file: Path) -> tuple[PlanEdit, ...]:
 
 def input_edits(file: Path) -> Mapping[str, InputEdit]:
     """Read rows of inputs."""
-    return {row["input"]: InputEdit(EditEffect(row["effect"]), row["detail"]) for row in csv_rows(file)}
+    return {
+        row["input"]: InputEdit(EditEffect(row["effect"]), row["detail"], PodImpact(row["pods"]))
+        for row in csv_rows(file)
+    }

@@ -50,6 +50,8 @@ class ProviderPlan:
 
     labels: Mapping[str, str] = field(default_factory=dict)
     """Node labels this cloud or this way of sharing needs."""
+    drained_together: ClassVar[tuple[str, ...]] = ()
+    """Fields whose sum is the number of nodes that an upgrade drains at the same time."""
     taints: tuple[Taint, ...] = ()
     """Taints the cloud itself puts on such a pool, beside the GPU taint.
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from gpupools.diff.comparison import FATES, fate
+from gpupools.diff.comparison import FATES, fate, severity
 from gpupools.diff.pool_diff import PoolChange
 from gpupools.plan.node_labels import TRUST_LABEL
 from gpupools.plan.pool_plan import PoolPlan
@@ -124,7 +124,7 @@ def _changes(report: StackReport) -> Iterator[Html]:
     if report.comparison.warnings:
         yield _lines((f"Warning: {each}" for each in report.comparison.warnings), "warn")
     changes = [
-        element("li", str(change), *_refusal(refusal))
+        element("li", str(change), *_refusal(refusal), class_=severity(change))
         for change, refusal in report.comparison.refusals_in_words()
         if change.change != "unchanged"
     ]

@@ -28,7 +28,7 @@ from gpupools.spec.software_spec import (
 from gpupools.stackfile.parsing import parse
 from gpupools.stackfile.provider_settings import idle_settings
 
-KEYS = ("clusters", "pools", "production", "allow_destroy")
+KEYS = ("clusters", "pools", "production", "allow_destroy", "allow_disruption")
 """Keys of the namespace `gpupools:` in a stack file."""
 
 MOST_CLUSTERS = 250
@@ -51,6 +51,8 @@ class Stack(NamedTuple):
     allow_destroy: tuple[str, ...] = ()
     """Resources that an update may replace or delete, declared without protection: pools as `<cluster>/<pool>`, and
     clusters for the software that their pools share."""
+    allow_disruption: tuple[str, ...] = ()
+    """Production pools, as `<cluster>/<pool>`, of which an update may end pods on several nodes at once."""
 
     def is_production(self, pool: str) -> bool:
         """Return whether a pool is protected unless `allow_destroy` lists it."""
@@ -292,7 +294,15 @@ def _parsed(
     else:
         problems += same_clusters(clusters)
     problems += ambiguous_names(pools)
-    return Stack(clusters, pools, _production(config, problems), _allow_destroy(config, problems)), problems
+    destroyed = _pool_names(config, "allow_destroy", problems, clusters_too=True)
+    disrupted = _pool_names(config, "allow_disruption", problems)
+    here = [f"{key}/{name}" for name, pool in pools.items() for key in pool.clusters]
+    raw = config.get("pools")
+    for index, each in enumerate(disrupted):
+        if each not in here and isinstance(raw, Mapping) and len(raw) == len(pools):
+            what = f"{each!r} is no pool of this stack"
+            problems.append(Problem(("allow_disruption", index), what, f"remove or correct it; {nearest(each, here)}"))
+    return Stack(clusters, pools, _production(config, problems), destroyed, disrupted), problems
 
 
 class _Names(NamedTuple):
@@ -430,20 +440,23 @@ def _production(config: Mapping[str, object], problems: list[Problem]) -> bool:
     return False
 
 
-def _allow_destroy(config: Mapping[str, object], problems: list[Problem]) -> tuple[str, ...]:
-    raw = config.get("allow_destroy", [])
+def _pool_names(
+    config: Mapping[str, object], key: str, problems: list[Problem], *, clusters_too: bool = False
+) -> tuple[str, ...]:
+    """Return the pools of a list, as `<cluster>/<pool>`, and the clusters if it may name some."""
+    raw = config.get(key, [])
     if not isinstance(raw, list):
         what = "is a secret" if isinstance(raw, Late) else f"got {shown(raw)}"
-        problems.append(Problem(("allow_destroy",), what, "write a list such as [<cluster>/<pool>, …]"))
+        problems.append(Problem((key,), what, "write a list such as [<cluster>/<pool>, …]"))
         return ()
+    fix = "write <cluster>/<pool>" + (", or <cluster> for a cluster's software" if clusters_too else "")
     found: dict[str, None] = {}
     for index, name in enumerate(raw):
         parts = name.split("/") if isinstance(name, str) else []
-        if len(parts) not in (1, 2) or any(bad_key((), part) for part in parts):
-            fix = "write <cluster>/<pool>, or <cluster> for a cluster's software"
-            problems.append(Problem(("allow_destroy", index), f"got {shown(name)}", fix))
+        if len(parts) not in ((1, 2) if clusters_too else (2,)) or any(bad_key((), part) for part in parts):
+            problems.append(Problem((key, index), f"got {shown(name)}", fix))
         elif name in found:
-            problems.append(Problem(("allow_destroy", index), f"{name!r} is listed twice", "list each entry once"))
+            problems.append(Problem((key, index), f"{name!r} is listed twice", "list each entry once"))
         else:
             found[name] = None
     return tuple(found)

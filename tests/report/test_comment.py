@@ -61,7 +61,7 @@ def test_the_comment_begins_with_what_is_created_moved_drained_and_destroyed(sta
     holds_only_ours(text)
     assert text.splitlines()[1] == ("### GPU pools: 1 destroyed, 1 created, 1 changed in place, 1 unchanged")
     assert "- `train/big: in place: nodes.max 4 → 5; running nodes stay`" in text
-    assert "- `train/cut: deletes up to 2 nodes × 8 GPUs`" in text
+    assert "- `train/cut: ends pods on up to 2 nodes at once; deletes up to 2 nodes × 8 GPUs`" in text
     assert "Policies are not judged here: `no SDK`" in text
 
 
@@ -70,7 +70,7 @@ def test_what_up_would_refuse_stands_below_its_pool(stack_file: Write) -> None:
     report = report_of(stack_file, kept, re.sub("    big: .*\n", "", kept))
     lines = comment([report]).splitlines()
 
-    at = next(index for index, each in enumerate(lines) if each.startswith("- `train/big: deletes"))
+    at = next(index for index, each in enumerate(lines) if each.startswith("- `train/big: ends pods on up to 4 nodes at once; deletes"))
     assert lines[at + 1].startswith("  - pulumi up refuses that: `train/big is a production pool")
     assert "pulumi up refuses 1 of it" in "\n".join(lines)
 

@@ -117,6 +117,7 @@ class EksPoolPlan(ProviderPlan):
     template_version: int | None = None
 
     unordered: ClassVar[frozenset[str]] = frozenset({"security_group_ids", "zones"})
+    drained_together = ("max_unavailable",)
 
     def adopted_pool(self) -> AdoptedPool | None:
         """Return the node group that becomes this pool."""

@@ -90,6 +90,7 @@ class AksPoolPlan(ProviderPlan):
     # A set in Azure, though its provider compares lists in order (pulumi/pulumi-azure-native
     # provider/pkg/provider/diff.go), and the pool's name is made of it.
     unordered: ClassVar[frozenset[str]] = frozenset({"availability_zones"})
+    drained_together = ("max_surge", "max_unavailable")
 
     def adopted_pool(self) -> AdoptedPool | None:
         """Return the agent pool that was made by other means."""

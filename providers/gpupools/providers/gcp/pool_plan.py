@@ -151,6 +151,7 @@ class GkePoolPlan(ProviderPlan):
     """Overrides of the node pool's inputs, by wire name."""
 
     unordered: ClassVar[frozenset[str]] = frozenset({"zones"})
+    drained_together = ("upgrade.max_surge", "upgrade.max_unavailable", "upgrade.batch_node_count")
 
     def adopted_pool(self) -> AdoptedPool | None:
         """Return the node pool that was made by other means."""
