@@ -87,7 +87,7 @@ def severity(change: PoolChange | SoftwareChange) -> Literal["bad", "warn"] | No
 FATES = {
     "destroyed": "destroyed",
     "moved": "moved to new nodes",
-    "evicted": "with pods ended on several nodes at once, or GPUs cut",
+    "evicted": "disrupted",
     "refused": "refused by the cloud",
     "unknown": "with an effect that only pulumi preview shows",
     "drained": "drained node by node",

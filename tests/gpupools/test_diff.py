@@ -143,7 +143,8 @@ CASES = [
         "train",
         {"instance_type": "p4d.24xlarge"},
         {"instance_type": "p4de.24xlarge"},
-        "ends pods on up to 4 nodes at once; replaces up to 4 nodes × 8 GPUs: instance_type p4d.24xlarge → p4de.24xlarge; creates the new pool"
+        "ends pods on up to 4 nodes at once; "
+        "replaces up to 4 nodes × 8 GPUs: instance_type p4d.24xlarge → p4de.24xlarge; creates the new pool"
         " before it deletes the old one",
         id="another machine on EKS replaces",
     ),
@@ -151,7 +152,8 @@ CASES = [
         "lab",
         {},
         {"instance_type": "g2-standard-24"},
-        "ends pods on up to 4 nodes at once; replaces up to 4 nodes × 1 GPU: accelerator_count 1 → 2 (and instance_type, machine_type);"
+        "ends pods on up to 4 nodes at once; "
+        "replaces up to 4 nodes × 1 GPU: accelerator_count 1 → 2 (and instance_type, machine_type);"
         " creates the new pool before it deletes the old one",
         id="more GPUs on GKE replace",
     ),
@@ -166,7 +168,8 @@ CASES = [
         "train",
         {},
         {"zones": ["us-east-1a"]},
-        "ends pods on up to 4 nodes at once; replaces up to 4 nodes × 4 GPUs: cluster.subnet_ids [subnet-0a, subnet-0b] → [subnet-0a];"
+        "ends pods on up to 4 nodes at once; "
+        "replaces up to 4 nodes × 4 GPUs: cluster.subnet_ids [subnet-0a, subnet-0b] → [subnet-0a];"
         " creates the new pool before it deletes the old one",
         id="fewer zones on EKS replace",
     ),
@@ -195,7 +198,8 @@ CASES = [
         "lab",
         {},
         {"overrides": {"gcp": {"NodePool": {"nodeConfig": {"fastSocket": {"enabled": True}}}}}},
-        "drains 1 node at a time; rolling: overrides.NodePool.nodeConfig.fastSocket.enabled none → true; GKE drains and recreates every node",
+        "drains 1 node at a time; "
+        "rolling: overrides.NodePool.nodeConfig.fastSocket.enabled none → true; GKE drains and recreates every node",
         id="an input set by hand has the effect of the cloud's table",
     ),
     pytest.param(
@@ -203,7 +207,8 @@ CASES = [
         {"sharing": {"mode": "mps", "replicas": 4}, "trust": {"team": "vision"}},
         {"sharing": {"mode": "mps", "replicas": 4, "rename": True}, "trust": {"team": "vision"}},
         (
-            "drains 1 node at a time; rolling: user_data (rename-by-default false → true) (and labels, sharing); EKS drains and replaces every"
+            "drains 1 node at a time; "
+            "rolling: user_data (rename-by-default false → true) (and labels, sharing); EKS drains and replaces every"
             " node; pods must request the new resource name"
         ),
         id="replicas by another name",
@@ -487,7 +492,8 @@ def test_what_the_table_warns_of_is_said_of_an_input_set_by_hand(tmp_path: Path)
 
     assert [str(each) for each in changes(tmp_path, old, new)] == [
         (
-            "train/a: drains 1 node at a time; rolling: overrides.NodeGroup.version 1.33 → 1.32; EKS replaces every node with the new"
+            "train/a: drains 1 node at a time; "
+            "rolling: overrides.NodeGroup.version 1.33 → 1.32; EKS replaces every node with the new"
             " Kubernetes version; it rejects an older version"
         )
     ]

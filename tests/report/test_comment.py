@@ -70,7 +70,11 @@ def test_what_up_would_refuse_stands_below_its_pool(stack_file: Write) -> None:
     report = report_of(stack_file, kept, re.sub("    big: .*\n", "", kept))
     lines = comment([report]).splitlines()
 
-    at = next(index for index, each in enumerate(lines) if each.startswith("- `train/big: ends pods on up to 4 nodes at once; deletes"))
+    at = next(
+        index
+        for index, each in enumerate(lines)
+        if each.startswith("- `train/big: ends pods on up to 4 nodes at once; deletes")
+    )
     assert lines[at + 1].startswith("  - pulumi up refuses that: `train/big is a production pool")
     assert "pulumi up refuses 1 of it" in "\n".join(lines)
 
