@@ -4,7 +4,7 @@ import gc
 import os
 import signal
 import sys
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from pathlib import Path
 from typing import cast
 
@@ -16,9 +16,9 @@ from gpupools.components.clusters import addresses, provider, wait_for_distinct_
 from gpupools.components.gpu_node_pool import GpuNodePool, PlannedPool, PoolArgs
 from gpupools.components.gpu_runtime import GpuRuntime, PlannedRuntime, Resources
 from gpupools.components.kubernetes_access import create_kubernetes_provider
-from gpupools.components.protection import Protection
+from gpupools.components.protection import PROTECTION_TYPE, Protection, hold_destroy, reject_incomplete
 from gpupools.components.stack_config import StackConfig, hiding_values, read_stack_config
-from gpupools.diff.guard import Earlier, GuardReport, judge, read_earlier
+from gpupools.diff.guard import POOL_TYPE, Earlier, GuardReport, judge, read_earlier
 from gpupools.diff.pool_diff import in_recorded_order, record
 from gpupools.diff.software_diff import protected_steps, record_software
 from gpupools.plan.software_plan import RuntimePlan
@@ -90,10 +90,10 @@ def run(folder: Path) -> None:
 
     for warning in judged.warnings:
         pulumi.log.warn(warning)
-    _declare(config, plan, earlier)
+    _declare(config, plan, earlier, {each.get("type") for each in (state or {}).values()})
 
 
-def _declare(config: StackConfig, plan: StackPlan, earlier: Earlier) -> None:
+def _declare(config: StackConfig, plan: StackPlan, earlier: Earlier, recorded_types: Container[str]) -> None:
     stack = plan.stack
     recorded = {
         f"{each.cluster}/{each.name}": earlier.of(each.cluster, each.name, stack.pools[each.name].renamed_from)
@@ -119,6 +119,8 @@ def _declare(config: StackConfig, plan: StackPlan, earlier: Earlier) -> None:
     pools: JsonDict = {}
     owners: JsonDict = {}
     everything: list[pulumi.Resource] = []
+    protect = any(stack.protects(each.cluster, each.name) for each in plan.pools)
+    held = hold_destroy(protect=protect)
 
     def pool_inputs(key: str, name: str) -> PoolArgs:
         """Return the pool as the component's inputs record it in the state; the plan does not use it.
@@ -133,7 +135,7 @@ def _declare(config: StackConfig, plan: StackPlan, earlier: Earlier) -> None:
         """Declare a cluster's pools and GPU software in the plan's order."""
         key, cloud = runtime.cluster, runtime.cloud
         where = located[key]
-        own = provider(key, cloud, where)
+        own = provider(key, cloud, where, held)
         # Access to the API, which may be a secret, is only for the providers.
         provider_keys = {"cloud", *ACCESS_KEYS, *stack.clusters[key].identity}
         cluster = {k: v for k, v in where.items() if k not in provider_keys}
@@ -161,7 +163,7 @@ def _declare(config: StackConfig, plan: StackPlan, earlier: Earlier) -> None:
             software = GpuRuntime(
                 f"{key}-runtime",
                 {"cloud": cloud, "cluster": cluster, "pools": mine},
-                pulumi.ResourceOptions(providers=[create_kubernetes_provider(f"{key}-kubernetes", cloud, where)]),
+                pulumi.ResourceOptions(providers=[create_kubernetes_provider(f"{key}-kubernetes", cloud, where, held)]),
                 PlannedRuntime(
                     runtime,
                     declare_pool,
@@ -178,6 +180,8 @@ def _declare(config: StackConfig, plan: StackPlan, earlier: Earlier) -> None:
 
     for runtime in plan.runtimes:
         declare(runtime)
-    Protection(everything, protect=any(stack.protects(each.cluster, each.name) for each in plan.pools))
+    Protection(everything, protect=protect)
+    if protect and POOL_TYPE in recorded_types and PROTECTION_TYPE not in recorded_types:
+        reject_incomplete(everything)
     pulumi.export("pools", pools)
     pulumi.export("owners", owners)
