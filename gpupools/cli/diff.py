@@ -1,8 +1,9 @@
-"""`gpupools diff OLD NEW` and `gpupools diff --since GIT-REF [FILE]`: show how an edit affects running nodes."""
+"""`gpupools diff`: show how an edit, or this version of gpupools, affects running nodes."""
 
 import argparse
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -37,11 +38,22 @@ class CallError(Exception):
 def add(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.usage = (
-        "gpupools diff [--format FORMAT] [--json] [--exit-code] [--within DIR] (OLD NEW | --since GIT-REF [FILE])"
+        "gpupools diff [--format FORMAT] [--json] [--exit-code] [--within DIR]"
+        " (OLD NEW | --since GIT-REF [FILE] | --state STATE [FILE] | --stack NAME [FILE])"
     )
     parser.epilog = examples("gpupools diff stacks/Pulumi.dev.yaml stacks/Pulumi.prod.yaml") + "\n" + _EXITS
     parser.add_argument("files", nargs="*", type=Path, metavar="FILE", help="Pulumi.<stack>.yaml")
     parser.add_argument("--since", metavar="GIT-REF", help="compare the file with its version in this commit")
+    parser.add_argument(
+        "--state",
+        action="append",
+        default=[],
+        type=Path,
+        metavar="STATE",
+        help="compare the last update with this version of gpupools: output of pulumi stack export; repeat it for the"
+        " stacks whose outputs the file uses",
+    )
+    parser.add_argument("--stack", metavar="NAME", help="the same, with states that the Pulumi CLI exports")
     parser.add_argument(
         "--format",
         choices=("text", "json", "markdown"),
@@ -56,7 +68,9 @@ def add(parser: argparse.ArgumentParser) -> None:
     )
     add_within(parser)
     parser.set_defaults(
-        run=lambda given: compare(given.files, given.since, given.format, given.exit_code, given.within)
+        run=lambda given: compare(
+            given.files, given.since, given.format, given.exit_code, given.within, given.state, given.stack
+        )
     )
 
 
@@ -66,16 +80,21 @@ def compare(
     form: str = "text",
     exit_code: bool = False,
     within: Path | None = None,
+    states: Sequence[Path] = (),
+    stack: str | None = None,
 ) -> int:
     """Print the effects of an edit on each pool and each cluster's software; return the exit code.
 
-    `files` are OLD and NEW. With `since` it is one file, or none if the folder has a single stack file.
+    `files` are OLD and NEW. With `since`, `states` or `stack` it is one file, or none if the folder has a single stack
+    file.
     """
     as_json = form == "json"
-    outside = [Located(path, None, problem) for path, problem in links_out(files, within)]
+    outside = [Located(path, None, problem) for path, problem in links_out([*files, *states], within)]
     if outside:
         return _refuse(outside, as_json)
     try:
+        if states or stack is not None:
+            return _compare_with_state(_file_of_state(files, since, stack), states, stack, form, exit_code)
         planned = [planned_side(side) for side in _sides(files, since)]
     except (CallError, NotInGit) as error:
         said = str(error)
@@ -88,9 +107,38 @@ def compare(
     old, new = planned
     if not isinstance(old, CheckedFile) or not isinstance(new, CheckedFile):
         return _refuse([each for side in planned if not isinstance(side, CheckedFile) for each in side], as_json)
-    found = compare_files(old, new, clouds())
+    return _print(compare_files(old, new, clouds()), form, exit_code)
+
+
+def _print(found: Comparison, form: str, exit_code: bool) -> int:
     _PRINTERS[form](found)
     return DESTROYS if exit_code and found.destroys else 0
+
+
+def _file_of_state(files: Sequence[Path], since: str | None, stack: str | None) -> Path:
+    if since is not None or len(files) > 1:
+        raise CallError("--state and --stack require a single file, and no --since")
+    name = f"Pulumi.{(stack or '').rpartition('/')[2]}.yaml"
+    named = [path for path in (Path(name), Path("stacks") / name) if stack and path.is_file()]
+    return [*files, *named][0] if files or named else _only_stack_file()
+
+
+def _compare_with_state(file: Path, states: Sequence[Path], stack: str | None, form: str, exit_code: bool) -> int:
+    checked = planned_side(Side(file))
+    if not isinstance(checked, CheckedFile):
+        return _refuse(checked, form == "json")
+    reader = import_module("gpupools.cli.state")
+    try:
+        read = [reader.read_state(path) for path in states]
+        read += [reader.exported(stack, file)] if stack is not None else []
+        found = reader.compare_with_state(checked, read, cli=stack is not None)
+    except Rejected as rejected:
+        if form == "json":
+            answer("diff", "refused", [each.as_json() for each in rejected.problems], _NOTHING)
+        for each in () if form == "json" else rejected.problems:
+            tell(each, error=True)
+        return 1
+    return _print(found, form, exit_code)
 
 
 _NOTHING: Mapping[str, Sequence[Any]] = {"pools": (), "software": (), "warnings": ()}

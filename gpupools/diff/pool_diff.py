@@ -5,7 +5,7 @@ the inputs of the cloud's resources that the field sets. `EditTables.inputs` has
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from enum import Enum
 from functools import cache
 from pathlib import Path
@@ -58,6 +58,11 @@ class FieldChange:
         return format_change(self.field, *self._printable_values)
 
     @property
+    def is_output(self) -> bool:
+        """Return whether only an output of another stack has changed."""
+        return self.detail.startswith(_OUTPUT)
+
+    @property
     def _printable_values(self) -> tuple[Any, Any]:
         """The values as they may be printed."""
         if not self.field.startswith("overrides."):
@@ -66,14 +71,19 @@ class FieldChange:
 
     @property
     def short(self) -> str:
-        """The field without its parts: `labels` of `labels.team`; addresses and what is set by hand stay whole."""
+        """The field without its parts: `labels` of `labels.team`; addresses, overrides and inputs stay whole."""
         first = self.field.partition(".")[0]
-        return self.field if first in ("cluster", "overrides") else first
+        return self.field if first in ("cluster", "overrides") or first[:1].isupper() else first
 
     def as_json(self) -> JsonDict:
         """Return field, old, new and effect."""
         old, new = self._printable_values
         return {"field": self.field, "old": old, "new": new, "effect": self.effect.value}
+
+
+def strongest_first(changes: Iterable[FieldChange]) -> tuple[FieldChange, ...]:
+    """Return changes in the order in which `PoolChange` has them."""
+    return tuple(sorted(changes, key=lambda each: -_STRENGTH[each.effect]))
 
 
 @dataclass(frozen=True)
@@ -242,13 +252,54 @@ def whole_numbers(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
+@dataclass(frozen=True)
+class StackOutputs:
+    """Values of other stacks' outputs, by the text that `with_stack` has in their place."""
+
+    then: JsonObject = field(default_factory=dict)
+    """Those of the last update."""
+    now: JsonObject = field(default_factory=dict)
+
+    def resolve(self, old: Any, new: Any) -> tuple[Any, Any]:
+        """Return two values of a plan with the outputs; one that both have is resolved in both or in neither."""
+        shared = self.then.keys() & self.now.keys() if old == new else {*self.then, *self.now}
+        return (
+            _resolved(old, {text: value for text, value in self.then.items() if text in shared}),
+            _resolved(new, {text: value for text, value in self.now.items() if text in shared}),
+        )
+
+
+def _resolved(value: Any, outputs: JsonObject) -> Any:
+    if isinstance(value, list):
+        return [_resolved(each, outputs) for each in value]
+    return outputs.get(value, value) if isinstance(value, str) else value
+
+
+def output_values(stack: Stack, references: Mapping[str, JsonObject]) -> JsonDict:
+    """Return the outputs that a stack uses, for `StackOutputs`; `references` are other stacks' outputs by stack."""
+    found: JsonDict = {}
+    for cluster in stack.clusters.values():
+        for output in cluster.late_outputs().values():
+            value: Any = references.get(str(cluster.stack))
+            for key in output.output.split("."):
+                value = value.get(key) if isinstance(value, Mapping) else None
+            if value is not None:
+                found[with_stack(output, cluster.stack)] = whole_numbers(value)
+    return found
+
+
 def diff(old: StackPlan, new: StackPlan, clouds: Mapping[str, Cloud]) -> list[PoolChange]:
     """Return what happens to every pool, in the order of the new file; deleted pools come last."""
     return compare([record(plan, old.stack) for plan in old.pools], new, clouds)
 
 
-def compare(old: Iterable[PoolRecord], new: StackPlan, clouds: Mapping[str, Cloud]) -> list[PoolChange]:
-    """Return what happens to every recorded pool, like `diff`."""
+def compare(
+    old: Iterable[PoolRecord],
+    new: StackPlan,
+    clouds: Mapping[str, Cloud],
+    outputs: StackOutputs = StackOutputs(),
+) -> list[PoolChange]:
+    """Return what happens to every recorded pool, like `diff`; also by changed outputs of other stacks."""
     before = {(pool.cluster, pool.pool): pool for pool in old}
     changes: list[PoolChange] = []
     made: list[PoolPlan] = []
@@ -264,7 +315,7 @@ def compare(old: Iterable[PoolRecord], new: StackPlan, clouds: Mapping[str, Clou
             created = PoolChange(plan.cluster, plan.name, "created", EditEffect.IN_PLACE, (), _node_count(plan))
             changes.append(replace(created, adopts=adopted.name if adopted is not None else ""))
             continue
-        changed = _changes(was, plan, new.stack.clusters[plan.cluster], clouds)
+        changed = _changes(was, plan, new.stack.clusters[plan.cluster], clouds, outputs)
         what = "renamed" if renamed else "changed" if changed else "unchanged"
         effect = strongest(each.effect for each in changed)
         kept = PoolChange(plan.cluster, plan.name, what, effect, changed, was.nodes, former if renamed else "")
@@ -428,24 +479,36 @@ def _as_json(value: Any) -> Any:
     return str(value) if isinstance(value, Taint) else value
 
 
-def _changes(old: PoolRecord, new: PoolPlan, cluster: Cluster, clouds: Mapping[str, Cloud]) -> tuple[FieldChange, ...]:
+def _changes(
+    old: PoolRecord,
+    new: PoolPlan,
+    cluster: Cluster,
+    clouds: Mapping[str, Cloud],
+    outputs: StackOutputs = StackOutputs(),
+) -> tuple[FieldChange, ...]:
     if old.cloud != new.cloud:
         return (FieldChange("cluster.cloud", old.cloud, new.cloud, EditEffect.REPLACE),)
     before, after = old.values, planned_values(new, cluster)
     # A field that only one release knows cannot have been edited; the record may be another release's.
     known = {*old.fields, "overrides"} & {*map(_top_field, _values(new, cluster)), "overrides"}
     tables, unordered = clouds[new.cloud].node_pools.edits(), _unordered(new, cluster)
-    found = [
-        _field_change(name, before.get(name), after.get(name), new, tables)
-        for name in dict.fromkeys([*before, *after])
-        if not _same(before.get(name), after.get(name), name in unordered) and _top_field(name) in known
-    ]
+    found: list[FieldChange] = []
+    for name in dict.fromkeys([*before, *after]):
+        written = before.get(name)
+        was, now = outputs.resolve(written, after.get(name))
+        if not _same(was, now, name in unordered) and _top_field(name) in known:
+            change = _field_change(name, was, now, new, tables)
+            if written == after.get(name):
+                source = ", ".join(written) if isinstance(written, list) else written
+                detail = "; ".join(filter(None, [f"{source} has changed", change.detail]))
+                change = replace(change, detail=detail)
+            found.append(change)
     if new.provider_plan.adopted_pool() is not None:
         was = "adopted.name" in before
         # Nothing is made of the first name of a pool that has one already.
         found = [each for each in found if each.field != "first_name" or not was]
         found = [_adopted_change(each, was_adopted=was, new=new, tables=tables) for each in found]
-    return tuple(sorted(found, key=lambda each: -_STRENGTH[each.effect]))
+    return strongest_first(found)
 
 
 def _adopted_change(change: FieldChange, *, was_adopted: bool, new: PoolPlan, tables: EditTables) -> FieldChange:
@@ -457,7 +520,7 @@ def _adopted_change(change: FieldChange, *, was_adopted: bool, new: PoolPlan, ta
     adopted = new.provider_plan.adopted_pool()
     if not was_adopted or adopted is None:
         return change
-    inputs = _inputs_of(change, new, tables)
+    inputs = inputs_of(change, new, tables)
     theirs = new.provider_plan.kept_input(change.field, inputs)
     kept = [path for path in inputs if _is_kept(path, adopted.kept)]
     if kept:
@@ -471,7 +534,8 @@ def _adopted_change(change: FieldChange, *, was_adopted: bool, new: PoolPlan, ta
     return replace(change, effect=EditEffect.REFUSED, detail=detail, adopted=True)
 
 
-def _inputs_of(change: FieldChange, plan: PoolPlan, tables: EditTables) -> tuple[str, ...]:
+def inputs_of(change: FieldChange, plan: PoolPlan, tables: EditTables) -> tuple[str, ...]:
+    """Return the inputs of the cloud's resources that a changed field sets."""
     if change.field.startswith("overrides."):
         return (change.field.removeprefix("overrides.").partition(".")[2],)
     return edit_of(change.field, plan, change.old, change.new, tables).inputs
@@ -506,7 +570,7 @@ def in_recorded_order(plan: PoolPlan, earlier: PoolRecord | None) -> PoolPlan:
 def _field_change(name: str, old: Any, new: Any, plan: PoolPlan, tables: EditTables) -> FieldChange:
     if name.startswith("overrides."):
         path = name.removeprefix("overrides.")
-        edit = _override_edit(path, tables.inputs)
+        edit = input_edit(path, tables.inputs)
         details = [edit.detail] if edit.detail else []
         details += [
             f"{each} is {why}" for each, why in plan.node_customizations.items() if f"{path}.".startswith(f"{each}.")
@@ -545,8 +609,8 @@ def _row_applies(when: str, plan: PoolPlan, old: Any, new: Any) -> bool:
     return not when or str(getattr(plan.provider_plan, key)) == value
 
 
-def _override_edit(path: str, inputs: Mapping[str, InputEdit]) -> InputEdit:
-    """Return the row for an override: by `LaunchTemplate.…` if a cloud has several resources, else by the input alone.
+def input_edit(path: str, inputs: Mapping[str, InputEdit]) -> InputEdit:
+    """Return the row for an input: by `LaunchTemplate.…` if a cloud has several resources, else by the input alone.
 
     For a map that has rows only for its parts, return the strongest one, since removing the map removes them all.
     """

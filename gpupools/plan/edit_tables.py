@@ -51,6 +51,17 @@ class PlanEdit:
 
 
 @dataclass(frozen=True)
+class LeftOut:
+    """An input that a plan leaves out unless a field asks for it, and that the cloud may have changed."""
+
+    field: str
+    """Of the cloud's part of the plan."""
+    input: str
+    """With the kind of resource first."""
+    default: object
+
+
+@dataclass(frozen=True)
 class EditTables:
     """What edits do to the nodes that one thing makes: a cloud's node pools."""
 
@@ -58,6 +69,8 @@ class EditTables:
     """Of several rows for one field the first that counts is taken."""
     inputs: Mapping[str, InputEdit]
     """By the dotted wire name of the input; of several kinds of resources each begins with its kind."""
+    left_out: tuple[LeftOut, ...] = ()
+    """Inputs whose drift the engine does not show."""
     old_protection_counts: bool = False
     """Whether a pool that was declared protected cannot be replaced, though its new declaration is not protected.
 

@@ -44,6 +44,24 @@ def last_update() -> JsonObject | None:
     return _last_updates[monitor]
 
 
+def stack_outputs(name: str) -> JsonObject | None:
+    """Return the outputs that another stack has now; None if it cannot be read, which a stack reference reports."""
+    try:
+        outputs: JsonObject | None = _invoke("pulumi:pulumi:readStackOutputs", {"name": name}).get("outputs")
+    except Exception:  # the SDK raises nothing narrower
+        return None
+    return outputs
+
+
+def registered_outputs(urn: str) -> JsonObject:
+    """Return the known outputs of a resource that this run has registered, after a refresh; empty if there is none."""
+    try:
+        outputs: JsonObject = _invoke("pulumi:pulumi:getResource", {"urn": urn}).get("state") or {}
+    except Exception:  # the SDK raises nothing narrower
+        return {}
+    return outputs
+
+
 def invoke(function: str, arguments: JsonObject, parent: pulumi.Resource | None, version: str) -> JsonDict:
     """Call a cloud's function while the program runs; empty when an argument is not known yet.
 

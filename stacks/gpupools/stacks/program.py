@@ -18,12 +18,12 @@ from gpupools.components.gpu_runtime import GpuRuntime, PlannedRuntime, Resource
 from gpupools.components.kubernetes_access import create_kubernetes_provider
 from gpupools.components.protection import PROTECTION_TYPE, Protection, hold_destroy, reject_incomplete
 from gpupools.components.stack_config import StackConfig, hiding_values, read_stack_config
-from gpupools.diff.guard import POOL_TYPE, Earlier, GuardReport, judge, read_earlier
+from gpupools.diff.guard import POOL_TYPE, Earlier, GuardReport, drift, judge, read_earlier
 from gpupools.diff.pool_diff import in_recorded_order, record
 from gpupools.diff.software_diff import protected_steps, record_software
 from gpupools.plan.software_plan import RuntimePlan
 from gpupools.providers import clouds
-from gpupools.providers.previous_state import last_update
+from gpupools.providers.previous_state import last_update, registered_outputs, stack_outputs
 from gpupools.providers.sdk_aliases import make_no_urns_of_aliases
 from gpupools.spec.cluster_access import ACCESS_KEYS
 from gpupools.stackfile.check import file_access_problems
@@ -60,6 +60,24 @@ def _check_state_owner(state: Iterable[str]) -> None:
         raise Rejected([Problem((), what, "import this stack's own last export, see docs/how-to/recover.md")])
 
 
+def _other_stacks(earlier: Earlier, plan: StackPlan) -> dict[str, JsonObject]:
+    """Return the outputs of the other stacks that the last update and this one use."""
+    used = {str(each.stack) for each in plan.stack.clusters.values() if each.stack is not None}
+    return {name: outputs for name in used & earlier.references.keys() if (outputs := stack_outputs(name)) is not None}
+
+
+def _warn_of_drift(earlier: Earlier, plan: StackPlan) -> None:
+    """Warn after every resource is registered: with `--refresh`, the state from before is outdated."""
+    names = {f"{each.cluster}-{each.name}-{end}" for each in plan.pools for end in _NODES}
+    resources = {urn: registered_outputs(urn) for urn in earlier.resources if urn.rpartition("::")[2] in names}
+    for warning in drift(resources, plan, clouds()):
+        pulumi.log.warn(warning)
+
+
+_NODES = ("nodes", "pool")
+"""Ends of the names of the resources with a pool's nodes."""
+
+
 def run(folder: Path) -> None:
     """Declare every pool of the running stack on its clusters, and the GPU software in Kubernetes.
 
@@ -81,7 +99,7 @@ def run(folder: Path) -> None:
         state = _earlier_state()
         _check_state_owner(state or {})
         earlier = read_earlier(state or {})
-        judged = GuardReport() if state is None else judge(earlier, plan, clouds())
+        judged = GuardReport() if state is None else judge(earlier, plan, clouds(), _other_stacks(earlier, plan))
         if judged.forbidden or judged.unknown:
             raise Rejected([*judged.unknown, *(refusal.problem for refusal in judged.forbidden.values())])
     except Rejected as rejected:
@@ -180,7 +198,9 @@ def _declare(config: StackConfig, plan: StackPlan, earlier: Earlier, recorded_ty
 
     for runtime in plan.runtimes:
         declare(runtime)
-    Protection(everything, protect=protect)
+    last = Protection(everything, protect=protect)
+    if earlier.resources:
+        last.urn.apply(lambda _: _warn_of_drift(earlier, plan))
     if protect and POOL_TYPE in recorded_types and PROTECTION_TYPE not in recorded_types:
         reject_incomplete(everything)
     pulumi.export("pools", pools)
