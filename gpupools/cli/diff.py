@@ -133,22 +133,18 @@ def _compare_with_state(file: Path, states: Sequence[Path], stack: str | None, f
         read += [reader.exported(stack, file)] if stack is not None else []
         found = reader.compare_with_state(checked, read, cli=stack is not None)
     except Rejected as rejected:
-        if form == "json":
-            answer("diff", "refused", [each.as_json() for each in rejected.problems], _NOTHING)
-        for each in () if form == "json" else rejected.problems:
-            tell(each, error=True)
-        return 1
+        return _refuse(rejected.problems, form == "json")
     return _print(found, form, exit_code)
 
 
 _NOTHING: Mapping[str, Sequence[Any]] = {"pools": (), "software": (), "warnings": ()}
 
 
-def _refuse(problems: Sequence[Located], as_json: bool) -> int:
+def _refuse(problems: Sequence[Located | Problem], as_json: bool) -> int:
     if as_json:
-        answer("diff", "refused", [located.as_json() for located in problems], _NOTHING)
-    for located in () if as_json else problems:
-        tell_located(located)
+        answer("diff", "refused", [each.as_json() for each in problems], _NOTHING)
+    for each in () if as_json else problems:
+        tell_located(each) if isinstance(each, Located) else tell(each, error=True)
     return 1
 
 

@@ -1,15 +1,15 @@
-"""Reads states for `gpupools diff --state FILE` and `--stack NAME`, and compares the last update with this version."""
+"""`gpupools diff --state FILE` and `--stack NAME`: compare the last update with this version of gpupools."""
 
 import subprocess
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from gpupools.common.errors import Problem, Rejected
-from gpupools.common.json_types import JsonDict, JsonObject
+from gpupools.common.json_types import JsonObject
 from gpupools.common.structured_text import all_maps, one_map, read_text
 from gpupools.diff.comparison import Comparison
 from gpupools.diff.guard import POOL_TYPE, RECORD, drift, judge, read_earlier
@@ -21,39 +21,38 @@ from gpupools.stackfile.reader import NAMESPACE
 from gpupools.stackfile.repository import project_file
 from gpupools.stackfile.stack import planned
 
-_STACK = "pulumi:pulumi:Stack"
-
 
 class State(NamedTuple):
     """An exported state."""
 
     called: str
-    """The file, or the command that printed it."""
+    """The file, or the command that wrote it."""
     stack: str
     """`<project>/<stack>`."""
     resources: Mapping[str, JsonObject]
-    """By URN: type, inputs and outputs, with `UNKNOWN` for encrypted values."""
+    """By URN: type, parent, inputs and outputs, with `UNKNOWN` for encrypted values."""
 
 
 def exported(stack: str, file: Path) -> State:
     """Return the state that Pulumi's CLI exports for a stack, in the project of a stack file.
 
     Raises:
-        Rejected: There is no CLI, it fails, or prints no state.
+        Rejected: There is no CLI, it fails, or the state is invalid.
     """
-    command = ["pulumi", "stack", "export", "--stack", stack]
-    project = project_file(file)
-    try:
-        ended = subprocess.run(command, cwd=project and project.parent, capture_output=True, check=False)
-    except FileNotFoundError:
-        fix = "install the Pulumi CLI, or use --state FILE"
-        raise Rejected([Problem(("--stack",), "pulumi is not on PATH", fix)]) from None
-    if ended.returncode:
-        said = ended.stderr.decode(errors="replace").strip().splitlines() or [f"exit code {ended.returncode}"]
-        raise Rejected([Problem((" ".join(command),), said[-1], "log in to the stack's backend, or use --state FILE")])
+    command, project = ["pulumi", "stack", "export", "--stack", stack], project_file(file)
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder) / "state.json"
-        copy.write_bytes(ended.stdout)
+        try:
+            ended = subprocess.run(
+                [*command, "--file", str(copy)], cwd=project and project.parent, capture_output=True, check=False
+            )
+        except FileNotFoundError:
+            what, fix = "pulumi is not on PATH", "install the Pulumi CLI, or use --state FILE"
+            raise Rejected([Problem(("--stack",), what, fix)]) from None
+        if ended.returncode:
+            said = [f"failed with exit code {ended.returncode}", *ended.stderr.decode(errors="replace").split("\n")]
+            what = [line for line in said if line.strip()][-1].strip()
+            raise Rejected([Problem((" ".join(command),), what, "log in to the stack's backend, or use --state FILE")])
         return read_state(copy, " ".join(command))
 
 
@@ -66,27 +65,28 @@ def read_state(path: Path, called: str = "") -> State:
     called = called or str(path)
     try:
         values = read_text(path).values
-        data = values[0].data if values else None
+        data: Any = values[0].data if values else None
         if not import_module("gpupools.audit.pulumi_state").recognises(data):
             raise Rejected([Problem((), "is not a state", "use the output of: pulumi stack export --stack NAME")])
-        plain = import_module("gpupools.audit.wire_values").plain
-        at = ("deployment", "resources")
-        found: dict[str, JsonObject] = {}
+        at, found = ("deployment", "resources"), {}
         for index, raw in enumerate(all_maps(data["deployment"].get("resources"), at)):
             if not raw.get("delete"):
-                parts = {key: plain(one_map(raw.get(key), (*at, index, key))) for key in ("inputs", "outputs")}
-                found[str(raw.get("urn"))] = {"type": raw.get("type"), **parts}
+                parts = {key: _plain(one_map(raw.get(key), (*at, index, key))) for key in ("inputs", "outputs")}
+                found[str(raw.get("urn"))] = {"type": raw.get("type"), "parent": str(raw.get("parent")), **parts}
         stacks = sorted({"/".join(urn.removeprefix("urn:pulumi:").split("::")[1::-1]) for urn in found})
         if not stacks:
-            raise Rejected(
-                [Problem((), "is the state of an empty stack", "see what it would create: gpupools preview")]
-            )
+            fix = "see what it would create: gpupools preview"
+            raise Rejected([Problem((), "is the state of an empty stack", fix)])
         if len(stacks) > 1:
             what = f"has resources of the stacks {' and '.join(stacks)}"
             raise Rejected([Problem((), what, "import the stack's own last export, see docs/how-to/recover.md")])
     except Rejected as rejected:
         raise Rejected(replace(each, path=(called, *each.path)) for each in rejected.problems) from None
     return State(called, stacks[0], found)
+
+
+def _plain(value: Any) -> Any:
+    return import_module("gpupools.audit.wire_values").plain(value)
 
 
 def compare_with_state(checked: CheckedFile, states: Sequence[State], cli: bool = False) -> Comparison:
@@ -100,52 +100,39 @@ def compare_with_state(checked: CheckedFile, states: Sequence[State], cli: bool 
     Raises:
         Rejected: The stack's own state is missing or its records are encrypted, or there is a state of another stack.
     """
-    plan, project = checked.plan, import_module("gpupools.preview.command").project_of(checked.file.path)
-    own, used = (
-        f"{project}/{checked.file.stack}",
-        {str(each.stack): each.stack for each in plan.stack.clusters.values()},
-    )
-    used = {name: name for name, stack in used.items() if stack is not None}
+    plan, name = checked.plan, checked.file.stack
+    project = import_module("gpupools.preview.command").project_of(checked.file.path)
+    used = {str(each.stack): None for each in plan.stack.clusters.values() if each.stack is not None}
     by_stack = {each.stack: each for each in states}
-    wanted = {own, *(name.partition("/")[2] for name in used)}
-    problems = [
-        Problem((each.called,), f"is the state of {each.stack}, not of {own}", f"export that of {checked.file.stack}")
-        for each in states
-        if each.stack not in wanted
-    ]
-    if own not in by_stack and not problems:
-        fix = f"add the output of: pulumi stack export --stack {checked.file.stack}"
-        problems.append(Problem(("--state",), f"the state of {own} is missing", fix))
-    if problems:
-        raise Rejected(problems)
-    state = by_stack[own]
-    _check_encryption(state)
-    references: dict[str, JsonObject] = {}
-    warnings = []
-    for name in used:
-        short = name.partition("/")[2]
-        if short not in by_stack and cli:
-            by_stack[short] = exported(name, checked.file.path)
-        if short in by_stack:
-            roots = (each for each in by_stack[short].resources.values() if each["type"] == _STACK)
-            references[name] = _known(next(roots, {}).get("outputs", {}))
-        else:
-            warnings.append(f"outputs of {name} are not compared; add its state with --state")
-    earlier = read_earlier(_known(state.resources))
-    judged = judge(earlier, plan, clouds(), references)
-    warnings += [f"pulumi up refuses this: {problem}" for problem in judged.unknown]
-    warnings += drift(earlier.resources, plan, clouds())
-    old = [DeclaredInputs(urn, each["inputs"]) for urn, each in state.resources.items()]
-    pools = with_inputs(judged.changes, old, _declared(checked, project, state), plan, clouds())
-    notes = [checked.file.note] if checked.file.note else []
-    return Comparison(pools, judged.software, judged.forbidden, [*notes, *warnings, *judged.warnings])
-
-
-def _check_encryption(state: State) -> None:
-    for urn, each in state.resources.items():
+    own = by_stack.get(f"{project}/{name}")
+    for stack in by_stack.keys() - {f"{project}/{name}", *(each.partition("/")[2] for each in used)}:
+        what = f"is the state of {stack}, not of {project}/{name}"
+        raise Rejected([Problem((by_stack[stack].called,), what, f"export that of {name}")])
+    if own is None:
+        what, fix = f"the state of {project}/{name} is missing", f"add what pulumi stack export --stack {name} prints"
+        raise Rejected([Problem(("--state",), what, fix)])
+    for urn, each in own.resources.items():
         if each["type"] == POOL_TYPE and each["outputs"].get(RECORD) is UNKNOWN:
             what = f"the record of {urn.rpartition('::')[2]} is encrypted"
-            raise Rejected([Problem((state.called,), what, "export it with: pulumi stack export --show-secrets")])
+            raise Rejected([Problem((own.called,), what, "export it with: pulumi stack export --show-secrets")])
+    references: dict[str, JsonObject] = {}
+    for stack in used:
+        state = by_stack.get(stack.partition("/")[2]) or (exported(stack, checked.file.path) if cli else None)
+        for each in state.resources.values() if state is not None else ():
+            if each["type"] == "pulumi:pulumi:Stack":
+                references[stack] = _known(each["outputs"])
+    earlier = read_earlier(_known(own.resources))
+    judged = judge(earlier, plan, clouds(), references)
+    old = [DeclaredInputs(urn, each["parent"], each["inputs"]) for urn, each in own.resources.items()]
+    pools = list(with_inputs(judged.changes, old, _declared(checked, project, own), plan, clouds()))
+    warnings = [
+        *filter(None, [checked.file.note]),
+        *(f"outputs of {stack} are not compared; add its state with --state" for stack in used.keys() - references),
+        *(f"pulumi up refuses this: {problem}" for problem in judged.unknown),
+        *judged.warnings,
+        *drift(earlier.resources, plan, clouds()),
+    ]
+    return Comparison(pools, judged.software, judged.forbidden, warnings)
 
 
 def _known(value: Any) -> Any:
@@ -158,21 +145,19 @@ def _known(value: Any) -> Any:
 def _declared(checked: CheckedFile, project: str, state: State) -> Iterator[DeclaredInputs]:
     """Yield what the stack program declares now.
 
-    It gets the records of the pools, of which it keeps the order of values. It ends where the guard rejects the update;
-    then it runs without them.
+    It gets the pools' records, whose order of values it keeps, or none where the guard then rejects the update.
     """
-    program = import_module("gpupools.preview.command").PROGRAM
     run: Any = import_module("gpupools.preview.program_run").preview_program
-    plain = import_module("gpupools.audit.wire_values").plain
-    config: JsonDict = {**checked.file.others, **{f"{NAMESPACE}:{key}": v for key, v in checked.file.config.items()}}
+    program, file = import_module("gpupools.preview.command").PROGRAM, checked.file
+    config = {**file.others, **{f"{NAMESPACE}:{key}": value for key, value in file.config.items()}}
     records = {urn: _known(each) for urn, each in state.resources.items() if each["type"] == POOL_TYPE}
-    earlier: Iterable[JsonObject | None] = (records, None)
-    for each in earlier:
-        with planned(checked.plan, checked.file.config, clouds(), checked.file.others):
-            preview = run(program, checked.file.stack, project, config, each, sync_registration=True)
-        if not preview.problems:
-            break
+    with planned(checked.plan, file.config, clouds(), file.others):
+        preview = run(program, file.stack, project, config, records, sync_registration=True)
+        if preview.problems:
+            preview = run(program, file.stack, project, config, sync_registration=True)
     if preview.problems:
         raise Rejected(preview.problems)
-    for resource in preview.resources:
-        yield DeclaredInputs(resource.urn, plain(resource.inputs), tuple(resource.options.get("ignoreChanges", ())))
+    for each in preview.resources:
+        yield DeclaredInputs(
+            each.urn, str(each.parent), _plain(each.inputs), tuple(each.options.get("ignoreChanges", ()))
+        )

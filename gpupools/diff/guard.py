@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 from gpupools.common.errors import Problem, nearest
 from gpupools.common.json_types import JsonObject
-from gpupools.diff.pool_diff import PoolChange, PoolRecord, StackOutputs, compare, output_values
+from gpupools.diff.pool_diff import PoolChange, PoolRecord, changed_outputs, compare
 from gpupools.diff.software_diff import (
     ACCESS,
     IDENTITY,
@@ -29,7 +29,6 @@ RECORD = "record"
 
 POOL_TYPE = "gpupools:index:GpuNodePool"
 RUNTIME_TYPE = "gpupools:index:GpuRuntime"
-_REFERENCE = "pulumi:pulumi:StackReference"
 
 _UNRECORDED = "may be a production pool: the last update left no record of it"
 
@@ -103,14 +102,13 @@ def read_earlier(state: JsonObject) -> Earlier:
     references: dict[str, JsonObject] = {}
     resources: dict[str, JsonObject] = {}
     for urn, resource in state.items():
-        if resource.get("type") == _REFERENCE:
-            outputs = resource.get("outputs") or {}
+        outputs = resource.get("outputs") or {}
+        if resource.get("type") == "pulumi:pulumi:StackReference":
             references[str(outputs.get("name"))] = outputs.get("outputs") or {}
         if f"{POOL_TYPE}$" in urn:
-            resources[urn] = resource.get("outputs") or {}
+            resources[urn] = outputs
         if resource.get("type") != POOL_TYPE:
             continue
-        outputs = resource.get("outputs") or {}
         record = PoolRecord.from_json(outputs.get(RECORD))
         name = urn.rpartition("::")[2]
         if record is not None:
@@ -165,12 +163,18 @@ def judge(
 
     `references` has the outputs that other stacks have now, by stack.
     """
-    outputs = StackOutputs(output_values(new.stack, earlier.references), output_values(new.stack, references))
-    changes = compare(earlier.pools, new, clouds, outputs)
+    changes = compare(earlier.pools, new, clouds, changed_outputs(new.stack, earlier.references, references))
     missing, changes = _with_unrecorded(earlier.unrecorded, new.stack, changes)
     software = compare_software(_named_as_planned(earlier.software, new), new, changes)
     warnings = [*_not_compared(missing), *idle_switch(changes, new.stack, software)]
     refused = forbidden(changes, new.stack.allow_destroy) | forbidden_software(software, new.stack.allow_destroy)
+    for change in changes:
+        if (
+            change.effect is EditEffect.REPLACE
+            and change.key not in refused
+            and any(e.is_output for e in change.fields)
+        ):
+            warnings.append(f"{change.key}: this update replaces it ({change.nodes}): {_fields(change)}")
     unknown = tuple(unknown_names(changes, new.stack, software))
     return GuardReport(tuple(changes), tuple(software), refused, tuple(warnings), unknown)
 
@@ -180,22 +184,18 @@ def drift(resources: Mapping[str, JsonObject], new: StackPlan, clouds: Mapping[s
 
     The engine shows no such change. `resources` are the outputs of the pools' own resources, by URN.
     """
-    for plan in new.pools:
-        found = {
-            f"{urn.split('::')[2].rpartition(':')[2]}.": outputs
-            for urn, outputs in resources.items()
-            if urn.rpartition("::")[2].rpartition("-")[0] == f"{plan.cluster}-{plan.name}"
-        }
-        for each in clouds[plan.cloud].node_pools.edits().left_out:
-            if getattr(plan.provider_plan, each.field):
-                continue
-            for outputs in (found[kind] for kind in found if each.input.startswith(kind)):
-                value: object = outputs
-                for key in each.input.split(".")[1:]:
-                    value = value.get(key) if isinstance(value, Mapping) else None
-                if isinstance(value, type(each.default)) and value != each.default:
-                    what = f"{each.input} is {value} in the cloud, and the stack file leaves it at {each.default}"
-                    yield f"{plan.cluster}/{plan.name}: {what}; pulumi up does not change it back: replace the pool"
+    plans = {f"{each.cluster}-{each.name}": each for each in new.pools}
+    for urn, outputs in resources.items():
+        plan, kind = plans.get(urn.rpartition("::")[2].rpartition("-")[0]), urn.split("::")[2].rpartition(":")[2]
+        if plan is None:
+            continue
+        for path, (key, default) in clouds[plan.cloud].node_pools.edits().left_out.items():
+            value: object = outputs if path.startswith(f"{kind}.") and not getattr(plan.provider_plan, key) else None
+            for part in path.split(".")[1:]:
+                value = value.get(part) if isinstance(value, Mapping) else None
+            if isinstance(value, type(default)) and value != default:
+                what = f"{path} is {value} in the cloud, and the stack file leaves it at {default}"
+                yield f"{plan.cluster}/{plan.name}: {what}; pulumi up does not change it back: replace the pool"
 
 
 def _named_as_planned(records: Iterable[SoftwareRecord], new: StackPlan) -> Iterator[SoftwareRecord]:
@@ -357,12 +357,9 @@ def _drops_placement_group(change: PoolChange) -> bool:
 
 def _fields(change: PoolChange) -> str:
     """Return the changed fields; addresses of the cluster without values, since they may be secret."""
+    source = {each.field: f" ({each.detail})" for each in change.fields if each.is_output}
     return ", ".join(
-        f"{each.field} ({each.detail})"
-        if each.is_output
-        else each.field
-        if each.field.startswith("cluster.")
-        else str(each)
+        f"{each.field}{source.get(each.field, '')}" if each.field.startswith("cluster.") else str(each)
         for each in change.decisive()
     )
 

@@ -5,10 +5,11 @@ the inputs of the cloud's resources that the field sets. `EditTables.inputs` has
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, fields, replace
 from enum import Enum
 from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Self
 
 from pydantic import BaseModel
@@ -252,40 +253,26 @@ def whole_numbers(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-@dataclass(frozen=True)
-class StackOutputs:
-    """Values of other stacks' outputs, by the text that `with_stack` has in their place."""
+def changed_outputs(stack: Stack, *references: Mapping[str, JsonObject]) -> dict[str, tuple[Any, ...]]:
+    """Return the outputs that a stack uses, by the text that `with_stack` has for them: their values in each reference.
 
-    then: JsonObject = field(default_factory=dict)
-    """Those of the last update."""
-    now: JsonObject = field(default_factory=dict)
-
-    def resolve(self, old: Any, new: Any) -> tuple[Any, Any]:
-        """Return two values of a plan with the outputs; one that both have is resolved in both or in neither."""
-        shared = self.then.keys() & self.now.keys() if old == new else {*self.then, *self.now}
-        return (
-            _resolved(old, {text: value for text, value in self.then.items() if text in shared}),
-            _resolved(new, {text: value for text, value in self.now.items() if text in shared}),
-        )
-
-
-def _resolved(value: Any, outputs: JsonObject) -> Any:
-    if isinstance(value, list):
-        return [_resolved(each, outputs) for each in value]
-    return outputs.get(value, value) if isinstance(value, str) else value
-
-
-def output_values(stack: Stack, references: Mapping[str, JsonObject]) -> JsonDict:
-    """Return the outputs that a stack uses, for `StackOutputs`; `references` are other stacks' outputs by stack."""
-    found: JsonDict = {}
+    `references` are other stacks' outputs by stack, of the last update and now. What one of them lacks is left out.
+    """
+    found: dict[str, tuple[Any, ...]] = {}
     for cluster in stack.clusters.values():
         for output in cluster.late_outputs().values():
-            value: Any = references.get(str(cluster.stack))
+            values: list[Any] = [outputs.get(str(cluster.stack)) for outputs in references]
             for key in output.output.split("."):
-                value = value.get(key) if isinstance(value, Mapping) else None
-            if value is not None:
-                found[with_stack(output, cluster.stack)] = whole_numbers(value)
+                values = [value.get(key) if isinstance(value, Mapping) else None for value in values]
+            if None not in values:
+                found[with_stack(output, cluster.stack)] = tuple(map(whole_numbers, values))
     return found
+
+
+def _resolved(value: Any, outputs: Mapping[str, tuple[Any, ...]], which: int) -> Any:
+    if isinstance(value, list):
+        return [_resolved(each, outputs, which) for each in value]
+    return outputs[value][which] if isinstance(value, str) and value in outputs else value
 
 
 def diff(old: StackPlan, new: StackPlan, clouds: Mapping[str, Cloud]) -> list[PoolChange]:
@@ -297,7 +284,7 @@ def compare(
     old: Iterable[PoolRecord],
     new: StackPlan,
     clouds: Mapping[str, Cloud],
-    outputs: StackOutputs = StackOutputs(),
+    outputs: Mapping[str, tuple[Any, ...]] = MappingProxyType({}),
 ) -> list[PoolChange]:
     """Return what happens to every recorded pool, like `diff`; also by changed outputs of other stacks."""
     before = {(pool.cluster, pool.pool): pool for pool in old}
@@ -484,7 +471,7 @@ def _changes(
     new: PoolPlan,
     cluster: Cluster,
     clouds: Mapping[str, Cloud],
-    outputs: StackOutputs = StackOutputs(),
+    outputs: Mapping[str, tuple[Any, ...]] = MappingProxyType({}),
 ) -> tuple[FieldChange, ...]:
     if old.cloud != new.cloud:
         return (FieldChange("cluster.cloud", old.cloud, new.cloud, EditEffect.REPLACE),)
@@ -495,7 +482,7 @@ def _changes(
     found: list[FieldChange] = []
     for name in dict.fromkeys([*before, *after]):
         written = before.get(name)
-        was, now = outputs.resolve(written, after.get(name))
+        was, now = _resolved(written, outputs, 0), _resolved(after.get(name), outputs, 1)
         if not _same(was, now, name in unordered) and _top_field(name) in known:
             change = _field_change(name, was, now, new, tables)
             if written == after.get(name):

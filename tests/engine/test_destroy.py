@@ -180,7 +180,8 @@ def test_a_first_update_that_fails_for_one_pool_leaves_the_rest_protected(
     there, before = half.resources().keys(), engine.journal()
     assert any(urn.endswith("::lab-trial-nodes") for urn in there) or not options
 
-    for command, _ in (each.values for each in DESTROYS):
+    for each in DESTROYS:
+        command: Any = each.values[0]
         ran = half.run(*command).failed()
         assert half.resources().keys() == there, ran.output
     assert engine.journal() == before

@@ -32,8 +32,8 @@ def edited(folder: Path, change: Callable[[RESOURCES], object], **keys: Any) -> 
     file = yaml.safe_load((STATES / "Pulumi.acme.yaml").read_text(encoding="utf-8"))
     for path, value in keys.items():
         at = file["config"]
-        *above, last = path.split("__")
-        for key in (f"gpupools:{above[0]}", *above[1:]):
+        *above, last = f"gpupools:{path}".split("__")
+        for key in above:
             at = at[key]
         at[last] = value
     (folder / "Pulumi.acme.yaml").write_text(yaml.safe_dump(file, sort_keys=False), encoding="utf-8")
@@ -124,20 +124,26 @@ def test_everything_that_the_next_update_changes_is_said(
 NET = "urn:pulumi:prod::net::pulumi:pulumi:Stack::net-prod"
 
 
-def with_reference(resources: RESOURCES) -> None:
-    record = of(resources, "train-a")["outputs"]["record"]["values"]
-    record["cluster.subnet_ids"] = "output of acme/net/prod: subnets"
+def with_reference(resources: RESOURCES, production: bool) -> None:
+    record = of(resources, "train-a")["outputs"]["record"]
+    record["production"] = production
+    record["values"]["cluster.subnet_ids"] = "output of acme/net/prod: subnets"
     used = {"name": "acme/net/prod", "outputs": {"subnets": ["subnet-0a"]}, "secretOutputNames": []}
     reference = {"type": "pulumi:pulumi:StackReference", "custom": True, "id": "acme/net/prod", "outputs": used}
     resources.append({"urn": "urn:pulumi:acme::gpupools::pulumi:pulumi:StackReference::acme/net/prod", **reference})
 
 
+@pytest.mark.parametrize("production", [True, False])
 @pytest.mark.parametrize("subnets", [["subnet-0a"], ["subnet-0b"], None])
 def test_an_output_of_another_stack_that_would_replace_a_pool_is_said_and_refused(
-    subnets: list[str] | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    subnets: list[str] | None, production: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    keys = {"clusters__train__stack": "acme/net/prod", "clusters__train__subnet_ids": {"output": "subnets"}}
-    arguments = edited(tmp_path, with_reference, **keys)
+    keys: dict[str, Any] = {
+        "production": production,
+        "clusters__train__stack": "acme/net/prod",
+        "clusters__train__subnet_ids": {"output": "subnets"},
+    }
+    arguments = edited(tmp_path, lambda resources: with_reference(resources, production), **keys)
     if subnets is not None:
         net = {"urn": NET, "type": "pulumi:pulumi:Stack", "custom": False, "outputs": {"subnets": subnets}}
         (tmp_path / "net.json").write_text(json.dumps({"version": 3, "deployment": {"resources": [net]}}))
@@ -152,7 +158,9 @@ def test_an_output_of_another_stack_that_would_replace_a_pool_is_said_and_refuse
             shown.out
         )
         assert "acme/net/prod: subnets has changed" in shown.out
-        assert "pulumi up rejects this: train/a is a production pool; if this is intended, add train/a" in shown.out
+        rejected = "pulumi up rejects this: train/a is a production pool; if this is intended, add train/a"
+        warned = "train/a: this update replaces it (up to 8 nodes × 4 GPUs): cluster.subnet_ids (output of acme/net"
+        assert (rejected in shown.out, warned in shown.err) == (production, not production)
     else:
         assert code == 0, shown.out
         assert ("outputs of acme/net/prod are not compared; add its state with --state" in shown.err) == (

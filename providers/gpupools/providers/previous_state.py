@@ -44,21 +44,12 @@ def last_update() -> JsonObject | None:
     return _last_updates[monitor]
 
 
-def stack_outputs(name: str) -> JsonObject | None:
-    """Return the outputs that another stack has now; None if it cannot be read, which a stack reference reports."""
+def engine_outputs(function: str, arguments: JsonObject, key: str) -> JsonObject | None:
+    """Return outputs that one of the engine's own functions has under a key; None if it fails."""
     try:
-        outputs: JsonObject | None = _invoke("pulumi:pulumi:readStackOutputs", {"name": name}).get("outputs")
+        outputs: JsonObject | None = _invoke(f"pulumi:pulumi:{function}", arguments).get(key)
     except Exception:  # the SDK raises nothing narrower
         return None
-    return outputs
-
-
-def registered_outputs(urn: str) -> JsonObject:
-    """Return the known outputs of a resource that this run has registered, after a refresh; empty if there is none."""
-    try:
-        outputs: JsonObject = _invoke("pulumi:pulumi:getResource", {"urn": urn}).get("state") or {}
-    except Exception:  # the SDK raises nothing narrower
-        return {}
     return outputs
 
 

@@ -23,7 +23,7 @@ from gpupools.diff.pool_diff import in_recorded_order, record
 from gpupools.diff.software_diff import protected_steps, record_software
 from gpupools.plan.software_plan import RuntimePlan
 from gpupools.providers import clouds
-from gpupools.providers.previous_state import last_update, registered_outputs, stack_outputs
+from gpupools.providers.previous_state import engine_outputs, last_update
 from gpupools.providers.sdk_aliases import make_no_urns_of_aliases
 from gpupools.spec.cluster_access import ACCESS_KEYS
 from gpupools.stackfile.check import file_access_problems
@@ -61,21 +61,18 @@ def _check_state_owner(state: Iterable[str]) -> None:
 
 
 def _other_stacks(earlier: Earlier, plan: StackPlan) -> dict[str, JsonObject]:
-    """Return the outputs of the other stacks that the last update and this one use."""
-    used = {str(each.stack) for each in plan.stack.clusters.values() if each.stack is not None}
-    return {name: outputs for name in used & earlier.references.keys() if (outputs := stack_outputs(name)) is not None}
+    """Return the outputs that stacks have now whose outputs the last update and this one use."""
+    used = {str(each.stack) for each in plan.stack.clusters.values()} & earlier.references.keys()
+    return {stack: engine_outputs("readStackOutputs", {"name": stack}, "outputs") or {} for stack in used}
 
 
 def _warn_of_drift(earlier: Earlier, plan: StackPlan) -> None:
     """Warn after every resource is registered: with `--refresh`, the state from before is outdated."""
-    names = {f"{each.cluster}-{each.name}-{end}" for each in plan.pools for end in _NODES}
-    resources = {urn: registered_outputs(urn) for urn in earlier.resources if urn.rpartition("::")[2] in names}
+    nodes = {f"{each.cluster}-{each.name}-{end}" for each in plan.pools for end in ("nodes", "pool")}
+    urns = (urn for urn in earlier.resources if urn.rpartition("::")[2] in nodes)
+    resources = {urn: engine_outputs("getResource", {"urn": urn}, "state") or {} for urn in urns}
     for warning in drift(resources, plan, clouds()):
         pulumi.log.warn(warning)
-
-
-_NODES = ("nodes", "pool")
-"""Ends of the names of the resources with a pool's nodes."""
 
 
 def run(folder: Path) -> None:

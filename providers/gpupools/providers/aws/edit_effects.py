@@ -3,10 +3,10 @@
 from functools import cache
 from pathlib import Path
 
-from gpupools.plan.edit_tables import EditTables, LeftOut, input_edits, plan_edits
+from gpupools.plan.edit_tables import EditTables, input_edits, plan_edits
 
 _HERE = Path(__file__).parent
-_LEFT_OUT = (LeftOut("capacity_type", "NodeGroup.capacityType", "ON_DEMAND"),)
+_LEFT_OUT = {"NodeGroup.capacityType": ("capacity_type", "ON_DEMAND")}
 """https://docs.aws.amazon.com/eks/latest/APIReference/API_CreateNodegroup.html"""
 
 

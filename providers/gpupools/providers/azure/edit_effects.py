@@ -3,13 +3,10 @@
 from functools import cache
 from pathlib import Path
 
-from gpupools.plan.edit_tables import EditTables, LeftOut, input_edits, plan_edits
+from gpupools.plan.edit_tables import EditTables, input_edits, plan_edits
 
 _HERE = Path(__file__).parent
-_LEFT_OUT = (
-    LeftOut("spot_max_price", "AgentPool.scaleSetPriority", "Regular"),
-    LeftOut("fips", "AgentPool.enableFIPS", False),
-)
+_LEFT_OUT = {"AgentPool.scaleSetPriority": ("spot_max_price", "Regular"), "AgentPool.enableFIPS": ("fips", False)}
 """https://learn.microsoft.com/rest/api/aks/agent-pools/create-or-update"""
 
 

@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from gpupools.common.json_types import JsonDict, JsonObject
-from gpupools.plan.edit_tables import EditEffect, EditTables, LeftOut, input_edits, plan_edits
+from gpupools.plan.edit_tables import EditEffect, EditTables, input_edits, plan_edits
 
 _HERE = Path(__file__).parent
-_LEFT_OUT = (
-    LeftOut("spot", "NodePool.nodeConfig.spot", False),
-    LeftOut("spot", "NodePool.nodeConfig.preemptible", False),
-    LeftOut("queued", "NodePool.queuedProvisioning.enabled", False),
-)
+_LEFT_OUT = {
+    "NodePool.nodeConfig.spot": ("spot", False),
+    "NodePool.nodeConfig.preemptible": ("spot", False),
+    "NodePool.queuedProvisioning.enabled": ("queued", False),
+}
 """https://docs.cloud.google.com/kubernetes-engine/docs/reference/rest/v1/NodeConfig"""
 
 
