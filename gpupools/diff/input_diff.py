@@ -62,17 +62,20 @@ def _changed_inputs(
         kind, name = urn.split("::")[2].rpartition(":")[2], urn.rpartition("::")[2]
         if urn not in before or urn not in after:
             if not any(path.startswith(f"{kind}.") for path in explained):
-                edit, was, now = input_edit(kind, tables.inputs), before.get(urn) and name, after.get(urn) and name
-                yield FieldChange(kind, was, now, edit.effect, edit.detail)
+                yield _change(kind, kind, before.get(urn) and name, after.get(urn) and name, tables)
             continue
         old, new = (dict(leaves("", _given(each[urn].inputs))) for each in (before, after))
         for path in dict.fromkeys([*old, *new]):
             was, now, whole = old.get(path), new.get(path), f"{kind}.{path}"
             known = not _holds_unknown([was, now]) and not _is_among(path, after[urn].ignored)
             if was != now and known and not any(_is_among(each, explained) for each in (path, whole)):
-                edit = input_edit(whole.replace("Resource.properties.", "AgentPool."), tables.inputs)
-                detail = "" if edit.effect is EditEffect.UNKNOWN else edit.detail
-                yield FieldChange(whole, tellable(whole, was), tellable(whole, now), edit.effect, detail)
+                yield _change(whole, whole.replace("Resource.properties.", "AgentPool."), was, now, tables)
+
+
+def _change(path: str, row: str, old: Any, new: Any, tables: EditTables) -> FieldChange:
+    edit = input_edit(row, tables.inputs)
+    detail = "" if edit.effect is EditEffect.UNKNOWN else edit.detail
+    return FieldChange(path, tellable(path, old), tellable(path, new), edit.effect, detail)
 
 
 def _is_among(path: str, paths: Iterable[str]) -> bool:
