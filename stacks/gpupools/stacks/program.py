@@ -4,7 +4,7 @@ import gc
 import os
 import signal
 import sys
-from collections.abc import Container, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import cast
 
@@ -105,10 +105,10 @@ def run(folder: Path) -> None:
 
     for warning in judged.warnings:
         pulumi.log.warn(warning)
-    _declare(config, plan, earlier, {each.get("type") for each in (state or {}).values()})
+    _declare(config, plan, earlier, state)
 
 
-def _declare(config: StackConfig, plan: StackPlan, earlier: Earlier, recorded_types: Container[str]) -> None:
+def _declare(config: StackConfig, plan: StackPlan, earlier: Earlier, state: JsonObject | None) -> None:
     stack = plan.stack
     recorded = {
         f"{each.cluster}/{each.name}": earlier.of(each.cluster, each.name, stack.pools[each.name].renamed_from)
@@ -135,7 +135,8 @@ def _declare(config: StackConfig, plan: StackPlan, earlier: Earlier, recorded_ty
     owners: JsonDict = {}
     everything: list[pulumi.Resource] = []
     protect = any(stack.protects(each.cluster, each.name) for each in plan.pools)
-    held = hold_destroy(protect=protect)
+    # Hooks start a server, which an offline preview does not need.
+    held = hold_destroy(protect=protect) if state is not None else None
 
     def pool_inputs(key: str, name: str) -> PoolArgs:
         """Return the pool as the component's inputs record it in the state; the plan does not use it.
@@ -198,7 +199,8 @@ def _declare(config: StackConfig, plan: StackPlan, earlier: Earlier, recorded_ty
     last = Protection(everything, protect=protect)
     if earlier.resources:
         last.urn.apply(lambda _: _warn_of_drift(earlier, plan))
-    if protect and POOL_TYPE in recorded_types and PROTECTION_TYPE not in recorded_types:
+    types = {each.get("type") for each in (state or {}).values()}
+    if protect and POOL_TYPE in types and PROTECTION_TYPE not in types:
         reject_incomplete(everything)
     pulumi.export("pools", pools)
     pulumi.export("owners", owners)
