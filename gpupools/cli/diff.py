@@ -1,8 +1,9 @@
-"""`gpupools diff OLD NEW` and `gpupools diff --since GIT-REF [FILE]`: show how an edit affects running nodes."""
+"""`gpupools diff`: show how an edit, or this version of gpupools, affects running nodes."""
 
 import argparse
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -31,6 +32,23 @@ exit codes:
 """
 
 
+class Failure(NamedTuple):
+    """When the command ends with `DESTROYS`."""
+
+    destroys: bool = False
+    """If a pool or software is or may be replaced or deleted."""
+    harm: str | None = None
+    """If the edit does this or worse, one of `HARMS`."""
+
+    def is_met(self, found: Comparison) -> bool:
+        """Return whether an edit does that."""
+        too_bad = self.harm is not None and found.harm() >= HARMS.index(self.harm)
+        return too_bad or (self.destroys and found.destroys)
+
+
+NEVER = Failure()
+
+
 class CallError(Exception):
     """Arguments of the command are invalid."""
 
@@ -38,12 +56,22 @@ class CallError(Exception):
 def add(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.usage = (
-        "gpupools diff [--format FORMAT] [--json] [--exit-code] [--fail-on HARM] [--within DIR] "
-        "(OLD NEW | --since GIT-REF [FILE])"
+        "gpupools diff [--format FORMAT] [--json] [--exit-code] [--fail-on HARM] [--within DIR]"
+        " (OLD NEW | --since GIT-REF [FILE] | --state STATE [FILE] | --stack NAME [FILE])"
     )
     parser.epilog = examples("gpupools diff stacks/Pulumi.dev.yaml stacks/Pulumi.prod.yaml") + "\n" + _EXITS
     parser.add_argument("files", nargs="*", type=Path, metavar="FILE", help="Pulumi.<stack>.yaml")
     parser.add_argument("--since", metavar="GIT-REF", help="compare the file with its version in this commit")
+    parser.add_argument(
+        "--state",
+        action="append",
+        default=[],
+        type=Path,
+        metavar="STATE",
+        help="compare the last update with this version of gpupools: output of pulumi stack export; repeat it for the"
+        " stacks whose outputs the file uses",
+    )
+    parser.add_argument("--stack", metavar="NAME", help="the same, with states that the Pulumi CLI exports")
     parser.add_argument(
         "--format",
         choices=("text", "json", "markdown"),
@@ -64,7 +92,15 @@ def add(parser: argparse.ArgumentParser) -> None:
     )
     add_within(parser)
     parser.set_defaults(
-        run=lambda given: compare(given.files, given.since, given.format, given.exit_code, given.within, given.fail_on)
+        run=lambda given: compare(
+            given.files,
+            given.since,
+            given.format,
+            Failure(given.exit_code, given.fail_on),
+            given.within,
+            given.state,
+            given.stack,
+        )
     )
 
 
@@ -72,19 +108,23 @@ def compare(
     files: Sequence[Path],
     since: str | None,
     form: str = "text",
-    exit_code: bool = False,
+    failure: Failure = NEVER,
     within: Path | None = None,
-    fail_on: str | None = None,
+    states: Sequence[Path] = (),
+    stack: str | None = None,
 ) -> int:
     """Print the effects of an edit on each pool and each cluster's software; return the exit code.
 
-    `files` are OLD and NEW. With `since` it is one file, or none if the folder has a single stack file.
+    `files` are OLD and NEW. With `since`, `states` or `stack` it is one file, or none if the folder has a single stack
+    file.
     """
     as_json = form == "json"
-    outside = [Located(path, None, problem) for path, problem in links_out(files, within)]
+    outside = [Located(path, None, problem) for path, problem in links_out([*files, *states], within)]
     if outside:
         return _refuse(outside, as_json)
     try:
+        if states or stack is not None:
+            return _compare_with_state(_file_of_state(files, since, stack), states, stack, form, failure)
         planned = [planned_side(side) for side in _sides(files, since)]
     except (CallError, NotInGit) as error:
         said = str(error)
@@ -97,20 +137,44 @@ def compare(
     old, new = planned
     if not isinstance(old, CheckedFile) or not isinstance(new, CheckedFile):
         return _refuse([each for side in planned if not isinstance(side, CheckedFile) for each in side], as_json)
-    found = compare_files(old, new, clouds())
+    return _print(compare_files(old, new, clouds()), form, failure)
+
+
+def _print(found: Comparison, form: str, failure: Failure) -> int:
     _PRINTERS[form](found)
-    failed = fail_on is not None and found.harm() >= HARMS.index(fail_on)
-    return DESTROYS if failed or (exit_code and found.destroys) else 0
+    return DESTROYS if failure.is_met(found) else 0
+
+
+def _file_of_state(files: Sequence[Path], since: str | None, stack: str | None) -> Path:
+    if since is not None or len(files) > 1:
+        raise CallError("--state and --stack require a single file, and no --since")
+    name = f"Pulumi.{(stack or '').rpartition('/')[2]}.yaml"
+    named = [path for path in (Path(name), Path("stacks") / name) if stack and path.is_file()]
+    return [*files, *named][0] if files or named else _only_stack_file()
+
+
+def _compare_with_state(file: Path, states: Sequence[Path], stack: str | None, form: str, failure: Failure) -> int:
+    checked = planned_side(Side(file))
+    if not isinstance(checked, CheckedFile):
+        return _refuse(checked, form == "json")
+    reader = import_module("gpupools.cli.state")
+    try:
+        read = [reader.read_state(path) for path in states]
+        read += [reader.exported(stack, file)] if stack is not None else []
+        found = reader.compare_with_state(checked, read, cli=stack is not None)
+    except Rejected as rejected:
+        return _refuse(rejected.problems, form == "json")
+    return _print(found, form, failure)
 
 
 _NOTHING: Mapping[str, Sequence[Any]] = {"pools": (), "software": (), "warnings": ()}
 
 
-def _refuse(problems: Sequence[Located], as_json: bool) -> int:
+def _refuse(problems: Sequence[Located | Problem], as_json: bool) -> int:
     if as_json:
-        answer("diff", "refused", [located.as_json() for located in problems], _NOTHING)
-    for located in () if as_json else problems:
-        tell_located(located)
+        answer("diff", "refused", [each.as_json() for each in problems], _NOTHING)
+    for each in () if as_json else problems:
+        tell_located(each) if isinstance(each, Located) else tell(each, error=True)
     return 1
 
 

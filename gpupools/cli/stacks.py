@@ -37,13 +37,13 @@ from gpupools.stackfile.repository import (
     waves,
     within,
 )
-from gpupools.stackfile.stack import adopted_pools, pools_in_clusters
+from gpupools.stackfile.stack import adopted_pools, objects_in_clusters, pools_in_clusters
 
 _EXITS = """\
 exit codes:
   0  listed
-  1  a stack file is invalid, two files configure the same stack or pool, stacks reference each other in a
-     circle, or DIR is not in a repository
+  1  a stack file is invalid, two files configure the same stack, pool or software, stacks reference each other in
+     a circle, or DIR is not in a repository
   2  incorrect call, no git checkout, or unknown git reference
 """
 
@@ -152,7 +152,7 @@ def _judged(listed: Sequence[_Listed], folder: Path) -> tuple[list[list[Placed]]
     placed = [each.placed for each in listed]
     refused = [located for each in listed for located in each.refused]
     refused += [Located(path, None, problem) for path, problem in same_stack(placed)]
-    refused += [*_adopted_twice(listed), *_declared_twice(listed)]
+    refused += [*_adopted_twice(listed), *_declared_twice(listed), *_installed_twice(listed)]
     try:
         return waves(placed), refused
     except Rejected as rejected:
@@ -275,6 +275,22 @@ def _declared_twice(listed: Sequence[_Listed]) -> Iterator[Located]:
                 what = f"the same cluster has {seen[which]}, so pods cannot select the nodes of one of them"
                 yield Located(each.placed.file, None, Problem(("pools", which[-1]), what, "rename one of the two"))
             seen.setdefault(which, f"{key} of {each.placed.file}")
+
+
+def _installed_twice(listed: Sequence[_Listed]) -> Iterator[Located]:
+    """Yield clusters in which two stacks install the same software: each would overwrite or delete the other's."""
+    seen: dict[tuple[Any, ...], str] = {}
+    for each in listed:
+        twice: dict[tuple[str, str], list[str]] = {}
+        for which, called, key in objects_in_clusters(each.checked.plan) if each.checked is not None else ():
+            if which in seen:
+                twice.setdefault((key, seen[which]), []).append(called)
+            seen.setdefault(which, f"{key} of {each.placed.file}")
+        for (key, other), names in twice.items():
+            more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+            what = f"installs {names[0]}{more} in the same cluster as {other}"
+            fix = "move its pools to one stack, or set management: external and existing in one of the two"
+            yield Located(each.placed.file, None, Problem(("clusters", key, "runtime"), what, fix))
 
 
 # --- comparing ---

@@ -3,10 +3,11 @@
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 
 from gpupools.common.errors import Problem, nearest
 from gpupools.common.json_types import JsonObject
-from gpupools.diff.pool_diff import PoolChange, PoolRecord, compare
+from gpupools.diff.pool_diff import PoolChange, PoolRecord, changed_outputs, compare
 from gpupools.diff.software_diff import (
     ACCESS,
     IDENTITY,
@@ -47,6 +48,10 @@ class Earlier:
     """
     software: tuple[SoftwareRecord, ...] = ()
     """The software of the clusters: of what is there; a step whose values nobody recorded is not `known`."""
+    references: Mapping[str, JsonObject] = field(default_factory=dict)
+    """Outputs of other stacks that the last update used, by stack."""
+    resources: Mapping[str, JsonObject] = field(default_factory=dict)
+    """Outputs of the pools' own resources, by URN."""
 
     def of(self, cluster: str, pool: str, former: str | None) -> PoolRecord | None:
         """Return the record of a pool, under its name or the one it had before; None when there is none."""
@@ -97,17 +102,23 @@ def read_earlier(state: JsonObject) -> Earlier:
         state: URN to `{type, outputs}`, as the engine's function `pulumi:pulumi:readStackResourceOutputs` returns it.
     """
     records, unrecorded = [], []
+    references: dict[str, JsonObject] = {}
+    resources: dict[str, JsonObject] = {}
     for urn, resource in state.items():
+        outputs = resource.get("outputs") or {}
+        if resource.get("type") == "pulumi:pulumi:StackReference":
+            references[str(outputs.get("name"))] = outputs.get("outputs") or {}
+        if f"{POOL_TYPE}$" in urn:
+            resources[urn] = outputs
         if resource.get("type") != POOL_TYPE:
             continue
-        outputs = resource.get("outputs") or {}
         record = PoolRecord.from_json(outputs.get(RECORD))
         name = urn.rpartition("::")[2]
         if record is not None:
             records.append(record)
         elif any(f"{POOL_TYPE}$" in other and other.rpartition("::")[2].startswith(f"{name}-") for other in state):
             unrecorded.append(name)
-    return Earlier(tuple(records), tuple(unrecorded), tuple(_software(state)))
+    return Earlier(tuple(records), tuple(unrecorded), tuple(_software(state)), references, resources)
 
 
 def _software(state: JsonObject) -> Iterator[SoftwareRecord]:
@@ -145,15 +156,49 @@ def _of(name: str) -> str:
     return max((each for each in kinds if f"{name}-".startswith(f"{each}-")), key=len, default=name)
 
 
-def judge(earlier: Earlier, new: StackPlan, clouds: Mapping[str, Cloud]) -> GuardReport:
-    """Compare what is there with what is to be, and say what only the switch in the stack file allows."""
-    changes = compare(earlier.pools, new, clouds)
+def judge(
+    earlier: Earlier,
+    new: StackPlan,
+    clouds: Mapping[str, Cloud],
+    references: Mapping[str, JsonObject] = MappingProxyType({}),
+) -> GuardReport:
+    """Compare what is there with what is to be, and say what only the switch in the stack file allows.
+
+    `references` has the outputs that other stacks have now, by stack.
+    """
+    changes = compare(earlier.pools, new, clouds, changed_outputs(new.stack, earlier.references, references))
     missing, changes = _with_unrecorded(earlier.unrecorded, new.stack, changes)
     software = compare_software(_named_as_planned(earlier.software, new), new, changes)
     warnings = [*_not_compared(missing), *idle_switch(changes, new.stack, software)]
     refused = forbidden(changes, new.stack) | forbidden_software(software, new.stack.allow_destroy)
+    for change in changes:
+        if (
+            change.effect is EditEffect.REPLACE
+            and change.key not in refused
+            and any(e.is_output for e in change.fields)
+        ):
+            warnings.append(f"{change.key}: this update replaces it ({change.nodes}): {_fields(change)}")
     unknown = tuple(unknown_names(changes, new.stack, software))
     return GuardReport(tuple(changes), tuple(software), refused, tuple(warnings), unknown)
+
+
+def drift(resources: Mapping[str, JsonObject], new: StackPlan, clouds: Mapping[str, Cloud]) -> Iterator[str]:
+    """Warn about inputs that the plan leaves out and whose values in the cloud are not the defaults.
+
+    The engine shows no such change. `resources` are the outputs of the pools' own resources, by URN.
+    """
+    plans = {f"{each.cluster}-{each.name}": each for each in new.pools}
+    for urn, outputs in resources.items():
+        plan, kind = plans.get(urn.rpartition("::")[2].rpartition("-")[0]), urn.split("::")[2].rpartition(":")[2]
+        if plan is None:
+            continue
+        for path, (key, default) in clouds[plan.cloud].node_pools.edits().left_out.items():
+            value: object = outputs if path.startswith(f"{kind}.") and not getattr(plan.provider_plan, key) else None
+            for part in path.split(".")[1:]:
+                value = value.get(part) if isinstance(value, Mapping) else None
+            if isinstance(value, type(default)) and value != default:
+                what = f"{path} is {value} in the cloud, and the stack file leaves it at {default}"
+                yield f"{plan.cluster}/{plan.name}: {what}; pulumi up does not change it back: replace the pool"
 
 
 def _named_as_planned(records: Iterable[SoftwareRecord], new: StackPlan) -> Iterator[SoftwareRecord]:
@@ -330,7 +375,11 @@ def _drops_placement_group(change: PoolChange) -> bool:
 
 def _fields(change: PoolChange) -> str:
     """Return the changed fields; addresses of the cluster without values, since they may be secret."""
-    return ", ".join(each.field if each.field.startswith("cluster.") else str(each) for each in change.decisive())
+    source = {each.field: f" ({each.detail})" for each in change.fields if each.is_output}
+    return ", ".join(
+        f"{each.field}{source.get(each.field, '')}" if each.field.startswith("cluster.") else str(each)
+        for each in change.decisive()
+    )
 
 
 def _with_unrecorded(

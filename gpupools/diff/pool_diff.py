@@ -9,6 +9,7 @@ from dataclasses import dataclass, fields, replace
 from enum import Enum
 from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Self
 
 from pydantic import BaseModel
@@ -52,12 +53,18 @@ class FieldChange:
     new: Any
     effect: EditEffect
     detail: str = ""
-    pods: PodImpact = PodImpact.UNKNOWN
+    pods: PodImpact | None = None
+    """What it does to running pods; None for software, whose changes say it in words."""
     adopted: bool = False
     """Whether the change is impossible because the pool is adopted."""
 
     def __str__(self) -> str:
         return format_change(self.field, *self._printable_values)
+
+    @property
+    def is_output(self) -> bool:
+        """Return whether only an output of another stack has changed."""
+        return self.detail.startswith(_OUTPUT)
 
     @property
     def _printable_values(self) -> tuple[Any, Any]:
@@ -68,20 +75,20 @@ class FieldChange:
 
     @property
     def short(self) -> str:
-        """The field without its parts: `labels` of `labels.team`; addresses and what is set by hand stay whole."""
+        """The field without its parts: `labels` of `labels.team`; addresses, overrides and inputs stay whole."""
         first = self.field.partition(".")[0]
-        return self.field if first in ("cluster", "overrides") else first
+        return self.field if first in ("cluster", "overrides") or first[:1].isupper() else first
 
     def as_json(self) -> JsonDict:
         """Return field, old, new, effect and what happens to pods."""
         old, new = self._printable_values
-        return {
-            "field": self.field,
-            "old": old,
-            "new": new,
-            "effect": self.effect.value,
-            "pods": self.pods.value,
-        }
+        pods = {} if self.pods is None else {"pods": self.pods.value}
+        return {"field": self.field, "old": old, "new": new, "effect": self.effect.value, **pods}
+
+
+def strongest_first(changes: Iterable[FieldChange]) -> tuple[FieldChange, ...]:
+    """Return changes in the order in which `PoolChange` has them."""
+    return tuple(sorted(changes, key=lambda each: -_STRENGTH[each.effect]))
 
 
 @dataclass(frozen=True)
@@ -283,13 +290,40 @@ def whole_numbers(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
+def changed_outputs(stack: Stack, *references: Mapping[str, JsonObject]) -> dict[str, tuple[Any, ...]]:
+    """Return the outputs that a stack uses, by the text that `with_stack` has for them: their values in each reference.
+
+    `references` are other stacks' outputs by stack, of the last update and now. What one of them lacks is left out.
+    """
+    found: dict[str, tuple[Any, ...]] = {}
+    for cluster in stack.clusters.values():
+        for output in cluster.late_outputs().values():
+            values: list[Any] = [outputs.get(str(cluster.stack)) for outputs in references]
+            for key in output.output.split("."):
+                values = [value.get(key) if isinstance(value, Mapping) else None for value in values]
+            if None not in values:
+                found[with_stack(output, cluster.stack)] = tuple(map(whole_numbers, values))
+    return found
+
+
+def _resolved(value: Any, outputs: Mapping[str, tuple[Any, ...]], which: int) -> Any:
+    if isinstance(value, list):
+        return [_resolved(each, outputs, which) for each in value]
+    return outputs[value][which] if isinstance(value, str) and value in outputs else value
+
+
 def diff(old: StackPlan, new: StackPlan, clouds: Mapping[str, Cloud]) -> list[PoolChange]:
     """Return what happens to every pool, in the order of the new file; deleted pools come last."""
     return compare([record(plan, old.stack) for plan in old.pools], new, clouds)
 
 
-def compare(old: Iterable[PoolRecord], new: StackPlan, clouds: Mapping[str, Cloud]) -> list[PoolChange]:
-    """Return what happens to every recorded pool, like `diff`."""
+def compare(
+    old: Iterable[PoolRecord],
+    new: StackPlan,
+    clouds: Mapping[str, Cloud],
+    outputs: Mapping[str, tuple[Any, ...]] = MappingProxyType({}),
+) -> list[PoolChange]:
+    """Return what happens to every recorded pool, like `diff`; also by changed outputs of other stacks."""
     before = {(pool.cluster, pool.pool): pool for pool in old}
     changes: list[PoolChange] = []
     made: list[PoolPlan] = []
@@ -305,11 +339,11 @@ def compare(old: Iterable[PoolRecord], new: StackPlan, clouds: Mapping[str, Clou
             created = PoolChange(plan.cluster, plan.name, "created", EditEffect.IN_PLACE, (), _node_count(plan))
             changes.append(replace(created, adopts=adopted.name if adopted is not None else ""))
             continue
-        changed = _changes(was, plan, new.stack.clusters[plan.cluster], clouds)
+        changed = _changes(was, plan, new.stack.clusters[plan.cluster], clouds, outputs)
         what = "renamed" if renamed else "changed" if changed else "unchanged"
         effect = strongest(each.effect for each in changed)
         kept = PoolChange(plan.cluster, plan.name, what, effect, changed, was.nodes, former if renamed else "")
-        pods, at_once = _impact(changed, was.values, plan)
+        pods, at_once = pod_impact(changed, was.values, plan)
         kept = replace(kept, pods=pods, nodes_at_once=at_once)
         production = was.production or new.stack.is_production(plan.name)
         changes.append(_with_record(kept, was, production, clouds))
@@ -324,11 +358,17 @@ def compare(old: Iterable[PoolRecord], new: StackPlan, clouds: Mapping[str, Clou
     ]
 
 
-def _impact(changed: Iterable[FieldChange], was: JsonObject, plan: PoolPlan) -> tuple[PodImpact, int]:
-    """Return the worst that an edit does to running pods, and on how many nodes at most at the same time."""
-    changed = tuple(changed)
-    worst = max((each.pods for each in changed), key=_SEVERITY.__getitem__, default=PodImpact.STAY)
-    nodes = max(_number(was.get("nodes.max")), 1)
+def pod_impact(changed: Iterable[FieldChange], was: JsonObject, plan: PoolPlan) -> tuple[PodImpact, int]:
+    """Return the worst that an edit does to running pods, and on how many nodes at most at the same time.
+
+    Args:
+        changed: The fields that change.
+        was: `planned_values` of the pool before.
+        plan: The pool after.
+    """
+    changed = [each for each in changed if each.pods is not None]
+    worst = max((each.pods for each in changed if each.pods), key=_SEVERITY.__getitem__, default=PodImpact.STAY)
+    nodes = max(_number(was.get("nodes.max", plan.max_nodes)), 1)
     if worst is PodImpact.DRAINED:
         now = planned_drains(vars(plan.provider_plan), plan)
         at_once = min(max(planned_drains(was, plan), now, 1), nodes)
@@ -505,7 +545,13 @@ def _as_json(value: Any) -> Any:
     return str(value) if isinstance(value, Taint) else value
 
 
-def _changes(old: PoolRecord, new: PoolPlan, cluster: Cluster, clouds: Mapping[str, Cloud]) -> tuple[FieldChange, ...]:
+def _changes(
+    old: PoolRecord,
+    new: PoolPlan,
+    cluster: Cluster,
+    clouds: Mapping[str, Cloud],
+    outputs: Mapping[str, tuple[Any, ...]] = MappingProxyType({}),
+) -> tuple[FieldChange, ...]:
     if old.cloud != new.cloud:
         change = FieldChange("cluster.cloud", old.cloud, new.cloud, EditEffect.REPLACE, pods=PodImpact.EVICTED)
         return (change,)
@@ -513,17 +559,23 @@ def _changes(old: PoolRecord, new: PoolPlan, cluster: Cluster, clouds: Mapping[s
     # A field that only one release knows cannot have been edited; the record may be another release's.
     known = {*old.fields, "overrides"} & {*map(_top_field, _values(new, cluster)), "overrides"}
     tables, unordered = clouds[new.cloud].node_pools.edits(), _unordered(new, cluster)
-    found = [
-        _field_change(name, before.get(name), after.get(name), new, tables)
-        for name in dict.fromkeys([*before, *after])
-        if not _same(before.get(name), after.get(name), name in unordered) and _top_field(name) in known
-    ]
+    found: list[FieldChange] = []
+    for name in dict.fromkeys([*before, *after]):
+        written = before.get(name)
+        was, now = _resolved(written, outputs, 0), _resolved(after.get(name), outputs, 1)
+        if not _same(was, now, name in unordered) and _top_field(name) in known:
+            change = _field_change(name, was, now, new, tables)
+            if written == after.get(name):
+                source = ", ".join(written) if isinstance(written, list) else written
+                detail = "; ".join(filter(None, [f"{source} has changed", change.detail]))
+                change = replace(change, detail=detail)
+            found.append(change)
     if new.provider_plan.adopted_pool() is not None:
         was = "adopted.name" in before
         # Nothing is made of the first name of a pool that has one already.
         found = [each for each in found if each.field != "first_name" or not was]
         found = [_adopted_change(each, was_adopted=was, new=new, tables=tables) for each in found]
-    return tuple(sorted(found, key=lambda each: -_STRENGTH[each.effect]))
+    return strongest_first(found)
 
 
 def _adopted_change(change: FieldChange, *, was_adopted: bool, new: PoolPlan, tables: EditTables) -> FieldChange:
@@ -536,7 +588,7 @@ def _adopted_change(change: FieldChange, *, was_adopted: bool, new: PoolPlan, ta
     adopted = new.provider_plan.adopted_pool()
     if not was_adopted or adopted is None:
         return change
-    inputs = _inputs_of(change, new, tables)
+    inputs = inputs_of(change, new, tables)
     theirs = new.provider_plan.kept_input(change.field, inputs)
     kept = [path for path in inputs if _is_kept(path, adopted.kept)]
     if kept:
@@ -550,7 +602,8 @@ def _adopted_change(change: FieldChange, *, was_adopted: bool, new: PoolPlan, ta
     return replace(change, effect=EditEffect.REFUSED, pods=PodImpact.STAY, detail=detail, adopted=True)
 
 
-def _inputs_of(change: FieldChange, plan: PoolPlan, tables: EditTables) -> tuple[str, ...]:
+def inputs_of(change: FieldChange, plan: PoolPlan, tables: EditTables) -> tuple[str, ...]:
+    """Return the inputs of the cloud's resources that a changed field sets."""
     if change.field.startswith("overrides."):
         return (change.field.removeprefix("overrides.").partition(".")[2],)
     return edit_of(change.field, plan, change.old, change.new, tables).inputs
@@ -585,7 +638,7 @@ def in_recorded_order(plan: PoolPlan, earlier: PoolRecord | None) -> PoolPlan:
 def _field_change(name: str, old: Any, new: Any, plan: PoolPlan, tables: EditTables) -> FieldChange:
     if name.startswith("overrides."):
         path = name.removeprefix("overrides.")
-        edit = _override_edit(path, tables.inputs)
+        edit = input_edit(path, tables.inputs)
         details = [edit.detail] if edit.detail else []
         details += [
             f"{each} is {why}" for each, why in plan.node_customizations.items() if f"{path}.".startswith(f"{each}.")
@@ -593,7 +646,8 @@ def _field_change(name: str, old: Any, new: Any, plan: PoolPlan, tables: EditTab
         return FieldChange(name, old, new, edit.effect, "; ".join(details), edit.pods)
     row = edit_of(name, plan, old, new, tables)
     if row.effect is not EditEffect.NONE and any(_is_output(value) for value in (old, new)):
-        return FieldChange(name, old, new, EditEffect.UNKNOWN, "its value is known only during the update")
+        detail = "its value is known only during the update"
+        return FieldChange(name, old, new, EditEffect.UNKNOWN, detail, PodImpact.UNKNOWN)
     keeps = f"; set first_name: {format_value(old)} to keep it" if name == "first_name" else ""
     return FieldChange(name, old, new, row.effect, row.detail + keeps, row.pods)
 
@@ -634,8 +688,8 @@ def _holds(condition: str, name: str, plan: PoolPlan, old: Any, new: Any) -> boo
     return by_operator and ("mig" in (old, new) or plan.sharing.mig is not None)
 
 
-def _override_edit(path: str, inputs: Mapping[str, InputEdit]) -> InputEdit:
-    """Return the row for an override: by `LaunchTemplate.…` if a cloud has several resources, else by the input alone.
+def input_edit(path: str, inputs: Mapping[str, InputEdit]) -> InputEdit:
+    """Return the row for an input: by `LaunchTemplate.…` if a cloud has several resources, else by the input alone.
 
     For a map that has rows only for its parts, return the strongest one, since removing the map removes them all.
     """

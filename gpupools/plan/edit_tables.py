@@ -1,7 +1,7 @@
 """The tables of what an edit does to nodes: of the fields of a plan, and of the inputs of a cloud's own resources."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
@@ -78,6 +78,8 @@ class EditTables:
     """Of several rows for one field the first that counts is taken."""
     inputs: Mapping[str, InputEdit]
     """By the dotted wire name of the input; of several kinds of resources each begins with its kind."""
+    left_out: Mapping[str, tuple[str, object]] = field(default_factory=dict)
+    """Inputs that a plan leaves out unless a field of the cloud's part asks for them: that field, and the default."""
     old_protection_counts: bool = False
     """Whether a pool that was declared protected cannot be replaced, though its new declaration is not protected.
 

@@ -61,6 +61,18 @@ def place(cluster: Cluster) -> JsonObject:
     return {"cloud": cluster.cloud, **cluster.place_of(given)}
 
 
+def identity(cluster: Cluster) -> tuple[Any, ...] | None:
+    """Return a tuple that is equal for the same cluster in two stack files; None if no file tells which it is.
+
+    AKS clusters without `subscription_id` count as the same if their API is.
+    """
+    where = place(cluster)
+    access = _access(cluster) if None in where.values() and isinstance(cluster, ReachableCluster) else ()
+    if access is None or any(isinstance(value, Late) for value in where.values()):
+        return None
+    return (*sorted(where.items()), *access)
+
+
 def same_place(one: JsonObject, other: JsonObject) -> bool | None:
     """Return whether two clusters are the same; None if it depends on values known only later."""
     if one.keys() != other.keys():

@@ -15,7 +15,7 @@ from gpupools.plan.pool_planner import SERVED_BY, independent_problems, plan_poo
 from gpupools.plan.software_plan import RuntimePlan
 from gpupools.software.planning import plan_runtime, plan_runtimes
 from gpupools.spec.cluster_access import ReachableCluster, missing_access
-from gpupools.spec.identity import ambiguous_names, place, same_apis, same_clusters
+from gpupools.spec.identity import ambiguous_names, identity, place, same_apis, same_clusters
 from gpupools.spec.models import Cluster, Late, PoolSpec, StackPool
 from gpupools.spec.overrides import idle_overrides
 from gpupools.spec.software_spec import (
@@ -385,14 +385,25 @@ def adopted_pools(plan: StackPlan) -> Iterator[tuple[tuple[Any, ...], str]]:
 
 
 def pools_in_clusters(plan: StackPlan) -> Iterator[tuple[tuple[Any, ...], str]]:
-    """Yield the pools of a stack: a tuple that identifies cluster and pool, and the pool's key.
-
-    Pools of clusters with stack outputs are omitted, as in `adopted_pools`.
-    """
+    """Yield the pools of a stack: a tuple that identifies cluster and pool, and the pool's key."""
     for pool in plan.pools:
-        where = tuple(sorted(place(plan.stack.clusters[pool.cluster]).items()))
-        if all(isinstance(value, str) for _, value in where):
+        where = identity(plan.stack.clusters[pool.cluster])
+        if where is not None:
             yield (*where, pool.name), f"{pool.cluster}/{pool.name}"
+
+
+def objects_in_clusters(plan: StackPlan) -> Iterator[tuple[tuple[Any, ...], str, str]]:
+    """Yield the releases of a stack, then its objects: a tuple that identifies it, its name, and the cluster's key."""
+    for runtime in plan.runtimes:
+        where = identity(plan.stack.clusters[runtime.cluster])
+        if where is None:
+            continue
+        for release in runtime.releases:
+            yield (*where, "release", release.namespace, release.name), f"chart {release.chart}", runtime.cluster
+        for each in runtime.objects:
+            metadata = each.manifest["metadata"]
+            name, space = metadata["name"], metadata.get("namespace")
+            yield (*where, each.kind, space, name), f"{each.kind} {name}", runtime.cluster
 
 
 def former_key_problems(at: Path, pool: PoolSpec) -> list[Problem]:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
+from gpupools.components.protection import HOOK
 from tests.engine.cli import CommandResult, Engine
 from tests.engine.clusters import EKS, GKE
 
@@ -86,6 +87,7 @@ DESTROYS = [
         id="software",
     ),
     pytest.param(("destroy", "--yes", "--skip-preview", "--target", "**::lab-trial-nodes"), False, id="one pool"),
+    pytest.param(("destroy", "--yes", "--skip-preview", "--run-program"), False, id="with the program"),
 ]
 
 
@@ -101,7 +103,7 @@ def test_destroy_touches_nothing_of_a_production_stack(
     assert prod.engine.journal() == before, ran.output
     assert prod.resources().keys() == there
     if command[1:] == ("--yes", "--skip-preview"):
-        assert "gpupools:index:Protection::protection" in ran.output
+        assert HOOK in ran.output
 
 
 def test_what_pods_have_their_gpus_from_is_protected_with_the_pools(prod: Stack) -> None:
@@ -161,3 +163,31 @@ def test_a_production_stack_ends_when_it_is_none_any_more(prod: Stack) -> None:
 
     assert prod.resources() == {}
     assert [each for each in prod.engine.resources() if prod.name in json.dumps(each["inputs"])] == []
+
+
+@pytest.mark.parametrize("options", [(), ("--continue-on-error",)], ids=["stops", "continues"])
+def test_a_first_update_that_fails_for_one_pool_leaves_the_rest_protected(
+    engine: Engine, options: tuple[str, ...]
+) -> None:
+    half = Stack(engine, f"half{len(options)}")
+    engine.run("stack", "init", half.name).succeeded()
+    kubeconfig = {"path": f"~/.kube/{half.name}"}
+    clusters = half.clusters(kubeconfig=kubeconfig)
+    clusters["train"] = clusters["train"] | {"kubeconfig": kubeconfig | {"context": "train"}}
+    engine.misbehave(*["fail"] * 3, urn="lab-b-nodes")
+    half.write(production=True, clusters=clusters)
+    half.run("up", "--yes", "--skip-preview", *options).failed()
+    there, before = half.resources().keys(), engine.journal()
+    assert any(urn.endswith("::lab-trial-nodes") for urn in there) or not options
+
+    for each in DESTROYS:
+        command: Any = each.values[0]
+        ran = half.run(*command).failed()
+        assert half.resources().keys() == there, ran.output
+    assert engine.journal() == before
+    assert "its first update has not ended; run pulumi up" in ran.output
+
+    half.up(production=False, clusters=clusters).failed()
+    half.run("destroy", "--yes", "--skip-preview").succeeded()
+    assert half.resources() == {}
+    engine.misbehave()

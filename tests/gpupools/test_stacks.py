@@ -21,6 +21,14 @@ config:
   gpupools:pools:
     one: {clusters: [train], instance_type: g6.xlarge, nodes: {max: 2}}
 """
+ON_AKS = """\
+config:
+  gpupools:clusters:
+    serve: {cloud: azure, name: serve, resource_group: ml%s}
+  gpupools:pools:
+    one: {clusters: [serve], gpu: T4, nodes: {max: 2}}
+"""
+OPERATED = "max: 2}, software: gpu-operator"
 
 
 def of_cluster(name: str, more: str = "") -> str:
@@ -214,17 +222,10 @@ def test_a_folder_of_a_repository_may_hold_no_stack(
 def test_clusters_of_which_not_all_is_known_are_not_taken_for_one(
     repository: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    on_aks = """\
-config:
-  gpupools:clusters:
-    serve: {cloud: azure, name: serve, resource_group: ml%s}
-  gpupools:pools:
-    one: {clusters: [serve], gpu: T4, nodes: {max: 2}}
-"""
-    laid(repository, {f"base/Pulumi.{name}.yaml": on_aks % "" for name in ("dev", "old")})
+    laid(repository, {f"base/Pulumi.{name}.yaml": ON_AKS % "" for name in ("dev", "old")})
     assert answered(capsys)["result"] == "accepted"
     subscription = ", subscription_id: 01234567-89ab-cdef-0123-456789abcdef"
-    laid(repository, {f"base/Pulumi.{name}.yaml": on_aks % subscription for name in ("dev", "old")})
+    laid(repository, {f"base/Pulumi.{name}.yaml": ON_AKS % subscription for name in ("dev", "old")})
 
     assert answered(capsys, code=1)["problems"][0]["what"].startswith(
         "the same cluster has serve/one of base/Pulumi.dev"
@@ -248,6 +249,24 @@ config:
                 "base/Pulumi.old.yaml": (STACK % "").replace("max: 2}", "max: 2}, adopt: {name: gpu}"),
             },
             "base/Pulumi.old.yaml: pools.one.adopt.name: gpu is already imported as train/one of base/Pulumi.dev.yaml",
+        ),
+        (
+            {
+                f"base/Pulumi.{name}.yaml": ON_AKS.replace("one:", f"{name}:").replace("max: 2}", OPERATED)
+                % ", kubeconfig: {path: ~/.kube/serve}"
+                for name in ("dev", "old")
+            },
+            "clusters.serve.runtime: installs chart gpu-operator and 2 more in the same cluster as serve of base/",
+        ),
+        (
+            {
+                f"base/Pulumi.{name}.yaml": (STACK % ", stack: acme/net/dev, kubeconfig: {output: kubeconfig}")
+                .replace("name: train", "name: {output: name}")
+                .replace("one:", f"{name}:")
+                .replace("max: 2}", OPERATED)
+                for name in ("dev", "old")
+            },
+            "base/Pulumi.old.yaml: clusters.train.runtime: installs chart gpu-operator and 2 more in the same cluster",
         ),
         (
             {"base/Pulumi.old.yaml": STACK % ", account: '123456789012'"},

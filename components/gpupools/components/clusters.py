@@ -88,9 +88,11 @@ def resource_factory(cloud: str) -> ResourceFactory:
         raise pulumi.RunError(f"{cloud} needs the package {package}; install gpupools[{cloud}]") from None
 
 
-def provider(name: str, cloud: str, cluster: Mapping[str, pulumi.Input[Any]]) -> pulumi.ProviderResource:
+def provider(
+    name: str, cloud: str, cluster: Mapping[str, pulumi.Input[Any]], opts: pulumi.ResourceOptions | None = None
+) -> pulumi.ProviderResource:
     """Declare an explicit provider for the cluster, so that no pool depends on default region or project settings."""
-    return resource_factory(cloud).create_provider(name, cluster, pulumi.ResourceOptions())
+    return resource_factory(cloud).create_provider(name, cluster, opts or pulumi.ResourceOptions())
 
 
 def _output(reference: pulumi.StackReference, stack: str, path: str) -> pulumi.Output[Any]:

@@ -44,6 +44,15 @@ def last_update() -> JsonObject | None:
     return _last_updates[monitor]
 
 
+def engine_outputs(function: str, arguments: JsonObject, key: str) -> JsonObject | None:
+    """Return outputs that one of the engine's own functions has under a key; None if it fails."""
+    try:
+        outputs: JsonObject | None = _invoke(f"pulumi:pulumi:{function}", arguments).get(key)
+    except Exception:  # the SDK raises nothing narrower
+        return None
+    return outputs
+
+
 def invoke(function: str, arguments: JsonObject, parent: pulumi.Resource | None, version: str) -> JsonDict:
     """Call a cloud's function while the program runs; empty when an argument is not known yet.
 

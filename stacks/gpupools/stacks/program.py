@@ -16,14 +16,14 @@ from gpupools.components.clusters import addresses, provider, wait_for_distinct_
 from gpupools.components.gpu_node_pool import GpuNodePool, PlannedPool, PoolArgs
 from gpupools.components.gpu_runtime import GpuRuntime, PlannedRuntime, Resources
 from gpupools.components.kubernetes_access import create_kubernetes_provider
-from gpupools.components.protection import Protection
+from gpupools.components.protection import PROTECTION_TYPE, Protection, hold_destroy, reject_incomplete
 from gpupools.components.stack_config import StackConfig, hiding_values, read_stack_config
-from gpupools.diff.guard import Earlier, GuardReport, judge, read_earlier
+from gpupools.diff.guard import POOL_TYPE, Earlier, GuardReport, drift, judge, read_earlier
 from gpupools.diff.pool_diff import in_recorded_order, record
 from gpupools.diff.software_diff import protected_steps, record_software
 from gpupools.plan.software_plan import RuntimePlan
 from gpupools.providers import clouds
-from gpupools.providers.previous_state import last_update
+from gpupools.providers.previous_state import engine_outputs, last_update
 from gpupools.providers.sdk_aliases import make_no_urns_of_aliases
 from gpupools.spec.cluster_access import ACCESS_KEYS
 from gpupools.stackfile.check import file_access_problems
@@ -60,6 +60,21 @@ def _check_state_owner(state: Iterable[str]) -> None:
         raise Rejected([Problem((), what, "import this stack's own last export, see docs/how-to/recover.md")])
 
 
+def _other_stacks(earlier: Earlier, plan: StackPlan) -> dict[str, JsonObject]:
+    """Return the outputs that stacks have now whose outputs the last update and this one use."""
+    used = {str(each.stack) for each in plan.stack.clusters.values()} & earlier.references.keys()
+    return {stack: engine_outputs("readStackOutputs", {"name": stack}, "outputs") or {} for stack in used}
+
+
+def _warn_of_drift(earlier: Earlier, plan: StackPlan) -> None:
+    """Warn after every resource is registered: with `--refresh`, the state from before is outdated."""
+    nodes = {f"{each.cluster}-{each.name}-{end}" for each in plan.pools for end in ("nodes", "pool")}
+    urns = (urn for urn in earlier.resources if urn.rpartition("::")[2] in nodes)
+    resources = {urn: engine_outputs("getResource", {"urn": urn}, "state") or {} for urn in urns}
+    for warning in drift(resources, plan, clouds()):
+        pulumi.log.warn(warning)
+
+
 def run(folder: Path) -> None:
     """Declare every pool of the running stack on its clusters, and the GPU software in Kubernetes.
 
@@ -81,7 +96,7 @@ def run(folder: Path) -> None:
         state = _earlier_state()
         _check_state_owner(state or {})
         earlier = read_earlier(state or {})
-        judged = GuardReport() if state is None else judge(earlier, plan, clouds())
+        judged = GuardReport() if state is None else judge(earlier, plan, clouds(), _other_stacks(earlier, plan))
         if judged.forbidden or judged.unknown:
             raise Rejected([*judged.unknown, *(refusal.problem for refusal in judged.forbidden.values())])
     except Rejected as rejected:
@@ -90,10 +105,10 @@ def run(folder: Path) -> None:
 
     for warning in judged.warnings:
         pulumi.log.warn(warning)
-    _declare(config, plan, earlier)
+    _declare(config, plan, earlier, state)
 
 
-def _declare(config: StackConfig, plan: StackPlan, earlier: Earlier) -> None:
+def _declare(config: StackConfig, plan: StackPlan, earlier: Earlier, state: JsonObject | None) -> None:
     stack = plan.stack
     recorded = {
         f"{each.cluster}/{each.name}": earlier.of(each.cluster, each.name, stack.pools[each.name].renamed_from)
@@ -119,6 +134,9 @@ def _declare(config: StackConfig, plan: StackPlan, earlier: Earlier) -> None:
     pools: JsonDict = {}
     owners: JsonDict = {}
     everything: list[pulumi.Resource] = []
+    protect = any(stack.protects(each.cluster, each.name) for each in plan.pools)
+    # Hooks start a server, which an offline preview does not need.
+    held = hold_destroy(protect=protect) if state is not None else None
 
     def pool_inputs(key: str, name: str) -> PoolArgs:
         """Return the pool as the component's inputs record it in the state; the plan does not use it.
@@ -133,7 +151,7 @@ def _declare(config: StackConfig, plan: StackPlan, earlier: Earlier) -> None:
         """Declare a cluster's pools and GPU software in the plan's order."""
         key, cloud = runtime.cluster, runtime.cloud
         where = located[key]
-        own = provider(key, cloud, where)
+        own = provider(key, cloud, where, held)
         # Access to the API, which may be a secret, is only for the providers.
         provider_keys = {"cloud", *ACCESS_KEYS, *stack.clusters[key].identity}
         cluster = {k: v for k, v in where.items() if k not in provider_keys}
@@ -161,7 +179,7 @@ def _declare(config: StackConfig, plan: StackPlan, earlier: Earlier) -> None:
             software = GpuRuntime(
                 f"{key}-runtime",
                 {"cloud": cloud, "cluster": cluster, "pools": mine},
-                pulumi.ResourceOptions(providers=[create_kubernetes_provider(f"{key}-kubernetes", cloud, where)]),
+                pulumi.ResourceOptions(providers=[create_kubernetes_provider(f"{key}-kubernetes", cloud, where, held)]),
                 PlannedRuntime(
                     runtime,
                     declare_pool,
@@ -178,6 +196,11 @@ def _declare(config: StackConfig, plan: StackPlan, earlier: Earlier) -> None:
 
     for runtime in plan.runtimes:
         declare(runtime)
-    Protection(everything, protect=any(stack.protects(each.cluster, each.name) for each in plan.pools))
+    last = Protection(everything, protect=protect)
+    if earlier.resources:
+        last.urn.apply(lambda _: _warn_of_drift(earlier, plan))
+    types = {each.get("type") for each in (state or {}).values()}
+    if protect and POOL_TYPE in types and PROTECTION_TYPE not in types:
+        reject_incomplete(everything)
     pulumi.export("pools", pools)
     pulumi.export("owners", owners)

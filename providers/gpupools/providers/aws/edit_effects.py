@@ -6,9 +6,11 @@ from pathlib import Path
 from gpupools.plan.edit_tables import EditTables, input_edits, plan_edits
 
 _HERE = Path(__file__).parent
+_LEFT_OUT = {"NodeGroup.capacityType": ("capacity_type", "ON_DEMAND")}
+"""https://docs.aws.amazon.com/eks/latest/APIReference/API_CreateNodegroup.html"""
 
 
 @cache
 def edit_tables() -> EditTables:
     """Return the tables of plan edits and input edits."""
-    return EditTables(plan_edits(_HERE / "plan_edits.csv"), input_edits(_HERE / "edits.csv"))
+    return EditTables(plan_edits(_HERE / "plan_edits.csv"), input_edits(_HERE / "edits.csv"), _LEFT_OUT)

@@ -12,6 +12,12 @@ from gpupools.common.json_types import JsonDict, JsonObject
 from gpupools.plan.edit_tables import EditEffect, EditTables, input_edits, plan_edits
 
 _HERE = Path(__file__).parent
+_LEFT_OUT = {
+    "NodePool.nodeConfig.spot": ("spot", False),
+    "NodePool.nodeConfig.preemptible": ("spot", False),
+    "NodePool.queuedProvisioning.enabled": ("queued", False),
+}
+"""https://docs.cloud.google.com/kubernetes-engine/docs/reference/rest/v1/NodeConfig"""
 
 
 @cache
@@ -23,7 +29,7 @@ def edit_tables() -> EditTables:
     resource_container_node_pool.go, DeletionPolicyPreDelete.
     """
     plan, inputs = plan_edits(_HERE / "plan_edits.csv"), input_edits(_HERE / "edits.csv")
-    return EditTables(plan, inputs, old_protection_counts=True)
+    return EditTables(plan, inputs, _LEFT_OUT, old_protection_counts=True)
 
 
 def replacing_inputs(inputs: JsonObject) -> JsonDict:

@@ -1,0 +1,163 @@
+"""`gpupools diff --state FILE` and `--stack NAME`: compare the last update with this version of gpupools."""
+
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from importlib import import_module
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from gpupools.common.errors import Problem, Rejected
+from gpupools.common.json_types import JsonObject
+from gpupools.common.structured_text import all_maps, one_map, read_text
+from gpupools.diff.comparison import Comparison
+from gpupools.diff.guard import POOL_TYPE, RECORD, drift, judge, read_earlier
+from gpupools.diff.input_diff import DeclaredInputs, with_inputs
+from gpupools.plan.pool_facts import UNKNOWN
+from gpupools.providers import clouds
+from gpupools.stackfile.check import CheckedFile
+from gpupools.stackfile.reader import NAMESPACE
+from gpupools.stackfile.repository import project_file
+from gpupools.stackfile.stack import planned
+
+
+class State(NamedTuple):
+    """An exported state."""
+
+    called: str
+    """The file, or the command that wrote it."""
+    stack: str
+    """`<project>/<stack>`."""
+    resources: Mapping[str, JsonObject]
+    """By URN: type, parent, inputs and outputs, with `UNKNOWN` for encrypted values."""
+
+
+def exported(stack: str, file: Path) -> State:
+    """Return the state that Pulumi's CLI exports for a stack, in the project of a stack file.
+
+    Raises:
+        Rejected: There is no CLI, it fails, or the state is invalid.
+    """
+    command, project = ["pulumi", "stack", "export", "--stack", stack], project_file(file)
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder) / "state.json"
+        try:
+            ended = subprocess.run(
+                [*command, "--file", str(copy)], cwd=project and project.parent, capture_output=True, check=False
+            )
+        except FileNotFoundError:
+            what, fix = "pulumi is not on PATH", "install the Pulumi CLI, or use --state FILE"
+            raise Rejected([Problem(("--stack",), what, fix)]) from None
+        if ended.returncode:
+            said = [f"failed with exit code {ended.returncode}", *ended.stderr.decode(errors="replace").split("\n")]
+            what = [line for line in said if line.strip()][-1].strip()
+            raise Rejected([Problem((" ".join(command),), what, "log in to the stack's backend, or use --state FILE")])
+        return read_state(copy, " ".join(command))
+
+
+def read_state(path: Path, called: str = "") -> State:
+    """Return the state in a file.
+
+    Raises:
+        Rejected: It is no state, is empty, or has resources of several stacks.
+    """
+    called = called or str(path)
+    try:
+        values = read_text(path).values
+        data: Any = values[0].data if values else None
+        if not import_module("gpupools.audit.pulumi_state").recognises(data):
+            raise Rejected([Problem((), "is not a state", "use the output of: pulumi stack export --stack NAME")])
+        at, found = ("deployment", "resources"), {}
+        for index, raw in enumerate(all_maps(data["deployment"].get("resources"), at)):
+            if not raw.get("delete"):
+                parts = {key: _plain(one_map(raw.get(key), (*at, index, key))) for key in ("inputs", "outputs")}
+                found[str(raw.get("urn"))] = {"type": raw.get("type"), "parent": str(raw.get("parent")), **parts}
+        stacks = sorted({"/".join(urn.removeprefix("urn:pulumi:").split("::")[1::-1]) for urn in found})
+        if not stacks:
+            fix = "see what it would create: gpupools preview"
+            raise Rejected([Problem((), "is the state of an empty stack", fix)])
+        if len(stacks) > 1:
+            what = f"has resources of the stacks {' and '.join(stacks)}"
+            raise Rejected([Problem((), what, "import the stack's own last export, see docs/how-to/recover.md")])
+    except Rejected as rejected:
+        raise Rejected(replace(each, path=(called, *each.path)) for each in rejected.problems) from None
+    return State(called, stacks[0], found)
+
+
+def _plain(value: Any) -> Any:
+    return import_module("gpupools.audit.wire_values").plain(value)
+
+
+def compare_with_state(checked: CheckedFile, states: Sequence[State], cli: bool = False) -> Comparison:
+    """Return what the next update changes, from the state of the last one.
+
+    Args:
+        checked: The stack file.
+        states: The stack's own state, and states of stacks whose outputs it uses.
+        cli: Whether to export missing states of those stacks.
+
+    Raises:
+        Rejected: The stack's own state is missing or its records are encrypted, or there is a state of another stack.
+    """
+    plan, name = checked.plan, checked.file.stack
+    project = import_module("gpupools.preview.command").project_of(checked.file.path)
+    used = {str(each.stack): None for each in plan.stack.clusters.values() if each.stack is not None}
+    by_stack = {each.stack: each for each in states}
+    own = by_stack.get(f"{project}/{name}")
+    for stack in by_stack.keys() - {f"{project}/{name}", *(each.partition("/")[2] for each in used)}:
+        what = f"is the state of {stack}, not of {project}/{name}"
+        raise Rejected([Problem((by_stack[stack].called,), what, f"export that of {name}")])
+    if own is None:
+        what, fix = f"the state of {project}/{name} is missing", f"add what pulumi stack export --stack {name} prints"
+        raise Rejected([Problem(("--state",), what, fix)])
+    for urn, each in own.resources.items():
+        if each["type"] == POOL_TYPE and each["outputs"].get(RECORD) is UNKNOWN:
+            what = f"the record of {urn.rpartition('::')[2]} is encrypted"
+            raise Rejected([Problem((own.called,), what, "export it with: pulumi stack export --show-secrets")])
+    references: dict[str, JsonObject] = {}
+    for stack in used:
+        state = by_stack.get(stack.partition("/")[2]) or (exported(stack, checked.file.path) if cli else None)
+        for each in state.resources.values() if state is not None else ():
+            if each["type"] == "pulumi:pulumi:Stack":
+                references[stack] = _known(each["outputs"])
+    earlier = read_earlier(_known(own.resources))
+    judged = judge(earlier, plan, clouds(), references)
+    old = [DeclaredInputs(urn, each["parent"], each["inputs"]) for urn, each in own.resources.items()]
+    pools = list(with_inputs(judged.changes, old, _declared(checked, project, own), plan, clouds()))
+    warnings = [
+        *filter(None, [checked.file.note]),
+        *(f"outputs of {stack} are not compared; add its state with --state" for stack in used.keys() - references),
+        *(f"pulumi up refuses this: {problem}" for problem in judged.unknown),
+        *judged.warnings,
+        *drift(earlier.resources, plan, clouds()),
+    ]
+    return Comparison(pools, judged.software, judged.forbidden, warnings)
+
+
+def _known(value: Any) -> Any:
+    """Return a value without the unknown parts of its maps."""
+    if isinstance(value, Mapping):
+        return {key: _known(each) for key, each in value.items() if each is not UNKNOWN}
+    return value
+
+
+def _declared(checked: CheckedFile, project: str, state: State) -> Iterator[DeclaredInputs]:
+    """Yield what the stack program declares now.
+
+    It gets the pools' records, whose order of values it keeps, or none where the guard then rejects the update.
+    """
+    run: Any = import_module("gpupools.preview.program_run").preview_program
+    program, file = import_module("gpupools.preview.command").PROGRAM, checked.file
+    config = {**file.others, **{f"{NAMESPACE}:{key}": value for key, value in file.config.items()}}
+    records = {urn: _known(each) for urn, each in state.resources.items() if each["type"] == POOL_TYPE}
+    with planned(checked.plan, file.config, clouds(), file.others):
+        preview = run(program, file.stack, project, config, records, sync_registration=True)
+        if preview.problems:
+            preview = run(program, file.stack, project, config, sync_registration=True)
+    if preview.problems:
+        raise Rejected(preview.problems)
+    for each in preview.resources:
+        yield DeclaredInputs(
+            each.urn, str(each.parent), _plain(each.inputs), tuple(each.options.get("ignoreChanges", ()))
+        )

@@ -1,0 +1,221 @@
+"""`gpupools diff --state`: what the next update changes, from the state of the last one."""
+
+import json
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from gpupools.cli.main import main
+
+STATES = Path(__file__).parents[1] / "states"
+"""States that released versions left, made by the real engine with the stand-ins of tests/engine."""
+CHANGES: Mapping[str, list[str]] = {
+    "0.1.0-dev.json": [
+        "lab/c: no change for the nodes",
+        "serve/b: no change for the nodes",
+        "train/a: no change for the nodes",
+    ],
+}
+"""What an upgrade from each of them changes."""
+RESOURCES = list[dict[str, Any]]
+
+
+def edited(folder: Path, change: Callable[[RESOURCES], object], **keys: Any) -> list[str]:
+    """Write a changed copy of a state and of its stack file; return the arguments that compare them."""
+    state = json.loads((STATES / "0.1.0-dev.json").read_text(encoding="utf-8"))
+    change(state["deployment"]["resources"])
+    (folder / "state.json").write_text(json.dumps(state), encoding="utf-8")
+    file = yaml.safe_load((STATES / "Pulumi.acme.yaml").read_text(encoding="utf-8"))
+    for path, value in keys.items():
+        at = file["config"]
+        *above, last = f"gpupools:{path}".split("__")
+        for key in above:
+            at = at[key]
+        at[last] = value
+    (folder / "Pulumi.acme.yaml").write_text(yaml.safe_dump(file, sort_keys=False), encoding="utf-8")
+    return ["diff", "--state", str(folder / "state.json"), str(folder / "Pulumi.acme.yaml")]
+
+
+def of(resources: RESOURCES, name: str) -> dict[str, Any]:
+    (found,) = [each for each in resources if each["urn"].endswith(f"::{name}")]
+    return found
+
+
+@pytest.mark.parametrize("state", sorted(each.name for each in STATES.glob("*.json")))
+def test_an_upgrade_replaces_no_pool_and_lists_what_changes(state: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert (STATES / state).stat().st_size <= 60_000
+
+    assert main(["diff", "--exit-code", "--state", str(STATES / state), str(STATES / "Pulumi.acme.yaml")]) == 0
+
+    assert capsys.readouterr().out.splitlines() == CHANGES[state]
+
+
+def template(resources: RESOURCES) -> None:
+    """Let the last update have declared what another version of gpupools declared."""
+    of(resources, "train-a-template")["inputs"]["metadataOptions"]["httpPutResponseHopLimit"] = 2
+
+
+def tag(resources: RESOURCES) -> None:
+    resources.remove(of(resources, "train-a-label/gpupools/pool"))
+
+
+def taken_away(resources: RESOURCES) -> None:
+    """Let `pulumi refresh` have found a taint gone."""
+    of(resources, "lab-c-nodes")["inputs"]["nodeConfig"]["taints"] = []
+
+
+def spot(resources: RESOURCES) -> None:
+    of(resources, "train-a-nodes")["outputs"]["capacityType"] = "SPOT"
+    of(resources, "serve-b-pool")["outputs"]["scaleSetPriority"] = "Regular"
+    of(resources, "lab-c-nodes")["outputs"]["nodeConfig"]["spot"] = False
+
+
+def nothing(resources: RESOURCES) -> None:
+    assert resources
+
+
+@pytest.mark.parametrize(
+    ("change", "keys", "line"),
+    [
+        (
+            template,
+            {},
+            "train/a: drains 1 node at a time; "
+            "rolling: LaunchTemplate.metadataOptions.httpPutResponseHopLimit 2 → 1; creates a launch template",
+        ),
+        (tag, {}, "train/a: in place: Tag none → train-a-label/gpupools/pool; "),
+        (taken_away, {}, "lab/c: effect on pods unknown; in place: NodePool.nodeConfig.taints [] → "),
+        (
+            spot,
+            {},
+            "warning: train/a: NodeGroup.capacityType is SPOT in the cloud, and the stack file leaves it at ON_DEMAND",
+        ),
+        (
+            nothing,
+            {"pools__a__disk_gib": 400},
+            "train/a: drains 1 node at a time; rolling: disk_gib 200 → 400; EKS drains and replaces every node",
+        ),
+        (
+            nothing,
+            {"pools__a__instance_type": "g6e.24xlarge"},
+            "  pulumi up rejects this: train/a is a production pool; if this is intended, add train/a to",
+        ),
+    ],
+)
+def test_everything_that_the_next_update_changes_is_said(
+    change: Callable[[RESOURCES], object],
+    keys: Mapping[str, Any],
+    line: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(edited(tmp_path, change, **keys)) == 0
+
+    shown = capsys.readouterr()
+    lines = [*shown.out.splitlines(), *shown.err.splitlines()]
+    assert any(each.startswith(line) for each in lines), "\n".join(lines)
+    # Nothing else differs.
+    assert sum(not each.endswith("no change for the nodes") for each in lines) <= 2, "\n".join(lines)
+
+
+NET = "urn:pulumi:prod::net::pulumi:pulumi:Stack::net-prod"
+
+
+def with_reference(resources: RESOURCES, production: bool) -> None:
+    record = of(resources, "train-a")["outputs"]["record"]
+    record["production"] = production
+    record["values"]["cluster.subnet_ids"] = "output of acme/net/prod: subnets"
+    used = {"name": "acme/net/prod", "outputs": {"subnets": ["subnet-0a"]}, "secretOutputNames": []}
+    reference = {"type": "pulumi:pulumi:StackReference", "custom": True, "id": "acme/net/prod", "outputs": used}
+    resources.append({"urn": "urn:pulumi:acme::gpupools::pulumi:pulumi:StackReference::acme/net/prod", **reference})
+
+
+@pytest.mark.parametrize("production", [True, False])
+@pytest.mark.parametrize("subnets", [["subnet-0a"], ["subnet-0b"], None])
+def test_an_output_of_another_stack_that_would_replace_a_pool_is_said_and_refused(
+    subnets: list[str] | None, production: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    keys: dict[str, Any] = {
+        "production": production,
+        "clusters__train__stack": "acme/net/prod",
+        "clusters__train__subnet_ids": {"output": "subnets"},
+    }
+    arguments = edited(tmp_path, lambda resources: with_reference(resources, production), **keys)
+    if subnets is not None:
+        net = {"urn": NET, "type": "pulumi:pulumi:Stack", "custom": False, "outputs": {"subnets": subnets}}
+        (tmp_path / "net.json").write_text(json.dumps({"version": 3, "deployment": {"resources": [net]}}))
+        arguments[1:1] = ["--state", str(tmp_path / "net.json")]
+
+    code = main([*arguments, "--exit-code"])
+
+    shown = capsys.readouterr()
+    if subnets == ["subnet-0b"]:
+        assert code == 3
+        assert (
+            "train/a: ends pods on up to 8 nodes at once; "
+            "replaces up to 8 nodes × 4 GPUs: cluster.subnet_ids [subnet-0a] → [subnet-0b]; output of" in (shown.out)
+        )
+        assert "acme/net/prod: subnets has changed" in shown.out
+        rejected = "pulumi up rejects this: train/a is a production pool; if this is intended, add train/a"
+        warned = "train/a: this update replaces it (up to 8 nodes × 4 GPUs): cluster.subnet_ids (output of acme/net"
+        assert (rejected in shown.out, warned in shown.err) == (production, not production)
+    else:
+        assert code == 0, shown.out
+        assert ("outputs of acme/net/prod are not compared; add its state with --state" in shown.err) == (
+            subnets is None
+        )
+
+
+def encrypted(resources: RESOURCES) -> None:
+    sealed = {"4dabf18193072939515e22adb298388d": "1b47061264138c4ac30d75fd1eb44270", "ciphertext": "v1:xyz"}
+    of(resources, "train-a")["outputs"]["record"] = sealed
+
+
+def of_another_stack(resources: RESOURCES) -> None:
+    for each in resources:
+        each["urn"] = each["urn"].replace(":acme::", ":other::")
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (
+            encrypted,
+            "state.json: the record of train-a is encrypted; export it with: pulumi stack export --show-secrets",
+        ),
+        (of_another_stack, "state.json: is the state of gpupools/other, not of gpupools/acme; export that of acme"),
+        (
+            lambda resources: of(resources, "train-a").update(urn="urn:pulumi:x::y::a:b:C::d"),
+            "state.json: has resources of the stacks gpupools/acme and y/x; import the stack's own last export, see",
+        ),
+        (list.clear, "state.json: is the state of an empty stack; see what it would create: gpupools preview"),
+    ],
+)
+def test_a_state_that_cannot_be_compared_is_refused_in_one_line(
+    change: Callable[[RESOURCES], object], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(edited(tmp_path, change)) == 1
+
+    (line,) = capsys.readouterr().err.splitlines()
+    assert said in line
+
+
+def test_a_file_that_is_no_state_or_a_missing_cli_is_refused_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copy(STATES / "Pulumi.acme.yaml", tmp_path)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    calls = [
+        (["--state", "Pulumi.acme.yaml"], "Pulumi.acme.yaml: is not a state; use the output of: pulumi stack export"),
+        (["--stack", "acme"], "--stack: pulumi is not on PATH; install the Pulumi CLI, or use --state FILE"),
+        (["--state", "missing.json"], "missing.json: there is no such file"),
+    ]
+    for words, said in calls:
+        assert main(["diff", *words]) == 1
+        (line,) = capsys.readouterr().err.splitlines()
+        assert line.startswith(said)
