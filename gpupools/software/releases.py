@@ -43,9 +43,9 @@ the one GPU Operator v26.7.0 installs (https://github.com/NVIDIA/gpu-operator, d
 OPERATOR_DRIVER_BRANCH = 595
 """Branch of the driver that the pinned operator installs unasked."""
 
-OLDER_DRIVER = "580.173.02"
-"""For GPUs that newer branches no longer drive; GPU Operator v26.7.0 supports it
-(https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/life-cycle-policy.html)."""
+OLDER_DRIVER = "580.178.04"
+"""For GPUs that newer branches no longer drive; in the GPU Operator's component matrix since v26.3.3
+(https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/release-notes.html)."""
 
 _SHORTEST_TIMEOUT_S = 30 * 60
 _LONGEST_TIMEOUT_S = 6 * 60 * 60

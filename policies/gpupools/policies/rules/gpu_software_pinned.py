@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from gpupools.catalog.minimum_versions import Floor, below_floor
+from gpupools.catalog.minimum_versions import NEWEST_BULLETIN, Floor, below_floor
 from gpupools.plan.pool_facts import UNKNOWN
 from gpupools.policies.declared_software import CHARTS, IMAGES, DeclaredSoftware, known_image, split_image, value_at
 from gpupools.policies.finding import Context, Finding, Framework, Level, Rule, unknown_at_preview
@@ -155,8 +155,8 @@ RULE = Rule(
     url="https://github.com/NVIDIA/product-security",
     framework=Framework(
         "NVIDIA product security bulletins",
-        "2026-08",
-        "5659, 5821, 5850, 5857",
+        f"newest read: {NEWEST_BULLETIN}",
+        "5659, 5850, 5857, 5861",
         "run the fixed versions of driver, toolkit, device plugin, MIG manager and exporter",
     ),
     config=unknown_at_preview(),
