@@ -36,9 +36,9 @@ from gpupools.software.draft import Draft
 from gpupools.software.images import placed, slots
 from gpupools.spec.software_spec import RuntimeSpec
 
-EXPORTER_TAG = "4.6.0-4.8.3-distroless"
+EXPORTER_TAG = "4.6.1-4.8.4-distroless"
 """Tag of the DCGM exporter's image: the chart's own is older than the first fixed release (bulletin 5857); this is
-the one GPU Operator v26.7.0 installs (https://github.com/NVIDIA/gpu-operator, deployments/gpu-operator/values.yaml)."""
+the one GPU Operator v26.7.1 installs, with DCGM 4.6.1 (https://github.com/NVIDIA/dcgm-exporter/pull/745)."""
 
 OPERATOR_DRIVER_BRANCH = 595
 """Branch of the driver that the pinned operator installs unasked."""

@@ -31,7 +31,7 @@ def test_a_registry_is_a_host_with_a_path(registry: str, plan: Planner) -> None:
 
     assert {each.pulled for each in made.images} == {
         f"{registry}/nvidia/k8s-device-plugin:v0.20.0",
-        f"{registry}/nvidia/k8s/dcgm-exporter:4.6.0-4.8.3-distroless",
+        f"{registry}/nvidia/k8s/dcgm-exporter:4.6.1-4.8.4-distroless",
     }
 
 
