@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag
 
 from gpupools.common.errors import Path, shown
 from gpupools.common.model import ConsistentModel, StrictModel
@@ -104,6 +104,12 @@ def _secret_name(text: str) -> str:
 def _digest(text: str) -> str:
     if not re.fullmatch(r"sha256:[0-9a-f]{64}", text):
         raise ValueError(f"{shown(text)} is not a digest; write 'sha256:' and 64 hexadecimal digits")
+    return text
+
+
+def _off(text: str) -> str:
+    if text != "off":
+        raise ValueError(f"got {shown(text)}; write off, or a map of image to digest")
     return text
 
 
@@ -242,8 +248,13 @@ class RuntimeSpec(ConsistentModel):
     """
     chart_sources: dict[InstalledChart, Annotated[str, AfterValidator(_chart_source)]] = {}
     """Source of a chart instead of its publisher's: `oci://<host>/<path>/<chart>`, or `https://` of a repository."""
-    digests: dict[str, Annotated[str, AfterValidator(_digest)]] = {}
-    """Digests to pull instead of tags: image as `gpupools images` lists it → digest."""
+    digests: Annotated[
+        Annotated[str, AfterValidator(_off), Tag("<text>")]
+        | Annotated[dict[str, Annotated[str, AfterValidator(_digest)]], Tag("<map>")],
+        Discriminator(lambda value: "<text>" if isinstance(value, str) else "<map>"),
+    ] = {}
+    """Digests to pull instead of tags: image as `gpupools images` lists it → digest. Images whose digest gpupools knows
+    are always pulled by it, except with `off`, which pulls all images by tag."""
 
     def conflicting_keys(self) -> Iterator[tuple[Path, str]]:
         """Reject misnamed charts, namespaces without a policy, and software with `management: external`."""

@@ -31,7 +31,7 @@ def with_release(plan: RuntimePlan, version: str = "", values: Mapping[str, Any]
 
 
 def changes(cloud: str, pool: Mapping[str, Any], version: str = "", **values: Any) -> list[ReleaseChange]:
-    old = planned(cloud, pool)
+    old = planned(cloud, pool, digests="off")  # digests belong to one version
     new = with_release(old, version, {path.replace("__", "."): value for path, value in values.items()})
     return list(release_changes([old], [new], pools_of(cloud, {"a": pool})))
 
