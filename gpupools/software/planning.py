@@ -8,6 +8,7 @@ from gpupools.plan.cloud import Cloud
 from gpupools.plan.pool_plan import PoolPlan
 from gpupools.plan.software_plan import ContainerImage, Piece, PoolOwners, RuntimePlan
 from gpupools.software import objects
+from gpupools.software.charts import at
 from gpupools.software.constraints import (
     check_helpers,
     check_reach,
@@ -162,7 +163,38 @@ def _extras(draft: Draft) -> None:
             draft.problems.append(Problem((*draft.at, "trust_policy"), what, fix))
     for each in objects.trust_quotas(draft.pools):
         draft.add(each)
+    _network_policies(draft)
     draft.warnings += [*quotas_that_meet(draft.pools), *quotas_below_a_node(draft.pools)]
+
+
+def _network_policies(draft: Draft) -> None:
+    """Declare who reaches the DCGM exporters, and that pods of trusted namespaces reach no instance metadata."""
+    spec = draft.spec
+    exporters = [
+        release
+        for release in draft.releases
+        if release.chart in objects.EXPORTER_LABELS and at(release.values, "dcgmExporter.enabled", True)
+    ]
+    if spec.monitoring_namespace is not None:
+        for release in exporters:
+            policy = objects.exporter_access(release.chart, release.namespace, spec.monitoring_namespace)
+            draft.depends[release.name].add(draft.add(policy, f"namespace/{release.namespace}"))
+        if not exporters:
+            what = "gpupools installs no DCGM exporter in this cluster"
+            draft.problems.append(Problem((*draft.at, "monitoring_namespace"), what, "leave it out"))
+    if not spec.block_instance_metadata:
+        return
+    where, address = (*draft.at, "block_instance_metadata"), draft.cloud.open_metadata_address
+    spaces = sorted({space for pool in draft.pools if pool.trust for space in pool.trust.namespaces or ()})
+    if not address:
+        what = f"{draft.cloud.service} nodes of gpupools keep pods from the node's credentials themselves"
+        draft.problems.append(Problem(where, what, "leave it out"))
+    elif not spaces:
+        what = "no pool of the cluster sets trust.namespaces"
+        draft.problems.append(Problem(where, what, "set trust: {namespaces: […]} on a pool, or leave it out"))
+    else:
+        for space in spaces:
+            draft.add(objects.no_instance_metadata(space, address))
 
 
 def _refuse_fences_around_their_own(draft: Draft) -> None:

@@ -207,6 +207,17 @@ class RuntimeSpec(ConsistentModel):
     """DCGM exporter on all pools (true) or none (false). Default: on pools for which software is installed anyway."""
     service_monitors: bool = False
     """Create a ServiceMonitor for the exporter. Requires the CRD of the Prometheus Operator."""
+    monitoring_namespace: Name | None = None
+    """Namespace of Prometheus. A NetworkPolicy then closes the exporter's port to pods of all other namespaces.
+
+    Default: every pod can read the metrics. Requires a cluster that enforces NetworkPolicies.
+    """
+    block_instance_metadata: bool = False
+    """AKS: a NetworkPolicy keeps pods in the `trust.namespaces` of the pools from the instance metadata service.
+
+    Requires a cluster that enforces NetworkPolicies. It allows all other egress, also what another policy of the
+    namespace does not list: such a policy must leave out 169.254.169.254 itself.
+    """
     smoke_test: bool = False
     """Run a CUDA sample as a Job on each pool. `up` waits for it, except with Capacity Blocks and flex-start."""
     trust_policy: bool = False
@@ -270,6 +281,8 @@ class RuntimeSpec(ConsistentModel):
                 "kubernetes": self.kubernetes,
                 "metrics": self.metrics,
                 "service_monitors": self.service_monitors,
+                "monitoring_namespace": self.monitoring_namespace,
+                "block_instance_metadata": self.block_instance_metadata,
                 "smoke_test": self.smoke_test,
                 "trust_policy": self.trust_policy,
                 "keep_crds": self.keep_crds,
