@@ -82,7 +82,8 @@ PUBLIC = Pulls()
 
 def pulls_of(spec: RuntimeSpec) -> Pulls:
     """Return how the pods of a cluster pull."""
-    digests = {} if isinstance(spec.digests, str) else {**_known(), **spec.digests}
+    known = {what: each.digest for what, each in _digests().items()}
+    digests = {} if isinstance(spec.digests, str) else known | spec.digests
     return Pulls(spec.registry, tuple(spec.pull_secrets), digests)
 
 
@@ -121,13 +122,8 @@ def chart_digest_command(chart: str, version: str, repository: str) -> str:
 
 def digest_of_tag(image: str) -> str:
     """Return the digest that a publisher states of an image, also of one on a mirror; empty for none."""
-    found = (digest for known, digest in _known().items() if f"/{image}".endswith(f"/{known.partition('/')[2]}"))
-    return next(found, "")
-
-
-@cache
-def _known() -> Mapping[str, str]:
-    return MappingProxyType({what: each.digest for what, each in _digests().items()})
+    found = (each for what, each in _digests().items() if f"/{image}".endswith(f"/{what.partition('/')[2]}"))
+    return next((each.digest for each in found), "")
 
 
 @cache

@@ -333,8 +333,8 @@ def exporter_access(chart: str, space: str, reader: str) -> KubernetesObject:
     """Open the port of a chart's DCGM exporter to the pods of one namespace; the kubelet's probes always pass."""
     peer = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": reader}}}
     rule = {"from": [peer], "ports": [{"port": 9400, "protocol": "TCP"}]}
-    selected = {"podSelector": {"matchLabels": dict([EXPORTER_LABELS[chart]])}}
-    spec = {**selected, "policyTypes": ["Ingress"], "ingress": [rule]}
+    pods = {"matchLabels": dict([EXPORTER_LABELS[chart]])}
+    spec = {"podSelector": pods, "policyTypes": ["Ingress"], "ingress": [rule]}
     why = f"opens the exporter's port to pods of {reader} only (CVE-2026-47483)"
     return _network_policy(f"exporter-access/{space}", "gpupools-exporter-access", space, spec, why)
 

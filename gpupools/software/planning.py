@@ -169,32 +169,22 @@ def _extras(draft: Draft) -> None:
 
 def _network_policies(draft: Draft) -> None:
     """Declare who reaches the DCGM exporters, and that pods of trusted namespaces reach no instance metadata."""
-    spec = draft.spec
-    exporters = [
-        release
-        for release in draft.releases
-        if release.chart in objects.EXPORTER_LABELS and at(release.values, "dcgmExporter.enabled", True)
-    ]
-    if spec.monitoring_namespace is not None:
-        for release in exporters:
-            policy = objects.exporter_access(release.chart, release.namespace, spec.monitoring_namespace)
-            draft.depends[release.name].add(draft.add(policy, f"namespace/{release.namespace}"))
-        if not exporters:
-            what = "gpupools installs no DCGM exporter in this cluster"
-            draft.problems.append(Problem((*draft.at, "monitoring_namespace"), what, "leave it out"))
-    if not spec.block_instance_metadata:
-        return
-    where, address = (*draft.at, "block_instance_metadata"), draft.cloud.open_metadata_address
-    spaces = sorted({space for pool in draft.pools if pool.trust for space in pool.trust.namespaces or ()})
-    if not address:
+    spec, address = draft.spec, draft.cloud.open_metadata_address
+    charts = [each for each in draft.releases if each.chart in objects.EXPORTER_LABELS]
+    exporters = [each for each in charts if at(each.values, "dcgmExporter.enabled", True)]
+    spaces = {space for pool in draft.pools if pool.trust for space in pool.trust.namespaces or ()}
+    for release in exporters if spec.monitoring_namespace else ():
+        policy = objects.exporter_access(release.chart, release.namespace, spec.monitoring_namespace or "")
+        draft.depends[release.name].add(draft.add(policy, f"namespace/{release.namespace}"))
+    for space in sorted(spaces) if spec.block_instance_metadata and address else ():
+        draft.add(objects.no_instance_metadata(space, address))
+    if spec.monitoring_namespace and not exporters:
+        what = "gpupools installs no DCGM exporter in this cluster"
+        draft.problems.append(Problem((*draft.at, "monitoring_namespace"), what, "leave it out"))
+    if spec.block_instance_metadata and not (address and spaces):
         what = f"{draft.cloud.service} nodes of gpupools keep pods from the node's credentials themselves"
-        draft.problems.append(Problem(where, what, "leave it out"))
-    elif not spaces:
-        what = "no pool of the cluster sets trust.namespaces"
-        draft.problems.append(Problem(where, what, "set trust: {namespaces: […]} on a pool, or leave it out"))
-    else:
-        for space in spaces:
-            draft.add(objects.no_instance_metadata(space, address))
+        what = "no pool of the cluster sets trust.namespaces" if address else what
+        draft.problems.append(Problem((*draft.at, "block_instance_metadata"), what, "leave it out"))
 
 
 def _refuse_fences_around_their_own(draft: Draft) -> None:

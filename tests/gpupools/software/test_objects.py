@@ -868,7 +868,7 @@ def test_trusted_namespaces_reach_everything_but_the_instance_metadata_service(p
         (
             "azure",
             {"block_instance_metadata": True},
-            "block_instance_metadata: no pool of the cluster sets trust.namespaces; set trust: {namespaces: […]} on a",
+            "block_instance_metadata: no pool of the cluster sets trust.namespaces; leave it out",
         ),
         (
             "aws",
