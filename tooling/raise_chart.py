@@ -236,9 +236,7 @@ def render(chart: str) -> dict[str, Any]:
                     f"{name} {version}"
                     for name, version in versions_installed(chart, release.version, release.values).items()
                 }
-                before = cluster.runtime.__class__(
-                    **{**vars(cluster.runtime), "releases": (release._replace(version=former),)}
-                )
+                before = cluster.runtime._replace(releases=(release._replace(version=former),))
                 for change in release_changes([before], [cluster.runtime], cluster.pools):
                     pods.add(f"{change.effect.value}: {'; '.join(change.details)}")
     return {"objects": objects, "software": sorted(software), "pods": sorted(pods)}

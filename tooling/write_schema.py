@@ -61,6 +61,7 @@ _PATTERNS: Mapping[str, str] = {
     "_name": r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?",
     "_version": r"v?[0-9]{1,4}\.[0-9]{1,4}\.[0-9]{1,4}",
     "_kubernetes": r"1\.[1-9][0-9](?:\.[0-9]{1,3})?",
+    "_off": "off",
     "_digest": r"sha256:[0-9a-f]{64}",
     "_absolute": r"~?/.*",
     "_is_an_account": r"[0-9]{12}",

@@ -13,6 +13,10 @@ from typing import NamedTuple
 
 from gpupools.common.csv_rows import csv_rows
 
+NEWEST_BULLETIN = "5861 of 2026-09-30"
+"""The newest bulletin when `data/version_floors.csv` was last compared with the list (2026-11-26):
+https://github.com/NVIDIA/product-security/blob/main/2026/README.md"""
+
 _DATA = Path(__file__).parents[1] / "data" / "version_floors.csv"
 
 

@@ -227,6 +227,8 @@ class Cloud(NamedTuple):
     """Name the registry with the cloud's own images for a cluster, where charts name that of another region."""
     registry_login: Callable[[str], str] = no_login
     """Return the command that logs `crane` in to a registry of this cloud; empty for any other host."""
+    open_metadata_address: str = ""
+    """Address of the instance metadata service where pods reach it, as a range; empty where the nodes prevent that."""
     component_name_limit: int | None = None
     """Most characters of a pool component's name where the cloud's own names are made from it; None for no limit."""
     untyped_resource: Callable[[str], UntypedResourceLookup | None] = no_untyped_resource

@@ -159,10 +159,21 @@ def installed(chart: str, version: str) -> tuple[Installed, ...]:
 def versions_installed(chart: str, version: str, values: JsonObject) -> Mapping[str, str]:
     """Return which version of each component a release with these values installs, as far as it is known."""
     return {
-        each.component: str(value_seen(chart, values, each.path, version) or each.installs)
+        each.component: tag_of(str(value_seen(chart, values, each.path, version) or each.installs))
         for each in installed(chart, version)
         if not each.runs or value_seen(chart, values, each.runs, version)
     }
+
+
+def tag_of(version: str) -> str:
+    """Return the tag of a known digest, written with or without `sha256:`; any other version as it is."""
+    return _tags().get(version.removeprefix("sha256:"), version)
+
+
+@cache
+def _tags() -> Mapping[str, str]:
+    rows = data_rows("digests.csv")
+    return MappingProxyType({row["digest"].removeprefix("sha256:"): row["what"].rpartition(":")[2] for row in rows})
 
 
 def outdated(chart: str, version: str, values: JsonObject) -> Mapping[str, tuple[str, Floor]]:

@@ -74,7 +74,7 @@ def refuse_what_moves_nothing(draft: Draft) -> None:
     if spec.cpu_taints and not any(has_controllers(release) for release in draft.releases):
         what = "all installed pods run on GPU nodes"
         draft.problems.append(Problem((*draft.at, "cpu_taints"), what, "leave it out"))
-    for image in spec.digests:
+    for image in spec.digests if isinstance(spec.digests, dict) else ():
         if image not in pulled:
             what = "no pod of the cluster pulls this image"
             draft.problems.append(Problem((*draft.at, "digests", image), what, nearest(image, pulled)))

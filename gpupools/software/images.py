@@ -55,7 +55,7 @@ class Digest(NamedTuple):
 
 
 class Pulls(NamedTuple):
-    """How pods of a cluster pull: the mirror, the secrets, the digests that were asked for."""
+    """How pods of a cluster pull: the mirror, the secrets, the digests that are known or asked for."""
 
     registry: str | None = None
     secrets: tuple[str, ...] = ()
@@ -82,7 +82,9 @@ PUBLIC = Pulls()
 
 def pulls_of(spec: RuntimeSpec) -> Pulls:
     """Return how the pods of a cluster pull."""
-    return Pulls(spec.registry, tuple(spec.pull_secrets), spec.digests)
+    known = {what: each.digest for what, each in _digests().items()}
+    digests = {} if isinstance(spec.digests, str) else known | spec.digests
+    return Pulls(spec.registry, tuple(spec.pull_secrets), digests)
 
 
 @cache
@@ -116,6 +118,12 @@ def chart_digest_command(chart: str, version: str, repository: str) -> str:
         return f"crane digest {quote(repository.removeprefix('oci://') + ':' + version)}"
     file = quote(f"{chart}-{version}.tgz")
     return f"helm pull {chart} --repo {repository} --version {quote(version)} && sha256sum {file}"
+
+
+def digest_of_tag(image: str) -> str:
+    """Return the digest that a publisher states of an image, also of one on a mirror; empty for none."""
+    found = (each for what, each in _digests().items() if f"/{image}".endswith(f"/{what.partition('/')[2]}"))
+    return next((each.digest for each in found), "")
 
 
 @cache

@@ -35,6 +35,8 @@ SMOKE_IMAGE = "nvcr.io/nvidia/k8s/cuda-sample:vectoradd-cuda12.5.0-ubuntu22.04"
 """Adds two vectors on a GPU (https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/getting-started.html)."""
 
 
+DCGM_CHART = "dcgm-exporter"
+
 SECURITY_NOTE = "gpupools/security"
 """Annotation that says why an object has more rights than the `restricted` level of Pod Security."""
 
@@ -308,6 +310,39 @@ def _admission(step: str, spec: JsonObject, parameters: JsonObject, why: str) ->
         KubernetesObject(name=step, manifest=policy, why=why),
         KubernetesObject(name=f"{step}/binding", manifest=binding, why="puts the policy into force"),
     ]
+
+
+# --- network ----------------------------------------------------------------------------------------------------------
+
+EXPORTER_LABELS = {"gpu-operator": ("app", "nvidia-dcgm-exporter"), DCGM_CHART: ("app.kubernetes.io/name", DCGM_CHART)}
+"""Chart to a label of its exporter's pods: NVIDIA/gpu-operator tag v26.7.0, assets/state-dcgm-exporter, and
+NVIDIA/dcgm-exporter tag 4.5.3-4.8.2, deployment/templates/_helpers.tpl."""
+
+
+def exporter_access(chart: str, space: str, reader: str) -> KubernetesObject:
+    """Open the port of a chart's DCGM exporter to the pods of one namespace; the kubelet's probes always pass."""
+    peer = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": reader}}}
+    rule = {"from": [peer], "ports": [{"port": 9400, "protocol": "TCP"}]}
+    pods = {"matchLabels": dict([EXPORTER_LABELS[chart]])}
+    spec = {"podSelector": pods, "policyTypes": ["Ingress"], "ingress": [rule]}
+    why = f"opens the exporter's port to pods of {reader} only (CVE-2026-47483)"
+    return _network_policy(f"exporter-access/{space}", "gpupools-exporter-access", space, spec, why)
+
+
+def no_instance_metadata(space: str, address: str) -> KubernetesObject:
+    """Let pods of a namespace reach everything but the instance metadata service."""
+    # Some network plugins do not count pods to an ipBlock, so they are named too.
+    peers = [{"ipBlock": {"cidr": "0.0.0.0/0", "except": [address]}}, {"ipBlock": {"cidr": "::/0"}}]
+    rule = {"to": [*peers, {"namespaceSelector": {}}]}
+    spec = {"podSelector": {}, "policyTypes": ["Egress"], "egress": [rule]}
+    why = f"keeps pods of {space} from the identities of the nodes"
+    return _network_policy(f"instance-metadata/{space}", "gpupools-instance-metadata", space, spec, why)
+
+
+def _network_policy(step: str, name: str, space: str, spec: JsonObject, why: str) -> KubernetesObject:
+    # https://kubernetes.io/docs/concepts/services-networking/network-policies/
+    manifest = _manifest("NetworkPolicy", name, space, "networking.k8s.io/v1", spec=spec)
+    return KubernetesObject(name=step, manifest=manifest, why=why)
 
 
 def quota_counts(pool: PoolPlan) -> list[str]:

@@ -8,6 +8,7 @@ from gpupools.plan.cloud import Cloud
 from gpupools.plan.pool_plan import PoolPlan
 from gpupools.plan.software_plan import ContainerImage, Piece, PoolOwners, RuntimePlan
 from gpupools.software import objects
+from gpupools.software.charts import at
 from gpupools.software.constraints import (
     check_helpers,
     check_reach,
@@ -162,7 +163,28 @@ def _extras(draft: Draft) -> None:
             draft.problems.append(Problem((*draft.at, "trust_policy"), what, fix))
     for each in objects.trust_quotas(draft.pools):
         draft.add(each)
+    _network_policies(draft)
     draft.warnings += [*quotas_that_meet(draft.pools), *quotas_below_a_node(draft.pools)]
+
+
+def _network_policies(draft: Draft) -> None:
+    """Declare who reaches the DCGM exporters, and that pods of trusted namespaces reach no instance metadata."""
+    spec, address = draft.spec, draft.cloud.open_metadata_address
+    charts = [each for each in draft.releases if each.chart in objects.EXPORTER_LABELS]
+    exporters = [each for each in charts if at(each.values, "dcgmExporter.enabled", True)]
+    spaces = {space for pool in draft.pools if pool.trust for space in pool.trust.namespaces or ()}
+    for release in exporters if spec.monitoring_namespace else ():
+        policy = objects.exporter_access(release.chart, release.namespace, spec.monitoring_namespace or "")
+        draft.depends[release.name].add(draft.add(policy, f"namespace/{release.namespace}"))
+    for space in sorted(spaces) if spec.block_instance_metadata and address else ():
+        draft.add(objects.no_instance_metadata(space, address))
+    if spec.monitoring_namespace and not exporters:
+        what = "gpupools installs no DCGM exporter in this cluster"
+        draft.problems.append(Problem((*draft.at, "monitoring_namespace"), what, "leave it out"))
+    if spec.block_instance_metadata and not (address and spaces):
+        what = f"{draft.cloud.service} nodes of gpupools keep pods from the node's credentials themselves"
+        what = "no pool of the cluster sets trust.namespaces" if address else what
+        draft.problems.append(Problem((*draft.at, "block_instance_metadata"), what, "leave it out"))
 
 
 def _refuse_fences_around_their_own(draft: Draft) -> None:

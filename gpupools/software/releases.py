@@ -36,16 +36,16 @@ from gpupools.software.draft import Draft
 from gpupools.software.images import placed, slots
 from gpupools.spec.software_spec import RuntimeSpec
 
-EXPORTER_TAG = "4.6.0-4.8.3-distroless"
+EXPORTER_TAG = "4.6.1-4.8.4-distroless"
 """Tag of the DCGM exporter's image: the chart's own is older than the first fixed release (bulletin 5857); this is
-the one GPU Operator v26.7.0 installs (https://github.com/NVIDIA/gpu-operator, deployments/gpu-operator/values.yaml)."""
+the one GPU Operator v26.7.1 installs, with DCGM 4.6.1 (https://github.com/NVIDIA/dcgm-exporter/pull/745)."""
 
 OPERATOR_DRIVER_BRANCH = 595
 """Branch of the driver that the pinned operator installs unasked."""
 
-OLDER_DRIVER = "580.173.02"
-"""For GPUs that newer branches no longer drive; GPU Operator v26.7.0 supports it
-(https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/life-cycle-policy.html)."""
+OLDER_DRIVER = "580.178.04"
+"""For GPUs that newer branches no longer drive; in the GPU Operator's component matrix since v26.3.3
+(https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/release-notes.html)."""
 
 _SHORTEST_TIMEOUT_S = 30 * 60
 _LONGEST_TIMEOUT_S = 6 * 60 * 60

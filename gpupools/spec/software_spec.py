@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag
 
 from gpupools.common.errors import Path, shown
 from gpupools.common.model import ConsistentModel, StrictModel
@@ -107,6 +107,12 @@ def _digest(text: str) -> str:
     return text
 
 
+def _off(text: str) -> str:
+    if text != "off":
+        raise ValueError(f"got {shown(text)}; write off, or a map of image to digest")
+    return text
+
+
 def _kubernetes(text: str) -> str:
     if not re.fullmatch(r"1\.[1-9][0-9](?:\.[0-9]{1,3})?", text):
         raise ValueError(f"{shown(text)} is not a Kubernetes version; write for example '1.34'")
@@ -201,6 +207,17 @@ class RuntimeSpec(ConsistentModel):
     """DCGM exporter on all pools (true) or none (false). Default: on pools for which software is installed anyway."""
     service_monitors: bool = False
     """Create a ServiceMonitor for the exporter. Requires the CRD of the Prometheus Operator."""
+    monitoring_namespace: Name | None = None
+    """Namespace of Prometheus. A NetworkPolicy then closes the exporter's port to pods of all other namespaces.
+
+    Default: every pod can read the metrics. Requires a cluster that enforces NetworkPolicies.
+    """
+    block_instance_metadata: bool = False
+    """AKS: a NetworkPolicy keeps pods in the `trust.namespaces` of the pools from the instance metadata service.
+
+    Requires a cluster that enforces NetworkPolicies. It allows all other egress, also what another policy of the
+    namespace does not list: such a policy must leave out 169.254.169.254 itself.
+    """
     smoke_test: bool = False
     """Run a CUDA sample as a Job on each pool. `up` waits for it, except with Capacity Blocks and flex-start."""
     trust_policy: bool = False
@@ -242,8 +259,13 @@ class RuntimeSpec(ConsistentModel):
     """
     chart_sources: dict[InstalledChart, Annotated[str, AfterValidator(_chart_source)]] = {}
     """Source of a chart instead of its publisher's: `oci://<host>/<path>/<chart>`, or `https://` of a repository."""
-    digests: dict[str, Annotated[str, AfterValidator(_digest)]] = {}
-    """Digests to pull instead of tags: image as `gpupools images` lists it → digest."""
+    digests: Annotated[
+        Annotated[str, AfterValidator(_off), Tag("<text>")]
+        | Annotated[dict[str, Annotated[str, AfterValidator(_digest)]], Tag("<map>")],
+        Discriminator(lambda value: "<text>" if isinstance(value, str) else "<map>"),
+    ] = {}
+    """Digests to pull instead of tags: image as `gpupools images` lists it → digest. Images whose digest gpupools knows
+    are always pulled by it, except with `off`, which pulls all images by tag."""
 
     def conflicting_keys(self) -> Iterator[tuple[Path, str]]:
         """Reject misnamed charts, namespaces without a policy, and software with `management: external`."""
@@ -259,6 +281,8 @@ class RuntimeSpec(ConsistentModel):
                 "kubernetes": self.kubernetes,
                 "metrics": self.metrics,
                 "service_monitors": self.service_monitors,
+                "monitoring_namespace": self.monitoring_namespace,
+                "block_instance_metadata": self.block_instance_metadata,
                 "smoke_test": self.smoke_test,
                 "trust_policy": self.trust_policy,
                 "keep_crds": self.keep_crds,

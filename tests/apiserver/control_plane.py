@@ -131,12 +131,12 @@ class ControlPlane:
 
     def apply(self, manifest: Mapping[str, Any], *, dry_run: bool = False) -> Answer:
         """Apply an object on the server's side; a key its schema does not have is an error."""
-        query = "fieldManager=gpupools&force=true&fieldValidation=StrictModel" + ("&dryRun=All" if dry_run else "")
+        query = "fieldManager=gpupools&force=true&fieldValidation=Strict" + ("&dryRun=All" if dry_run else "")
         return self._ask("PATCH", f"{path_of(manifest)}?{query}", manifest, "application/apply-patch+yaml")
 
     def create(self, manifest: Mapping[str, Any], *, dry_run: bool = False, by: User | None = None) -> Answer:
         """Create an object; `generateName` is allowed."""
-        query = "fieldValidation=StrictModel" + ("&dryRun=All" if dry_run else "")
+        query = "fieldValidation=Strict" + ("&dryRun=All" if dry_run else "")
         path = f"{path_of(manifest, collection=True)}?{query}"
         return self._ask("POST", path, manifest, "application/json", by)
 

@@ -108,6 +108,24 @@ def test_the_api_server_takes_what_the_documentation_shows(server: ControlPlane)
     }
 
 
+def test_the_api_server_takes_the_network_policies(server: ControlPlane) -> None:
+    runtime = {"monitoring_namespace": "monitoring", "block_instance_metadata": True}
+    pools = {
+        "operated": {"gpu": "T4", "software": "gpu-operator", "trust": NAMED},
+        "plugged": {"gpu": "T4", "software": "device-plugin", "trust": {"namespaces": ["vision"]}},
+    }
+    stack = stack_of("azure", pools, runtime)
+    (made,) = plan_runtimes(stack.clusters, plan_stack(stack, clouds()), clouds())
+    policies = [each.manifest for each in made.objects if each.kind == "NetworkPolicy"]
+    for space in {each["metadata"]["namespace"] for each in policies}:
+        server.apply(namespace(space)).succeeded()
+
+    assert [each["metadata"]["namespace"] for each in policies] == ["gpu-operator", "dcgm-exporter", "speech", "vision"]
+    assert [each["spec"] for each in policies] == [
+        server.apply(each, dry_run=True).succeeded()["spec"] for each in policies
+    ]
+
+
 def test_a_misspelt_key_would_have_been_seen(server: ControlPlane) -> None:
     quota = {"hard": {"pods": "1"}, "scopesSelector": {}}
     answer = server.apply(

@@ -188,3 +188,20 @@ def test_everything_else_is_bound_to_the_node_without_gpus(seen: Seen) -> None:
 
     assert bool(others) == any(release.chart == "gpu-operator" for release in seen.cluster.runtime.releases)
     assert set(others.values()) <= {CPU}
+
+
+def test_the_exporter_needs_its_privileged_namespace(seen: Seen, server: ControlPlane) -> None:
+    exporters = [each for each in seen.cluster.runtime.releases if each.chart == "dcgm-exporter"]
+    for release in exporters:
+        (daemon,) = of_kind(rendered(release), "DaemonSet")
+        for level, message in (("baseline", "hostPath volumes"), ("privileged", "")):
+            labels = {"pod-security.kubernetes.io/enforce": level}
+            space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": level, "labels": labels}}
+            server.apply(space).succeeded()
+            pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "exporter", "namespace": level}}
+            # Policies of other tests deny what tolerates the taint of a team.
+            spec = {**daemon["spec"]["template"]["spec"], "serviceAccountName": "default", "tolerations": []}
+            answer = server.create({**pod, "spec": spec}, dry_run=True)
+
+            assert (answer.status < 300) is (level == "privileged"), answer.message
+            assert message in answer.message

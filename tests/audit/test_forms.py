@@ -372,7 +372,7 @@ def test_every_workload_pins_nvidias_images(
         ("nvidia/cuda:12.4.1-devel-ubuntu22.04", ""),
         ("nvidia/cuda:devel", "the image is not pinned"),
         ("nvcr.io/nvidia/k8s-device-plugin:0.17-devel", "the image is not pinned"),
-        ("nvcr.io/nvidia/driver:535-5.4.0-150-generic-ubuntu22.04", "can be any release of branch 535"),
+        ("nvcr.io/nvidia/driver:580-5.4.0-150-generic-ubuntu22.04", "can be any release of branch 580"),
         ("nvcr.io/nvidia/driver:535.183.01-ubuntu22.04", "lacks the fix"),
         ("nvcr.io/nvidia/driver:470-5.4.0-150-generic-ubuntu22.04", "lacks the fix"),  # no release of it has it
     ],

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from gpupools.software.images import digest_of
 from tests.charts.clusters import CASES, MIRROR, SECRETS, Planned, mirrored, planned
 from tests.charts.rendering import Object, containers, of_kind, pod_of, rendered
 
@@ -97,6 +98,16 @@ def test_the_mirror_has_every_image_under_its_own_path(case: str) -> None:
 def test_images_are_pulled_by_digest_where_one_is_asked_for(case: str) -> None:
     for cluster in mirrored(case, by_digest=True):
         assert {image for image in pulled(cluster) if not re.search(r"@sha256:[0-9a-f]{64}$", image)} == set()
+
+
+@EVERY
+def test_images_are_pulled_by_the_digest_that_is_known(case: str) -> None:
+    for cluster in planned(case):
+        known = {each.image: stated.digest for each in cluster.runtime.images if (stated := digest_of(each.image))}
+        wanted = {f"{image.rpartition(':')[0]}@{digest}" for image, digest in known.items()}
+
+        assert wanted <= pulled(cluster)
+        assert not known.keys() & pulled(cluster)
 
 
 def test_no_two_images_have_one_path_in_a_mirror() -> None:

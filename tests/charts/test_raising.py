@@ -79,7 +79,7 @@ def test_a_version_with_which_everything_holds_is_shown_and_written(checkout: Pa
     assert run.code == 0, run.output
     changed = 'spec.template.spec.priorityClassName "system-node-critical" → "system-cluster-critical" (in '
     assert f"DaemonSet aws-efa-k8s-device-plugin: {changed}" in run.output
-    assert "to pods that run:\n  daemons: the EFA device plugin starts anew" in run.output
+    assert "to pods that run:\n  daemons: the EFA device plugin restarts" in run.output
     assert "v0.5.99: all checks pass; written" in run.output
     assert [row for row in run.rows("charts") if row.startswith(f"{CHART},v0.5.99,")]
     assert [row for row in run.rows("chart_versions") if row.startswith(f"{CHART},v0.5.30,")]

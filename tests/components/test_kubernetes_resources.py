@@ -8,6 +8,7 @@ import pytest
 from gpupools.plan.software_plan import KubernetesObject, Release
 from gpupools.preview.monitor import DeclaredResource
 from gpupools.preview.program_run import Preview
+from gpupools.software.objects import no_instance_metadata
 
 RunProgram = Callable[[str], Preview]
 
@@ -157,6 +158,11 @@ def test_a_switch_of_the_plan_reaches_the_release(preview: RunProgram, switch: s
     [
         pytest.param(CONFIG_MAP, "kubernetes:core/v1:ConfigMap", id="ConfigMap"),
         pytest.param(SCOPED_QUOTA, "kubernetes:core/v1:ResourceQuota", id="ResourceQuota"),
+        pytest.param(
+            no_instance_metadata("team", "169.254.169.254/32").manifest,
+            "kubernetes:networking.k8s.io/v1:NetworkPolicy",
+            id="NetworkPolicy",
+        ),
         pytest.param(DAEMON_SET, "kubernetes:apps/v1:DaemonSet", id="DaemonSet"),
         pytest.param(RUNTIME_CLASS, "kubernetes:node.k8s.io/v1:RuntimeClass", id="RuntimeClass"),
         pytest.param(PRIORITY_CLASS, "kubernetes:scheduling.k8s.io/v1:PriorityClass", id="PriorityClass"),

@@ -51,6 +51,8 @@ def rows() -> Iterator[Row]:
         cells = [cell.strip().replace("\\|", "|") for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
         if len(cells) == 7 and cells[0] not in ("What", "---"):
             what, path, emitted, off, rule, *levels = cells
+            if rule == "none":  # no input of the pool has it
+                continue
             yield Row(kind, what, path.strip("`"), _value(emitted), _value(off), rule, (levels[0], levels[1]))
 
 

@@ -107,6 +107,9 @@ def test_every_row_is_of_a_step_that_some_stack_has(tmp_path: Path) -> None:
         "b": pool("train", "device-plugin", image={"family": "al2023"}),
     }
     plans.append(planned(tmp_path, claims, with_runtime("train", {"smoke_test": True})))
+    networks = {"monitoring_namespace": "monitoring", "block_instance_metadata": True}
+    trusted = {"a": pool("serve", trust={"namespaces": ["team"]})}
+    plans.append(planned(tmp_path, trusted, with_runtime("serve", networks)))
     kinds = {
         step.of
         for plan in plans

@@ -219,7 +219,7 @@ WRONG = [
         operator(values={"driver": {"version": "580.126.20"}}),
         "gpu-software-pinned",
         "mandatory",
-        "580.159.03",
+        "580.178.04",
         id="an old driver",
     ),
     pytest.param(
@@ -227,7 +227,7 @@ WRONG = [
         operator(values={"driver": {"version": "550.54.15"}}),
         "gpu-software-pinned",
         "mandatory",
-        "595.71.05",
+        "615.71.09",
         id="a driver branch without the fix",
     ),
     pytest.param(

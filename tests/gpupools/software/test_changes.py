@@ -31,7 +31,7 @@ def with_release(plan: RuntimePlan, version: str = "", values: Mapping[str, Any]
 
 
 def changes(cloud: str, pool: Mapping[str, Any], version: str = "", **values: Any) -> list[ReleaseChange]:
-    old = planned(cloud, pool)
+    old = planned(cloud, pool, digests="off")  # digests belong to one version
     new = with_release(old, version, {path.replace("__", "."): value for path, value in values.items()})
     return list(release_changes([old], [new], pools_of(cloud, {"a": pool})))
 
@@ -74,16 +74,16 @@ def test_what_an_unknown_version_installs_is_not_guessed() -> None:
 
 def test_a_driver_by_hand_ends_no_pods_by_itself() -> None:
     old = planned("azure", OPERATOR, driver_auto_upgrade=False)
-    new = with_release(old, values={"driver.version": "580.173.02"})
+    new = with_release(old, values={"driver.version": "580.178.04"})
     (change,) = release_changes([old], [new], pools_of("azure", {"a": OPERATOR}))
 
-    assert (change.effect, change.installs) == (PodEffect.DAEMONS, {"driver": ("595.91.07", "580.173.02")})
+    assert (change.effect, change.installs) == (PodEffect.DAEMONS, {"driver": ("595.91.07", "580.178.04")})
 
 
 @pytest.mark.parametrize(
     ("pool", "path", "value", "effect"),
     [
-        (OPERATOR, "driver.version", "580.173.02", PodEffect.GPU_PODS),
+        (OPERATOR, "driver.version", "580.178.04", PodEffect.GPU_PODS),
         (OPERATOR, "driver.upgradePolicy.maxParallelUpgrades", 2, PodEffect.NONE),
         (OPERATOR, "daemonsets.tolerations", [{"operator": "Exists"}], PodEffect.DAEMONS),
         (MPS, "daemonsets.tolerations", [{"operator": "Exists"}], PodEffect.MPS_PODS),

@@ -1,13 +1,16 @@
 """What the pinned charts are sent: only values they read, tolerations for every operand, versions above the floors."""
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from gpupools.catalog.minimum_versions import NEWEST_BULLETIN, below_floor, version_floors
 from gpupools.common.taints import Effect, Taint
 from gpupools.plan.software_plan import RuntimePlan
 from gpupools.plan.tolerations import tolerates, tolerations_for, untolerated
+from gpupools.policies.rules import gpu_software_pinned
 from gpupools.software.charts import (
     OPERANDS,
     UnknownValue,
@@ -24,6 +27,8 @@ from gpupools.software.charts import (
 from gpupools.software.owners import operands_of
 from tests.gpupools.software.combinations import A100, COMBINATIONS, Combination
 from tests.gpupools.software.conftest import Planner, pools_of
+
+ROOT = Path(__file__).parents[3]
 
 EVERY = pytest.mark.parametrize("combination", COMBINATIONS.values(), ids=COMBINATIONS)
 
@@ -255,6 +260,34 @@ def test_versions_below_the_floor_are_too_old(chart: str, version: str, old: boo
     assert (too_old(chart, version) is not None) is old
 
 
+@pytest.mark.parametrize(
+    ("version", "floor"),
+    [
+        ("580.173.02", "580.178.04"),
+        ("580.178.04", None),
+        ("595.91.06", "595.91.07"),
+        ("595.91.07-ubuntu24.04", None),
+        ("610.57.03", "610.57.04"),
+        ("615.71.08", "615.71.09"),
+        ("535.309.01", "615.71.09"),  # a branch that bulletin 5861 no longer lists gets no fix
+        ("590.48.01", "615.71.09"),
+        ("620.10.01", None),
+    ],
+)
+def test_a_driver_is_compared_with_the_floor_of_its_branch(version: str, floor: str | None) -> None:
+    row = below_floor("driver", version)
+
+    assert (row and row.floor) == floor
+
+
+def test_the_newest_bulletin_is_named_where_floors_are_promised() -> None:
+    bulletins = sorted({row.bulletin for rows in version_floors().values() for row in rows})
+
+    assert gpu_software_pinned.RULE.framework.reference == ", ".join(bulletins)
+    assert NEWEST_BULLETIN.split()[0] in bulletins
+    assert f"(newest read: {NEWEST_BULLETIN})" in (ROOT / "docs/reference/gpu-software.md").read_text(encoding="utf-8")
+
+
 def test_every_pinned_chart_is_above_its_floor() -> None:
     assert {name: too_old(name, chart.version) for name, chart in charts().items()} == dict.fromkeys(charts())
 
@@ -282,9 +315,9 @@ def test_a_version_at_the_floor_is_taken_in_the_charts_spelling(plan: Planner) -
         (
             "azure",
             {},
-            ["the driver 580.126.20, below 580.159.03", "the DCGM exporter 4.5.3-4.8.2-distroless, below 4.8"],
+            ["the driver 580.126.20, below 580.178.04", "the DCGM exporter 4.5.3-4.8.2-distroless, below 4.8"],
         ),
-        ("azure", {"metrics": False}, ["the driver 580.126.20, below 580.159.03"]),
+        ("azure", {"metrics": False}, ["the driver 580.126.20, below 580.178.04"]),
         ("aws", {}, ["the DCGM exporter 4.5.3-4.8.2-distroless, below 4.8.3"]),  # AL2023 brings the driver
         ("aws", {"metrics": False}, []),
     ],
@@ -470,5 +503,5 @@ def test_a_gpu_that_the_newest_driver_no_longer_drives_gets_an_older_one(plan: P
     old = plan("azure", {"a": {"instance_type": "Standard_ND40rs_v2", "software": "gpu-operator"}})
     new = plan("azure", {"a": {"gpu": "T4", "software": "gpu-operator"}})
 
-    assert at(old.releases[0].values, "driver.version") == "580.173.02"
+    assert at(old.releases[0].values, "driver.version") == "580.178.04"
     assert at(new.releases[0].values, "driver.version") is None

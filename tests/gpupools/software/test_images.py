@@ -8,6 +8,9 @@ from typing import Any
 import pytest
 
 from gpupools.cli.main import main
+from gpupools.policies.declared_software import read_software
+from gpupools.policies.finding import Context, Finding
+from gpupools.policies.rules import gpu_software_pinned
 from gpupools.providers import clouds
 from gpupools.software.images import chart_digest_command, digest_of, image_digest_command, slots
 from gpupools.software.planning import plan_runtimes
@@ -27,12 +30,29 @@ IMAGE = "nvcr.io/nvidia/k8s-device-plugin:v0.20.0"
     ["mirror.example.com", "mirror.example.com:5000/gpu/nvidia", "localhost:5000", "registry:5000/gpu", "10.0.0.1/gpu"],
 )
 def test_a_registry_is_a_host_with_a_path(registry: str, plan: Planner) -> None:
-    made = plan("azure", PLUGIN, registry=registry)
+    made = plan("azure", PLUGIN, registry=registry, digests="off")
 
     assert {each.pulled for each in made.images} == {
         f"{registry}/nvidia/k8s-device-plugin:v0.20.0",
-        f"{registry}/nvidia/k8s/dcgm-exporter:4.6.0-4.8.3-distroless",
+        f"{registry}/nvidia/k8s/dcgm-exporter:4.6.1-4.8.4-distroless",
     }
+
+
+def test_images_are_pulled_by_the_digest_that_is_known_or_given(plan: Planner) -> None:
+    known = digest_of(IMAGE)
+    driver = "nvcr.io/nvidia/driver:595.91.07"
+    pools = {"a": {"gpu": "T4", "software": "gpu-operator"}}
+    settings: Mapping[str, Any] = {"known": {}, "given": {IMAGE: DIGEST}, "off": "off"}
+    each = {
+        name: {image.image: image.pulled for image in plan("azure", pools, digests=digests).images}
+        for name, digests in settings.items()
+    }
+
+    assert known is not None
+    assert each["known"][IMAGE] == f"nvcr.io/nvidia/k8s-device-plugin@{known.digest}"
+    assert each["given"][IMAGE] == f"nvcr.io/nvidia/k8s-device-plugin@{DIGEST}"
+    assert {image for image, pulled in each["known"].items() if "@" not in pulled} == {driver}
+    assert all(image == pulled for image, pulled in each["off"].items())
 
 
 @pytest.mark.parametrize(
@@ -55,6 +75,7 @@ def test_a_registry_is_a_host_with_a_path(registry: str, plan: Planner) -> None:
         ),
         ({"digests": {IMAGE: f"sha512:{'0a' * 32}"}}, "digests", "is not a digest"),
         ({"digests": {IMAGE: DIGEST.upper()}}, "digests", "is not a digest"),
+        ({"digests": "on"}, "digests", "got 'on'; write off, or a map of image to digest"),
         (
             {"digests": {IMAGE[:-1]: DIGEST}},
             "digests",
@@ -118,7 +139,7 @@ def test_what_others_install_takes_no_mirror_of_ours(key: str, refused: Callable
 
 def test_without_a_mirror_nothing_is_sent_about_images(plan: Planner) -> None:
     pools = {"a": {"gpu": "T4", "software": "gpu-operator"}}
-    (release,) = plan("azure", pools).releases
+    (release,) = plan("azure", pools, digests="off").releases
 
     assert "repository" not in json.dumps(release.values, default=dict)
     assert "imagePullSecrets" not in json.dumps(release.values, default=dict)
@@ -179,6 +200,67 @@ def test_a_mirror_for_an_operator_that_runs_replaces_the_driver_it_brought(
     assert not [path for path in change.values if path.startswith("draDriver")]
 
 
+@pytest.mark.parametrize(("cloud", "effect"), [("azure", PodEffect.GPU_PODS), ("aws", PodEffect.DAEMONS)])
+def test_digests_for_an_operator_that_runs_change_no_version(cloud: str, effect: PodEffect, plan: Planner) -> None:
+    pools = {"a": {"gpu": "T4", "software": "gpu-operator"}}
+    before, after = plan(cloud, pools, digests="off"), plan(cloud, pools)
+    (change,) = release_changes([before], [after], pools_of(cloud, pools))
+
+    assert (change.effect, change.installs) == (effect, {})
+
+
+RELEASE = "kubernetes:helm.sh/v3:Release"
+PODS = "kubernetes:apps/v1:DaemonSet"
+
+
+def workload(image: str) -> dict[str, Any]:
+    return {"spec": {"template": {"spec": {"containers": [{"name": "a", "image": image}]}}}}
+
+
+@pytest.mark.parametrize(
+    ("image", "by_tag"),
+    [
+        (IMAGE, True),
+        ("mirror.example.com/gpu/nvidia/k8s-device-plugin:v0.20.0", True),
+        (f"nvcr.io/nvidia/k8s-device-plugin@{DIGEST}", False),
+        ("nvcr.io/nvidia/k8s-device-plugin:v0.19.3", False),  # its digest is not known
+    ],
+)
+def test_the_policy_asks_for_a_digest_that_is_known(image: str, by_tag: bool) -> None:
+    found = findings(PODS, workload(image))
+
+    assert [each.what for each in found] == ["the image is pulled by its tag, which may move"] * by_tag
+
+
+@pytest.mark.parametrize("software", ["gpu-operator", "device-plugin", "dra-driver"])
+@pytest.mark.parametrize(("digests", "passes"), [({}, True), ("off", False)], ids=["known", "off"])
+def test_releases_of_ours_pass_the_policy_unless_digests_are_off(
+    software: str, digests: Any, passes: bool, plan: Planner
+) -> None:
+    pools = {"a": {"gpu": "T4", "software": software, "nodes": {"min": 1, "max": 2}}}
+    for release in plan("azure", pools, digests=digests, registry="mirror.example.com").releases:
+        repository = {"repo": release.repository}
+        inputs = {"chart": release.chart, "version": release.version, "values": release.values}
+        found = findings(RELEASE, {**inputs, "repositoryOpts": repository})
+
+        assert (found == []) is passes, release.chart
+
+
+def test_the_production_policy_asks_for_digests() -> None:
+    production = json.loads((ROOT / "policies/policy-config.prod.json").read_text(encoding="utf-8"))
+
+    assert production["gpu-software-pinned"] == {"imagesBy": "digest"}
+
+
+def findings(kind: str, inputs: Mapping[str, Any]) -> list[Finding]:
+    software = read_software(kind, inputs)
+    rule = gpu_software_pinned.RULE
+
+    assert software is not None
+    assert rule.software is not None
+    return [*rule.software(software, Context(config={"imagesBy": "digest"}))]
+
+
 # --- the command ---
 
 
@@ -205,7 +287,9 @@ def test_images_and_charts_are_listed_once_for_all_clusters(tmp_path: Path, caps
 
     assert len(images) == len(said["images"])
     assert images[IMAGE]["clusters"] == ["serve", "other"]
-    assert images[IMAGE]["pulled"] == ["m.example.com/nvidia/k8s-device-plugin:v0.20.0"]
+    assert images[IMAGE]["pulled"] == [
+        f"{registry}/nvidia/k8s-device-plugin@{images[IMAGE]['digest']}" for registry in ("m.example.com", "nvcr.io")
+    ]
     assert images[IMAGE]["by"] == ["chart gpu-operator: device plugin", "chart gpu-operator: GPU feature discovery"]
     assert images[IMAGE]["digest"].startswith("sha256:")
     assert images["nvcr.io/nvidia/driver:595.91.07"]["digest"] is None

@@ -823,3 +823,68 @@ def test_one_cause_is_one_problem_in_whatever_order_the_pools_stand(
         problems = refused(cloud, {name: pools[name] for name in order})
 
         assert [said in problem for problem in problems] == [True], (order, problems)
+
+
+READER = {"from": [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}]}
+
+
+@pytest.mark.parametrize(
+    ("software", "space", "labels"),
+    [
+        ("device-plugin", "dcgm-exporter", {"app.kubernetes.io/name": "dcgm-exporter"}),
+        ("gpu-operator", "gpu-operator", {"app": "nvidia-dcgm-exporter"}),
+    ],
+)
+def test_an_exporters_port_is_open_to_the_monitoring_namespace_only(
+    software: str, space: str, labels: Mapping[str, str], plan: Planner
+) -> None:
+    made = plan("azure", {"a": {"gpu": "T4", "software": software}}, monitoring_namespace="monitoring")
+    policy = one(made, "NetworkPolicy")
+
+    assert policy.name in made.depends[{"device-plugin": "dcgm-exporter"}.get(software, software)]
+    assert policy.manifest["metadata"]["namespace"] == space
+    assert policy.manifest["spec"] == {
+        "podSelector": {"matchLabels": labels},
+        "policyTypes": ["Ingress"],
+        "ingress": [{**READER, "ports": [{"port": 9400, "protocol": "TCP"}]}],
+    }
+
+
+def test_trusted_namespaces_reach_everything_but_the_instance_metadata_service(plan: Planner) -> None:
+    pools = {"a": shared({"namespaces": ["n2", "n1"]}, gpu="T4"), "b": shared({"namespaces": ["n1"]}, gpu="T4")}
+    made = plan("azure", pools, block_instance_metadata=True)
+    policies = [each.manifest for each in made.objects if each.kind == "NetworkPolicy"]
+
+    assert [each["metadata"]["namespace"] for each in policies] == ["n1", "n2"]
+    for each in policies:
+        (rule,) = each["spec"]["egress"]
+        assert rule["to"][0] == {"ipBlock": {"cidr": "0.0.0.0/0", "except": ["169.254.169.254/32"]}}
+        assert (each["spec"]["podSelector"], each["spec"]["policyTypes"]) == ({}, ["Egress"])
+
+
+@pytest.mark.parametrize(
+    ("cloud", "runtime", "said"),
+    [
+        (
+            "azure",
+            {"block_instance_metadata": True},
+            "block_instance_metadata: no pool of the cluster sets trust.namespaces; leave it out",
+        ),
+        (
+            "aws",
+            {"block_instance_metadata": True},
+            "block_instance_metadata: Amazon EKS nodes of gpupools keep pods from the node's credentials themselves",
+        ),
+        (
+            "azure",
+            {"monitoring_namespace": "monitoring", "metrics": False},
+            "monitoring_namespace: gpupools installs no DCGM exporter in this cluster; leave it out",
+        ),
+    ],
+)
+def test_a_network_policy_for_nothing_is_refused(
+    cloud: str, runtime: Mapping[str, Any], said: str, refused: Callable[..., list[str]]
+) -> None:
+    (problem,) = refused(cloud, {"a": {"gpu": "T4", "software": "device-plugin"}}, **runtime)
+
+    assert said in problem

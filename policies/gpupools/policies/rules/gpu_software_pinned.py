@@ -4,11 +4,12 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from gpupools.catalog.minimum_versions import Floor, below_floor
+from gpupools.catalog.minimum_versions import NEWEST_BULLETIN, Floor, below_floor
 from gpupools.plan.pool_facts import UNKNOWN
 from gpupools.policies.declared_software import CHARTS, IMAGES, DeclaredSoftware, known_image, split_image, value_at
 from gpupools.policies.finding import Context, Finding, Framework, Level, Rule, unknown_at_preview
-from gpupools.software.charts import charts
+from gpupools.software.charts import charts, tag_of
+from gpupools.software.images import PUBLIC, digest_of_tag, placed
 
 # A range as Helm takes it: https://github.com/Masterminds/semver#checking-version-constraints
 _EXACT = re.compile(r"v?\d+\.\d+\.\d+(?:-[0-9A-Za-z.-]+)?(?:\+[0-9A-Za-z.-]+)?")
@@ -27,7 +28,9 @@ _PRECOMPILED = re.compile(r"\d{3}(?:-.+)?")
 
 
 def _judge(software: DeclaredSoftware, context: Context) -> Iterator[Finding]:
-    """Report charts and images without an exact version or with known vulnerabilities."""
+    """Report charts and images without an exact version or with known vulnerabilities, and images pulled by tag."""
+    if RULE.option(context, "imagesBy") == "digest":
+        yield from _tag_findings(software)
     if software.is_chart:
         yield from _chart_findings(software)
         yield from _part_findings(software)
@@ -39,8 +42,19 @@ def _judge(software: DeclaredSoftware, context: Context) -> Iterator[Finding]:
         if not digest and (not tag or floats):
             what = f"the image is not pinned: {tag or 'no tag'}"
             yield Finding(what=what, property=path, found=image, fix="name an exact tag or a digest")
-        elif tag:
-            yield from _outdated(component, tag, path, f"image {known_image(image)}")
+        else:
+            yield from _outdated(component, tag or digest, path, f"image {known_image(image)}")
+
+
+def _tag_findings(software: DeclaredSoftware) -> Iterator[Finding]:
+    """Report images that are pulled by tag although their publisher states the digest."""
+    version = software.version if isinstance(software.version, str) else ""
+    placed_images = placed(software.kind, version, software.values, PUBLIC)[1] if software.is_chart else ()
+    for path, image in (*software.images, *(("values", each.image) for each in placed_images)):
+        digest = digest_of_tag(image)
+        if digest:
+            fix = f"name {split_image(image)[0]}@{digest}; a cluster of gpupools does unless runtime.digests is off"
+            yield Finding(what="the image is pulled by its tag, which may move", property=path, found=image, fix=fix)
 
 
 def _chart_findings(software: DeclaredSoftware) -> Iterator[Finding]:
@@ -120,7 +134,7 @@ def _part_findings(software: DeclaredSoftware) -> Iterator[Finding]:
 
 
 def _outdated(component: str, version: str, path: str, what: str) -> Iterator[Finding]:
-    row = below_floor(component, version) if component else None
+    row = below_floor(component, tag_of(version)) if component else None
     if row is not None and component == "driver" and row.branch == version[:3] and _PRECOMPILED.fullmatch(version):
         yield Finding(
             what=f"{what} {version} can be any release of branch {row.branch}, so whether it has the fix of "
@@ -155,10 +169,18 @@ RULE = Rule(
     url="https://github.com/NVIDIA/product-security",
     framework=Framework(
         "NVIDIA product security bulletins",
-        "2026-08",
-        "5659, 5821, 5850, 5857",
+        f"newest read: {NEWEST_BULLETIN}",
+        "5659, 5850, 5857, 5861",
         "run the fixed versions of driver, toolkit, device plugin, MIG manager and exporter",
     ),
-    config=unknown_at_preview(),
+    config={
+        **unknown_at_preview(),
+        "imagesBy": {
+            "type": "string",
+            "enum": ["tag", "digest"],
+            "default": "tag",
+            "description": "With `digest`, images whose digest gpupools knows must be pulled by it.",
+        },
+    },
     software=_judge,
 )

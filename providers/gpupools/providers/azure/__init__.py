@@ -100,6 +100,8 @@ CLOUD = Cloud(
     node_runtime=node_runtime,
     supports_dra_from_zero=False,
     find_instance_type=find_instance_type,
+    # https://learn.microsoft.com/azure/aks/imds-restriction
+    open_metadata_address="169.254.169.254/32",
     access=_access,
     discover=_discovery,
     reserved_labels=LABELS,
