@@ -84,8 +84,10 @@ def nothing(resources: RESOURCES) -> None:
         (
             template,
             {},
-            "train/a: drains 1 node at a time; "
-            "rolling: LaunchTemplate.metadataOptions.httpPutResponseHopLimit 2 → 1; creates a launch template",
+            (
+                "train/a: drains 1 node at a time; "
+                "rolling: LaunchTemplate.metadataOptions.httpPutResponseHopLimit 2 → 1; creates a launch template"
+            ),
         ),
         (tag, {}, "train/a: in place: Tag none → train-a-label/gpupools/pool; "),
         (taken_away, {}, "lab/c: effect on pods unknown; in place: NodePool.nodeConfig.taints [] → "),
