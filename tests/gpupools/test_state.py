@@ -13,11 +13,14 @@ from gpupools.cli.main import main
 
 STATES = Path(__file__).parents[1] / "states"
 """States that released versions left, made by the real engine with the stand-ins of tests/engine."""
+IMAGES_BY_DIGEST = ["serve: changes chart nvidia-device-plugin 0.20.0", "serve: changes chart dcgm-exporter 4.8.2"]
+"""What changed after the state of 0.1.0-dev was made: images are pinned by digest."""
 CHANGES: Mapping[str, list[str]] = {
     "0.1.0-dev.json": [
         "lab/c: no change for the nodes",
         "serve/b: no change for the nodes",
         "train/a: no change for the nodes",
+        *IMAGES_BY_DIGEST,
     ],
 }
 """What an upgrade from each of them changes."""
@@ -51,7 +54,8 @@ def test_an_upgrade_replaces_no_pool_and_lists_what_changes(state: str, capsys: 
 
     assert main(["diff", "--exit-code", "--state", str(STATES / state), str(STATES / "Pulumi.acme.yaml")]) == 0
 
-    assert capsys.readouterr().out.splitlines() == CHANGES[state]
+    found = capsys.readouterr().out.splitlines()
+    assert [each.partition(": values")[0] for each in found] == CHANGES[state]
 
 
 def template(resources: RESOURCES) -> None:
@@ -121,7 +125,8 @@ def test_everything_that_the_next_update_changes_is_said(
     lines = [*shown.out.splitlines(), *shown.err.splitlines()]
     assert any(each.startswith(line) for each in lines), "\n".join(lines)
     # Nothing else differs.
-    assert sum(not each.endswith("no change for the nodes") for each in lines) <= 2, "\n".join(lines)
+    other = [each for each in lines if not each.startswith(tuple(IMAGES_BY_DIGEST))]
+    assert sum(not each.endswith("no change for the nodes") for each in other) <= 2, "\n".join(lines)
 
 
 NET = "urn:pulumi:prod::net::pulumi:pulumi:Stack::net-prod"
