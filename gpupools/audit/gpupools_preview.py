@@ -5,7 +5,10 @@ from typing import Any
 from gpupools.audit.document import Document
 from gpupools.audit.pulumi_preview import resource
 from gpupools.common.errors import Problem, Rejected
+from gpupools.common.json_types import JsonDict, JsonObject
 from gpupools.common.structured_text import Text, all_maps
+from gpupools.plan.pool_facts import UNKNOWN
+from gpupools.spec.overrides import NOT_SHOWN
 
 FORM = "gpupools preview"
 
@@ -27,5 +30,27 @@ def read(text: Text) -> Document:
         count = len(problems) if isinstance(problems, list) else 1
         what = f"is a preview that was rejected for {count} {'problem' if count == 1 else 'problems'}"
         raise Rejected([Problem((), what, "fix them (gpupools check shows them) and preview again")])
-    states = enumerate(all_maps(data["resources"], ("resources",)))
+    states = enumerate(map(_as_in_a_state, all_maps(data["resources"], ("resources",))))
     return Document(FORM, tuple(resource(state, ("resources", index), text) for index, state in states))
+
+
+def _as_in_a_state(state: JsonObject) -> JsonDict:
+    """Return a resource with its options in the places that a Pulumi state has for them."""
+    given = state.get("options")
+    options = given if isinstance(given, dict) else {}
+    places = {"provider": "provider", "protect": "protect", "propertyDependencies": "propertyDependencies"}
+    places["dependencies"] = "dependsOn"
+    return {
+        **state,
+        "inputs": _readable(state.get("inputs")),
+        **{key: options[option] for key, option in places.items() if option in options},
+    }
+
+
+def _readable(value: Any) -> Any:
+    """Return inputs with `UNKNOWN` for values that the preview does not show."""
+    if isinstance(value, dict):
+        return {key: _readable(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_readable(each) for each in value]
+    return UNKNOWN if isinstance(value, str) and value.endswith(NOT_SHOWN) else value

@@ -97,7 +97,6 @@ def resource(state: JsonObject, at: Path, text: Text) -> Resource:
         raise damaged((*at, "type"), state.get("type"))
     inputs, refers = one_map(state.get("inputs"), (*at, "inputs")), state.get("propertyDependencies")
     urn = str(state.get("urn", ""))
-    options = state.get("options")  # gpupools preview keeps resource options apart
     return Resource(
         address=urn,
         type=state["type"],
@@ -112,7 +111,7 @@ def resource(state: JsonObject, at: Path, text: Text) -> Resource:
         depends=tuple(map(str, depends)) if isinstance(depends := state.get("dependencies"), list) else (),
         parent=str(state.get("parent") or ""),
         provider=str(state.get("provider") or "").rpartition("::")[0],  # <urn>::<id>
-        protect=state.get("protect") is True or (isinstance(options, dict) and options.get("protect") is True),
+        protect=state.get("protect") is True,
         # urn:pulumi:<stack>::<project>::<types>::<name>
         component=state.get("custom") is False,
         stack=urn.removeprefix("urn:pulumi:").partition("::")[0] if urn.startswith("urn:pulumi:") else "",

@@ -75,7 +75,11 @@ def tellable(path: str, value: Any) -> Any:
     if not secret and size <= _LONG:
         return value
     kind = "text" if isinstance(value, str) else "map" if isinstance(value, Mapping) else "list"
-    return f"(a {kind} of {size} characters, not shown)"
+    return f"(a {kind} of {size} {NOT_SHOWN}"
+
+
+NOT_SHOWN = "characters, not shown)"
+"""End of the text that stands for a value that is not printed."""
 
 
 _LONG = 80

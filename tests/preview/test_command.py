@@ -74,7 +74,7 @@ def test_the_report_is_one_json_document(dev: CheckedFile, dev_report: Report) -
     assert (found["project"], found["stack"], dev_report.problems) == ("gpupools", "dev", ())
     assert [pool["name"] for pool in found["pools"]] == [plan.name for plan in dev.plan.pools]
     assert {tuple(resource) for resource in found["resources"]} == {
-        ("type", "name", "urn", "parent", "inputs", "options")
+        ("type", "name", "urn", "parent", "custom", "inputs", "options")
     }
     # Two settings of AKS wait for a feature of the subscription, which nobody but its owner knows of.
     assert {verdict["policy"] for verdict in found["policy"] if verdict["verdict"] != "pass"} == {

@@ -313,6 +313,7 @@ def test_the_report_as_json_has_every_part() -> None:
                 "name": each.name,
                 "urn": each.urn,
                 "parent": each.parent,
+                "custom": each.custom,
                 "inputs": {"size": 1},
                 "options": each.options,
             }

@@ -65,6 +65,7 @@ class DeclaredResource:
             "name": self.name,
             "urn": self.urn,
             "parent": self.parent,
+            "custom": self.custom,
             "inputs": self.inputs,
             "options": self.options,
         }
