@@ -617,7 +617,9 @@ class StandIn(provider_pb2_grpc.ResourceProviderServicer):
         how = self._struck("update", request.urn)
         self._before(how, context)
         with state() as content:
-            stored = content["resources"][self._key(kind, request.id)]
+            # An imported state has resources that no engine made here.
+            imported = {"type": kind, "inputs": plain(request.old_inputs), "outputs": plain(request.olds)}
+            stored = content["resources"].setdefault(self._key(kind, request.id), imported)
             paths = changed(stored["inputs"], inputs)
             refused = [path for path in paths if among(path, NEVER_CHANGES.get(kind, ()))]
             if refused:
