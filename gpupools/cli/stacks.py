@@ -237,6 +237,9 @@ def _stack_files(folder: Path, checkout: Path | None) -> tuple[list[_Listed], li
             project = projects.setdefault(of, read_project(of))
         except Rejected as rejected:
             raise _Refused([Located(of, None, each) for each in rejected.problems]) from None
+        outside = links_out(_beside(project), checkout)
+        if outside:
+            raise _Refused([Located(path, None, problem) for path, problem in outside])
         if not is_read(file, project):
             left_out.append({"file": str(file), "why": f"the stack files of {project.name} are in another folder"})
             continue
@@ -299,15 +302,23 @@ _OF_A_PROJECT = ("Pulumi.yaml", "Pulumi.yml", "requirements.txt", "pyproject.tom
 _OF_ITS_PROGRAM = ("__main__.py", "requirements.txt")
 
 
+_LARGEST = 2**20
+"""Bytes that are read of one of these files; a larger one counts as changed."""
+
+
+def _beside(project: Project) -> list[Path]:
+    """Return the files on which every stack of a project depends."""
+    found = [project.folder / name for name in _OF_A_PROJECT]
+    return found + [project.files / name for name in _OF_ITS_PROGRAM if project.files != project.folder]
+
+
 def _compare(listed: Sequence[_Listed], folder: Path, since: str) -> list[str]:
     """Set the changes of all stacks; return the deleted stack files."""
     of_projects: dict[Path, list[str]] = {}
     for each in listed:
         project, file = each.placed.project, each.placed.file
         if project.folder not in of_projects:
-            beside = [project.folder / name for name in _OF_A_PROJECT]
-            beside += [project.files / name for name in _OF_ITS_PROGRAM if project.files != project.folder]
-            of_projects[project.folder] = [str(one.name) for one in beside if _is_other(one, since, folder)]
+            of_projects[project.folder] = [one.name for one in _beside(project) if _is_other(one, since, folder)]
         then = _then(file, since, folder)
         if then != file.read_bytes():
             each.changed.append(str(file))
@@ -339,7 +350,11 @@ def _then(file: Path, since: str, folder: Path) -> bytes | None:
 
 def _is_other(file: Path, since: str, folder: Path) -> bool:
     """Return whether a file differs from the commit; a file that is missing in both does not."""
-    return _then(file, since, folder) != (file.read_bytes() if file.is_file() else None)
+    if not file.is_file():
+        return _then(file, since, folder) is not None
+    with file.open("rb") as content:
+        now = content.read(_LARGEST + 1)
+    return len(now) > _LARGEST or _then(file, since, folder) != now
 
 
 # --- telling ---

@@ -147,6 +147,8 @@ class Cluster(ConsistentModel):
     """Keys whose values are sets in the cloud, so that order does not matter."""
     not_pool_inputs: ClassVar[frozenset[str]] = frozenset({"cloud", "stack", "runtime", "tags"})
     """Keys that are no inputs of pools: they apply inside the cluster, or are passed in another way."""
+    api_hosts: ClassVar[str] = ""
+    """Pattern of the hosts that the cloud gives to APIs of clusters; empty if any host may be one."""
     identity: ClassVar[tuple[str, ...]] = ()
     """Keys for the identity and the place of API calls only, which are no inputs of pools."""
 

@@ -4,11 +4,12 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path as FilePath
 from typing import NamedTuple
+from urllib.parse import urlsplit
 
 from gpupools.common.errors import Path, Problem, Rejected, may_hold_secret, nearest
 from gpupools.common.json_types import JsonDict
 from gpupools.plan.cloud import Cloud
-from gpupools.spec.cluster_access import clear_secrets, kubeconfigs_inside
+from gpupools.spec.cluster_access import api_url, clear_secrets, kubeconfigs_inside
 from gpupools.spec.identity import not_compared
 from gpupools.spec.models import Cluster
 from gpupools.stackfile.config_values import TOO_MUCH
@@ -95,6 +96,7 @@ def warnings(checked: CheckedFile) -> list[Located]:
         *([Problem(("environment",), file.note)] if file.note else []),
         *not_compared(checked.plan.stack.clusters),
         *_unknown_allow_destroy(checked.plan.stack),
+        *_foreign_endpoints(checked.plan.stack),
         *(each for runtime in checked.plan.runtimes for each in runtime.warnings),
     ]
     return _located(file.path, file, found)
@@ -108,6 +110,19 @@ def _unknown_allow_destroy(stack: Stack) -> Iterator[Problem]:
         if name not in known:
             what = f"{name!r} is not a {kind} of this file; it only has an effect in the update that deletes it"
             yield Problem(("allow_destroy", index), what, nearest(name, known))
+
+
+def _foreign_endpoints(stack: Stack) -> Iterator[Problem]:
+    """Yield endpoints whose host the cloud gives to no cluster, because they receive a token for it."""
+    for key, cluster in stack.clusters.items():
+        endpoint = getattr(cluster, "endpoint", None)
+        host = urlsplit(api_url(endpoint)).netloc.lower() if isinstance(endpoint, str) else ""
+        host = re.sub(r":[0-9]+$", "", host)
+        if host and cluster.api_hosts and not re.fullmatch(cluster.api_hosts, host):
+            what = f"{host} is not an address that {cluster.cloud} gives to clusters, and receives a token for this one"
+            yield Problem(
+                ("clusters", key, "endpoint"), what, "use the endpoint that the cloud shows, or check the host"
+            )
 
 
 def _located(path: FilePath, file: StackFile | None, problems: Iterable[Problem]) -> list[Located]:

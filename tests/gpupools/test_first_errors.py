@@ -572,3 +572,33 @@ def test_problems_that_do_not_depend_on_each_other_are_reported_together(pool: s
     found = [each.path for each in rejected.value.problems if each.path[0] == "pools"]
 
     assert dict.fromkeys(".".join(map(str, path[2:])) for path in found) == dict.fromkeys(keys.split(" "))
+
+
+@pytest.mark.parametrize(
+    ("cluster", "host", "is_foreign"),
+    [
+        ("aws", "0A1B.gr7.eu-central-1.eks.amazonaws.com", False),
+        ("aws", "0a1b.sk1.cn-north-1.eks.amazonaws.com.cn", False),
+        ("aws", "0a1b.eks-cluster.eu-central-1.api.aws", False),
+        ("aws", "eks.amazonaws.com.example.org", True),
+        ("aws", "10.0.0.1", True),
+        ("azure", "https://ml-dns-1a2b.hcp.westeurope.azmk8s.io:443", False),
+        ("azure", "ml.azmk8s.io.example.org", True),
+        ("gcp", "203.0.113.7", False),
+        ("gcp", "gke-1a2b.europe-west4.gke.goog", False),
+        ("gcp", "gke.example.org", True),
+    ],
+)
+def test_an_endpoint_that_is_not_the_clouds_is_warned_of(
+    cluster: str, host: str, is_foreign: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = CLUSTERS_OF_EACH_CLOUD.replace("gpupools:pools:\n    a: ", "gpupools:pools:\n")
+    lines = [line for line in text.splitlines() if "wrong: " not in line]
+    key = f"    {cluster}: {{"
+    lines = [line.replace(key, f'{key}endpoint: "{host}", certificate_authority: Y2E=, ') for line in lines]
+    file = tmp_path / "Pulumi.w.yaml"
+    pool = f"    a: {{clusters: [{cluster}], gpu: {'T4' if cluster == 'azure' else 'L4'}, nodes: {{max: 1}}}}"
+    file.write_text("\n".join([*lines, pool]), encoding="utf-8")
+
+    assert main(["check", str(file)]) == 0
+    assert ("and receives a token for this one" in capsys.readouterr().err) is is_foreign

@@ -163,6 +163,25 @@ def test_a_repository_with_a_link_that_leads_out_of_it_is_not_listed(
     assert "hunter2" not in done.stdout + done.stderr
 
 
+def test_stacks_reads_no_link_out_beside_a_project_and_a_part_of_large_files(
+    run: Run, checkout: Checkout, tmp_path: Path
+) -> None:
+    checkout.write("Pulumi.yaml", "name: team\nruntime: python\nstackConfigDir: stack\n")
+    checkout.write("requirements.txt", "#" * (2**20 + 1))
+    git(checkout.folder, "init", "-q")
+    git(checkout.folder, "add", "-A")
+    git(checkout.folder, "commit", "-qm", "One")
+    large = run(GPUPOOLS, "stacks", "--since", "HEAD", "--within", ".")
+    (tmp_path / "secret").write_text("hunter2")
+    (checkout.folder / "requirements.txt").unlink()
+    (checkout.folder / "requirements.txt").symlink_to(tmp_path / "secret")
+    linked = run(GPUPOOLS, "stacks", "--since", "HEAD", "--within", ".")
+
+    assert (large.returncode, "changed: requirements.txt" in large.stdout) == (0, True), large.stdout
+    assert linked.returncode == 1
+    assert "requirements.txt: is a link that leads out of ." in linked.stderr
+
+
 def test_stacks_asks_git_and_runs_nothing_that_the_checkout_names(run: Run, checkout: Checkout) -> None:
     checkout.write("Pulumi.yaml", "name: team\nruntime: python\nstackConfigDir: stack\n")
     git(checkout.folder, "init", "-q")

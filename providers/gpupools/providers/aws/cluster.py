@@ -59,6 +59,9 @@ class EksCluster(ReachableCluster):
     """ARN of the IAM role to act as, in the account of the cluster; left out: none."""
 
     identity: ClassVar[tuple[str, ...]] = ("account", "profile", "assume_role")
+    api_hosts: ClassVar[str] = (
+        r"([a-z0-9-]+\.)+(eks\.amazonaws\.com(\.cn)?|api\.aws)"  # https://docs.aws.amazon.com/eks/latest/userguide/cluster-endpoint.html
+    )
     not_pool_inputs: ClassVar[frozenset[str]] = ReachableCluster.not_pool_inputs | frozenset(identity)
     # `schema.TypeSet` in https://github.com/hashicorp/terraform-provider-aws/blob/main/internal/service/eks/node_group.go.
     unordered: ClassVar[frozenset[str]] = frozenset({"subnet_ids"})

@@ -43,6 +43,9 @@ class AksCluster(ReachableCluster):
     """
 
     identity: ClassVar[tuple[str, ...]] = ("tenant_id",)
+    api_hosts: ClassVar[str] = (
+        r"([a-z0-9-]+\.)+(azmk8s\.io|azk8s\.cn|azmk8s\.us|azure\.us)"  # https://learn.microsoft.com/azure/aks/private-clusters
+    )
     not_pool_inputs: ClassVar[frozenset[str]] = ReachableCluster.not_pool_inputs | frozenset(identity)
 
     @field_validator("tenant_id")

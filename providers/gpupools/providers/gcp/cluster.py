@@ -56,6 +56,9 @@ class GkeCluster(ReachableCluster):
 
     unordered: ClassVar[frozenset[str]] = frozenset({"node_locations"})
     identity: ClassVar[tuple[str, ...]] = ("impersonate_service_account",)
+    api_hosts: ClassVar[str] = (
+        r"[0-9.]+|\[[0-9a-f:.]+\]|([a-z0-9-]+\.)+gke\.goog"  # https://docs.cloud.google.com/kubernetes-engine/docs/concepts/network-isolation
+    )
     not_pool_inputs: ClassVar[frozenset[str]] = ReachableCluster.not_pool_inputs | frozenset(identity)
 
     @field_validator("impersonate_service_account")
