@@ -55,6 +55,9 @@ def make_project(folder: Path) -> None:
             out.write(_filled(each, source.read_text(encoding="utf-8"), name, requirement))
     tell(f"{folder}: wrote {len(files)} files")
     tell(f"{folder / 'requirements.txt'}: {requirement}")
+    if " @ file:" in requirement:
+        what = "names a path of this machine, because this gpupools was installed from it"
+        tell(f"{folder / 'requirements.txt'}: {what}; replace it with an address that your team and CI can reach")
     top = top_of(folder.resolve())
     if top is not None and top != folder.resolve():
         within = folder.resolve().relative_to(top)
@@ -77,8 +80,9 @@ def _is_source(file: Path) -> bool:
 
 
 def _requirement() -> str:
-    """Return the requirement of this gpupools: the URL it was installed from, else its version.
+    """Return the requirement of this gpupools: the URL or path it was installed from; from an index, its version.
 
+    A name and version would be of somebody else's package if the index does not have ours.
     https://packaging.python.org/en/latest/specifications/direct-url-data-structure/
     """
     try:
@@ -90,9 +94,9 @@ def _requirement() -> str:
     if "vcs_info" in origin:
         address = f"{origin['vcs_info']['vcs']}+{url}@{origin['vcs_info']['commit_id']}"
     elif origin.get("dir_info", {}).get("editable"):
-        address = published(Path(unquote(urlsplit(url).path)))
-    elif "archive_info" in origin and not url.startswith("file:"):
-        sha256 = origin["archive_info"].get("hashes", {}).get("sha256")
+        address = published(Path(unquote(urlsplit(url).path))) or url
+    else:
+        sha256 = origin.get("archive_info", {}).get("hashes", {}).get("sha256")
         address = f"{url}#sha256={sha256}" if sha256 else url
     return f"gpupools[all] @ {address}" if address else f"gpupools[all]=={version()}"
 

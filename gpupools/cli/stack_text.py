@@ -25,6 +25,7 @@ def stack_text(env: str, cloud: Cloud, cluster: JsonObject, pool_key: str, pool:
         f"# yaml-language-server: $schema={schema}",
         f"# GPU node pools of {env}: gpupools check validates this file, gpupools preview shows what it creates.",
         "config:",
+        *(_PROTECTED if env.startswith(("prod", "live")) else ()),
         "  gpupools:clusters:",
         f"    # An existing cluster of {cloud.service}, under a key of your choice.",
         f"    {key}:",
@@ -39,6 +40,12 @@ def stack_text(env: str, cloud: Cloud, cluster: JsonObject, pool_key: str, pool:
         "      # More keys: disk_gib, capacity, zones, labels, taints, image, network, upgrade, tags, protect."
     )
     return "\n".join(lines) + "\n"
+
+
+_PROTECTED = (
+    "  # Updates may not replace or delete pools, or end pods on several nodes at once.",
+    "  gpupools:production: true",
+)
 
 
 def cluster_schema(cloud: Cloud) -> JsonObject:

@@ -128,10 +128,24 @@ COMMIT = "0123456789abcdef0123456789abcdef01234567"
             {"url": "https://host.example/gpupools-0.1.0.whl", "archive_info": {"hashes": {"sha256": "0a1b"}}},
             "gpupools[all] @ https://host.example/gpupools-0.1.0.whl#sha256=0a1b",
         ),
-        ({"url": "file:///home/me/gpupools-0.1.0.whl", "archive_info": {}}, "gpupools[all]==0.1.0"),
-        ({"url": "file:///home/me/gpupools", "dir_info": {}}, "gpupools[all]==0.1.0"),
+        (
+            {"url": "file:///home/me/gpupools-0.1.0.whl", "archive_info": {}},
+            "gpupools[all] @ file:///home/me/gpupools-0.1.0.whl",
+        ),
+        ({"url": "file:///home/me/gpupools", "dir_info": {}}, "gpupools[all] @ file:///home/me/gpupools"),
+        (
+            {"url": "file:///home/me/gpupools", "dir_info": {"editable": True}},
+            "gpupools[all] @ file:///home/me/gpupools",
+        ),
     ],
-    ids=["by its version", "from git", "a wheel by its address", "a wheel of this machine", "a folder"],
+    ids=[
+        "by its version",
+        "from git",
+        "a wheel by its address",
+        "a wheel of this machine",
+        "a folder",
+        "a checkout without a web origin",
+    ],
 )
 def test_a_project_depends_on_what_wrote_it(
     told: dict[str, object] | None, requirement: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
