@@ -90,6 +90,10 @@ class ProviderPlan:
         """Say whether the autoscaler knows of an empty pool what its nodes will offer, beyond the machine's GPUs."""
         return False
 
+    def requires_gpu_resource(self) -> bool:
+        """Return whether the autoscaler treats nodes that do not offer `nvidia.com/gpu` as not ready."""
+        return True
+
     def may_wait_for_capacity(self) -> bool:
         """Say whether a pod may wait for its node longer than an update can: for a reserved time, or for room."""
         return False

@@ -359,21 +359,18 @@ def _unknown_to_the_autoscaler(pool: PoolPlan) -> Iterator[str]:
     `nvidia.com/gpu`: https://github.com/kubernetes/autoscaler, cluster-autoscaler/cloudprovider/azure/azure_template.go
     and gce/templates.go beside it, and cluster-autoscaler/processors/customresources/gpu_processor.go.
     """
-    if pool.provider_plan.has_scale_from_zero_resources():
+    own = pool.provider_plan
+    if GPU_RESOURCE not in pool.node_resources and own.requires_gpu_resource() and pool.min_nodes < pool.max_nodes:
+        way = "set nodes.fixed" + (
+            ", or remove rename" if _renamed(pool) else ", or sharing.strategy: single" if pool.sharing.mig else ""
+        )
+        what = (
+            f"the autoscaler treats its nodes as not ready, because they do not offer {GPU_RESOURCE}: it removes busy"
+        )
+        yield f"{what} nodes, and may stop scaling the whole cluster; {way}"
         return
-    if GPU_RESOURCE not in pool.node_resources and pool.min_nodes < pool.max_nodes:
-        way = "set nodes.fixed, or remove rename" if _renamed(pool) else "set nodes.fixed"
-        what = f"the autoscaler treats its nodes as not ready, because they do not offer {GPU_RESOURCE}"
-        yield f"{what}; {way}"
-    if pool.min_nodes > 0:
-        return
-    named = [resource for resource in pool.node_resources if resource != GPU_RESOURCE]
     offered, devices = pool.node_resources.get(GPU_RESOURCE, 0), pool.instance.devices
-    if named:
-        other = "remove rename" if _renamed(pool) else "use profile with strategy: single"
-        way = f"set nodes.min: 1, or {other}"
-        yield f"while this pool is empty, pods that request {named[0]} do not scale it up; {way}"
-    elif offered > devices:
+    if offered > devices and not pool.min_nodes and not own.has_scale_from_zero_resources():
         counts = (
             f"while this pool is empty, the autoscaler assumes {devices} {GPU_RESOURCE} per node instead of {offered}"
         )

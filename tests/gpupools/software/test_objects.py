@@ -359,7 +359,7 @@ def test_an_autoscaler_that_knows_is_not_mentioned(cloud: str, pool: dict[str, A
         (
             "azure",
             {"gpu": "A100-80GB", "sharing": {"mode": "mig", "profile": "1g.10gb", "strategy": "mixed"}},
-            "set nodes.fixed",
+            "set nodes.fixed, or sharing.strategy: single",
         ),
         ("gcp", {"gpu": "L4", **RENAMED_BY_PLUGIN}, "set nodes.fixed, or remove rename"),
         ("azure", {"gpu": "T4", "nodes": {"fixed": 2}, **RENAMED_BY_PLUGIN}, None),
@@ -381,7 +381,8 @@ def test_an_autoscaler_that_waits_for_a_name_no_node_offers_is_said(
     made = plan(cloud, {"a": {"nodes": {"min": 1, "max": 2}, **pool}})
     said = [note for note in made.notes if "treats its nodes as not ready" in note]
 
-    start = "pool a: the autoscaler treats its nodes as not ready, because they do not offer nvidia.com/gpu"
+    start = "pool a: the autoscaler treats its nodes as not ready, because they do not offer nvidia.com/gpu: "
+    start += "it removes busy nodes, and may stop scaling the whole cluster"
     assert said == ([f"{start}; {way}"] if way else [])
 
 

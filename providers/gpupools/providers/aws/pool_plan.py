@@ -136,6 +136,10 @@ class EksPoolPlan(ProviderPlan):
         """Return True: by tags of the Auto Scaling group (`_scale_from_zero` in resources.py)."""
         return True
 
+    def requires_gpu_resource(self) -> bool:
+        """Return False: such nodes do not get the label of EKS's GPU nodes."""
+        return False
+
     def extra_resources(self) -> Mapping[str, str]:
         """Return the EFA interfaces and the huge pages set aside for them."""
         return self.node_resources

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 from gpupools.catalog.instance_types import InstanceType
 from gpupools.common.json_types import JsonObject
 from gpupools.common.taints import Effect, Taint
+from gpupools.plan.dra import DRA_DRIVER
 from gpupools.plan.fabric import Fabric
 from gpupools.plan.node_labels import GPU_PRESENT_LABEL, skypilot_label
-from gpupools.plan.node_resources import node_layouts
+from gpupools.plan.node_resources import GPU_RESOURCE, node_layouts, node_resources
 from gpupools.plan.provider_plan import AdoptedPool, PoolRequest, ProviderPlan
 from gpupools.providers.azure.cluster import AksCluster
 from gpupools.providers.azure.pool_settings import RDMA_LABEL, SPOT_KEY
@@ -75,6 +76,8 @@ class AksPoolPlan(ProviderPlan):
     """Both None on a spot pool, which AKS refuses to have them on."""
     drain_timeout_min: int | None = None
     tags: Mapping[str, str] = field(default_factory=dict)
+    autoscaler_tags: Mapping[str, str] = field(default_factory=dict)
+    """What nodes offer besides the machine's GPUs, for the autoscaler of an empty pool."""
     protect: bool = False
     first_name: str
     """The pool's key in the stack file when it was created, which its name in AKS is made of."""
@@ -99,6 +102,10 @@ class AksPoolPlan(ProviderPlan):
     def partitions_gpus(self) -> bool:
         """Say whether the GPU instance profile cuts them; a device plugin then shares the slices."""
         return self.gpu_instance_profile is not None
+
+    def has_scale_from_zero_resources(self) -> bool:
+        """Return whether tags of the scale set tell the autoscaler all that nodes offer."""
+        return bool(self.autoscaler_tags)
 
     def extra_resources(self) -> Mapping[str, str]:
         """Return the InfiniBand ports; of shared ones it is the team's plugin that says how many pods may use them."""
@@ -127,6 +134,7 @@ def build_provider_plan(request: PoolRequest) -> AksPoolPlan:
     if surge > 0 and "max_unavailable" not in spec.upgrade.model_fields_set:
         unavailable = 0  # AKS has the two together as a preview only (`_upgrade` in pool_settings.py)
     create, update, delete = _timeouts_min(request, 1 if spot else max(1, surge + unavailable))
+    fabric = _fabric(request) if spec.network.rdma else None
     return AksPoolPlan(
         labels={
             # The label calls a team's own plugin, which these nodes have no place for when AKS brings one.
@@ -135,7 +143,7 @@ def build_provider_plan(request: PoolRequest) -> AksPoolPlan:
             **({RDMA_LABEL: "infiniband"} if spec.network.rdma else {}),
             **skypilot_label(request.instance.gpu_model, spec.labels),
         },
-        fabric=_fabric(request) if spec.network.rdma else None,
+        fabric=fabric,
         # AKS adds both to a spot pool; undeclared they would be drift, and an update without them is refused
         # (https://github.com/pulumi/pulumi-azure-native/issues/959).
         taints=(Taint(SPOT_KEY, "spot", Effect.NO_SCHEDULE),) if spot else (),
@@ -168,6 +176,7 @@ def build_provider_plan(request: PoolRequest) -> AksPoolPlan:
         max_unavailable=None if spot else unavailable,
         drain_timeout_min=spec.upgrade.drain_timeout_min,
         tags=dict(spec.tags),
+        autoscaler_tags=_autoscaler_tags(request, fabric) if spec.nodes.fixed is None else {},
         protect=spec.protect,
         first_name=spec.named_after(request.name),
         adopted=_adopted(request, request.cluster),
@@ -176,6 +185,28 @@ def build_provider_plan(request: PoolRequest) -> AksPoolPlan:
         delete_min=delete,
         overrides=dict(spec.overrides.get("azure", {}).get("AgentPool", {})),
     )
+
+
+_RESOURCE_TAG = "k8s.io_cluster-autoscaler_node-template_resources_"
+
+
+def _autoscaler_tags(request: PoolRequest, fabric: Fabric | None) -> dict[str, str]:
+    """Return tags with what nodes offer besides the machine's GPUs; none if the autoscaler cannot read one of them.
+
+    It reads `_` as `/`: https://github.com/kubernetes/autoscaler/blob/cluster-autoscaler-1.34.5/cluster-autoscaler/
+    cloudprovider/azure/azure_template.go, extractAllocatableResourcesFromScaleSet.
+    """
+    offered: dict[str, int] = {}
+    if request.software != DRA_DRIVER:
+        resources = node_resources(request.instance, request.spec.sharing)
+        offered = {} if resources == {GPU_RESOURCE: request.instance.devices} else dict(resources)
+    if offered and GPU_RESOURCE not in offered:
+        offered[GPU_RESOURCE] = 0
+    if fabric is not None and not fabric.is_shared:
+        offered[fabric.resource] = fabric.devices
+    if any("_" in name for name in offered):
+        return {}
+    return {f"{_RESOURCE_TAG}{name.replace('/', '_')}": str(count) for name, count in offered.items()}
 
 
 _RESOURCE, _SHARED_RESOURCE = "rdma/ib", "rdma/shared_ib"

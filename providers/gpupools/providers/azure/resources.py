@@ -309,7 +309,7 @@ def _arguments(
         gpu_instance_profile=settings.gpu_instance_profile,
         node_taints=[str(taint) for taint in plan.taints],
         node_labels=dict(plan.labels),
-        tags=dict(settings.tags) or None,
+        tags={**settings.autoscaler_tags, **settings.tags} or None,
         vnet_subnet_id=cluster.get("subnet_id"),
         max_pods=settings.max_pods,
         enable_node_public_ip=False,

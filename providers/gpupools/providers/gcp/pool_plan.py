@@ -170,6 +170,10 @@ class GkePoolPlan(ProviderPlan):
         source = "https://docs.cloud.google.com/kubernetes-engine/docs/how-to/provisioningrequest"
         return AutoscalingBlocker("capacity.mode is queued", source) if self.queued else None
 
+    def requires_gpu_resource(self) -> bool:
+        """Return whether software in the cluster names the GPUs, which GKE's autoscaler does not know."""
+        return not self.has_scale_from_zero_resources()
+
     def has_scale_from_zero_resources(self) -> bool:
         """Return True where GKE itself shares or cuts the GPUs, or a label says that pods claim them.
 
