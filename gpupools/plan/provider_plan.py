@@ -94,6 +94,10 @@ class ProviderPlan:
         """Return whether the autoscaler treats nodes that do not offer `nvidia.com/gpu` as not ready."""
         return True
 
+    def pods_per_node(self) -> int | None:
+        """Return the most pods that a node may have; None if that is not known."""
+        return None
+
     def may_wait_for_capacity(self) -> bool:
         """Say whether a pod may wait for its node longer than an update can: for a reserved time, or for room."""
         return False

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 
 from gpupools.catalog.gpus import gpu_models
+from gpupools.catalog.minimum_versions import numbers
 from gpupools.catalog.requirements import requirement
 from gpupools.common.errors import Problem, nearest
 from gpupools.plan.dra import DRA_CHART, DRA_DRIVER
@@ -98,8 +99,29 @@ def _too_old(draft: Draft) -> Iterator[Problem]:
         if used and needed.fails(given):
             what = f"got {given}; {needed.what} needs Kubernetes {needed.at_least} or later"
             yield Problem(where, what, f"upgrade the cluster, {otherwise}", needed.source)
+    if _lacks_claims(draft) and (numbers(given) or ()) < (1, 35):
+        what = (
+            f"Cluster Autoscaler of Kubernetes {given} ignores claims, so it never scales {', '.join(_claimed(draft))}"
+        )
+        fix = "run it with --enable-dynamic-resource-allocation and access to resource.k8s.io, then set"
+        fix += " existing.cluster_autoscaler.dynamic_resource_allocation: true; or use nodes.fixed"
+        yield Problem((*draft.at, "existing", "cluster_autoscaler"), what, fix, _CLAIMS)
     if not any(used for used, _ in there.values()):
         yield Problem(where, "no setting of this cluster depends on it", "leave it out")
+
+
+_CLAIMS = "https://github.com/kubernetes/autoscaler/blob/cluster-autoscaler-1.34.5/cluster-autoscaler/FAQ.md"
+
+
+def _claimed(draft: Draft) -> list[str]:
+    """Return the pools that grow by pods which claim GPUs."""
+    return [each.name for each in draft.served(DRA_DRIVER) if each.min_nodes < each.max_nodes]
+
+
+def _lacks_claims(draft: Draft) -> bool:
+    """Return whether the team's Cluster Autoscaler may not count claims, though pools grow by them."""
+    theirs = draft.spec.existing.cluster_autoscaler
+    return bool(theirs is not None and not theirs.dynamic_resource_allocation and _claimed(draft))
 
 
 def check_reach(draft: Draft) -> None:
@@ -170,6 +192,9 @@ def _needed_beside(draft: Draft, measured: set[str]) -> Iterator[str]:
             f"{what}. Once it is installed, set {draft.runtime}.existing.cluster_autoscaler"
             f" ({helpers['cluster_autoscaler']})."
         )
+    if _lacks_claims(draft) and draft.spec.kubernetes is None:
+        what = f"Cluster Autoscaler before 1.35.2 ignores claims, so it never scales {', '.join(_claimed(draft))}"
+        yield f"{what}, unless it runs with --enable-dynamic-resource-allocation; set {draft.runtime}.kubernetes"
     if "node_monitoring_agent" not in helpers:
         return
     agent = existing.node_monitoring_agent
@@ -193,6 +218,8 @@ def note(draft: Draft, measured: set[str]) -> None:
         about = (
             *_about_sharing(pool, measured),
             *_unknown_to_the_autoscaler(pool),
+            *_first_node(draft, pool),
+            *_too_few_pods(draft, pool),
             *_about_nvlink(draft, pool),
             *_about_rdma(pool),
             *_about_trust(draft, pool),
@@ -375,6 +402,28 @@ def _unknown_to_the_autoscaler(pool: PoolPlan) -> Iterator[str]:
             f"while this pool is empty, the autoscaler assumes {devices} {GPU_RESOURCE} per node instead of {offered}"
         )
         yield f"{counts} and may start too many nodes. Set nodes.min: 1 to avoid this."
+
+
+def _first_node(draft: Draft, pool: PoolPlan) -> Iterator[str]:
+    """Say what goes wrong while the first node of an empty pool gets ready."""
+    if pool.min_nodes or pool.min_nodes == pool.max_nodes:
+        return
+    if pool.sharing.mig is not None and pool.software == "gpu-operator" and GPU_RESOURCE in pool.node_resources:
+        what = "the first pod on a new node may get a whole GPU, because it starts before the GPU Operator cuts them"
+        yield f"{what}: https://github.com/NVIDIA/gpu-operator/issues/2670"
+    late = [name for name in pool.node_resources if name != GPU_RESOURCE] or list(pool.provider_plan.extra_resources())
+    if late and "cluster_autoscaler" in draft.cloud.helpers:
+        what = f"the autoscaler may start one node too many, because a new node offers {late[0]} later than it is ready"
+        yield f"{what}: https://github.com/kubernetes/autoscaler/issues/7956"
+
+
+def _too_few_pods(draft: Draft, pool: PoolPlan) -> Iterator[str]:
+    """Say that a node offers more units than it may have pods."""
+    most, daemons = pool.provider_plan.pods_per_node(), sum(pool.name in each.pools for each in draft.releases)
+    units = sum(pool.node_resources.values())
+    if most is not None and units + daemons > most:
+        what = f"a node offers {units} units and runs at most {most} pods, of which {daemons} are daemons of gpupools"
+        yield f"{what}; use fewer replicas, or raise network.max_pods"
 
 
 def _renamed(pool: PoolPlan) -> bool:

@@ -145,6 +145,13 @@ class ExistingDraDriver(ExistingSoftware):
     """What the driver serves. With `compute-domains` it allocates no GPUs, so a device plugin may run beside it."""
 
 
+class ExistingAutoscaler(ExistingSoftware):
+    """Cluster Autoscaler, which scales node groups on EKS."""
+
+    dynamic_resource_allocation: bool = False
+    """Whether it runs with `--enable-dynamic-resource-allocation` and may read resource.k8s.io. Always from 1.35.2."""
+
+
 class ExistingRdmaPlugin(ExistingSoftware):
     """Device plugin for RDMA interfaces."""
 
@@ -177,8 +184,8 @@ class Existing(ConsistentModel):
     """NVIDIA's DRA driver: a name, or a map that may also have `serves`."""
     rdma_plugin: Annotated[ExistingRdmaPlugin, BeforeValidator(_software_from_name)] | None = None
     """Device plugin for RDMA interfaces: the Network Operator's on AKS, your own EFA plugin on EKS."""
-    cluster_autoscaler: Named | None = None
-    """EKS: Cluster Autoscaler, which scales the node groups."""
+    cluster_autoscaler: Annotated[ExistingAutoscaler, BeforeValidator(_software_from_name)] | None = None
+    """EKS: Cluster Autoscaler, a name or a map that may also have `dynamic_resource_allocation`."""
     node_monitoring_agent: Named | None = None
     """EKS: the add-on eks-node-monitoring-agent, which reports unhealthy nodes for `auto_repair`."""
 

@@ -386,6 +386,49 @@ def test_an_autoscaler_that_waits_for_a_name_no_node_offers_is_said(
     assert said == ([f"{start}; {way}"] if way else [])
 
 
+@pytest.mark.parametrize(
+    ("cloud", "pool", "start"),
+    [
+        ("gcp", {"gpu": "A100-80GB", "software": "gpu-operator", **MIG},
+         "the first pod on a new node may get a whole GPU"),
+        ("aws", {"gpu": "L4", **RENAMED_BY_PLUGIN}, "the autoscaler may start one node too many"),
+        ("gcp", {"gpu": "L4", "software": "device-plugin", "nodes": {"fixed": 1}, "network": {"max_pods": 8},
+                 "sharing": {"mode": "time-slicing", "replicas": 8}, "trust": {"team": "x"}},
+         "a node offers 8 units and runs at most 8 pods"),
+        ("gcp", {"gpu": "A100-80GB", "software": "gpu-operator", **MIG, "nodes": {"fixed": 1}}, ""),
+        ("gcp", {"gpu": "L4", "software": "device-plugin", "nodes": {"fixed": 1},
+                 "sharing": {"mode": "time-slicing", "replicas": 8}, "trust": {"team": "x"}}, ""),
+    ],
+)  # fmt: skip
+def test_what_goes_wrong_on_a_first_or_full_node_is_said(
+    cloud: str, pool: dict[str, Any], start: str, plan: Planner
+) -> None:
+    made = plan(cloud, {"a": {"nodes": {"max": 2}, **pool}})
+    words = ("whole GPU, because", "one node too many", "runs at most")
+    found = [note for note in made.notes if any(each in note for each in words)]
+
+    assert len(found) == bool(start)
+    assert all(each.startswith(f"pool a: {start}") for each in found)
+
+
+def autoscaled(**autoscaler: Any) -> dict[str, Any]:
+    return {"existing": {"cluster_autoscaler": {"name": "kube-system/cluster-autoscaler", **autoscaler}}}
+
+
+def test_an_autoscaler_that_ignores_claims_is_refused_or_noted(plan: Planner) -> None:
+    pools = {"a": {"gpu": "L4", "software": "dra-driver", "nodes": {"min": 1, "max": 2}}}
+    counts = autoscaled(dynamic_resource_allocation=True)
+
+    with pytest.raises(Rejected, match="ignores claims, so it never scales a"):
+        plan("aws", pools, kubernetes="1.34.2", **autoscaled())
+    assert any("before 1.35.2 ignores claims" in note for note in plan("aws", pools, **autoscaled()).notes)
+    for made in (
+        plan("aws", pools, kubernetes="1.35", **autoscaled()),
+        plan("aws", pools, kubernetes="1.34", **counts),
+    ):
+        assert not any("ignores claims" in note for note in made.notes)
+
+
 def test_replicas_of_another_name_are_asked_for_by_it(plan: Planner) -> None:
     trust = {"trust": {"namespaces": ["vision"], "quota": 3}}
     made = plan("aws", {"a": {"gpu": "L4", **RENAMED_BY_PLUGIN, **trust}}, smoke_test=True)

@@ -103,6 +103,13 @@ class AksPoolPlan(ProviderPlan):
         """Say whether the GPU instance profile cuts them; a device plugin then shares the slices."""
         return self.gpu_instance_profile is not None
 
+    def pods_per_node(self) -> int:
+        """Return the setting or AKS's limit; the default depends on the cluster's network (30, 110 or 250).
+
+        https://learn.microsoft.com/azure/aks/quotas-skus-regions
+        """
+        return self.max_pods or 250
+
     def has_scale_from_zero_resources(self) -> bool:
         """Return whether tags of the scale set tell the autoscaler all that nodes offer."""
         return bool(self.autoscaler_tags)

@@ -170,6 +170,13 @@ class GkePoolPlan(ProviderPlan):
         source = "https://docs.cloud.google.com/kubernetes-engine/docs/how-to/provisioningrequest"
         return AutoscalingBlocker("capacity.mode is queued", source) if self.queued else None
 
+    def pods_per_node(self) -> int:
+        """Return the setting or GKE's default.
+
+        https://docs.cloud.google.com/kubernetes-engine/docs/how-to/flexible-pod-cidr
+        """
+        return self.max_pods or 110
+
     def requires_gpu_resource(self) -> bool:
         """Return whether software in the cluster names the GPUs, which GKE's autoscaler does not know."""
         return not self.has_scale_from_zero_resources()
