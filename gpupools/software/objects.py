@@ -224,8 +224,11 @@ def smoke_namespace(pools: Iterable[PoolPlan]) -> KubernetesObject:
 
 # --- trust ------------------------------------------------------------------------------------------------------------
 
-SYSTEM_NAMESPACES = ("calico-system", "kube-system", "tigera-operator")
-"""Namespaces of a cluster's own software, which must reach every node: Calico's operator and Typha tolerate everything
+SYSTEM_NAMESPACES = ("kube-system",)
+"""Namespaces of a cluster's own software, which must reach every node."""
+
+CALICO_NAMESPACES = ("calico-system", "tigera-operator")
+"""Namespaces of Calico, whose operator and Typha tolerate everything
 (https://github.com/tigera/operator, manifests; AKS installs both with network policy `calico`)."""
 
 

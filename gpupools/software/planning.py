@@ -147,6 +147,7 @@ def _extras(draft: Draft) -> None:
     if spec.trust_policy:
         own = {*(release.namespace for release in draft.releases), *((objects.SMOKE_NAMESPACE,) * spec.smoke_test)}
         own |= {each.namespace for each in spec.existing.named().values() if each.namespace}
+        own |= set(objects.CALICO_NAMESPACES) if spec.calico else set()
         _refuse_fences_around_their_own(draft)
         guards = objects.trust_objects(draft.pools, own, spec.system_namespaces)
         for each in guards:

@@ -229,6 +229,8 @@ class RuntimeSpec(ConsistentModel):
     """Run a CUDA sample as a Job on each pool. `up` waits for it, except with Capacity Blocks and flex-start."""
     trust_policy: bool = False
     """Admission policy that rejects pods of other namespaces on pools with `trust`."""
+    calico: bool = False
+    """With `trust_policy`: Calico is installed, so its namespaces calico-system and tigera-operator are allowed."""
     system_namespaces: list[Name] | None = Field(default=None, max_length=64)
     """With `trust_policy`: namespaces of cluster software that are allowed in addition to `kube-system`.
 
@@ -280,6 +282,8 @@ class RuntimeSpec(ConsistentModel):
             if source.startswith("oci://") and not source.endswith(f"/{chart}"):
                 # Helm looks for the chart's own name below it: https://helm.sh/docs/topics/registries/
                 yield ("chart_sources", chart), f"got {shown(source)} for {chart}; end it with /{chart}"
+        if self.calico and not self.trust_policy:
+            yield ("calico",), "requires trust_policy; set trust_policy: true, or remove calico"
         if self.system_namespaces is not None and not self.trust_policy:
             what = "requires trust_policy; set trust_policy: true, or remove system_namespaces"
             yield ("system_namespaces",), what

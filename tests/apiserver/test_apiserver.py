@@ -32,7 +32,7 @@ def planned(cloud: str, software: str, trust: str) -> RuntimePlan:
     sharing = {"mode": "time-slicing", "replicas": 4}
     who = VISION if trust == "vision" else NAMED
     pool = {"gpu": "T4", "software": software, "sharing": sharing, "trust": who}
-    stack = stack_of(cloud, {f"{trust}-pool": pool}, {"trust_policy": True})
+    stack = stack_of(cloud, {f"{trust}-pool": pool}, {"trust_policy": True, "calico": True})
     return plan_runtimes(stack.clusters, plan_stack(stack, clouds()), clouds())[0]
 
 

@@ -14,7 +14,7 @@ from gpupools.plan.tolerations import selects, untolerated
 from gpupools.providers import clouds
 from gpupools.providers.gcp.driver_installer import INSTALLER_SOURCE
 from gpupools.software.charts import at
-from gpupools.software.objects import SMOKE_NAMESPACE, SYSTEM_NAMESPACES
+from gpupools.software.objects import CALICO_NAMESPACES, SMOKE_NAMESPACE, SYSTEM_NAMESPACES
 from tests.gpupools.software.combinations import A100, COMBINATIONS, MIG, MIG_SIZES, TIME_SLICING, Combination
 from tests.gpupools.software.conftest import Planner, pools_of, stack_of
 from tests.steps import before_pools
@@ -507,6 +507,7 @@ def test_metrics_that_cannot_be_read_are_refused(refused: Callable[..., list[str
             {"system_namespaces": ["datadog"]},
             "clusters.c.runtime.system_namespaces: requires trust_policy",
         ),
+        ({"calico": True}, "clusters.c.runtime.calico: requires trust_policy"),
         (
             {"kubernetes": "1.29", "versions": {}},
             "clusters.c.runtime.kubernetes: no setting of this cluster depends on it",
@@ -656,6 +657,15 @@ def test_namespaces_of_the_clusters_own_software_pass_where_they_are_named(plan:
     for name in ("trust/vision", "trust/vision/nodes"):
         own, _ = policies(made)[name]["spec"]["matchConstraints"]["namespaceSelector"]["matchExpressions"]
         assert {*SYSTEM_NAMESPACES, "datadog"} <= set(own["values"])
+        assert not set(CALICO_NAMESPACES) & set(own["values"])
+
+
+def test_calicos_namespaces_pass_where_it_is_installed(plan: Planner) -> None:
+    made = plan("aws", {"a": shared({"team": "vision"})}, trust_policy=True, calico=True)
+
+    for name in ("trust/vision", "trust/vision/nodes"):
+        own, _ = policies(made)[name]["spec"]["matchConstraints"]["namespaceSelector"]["matchExpressions"]
+        assert {*SYSTEM_NAMESPACES, *CALICO_NAMESPACES} <= set(own["values"])
 
 
 def test_a_quota_limits_each_trusted_namespace(plan: Planner) -> None:
