@@ -56,6 +56,7 @@ CLUSTERS: Mapping[str, Keys] = {
         "name": "lab",
         "project": "ml",
         "location": "europe-west4",
+        "places": "trust",
         "node_locations": ["europe-west4-a", "europe-west4-b"],
         "service_account": "gpu@ml.iam.gserviceaccount.com",
         "runtime": EXTERNAL,

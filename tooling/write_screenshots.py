@@ -32,7 +32,7 @@ _KEY = b"gpupools page"
 _BEFORE = """\
 config:
   gpupools:clusters:
-    train: {cloud: aws, name: train, region: eu-central-1, subnet_ids: [subnet-0a1b2c3d4e5f60718],
+    train: {cloud: aws, name: train, region: us-east-1, subnet_ids: [subnet-0a1b2c3d4e5f60718],
       node_role_arn: "arn:aws:iam::123456789012:role/gpu-nodes", kubeconfig: {path: ~/.kube/train}}
     lab: {cloud: gcp, name: lab, project: ml-prod, location: europe-west4,
       service_account: gpu@ml-prod.iam.gserviceaccount.com}

@@ -115,6 +115,7 @@ def _pool_plan(name: str, spec: PoolSpec, cluster_key: str, cluster: Cluster, cl
     problems += _unsupported_settings(at, spec, cloud)
     problems += _adoption_problems(at, spec, cloud)
     if instance is not None:
+        problems += _place_problems(at, cluster_key, spec, cluster, instance)
         problems += check_pool(request_for(instance), cloud)
     problems += _trust_problems(at, spec)
     if instance is not None:
@@ -256,6 +257,20 @@ def _machines_by_gpu(at: Path, spec: PoolSpec, cloud: Cloud, problems: list[Prob
             fix += "; name one as instance_type"
         problems.append(Problem((*at, "gpus_per_node"), what, fix))
     return tuple(machines)
+
+
+def _place_problems(
+    at: Path, cluster_key: str, spec: PoolSpec, cluster: Cluster, instance: InstanceType
+) -> Iterable[Problem]:
+    """Refuse an instance type that a list does not have in a region, or in the pool's zones, that it covers."""
+    places, region = cluster.known_places(), cluster.region_name()
+    if places.offered(instance.name, region, spec.zones) is False:
+        where = f"{region} {', '.join(spec.zones)}".strip()
+        others = ", ".join(places.nearest_offers(instance.name, region)[:5])
+        key = f"clusters.{cluster_key}" if cluster_key else "cluster"
+        what = f"{instance.name} is not offered in {where}, according to a list of {places.dated}"
+        fix = f"use another type, or a cluster in {others}; set {key}.places: trust if it is new there"
+        yield Problem((*at, "gpu" if spec.instance_type is None else "instance_type"), what, fix, places.source)
 
 
 def _matrix_problems(

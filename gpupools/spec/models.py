@@ -5,6 +5,7 @@ import re
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
+from pathlib import Path as FilePath
 from types import MappingProxyType
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self, get_args
 
@@ -22,6 +23,7 @@ from pydantic import (
 )
 
 from gpupools.catalog.gpus import GpuModel
+from gpupools.catalog.places import Places, read_places
 from gpupools.common.errors import Path, Problem, shown
 from gpupools.common.json_types import JsonDict, JsonObject
 from gpupools.common.model import BuiltOnUse, ConsistentModel, StrictModel
@@ -110,6 +112,8 @@ class Cluster(ConsistentModel):
     """GPU software in the cluster. Default: only the software that the pools need is installed."""
     tags: dict[Annotated[str, Field(min_length=1, max_length=512)], str] = {}
     """Tags or resource labels of all its pools. The pool's own tags take precedence."""
+    places: Literal["trust"] | None = None
+    """`trust`: accept regions and instance types that are newer than the lists of gpupools."""
 
     @field_validator("*")
     @classmethod
@@ -127,8 +131,26 @@ class Cluster(ConsistentModel):
             raise ValueError(f"got {shown(stack)}; write <organization>/<project>/<stack>")
         return stack
 
+    region_key: ClassVar[str] = ""
+    """Key with the region; empty if a cluster has none."""
+    places_file: ClassVar[FilePath | None] = None
+    """List of the cloud's places, as `read_places` reads it."""
+
+    def region_name(self) -> str:
+        """Return the region; empty if the file does not have it."""
+        given = getattr(self, self.region_key) if self.region_key else None
+        return given if isinstance(given, str) else ""
+
+    def known_places(self) -> Places:
+        """Return the places of the cloud; none if the file trusts what it names."""
+        return Places() if self.places_file is None or self.places == "trust" else read_places(self.places_file)
+
     def conflicting_keys(self) -> Iterator[tuple[Path, str]]:
-        """Reject stack outputs without a stack."""
+        """Reject a region that does not exist, and stack outputs without a stack."""
+        region, places = self.region_name(), self.known_places()
+        if region and places.regions and region not in places.regions:
+            what = f"{shown(region)} is not a region; {places.region_fix(region)}"
+            yield (self.region_key,), f"{what}; or set places: trust if it is newer than the list"
         first = next(iter(self.late_outputs()), "") if self.stack is None else ""
         if first:
             what = "reads a stack output, but stack is not set; add stack: <org>/<project>/<stack>"
@@ -145,7 +167,7 @@ class Cluster(ConsistentModel):
 
     unordered: ClassVar[frozenset[str]] = frozenset()
     """Keys whose values are sets in the cloud, so that order does not matter."""
-    not_pool_inputs: ClassVar[frozenset[str]] = frozenset({"cloud", "stack", "runtime", "tags"})
+    not_pool_inputs: ClassVar[frozenset[str]] = frozenset({"cloud", "stack", "runtime", "tags", "places"})
     """Keys that are no inputs of pools: they apply inside the cluster, or are passed in another way."""
     api_hosts: ClassVar[str] = ""
     """Pattern of the hosts that the cloud gives to APIs of clusters; empty if any host may be one."""

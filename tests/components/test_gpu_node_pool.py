@@ -23,7 +23,8 @@ def args(on: str = "gcp", **changes: Any) -> GpuNodePoolArgs:
     """Return arguments for a pool with one L4, or others in their place."""
     keys: Any = {
         "cloud": on,
-        "cluster": {key: value for key, value in clouds()[on].example_cluster.items() if key != "cloud"},
+        "cluster": {key: value for key, value in clouds()[on].example_cluster.items() if key != "cloud"}
+        | {"places": "trust"},
         "pool": {"gpu": "T4", "nodes": {"max": 4}},
     }
     return keys | changes  # type: ignore[no-any-return]
@@ -295,6 +296,7 @@ def test_rdma_that_no_runtime_of_the_cluster_would_bring_is_refused(
     on: str, pool: dict[str, Any], runtime: dict[str, Any]
 ) -> None:
     cluster = {key: value for key, value in clouds()[on].example_cluster.items() if key != "cloud"}
+    cluster |= {"places": "trust"}
     (said,) = check_pool(on=on, pool=pool, cluster={**cluster, "runtime": runtime})
 
     assert said.startswith(

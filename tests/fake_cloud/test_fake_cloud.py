@@ -169,10 +169,11 @@ def test_diff_says_what_an_edit_does(tree: Path, tmp_path: Path) -> None:
 
     assert said.splitlines() == [
         (
-            "sky/train: replaces up to 2 nodes × 8 GPUs: instance_type stratus.8 → cumulus.4 (and labels); "
+            "sky/train: ends pods on up to 2 nodes at once; "
+            "replaces up to 2 nodes × 8 GPUs: instance_type stratus.8 → cumulus.4 (and labels); "
             "creates the new pool before it deletes the old one"
         ),
-        "sky/shared: rolling: time_slices 4 → 8; Nimbus drains and replaces every node",
+        "sky/shared: drains 1 node at a time; rolling: time_slices 4 → 8; Nimbus drains and replaces every node",
         (
             "sky/plugin: rolling: overrides.NodePool.startupScript none → (a text of 4 characters, not shown); "
             "Nimbus drains and replaces every node; "

@@ -54,8 +54,8 @@ config:
         "4: clusters.b.cloud: unknown cloud 'Amazon EKS'; write aws",
         "5: clusters.c.cloud: unknown cloud 'gke'; write gcp",
         "6: clusters.d.cloud: unknown cloud 'gpc'; did you mean 'gcp'?",
-        "7: clusters.e.region: got 'eu-centrl-1'; write a region such as eu-central-1",
-        "8: clusters.f.location: got 'europe-wset4-a'; write a region such as europe-west4, or a zone of it",
+        "7: clusters.e.region: got 'eu-centrl-1'; did you mean 'eu-central-1' or 'me-central-1' or 'eu-central-2'?",
+        "8: clusters.f.location: got 'europe-wset4-a'; did you mean 'europe-west4' or 'europe-west9' or 'europe-west8'?",  # noqa: E501 - as one line
     ]
 
 
@@ -239,7 +239,7 @@ def test_networks_of_gpudirect(folder: Path, capsys: pytest.CaptureFixture[str])
             ],
             [
                 f"--set subnet_ids=…: is missing; set it (Private subnets for the nodes, e.g. {SUBNET})",
-                "--set region=…: got 'eu-centrl-1'; write a region such as eu-central-1",
+                "--set region=…: got 'eu-centrl-1'; did you mean 'eu-central-1' or 'me-central-1' or 'eu-central-2'?",
                 "--set node_role_arn=…: got 'x'; write the role's ARN: arn:aws:iam::<account>:role/<name>",
                 f"--gpu: aws has no GPU 'L5'; known: {ON_AWS}",
             ],

@@ -452,7 +452,7 @@ def checked(folder: Path, clusters: Mapping[str, Any], pools: Mapping[str, Any])
     return file
 
 
-TRAIN = {"cloud": "aws", "name": "train", "region": "eu-central-1", "subnet_ids": ["subnet-0a"]}
+TRAIN = {"cloud": "aws", "name": "train", "region": "eu-central-1", "places": "trust", "subnet_ids": ["subnet-0a"]}
 TRAIN |= {"node_role_arn": "arn:aws:iam::123456789012:role/gpu-nodes"}
 
 

@@ -107,7 +107,10 @@ def written(project: Path, env: str = "dev") -> dict[str, Any]:
             [*EKS, "--gpu", "L4", "--sharing", "time-slicing", "--replicas", "4", "--team", "research"],
             {"l4": {"sharing": {"mode": "time-slicing", "replicas": 4}, "trust": {"team": "research"}}},
         ),
-        ([*EKS, "--gpu", "B200"], {"b200": {"gpus_per_node": 8}}),
+        (
+            [each.replace("eu-central-1", "us-west-2") for each in EKS] + ["--gpu", "B200"],
+            {"b200": {"gpus_per_node": 8}},
+        ),
         (
             [*AKS, "--gpu", "A100-80GB", "--sharing", "mig", "--profile", "1g.10gb", "--kubeconfig", "/etc/kube/serve"],
             {"a100": {"sharing": {"mode": "mig", "profile": "1g.10gb"}}},
@@ -276,7 +279,7 @@ def test_descriptions_are_read_by_names_the_vendors_have() -> None:
             ["'regoin=x' does not set a key of the cluster; did you mean"],
         ),
         (["dev", *EKS, "--gpu", "L4", "--set", "cloud=gcp"], ["'cloud=gcp' does not set a key of the cluster"]),
-        (["dev", *in_region("Frankfurt"), "--gpu", "L4"], ["write a region such as eu-central-1"]),
+        (["dev", *in_region("Frankfurt"), "--gpu", "L4"], ["got 'Frankfurt'; known: af-south-1"]),
         (["dev", *EKS, "--gpu", "L4", "--max-nodes", "0"], ["--max-nodes: got 0; use 1 or more"]),
         (["dev", *EKS, "--gpu", "L4", "--pool", "Big Pool"], ["--pool: is not a valid key"]),
         (["dev", *EKS, "--gpu", ""], ["--gpu: is empty"]),

@@ -39,6 +39,7 @@ ZONES: Mapping[str, Any] = {"eu-central-1a": ["subnet-1"], "eu-central-1b": ["su
 BY_ZONE: Mapping[str, Any] = {
     "name": "train-dev",
     "region": "eu-central-1",
+    "places": "trust",
     "subnets_by_zone": ZONES,
     "node_role_arn": "arn:aws:iam::111122223333:role/nodes",
 }

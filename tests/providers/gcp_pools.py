@@ -21,7 +21,7 @@ ZONES = ["europe-west4-a", "europe-west4-b", "europe-west4-c"]
 
 
 def gke(**keys: Any) -> Cluster:
-    return parse_cluster(("clusters", "lab"), dict(CLOUD.example_cluster) | keys, {"gcp": CLOUD})
+    return parse_cluster(("clusters", "lab"), dict(CLOUD.example_cluster) | {"places": "trust"} | keys, {"gcp": CLOUD})
 
 
 def plan(cluster: Cluster | None = None, **keys: Any) -> PoolPlan:

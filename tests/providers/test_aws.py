@@ -35,6 +35,7 @@ ADDRESS: Mapping[str, Any] = {
     "cloud": "aws",
     "name": "train-dev",
     "region": "eu-central-1",
+    "places": "trust",
     "subnet_ids": ["subnet-1", "subnet-2"],
     "node_role_arn": "arn:aws:iam::111122223333:role/nodes",
 }

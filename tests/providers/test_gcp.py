@@ -33,7 +33,7 @@ from tests.conftest import FakeCluster
 from tests.providers.declaring import run
 from tests.rows import each_row
 
-CLUSTER = dict(gcp.CLOUD.example_cluster)
+CLUSTER = dict(gcp.CLOUD.example_cluster) | {"places": "trust"}
 
 
 def cluster(**changes: Any) -> Cluster:
@@ -72,7 +72,7 @@ def settings(on: Cluster | None = None, **keys: Any) -> GkePoolPlan:
 @pytest.mark.parametrize(
     ("changes", "what"),
     [
-        ({"location": "Europe West"}, ".location: got 'Europe West'; write a region such as europe-west4, or a zone"),
+        ({"location": "Europe West"}, ".location: got 'Europe West'; did you mean"),
         (
             {"node_locations": ["us-central1-a"]},
             ".node_locations[0]: 'us-central1-a' is not a zone of europe-west4; correct one",

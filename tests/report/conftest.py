@@ -8,9 +8,9 @@ import pytest
 STACK = """\
 config:
   gpupools:clusters:
-    train: {cloud: aws, name: t, region: eu-central-1, subnet_ids: [subnet-0a1b2c3d4e5f60718],
+    train: {cloud: aws, name: t, region: eu-central-1, places: trust, subnet_ids: [subnet-0a1b2c3d4e5f60718],
       node_role_arn: "arn:aws:iam::123456789012:role/gpu-nodes", kubeconfig: {path: ~/.kube/config}}
-    lab: {cloud: gcp, name: lab, project: ml-prod, location: europe-west4,
+    lab: {cloud: gcp, name: lab, project: ml-prod, location: europe-west4, places: trust,
       service_account: gpu@ml-prod.iam.gserviceaccount.com}
   gpupools:pools:
     big: {clusters: [train], gpu: H100-80GB, gpus_per_node: 8, nodes: {min: 2, max: 4}}

@@ -20,7 +20,12 @@ Planner = Callable[..., RuntimePlan]
 def stack_of(cloud: str, pools: Pools, runtime: Mapping[str, Any] | None = None) -> Stack:
     # GKE counts the first nodes per zone, so a pool that keeps some has to know its zones.
     where = {"node_locations": ["europe-west4-a"]} if cloud == "gcp" else {}
-    cluster = {**clouds()[cloud].example_cluster, **where, **({"runtime": runtime} if runtime else {})}
+    cluster = {
+        **clouds()[cloud].example_cluster,
+        "places": "trust",
+        **where,
+        **({"runtime": runtime} if runtime else {}),
+    }
     named = {name: {"clusters": ["c"], "nodes": {"max": 4}, **pool} for name, pool in pools.items()}
     return parse_stack({"clusters": {"c": cluster}, "pools": named}, clouds())
 

@@ -61,7 +61,11 @@ FABRICS: Mapping[str, Fabricated] = {
 def stack_with(name: str, runtime: Mapping[str, Any] | None = None, **keys: Any) -> Stack:
     """Return a stack with one of these pools, which has the name of its row."""
     cloud, pool, existing = FABRICS[name]
-    cluster: dict[str, Any] = {**clouds()[cloud].example_cluster, "kubeconfig": {"path": "~/.kube/config"}}
+    cluster: dict[str, Any] = {
+        **clouds()[cloud].example_cluster,
+        "places": "trust",
+        "kubeconfig": {"path": "~/.kube/config"},
+    }
     if cloud == "aws":
         del cluster["subnet_ids"]
         cluster |= {"subnets_by_zone": {ZONES["aws"]: ["subnet-0a1b2c3d"]}}

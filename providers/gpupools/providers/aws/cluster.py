@@ -2,10 +2,12 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path as FilePath
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, field_validator
 
+from gpupools.catalog.places import read_places
 from gpupools.common.errors import Path, shown
 from gpupools.common.json_types import JsonDict, JsonObject
 from gpupools.spec.cluster_access import ReachableCluster
@@ -37,6 +39,9 @@ def _require_quotes(account: object) -> object:
     return account
 
 
+_PLACES = FilePath(__file__).parent / "places.csv"
+
+
 class EksCluster(ReachableCluster):
     """An existing EKS cluster and where its nodes go."""
 
@@ -59,6 +64,8 @@ class EksCluster(ReachableCluster):
     """ARN of the IAM role to act as, in the account of the cluster; left out: none."""
 
     identity: ClassVar[tuple[str, ...]] = ("account", "profile", "assume_role")
+    region_key: ClassVar[str] = "region"
+    places_file: ClassVar[FilePath | None] = _PLACES
     api_hosts: ClassVar[str] = (
         r"([a-z0-9-]+\.)+(eks\.amazonaws\.com(\.cn)?|api\.aws)"  # https://docs.aws.amazon.com/eks/latest/userguide/cluster-endpoint.html
     )
@@ -83,7 +90,7 @@ class EksCluster(ReachableCluster):
         # Which there are changes; that each is named after a direction does not:
         # https://docs.aws.amazon.com/global-infrastructure/latest/regions/aws-regions.html (2026-11-22)
         if not re.fullmatch(rf"[a-z]{{2,4}}(-[a-z]+)?-({_DIRECTIONS})-[0-9]{{1,2}}", region):
-            raise ValueError(f"got {shown(region)}; write a region such as eu-central-1")
+            raise ValueError(f"got {shown(region)}; {read_places(_PLACES).region_fix(region)}")
         return region
 
     @field_validator("name")

@@ -1,6 +1,7 @@
 """The keys that a stack file gives for an AKS cluster."""
 
 import re
+from pathlib import Path as FilePath
 from typing import ClassVar, Literal
 
 from pydantic import field_validator
@@ -28,6 +29,8 @@ class AksCluster(ReachableCluster):
     """ARM id of the subnet for the nodes; left out: the one AKS gives the cluster."""
     proximity_placement_group_id: Address | None = None
     """ARM id of the group for pools with `network.placement: compact`; the cluster's identity must be a contributor."""
+    location: str | None = None
+    """Azure region of the cluster, e.g. `westeurope`, to check that it exists."""
     encryption_at_host: bool = False
     """Encrypt temporary disks and disk caches on the host too (managed disks always are encrypted at rest).
 
@@ -43,10 +46,12 @@ class AksCluster(ReachableCluster):
     """
 
     identity: ClassVar[tuple[str, ...]] = ("tenant_id",)
+    region_key: ClassVar[str] = "location"
+    places_file: ClassVar[FilePath | None] = FilePath(__file__).parent / "places.csv"
     api_hosts: ClassVar[str] = (
         r"([a-z0-9-]+\.)+(azmk8s\.io|azk8s\.cn|azmk8s\.us|azure\.us)"  # https://learn.microsoft.com/azure/aks/private-clusters
     )
-    not_pool_inputs: ClassVar[frozenset[str]] = ReachableCluster.not_pool_inputs | frozenset(identity)
+    not_pool_inputs: ClassVar[frozenset[str]] = ReachableCluster.not_pool_inputs | {"location", *identity}
 
     @field_validator("tenant_id")
     @classmethod

@@ -2,10 +2,12 @@
 
 import re
 from collections.abc import Iterator
+from pathlib import Path as FilePath
 from typing import ClassVar, Literal
 
 from pydantic import field_validator
 
+from gpupools.catalog.places import read_places
 from gpupools.common.errors import Path, Problem, shown
 from gpupools.common.json_types import JsonObject
 from gpupools.spec.cluster_access import ReachableCluster
@@ -28,6 +30,9 @@ def is_default_account(account: object) -> bool:
     https://docs.cloud.google.com/compute/docs/access/service-accounts (2026-11-23)
     """
     return account is None or (isinstance(account, str) and _DEFAULT_ACCOUNT.fullmatch(account) is not None)
+
+
+_PLACES = FilePath(__file__).parent / "places.csv"
 
 
 class GkeCluster(ReachableCluster):
@@ -56,6 +61,8 @@ class GkeCluster(ReachableCluster):
 
     unordered: ClassVar[frozenset[str]] = frozenset({"node_locations"})
     identity: ClassVar[tuple[str, ...]] = ("impersonate_service_account",)
+    region_key: ClassVar[str] = "location"
+    places_file: ClassVar[FilePath | None] = _PLACES
     api_hosts: ClassVar[str] = (
         r"[0-9.]+|\[[0-9a-f:.]+\]|([a-z0-9-]+\.)+gke\.goog"  # https://docs.cloud.google.com/kubernetes-engine/docs/concepts/network-isolation
     )
@@ -93,8 +100,12 @@ class GkeCluster(ReachableCluster):
             what = f"got {shown(location)}, an AI zone, which is for node pools"
             raise ValueError(f"{what}; write {zone['region']}, and the zone under node_locations")
         if not re.fullmatch(rf"[a-z]+-({_DIRECTIONS})[0-9]+(-[a-z])?", location):
-            raise ValueError(f"got {shown(location)}; write a region such as europe-west4, or a zone of it")
+            raise ValueError(f"got {shown(location)}; {read_places(_PLACES).region_fix(location)}")
         return location
+
+    def region_name(self) -> str:
+        """Return the region of a location, which may be a zone."""
+        return "-".join(self.location.split("-")[:2])
 
     def conflicting_keys(self) -> Iterator[tuple[Path, str]]:
         """Reject node zones outside the region of the control plane."""

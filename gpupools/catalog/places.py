@@ -1,0 +1,56 @@
+"""Regions of a cloud, and where it offers its instance types, as far as a dated list says. Pure."""
+
+from collections.abc import Collection, Mapping
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+from gpupools.common.csv_rows import csv_rows
+from gpupools.common.errors import nearest
+
+
+class Places(NamedTuple):
+    """The list of one cloud."""
+
+    regions: frozenset[str] = frozenset()
+    """All regions; empty if there is no list."""
+    covered: frozenset[str] = frozenset()
+    """Regions of which the list has all offers of its instance types."""
+    offers: Mapping[str, frozenset[str]] = {}
+    """Regions or zones by instance type. A type without an entry is not covered."""
+    dated: str = ""
+    """Date of the offers."""
+    source: str = ""
+
+    def region_fix(self, given: str) -> str:
+        """Return the fix for a region that does not exist."""
+        plain = given.strip().lower()
+        close = [each for each in (plain, plain[:-1], plain.rpartition("-")[0]) if each in self.regions]
+        if close:
+            return f"write {close[0]}" if close[0] == plain else f"write the region {close[0]}, not a zone of it"
+        return nearest(plain, self.regions)
+
+    def offered(self, instance_type: str, region: str, zones: Collection[str] = ()) -> bool | None:
+        """Return whether a region, or one of some zones of it, has an instance type; None if no list says it."""
+        there = self.offers.get(instance_type)
+        if there is None or region not in self.covered:
+            return None
+        here = {each for each in there if each == region or each.startswith(f"{region}-")}
+        return bool(here & set(zones)) if zones and here and region not in here else bool(here)
+
+    def nearest_offers(self, instance_type: str, place: str) -> list[str]:
+        """Return the places with an instance type, those of the same part of the world first."""
+        first, _, rest = place.partition("-")
+        return sorted(
+            self.offers.get(instance_type, ()),
+            key=lambda each: (not each.startswith(f"{first}-{rest[:4]}"), not each.startswith(f"{first}-"), each),
+        )
+
+
+@cache
+def read_places(file: Path) -> Places:
+    """Return the list in a file: row `*` has all regions, `covered` those with offers, others those of one type."""
+    rows = csv_rows(file)
+    places = {row["instance_type"]: frozenset(row["places"].split()) for row in rows}
+    regions, covered = places.pop("*"), places.pop("covered", frozenset())
+    return Places(regions, covered, places, rows[-1]["dated"], rows[-1]["source"])
