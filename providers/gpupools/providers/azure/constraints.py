@@ -23,6 +23,9 @@ _DISK_SOURCE = "Azure/azure-sdk-for-python azure-mgmt-containerservice 16.0.0, c
 _MANAGED_SOURCE = "https://learn.microsoft.com/azure/aks/aks-managed-gpu-nodes"
 _AKS = "https://learn.microsoft.com/azure/aks/"
 _RESERVATIONS = f"{_AKS}use-capacity-reservation-groups"
+_AUTO = "auto"
+"""AKS selects the zones, everywhere since https://github.com/Azure/AKS/releases/tag/2026-08-07."""
+_AUTO_ZONES = f"{_AKS}configure-automatic-zone-placement"
 _ZONES = f"{_AKS}reliability-availability-zones-configure"
 _PLACEMENT = f"{_AKS}reduce-latency-ppg"
 _INFINIBAND = "Azure/aks-rdma-infiniband configs/nicclusterpolicy/base/nic.yaml"
@@ -191,12 +194,14 @@ def _capacity(at: Path, request: PoolRequest) -> Iterator[Problem]:
 def _zones(at: Path, request: PoolRequest, placement_group: bool) -> Iterator[Problem]:
     zones, network = request.spec.zones, request.spec.network
     for index, zone in enumerate(zones):
-        if zone not in ("1", "2", "3"):
+        if zone == _AUTO and len(zones) > 1:
+            yield Problem((*at, "zones", index), "auto excludes other zones", "remove it or the others", _AUTO_ZONES)
+        elif zone not in ("1", "2", "3", _AUTO):
             what = f"got {zone!r}; Azure's availability zones are '1', '2' and '3'"
-            yield Problem((*at, "zones", index), what, "use the number in quotes", _ZONES)
+            yield Problem((*at, "zones", index), what, "use the number in quotes, or auto alone", _ZONES)
         elif zone in zones[:index]:
             yield Problem((*at, "zones", index), f"zone {zone} is listed twice", "remove one")
-    several = len(set(zones)) > 1
+    several = len(set(zones)) > 1 or _AUTO in zones
     if network.placement is not None:
         if several:
             what = f"network.placement compact does not work with zones {', '.join(zones)}: a proximity placement group"
