@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 
 from gpupools.catalog.gpus import gpu_models
-from gpupools.catalog.requirements import requirement
+from gpupools.catalog.requirements import NEWEST_KUBERNETES, is_newer_than_known, requirement
 from gpupools.common.errors import Problem, nearest
 from gpupools.plan.dra import DRA_CHART, DRA_DRIVER
 from gpupools.plan.node_labels import CONFIG_LABELS, GPU_PRESENT_LABEL
@@ -98,6 +98,9 @@ def _too_old(draft: Draft) -> Iterator[Problem]:
         if used and needed.fails(given):
             what = f"got {given}; {needed.what} needs Kubernetes {needed.at_least} or later"
             yield Problem(where, what, f"upgrade the cluster, {otherwise}", needed.source)
+    if is_newer_than_known(given):
+        note = f"{draft.runtime}.kubernetes {given} is newer than {NEWEST_KUBERNETES}, the newest that gpupools knows"
+        draft.notes.append(f"{note}: check that the GPU software supports it before pulumi up")
     if not any(used for used, _ in there.values()):
         yield Problem(where, "no setting of this cluster depends on it", "leave it out")
 
