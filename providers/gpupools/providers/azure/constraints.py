@@ -7,7 +7,13 @@ from decimal import Decimal
 from gpupools.common.errors import Path, Problem, shown
 from gpupools.plan.provider_plan import PoolRequest
 from gpupools.providers.azure.cluster import AksCluster
-from gpupools.providers.azure.pool_plan import MIG_MODELS, gpu_instance_profile, plain_profiles, whole_gpu_profile
+from gpupools.providers.azure.pool_plan import (
+    MIG_MODELS,
+    MIG_PROFILES_API_VERSION,
+    gpu_instance_profile,
+    plain_profiles,
+    whole_gpu_profile,
+)
 from gpupools.providers.azure.pool_settings import OVERRIDABLE, SPOT_PAGE
 from gpupools.spec.overrides import override_problems, value_at
 from gpupools.spec.pool_options import Reservation, Spot, given_settings
@@ -386,8 +392,11 @@ def _mig(at: Path, request: PoolRequest) -> Iterator[Problem]:
     if whole is None:
         what = "AKS cuts every GPU of a pool fully into slices of one profile, which this layout does not"
         fix = f"set a profile instead: {_profile_names(size.gpu_model)}"
-        if request.software == "device-plugin":
-            fix += "; or use software: gpu-operator, whose MIG manager cuts several sizes"
+        fix += "; or use software: gpu-operator, whose MIG manager cuts several sizes"
+        if request.software == "cloud-managed":
+            what += (
+                f" (its API takes several with migProfiles from {MIG_PROFILES_API_VERSION}, which gpupools cannot use)"
+            )
         yield Problem((*at, "sharing", "layout"), what, fix, _MIG_SOURCE)
     elif gpu_instance_profile(whole) is None:
         key = "profile" if sharing.profile is not None else "layout"
