@@ -152,7 +152,7 @@ def nvidia_problems(profile: Any, api_version: Any) -> Iterator[tuple[str, str, 
             yield key, f"API version {api_version} does not know it", f"use {first}"
 
 
-def _is_of(words: tuple[str, ...], values: object) -> bool:
+def _is_of(words: tuple[str, ...], values: Any) -> bool:
     return is_list(values) and all(each is UNKNOWN or each in words for each in values)
 
 
