@@ -31,10 +31,18 @@ ifneq ($(MADE),here)
 .PHONY: $(READY)
 endif
 
+# Commands that start together take turns: each looks again at what is set up once it has the lock.
+LOCKED :=
+LOCK := import fcntl, os, sys; file = open("Makefile", "r+"); fcntl.flock(file, fcntl.LOCK_EX); \
+  os.set_inheritable(file.fileno(), True); os.execvp(sys.argv[1], sys.argv[1:])
+
 # Without .ready the installation was interrupted, and pip may skip half-installed packages: recreate it.
 $(READY): requirements.txt pyproject.toml
+ifndef LOCKED
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	  || { echo "gpupools needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) -V 2>&1). Try make PYTHON=python3.12" >&2; exit 2; }
+	@$(PYTHON) -c '$(LOCK)' $(MAKE) -s LOCKED=yes $@
+else
 	@echo "Setting up $(VENV) (once, a minute or two)..." >&2
 	@test "$(MADE)" = here -a -e $@ || { rm -rf $(VENV) && $(PYTHON) -m venv $(VENV); }
 	@rm -f $@
@@ -43,6 +51,7 @@ $(READY): requirements.txt pyproject.toml
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --no-deps --no-build-isolation -e .
 	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/gpupools preview >/dev/null 2>&1 || true
 	@touch $@
+endif
 
 # Additional dependencies of tests and tools.
 $(TOOLS): requirements-dev.txt $(READY)

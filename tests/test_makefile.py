@@ -112,6 +112,21 @@ def test_what_is_set_up_stays(made: Path) -> None:
     assert mark.stat().st_mtime_ns == before
 
 
+def test_commands_that_start_together_set_up_once(checkout: Path) -> None:
+    shutil.rmtree(checkout / ".venv")
+    command = ["make", "-s", f"PYTHON={sys.executable}", "preview"]
+    running = [
+        subprocess.Popen(
+            command, cwd=checkout, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        for _ in range(3)
+    ]
+    ended = [(*each.communicate(timeout=240), each.returncode) for each in running]
+
+    assert [(out.strip(), code) for out, _, code in ended] == [(said(checkout), 0)] * 3
+    assert sorted(error.count("Setting up") for _, error, _ in ended) == [0, 0, 1]
+
+
 def test_a_checkout_behind_a_link_is_the_same_checkout(made: Path, tmp_path: Path) -> None:
     link = tmp_path / "link"
     link.symlink_to(made)

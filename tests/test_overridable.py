@@ -24,6 +24,8 @@ from gpupools.providers.sdk_internals import wire_names
 from gpupools.spec.overrides import Overridable
 from gpupools.stackfile.stack import plan_config
 from tests.rows import each_row
+from tooling import write_inputs
+from tooling.write_inputs import TOKENS
 
 Keys = Mapping[str, Any]
 CLOUDS = ("aws", "azure", "gcp")
@@ -331,15 +333,6 @@ def test_every_cloud_has_its_table() -> None:
     assert empty == []
 
 
-TOKENS = {
-    ("aws", "NodeGroup"): "aws:eks/nodeGroup:NodeGroup",
-    ("aws", "LaunchTemplate"): "aws:ec2/launchTemplate:LaunchTemplate",
-    ("aws", "PlacementGroup"): "aws:ec2/placementGroup:PlacementGroup",
-    ("azure", "AgentPool"): "azure-native:containerservice:AgentPool",
-    ("gcp", "NodePool"): "gcp:container/nodePool:NodePool",
-}
-
-
 @each_row(("cloud", "resource", "path"), KEPT)
 def test_what_stays_the_plans_is_an_input_that_the_resource_has(
     cloud: str, resource: str, path: tuple[str, ...]
@@ -348,7 +341,7 @@ def test_what_stays_the_plans_is_an_input_that_the_resource_has(
     assert path[0] in clouds()[cloud].node_pools.overridable[resource].inputs
     # A label's key has dots of its own, and any key may stand in that map.
     named = list(takewhile(lambda part: "." not in part, path))
-    assert check_property_path(TOKENS[cloud, resource], ".".join(named)) is None
+    assert check_property_path(TOKENS[cloud][resource], ".".join(named)) is None
 
 
 @pytest.mark.parametrize(
@@ -369,3 +362,36 @@ def test_the_inputs_that_are_lists_are_the_sdks(cloud: str, resource: str, sdk: 
             classes += [each for each in inner if each not in classes]
 
     assert clouds()[cloud].node_pools.overridable[resource].lists == found
+
+
+@pytest.mark.parametrize("cloud", CLOUDS)
+def test_the_inputs_inside_are_the_sdks(cloud: str) -> None:
+    written = (write_inputs.ROOT / cloud / "nested_inputs.csv").read_text(encoding="utf-8")
+
+    assert written == write_inputs.table(TOKENS[cloud]), "run python -m tooling.write_inputs"
+
+
+@pytest.mark.parametrize(
+    ("cloud", "resource", "path", "words"),
+    [
+        ("gcp", "NodePool", ("nodeConfig", "noSuchInput"), "NodePoolNodeConfig has no such input 'noSuchInput'"),
+        ("gcp", "NodePool", ("nodeConfig", "boot_disk"), "did you mean 'bootDisk'"),
+        ("gcp", "NodePool", ("nodeConfig", "bootDisk", "x"), "NodePoolNodeConfigBootDisk has no such input 'x'"),
+        ("azure", "AgentPool", ("linuxOSConfig", "sysctls", "x"), "SysctlConfig has no such input 'x'"),
+        ("aws", "LaunchTemplate", ("cpuOptions", "coreCnt"), "did you mean 'coreCount'"),
+    ],
+)
+def test_an_unknown_input_inside_is_refused_like_one_at_the_top(
+    cloud: str, resource: str, path: tuple[str, ...], words: str
+) -> None:
+    (problem,) = said(cloud, **by_hand(cloud, resource, path, {"x": 1}))
+
+    assert problem.startswith(f"pools.p.overrides.{cloud}.{resource}.{'.'.join(path)}: ")
+    assert words in problem
+
+
+def test_an_unknown_input_in_a_list_is_refused() -> None:
+    listed = [{"resourceType": "instance", "tags": {"team": "a"}, "tag": "b"}]
+    (problem,) = said("aws", **by_hand("aws", "LaunchTemplate", ("tagSpecifications",), listed))
+
+    assert "tagSpecifications[0].tag: LaunchTemplateTagSpecification has no such input 'tag'" in problem

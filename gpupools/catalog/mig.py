@@ -817,7 +817,7 @@ def _config_name(gpu: str, devices: Mapping[tuple[tuple[str, int], ...], list[in
             return "all-disabled"
         if len(counts) == 1 and counts[0][1] == profile(gpu, counts[0][0]).max_instances:
             return f"all-{_word(counts[0][0])}"
-        if _is_balanced(gpu, counts):
+        if dict(counts) == _balanced(gpu):
             return "all-balanced"
         name = f"custom-{_words(counts)}"
     else:
@@ -829,6 +829,32 @@ def _config_name(gpu: str, devices: Mapping[tuple[tuple[str, int], ...], list[in
     return f"custom-{sha256(name.encode()).hexdigest()[:16]}"
 
 
+def named_layouts(gpu: str, name: str) -> dict[int | None, list[str]] | None:
+    """Return the profiles by GPU index (None for every GPU) of a configuration named as `mig_parted_config` names it.
+
+    None means that the name does not tell the layout.
+    """
+    known = {_word(each.name): each for each in profiles(gpu)}
+    if name == "all-disabled":
+        return {}
+    if name == "all-balanced":
+        return {None: [each for each, count in reversed(_balanced(gpu).items()) for _ in range(count)]}
+    if (every := known.get(name.removeprefix("all-"))) is not None and name.startswith("all-"):
+        return {None: [every.name] * every.max_instances}
+    found: dict[int | None, list[str]] = {}
+    for part in name.removeprefix("custom-").split("_") if name.startswith("custom-") else ("",):
+        where, _, counts = part.removeprefix("gpu").partition("-") if part.startswith("gpu") else ("", "", part)
+        names: list[str] = []
+        for each in counts.split("-") if counts != "off" else ():
+            count, _, word = each.rpartition("x")
+            if word not in known or not (count.isdecimal() or not count):
+                return None
+            names += [known[word].name] * int(count or 1)
+        if names:
+            found |= {int(index) if index.isdecimal() else None: names for index in where.split(".")}
+    return found
+
+
 def _word(name: str) -> str:
     return name.replace("+", ".")
 
@@ -837,9 +863,9 @@ def _words(counts: tuple[tuple[str, int], ...]) -> str:
     return "-".join(_word(name) if count == 1 else f"{count}x{_word(name)}" for name, count in counts) or "off"
 
 
-def _is_balanced(gpu: str, counts: tuple[tuple[str, int], ...]) -> bool:
+def _balanced(gpu: str) -> dict[str, int]:
     plain: dict[int, str] = {}
     for each in profiles(gpu):
         if not each.plus and not each.minus:
             plain.setdefault(each.compute_slices, each.name)
-    return dict(counts) == {plain[slices]: count for slices, count in ((1, 2), (2, 1), (3, 1)) if slices in plain}
+    return {plain[slices]: count for slices, count in ((1, 2), (2, 1), (3, 1)) if slices in plain}

@@ -6,6 +6,10 @@ from typing import NamedTuple
 
 from gpupools.common.csv_rows import csv_rows
 
+NEWEST_KUBERNETES = "1.37"
+"""The newest release when `data/requirements.csv` was last compared with its sources (2026-11-26):
+https://kubernetes.io/blog/2026/08/26/kubernetes-v1-37-release/"""
+
 _DATA = Path(__file__).parents[1] / "data" / "requirements.csv"
 
 
@@ -28,6 +32,12 @@ class Requirement(NamedTuple):
         """Say whether a version is too old; one without the last number counts as the newest of its kind."""
         here, least = ([int(part) for part in text.split(".")] for text in (version, self.at_least))
         return here < least[: len(here)]
+
+
+def is_newer_than_known(kubernetes: str) -> bool:
+    """Return whether a version of Kubernetes is newer than all that the data covers."""
+    here, newest = ([int(part) for part in text.split(".")[:2]] for text in (kubernetes, NEWEST_KUBERNETES))
+    return here > newest
 
 
 @cache

@@ -21,7 +21,8 @@ from gpupools.common.structured_text import read_text
 from gpupools.console.output import answer, tell
 from gpupools.plan.cloud import Cloud
 from gpupools.plan.edit_tables import EditEffect
-from gpupools.plan.existing_pools import ExistingPools, Found
+from gpupools.plan.existing_pools import ExistingPools, Found, refuse
+from gpupools.plan.node_labels import MIG_CONFIG_LABEL, PLUGIN_CONFIG_LABEL
 from gpupools.plan.pool_plan import POOL_LABEL
 from gpupools.plan.pool_planner import SERVED_BY
 from gpupools.providers import clouds
@@ -262,11 +263,38 @@ def _resolved_pools(
             managed = dict(keys.get("labels", {})).get(POOL_LABEL)
             if managed is not None:
                 raise _managed(found, f"is already the pool {managed} of a gpupools stack")
+            _read_labels(pool, found, keys)
             keys["adopt"] = {"name": found.name, **pool.outside.adopt(found)}
         except Rejected as rejected:
             problems += [replace(each, path=(pool.source, *each.path)) for each in rejected.problems]
             continue
-        yield replace(pool, found=found, own=own, keys=keys, notes=list(found.notes))
+        yield replace(pool, found=found, own=own, keys=keys, notes=[*found.notes, *pool.notes])
+
+
+def _read_labels(pool: _Pool, found: Found, keys: JsonDict) -> None:
+    """Set the sharing that labels of the nodes select, and the owner of the MIG manager that cuts the GPUs."""
+    labels = dict(keys.get("labels", {}))
+    mig, plugin = (str(labels.get(each) or "") for each in (MIG_CONFIG_LABEL, PLUGIN_CONFIG_LABEL))
+    row = pool.cloud.find_instance_type(pool.cloud.instance_types, keys["instance_type"])
+    if row is None or not (mig or plugin):
+        return
+    from gpupools.plan.plugin_configs import read_sharing
+
+    native = keys.get("sharing")
+    try:
+        sharing = read_sharing(row.gpu_model, native, plugin, mig)
+    except ValueError as error:
+        what = "write a stack file with sharing.layout and its adopt key, or leave it to the tool that manages it"
+        raise refuse(found.name, str(error), what) from None
+    if sharing is None:
+        return
+    keys["sharing"] = sharing
+    keys["labels"] = {key: value for key, value in labels.items() if key not in (MIG_CONFIG_LABEL, PLUGIN_CONFIG_LABEL)}
+    ours = f"{row.gpu_model.lower()}-"
+    if mig and not native and not mig.startswith(ours):
+        pool.notes.append(f"the MIG manager's configuration must have {mig} also as {ours}{mig} before pulumi up")
+    if mig and not native and keys.get("software") == "device-plugin":
+        keys["software"] = "gpu-operator"  # only its MIG manager reads the label
 
 
 def _found(path: Path, others: dict[str, JsonObject]) -> Iterator[tuple[Cloud, ExistingPools, Found]]:

@@ -1,13 +1,14 @@
 """Reads the tables in a cloud's folder: capabilities, software, pool settings, and inputs to set by hand."""
 
 from collections.abc import Mapping
+from functools import cache, partial
 from pathlib import Path
 from types import MappingProxyType
 
 from gpupools.common.csv_rows import csv_rows
 from gpupools.plan.capability import Capability, Owners, Setting, SoftwareOption, Verdict
 from gpupools.plan.node_labels import OUR_LABELS
-from gpupools.spec.overrides import Kept, Overridable
+from gpupools.spec.overrides import Kept, Nested, Overridable
 
 
 def read_capabilities(folder: Path) -> Mapping[tuple[str, str], Capability]:
@@ -64,5 +65,14 @@ def read_overridable(
             stay |= {(*labels[name], key): why for key in sorted(OUR_LABELS) if (*labels[name], key) not in stay}
             stay |= kept
         inputs = frozenset(path[0] for path in own if len(path) == 1)
-        found[name] = Overridable(inputs, MappingProxyType(stay), labels.get(name, ()), lists)
+        found[name] = Overridable(inputs, MappingProxyType(stay), labels.get(name, ()), lists, partial(_nested, folder))
     return MappingProxyType(found)
+
+
+@cache
+def _nested(folder: Path) -> Nested:
+    """Return the inputs inside those of the resources: `nested_inputs.csv`, which `tooling/write_inputs.py` writes."""
+    return {
+        row["type"]: {name: kind for name, _, kind in (each.partition(":") for each in row["inputs"].split())}
+        for row in csv_rows(folder / "nested_inputs.csv")
+    }

@@ -113,6 +113,53 @@ def mig_configs(layouts: "Iterable[MigParted]") -> JsonDict:
     return {"version": "v1", "mig-configs": dict(sorted(found.items()))}
 
 
+# --- existing nodes ---------------------------------------------------------------------------------------------------
+
+
+def read_sharing(model: str, native: JsonDict | None, plugin: str, mig: str) -> JsonDict | None:
+    """Return the sharing keys of an existing pool whose node labels name configurations as this module names them.
+
+    Args:
+        model: The GPU model.
+        native: What the cloud's own pool says about sharing.
+        plugin: Configuration of the device plugin; a name of any other form tells nothing.
+        mig: Configuration of the MIG manager, with NVIDIA's name or the one of a stack.
+
+    Raises:
+        ValueError: The name of the MIG configuration does not tell its layout.
+    """
+    strategy, clients = _read_plugin_name(plugin)
+    found = dict(native or {})
+    if mig and not native:
+        from gpupools.catalog.mig import named_layouts  # its tables are slow to load
+
+        layouts = named_layouts(model, mig.removeprefix(f"{model.lower()}-"))
+        if layouts is None:
+            raise ValueError(f"is cut by the MIG configuration {mig!r}, whose layout its name does not tell")
+        every = layouts.get(None, [])
+        if mig.partition("all-")[2] and len(set(every)) == 1:
+            found = {"mode": "mig", "profile": every[0]}
+        elif layouts:
+            found = {"mode": "mig", "layout": every or layouts}
+    if found.get("mode") != "mig":
+        return found or clients
+    default = "single" if "profile" in found else "mixed"
+    found |= {"strategy": strategy} if strategy not in ("", default) else {}
+    return found | ({"share": clients} if clients is not None and "share" not in found else {})
+
+
+def _read_plugin_name(name: str) -> tuple[str, JsonDict | None]:
+    """Return MIG strategy and shared mode of a name that `plugin_config_name` makes; nothing for any other."""
+    strategy = next((each for each in ("single", "mixed") if f"{name}-".startswith(f"mig-{each}-")), "")
+    rest = name.removeprefix(f"mig-{strategy}").removeprefix("-") if strategy else name
+    for mode in SHARED_MODES:
+        replicas, _, tail = rest.removeprefix(f"{mode}-").partition("-") if rest.startswith(f"{mode}-") else ("",) * 3
+        renamed, _, slices = tail.partition("-") if tail.startswith("shared") else ("", "", tail)
+        if replicas.isdecimal() and (not slices or strategy == "mixed"):
+            return strategy, {"mode": mode, "replicas": int(replicas), **({"rename": True} if renamed else {})}
+    return "" if rest else strategy, None
+
+
 # --- names -----------------------------------------------------------------------------------------------------------
 
 

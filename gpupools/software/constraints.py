@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from gpupools.catalog.gpus import gpu_models
 from gpupools.catalog.minimum_versions import numbers
-from gpupools.catalog.requirements import requirement
+from gpupools.catalog.requirements import NEWEST_KUBERNETES, is_newer_than_known, requirement
 from gpupools.common.errors import Problem, nearest
 from gpupools.plan.dra import DRA_CHART, DRA_DRIVER
 from gpupools.plan.node_labels import CONFIG_LABELS, GPU_PRESENT_LABEL
@@ -106,6 +106,9 @@ def _too_old(draft: Draft) -> Iterator[Problem]:
         fix = "run it with --enable-dynamic-resource-allocation and access to resource.k8s.io, then set"
         fix += " existing.cluster_autoscaler.dynamic_resource_allocation: true; or use nodes.fixed"
         yield Problem((*draft.at, "existing", "cluster_autoscaler"), what, fix, _CLAIMS)
+    if is_newer_than_known(given):
+        note = f"{draft.runtime}.kubernetes {given} is newer than {NEWEST_KUBERNETES}, the newest that gpupools knows"
+        draft.notes.append(f"{note}: check that the GPU software supports it before pulumi up")
     if not any(used for used, _ in there.values()):
         yield Problem(where, "no setting of this cluster depends on it", "leave it out")
 

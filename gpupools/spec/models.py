@@ -633,7 +633,7 @@ class PoolSpec(StrictModel):
     capacity: Capacity = OnDemand.model_construct()
     """How machines are purchased. Default: on demand."""
     zones: list[Annotated[str, Field(min_length=1, max_length=60)]] = []
-    """Zones of the nodes. Default: those of the cluster or its subnets."""
+    """Zones of the nodes. Default: those of the cluster or its subnets. On AKS also `auto`."""
     image: NodeImage = NodeImage.model_construct()
     """Node image. Default: the cloud's image for the selected software."""
     driver: Literal["default", "latest"] | None = None

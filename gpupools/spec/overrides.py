@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -12,6 +12,13 @@ from gpupools.spec.models import Late
 
 Kept = Mapping[tuple[str, ...], str]
 """Path of an input that cannot be overridden → what to use instead."""
+
+
+Nested = Mapping[str, Mapping[str, str]]
+"""Type of an object, or name of a resource → its inputs → the type of the objects inside each, empty if there are none.
+
+A map with any keys has `*` before the type.
+"""
 
 
 class Overridable(NamedTuple):
@@ -26,6 +33,8 @@ class Overridable(NamedTuple):
     """Path of the node labels, for which the rules of the pool's `labels` apply."""
     lists: frozenset[str] = frozenset()
     """Inputs on any level that are lists. For a list anywhere else the SDKs fail without a clear message."""
+    nested: Callable[[], Nested] = dict
+    """Load the inputs inside the resource's inputs; empty if they are not known."""
 
 
 def value_at(inputs: Any, *path: str) -> Any:
@@ -126,7 +135,30 @@ def override_problems(
         reported = {problem.path[:length] for problem in problems for length in range(len(problem.path) + 1)}
         known = {key: value for key, value in inputs.items() if key in resource.inputs}
         problems += [each for each in _misplaced_lists(at, known, resource.lists) if each.path not in reported]
+        if any(isinstance(value, Mapping | list) for value in known.values()):
+            own = {problem.path for problem in problems}
+            inside = _unknown_inputs(at, known, name, resource.nested())
+            problems += [
+                each for each in inside if not own & {each.path[:length] for length in range(len(each.path) + 1)}
+            ]
     return problems
+
+
+def _unknown_inputs(at: Path, value: object, kind: str, nested: Nested) -> Iterator[Problem]:
+    """Reject inputs of objects that the SDK's types do not have, on any level."""
+    if isinstance(value, list):
+        for index, inner in enumerate(value):
+            yield from _unknown_inputs((*at, index), inner, kind, nested)
+    elif isinstance(value, Mapping) and kind.startswith("*"):
+        for key, inner in value.items():
+            yield from _unknown_inputs((*at, key), inner, kind[1:], nested)
+    elif isinstance(value, Mapping) and (known := nested.get(kind)) is not None:
+        for key, inner in value.items():
+            if key not in known:
+                what = f"{kind} has no such input {shown(key)}"
+                yield Problem((*at, key), what, f"use the wire name; {nearest(key, known)}")
+            else:
+                yield from _unknown_inputs((*at, key), inner, known[key], nested)
 
 
 def _misplaced_lists(at: Path, value: object, lists: frozenset[str], key: str = "") -> Iterator[Problem]:

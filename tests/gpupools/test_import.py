@@ -603,3 +603,117 @@ def test_what_an_edit_does_to_an_adopted_node_group(
     assert reason in str(change)
     assert bool(check_pool) is (effect == "refused")
     assert reason in "".join(check_pool)
+
+
+MIG_LABEL, PLUGIN_LABEL = "nvidia.com/mig.config", "nvidia.com/device-plugin.config"
+
+
+@pytest.mark.parametrize(
+    ("mig", "plugin", "sharing"),
+    [
+        ("a100-40gb-all-1g.5gb", "mig-single", {"mode": "mig", "profile": "1g.5gb"}),
+        ("a100-40gb-all-1g.5gb", "mig-mixed", {"mode": "mig", "profile": "1g.5gb", "strategy": "mixed"}),
+        ("all-1g.5gb", "", {"mode": "mig", "profile": "1g.5gb"}),
+        ("all-balanced", "mig-mixed", {"mode": "mig", "layout": ["3g.20gb", "2g.10gb", "1g.5gb", "1g.5gb"]}),
+        (
+            "a100-40gb-custom-3g.20gb-2x2g.10gb",
+            "mig-mixed",
+            {"mode": "mig", "layout": ["3g.20gb", "2g.10gb", "2g.10gb"]},
+        ),
+        (
+            "a100-40gb-custom-gpu0.1.2.3.4.5-off_gpu6.7-7g.40gb",
+            "mig-mixed",
+            {"mode": "mig", "layout": {6: ["7g.40gb"], 7: ["7g.40gb"]}},
+        ),
+        (
+            "a100-40gb-all-3g.20gb",
+            "mig-mixed-time-slicing-2-3g.20gb",
+            {
+                "mode": "mig",
+                "profile": "3g.20gb",
+                "strategy": "mixed",
+                "share": {"mode": "time-slicing", "replicas": 2},
+            },
+        ),
+        ("", "time-slicing-4-shared", {"mode": "time-slicing", "replicas": 4, "rename": True}),
+        ("all-disabled", "", None),
+        ("", "four-each", None),
+    ],
+)
+def test_labels_tell_how_the_operator_and_the_plugin_share(
+    tmp_path: Path, mig: str, plugin: str, sharing: object, capsys: pytest.CaptureFixture[str]
+) -> None:
+    labels = {key: value for key, value in ((MIG_LABEL, mig), (PLUGIN_LABEL, plugin)) if value}
+    pool = eks(amiType="AL2023_x86_64_NVIDIA", instanceTypes=["p4d.24xlarge"], labels=labels)
+    out = tmp_path / "Pulumi.moved.yaml"
+
+    assert main(["import", *given(tmp_path, pool, template()), "--out", str(out), *SERVED]) == 0
+    said = capsys.readouterr().out
+    (keys,) = yaml.safe_load(out.read_text(encoding="utf-8"))["config"]["gpupools:pools"].values()
+    assert keys.get("sharing") == sharing
+    assert keys["software"] == ("gpu-operator" if mig and sharing else "device-plugin")
+    assert ("must have all-" in said) is (mig.startswith("all-") and sharing is not None)
+    if mig.startswith("a100"):
+        assert f"changes in place: NodeGroup.labels.{MIG_LABEL}" not in said
+
+
+def test_a_mig_configuration_of_unknown_layout_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pool = eks(amiType="AL2023_x86_64_NVIDIA", instanceTypes=["p4d.24xlarge"], labels={MIG_LABEL: "team-slices"})
+
+    assert "whose layout its name does not tell" in refused(
+        capsys, tmp_path / "Pulumi.b.yaml", *given(tmp_path, pool, template()), *SERVED
+    )
+
+
+def existing(resource: Mapping[str, Any], template: str) -> dict[str, Any]:
+    """Return a resource of a preview as the state of another tool has it, without what only this tool writes."""
+    kind, name = str(resource["type"]), str(resource["name"])
+    inputs = json.loads(json.dumps(resource["inputs"]))
+    (labels,) = [each for each in (inputs, inputs.get("nodeConfig", {})) if {"labels", "nodeLabels"} & set(each)] or [
+        {}
+    ]
+    for key in {"labels", "nodeLabels"} & set(labels):
+        labels[key] = {name: value for name, value in labels[key].items() if not name.startswith("gpupools/")}
+    inputs.pop("tags", None)
+    if kind.startswith("aws:eks"):
+        inputs["launchTemplate"] = {"id": template, "version": "3"}
+        identifier = f"{inputs['clusterName']}:{name}"
+    elif kind.startswith("gcp"):
+        where = f"projects/{inputs['project']}/locations/{inputs['location']}/clusters/{inputs['cluster']}"
+        identifier = f"{where}/nodePools/{inputs.get('name', name)}"
+    elif "AgentPool" in kind:
+        group = f"/subscriptions/11111111-2222-3333-4444-555555555555/resourceGroups/{inputs['resourceGroupName']}"
+        cluster = f"{group}/providers/Microsoft.ContainerService/managedClusters/{inputs['resourceName']}"
+        identifier = f"{cluster}/agentPools/{inputs.get('agentPoolName', name)}"
+    else:
+        identifier = template
+    urn = f"urn:pulumi:old::old::{kind}::{name}"
+    return {"urn": urn, "type": kind, "custom": True, "id": identifier, "inputs": inputs, "outputs": inputs}
+
+
+@pytest.mark.parametrize("stack", ["stacks/Pulumi.dev.yaml", "stacks/Pulumi.matrix.yaml"])
+def test_every_pool_of_a_stack_is_imported_with_its_sharing(
+    tmp_path: Path, stack: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = Path(__file__).parents[2] / stack
+    assert main(["preview", str(path), "--json"]) == 0
+    resources = json.loads(capsys.readouterr().out)["resources"]
+    plans = {f"{each.cluster}-{each.name}": each for each in check_stack_file(path, clouds()).plan.pools}
+    kinds = ("NodeGroup", "LaunchTemplate", "NodePool", "AgentPool")
+    parents: dict[str, list[Any]] = {}
+    for each in resources:
+        if each["custom"] and each["type"].endswith(kinds):
+            parents.setdefault(each["parent"].rpartition("::")[2], []).append(each)
+    count = 0
+    for name, made in parents.items():
+        count += 1
+        state = {"deployment": {"resources": [existing(each, f"lt-{count:017x}") for each in made]}, "version": 3}
+        out = tmp_path / f"Pulumi.p{count}.yaml"
+        assert main(["import", *given(tmp_path, state), "--out", str(out), *SERVED]) == 0
+        (pool,) = check_stack_file(out, clouds()).plan.pools
+        assert (name, pool.sharing) == (name, plans[name].sharing)
+        if "mig" in plans[name].sharing_kind:
+            assert (name, pool.software) == (name, plans[name].software)
+        out.unlink()
+    managed = [each for each in resources if each["type"] == "azure-native:resources:Resource"]  # not imported
+    assert count == len(plans) - len(managed)

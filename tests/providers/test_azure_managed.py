@@ -279,7 +279,7 @@ GOOD = {"driver": "Install", "nvidia": {"managementMode": "Managed"}}
         ({"agentPoolName": "x"}, "2026-08-01", "properties.agentPoolName: an agent pool has no such input"),
         ({"osDiskSizeGB": "200"}, "2026-08-01", "use a whole number"),
         ({"upgradeSettings": {"maxSurg": "1"}}, "2026-08-01", "did you mean 'maxSurge'"),
-        ({"gpuProfile": {"nvidia": {"managmentMode": "Managed"}}}, "2026-08-01", "use managementMode or migStrategy"),
+        ({"gpuProfile": {"nvidia": {"managmentMode": "Managed"}}}, "2026-08-01", "use managementMode or driverMode or"),
         ({"gpuProfile": {"nvidia": {"managementMode": "On"}}}, "2026-08-01", "write Managed or Unmanaged"),
         ({"gpuProfile": {"nvidia": {"managementMode": True}}}, "2026-08-01", "got true"),
         ({"gpuProfile": {"nvidia": "Managed"}}, "2026-08-01", "properties.gpuProfile.nvidia: is no map"),
@@ -290,6 +290,11 @@ GOOD = {"driver": "Install", "nvidia": {"managementMode": "Managed"}}
             "2026-08-01",
             "API version 2026-08-01 does not know it; use 2026-01-02-preview",
         ),
+        ({"gpuProfile": {"nvidia": {"migProfiles": ["MIG3g", "MIG2g", LATE]}}}, "2026-07-02-preview", ""),
+        ({"gpuProfile": {"nvidia": {"driverMode": "DRA"}}}, "2026-06-02-preview", ""),
+        ({"gpuProfile": {"nvidia": {"migProfiles": ["MIG3g"]}}}, "2026-06-02-preview", "use 2026-07-02-preview"),
+        ({"gpuProfile": {"nvidia": {"migProfiles": ["MIG5g"]}}}, "2026-07-02-preview", "write a list of MIG1g or"),
+        ({"gpuProfile": {"nvidia": {"driverMode": "DRA"}}}, "2026-08-01", "use 2026-06-02-preview"),
         ("none", "2026-08-01", "properties: must be a map"),
     ],
 )
@@ -376,6 +381,15 @@ def test_it_is_read_like_the_typed_pool(token: str) -> None:
     assert generic.sharing is not None
     assert generic.sharing.kind == "mig-mixed"
     assert {generic.software.driver, generic.software.container_toolkit, generic.software.device_plugin} == {By.CLOUD}
+
+
+def test_the_previews_profiles_and_driver_mode_are_read() -> None:
+    nvidia = {"managementMode": "Managed", "migStrategy": "Mixed", "migProfiles": ["MIG3g", "MIG2g", "MIG2g"]}
+    (pool,) = read({"vmSize": "Standard_ND96amsr_A100_v4", "gpuProfile": {"nvidia": {**nvidia, "driverMode": "DRA"}}})
+
+    assert pool.sharing is not None
+    assert (pool.sharing.kind, pool.sharing.profile) == ("mig-mixed", "MIG3g, MIG2g")
+    assert (pool.software.driver, pool.software.device_plugin) == (By.CLOUD, By.UNSAID)
 
 
 def test_an_untainted_one_is_a_violation_that_can_be_mended() -> None:

@@ -54,6 +54,10 @@ def test_a_wish_for_rdma_takes_the_size_that_has_it() -> None:
     assert plan(**request, network={"rdma": True}).instance.name == "Standard_ND96amsr_A100_v4"
 
 
+def test_aks_may_select_the_zones() -> None:
+    assert wire(plan(aks(), gpu="T4", zones=["auto"]), ADDRESSES)["availabilityZones"] == ["auto"]
+
+
 def test_a_compact_pool_goes_into_the_clusters_proximity_placement_group() -> None:
     addresses = {**ADDRESSES, **IN_GROUP}
     compact = plan(aks(**IN_GROUP), gpu="T4", network={"placement": "compact"}, zones=["1"])

@@ -806,6 +806,13 @@ def test_a_cluster_new_enough_is_taken(plan: Planner) -> None:
     assert plan("aws", {"a": DRA}, kubernetes="1.35.0").releases != ()
 
 
+@pytest.mark.parametrize(("version", "count"), [("1.36", 0), ("1.37.3", 0), ("1.38", 1), ("1.40.1", 1)])
+def test_a_version_newer_than_the_data_is_noted(version: str, count: int, plan: Planner) -> None:
+    notes = plan("aws", {"a": {"gpu": "L4", "software": "gpu-operator"}}, kubernetes=version).notes
+
+    assert sum(f"kubernetes {version} is newer than 1.37, the newest" in each for each in notes) == count
+
+
 RDMA = {"rdma": True, "security_group_ids": ["sg-0a1b2c3d4e5f60718"]}
 JOINS_TAINTED = "a3ViZWxldCAtLXJlZ2lzdGVyLXdpdGgtdGFpbnRzPW52aWRpYS5jb20vZ3B1PXByZXNlbnQ6Tm9TY2hlZHVsZQo="
 """`kubelet --register-with-taints=nvidia.com/gpu=present:NoSchedule`"""

@@ -14,7 +14,8 @@ from gpupools.common.errors import shown
 from gpupools.common.json_types import JsonObject
 from gpupools.plan.cloud import UntypedResource, UntypedResourceLookup
 from gpupools.plan.pool_facts import UNKNOWN
-from gpupools.readback.inputs import at, text
+from gpupools.providers.azure.pool_plan import MIG_PROFILES_API_VERSION
+from gpupools.readback.inputs import at, is_list, text
 
 GENERIC = re.compile(r"azure-native(?:_resources_v\w+)?:resources(?:/v\w+)?:Resource")
 """Type tokens, of every version of the Resource Manager's own API and of SDKs made for one."""
@@ -81,15 +82,25 @@ NEWER = frozenset(
 (azure-mgmt-containerservice 40.1.0 and 41.9.0b1)."""
 
 _NVIDIA_WORDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {"managementMode": ("Managed", "Unmanaged"), "migStrategy": ("None", "Single", "Mixed")}
+    {
+        "managementMode": ("Managed", "Unmanaged"),
+        "driverMode": ("DevicePlugin", "DRA"),
+        "migStrategy": ("None", "Single", "Mixed"),
+        "migProfiles": tuple(f"MIG{slices}g" for slices in (1, 2, 3, 4, 7)),
+    }
 )
-"""What `gpuProfile.nvidia` takes (azure-mgmt-containerservice 41.7.0b1, models.NvidiaGPUProfile)."""
+"""What `gpuProfile.nvidia` takes; `migProfiles` is a list (azure-mgmt-containerservice 41.9.0b1, NvidiaGPUProfile)."""
 
 _FIRST: Mapping[str, tuple[str, str]] = MappingProxyType(
-    {"managementMode": ("2026-01-02-preview", "2026-08-01"), "migStrategy": ("2026-01-02-preview", "")}
+    {
+        "managementMode": ("2026-01-02-preview", "2026-08-01"),
+        "driverMode": ("2026-06-02-preview", ""),
+        "migStrategy": ("2026-01-02-preview", ""),
+        "migProfiles": (MIG_PROFILES_API_VERSION, ""),
+    }
 )
 """First preview and first stable version of the API with a key, of those up to `_NEWEST_STABLE`
-(azure-mgmt-containerservice 41.1.0b1 and 41.8.0)."""
+(azure-mgmt-containerservice 41.1.0b1, 41.7.0b1, 41.8.0b1 and 41.8.0)."""
 
 _NEWEST_STABLE = "2026-08-01"
 _VERSION = re.compile(r"\d{4}-\d\d-\d\d(-preview)?")
@@ -133,11 +144,16 @@ def nvidia_problems(profile: Any, api_version: Any) -> Iterator[tuple[str, str, 
     for key, value in profile.items():
         if key not in _NVIDIA_WORDS:
             yield key, "gpuProfile.nvidia has no such field", f"use {' or '.join(_NVIDIA_WORDS)}"
-        elif not isinstance(value, str) or value not in _NVIDIA_WORDS[key]:
-            yield key, f"got {shown(value)}", f"write {' or '.join(_NVIDIA_WORDS[key])}"
+        elif not _is_of(_NVIDIA_WORDS[key], value if key == "migProfiles" else [value]):
+            several = "a list of " if key == "migProfiles" else ""
+            yield key, f"got {shown(value)}", f"write {several}{' or '.join(_NVIDIA_WORDS[key])}"
         elif isinstance(api_version, str) and _VERSION.fullmatch(api_version) and not _knows(key, api_version):
             first = " or ".join(filter(None, _FIRST[key]))
             yield key, f"API version {api_version} does not know it", f"use {first}"
+
+
+def _is_of(words: tuple[str, ...], values: Any) -> bool:
+    return is_list(values) and all(each is UNKNOWN or each in words for each in values)
 
 
 def _knows(key: str, api_version: str) -> bool:

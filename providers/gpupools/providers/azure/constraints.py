@@ -7,7 +7,13 @@ from decimal import Decimal
 from gpupools.common.errors import Path, Problem, shown
 from gpupools.plan.provider_plan import PoolRequest
 from gpupools.providers.azure.cluster import AksCluster
-from gpupools.providers.azure.pool_plan import MIG_MODELS, gpu_instance_profile, plain_profiles, whole_gpu_profile
+from gpupools.providers.azure.pool_plan import (
+    MIG_MODELS,
+    MIG_PROFILES_API_VERSION,
+    gpu_instance_profile,
+    plain_profiles,
+    whole_gpu_profile,
+)
 from gpupools.providers.azure.pool_settings import OVERRIDABLE, SPOT_PAGE
 from gpupools.spec.overrides import override_problems, value_at
 from gpupools.spec.pool_options import Reservation, Spot, given_settings
@@ -23,6 +29,9 @@ _DISK_SOURCE = "Azure/azure-sdk-for-python azure-mgmt-containerservice 16.0.0, c
 _MANAGED_SOURCE = "https://learn.microsoft.com/azure/aks/aks-managed-gpu-nodes"
 _AKS = "https://learn.microsoft.com/azure/aks/"
 _RESERVATIONS = f"{_AKS}use-capacity-reservation-groups"
+_AUTO = "auto"
+"""AKS selects the zones, everywhere since https://github.com/Azure/AKS/releases/tag/2026-08-07."""
+_AUTO_ZONES = f"{_AKS}configure-automatic-zone-placement"
 _ZONES = f"{_AKS}reliability-availability-zones-configure"
 _PLACEMENT = f"{_AKS}reduce-latency-ppg"
 _INFINIBAND = "Azure/aks-rdma-infiniband configs/nicclusterpolicy/base/nic.yaml"
@@ -191,12 +200,14 @@ def _capacity(at: Path, request: PoolRequest) -> Iterator[Problem]:
 def _zones(at: Path, request: PoolRequest, placement_group: bool) -> Iterator[Problem]:
     zones, network = request.spec.zones, request.spec.network
     for index, zone in enumerate(zones):
-        if zone not in ("1", "2", "3"):
+        if zone == _AUTO and len(zones) > 1:
+            yield Problem((*at, "zones", index), "auto excludes other zones", "remove it or the others", _AUTO_ZONES)
+        elif zone not in ("1", "2", "3", _AUTO):
             what = f"got {zone!r}; Azure's availability zones are '1', '2' and '3'"
-            yield Problem((*at, "zones", index), what, "use the number in quotes", _ZONES)
+            yield Problem((*at, "zones", index), what, "use the number in quotes, or auto alone", _ZONES)
         elif zone in zones[:index]:
             yield Problem((*at, "zones", index), f"zone {zone} is listed twice", "remove one")
-    several = len(set(zones)) > 1
+    several = len(set(zones)) > 1 or _AUTO in zones
     if network.placement is not None:
         if several:
             what = f"network.placement compact does not work with zones {', '.join(zones)}: a proximity placement group"
@@ -381,8 +392,11 @@ def _mig(at: Path, request: PoolRequest) -> Iterator[Problem]:
     if whole is None:
         what = "AKS cuts every GPU of a pool fully into slices of one profile, which this layout does not"
         fix = f"set a profile instead: {_profile_names(size.gpu_model)}"
-        if request.software == "device-plugin":
-            fix += "; or use software: gpu-operator, whose MIG manager cuts several sizes"
+        fix += "; or use software: gpu-operator, whose MIG manager cuts several sizes"
+        if request.software == "cloud-managed":
+            what += (
+                f" (its API takes several with migProfiles from {MIG_PROFILES_API_VERSION}, which gpupools cannot use)"
+            )
         yield Problem((*at, "sharing", "layout"), what, fix, _MIG_SOURCE)
     elif gpu_instance_profile(whole) is None:
         key = "profile" if sharing.profile is not None else "layout"

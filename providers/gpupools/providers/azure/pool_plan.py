@@ -35,9 +35,14 @@ the typed agent pool of pulumi-azure-native 3.29.0 speaks 2025-09-01 and leaves 
 MANAGED_MIG_API_VERSION = "2026-06-02-preview"
 """The version with `gpuProfile.nvidia.migStrategy`, which no stable one has (azure-mgmt-containerservice 41.7.0b1).
 
-The next preview adds `migProfiles`, which exclude the `gpuInstanceProfile` that Microsoft's page gives beside the
-strategy. AKS switches a preview version off about a year after its date
+AKS switches a preview version off about a year after its date
 (https://learn.microsoft.com/azure/aks/concepts-preview-api-life-cycle); another one is an update in place.
+"""
+
+MIG_PROFILES_API_VERSION = "2026-07-02-preview"
+"""The first version with `gpuProfile.nvidia.migProfiles`, several sizes per GPU (azure-mgmt-containerservice 41.8.0b1).
+
+They exclude the `gpuInstanceProfile` that Microsoft's page gives beside the strategy, so gpupools does not use them.
 """
 
 

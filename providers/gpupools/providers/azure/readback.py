@@ -214,7 +214,7 @@ def _pool(catalogue: Catalogue, given: JsonObject, names: _Names, prefix: str = 
         other_accelerator=machines.other,
         not_counted=tuple(read.not_counted),
         software=_software(given, names, prefix, machines.accelerator),
-        sharing=_sharing(profile, f"{prefix}{names.profile}", at(given, f"{_NVIDIA}.migStrategy")),
+        sharing=_sharing(profile, f"{prefix}{names.profile}", given, prefix),
         min_nodes=least if least is not None else number(given.get(names.count)),
         max_nodes=most if most is not None else number(given.get(names.count)),
         labels=string_map(given.get("nodeLabels")),
@@ -260,11 +260,14 @@ def _sizes(given: JsonObject, unknown: list[str], prefix: str) -> Iterator[tuple
             unknown.append(path)
 
 
-def _sharing(profile: object, path: str, strategy: object) -> SharingFacts | None:
+def _sharing(profile: object, path: str, given: JsonObject, prefix: str) -> SharingFacts | None:
     """Read how the pool cuts its GPUs; sharing without cutting is not a field of AKS."""
+    several = at(given, f"{_NVIDIA}.migProfiles")
+    if is_list(several) and several:
+        profile, path = ", ".join(dict.fromkeys(map(text, several))), f"{prefix}{_NVIDIA}.migProfiles"
     if not isinstance(profile, str) or not profile:
         return None
-    kind = "mig-mixed" if text(strategy).casefold() == "mixed" else "mig-single"
+    kind = "mig-mixed" if text(at(given, f"{_NVIDIA}.migStrategy")).casefold() == "mixed" else "mig-single"
     return SharingFacts(kind, profile=profile, said_by=f"{path} {profile}")
 
 
@@ -277,6 +280,8 @@ def _software(given: JsonObject, names: _Names, prefix: str, vendor: str) -> Sof
     # website/blog/2025-12-05-kubernetes-ai-conformance-aks/index.md); driver None does not count beside it.
     mode = at(given, f"{_NVIDIA}.managementMode")
     if text(mode).casefold() == "managed":
+        if text(at(given, f"{_NVIDIA}.driverMode")) == "DRA":  # a DRA driver instead of the device plugin
+            return SoftwareHints(By.CLOUD, By.CLOUD, By.UNSAID, (f"{prefix}{_NVIDIA}.driverMode DRA",))
         return SoftwareHints(By.CLOUD, By.CLOUD, By.CLOUD, (f"{prefix}{_NVIDIA}.managementMode Managed",))
     for tag, value in string_map(given.get("tags")).items():
         if (tag.casefold(), value.casefold()) == (_MANAGED_TAG, "true"):
