@@ -99,7 +99,7 @@ def _too_old(draft: Draft) -> Iterator[Problem]:
         if used and needed.fails(given):
             what = f"got {given}; {needed.what} needs Kubernetes {needed.at_least} or later"
             yield Problem(where, what, f"upgrade the cluster, {otherwise}", needed.source)
-    if _lacks_claims(draft) and (numbers(given) or ()) < (1, 35):
+    if _lacks_claims(draft) and (numbers(given) or ()) < (1, 35, 2):
         what = (
             f"Cluster Autoscaler of Kubernetes {given} ignores claims, so it never scales {', '.join(_claimed(draft))}"
         )
@@ -414,6 +414,10 @@ def _first_node(draft: Draft, pool: PoolPlan) -> Iterator[str]:
     if pool.sharing.mig is not None and pool.software == "gpu-operator" and GPU_RESOURCE in pool.node_resources:
         what = "the first pod on a new node may get a whole GPU, because it starts before the GPU Operator cuts them"
         yield f"{what}: https://github.com/NVIDIA/gpu-operator/issues/2670"
+    fabric = pool.provider_plan.fabric
+    if fabric is not None and "_" in fabric.resource and "cluster_autoscaler" not in draft.cloud.helpers:
+        what = f"while this pool is empty, pods that request {fabric.resource} do not scale it up"
+        yield f"{what}, because the autoscaler cannot read that name; set nodes.min: 1"
     late = [name for name in pool.node_resources if name != GPU_RESOURCE] or list(pool.provider_plan.extra_resources())
     if late and "cluster_autoscaler" in draft.cloud.helpers:
         what = f"the autoscaler may start one node too many, because a new node offers {late[0]} later than it is ready"

@@ -175,7 +175,8 @@ def test_diff_says_what_an_edit_does(tree: Path, tmp_path: Path) -> None:
         ),
         "sky/shared: drains 1 node at a time; rolling: time_slices 4 → 8; Nimbus drains and replaces every node",
         (
-            "sky/plugin: drains 1 node at a time; rolling: overrides.NodePool.startupScript none → (a text of 4 characters, not shown); "
+            "sky/plugin: drains 1 node at a time; "
+            "rolling: overrides.NodePool.startupScript none → (a text of 4 characters, not shown); "
             "Nimbus drains and replaces every node; "
             "NodePool.startupScript is start-up-script: it runs on every node, as root"
         ),

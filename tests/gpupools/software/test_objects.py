@@ -423,7 +423,7 @@ def test_an_autoscaler_that_ignores_claims_is_refused_or_noted(plan: Planner) ->
         plan("aws", pools, kubernetes="1.34.2", **autoscaled())
     assert any("before 1.35.2 ignores claims" in note for note in plan("aws", pools, **autoscaled()).notes)
     for made in (
-        plan("aws", pools, kubernetes="1.35", **autoscaled()),
+        plan("aws", pools, kubernetes="1.35.2", **autoscaled()),
         plan("aws", pools, kubernetes="1.34", **counts),
     ):
         assert not any("ignores claims" in note for note in made.notes)

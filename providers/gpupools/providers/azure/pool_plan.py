@@ -203,7 +203,7 @@ _RESOURCE_TAG = "k8s.io_cluster-autoscaler_node-template_resources_"
 
 
 def _autoscaler_tags(request: PoolRequest, fabric: Fabric | None) -> dict[str, str]:
-    """Return tags with what nodes offer besides the machine's GPUs; none if the autoscaler cannot read one of them.
+    """Return tags with what nodes offer besides the machine's GPUs, without names that the autoscaler cannot read.
 
     It reads `_` as `/`: https://github.com/kubernetes/autoscaler/blob/cluster-autoscaler-1.34.5/cluster-autoscaler/
     cloudprovider/azure/azure_template.go, extractAllocatableResourcesFromScaleSet.
@@ -216,9 +216,8 @@ def _autoscaler_tags(request: PoolRequest, fabric: Fabric | None) -> dict[str, s
         offered[GPU_RESOURCE] = 0
     if fabric is not None and not fabric.is_shared:
         offered[fabric.resource] = fabric.devices
-    if any("_" in name for name in offered):
-        return {}
-    return {f"{_RESOURCE_TAG}{name.replace('/', '_')}": str(count) for name, count in offered.items()}
+    readable = {name: count for name, count in offered.items() if "_" not in name}
+    return {f"{_RESOURCE_TAG}{name.replace('/', '_')}": str(count) for name, count in readable.items()}
 
 
 _RESOURCE, _SHARED_RESOURCE = "rdma/ib", "rdma/shared_ib"
