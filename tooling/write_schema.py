@@ -296,6 +296,10 @@ def _config() -> JsonSchemaValue:
             "description": "Production pools, as `<cluster>/<pool>`, of which an update may end pods on several nodes.",
             **_or_json(disrupted, "["),
         },
+        "quotas": {
+            "description": "Limits by the code or metric of the quota, in vCPUs or GPUs per account and region.",
+            **_or_json({"type": "object", "additionalProperties": {"type": "integer", "minimum": 0}}, "{"),
+        },
     }
     others = "|".join(keys)
     return {

@@ -4,6 +4,7 @@ A part that needs a cloud's SDK, or that a command which only plans has no use f
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -218,6 +219,8 @@ class Cloud(NamedTuple):
 
     find_instance_type: Callable[[Catalogue, str], InstanceType | None] = Catalogue.get
     """Look a written instance type up; a cloud with composed names brings its own."""
+    quotas_file: Path | None = None
+    """Table of the quotas that its instance types need, as `gpupools.plan.quotas` reads it; None if none is known."""
     helpers: Mapping[str, str] = MappingProxyType({})
     """Software beside the GPUs that only clusters of this cloud may have, by its key in `runtime.existing`, with the
     public page about it: what starts nodes, what calls them broken."""

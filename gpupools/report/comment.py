@@ -73,6 +73,8 @@ def _stack(room: MarkdownBudget, report: StackReport) -> None:
             0.5,
             ([f"- {code(f'{each.cluster}/{each.name}')}: {code(_pool(each))}"] for each in report.pools),
         )
+        quotas = ([f"- {code(each)}"] for each in report.quotas)
+        room.folded("Quotas needed with all nodes", 0.4, quotas)
         room.folded("Who brings the GPU software", 0.6, _owners(report))
     room.put("")
 

@@ -96,7 +96,22 @@ def _stack(number: int, report: StackReport, drawings: Drawings) -> Html:
     runtimes = {each.cluster: each for each in report.plan.runtimes} if report.plan is not None else {}
     for place, (cluster, plans) in enumerate(_by_cluster(report).items()):
         parts.append(_cluster(f"{anchor}c{place}", cluster, plans, runtimes.get(cluster), changes, drawings))
+    if report.quotas:
+        parts.append(_quotas(report))
     return element("section", *parts, id=anchor, aria_labelledby=f"{anchor}h")
+
+
+def _quotas(report: StackReport) -> Html:
+    rows = [
+        (
+            ", ".join(dict.fromkeys(pool.key for pool in each.pools)),
+            str(each),
+            element("a", "raise", href=each.link) if each.link else "",
+            f"{each.source}, {each.dated}" if each.source else "",
+        )
+        for each in report.quotas
+    ]
+    return _table("Quotas needed with all nodes", ("pools", "quota", "link", "source, date"), rows)
 
 
 def _lines(lines: Iterable[object], class_: str | None = None) -> Html:

@@ -136,6 +136,9 @@ class Cluster(ConsistentModel):
     places_file: ClassVar[FilePath | None] = None
     """List of the cloud's places, as `read_places` reads it."""
 
+    account_key: ClassVar[str] = ""
+    """Key with the account, subscription or project, whose quotas apply."""
+
     def region_name(self) -> str:
         """Return the region; empty if the file does not have it."""
         given = getattr(self, self.region_key) if self.region_key else None

@@ -4,6 +4,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager
 from contextvars import ContextVar
 from itertools import islice
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from gpupools.common.errors import Path, Problem, Rejected, nearest, shown
@@ -12,6 +13,7 @@ from gpupools.plan.capability import Verdict
 from gpupools.plan.cloud import Cloud, nearest_cloud
 from gpupools.plan.pool_plan import PoolPlan
 from gpupools.plan.pool_planner import SERVED_BY, independent_problems, plan_pool
+from gpupools.plan.quotas import QuotaNeed, exceeded, quota_needs, read_limits
 from gpupools.plan.software_plan import RuntimePlan
 from gpupools.software.planning import plan_runtime, plan_runtimes
 from gpupools.spec.cluster_access import ReachableCluster, missing_access
@@ -28,7 +30,7 @@ from gpupools.spec.software_spec import (
 from gpupools.stackfile.parsing import parse
 from gpupools.stackfile.provider_settings import idle_settings
 
-KEYS = ("clusters", "pools", "production", "allow_destroy", "allow_disruption")
+KEYS = ("clusters", "pools", "production", "allow_destroy", "allow_disruption", "quotas")
 """Keys of the namespace `gpupools:` in a stack file."""
 
 MOST_CLUSTERS = 250
@@ -53,6 +55,8 @@ class Stack(NamedTuple):
     clusters for the software that their pools share."""
     allow_disruption: tuple[str, ...] = ()
     """Production pools, as `<cluster>/<pool>`, of which an update may end pods on several nodes at once."""
+    quotas: Mapping[str, int] = MappingProxyType({})
+    """Limits by the code of the quota, in vCPUs or GPUs per account and region."""
 
     def is_production(self, pool: str) -> bool:
         """Return whether a pool is protected unless `allow_destroy` lists it."""
@@ -88,6 +92,11 @@ class StackPlan(NamedTuple):
     """One plan per pool and cluster, by cluster and then pool, in the order of the file."""
     runtimes: tuple[RuntimePlan, ...]
     """Software plans of the clusters with pools, in the order of the file."""
+
+
+def quotas_of(plan: StackPlan, clouds: Mapping[str, Cloud]) -> list[QuotaNeed]:
+    """Return the quotas that the pools of a stack need at their maximum."""
+    return quota_needs(plan.pools, plan.stack.clusters, plan.stack.pools, clouds)
 
 
 def plan_config(
@@ -145,6 +154,9 @@ def _judged(
                 except Rejected as rejected:
                     problems += rejected.problems
                     whole.discard(key)
+    planned_pools = [plan for own in plans.values() for plan in own]
+    if stack.quotas:
+        problems += exceeded(quota_needs(planned_pools, stack.clusters, stack.pools, clouds), stack.quotas)
     if problems:
         problems += _partly_valid_pools(config, stack, clouds, problems)
     runtimes: list[RuntimePlan] = []
@@ -156,7 +168,7 @@ def _judged(
                 problems += rejected.problems
     used = [each.cluster for each in runtimes if each.needs_kubernetes]
     problems += same_apis({key: stack.clusters[key] for key in used})
-    return StackPlan(stack, tuple(plan for own in plans.values() for plan in own), tuple(runtimes)), problems
+    return StackPlan(stack, tuple(planned_pools), tuple(runtimes)), problems
 
 
 def _partly_valid_pools(
@@ -302,7 +314,8 @@ def _parsed(
         if each not in here and isinstance(raw, Mapping) and len(raw) == len(pools):
             what = f"{each!r} is no pool of this stack"
             problems.append(Problem(("allow_disruption", index), what, f"remove or correct it; {nearest(each, here)}"))
-    return Stack(clusters, pools, _production(config, problems), destroyed, disrupted), problems
+    limits = read_limits(config, clouds, problems) if "quotas" in config else {}
+    return Stack(clusters, pools, _production(config, problems), destroyed, disrupted, limits), problems
 
 
 class _Names(NamedTuple):

@@ -120,7 +120,10 @@ KEY = "use 1 to 20 lower-case letters, digits and hyphens; start with a letter, 
             {**config(), "pool": {}, "dryrun": True},
             [
                 "gpupools:pool: unknown key; did you mean 'pools'?",
-                "gpupools:dryrun: unknown key; known: allow_destroy, allow_disruption, clusters, pools, production",
+                (
+                    "gpupools:dryrun: unknown key; "
+                    "known: allow_destroy, allow_disruption, clusters, pools, production, quotas"
+                ),
             ],
             id="unknown keys beside the right ones",
         ),

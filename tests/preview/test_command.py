@@ -221,7 +221,7 @@ def test_a_resource_belongs_to_the_cluster_of_the_longest_name(dev: CheckedFile,
     (cluster,) = [each for key, each in dev.plan.stack.clusters.items() if key == "train"]
     stack = dev.plan.stack._replace(clusters=dict.fromkeys(("a", "b", "b-c"), cluster))
     report = preview_file(
-        dev._replace(plan=dev.plan._replace(stack=stack)), tmp_path / "__main__.py", tmp_path / "none"
+        dev._replace(plan=dev.plan._replace(stack=stack, pools=())), tmp_path / "__main__.py", tmp_path / "none"
     )
 
     found = [each.name for each in report.preview.resources]

@@ -307,6 +307,7 @@ def test_the_report_as_json_has_every_part() -> None:
         "project": "gpupools",
         "stack": "test",
         "runtimes": [],
+        "quotas": [],
         "resources": [
             {
                 "type": each.type,

@@ -18,6 +18,7 @@ from gpupools.spec.overrides import tellable, without_hidden
 if TYPE_CHECKING:
     from gpupools.common.errors import Problem
     from gpupools.plan.pool_plan import PoolPlan
+    from gpupools.plan.quotas import QuotaNeed
     from gpupools.plan.software_plan import RuntimePlan
     from gpupools.preview.monitor import DeclaredResource
     from gpupools.preview.program_run import Preview
@@ -73,6 +74,8 @@ class Report:
     """Everything except policy violations that blocks the deployment."""
     runtimes: Sequence[RuntimePlan] = ()
     """The GPU software of each cluster."""
+    quotas: Sequence[QuotaNeed] = ()
+    """What the pools need of the clouds' quotas."""
 
     @property
     def exit_code(self) -> int:
@@ -88,6 +91,7 @@ class Report:
             "stack": preview.stack,
             "pools": [plan.as_json() for plan in self.plans],
             "runtimes": [runtime.as_json() for runtime in self.runtimes],
+            "quotas": [need.as_json() for need in self.quotas],
             "resources": [self._resource_as_json(resource) for resource in preview.resources],
             "outputs": preview.outputs,
             "stack_references": preview.stack_references,
@@ -113,6 +117,8 @@ class Report:
         title = f"Stack {preview.stack} ({self.file}): {_count(pools, 'pool')} on {_count(clusters, 'cluster')}"
         yield [printable(title)]
         yield [pool_table(self.plans, fit)]
+        if self.quotas:
+            yield ["Quotas needed with all nodes:", *_quota_lines(self.quotas)]
         overrides = list(override_lines(self.plans))
         if overrides:
             count = sum(len(plan.overrides) for plan in self.plans)
@@ -161,7 +167,7 @@ def _pod_lines(plans: Sequence[PoolPlan]) -> Iterator[str]:
 
 def no_report(file: str, project: str, stack: str) -> JsonDict:
     """Return the keys of `Report.as_json` for a stack file that was rejected before the program ran."""
-    lists = ("pools", "runtimes", "resources", "stack_references", "policy", "warnings", "messages")
+    lists = ("pools", "runtimes", "quotas", "resources", "stack_references", "policy", "warnings", "messages")
     return {"file": file, "project": project, "stack": stack, "outputs": {}, **{key: [] for key in lists}}
 
 
@@ -274,9 +280,16 @@ def policy_lines(verdicts: Iterable[PolicyVerdict]) -> list[str]:
     return lines
 
 
-def _indented(problems: Iterable[Problem]) -> Iterator[str]:
-    for problem in problems:
-        yield from (f"  {line}" for line in str(problem).splitlines())
+def _quota_lines(quotas: Iterable[QuotaNeed]) -> Iterator[str]:
+    for need in quotas:
+        yield printable(f"  {need}")
+        if need.link:
+            yield printable(f"    raise it: {need.link}")
+
+
+def _indented(items: Iterable[object]) -> Iterator[str]:
+    for each in items:
+        yield from (f"  {line}" for line in str(each).splitlines())
 
 
 def _count(number: int, one: str, many: str | None = None) -> str:

@@ -3,6 +3,7 @@
 Owns the AWS facts. `resources.py` beside it is the only place that imports the AWS SDK.
 """
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpupools.common.json_types import JsonObject
@@ -81,6 +82,7 @@ CLOUD = Cloud(
     name="aws",
     service="Amazon EKS",
     instance_types=INSTANCE_TYPES,
+    quotas_file=Path(__file__).parent / "quotas.csv",
     cluster=EksCluster,
     example_cluster={
         "cloud": "aws",

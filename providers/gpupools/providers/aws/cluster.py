@@ -65,6 +65,7 @@ class EksCluster(ReachableCluster):
 
     identity: ClassVar[tuple[str, ...]] = ("account", "profile", "assume_role")
     region_key: ClassVar[str] = "region"
+    account_key: ClassVar[str] = "account"
     places_file: ClassVar[FilePath | None] = _PLACES
     api_hosts: ClassVar[str] = (
         r"([a-z0-9-]+\.)+(eks\.amazonaws\.com(\.cn)?|api\.aws)"  # https://docs.aws.amazon.com/eks/latest/userguide/cluster-endpoint.html

@@ -1,5 +1,6 @@
 """Azure: GPU node pools on Azure Kubernetes Service (AKS). Pure; the SDK is only in `resources.py`."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpupools.common.json_types import JsonObject
@@ -80,6 +81,7 @@ CLOUD = Cloud(
     name="azure",
     service="AKS",
     instance_types=INSTANCE_TYPES,
+    quotas_file=Path(__file__).parent / "quotas.csv",
     cluster=AksCluster,
     example_cluster={
         "cloud": "azure",

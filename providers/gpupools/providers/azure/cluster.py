@@ -47,6 +47,7 @@ class AksCluster(ReachableCluster):
 
     identity: ClassVar[tuple[str, ...]] = ("tenant_id",)
     region_key: ClassVar[str] = "location"
+    account_key: ClassVar[str] = "subscription_id"
     places_file: ClassVar[FilePath | None] = FilePath(__file__).parent / "places.csv"
     api_hosts: ClassVar[str] = (
         r"([a-z0-9-]+\.)+(azmk8s\.io|azk8s\.cn|azmk8s\.us|azure\.us)"  # https://learn.microsoft.com/azure/aks/private-clusters

@@ -3,6 +3,7 @@
 Owns the knowledge; `resources.py` turns a plan into Pulumi resources and is the only file that imports the SDK.
 """
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpupools.common.json_types import JsonObject
@@ -78,6 +79,7 @@ CLOUD = Cloud(
     name="gcp",
     service="GKE",
     instance_types=INSTANCE_TYPES,
+    quotas_file=Path(__file__).parent / "quotas.csv",
     cluster=GkeCluster,
     example_cluster={
         "cloud": "gcp",

@@ -62,6 +62,7 @@ class GkeCluster(ReachableCluster):
     unordered: ClassVar[frozenset[str]] = frozenset({"node_locations"})
     identity: ClassVar[tuple[str, ...]] = ("impersonate_service_account",)
     region_key: ClassVar[str] = "location"
+    account_key: ClassVar[str] = "project"
     places_file: ClassVar[FilePath | None] = _PLACES
     api_hosts: ClassVar[str] = (
         r"[0-9.]+|\[[0-9a-f:.]+\]|([a-z0-9-]+\.)+gke\.goog"  # https://docs.cloud.google.com/kubernetes-engine/docs/concepts/network-isolation

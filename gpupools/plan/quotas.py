@@ -1,0 +1,183 @@
+"""Quotas that the pools of a stack need with all their nodes, from each cloud's dated table. Pure; asks no cloud.
+
+A cloud's `quotas.csv` has one row per quota: patterns of instance types, the capacity modes that count against it,
+`family` or `total` (a second limit over all families), its scope, code, name, unit, and where to raise it.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
+from typing import NamedTuple
+
+from gpupools.common.csv_rows import csv_rows
+from gpupools.common.errors import Problem, nearest, shown
+from gpupools.common.json_types import JsonDict
+from gpupools.plan.cloud import Cloud
+from gpupools.plan.pool_plan import PoolPlan
+from gpupools.spec.identity import place
+from gpupools.spec.models import Cluster, Late, StackPool
+
+_Row = Mapping[str, str]
+
+
+class PoolNeed(NamedTuple):
+    """What one pool needs of a quota."""
+
+    key: str
+    """`<cluster>/<pool>`."""
+    instance_type: str
+    nodes: int
+    """Most nodes of the pool."""
+    amount: int | None
+    """vCPUs or GPUs; None if not known."""
+
+
+class QuotaNeed(NamedTuple):
+    """What all pools of one account and region need of one quota."""
+
+    cloud: str
+    account: str
+    """Account, subscription or project; empty if the file does not have it."""
+    region: str
+    """Region, `all regions`, or `region of <cluster>` if the file does not have it."""
+    code: str
+    """Code or metric by which the cloud knows the quota; empty if gpupools does not know which one applies."""
+    name: str
+    unit: str
+    """`vCPU` or `GPU`."""
+    link: str
+    """Where to raise it."""
+    dated: str
+    source: str
+    pools: tuple[PoolNeed, ...]
+
+    @property
+    def amount(self) -> int:
+        """What the pools need in all; those of unknown size are not in it."""
+        return sum(each.amount or 0 for each in self.pools)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the quota is known, and the need of each pool."""
+        return bool(self.code) and all(each.amount is not None for each in self.pools)
+
+    def __str__(self) -> str:
+        nodes: dict[str, int] = {}
+        for each in self.pools:
+            nodes[each.instance_type] = nodes.get(each.instance_type, 0) + each.nodes
+        machines = " + ".join(f"{instance_type} × {number}" for instance_type, number in nodes.items())
+        where = f"in {self.region}" + (f", account {self.account}" if self.account else "")
+        if not self.code:
+            return f"{machines}: unknown quota {where}; look for the family of the instance type in the cloud's console"
+        name = self.code if self.name == self.code else f'"{self.name}" ({self.code})'
+        number = f"{self.amount} {self.unit}{'' if self.amount == 1 else 's'}"
+        return f"{machines}: {number if self.is_complete else f'at least {number}'} of {name} {where}"
+
+    def as_json(self) -> JsonDict:
+        """Return all fields, with the sum as `amount`, and `complete`."""
+        pools = [each._asdict() for each in self.pools]
+        return self._asdict() | {"amount": self.amount, "complete": self.is_complete, "pools": pools}
+
+
+def quota_needs(
+    plans: Sequence[PoolPlan],
+    clusters: Mapping[str, Cluster],
+    pools: Mapping[str, StackPool],
+    clouds: Mapping[str, Cloud],
+) -> list[QuotaNeed]:
+    """Return what the pools need at their maximum, per account, region and quota, in the order of the file.
+
+    Nodes that an upgrade starts beside the maximum are not counted.
+    """
+    rows: dict[tuple[str, str, str, str], _Row] = {}
+    needs: dict[tuple[str, str, str, str], list[PoolNeed]] = {}
+    for plan in plans:
+        cluster, capacity = clusters[plan.cluster], pools[plan.name].capacity.mode
+        for row in _rows(clouds[plan.cloud], plan.instance.name, capacity):
+            region = "all regions" if row["scope"] == "global" else _region(plan.cluster, cluster)
+            where = (plan.cloud, _account(cluster), region, row["code"])
+            rows[where] = row
+            needs.setdefault(where, []).append(
+                PoolNeed(f"{plan.cluster}/{plan.name}", plan.instance.name, plan.max_nodes, _amount(plan, row))
+            )
+    return [
+        QuotaNeed(
+            cloud=cloud,
+            account=account,
+            region=region,
+            code=code,
+            name=row["name"],
+            unit=row["unit"],
+            link=row["link"].format(region=region, account=account, code=code),
+            dated=row["dated"],
+            source=row["source"],
+            pools=tuple(needs[cloud, account, region, code]),
+        )
+        for (cloud, account, region, code), row in rows.items()
+    ]
+
+
+_UNKNOWN: _Row = dict.fromkeys(("scope", "code", "name", "unit", "link", "dated", "source"), "")
+
+
+def _rows(cloud: Cloud, instance_type: str, capacity: str) -> Iterator[_Row]:
+    """Yield the quotas of an instance type; an empty row if that of its family is not known."""
+    found = [
+        row
+        for row in _table(cloud)
+        if capacity in row["capacity"].split()
+        and any(fnmatchcase(instance_type, pattern) for pattern in row["instance_types"].split())
+    ]
+    if not any(row["of"] == "family" for row in found):
+        yield _UNKNOWN
+    yield from found
+
+
+def _table(cloud: Cloud) -> tuple[_Row, ...]:
+    return csv_rows(cloud.quotas_file) if cloud.quotas_file is not None else ()
+
+
+def _amount(plan: PoolPlan, row: _Row) -> int | None:
+    each = plan.instance.devices if row["unit"] == "GPU" else plan.instance.vcpus if row["unit"] else None
+    return None if each is None else each * plan.max_nodes
+
+
+def _account(cluster: Cluster) -> str:
+    given = place(cluster).get(cluster.account_key)
+    return given if isinstance(given, str) else ""
+
+
+def _region(key: str, cluster: Cluster) -> str:
+    return cluster.region_name() or f"the region of {key}"
+
+
+def read_limits(
+    config: Mapping[str, object], clouds: Mapping[str, Cloud], problems: list[Problem]
+) -> Mapping[str, int]:
+    """Return `gpupools:quotas`: codes of quotas and their limits, per account and region."""
+    raw = config.get("quotas", {})
+    if not isinstance(raw, Mapping):
+        what = "is a secret" if isinstance(raw, Late) else f"got {shown(raw)}"
+        problems.append(Problem(("quotas",), what, "write a map of codes and limits, such as {L-417A185B: 768}"))
+        return {}
+    known = {row["code"] for cloud in clouds.values() for row in _table(cloud)} if raw else set()
+    limits: dict[str, int] = {}
+    for code, limit in raw.items():
+        at = ("quotas", code)
+        if code not in known:
+            problems.append(Problem(at, f"unknown quota {shown(code)}", nearest(str(code), known), of_key=True))
+        elif isinstance(limit, bool) or not isinstance(limit, int) or limit < 0:
+            what = "is a secret" if isinstance(limit, Late) else f"got {shown(limit)}"
+            problems.append(Problem(at, what, "write the limit as a whole number of vCPUs or GPUs, such as 768"))
+        else:
+            limits[code] = limit
+    return limits
+
+
+def exceeded(needs: Sequence[QuotaNeed], limits: Mapping[str, int]) -> Iterator[Problem]:
+    """Yield a problem for each quota of which the pools need more than its limit."""
+    for need in needs:
+        limit = limits.get(need.code)
+        if limit is not None and need.amount > limit:
+            pools = ", ".join(dict.fromkeys(each.key for each in need.pools))
+            fix = f"raise it at {need.link} and write the new limit here, or lower nodes.max of {pools}"
+            yield Problem(("quotas", need.code), f"is {limit}, but the pools need more: {need}", fix, need.source)

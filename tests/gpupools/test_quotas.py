@@ -1,0 +1,163 @@
+"""The quotas that a stack needs with all its nodes, and the limits that it may not exceed."""
+
+import csv
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpupools.common.errors import Rejected
+from gpupools.plan.quotas import QuotaNeed
+from gpupools.providers import clouds
+from gpupools.stackfile.stack import plan_config, quotas_of
+
+CLUSTERS: Mapping[str, Mapping[str, Any]] = {
+    "aws": {**clouds()["aws"].example_cluster, "region": "us-east-1", "account": "123456789012"},
+    "azure": {**clouds()["azure"].example_cluster, "location": "eastus"},
+    "gcp": {**clouds()["gcp"].example_cluster, "project": "acme", "location": "us-central1"},
+}
+
+
+def config(cloud: str, *pools: Mapping[str, Any], **more: object) -> dict[str, object]:
+    """Return a stack with one cluster and these pools."""
+    named = {f"p{index}": {"clusters": ["lab"], "nodes": {"max": 4}, **pool} for index, pool in enumerate(pools)}
+    return {"clusters": {"lab": CLUSTERS[cloud]}, "pools": named, **more}
+
+
+def needs(cloud: str, *pools: Mapping[str, Any]) -> list[QuotaNeed]:
+    """Return the quotas of a stack with one cluster and these pools."""
+    return quotas_of(plan_config(config(cloud, *pools), clouds()), clouds())
+
+
+P5 = {"instance_type": "p5.48xlarge"}
+P4 = {"instance_type": "p4d.24xlarge"}
+SPOT = {"capacity": {"mode": "spot"}}
+HERE = "in us-east-1, account 123456789012"
+
+
+@pytest.mark.parametrize(
+    ("cloud", "pools", "lines"),
+    [
+        ("aws", [P5], [f'p5.48xlarge × 4: 768 vCPUs of "Running On-Demand P instances" (L-417A185B) {HERE}']),
+        (
+            "aws",
+            [P5, P4],
+            [f'p5.48xlarge × 4 + p4d.24xlarge × 4: 1152 vCPUs of "Running On-Demand P instances" (L-417A185B) {HERE}'],
+        ),
+        (
+            "aws",
+            [P5, P4 | SPOT, P5 | SPOT],
+            [
+                f'p5.48xlarge × 4: 768 vCPUs of "Running On-Demand P instances" (L-417A185B) {HERE}',
+                f'p4d.24xlarge × 4: 384 vCPUs of "All P4, P3 and P2 Spot Instance Requests" (L-7212CCBC) {HERE}',
+                f'p5.48xlarge × 4: 768 vCPUs of "All P5 Spot Instance Requests" (L-C4BD4855) {HERE}',
+            ],
+        ),
+        (
+            "aws",
+            [{"instance_type": "p6-b200.48xlarge"} | SPOT],
+            [
+                (
+                    f"p6-b200.48xlarge × 4: unknown quota {HERE}; "
+                    "look for the family of the instance type in the cloud's console"
+                )
+            ],
+        ),
+        (
+            "azure",
+            [
+                {"instance_type": "Standard_NC4as_T4_v3", "zones": ["1"]},
+                {"instance_type": "Standard_NC4as_T4_v3"} | SPOT,
+            ],
+            [
+                "Standard_NC4as_T4_v3 × 4: 16 vCPUs of Standard NCASv3_T4 Family in eastus",
+                'Standard_NC4as_T4_v3 × 4: 16 vCPUs of "Total Regional vCPUs" (cores) in eastus',
+                'Standard_NC4as_T4_v3 × 4: 16 vCPUs of "Total Regional Spot vCPUs" (lowPriorityCores) in eastus',
+            ],
+        ),
+        (
+            "gcp",
+            [{"instance_type": "a2-highgpu-2g"}, {"instance_type": "n1+nvidia-tesla-t4:4"} | SPOT],
+            [
+                "a2-highgpu-2g × 4: 8 GPUs of NVIDIA_A100_GPUS in us-central1, account acme",
+                (
+                    'a2-highgpu-2g × 4: 8 GPUs of "GPUs (all regions), which new projects may lack" (GPUS_ALL_REGIONS) '
+                    "in all regions, account acme"
+                ),
+                "n1+nvidia-tesla-t4:4 × 4: 16 GPUs of PREEMPTIBLE_NVIDIA_T4_GPUS in us-central1, account acme",
+            ],
+        ),
+    ],
+)
+def test_needs_are_added_up_per_quota(cloud: str, pools: list[Mapping[str, Any]], lines: list[str]) -> None:
+    """Families are added up, spot is apart, and an unknown quota has no amount."""
+    found = [str(each).replace(", account 00000000-0000-0000-0000-000000000000", "") for each in needs(cloud, *pools)]
+
+    assert found == lines
+
+
+def test_a_pool_more_lowers_no_sum() -> None:
+    """A sum never falls with another pool, and what is unknown is no zero."""
+    pools: list[Mapping[str, Any]] = [
+        P5,
+        P4,
+        P4 | SPOT,
+        {"instance_type": "p6-b200.48xlarge"} | SPOT,
+        {"instance_type": "g6.xlarge"},
+    ]
+    before: dict[str, int] = {}
+    for count in range(1, len(pools) + 1):
+        found = {each.code: each for each in needs("aws", *pools[:count])}
+        assert all(found[code].amount >= amount for code, amount in before.items())
+        assert all(each.is_complete == bool(code) for code, each in found.items())
+        before = {code: each.amount for code, each in found.items()}
+
+
+def test_a_region_that_is_known_later_is_no_region() -> None:
+    """Two clusters without a region are not added up."""
+    given = config("azure", {"instance_type": "Standard_NC4as_T4_v3"})
+    lab = {key: value for key, value in CLUSTERS["azure"].items() if key != "location"}
+    given |= {"clusters": {"lab": lab, "other": {**lab, "name": "other"}}}
+    given["pools"]["p0"]["clusters"] = ["lab", "other"]  # type: ignore[index]
+    found = quotas_of(plan_config(given, clouds()), clouds())
+
+    assert {(each.region, each.amount) for each in found} == {("the region of lab", 16), ("the region of other", 16)}
+
+
+@pytest.mark.parametrize(
+    ("quotas", "problem"),
+    [
+        ({"L-417A185B": 767}, "quotas.L-417A185B: is 767, but the pools need more: p5.48xlarge × 4: 768 vCPUs of"),
+        ({"L-417A185C": 768}, "quotas.L-417A185C: unknown quota 'L-417A185C'; did you mean 'L-417A185B'?"),
+        ({"L-417A185B": -1}, "quotas.L-417A185B: got -1; write the limit as a whole number"),
+        ({"L-417A185B": True}, "quotas.L-417A185B: got true; write the limit as a whole number"),
+        ({"L-417A185B": "7,68"}, "quotas.L-417A185B: got '7,68'; write the limit as a whole number"),
+        ([768], "quotas: got a list of 1; write a map of codes and limits"),
+    ],
+)
+def test_a_limit_is_exceeded_or_invalid(quotas: object, problem: str) -> None:
+    """A need above a limit, a quota of no cloud, and a value that is no limit are rejected."""
+    with pytest.raises(Rejected) as rejected:
+        plan_config(config("aws", P5, quotas=quotas), clouds())
+
+    assert len(rejected.value.problems) == 1
+    assert str(rejected.value.problems[0]).startswith(problem)
+
+
+def test_a_limit_that_is_met_is_accepted() -> None:
+    """The limit itself is allowed."""
+    assert plan_config(config("aws", P5, quotas={"L-417A185B": 768}), clouds()).stack.quotas == {"L-417A185B": 768}
+
+
+@pytest.mark.parametrize("cloud", sorted(clouds()))
+def test_table_is_complete(cloud: str) -> None:
+    """Each row has all columns, and each code one unit and name."""
+    file = clouds()[cloud].quotas_file
+    assert file is not None
+    with Path(file).open(encoding="utf-8") as opened:
+        rows = list(csv.DictReader(opened))
+
+    assert all(all(row.values()) for row in rows)
+    assert all(row["unit"] in ("vCPU", "GPU") and row["source"].startswith("https://") for row in rows)
+    assert len({row["code"] for row in rows}) == len({(row["code"], row["name"], row["unit"]) for row in rows})
