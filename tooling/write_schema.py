@@ -281,6 +281,7 @@ def _config() -> JsonSchemaValue:
         "items": {"type": "string", "pattern": f"{_KEY[:-1]}(/{_KEY[1:-1]})?$"},
     }
     disrupted = destroyed | {"items": {"type": "string", "pattern": f"{_KEY[:-1]}/{_KEY[1:-1]}$"}}
+    amount = {"type": "number", "exclusiveMinimum": 0}
     keys = {
         "clusters": named("Cluster", "Existing clusters by name; the name becomes part of resource names."),
         "pools": named("StackPool", "GPU node pools by name; the name becomes part of resource names."),
@@ -295,6 +296,29 @@ def _config() -> JsonSchemaValue:
         "allow_disruption": {
             "description": "Production pools, as `<cluster>/<pool>`, of which an update may end pods on several nodes.",
             **_or_json(disrupted, "["),
+        },
+        "budget": {
+            "description": "The most that the pools may cost with all nodes, in US dollars per hour.",
+            **_or_json(
+                {
+                    "type": "object",
+                    "minProperties": 1,
+                    "additionalProperties": False,
+                    "properties": {
+                        "per_hour": {"description": "Of all pools.", **amount},
+                        "pools": {
+                            "description": "By `<cluster>/<pool>`.",
+                            "type": "object",
+                            "additionalProperties": amount,
+                        },
+                        "unpriced": {
+                            "description": "Leave pools without a known price out of the sum.",
+                            "const": "allow",
+                        },
+                    },
+                },
+                "{",
+            ),
         },
         "quotas": {
             "description": "Limits by the code or metric of the quota, in vCPUs or GPUs per account and region.",

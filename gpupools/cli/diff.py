@@ -167,7 +167,7 @@ def _compare_with_state(file: Path, states: Sequence[Path], stack: str | None, f
     return _print(found, form, failure)
 
 
-_NOTHING: Mapping[str, Sequence[Any]] = {"pools": (), "software": (), "warnings": ()}
+_NOTHING: Mapping[str, Sequence[Any]] = {"pools": (), "software": (), "warnings": (), "cost": ""}
 
 
 def _refuse(problems: Sequence[Located | Problem], as_json: bool) -> int:
@@ -206,7 +206,7 @@ def _json(found: Comparison) -> None:
         "pools": [with_refusal(each.as_json(), each.key) for each in found.pools],
         "software": [with_refusal(each.as_json(), each.cluster) for each in found.software],
     }
-    answer("diff", "accepted", [], {**lists, "warnings": found.warnings})
+    answer("diff", "accepted", [], {**lists, "warnings": found.warnings, "cost": found.cost})
 
 
 def _text(found: Comparison) -> None:
@@ -216,6 +216,8 @@ def _text(found: Comparison) -> None:
         tell_parts((change, {"bad": Style.BAD, "warn": Style.WARNING, None: None}[severity(change)]))
         if refusal is not None:
             tell_parts(("  pulumi up rejects this", Style.BAD), (f": {refusal}", None))
+    if found.cost:
+        tell(found.cost)
 
 
 def _markdown(found: Comparison) -> None:
@@ -226,6 +228,8 @@ def _markdown(found: Comparison) -> None:
     room = MarkdownBudget(LIMIT - 200)
     room.put(f"### gpupools diff: {len(edited)} of {count} changed, {destroyed} (possibly) replaced or deleted", "")
     room.many(0.2, ([f"- Warning: {code(warning)}"] for warning in found.warnings))
+    if found.cost:
+        room.put(f"- {code(found.cost)}")
     room.many(0.8, touched(found))
     rest = [change for change in found.pools if change.change == "unchanged"]
     if rest:

@@ -24,7 +24,7 @@ from gpupools.stackfile.check import CheckedFile, Located, check_stack_file, loc
 from gpupools.stackfile.format_problem import tell_located
 from gpupools.stackfile.reader import stack_name
 from gpupools.stackfile.repository import STACK_FILE, names_ours
-from gpupools.stackfile.stack import quotas_of
+from gpupools.stackfile.stack import prices_of, quotas_of
 
 _EXITS = """\
 exit codes:
@@ -184,6 +184,7 @@ def _report(file: Path, since: str | None, judge: bool, config: JsonObject | Non
     except Rejected as rejected:
         return StackReport(str(file), stack_name(file), None, refused=locate(file, rejected), since=since)
     found: JsonDict = {"warnings": warnings(checked), "since": since, "quotas": quotas_of(checked.plan, clouds())}
+    found["prices"] = prices_of(checked.plan, clouds())
     if since is not None:
         found |= _compared(file, since, checked)
     found |= _judged(checked, config) if judge else {"not_judged": "skipped by --no-policies"}

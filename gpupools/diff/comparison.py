@@ -8,8 +8,9 @@ from gpupools.diff.pool_diff import PoolChange, diff
 from gpupools.diff.software_diff import SoftwareChange, diff_software
 from gpupools.plan.cloud import Cloud
 from gpupools.plan.edit_tables import EditEffect, PodImpact
+from gpupools.plan.prices import price_change
 from gpupools.stackfile.check import CheckedFile
-from gpupools.stackfile.stack import Stack, StackPlan
+from gpupools.stackfile.stack import Stack, StackPlan, prices_of
 
 
 class Comparison(NamedTuple):
@@ -20,6 +21,8 @@ class Comparison(NamedTuple):
     refused: Mapping[str, Forbidden]
     """Why `pulumi up` would reject the change, by key of the pool or of the cluster whose software changes."""
     warnings: Sequence[str]
+    cost: str = ""
+    """What the edit adds or removes per hour, in words; empty if no price changes."""
 
     def refusals_in_words(self) -> Iterator[tuple[PoolChange | SoftwareChange, str | None]]:
         """Yield each change with the reason why it is rejected; for software, with the last change of its cluster."""
@@ -59,6 +62,7 @@ def compare_files(old: CheckedFile | None, new: CheckedFile, clouds: Mapping[str
         software,
         forbidden(changes, stack) | forbidden_software(software, stack.allow_destroy),
         [*dict.fromkeys(notes), *unknown, *idle_switch(changes, stack, software)],
+        price_change(prices_of(before, clouds), prices_of(new.plan, clouds)),
     )
 
 

@@ -221,6 +221,8 @@ class Cloud(NamedTuple):
     """Look a written instance type up; a cloud with composed names brings its own."""
     quotas_file: Path | None = None
     """Table of the quotas that its instance types need, as `gpupools.plan.quotas` reads it; None if none is known."""
+    prices_file: Path | None = None
+    """Table of its list prices, as `gpupools.plan.prices` reads it; None if none is known."""
     helpers: Mapping[str, str] = MappingProxyType({})
     """Software beside the GPUs that only clusters of this cloud may have, by its key in `runtime.existing`, with the
     public page about it: what starts nodes, what calls them broken."""

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from gpupools.console.output import mermaid_text
 from gpupools.diff.comparison import FATES, counted, fate
 from gpupools.plan.pool_plan import PoolPlan
+from gpupools.preview.format_preview import price_rows, price_total
 from gpupools.report.facts import STAYS, StackReport, nodes_in_words
 from gpupools.report.markdown_budget import LIMIT, MarkdownBudget, code, touched
 from gpupools.report.page import finding_text
@@ -73,6 +74,13 @@ def _stack(room: MarkdownBudget, report: StackReport) -> None:
             0.5,
             ([f"- {code(f'{each.cluster}/{each.name}')}: {code(_pool(each))}"] for each in report.pools),
         )
+        prices = (
+            [f"- {code(row[0])}: {row[-2]} with all nodes, {row[-3]} idle ({row[1]}, {row[-1] or 'no price'})"]
+            for row in price_rows(report.prices)
+        )
+        if report.prices:
+            room.put("", f"List prices: {price_total(report.prices)}.")
+            room.folded("List prices per hour", 0.4, prices)
         quotas = ([f"- {code(each)}"] for each in report.quotas)
         room.folded("Quotas needed with all nodes", 0.4, quotas)
         room.folded("Who brings the GPU software", 0.6, _owners(report))
@@ -84,6 +92,8 @@ def _touched(report: StackReport) -> Iterator[list[str]]:
         return
     for warning in report.comparison.warnings:
         yield [f"- Warning: {code(warning)}"]
+    if report.comparison.cost:
+        yield [f"- {code(report.comparison.cost)}"]
     yield from touched(report.comparison)
 
 

@@ -7,6 +7,7 @@ from gpupools.common.errors import Problem
 from gpupools.common.taints import HARD_EFFECTS, Taint
 from gpupools.diff.comparison import Comparison, counted, in_words
 from gpupools.plan.pool_plan import PoolPlan
+from gpupools.plan.prices import PoolPrice
 from gpupools.plan.quotas import QuotaNeed
 from gpupools.plan.software_plan import RuntimePlan
 from gpupools.plan.tolerations import tolerates
@@ -40,6 +41,8 @@ class StackReport:
     """What refuses beyond policies."""
     quotas: Sequence[QuotaNeed] = ()
     """What its pools need of the clouds' quotas."""
+    prices: Sequence[PoolPrice] = ()
+    """What its pools cost per hour."""
     not_judged: str = ""
     """Why the policies were not asked; empty where they were."""
 

@@ -8,7 +8,7 @@ from gpupools.diff.pool_diff import PoolChange
 from gpupools.plan.node_labels import TRUST_LABEL
 from gpupools.plan.pool_plan import PoolPlan
 from gpupools.plan.software_plan import RuntimePlan
-from gpupools.preview.format_preview import PolicyVerdict
+from gpupools.preview.format_preview import PRICE_COLUMNS, PolicyVerdict, price_rows, price_total
 from gpupools.preview.format_preview import node_resource_lines as offers_of
 from gpupools.report.drawing import Drawings
 from gpupools.report.facts import STAYS, StackReport, Tolerations, nodes_in_words
@@ -96,9 +96,17 @@ def _stack(number: int, report: StackReport, drawings: Drawings) -> Html:
     runtimes = {each.cluster: each for each in report.plan.runtimes} if report.plan is not None else {}
     for place, (cluster, plans) in enumerate(_by_cluster(report).items()):
         parts.append(_cluster(f"{anchor}c{place}", cluster, plans, runtimes.get(cluster), changes, drawings))
+    if report.prices:
+        parts += [_prices(report), element("p", price_total(report.prices))]
     if report.quotas:
         parts.append(_quotas(report))
     return element("section", *parts, id=anchor, aria_labelledby=f"{anchor}h")
+
+
+def _prices(report: StackReport) -> Html:
+    sources = [each.price.source if each.price is not None else "" for each in report.prices]
+    rows = [(*row, source) for row, source in zip(price_rows(report.prices), sources, strict=True)]
+    return _table("List prices, without discounts, disks and network", (*PRICE_COLUMNS, "source"), rows)
 
 
 def _quotas(report: StackReport) -> Html:
@@ -144,6 +152,8 @@ def _changes(report: StackReport) -> Iterator[Html]:
         if change.change != "unchanged"
     ]
     yield element("ul", *changes) if changes else element("p", "Nothing changes.")
+    if report.comparison.cost:
+        yield element("p", report.comparison.cost)
     same = [change for change in report.comparison.pools if change.change == "unchanged"]
     if same:
         yield _folded(f"{len(same)} without a change", element("p", ", ".join(change.key for change in same)))

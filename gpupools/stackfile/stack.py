@@ -13,6 +13,7 @@ from gpupools.plan.capability import Verdict
 from gpupools.plan.cloud import Cloud, nearest_cloud
 from gpupools.plan.pool_plan import PoolPlan
 from gpupools.plan.pool_planner import SERVED_BY, independent_problems, plan_pool
+from gpupools.plan.prices import Budget, PoolPrice, over_budget, pool_prices, read_budget
 from gpupools.plan.quotas import QuotaNeed, exceeded, quota_needs, read_limits
 from gpupools.plan.software_plan import RuntimePlan
 from gpupools.software.planning import plan_runtime, plan_runtimes
@@ -30,7 +31,7 @@ from gpupools.spec.software_spec import (
 from gpupools.stackfile.parsing import parse
 from gpupools.stackfile.provider_settings import idle_settings
 
-KEYS = ("clusters", "pools", "production", "allow_destroy", "allow_disruption", "quotas")
+KEYS = ("clusters", "pools", "production", "allow_destroy", "allow_disruption", "quotas", "budget")
 """Keys of the namespace `gpupools:` in a stack file."""
 
 MOST_CLUSTERS = 250
@@ -57,6 +58,8 @@ class Stack(NamedTuple):
     """Production pools, as `<cluster>/<pool>`, of which an update may end pods on several nodes at once."""
     quotas: Mapping[str, int] = MappingProxyType({})
     """Limits by the code of the quota, in vCPUs or GPUs per account and region."""
+    budget: Budget | None = None
+    """The most that the pools may cost per hour with all nodes."""
 
     def is_production(self, pool: str) -> bool:
         """Return whether a pool is protected unless `allow_destroy` lists it."""
@@ -97,6 +100,11 @@ class StackPlan(NamedTuple):
 def quotas_of(plan: StackPlan, clouds: Mapping[str, Cloud]) -> list[QuotaNeed]:
     """Return the quotas that the pools of a stack need at their maximum."""
     return quota_needs(plan.pools, plan.stack.clusters, plan.stack.pools, clouds)
+
+
+def prices_of(plan: StackPlan, clouds: Mapping[str, Cloud]) -> list[PoolPrice]:
+    """Return what the pools of a stack cost per hour."""
+    return pool_prices(plan.pools, plan.stack.clusters, plan.stack.pools, clouds)
 
 
 def plan_config(
@@ -157,6 +165,8 @@ def _judged(
     planned_pools = [plan for own in plans.values() for plan in own]
     if stack.quotas:
         problems += exceeded(quota_needs(planned_pools, stack.clusters, stack.pools, clouds), stack.quotas)
+    if stack.budget is not None and not problems:
+        problems += over_budget(pool_prices(planned_pools, stack.clusters, stack.pools, clouds), stack.budget)
     if problems:
         problems += _partly_valid_pools(config, stack, clouds, problems)
     runtimes: list[RuntimePlan] = []
@@ -315,7 +325,9 @@ def _parsed(
             what = f"{each!r} is no pool of this stack"
             problems.append(Problem(("allow_disruption", index), what, f"remove or correct it; {nearest(each, here)}"))
     limits = read_limits(config, clouds, problems) if "quotas" in config else {}
-    return Stack(clusters, pools, _production(config, problems), destroyed, disrupted, limits), problems
+    return Stack(
+        clusters, pools, _production(config, problems), destroyed, disrupted, limits, read_budget(config, problems)
+    ), problems
 
 
 class _Names(NamedTuple):

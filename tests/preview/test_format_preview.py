@@ -308,6 +308,7 @@ def test_the_report_as_json_has_every_part() -> None:
         "stack": "test",
         "runtimes": [],
         "quotas": [],
+        "prices": [],
         "resources": [
             {
                 "type": each.type,

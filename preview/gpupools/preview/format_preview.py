@@ -13,11 +13,13 @@ import yaml
 from gpupools.common.json_types import JsonDict
 from gpupools.console.output import printable
 from gpupools.console.tables import table_text
+from gpupools.plan.prices import in_dollars, total
 from gpupools.spec.overrides import tellable, without_hidden
 
 if TYPE_CHECKING:
     from gpupools.common.errors import Problem
     from gpupools.plan.pool_plan import PoolPlan
+    from gpupools.plan.prices import PoolPrice
     from gpupools.plan.quotas import QuotaNeed
     from gpupools.plan.software_plan import RuntimePlan
     from gpupools.preview.monitor import DeclaredResource
@@ -76,6 +78,8 @@ class Report:
     """The GPU software of each cluster."""
     quotas: Sequence[QuotaNeed] = ()
     """What the pools need of the clouds' quotas."""
+    prices: Sequence[PoolPrice] = ()
+    """What the pools cost per hour."""
 
     @property
     def exit_code(self) -> int:
@@ -92,6 +96,7 @@ class Report:
             "pools": [plan.as_json() for plan in self.plans],
             "runtimes": [runtime.as_json() for runtime in self.runtimes],
             "quotas": [need.as_json() for need in self.quotas],
+            "prices": [price.as_json() for price in self.prices],
             "resources": [self._resource_as_json(resource) for resource in preview.resources],
             "outputs": preview.outputs,
             "stack_references": preview.stack_references,
@@ -119,6 +124,8 @@ class Report:
         yield [pool_table(self.plans, fit)]
         if self.quotas:
             yield ["Quotas needed with all nodes:", *_quota_lines(self.quotas)]
+        if self.prices:
+            yield ["List prices (without discounts, disks and network):", *price_lines(self.prices, fit)]
         overrides = list(override_lines(self.plans))
         if overrides:
             count = sum(len(plan.overrides) for plan in self.plans)
@@ -167,7 +174,7 @@ def _pod_lines(plans: Sequence[PoolPlan]) -> Iterator[str]:
 
 def no_report(file: str, project: str, stack: str) -> JsonDict:
     """Return the keys of `Report.as_json` for a stack file that was rejected before the program ran."""
-    lists = ("pools", "runtimes", "quotas", "resources", "stack_references", "policy", "warnings", "messages")
+    lists = ("pools", "runtimes", "quotas", "prices", "resources", "stack_references", "policy", "warnings", "messages")
     return {"file": file, "project": project, "stack": stack, "outputs": {}, **{key: [] for key in lists}}
 
 
@@ -278,6 +285,32 @@ def policy_lines(verdicts: Iterable[PolicyVerdict]) -> list[str]:
         ]
         lines += [f"          {line}" for line in kept]
     return lines
+
+
+PRICE_COLUMNS = ("pool", "capacity", "node", "GPU", "share or slice", "min nodes, idle", "max nodes", "dated")
+
+
+def price_rows(prices: Iterable[PoolPrice]) -> Iterator[Sequence[str]]:
+    """Yield one row per pool for `PRICE_COLUMNS`."""
+    for each in prices:
+        node = each.price.usd if each.price is not None else None
+        amounts = (node, each.per_gpu, each.per_unit, each.at_min, each.at_max)
+        words = ["unknown" if each.price is None else "" if one is None else in_dollars(one) for one in amounts]
+        yield (each.key, each.capacity, *words, each.price.dated if each.price is not None else "")
+
+
+def price_total(prices: Sequence[PoolPrice]) -> str:
+    """Return the sums of a stack in one line."""
+    spot = [each for each in prices if each.capacity == "spot"]
+    kinds = {"All nodes": [each for each in prices if each.capacity != "spot"], "All spot nodes": spot}
+    sums = [f"{words} {total(own)}" for words, own in kinds.items() if own]
+    return ". ".join([*sums, f"Nodes that always run {total(prices, at_max=False)}"])
+
+
+def price_lines(prices: Sequence[PoolPrice], fit: int | None = None) -> Iterator[str]:
+    """Yield a table with one row per pool, then the sums."""
+    yield table_text(list(price_rows(prices)), PRICE_COLUMNS, fit=fit)
+    yield price_total(prices)
 
 
 def _quota_lines(quotas: Iterable[QuotaNeed]) -> Iterator[str]:

@@ -80,6 +80,7 @@ CLOUD = Cloud(
     service="GKE",
     instance_types=INSTANCE_TYPES,
     quotas_file=Path(__file__).parent / "quotas.csv",
+    prices_file=Path(__file__).parent / "prices.csv",
     cluster=GkeCluster,
     example_cluster={
         "cloud": "gcp",

@@ -1,0 +1,234 @@
+"""What the pools of a stack cost per hour, from each cloud's dated list prices. Pure; asks no cloud.
+
+A cloud's `prices.csv` has one row per instance type, capacity mode, date and source, with `region=price` pairs in US
+dollars per hour and machine. Discounts, disks, network and the cluster itself are not in it. A price does not mean that
+the cloud offers the type in the region.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal
+from functools import cache
+from math import isfinite
+from pathlib import Path as FilePath
+from types import MappingProxyType
+from typing import NamedTuple
+
+from gpupools.common.csv_rows import csv_rows
+from gpupools.common.errors import Path, Problem, nearest, shown
+from gpupools.common.json_types import JsonDict
+from gpupools.plan.cloud import Cloud
+from gpupools.plan.pool_plan import PoolPlan
+from gpupools.spec.models import Cluster, Late, StackPool
+
+_PRICED_AS = {"reservation": "on-demand"}
+"""Capacity modes with the list price of another. Capacity blocks, flex-start and queued have prices of their own.
+
+https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/capacity-reservations-pricing-billing.html (2026-11)
+"""
+
+
+class Price(NamedTuple):
+    """List price of one machine in one region."""
+
+    usd: Decimal
+    """Per hour."""
+    dated: str
+    source: str
+
+
+class PoolPrice(NamedTuple):
+    """What one pool costs per hour; the amounts are None if the price of its machine is not known."""
+
+    key: str
+    """`<cluster>/<pool>`."""
+    capacity: str
+    min_nodes: int
+    max_nodes: int
+    price: Price | None
+    """Of one node."""
+    gpus: Decimal
+    """Physical GPUs of a node."""
+    unit: str
+    """Resource that each share or slice is requested as; empty for whole GPUs, and for slices of several sizes."""
+    units: int
+    """Shares or slices of a node."""
+
+    @property
+    def at_min(self) -> Decimal | None:
+        """Cost of the nodes that always run, also while nothing uses them; no nodes cost nothing."""
+        if not self.min_nodes:
+            return Decimal(0)
+        return None if self.price is None else self.price.usd * self.min_nodes
+
+    @property
+    def at_max(self) -> Decimal | None:
+        """Cost of all nodes."""
+        return None if self.price is None else self.price.usd * self.max_nodes
+
+    @property
+    def per_gpu(self) -> Decimal | None:
+        """Cost of one physical GPU."""
+        return None if self.price is None else self.price.usd / self.gpus
+
+    @property
+    def per_unit(self) -> Decimal | None:
+        """Cost of one share or slice."""
+        return None if self.price is None or not self.unit else self.price.usd / self.units
+
+    def as_json(self) -> JsonDict:
+        """Return the amounts in US dollars per hour, with date and source."""
+        amounts = {"node": self.price.usd if self.price is not None else None, "gpu": self.per_gpu}
+        amounts |= {"unit": self.per_unit, "min": self.at_min, "max": self.at_max}
+        return {
+            "pool": self.key,
+            "capacity": self.capacity,
+            "currency": "USD",
+            "unit": self.unit or None,
+            "per_hour": {name: None if each is None else round(float(each), 4) for name, each in amounts.items()},
+            "dated": self.price.dated if self.price is not None else None,
+            "source": self.price.source if self.price is not None else None,
+        }
+
+
+class Total(NamedTuple):
+    """A sum over pools, of which some may have no price."""
+
+    known: Decimal
+    """Per hour, of the pools with a price."""
+    unpriced: int
+    pools: int
+
+    def __str__(self) -> str:
+        if self.unpriced == self.pools:
+            return "unknown" if self.pools else in_dollars(self.known)
+        return in_dollars(self.known) if not self.unpriced else f"≥ {in_dollars(self.known)}; {self.missing()}"
+
+    def missing(self) -> str:
+        """Return how many pools have no price."""
+        return f"{self.unpriced} of {self.pools} pools {'has' if self.unpriced == 1 else 'have'} no price"
+
+
+def in_dollars(amount: Decimal) -> str:
+    """Format an amount per hour: `$12.40/h`, with more digits below a dollar."""
+    return f"${amount:,.2f}/h" if amount >= 1 or not amount else f"${amount:.4f}/h"
+
+
+def pool_prices(
+    plans: Sequence[PoolPlan],
+    clusters: Mapping[str, Cluster],
+    pools: Mapping[str, StackPool],
+    clouds: Mapping[str, Cloud],
+) -> list[PoolPrice]:
+    """Return what each pool costs per hour, in the order of the plans."""
+    found = []
+    for plan in plans:
+        capacity = pools[plan.name].capacity.mode
+        known = _prices(clouds[plan.cloud].prices_file)
+        where = (plan.instance.name, _PRICED_AS.get(capacity, capacity), clusters[plan.cluster].region_name())
+        shared = plan.sharing_kind != "none" and len(plan.node_resources) == 1
+        gpus = Decimal(plan.instance.gpus.numerator) / plan.instance.gpus.denominator
+        resource = next(iter(plan.node_resources)) if shared else ""
+        key = f"{plan.cluster}/{plan.name}"
+        nodes = (plan.min_nodes, plan.max_nodes)
+        found.append(PoolPrice(key, capacity, *nodes, known.get(where), gpus, resource, plan.units))
+    return found
+
+
+def total(prices: Sequence[PoolPrice], *, at_max: bool = True) -> Total:
+    """Return the sum of a stack with all nodes, or with those that always run."""
+    amounts = [each.at_max if at_max else each.at_min for each in prices]
+    known = [each for each in amounts if each is not None]
+    return Total(sum(known, Decimal(0)), len(amounts) - len(known), len(amounts))
+
+
+def price_change(old: Sequence[PoolPrice], new: Sequence[PoolPrice]) -> str:
+    """Return in words what an edit adds or removes per hour with all nodes; empty if no price changes."""
+    before, after = total(old), total(new)
+    if [(each.key, each.at_max) for each in old] == [(each.key, each.at_max) for each in new]:
+        return ""
+    step = after.known - before.known
+    words = f"cost with all nodes: {before} → {after}"
+    if before.unpriced or after.unpriced:
+        return words
+    return f"{words} ({'−' if step < 0 else '+'}{in_dollars(abs(step))})"
+
+
+class Budget(NamedTuple):
+    """The most that a stack and some of its pools may cost with all nodes, in US dollars per hour."""
+
+    per_hour: Decimal | None = None
+    """Of the whole stack; None for no limit."""
+    pools: Mapping[str, Decimal] = MappingProxyType({})
+    """By `<cluster>/<pool>`."""
+    allows_unpriced: bool = False
+    """Whether pools without a price are left out of the sum, instead of exceeding the budget."""
+
+
+_BUDGET_KEYS = ("per_hour", "pools", "unpriced")
+
+
+def read_budget(config: Mapping[str, object], problems: list[Problem]) -> Budget | None:
+    """Return `gpupools:budget`; None if there is none."""
+    raw = config.get("budget")
+    if raw is None:
+        return None
+    if not isinstance(raw, Mapping) or not raw:
+        what = "is a secret" if isinstance(raw, Late) else f"got {shown(raw)}"
+        problems.append(Problem(("budget",), what, "write per_hour in US dollars, such as {per_hour: 500}"))
+        return None
+    for key in raw:
+        if key not in _BUDGET_KEYS:
+            problems.append(Problem(("budget", key), "unknown key", nearest(str(key), _BUDGET_KEYS), of_key=True))
+    whole = _amount(("budget", "per_hour"), raw["per_hour"], problems) if "per_hour" in raw else None
+    given, pools = raw.get("pools", {}), {}
+    if isinstance(given, Mapping):
+        pools = {key: _amount(("budget", "pools", key), each, problems) for key, each in given.items()}
+    else:
+        what = f"got {shown(given)}"
+        problems.append(Problem(("budget", "pools"), what, "write a map such as {<cluster>/<pool>: 20}"))
+    if raw.get("unpriced", "allow") != "allow":
+        problems.append(Problem(("budget", "unpriced"), f"got {shown(raw['unpriced'])}", "write allow, or remove it"))
+    return Budget(whole, {key: each for key, each in pools.items() if each is not None}, "unpriced" in raw)
+
+
+def _amount(at: Path, raw: object, problems: list[Problem]) -> Decimal | None:
+    if not isinstance(raw, bool) and isinstance(raw, int | float) and isfinite(raw) and raw > 0:
+        return Decimal(str(raw))
+    what = "is a secret" if isinstance(raw, Late) else f"got {shown(raw)}"
+    problems.append(Problem(at, what, "write US dollars per hour as a number above 0, such as 12.5"))
+    return None
+
+
+def over_budget(prices: Sequence[PoolPrice], budget: Budget) -> Iterator[Problem]:
+    """Yield a problem for the stack and each pool that cost more than their budget, or have no price."""
+    keys = [each.key for each in prices]
+    limits: list[tuple[Path, Decimal, Sequence[PoolPrice]]] = []
+    if budget.per_hour is not None:
+        limits.append((("budget", "per_hour"), budget.per_hour, prices))
+    for key, limit in budget.pools.items():
+        if key in keys:
+            limits.append((("budget", "pools", key), limit, [each for each in prices if each.key == key]))
+        else:
+            what = f"{key!r} is no pool of this stack"
+            yield Problem(("budget", "pools", key), what, f"remove or correct it; {nearest(key, keys)}", of_key=True)
+    for at, limit, own in limits:
+        cost = total(own)
+        dearest = max(own, key=lambda each: each.at_max or 0, default=None)
+        if cost.known > limit and dearest is not None:
+            fix = f"lower nodes.max, first of {dearest.key} ({in_dollars(dearest.at_max or Decimal(0))}), or raise it"
+            yield Problem(at, f"is {in_dollars(limit)}, but the list prices of all nodes are {cost}", fix)
+        elif cost.unpriced and not budget.allows_unpriced:
+            missing = ", ".join(each.key for each in own if each.price is None)
+            what = f"cannot be checked: no price is known for {missing}"
+            yield Problem(at, what, "set budget.unpriced: allow to leave these pools out of the sum")
+
+
+@cache
+def _prices(file: FilePath | None) -> Mapping[tuple[str, str, str], Price]:
+    """Return the prices by instance type, capacity mode and region."""
+    found: dict[tuple[str, str, str], Price] = {}
+    for row in csv_rows(file) if file is not None else ():
+        for pair in row["usd_per_hour"].split():
+            region, _, amount = pair.partition("=")
+            found[row["instance_type"], row["capacity"], region] = Price(Decimal(amount), row["dated"], row["source"])
+    return found
