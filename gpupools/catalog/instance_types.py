@@ -82,10 +82,11 @@ class Catalogue(Mapping[str, InstanceType]):
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        self.file = folder / "instance_types.csv"
 
     @cached_property
     def _rows(self) -> Mapping[str, InstanceType]:
-        rows = csv_rows(self._folder / "instance_types.csv")
+        rows = csv_rows(self.file)
         return MappingProxyType({row["instance_type"]: _instance_type(row) for row in rows})
 
     @cached_property

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from gpupools.catalog.gpus import gpu_models, match_gpu_model
 from gpupools.catalog.instance_types import InstanceType
 from gpupools.cli.help_texts import add_filters, examples, has_invalid_filters
+from gpupools.common.csv_rows import csv_rows
 from gpupools.common.json_types import JsonDict
 from gpupools.console.output import answer, tell
 from gpupools.console.tables import tell_table
@@ -15,17 +16,22 @@ from gpupools.providers import clouds
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.epilog = examples("gpupools catalog --cloud aws --gpu H100")
+    parser.epilog = examples("gpupools catalog --cloud aws --gpu H100", "gpupools catalog --sources")
     add_filters(parser)
+    parser.add_argument(
+        "--sources", action="store_true", help="list the tables of places, prices, quotas and types instead, with dates"
+    )
     parser.add_argument("--json", action="store_true", help="print all columns as JSON")
     parser.set_defaults(run=_run)
 
 
 def _run(given: argparse.Namespace) -> int:
     """Print the matching rows; return 2 if the cloud or the GPU is unknown."""
-    if has_invalid_filters("catalog", given, {"instance_types": []}):
+    if has_invalid_filters("catalog", given, {"instance_types": [], "tables": []}):
         return 2
     cloud, gpu = given.cloud, given.gpu
+    if given.sources:
+        return _sources(cloud, given.json)
     models = match_gpu_model(gpu) if gpu is not None else tuple(gpu_models())
     rows = [
         (name, row)
@@ -35,12 +41,39 @@ def _run(given: argparse.Namespace) -> int:
         if row.gpu_model in models
     ]
     if given.json:
-        answer("catalog", "accepted", [], {"instance_types": [row_as_json(name, row) for name, row in rows]})
+        answer(
+            "catalog", "accepted", [], {"instance_types": [row_as_json(name, row) for name, row in rows], "tables": []}
+        )
     else:
         _print_table(rows)
         without = [name for name in clouds() if cloud in (None, name) and name not in {found for found, _ in rows}]
         for name in without:
             tell(f"{name} has no instance type with {' or '.join(models)}")
+    return 0
+
+
+def _sources(cloud: str | None, as_json: bool) -> int:
+    """Print each table of a cloud with its number of rows, their dates and its sources."""
+    tables: list[JsonDict] = [
+        {
+            "cloud": name,
+            "table": file.name,
+            "rows": len(rows),
+            "oldest": min(row[column] for row in rows),
+            "newest": max(row[column] for row in rows),
+            "sources": list(dict.fromkeys(row["source"] for row in rows)),
+        }
+        for name, found in clouds().items()
+        if cloud in (None, name)
+        for file, column in found.dated_tables()
+        if (rows := csv_rows(file))
+    ]
+    if as_json:
+        answer("catalog", "accepted", [], {"instance_types": [], "tables": tables})
+    else:
+        columns = ("cloud", "table", "rows", "oldest", "newest")
+        told = [(*(each[key] for key in columns), str(len(each["sources"]))) for each in tables]
+        tell_table(told, (*columns, "sources"))
     return 0
 
 

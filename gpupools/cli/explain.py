@@ -1,4 +1,4 @@
-"""`gpupools explain TERM|PROBLEM`: explain a term, a policy rule or an error message, with its source."""
+"""`gpupools explain TERM|PROBLEM`: explain a term, a key, a policy rule or an error message, with its source."""
 
 import argparse
 import re
@@ -15,6 +15,7 @@ from gpupools.catalog.key_synonyms import known_elsewhere, other_keys
 from gpupools.cli.help_texts import examples
 from gpupools.cli.schema import stack_schema
 from gpupools.cli.stack_text import cluster_schema
+from gpupools.common.csv_rows import csv_rows
 from gpupools.common.errors import Problem, nearest
 from gpupools.console.output import Style, answer, tell, tell_parts
 from gpupools.console.tables import tell_table
@@ -22,6 +23,7 @@ from gpupools.console.terminal import columns
 from gpupools.plan.capability import Verdict
 from gpupools.plan.cloud import nearest_cloud
 from gpupools.plan.matrix import matrix
+from gpupools.plan.quotas import known_quotas
 from gpupools.providers import clouds
 
 
@@ -31,6 +33,8 @@ def add(parser: argparse.ArgumentParser) -> None:
         "gpupools explain MIG",
         "gpupools explain sharing",
         "gpupools explain gpu-pool-tainted",
+        "gpupools explain nodes.min",
+        "gpupools explain 'VcpuLimitExceeded: You have requested more vCPU capacity'",
         "gpupools explain 'pools.l4.sharing.mode: L4 cannot be cut into MIG instances'",
     )
     parser.add_argument("text", nargs="*", metavar="TERM|PROBLEM", help="default: list all terms and rules")
@@ -43,7 +47,7 @@ class Entry(NamedTuple):
 
     name: str
     kind: str
-    """`word` (a term), `rule`, `key` of another tool, or `refusal`."""
+    """`word` (a term), `rule`, `key` of a stack file or another tool, `refusal`, or `cloud error`."""
     what: str
     source: str
     page: str
@@ -134,7 +138,9 @@ def _found(text: str) -> list[Entry]:
     if named is not None:
         return [_words()[named.word]]
     if len(text.split()) == 1 and ":" not in text and (keys := list(_keys(text))):
-        return keys
+        return [*_own_keys(text), *keys]
+    if errors := list(_launch_errors(text)):
+        return errors
     rule = next(
         (
             each
@@ -145,8 +151,8 @@ def _found(text: str) -> list[Entry]:
     )
     if rule is not None:
         return [rule]
-    if len(text.split()) == 1 and ":" not in text:
-        return []
+    if len(text.split()) == 1 and ":" not in text.removeprefix("gpupools:"):
+        return list(_own_keys(text))
     said = re.sub(r"\bpools\.[\w-]+\S*: ", "", text)  # the path is not what it is about
     found = [*_rules_in(text), *_refusals_in(text), *_unknown_key(text), *_words_in(said)]
     return list(dict.fromkeys(found or _keys_in(text)))
@@ -163,6 +169,71 @@ def _keys(key: str) -> Iterator[Entry]:
             if row.used_by == "common":
                 what = f"In gpupools, at {row.in_place}: {row.write}."
             yield Entry(row.key, "key", what, row.source, "docs/reference/stack-file.md")
+
+
+def _launch_errors(text: str) -> Iterator[Entry]:
+    """Yield what the first error of each cloud in a text means: a quota or capacity, which one, and the next step."""
+    for cloud in clouds().values():
+        rows = csv_rows(cloud.launch_errors_file) if cloud.launch_errors_file is not None else ()
+        row = next((row for row in rows if row["pattern"] in text), None)
+        if row is None:
+            continue
+        named = [type_ for type_ in cloud.instance_types if re.search(rf"(?<![\w.-]){re.escape(type_)}(?![\w-])", text)]
+        codes = [code for code in known_quotas(cloud) if re.search(rf"(?<![\w-]){re.escape(code)}(?![\w-])", text)]
+        about = "".join(
+            f" {word}: {', '.join(values)}." for word, values in (("Quota", codes), ("Instance type", named)) if values
+        )
+        what = f"{row['kind']} ({cloud.service}): {row['what']}{about} Next: {row['next']}."
+        yield Entry(row["pattern"].rstrip(" '"), "cloud error", what, row["source"], "docs/reference/quotas.md")
+
+
+def _own_keys(text: str) -> Iterator[Entry]:
+    """Yield the keys of a stack file with this name or this end of a path, such as `nodes.min`."""
+    parts = text.removeprefix("gpupools:").split(".")
+    told: set[str] = set()
+    for path, described in _described_keys():
+        names = [each for each in path.split(".") if each != "<name>"]
+        if names[-len(parts) :] == parts and described not in told and len(told) < _MOST:
+            told.add(described)
+            yield Entry(path, "key", described, "", "docs/reference/stack-file.md")
+
+
+@cache
+def _described_keys() -> tuple[tuple[str, str], ...]:
+    """Return the path and description of each key in the schema of a stack file."""
+    whole = stack_schema()
+    top = whole["else"]["properties"]["config"]["properties"]
+    found = [(key.removeprefix("gpupools:"), str(each.get("description", ""))) for key, each in top.items()]
+    for key, each in top.items():
+        found += _keys_below(each, key.removeprefix("gpupools:"), whole["definitions"], frozenset())
+    return tuple(dict.fromkeys((path, words) for path, words in found if words))
+
+
+def _keys_below(
+    schema: object, path: str, definitions: Mapping[str, object], above: frozenset[str]
+) -> Iterator[tuple[str, str]]:
+    """Yield path and description of all keys that a part of a schema has; a definition inside itself once."""
+    if isinstance(schema, list):
+        for each in schema:
+            yield from _keys_below(each, path, definitions, above)
+    if not isinstance(schema, Mapping):
+        return
+    name = str(schema.get("$ref", "")).rpartition("/")[2]
+    if name in definitions and name not in above:
+        yield from _keys_below(definitions[name], path, definitions, above | {name})
+    for key, each in schema.get("properties", {}).items():
+        if isinstance(each, Mapping):
+            what = str(each.get("description") or _of_definition(each, definitions))
+            yield f"{path}.{key}", " ".join(what.split())
+            yield from _keys_below(each, f"{path}.{key}", definitions, above)
+    yield from _keys_below(schema.get("additionalProperties"), f"{path}.<name>", definitions, above)
+    for word in ("items", "anyOf", "oneOf", "allOf", "then", "else"):
+        yield from _keys_below(schema.get(word), path, definitions, above)
+
+
+def _of_definition(schema: Mapping[str, object], definitions: Mapping[str, object]) -> object:
+    found = definitions.get(str(schema.get("$ref", "")).rpartition("/")[2])
+    return found.get("description", "") if isinstance(found, Mapping) else ""
 
 
 def _rules_in(text: str) -> Iterator[Entry]:

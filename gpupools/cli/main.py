@@ -40,7 +40,7 @@ GROUPS = {
         "catalog": "list the instance types with NVIDIA GPUs",
         "mig": "show MIG profiles, check whether slices fit on a GPU, and compute the fewest GPUs for a set of slices",
         "matrix": "show which GPU sharing modes each cloud supports",
-        "explain": "explain a term, a policy rule or an error message, with its source",
+        "explain": "explain a term, a key, a policy rule or an error message, with its source",
         "schema": "print the JSON schema of stack files for editors",
         "completion": "print a shell script that completes commands and options",
     },

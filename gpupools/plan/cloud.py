@@ -223,6 +223,8 @@ class Cloud(NamedTuple):
     """Table of the quotas that its instance types need, as `gpupools.plan.quotas` reads it; None if none is known."""
     prices_file: Path | None = None
     """Table of its list prices, as `gpupools.plan.prices` reads it; None if none is known."""
+    launch_errors_file: Path | None = None
+    """Table of the errors that the cloud gives when machines do not start, for `gpupools explain`."""
     helpers: Mapping[str, str] = MappingProxyType({})
     """Software beside the GPUs that only clusters of this cloud may have, by its key in `runtime.existing`, with the
     public page about it: what starts nodes, what calls them broken."""
@@ -238,3 +240,10 @@ class Cloud(NamedTuple):
     """Most characters of a pool component's name where the cloud's own names are made from it; None for no limit."""
     untyped_resource: Callable[[str], UntypedResourceLookup | None] = no_untyped_resource
     """Return what says of resources of a type whose class takes any properties what they are; None for other types."""
+
+    def dated_tables(self) -> Iterable[tuple[Path, str]]:
+        """Yield the tables of dated facts about places, types, prices and quotas, and the column with the date."""
+        yield self.instance_types.file, "checked"
+        for file in (self.cluster.places_file, self.prices_file, self.quotas_file):
+            if file is not None:
+                yield file, "dated"

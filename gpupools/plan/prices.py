@@ -6,6 +6,7 @@ the cloud offers the type in the region.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import date, timedelta
 from decimal import Decimal
 from functools import cache
 from math import isfinite
@@ -34,6 +35,11 @@ class Price(NamedTuple):
     """Per hour."""
     dated: str
     source: str
+
+    def age(self, today: date) -> str:
+        """Return the date, marked if it is more than a year ago."""
+        is_old = date.fromisoformat(self.dated) < today - timedelta(days=365)
+        return f"{self.dated} (old)" if is_old else self.dated
 
 
 class PoolPrice(NamedTuple):

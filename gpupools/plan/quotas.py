@@ -136,6 +136,11 @@ def _table(cloud: Cloud) -> tuple[_Row, ...]:
     return csv_rows(cloud.quotas_file) if cloud.quotas_file is not None else ()
 
 
+def known_quotas(cloud: Cloud) -> list[str]:
+    """Return the codes of the quotas of a cloud."""
+    return list(dict.fromkeys(row["code"] for row in _table(cloud)))
+
+
 def _amount(plan: PoolPlan, row: _Row) -> int | None:
     each = plan.instance.devices if row["unit"] == "GPU" else plan.instance.vcpus if row["unit"] else None
     return None if each is None else each * plan.max_nodes
@@ -159,7 +164,7 @@ def read_limits(
         what = "is a secret" if isinstance(raw, Late) else f"got {shown(raw)}"
         problems.append(Problem(("quotas",), what, "write a map of codes and limits, such as {L-417A185B: 768}"))
         return {}
-    known = {row["code"] for cloud in clouds.values() for row in _table(cloud)} if raw else set()
+    known = {code for cloud in clouds.values() for code in known_quotas(cloud)} if raw else set()
     limits: dict[str, int] = {}
     for code, limit in raw.items():
         at = ("quotas", code)

@@ -12,6 +12,7 @@ from gpupools.catalog.glossary import NEEDS_HEADERS, sharing_needs, words
 from gpupools.catalog.key_synonyms import other_keys
 from gpupools.cli.explain import _found
 from gpupools.cli.main import main
+from gpupools.cli.schema import stack_schema
 from gpupools.plan.capability import Verdict
 from gpupools.plan.matrix import matrix
 from gpupools.policies.rules import ALL_RULES
@@ -222,3 +223,46 @@ def test_every_refusal_of_a_pool_is_explained() -> None:
     (entry,) = _found("pools.a.tags.cost: got 3; write it in quotes (see https://docs.example/tags)")
     assert (entry.name, entry.kind, entry.source) == ("tags", "key", "https://docs.example/tags")
     assert "" in entry.what
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "words"),
+    [
+        ("InsufficientInstanceCapacity", "InsufficientInstanceCapacity", "capacity (Amazon EKS): EC2 has no free"),
+        (
+            "error: VcpuLimitExceeded: your current vCPU limit of 0 allows no p5.48xlarge",
+            "VcpuLimitExceeded",
+            "Instance type: p5.48xlarge. Next: gpupools preview lists the quota",
+        ),
+        ("MaxSpotInstanceCountExceeded: Max spot instance count exceeded", "MaxSpotInstanceCountExceeded", "quota ("),
+        ("Code=SKUFamilyQuotaExceeded", "SKUFamilyQuotaExceeded", "quota (AKS)"),
+        (
+            "it results in exceeding approved standardNDSH100v5Family Cores quota",
+            "exceeding approved",
+            "Quota: standardNDSH100v5Family.",
+        ),
+        ("OverconstrainedZonalAllocationRequest", "OverconstrainedZonalAllocationRequest", "capacity (AKS)"),
+        ("ZonalAllocationFailed: Allocation failed", "ZonalAllocationFailed", "in the zone"),
+        ("AllocationFailed", "AllocationFailed", "in the region"),
+        ("ZONE_RESOURCE_POOL_EXHAUSTED_WITH_DETAILS", "ZONE_RESOURCE_POOL_EXHAUSTED", "capacity (GKE)"),
+        ("Quota 'GPUS_ALL_REGIONS' exceeded. Limit: 0.0 globally.", "Quota", "Quota: GPUS_ALL_REGIONS. Next: raise"),
+    ],
+)
+def test_an_error_of_a_cloud_is_a_quota_or_capacity(text: str, name: str, words: str) -> None:
+    (entry,) = _found(text)
+
+    assert (entry.name, entry.kind) == (name, "cloud error")
+    assert words in entry.what
+    assert entry.source.startswith("https://")
+
+
+def test_every_key_of_the_schema_is_explained() -> None:
+    schema = stack_schema()
+    top = schema["else"]["properties"]["config"]["properties"]
+    keys = {key for each in schema["definitions"].values() for key in each.get("properties", ())}
+
+    assert [key for key in [*top, *sorted(keys)] if not _found(key)] == []
+    (entry,) = _found("nodes.min")
+    assert (entry.name, entry.kind) == ("pools.<name>.nodes.min", "key")
+    assert entry.what.startswith("Nodes that always run")
+    assert _found("nodes.mins") == []

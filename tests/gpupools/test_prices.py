@@ -1,14 +1,17 @@
 """What pools cost per hour, and the budget that they may not exceed."""
 
 import csv
+import json
 from collections.abc import Mapping
+from datetime import date
 from decimal import Decimal
 from typing import Any
 
 import pytest
 
+from gpupools.cli.main import main
 from gpupools.common.errors import Rejected
-from gpupools.plan.prices import PoolPrice, price_change, total
+from gpupools.plan.prices import PoolPrice, Price, price_change, total
 from gpupools.preview.format_preview import price_lines
 from gpupools.providers import clouds
 from gpupools.stackfile.stack import plan_config, prices_of
@@ -158,3 +161,23 @@ def test_a_pool_without_a_price_fails_a_budget_unless_it_is_allowed() -> None:
     with pytest.raises(Rejected, match="cannot be checked: no price is known for lab/p1"):
         plan_config(config("aws", P5, UNPRICED, budget={"per_hour": 500}), clouds())
     plan_config(config("aws", P5, UNPRICED, budget={"per_hour": 500, "unpriced": "allow"}), clouds())
+
+
+def test_a_price_older_than_a_year_is_marked() -> None:
+    """A year to the day is not old."""
+    price = Price(Decimal(1), "2025-03-02", "https://example.com/prices")
+
+    assert price.age(date(2026, 3, 2)) == "2025-03-02"
+    assert price.age(date(2026, 3, 3)) == "2025-03-02 (old)"
+
+
+def test_the_tables_of_facts_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    """Each cloud has four tables, with rows, dates and sources."""
+    assert main(["catalog", "--sources", "--json"]) == 0
+    tables = json.loads(capsys.readouterr().out)["tables"]
+
+    assert {each["cloud"] for each in tables} == set(clouds())
+    assert {each["table"] for each in tables} == {"instance_types.csv", "places.csv", "prices.csv", "quotas.csv"}
+    assert all(each["rows"] > 0 and each["oldest"] <= each["newest"] and each["sources"] for each in tables)
+    assert main(["catalog", "--sources", "--cloud", "gcp"]) == 0
+    assert "prices.csv" in capsys.readouterr().out

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from datetime import date
 from typing import TYPE_CHECKING
 
 import yaml
@@ -296,7 +297,7 @@ def price_rows(prices: Iterable[PoolPrice]) -> Iterator[Sequence[str]]:
         node = each.price.usd if each.price is not None else None
         amounts = (node, each.per_gpu, each.per_unit, each.at_min, each.at_max)
         words = ["unknown" if each.price is None else "" if one is None else in_dollars(one) for one in amounts]
-        yield (each.key, each.capacity, *words, each.price.dated if each.price is not None else "")
+        yield (each.key, each.capacity, *words, each.price.age(date.today()) if each.price is not None else "")
 
 
 def price_total(prices: Sequence[PoolPrice]) -> str:

@@ -83,6 +83,7 @@ CLOUD = Cloud(
     service="Amazon EKS",
     instance_types=INSTANCE_TYPES,
     quotas_file=Path(__file__).parent / "quotas.csv",
+    launch_errors_file=Path(__file__).parent / "launch_errors.csv",
     prices_file=Path(__file__).parent / "prices.csv",
     cluster=EksCluster,
     example_cluster={

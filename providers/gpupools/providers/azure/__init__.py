@@ -82,6 +82,7 @@ CLOUD = Cloud(
     service="AKS",
     instance_types=INSTANCE_TYPES,
     quotas_file=Path(__file__).parent / "quotas.csv",
+    launch_errors_file=Path(__file__).parent / "launch_errors.csv",
     prices_file=Path(__file__).parent / "prices.csv",
     cluster=AksCluster,
     example_cluster={

@@ -80,6 +80,7 @@ CLOUD = Cloud(
     service="GKE",
     instance_types=INSTANCE_TYPES,
     quotas_file=Path(__file__).parent / "quotas.csv",
+    launch_errors_file=Path(__file__).parent / "launch_errors.csv",
     prices_file=Path(__file__).parent / "prices.csv",
     cluster=GkeCluster,
     example_cluster={
