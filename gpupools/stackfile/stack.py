@@ -102,6 +102,17 @@ def quotas_of(plan: StackPlan, clouds: Mapping[str, Cloud]) -> list[QuotaNeed]:
     return quota_needs(plan.pools, plan.stack.clusters, plan.stack.pools, clouds)
 
 
+def unlisted_offers(plan: StackPlan) -> list[str]:
+    """Return instance types and regions of which no list says whether the cloud offers them there."""
+    found: dict[str, None] = {}
+    for pool in plan.pools:
+        cluster = plan.stack.clusters[pool.cluster]
+        region = cluster.region_name()
+        if cluster.known_places().offered(pool.instance.name, region) is None:
+            found[f"{pool.instance.name} in {region or f'the region of {pool.cluster}'}"] = None
+    return list(found)
+
+
 def prices_of(plan: StackPlan, clouds: Mapping[str, Cloud]) -> list[PoolPrice]:
     """Return what the pools of a stack cost per hour."""
     return pool_prices(plan.pools, plan.stack.clusters, plan.stack.pools, clouds)

@@ -10,7 +10,7 @@ import pytest
 from gpupools.common.errors import Rejected
 from gpupools.plan.quotas import QuotaNeed
 from gpupools.providers import clouds
-from gpupools.stackfile.stack import plan_config, quotas_of
+from gpupools.stackfile.stack import plan_config, quotas_of, unlisted_offers
 
 CLUSTERS: Mapping[str, Mapping[str, Any]] = {
     "aws": {**clouds()["aws"].example_cluster, "region": "us-east-1", "account": "123456789012"},
@@ -161,3 +161,13 @@ def test_table_is_complete(cloud: str) -> None:
     assert all(all(row.values()) for row in rows)
     assert all(row["unit"] in ("vCPU", "GPU") and row["source"].startswith("https://") for row in rows)
     assert len({row["code"] for row in rows}) == len({(row["code"], row["name"], row["unit"]) for row in rows})
+
+
+def test_an_offer_that_no_list_covers_is_unknown() -> None:
+    """AKS has no list of offers; Google's has a2, but no g2."""
+    aks = plan_config(config("azure", {"instance_type": "Standard_NC4as_T4_v3"}), clouds())
+    gke = plan_config(config("gcp", {"instance_type": "a2-highgpu-1g"}, {"instance_type": "g2-standard-4"}), clouds())
+
+    assert unlisted_offers(aks) == ["Standard_NC4as_T4_v3 in eastus"]
+    assert unlisted_offers(gke) == ["g2-standard-4 in us-central1"]
+    assert unlisted_offers(plan_config(config("aws", P5), clouds())) == []

@@ -309,6 +309,7 @@ def test_the_report_as_json_has_every_part() -> None:
         "runtimes": [],
         "quotas": [],
         "prices": [],
+        "availability_unknown": [],
         "resources": [
             {
                 "type": each.type,

@@ -27,7 +27,7 @@ from gpupools.stackfile.check import CheckedFile, check_stack_file, locate
 from gpupools.stackfile.format_problem import tell_located
 from gpupools.stackfile.reader import NAMESPACE, stack_name
 from gpupools.stackfile.repository import is_read, project_file, read_project
-from gpupools.stackfile.stack import StackPlan, planned, prices_of, quotas_of
+from gpupools.stackfile.stack import StackPlan, planned, prices_of, quotas_of, unlisted_offers
 
 if TYPE_CHECKING:
     from gpupools.preview.monitor import DeclaredResource
@@ -144,7 +144,10 @@ def preview_file(
         finally:
             starting.exception()  # waits: a process that is still starting would be left running
             process.close()
-    plan, found = checked.plan, (quotas_of(checked.plan, clouds()), prices_of(checked.plan, clouds()))
+    plan, found = (
+        checked.plan,
+        (quotas_of(checked.plan, clouds()), prices_of(checked.plan, clouds()), unlisted_offers(checked.plan)),
+    )
     return Report(str(checked.file.path), plan.pools, preview, verdicts, tuple(problems), plan.runtimes, *found)
 
 

@@ -81,6 +81,8 @@ class Report:
     """What the pools need of the clouds' quotas."""
     prices: Sequence[PoolPrice] = ()
     """What the pools cost per hour."""
+    unlisted: Sequence[str] = ()
+    """Instance types and regions of which no list says whether the cloud offers them there."""
 
     @property
     def exit_code(self) -> int:
@@ -98,6 +100,7 @@ class Report:
             "runtimes": [runtime.as_json() for runtime in self.runtimes],
             "quotas": [need.as_json() for need in self.quotas],
             "prices": [price.as_json() for price in self.prices],
+            "availability_unknown": list(self.unlisted),
             "resources": [self._resource_as_json(resource) for resource in preview.resources],
             "outputs": preview.outputs,
             "stack_references": preview.stack_references,
@@ -127,6 +130,8 @@ class Report:
             yield ["Quotas needed with all nodes:", *_quota_lines(self.quotas)]
         if self.prices:
             yield ["List prices (without discounts, disks and network):", *price_lines(self.prices, fit)]
+        if self.unlisted:
+            yield ["Availability unknown, because no list covers:", *_indented(map(printable, self.unlisted))]
         overrides = list(override_lines(self.plans))
         if overrides:
             count = sum(len(plan.overrides) for plan in self.plans)
@@ -175,7 +180,18 @@ def _pod_lines(plans: Sequence[PoolPlan]) -> Iterator[str]:
 
 def no_report(file: str, project: str, stack: str) -> JsonDict:
     """Return the keys of `Report.as_json` for a stack file that was rejected before the program ran."""
-    lists = ("pools", "runtimes", "quotas", "prices", "resources", "stack_references", "policy", "warnings", "messages")
+    lists = (
+        "pools",
+        "runtimes",
+        "quotas",
+        "prices",
+        "availability_unknown",
+        "resources",
+        "stack_references",
+        "policy",
+        "warnings",
+        "messages",
+    )
     return {"file": file, "project": project, "stack": stack, "outputs": {}, **{key: [] for key in lists}}
 
 
