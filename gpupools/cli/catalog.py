@@ -7,6 +7,7 @@ from gpupools.catalog.gpus import gpu_models, match_gpu_model
 from gpupools.catalog.instance_types import InstanceType
 from gpupools.cli.help_texts import add_filters, examples, has_invalid_filters
 from gpupools.common.csv_rows import csv_rows
+from gpupools.common.errors import Problem
 from gpupools.common.json_types import JsonDict
 from gpupools.console.output import answer, tell
 from gpupools.console.tables import tell_table
@@ -30,6 +31,13 @@ def _run(given: argparse.Namespace) -> int:
     if has_invalid_filters("catalog", given, {"instance_types": [], "tables": []}):
         return 2
     cloud, gpu = given.cloud, given.gpu
+    if given.sources and gpu is not None:
+        problem = Problem(("--gpu",), "cannot be combined with --sources", "remove one of them")
+        if given.json:
+            answer("catalog", "failed", [problem.as_json()], {"instance_types": [], "tables": []})
+        else:
+            tell(problem, error=True)
+        return 2
     if given.sources:
         return _sources(cloud, given.json)
     models = match_gpu_model(gpu) if gpu is not None else tuple(gpu_models())

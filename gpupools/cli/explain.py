@@ -59,7 +59,7 @@ def explain(text: str, as_json: bool) -> int:
     text = " ".join(re.sub(r"\x1b\[[0-9;]*[mK]", "", text).split())
     found = _found(text) if text else [*_words().values(), *_rules().values()]
     unknown = [] if found else [Problem((), f"no explanation for {text[:200]!r}", _instead(text))]
-    needs = sharing_needs() if [each.name for each in found] == ["sharing"] else ()
+    needs = sharing_needs() if found and (found[0].name, found[0].kind) == ("sharing", "word") else ()
     if as_json:
         holds = {"entries": [each._asdict() for each in found], "needs": [each._asdict() for each in needs]}
         answer("explain", "failed" if unknown else "accepted", [each.as_json() for each in unknown], holds)
@@ -136,7 +136,7 @@ def _found(text: str) -> list[Entry]:
         (each for each in words() if whole in map(_normalized_text, (each.also, *each.also.split()))), None
     )
     if named is not None:
-        return [_words()[named.word]]
+        return [_words()[named.word], *_own_keys(text)]
     if len(text.split()) == 1 and ":" not in text and (keys := list(_keys(text))):
         return [*_own_keys(text), *keys]
     if errors := list(_launch_errors(text)):
@@ -172,24 +172,44 @@ def _keys(key: str) -> Iterator[Entry]:
 
 
 def _launch_errors(text: str) -> Iterator[Entry]:
-    """Yield what the first error of each cloud in a text means: a quota or capacity, which one, and the next step."""
+    """Yield what each error of a cloud in a text means: a quota or capacity, which one, and the next step."""
     for cloud in clouds().values():
         rows = csv_rows(cloud.launch_errors_file) if cloud.launch_errors_file is not None else ()
-        row = next((row for row in rows if row["pattern"] in text), None)
-        if row is None:
-            continue
-        named = [type_ for type_ in cloud.instance_types if re.search(rf"(?<![\w.-]){re.escape(type_)}(?![\w-])", text)]
-        codes = [code for code in known_quotas(cloud) if re.search(rf"(?<![\w-]){re.escape(code)}(?![\w-])", text)]
-        about = "".join(
-            f" {word}: {', '.join(values)}." for word, values in (("Quota", codes), ("Instance type", named)) if values
-        )
-        what = f"{row['kind']} ({cloud.service}): {row['what']}{about} Next: {row['next']}."
-        yield Entry(row["pattern"].rstrip(" '"), "cloud error", what, row["source"], "docs/reference/quotas.md")
+        found = [row for row in rows if _has_in_order(text, row["pattern"].split("…"))]
+        named = [name for name in cloud.instance_types if found and _has_word(text, name)]
+        codes = [code for code in known_quotas(cloud) if found and _has_word(text, code)]
+        lists = (("Quota", codes), ("Instance type", named))
+        about = "".join(f" {word}: {', '.join(values)}." for word, values in lists if values)
+        told: set[str] = set()
+        for row in found:
+            pattern = row["pattern"]
+            is_part = any(pattern in other["pattern"] and pattern != other["pattern"] for other in found)
+            if not is_part and row["what"] not in told:
+                told.add(row["what"])
+                what = f"{row['kind']} ({cloud.service}): {row['what']}{about} Next: {row['next']}."
+                yield Entry(pattern, "cloud error", what, row["source"], "docs/reference/quotas.md")
+
+
+def _has_in_order(text: str, parts: Sequence[str]) -> bool:
+    """Return whether a text has all parts, each behind the one before."""
+    end = 0
+    for part in parts:
+        start = text.find(part, end)
+        if start < 0:
+            return False
+        end = start + len(part)
+    return True
+
+
+def _has_word(text: str, word: str) -> bool:
+    return re.search(rf"(?<![\w.-]){re.escape(word)}(?![\w-])", text) is not None
 
 
 def _own_keys(text: str) -> Iterator[Entry]:
     """Yield the keys of a stack file with this name or this end of a path, such as `nodes.min`."""
     parts = text.removeprefix("gpupools:").split(".")
+    if parts[0] in ("pools", "clusters"):
+        del parts[1:2]  # a name
     told: set[str] = set()
     for path, described in _described_keys():
         names = [each for each in path.split(".") if each != "<name>"]

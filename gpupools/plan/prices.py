@@ -24,7 +24,9 @@ from gpupools.spec.models import Cluster, Late, StackPool
 _PRICED_AS = {"reservation": "on-demand"}
 """Capacity modes with the list price of another. Capacity blocks, flex-start and queued have prices of their own.
 
-https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/capacity-reservations-pricing-billing.html (2026-11)
+https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/capacity-reservations-pricing-billing.html,
+https://learn.microsoft.com/azure/virtual-machines/capacity-reservation-overview,
+https://docs.cloud.google.com/compute/docs/instances/reservations-overview (2026-11)
 """
 
 
@@ -207,16 +209,11 @@ def _amount(at: Path, raw: object, problems: list[Problem]) -> Decimal | None:
 
 def over_budget(prices: Sequence[PoolPrice], budget: Budget) -> Iterator[Problem]:
     """Yield a problem for the stack and each pool that cost more than their budget, or have no price."""
-    keys = [each.key for each in prices]
     limits: list[tuple[Path, Decimal, Sequence[PoolPrice]]] = []
     if budget.per_hour is not None:
         limits.append((("budget", "per_hour"), budget.per_hour, prices))
     for key, limit in budget.pools.items():
-        if key in keys:
-            limits.append((("budget", "pools", key), limit, [each for each in prices if each.key == key]))
-        else:
-            what = f"{key!r} is no pool of this stack"
-            yield Problem(("budget", "pools", key), what, f"remove or correct it; {nearest(key, keys)}", of_key=True)
+        limits.append((("budget", "pools", key), limit, [each for each in prices if each.key == key]))
     for at, limit, own in limits:
         cost = total(own)
         dearest = max(own, key=lambda each: each.at_max or 0, default=None)

@@ -99,7 +99,7 @@ def _too_old(draft: Draft) -> Iterator[Problem]:
         if used and needed.fails(given):
             what = f"got {given}; {needed.what} needs Kubernetes {needed.at_least} or later"
             yield Problem(where, what, f"upgrade the cluster, {otherwise}", needed.source)
-    if _lacks_claims(draft) and (numbers(given) or ()) < (1, 35, 2):
+    if _lacks_claims(draft) and (numbers(given) or ()) < (1, 35):
         what = (
             f"Cluster Autoscaler of Kubernetes {given} ignores claims, so it never scales {', '.join(_claimed(draft))}"
         )
@@ -195,7 +195,8 @@ def _needed_beside(draft: Draft, measured: set[str]) -> Iterator[str]:
             f"{what}. Once it is installed, set {draft.runtime}.existing.cluster_autoscaler"
             f" ({helpers['cluster_autoscaler']})."
         )
-    if _lacks_claims(draft) and draft.spec.kubernetes is None:
+    given = numbers(draft.spec.kubernetes or "")
+    if _lacks_claims(draft) and (not given or (1, 35) <= given < (1, 35, 2)):
         what = f"Cluster Autoscaler before 1.35.2 ignores claims, so it never scales {', '.join(_claimed(draft))}"
         yield f"{what}, unless it runs with --enable-dynamic-resource-allocation; set {draft.runtime}.kubernetes"
     if "node_monitoring_agent" not in helpers:

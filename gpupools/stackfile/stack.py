@@ -176,7 +176,7 @@ def _judged(
     planned_pools = [plan for own in plans.values() for plan in own]
     if stack.quotas:
         problems += exceeded(quota_needs(planned_pools, stack.clusters, stack.pools, clouds), stack.quotas)
-    if stack.budget is not None and not problems:
+    if stack.budget is not None:
         problems += over_budget(pool_prices(planned_pools, stack.clusters, stack.pools, clouds), stack.budget)
     if problems:
         problems += _partly_valid_pools(config, stack, clouds, problems)
@@ -330,15 +330,16 @@ def _parsed(
     destroyed = _pool_names(config, "allow_destroy", problems, clusters_too=True)
     disrupted = _pool_names(config, "allow_disruption", problems)
     here = [f"{key}/{name}" for name, pool in pools.items() for key in pool.clusters]
+    limits = read_limits(config, clouds, problems) if "quotas" in config else {}
+    budget = read_budget(config, problems)
+    named_pools: list[tuple[Path, str]] = [(("allow_disruption", index), each) for index, each in enumerate(disrupted)]
+    named_pools += [(("budget", "pools", each), each) for each in (budget.pools if budget is not None else ())]
     raw = config.get("pools")
-    for index, each in enumerate(disrupted):
+    for at, each in named_pools:
         if each not in here and isinstance(raw, Mapping) and len(raw) == len(pools):
             what = f"{each!r} is no pool of this stack"
-            problems.append(Problem(("allow_disruption", index), what, f"remove or correct it; {nearest(each, here)}"))
-    limits = read_limits(config, clouds, problems) if "quotas" in config else {}
-    return Stack(
-        clusters, pools, _production(config, problems), destroyed, disrupted, limits, read_budget(config, problems)
-    ), problems
+            problems.append(Problem(at, what, f"remove or correct it; {nearest(each, here)}", of_key=at[-1] == each))
+    return Stack(clusters, pools, _production(config, problems), destroyed, disrupted, limits, budget), problems
 
 
 class _Names(NamedTuple):

@@ -238,14 +238,18 @@ def test_every_refusal_of_a_pool_is_explained() -> None:
         ("Code=SKUFamilyQuotaExceeded", "SKUFamilyQuotaExceeded", "quota (AKS)"),
         (
             "it results in exceeding approved standardNDSH100v5Family Cores quota",
-            "exceeding approved",
+            "exceeding approved …quota",
             "Quota: standardNDSH100v5Family.",
         ),
         ("OverconstrainedZonalAllocationRequest", "OverconstrainedZonalAllocationRequest", "capacity (AKS)"),
         ("ZonalAllocationFailed: Allocation failed", "ZonalAllocationFailed", "in the zone"),
         ("AllocationFailed", "AllocationFailed", "in the region"),
         ("ZONE_RESOURCE_POOL_EXHAUSTED_WITH_DETAILS", "ZONE_RESOURCE_POOL_EXHAUSTED", "capacity (GKE)"),
-        ("Quota 'GPUS_ALL_REGIONS' exceeded. Limit: 0.0 globally.", "Quota", "Quota: GPUS_ALL_REGIONS. Next: raise"),
+        (
+            "Quota 'GPUS_ALL_REGIONS' exceeded. Limit: 0.0 globally.",
+            "Quota '…' exceeded",
+            "Quota: GPUS_ALL_REGIONS. Next: raise",
+        ),
     ],
 )
 def test_an_error_of_a_cloud_is_a_quota_or_capacity(text: str, name: str, words: str) -> None:
@@ -256,13 +260,21 @@ def test_an_error_of_a_cloud_is_a_quota_or_capacity(text: str, name: str, words:
     assert entry.source.startswith("https://")
 
 
+def test_errors_of_a_cloud_are_all_explained_and_parts_of_others_are_not() -> None:
+    both = _found("InsufficientInstanceCapacity in us-east-1a, then VcpuLimitExceeded")
+
+    assert [each.name for each in both] == ["InsufficientInstanceCapacity", "VcpuLimitExceeded"]
+    assert [each for each in _found("the pod says: exceeding approved budget") if each.kind == "cloud error"] == []
+
+
 def test_every_key_of_the_schema_is_explained() -> None:
     schema = stack_schema()
     top = schema["else"]["properties"]["config"]["properties"]
     keys = {key for each in schema["definitions"].values() for key in each.get("properties", ())}
 
-    assert [key for key in [*top, *sorted(keys)] if not _found(key)] == []
+    assert [key for key in [*top, *sorted(keys)] if all(each.kind != "key" for each in _found(key))] == []
     (entry,) = _found("nodes.min")
+    assert _found("pools.a100.nodes.min") == [entry]
     assert (entry.name, entry.kind) == ("pools.<name>.nodes.min", "key")
     assert entry.what.startswith("Nodes that always run")
     assert _found("nodes.mins") == []

@@ -156,6 +156,18 @@ def test_a_budget_is_exceeded_or_invalid(budget: object, problems: list[str]) ->
     assert all(each.startswith(start) for each, start in zip(found, problems, strict=True))
 
 
+def test_a_budget_is_checked_beside_an_invalid_pool() -> None:
+    """One run reports both, with what the valid pools cost alone."""
+    invalid = G6 | {"sharing": {"mode": "mig", "profile": "1g.5gb"}}
+    with pytest.raises(Rejected) as rejected:
+        plan_config(config("aws", P5, invalid, budget={"per_hour": 10, "pools": {"lab/p9": 5}}), clouds())
+    told = [str(each).partition(";")[0] for each in rejected.value.problems]
+
+    assert "budget.pools.lab/p9: 'lab/p9' is no pool of this stack" in told
+    assert "budget.per_hour: is $10.00/h, but the list prices of all nodes are $220.16/h" in told
+    assert len(told) == 3
+
+
 def test_a_pool_without_a_price_fails_a_budget_unless_it_is_allowed() -> None:
     """An unknown price is not zero."""
     with pytest.raises(Rejected, match="cannot be checked: no price is known for lab/p1"):
@@ -179,5 +191,7 @@ def test_the_tables_of_facts_are_listed(capsys: pytest.CaptureFixture[str]) -> N
     assert {each["cloud"] for each in tables} == set(clouds())
     assert {each["table"] for each in tables} == {"instance_types.csv", "places.csv", "prices.csv", "quotas.csv"}
     assert all(each["rows"] > 0 and each["oldest"] <= each["newest"] and each["sources"] for each in tables)
+    assert main(["catalog", "--sources", "--gpu", "L4"]) == 2
+    assert "cannot be combined with --sources" in capsys.readouterr().err
     assert main(["catalog", "--sources", "--cloud", "gcp"]) == 0
     assert "prices.csv" in capsys.readouterr().out

@@ -144,11 +144,18 @@ def preview_file(
         finally:
             starting.exception()  # waits: a process that is still starting would be left running
             process.close()
-    plan, found = (
-        checked.plan,
-        (quotas_of(checked.plan, clouds()), prices_of(checked.plan, clouds()), unlisted_offers(checked.plan)),
+    plan = checked.plan
+    return Report(
+        str(checked.file.path),
+        plan.pools,
+        preview,
+        verdicts,
+        tuple(problems),
+        plan.runtimes,
+        quotas=quotas_of(plan, clouds()),
+        prices=prices_of(plan, clouds()),
+        unlisted=unlisted_offers(plan),
     )
-    return Report(str(checked.file.path), plan.pools, preview, verdicts, tuple(problems), plan.runtimes, *found)
 
 
 def in_file_order(resources: Iterable[DeclaredResource], plan: StackPlan) -> list[DeclaredResource]:

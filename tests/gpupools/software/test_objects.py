@@ -422,6 +422,7 @@ def test_an_autoscaler_that_ignores_claims_is_refused_or_noted(plan: Planner) ->
     with pytest.raises(Rejected, match="ignores claims, so it never scales a"):
         plan("aws", pools, kubernetes="1.34.2", **autoscaled())
     assert any("before 1.35.2 ignores claims" in note for note in plan("aws", pools, **autoscaled()).notes)
+    assert any("before 1.35.2" in note for note in plan("aws", pools, kubernetes="1.35", **autoscaled()).notes)
     for made in (
         plan("aws", pools, kubernetes="1.35.2", **autoscaled()),
         plan("aws", pools, kubernetes="1.34", **counts),
