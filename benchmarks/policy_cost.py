@@ -111,7 +111,7 @@ def gke(number: int, tainted: bool) -> dict[str, Any]:
             "taints": [TAINT] if tainted else [],
             "workloadMetadataConfig": {"mode": "GKE_METADATA"},
         },
-        "project": "ml",
+        "project": "ml-lab",
         "upgradeSettings": {"maxSurge": 0, "maxUnavailable": 1, "strategy": "SURGE"},
     }
 

@@ -105,7 +105,7 @@ def example(cloud: str, resource: str, key: str) -> Any:
         ("aws", "userData"): mime("#!/bin/sh\ntrue\n"),
         ("aws", "networkInterfaces"): [{"deviceIndex": 0, "securityGroups": ["sg-0a1b2c3d"]}],
         ("aws", "nodeRoleArn"): role,
-        ("aws", "subnetIds"): ["subnet-0b"],
+        ("aws", "subnetIds"): ["subnet-0000000b"],
         ("gcp", "autoscaling"): {"locationPolicy": "BALANCED"},
         ("gcp", "management"): {"autoUpgrade": False},
     }.get((cloud, key), "text")

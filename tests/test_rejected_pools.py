@@ -18,7 +18,7 @@ CLUSTERS: Mapping[str, Keys] = {
         "cloud": "aws",
         "name": "train",
         "region": "us-east-1",
-        "subnets_by_zone": {"us-east-1a": ["subnet-0a"], "us-east-1b": ["subnet-0b"]},
+        "subnets_by_zone": {"us-east-1a": ["subnet-0000000a"], "us-east-1b": ["subnet-0000000b"]},
         "node_role_arn": "arn:aws:iam::123456789012:role/gpu-nodes",
         "runtime": {"management": "external", "existing": WITH_RDMA},
     },
@@ -26,13 +26,16 @@ CLUSTERS: Mapping[str, Keys] = {
         "cloud": "azure",
         "name": "serve",
         "resource_group": "ml",
-        "proximity_placement_group_id": "/subscriptions/0/groups/fabric",
+        "proximity_placement_group_id": (
+            "/subscriptions/00000000-0000-0000-0000-000000000000/resourceGroups/ml/providers/"
+            "Microsoft.Compute/proximityPlacementGroups/fabric"
+        ),
         "runtime": {"management": "external", "existing": WITH_RDMA},
     },
     "gcp": {
         "cloud": "gcp",
         "name": "lab",
-        "project": "ml",
+        "project": "ml-lab",
         "location": "europe-west4",
         "service_account": "gpu@ml.iam.gserviceaccount.com",
         "runtime": {"management": "external", "existing": EXISTING},

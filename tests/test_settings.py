@@ -39,7 +39,7 @@ CLUSTERS: Mapping[str, Keys] = {
         "cloud": "aws",
         "name": "train",
         "region": "us-east-1",
-        "subnets_by_zone": {"us-east-1a": ["subnet-0a"], "us-east-1b": ["subnet-0b"]},
+        "subnets_by_zone": {"us-east-1a": ["subnet-0000000a"], "us-east-1b": ["subnet-0000000b"]},
         "node_role_arn": "arn:aws:iam::123456789012:role/gpu-nodes",
         "runtime": WITH_RDMA,
     },
@@ -48,13 +48,16 @@ CLUSTERS: Mapping[str, Keys] = {
         "name": "serve",
         "resource_group": "ml",
         "subscription_id": "00000000-0000-0000-0000-000000000000",
-        "proximity_placement_group_id": "/subscriptions/0/groups/fabric",
+        "proximity_placement_group_id": (
+            "/subscriptions/00000000-0000-0000-0000-000000000000/resourceGroups/ml/providers/"
+            "Microsoft.Compute/proximityPlacementGroups/fabric"
+        ),
         "runtime": WITH_RDMA,
     },
     "gcp": {
         "cloud": "gcp",
         "name": "lab",
-        "project": "ml",
+        "project": "ml-lab",
         "location": "europe-west4",
         "places": "trust",
         "node_locations": ["europe-west4-a", "europe-west4-b"],
@@ -144,7 +147,7 @@ CASES: Mapping[str, Mapping[str, tuple[Keys, Keys]]] = {
         {"disk": {"type": "pd-ssd"}}, aws={"disk": {"type": "io2"}}, azure={"disk": {"type": "Ephemeral"}}
     ),
     "disk.encryption_key": everywhere(
-        {"disk": {"encryption_key": "projects/ml/locations/europe-west4/keyRings/nodes/cryptoKeys/boot"}},
+        {"disk": {"encryption_key": "projects/ml-lab/locations/europe-west4/keyRings/nodes/cryptoKeys/boot"}},
         aws={"disk": {"encryption_key": "arn:aws:kms:us-east-1:123456789012:key/0a1b2c3d"}},
     ),
     "disk.local_nvme": everywhere(

@@ -23,7 +23,7 @@ from gpupools.catalog.gpus import gpu_models, match_gpu_model
 from gpupools.catalog.mig import profiles
 from gpupools.common.taints import LABEL_VALUE, QUALIFIED_NAME, Effect
 from gpupools.providers import clouds
-from gpupools.spec.models import Late, StackPool
+from gpupools.spec.models import Cluster, Late, StackPool
 from tooling.write_docs import meaning
 
 SCHEMA = Path(__file__).resolve().parent.parent / "gpupools" / "data" / "stack-file.schema.json"
@@ -64,7 +64,6 @@ _PATTERNS: Mapping[str, str] = {
     "_off": "off",
     "_digest": r"sha256:[0-9a-f]{64}",
     "_absolute": r"~?/.*",
-    "_is_an_account": r"[0-9]{12}",
     # Of a region's direction, check knows more.
     "_is_a_region": r"[a-z]{2,4}(?:-[a-z]+){1,2}-[0-9]{1,2}",
     "_is_a_place": r"[a-z]+-[a-z]+[0-9]+(?:-[a-z])?",
@@ -72,6 +71,15 @@ _PATTERNS: Mapping[str, str] = {
 """What the functions that check a text take."""
 _OTHER_SPELLINGS = (r"^[Ss][Tt][Aa][Nn][Dd][Aa][Rr][Dd]_\w+$", r"^n1-[a-z]+-[0-9]+\+[a-z0-9-]+:[0-9]+$")
 """Instance types that the catalogue writes otherwise, and finds: Azure's in any case, composed N1 machines."""
+
+
+def _add_pattern(schema: JsonSchemaValue, pattern: str) -> None:
+    """Add a pattern to the text that a schema takes, also in lists and maps."""
+    if "string" in schema.get("type", ()) and "enum" not in schema:
+        schema["pattern"] = pattern
+    for each in (*schema.get("anyOf", ()), schema.get("items"), schema.get("additionalProperties")):
+        if isinstance(each, dict):
+            _add_pattern(each, pattern)
 
 
 class _Schema(GenerateJsonSchema):
@@ -127,6 +135,9 @@ class _Schema(GenerateJsonSchema):
             each["description"] = meaning(model, key)
             if isinstance(default := each.get("default"), dict | list) or default is None:
                 each.pop("default", None)
+            form = model.forms.get(key) if issubclass(model, Cluster) else None
+            if form is not None and form.pattern and not form.pattern.startswith("(?i)"):  # which editors do not know
+                _add_pattern(each, f"^(?:{form.pattern})$")
             if examples := re.findall(r"e\.g\. `([^`]+)`", each["description"]):
                 each.setdefault("examples", examples)
         either = {key for keys in _EXACTLY_ONE.get(model.__name__, ()) for key in keys}
@@ -298,7 +309,7 @@ def _config() -> JsonSchemaValue:
             **_or_json(disrupted, "["),
         },
         "budget": {
-            "description": "The most that the pools may cost with all nodes, in US dollars per hour.",
+            "description": "The most that the pools may cost with all nodes per hour.",
             **_or_json(
                 {
                     "type": "object",
@@ -319,6 +330,11 @@ def _config() -> JsonSchemaValue:
                 },
                 "{",
             ),
+        },
+        "prices": {
+            "description": "CSV file in the project with the team's own prices: type, region, price, currency.",
+            "type": "string",
+            "minLength": 1,
         },
         "quotas": {
             "description": "Limits by the code or metric of the quota, in vCPUs or GPUs per account and region.",

@@ -18,6 +18,8 @@ class Places(NamedTuple):
     """Regions of which the list has all offers of its instance types."""
     offers: Mapping[str, frozenset[str]] = {}
     """Regions or zones by instance type. A type without an entry is not covered."""
+    zones: frozenset[str] = frozenset()
+    """All zones of the regions of which it has one."""
     dated: str = ""
     """Date of the offers."""
     source: str = ""
@@ -29,6 +31,17 @@ class Places(NamedTuple):
         if close:
             return f"write {close[0]}" if close[0] == plain else f"write the region {close[0]}, not a zone of it"
         return nearest(plain, self.regions)
+
+    def has_zone(self, zone: str, region: str) -> bool | None:
+        """Return whether a zone exists; None if the list does not have the region's zones, or the kind of zone."""
+        here = [each for each in self.zones if each.rpartition("-")[0] == region]
+        # AI zones (`us-central1-ai1a`) have longer names, and no list.
+        return zone in here if here and len(zone) == len(here[0]) else None
+
+    def zone_fix(self, region: str) -> str:
+        """Return the fix for a zone that does not exist."""
+        own = sorted(each for each in self.zones if each.rpartition("-")[0] == region)
+        return f"use {', '.join(own[:-1])} or {own[-1]}; or set places: trust if it is newer than the list"
 
     def offered(self, instance_type: str, region: str, zones: Collection[str] = ()) -> bool | None:
         """Return whether a region, or one of some zones of it, has an instance type; None if no list says it."""
@@ -49,8 +62,12 @@ class Places(NamedTuple):
 
 @cache
 def read_places(file: Path) -> Places:
-    """Return the list in a file: row `*` has all regions, `covered` those with offers, others those of one type."""
+    """Return the list in a file.
+
+    Row `*` has all regions, `zones` their zones, `covered` the regions with offers, and others the offers of one type.
+    """
     rows = csv_rows(file)
     places = {row["instance_type"]: frozenset(row["places"].split()) for row in rows}
     regions, covered = places.pop("*"), places.pop("covered", frozenset())
-    return Places(regions, covered, places, rows[-1]["dated"], rows[-1]["source"])
+    zones = places.pop("zones", frozenset())
+    return Places(regions, covered, places, zones, rows[-1]["dated"], rows[-1]["source"])

@@ -214,6 +214,9 @@ class PoolFacts:
     sharing: SharingFacts | None = None
     """None when the resource says nothing, which leaves it to software in the cluster."""
     min_nodes: int | None = None
+    region: str = ""
+    """Empty when the resource does not say it."""
+    is_spot: bool = False
     max_nodes: int | None = None
     """None when the resource sets no bound or it is not known."""
     per_zone: bool = False

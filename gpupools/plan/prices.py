@@ -33,15 +33,28 @@ https://docs.cloud.google.com/compute/docs/instances/reservations-overview (2026
 class Price(NamedTuple):
     """List price of one machine in one region."""
 
-    usd: Decimal
-    """Per hour."""
+    amount: Decimal
+    """Per hour, in `currency`."""
     dated: str
+    """Date of the price; empty if a team's own list has none."""
     source: str
+    currency: str = "USD"
 
     def age(self, today: date) -> str:
         """Return the date, marked if it is more than a year ago."""
+        if not self.dated:
+            return "no date"
         is_old = date.fromisoformat(self.dated) < today - timedelta(days=365)
         return f"{self.dated} (old)" if is_old else self.dated
+
+
+class PriceList(NamedTuple):
+    """A team's own prices, which replace the clouds' list prices."""
+
+    prices: Mapping[tuple[str, str, str], Price] = MappingProxyType({})
+    """By instance type, capacity mode and region."""
+    currency: str = "USD"
+    """Of all figures of the stack: list prices, which are in US dollars, do not apply to a list in another currency."""
 
 
 class PoolPrice(NamedTuple):
@@ -60,40 +73,41 @@ class PoolPrice(NamedTuple):
     """Resource that each share or slice is requested as; empty for whole GPUs, and for slices of several sizes."""
     units: int
     """Shares or slices of a node."""
+    currency: str = "USD"
 
     @property
     def at_min(self) -> Decimal | None:
         """Cost of the nodes that always run, also while nothing uses them; no nodes cost nothing."""
         if not self.min_nodes:
             return Decimal(0)
-        return None if self.price is None else self.price.usd * self.min_nodes
+        return None if self.price is None else self.price.amount * self.min_nodes
 
     @property
     def at_max(self) -> Decimal | None:
         """Cost of all nodes."""
-        return None if self.price is None else self.price.usd * self.max_nodes
+        return None if self.price is None else self.price.amount * self.max_nodes
 
     @property
     def per_gpu(self) -> Decimal | None:
         """Cost of one physical GPU."""
-        return None if self.price is None else self.price.usd / self.gpus
+        return None if self.price is None else self.price.amount / self.gpus
 
     @property
     def per_unit(self) -> Decimal | None:
         """Cost of one share or slice."""
-        return None if self.price is None or not self.unit else self.price.usd / self.units
+        return None if self.price is None or not self.unit else self.price.amount / self.units
 
     def as_json(self) -> JsonDict:
-        """Return the amounts in US dollars per hour, with date and source."""
-        amounts = {"node": self.price.usd if self.price is not None else None, "gpu": self.per_gpu}
+        """Return the amounts per hour, with currency, date and source."""
+        amounts = {"node": self.price.amount if self.price is not None else None, "gpu": self.per_gpu}
         amounts |= {"unit": self.per_unit, "min": self.at_min, "max": self.at_max}
         return {
             "pool": self.key,
             "capacity": self.capacity,
-            "currency": "USD",
+            "currency": self.currency,
             "unit": self.unit or None,
             "per_hour": {name: None if each is None else round(float(each), 4) for name, each in amounts.items()},
-            "dated": self.price.dated if self.price is not None else None,
+            "dated": (self.price.dated or None) if self.price is not None else None,
             "source": self.price.source if self.price is not None else None,
         }
 
@@ -105,20 +119,23 @@ class Total(NamedTuple):
     """Per hour, of the pools with a price."""
     unpriced: int
     pools: int
+    currency: str = "USD"
 
     def __str__(self) -> str:
         if self.unpriced == self.pools:
-            return "unknown" if self.pools else in_dollars(self.known)
-        return in_dollars(self.known) if not self.unpriced else f"≥ {in_dollars(self.known)}; {self.missing()}"
+            return "unknown" if self.pools else per_hour(self.known, self.currency)
+        known = per_hour(self.known, self.currency)
+        return known if not self.unpriced else f"≥ {known}; {self.missing()}"
 
     def missing(self) -> str:
         """Return how many pools have no price."""
         return f"{self.unpriced} of {self.pools} pools {'has' if self.unpriced == 1 else 'have'} no price"
 
 
-def in_dollars(amount: Decimal) -> str:
-    """Format an amount per hour: `$12.40/h`, with more digits below a dollar."""
-    return f"${amount:,.2f}/h" if amount >= 1 or not amount else f"${amount:.4f}/h"
+def per_hour(amount: Decimal, currency: str) -> str:
+    """Format an amount: `$12.40/h` or `12.40 EUR/h`, with more digits below 1."""
+    number = f"{amount:,.2f}" if amount >= 1 or not amount else f"{amount:.4f}"
+    return f"${number}/h" if currency == "USD" else f"{number} {currency}/h"
 
 
 def pool_prices(
@@ -126,19 +143,22 @@ def pool_prices(
     clusters: Mapping[str, Cluster],
     pools: Mapping[str, StackPool],
     clouds: Mapping[str, Cloud],
+    own: PriceList,
 ) -> list[PoolPrice]:
-    """Return what each pool costs per hour, in the order of the plans."""
+    """Return what each pool costs per hour by a team's own prices, else by list prices, in the order of the plans."""
     found = []
     for plan in plans:
         capacity = pools[plan.name].capacity.mode
-        known = _prices(clouds[plan.cloud].prices_file)
-        where = (plan.instance.name, _PRICED_AS.get(capacity, capacity), clusters[plan.cluster].region_name())
+        listed = _prices(clouds[plan.cloud].prices_file) if own.currency == "USD" else {}
+        machine, region = plan.instance.name, clusters[plan.cluster].region_name()
+        places = [(machine, each, region) for each in (capacity, _PRICED_AS.get(capacity, capacity))]
+        price = next((table[each] for table in (own.prices, listed) for each in places if each in table), None)
         shared = plan.sharing_kind != "none" and len(plan.node_resources) == 1
         gpus = Decimal(plan.instance.gpus.numerator) / plan.instance.gpus.denominator
         resource = next(iter(plan.node_resources)) if shared else ""
         key = f"{plan.cluster}/{plan.name}"
         nodes = (plan.min_nodes, plan.max_nodes)
-        found.append(PoolPrice(key, capacity, *nodes, known.get(where), gpus, resource, plan.units))
+        found.append(PoolPrice(key, capacity, *nodes, price, gpus, resource, plan.units, own.currency))
     return found
 
 
@@ -146,23 +166,26 @@ def total(prices: Sequence[PoolPrice], *, at_max: bool = True) -> Total:
     """Return the sum of a stack with all nodes, or with those that always run."""
     amounts = [each.at_max if at_max else each.at_min for each in prices]
     known = [each for each in amounts if each is not None]
-    return Total(sum(known, Decimal(0)), len(amounts) - len(known), len(amounts))
+    currency = prices[0].currency if prices else "USD"
+    return Total(sum(known, Decimal(0)), len(amounts) - len(known), len(amounts), currency)
 
 
 def price_change(old: Sequence[PoolPrice], new: Sequence[PoolPrice]) -> str:
     """Return in words what an edit adds or removes per hour with all nodes; empty if no price changes."""
     before, after = total(old), total(new)
-    if [(each.key, each.at_max) for each in old] == [(each.key, each.at_max) for each in new]:
+    if [(each.key, each.at_max, each.currency) for each in old] == [
+        (each.key, each.at_max, each.currency) for each in new
+    ]:
         return ""
     step = after.known - before.known
     words = f"cost with all nodes: {before} → {after}"
-    if before.unpriced or after.unpriced:
+    if before.unpriced or after.unpriced or (before.currency != after.currency and old and new):
         return words
-    return f"{words} ({'−' if step < 0 else '+'}{in_dollars(abs(step))})"
+    return f"{words} ({'−' if step < 0 else '+'}{per_hour(abs(step), after.currency)})"
 
 
 class Budget(NamedTuple):
-    """The most that a stack and some of its pools may cost with all nodes, in US dollars per hour."""
+    """The most that a stack and some of its pools may cost with all nodes per hour, in the currency of its prices."""
 
     per_hour: Decimal | None = None
     """Of the whole stack; None for no limit."""
@@ -182,7 +205,7 @@ def read_budget(config: Mapping[str, object], problems: list[Problem]) -> Budget
         return None
     if not isinstance(raw, Mapping) or not raw:
         what = "is a secret" if isinstance(raw, Late) else f"got {shown(raw)}"
-        problems.append(Problem(("budget",), what, "write per_hour in US dollars, such as {per_hour: 500}"))
+        problems.append(Problem(("budget",), what, "write the most per hour, such as {per_hour: 500}"))
         return None
     for key in raw:
         if key not in _BUDGET_KEYS:
@@ -203,7 +226,7 @@ def _amount(at: Path, raw: object, problems: list[Problem]) -> Decimal | None:
     if not isinstance(raw, bool) and isinstance(raw, int | float) and isfinite(raw) and raw > 0:
         return Decimal(str(raw))
     what = "is a secret" if isinstance(raw, Late) else f"got {shown(raw)}"
-    problems.append(Problem(at, what, "write US dollars per hour as a number above 0, such as 12.5"))
+    problems.append(Problem(at, what, "write an amount per hour as a number above 0, such as 12.5"))
     return None
 
 
@@ -218,12 +241,19 @@ def over_budget(prices: Sequence[PoolPrice], budget: Budget) -> Iterator[Problem
         cost = total(own)
         dearest = max(own, key=lambda each: each.at_max or 0, default=None)
         if cost.known > limit and dearest is not None:
-            fix = f"lower nodes.max, first of {dearest.key} ({in_dollars(dearest.at_max or Decimal(0))}), or raise it"
-            yield Problem(at, f"is {in_dollars(limit)}, but the list prices of all nodes are {cost}", fix)
+            most = per_hour(dearest.at_max or Decimal(0), cost.currency)
+            fix = f"lower nodes.max, first of {dearest.key} ({most}), or raise it"
+            yield Problem(at, f"is {per_hour(limit, cost.currency)}, but all nodes cost {cost}", fix)
         elif cost.unpriced and not budget.allows_unpriced:
             missing = ", ".join(each.key for each in own if each.price is None)
             what = f"cannot be checked: no price is known for {missing}"
             yield Problem(at, what, "set budget.unpriced: allow to leave these pools out of the sum")
+
+
+def list_price(cloud: Cloud, machine: str, region: str, *, is_spot: bool) -> Decimal | None:
+    """Return the list price of a machine in US dollars per hour; None if it is not known."""
+    found = _prices(cloud.prices_file).get((machine, "spot" if is_spot else "on-demand", region))
+    return None if found is None else found.amount
 
 
 @cache

@@ -28,6 +28,7 @@ from gpupools.common.errors import Path, Problem, shown
 from gpupools.common.json_types import JsonDict, JsonObject
 from gpupools.common.model import BuiltOnUse, ConsistentModel, StrictModel
 from gpupools.common.taints import GPU_TAINT, LABEL_VALUE, QUALIFIED_NAME, Effect, Taint, parse_taint
+from gpupools.spec.identifiers import Form, check_form, texts
 from gpupools.spec.pool_options import (
     Adopt,
     Capacity,
@@ -86,19 +87,6 @@ def _mentions(form: Any, kind: type) -> bool:
     return form is kind or any(_mentions(part, kind) for part in get_args(form))
 
 
-def _texts(value: object) -> Iterator[str]:
-    """Yield a text, or all texts in a list or map."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, list | tuple):
-        for item in value:
-            yield from _texts(item)
-    elif isinstance(value, Mapping):
-        for key, item in value.items():
-            yield from _texts(key)
-            yield from _texts(item)
-
-
 class Cluster(ConsistentModel):
     """An existing Kubernetes cluster. Each cloud adds its own keys."""
 
@@ -117,11 +105,13 @@ class Cluster(ConsistentModel):
 
     @field_validator("*")
     @classmethod
-    def _has_no_invisible_characters(cls, value: object, info: ValidationInfo) -> object:
-        """Reject surrounding spaces and invisible characters, except in a certificate, which may end in a newline."""
-        for text in _texts(value) if info.field_name != "certificate_authority" else ():
+    def _has_its_form(cls, value: object, info: ValidationInfo) -> object:
+        """Reject identifiers of another form, and invisible characters but the newline after a certificate."""
+        for text in texts(value) if info.field_name != "certificate_authority" else ():
             if text != text.strip() or not text.isprintable():
                 raise ValueError(f"got {shown(text)}; remove surrounding spaces and unprintable characters")
+        if info.field_name != "tags":
+            check_form(value, cls.forms.get(info.field_name or ""))
         return value
 
     @field_validator("stack")
@@ -136,6 +126,8 @@ class Cluster(ConsistentModel):
     places_file: ClassVar[FilePath | None] = None
     """List of the cloud's places, as `read_places` reads it."""
 
+    forms: ClassVar[Mapping[str, Form]] = {}
+    """Forms of the cloud's identifiers, by key."""
     account_key: ClassVar[str] = ""
     """Key with the account, subscription or project, whose quotas apply."""
 

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from pathlib import Path as FilePath
 from typing import NamedTuple
 from urllib.parse import urlsplit
@@ -13,6 +14,7 @@ from gpupools.spec.cluster_access import api_url, clear_secrets, kubeconfigs_ins
 from gpupools.spec.identity import not_compared
 from gpupools.spec.models import Cluster
 from gpupools.stackfile.config_values import TOO_MUCH
+from gpupools.stackfile.price_list import read_price_list
 from gpupools.stackfile.reader import FileRejected, NotYaml, Span, StackFile, is_in_checkout, read_stack_file
 from gpupools.stackfile.stack import Stack, StackPlan, plan_config
 
@@ -66,7 +68,8 @@ def check_stack_file(path: FilePath, clouds: Mapping[str, Cloud]) -> CheckedFile
             raise
     try:
         checks = file_access_problems(path.parent)
-        return CheckedFile(file, plan_config(file.config, clouds, file.others, checks, misread))
+        prices = partial(read_price_list, folder=path.parent)
+        return CheckedFile(file, plan_config(file.config, clouds, file.others, checks, misread, prices))
     except Rejected as rejected:
         raise FileRejected(rejected.problems, file) from None
 

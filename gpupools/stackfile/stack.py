@@ -13,7 +13,7 @@ from gpupools.plan.capability import Verdict
 from gpupools.plan.cloud import Cloud, nearest_cloud
 from gpupools.plan.pool_plan import PoolPlan
 from gpupools.plan.pool_planner import SERVED_BY, independent_problems, plan_pool
-from gpupools.plan.prices import Budget, PoolPrice, over_budget, pool_prices, read_budget
+from gpupools.plan.prices import Budget, PoolPrice, PriceList, over_budget, pool_prices, read_budget
 from gpupools.plan.quotas import QuotaNeed, exceeded, quota_needs, read_limits
 from gpupools.plan.software_plan import RuntimePlan
 from gpupools.software.planning import plan_runtime, plan_runtimes
@@ -31,7 +31,7 @@ from gpupools.spec.software_spec import (
 from gpupools.stackfile.parsing import parse
 from gpupools.stackfile.provider_settings import idle_settings
 
-KEYS = ("clusters", "pools", "production", "allow_destroy", "allow_disruption", "quotas", "budget")
+KEYS = ("clusters", "pools", "production", "allow_destroy", "allow_disruption", "quotas", "budget", "prices")
 """Keys of the namespace `gpupools:` in a stack file."""
 
 MOST_CLUSTERS = 250
@@ -60,6 +60,8 @@ class Stack(NamedTuple):
     """Limits by the code of the quota, in vCPUs or GPUs per account and region."""
     budget: Budget | None = None
     """The most that the pools may cost per hour with all nodes."""
+    prices: PriceList = PriceList()
+    """The team's own prices."""
 
     def is_production(self, pool: str) -> bool:
         """Return whether a pool is protected unless `allow_destroy` lists it."""
@@ -115,7 +117,7 @@ def unlisted_offers(plan: StackPlan) -> list[str]:
 
 def prices_of(plan: StackPlan, clouds: Mapping[str, Cloud]) -> list[PoolPrice]:
     """Return what the pools of a stack cost per hour."""
-    return pool_prices(plan.pools, plan.stack.clusters, plan.stack.pools, clouds)
+    return pool_prices(plan.pools, plan.stack.clusters, plan.stack.pools, clouds, plan.stack.prices)
 
 
 def plan_config(
@@ -124,6 +126,7 @@ def plan_config(
     others: Iterable[str] = (),
     also: Callable[[Mapping[str, Cluster]], Iterable[Problem]] = lambda clusters: (),
     misread: Sequence[Problem] = (),
+    price_list: Callable[[object], PriceList] = lambda raw: PriceList(),
 ) -> StackPlan:
     """Return the plan of a configuration.
 
@@ -133,6 +136,7 @@ def plan_config(
         others: Full keys of other namespaces in the stack's configuration.
         also: Additional checks of the valid clusters.
         misread: Problems of unreadable values.
+        price_list: Reads the value of `prices`; raises `Rejected`.
 
     Raises:
         Rejected: All problems, except those that only follow from others.
@@ -141,7 +145,7 @@ def plan_config(
     known = _PLANNED.get()
     if known is not None and known[0].is_like(given) and not [*also(known[1].stack.clusters)]:
         return known[1]
-    plan, problems = _judged(config, clouds, also)
+    plan, problems = _judged(config, clouds, also, price_list)
     problems += idle_settings(given.others, clouds)
     if problems or misread:
         certain = (each for each in problems if not any(_is_about(each.path, value.path) for value in misread))
@@ -159,10 +163,17 @@ def _judged(
     config: Mapping[str, object],
     clouds: Mapping[str, Cloud],
     also: Callable[[Mapping[str, Cluster]], Iterable[Problem]],
+    price_list: Callable[[object], PriceList],
 ) -> tuple[StackPlan, list[Problem]]:
     """Return the plan of all that is valid, and the problems of the configuration."""
     stack, problems = _parsed(config, clouds)
     problems += also(stack.clusters)
+    has_prices = True
+    try:
+        stack = stack._replace(prices=price_list(config.get("prices")))
+    except Rejected as rejected:
+        problems += rejected.problems
+        has_prices = False
     plans: dict[str, list[PoolPlan]] = {key: [] for key in stack.clusters}
     whole = set(stack.clusters) - _with_unread_pools(config, stack)
     for key, cluster in stack.clusters.items():
@@ -176,8 +187,9 @@ def _judged(
     planned_pools = [plan for own in plans.values() for plan in own]
     if stack.quotas:
         problems += exceeded(quota_needs(planned_pools, stack.clusters, stack.pools, clouds), stack.quotas)
-    if stack.budget is not None:
-        problems += over_budget(pool_prices(planned_pools, stack.clusters, stack.pools, clouds), stack.budget)
+    if stack.budget is not None and has_prices:
+        prices = pool_prices(planned_pools, stack.clusters, stack.pools, clouds, stack.prices)
+        problems += over_budget(prices, stack.budget)
     if problems:
         problems += _partly_valid_pools(config, stack, clouds, problems)
     runtimes: list[RuntimePlan] = []

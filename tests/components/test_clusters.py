@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[2]
 ROLE = "arn:aws:iam::123456789012:role/gpu-nodes"
 OUTPUTS = {
     "clusterName": "train-prod",
-    "subnets": ["subnet-1", "subnet-2"],
+    "subnets": ["subnet-00000001", "subnet-00000002"],
     "roles": {"gpu": {"arn": "arn:gpu"}, "other": {"arn": f"{ROLE}-b"}},
 }
 
@@ -55,7 +55,13 @@ def run(program: Callable[[], None]) -> list[str]:
 
 
 def cluster(**keys: Any) -> Any:
-    given = {"cloud": "aws", "region": "us-east-1", "subnet_ids": ["subnet-9"], "node_role_arn": ROLE, "name": "x"}
+    given = {
+        "cloud": "aws",
+        "region": "us-east-1",
+        "subnet_ids": ["subnet-00000009"],
+        "node_role_arn": ROLE,
+        "name": "x",
+    }
     return parse_cluster(("clusters", "train"), given | {"stack": "acme/platform/prod"} | keys, clouds())
 
 
@@ -75,18 +81,26 @@ def read(**keys: Any) -> dict[str, Any]:
     ("keys", "expected"),
     [
         pytest.param({"name": {"output": "clusterName"}}, {"name": "train-prod"}, id="an output"),
-        pytest.param({"subnet_ids": {"output": "subnets"}}, {"subnet_ids": ["subnet-1", "subnet-2"]}, id="a list"),
+        pytest.param(
+            {"subnet_ids": {"output": "subnets"}}, {"subnet_ids": ["subnet-00000001", "subnet-00000002"]}, id="a list"
+        ),
         pytest.param({"node_role_arn": {"output": "roles.gpu.arn"}}, {"node_role_arn": "arn:gpu"}, id="inside a map"),
         pytest.param(
-            {"subnet_ids": ["subnet-9", {"output": "clusterName"}]},
-            {"subnet_ids": ["subnet-9", "train-prod"]},
+            {"subnet_ids": ["subnet-00000009", {"output": "clusterName"}]},
+            {"subnet_ids": ["subnet-00000009", "train-prod"]},
             id="one item of a list",
         ),
         pytest.param(
-            {"subnet_ids": None, "subnets_by_zone": {"us-east-1a": ["subnet-9"], "us-east-1b": {"output": "subnets"}}},
             {
                 "subnet_ids": None,
-                "subnets_by_zone": {"us-east-1a": ["subnet-9"], "us-east-1b": ["subnet-1", "subnet-2"]},
+                "subnets_by_zone": {"us-east-1a": ["subnet-00000009"], "us-east-1b": {"output": "subnets"}},
+            },
+            {
+                "subnet_ids": None,
+                "subnets_by_zone": {
+                    "us-east-1a": ["subnet-00000009"],
+                    "us-east-1b": ["subnet-00000001", "subnet-00000002"],
+                },
             },
             id="a map of lists",
         ),
@@ -94,7 +108,13 @@ def read(**keys: Any) -> dict[str, Any]:
     ],
 )
 def test_an_address_is_read_where_the_file_says(keys: dict[str, Any], expected: dict[str, Any]) -> None:
-    given = {"cloud": "aws", "region": "us-east-1", "subnet_ids": ["subnet-9"], "node_role_arn": ROLE, "name": "x"}
+    given = {
+        "cloud": "aws",
+        "region": "us-east-1",
+        "subnet_ids": ["subnet-00000009"],
+        "node_role_arn": ROLE,
+        "name": "x",
+    }
 
     assert read(**keys) == {key: value for key, value in (given | expected).items() if value is not None}
 
@@ -176,7 +196,7 @@ def test_two_clusters_that_turn_out_to_be_two_keep_their_addresses() -> None:
     found = compare(cluster(name="train-dev"), cluster(name={"output": "clusterName"}))
 
     assert (found["x"]["name"], found["y"]["name"]) == ("train-dev", "train-prod")
-    assert found["y"]["subnet_ids"] == ["subnet-9"]
+    assert found["y"]["subnet_ids"] == ["subnet-00000009"]
 
 
 @pytest.mark.parametrize("stack", ["dev", "prod"])

@@ -30,7 +30,12 @@ from gpupools.preview.monitor import DeclaredResource, StrictMonitor, plain_stru
 Construct = Callable[..., Any]
 POOL = "gpupools:index:GpuNodePool"
 RUNTIME = "gpupools:index:GpuRuntime"
-CLUSTER = {"name": "lab", "project": "ml", "location": "europe-west4", "serviceAccount": "gpu@ml.iam"}
+CLUSTER = {
+    "name": "lab",
+    "project": "ml-lab",
+    "location": "europe-west4",
+    "serviceAccount": "gpu@ml.iam.gserviceaccount.com",
+}
 
 
 @pytest.fixture

@@ -171,7 +171,7 @@ def test_addresses_may_be_outputs_of_resources_in_the_same_program(preview: RunP
         subnet = aws.ec2.Subnet("nodes", vpc_id="vpc-1", cidr_block="10.0.0.0/24")
         cluster = {
             "name": pulumi.Output.from_input("known"), "region": "eu-central-1",
-            "subnet_ids": [subnet.id, "subnet-2"], "node_role_arn": role.arn,
+            "subnet_ids": [subnet.id, "subnet-00000002"], "node_role_arn": role.arn,
         }
         GpuNodePool("train", {"cloud": "aws", "cluster": cluster, "pool": {"gpu": "L4", "nodes": {"max": 4}}})
         """
@@ -180,7 +180,7 @@ def test_addresses_may_be_outputs_of_resources_in_the_same_program(preview: RunP
     assert shown.problems == []
     (group,) = [resource for resource in shown.resources if resource.type.endswith(":NodeGroup")]
     assert group.inputs["clusterName"] == "known"
-    assert group.inputs["subnetIds"] == [UNKNOWN, "subnet-2"]
+    assert group.inputs["subnetIds"] == [UNKNOWN, "subnet-00000002"]
     assert group.inputs["nodeRoleArn"] == UNKNOWN
     assert group.inputs["taints"][0]["key"] == "nvidia.com/gpu"
 
@@ -406,7 +406,7 @@ from gpupools.components.gpu_runtime import GpuRuntime
 import pulumi_kubernetes as kubernetes
 role = {"node_role_arn": "arn:aws:iam::123456789012:role/gpu"}
 pool = {"gpu": "L4", "nodes": {"max": 4}, "software": "device-plugin"}
-cluster = {"region": "us-east-1", "name": "train", "subnet_ids": ["subnet-1"], **role}
+cluster = {"region": "us-east-1", "name": "train", "subnet_ids": ["subnet-00000001"], **role}
 def make(name, pool_name, cluster=cluster):
     return GpuNodePool(name, {"cloud": "aws", "cluster": cluster, "pool": pool, "pool_name": pool_name})
 def serve(name, *keys, cluster=cluster):
@@ -577,7 +577,10 @@ def test_a_pool_is_in_its_clusters_region_whatever_the_programs_provider_has(
     assert {each.inputs["region"] for each in made} == {region}
 
 
-AKS = "{'cloud': 'azure', 'cluster': {'name': 'a', 'resource_group': 'ml', 'subscription_id': 'S1'}, 'pool': az}"
+AKS = (
+    "{'cloud': 'azure', 'pool': az, 'cluster': {'name': 'a', 'resource_group': 'ml', "
+    "'subscription_id': '11111111-2222-3333-4444-555555555555'}}"
+)
 OTHER = (
     "cluster.subscription_id: the default provider {}, but this cluster is in another subscription; set an "
     "azure-native provider for it in the component's options"
@@ -588,10 +591,15 @@ OTHER = (
 @pytest.mark.parametrize(
     ("given", "there", "said"),
     [
-        pytest.param("", "s1", [], id="the cluster's"),
+        pytest.param("", "11111111-2222-3333-4444-555555555555", [], id="the cluster's"),
         pytest.param("", "S2", [OTHER.format("is for S2")], id="another"),
         pytest.param("", None, [OTHER.format("names none")], id="none"),
-        pytest.param("azure_native.Provider('p', subscription_id='S1')", None, [], id="a provider of its own"),
+        pytest.param(
+            "azure_native.Provider('p', subscription_id='11111111-2222-3333-4444-555555555555')",
+            None,
+            [],
+            id="a provider of its own",
+        ),
     ],
 )
 def test_a_pool_on_aks_is_refused_the_default_provider_of_another_subscription(
@@ -600,7 +608,13 @@ def test_a_pool_on_aks_is_refused_the_default_provider_of_another_subscription(
     monkeypatch.delenv("ARM_SUBSCRIPTION_ID", raising=False)
     if there is not None:
         monkeypatch.setenv("ARM_SUBSCRIPTION_ID", there)
-    args = AKS.replace("'S1'", "pulumi.Output.from_input('S1')") if late else AKS
+    args = (
+        AKS.replace(
+            "'11111111-2222-3333-4444-555555555555'", "pulumi.Output.from_input('11111111-2222-3333-4444-555555555555')"
+        )
+        if late
+        else AKS
+    )
     shown = preview(
         f"""
         import pulumi_azure_native as azure_native

@@ -186,7 +186,7 @@ GIVEN = {"cloud": "gcp", "cluster": {"name": "lab"}, "pool": {"gpu": "L4", "node
             id="inside",
         ),
         pytest.param(
-            {"cluster": {"service_account": "a"}},
+            {"cluster": {"service_account": "gpu@ml.iam.gserviceaccount.com"}},
             "cluster.service_account: unknown argument; did you mean 'serviceAccount'?",
             id="in a cluster",
         ),
@@ -204,7 +204,11 @@ def test_inputs_become_the_arguments_of_the_component() -> None:
         return pulumi.Output.from_input("train")
 
     late = asyncio.run(late_name())
-    cluster = {"name": late, "serviceAccount": "a@b.example", "runtime": {"cpuTaints": ["a=b:NoSchedule"]}}
+    cluster = {
+        "name": late,
+        "serviceAccount": "gpu@ml.iam.gserviceaccount.com",
+        "runtime": {"cpuTaints": ["a=b:NoSchedule"]},
+    }
     pool = {
         "gpusPerNode": "1/4",
         "nodes": {"max": 4.0},
@@ -217,7 +221,11 @@ def test_inputs_become_the_arguments_of_the_component() -> None:
 
     assert arguments(POOL, {"cloud": "gcp", "cluster": cluster, "pool": pool, "poolName": "a"}) == {
         "cloud": "gcp",
-        "cluster": {"name": late, "service_account": "a@b.example", "runtime": {"cpu_taints": ["a=b:NoSchedule"]}},
+        "cluster": {
+            "name": late,
+            "service_account": "gpu@ml.iam.gserviceaccount.com",
+            "runtime": {"cpu_taints": ["a=b:NoSchedule"]},
+        },
         "pool": {
             "gpus_per_node": "1/4",
             "nodes": {"max": 4},

@@ -20,7 +20,8 @@ SECRET = "1b47061264138c4ac30d75fd1eb44270"
 PROVIDER = """
 from gpupools.components.kubernetes_access import create_kubernetes_provider
 from gpupools.spec.cluster_access import KubeconfigFile, KubeconfigSecret
-cluster = {"name": "lab", "region": "eu-west-1", "endpoint": "https://10.0.0.2", "certificate_authority": "Q0E="}
+cluster = {"name": "lab", "region": "eu-west-1", "endpoint": "https://10.0.0.2"}
+cluster["certificate_authority"] = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0t"
 """
 
 
@@ -57,7 +58,10 @@ def test_endpoint_and_certificate_authority_take_the_clouds_own_login(preview: R
     config = kubeconfig(preview, cloud)
 
     (cluster,), (user,), (context,) = config["clusters"], config["users"], config["contexts"]
-    assert cluster["cluster"] == {"server": "https://10.0.0.2", "certificate-authority-data": "Q0E="}
+    assert cluster["cluster"] == {
+        "server": "https://10.0.0.2",
+        "certificate-authority-data": "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0t",
+    }
     login = user["user"]["exec"]
     assert [login["command"], *login["args"]] == COMMANDS[cloud]
     assert "Install" in login["installHint"]
@@ -178,12 +182,16 @@ def test_a_cluster_need_not_say_how_its_api_is_reached() -> None:
             id="endpoint alone",
         ),
         pytest.param(
-            {"certificate_authority": "Q0E="},
+            {"certificate_authority": "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0t"},
             ".certificate_authority: requires endpoint; add endpoint",
             id="authority alone",
         ),
         pytest.param(
-            {"kubeconfig": {"path": "/x"}, "endpoint": "34.1.1.1", "certificate_authority": "Q0E="},
+            {
+                "kubeconfig": {"path": "/x"},
+                "endpoint": "34.1.1.1",
+                "certificate_authority": "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0t",
+            },
             (
                 ".endpoint: cannot be combined with kubeconfig; remove one of them\n"
                 "clusters.lab.certificate_authority: cannot be combined with kubeconfig; remove one of them"

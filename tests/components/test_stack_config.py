@@ -97,6 +97,8 @@ def test_what_is_encrypted_stands_in_the_stack_file(
         marked={"clusters": {"a": {"role": LATE, "size": 3, "list": ["x", LATE]}}, "pools": {"b": 1}},
         encrypted=frozenset({"clusters"}),
         others=("gcp:project", "aws:region"),
+        is_decrypted=True,
+        folder={"beside the program": beside, "at the root": root, "as named": named}[where].parent,
     )
     assert warned == []
 

@@ -95,7 +95,7 @@ def gke_pool(random: Random, number: int) -> ExistingPool:
     inputs: dict[str, Any] = {
         "name": name,
         "cluster": "lab",
-        "project": "ml",
+        "project": "ml-lab",
         "location": "europe-west4",
         "nodeLocations": zones,
         "initialNodeCount": random.randint(1, 2),
@@ -131,7 +131,7 @@ def gke_pool(random: Random, number: int) -> ExistingPool:
         }
     else:
         inputs["autoscaling"] = {"minNodeCount": 0, "maxNodeCount": random.randint(2, 4), "locationPolicy": "BALANCED"}
-    identifier = f"projects/ml/locations/europe-west4/clusters/lab/nodePools/{name}"
+    identifier = f"projects/ml-lab/locations/europe-west4/clusters/lab/nodePools/{name}"
     outputs = {"nodeCount": running, "instanceGroupUrls": []}
     return ExistingPool(NODE_POOL, name, identifier, inputs, outputs, _gcloud(identifier, inputs))
 

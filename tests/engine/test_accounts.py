@@ -17,7 +17,7 @@ CLUSTER = {
     "cloud": "aws",
     "name": "train",
     "region": "us-east-1",
-    "subnet_ids": ["subnet-0a"],
+    "subnet_ids": ["subnet-0000000a"],
     "node_role_arn": "arn:aws:iam::123456789012:role/gpu-nodes",
 }
 POOL = {"clusters": ["train"], "instance_type": "g6e.12xlarge", "nodes": {"max": 4}}
@@ -118,7 +118,7 @@ OTHERS: dict[str, dict[str, Any]] = {
     "azure": {"cloud": "azure", "resource_group": "ml"},
     "gcp": {
         "cloud": "gcp",
-        "project": "ml",
+        "project": "ml-lab",
         "location": "europe-west4",
         "service_account": "gpu@ml.iam.gserviceaccount.com",
     },
@@ -164,7 +164,7 @@ def test_a_wrong_account_makes_nothing(
 def test_every_provider_that_acts_for_a_cluster_gets_its_identity(engine: Engine, run: Run) -> None:
     engine.log_in(THERE, prod=THERE)
     tenant, actor = "00000000-1111-2222-3333-444444444444", "deploy@ml.iam.gserviceaccount.com"
-    access = {"endpoint": "https://10.0.0.1", "certificate_authority": "QQ=="}
+    access = {"endpoint": "https://10.0.0.1", "certificate_authority": "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0t"}
     clusters = {
         "train": {
             **CLUSTER,

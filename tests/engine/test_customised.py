@@ -16,7 +16,7 @@ CLUSTER = {
     "cloud": "aws",
     "name": "train-prod",
     "region": "us-east-1",
-    "subnet_ids": ["subnet-0a"],
+    "subnet_ids": ["subnet-0000000a"],
     "node_role_arn": "arn:aws:iam::123456789012:role/gpu-nodes",
 }
 SECRET = "hunter2hunter2"

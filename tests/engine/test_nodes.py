@@ -109,7 +109,7 @@ from gpupools.components.gpu_node_pool import GpuNodePool
 config = pulumi.Config()
 clusters = {
     "aws": {
-        "name": "own-train", "region": "us-east-1", "subnet_ids": ["subnet-0a"],
+        "name": "own-train", "region": "us-east-1", "subnet_ids": ["subnet-0000000a"],
         "node_role_arn": pulumi.Output.from_input("arn:aws:iam::123456789012:role/gpu-nodes"),
     },
     "azure": {"name": "own-serve", "resource_group": pulumi.Output.from_input("ml")},
@@ -175,7 +175,7 @@ class Pool(pulumi.ComponentResource):
 
 
 cluster = {
-    "name": "hosted", "region": "us-east-1", "subnetIds": ["subnet-0a"],
+    "name": "hosted", "region": "us-east-1", "subnetIds": ["subnet-0000000a"],
     "nodeRoleArn": "arn:aws:iam::123456789012:role/gpu-nodes",
 }
 pool = {"gpu": "T4", "nodes": {"max": pulumi.Config().require_int("max")}}

@@ -16,7 +16,7 @@ PLATFORM: dict[str, Any] = {
     "custom": False,
     "outputs": {
         "clusterName": "train-prod",
-        "privateSubnetIds": ["subnet-1", "subnet-2"],
+        "privateSubnetIds": ["subnet-00000001", "subnet-00000002"],
         "nodeRoles": {"gpu": "arn:aws:iam::123456789012:role/gpu-nodes"},
     },
 }
@@ -53,7 +53,7 @@ def test_up_reads_the_addresses_from_the_other_stack_and_passes_the_policies(pro
     assert {group["labels"]["gpupools/pool"] for group in groups} == {"h100", "notebooks"}
     for group in groups:
         assert group["clusterName"] == "train-prod"
-        assert group["subnetIds"] == ["subnet-1", "subnet-2"]
+        assert group["subnetIds"] == ["subnet-00000001", "subnet-00000002"]
         assert group["nodeRoleArn"] == "arn:aws:iam::123456789012:role/gpu-nodes"
 
 
@@ -69,7 +69,7 @@ def test_an_output_the_other_stack_lacks_is_named_without_a_traceback(prod: Engi
 
 
 def test_an_output_that_would_replace_production_pools_is_refused_before_anything_is_declared(prod: Engine) -> None:
-    publish(prod, privateSubnetIds=["subnet-1", "subnet-9"])
+    publish(prod, privateSubnetIds=["subnet-00000001", "subnet-00000009"])
     before = prod.journal()
 
     refused = prod.up("prod").failed().output
@@ -83,7 +83,7 @@ def test_an_output_that_would_replace_production_pools_is_refused_before_anythin
 
     told = prod.gpupools("diff", "--stack", "prod", "--exit-code")
     assert told.code == 3, told.output
-    assert "cluster.subnet_ids [subnet-1, subnet-2] → [subnet-1, subnet-9]" in told.output
+    assert "cluster.subnet_ids [subnet-00000001, subnet-00000002] → [subnet-00000001, subnet-00000009]" in told.output
     publish(prod)
     assert prod.gpupools("diff", "--stack", "prod", "--exit-code").succeeded()
     prod.up("prod", "--expect-no-changes").succeeded()

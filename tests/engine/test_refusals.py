@@ -29,7 +29,7 @@ runpy.run_path("../repository/stacks/__main__.py")
 REFUSED = """
 config:
   gpupools:clusters:
-    lab: {cloud: gcp, name: lab-dev, project: ml-dev, location: europe-west4, service_account: gpu@ml.example}
+    lab: {cloud: gcp, name: l, project: ml-dev, location: europe-west4, service_account: gpu@ml.iam.gserviceaccount.com}
   gpupools:pools:
     good: {clusters: [lab], gpu: L4, nodes: {max: 6}}
     big: {clusters: [lab], gpu: L4, gpus_per_node: 3, nodes: {max: 6}}

@@ -26,7 +26,7 @@ CLUSTERS: dict[str, dict[str, Any]] = {
     "lab": {
         "cloud": "gcp",
         "name": "lab",
-        "project": "ml",
+        "project": "ml-lab",
         "location": "europe-west4",
         "service_account": "gpu@ml.iam.gserviceaccount.com",
     },
@@ -246,7 +246,7 @@ def test_a_secret_whose_place_no_file_tells_is_refused(check_pool: Stack, tmp_pa
 DATED = """
 config:
   gpupools:clusters:
-    lab: {cloud: gcp, name: lab, project: ml, location: europe-west4, service_account: gpu@ml.iam.gserviceaccount.com}
+    lab: {cloud: gcp, name: l, project: ml-lab, location: europe-west4, service_account: gpu@ml.iam.gserviceaccount.com}
   gpupools:pools:
     c: {clusters: [lab], gpu: L4, nodes: {max: 2}, tags: {expires: 2026-12-31}}
 """

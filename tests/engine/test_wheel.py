@@ -32,7 +32,7 @@ GpuNodePool(
             "name": "lab",
             "project": "ml-dev",
             "location": "europe-west4",
-            "service_account": "gpu@ml.example",
+            "service_account": "gpu@ml.iam.gserviceaccount.com",
         },
         "pool": {"gpu": "L4", "nodes": {"max": 3}},
     },

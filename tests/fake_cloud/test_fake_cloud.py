@@ -44,7 +44,7 @@ FILE: Mapping[str, Any] = {
             "name": "sky",
             "region": "north",
             "endpoint": "https://sky.example.com",
-            "certificate_authority": "Y2E=",
+            "certificate_authority": "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0t",
         }
     },
     "gpupools:pools": {

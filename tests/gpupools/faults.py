@@ -13,20 +13,20 @@ _CLUSTERS: Mapping[str, tuple[Tree, Tree]] = {
     "aws": (
         {
             "region": "eu-central-1",
-            "subnets_by_zone": "{eu-central-1a: [subnet-0a], eu-central-1b: [subnet-0b]}",
+            "subnets_by_zone": "{eu-central-1a: [subnet-0000000a], eu-central-1b: [subnet-0000000b]}",
             "node_role_arn": ROLE,
         },
-        {"region": "eu-central-1", "subnet_ids": "[subnet-0c]", "node_role_arn": ROLE},
+        {"region": "eu-central-1", "subnet_ids": "[subnet-0000000c]", "node_role_arn": ROLE},
     ),
     "azure": ({"resource_group": "ml", "tenant_id": "0" * 8 + "-0000-0000-0000-" + "0" * 12}, {"resource_group": "ml"}),
     "gcp": (
         {
-            "project": "ml",
+            "project": "ml-lab",
             "location": "europe-west4",
             "node_locations": "[europe-west4-a, europe-west4-b]",
             "service_account": "gpu@ml.iam.gserviceaccount.com",
         },
-        {"project": "ml", "location": "europe-west4", "service_account": "gpu@ml.iam.gserviceaccount.com"},
+        {"project": "ml-lab", "location": "europe-west4", "service_account": "gpu@ml.iam.gserviceaccount.com"},
     ),
 }
 ZONE = {"aws": "eu-central-1a", "azure": "'1'", "gcp": "europe-west4-a"}
@@ -155,7 +155,7 @@ FAULTS = (
     ),
     Fault(
         "cluster: two kinds of subnets",
-        {f"{T}.subnet_ids": "[subnet-0a]"},
+        {f"{T}.subnet_ids": "[subnet-0000000a]"},
         {f"{T}.subnet_ids": "set exactly one of subnet_ids"},
         ("aws",),
     ),

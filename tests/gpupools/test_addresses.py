@@ -40,7 +40,11 @@ from tests.rows import each_row
 )
 @each_row("cloud", clouds())
 def test_an_endpoint_that_is_no_api_is_refused_without_being_repeated(cloud: str, endpoint: str) -> None:
-    given = {**clouds()[cloud].example_cluster, "endpoint": endpoint, "certificate_authority": "Q0E="}
+    given = {
+        **clouds()[cloud].example_cluster,
+        "endpoint": endpoint,
+        "certificate_authority": "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0t",
+    }
     given.pop("kubeconfig", None)
     with pytest.raises(Rejected) as refused:
         parse_cluster(("clusters", "one"), given, clouds())
@@ -101,7 +105,9 @@ def test_a_place_that_is_none_is_refused(cloud: str, key: str, value: str) -> No
     ],
 )
 def test_every_form_of_a_region_is_taken(region: str) -> None:
-    cluster: Any = parse_cluster(("clusters", "one"), {**clouds()["aws"].example_cluster, "region": region}, clouds())
+    role = {"stack": "acme/net/prod", "node_role_arn": {"output": "role"}}
+    given = {**clouds()["aws"].example_cluster, **role, "region": region}
+    cluster: Any = parse_cluster(("clusters", "one"), given, clouds())
 
     assert cluster.region == region
 

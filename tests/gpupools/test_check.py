@@ -247,7 +247,8 @@ STACK = """\
 config:
   gpupools:clusters:
     train:
-      {cloud: aws, name: a, region: eu-central-1, subnet_ids: [s-1], node_role_arn: 'arn:aws:iam::123456789012:role/a'}
+      {cloud: aws, name: a, region: eu-central-1, subnet_ids: [subnet-0a1b2c3d],
+      node_role_arn: "arn:aws:iam::123456789012:role/a"}
   gpupools:pools:
     a: {clusters: [train], gpu: L4, nodes: {max: 1}}
 """
@@ -442,7 +443,7 @@ def test_a_value_that_nobody_can_judge_does_not_hide_the_rest(
 
 def test_a_switch_for_a_pool_the_file_does_not_have_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "Pulumi.switch.yaml"
-    sound = ROUND.replace("007", "ml").replace("L5", "L4").replace("010, min: 2", "4").replace(", spot: true", "")
+    sound = ROUND.replace("007", "ml-lab").replace("L5", "L4").replace("010, min: 2", "4").replace(", spot: true", "")
     sound = (
         sound.replace(", tags: {until: 2026-12-31}", "").replace("[lba]", "[lab]").replace(", sharing: {mode: mgi}", "")
     )

@@ -32,6 +32,7 @@ from gpupools.stackfile.check import check_stack_file
 from tests.cloud_parts import fields_of
 from tests.declared_pools import declare, sent
 from tests.declared_pools import stack as one_pool
+from tests.providers.azure_pools import GROUP
 from tests.rows import each_row
 
 CLUSTERS: dict[str, dict[str, Any]] = {
@@ -39,14 +40,14 @@ CLUSTERS: dict[str, dict[str, Any]] = {
         "cloud": "aws",
         "name": "train",
         "region": "us-east-1",
-        "subnets_by_zone": {"us-east-1a": ["subnet-0a"], "us-east-1b": ["subnet-0b"]},
+        "subnets_by_zone": {"us-east-1a": ["subnet-0000000a"], "us-east-1b": ["subnet-0000000b"]},
         "node_role_arn": "arn:aws:iam::123456789012:role/gpu-nodes",
     },
     "serve": {"cloud": "azure", "name": "serve", "resource_group": "ml"},
     "lab": {
         "cloud": "gcp",
         "name": "lab",
-        "project": "ml",
+        "project": "ml-lab",
         "location": "europe-west4",
         "service_account": "gpu@ml.iam.gserviceaccount.com",
     },
@@ -169,7 +170,7 @@ CASES = [
         {},
         {"zones": ["us-east-1a"]},
         "ends pods on up to 4 nodes at once; "
-        "replaces up to 4 nodes × 4 GPUs: cluster.subnet_ids [subnet-0a, subnet-0b] → [subnet-0a];"
+        "replaces up to 4 nodes × 4 GPUs: cluster.subnet_ids [subnet-0000000a, subnet-0000000b] → [subnet-0000000a];"
         " creates the new pool before it deletes the old one",
         id="fewer zones on EKS replace",
     ),
@@ -326,7 +327,7 @@ def test_another_cloud_under_the_same_key_replaces(tmp_path: Path) -> None:
         pytest.param("train", {"name": "other"}, "replace", id="another EKS cluster"),
         pytest.param("train", {"node_role_arn": "arn:aws:iam::123456789012:role/b"}, "replace", id="another role"),
         pytest.param("lab", {"node_locations": ["europe-west4-a"]}, "in-place", id="zones of a GKE cluster"),
-        pytest.param("serve", {"proximity_placement_group_id": "/x"}, "none", id="a group the pool is not in"),
+        pytest.param("serve", {"proximity_placement_group_id": GROUP}, "none", id="a group the pool is not in"),
         pytest.param("serve", {"kubeconfig": {"path": "/k"}}, "unchanged", id="how the API is reached"),
         pytest.param(
             "serve",
@@ -346,7 +347,7 @@ def test_a_cluster_with_another_address(cluster: str, address: dict[str, Any], e
 
 def test_subnets_by_zone_of_the_same_subnets_are_no_change(tmp_path: Path) -> None:
     plain = {key: value for key, value in CLUSTERS["train"].items() if key != "subnets_by_zone"}
-    old = stack({"a": pool("train")}, {"train": {**plain, "subnet_ids": ["subnet-0b", "subnet-0a"]}})
+    old = stack({"a": pool("train")}, {"train": {**plain, "subnet_ids": ["subnet-0000000b", "subnet-0000000a"]}})
     found = changes(tmp_path, old, stack({"a": pool("train")}, {"train": CLUSTERS["train"]}))
 
     assert [change.change for change in found] == ["unchanged"]

@@ -35,12 +35,12 @@ def test_clouds_regions_and_gpus_by_other_names(folder: Path, capsys: pytest.Cap
         f"""\
 config:
   gpupools:clusters:
-    a: {{cloud: eks, name: a, region: eu-central-1, node_role_arn: "{ROLE}", subnet_ids: [subnet-0a]}}
+    a: {{cloud: eks, name: a, region: eu-central-1, node_role_arn: "{ROLE}", subnet_ids: [subnet-0000000a]}}
     b: {{cloud: Amazon EKS, name: b, region: eu-central-1, node_role_arn: "{ROLE}"}}
-    c: {{cloud: gke, name: c, project: ml, location: europe-west4, service_account: gpu@ml.example}}
-    d: {{cloud: gpc, name: d, location: europe-west4, service_account: gpu@ml.example}}
-    e: {{cloud: aws, name: t, region: eu-centrl-1, node_role_arn: "{ROLE}", subnet_ids: [subnet-0a]}}
-    f: {{cloud: gcp, name: t, project: ml, location: europe-wset4-a, service_account: gpu@ml.example}}
+    c: {{cloud: gke, name: c, project: ml-lab, location: europe-west4, service_account: gpu@ml.iam.gserviceaccount.com}}
+    d: {{cloud: gpc, name: d, location: europe-west4, service_account: gpu@ml.iam.gserviceaccount.com}}
+    e: {{cloud: aws, name: t, region: eu-centrl-1, node_role_arn: "{ROLE}", subnet_ids: [subnet-0000000a]}}
+    f: {{cloud: gcp, name: t, project: ml-lab, location: europe-wset4-a, service_account: g@ml.iam.gserviceaccount.com}}
     g: {{cloud: azure, name: t, resource_group: ml}}
   gpupools:pools:
     a: {{clusters: [g], gpu: T4, nodes: {{max: 1}}}}
@@ -77,7 +77,7 @@ def test_a_gpu_as_others_call_it(gpu: str, fix: str, folder: Path, capsys: pytes
         f"""\
 config:
   gpupools:clusters:
-    a: {{cloud: aws, name: t, region: us-east-1, node_role_arn: "{ROLE}", subnet_ids: [subnet-0a]}}
+    a: {{cloud: aws, name: t, region: us-east-1, node_role_arn: "{ROLE}", subnet_ids: [subnet-0000000a]}}
   gpupools:pools:
     a: {{clusters: [a], gpu: {gpu}, nodes: {{max: 1}}}}
 """,
@@ -112,7 +112,7 @@ def test_a_launch_template_and_who_may_use_a_pool(folder: Path, capsys: pytest.C
         f"""\
 config:
   gpupools:clusters:
-    t: {{cloud: aws, name: t, region: eu-central-1, node_role_arn: "{ROLE}", subnet_ids: [subnet-0a]}}
+    t: {{cloud: aws, name: t, region: eu-central-1, node_role_arn: "{ROLE}", subnet_ids: [subnet-0000000a]}}
   gpupools:pools:
     a:
       clusters: [t]
@@ -161,7 +161,7 @@ def test_ids_of_launch_templates(given: str, is_one: bool, folder: Path, capsys:
         f"""\
 config:
   gpupools:clusters:
-    t: {{cloud: aws, name: t, region: eu-central-1, node_role_arn: "{ROLE}", subnet_ids: [subnet-0a]}}
+    t: {{cloud: aws, name: t, region: eu-central-1, node_role_arn: "{ROLE}", subnet_ids: [subnet-0000000a]}}
   gpupools:pools:
     a: {{clusters: [t], gpu: L4, nodes: {{max: 2}}, nmae: x, adopt: {{launch_template: {{id: "{given}", version: 1}}}}}}
 """,
@@ -184,7 +184,9 @@ def test_networks_of_gpudirect(folder: Path, capsys: pytest.CaptureFixture[str])
         pool("b", "instance_type: a3-highgpu-8g", "one", "two", "one"),
         pool("c", "instance_type: a3-highgpu-8g"),
     ]
-    lab = "{cloud: gcp, name: t, project: ml, location: europe-west4, service_account: gpu@ml.example}"
+    lab = (
+        "{cloud: gcp, name: t, project: ml-lab, location: europe-west4, service_account: g@ml.iam.gserviceaccount.com}"
+    )
     head = f"config:\n  gpupools:clusters:\n    lab: {lab}\n  gpupools:pools:\n"
     said = refused(head + "".join(pools), folder, capsys)
 
@@ -288,10 +290,10 @@ def test_stacks_are_those_of_a_repository(folder: Path, capsys: pytest.CaptureFi
 THREE = f"""\
 config:
   gpupools:clusters:
-    train: {{cloud: aws, name: t, region: eu-central-1, node_role_arn: "{ROLE}", subnet_ids: [subnet-0a]}}
+    train: {{cloud: aws, name: t, region: eu-central-1, node_role_arn: "{ROLE}", subnet_ids: [subnet-0000000a]}}
     serve: {{cloud: azure, name: s, resource_group: ml}}
     lab:
-      {{cloud: gcp, name: l, project: ml, location: europe-west4-a, service_account: gpu@ml.iam.gserviceaccount.com}}
+      {{cloud: gcp, name: l, project: ml-lab, location: europe-west4-a, service_account: g@ml.iam.gserviceaccount.com}}
   gpupools:pools:
 """
 
@@ -337,7 +339,7 @@ def test_no_new_pool_runs_as_googles_default_account(
     account: str, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pool = "{clusters: [lab], gpu: L4, nodes: {max: 1}"
-    text = THREE.replace("gpu@ml.iam.gserviceaccount.com", account) + f"    a: {pool}}}\n"
+    text = THREE.replace("g@ml.iam.gserviceaccount.com", account) + f"    a: {pool}}}\n"
     by_hand = f"overrides: {{gcp: {{NodePool: {{nodeConfig: {{serviceAccount: {account}}}}}}}}}"
     own = keys_of(f"{pool}, {by_hand}}}", folder, capsys)
 
@@ -595,7 +597,10 @@ def test_an_endpoint_that_is_not_the_clouds_is_warned_of(
     text = CLUSTERS_OF_EACH_CLOUD.replace("gpupools:pools:\n    a: ", "gpupools:pools:\n")
     lines = [line for line in text.splitlines() if "wrong: " not in line]
     key = f"    {cluster}: {{"
-    lines = [line.replace(key, f'{key}endpoint: "{host}", certificate_authority: Y2E=, ') for line in lines]
+    lines = [
+        line.replace(key, f'{key}endpoint: "{host}", certificate_authority: LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0t, ')
+        for line in lines
+    ]
     file = tmp_path / "Pulumi.w.yaml"
     pool = f"    a: {{clusters: [{cluster}], gpu: {'T4' if cluster == 'azure' else 'L4'}, nodes: {{max: 1}}}}"
     file.write_text("\n".join([*lines, pool]), encoding="utf-8")

@@ -12,13 +12,19 @@ from gpupools.providers import clouds
 from gpupools.stackfile.check import check_stack_file, warnings
 
 ROLE = "arn:aws:iam::123456789012:role/gpu-nodes"
-EKS = {"cloud": "aws", "name": "a", "region": "us-east-1", "subnet_ids": ["subnet-1"], "node_role_arn": ROLE}
+EKS = {"cloud": "aws", "name": "a", "region": "us-east-1", "subnet_ids": ["subnet-00000001"], "node_role_arn": ROLE}
 AKS = {"cloud": "azure", "name": "a", "resource_group": "ml"}
-GKE = {"cloud": "gcp", "name": "a", "project": "ml", "location": "europe-west4", "service_account": "g@ml.example"}
+GKE = {
+    "cloud": "gcp",
+    "name": "a",
+    "project": "ml-lab",
+    "location": "europe-west4",
+    "service_account": "gpu@ml.iam.gserviceaccount.com",
+}
 BY_CLOUD: dict[str, dict[str, Any]] = {"aws": EKS, "azure": AKS, "gcp": GKE}
 STACK = {"stack": "acme/platform/prod"}
 KUBECONFIG = {"kubeconfig": {"path": "~/.kube/x"}}
-ENDPOINT = {"endpoint": "https://203.0.113.7", "certificate_authority": "LS0t"}
+ENDPOINT = {"endpoint": "https://203.0.113.7", "certificate_authority": "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0t"}
 
 
 def problems(
@@ -49,18 +55,20 @@ def problems(
 @pytest.mark.parametrize(
     ("one", "other", "same"),
     [
-        pytest.param(EKS, {**EKS, "subnet_ids": ["subnet-2"]}, "account, region, name", id="EKS, other subnets"),
+        pytest.param(EKS, {**EKS, "subnet_ids": ["subnet-00000002"]}, "account, region, name", id="EKS, other subnets"),
         pytest.param(
             EKS, {**EKS, "node_role_arn": f"{ROLE}-b"}, "account, region, name", id="EKS, another role of the account"
         ),
         pytest.param(AKS, {**AKS, "name": "A", "resource_group": "ML"}, "resource_group, name", id="AKS, other case"),
         pytest.param(
-            {**AKS, "subscription_id": "1"},
-            {**AKS, "subscription_id": "1", "ssh_access": "Disabled"},
+            {**AKS, "subscription_id": "11111111-2222-3333-4444-555555555555"},
+            {**AKS, "subscription_id": "11111111-2222-3333-4444-555555555555", "ssh_access": "Disabled"},
             "subscription_id, resource_group, name",
             id="AKS, other settings",
         ),
-        pytest.param(GKE, {**GKE, "service_account": "h@ml.example"}, "project, location, name", id="GKE"),
+        pytest.param(
+            GKE, {**GKE, "service_account": "gpu@ml.iam.gserviceaccount.com"}, "project, location, name", id="GKE"
+        ),
         pytest.param(
             {**EKS, **STACK, "name": {"output": "name"}},
             {**EKS, **STACK, "name": {"output": "name"}, "subnet_ids": {"output": "gpu"}},
@@ -87,9 +95,13 @@ def test_a_second_key_for_one_cluster_is_refused(
         pytest.param(EKS, {**EKS, "region": "us-east-2"}, id="EKS, another region"),
         pytest.param(EKS, {**EKS, "node_role_arn": ROLE.replace("123", "321")}, id="EKS, another account"),
         pytest.param(AKS, {**AKS, "resource_group": "web"}, id="AKS, another group"),
-        pytest.param({**AKS, "subscription_id": "1"}, {**AKS, "subscription_id": "2"}, id="AKS, another subscription"),
+        pytest.param(
+            {**AKS, "subscription_id": "11111111-2222-3333-4444-555555555555"},
+            {**AKS, "subscription_id": "66666666-2222-3333-4444-555555555555"},
+            id="AKS, another subscription",
+        ),
         pytest.param(GKE, {**GKE, "location": "europe-west4-a"}, id="GKE, a zone and its region"),
-        pytest.param(GKE, {**GKE, "project": "web"}, id="GKE, another project"),
+        pytest.param(GKE, {**GKE, "project": "web-lab"}, id="GKE, another project"),
         pytest.param(GKE, AKS, id="two clouds"),
         pytest.param(
             {**GKE, "kubeconfig": {"path": "~/.kube/x", "context": "a"}},
@@ -132,7 +144,12 @@ def test_two_clusters_reached_by_one_api_are_refused(tmp_path: Path, access: lis
     ("cloud", "changes", "late"),
     [
         pytest.param("gcp", {**STACK, "name": {"output": "b"}}, "name", id="an output"),
-        pytest.param("azure", {"subscription_id": "1"}, "subscription_id", id="the credentials' subscription"),
+        pytest.param(
+            "azure",
+            {"subscription_id": "11111111-2222-3333-4444-555555555555"},
+            "subscription_id",
+            id="the credentials' subscription",
+        ),
         pytest.param("aws", {**STACK, "node_role_arn": {"output": "role"}}, "account", id="a role's account"),
     ],
 )
@@ -226,24 +243,37 @@ def test_a_role_that_names_no_account_is_refused(tmp_path: Path, role: str) -> N
     ]
 
 
-@pytest.mark.parametrize("partition", ["aws", "aws-cn", "aws-us-gov", "aws-iso-b", "aws-eusc"])
-def test_roles_of_every_partition_are_taken(tmp_path: Path, partition: str) -> None:
+@pytest.mark.parametrize(
+    ("region", "partition"),
+    [
+        ("us-east-1", "aws"),
+        ("cn-north-1", "aws-cn"),
+        ("us-gov-west-1", "aws-us-gov"),
+        ("us-isob-east-1", "aws-iso-b"),
+        ("eusc-de-east-1", "aws-eusc"),
+    ],
+)
+def test_roles_of_every_partition_are_taken_in_its_regions(tmp_path: Path, region: str, partition: str) -> None:
     role = f"arn:{partition}:iam::123456789012:role/path/gpu-nodes"
+    other = role.replace(f"{partition}:iam", "aws-iso-e:iam")
 
-    assert problems(tmp_path, {"x": {**EKS, "node_role_arn": role}}) == []
+    assert problems(tmp_path, {"x": {**EKS, "region": region, "node_role_arn": role}}) == []
+    assert problems(tmp_path, {"x": {**EKS, "region": region, "node_role_arn": other}}) == [
+        f"clusters.x.node_role_arn: is in partition aws-iso-e, but {region} is in {partition}; write arn:{partition}:…"
+    ]
 
 
 # --- what a pool needs of its own ---
 
 
 def test_a_pool_may_have_subnets_and_a_role_of_its_own(tmp_path: Path) -> None:
-    own = {"subnetIds": ["subnet-2"], "nodeRoleArn": f"{ROLE}-b"}
+    own = {"subnetIds": ["subnet-00000002"], "nodeRoleArn": f"{ROLE}-b"}
     pool = {"clusters": ["x"], "gpu": "T4", "nodes": {"max": 1}, "overrides": {"aws": {"NodeGroup": own}}}
 
     assert problems(tmp_path, {"x": EKS}, {"a": ["x"], "b": pool}) == []
 
 
-@pytest.mark.parametrize("subnets", [None, [], "subnet-2", [""], [{"id": "subnet-2"}]])
+@pytest.mark.parametrize("subnets", [None, [], "subnet-00000002", [""], [{"id": "subnet-00000002"}]])
 def test_subnets_by_hand_are_a_list_of_texts(tmp_path: Path, subnets: Any) -> None:
     hand = {"aws": {"NodeGroup": {"subnetIds": subnets}}}
     pool = {"clusters": ["x"], "gpu": "T4", "nodes": {"max": 1}, "overrides": hand}

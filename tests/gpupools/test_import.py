@@ -125,10 +125,10 @@ def test_a_terraform_state_is_read_and_its_pools_without_gpus_are_left(
         "service_account": "gpu@ml.iam.gserviceaccount.com",
         "guest_accelerator": [{"type": "nvidia-l4", "count": 1}],
     }
-    place = {"project": "ml", "location": "europe-west4", "cluster": "lab", "node_locations": ["europe-west4-a"]}
+    place = {"project": "ml-lab", "location": "europe-west4", "cluster": "lab", "node_locations": ["europe-west4-a"]}
 
     def state(name: str, **node: Any) -> dict[str, Any]:
-        identifier = f"projects/ml/locations/europe-west4/clusters/lab/nodePools/{name}"
+        identifier = f"projects/ml-lab/locations/europe-west4/clusters/lab/nodePools/{name}"
         values = {"id": identifier, "name": name, **place, "node_count": 2, "node_config": [config | node]}
         kind = "google_container_node_pool"
         return {"address": f"{kind}.{name}", "mode": "managed", "type": kind, "name": name, "values": values}
@@ -200,7 +200,7 @@ def eks(**keys: Any) -> dict[str, Any]:
         "clusterName": "train",
         "scalingConfig": {"minSize": 0, "maxSize": 4, "desiredSize": 2},
         "instanceTypes": ["g5.xlarge"],
-        "subnets": ["subnet-0a"],
+        "subnets": ["subnet-0000000a"],
         "amiType": "AL2023_x86_64_NVIDIA",
         "nodeRole": "arn:aws:iam::123456789012:role/gpu-nodes",
         "launchTemplate": {"name": "gpu", "version": "3", "id": "lt-0a1b2c3d4e5f60718"},
@@ -270,7 +270,7 @@ def test_a_node_group_and_its_template_are_read_out_of_a_terraform_state(
         "launch_template": [{"id": "lt-0a1b2c3d4e5f60718", "name": "gpu", "version": "3"}],
         "node_role_arn": "arn:aws:iam::123456789012:role/gpu-nodes",
         "scaling_config": [{"desired_size": 2, "max_size": 4, "min_size": 0}],
-        "subnet_ids": ["subnet-0a"],
+        "subnet_ids": ["subnet-0000000a"],
         "update_config": [{"max_unavailable": 1, "max_unavailable_percentage": 0}],
     }
     disk = {"device_name": "/dev/xvda", "ebs": [{"volume_size": 300}]}
@@ -441,8 +441,19 @@ def test_who_serves_the_pools_and_who_may_use_them_is_asked_for(
     assert "set --team NAME" in refused(capsys, tmp_path / "Pulumi.b.yaml", file[1])
 
 
-LAB = {"cloud": "gcp", "name": "lab", "project": "ml", "location": "europe-west4", "service_account": "gpu@ml"}
-SERVE = {"cloud": "azure", "name": "serve", "resource_group": "ml", "subscription_id": "0"}
+LAB = {
+    "cloud": "gcp",
+    "name": "lab",
+    "project": "ml-lab",
+    "location": "europe-west4",
+    "service_account": "gpu@ml.iam.gserviceaccount.com",
+}
+SERVE = {
+    "cloud": "azure",
+    "name": "serve",
+    "resource_group": "ml",
+    "subscription_id": "00000000-0000-0000-0000-000000000000",
+}
 
 
 def checked(folder: Path, clusters: Mapping[str, Any], pools: Mapping[str, Any]) -> Path:
@@ -452,7 +463,13 @@ def checked(folder: Path, clusters: Mapping[str, Any], pools: Mapping[str, Any])
     return file
 
 
-TRAIN = {"cloud": "aws", "name": "train", "region": "eu-central-1", "places": "trust", "subnet_ids": ["subnet-0a"]}
+TRAIN = {
+    "cloud": "aws",
+    "name": "train",
+    "region": "eu-central-1",
+    "places": "trust",
+    "subnet_ids": ["subnet-0000000a"],
+}
 TRAIN |= {"node_role_arn": "arn:aws:iam::123456789012:role/gpu-nodes"}
 
 

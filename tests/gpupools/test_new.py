@@ -28,7 +28,7 @@ ROLE = "arn:aws:iam::123456789012:role/gpu-nodes"
 EKS = ["--cloud", "aws", "--cluster", "train", "--set", "region=eu-central-1"]
 EKS += ["--set", f"subnet_ids={SUBNETS}", "--set", f"node_role_arn={ROLE}"]
 AKS = ["--cloud", "azure", "--cluster", "serve", "--set", "resource_group=ml", "--set", "encryption_at_host=true"]
-GKE = ["--cloud", "gcp", "--cluster", "Lab_1", "--set", "project=ml-dev", "--set", "location=europe-west4"]
+GKE = ["--cloud", "gcp", "--cluster", "lab-1", "--set", "project=ml-dev", "--set", "location=europe-west4"]
 GKE += ["--set", "service_account=gpu@ml-dev.iam.gserviceaccount.com"]
 MPS = ["--gpu", "T4", "--sharing", "mps", "--replicas", "2", "--team", "a"]
 
@@ -46,8 +46,8 @@ EKS_CLUSTER = {
         "version": "1.34",
         "endpoint": "https://0A1B2C3D.gr7.eu-central-1.eks.amazonaws.com",
         "roleArn": "arn:aws:iam::123456789012:role/eks-cluster",
-        "resourcesVpcConfig": {"subnetIds": ["subnet-0c", "subnet-0d"], "vpcId": "vpc-0a"},
-        "certificateAuthority": {"data": "LS0tLS1CRUdJTg=="},
+        "resourcesVpcConfig": {"subnetIds": ["subnet-0000000c", "subnet-0000000d"], "vpcId": "vpc-0a"},
+        "certificateAuthority": {"data": "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0t"},
     }
 }
 EKS_GROUP = {
@@ -55,7 +55,7 @@ EKS_GROUP = {
         "nodegroupName": "system",
         "nodegroupArn": "arn:aws:eks:eu-central-1:123456789012:nodegroup/train/system/0a1b",
         "clusterName": "train",
-        "subnets": ["subnet-0a"],
+        "subnets": ["subnet-0000000a"],
         "nodeRole": ROLE,
     }
 }
@@ -72,7 +72,7 @@ GKE_CLUSTER = {
     "location": "europe-west4",
     "selfLink": "https://container.googleapis.com/v1/projects/ml-dev/locations/europe-west4/clusters/lab",
     "endpoint": "34.90.17.4",
-    "masterAuth": {"clusterCaCertificate": "LS0tLS1CRUdJTg=="},
+    "masterAuth": {"clusterCaCertificate": "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0t"},
     "nodePools": [
         {"config": {"serviceAccount": "default"}},
         {"config": {"serviceAccount": "gpu@ml-dev.iam.gserviceaccount.com"}},
@@ -149,11 +149,11 @@ def test_flags_make_a_file_that_is_ready(
                 "cloud": "aws",
                 "name": "train",
                 "region": "eu-central-1",
-                "subnet_ids": ["subnet-0a"],
+                "subnet_ids": ["subnet-0000000a"],
                 "node_role_arn": ROLE,
             },
         ),
-        ([EKS_CLUSTER], ["--set", f"node_role_arn={ROLE}"], {"subnet_ids": ["subnet-0c", "subnet-0d"]}),
+        ([EKS_CLUSTER], ["--set", f"node_role_arn={ROLE}"], {"subnet_ids": ["subnet-0000000c", "subnet-0000000d"]}),
         (
             [AKS_CLUSTER],
             [],
@@ -233,7 +233,7 @@ def test_what_is_bought_beforehand_and_who_brings_the_software_are_flags(project
 
 
 def test_a_reservation_of_google_names_its_zones(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    keys = ("project=ml", "location=europe-west4", "service_account=gpu@ml.iam.gserviceaccount.com")
+    keys = ("project=ml-lab", "location=europe-west4", "service_account=gpu@ml.iam.gserviceaccount.com")
     lab = ["dev", "--cloud", "gcp", "--cluster", "lab", *(word for key in keys for word in ("--set", key))]
     bought = [*lab, "--gpu", "L4", "--capacity", "reservation", "--capacity-name", "gpus"]
 

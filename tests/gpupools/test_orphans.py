@@ -26,8 +26,8 @@ AGENT_ID = (
     "/subscriptions/11111111-2222-3333-4444-555555555555/resourcegroups/ml/providers/Microsoft.ContainerService"
     "/managedClusters/serve/agentPools/bkvkg"
 )
-NODES_ID = "projects/ml/locations/europe-west4/clusters/lab/nodePools/c-sisv"
-NODES_AT = {"project": "ml", "location": "europe-west4", "cluster": "lab", "name": "c-sisv"}
+NODES_ID = "projects/ml-lab/locations/europe-west4/clusters/lab/nodePools/c-sisv"
+NODES_AT = {"project": "ml-lab", "location": "europe-west4", "cluster": "lab", "name": "c-sisv"}
 LISTED: dict[str, Any] = {
     GROUP: {
         "nodegroup": {
@@ -93,7 +93,7 @@ DELETED = {
     TEMPLATE: "aws ec2 delete-launch-template --launch-template-id lt-0a1b",
     AGENT: "az aks nodepool delete --name bkvkg --cluster-name serve --resource-group ml --subscription "
     "11111111-2222-3333-4444-555555555555",
-    NODES: "gcloud container node-pools delete c-sisv --cluster lab --location europe-west4 --project ml",
+    NODES: "gcloud container node-pools delete c-sisv --cluster lab --location europe-west4 --project ml-lab",
     "kubernetes:core/v1:ConfigMap": "kubectl delete configmap sharing --namespace gpu",
     RELEASE: "helm uninstall plugin --namespace gpu",
 }

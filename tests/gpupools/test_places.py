@@ -51,7 +51,36 @@ def test_a_region_that_does_not_exist_is_refused_with_the_nearest(cloud: str, gi
 @pytest.mark.parametrize("cloud", KEY)
 def test_every_region_of_the_list_is_a_region(cloud: str) -> None:
     for region in LISTS[cloud].regions:
-        parse_cluster(("clusters", "c"), {**clouds()[cloud].example_cluster, KEY[cloud]: region}, clouds())
+        role = {"stack": "acme/net/prod", "node_role_arn": {"output": "role"}} if cloud == "aws" else {}
+        parse_cluster(("clusters", "c"), {**clouds()[cloud].example_cluster, **role, KEY[cloud]: region}, clouds())
+
+
+@pytest.mark.parametrize(
+    ("keys", "pool", "problem"),
+    [
+        (
+            {"location": "us-central1-d"},
+            {},
+            "'us-central1-d' does not exist; use us-central1-a, us-central1-b, us-central1-c",
+        ),
+        ({"node_locations": ["europe-west4-d"]}, {}, "'europe-west4-d' does not exist; use europe-west4-a"),
+        ({}, {"zones": ["europe-west4-f"]}, "europe-west4-f does not exist; use europe-west4-a"),
+    ],
+)
+def test_a_zone_that_does_not_exist_is_refused(keys: dict[str, Any], pool: dict[str, Any], problem: str) -> None:
+    (found,) = problems(stack("gcp", {"gpu": "L4", **pool}, **keys))
+
+    assert problem in found
+    assert problems(stack("gcp", {"gpu": "L4", **pool}, places="trust", **keys)) == []
+
+
+def test_a_zone_of_aws_is_a_letter_up_to_f() -> None:
+    def zone(name: str) -> list[str]:
+        keys = {"subnet_ids": None, "subnets_by_zone": {name: ["subnet-0a1b2c3d"]}}
+        return problems(stack("aws", {"instance_type": "g6.xlarge"}, region="us-east-1", **keys))
+
+    assert zone("us-east-1f") == zone("us-east-1-dfw-2a") == []
+    assert "'us-east-1z' is not a zone of us-east-1" in zone("us-east-1z")[0]
 
 
 def test_a_type_that_a_covered_region_lacks_is_refused_unless_the_file_is_trusted() -> None:

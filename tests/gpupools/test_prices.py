@@ -63,7 +63,7 @@ def test_a_price_is_of_2026_or_unknown(cloud: str, pool: Mapping[str, Any], usd:
     """Known wrong prices of other lists are not taken."""
     (found,) = prices(cloud, pool)
 
-    assert (found.price.usd if found.price is not None else None) == (None if usd is None else Decimal(usd))
+    assert (found.price.amount if found.price is not None else None) == (None if usd is None else Decimal(usd))
 
 
 def test_no_price_is_zero_or_of_a_type_that_is_wrong_in_2025() -> None:
@@ -125,7 +125,7 @@ def test_an_edit_adds_or_removes(old: list[Mapping[str, Any]], new: list[Mapping
             {"per_hour": 200},
             [
                 (
-                    "budget.per_hour: is $200.00/h, but the list prices of all nodes are $221.77/h; "
+                    "budget.per_hour: is $200.00/h, but all nodes cost $221.77/h; "
                     "lower nodes.max, first of lab/p0 ($220.16/h), or raise it"
                 )
             ],
@@ -134,13 +134,13 @@ def test_an_edit_adds_or_removes(old: list[Mapping[str, Any]], new: list[Mapping
             {"pools": {"lab/p0": 220, "lab/p9": 1}},
             ["budget.pools.lab/p9: 'lab/p9' is no pool", "budget.pools.lab/p0: is $220.00/h, but"],
         ),
-        ({"per_hour": 0}, ["budget.per_hour: got 0; write US dollars per hour as a number above 0"]),
+        ({"per_hour": 0}, ["budget.per_hour: got 0; write an amount per hour as a number above 0"]),
         ({"per_hour": -1}, ["budget.per_hour: got -1; write"]),
         ({"per_hour": "12,5"}, ["budget.per_hour: got '12,5'; write"]),
         ({"per_hour": float("nan")}, ["budget.per_hour: got "]),
         ({"per_hours": 5}, ["budget.per_hours: unknown key; did you mean 'per_hour'?"]),
         ({"unpriced": "no"}, ["budget.unpriced: got 'no'; write allow, or remove it"]),
-        (500, ["budget: got 500; write per_hour in US dollars"]),
+        (500, ["budget: got 500; write the most per hour"]),
         ({"pools": 5}, ["budget.pools: got 5; write a map"]),
     ],
 )
@@ -164,7 +164,7 @@ def test_a_budget_is_checked_beside_an_invalid_pool() -> None:
     told = [str(each).partition(";")[0] for each in rejected.value.problems]
 
     assert "budget.pools.lab/p9: 'lab/p9' is no pool of this stack" in told
-    assert "budget.per_hour: is $10.00/h, but the list prices of all nodes are $220.16/h" in told
+    assert "budget.per_hour: is $10.00/h, but all nodes cost $220.16/h" in told
     assert len(told) == 3
 
 

@@ -15,7 +15,7 @@ from gpupools.stackfile.stack import plan_config, quotas_of, unlisted_offers
 CLUSTERS: Mapping[str, Mapping[str, Any]] = {
     "aws": {**clouds()["aws"].example_cluster, "region": "us-east-1", "account": "123456789012"},
     "azure": {**clouds()["azure"].example_cluster, "location": "eastus"},
-    "gcp": {**clouds()["gcp"].example_cluster, "project": "acme", "location": "us-central1"},
+    "gcp": {**clouds()["gcp"].example_cluster, "project": "acme-lab", "location": "us-central1"},
 }
 
 
@@ -80,12 +80,12 @@ HERE = "in us-east-1, account 123456789012"
             "gcp",
             [{"instance_type": "a2-highgpu-2g"}, {"instance_type": "n1+nvidia-tesla-t4:4"} | SPOT],
             [
-                "a2-highgpu-2g × 4: 8 GPUs of NVIDIA_A100_GPUS in us-central1, account acme",
+                "a2-highgpu-2g × 4: 8 GPUs of NVIDIA_A100_GPUS in us-central1, account acme-lab",
                 (
                     'a2-highgpu-2g × 4: 8 GPUs of "GPUs (all regions), which new projects may lack" (GPUS_ALL_REGIONS) '
-                    "in all regions, account acme"
+                    "in all regions, account acme-lab"
                 ),
-                "n1+nvidia-tesla-t4:4 × 4: 16 GPUs of PREEMPTIBLE_NVIDIA_T4_GPUS in us-central1, account acme",
+                "n1+nvidia-tesla-t4:4 × 4: 16 GPUs of PREEMPTIBLE_NVIDIA_T4_GPUS in us-central1, account acme-lab",
             ],
         ),
     ],

@@ -258,7 +258,11 @@ def test_a_pool_whose_sharing_changes_names_the_line_of_the_configuration(tmp_pa
     [
         pytest.param({"kubeconfig": {"path": "~/.kube/other"}}, EditEffect.UNKNOWN, id="another file"),
         pytest.param(
-            {"kubeconfig": None, "endpoint": "https://10.0.0.9", "certificate_authority": "QQ=="},
+            {
+                "kubeconfig": None,
+                "endpoint": "https://10.0.0.9",
+                "certificate_authority": "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0t",
+            },
             EditEffect.REPLACE,
             id="an address in its place",
         ),

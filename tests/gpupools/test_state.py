@@ -139,13 +139,13 @@ def with_reference(resources: RESOURCES, production: bool) -> None:
     record = of(resources, "train-a")["outputs"]["record"]
     record["production"] = production
     record["values"]["cluster.subnet_ids"] = "output of acme/net/prod: subnets"
-    used = {"name": "acme/net/prod", "outputs": {"subnets": ["subnet-0a"]}, "secretOutputNames": []}
+    used = {"name": "acme/net/prod", "outputs": {"subnets": ["subnet-0000000a"]}, "secretOutputNames": []}
     reference = {"type": "pulumi:pulumi:StackReference", "custom": True, "id": "acme/net/prod", "outputs": used}
     resources.append({"urn": "urn:pulumi:acme::gpupools::pulumi:pulumi:StackReference::acme/net/prod", **reference})
 
 
 @pytest.mark.parametrize("production", [True, False])
-@pytest.mark.parametrize("subnets", [["subnet-0a"], ["subnet-0b"], None])
+@pytest.mark.parametrize("subnets", [["subnet-0000000a"], ["subnet-0000000b"], None])
 def test_an_output_of_another_stack_that_would_replace_a_pool_is_said_and_refused(
     subnets: list[str] | None, production: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -163,11 +163,12 @@ def test_an_output_of_another_stack_that_would_replace_a_pool_is_said_and_refuse
     code = main([*arguments, "--exit-code"])
 
     shown = capsys.readouterr()
-    if subnets == ["subnet-0b"]:
+    if subnets == ["subnet-0000000b"]:
         assert code == 3
         assert (
             "train/a: ends pods on up to 8 nodes at once; "
-            "replaces up to 8 nodes × 4 GPUs: cluster.subnet_ids [subnet-0a] → [subnet-0b]; output of" in (shown.out)
+            "replaces up to 8 nodes × 4 GPUs: cluster.subnet_ids [subnet-0000000a] → [subnet-0000000b]; output of"
+            in (shown.out)
         )
         assert "acme/net/prod: subnets has changed" in shown.out
         rejected = "pulumi up rejects this: train/a is a production pool; if this is intended, add train/a"

@@ -15,7 +15,7 @@ config:
       region: us-east-1
       subnet_ids: [subnet-0a1b2c3d4e5f60718]
       node_role_arn: arn:aws:iam::123456789012:role/gpu-nodes
-    lab: {cloud: gcp, name: lab, project: ml, location: europe-west4, service_account: gpu@ml.iam.gserviceaccount.com}
+    lab: {cloud: gcp, name: l, project: ml-lab, location: europe-west4, service_account: gpu@ml.iam.gserviceaccount.com}
   gpupools:pools:
     a:
       clusters: [train]

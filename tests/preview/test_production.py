@@ -20,7 +20,7 @@ CONFIG: dict[str, Any] = {
         "lab": {
             "cloud": "gcp",
             "name": "lab",
-            "project": "ml",
+            "project": "ml-lab",
             "location": "europe-west4",
             "service_account": "gpu@ml.iam.gserviceaccount.com",
         },

@@ -24,7 +24,7 @@ GOOD: dict[str, dict[str, Any]] = {
     NODE_GROUP: {
         "clusterName": "c",
         "nodeRoleArn": "arn:aws:iam::1:role/r",
-        "subnetIds": ["subnet-1"],
+        "subnetIds": ["subnet-00000001"],
         "scalingConfig": {"desiredSize": 0.0, "minSize": 0, "maxSize": 4},
         "taints": [{"key": "nvidia.com/gpu", "value": "present", "effect": "NO_SCHEDULE"}],
         "labels": {"anything/at.all": "x"},

@@ -35,7 +35,10 @@ PLACEMENT_GROUP = "aws:ec2/placementGroup:PlacementGroup"
 TAG = "aws:autoscaling/tag:Tag"
 AUTOSCALER = "k8s.io/cluster-autoscaler/node-template"
 
-ZONES: Mapping[str, Any] = {"eu-central-1a": ["subnet-1"], "eu-central-1b": ["subnet-2", "subnet-3"]}
+ZONES: Mapping[str, Any] = {
+    "eu-central-1a": ["subnet-00000001"],
+    "eu-central-1b": ["subnet-00000002", "subnet-00000003"],
+}
 BY_ZONE: Mapping[str, Any] = {
     "name": "train-dev",
     "region": "eu-central-1",
@@ -45,7 +48,7 @@ BY_ZONE: Mapping[str, Any] = {
 }
 BY_SUBNET: Mapping[str, Any] = {
     **{key: value for key, value in BY_ZONE.items() if key != "subnets_by_zone"},
-    "subnet_ids": ["subnet-1", "subnet-2"],
+    "subnet_ids": ["subnet-00000001", "subnet-00000002"],
 }
 GROUP = "sg-0a1b2c3d4e5f60718"
 EFA: Mapping[str, Any] = {"rdma": True, "security_group_ids": [GROUP]}

@@ -23,6 +23,14 @@ from tests.providers.declaring import run
 
 REPOSITORY = Path(__file__).parents[2]
 EVERYTHING = REPOSITORY / "tests" / "stacks" / "Pulumi.everything-azure.yaml"
+SUBNET = (
+    "/subscriptions/00000000-0000-0000-0000-000000000000/resourceGroups/ml/providers/"
+    "Microsoft.Network/virtualNetworks/ml/subnets/gpu"
+)
+GROUP = (
+    "/subscriptions/00000000-0000-0000-0000-000000000000/resourceGroups/ml/providers/"
+    "Microsoft.Compute/proximityPlacementGroups/fabric"
+)
 TOKEN = "azure-native:containerservice:AgentPool"
 ADDRESSES: Mapping[str, pulumi.Input[Any]] = {"name": "serve-dev", "resource_group": "ml-dev"}
 

@@ -36,7 +36,7 @@ ADDRESS: Mapping[str, Any] = {
     "name": "train-dev",
     "region": "eu-central-1",
     "places": "trust",
-    "subnet_ids": ["subnet-1", "subnet-2"],
+    "subnet_ids": ["subnet-00000001", "subnet-00000002"],
     "node_role_arn": "arn:aws:iam::111122223333:role/nodes",
 }
 
@@ -516,26 +516,29 @@ def test_late_addresses_pass_through() -> None:
     made = plan(gpu="L4")
 
     def program() -> None:
-        late = {"subnet_ids": pulumi.Output.from_input(["subnet-9"]), "name": pulumi.Output.from_input("late")}
+        late = {"subnet_ids": pulumi.Output.from_input(["subnet-00000009"]), "name": pulumi.Output.from_input("late")}
         create_pool("train-a", made, {**ADDRESS, **late}, pulumi.ResourceOptions())
 
     group = run(program).inputs(NODE_GROUP)
 
-    assert (group["clusterName"], group["subnetIds"]) == ("late", ["subnet-9"])
+    assert (group["clusterName"], group["subnetIds"]) == ("late", ["subnet-00000009"])
 
 
 def test_late_subnets_of_a_zone_pass_through() -> None:
     by_zone = {key: value for key, value in ADDRESS.items() if key != "subnet_ids"}
-    zones = {"eu-central-1a": ["subnet-1"], "eu-central-1b": ["subnet-2"]}
+    zones = {"eu-central-1a": ["subnet-00000001"], "eu-central-1b": ["subnet-00000002"]}
     pool = parse_pool(("pools", "a"), {"gpu": "L4", "nodes": {"max": 4}, "zones": ["eu-central-1b", "eu-central-1a"]})
     known = parse_cluster(("clusters", "train"), {**by_zone, "subnets_by_zone": zones}, {"aws": CLOUD})
     made = plan_pool("a", pool, "train", known, CLOUD)
 
     def program() -> None:
-        late = {"eu-central-1a": ["subnet-1"], "eu-central-1b": pulumi.Output.from_input(["subnet-8", "subnet-9"])}
+        late = {
+            "eu-central-1a": ["subnet-00000001"],
+            "eu-central-1b": pulumi.Output.from_input(["subnet-00000008", "subnet-00000009"]),
+        }
         create_pool("train-a", made, {**by_zone, "subnets_by_zone": late}, pulumi.ResourceOptions())
 
-    assert run(program).inputs(NODE_GROUP)["subnetIds"] == ["subnet-1", "subnet-8", "subnet-9"]
+    assert run(program).inputs(NODE_GROUP)["subnetIds"] == ["subnet-00000001", "subnet-00000008", "subnet-00000009"]
 
 
 def test_subnets_of_a_zone_may_come_from_another_stack() -> None:

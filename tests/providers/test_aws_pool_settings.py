@@ -55,7 +55,7 @@ ONE_ZONE: Mapping[str, Any] = {"zones": ["eu-central-1a"]}
 
 
 def test_an_ultraserver_comes_in_a_capacity_block() -> None:
-    address = {**aws_pools.BY_ZONE, "region": "us-east-1", "subnets_by_zone": {"us-east-1-dfw-2a": ["subnet-1"]}}
+    address = {**aws_pools.BY_ZONE, "region": "us-east-1", "subnets_by_zone": {"us-east-1-dfw-2a": ["subnet-00000001"]}}
 
     made = plan(address, instance_type="p6e-gb200.36xlarge", capacity=BLOCK, software="device-plugin")
 
@@ -93,10 +93,12 @@ def test_gpus_that_go_by_another_name_are_not_counted_by_the_autoscaler() -> Non
 @pytest.mark.parametrize(
     ("zones", "subnets"),
     [
-        pytest.param([], ["subnet-1", "subnet-2", "subnet-3"], id="all"),
-        pytest.param(["eu-central-1b"], ["subnet-2", "subnet-3"], id="one"),
-        pytest.param(["eu-central-1b", "eu-central-1a"], ["subnet-1", "subnet-2", "subnet-3"], id="two"),
-        pytest.param(["eu-central-1a", "eu-central-1a"], ["subnet-1"], id="twice the same"),
+        pytest.param([], ["subnet-00000001", "subnet-00000002", "subnet-00000003"], id="all"),
+        pytest.param(["eu-central-1b"], ["subnet-00000002", "subnet-00000003"], id="one"),
+        pytest.param(
+            ["eu-central-1b", "eu-central-1a"], ["subnet-00000001", "subnet-00000002", "subnet-00000003"], id="two"
+        ),
+        pytest.param(["eu-central-1a", "eu-central-1a"], ["subnet-00000001"], id="twice the same"),
     ],
 )
 def test_zones_are_the_subnets_in_them(zones: list[str], subnets: list[str]) -> None:
@@ -106,22 +108,24 @@ def test_zones_are_the_subnets_in_them(zones: list[str], subnets: list[str]) -> 
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        pytest.param({"subnet_ids": ["subnet-1"]}, "set exactly one of subnet_ids and subnets_by_zone", id="both"),
+        pytest.param(
+            {"subnet_ids": ["subnet-00000001"]}, "set exactly one of subnet_ids and subnets_by_zone", id="both"
+        ),
         pytest.param({"subnets_by_zone": None}, "set exactly one of subnet_ids and subnets_by_zone", id="neither"),
         pytest.param({"subnets_by_zone": {}}, "subnets_by_zone: is empty", id="no zone"),
         pytest.param(
-            {"subnets_by_zone": {"us-east-1a": ["subnet-1"]}},
+            {"subnets_by_zone": {"us-east-1a": ["subnet-00000001"]}},
             "'us-east-1a' is not a zone of eu-central-1",
             id="another region's zone",
         ),
         pytest.param(
             {"subnets_by_zone": None, "subnet_ids": ["subnet-0a1b2c3d", "vpc-0123456789abcdef0"]},
-            r"subnet_ids: 'vpc-0123456789abcdef0' is not a subnet id; use ids such as subnet-…",
+            "subnet_ids: got 'vpc-0123456789abcdef0'; write a subnet id",
             id="a VPC among subnets",
         ),
         pytest.param(
             {"subnets_by_zone": {"eu-central-1a": ["sg-0a1b2c3d"]}},
-            r"subnets_by_zone.eu-central-1a: 'sg-0a1b2c3d' is not a subnet id",
+            "subnets_by_zone: got 'sg-0a1b2c3d'; write a subnet id",
             id="a security group for a zone's subnet",
         ),
     ],
@@ -296,7 +300,7 @@ def by_hand(resource: str, **inputs: Any) -> dict[str, Any]:
     ids=["placement", "EFA", "reservation"],
 )
 def test_one_zone_is_sure_with_one_subnet_only(wanted: dict[str, Any]) -> None:
-    one = {**BY_SUBNET, "subnet_ids": ["subnet-1"]}
+    one = {**BY_SUBNET, "subnet_ids": ["subnet-00000001"]}
 
     (problem,) = refused(BY_SUBNET, **wanted)
 

@@ -17,7 +17,7 @@ from gpupools.providers.azure.constraints import WITHOUT_AKS_DRIVER
 from gpupools.providers.azure.pool_plan import MIG_MODELS, gpu_instance_profile
 from gpupools.providers.azure.resources import FIXED_AT_CREATION, create_pool, create_provider
 from gpupools.spec.models import LATE
-from tests.providers.azure_pools import ADDRESSES, TOKEN, aks, options, plan, refused, settings, wire
+from tests.providers.azure_pools import ADDRESSES, SUBNET, TOKEN, aks, options, plan, refused, settings, wire
 from tests.providers.declaring import run
 
 SIZES = CLOUD.instance_types
@@ -191,7 +191,7 @@ def test_a_pools_name_keeps_to_akss_rules(name: str, start: str) -> None:
 def test_host_encryption_and_the_subnet_are_part_of_the_name() -> None:
     plain = wire(plan(gpu="T4"))["agentPoolName"]
     encrypted = wire(plan(aks(encryption_at_host=True), gpu="T4"))["agentPoolName"]
-    in_subnet = wire(plan(gpu="T4"), {**ADDRESSES, "subnet_id": "/subnets/gpu"})["agentPoolName"]
+    in_subnet = wire(plan(gpu="T4"), {**ADDRESSES, "subnet_id": SUBNET})["agentPoolName"]
 
     assert len({plain, encrypted, in_subnet}) == 3
 
@@ -201,14 +201,14 @@ def test_addresses_that_come_from_another_resource_reach_the_pool() -> None:
 
     def program() -> None:
         late = {key: pulumi.Output.from_input(value) for key, value in ADDRESSES.items()}
-        late["subnet_id"] = pulumi.Output.from_input("/subnets/gpu")
+        late["subnet_id"] = pulumi.Output.from_input(SUBNET)
         create_pool("serve-train", plan(gpu="T4"), late, pulumi.ResourceOptions())
 
     found.extend(dict(each.inputs) for each in run(program))
 
-    direct = wire(plan(gpu="T4"), {**ADDRESSES, "subnet_id": "/subnets/gpu"})
+    direct = wire(plan(gpu="T4"), {**ADDRESSES, "subnet_id": SUBNET})
     assert found == [direct]
-    assert direct["vnetSubnetID"] == "/subnets/gpu"
+    assert direct["vnetSubnetID"] == SUBNET
 
 
 def test_the_name_that_is_returned_is_the_pools() -> None:
@@ -243,7 +243,7 @@ def test_every_fixed_property_is_a_wire_name_of_the_agent_pool() -> None:
 def test_the_inputs_are_what_the_sdk_says_an_agent_pool_takes(software: str) -> None:
     made = plan(aks(encryption_at_host=True, ssh_access="Disabled"), gpu="A100-80GB", software=software)
 
-    assert check_inputs(TOKEN, wire(made, {**ADDRESSES, "subnet_id": "/subnets/gpu"})) == []
+    assert check_inputs(TOKEN, wire(made, {**ADDRESSES, "subnet_id": SUBNET})) == []
 
 
 def test_a_plan_of_another_cloud_is_not_translated() -> None:

@@ -25,7 +25,7 @@ from gpupools.providers.azure.pool_plan import MANAGED_API_VERSION, MANAGED_MIG_
 from gpupools.providers.azure.resources import FIXED_AT_CREATION, create_pool
 from gpupools.readback.inputs import with_taint
 from gpupools.spec.models import SHARING_KINDS
-from tests.providers.azure_pools import ADDRESSES, TOKEN, aks, options, plan, settings
+from tests.providers.azure_pools import ADDRESSES, GROUP, SUBNET, TOKEN, aks, options, plan, settings
 from tests.providers.declaring import run
 from tests.providers.test_azure_api_model import wrong
 from tests.rows import each_row
@@ -145,7 +145,7 @@ FULL: dict[str, Any] = {
     "upgrade": {"max_surge": 2, "drain_timeout_min": 45},
     "overrides": {"azure": {"AgentPool": {"kubeletConfig": {"podMaxPids": 4096}, "kubeletDiskType": "OS"}}},
 }
-CLUSTER = {"subnet_id": "/subnets/gpu", "proximity_placement_group_id": "/groups/x"}
+CLUSTER = {"subnet_id": SUBNET, "proximity_placement_group_id": GROUP}
 
 
 def full(software: str) -> PoolPlan:
@@ -184,7 +184,7 @@ def test_addresses_that_are_known_late_are_waited_for() -> None:
     (pool,) = run(program)
 
     assert {key: pool.inputs[key] for key in ADDRESS} == ADDRESS
-    assert pool.inputs["properties"]["vnetSubnetID"] == "/subnets/gpu"
+    assert pool.inputs["properties"]["vnetSubnetID"] == SUBNET
     assert pool.inputs["resourceName"] == declared(managed(), {**ADDRESSES, **CLUSTER})["resourceName"]
 
 

@@ -34,7 +34,10 @@ from tests.providers.azure_pools import (
 )
 from tests.providers.declaring import run
 
-PLACEMENT_GROUP = "/subscriptions/s/resourceGroups/g/providers/Microsoft.Compute/proximityPlacementGroups/fabric"
+PLACEMENT_GROUP = (
+    "/subscriptions/00000000-0000-0000-0000-000000000000/resourceGroups/g/providers/"
+    "Microsoft.Compute/proximityPlacementGroups/fabric"
+)
 SPOT_TAINT = "kubernetes.azure.com/scalesetpriority=spot:NoSchedule"
 IN_GROUP = {"proximity_placement_group_id": PLACEMENT_GROUP}
 FABRIC: dict[str, Any] = {"instance_type": "Standard_ND96isr_H100_v5"}

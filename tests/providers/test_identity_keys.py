@@ -16,12 +16,18 @@ from gpupools.stackfile.check import check_stack_file
 ROLE = "arn:aws:iam::123456789012:role/gpu-nodes"
 DEPLOYER = "arn:aws:iam::123456789012:role/deployer"
 CLUSTERS: dict[str, dict[str, Any]] = {
-    "train": {"cloud": "aws", "name": "t", "region": "us-east-1", "subnet_ids": ["subnet-0a"], "node_role_arn": ROLE},
+    "train": {
+        "cloud": "aws",
+        "name": "t",
+        "region": "us-east-1",
+        "subnet_ids": ["subnet-0000000a"],
+        "node_role_arn": ROLE,
+    },
     "serve": {"cloud": "azure", "name": "s", "resource_group": "ml"},
     "lab": {
         "cloud": "gcp",
         "name": "l",
-        "project": "ml",
+        "project": "ml-lab",
         "location": "europe-west4",
         "service_account": "gpu@ml.iam.gserviceaccount.com",
     },

@@ -6,12 +6,14 @@ from itertools import combinations
 from typing import Any
 
 import pulumi
+from pulumi.runtime.rpc import UNKNOWN
 
 from gpupools.common.json_types import JsonObject
 from gpupools.plan.cloud import ResourceFactory
 from gpupools.providers import clouds
+from gpupools.spec.cluster_access import KubeconfigSecret
 from gpupools.spec.identity import place, same_place, second_key
-from gpupools.spec.models import Cluster, StackOutput
+from gpupools.spec.models import Cluster, Late, StackOutput
 
 
 def addresses(
@@ -29,6 +31,10 @@ def addresses(
             if stack not in references:
                 references[stack] = pulumi.StackReference(stack)
             return _output(references[stack], stack, value.output)
+        if isinstance(value, Late):  # encrypted, in an offline preview
+            value = UNKNOWN
+        if isinstance(value, KubeconfigSecret) and isinstance(value.secret, Late):
+            value = value.model_copy(update={"secret": UNKNOWN})
         if isinstance(value, Mapping):
             return {key: resolve(item, is_secret) for key, item in value.items()}
         if isinstance(value, list):

@@ -38,6 +38,10 @@ class StackConfig:
     """Keys that contain an encrypted value."""
     others: tuple[str, ...]
     """The full keys of all other namespaces."""
+    is_decrypted: bool
+    """Whether `values` has encrypted values as clear text; an offline preview cannot read them."""
+    folder: Path
+    """Folder of the stack file; the program's if the file is not found."""
 
 
 def read_stack_config() -> StackConfig:
@@ -86,7 +90,11 @@ def read_stack_config() -> StackConfig:
                     )
     if problems:
         raise Rejected(problems)
-    return StackConfig(values, known, encrypted, tuple(key for key in configured if not key.startswith(ours)))
+    others = tuple(key for key in configured if not key.startswith(ours))
+    is_decrypted = _CONFIG_VARIABLE in os.environ
+    return StackConfig(
+        values, known, encrypted, others, is_decrypted, file.path.parent if file is not None else Path.cwd()
+    )
 
 
 def _stack_file() -> StackFile | None:

@@ -243,6 +243,14 @@ class DeclaredStack:
                 pool = _combined(made, reference.property)
         return pool
 
+    def region(self, resource: Declared, pool: PoolFacts) -> str:
+        """Return the region of a pool, of its component's cluster or of its provider; empty if none says it."""
+        parents = [each for each in (self.by_urn.get(resource.parent), self.by_urn.get(resource.provider)) if each]
+        inputs = [mapping(each.inputs.get("cluster", each.inputs)) for each in parents]
+        found = [pool.region, *(each.get(key) for each in inputs for key in ("region", "location"))]
+        place = next((each for each in found if isinstance(each, str) and each), "")
+        return place[:-2] if place[-2:-1] == "-" and place[-1].isalpha() else place
+
     def _template_facts(self, urn: str, template: PoolFacts) -> PoolFacts:
         """Return the facts that a template adds to pools; its weaknesses are reported once, on the template."""
         if urn not in self._template_facts_by_urn:

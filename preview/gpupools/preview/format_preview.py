@@ -14,7 +14,7 @@ import yaml
 from gpupools.common.json_types import JsonDict
 from gpupools.console.output import printable
 from gpupools.console.tables import table_text
-from gpupools.plan.prices import in_dollars, total
+from gpupools.plan.prices import per_hour, total
 from gpupools.spec.overrides import tellable, without_hidden
 
 if TYPE_CHECKING:
@@ -310,9 +310,11 @@ PRICE_COLUMNS = ("pool", "capacity", "node", "GPU", "share or slice", "min nodes
 def price_rows(prices: Iterable[PoolPrice]) -> Iterator[Sequence[str]]:
     """Yield one row per pool for `PRICE_COLUMNS`."""
     for each in prices:
-        node = each.price.usd if each.price is not None else None
+        node = each.price.amount if each.price is not None else None
         amounts = (node, each.per_gpu, each.per_unit, each.at_min, each.at_max)
-        words = ["unknown" if each.price is None else "" if one is None else in_dollars(one) for one in amounts]
+        words = [
+            "unknown" if each.price is None else "" if one is None else per_hour(one, each.currency) for one in amounts
+        ]
         yield (each.key, each.capacity, *words, each.price.age(date.today()) if each.price is not None else "")
 
 

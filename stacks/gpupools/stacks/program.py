@@ -5,6 +5,7 @@ import os
 import signal
 import sys
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import cast
 
@@ -27,6 +28,7 @@ from gpupools.providers.previous_state import engine_outputs, last_update
 from gpupools.providers.sdk_aliases import make_no_urns_of_aliases
 from gpupools.spec.cluster_access import ACCESS_KEYS
 from gpupools.stackfile.check import file_access_problems
+from gpupools.stackfile.price_list import read_price_list
 from gpupools.stackfile.stack import StackPlan, parse_stack, plan_config
 from gpupools.stacks.debug_messages import send_debug_messages_in_background
 
@@ -90,9 +92,12 @@ def run(folder: Path) -> None:
     try:
         config = read_stack_config()
         # Plan everything once, before the first resource is declared; encrypted values are unknown to the plan.
-        plan = plan_config(config.marked, clouds(), config.others, file_access_problems(folder))
-        if config.encrypted:
-            plan = plan._replace(stack=hiding_values(parse_stack, config.values, clouds()))
+        prices = partial(read_price_list, folder=config.folder)
+        checks = file_access_problems(folder)
+        plan = plan_config(config.marked, clouds(), config.others, checks, price_list=prices)
+        if config.encrypted and config.is_decrypted:
+            stack = hiding_values(parse_stack, config.values, clouds())
+            plan = plan._replace(stack=stack._replace(prices=plan.stack.prices))
         state = _earlier_state()
         _check_state_owner(state or {})
         earlier = read_earlier(state or {})

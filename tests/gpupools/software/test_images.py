@@ -174,6 +174,7 @@ def test_every_row_of_the_data_has_a_source() -> None:
 )
 def test_the_plugin_of_efa_comes_from_the_clusters_region(region: str, registry: str) -> None:
     cluster = {**clouds()["aws"].example_cluster, "region": region, "places": "trust"}
+    cluster |= {"stack": "acme/net/prod", "node_role_arn": {"output": "role"}}
     pool = {"clusters": ["c"], "instance_type": "p5.48xlarge", "nodes": {"max": 2}, "software": "device-plugin"}
     network = {"rdma": True, "security_group_ids": ["sg-0a1b2c3d4e5f60718"]}
     stack = parse_stack({"clusters": {"c": cluster}, "pools": {"a": {**pool, "network": network}}}, clouds())

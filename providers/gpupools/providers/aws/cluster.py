@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path as FilePath
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import BeforeValidator, field_validator
 
@@ -11,12 +11,26 @@ from gpupools.catalog.places import read_places
 from gpupools.common.errors import Path, shown
 from gpupools.common.json_types import JsonDict, JsonObject
 from gpupools.spec.cluster_access import ReachableCluster
+from gpupools.spec.identifiers import CERTIFICATE, Form, pattern
 from gpupools.spec.models import Address, Addresses
 
-_ROLE = re.compile(r"arn:aws(?:-[a-z]+)*:iam::([0-9]{12}):role/.+")
-"""https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_identifiers.html"""
-_OTHER_RESOURCE_ID = "(?!subnet-)[a-z]{2,9}-(?:[0-9a-f]{8}|[0-9a-f]{17})"
-"""The id of something else, such as `vpc-…`: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/resource-ids.html"""
+_IDENTIFIERS = "https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_identifiers.html"
+_ROLE = re.compile(r"arn:(aws[a-z-]*):iam::([0-9]{12}):role/[\w+=,.@/-]+", re.ASCII)
+_SUBNETS = pattern(
+    "subnet-(?:[0-9a-f]{8}|[0-9a-f]{17})",
+    "write a subnet id: subnet- and 8 or 17 digits or letters from a to f",
+    "https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/resource-ids.html",
+)
+_PARTITIONS = {
+    "cn-": "aws-cn",
+    "us-gov-": "aws-us-gov",
+    "us-iso-": "aws-iso",
+    "us-isob-": "aws-iso-b",
+    "eu-isoe-": "aws-iso-e",
+    "us-isof-": "aws-iso-f",
+    "eusc-": "aws-eusc",
+}
+"""Partition by the start of the region: https://github.com/boto/botocore/blob/develop/botocore/data/partitions.json"""
 _DIRECTIONS = "north|south|east|west|central|northeast|northwest|southeast|southwest"
 
 
@@ -28,8 +42,18 @@ def account_of(role_arn: str) -> str:
     """
     match = _ROLE.fullmatch(role_arn)
     if match is None:
-        raise ValueError(f"got {shown(role_arn)}; write the role's ARN: arn:aws:iam::<account>:role/<name>")
-    return match[1]
+        raise ValueError(f"got {shown(role_arn)}; {_ROLE_FORM.fix}")
+    return match[2]
+
+
+_ROLE_FORM = pattern(_ROLE.pattern, "write the role's ARN: arn:aws:iam::<account>:role/<name>", _IDENTIFIERS)
+
+
+def other_partition(arn: str, region: str) -> tuple[str, str] | None:
+    """Return problem and fix of an ARN of another partition than the region's; None if it is the same."""
+    own = next((each for start, each in _PARTITIONS.items() if region.startswith(start)), "aws")
+    given = arn.split(":")[1]
+    return None if given == own else (f"is in partition {given}, but {region} is in {own}", f"write arn:{own}:…")
 
 
 def _require_quotes(account: object) -> object:
@@ -70,6 +94,24 @@ class EksCluster(ReachableCluster):
     api_hosts: ClassVar[str] = (
         r"([a-z0-9-]+\.)+(eks\.amazonaws\.com(\.cn)?|api\.aws)"  # https://docs.aws.amazon.com/eks/latest/userguide/cluster-endpoint.html
     )
+    forms: ClassVar[Mapping[str, Form]] = {
+        "name": pattern(
+            "[0-9A-Za-z][A-Za-z0-9_-]{0,99}",
+            "write the name of an EKS cluster: letters, digits, - and _",
+            "https://docs.aws.amazon.com/eks/latest/APIReference/API_CreateCluster.html",
+        ),
+        "subnet_ids": _SUBNETS,
+        "subnets_by_zone": _SUBNETS,
+        "node_role_arn": _ROLE_FORM,
+        "assume_role": _ROLE_FORM,
+        "account": pattern("[0-9]{12}", "write the 12 digits of an AWS account", _IDENTIFIERS),
+        "profile": pattern(
+            r"\w[\w@./+=: -]{0,127}",
+            "write the name of a profile of the AWS configuration",
+            "https://docs.aws.amazon.com/cli/latest/userguide/cli-configure-files.html",
+        ),
+        "certificate_authority": CERTIFICATE,
+    }
     not_pool_inputs: ClassVar[frozenset[str]] = ReachableCluster.not_pool_inputs | frozenset(identity)
     # `schema.TypeSet` in https://github.com/hashicorp/terraform-provider-aws/blob/main/internal/service/eks/node_group.go.
     unordered: ClassVar[frozenset[str]] = frozenset({"subnet_ids"})
@@ -94,41 +136,12 @@ class EksCluster(ReachableCluster):
             raise ValueError(f"got {shown(region)}; {read_places(_PLACES).region_fix(region)}")
         return region
 
-    @field_validator("name")
-    @classmethod
-    def _is_a_name(cls, name: Any) -> Any:
-        # https://docs.aws.amazon.com/eks/latest/APIReference/API_CreateCluster.html
-        if isinstance(name, str) and not re.fullmatch(r"[0-9A-Za-z][A-Za-z0-9_-]{0,99}", name):
-            raise ValueError(f"got {shown(name)}; write the name of an EKS cluster: letters, digits, - and _")
-        return name
-
     @classmethod
     def place_of(cls, given: JsonObject) -> JsonObject:
         """Return account (that of the nodes' role: EKS takes no other's), region and name."""
         role = given["node_role_arn"]
         account = given.get("account") or (account_of(role) if isinstance(role, str) else role)
         return {"account": account, "region": given["region"], "name": given["name"]}
-
-    @field_validator("node_role_arn", "assume_role")
-    @classmethod
-    def _is_a_role(cls, role: object) -> object:
-        if isinstance(role, str):
-            account_of(role)
-        return role
-
-    @field_validator("profile")
-    @classmethod
-    def _is_a_profile(cls, profile: str | None) -> str | None:
-        if profile is not None and not re.fullmatch(r"\w[\w@./+=: -]{0,127}", profile):
-            raise ValueError(f"got {shown(profile)}; write the name of a profile of the AWS configuration")
-        return profile
-
-    @field_validator("account")
-    @classmethod
-    def _is_an_account(cls, account: str | None) -> str | None:
-        if account is not None and not re.fullmatch("[0-9]{12}", account):
-            raise ValueError(f"got {shown(account)}; write the 12 digits of an AWS account")
-        return account
 
     def conflicting_keys(self) -> Iterator[tuple[Path, str]]:
         """Reject two accounts, both kinds of subnet keys, and subnets in another region."""
@@ -137,6 +150,8 @@ class EksCluster(ReachableCluster):
         account = self.account or (account_of(role) if isinstance(role, str) else None)
         for key in ("node_role_arn", "assume_role"):
             given = getattr(self, key)
+            if isinstance(given, str) and (wrong := other_partition(given, self.region)):
+                yield (key,), "; ".join(wrong)
             if account is not None and isinstance(given, str) and account_of(given) != account:
                 first = "account" if self.account else "node_role_arn"
                 what = f"is in account {account_of(given)}, but {first} names {account}"
@@ -145,14 +160,9 @@ class EksCluster(ReachableCluster):
             where: Path = ("subnet_ids",) if self.subnet_ids is not None else ()
             yield where, "set exactly one of subnet_ids and subnets_by_zone"
         for zone in self.subnets_by_zone or {}:
-            # Local zones have longer names: `us-east-1-dfw-2a`.
-            if not zone.startswith(self.region) or zone == self.region:
+            # https://docs.aws.amazon.com/global-infrastructure/latest/regions/aws-availability-zones.html: the letters
+            # differ by account, up to f. Local zones have longer names: `us-east-1-dfw-2a`.
+            if not re.fullmatch(f"{self.region}(?:[a-f]|-.+)", zone):
                 yield ("subnets_by_zone", zone), f"{shown(zone)} is not a zone of {self.region}; correct one of them"
         if self.subnets_by_zone == {}:
             yield ("subnets_by_zone",), "is empty; set the subnets of at least one zone"
-        lists: dict[Path, object] = {("subnet_ids",): self.subnet_ids}
-        lists |= {("subnets_by_zone", zone): ids for zone, ids in (self.subnets_by_zone or {}).items()}
-        for where, ids in lists.items():
-            for given in ids if isinstance(ids, list) else ():
-                if isinstance(given, str) and re.fullmatch(_OTHER_RESOURCE_ID, given):
-                    yield where, f"{shown(given)} is not a subnet id; use ids such as subnet-…"

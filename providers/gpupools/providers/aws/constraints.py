@@ -11,7 +11,7 @@ from gpupools.common.taints import GPU_TAINT
 from gpupools.plan.provider_plan import PoolRequest
 from gpupools.providers.aws import bootstrap
 from gpupools.providers.aws.bootstrap import BOTTLEROCKET_MIG
-from gpupools.providers.aws.cluster import EksCluster
+from gpupools.providers.aws.cluster import EksCluster, other_partition
 from gpupools.providers.aws.node_images import (
     AL2023,
     BOTTLEROCKET,
@@ -303,6 +303,8 @@ def _capacity(request: PoolRequest) -> Iterator[Problem]:
         elif is_group and arn is not None and arn[1] != region:
             what = f"the resource group is in {arn[1]}, but the cluster is in {region}"
             yield Problem((*at, "capacity", "name"), what, f"use a resource group in {region}", _TARGET)
+        elif is_group and (wrong := other_partition(capacity.name, region)):
+            yield Problem((*at, "capacity", "name"), *wrong, _TARGET)
         if not is_group:
             yield from _one_zone(request, ("capacity", "name"), "a capacity reservation", _TARGET)
 
@@ -353,6 +355,8 @@ def _disk(request: PoolRequest) -> Iterator[Problem]:
         elif arn[1] != region:
             what = f"the KMS key is in {arn[1]}, but the cluster is in {region}"
             yield Problem((*at, "encryption_key"), what, f"use a key in {region}", _EBS_KEY)
+        elif wrong := other_partition(disk.encryption_key, region):
+            yield Problem((*at, "encryption_key"), *wrong, _EBS_KEY)
     if disk.local_nvme == "raid0" and machine.local_disk_gb == 0:
         what = f"raid0 needs local NVMe disks, which {machine.name} does not have"
         yield Problem((*at, "local_nvme"), what, "leave it out, or choose a type with local disks", machine.source)

@@ -159,6 +159,8 @@ def _node_group(catalogue: Catalogue, properties: JsonObject) -> tuple[PoolFacts
             not_counted=tuple(read.not_counted),
             elsewhere=elsewhere,
             software=_software(image, bool(template), at(properties, "gpu") is True),
+            region=text(properties.get("region")),
+            is_spot=properties.get("capacityType") == "SPOT",
             min_nodes=number(at(properties, "scalingConfig.minSize")),
             max_nodes=number(at(properties, "scalingConfig.maxSize")),
             labels=string_map(properties.get("labels")),

@@ -1,15 +1,24 @@
 """The keys that a stack file gives for an AKS cluster."""
 
 import re
+from collections.abc import Mapping
 from pathlib import Path as FilePath
 from typing import ClassVar, Literal
 
-from pydantic import field_validator
-
-from gpupools.common.errors import shown
 from gpupools.common.json_types import JsonObject
 from gpupools.spec.cluster_access import ReachableCluster
+from gpupools.spec.identifiers import CERTIFICATE, Form, pattern
 from gpupools.spec.models import Address
+
+_ID = "[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
+_NAMES = "https://learn.microsoft.com/azure/azure-resource-manager/management/resource-name-rules"
+
+
+def _resource(kind: str) -> Form:
+    """Return the form of a resource's ARM id, whose words Azure compares without case."""
+    within = re.sub("<[a-z]+>", "[^/]+", re.escape(kind))
+    own = f"(?i)/subscriptions/{_ID}/resourceGroups/[^/]+/providers/{within}"
+    return pattern(own, f"write /subscriptions/<id>/resourceGroups/<group>/providers/{kind}", _NAMES)
 
 
 class AksCluster(ReachableCluster):
@@ -52,14 +61,26 @@ class AksCluster(ReachableCluster):
     api_hosts: ClassVar[str] = (
         r"([a-z0-9-]+\.)+(azmk8s\.io|azk8s\.cn|azmk8s\.us|azure\.us)"  # https://learn.microsoft.com/azure/aks/private-clusters
     )
+    forms: ClassVar[Mapping[str, Form]] = {
+        "name": pattern(
+            "[0-9A-Za-z](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9])?",
+            "write the name of an AKS cluster: letters, digits, - and _",
+            _NAMES,
+        ),
+        "resource_group": pattern(
+            r"(?![mM][cC]_)[-\w.()]{0,89}[-\w()]",
+            "write the resource group of the cluster itself, not the MC_… group of its nodes",
+            "https://learn.microsoft.com/azure/aks/faq#why-are-two-resource-groups-created-with-aks",
+        ),
+        "subscription_id": pattern(
+            _ID, "write the id of the subscription, not its name: 32 hexadecimal digits", _NAMES
+        ),
+        "tenant_id": pattern(_ID, "write the tenant's id: 32 hexadecimal digits with hyphens", _NAMES),
+        "subnet_id": _resource("Microsoft.Network/virtualNetworks/<network>/subnets/<subnet>"),
+        "proximity_placement_group_id": _resource("Microsoft.Compute/proximityPlacementGroups/<group>"),
+        "certificate_authority": CERTIFICATE,
+    }
     not_pool_inputs: ClassVar[frozenset[str]] = ReachableCluster.not_pool_inputs | {"location", *identity}
-
-    @field_validator("tenant_id")
-    @classmethod
-    def _is_a_tenant(cls, tenant: str | None) -> str | None:
-        if tenant is not None and not re.fullmatch("[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}", tenant):
-            raise ValueError(f"got {shown(tenant)}; write the tenant's id: 32 hexadecimal digits with hyphens")
-        return tenant
 
     @classmethod
     def place_of(cls, given: JsonObject) -> JsonObject:

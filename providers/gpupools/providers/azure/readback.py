@@ -215,6 +215,7 @@ def _pool(catalogue: Catalogue, given: JsonObject, names: _Names, prefix: str = 
         not_counted=tuple(read.not_counted),
         software=_software(given, names, prefix, machines.accelerator),
         sharing=_sharing(profile, f"{prefix}{names.profile}", given, prefix),
+        is_spot=text(given.get("scaleSetPriority")) == "Spot",
         min_nodes=least if least is not None else number(given.get(names.count)),
         max_nodes=most if most is not None else number(given.get(names.count)),
         labels=string_map(given.get("nodeLabels")),

@@ -1,7 +1,7 @@
 """The keys that a stack file gives for a GKE cluster."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path as FilePath
 from typing import ClassVar, Literal
 
@@ -11,6 +11,7 @@ from gpupools.catalog.places import read_places
 from gpupools.common.errors import Path, Problem, shown
 from gpupools.common.json_types import JsonObject
 from gpupools.spec.cluster_access import ReachableCluster
+from gpupools.spec.identifiers import CERTIFICATE, Form, pattern
 from gpupools.spec.models import Address
 
 _HARDENING = "https://docs.cloud.google.com/kubernetes-engine/docs/how-to/hardening-your-cluster"
@@ -32,6 +33,9 @@ def is_default_account(account: object) -> bool:
     return account is None or (isinstance(account, str) and _DEFAULT_ACCOUNT.fullmatch(account) is not None)
 
 
+_ACCOUNT = r"[^@\s]+@[a-z0-9.:-]+\.gserviceaccount\.com"
+_ACCOUNT_FIX = "write the address of a service account, …gserviceaccount.com"
+_ACCOUNTS = "https://docs.cloud.google.com/iam/docs/service-account-overview"
 _PLACES = FilePath(__file__).parent / "places.csv"
 
 
@@ -67,15 +71,22 @@ class GkeCluster(ReachableCluster):
     api_hosts: ClassVar[str] = (
         r"[0-9.]+|\[[0-9a-f:.]+\]|([a-z0-9-]+\.)+gke\.goog"  # https://docs.cloud.google.com/kubernetes-engine/docs/concepts/network-isolation
     )
+    forms: ClassVar[Mapping[str, Form]] = {
+        "name": pattern(
+            "[a-z](?:[-a-z0-9]{0,38}[a-z0-9])?",
+            "write the name of a GKE cluster: up to 40 lower-case letters, digits and -",
+            "https://docs.cloud.google.com/kubernetes-engine/docs/reference/rest/v1/projects.locations.clusters",
+        ),
+        "project": pattern(
+            r"(?:[a-z0-9.-]+:)?[a-z][-a-z0-9]{4,28}[a-z0-9]|[0-9]{6,}",
+            "write the project's id: 6 to 30 lower-case letters, digits and -",
+            "https://docs.cloud.google.com/resource-manager/docs/creating-managing-projects",
+        ),
+        "service_account": pattern(rf"default|{_ACCOUNT}", _ACCOUNT_FIX, _ACCOUNTS),
+        "impersonate_service_account": pattern(_ACCOUNT, _ACCOUNT_FIX, _ACCOUNTS),
+        "certificate_authority": CERTIFICATE,
+    }
     not_pool_inputs: ClassVar[frozenset[str]] = ReachableCluster.not_pool_inputs | frozenset(identity)
-
-    @field_validator("impersonate_service_account")
-    @classmethod
-    def _is_a_service_account(cls, account: str | None) -> str | None:
-        # https://docs.cloud.google.com/iam/docs/service-account-overview
-        if account is not None and not re.fullmatch(r"[^@\s]+@[a-z0-9.:-]+\.gserviceaccount\.com", account):
-            raise ValueError(f"got {shown(account)}; write the address of a service account, …gserviceaccount.com")
-        return account
 
     @classmethod
     def place_of(cls, given: JsonObject) -> JsonObject:
@@ -113,10 +124,14 @@ class GkeCluster(ReachableCluster):
         yield from super().conflicting_keys()
         # https://docs.cloud.google.com/kubernetes-engine/docs/concepts/regional-clusters
         region = "-".join(self.location.split("-")[:2])
+        if ZONE.fullmatch(self.location) and self.known_places().has_zone(self.location, region) is False:
+            yield ("location",), f"{shown(self.location)} does not exist; {self.known_places().zone_fix(region)}"
         zones = self.node_locations or []
         for index, zone in enumerate(zones):
             found = ZONE.fullmatch(zone)
             if found is None or found["region"] != region:
                 yield ("node_locations", index), f"{shown(zone)} is not a zone of {region}; correct one of them"
+            elif self.known_places().has_zone(zone, region) is False:
+                yield ("node_locations", index), f"{shown(zone)} does not exist; {self.known_places().zone_fix(region)}"
             elif zone in zones[:index]:
                 yield ("node_locations", index), f"{shown(zone)} is listed twice; remove one"

@@ -274,6 +274,8 @@ def _zones(request: PoolRequest) -> Iterator[Problem]:
         elif found["region"] != region:
             what = f"{name} is in {found['region']}, but the cluster is in {location}"
             yield Problem(where, what, f"use zones of {region}", _REGIONS)
+        elif (places := request.cluster.known_places()).has_zone(name, region) is False:
+            yield Problem(where, f"{name} does not exist", places.zone_fix(region), _REGIONS)
         elif name in request.spec.zones[:index]:
             yield Problem(where, f"{name} is listed twice", "list each zone once")
 

@@ -214,6 +214,8 @@ def _node_pool(pool: JsonObject, prefix: str, key: str) -> PoolFacts:
         not_counted=tuple(read.not_counted),
         software=_software(config, path, machines.accelerator),
         sharing=_sharing(config, path),
+        region="-".join(text(pool.get("location")).split("-")[:2]),
+        is_spot=flag(config.get("spot")) is True,
         min_nodes=fixed if least is None else least,
         max_nodes=fixed if most is None else most,
         per_zone=not total,

@@ -1,0 +1,120 @@
+"""Reads `gpupools:prices`, a CSV file with a team's own prices. The file is inside the stack file's project."""
+
+import csv
+import re
+from collections.abc import Iterator, Mapping
+from datetime import date
+from decimal import Decimal, InvalidOperation
+from pathlib import Path as FilePath
+
+from gpupools.common.errors import Path, Problem, Rejected, nearest, shown
+from gpupools.plan.prices import Price, PriceList
+from gpupools.spec.models import Late
+from gpupools.stackfile.reader import is_in_checkout
+
+_NEEDED = ("type", "region", "price", "currency")
+_OTHERS = ("capacity", "dated")
+_CAPACITIES = ("on-demand", "spot", "reservation", "capacity-block", "flex-start", "queued")
+_MOST_BYTES = 4 * 2**20
+_AT: Path = ("prices",)
+_EXAMPLE = "write a file inside the project with the columns type,region,price,currency"
+
+
+def read_price_list(raw: object, folder: FilePath) -> PriceList:
+    """Return the prices of a file; its path is relative to the folder of the stack file.
+
+    Raises:
+        Rejected: All its problems.
+    """
+    if raw is None:
+        return PriceList()
+    if not isinstance(raw, str) or not raw:
+        what = "is a secret" if isinstance(raw, Late) else f"got {shown(raw)}"
+        raise Rejected([Problem(_AT, what, "write the path of a CSV file, such as prices.csv")])
+    if not is_in_checkout(str(folder / raw), folder):
+        raise Rejected([Problem(_AT, f"{shown(raw)} is outside the project", _EXAMPLE)])
+    try:
+        with (folder / raw).open("rb") as opened:
+            data = opened.read(_MOST_BYTES + 1)
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise Rejected([Problem(_AT, f"{shown(raw)} is not UTF-8 text", _EXAMPLE)]) from None
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or "is no path"
+        raise Rejected([Problem(_AT, f"{shown(raw)} cannot be read: {why}", _EXAMPLE)]) from None
+    if len(data) > _MOST_BYTES:
+        raise Rejected([Problem(_AT, f"{shown(raw)} has more than 4 MiB", "remove the types that no pool uses")])
+    if "\0" in text:
+        raise Rejected([Problem(_AT, f"{shown(raw)} is not text", _EXAMPLE)])
+    prices: dict[tuple[str, str, str], Price] = {}
+    problems = list(_read_rows(text, raw, prices))
+    currencies = sorted({each.currency for each in prices.values()})
+    if len(currencies) > 1:
+        problems.append(Problem(_AT, f"{raw} has prices in {' and '.join(currencies)}", "write all in one currency"))
+    if problems:
+        raise Rejected(problems)
+    return PriceList(prices, currencies[0])
+
+
+def _read_rows(text: str, name: str, prices: dict[tuple[str, str, str], Price]) -> Iterator[Problem]:
+    """Add the prices of the rows; yield the problems."""
+    lines = csv.reader(text.splitlines())
+    try:
+        columns = [each.strip() for each in next(lines, [])]
+        for column in columns:
+            if column not in (*_NEEDED, *_OTHERS):
+                yield Problem(_AT, f"{name}:1: unknown column {shown(column)}", nearest(column, (*_NEEDED, *_OTHERS)))
+        missing = [each for each in _NEEDED if each not in columns]
+        if missing or len(set(columns)) < len(columns):
+            what = f"has no column {', '.join(missing)}" if missing else "has a column twice"
+            yield Problem(_AT, f"{name}:1: {what}", "begin the file with the line type,region,price,currency")
+            return
+        for cells in lines:
+            if not cells:
+                continue
+            at = f"{name}:{lines.line_num}"
+            if len(cells) != len(columns):
+                what = f"{at}: has {len(cells)} values for {len(columns)} columns"
+                yield Problem(_AT, what, "write one value per column, and a decimal point instead of a comma")
+                continue
+            yield from _read_row(dict(zip(columns, map(str.strip, cells), strict=True)), at, prices)
+    except csv.Error as error:
+        yield Problem(_AT, f"{name}:{lines.line_num}: {error}", _EXAMPLE)
+        return
+    if not prices:
+        yield Problem(_AT, f"{name} has no price", "add a row, or remove gpupools:prices")
+
+
+def _read_row(row: Mapping[str, str], at: str, prices: dict[tuple[str, str, str], Price]) -> Iterator[Problem]:
+    capacity, dated = row.get("capacity") or "on-demand", row.get("dated", "")
+    where = (row["type"], capacity, row["region"])
+    try:
+        price = Decimal(row["price"])
+    except InvalidOperation:
+        price = Decimal(0)
+    problems = [
+        ("type", row["type"], bool(row["type"]), "write an instance type"),
+        ("region", row["region"], bool(row["region"]), "write the region of the cluster"),
+        ("price", row["price"], price.is_finite() and price > 0, "write a number above 0 with a decimal point"),
+        (
+            "currency",
+            row["currency"],
+            re.fullmatch("[A-Z]{3}", row["currency"]),
+            "write its ISO 4217 code, such as EUR",
+        ),
+        ("capacity", capacity, capacity in _CAPACITIES, f"use one of {', '.join(_CAPACITIES)}"),
+        ("dated", dated, not dated or _is_date(dated), "write a date such as 2026-11-30, or nothing"),
+        ("row", " ".join(where), where not in prices, "remove one of the two rows for it"),
+    ]
+    wrong = [(column, given, fix) for column, given, is_right, fix in problems if not is_right]
+    for column, given, fix in wrong:
+        yield Problem(_AT, f"{at}: {column}: got {shown(given)}", fix)
+    if not wrong:
+        prices[where] = Price(price, dated, at, row["currency"])
+
+
+def _is_date(text: str) -> bool:
+    try:
+        return date.fromisoformat(text).isoformat() == text
+    except ValueError:
+        return False
