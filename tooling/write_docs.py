@@ -422,6 +422,18 @@ def _owners() -> str:
     )
 
 
+def _dated_tables() -> str:
+    """List the tables of facts that change, with the dates of their rows."""
+    rows = []
+    for name, cloud in clouds().items():
+        for file, column in cloud.dated_tables():
+            with file.open(encoding="utf-8", newline="") as opened:
+                dates = sorted(row[column] for row in csv.DictReader(opened))
+            span = dates[0] if dates[0] == dates[-1] else f"{dates[0]} to {dates[-1]}"
+            rows.append((name, f"[{file.name}]({relpath(file, DOCS / 'reference')})", str(len(dates)), span))
+    return _table(["Cloud", "Table", "Rows", "Dates"], rows)
+
+
 def _reserved_keys(labels: bool) -> str:
     """List the reserved keys of each cloud, in the order of the rules, because the first match counts."""
     rows = []
@@ -884,6 +896,7 @@ PARTS: Mapping[str, Callable[[], str]] = MappingProxyType(
         "unverified-types": _unverified_types,
         "mig-per-cloud": _mig_per_cloud,
         "matrix": _matrix,
+        "dated-tables": _dated_tables,
         "rules": _rules,
         "glossary": _glossary,
         "sharing-by-need": _sharing_by_need,

@@ -3,9 +3,10 @@
 import argparse
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cache
 from importlib import import_module
+from pathlib import Path
 from textwrap import wrap
 from typing import NamedTuple
 
@@ -16,15 +17,17 @@ from gpupools.cli.help_texts import examples
 from gpupools.cli.schema import stack_schema
 from gpupools.cli.stack_text import cluster_schema
 from gpupools.common.csv_rows import csv_rows
-from gpupools.common.errors import Problem, nearest
+from gpupools.common.errors import Problem, Rejected, nearest
 from gpupools.console.output import Style, answer, tell, tell_parts
 from gpupools.console.tables import tell_table
 from gpupools.console.terminal import columns
 from gpupools.plan.capability import Verdict
-from gpupools.plan.cloud import nearest_cloud
+from gpupools.plan.cloud import Cloud, nearest_cloud
 from gpupools.plan.matrix import matrix
 from gpupools.plan.quotas import known_quotas
 from gpupools.providers import clouds
+from gpupools.stackfile.check import Located, check_stack_file, locate
+from gpupools.stackfile.stack import StackPlan, quotas_of
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -34,12 +37,13 @@ def add(parser: argparse.ArgumentParser) -> None:
         "gpupools explain sharing",
         "gpupools explain gpu-pool-tainted",
         "gpupools explain nodes.min",
-        "gpupools explain 'VcpuLimitExceeded: You have requested more vCPU capacity'",
+        "gpupools explain --file stacks/Pulumi.prod.yaml 'VcpuLimitExceeded: You have requested more vCPU capacity'",
         "gpupools explain 'pools.l4.sharing.mode: L4 cannot be cut into MIG instances'",
     )
     parser.add_argument("text", nargs="*", metavar="TERM|PROBLEM", help="default: list all terms and rules")
+    parser.add_argument("--file", type=Path, help="stack file whose pools the error of a cloud may be about")
     parser.add_argument("--json", action="store_true")
-    parser.set_defaults(run=lambda given: explain(" ".join(given.text), given.json))
+    parser.set_defaults(run=lambda given: explain(" ".join(given.text), given.json, given.file))
 
 
 class Entry(NamedTuple):
@@ -53,11 +57,17 @@ class Entry(NamedTuple):
     page: str
 
 
-def explain(text: str, as_json: bool) -> int:
+def explain(text: str, as_json: bool, file: Path | None = None) -> int:
     """Print the entries for a text, or a list of all without one; return 2 if there is none."""
+    plan = None
+    if file is not None:
+        try:
+            plan = check_stack_file(file, clouds()).plan
+        except Rejected as rejected:
+            return _refused(locate(file, rejected), as_json)
     # As pasted from a terminal, with its colours and line breaks.
     text = " ".join(re.sub(r"\x1b\[[0-9;]*[mK]", "", text).split())
-    found = _found(text) if text else [*_words().values(), *_rules().values()]
+    found = _found(text, plan) if text else [*_words().values(), *_rules().values()]
     unknown = [] if found else [Problem((), f"no explanation for {text[:200]!r}", _instead(text))]
     needs = sharing_needs() if found and (found[0].name, found[0].kind) == ("sharing", "word") else ()
     if as_json:
@@ -81,6 +91,14 @@ def explain(text: str, as_json: bool) -> int:
         for source in dict.fromkeys(part for each in needs for part in each.source.split(" and ")):
             _tell_below(f"source: {source}")
     return 2 if unknown else 0
+
+
+def _refused(problems: Sequence[Located], as_json: bool) -> int:
+    if as_json:
+        answer("explain", "rejected", [each.as_json() for each in problems], {"entries": [], "needs": []})
+    for each in problems if not as_json else ():
+        tell(each, error=True)
+    return 2
 
 
 def _instead(text: str) -> str:
@@ -126,7 +144,7 @@ def _rules() -> Mapping[str, Entry]:
     }
 
 
-def _found(text: str) -> list[Entry]:
+def _found(text: str, plan: StackPlan | None = None) -> list[Entry]:
     """Return the entry that a text names, else the entries it mentions: rules, refusals, keys, terms."""
     whole = _normalized_text(text)
     named = next(
@@ -139,7 +157,7 @@ def _found(text: str) -> list[Entry]:
         return [_words()[named.word], *_own_keys(text)]
     if len(text.split()) == 1 and ":" not in text and (keys := list(_keys(text))):
         return [*_own_keys(text), *keys]
-    if errors := list(_launch_errors(text)):
+    if errors := list(_launch_errors(text, plan)):
         return errors
     rule = next(
         (
@@ -171,23 +189,46 @@ def _keys(key: str) -> Iterator[Entry]:
             yield Entry(row.key, "key", what, row.source, "docs/reference/stack-file.md")
 
 
-def _launch_errors(text: str) -> Iterator[Entry]:
-    """Yield what each error of a cloud in a text means: a quota or capacity, which one, and the next step."""
+def _launch_errors(text: str, plan: StackPlan | None) -> Iterator[Entry]:
+    """Yield what each error of a cloud in a text means: a quota or capacity, which one, which pools, the next step."""
     for cloud in clouds().values():
         rows = csv_rows(cloud.launch_errors_file) if cloud.launch_errors_file is not None else ()
         found = [row for row in rows if _has_in_order(text, row["pattern"].split("…"))]
         named = [name for name in cloud.instance_types if found and _has_word(text, name)]
         codes = [code for code in known_quotas(cloud) if found and _has_word(text, code)]
-        lists = (("Quota", codes), ("Instance type", named))
+        pools = list(_pools_in(text, cloud, named, codes, plan)) if found and plan is not None else []
+        lists = (("Quota", codes), ("Instance type", named), ("Pool", pools))
         about = "".join(f" {word}: {', '.join(values)}." for word, values in lists if values)
         told: set[str] = set()
         for row in found:
             pattern = row["pattern"]
             is_part = any(pattern in other["pattern"] and pattern != other["pattern"] for other in found)
+            is_part = is_part or (row["kind"] == "unclear" and any(other["kind"] != "unclear" for other in found))
             if not is_part and row["what"] not in told:
                 told.add(row["what"])
                 what = f"{row['kind']} ({cloud.service}): {row['what']}{about} Next: {row['next']}."
                 yield Entry(pattern, "cloud error", what, row["source"], "docs/reference/quotas.md")
+
+
+def _pools_in(
+    text: str, cloud: Cloud, types: Collection[str], codes: Collection[str], plan: StackPlan
+) -> Iterator[str]:
+    """Yield the pools of a stack file that an error of a cloud may be about, as `<cluster>/<pool>`.
+
+    Those whose name is in the text, else those with its instance type, quota and region, as far as it has them.
+    """
+    own = [each for each in plan.pools if each.cloud == cloud.name]
+    # Names of nodes and groups begin with it.
+    if exact := [each for each in own if re.search(rf"(?<![\w.-]){each.cluster}-{each.name}(?!\w)", text)]:
+        own = exact
+    by_quota = {pool.key for need in quotas_of(plan, clouds()) if need.code in codes for pool in need.pools}
+    regions = {plan.stack.clusters[each.cluster].region_name() for each in own}
+    named = {region for region in regions if region and region in text}
+    for each in own:
+        key, region = f"{each.cluster}/{each.name}", plan.stack.clusters[each.cluster].region_name()
+        is_meant = (not types or each.instance.name in types) and (not codes or key in by_quota)
+        if is_meant and (not named or region in named):
+            yield key
 
 
 def _has_in_order(text: str, parts: Sequence[str]) -> bool:

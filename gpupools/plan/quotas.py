@@ -45,7 +45,7 @@ class QuotaNeed(NamedTuple):
     unit: str
     """`vCPU` or `GPU`."""
     link: str
-    """Where to raise it."""
+    """Where to raise it; empty if that is not known."""
     dated: str
     source: str
     pools: tuple[PoolNeed, ...]
@@ -89,6 +89,7 @@ def quota_needs(
     Nodes that an upgrade starts beside the maximum are not counted.
     """
     rows: dict[tuple[str, str, str, str], _Row] = {}
+    links: dict[tuple[str, str, str, str], str] = {}
     needs: dict[tuple[str, str, str, str], list[PoolNeed]] = {}
     for plan in plans:
         cluster, capacity = clusters[plan.cluster], pools[plan.name].capacity.mode
@@ -96,6 +97,9 @@ def quota_needs(
             region = "all regions" if row["scope"] == "global" else _region(plan.cluster, cluster)
             where = (plan.cloud, _account(cluster), region, row["code"])
             rows[where] = row
+            console = cluster.console_domain()
+            if console or "{console}" not in row["link"]:
+                links[where] = row["link"].format(region=region, account=where[1], code=row["code"], console=console)
             needs.setdefault(where, []).append(
                 PoolNeed(f"{plan.cluster}/{plan.name}", plan.instance.name, plan.max_nodes, _amount(plan, row))
             )
@@ -107,7 +111,7 @@ def quota_needs(
             code=code,
             name=row["name"],
             unit=row["unit"],
-            link=row["link"].format(region=region, account=account, code=code),
+            link=links.get((cloud, account, region, code), ""),
             dated=row["dated"],
             source=row["source"],
             pools=tuple(needs[cloud, account, region, code]),
@@ -184,5 +188,6 @@ def exceeded(needs: Sequence[QuotaNeed], limits: Mapping[str, int]) -> Iterator[
         limit = limits.get(need.code)
         if limit is not None and need.amount > limit:
             pools = ", ".join(dict.fromkeys(each.key for each in need.pools))
-            fix = f"raise it at {need.link} and write the new limit here, or lower nodes.max of {pools}"
+            where = f" at {need.link}" if need.link else ""
+            fix = f"raise it{where} and write the new limit here, or lower nodes.max of {pools}"
             yield Problem(("quotas", need.code), f"is {limit}, but the pools need more: {need}", fix, need.source)

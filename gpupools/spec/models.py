@@ -131,6 +131,10 @@ class Cluster(ConsistentModel):
     account_key: ClassVar[str] = ""
     """Key with the account, subscription or project, whose quotas apply."""
 
+    def console_domain(self) -> str:
+        """Return the domain of the cloud's console for this cluster; empty if it is not known, or always the same."""
+        return ""
+
     def region_name(self) -> str:
         """Return the region; empty if the file does not have it."""
         given = getattr(self, self.region_key) if self.region_key else None

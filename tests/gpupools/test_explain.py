@@ -2,6 +2,7 @@
 
 import ast
 import json
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -265,6 +266,47 @@ def test_errors_of_a_cloud_are_all_explained_and_parts_of_others_are_not() -> No
 
     assert [each.name for each in both] == ["InsufficientInstanceCapacity", "VcpuLimitExceeded"]
     assert [each for each in _found("the pod says: exceeding approved budget") if each.kind == "cloud error"] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "pools"),
+    [
+        ("VcpuLimitExceeded: more vCPU capacity than the limit of 0 for p5.48xlarge", ["train/h100"]),
+        ("InsufficientInstanceCapacity in eu-central-1: train-notebooks-x1", ["train/notebooks"]),
+        ("VcpuLimitExceeded L-DB2E81BA", ["train/notebooks"]),
+        ("QUOTA_EXCEEDED in europe-west4", []),
+    ],
+)
+def test_an_error_names_the_pools_of_a_stack_file(
+    text: str, pools: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = Path(__file__).parents[2] / "stacks" / "Pulumi.prod.yaml"
+
+    assert main(["explain", text, "--file", str(file), "--json"]) == 0
+    (entry,) = json.loads(capsys.readouterr().out)["entries"]
+    named = re.findall(r" Pool: ([^.]*)[.]", entry["what"])
+    assert named == ([", ".join(pools)] if pools else [])
+
+
+def test_a_stack_file_that_is_rejected_explains_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "Pulumi.x.yaml"
+    file.write_text("config: {}\n")
+
+    assert main(["explain", "QUOTA_EXCEEDED", "--file", str(file)]) == 2
+    assert "gpupools:clusters" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("UnsupportedOperation: The requested configuration is currently not supported", "UnsupportedOperation"),
+        ("Code: OperationNotAllowed", "OperationNotAllowed"),
+        ("OperationNotAllowed: exceeding approved standardNDSH100v5Family Cores quota", "exceeding approved …quota"),
+        ("Insufficient regional quota to satisfy request: resource NVIDIA_L4_GPUS", "Insufficient regional quota"),
+    ],
+)
+def test_an_error_with_several_causes_is_explained_unless_the_text_says_more(text: str, name: str) -> None:
+    assert [each.name for each in _found(text)] == [name]
 
 
 def test_every_key_of_the_schema_is_explained() -> None:

@@ -5,6 +5,7 @@ import json
 from collections.abc import Mapping
 from datetime import date
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from gpupools.preview.format_preview import price_lines
 from gpupools.providers import clouds
 from gpupools.stackfile.stack import plan_config, prices_of
 
+PROD = Path(__file__).parents[2] / "stacks" / "Pulumi.prod.yaml"
 CLUSTERS: Mapping[str, Mapping[str, Any]] = {
     "aws": {**clouds()["aws"].example_cluster, "region": "us-east-1"},
     "azure": {**clouds()["azure"].example_cluster, "location": "eastus"},
@@ -195,3 +197,16 @@ def test_the_tables_of_facts_are_listed(capsys: pytest.CaptureFixture[str]) -> N
     assert "cannot be combined with --sources" in capsys.readouterr().err
     assert main(["catalog", "--sources", "--cloud", "gcp"]) == 0
     assert "prices.csv" in capsys.readouterr().out
+
+
+def test_the_policy_adds_up_what_the_preview_adds_up(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The region of EKS pools is that of their component; the sum is the preview's."""
+    policies = tmp_path / "policy-config.json"
+    policies.write_text('{"gpu-stack-within-budget": {"perHour": 443}}')
+
+    assert main(["preview", str(PROD), "--policy-config", str(policies)]) == 1
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "All nodes $443.54/h" in shown
+    assert "cost $443.54/h with all nodes, and the budget is $443.00/h" in shown
+    policies.write_text('{"gpu-stack-within-budget": {"perHour": 444}}')
+    assert main(["preview", str(PROD), "--policy-config", str(policies)]) == 0

@@ -32,6 +32,12 @@ _PARTITIONS = {
 }
 """Partition by the start of the region: https://github.com/boto/botocore/blob/develop/botocore/data/partitions.json"""
 _DIRECTIONS = "north|south|east|west|central|northeast|northwest|southeast|southwest"
+_CONSOLES = {
+    "aws": "console.aws.amazon.com",
+    "aws-us-gov": "console.amazonaws-us-gov.com",
+    "aws-cn": "console.amazonaws.cn",
+}
+"""https://docs.aws.amazon.com/general/latest/gr/console-service.html (2026-11)"""
 
 
 def account_of(role_arn: str) -> str:
@@ -49,9 +55,14 @@ def account_of(role_arn: str) -> str:
 _ROLE_FORM = pattern(_ROLE.pattern, "write the role's ARN: arn:aws:iam::<account>:role/<name>", _IDENTIFIERS)
 
 
+def partition_of(region: str) -> str:
+    """Return the partition of a region."""
+    return next((each for start, each in _PARTITIONS.items() if region.startswith(start)), "aws")
+
+
 def other_partition(arn: str, region: str) -> tuple[str, str] | None:
     """Return problem and fix of an ARN of another partition than the region's; None if it is the same."""
-    own = next((each for start, each in _PARTITIONS.items() if region.startswith(start)), "aws")
+    own = partition_of(region)
     given = arn.split(":")[1]
     return None if given == own else (f"is in partition {given}, but {region} is in {own}", f"write arn:{own}:…")
 
@@ -115,6 +126,10 @@ class EksCluster(ReachableCluster):
     not_pool_inputs: ClassVar[frozenset[str]] = ReachableCluster.not_pool_inputs | frozenset(identity)
     # `schema.TypeSet` in https://github.com/hashicorp/terraform-provider-aws/blob/main/internal/service/eks/node_group.go.
     unordered: ClassVar[frozenset[str]] = frozenset({"subnet_ids"})
+
+    def console_domain(self) -> str:
+        """Return the domain of the partition's console; empty if it is not public."""
+        return _CONSOLES.get(partition_of(self.region), "")
 
     def pool_inputs(self, zones: Sequence[str]) -> JsonDict:
         """Return what a pool is told; of subnets those of its zones, however they are written."""
