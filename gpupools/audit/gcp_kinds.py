@@ -83,5 +83,5 @@ KINDS = CloudKinds(
     embedded=_EMBEDDED,
     machines={(INFRASTRUCTURE, kind): known for kind, known in _MACHINES.items()},
     node_labels={"cloud.google.com/gke-accelerator": "nvidia", "cloud.google.com/gke-tpu-accelerator": "other"},
-    machine_names=re.compile(r"(?:[a-z]\d{1,2}[a-z]{0,2}|custom|ct\w{2,4}|tpu\w+)(?:-[a-z0-9.]+)+(?:\+\S+)?"),
+    machine_names=re.compile(r"(?:[a-z]\d{1,2}[a-z]{0,2}|custom|ct\w{2,4}|tpu\w{1,8})(?:-[a-z0-9.]+)+(?:\+\S+)?"),
 )

@@ -88,7 +88,7 @@ class Names:
 
 # Not what stands in quotes or is part of a taint, a label, an address, a file name: `team/gpuPool=a:NoSchedule`.
 _PATH = re.compile(
-    r"""(?<![\w./'"=:#-])[a-z]+[A-Za-z0-9]*(?:\[\d+\])?(?:\.[a-z][A-Za-z0-9]*(?:\[\d+\])?)*(?![\w/'"=-]|:\S|\.\w)"""
+    r"""(?<![\w./'"=:#-])[a-z][A-Za-z0-9]*+(?:\[\d+\])?(?:\.[a-z][A-Za-z0-9]*(?:\[\d+\])?)*(?![\w/'"=-]|:\S|\.\w)"""
 )
 
 

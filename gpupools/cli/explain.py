@@ -171,7 +171,8 @@ def _found(text: str, plan: StackPlan | None = None) -> list[Entry]:
         return [rule]
     if len(text.split()) == 1 and ":" not in text.removeprefix("gpupools:"):
         return list(_own_keys(text))
-    said = re.sub(r"\bpools\.[\w-]+\S*: ", "", text)  # the path is not what it is about
+    # Without the path, which is not what it is about.
+    said = " ".join(each for each in text.split(" ") if not (each.startswith("pools.") and each.endswith(":")))
     found = [*_rules_in(text), *_refusals_in(text), *_unknown_key(text), *_words_in(said)]
     return list(dict.fromkeys(found or _keys_in(text)))
 
@@ -298,7 +299,7 @@ def _of_definition(schema: Mapping[str, object], definitions: Mapping[str, objec
 
 
 def _rules_in(text: str) -> Iterator[Entry]:
-    named = set(re.findall(r"[a-z]+(?:-[a-z]+)+", text))
+    named = set(re.findall(r"(?<![a-z])[a-z]+(?:-[a-z]+)+", text))
     if named:
         yield from (rule for name, rule in _rules().items() if name in named)
 
@@ -325,7 +326,7 @@ def _refusals() -> tuple[Mapping[str, Entry], ...]:
 
 
 def _unknown_key(text: str) -> Iterator[Entry]:
-    match = re.search(r"([\w-]+): unknown key", text)
+    match = re.search(r"(?<![\w-])([\w-]+): unknown key", text)
     if match is not None and known_elsewhere(match[1], [row.in_place for row in other_keys()]):
         yield from _keys(match[1])
 

@@ -14,7 +14,7 @@ from gpupools.cli.help_texts import examples
 from gpupools.cli.stack_objects import Origin, stack_objects
 from gpupools.common.errors import Problem, Rejected
 from gpupools.common.json_types import JsonDict
-from gpupools.console.output import answer, tell, tell_lines
+from gpupools.console.output import answer, tell, tell_json, tell_lines
 from gpupools.diff.comparison import compare_files, counted, in_words
 from gpupools.plan.pool_plan import PoolPlan
 from gpupools.providers import clouds
@@ -56,6 +56,12 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--changed", action="store_true", help="with --since: only changed stacks")
     parser.add_argument(
         "--json", action="store_true", help="print JSON for a CI job matrix (docs/how-to/environments.md)"
+    )
+    parser.add_argument(
+        "--matrix",
+        type=_jobs,
+        metavar="N",
+        help="print JSON batches of at most N stacks in deployment order, for CI jobs (GitHub allows 256 in a matrix)",
     )
     parser.add_argument(
         "--operator",
@@ -117,6 +123,9 @@ def _run(given: argparse.Namespace) -> int:
     elif refused:
         for located in refused:
             tell_located(located)
+    elif given.matrix is not None:
+        tell_json(list(_batches(order, given.matrix, given.folder)), indent=None)
+        _tell_rest(given, gone, left_out, bool(listed), error=True)
     elif given.operator:
         return _tell_objects(given, [(each.placed, each.after(placed)) for each in shown])
     else:
@@ -138,13 +147,20 @@ def _tell(shown: Sequence[_Listed], order: Sequence[Sequence[Placed]], placed: S
             tell_lines("\n".join(_as_text(one, placed, number if len(order) > 1 else 0)))
 
 
-def _tell_rest(given: argparse.Namespace, gone: Iterable[str], left_out: Iterable[dict[str, str]], found: bool) -> None:
+def _tell_rest(
+    given: argparse.Namespace,
+    gone: Iterable[str],
+    left_out: Iterable[dict[str, str]],
+    found: bool,
+    *,
+    error: bool = False,
+) -> None:
     for name in gone:
-        tell(f"{name}: deleted since {given.since}; its pools exist until pulumi destroy")
+        tell(f"{name}: deleted since {given.since}; its pools exist until pulumi destroy", error=error)
     for out in left_out:
-        tell(f"{out['file']}: ignored, {out['why']}")
+        tell(f"{out['file']}: ignored, {out['why']}", error=error)
     if not found:
-        tell(f"{given.folder} has no stack files of gpupools")
+        tell(f"{given.folder} has no stack files of gpupools", error=error)
 
 
 def _judged(listed: Sequence[_Listed], folder: Path) -> tuple[list[list[Placed]], list[Located]]:
@@ -189,6 +205,8 @@ def _wrong_call(given: argparse.Namespace) -> Problem | None:
         return Problem(("--changed",), "requires --since", "add --since GIT-REF")
     if given.operator and given.json:
         return Problem(("--operator",), "cannot be combined with --json", "remove one of them")
+    if given.matrix is not None and (given.json or given.operator):
+        return Problem(("--matrix",), "cannot be combined with --json or --operator", "remove one of them")
     missing = [f"--{each}" for each in ("repository", "organization") if not getattr(given, each)]
     if given.operator and missing:
         return Problem(("--operator",), f"requires {' and '.join(missing)}", "add them")
@@ -383,6 +401,21 @@ def _for_a_job(placed: Placed, folder: Path) -> dict[str, str]:
         "project": placed.project.name,
         "stack": stack_name(placed.file),
     }
+
+
+def _jobs(text: str) -> int:
+    """Return the number of jobs in a matrix."""
+    number = int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else 0
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"got {text!r}; use the number of jobs that the CI allows, e.g. 256 on GitHub")
+    return number
+
+
+def _batches(order: Sequence[Sequence[Placed]], most: int, folder: Path) -> Iterator[JsonDict]:
+    """Yield at most `most` stacks of a wave at a time, with what a job needs; the batches run one after another."""
+    for number, wave in enumerate(order, 1):
+        jobs = [{key: job[key] for key in ("directory", "stack")} for job in (_for_a_job(one, folder) for one in wave)]
+        yield from ({"wave": number, "stacks": jobs[first : first + most]} for first in range(0, len(jobs), most))
 
 
 def _from(path: Path, folder: Path) -> Path:

@@ -34,7 +34,7 @@ _SECRET = (
 )
 _CHOICES = frozenset({"secure_boot", "ssh_access"})
 """Keys of a stack file that match but only have a few possible values."""
-_GIVEN = r"(?s)(?<=got ).*|'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\""
+_GIVEN = r"(?s)(?<=got ).*|(?<!\\)'(?:[^'\\]|\\.)*'|(?<!\\)\"(?:[^\"\\]|\\.)*\""
 
 
 def may_hold_secret(path: Path) -> bool:

@@ -196,7 +196,7 @@ def _json(text: str) -> Iterator[Any]:
 
 _NEXT = re.compile(r"\S")
 # A text without an end reaches to the end: looking for one from each of its quotes takes the square of its size.
-_BRACKET = re.compile(r'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)|[\[{]|[\]}]', re.DOTALL)
+_BRACKET = re.compile(r'"(?:[^"\\]|\\.)*+"?|[\[{]|[\]}]', re.DOTALL)
 
 
 class _Twice(Exception):

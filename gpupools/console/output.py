@@ -96,10 +96,10 @@ def answer(command: str, result: str, problems: Iterable[JsonObject], holds: Jso
     tell_json({"version": VERSION, "command": command, "result": result, "problems": list(problems), **holds})
 
 
-def tell_json(value: Any) -> None:
-    """Print JSON in ASCII, with unpaired surrogates (RFC 8259, section 8.2) escaped."""
+def tell_json(value: Any, *, indent: int | None = 2) -> None:
+    """Print JSON in ASCII, on one line without an indent, with unpaired surrogates (RFC 8259, section 8.2) escaped."""
     # An escaped `#` is the same text in JSON, but not a workflow command in a log.
-    _write(json.dumps(_whole(value), indent=2).replace("##[", r"#\u0023[") + "\n", False)
+    _write(json.dumps(_whole(value), indent=indent).replace("##[", r"#\u0023[") + "\n", False)
 
 
 def _whole(value: Any) -> Any:

@@ -9,7 +9,7 @@ _LONG = 80
 _MOST_PARTS = 6
 _MOST_TEXT = 64 * 1024
 _CONTEXT = 12
-_PAIR = re.compile(r"""["']?([A-Za-z0-9_./-]+)["']?\s*[:=]\s*(.*)""")
+_PAIR = re.compile(r"""["']?([A-Za-z0-9_./-]+)["']?\s*[:=]\s*+(.*)""")
 
 _FRAME = re.compile(
     r"""[^A-Za-z0-9]*$|--|\#|\[.*\]$|["']?[\w./-]+["']?\s*[:=]\s*["']?$|["']?(MIME-Version|Content-Type|apiVersion|kind)["']?:"""

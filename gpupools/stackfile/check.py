@@ -1,8 +1,8 @@
 """Read, validate and plan a stack file, with file and line for every problem."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import partial
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache, partial
 from pathlib import Path as FilePath
 from typing import NamedTuple
 from urllib.parse import urlsplit
@@ -87,7 +87,7 @@ def file_access_problems(folder: FilePath) -> Callable[[Mapping[str, Cluster]], 
 def locate(path: FilePath, rejected: Rejected) -> list[Located]:
     """Return the problems with their lines, in the order of the file."""
     if isinstance(rejected, NotYaml) and rejected.span is not None:
-        line = _line(rejected.text, rejected.span, ())
+        line = _line(rejected.text.split("\n"), rejected.span, ())
         return [Located(path, rejected.span.line, problem, rejected.span, line) for problem in rejected.problems]
     return _located(path, rejected.file if isinstance(rejected, FileRejected) else None, rejected.problems)
 
@@ -130,6 +130,7 @@ def _foreign_endpoints(stack: Stack) -> Iterator[Problem]:
 
 def _located(path: FilePath, file: StackFile | None, problems: Iterable[Problem]) -> list[Located]:
     located = []
+    lines = file.text.split("\n") if file is not None else []
     for problem in problems:
         if file is None or not problem.path:
             located.append(Located(path, None, problem))
@@ -138,7 +139,7 @@ def _located(path: FilePath, file: StackFile | None, problems: Iterable[Problem]
         if span is None or span.line != line:
             located.append(Located(path, line, problem))
         else:
-            located.append(Located(path, line, problem, span, _line(file.text, span, problem.path)))
+            located.append(Located(path, line, problem, span, _line(lines, span, problem.path)))
     return sorted(located, key=lambda found: found.line or 0)
 
 
@@ -146,10 +147,13 @@ _LONGEST = 60
 """Maximum length of a word that is shown; a longer one may be a secret."""
 
 
-def _line(text: str, span: Span, path: Path) -> str:
+def _line(lines: Sequence[str], span: Span, path: Path) -> str:
     """Return the line of a problem; empty if it may contain a secret."""
-    line = text.split("\n")[span.line - 1].rstrip("\r") if text.count("\n") >= span.line - 1 else ""
+    line = lines[span.line - 1].rstrip("\r") if span.line <= len(lines) else ""
+    return "" if may_hold_secret(path) or _has_secret(line) else line
+
+
+@lru_cache(maxsize=1)  # many problems may be on one line
+def _has_secret(line: str) -> bool:
     words = re.split(r"[\s,:{}\[\]]+", line)
-    if may_hold_secret(path) or may_hold_secret(tuple(words)) or any(len(word) > _LONGEST for word in words):
-        return ""
-    return line
+    return may_hold_secret(tuple(words)) or any(len(word) > _LONGEST for word in words)

@@ -37,7 +37,7 @@ KEYS = ("clusters", "pools", "production", "allow_destroy", "allow_disruption", 
 MOST_CLUSTERS = 250
 """Maximum clusters of a stack, which are compared in pairs; EKS allows 100 per region."""
 
-_MOST_CURES = 100
+_MOST_CURES = 10
 """Maximum problems with a suggested name, because the search is slow with many names."""
 
 # Keys become part of resource names and of pool names in the cloud; two keys of 20 characters stay below 63.

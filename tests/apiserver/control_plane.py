@@ -147,6 +147,11 @@ class ControlPlane:
         path = f"{path_of(pod)}/binding" + ("?dryRun=All" if dry_run else "")
         return self._ask("POST", path, {**binding, **target}, "application/json", by)
 
+    def evict(self, pod: Mapping[str, Any]) -> Answer:
+        """Ask to evict a pod, which its PodDisruptionBudget may refuse (status 429)."""
+        eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod["metadata"]["name"]}}
+        return self._ask("POST", f"{path_of(pod)}/eviction", eviction, "application/json")
+
     def get(self, manifest: Mapping[str, Any]) -> Answer:
         """Read an object back."""
         return self._ask("GET", path_of(manifest), None, "")

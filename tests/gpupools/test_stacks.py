@@ -1,9 +1,11 @@
 """`gpupools stacks`: what it lists of a repository, in which order, and what changed since a commit."""
 
 import json
+import os
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -318,20 +320,80 @@ def block(heading: str, language: str) -> str:
     return found[1]
 
 
-def test_the_workflow_of_the_page_uses_keys_that_the_answer_has(
+def chained(wave: int) -> str:
+    """Return a stack file whose clusters take outputs of a stack of the wave before."""
+    return of_cluster(f"w{wave}", f", stack: acme/gpus/w{wave - 1}" if wave > 1 else "")
+
+
+def test_the_workflow_of_the_page_runs_every_stack_of_every_wave_in_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """300 stacks: 280 in the first wave, one that they wait for in each later one, as GitHub's runner expands them."""
+    monkeypatch.chdir(tmp_path)
+    git("init", "-q")
+    git("commit", "-q", "--allow-empty", "-m", "None")
+    waves = {f"w{wave}": wave for wave in range(1, 22)} | {f"s{number}": 1 for number in range(279)}
+    files = {f"w{wave}": chained(wave) for wave in range(1, 22)} | {f"s{n}": of_cluster(f"s{n}") for n in range(279)}
+    laid(tmp_path, {"Pulumi.yaml": GPUS, **{f"stacks/Pulumi.{name}.yaml": text for name, text in files.items()}})
+    caller, called = (yaml.safe_load(each) for each in re.findall(r"^```yaml\n(# .github.*?)^```$", PAGE, re.M | re.S))
+    (step,) = [each for each in caller["jobs"]["list"]["steps"] if each.get("id") == "list"]
+    outputs = tmp_path / "outputs"
+    environment = {**os.environ, "BASE": "HEAD", "GITHUB_OUTPUT": str(outputs)}
+    environment["PATH"] = f"{Path(sys.executable).parent}:{environment['PATH']}"
+    subprocess.run(["bash", "-e", "-c", step["run"]], check=True, env=environment, cwd=tmp_path)
+    name, _, batches = outputs.read_text(encoding="utf-8").partition("=")
+    batch, stack = caller["jobs"]["batch"], called["jobs"]["stack"]
+    ran = [(each["stacks"], each["wave"]) for each in json.loads(batches)]
+
+    # What the runner reads where, and one batch after another.
+    assert caller["jobs"]["list"]["outputs"] == {name: "${{ steps.list.outputs.batches }}"}
+    assert batch["strategy"] == {"max-parallel": 1, "matrix": {"batch": "${{ fromJSON(needs.list.outputs.batches) }}"}}
+    assert batch["with"] == {"stacks": "${{ toJSON(matrix.batch.stacks) }}"}
+    assert stack["strategy"]["matrix"] == {"one": "${{ fromJSON(inputs.stacks) }}"}
+    assert f"# {batch['uses'].removeprefix('./')}\n" in PAGE
+    assert set(re.findall(r"matrix\.one\.(\w+)", json.dumps(stack))) == ran[0][0][0].keys()
+    # Every stack once, in its wave, no matrix beyond GitHub's limit.
+    assert sorted((one["stack"], wave) for stacks, wave in ran for one in stacks) == sorted(waves.items())
+    assert [wave for _, wave in ran] == [1, *range(1, 22)]
+    assert [len(stacks) for stacks, _ in ran] == [256, 24, *[1] * 20]
+    assert len(batches) < 32_768
+
+
+def test_batches_are_printed_alone_and_what_is_left_out_beside_them(
     repository: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    workflow = yaml.safe_load(block("GitHub Actions", "yaml"))
-    answer = answered(capsys)
-    used = set(re.findall(r"fromJSON\(needs\.list\.outputs\.stacks\)\.(\w+)", json.dumps(workflow)))
+    assert main(["stacks", "--matrix", "2"]) == 0
+    said = capsys.readouterr()
+    dev, old, prod = ({"directory": where, "stack": stack} for where, stack in STACKS_OF_THE_FIRST_WAVE)
 
-    assert used == {"waves"}
-    assert used <= answer.keys()
-    assert set(re.findall(r"matrix\.one\.(\w+)", json.dumps(workflow))) <= answer["waves"][0][0].keys()
-    for number, name in enumerate(("first", "second")):
-        assert workflow["jobs"][name]["strategy"]["matrix"]["one"] == (
-            "${{ " + f"fromJSON(needs.list.outputs.stacks).waves[{number}]" + " }}"
-        )
+    assert json.loads(said.out) == [
+        {"wave": 1, "stacks": [dev, old]},
+        {"wave": 1, "stacks": [prod]},
+        {"wave": 2, "stacks": [{"directory": "gpus", "stack": "dev"}]},
+    ]
+    assert said.out.count("\n") == 1
+    assert "examples/Pulumi.shown.yaml: ignored" in said.err
+    laid(repository, {"base/Pulumi.bad.yaml": STACK % "" + "    two: {}\n"})
+    assert main(["stacks", "--matrix", "2"]) == 1
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert "base/Pulumi.bad.yaml" in said.err
+
+
+STACKS_OF_THE_FIRST_WAVE = [("base", "dev"), ("base", "old"), ("gpus", "prod")]
+
+
+@pytest.mark.parametrize("wrong", [["0"], ["many"], ["-1"], ["2", "--json"], ["2", "--operator"]])
+def test_a_matrix_of_no_jobs_or_in_another_format_is_refused(
+    repository: Path, capsys: pytest.CaptureFixture[str], wrong: list[str]
+) -> None:
+    try:
+        code = main(["stacks", "--matrix", *wrong])
+    except SystemExit as exit_:
+        code = int(str(exit_.code))
+
+    assert code == 2
+    assert "--matrix" in "".join(capsys.readouterr())
 
 
 def test_the_jobs_that_gitlab_gets_are_one_per_stack_in_order(

@@ -292,7 +292,7 @@ def chart_name(chart: str) -> str:
     """Return the bare name of a chart: of a name, `repo/name`, an OCI reference, a URL or a path."""
     name = chart.rstrip("/").rsplit("/", 1)[-1]
     name = re.sub(r"\.(?:tgz|tar\.gz)$", "", name)
-    return re.sub(r"[-@:]v?\d+\.\d+\.\d+.*$", "", name, count=1)
+    return re.sub(r"(?s)[-@:]v?\d+\.\d+\.\d+.*", "", name, count=1)
 
 
 def _workload(type_token: str, properties: JsonObject) -> DeclaredSoftware | None:

@@ -15,6 +15,9 @@ from gpupools.software.images import PUBLIC, digest_of_tag, placed
 _EXACT = re.compile(r"v?\d+\.\d+\.\d+(?:-[0-9A-Za-z.-]+)?(?:\+[0-9A-Za-z.-]+)?")
 
 
+_IN_NAME = re.compile(r"[-@:](v?\d+\.\d+\.\d+.*)")
+
+
 _FLOATING = re.compile(r"(?:.*[-_.])?(?:latest|main|master|nightly|devel|edge|stable)", re.IGNORECASE)
 
 
@@ -63,7 +66,8 @@ def _chart_findings(software: DeclaredSoftware) -> Iterator[Finding]:
         what = f"chart {software.kind} may be a development version"
         yield Finding(what=what, property="devel", found="true", fix="remove devel and set an exact version")
     local = chart.startswith(("./", "../", "/"))
-    archive = re.search(r"[-@:](v?\d+\.\d+\.\d+[^/@]*?)(?:\.tgz|\.tar\.gz)?$", chart)
+    name = chart.removesuffix(".tgz").removesuffix(".tar.gz")
+    archive = _IN_NAME.search(name, max(name.rfind("/"), name.rfind("@"), 0))
     digest = "@sha256:" in chart
     if version is UNKNOWN:
         yield _unverified(f"version of chart {software.kind}", "version", "write the version as a plain value")

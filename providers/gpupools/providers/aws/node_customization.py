@@ -43,7 +43,7 @@ _ALLOWED_KEYS = (
 )
 _FLAGS = "spec.kubelet.flags"
 _ALLOWED_FLAGS = re.compile(
-    r"(?:\s*--(?:(?:node-labels|register-with-taints)(?:=|\s+)[\w./:=,-]+|max-pods(?:=|\s+)\d+"
+    r"(?:\s*--(?:(?:node-labels|register-with-taints)(?:=|\s+)[\w./:=,-]++|max-pods(?:=|\s+)\d+"
     r"|use-max-pods(?:=|\s+)(?:true|false)|dns-cluster-ip(?:=|\s+)[\d.]+))*\s*"
 )
 """Arguments of the kubelet and of `bootstrap.sh` that say the same; nothing in them is for a shell to expand."""

@@ -7,7 +7,7 @@ script is evaluated. Pure, and never raises.
 
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -33,8 +33,8 @@ _UNREADABLE_SHELL = re.compile(
     r"|env|nohup|awk|perl|python[\d.]*|cfn-init|[!.]|(?:\S*/)?(?:ba|da|z|k)?sh)(?!\S)",
     re.MULTILINE,
 )
-_SELF_MANAGED = re.compile(r"kubeadm|k3s|rke2|k0s|microk8s|rancher|nodeup", re.IGNORECASE)
-_ABOUT_NODES = re.compile(r"taint|bootstrap|kube|nodeadm|k3s|rke2|k0s|microk8s|rancher", re.IGNORECASE)
+_SELF_MANAGED = ("kubeadm", "k3s", "rke2", "k0s", "microk8s", "rancher", "nodeup")
+_ABOUT_NODES = ("taint", "bootstrap", "kube", "nodeadm", "k3s", "rke2", "k0s", "microk8s", "rancher")
 _HARMLESS_KEYS = {"package_update", "package_upgrade", "runcmd", "ssh_authorized_keys", "write_files"}
 
 
@@ -181,7 +181,7 @@ class _UserDataReader:
         """Read the call that joins; None unless it is the only one, in scripts in which it certainly runs."""
         calls = [line for line in self.lines if _CALL.match(line)]
         others = [line for line in self.lines if not _CALL.match(line)]
-        if len(calls) != 1 or _UNREADABLE_SHELL.search("\n".join(self.lines)) or _ABOUT_NODES.search("\n".join(others)):
+        if len(calls) != 1 or _UNREADABLE_SHELL.search("\n".join(self.lines)) or _mentions(_ABOUT_NODES, others):
             return None
         try:
             words = [shlex.split(line, comments=True) for line in (*others, calls[0])][-1]
@@ -206,7 +206,7 @@ class _UserDataReader:
         """Return what was read, once every part was."""
         found, read = self.found, self.declared
         self._node_config_taints()
-        is_declared = found.joins and not _ABOUT_NODES.search("\n".join(self.lines))
+        is_declared = found.joins and not _mentions(_ABOUT_NODES, self.lines)
         called = self._join_call() if self.lines else read
         if called is None:
             found.unevaluated = True
@@ -217,7 +217,11 @@ class _UserDataReader:
         found.unknown = tuple(dict.fromkeys([*read.unknown, *unread]))
         found.not_counted = tuple(read.not_counted)
         if found.unevaluated:
-            given = "\n".join(self.bodies)
-            found.joins |= self.is_foreign or _ABOUT_NODES.search(given) is not None
-            found.self_managed |= self.is_foreign or _SELF_MANAGED.search(given) is not None
+            found.joins |= self.is_foreign or _mentions(_ABOUT_NODES, self.bodies)
+            found.self_managed |= self.is_foreign or _mentions(_SELF_MANAGED, self.bodies)
         return found
+
+
+def _mentions(words: Iterable[str], texts: Iterable[str]) -> bool:
+    given = "\n".join(texts).casefold()
+    return any(each in given for each in words)

@@ -10,7 +10,7 @@ from gpupools.common.taints import GPU_TAINT
 from gpupools.providers.aws.bootstrap import MOST_USER_DATA
 
 _MOST_UNPACKED = 262_144
-_QUOTED_HEADER = re.compile(r"(?m)^[ \t]*\[+[^\]\n\"']*[\"']")
+_QUOTED_HEADER = re.compile(r"(?m)^[ \t]*\[++[^\]\n\"']*[\"']")
 
 
 def decode_user_data(given: str) -> str | None:
