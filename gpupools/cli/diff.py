@@ -13,7 +13,7 @@ from gpupools.cli.help_texts import examples
 from gpupools.common.errors import Problem, Rejected
 from gpupools.common.json_types import JsonDict
 from gpupools.console.output import Style, answer, tell, tell_lines, tell_parts
-from gpupools.diff.comparison import HARMS, Comparison, compare_files, severity
+from gpupools.diff.comparison import HARMS, Comparison, compare_files, counted, in_words, severity
 from gpupools.providers import clouds
 from gpupools.report.markdown_budget import LIMIT, MarkdownBudget, code, touched
 from gpupools.stackfile.check import CheckedFile, Located, check_stack_file, locate
@@ -222,11 +222,8 @@ def _text(found: Comparison) -> None:
 
 def _markdown(found: Comparison) -> None:
     """Print a pull request comment: changed pools first, the others folded."""
-    edited = [change for change in found.pools if change.change != "unchanged"]
-    destroyed = sum(change.destroys for change in edited)
-    count = f"{len(found.pools)} pool{'' if len(found.pools) == 1 else 's'}"
     room = MarkdownBudget(LIMIT - 200)
-    room.put(f"### gpupools diff: {len(edited)} of {count} changed, {destroyed} (possibly) replaced or deleted", "")
+    room.put(f"### gpupools diff: {in_words(counted(found.pools))}", "")
     room.many(0.2, ([f"- Warning: {code(warning)}"] for warning in found.warnings))
     if found.cost:
         room.put(f"- {code(found.cost)}")

@@ -9,7 +9,7 @@ from typing import Any
 
 from gpupools.cli.diff import Side, planned_side
 from gpupools.cli.files import add_within, links_out
-from gpupools.cli.git import NotInGit, NotThen, file_at, gone_since
+from gpupools.cli.git import NotInGit, NotThen, file_at, gone_since, top_of
 from gpupools.cli.help_texts import examples
 from gpupools.cli.stack_objects import Origin, stack_objects
 from gpupools.common.errors import Problem, Rejected
@@ -179,7 +179,8 @@ def _tell_objects(
     given: argparse.Namespace, shown: Sequence[tuple[Placed, Sequence[tuple[str, Placed | None]]]]
 ) -> int:
     try:
-        tell_lines(stack_objects(shown, Origin(given.repository, given.branch, given.organization), given.folder))
+        origin = Origin(given.repository, given.branch, given.organization)
+        tell_lines(stack_objects(shown, origin, top_of(given.folder.absolute()) or given.folder))
     except Rejected as rejected:
         for problem in rejected.problems:
             tell(f"gpupools stacks: {problem}", error=True)

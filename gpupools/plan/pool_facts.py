@@ -71,6 +71,8 @@ class SoftwareHints:
     device_plugin: By = By.UNSAID
     said_by: tuple[str, ...] = ()
     """The inputs that say so, e.g. `amiType AL2023_x86_64_NVIDIA`."""
+    needs_cloud_driver: bool = False
+    """Whether the GPU Operator cannot install the driver that these machines need."""
 
 
 @dataclass(frozen=True)

@@ -81,7 +81,7 @@ def _stack(room: MarkdownBudget, report: StackReport) -> None:
         if report.prices:
             room.put("", f"List prices: {price_total(report.prices)}.")
             room.folded("List prices per hour", 0.4, prices)
-        quotas = ([f"- {code(each)}" + (f" ([raise]({each.link}))" if each.link else "")] for each in report.quotas)
+        quotas = ([f"- {code(each)}"] for each in report.quotas)
         room.folded("Quotas needed with all nodes", 0.4, quotas)
         room.folded("Who brings the GPU software", 0.6, _owners(report))
     room.put("")

@@ -9,8 +9,8 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from gpupools.common.errors import Path, Problem, Rejected, may_hold_secret, nearest, shown
-from gpupools.common.model import ConflictingKeysError
-from gpupools.spec.models import Late, PoolSpec, contradiction
+from gpupools.common.model import BuiltOnUse, ConflictingKeysError
+from gpupools.spec.models import Late, PoolSpec, StackPool, contradiction
 
 MODEL = TypeVar("MODEL", bound=BaseModel)
 
@@ -125,7 +125,27 @@ def _unknown(
     found = meant(path[-1], known)
     if found is not None:
         named.add((*path[:-1], found))
-    return Problem(path, "unknown key", known_elsewhere(str(path[-1]), known) or nearest(path[-1], known), of_key=True)
+    fix = known_elsewhere(str(path[-1]), known) or _in_another_map(model, str(path[-1])) or nearest(path[-1], known)
+    return Problem(path, "unknown key", fix, of_key=True)
+
+
+def _in_another_map(model: type[BaseModel], key: str) -> str:
+    """Return where else in a stack file a key is written; empty if nowhere, or in several maps."""
+    from gpupools.spec.cluster_access import ReachableCluster  # only on the way to an error
+
+    found = {**_places(StackPool, key, "the pool"), **_places(ReachableCluster, key, "the cluster")}
+    places = [place for place, owner in found.items() if not (place.startswith(f"{key} ") and issubclass(model, owner))]
+    return f"write {places[0]}" if len(places) == 1 else ""
+
+
+def _places(model: type[BaseModel], key: str, owner: str) -> dict[str, type[BaseModel]]:
+    """Return the places of a key in a pool or cluster: `network: {rdma: …} in the pool`."""
+    found = {f"{key} in {owner}": model} if key in model.model_fields else {}
+    for name, field in model.model_fields.items():
+        built = [each.model for each in field.metadata if isinstance(each, BuiltOnUse)]
+        if any(key in each.model_fields for each in (*built, *models(flat(field.annotation)))):
+            found[f"{name}: {{{key}: …}} in {owner}"] = model
+    return found
 
 
 def _of_another_mode(model: type[BaseModel], path: Path, around: list[Any]) -> Problem | None:

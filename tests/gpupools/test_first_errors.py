@@ -607,3 +607,23 @@ def test_an_endpoint_that_is_not_the_clouds_is_warned_of(
 
     assert main(["check", str(file)]) == 0
     assert ("and receives a token for this one" in capsys.readouterr().err) is is_foreign
+
+
+def test_a_key_of_another_map_is_named_with_its_place(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = f"""
+config:
+  gpupools:clusters:
+    train: {{cloud: aws, name: t, region: eu-central-1, node_role_arn: "{ROLE}", subnet_ids: [subnet-0000000a],
+      disk_gib: 1}}
+  gpupools:pools:
+    a: {{clusters: [train], gpu: L4, nodes: {{max: 1}}, security_group_ids: [], kubeconfig: x, calico: true, id: x}}
+"""
+    told = {
+        line.partition(": ")[2].partition(": ")[0]: line.partition("; ")[2] for line in refused(text, folder, capsys)
+    }
+
+    assert told["clusters.train.disk_gib"] == "write disk_gib in the pool"
+    assert told["pools.a.security_group_ids"] == "write network: {security_group_ids: …} in the pool"
+    assert told["pools.a.kubeconfig"] == "write kubeconfig in the cluster"
+    assert told["pools.a.calico"] == "write runtime: {calico: …} in the cluster"
+    assert "image: {id: …} in the pool" in told["pools.a.id"]

@@ -620,6 +620,7 @@ def test_the_workflows_of_this_repository_may_do_no_more_than_they_have_to() -> 
         "release build": {"contents": "read"},
         "release index": {"id-token": "write"},
         "release publish": {"contents": "write", "id-token": "write", "attestations": "write"},
+        "tables tables": {"contents": "read"},
         "test test": {"contents": "read"},
     }
 

@@ -29,7 +29,9 @@ def _judge(stack: DeclaredStack, context: Context) -> Iterator[tuple[str, Findin
             Finding(
                 what=f"nothing installs a GPU driver on its nodes ({said_by})"
                 + (f": {others} of this stack does not" if others else ", unless something outside this stack does"),
-                fix="use a node image with the driver, let the cloud install it, or install gpu-operator with driver",
+                fix="let the cloud install it, because the GPU Operator does not have the driver for these machines"
+                if pool.software.needs_cloud_driver
+                else "use a node image with the driver, let the cloud install it, or install gpu-operator with driver",
                 pool=pool.pool,
                 unverified=not kinds,
             ),

@@ -12,7 +12,7 @@ def _judge(pool: PoolFacts, context: Context) -> Iterator[Finding]:
     most = RULE.option(context, "maxNodesPerPool")
     if most is None or not pool.has_gpus:
         return
-    fix = f"set a maximum of {int(most)} nodes or fewer, or raise maxNodesPerPool for this environment"
+    fix = f"set a maximum of {int(most)} nodes or fewer, or raise maxNodesPerPool in the policy configuration"
     if pool.max_nodes is None:
         late = [name for name in pool.unknown if _is_size(name)]
         yield Finding(

@@ -7,6 +7,7 @@ from decimal import Decimal
 from gpupools.common.errors import Path, Problem, shown
 from gpupools.plan.provider_plan import PoolRequest
 from gpupools.providers.azure.cluster import AksCluster
+from gpupools.providers.azure.machines import GRID_MODELS
 from gpupools.providers.azure.pool_plan import (
     MIG_MODELS,
     MIG_PROFILES_API_VERSION,
@@ -335,10 +336,6 @@ def _tag_problems(at: Path, tags: Mapping[str, object], beside: Mapping[str, str
 COHERENT_MEMORY = frozenset({"GB200", "GB300"})
 """GPUs with memory that is coherent with the CPU's, which the GPU Operator's driver container sets to be managed by the
 driver (`_COHERENT_SOURCE`); AWS and Google say the same of their images."""
-
-GRID_MODELS = frozenset({"A10", "RTX-PRO-6000"})
-"""GPUs that Azure hands to a machine by SR-IOV, so that only NVIDIA's GRID driver drives them; any other fails to
-install (`_GRID_SOURCE`)."""
 
 WITHOUT_AKS_DRIVER = frozenset(
     {

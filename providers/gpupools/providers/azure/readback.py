@@ -19,7 +19,7 @@ from gpupools.plan.pool_facts import NO_ACCELERATOR, UNKNOWN, Accelerator, By, P
 from gpupools.providers.azure import arm
 from gpupools.providers.azure.arm import GENERIC, aks_kind
 from gpupools.providers.azure.karpenter import KARPENTER
-from gpupools.providers.azure.machines import INSTANCE_TYPES, find_instance_type
+from gpupools.providers.azure.machines import GRID_MODELS, INSTANCE_TYPES, find_instance_type
 from gpupools.providers.azure.node_customization import customizations, node_customizations
 from gpupools.readback.inputs import (
     Hardening,
@@ -200,6 +200,8 @@ def _pool(catalogue: Catalogue, given: JsonObject, names: _Names, prefix: str = 
     scales = flag(_first_value(given, names.scaling))
     bounds = ("minCount", "maxCount") if scales or scales is None else (names.count, names.count)
     least, most = (number(given.get(key)) for key in bounds)
+    is_grid = any(each in catalogue and catalogue[each].gpu_model in GRID_MODELS for each in machines.names)
+    software = _software(given, names, prefix, machines.accelerator)
     return PoolFacts(
         cloud="azure",
         instance_types=tuple(machines.names),
@@ -213,7 +215,7 @@ def _pool(catalogue: Catalogue, given: JsonObject, names: _Names, prefix: str = 
         accelerator=machines.accelerator,
         other_accelerator=machines.other,
         not_counted=tuple(read.not_counted),
-        software=_software(given, names, prefix, machines.accelerator),
+        software=replace(software, needs_cloud_driver=is_grid),
         sharing=_sharing(profile, f"{prefix}{names.profile}", given, prefix),
         is_spot=text(given.get("scaleSetPriority")) == "Spot",
         min_nodes=least if least is not None else number(given.get(names.count)),
