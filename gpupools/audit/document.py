@@ -43,6 +43,8 @@ class Resource:
     """Its tool has no field for the taints of the pool, though the cloud has."""
     opaque: str = ""
     """Why what it holds cannot be read, e.g. `yaml_body is not known yet`; empty where it can."""
+    ends: str = ""
+    """`deletes` or `recreates`, for a resource as it is before a plan that ends it; empty for others."""
     component: bool = False
     """True for a component, whose children are resources of their own."""
 
@@ -56,5 +58,7 @@ class Document:
     resources: tuple[Resource, ...]
     gaps: tuple[Gap, ...] = ()
     """What the file omits by its own statement."""
+    ending: tuple[Resource, ...] = ()
+    """Resources that the plan deletes or recreates, as they are."""
     modules: Mapping[tuple[str, ...], str] = field(default_factory=dict)
     """For Terraform, the source of each module by the names of its calls."""

@@ -146,8 +146,10 @@ def judge_document(path: FilePath, document: Document, config: Config) -> FileRe
     resources = _by_unique_address(document.resources)
     known = dict(clouds())
     declared = {address: _declared(address, each, known) for address, each in resources.items()}
-    stack = DeclaredStack(declared.values(), document.gaps)
-    found, waived = _all_findings(resources, declared, stack, config, sources)
+    ending = {each.address: each for each in document.ending}
+    ended = [(_declared(address, each, known), each.ends) for address, each in ending.items()]
+    stack = DeclaredStack(declared.values(), document.gaps, ended)
+    found, waived = _all_findings(ending | resources, declared, stack, config, sources)
     judged = {each.urn: None for each in stack.resources if each.pools or each.software}
     return FileReport(
         path=path,

@@ -1,6 +1,7 @@
 """`pulumi preview --json`: the steps of an update that was not run (pulumi/pulumi `pkg/display/json.go`)."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from gpupools.audit.document import Document, Resource
@@ -40,7 +41,16 @@ def read(text: Text) -> Document:
         what = f"the preview failed, so resources may be missing: {first}"
         raise Rejected([Problem((), what, "fix the error and preview again")])
     steps = data.get("steps") or []
-    return Document(FORM, tuple(_resources(steps, text)), tuple(_gaps(data, steps)))
+    return Document(FORM, tuple(_resources(steps, text)), tuple(_gaps(data, steps)), tuple(_ending(steps, text)))
+
+
+def _ending(steps: list[Any], text: Text) -> Iterator[Resource]:
+    """Yield the resources that the update deletes or replaces, as they are."""
+    for index, step in enumerate(steps):
+        state = one_map(step.get("oldState"), ("steps", index, "oldState"))
+        if state and step["op"] in ("delete", "replace"):
+            ends = "deletes" if step["op"] == "delete" else "recreates"
+            yield replace(resource(state, ("steps", index, "oldState"), text), ends=ends)
 
 
 def _gaps(data: JsonObject, steps: list[Any]) -> Iterator[Gap]:

@@ -53,6 +53,7 @@ def read(text: Text) -> Document:
     planned = one_map(one_map(data.get("planned_values"), _PLANNED[:1]).get("root_module"), _PLANNED)
     if not changes and any(planned.get(key) for key in ("resources", "child_modules")):
         raise damaged(("resource_changes",), data.get("resource_changes"))
+    ending: list[Resource] = []
     plan = _Plan(text, _modules(as_map(data.get("configuration")).get("root_module"), ()))
     deferred_resources = [
         (
@@ -72,6 +73,8 @@ def read(text: Text) -> Document:
         actions = outcome.get("actions")
         if not isinstance(actions, list) or not actions:
             raise damaged((*at, "change", "actions"), actions)
+        if change["mode"] == "managed" and "delete" in actions:
+            ending += _as_it_is(change, as_map(outcome.get("before")), "create" in actions, text)
         if change["mode"] == "managed" and actions not in (["delete"], ["forget"], ["read"]):
             if not isinstance(outcome.get("after"), dict):
                 raise damaged((*at, "change", "after"), outcome.get("after"))
@@ -94,7 +97,22 @@ def read(text: Text) -> Document:
         for name, call in as_map(module.get("module_calls")).items()
     }
     reported = {str(each.get("address")) for each in (*changes, *(each for _, each in deferred_resources))}
-    return Document(FORM, resources, tuple(_gaps(data, len(deferred), reported)), sources)
+    return Document(FORM, resources, tuple(_gaps(data, len(deferred), reported)), tuple(ending), sources)
+
+
+def _as_it_is(change: JsonObject, before: JsonObject, recreated: bool, text: Text) -> Iterator[Resource]:
+    """Yield a resource that the plan ends, with the values that it has."""
+    instance = TerraformResource(
+        type=change["type"],
+        name=str(change.get("name")),
+        address=str(change.get("address", "")),
+        module=str(change.get("module_address", "")),
+        index=change.get("index"),
+        id=str(before.get("id") or ""),
+        values=before,
+    )
+    for one in resources_of(instance, before, {}, text):
+        yield replace(one, ends="recreates" if recreated else "deletes")
 
 
 def _gaps(data: JsonObject, deferred: int, reported: set[str]) -> Iterator[Gap]:

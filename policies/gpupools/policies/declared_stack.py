@@ -117,9 +117,16 @@ class Origin:
 class DeclaredStack:
     """All resources of a stack in the order of registration, and the relations between them."""
 
-    def __init__(self, resources: Iterable[Declared], gaps: Iterable[Gap] = ()) -> None:
+    def __init__(
+        self,
+        resources: Iterable[Declared],
+        gaps: Iterable[Gap] = (),
+        ending: Iterable[tuple[Declared, str]] = (),
+    ) -> None:
         self.resources = tuple(map(_with_unknown_machines, resources))
         self.gaps = tuple(gaps)
+        self.ending = tuple(ending)
+        """Resources as they are, and what a plan does to them: `deletes` or `recreates`."""
 
     @cached_property
     def unread(self) -> Mapping[str, Unclassified]:

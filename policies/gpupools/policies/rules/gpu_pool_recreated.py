@@ -1,0 +1,38 @@
+"""A plan that deletes or recreates a GPU pool says how many nodes and GPUs go."""
+
+from collections.abc import Iterator
+
+from gpupools.plan.pool_facts import PoolFacts
+from gpupools.policies.declared_stack import DeclaredStack
+from gpupools.policies.finding import Context, Finding, Framework, Level, Rule
+
+
+def _judge(stack: DeclaredStack, context: Context) -> Iterator[tuple[str, Finding]]:
+    for each, ends in stack.ending:
+        for pool in each.pools:
+            if pool.has_gpus and not pool.component:
+                what = f"the plan {ends} this GPU pool, which ends all pods on it: {_size(pool)}"
+                fix = "drain the pool first, or keep the inputs whose change ends it"
+                yield each.urn, Finding(what=what, fix=fix, pool=pool.pool)
+
+
+def _size(pool: PoolFacts) -> str:
+    nodes = pool.most_nodes
+    if nodes is None:
+        return "an unknown number of nodes"
+    words = f"up to {nodes} node{'' if nodes == 1 else 's'}"
+    gpus = None if pool.gpus_per_node is None else nodes * pool.gpus_per_node
+    return words if gpus is None else f"{words} with {gpus} GPU{'' if gpus == 1 else 's'}"
+
+
+RULE = Rule(
+    name="gpu-pool-recreated",
+    order=165,
+    level=Level.ADVISORY,
+    severity="high",
+    why="A pool that is deleted or recreated loses all its pods at once, and may not get its GPUs back.",
+    fix="Drain the pool first, create the new one beside it, or keep the inputs whose change ends it.",
+    url="https://kubernetes.io/docs/concepts/workloads/pods/disruptions/",
+    framework=Framework("Kubernetes", "1.34", "Disruptions", "limit voluntary disruptions"),
+    stack=_judge,
+)
