@@ -11,7 +11,11 @@ from gpupools import audit
 from gpupools.audit import kubernetes
 from gpupools.audit.document import Document
 from gpupools.common.errors import Problem, Rejected
-from gpupools.common.structured_text import Text, read_text
+from gpupools.common.structured_text import NotStructured, Text, read_text
+
+
+class UnknownForm(Rejected):
+    """A file has none of the forms, or is neither JSON nor YAML."""
 
 
 class Form(Protocol):
@@ -37,12 +41,16 @@ def read_document(path: FilePath) -> Document:
     """Read a file of any form.
 
     Raises:
-        Rejected: It cannot be read, has none of the forms or several, or cannot be judged.
+        UnknownForm: It has none of the forms.
+        Rejected: It cannot be read, has several forms, or cannot be judged.
     """
-    text = read_text(path)
+    try:
+        text = read_text(path)
+    except NotStructured as rejected:
+        raise UnknownForm(rejected.problems) from None
     forms = {form.FORM: form for value in text.values for form in _forms(value.data)}
     if not forms:
-        raise Rejected([_unknown(text)])
+        raise _unknown(text)
     if len(forms) > 1:
         what = f"could be {' or '.join(f'a {name}' for name in forms)}, which are read differently"
         raise Rejected([Problem((), what, "put each in a file of its own, as its tool wrote it")])
@@ -60,14 +68,14 @@ def _forms(data: Any) -> list[Form]:
     return [form for form in FORMS if form.recognises(data)]
 
 
-def _unknown(text: Text) -> Problem:
+def _unknown(text: Text) -> Rejected:
     data = text.values[0].data if text.values else None
     if not isinstance(data, dict):
-        return Problem((), "contains nothing to judge", _TAKEN)
+        return UnknownForm([Problem((), "contains nothing to judge", _TAKEN)])
     if "terraform_version" in data and "lineage" in data:
-        return Problem((), "is a raw Terraform state", "write it with: terraform show -json")
+        return Rejected([Problem((), "is a raw Terraform state", "write it with: terraform show -json")])
     if "@level" in data:
         fix = "save the plan (-out PLAN) and write it with: terraform show -json PLAN"
-        return Problem((), "is Terraform's log, not its plan", fix)
+        return Rejected([Problem((), "is Terraform's log, not its plan", fix)])
     keys = ", ".join(list(map(str, data))[:5])[:100]
-    return Problem((), f"has no supported format (its keys: {keys or 'none'})", _TAKEN)
+    return UnknownForm([Problem((), f"has no supported format (its keys: {keys or 'none'})", _TAKEN)])

@@ -9,7 +9,7 @@ from pathlib import Path as FilePath
 
 from gpupools.audit import terraform_plan, terraform_sources, terraform_state
 from gpupools.audit.document import Document, Resource
-from gpupools.audit.forms import read_document
+from gpupools.audit.forms import UnknownForm, read_document
 from gpupools.audit.terraform_sources import Sources
 from gpupools.common.errors import Path, Problem, Rejected
 from gpupools.common.json_types import JsonDict
@@ -101,6 +101,8 @@ class FileReport:
     """Scopes of its resources (`policies.waivers.scope`)."""
     problems: tuple[Problem, ...] = ()
     """Why the file could not be judged."""
+    is_of_no_form: bool = False
+    """Whether the file has none of the forms that are read."""
     unfinished: bool = False
     """Whether a limit of time or memory ended the run before the file was judged."""
 
@@ -132,7 +134,7 @@ def judge_file(path: FilePath, config: Config) -> FileReport:
         try:
             return judge_document(path, read_document(path), config)
         except Rejected as rejected:
-            return FileReport(path, problems=rejected.problems)
+            return FileReport(path, problems=rejected.problems, is_of_no_form=isinstance(rejected, UnknownForm))
         except RecursionError:
             return FileReport(path, problems=(Problem((), "values are nested too deeply to be read"),))
 

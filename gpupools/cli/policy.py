@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import argparse
 import io
-from collections.abc import Callable, Sequence
+import os
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
 from contextlib import redirect_stdout
 from datetime import UTC, datetime
 from importlib import import_module
@@ -32,9 +34,11 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.epilog = (
         "FILE is the output of terraform show -json, pulumi preview --json, pulumi stack export\n"
         "or gpupools preview --json, a Kubernetes manifest, or a template, a change set or a\n"
-        "what-if result of a cloud. The format is detected from the content.\n\n"
-    ) + examples("gpupools policy --check-config policies/policy-config.prod.json")
-    parser.add_argument("files", nargs="*", type=Path, metavar="FILE")
+        "what-if result of a cloud, - for standard input, or a folder, whose JSON and YAML files are read.\n"
+        "The format is detected from the content; files of a folder that have none are skipped and counted.\n\n"
+    ) + examples("gpupools policy manifests/", "gpupools policy --check-config policies/policy-config.prod.json")
+    parser.add_argument("files", nargs="*", type=Path, metavar="FILE|DIR")
+    parser.add_argument("--verbose", action="store_true", help="list every advisory finding, not one line per rule")
     parser.add_argument("--format", choices=FORMATS, default="text", help="default: text")
     parser.add_argument("--json", action="store_const", const="json", dest="format", help="same as --format json")
     parser.add_argument(
@@ -82,7 +86,22 @@ def _run(parser: argparse.ArgumentParser, given: argparse.Namespace) -> int:
     if not given.files:
         parser.error("the following arguments are required: FILE")
     if not given.check_config:
-        return judge_files(given.files, given.format, given.config, given.report, changed=given.changed)
+        try:
+            listed = [(path, *_files_of(path)) for path in given.files]
+        except Rejected as rejected:
+            judging = _audit("judging")
+            _WRITERS[given.format]([judging.FileReport(Path(), problems=rejected.problems)])
+            return 1
+        found = {file: None for _, files, _ in listed for file in files}
+        outside = links_out(found, given.within)
+        if outside:
+            judging = _audit("judging")
+            _WRITERS[given.format]([judging.FileReport(path, problems=(problem,)) for path, problem in outside])
+            return 1
+        searched = {file for path, files, is_folder in listed if is_folder for file in files if file != path}
+        searched -= {path for path, _, is_folder in listed if not is_folder}
+        form = "verbose" if given.verbose and given.format == "text" else given.format
+        return judge_files([*found], form, given.config, given.report, changed=given.changed, searched=searched)
     if given.report:
         parser.error("--report cannot be combined with --check-config; use --format json")
     if given.config:
@@ -128,8 +147,9 @@ def judge_files(
     reports: Sequence[tuple[str, Path]] = (),
     *,
     changed: bool = False,
+    searched: Collection[Path] = (),
 ) -> int:
-    """Check all files against the policies and print one report.
+    """Check all files against the policies and print one report; skip those of no known form that were `searched`.
 
     Return 1 if a mandatory rule is violated or a file cannot be read, and 2 if the limit of time or memory is reached.
 
@@ -148,6 +168,11 @@ def judge_files(
     else:
         limits = _audit("limits")
         judged = limits.judge_within_limits(list(dict.fromkeys(files)), chosen)
+        skipped = [each for each in judged if each.is_of_no_form and each.path in searched]
+        judged = [each for each in judged if each not in skipped]
+        if skipped or (searched and not judged):
+            number = _count(len(skipped), "file of no known form is skipped", "files of no known form are skipped")
+            tell(f"{number}, {len(judged)} judged", error=True)
         of_waivers = None if _unfinished(judged) else judging.judge_waivers(judged, chosen, some=changed)
         judged += [of_waivers] if of_waivers else []
     for each, file in reports:
@@ -163,15 +188,63 @@ def judge_files(
     return 1 if any(file.refuses for file in judged) else 0
 
 
+_MOST_FILES = 5_000
+"""Files of a folder that one run judges."""
+_NOT_SEARCHED = frozenset({"node_modules", "vendor"})
+"""Folders of other projects, beside those whose name starts with a dot."""
+
+
+def _files_of(path: Path) -> tuple[list[Path], bool]:
+    """Return the JSON and YAML files below a folder and true, or a file itself and false. Links are not followed.
+
+    Raises:
+        Rejected: It has more than `_MOST_FILES`.
+    """
+    if not path.is_dir():
+        return [path], False
+    found: list[Path] = []
+    for folder, folders, names in os.walk(path):
+        folders[:] = sorted(each for each in folders if not each.startswith(".") and each not in _NOT_SEARCHED)
+        here = [Path(folder, each) for each in sorted(names) if Path(each).suffix in (".json", ".yaml", ".yml")]
+        found += (each for each in here if not each.is_symlink())
+        if len(found) > _MOST_FILES:
+            what = f"has more than {_MOST_FILES} JSON and YAML files"
+            raise Rejected([Problem((str(path),), what, "name the folders with manifests or plans")])
+    return found, True
+
+
 def _unfinished(judged: Sequence[FileReport]) -> bool:
     return any(file.unfinished for file in judged)
 
 
 def _text(judged: Sequence[FileReport]) -> None:
+    _tell_files(judged, grouped=True)
+    advice: dict[str, list[str]] = {}
+    for file in judged:
+        for found in file.found:
+            if found.level.value == "advisory":
+                advice.setdefault(found.rule.name, []).append(f"{_place(file, found)} {found.message}")
+    for rule, lines in advice.items():
+        if len(lines) > 1:
+            more = f"{len(lines)} findings, the first: {lines[0]} [{rule}]"
+            tell_parts(("advisory", Style.WARNING), (f": {more}", None))
+    if any(len(lines) > 1 for lines in advice.values()):
+        tell("--verbose lists all advisory findings")
+
+
+def _verbose_text(judged: Sequence[FileReport]) -> None:
+    _tell_files(judged, grouped=False)
+
+
+def _tell_files(judged: Sequence[FileReport], *, grouped: bool) -> None:
+    """Print the findings of each file; with `grouped`, of advice only what is the rule's one finding."""
+    numbers = Counter(each.rule.name for file in judged for each in file.found if each.level.value == "advisory")
     for file in judged:
         for problem in file.problems:
             tell(f"{file.path}: {problem}", error=True)
         for found in file.found:
+            if grouped and found.level.value == "advisory" and numbers[found.rule.name] > 1:
+                continue
             style = Style.BAD if found.level.value == "mandatory" else Style.WARNING
             said = f": {found.message} [{found.rule.name}]"
             tell_parts((f"{_place(file, found)} ", None), (found.level.value, style), (said, None))
@@ -245,6 +318,7 @@ def _github(judged: Sequence[FileReport]) -> None:
 
 _WRITERS: dict[str, Callable[[Sequence[FileReport]], None]] = {
     "text": _text,
+    "verbose": _verbose_text,
     "json": _json,
     "sarif": _sarif,
     "junit": _junit,

@@ -9,6 +9,7 @@ import codecs
 import gc
 import json
 import re
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -96,11 +97,20 @@ def _unquoted(text: str) -> str:
         return text
 
 
+STANDARD_INPUT = FilePath("-")
+"""Path that means standard input."""
+
+
+class NotStructured(Rejected):
+    """A file is neither JSON nor YAML."""
+
+
 def read_text(path: FilePath) -> Text:
     """Read a JSON file, or a YAML file of one or more documents.
 
     Raises:
-        Rejected: It cannot be read, is neither, or is beyond the limits.
+        NotStructured: It is neither.
+        Rejected: It cannot be read, or is beyond the limits.
     """
     text = _decoded(path)
     if text.lstrip()[:1] not in ("{", "["):
@@ -112,14 +122,15 @@ def read_text(path: FilePath) -> Text:
     try:  # braces also begin YAML in its flow style, and the templates of Helm, which are neither
         return Text(text, parse_yaml(text, unique=True), False)
     except Rejected:
-        raise Rejected([_rendered(text, broken)]) from None
+        raise NotStructured([_rendered(text, broken)]) from None
 
 
 def _yaml(text: str) -> tuple[Value, ...]:
     try:
         return parse_yaml(text, unique=True)
     except Rejected as rejected:
-        raise Rejected([_rendered(text, problem) for problem in rejected.problems]) from None
+        kind = NotStructured if any(" is not " in each.what for each in rejected.problems) else Rejected
+        raise kind([_rendered(text, problem) for problem in rejected.problems]) from None
 
 
 def _rendered(text: str, problem: Problem) -> Problem:
@@ -133,8 +144,11 @@ def _decoded(path: FilePath) -> str:
     try:
         if path.is_dir():
             raise Rejected([Problem((), "is a folder", "list its files")])
-        with path.open("rb") as file:
-            content = file.read(MAX_BYTES + 1)
+        if path == STANDARD_INPUT:
+            content = sys.stdin.buffer.read(MAX_BYTES + 1)
+        else:
+            with path.open("rb") as file:
+                content = file.read(MAX_BYTES + 1)
     except FileNotFoundError:
         raise Rejected([Problem((), "there is no such file")]) from None
     except (OSError, ValueError) as error:
@@ -152,7 +166,7 @@ def _decoded(path: FilePath) -> str:
     except UnicodeDecodeError as error:
         raise Rejected([Problem((), f"is not UTF-8 text (byte {error.start})", "save it as UTF-8")]) from None
     if not text.strip():
-        raise Rejected([Problem((), "the file is empty")])
+        raise NotStructured([Problem((), "the file is empty")])
     return text
 
 

@@ -9,7 +9,11 @@ import pytest
 from gpupools.audit.judging import judge_file
 from gpupools.policies.policy_config import Config
 
-POOL = {"name": "a", "vm_size": "Standard_NC24ads_A100_v4", "node_taints": ["nvidia.com/gpu=present:NoSchedule"]}
+POOL: dict[str, Any] = {
+    "name": "a",
+    "vm_size": "Standard_NC24ads_A100_v4",
+    "node_taints": ["nvidia.com/gpu=present:NoSchedule"],
+}
 POOL |= {"auto_scaling_enabled": True, "min_count": 0, "max_count": 3}
 CPU = POOL | {"vm_size": "Standard_D8s_v5"}
 AKS = "azure-native:containerservice:AgentPool"
