@@ -173,7 +173,12 @@ def test_every_provider_that_acts_for_a_cluster_gets_its_identity(engine: Engine
             "profile": "prod",
             "assume_role": ROLE.format(HERE, "d"),
         },
-        "serve": {**OTHERS["azure"], "name": "id-serve", "subscription_id": tenant[::-1], "tenant_id": tenant},
+        "serve": {
+            **OTHERS["azure"],
+            "name": "id-serve",
+            "subscription_id": "55555555-3333-2222-1111-000000000000",
+            "tenant_id": tenant,
+        },
         "lab": {**OTHERS["gcp"], "name": "id-lab", "impersonate_service_account": actor},
     }
     tags = {"owner": "ml"}
@@ -191,8 +196,8 @@ def test_every_provider_that_acts_for_a_cluster_gets_its_identity(engine: Engine
     aws, azure, gcp = (engine.configured(package)[-1] for package in ("aws", "azure-native", "gcp"))
     assert (aws["allowedAccountIds"], aws["profile"]) == (json.dumps([HERE]), "prod")
     assert json.loads(aws["assumeRoles"]) == [{"roleArn": ROLE.format(HERE, "d")}]
-    assert (azure["subscriptionId"], azure["tenantId"]) == (tenant[::-1], tenant)
-    assert (gcp["project"], gcp["impersonateServiceAccount"]) == ("ml", actor)
+    assert (azure["subscriptionId"], azure["tenantId"]) == ("55555555-3333-2222-1111-000000000000", tenant)
+    assert (gcp["project"], gcp["impersonateServiceAccount"]) == ("ml-lab", actor)
     tokens = {
         config["current-context"]: config["users"][0]["user"]["exec"]["args"]
         for each in engine.configured("kubernetes")[-3:]

@@ -31,7 +31,7 @@ lab = {
     "name": pulumi.Output.from_input("lab-dev"),
     "project": "ml-dev",
     "location": "europe-west4",
-    "serviceAccount": "gpu@ml.example",
+    "serviceAccount": "gpu@ml.iam.gserviceaccount.com",
 }
 sharing = {"mode": "time-slicing", "replicas": 4}
 pool = Pool(
