@@ -20,7 +20,7 @@ from gpupools.cli.files import add_within, links_out, write_whole
 from gpupools.cli.help_texts import examples
 from gpupools.common.errors import Problem, Rejected
 from gpupools.common.json_types import JsonObject
-from gpupools.console.output import Style, annotate, answer, tell, tell_json, tell_parts, tell_xml
+from gpupools.console.output import Style, annotate, answer, tell, tell_json, tell_lines, tell_parts, tell_xml
 
 if TYPE_CHECKING:
     from gpupools.audit.judging import FileReport, ReportedFinding
@@ -60,6 +60,11 @@ def add(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="FILEs are only the changed manifests, so unused waivers for other objects are not reported",
     )
+    parser.add_argument(
+        "--admission",
+        choices=("audit", "deny"),
+        help="print admission policies for a cluster's API server instead, which warn (audit) or reject (deny)",
+    )
     parser.add_argument("--config-schema", action="store_true", help="print the JSON schema of a policy configuration")
     add_within(parser)
     parser.set_defaults(run=lambda given: _run(parser, given))
@@ -73,6 +78,11 @@ def _report_option(text: str) -> tuple[str, Path]:
 
 
 def _run(parser: argparse.ArgumentParser, given: argparse.Namespace) -> int:
+    if given.admission:
+        if given.files or given.check_config or given.config or given.config_schema:
+            parser.error("--admission cannot be combined with other arguments")
+        tell_lines(_audit("admission").admission_text(given.admission))
+        return 0
     if given.config_schema:
         if given.files or given.check_config or given.config:
             parser.error("--config-schema cannot be combined with other arguments")

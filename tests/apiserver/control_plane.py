@@ -34,6 +34,7 @@ _CLUSTER_WIDE = frozenset(
         "DeviceClass",
         "Namespace",
         "Node",
+        "NodePool",
         "PriorityClass",
         "ResourceSlice",
         "RuntimeClass",
