@@ -46,7 +46,7 @@ def resources_of(
     line = text.line_of(source.address)
     names = terraform_names().get(source.type)
     if names is not None:
-        inputs = names.wire(values)
+        inputs = names.wire(_with_effective_taints(values) if source.type.startswith("google_container") else values)
         if source.type == "azurerm_kubernetes_cluster":
             _add_critical_addons_taint(inputs)
         yield Resource(
@@ -179,6 +179,21 @@ def _wire_path(names: Names, path: str) -> str:
         at = f"{at}.{target}" if at else target
         written.append(target if at in names.objects else f"{target}{bracket}{index}")
     return ".".join(written)
+
+
+def _with_effective_taints(value: Any) -> Any:
+    """Return values of GKE pools with the taints that their nodes have, which include those that GKE added.
+
+    https://registry.terraform.io/providers/hashicorp/google/latest/docs/resources/container_cluster
+    """
+    if isinstance(value, list):
+        return [_with_effective_taints(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    inside = {key: _with_effective_taints(each) for key, each in value.items()}
+    if (effective := as_list(value.get("effective_taints"))) and value.get("taint") is not UNKNOWN:
+        inside["taint"] = [*(one for one in as_list(value.get("taint")) if one not in effective), *effective]
+    return inside
 
 
 def _add_critical_addons_taint(inputs: JsonObject) -> None:
