@@ -33,7 +33,7 @@ class TerraformResource:
 
 
 def resources_of(
-    source: TerraformResource, values: JsonObject, refers: Mapping[str, tuple[str, ...]], text: Text
+    source: TerraformResource, values: JsonObject, refers: Mapping[str, tuple[str, ...]], text: Text | None
 ) -> Iterator[Resource]:
     """Convert one resource instance; nothing for a type that holds no pools.
 
@@ -41,9 +41,9 @@ def resources_of(
         source: The instance.
         values: Its values in Terraform's shape, with `UNKNOWN`.
         refers: Addresses it refers to, by Terraform's names.
-        text: The file.
+        text: The file; None for a resource of Pulumi that bridges Terraform's.
     """
-    line = text.line_of(source.address)
+    line = text.line_of(source.address) if text is not None else None
     names = terraform_names().get(source.type)
     if names is not None:
         inputs = names.wire(_with_effective_taints(values) if source.type.startswith("google_container") else values)
