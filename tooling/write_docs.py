@@ -734,6 +734,8 @@ _ANSWERS = {
 
 
 def _answer(answer: str) -> str:
+    if answer.startswith("pool "):
+        return "a violation that cannot be verified; advice where its taint keeps other pods off, or without GPUs"
     if not answer.startswith("where "):
         return _ANSWERS[answer]
     path = answer.removeprefix("where ").partition("|")[0]

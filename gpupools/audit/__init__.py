@@ -15,7 +15,7 @@ FORMS: tuple[str, ...] = (
 )
 """Modules of file forms, each a `forms.Form`; `kubernetes` reads what has `apiVersion` and `kind`."""
 
-TYPE_READERS: tuple[str, ...] = ("cloudformation_resources", "arm_resources")
+TYPE_READERS: tuple[str, ...] = ("cloudformation_resources", "arm_resources", "bridged_packages")
 """Modules that read pools inside resources of Pulumi types, each with a `TypeReader`."""
 
 KUBERNETES_READERS: tuple[str, ...] = ("cluster_api", "node_groups", "embedded_pools", "embedded_manifests")

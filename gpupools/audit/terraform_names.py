@@ -12,7 +12,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, cached_property
 from importlib.resources import files
 from typing import Any
 
@@ -44,9 +44,10 @@ class Names:
             # Terraform's SDK writes "" and [] for what was not given (hashicorp/terraform-plugin-sdk).
             if value is None or value in ("", []):
                 continue
-            if not at and (name in self.left_out or (self.only and name not in self.only)):
+            theirs = name if name.islower() else snake(name)  # bridged packages of Pulumi have camelCase
+            if not at and (theirs in self.left_out or (self.only and theirs not in self.only)):
                 continue
-            target = self.renamed.get(f"{at}.{name}" if at else name) or _camel(name)
+            target = self.renamed.get(f"{at}.{theirs}" if at else theirs) or _camel(name)
             *parents, last = target.split(".")
             into = result
             for parent in parents:
@@ -54,7 +55,14 @@ class Names:
             into[last] = self._wire_value(value, f"{at}.{target}" if at else target)
         return result
 
+    @cached_property
+    def _blocks(self) -> frozenset[str]:
+        """Wire paths of blocks, as far as the tables know them."""
+        return self.objects | {path.rpartition(".")[0] for path in self.renamed}
+
     def _wire_value(self, value: Any, path: str) -> Any:
+        if isinstance(value, dict) and path in self._blocks:  # a block of a bridged package, not in a list
+            value = [value]
         if not isinstance(value, list):
             return value  # a map's keys are its author's
         items = [self.wire(item, path) if isinstance(item, Mapping) else item for item in value]
@@ -68,7 +76,7 @@ class Names:
         for segment in wire_path.split("."):
             name, bracket, index = segment.partition("[")
             at = f"{at}.{name}" if at else name
-            spelled = self.spelled.get(at, self.spelled.get(f"…{name}", _snake(name)))
+            spelled = self.spelled.get(at, self.spelled.get(f"…{name}", snake(name)))
             words.append(f"{spelled}{bracket}{index}")
         return ".".join(word for word in words if word)
 
@@ -97,7 +105,8 @@ def _camel(name: str) -> str:
     return first + "".join(word[:1].upper() + word[1:] for word in rest)
 
 
-def _snake(name: str) -> str:
+def snake(name: str) -> str:
+    """Return a name as Terraform writes it."""
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
 
 

@@ -86,7 +86,7 @@ def read(text: Text) -> Document:
                     module=str(change.get("module_address", "")),
                     index=change.get("index"),
                     id=str(as_map(outcome.get("before")).get("id") or "") if "create" not in actions else "",
-                    values=outcome["after"],
+                    values=_without_old_taints(outcome["after"], as_map(outcome.get("before"))),
                 )
             )
             plan.unknown.append(outcome.get("after_unknown"))
@@ -113,6 +113,24 @@ def _as_it_is(change: JsonObject, before: JsonObject, recreated: bool, text: Tex
     )
     for one in resources_of(instance, before, {}, text):
         yield replace(one, ends="recreates" if recreated else "deletes")
+
+
+def _without_old_taints(after: JsonObject, before: JsonObject) -> JsonObject:
+    """Leave out the taints that GKE pools had before a change of their nodes, which plans repeat."""
+    changed = {key for key in ("node_config", "node_pool") if key in after and after[key] != before.get(key)}
+    return (
+        {key: _without(value, "effective_taints") if key in changed else value for key, value in after.items()}
+        if changed
+        else after
+    )
+
+
+def _without(value: Any, name: str) -> Any:
+    if isinstance(value, list):
+        return [_without(each, name) for each in value]
+    return (
+        {key: _without(each, name) for key, each in value.items() if key != name} if isinstance(value, dict) else value
+    )
 
 
 def _gaps(data: JsonObject, deferred: int, reported: set[str]) -> Iterator[Gap]:

@@ -33,7 +33,7 @@ class TerraformResource:
 
 
 def resources_of(
-    source: TerraformResource, values: JsonObject, refers: Mapping[str, tuple[str, ...]], text: Text
+    source: TerraformResource, values: JsonObject, refers: Mapping[str, tuple[str, ...]], text: Text | None
 ) -> Iterator[Resource]:
     """Convert one resource instance; nothing for a type that holds no pools.
 
@@ -41,12 +41,12 @@ def resources_of(
         source: The instance.
         values: Its values in Terraform's shape, with `UNKNOWN`.
         refers: Addresses it refers to, by Terraform's names.
-        text: The file.
+        text: The file; None for a resource of Pulumi that bridges Terraform's.
     """
-    line = text.line_of(source.address)
+    line = text.line_of(source.address) if text is not None else None
     names = terraform_names().get(source.type)
     if names is not None:
-        inputs = names.wire(values)
+        inputs = names.wire(_with_effective_taints(values) if source.type.startswith("google_container") else values)
         if source.type == "azurerm_kubernetes_cluster":
             _add_critical_addons_taint(inputs)
         yield Resource(
@@ -179,6 +179,21 @@ def _wire_path(names: Names, path: str) -> str:
         at = f"{at}.{target}" if at else target
         written.append(target if at in names.objects else f"{target}{bracket}{index}")
     return ".".join(written)
+
+
+def _with_effective_taints(value: Any) -> Any:
+    """Return values of GKE pools with the taints that their nodes have, which include those that GKE added.
+
+    https://registry.terraform.io/providers/hashicorp/google/latest/docs/resources/container_cluster
+    """
+    if isinstance(value, list):
+        return [_with_effective_taints(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    inside = {key: _with_effective_taints(each) for key, each in value.items()}
+    if (effective := as_list(value.get("effective_taints"))) and value.get("taint") is not UNKNOWN:
+        inside["taint"] = [*(one for one in as_list(value.get("taint")) if one not in effective), *effective]
+    return inside
 
 
 def _add_critical_addons_taint(inputs: JsonObject) -> None:

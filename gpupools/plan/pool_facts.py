@@ -206,6 +206,8 @@ class PoolFacts:
     """For `other`: the input and the accelerator, e.g. `instanceTypes trn2.48xlarge (AWS Trainium2)`."""
     not_counted: tuple[str, ...] = ()
     """What looks like a taint and is none, each with the reason, e.g. a wrong spelling of the effect."""
+    cloud_taint: str = ""
+    """When the cloud adds a taint that the pool does not declare, for findings; empty if it never does."""
     in_cluster: bool | None = True
     """None when the inputs known at preview do not say whether the machines become Kubernetes nodes."""
     elsewhere: tuple[Reference, ...] = ()

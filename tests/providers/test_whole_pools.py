@@ -43,6 +43,8 @@ def told(type_token: str, properties: Any) -> list[dict[str, Any]]:
 
 
 DEFAULT = PoolFacts(cloud="", instance_types=(), gpus_per_node=Fraction(0), taints=())
+OF_A_CLOUD = ("cloud_taint",)
+"""The same for all pools of a cloud."""
 
 
 def _told(pool: PoolFacts) -> dict[str, Any]:
@@ -50,7 +52,7 @@ def _told(pool: PoolFacts) -> dict[str, Any]:
     found = {
         each.name: _plain(getattr(pool, each.name))
         for each in fields(pool)
-        if each.name not in weaknesses and getattr(pool, each.name) != getattr(DEFAULT, each.name)
+        if each.name not in (*weaknesses, *OF_A_CLOUD) and getattr(pool, each.name) != getattr(DEFAULT, each.name)
     }
     for word, late in weaknesses.items():
         listed = [_weakness(one) for one in pool.weaknesses if one.unverified is late and _fits(one, word)]

@@ -6,15 +6,17 @@ node group or machine.
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import Any
 
 from gpupools.common.errors import shown
 from gpupools.common.json_types import JsonObject
+from gpupools.common.taints import KUBERNETES_EFFECTS, repels_cpu_pods
 from gpupools.plan.pool_facts import UNKNOWN
 from gpupools.policies.declared_software import CHARTS, chart_name
 from gpupools.policies.kinds import is_read, key_of, names_nodes, names_pools, plain_key, pool_kinds, readers, row_of
-from gpupools.readback.inputs import at, group_and_kind, is_list, items, kubernetes_type, mapping, text
+from gpupools.readback.inputs import TaintsRead, at, group_and_kind, is_list, items, kubernetes_type, mapping, text
 from gpupools.readback.registry import Unreadable, embedded
 from gpupools.software.charts import charts
 
@@ -31,6 +33,8 @@ class Unclassified:
     elsewhere: bool = False
     """True where what it creates is judged in another file."""
     source: str = ""
+    harmless: bool = False
+    """True for nodes of another cloud that other pods do not fill, or that have no GPUs."""
 
 
 def classify(
@@ -90,16 +94,31 @@ def _classify_row(key: str, kind: str, inputs: Any, component: bool = False) -> 
         return None
     if row.answer == "resources" and at(inputs, "spec") is not UNKNOWN:
         return None  # `missing_resources` looks for them in the same file
-    if row.where and not any(_in_blocks(inputs, path) for path in row.where):
+    if row.where and not any(any(_in_blocks(inputs, path)) for path in row.where):
         return None
+    if row.answer.startswith("pool ") and (harmless := _keeps_pods_off(inputs, *row.answer.split(" ")[1:])):
+        return Unclassified(kind, harmless, nodes=False, source=row.source, harmless=True)
     return Unclassified(kind, row.why, nodes=row.answer != "elsewhere", source=row.source)
 
 
-def _in_blocks(value: Any, path: str) -> Any:
-    """Look up as `at` does, where Terraform has a list of one block for a map."""
+def _in_blocks(value: Any, path: str) -> list[Any]:
+    """Look up as `at` does in each block of a list."""
+    found = [value]
     for step in path.split("."):
-        value = at(value[0] if is_list(value) and value else value, step)
-    return value
+        found = [at(one, step) for each in found for one in (each if is_list(each) else [each])]
+    return found
+
+
+def _keeps_pods_off(inputs: Any, machine: str, taints: str, patterns: str) -> str:
+    """Return why no pool of another cloud has GPU nodes that other pods fill; empty if that is not known."""
+    read = TaintsRead()
+    for path in taints.split("|"):
+        read.objects(at(inputs, path), path, KUBERNETES_EFFECTS)
+    if repels_cpu_pods(read.taints):
+        return "a pool of another cloud; its taint keeps other pods off"
+    names = next((names for path in machine.split("|") if (names := _in_blocks(inputs, path)) != [None]), [])
+    known = [any(fnmatchcase(text(one).casefold(), each) for each in patterns.split(",")) for one in names]
+    return "a pool of another cloud, of machines without GPUs" if known and all(known) else ""
 
 
 def _schema_names_nodes(inputs: JsonObject) -> str:

@@ -24,7 +24,8 @@ def find_missing_taint(pool: PoolFacts) -> Finding | None:
     not_counted = f"; ignored: {', '.join(pool.not_counted)}" if pool.not_counted else ""
     if proven and not late:
         return Finding(
-            what=f"has {_gpu_count(pool)}, but no permanent taint keeps other pods off{not_counted}",
+            what=f"has {_gpu_count(pool)}, but no permanent taint keeps other pods off{not_counted}"
+            + (f"; {pool.cloud_taint}" if pool.cloud_taint else ""),
             property=where,
             fix="move the GPUs to a pool of their own, because this one has no field for taints"
             if pool.no_taint_field

@@ -1,6 +1,7 @@
 """GPU pools keep pods without GPU work off their nodes."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from gpupools.common.taints import GPU_TAINT
 from gpupools.plan.pool_facts import PoolFacts
@@ -20,7 +21,11 @@ def _judge(pool: PoolFacts, context: Context) -> Iterator[Finding]:
     template, holds the instance type or the taints, `gpu-pool-tainted-elsewhere` judges the pool.
     """
     if not deciding_references(pool) and (finding := find_missing_taint(pool)) is not None:
-        yield finding
+        advice = bool(pool.cloud_taint) and not finding.unverified and RULE.option(context, _BY_CLOUD) == "advisory"
+        yield replace(finding, advice=advice)
+
+
+_BY_CLOUD = "taintByCloud"
 
 
 def taint_can_be_added(pool: PoolFacts) -> bool:
@@ -49,6 +54,15 @@ RULE = Rule(
     fix=f"Add the taint {GPU_TAINT} to the pool, in the spelling of its cloud and as a plain value.",
     url="https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/",
     framework=DEDICATED,
-    config=unknown_at_preview(),
+    config={
+        **unknown_at_preview(),
+        _BY_CLOUD: {
+            "type": "string",
+            "enum": ["violation", "advisory"],
+            "default": "violation",
+            "description": "Level of findings on GKE pools without a declared taint. GKE adds one only while the "
+            "cluster has a pool without GPUs.",
+        },
+    },
     pool=_judge,
 )

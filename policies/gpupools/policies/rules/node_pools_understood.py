@@ -44,8 +44,14 @@ def _judge(stack: DeclaredStack, context: Context) -> Iterator[tuple[str, Findin
     for (kind, why), found in alike.items():
         urn, unread = found[0]
         more = f" ({len(found)} times)" if len(found) > 1 else ""
-        ends = f"; accepted: {why}" if why else "" if unread.elsewhere else "; it does not seem to create nodes"
-        fix = "nothing to do" if why else "check what it creates, if that includes nodes"
+        ends = (
+            f"; accepted: {why}"
+            if why
+            else ""
+            if unread.elsewhere or unread.harmless
+            else "; it does not seem to create nodes"
+        )
+        fix = "nothing to do" if why or unread.harmless else "check what it creates, if that includes nodes"
         fix = "judge both files together" if unread.elsewhere and not why else fix
         what = f"{shown(kind, most=_MAX_KIND_LENGTH)} was not judged{more}: {unread.why}{ends}"
         yield urn, Finding(what=what, fix=fix, source=unread.source, advice=True)

@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import Any
 
 from gpupools.common.json_types import JsonObject
-from gpupools.common.taints import KUBERNETES_EFFECTS, repels_cpu_pods
+from gpupools.common.taints import KUBERNETES_EFFECTS, Effect, Taint, repels_cpu_pods
 from gpupools.plan.cloud import Cloud
 from gpupools.plan.pool_facts import UNKNOWN, Accelerator, PoolFacts, SharingFacts
 from gpupools.providers.gcp.cluster import is_default_account
@@ -54,6 +54,14 @@ def read_compute_class(given: JsonObject, clouds: _Clouds) -> Iterator[PoolFacts
             if read is None or (repels_cpu_pods(read.taints) and not repels_cpu_pods(taints.taints)):
                 read = taints
     read = read or _class_taints(spec)
+    # GKE taints the nodes of a class, but those of `default`, the class of a cluster, take pods that name no class:
+    # https://docs.cloud.google.com/kubernetes-engine/docs/how-to/run-pods-default-compute-classes
+    name = at(given, "metadata.name")
+    unresolved: tuple[str, ...] = ()
+    if at(given, "metadata") is UNKNOWN or name is UNKNOWN:
+        unresolved = ("metadata.name",)
+    elif name != "default":
+        read.taints.append(Taint("cloud.google.com/compute-class", text(name), Effect.NO_SCHEDULE))
     account = at(spec, "nodePoolConfig.serviceAccount")
     hardening = Hardening("https://docs.cloud.google.com/kubernetes-engine/docs/how-to/hardening-your-cluster")
     hardening.want(
@@ -71,6 +79,7 @@ def read_compute_class(given: JsonObject, clouds: _Clouds) -> Iterator[PoolFacts
         taints=tuple(read.taints),
         evidence=machines.evidence,
         unknown=(*machines.unknown, *read.unknown),
+        unresolved_taints=unresolved,
         where="spec.nodePoolConfig.taints",
         missing_taint=as_object(wanted_taint(machines.accelerator), KUBERNETES_EFFECTS),
         accelerator=machines.accelerator,

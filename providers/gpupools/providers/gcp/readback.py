@@ -123,8 +123,8 @@ def _cluster(given: JsonObject, key: str) -> Iterator[PoolFacts]:
 def _auto_provisioning(given: JsonObject, key: str) -> Iterator[PoolFacts]:
     """Read what node auto-provisioning may add by itself: it takes GPU types as resources with a limit.
 
-    https://docs.cloud.google.com/kubernetes-engine/docs/how-to/node-auto-provisioning. The pools it makes have no field
-    for taints; whether GKE adds its own taint depends on the cluster's other pools (_GPUS_PAGE).
+    https://docs.cloud.google.com/kubernetes-engine/docs/how-to/node-auto-provisioning. GKE taints the GPU nodes that it
+    adds (_GPUS_PAGE).
     """
     scaling = given.get("autoscaling" if key == "config" else "clusterAutoscaling")
     path = "autoscaling" if key == "config" else "clusterAutoscaling"
@@ -146,7 +146,7 @@ def _auto_provisioning(given: JsonObject, key: str) -> Iterator[PoolFacts]:
         cloud="gcp",
         instance_types=(),
         gpus_per_node=None,
-        taints=(),
+        taints=(GPU_TAINT,),
         evidence=machines.evidence,
         unknown=() if machines.evidence else tuple(late),
         pool="node auto-provisioning",
@@ -212,6 +212,7 @@ def _node_pool(pool: JsonObject, prefix: str, key: str) -> PoolFacts:
         accelerator=machines.accelerator,
         other_accelerator=machines.other,
         not_counted=tuple(read.not_counted),
+        cloud_taint="GKE adds the taint only while the cluster has a pool without GPUs; declare it",
         software=_software(config, path, machines.accelerator),
         sharing=_sharing(config, path),
         region="-".join(text(pool.get("location")).split("-")[:2]),
