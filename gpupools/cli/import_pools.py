@@ -18,6 +18,7 @@ from gpupools.cli.help_texts import examples
 from gpupools.common.errors import Problem, Rejected
 from gpupools.common.json_types import JsonDict, JsonObject
 from gpupools.common.structured_text import read_text
+from gpupools.common.taints import GPU_TAINT, parse_taint
 from gpupools.console.output import answer, tell
 from gpupools.plan.cloud import Cloud
 from gpupools.plan.edit_tables import EditEffect
@@ -25,6 +26,7 @@ from gpupools.plan.existing_pools import ExistingPools, Found, refuse
 from gpupools.plan.node_labels import MIG_CONFIG_LABEL, PLUGIN_CONFIG_LABEL
 from gpupools.plan.pool_plan import POOL_LABEL
 from gpupools.plan.pool_planner import SERVED_BY
+from gpupools.plan.tolerations import kept_taint_note
 from gpupools.providers import clouds
 from gpupools.spec.models import SHARED_MODES
 from gpupools.spec.overrides import override_problems, tellable, value_at
@@ -265,6 +267,7 @@ def _resolved_pools(
                 raise _managed(found, f"is already the pool {managed} of a gpupools stack")
             _read_labels(pool, found, keys)
             keys["adopt"] = {"name": found.name, **pool.outside.adopt(found)}
+            _keep_gpu_taint(pool, keys)
         except Rejected as rejected:
             problems += [replace(each, path=(pool.source, *each.path)) for each in rejected.problems]
             continue
@@ -295,6 +298,17 @@ def _read_labels(pool: _Pool, found: Found, keys: JsonDict) -> None:
         pool.notes.append(f"the MIG manager's configuration must have {mig} also as {ours}{mig} before pulumi up")
     if mig and not native and keys.get("software") == "device-plugin":
         keys["software"] = "gpu-operator"  # only its MIG manager reads the label
+
+
+def _keep_gpu_taint(pool: _Pool, keys: JsonDict) -> None:
+    """Keep the value of the GPU taint that the nodes have, since pods may tolerate that value alone."""
+    for text in list(keys.get("taints", ())):
+        with suppress(ValueError):  # the check of the stack file reports other taints
+            taint = parse_taint(text)
+            if (taint.key, taint.effect) == (GPU_TAINT.key, GPU_TAINT.effect):
+                keys["taints"].remove(text)
+                keys["adopt"]["gpu_taint"] = taint.value
+                pool.notes.append(kept_taint_note(taint))
 
 
 def _found(path: Path, others: dict[str, JsonObject]) -> Iterator[tuple[Cloud, ExistingPools, Found]]:

@@ -15,7 +15,7 @@ from typing import Any, Self
 from pydantic import BaseModel
 
 from gpupools.common.json_types import JsonDict, JsonObject
-from gpupools.common.taints import Effect, Taint
+from gpupools.common.taints import GPU_TAINT, Effect, Taint
 from gpupools.diff.format_values import format_change, format_value
 from gpupools.plan.cloud import Cloud
 from gpupools.plan.edit_tables import EditEffect, EditTables, InputEdit, PlanEdit, PodImpact, plan_edits
@@ -680,12 +680,19 @@ def _holds(condition: str, name: str, plan: PoolPlan, old: Any, new: Any) -> boo
         return old is not None and new is not None and (new > old if condition == "raised" else new < old)
     if condition == "no-execute":
         return any(str(each).endswith(f":{Effect.NO_EXECUTE.value}") for each in set(new or ()) - set(old or ()))
+    if condition == "gpu-taint":
+        return any(_is_gpu_taint(str(each)) for each in set(old or ()) - set(new or ()))
     if condition == "zone-removed":
         return old is None or (new is not None and bool(set(old) - set(new)))
     if condition == "control-daemon":
         return any(has_control_daemon(str(each)) for each in (old, new, plan.sharing.kind))
     by_operator = plan.software == "gpu-operator" and not name.startswith("sharing.share")
     return by_operator and ("mig" in (old, new) or plan.sharing.mig is not None)
+
+
+def _is_gpu_taint(text: str) -> bool:
+    rest = text.removeprefix(GPU_TAINT.key)
+    return text != rest and rest.startswith(("=", ":")) and rest.endswith(f":{GPU_TAINT.effect.value}")
 
 
 def input_edit(path: str, inputs: Mapping[str, InputEdit]) -> InputEdit:

@@ -59,8 +59,8 @@ class PlanEdit:
     """Conditions, all of which must hold; separated by `;`, empty for always.
 
     `<settings field>=<value>`: the new plan has it. `raised`, `lowered`: the number is. `no-execute`: a taint with the
-    effect NoExecute is added. `zone-removed`: a zone is. `mig`: the GPU Operator cuts the GPUs. `control-daemon`: the
-    old or new sharing needs the device plugin's control daemon.
+    effect NoExecute is added. `gpu-taint`: the value of the GPU taint changes. `zone-removed`: a zone is. `mig`: the
+    GPU Operator cuts the GPUs. `control-daemon`: the old or new sharing needs the device plugin's control daemon.
     """
     effect: EditEffect
     pods: PodImpact

@@ -134,6 +134,7 @@ def _pool_plan(name: str, spec: PoolSpec, cluster_key: str, cluster: Cluster, cl
     ours = pool_labels(name, instance, spec.sharing, software, spec.trust, native=native)
     ours = {**ours, **({COMPUTE_DOMAINS_LABEL: "true"} if spec.network.compute_domains else {})}
     trusted = (Taint(TRUST_LABEL, ours[TRUST_LABEL], Effect.NO_SCHEDULE),) if TRUST_LABEL in ours else ()
+    own = sorted((each for each in spec.taints if each != GPU_TAINT), key=str)
     return PoolPlan(
         cluster=cluster_key,
         cloud=cloud.name,
@@ -141,7 +142,7 @@ def _pool_plan(name: str, spec: PoolSpec, cluster_key: str, cluster: Cluster, cl
         instance=instance,
         min_nodes=spec.nodes.min,
         max_nodes=spec.nodes.max,
-        taints=tuple(dict.fromkeys((GPU_TAINT, *provider_plan.taints, *trusted, *sorted(spec.taints, key=str)))),
+        taints=tuple(dict.fromkeys((_gpu_taint(spec), *provider_plan.taints, *trusted, *own))),
         labels={POOL_LABEL: name, **ours, **provider_plan.labels, **spec.labels},
         sharing=spec.sharing,
         software=software,
@@ -161,6 +162,11 @@ def _pool_plan(name: str, spec: PoolSpec, cluster_key: str, cluster: Cluster, cl
             for each in cloud.readback().customizations(resource, inputs)
         },
     )
+
+
+def _gpu_taint(spec: PoolSpec) -> Taint:
+    value = spec.adopt.gpu_taint if spec.adopt is not None else None
+    return GPU_TAINT if value is None else replace(GPU_TAINT, value=value)
 
 
 def _label_conflicts(at: Path, spec: PoolSpec, provider_plan: ProviderPlan, cloud: Cloud) -> Iterator[Problem]:

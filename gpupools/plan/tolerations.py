@@ -19,6 +19,12 @@ def tolerations_for(pools: Iterable[PoolPlan]) -> list[dict[str, str]]:
     return [{"key": key, "operator": "Exists", "effect": effect} for key, effect in sorted(hard)]
 
 
+def kept_taint_note(taint: Taint) -> str:
+    """Say which pods stop fitting once an adopted pool gives up the value of the GPU taint that its nodes have."""
+    what = f"its nodes keep the taint {taint}; once adopt.gpu_taint is removed, pods that tolerate only the value"
+    return f"{what} {taint.value!r} (operator Equal) no longer fit"
+
+
 def tolerates(tolerations: Sequence[Toleration], taint: Taint) -> bool:
     """Say whether a pod with these tolerations may run in spite of the taint.
 

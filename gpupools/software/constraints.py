@@ -6,12 +6,13 @@ from gpupools.catalog.gpus import gpu_models
 from gpupools.catalog.minimum_versions import numbers
 from gpupools.catalog.requirements import NEWEST_KUBERNETES, is_newer_than_known, requirement
 from gpupools.common.errors import Problem, nearest
+from gpupools.common.taints import GPU_TAINT
 from gpupools.plan.dra import DRA_CHART, DRA_DRIVER
 from gpupools.plan.node_labels import CONFIG_LABELS, GPU_PRESENT_LABEL
 from gpupools.plan.node_resources import GPU_RESOURCE
 from gpupools.plan.plugin_configs import client_limits
 from gpupools.plan.pool_plan import PoolPlan
-from gpupools.plan.tolerations import untolerated
+from gpupools.plan.tolerations import kept_taint_note, untolerated
 from gpupools.software import objects
 from gpupools.software.charts import at
 from gpupools.software.draft import Draft
@@ -227,6 +228,7 @@ def note(draft: Draft, measured: set[str]) -> None:
             *_about_nvlink(draft, pool),
             *_about_rdma(pool),
             *_about_trust(draft, pool),
+            *(kept_taint_note(taint) for taint in pool.taints[:1] if taint != GPU_TAINT),
         )
         draft.notes += [f"pool {pool.name}: {each}" for each in about]
     draft.notes += _needed_beside(draft, measured)

@@ -569,7 +569,8 @@ def _extra_taint(value: object) -> object:
     taint = parse_taint(value)
     if taint.key == GPU_TAINT.key and taint.effect == GPU_TAINT.effect and taint != GPU_TAINT:
         raise ValueError(
-            f"every GPU pool has the taint {GPU_TAINT}, and a node has one taint per key and effect; remove this one"
+            f"every GPU pool has the taint {GPU_TAINT}, and a node has one taint per key and effect; remove this one,"
+            " or set adopt.gpu_taint to the value that the nodes of an imported pool have"
         )
     return taint
 

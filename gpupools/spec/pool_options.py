@@ -4,6 +4,7 @@ Each cloud either supports an option or rejects it with the reason. None is igno
 """
 
 import re
+from dataclasses import replace
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, Field, field_validator, model_validator
@@ -11,6 +12,7 @@ from pydantic import BaseModel, Field, field_validator, model_validator
 from gpupools.common.errors import Path, shown
 from gpupools.common.json_types import JsonDict
 from gpupools.common.model import StrictModel
+from gpupools.common.taints import GPU_TAINT, parse_taint
 
 
 class OnDemand(StrictModel):
@@ -197,11 +199,22 @@ class Adopt(StrictModel):
     """Name of the node pool in the cloud. The pool keeps it while `adopt` is set."""
     launch_template: TemplateVersion | None = None
     """EKS: launch template of the node group. Omit it if EKS created the launch template."""
+    gpu_taint: str | None = None
+    """Value of the taint `nvidia.com/gpu` that the nodes keep instead of `present`.
+
+    Once it is removed, pods that tolerate only this value (operator `Equal`) no longer fit.
+    """
     keep: list[Annotated[str, Field(min_length=1, max_length=200)]] = []
     """Wire names of inputs that keep their current value even if the pool's keys differ.
 
     Only for inputs whose change replaces nodes. Inputs that the pool's keys do not set are always kept.
     """
+
+    @field_validator("gpu_taint")
+    @classmethod
+    def _is_a_value(cls, given: str | None) -> str | None:
+        parse_taint(str(replace(GPU_TAINT, value=given or "")))
+        return given
 
 
 Overrides = dict[str, dict[str, JsonDict]]

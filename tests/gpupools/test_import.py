@@ -99,6 +99,65 @@ def test_spot_machines_without_autoscaler_are_taken_as_they_are(
     assert "without an autoscaler evicted nodes do not come back" in capsys.readouterr().err
 
 
+OTHER_TAINT = "nvidia.com/gpu=true:NoSchedule"
+OTHER_TAINTS: dict[str, dict[str, Any]] = {
+    "aws": {"taints": [{"key": "nvidia.com/gpu", "value": "true", "effect": "NO_SCHEDULE"}]},
+    "azure": {"nodeTaints": [OTHER_TAINT]},
+    "gcp": {"config": {"taints": [{"key": "nvidia.com/gpu", "value": "true", "effect": "NO_SCHEDULE"}]}},
+}
+
+
+@pytest.mark.parametrize("kind", OTHER_TAINTS)
+def test_nodes_keep_another_value_of_the_gpu_taint(
+    tmp_path: Path, kind: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pool = dict(some(kind).described)
+    inner = pool.get("nodegroup", pool)
+    for key, value in OTHER_TAINTS[kind].items():
+        inner[key] = {**inner[key], **value} if isinstance(value, dict) else value
+    beside = [each for each in (some(kind).beside,) if each is not None]
+    out = tmp_path / "Pulumi.moved.yaml"
+
+    assert main(["import", *given(tmp_path, pool, *beside), "--out", str(out), *SERVED]) == 0
+    said = capsys.readouterr().out
+    assert f"its nodes keep the taint {OTHER_TAINT}; once adopt.gpu_taint is removed" in said
+    assert "present" not in "".join(line for line in said.splitlines() if "aints" in line)
+    (keys,) = yaml.safe_load(out.read_text(encoding="utf-8"))["config"]["gpupools:pools"].values()
+    assert (keys["adopt"]["gpu_taint"], keys["taints"]) == ("true", [])
+
+    assert main(["preview", "--json", str(out)]) == 0
+    preview = capsys.readouterr().out
+    (tmp_path / "preview.json").write_text(preview, encoding="utf-8")
+    (planned,) = json.loads(preview)["pools"]
+    assert {"key": "nvidia.com/gpu", "operator": "Equal", "value": "true", "effect": "NoSchedule"} in (
+        planned["pod"]["tolerations"]
+    )
+    assert planned["taints"][0] == OTHER_TAINT
+    assert main(["policy", str(tmp_path / "preview.json")]) == 0
+    assert "gpu-pool-tainted]" not in capsys.readouterr().out
+
+
+def test_the_gpu_taint_stays_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A node has one taint per key and effect, also when the pool names the usual one beside `adopt.gpu_taint`."""
+    pool = dict(some("azure").described) | OTHER_TAINTS["azure"]
+    out = tmp_path / "Pulumi.moved.yaml"
+    assert main(["import", *given(tmp_path, pool), "--out", str(out), *SERVED]) == 0
+    config = yaml.safe_load(out.read_text(encoding="utf-8"))
+    (keys,) = config["config"]["gpupools:pools"].values()
+    keys["taints"] = ["nvidia.com/gpu=present:NoSchedule"]
+    out.write_text(yaml.safe_dump(config), encoding="utf-8")
+    capsys.readouterr()
+
+    assert main(["preview", "--json", str(out)]) == 0
+    (planned,) = json.loads(capsys.readouterr().out)["pools"]
+    assert [each for each in planned["taints"] if "nvidia.com/gpu" in each] == [OTHER_TAINT]
+
+    keys["adopt"]["gpu_taint"] = "not a value"
+    out.write_text(yaml.safe_dump(config), encoding="utf-8")
+    assert main(["check", str(out)]) == 1
+    assert "adopt.gpu_taint: got " in capsys.readouterr().err
+
+
 def test_what_a_pool_cannot_say_is_listed_with_its_value(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pool = dict(some("gcp").described)
     pool["config"] = {**pool["config"], "tags": ["gpu-nodes"], "diskSizeGb": 50, "minCpuPlatform": "Intel Cascade Lake"}
@@ -591,6 +650,7 @@ BLOCK: dict[str, Any] = {
         ({}, {"instance_type": "g5.2xlarge"}, "refused", "an adopted pool keeps its name"),
         ({}, {"tags": {"team": "vision"}}, "in-place", ""),
         ({}, {"taints": ["team=vision:NoSchedule"]}, "in-place", ""),
+        ({"adopt": theirs() | {"gpu_taint": "true"}}, {"adopt": theirs()}, "in-place", ""),
         (
             {"sharing": SLICES, "trust": {"team": "vision"}},
             {"sharing": SLICES | {"replicas": 8}},
@@ -618,6 +678,8 @@ def test_what_an_edit_does_to_an_adopted_node_group(
 
     assert change.effect == effect
     assert reason in str(change)
+    fits = "pods that tolerate only the old value of the GPU taint (operator Equal) no longer fit"
+    assert (fits in change.fields[0].detail) is ("gpu_taint" in before.get("adopt", {}))
     assert bool(check_pool) is (effect == "refused")
     assert reason in "".join(check_pool)
 

@@ -460,7 +460,8 @@ HUGE = 16**5000
             [
                 (
                     "pools.a.taints[0]: every GPU pool has the taint nvidia.com/gpu=present:NoSchedule, "
-                    "and a node has one taint per key and effect; remove this one"
+                    "and a node has one taint per key and effect; remove this one, or set adopt.gpu_taint to the value "
+                    "that the nodes of an imported pool have"
                 )
             ],
             id="a second value of the GPU taint",
