@@ -7,6 +7,8 @@ from gpupools.common.numbers import whole_number
 
 DEFAULT_COLUMNS = 80
 """Columns of a terminal that does not report its width."""
+PIPE_COLUMNS = 120
+"""Columns of sentences in a pipe, such as the log of a CI job."""
 
 
 def is_terminal(stream: TextIO) -> bool:

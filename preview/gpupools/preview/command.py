@@ -19,7 +19,7 @@ from gpupools.common.errors import Problem, Rejected
 from gpupools.common.json_types import JsonObject
 from gpupools.console.output import Style, answer, tell, tell_parts
 from gpupools.console.progress import progress
-from gpupools.console.terminal import columns
+from gpupools.console.terminal import PIPE_COLUMNS, columns
 from gpupools.preview.format_preview import PolicyVerdict, Report, Violation, no_report
 from gpupools.providers import clouds
 from gpupools.spec.identity import not_compared
@@ -63,7 +63,8 @@ def run(file: Path, as_json: bool, policy_config: Path | None = None) -> int:
         problems = [problem.as_json(file) for problem in report.problems]
         answer("preview", "refused" if report.exit_code else "accepted", problems, report.as_json())
     else:
-        _print_report(report.as_text(columns(sys.stdout)))
+        width = columns(sys.stdout)
+        _print_report(report.as_text(width, None if width else PIPE_COLUMNS))
     return report.exit_code
 
 

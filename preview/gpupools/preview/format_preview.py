@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import date
+from textwrap import wrap
 from typing import TYPE_CHECKING
 
 import yaml
@@ -116,9 +117,12 @@ class Report:
                 resource_json["inputs"] = without_hidden(resource_json["inputs"], plan.overrides)
         return resource_json
 
-    def as_text(self, fit: int | None = None) -> str:
-        """Return the report as text; tables are wrapped to `fit` characters per line."""
-        return "\n\n".join("\n".join(section) for section in self._sections(fit)) + "\n"
+    def as_text(self, fit: int | None = None, prose: int | None = None) -> str:
+        """Return the report as text; tables are wrapped to `fit` characters per line, sentences to `prose`."""
+        sections = self._sections(fit)
+        if prose is not None:
+            sections = ([*_wrapped(each, prose)] if each[0].startswith(_SENTENCES) else each for each in sections)
+        return "\n\n".join("\n".join(each) for each in sections) + "\n"
 
     def _sections(self, fit: int | None) -> Iterator[list[str]]:
         preview, resources = self.preview, self.preview.resources
@@ -168,6 +172,17 @@ class Report:
             ]
         if not self.exit_code:
             yield ["Nothing was created, and no cloud API was called. To create the resources, run pulumi up."]
+
+
+_SENTENCES = ("Quotas", "Availability", "Notes", "Outputs", "Program", "Warnings", "Policies", "Rejected")
+"""Starts of the sections that consist of sentences."""
+
+
+def _wrapped(lines: Iterable[str], width: int) -> Iterator[str]:
+    """Yield lines of sentences wrapped to a width, the rest of each indented; URLs are not broken."""
+    for line in lines:
+        indent = " " * (len(line) - len(line.lstrip()) + 2)
+        yield from wrap(line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False) or [""]
 
 
 def _pod_lines(plans: Sequence[PoolPlan]) -> Iterator[str]:
