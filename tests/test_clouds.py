@@ -383,7 +383,9 @@ def test_the_advice_on_autoscalers_is_what_the_plan_notes(cloud: Cloud, programs
         if GPU_RESOURCE not in plan.node_resources and plan.provider_plan.requires_gpu_resource()
         if plan.min_nodes < plan.max_nodes
         # The name of a MIG configuration does not tell profiles with a hyphen.
-        if not any("-" in each for each in (plan.sharing.mig and plan.sharing.mig.layout) or ())
+        if not (
+            plan.sharing.mig and isinstance(plan.sharing.mig.layout, list) and "-me" in str(plan.sharing.mig.layout)
+        )
     }
     advised = {
         name

@@ -831,8 +831,8 @@ def test_an_autoscaler_misjudges_nodes_without_the_gpu_resource(
     for least, most in ((0, 4), (1, 4), (None, 4)):
         texts = [each.what for each in found(dataclasses.replace(facts, min_nodes=least, max_nodes=most), AUTOSCALED)]
         assert [said in each for each in texts] == ([True] if said else [])
-    for least, most in ((2, 2), (0, None)):
-        assert found(dataclasses.replace(facts, min_nodes=least, max_nodes=most), AUTOSCALED) == []
+    for fixed in (dict.fromkeys(("min_nodes", "max_nodes"), 2), {"min_nodes": 0, "max_nodes": None}):
+        assert found(dataclasses.replace(facts, **fixed), AUTOSCALED) == []
     idle = found(dataclasses.replace(facts, min_nodes=1, max_nodes=4), "gpu-pool-idles-at-zero")
     assert bool(idle) is not (bool(said) or labels == CLAIMED)
 
