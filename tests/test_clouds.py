@@ -21,6 +21,7 @@ from gpupools.common.taints import GPU_TAINT
 from gpupools.plan.capability import Verdict
 from gpupools.plan.cloud import Cloud
 from gpupools.plan.matrix import representatives
+from gpupools.plan.node_resources import GPU_RESOURCE
 from gpupools.plan.pool_facts import UNKNOWN, PoolFacts
 from gpupools.plan.pool_plan import POOL_LABEL, PoolPlan
 from gpupools.plan.pool_planner import plan_pool
@@ -369,8 +370,31 @@ def test_every_declared_pool_passes_our_own_rules(cloud: Cloud, programs: Path) 
         # Some ways to install the software keep nodes, which the advice on idle pools says of each.
         if not (rule.name == "gpu-pool-idles-at-zero" and sampled(cloud.name)[name][1].min_nodes > 0)
         and not (rule.name == "gpu-node-hardening-advised" and finding.property.endswith(LEFT_TO_THE_FILE))
+        and rule.name != "gpu-pool-ready-for-autoscaler"  # the next test
     ]
     assert findings == []
+
+
+@each_cloud
+def test_the_advice_on_autoscalers_is_what_the_plan_notes(cloud: Cloud, programs: Path) -> None:
+    misjudged = {
+        name
+        for name, (_, plan) in sampled(cloud.name).items()
+        if GPU_RESOURCE not in plan.node_resources and plan.provider_plan.requires_gpu_resource()
+        if plan.min_nodes < plan.max_nodes
+        # The name of a MIG configuration does not tell profiles with a hyphen.
+        if not (
+            plan.sharing.mig and isinstance(plan.sharing.mig.layout, list) and "-me" in str(plan.sharing.mig.layout)
+        )
+    }
+    advised = {
+        name
+        for name, pools in facts(cloud, declared(cloud.name, programs)).items()
+        for pool in pools
+        if any(rule.name == "gpu-pool-ready-for-autoscaler" for rule, _ in judge_pool(pool))
+    }
+
+    assert advised == misjudged
 
 
 # --- whatever is read ---

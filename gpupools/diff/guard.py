@@ -197,8 +197,10 @@ def drift(resources: Mapping[str, JsonObject], new: StackPlan, clouds: Mapping[s
             for part in path.split(".")[1:]:
                 value = value.get(part) if isinstance(value, Mapping) else None
             if isinstance(value, type(default)) and value != default:
-                what = f"{path} is {value} in the cloud, and the stack file leaves it at {default}"
-                yield f"{plan.cluster}/{plan.name}: {what}; pulumi up does not change it back: replace the pool"
+                left = "no value" if default == "" else default
+                what = f"{path} is {value} in the cloud, and the stack file leaves it at {left}"
+                fix = "change it back in the cloud, or replace the pool"
+                yield f"{plan.cluster}/{plan.name}: {what}; pulumi up does not change it back: {fix}"
 
 
 def _named_as_planned(records: Iterable[SoftwareRecord], new: StackPlan) -> Iterator[SoftwareRecord]:

@@ -491,8 +491,8 @@ PLAN_FIELDS = (
 """The portable fields of `planned_values`."""
 
 _PORTABLE = frozenset(
-    {"labels", "taints", "overrides", "fabric"}
-)  # the last is what pods ask for, and nothing of a pool's
+    {"labels", "taints", "overrides", "fabric", "most_pods"}
+)  # the last two are what pods ask for and how many fit, and nothing of a pool's
 
 
 def _addresses(plan: PoolPlan, cluster: Cluster) -> JsonDict:

@@ -128,7 +128,7 @@ def read_sharing(model: str, native: JsonDict | None, plugin: str, mig: str) -> 
     Raises:
         ValueError: The name of the MIG configuration does not tell its layout.
     """
-    strategy, clients = _read_plugin_name(plugin)
+    strategy, clients = read_plugin_name(plugin)
     found = dict(native or {})
     if mig and not native:
         from gpupools.catalog.mig import named_layouts  # its tables are slow to load
@@ -148,7 +148,7 @@ def read_sharing(model: str, native: JsonDict | None, plugin: str, mig: str) -> 
     return found | ({"share": clients} if clients is not None and "share" not in found else {})
 
 
-def _read_plugin_name(name: str) -> tuple[str, JsonDict | None]:
+def read_plugin_name(name: str) -> tuple[str, JsonDict | None]:
     """Return MIG strategy and shared mode of a name that `plugin_config_name` makes; nothing for any other."""
     strategy = next((each for each in ("single", "mixed") if f"{name}-".startswith(f"mig-{each}-")), "")
     rest = name.removeprefix(f"mig-{strategy}").removeprefix("-") if strategy else name

@@ -52,6 +52,8 @@ class ProviderPlan:
     """Node labels this cloud or this way of sharing needs."""
     drained_together: ClassVar[tuple[str, ...]] = ()
     """Fields whose sum is the number of nodes that an upgrade drains at the same time."""
+    more_pods: ClassVar[str] = "raise network.max_pods"
+    """What raises `pods_per_node`."""
     taints: tuple[Taint, ...] = ()
     """Taints the cloud itself puts on such a pool, beside the GPU taint.
 

@@ -433,7 +433,7 @@ def _too_few_pods(draft: Draft, pool: PoolPlan) -> Iterator[str]:
     units = sum(pool.node_resources.values())
     if most is not None and units + daemons > most:
         what = f"a node offers {units} units and runs at most {most} pods, of which {daemons} are daemons of gpupools"
-        yield f"{what}; use fewer replicas, or raise network.max_pods"
+        yield f"{what}; use fewer replicas, or {pool.provider_plan.more_pods}"
 
 
 def _renamed(pool: PoolPlan) -> bool:

@@ -131,7 +131,10 @@ class Network(StrictModel):
     gpu_networks: list[GpuNetwork] = []
     """GKE, A3 High only: networks of the GPUDirect-TCPX interfaces, in order. GKE creates those of other machines."""
     max_pods: int | None = Field(default=None, ge=1)
-    """Maximum pods per node: 8 to 256 on EKS and GKE, 10 to 250 on AKS."""
+    """Maximum pods per node: 8 to 256 on EKS and GKE, 10 to 250 on AKS.
+
+    The default on EKS follows from the network interfaces of the machine.
+    """
 
 
 class Security(StrictModel):

@@ -80,6 +80,36 @@ def spot(resources: RESOURCES) -> None:
     of(resources, "lab-c-nodes")["outputs"]["nodeConfig"]["spot"] = False
 
 
+def stopped(resources: RESOURCES) -> None:
+    of(resources, "serve-b-pool")["outputs"] |= {"powerState": {"code": "Stopped"}, "gpuInstanceProfile": ""}
+
+
+def sliced(resources: RESOURCES) -> None:
+    of(resources, "serve-b-pool")["outputs"] |= {"gpuInstanceProfile": "MIG1g", "powerState": {"code": "Running"}}
+
+
+def limited(resources: RESOURCES) -> None:
+    of(resources, "lab-c-nodes")["outputs"]["nodeConfig"] |= {"maxRunDuration": "3600s", "flexStart": False}
+
+
+def confidential(resources: RESOURCES) -> None:
+    config = of(resources, "lab-c-nodes")["outputs"]["nodeConfig"]
+    config |= {"confidentialNodes": {"enabled": True}, "maxRunDuration": ""}
+
+
+def refreshed(name: str, path: str, value: Any) -> Callable[[RESOURCES], None]:
+    """Let `pulumi refresh` have found another value of an input that the plan declares."""
+
+    def change(resources: RESOURCES) -> None:
+        inputs = of(resources, name)["inputs"]
+        *above, last = path.split(".")
+        for key in above:
+            inputs = inputs[key]
+        inputs[last] = value
+
+    return change
+
+
 def nothing(resources: RESOURCES) -> None:
     assert resources
 
@@ -101,6 +131,52 @@ def nothing(resources: RESOURCES) -> None:
             spot,
             {},
             "warning: train/a: NodeGroup.capacityType is SPOT in the cloud, and the stack file leaves it at ON_DEMAND",
+        ),
+        (
+            stopped,
+            {},
+            "warning: serve/b: AgentPool.powerState.code is Stopped in the cloud, and the stack file leaves it at Run",
+        ),
+        (
+            sliced,
+            {},
+            "warning: serve/b: AgentPool.gpuInstanceProfile is MIG1g in the cloud, and the stack file leaves it at no",
+        ),
+        (limited, {}, "warning: lab/c: NodePool.nodeConfig.maxRunDuration is 3600s in the cloud, and the stack file"),
+        (confidential, {}, "warning: lab/c: NodePool.nodeConfig.confidentialNodes.enabled is True in the cloud, and"),
+        *(
+            (refreshed(*each), {}, line)
+            for *each, line in (
+                ("train-a-nodes", "labels.team", "x", "train/a: in place: NodeGroup.labels.team x → none"),
+                ("train-a-nodes", "amiType", "AL2023_x86_64_NVIDIA", "train/a: ends pods on up to 8 nodes at once; "),
+                (
+                    "train-a-nodes",
+                    "scalingConfig.maxSize",
+                    2,
+                    "train/a: effect on pods unknown; in place: NodeGroup.scal",
+                ),
+                ("serve-b-pool", "osDiskType", "Ephemeral", "serve/b: ends pods on up to 8 nodes at once; "),
+                ("serve-b-pool", "osDiskSizeGB", 64, "serve/b: ends pods on up to 8 nodes at once; "),
+                (
+                    "serve-b-pool",
+                    "nodeTaints",
+                    [],
+                    "serve/b: effect on pods unknown; in place: AgentPool.nodeTaints [] → ",
+                ),
+                (
+                    "lab-c-nodes",
+                    "nodeConfig.imageType",
+                    "UBUNTU_CONTAINERD",
+                    "lab/c: drains 1 node at a time; rolling: ",
+                ),
+                ("lab-c-nodes", "nodeConfig.diskSizeGb", 100, "lab/c: drains 1 node at a time; rolling: "),
+                (
+                    "lab-c-nodes",
+                    "autoscaling.totalMaxNodeCount",
+                    2,
+                    "lab/c: in place: NodePool.autoscaling.totalMaxNodeC",
+                ),
+            )
         ),
         (
             nothing,

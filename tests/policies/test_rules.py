@@ -798,3 +798,43 @@ def test_every_option_of_a_rule_has_its_type_and_says_what_it_is() -> None:
 )
 def test_a_pool_has_gpus_where_its_inputs_show_them_on_nodes(facts: PoolFacts, has: bool) -> None:
     assert facts.has_gpus is has
+
+
+EKS_LABEL = {"k8s.amazonaws.com/accelerator": "nvidia-tesla-a100"}
+CLAIMED = {"gpupools/software": "dra-driver"}
+RENAMED = {"nvidia.com/device-plugin.config": "time-slicing-4-shared"}
+MIXED = {"nvidia.com/device-plugin.config": "mig-mixed", "nvidia.com/mig.config": "all-1g.5gb"}
+ONE_OF_EIGHT = MIXED | {"nvidia.com/mig.config": "custom-gpu0-7x1g.5gb_gpu1.2.3.4.5.6.7-off"}
+
+
+@pytest.mark.parametrize(
+    ("cloud", "machine", "labels", "said"),
+    [
+        ("azure", "Standard_ND96asr_v4", CLAIMED, "pods claim its GPUs"),
+        ("gcp", "a2-highgpu-8g", CLAIMED, ""),  # its autoscaler models them
+        ("aws", "p4d.24xlarge", CLAIMED, ""),
+        ("aws", "p4d.24xlarge", CLAIMED | EKS_LABEL, "pods claim its GPUs"),
+        ("azure", "Standard_ND96asr_v4", RENAMED, "renames the replicas"),
+        ("gcp", "a2-highgpu-8g", MIXED, "strategy mixed"),
+        ("gcp", "a2-highgpu-8g", ONE_OF_EIGHT, ""),  # seven GPUs stay whole
+        ("gcp", "a2-highgpu-8g", {"nvidia.com/mig.config": "all-1g.5gb"}, ""),  # strategy single
+        ("gcp", "a2-highgpu-8g", {"nvidia.com/mig.config": "theirs"}, ""),
+        ("gcp", "unknown-8g", MIXED, ""),
+        ("kubernetes", "", RENAMED, ""),
+    ],
+)
+def test_an_autoscaler_misjudges_nodes_without_the_gpu_resource(
+    cloud: str, machine: str, labels: dict[str, str], said: str
+) -> None:
+    facts = dataclasses.replace(pool(8), cloud=cloud, instance_types=tuple(filter(None, [machine])), labels=labels)
+
+    for least, most in ((0, 4), (1, 4), (None, 4)):
+        texts = [each.what for each in found(dataclasses.replace(facts, min_nodes=least, max_nodes=most), AUTOSCALED)]
+        assert [said in each for each in texts] == ([True] if said else [])
+    for fixed in (dict.fromkeys(("min_nodes", "max_nodes"), 2), {"min_nodes": 0, "max_nodes": None}):
+        assert found(dataclasses.replace(facts, **fixed), AUTOSCALED) == []
+    idle = found(dataclasses.replace(facts, min_nodes=1, max_nodes=4), "gpu-pool-idles-at-zero")
+    assert bool(idle) is not (bool(said) or labels == CLAIMED)
+
+
+AUTOSCALED = "gpu-pool-ready-for-autoscaler"

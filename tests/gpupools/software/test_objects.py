@@ -386,6 +386,11 @@ def test_an_autoscaler_that_waits_for_a_name_no_node_offers_is_said(
     assert said == ([f"{start}; {way}"] if way else [])
 
 
+def replicated(replicas: int) -> dict[str, Any]:
+    sharing = {"mode": "time-slicing", "replicas": replicas}
+    return {"software": "device-plugin", "sharing": sharing, "trust": {"team": "x"}}
+
+
 @pytest.mark.parametrize(
     ("cloud", "pool", "start"),
     [
@@ -395,6 +400,13 @@ def test_an_autoscaler_that_waits_for_a_name_no_node_offers_is_said(
         ("gcp", {"gpu": "L4", "software": "device-plugin", "nodes": {"fixed": 1}, "network": {"max_pods": 8},
                  "sharing": {"mode": "time-slicing", "replicas": 8}, "trust": {"team": "x"}},
          "a node offers 8 units and runs at most 8 pods"),
+        ("aws", {"instance_type": "g4dn.xlarge", "nodes": {"fixed": 1}, **replicated(28)},
+         "a node offers 28 units and runs at most 29 pods, of which 2 are daemons of gpupools"),
+        ("aws", {"instance_type": "g4dn.xlarge", "nodes": {"fixed": 1}, **replicated(27)}, ""),
+        ("aws", {"instance_type": "g4dn.xlarge", "nodes": {"fixed": 1}, "network": {"max_pods": 30}, **replicated(28)},
+         ""),
+        ("aws", {"instance_type": "g7.2xlarge", "nodes": {"fixed": 1}, **replicated(112)},  # the interfaces allow 254
+         "a node offers 112 units and runs at most 110 pods"),
         ("gcp", {"gpu": "A100-80GB", "software": "gpu-operator", **MIG, "nodes": {"fixed": 1}}, ""),
         ("gcp", {"gpu": "L4", "software": "device-plugin", "nodes": {"fixed": 1},
                  "sharing": {"mode": "time-slicing", "replicas": 8}, "trust": {"team": "x"}}, ""),
@@ -409,6 +421,7 @@ def test_what_goes_wrong_on_a_first_or_full_node_is_said(
 
     assert len(found) == bool(start)
     assert all(each.startswith(f"pool a: {start}") for each in found)
+    assert all(each.endswith("with prefix delegation on") for each in found if cloud == "aws" and "at most" in each)
 
 
 def autoscaled(**autoscaler: Any) -> dict[str, Any]:

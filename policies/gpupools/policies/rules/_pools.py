@@ -4,9 +4,15 @@ from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
 
 from gpupools.common.json_types import JsonObject
+from gpupools.plan.dra import DRA_DRIVER
+from gpupools.plan.node_labels import MIG_CONFIG_LABEL, PLUGIN_CONFIG_LABEL, SOFTWARE_LABEL
+from gpupools.plan.node_resources import GPU_RESOURCE, node_resources
+from gpupools.plan.plugin_configs import read_plugin_name, read_sharing
 from gpupools.plan.pool_facts import CUSTOMISATIONS, ZONES_OF_A_REGION, NodeCustomization, PoolFacts, SharingFacts
 from gpupools.plan.pool_plan import POOL_LABEL
 from gpupools.policies.finding import Context, Finding, Rule
+from gpupools.providers import clouds
+from gpupools.spec.models import Mig
 
 
 def describe_sharing(sharing: SharingFacts) -> str:
@@ -38,6 +44,48 @@ def hardening_findings(pool: PoolFacts, *, mandatory: bool) -> Iterator[Finding]
                 pool=pool.pool,
                 unverified=weak.unverified,
             )
+
+
+def lacks_gpu_resource(pool: PoolFacts) -> tuple[str, str] | None:
+    """Say why nodes that an autoscaler knows to have GPUs offer none as `nvidia.com/gpu`, and what else helps.
+
+    None if they do, or if the declared resource does not show it. GKE's autoscaler knows which devices pods claim.
+    https://github.com/kubernetes/autoscaler, cluster-autoscaler/processors/customresources/gpu_processor.go
+    """
+    if pool.cloud not in ("azure", "gcp") and _EKS_GPU_LABEL not in pool.labels:
+        return None
+    if pool.labels.get(SOFTWARE_LABEL) == DRA_DRIVER:
+        return None if pool.cloud == "gcp" else ("pods claim its GPUs", "")
+    plugin, mig = (pool.labels.get(label, "") for label in (PLUGIN_CONFIG_LABEL, MIG_CONFIG_LABEL))
+    strategy, clients = read_plugin_name(plugin)
+    if clients is not None and clients.get("rename"):
+        return f"{PLUGIN_CONFIG_LABEL} renames the replicas", ", or remove rename"
+    kind = pool.sharing.kind if pool.sharing is not None else ""
+    by_cloud = kind.startswith("mig-mixed") or (kind.startswith("mig-") and strategy == "mixed")
+    if by_cloud or (mig and not kind.startswith("mig-") and _has_only_slices(pool, plugin, mig)):
+        return "its MIG slices have names of their own (strategy mixed)", ", or use strategy single"
+    return None
+
+
+_EKS_GPU_LABEL = "k8s.amazonaws.com/accelerator"
+"""Node label by which Cluster Autoscaler on EKS waits for GPUs."""
+
+
+def _has_only_slices(pool: PoolFacts, plugin: str, mig: str) -> bool:
+    """Return whether labels say that every GPU of a node is cut into slices that have names of their own."""
+    cloud = clouds()[pool.cloud]
+    for name in pool.instance_types:
+        instance = cloud.find_instance_type(cloud.instance_types, name)
+        if instance is None:
+            return False
+        try:
+            way = read_sharing(instance.gpu_model, None, plugin, mig)
+            sharing = Mig.model_validate(way)
+        except ValueError:  # a layout that no name tells, or none
+            return False
+        if GPU_RESOURCE in node_resources(instance, sharing):
+            return False
+    return bool(pool.instance_types)
 
 
 _POOL_TAG = "gpupools:pool"

@@ -7,12 +7,14 @@ from gpupools.plan.node_labels import SOFTWARE_LABEL
 from gpupools.plan.pool_facts import PoolFacts
 from gpupools.policies.finding import Context, Finding, Level, Rule
 from gpupools.policies.rules._frameworks import CAPACITY
+from gpupools.policies.rules._pools import lacks_gpu_resource
 
 
 def _judge(pool: PoolFacts, context: Context) -> Iterator[Finding]:
-    # No autoscaler starts the first node of a pool whose GPUs pods request by ResourceClaim.
+    # No autoscaler starts the first node of a pool whose GPUs pods request by ResourceClaim, and none may scale one
+    # whose nodes it treats as not ready (gpu-pool-ready-for-autoscaler).
     claimed = pool.labels.get(SOFTWARE_LABEL) == DRA_DRIVER
-    if pool.has_gpus and pool.min_nodes and not claimed:
+    if pool.has_gpus and pool.min_nodes and not claimed and lacks_gpu_resource(pool) is None:
         each = " in each zone" if pool.per_zone else ""
         yield Finding(
             what=f"keeps {pool.min_nodes} GPU node{'s' if pool.min_nodes > 1 else ''}{each} when no pod requests a GPU",

@@ -115,9 +115,13 @@ class EksPoolPlan(ProviderPlan):
     template_id: str | None = None
     """The launch template of an adopted group, if it has one of its own."""
     template_version: int | None = None
+    most_pods: int | None = None
+    """Pods that a node may have; None where its image or its launch template decides."""
 
     unordered: ClassVar[frozenset[str]] = frozenset({"security_group_ids", "zones"})
     drained_together = ("max_unavailable",)
+    more_pods = "raise network.max_pods with prefix delegation on"
+    """https://docs.aws.amazon.com/eks/latest/userguide/cni-increase-ip-addresses.html"""
 
     def adopted_pool(self) -> AdoptedPool | None:
         """Return the node group that becomes this pool."""
@@ -143,6 +147,10 @@ class EksPoolPlan(ProviderPlan):
     def extra_resources(self) -> Mapping[str, str]:
         """Return the EFA interfaces and the huge pages set aside for them."""
         return self.node_resources
+
+    def pods_per_node(self) -> int | None:
+        """Return the setting or what the network interfaces allow."""
+        return self.most_pods
 
     def has_auto_repair(self) -> bool:
         """Say whether EKS replaces nodes that its monitoring agent calls broken."""
@@ -231,10 +239,24 @@ def build_provider_plan(request: PoolRequest) -> EksPoolPlan:
         adopted=_adopted(request),
         template_id=theirs.id if theirs is not None else None,
         template_version=theirs.version if theirs is not None else None,
+        most_pods=_most_pods(request),
         labels=labels,
         owners=_OPERATOR if image is CUSTOM else None,
         fabric=_fabric(request, efas) if efas else None,
     )
+
+
+def _most_pods(request: PoolRequest) -> int | None:
+    """Return the setting, or EKS's own number for its images: by interfaces, and at most 110 below 30 vCPUs, else 250.
+
+    https://docs.aws.amazon.com/eks/latest/userguide/choosing-instance-type.html
+    """
+    spec, addresses = request.spec, request.instance.extra.get("max_pods")
+    if spec.network.max_pods is not None:
+        return spec.network.max_pods
+    if not addresses or spec.adopt is not None or node_image(request) is CUSTOM:
+        return None
+    return min(int(addresses), 110 if (request.instance.vcpus or 0) < 30 else 250)
 
 
 def _adopted(request: PoolRequest) -> AdoptedPool | None:

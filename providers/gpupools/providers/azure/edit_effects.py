@@ -6,7 +6,12 @@ from pathlib import Path
 from gpupools.plan.edit_tables import EditTables, input_edits, plan_edits
 
 _HERE = Path(__file__).parent
-_LEFT_OUT = {"AgentPool.scaleSetPriority": ("spot_max_price", "Regular"), "AgentPool.enableFIPS": ("fips", False)}
+_LEFT_OUT = {
+    "AgentPool.scaleSetPriority": ("spot_max_price", "Regular"),
+    "AgentPool.enableFIPS": ("fips", False),
+    "AgentPool.gpuInstanceProfile": ("gpu_instance_profile", ""),
+    "AgentPool.powerState.code": ("overrides", "Running"),
+}
 """https://learn.microsoft.com/rest/api/aks/agent-pools/create-or-update"""
 
 

@@ -15,6 +15,9 @@ _HERE = Path(__file__).parent
 _LEFT_OUT = {
     "NodePool.nodeConfig.spot": ("spot", False),
     "NodePool.nodeConfig.preemptible": ("spot", False),
+    "NodePool.nodeConfig.flexStart": ("flex_start", False),
+    "NodePool.nodeConfig.maxRunDuration": ("max_run_s", ""),
+    "NodePool.nodeConfig.confidentialNodes.enabled": ("overrides", False),
     "NodePool.queuedProvisioning.enabled": ("queued", False),
 }
 """https://docs.cloud.google.com/kubernetes-engine/docs/reference/rest/v1/NodeConfig"""
