@@ -43,6 +43,8 @@ class Resource:
     """Its tool has no field for the taints of the pool, though the cloud has."""
     opaque: str = ""
     """Why what it holds cannot be read, e.g. `yaml_body is not known yet`; empty where it can."""
+    in_other_file: bool = False
+    """True where another file of the run has its contents."""
     component: bool = False
     """True for a component, whose children are resources of their own."""
 

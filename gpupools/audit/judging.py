@@ -10,6 +10,7 @@ from pathlib import Path as FilePath
 from gpupools.audit import terraform_plan, terraform_sources, terraform_state
 from gpupools.audit.document import Document, Resource
 from gpupools.audit.forms import read_document
+from gpupools.audit.other_files import objects_elsewhere, with_nested_templates
 from gpupools.audit.terraform_sources import Sources
 from gpupools.common.errors import Path, Problem, Rejected
 from gpupools.common.json_types import JsonDict
@@ -130,7 +131,8 @@ def judge_file(path: FilePath, config: Config) -> FileReport:
     """Read a file of any form and apply every rule to it; never raises for the content of the file."""
     with without_collecting():
         try:
-            return judge_document(path, read_document(path), config)
+            document = with_nested_templates(path, read_document(path), config.files)
+            return judge_document(path, document, config, objects_elsewhere(path, document, config.files))
         except Rejected as rejected:
             return FileReport(path, problems=rejected.problems)
         except RecursionError:
@@ -140,24 +142,35 @@ def judge_file(path: FilePath, config: Config) -> FileReport:
 _TERRAFORM = (terraform_plan.FORM, terraform_state.FORM)
 
 
-def judge_document(path: FilePath, document: Document, config: Config) -> FileReport:
-    """Apply every rule to the resources of one document, to each alone and then to all together."""
+def judge_document(path: FilePath, document: Document, config: Config, beside: Sequence[Resource] = ()) -> FileReport:
+    """Apply every rule to the resources of one document, to each alone and then to all together.
+
+    Args:
+        path: Its file.
+        document: The document.
+        config: The policy configuration.
+        beside: Objects of other files that it may refer to; they are judged with their own file.
+    """
     sources = Sources(path.parent, document.modules) if document.form in _TERRAFORM else None
     resources = _by_unique_address(document.resources)
     known = dict(clouds())
     declared = {address: _declared(address, each, known) for address, each in resources.items()}
-    stack = DeclaredStack(declared.values(), document.gaps)
+    others = _by_unique_address(beside)
+    lent = [_declared(address, each, known) for address, each in others.items() if address not in resources]
+    stack = DeclaredStack([*declared.values(), *lent], document.gaps)
     found, waived = _all_findings(resources, declared, stack, config, sources)
-    judged = {each.urn: None for each in stack.resources if each.pools or each.software}
+    judged = {each.urn: None for each in stack.resources if each.urn in resources and (each.pools or each.software)}
+    not_understood = tuple(address for address in stack.unread if address in resources and address not in judged)
+    counts = (len(judged), len(resources) - len(judged) - len(not_understood), len(not_understood))
     return FileReport(
         path=path,
         form=document.form,
         resources=len(resources),
         judged=tuple(judged),
-        not_understood=tuple(address for address in stack.unread if address not in judged),
-        answers=stack.answers,
+        not_understood=not_understood,
+        answers=dict(zip(ANSWERS, counts, strict=True)),
         gaps=tuple(dict.fromkeys(gap.name for gap in document.gaps)),
-        gpu_pools=sum(_may_have_gpus(pool) for _, pool in stack.pools),
+        gpu_pools=sum(_may_have_gpus(pool) for each, pool in stack.pools if each.urn in resources),
         found=found,
         waived=waived,
         scopes=frozenset(map(waivers.scope, resources)),
@@ -184,7 +197,7 @@ def _all_findings(
     # The rule on waivers runs last, when it is known which waivers were used.
     for rule, address, finding in _findings(resources, declared, stack, config, used):
         level = config.level(rule, finding)
-        if level is None:
+        if level is None or (address and address not in resources):
             continue
         of_rule = (each for each in given.get(address, ()) if each.rule == rule.name)
         let_pass = next((each for each in of_rule if each.covers(address, finding.pool, config.today)), None)
@@ -268,7 +281,7 @@ def missing_parser(judged: Iterable[FileReport]) -> str:
     )
 
 
-def _by_unique_address(resources: tuple[Resource, ...]) -> dict[str, Resource]:
+def _by_unique_address(resources: Sequence[Resource]) -> dict[str, Resource]:
     """Return the resources by address; objects of one manifest with the same name are numbered."""
     found: dict[str, Resource] = {}
     numbers: dict[str, int] = {}
@@ -304,7 +317,9 @@ def _declared(address: str, resource: Resource, known: Mapping[str, Cloud]) -> D
         pools=tuple(pools),
         template=template_read,
         software=software,
-        unread=classify(
+        unread=None
+        if resource.in_other_file
+        else classify(
             resource.type,
             resource.inputs,
             opaque=resource.opaque,

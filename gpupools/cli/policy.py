@@ -9,6 +9,7 @@ import argparse
 import io
 from collections.abc import Callable, Sequence
 from contextlib import redirect_stdout
+from dataclasses import replace
 from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
@@ -147,7 +148,8 @@ def judge_files(
         judged = [judging.FileReport(config, problems=rejected.problems)]
     else:
         limits = _audit("limits")
-        judged = limits.judge_within_limits(list(dict.fromkeys(files)), chosen)
+        given = tuple(dict.fromkeys(files))
+        judged = limits.judge_within_limits(given, replace(chosen, files=given))
         of_waivers = None if _unfinished(judged) else judging.judge_waivers(judged, chosen, some=changed)
         judged += [of_waivers] if of_waivers else []
     for each, file in reports:
