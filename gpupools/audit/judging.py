@@ -11,6 +11,7 @@ from gpupools.audit import terraform_plan, terraform_sources, terraform_state
 from gpupools.audit.document import Document, Resource
 from gpupools.audit.forms import read_document
 from gpupools.audit.other_files import objects_elsewhere, with_nested_templates
+from gpupools.audit.terraform_resources import with_constants
 from gpupools.audit.terraform_sources import Sources
 from gpupools.common.errors import Path, Problem, Rejected
 from gpupools.common.json_types import JsonDict
@@ -152,7 +153,10 @@ def judge_document(path: FilePath, document: Document, config: Config, beside: S
         beside: Objects of other files that it may refer to; they are judged with their own file.
     """
     sources = Sources(path.parent, document.modules) if document.form in _TERRAFORM else None
-    resources = _by_unique_address(document.resources)
+    found_resources: Iterable[Resource] = document.resources
+    if sources is not None:
+        found_resources = (one for each in document.resources for one in with_constants(each, sources))
+    resources = _by_unique_address(tuple(found_resources))
     known = dict(clouds())
     declared = {address: _declared(address, each, known) for address, each in resources.items()}
     others = _by_unique_address(beside)
