@@ -103,13 +103,18 @@ class FileReport:
     """Scopes of its resources (`policies.waivers.scope`)."""
     problems: tuple[Problem, ...] = ()
     """Why the file could not be judged."""
+    in_baseline: int = 0
+    """Findings that the baseline of the run lists."""
+    fail_on: str = "violation"
+    """Which findings fail the file: `violation`, `advisory` (any finding) or `never`."""
     unfinished: bool = False
     """Whether a limit of time or memory ended the run before the file was judged."""
 
     @property
     def refuses(self) -> bool:
         """Return whether the file fails: a mandatory rule is violated, or the file could not be judged."""
-        return bool(self.problems) or any(found.level is Level.MANDATORY for found in self.found)
+        failing = (self.fail_on == "advisory" or found.level is Level.MANDATORY for found in self.found)
+        return bool(self.problems) or (self.fail_on != "never" and any(failing))
 
     def as_json(self) -> JsonDict:
         """Return the verdict as JSON types."""
@@ -124,6 +129,7 @@ class FileReport:
             "gpu_pools": self.gpu_pools,
             "findings": [found.as_json() for found in self.found],
             "waived": [found.as_json() for found in self.waived],
+            "in_baseline": self.in_baseline,
             "problems": [each.as_json(self.path) for each in self.problems],
         }
 
@@ -193,8 +199,10 @@ def _all_findings(
         address: [*waivers.annotated(address, each.type, each.inputs, RULE_NAMES)[0]]
         for address, each in declared.items()
     }
+    patterns = [waiver for waiver in config.waivers if waiver.is_pattern]
     for waiver in config.waivers:
-        given.setdefault(waiver.resource, []).append(waiver)
+        if not waiver.is_pattern:
+            given.setdefault(waiver.resource, []).append(waiver)
     found: dict[tuple[str, str, str], ReportedFinding] = {}
     counted: Counter[tuple[str, Level]] = Counter()
     used: set[Waiver] = set()
@@ -203,7 +211,7 @@ def _all_findings(
         level = config.level(rule, finding)
         if level is None or (address and address not in resources):
             continue
-        of_rule = (each for each in given.get(address, ()) if each.rule == rule.name)
+        of_rule = (each for each in (*given.get(address, ()), *patterns) if each.rule == rule.name)
         let_pass = next((each for each in of_rule if each.covers(address, finding.pool, config.today)), None)
         if let_pass is not None:
             used.add(let_pass)
@@ -262,7 +270,7 @@ def judge_waivers(judged: Sequence[FileReport], config: Config, *, some: bool = 
     given = tuple(
         each
         for each in config.waivers
-        if not some or each.resource in there or waivers.scope(each.resource) != waivers.MANIFESTS
+        if not some or any(map(each.matches, there)) or waivers.scope(each.resource) != waivers.MANIFESTS
     )
     scopes = frozenset[str]().union(*(file.scopes for file in judged))
     found = tuple(

@@ -58,6 +58,14 @@ def add(parser: argparse.ArgumentParser) -> None:
         help="FILEs are only the changed manifests, so unused waivers for other objects are not reported",
     )
     parser.add_argument("--config-schema", action="store_true", help="print the JSON schema of a policy configuration")
+    parser.add_argument("--write-baseline", type=Path, metavar="FILE", help="write all findings to FILE")
+    parser.add_argument("--baseline", type=Path, metavar="FILE", help="fail only on findings that FILE does not list")
+    parser.add_argument(
+        "--fail-on",
+        choices=("violation", "advisory", "never"),
+        default="violation",
+        help="findings that fail the run; files that cannot be judged always do; default: violation",
+    )
     add_within(parser)
     parser.set_defaults(run=lambda given: _run(parser, given))
 
@@ -75,7 +83,10 @@ def _run(parser: argparse.ArgumentParser, given: argparse.Namespace) -> int:
             parser.error("--config-schema cannot be combined with other arguments")
         tell_json(import_module("gpupools.policies.configuration").schema())
         return 0
-    outside = links_out([*given.files, given.config, *(file for _, file in given.report)], given.within)
+    if given.baseline and given.write_baseline:
+        parser.error("--baseline cannot be combined with --write-baseline")
+    baselines = (given.baseline, given.write_baseline)
+    outside = links_out([*given.files, given.config, *baselines, *(file for _, file in given.report)], given.within)
     if outside:
         judging = _audit("judging")
         _WRITERS[given.format]([judging.FileReport(path, problems=(problem,)) for path, problem in outside])
@@ -83,7 +94,8 @@ def _run(parser: argparse.ArgumentParser, given: argparse.Namespace) -> int:
     if not given.files:
         parser.error("the following arguments are required: FILE")
     if not given.check_config:
-        return judge_files(given.files, given.format, given.config, given.report, changed=given.changed)
+        options = {"changed": given.changed, "baseline": given.baseline, "write_baseline": given.write_baseline}
+        return judge_files(given.files, given.format, given.config, given.report, fail_on=given.fail_on, **options)
     if given.report:
         parser.error("--report cannot be combined with --check-config; use --format json")
     if given.config:
@@ -129,6 +141,9 @@ def judge_files(
     reports: Sequence[tuple[str, Path]] = (),
     *,
     changed: bool = False,
+    baseline: Path | None = None,
+    write_baseline: Path | None = None,
+    fail_on: str = "violation",
 ) -> int:
     """Check all files against the policies and print one report.
 
@@ -152,6 +167,9 @@ def judge_files(
         judged = limits.judge_within_limits(given, replace(chosen, files=given))
         of_waivers = None if _unfinished(judged) else judging.judge_waivers(judged, chosen, some=changed)
         judged += [of_waivers] if of_waivers else []
+        if baseline or write_baseline:
+            judged = _without_known(judged, baseline, write_baseline)
+    judged = [replace(file, fail_on=fail_on) for file in judged]
     for each, file in reports:
         text = io.StringIO()
         with redirect_stdout(text):
@@ -163,6 +181,22 @@ def judge_files(
     if _unfinished(judged):
         return 2
     return 1 if any(file.refuses for file in judged) else 0
+
+
+def _without_known(judged: list[FileReport], baseline: Path | None, write: Path | None) -> list[FileReport]:
+    """Write or read a baseline and return the reports without its findings."""
+    module = _audit("baseline")
+    try:
+        known = module.read_baseline(baseline) if baseline else module.entries(judged)
+    except Rejected as rejected:
+        return [*judged, _audit("judging").FileReport(baseline, problems=rejected.problems)]
+    if write is not None and not _unfinished(judged):
+        write_whole(write, module.baseline_text(known))
+    reports: list[FileReport]
+    reports, gone = module.without_known(judged, known)
+    for each in gone:
+        tell(f"{baseline}: fixed: {each}", error=True)
+    return reports
 
 
 def _unfinished(judged: Sequence[FileReport]) -> bool:
@@ -198,6 +232,7 @@ def _summary(file: FileReport) -> str:
         f"understood), {_count(file.gpu_pools, 'GPU pool')}: "
         f"{_count(violations, 'violation')}, {_count(advisories, 'advisory', 'advisories')}"
         + (f", {len(file.waived)} waived" if file.waived else "")
+        + (f", {file.in_baseline} in the baseline" if file.in_baseline else "")
     )
 
 
