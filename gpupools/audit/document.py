@@ -45,6 +45,8 @@ class Resource:
     """Why what it holds cannot be read, e.g. `yaml_body is not known yet`; empty where it can."""
     ends: str = ""
     """`deletes` or `recreates`, for a resource as it is before a plan that ends it; empty for others."""
+    in_other_file: bool = False
+    """True where another file of the run has its contents."""
     component: bool = False
     """True for a component, whose children are resources of their own."""
 

@@ -10,6 +10,8 @@ from pathlib import Path as FilePath
 from gpupools.audit import terraform_plan, terraform_sources, terraform_state
 from gpupools.audit.document import Document, Resource
 from gpupools.audit.forms import UnknownForm, read_document
+from gpupools.audit.other_files import objects_elsewhere, with_nested_templates
+from gpupools.audit.terraform_resources import with_constants
 from gpupools.audit.terraform_sources import Sources
 from gpupools.common.errors import Path, Problem, Rejected
 from gpupools.common.json_types import JsonDict
@@ -103,13 +105,18 @@ class FileReport:
     """Why the file could not be judged."""
     is_of_no_form: bool = False
     """Whether the file has none of the forms that are read."""
+    in_baseline: int = 0
+    """Findings that the baseline of the run lists."""
+    fail_on: str = "violation"
+    """Which findings fail the file: `violation`, `advisory` (any finding) or `never`."""
     unfinished: bool = False
     """Whether a limit of time or memory ended the run before the file was judged."""
 
     @property
     def refuses(self) -> bool:
         """Return whether the file fails: a mandatory rule is violated, or the file could not be judged."""
-        return bool(self.problems) or any(found.level is Level.MANDATORY for found in self.found)
+        failing = (self.fail_on == "advisory" or found.level is Level.MANDATORY for found in self.found)
+        return bool(self.problems) or (self.fail_on != "never" and any(failing))
 
     def as_json(self) -> JsonDict:
         """Return the verdict as JSON types."""
@@ -124,6 +131,7 @@ class FileReport:
             "gpu_pools": self.gpu_pools,
             "findings": [found.as_json() for found in self.found],
             "waived": [found.as_json() for found in self.waived],
+            "in_baseline": self.in_baseline,
             "problems": [each.as_json(self.path) for each in self.problems],
         }
 
@@ -132,7 +140,8 @@ def judge_file(path: FilePath, config: Config) -> FileReport:
     """Read a file of any form and apply every rule to it; never raises for the content of the file."""
     with without_collecting():
         try:
-            return judge_document(path, read_document(path), config)
+            document = with_nested_templates(path, read_document(path), config.files)
+            return judge_document(path, document, config, objects_elsewhere(path, document, config.files))
         except Rejected as rejected:
             return FileReport(path, problems=rejected.problems, is_of_no_form=isinstance(rejected, UnknownForm))
         except RecursionError:
@@ -142,26 +151,40 @@ def judge_file(path: FilePath, config: Config) -> FileReport:
 _TERRAFORM = (terraform_plan.FORM, terraform_state.FORM)
 
 
-def judge_document(path: FilePath, document: Document, config: Config) -> FileReport:
-    """Apply every rule to the resources of one document, to each alone and then to all together."""
+def judge_document(path: FilePath, document: Document, config: Config, beside: Sequence[Resource] = ()) -> FileReport:
+    """Apply every rule to the resources of one document, to each alone and then to all together.
+
+    Args:
+        path: Its file.
+        document: The document.
+        config: The policy configuration.
+        beside: Objects of other files that it may refer to; they are judged with their own file.
+    """
     sources = Sources(path.parent, document.modules) if document.form in _TERRAFORM else None
-    resources = _by_unique_address(document.resources)
+    found_resources: Iterable[Resource] = document.resources
+    if sources is not None:
+        found_resources = (one for each in document.resources for one in with_constants(each, sources))
+    resources = _by_unique_address(tuple(found_resources))
     known = dict(clouds())
     declared = {address: _declared(address, each, known) for address, each in resources.items()}
     ending = {each.address: each for each in document.ending}
     ended = [(_declared(address, each, known), each.ends) for address, each in ending.items()]
-    stack = DeclaredStack(declared.values(), document.gaps, ended)
+    others = _by_unique_address(beside)
+    lent = [_declared(address, each, known) for address, each in others.items() if address not in resources]
+    stack = DeclaredStack([*declared.values(), *lent], document.gaps, ended)
     found, waived = _all_findings(ending | resources, declared, stack, config, sources)
-    judged = {each.urn: None for each in stack.resources if each.pools or each.software}
+    judged = {each.urn: None for each in stack.resources if each.urn in resources and (each.pools or each.software)}
+    not_understood = tuple(address for address in stack.unread if address in resources and address not in judged)
+    counts = (len(judged), len(resources) - len(judged) - len(not_understood), len(not_understood))
     return FileReport(
         path=path,
         form=document.form,
         resources=len(resources),
         judged=tuple(judged),
-        not_understood=tuple(address for address in stack.unread if address not in judged),
-        answers=stack.answers,
+        not_understood=not_understood,
+        answers=dict(zip(ANSWERS, counts, strict=True)),
         gaps=tuple(dict.fromkeys(gap.name for gap in document.gaps)),
-        gpu_pools=sum(_may_have_gpus(pool) for _, pool in stack.pools),
+        gpu_pools=sum(_may_have_gpus(pool) for each, pool in stack.pools if each.urn in resources),
         found=found,
         waived=waived,
         scopes=frozenset(map(waivers.scope, resources)),
@@ -180,17 +203,19 @@ def _all_findings(
         address: [*waivers.annotated(address, each.type, each.inputs, RULE_NAMES)[0]]
         for address, each in declared.items()
     }
+    patterns = [waiver for waiver in config.waivers if waiver.is_pattern]
     for waiver in config.waivers:
-        given.setdefault(waiver.resource, []).append(waiver)
+        if not waiver.is_pattern:
+            given.setdefault(waiver.resource, []).append(waiver)
     found: dict[tuple[str, str, str], ReportedFinding] = {}
     counted: Counter[tuple[str, Level]] = Counter()
     used: set[Waiver] = set()
     # The rule on waivers runs last, when it is known which waivers were used.
     for rule, address, finding in _findings(resources, declared, stack, config, used):
         level = config.level(rule, finding)
-        if level is None:
+        if level is None or (address and address not in resources):
             continue
-        of_rule = (each for each in given.get(address, ()) if each.rule == rule.name)
+        of_rule = (each for each in (*given.get(address, ()), *patterns) if each.rule == rule.name)
         let_pass = next((each for each in of_rule if each.covers(address, finding.pool, config.today)), None)
         if let_pass is not None:
             used.add(let_pass)
@@ -249,7 +274,7 @@ def judge_waivers(judged: Sequence[FileReport], config: Config, *, some: bool = 
     given = tuple(
         each
         for each in config.waivers
-        if not some or each.resource in there or waivers.scope(each.resource) != waivers.MANIFESTS
+        if not some or any(map(each.matches, there)) or waivers.scope(each.resource) != waivers.MANIFESTS
     )
     scopes = frozenset[str]().union(*(file.scopes for file in judged))
     found = tuple(
@@ -272,7 +297,7 @@ def missing_parser(judged: Iterable[FileReport]) -> str:
     )
 
 
-def _by_unique_address(resources: tuple[Resource, ...]) -> dict[str, Resource]:
+def _by_unique_address(resources: Sequence[Resource]) -> dict[str, Resource]:
     """Return the resources by address; objects of one manifest with the same name are numbered."""
     found: dict[str, Resource] = {}
     numbers: dict[str, int] = {}
@@ -308,7 +333,9 @@ def _declared(address: str, resource: Resource, known: Mapping[str, Cloud]) -> D
         pools=tuple(pools),
         template=template_read,
         software=software,
-        unread=classify(
+        unread=None
+        if resource.in_other_file
+        else classify(
             resource.type,
             resource.inputs,
             opaque=resource.opaque,

@@ -86,7 +86,7 @@ def _results(judged: Iterable[FileReport], positions: dict[str, int]) -> Iterabl
                     "text": sarif_text(f"{found.address}: {found.message}" if found.address else found.message)
                 },
                 "locations": [_location(file.path, found)],
-                "partialFingerprints": {"gpupoolsFinding/v1": _fingerprint(file.path, found)},
+                "partialFingerprints": {"gpupoolsFinding/v1": fingerprint(file.path, found)},
             }
             if found.waiver is not None:
                 kind = "inSource" if found.waiver.annotated else "external"
@@ -107,7 +107,7 @@ def _physical(path: FilePath, line: int | None) -> JsonDict:
     return {"artifactLocation": {"uri": uri(path)}, "region": {"startLine": line or 1}}
 
 
-def _fingerprint(path: FilePath, found: ReportedFinding) -> str:
+def fingerprint(path: FilePath, found: ReportedFinding) -> str:
     """Return an identifier that stays when the message or line of a finding changes."""
     parts = (uri(path), found.address, found.finding.pool, found.rule.name, found.finding.property)
     # Names may contain a lone surrogate, which UTF-8 cannot encode.

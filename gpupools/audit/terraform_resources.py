@@ -10,6 +10,7 @@ from typing import Any
 from gpupools.audit import kubernetes
 from gpupools.audit.document import Resource
 from gpupools.audit.terraform_names import Names, terraform_names
+from gpupools.audit.terraform_sources import Sources
 from gpupools.common.bounded_yaml import MAX_DEPTH, Value, parse_yaml
 from gpupools.common.errors import Rejected
 from gpupools.common.json_types import JsonDict, JsonObject
@@ -312,7 +313,21 @@ def _manifests(source: TerraformResource, values: JsonObject, line: int | None) 
     for read in objects:
         yield Resource(address=source.address, type=read.type, inputs=read.inputs, line=line, spelled=read.spelled)
     if not objects:
-        yield Resource(address=source.address, type=f"terraform:{source.type}", inputs={}, line=line, opaque=why)
+        ignored = {key: values[key] for key in _IGNORED_FIELDS if key in values}
+        yield Resource(source.address, f"terraform:{source.type}", ignored, line=line, opaque=why)
+
+
+def with_constants(resource: Resource, sources: Sources) -> Iterator[Resource]:
+    """Read an object that is not known yet as the configuration beside the plan has it, with what is not constant."""
+    kind = resource.type.removeprefix("terraform:")
+    key = _OBJECTS.get(kind, "")
+    late = bool(key) and resource.opaque == f"{key} is not known yet"
+    body = sources.object_of(resource.address, key) if late else UNKNOWN
+    if body is UNKNOWN:
+        yield resource
+    else:
+        instance = TerraformResource(kind, "", resource.address, "", None, resource.id, {})
+        yield from _manifests(instance, {**resource.inputs, key: body}, resource.line)
 
 
 _IGNORED_FIELDS = ("ignore_fields", "computed_fields")

@@ -16,7 +16,9 @@ from importlib.util import find_spec
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any
 
+from gpupools.audit.terraform_constants import read_object
 from gpupools.common.sdk import NEED_FOR_SOURCES
+from gpupools.plan.pool_facts import UNKNOWN
 
 if TYPE_CHECKING:
     from lark import Tree
@@ -41,6 +43,8 @@ class _Block:
     line: int
     inside: dict[str, list[_Block]] = field(default_factory=dict)
     """Attributes and blocks by name; a `dynamic` block by the name of what it makes."""
+    expression: Tree[Any] | None = None
+    """Of an attribute."""
 
     def at(self, path: str) -> int:
         """Return the line of an input, or of what is nearest around it."""
@@ -80,12 +84,25 @@ class Sources:
             address: Terraform's address of the resource.
             path: The input in Terraform's names, or what is nearest around it.
         """
+        found = self._block(address)
+        return (found[0], found[1].at(path.partition(" ")[0])) if found is not None else None
+
+    def object_of(self, address: str, attribute: str) -> Any:
+        """Return the object that an attribute of a resource is as far as it is constant; else `UNKNOWN`."""
+        found = self._block(address)
+        given = found[1].inside.get(attribute, ()) if found is not None else ()
+        expression = given[0].expression if len(given) == 1 else None
+        try:
+            return read_object(expression) if expression is not None else UNKNOWN
+        except (ValueError, IndexError, RecursionError):
+            return UNKNOWN
+
+    def _block(self, address: str) -> tuple[FilePath, _Block] | None:
         match = _ADDRESS.match(address)
         if match is None:
             return None
         folder = self._folder_of(tuple(_MODULE.findall(match["modules"])))
-        found = self._blocks(folder).get((match["type"], match["name"])) if folder is not None else None
-        return (found[0], found[1].at(path.partition(" ")[0])) if found is not None else None
+        return self._blocks(folder).get((match["type"], match["name"])) if folder is not None else None
 
     @cached_property
     def _repository(self) -> FilePath:
@@ -176,7 +193,8 @@ def _read(block: Tree[Any]) -> _Block:
     body = next(_children(block, "body"), None)
     for attribute in _children(body, "attribute"):
         name = _text(next(_children(attribute, "identifier"), attribute))
-        made.inside.setdefault(name, []).append(_Block(attribute.meta.line))
+        expression = next((each for each in reversed(attribute.children) if hasattr(each, "data")), None)
+        made.inside.setdefault(name, []).append(_Block(attribute.meta.line, expression=expression))
     for inner in _blocks(body):
         words = _words(inner)
         if words[0] == "dynamic" and len(words) == 2:

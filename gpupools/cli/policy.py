@@ -11,6 +11,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from contextlib import redirect_stdout
+from dataclasses import replace
 from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
@@ -36,7 +37,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         "or gpupools preview --json, a Kubernetes manifest, or a template, a change set or a\n"
         "what-if result of a cloud, - for standard input, or a folder, whose JSON and YAML files are read.\n"
         "The format is detected from the content; files of a folder that have none are skipped and counted.\n\n"
-    ) + examples("gpupools policy manifests/", "gpupools policy --check-config policies/policy-config.prod.json")
+    ) + examples("gpupools policy --admission audit", "gpupools policy --check-config policies/policy-config.prod.json")
     parser.add_argument("files", nargs="*", type=Path, metavar="FILE|DIR")
     parser.add_argument("--verbose", action="store_true", help="list every advisory finding, not one line per rule")
     parser.add_argument("--format", choices=FORMATS, default="text", help="default: text")
@@ -66,6 +67,14 @@ def add(parser: argparse.ArgumentParser) -> None:
         help="print admission policies for a cluster's API server instead, which warn (audit) or reject (deny)",
     )
     parser.add_argument("--config-schema", action="store_true", help="print the JSON schema of a policy configuration")
+    parser.add_argument("--write-baseline", type=Path, metavar="FILE", help="write all findings to FILE")
+    parser.add_argument("--baseline", type=Path, metavar="FILE", help="fail only on findings that FILE does not list")
+    parser.add_argument(
+        "--fail-on",
+        choices=("violation", "advisory", "never"),
+        default="violation",
+        help="findings that fail the run; files that cannot be judged always do; default: violation",
+    )
     add_within(parser)
     parser.set_defaults(run=lambda given: _run(parser, given))
 
@@ -88,7 +97,10 @@ def _run(parser: argparse.ArgumentParser, given: argparse.Namespace) -> int:
             parser.error("--config-schema cannot be combined with other arguments")
         tell_json(import_module("gpupools.policies.configuration").schema())
         return 0
-    outside = links_out([*given.files, given.config, *(file for _, file in given.report)], given.within)
+    if given.baseline and given.write_baseline:
+        parser.error("--baseline cannot be combined with --write-baseline")
+    baselines = (given.baseline, given.write_baseline)
+    outside = links_out([*given.files, given.config, *baselines, *(file for _, file in given.report)], given.within)
     if outside:
         judging = _audit("judging")
         _WRITERS[given.format]([judging.FileReport(path, problems=(problem,)) for path, problem in outside])
@@ -111,7 +123,9 @@ def _run(parser: argparse.ArgumentParser, given: argparse.Namespace) -> int:
         searched = {file for path, files, is_folder in listed if is_folder for file in files if file != path}
         searched -= {path for path, _, is_folder in listed if not is_folder}
         form = "verbose" if given.verbose and given.format == "text" else given.format
-        return judge_files([*found], form, given.config, given.report, changed=given.changed, searched=searched)
+        options = {"changed": given.changed, "baseline": given.baseline, "write_baseline": given.write_baseline}
+        options |= {"searched": searched, "fail_on": given.fail_on}
+        return judge_files([*found], form, given.config, given.report, **options)
     if given.report:
         parser.error("--report cannot be combined with --check-config; use --format json")
     if given.config:
@@ -158,6 +172,9 @@ def judge_files(
     *,
     changed: bool = False,
     searched: Collection[Path] = (),
+    baseline: Path | None = None,
+    write_baseline: Path | None = None,
+    fail_on: str = "violation",
 ) -> int:
     """Check all files against the policies and print one report; skip those of no known form that were `searched`.
 
@@ -177,7 +194,8 @@ def judge_files(
         judged = [judging.FileReport(config, problems=rejected.problems)]
     else:
         limits = _audit("limits")
-        judged = limits.judge_within_limits(list(dict.fromkeys(files)), chosen)
+        given = tuple(dict.fromkeys(files))
+        judged = limits.judge_within_limits(given, replace(chosen, files=given))
         skipped = [each for each in judged if each.is_of_no_form and each.path in searched]
         judged = [each for each in judged if each not in skipped]
         if skipped or (searched and not judged):
@@ -185,6 +203,9 @@ def judge_files(
             tell(f"{number}, {len(judged)} judged", error=True)
         of_waivers = None if _unfinished(judged) else judging.judge_waivers(judged, chosen, some=changed)
         judged += [of_waivers] if of_waivers else []
+        if baseline or write_baseline:
+            judged = _without_known(judged, baseline, write_baseline)
+    judged = [replace(file, fail_on=fail_on) for file in judged]
     for each, file in reports:
         text = io.StringIO()
         with redirect_stdout(text):
@@ -221,6 +242,22 @@ def _files_of(path: Path) -> tuple[list[Path], bool]:
             what = f"has more than {_MOST_FILES} JSON and YAML files"
             raise Rejected([Problem((str(path),), what, "name the folders with manifests or plans")])
     return found, True
+
+
+def _without_known(judged: list[FileReport], baseline: Path | None, write: Path | None) -> list[FileReport]:
+    """Write or read a baseline and return the reports without its findings."""
+    module = _audit("baseline")
+    try:
+        known = module.read_baseline(baseline) if baseline else module.entries(judged)
+    except Rejected as rejected:
+        return [*judged, _audit("judging").FileReport(baseline, problems=rejected.problems)]
+    if write is not None and not _unfinished(judged):
+        write_whole(write, module.baseline_text(known))
+    reports: list[FileReport]
+    reports, gone = module.without_known(judged, known)
+    for each in gone:
+        tell(f"{baseline}: fixed: {each}", error=True)
+    return reports
 
 
 def _unfinished(judged: Sequence[FileReport]) -> bool:
@@ -279,6 +316,7 @@ def _summary(file: FileReport) -> str:
         f"understood), {_count(file.gpu_pools, 'GPU pool')}: "
         f"{_count(violations, 'violation')}, {_count(advisories, 'advisory', 'advisories')}"
         + (f", {len(file.waived)} waived" if file.waived else "")
+        + (f", {file.in_baseline} in the baseline" if file.in_baseline else "")
     )
 
 

@@ -32,6 +32,9 @@ def said(pack: PolicyPackProcess, *resources: StackResource) -> list[Diagnostic]
     return [each for each in pack.analyze_stack(resources) if RULE in (each.policy, each.message[-len(RULE) - 1 : -1])]
 
 
+AGENT_POOL = "Microsoft.ContainerService/managedClusters/agentPools@2025-05-01"
+
+
 @pytest.mark.parametrize(
     ("type_", "given"),
     [
@@ -42,7 +45,7 @@ def said(pack: PolicyPackProcess, *resources: StackResource) -> list[Diagnostic]
         ("kubernetes:anywhere.eks.amazonaws.com/v1alpha1:Cluster", {"spec": {}}),
         ("kubernetes:example.com/v1:Thing", {"spec": {"nodePools": [{"size": "p5.48xlarge"}]}}),
         ("digitalocean:index/kubernetesNodePool:KubernetesNodePool", {}),
-        ("awscc:index/eksNodegroup:EksNodegroup", {}),
+        ("azapi:index/updateResource:UpdateResource", {"type": AGENT_POOL, "body": {"properties": {"count": 2}}}),
     ],
     ids=str,
 )

@@ -26,6 +26,8 @@ class Config:
     """The day on which waivers hold or have ended."""
     path: FilePath = FilePath()
     """Its file."""
+    files: tuple[FilePath, ...] = ()
+    """All files of the run, which may refer to each other."""
 
     def level(self, rule: Rule, finding: Finding) -> Level | None:
         """Return the level of a finding; None where its rule is disabled.

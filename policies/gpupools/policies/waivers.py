@@ -10,6 +10,7 @@ import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import date
+from fnmatch import fnmatchcase
 from typing import Any
 
 from gpupools.common.bounded_yaml import parse_yaml
@@ -22,13 +23,14 @@ ANNOTATION = "gpupools/waive."
 """Prefix of the annotation key; the name of the rule follows."""
 
 _KEYS = {
-    "resource": "Address of the resource as in reports of `gpupools policy`, or its URN.",
+    "resource": "Address of the resource as in reports of `gpupools policy`, or its URN; * stands for any text.",
     "pool": "Name of one pool inside the resource. If not set, the waiver covers all of them.",
     "reason": "Why the finding is accepted.",
     "owner": "Who is responsible for it.",
     "expires": "Last day on which the waiver is valid, as YYYY-MM-DD.",
 }
 _OPTIONAL = ("pool",)
+_ANY = "*"
 _MOST_VALUES = 100
 
 SCHEMA: JsonObject = {
@@ -62,9 +64,20 @@ class Waiver:
     annotated: bool = False
     """True if the waiver is an annotation of the object."""
 
+    @property
+    def is_pattern(self) -> bool:
+        """Say whether it names several resources."""
+        return _ANY in self.resource
+
+    def matches(self, address: str) -> bool:
+        """Say whether it names this resource; only `*` has a meaning of its own, since addresses have brackets."""
+        if not self.is_pattern:
+            return address == self.resource
+        return fnmatchcase(address, self.resource.replace("[", "[[]").replace("?", "[?]"))
+
     def covers(self, address: str, pool: str, today: date) -> bool:
         """Say whether it covers a finding of its rule."""
-        return address == self.resource and self.pool in ("", pool) and today <= self.expires
+        return self.matches(address) and self.pool in ("", pool) and today <= self.expires
 
     def __str__(self) -> str:
         return f"waived until {self.expires} by {self.owner}: {self.reason}"
@@ -83,6 +96,8 @@ def waiver_problem(given: object, *, annotated: bool = False) -> str:
     lacking = [key for key in wanted if not (isinstance(given.get(key), str) and given[key].strip())]
     if lacking:
         return f"give the waiver {', '.join(lacking)} as text"
+    if not annotated and not any(letter.isalnum() for letter in given["resource"]):
+        return "name a kind or a prefix in resource, such as ConfigMap/*; this pattern matches everything"
     beyond = [str(key) for key in given if key not in allowed]
     if beyond:
         return f"remove {', '.join(beyond)[:100]}; a waiver has {', '.join(allowed)}"

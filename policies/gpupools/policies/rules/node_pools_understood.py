@@ -11,6 +11,7 @@ from gpupools.policies.rules._frameworks import DEDICATED
 
 _MAX_KIND_LENGTH = 200
 """Characters of a kind that a finding shows; a reason in the configuration names the whole kind."""
+_MAX_ADDRESS_LENGTH = 500
 
 
 def _judge(stack: DeclaredStack, context: Context) -> Iterator[tuple[str, Finding]]:
@@ -35,8 +36,8 @@ def _judge(stack: DeclaredStack, context: Context) -> Iterator[tuple[str, Findin
             urn,
             Finding(
                 what=f"whether {kind} creates GPU nodes without a taint cannot be verified: {unread.why}",
-                fix="check what it creates, or state the reason in the policy configuration: {reasons: "
-                f"{{{kind}: …}}}}",
+                fix="check what it creates, or accept this resource in the policy configuration: {waivers: [{resource: "
+                f"{shown(urn, most=_MAX_ADDRESS_LENGTH)}, reason: …, owner: …, expires: …}}]}}",
                 source=unread.source,
                 unverified=True,
             ),

@@ -1,0 +1,71 @@
+"""Finds what a file refers to in the other files of a run: Cluster API objects, and templates of nested stacks."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+
+from gpupools.audit import cloudformation_template, kubernetes
+from gpupools.audit.document import Document, Resource
+from gpupools.audit.forms import read_document
+from gpupools.common.errors import Rejected
+from gpupools.readback.inputs import at, group_and_kind, text
+
+_CLUSTER_API = "cluster.x-k8s.io"
+_Key = tuple[str, str, str]
+
+
+def with_nested_templates(path: Path, document: Document, files: tuple[Path, ...]) -> Document:
+    """Mark the nested stacks of a CloudFormation template whose local template is another file of the run."""
+    if document.form != cloudformation_template.FORM or len(files) < 2:
+        return document
+    here = path.resolve()
+    others = {file.resolve() for file in files} - {here}
+    resources = tuple(
+        replace(each, in_other_file=True)
+        if (url := text(each.inputs.get("templateURL"))) and (here.parent / url).resolve() in others
+        else each
+        for each in document.resources
+    )
+    return replace(document, resources=resources)
+
+
+def objects_elsewhere(path: Path, document: Document, files: tuple[Path, ...]) -> tuple[Resource, ...]:
+    """Return the Cluster API objects of the other files of the run.
+
+    None are returned where one is in several files, such as the layers of Kustomize: which one is meant is not known.
+    """
+    own = {key for each in document.resources if (key := _key(each)) is not None}
+    if document.form != kubernetes.FORM or len(files) < 2 or not own:
+        return ()
+    others = [
+        [each for file, each in found if file != path] for key, found in _objects(files).items() if key not in own
+    ]
+    return () if any(len(each) > 1 for each in others) else tuple(one for each in others for one in each)
+
+
+@lru_cache(maxsize=1)
+def _objects(files: tuple[Path, ...]) -> Mapping[_Key, list[tuple[Path, Resource]]]:
+    """Return the Cluster API objects of all files, each with its file."""
+    found: dict[_Key, list[tuple[Path, Resource]]] = {}
+    for file in files:
+        for each in _read(file):
+            if (key := _key(each)) is not None:
+                found.setdefault(key, []).append((file, each))
+    return found
+
+
+def _read(file: Path) -> Iterator[Resource]:
+    with suppress(Rejected, RecursionError, OSError):  # the report on the file itself says so
+        if file.is_file() and _CLUSTER_API.encode() in file.read_bytes():
+            document = read_document(file)
+            yield from document.resources if document.form == kubernetes.FORM else ()
+
+
+def _key(resource: Resource) -> _Key | None:
+    group, kind = group_and_kind(resource.type)
+    if not group.endswith(_CLUSTER_API):
+        return None
+    name, namespace = (text(at(resource.inputs, f"metadata.{key}")) for key in ("name", "namespace"))
+    return kind, namespace or "default", name

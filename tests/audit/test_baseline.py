@@ -1,0 +1,127 @@
+"""A project with findings can adopt the check: only new findings fail."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpupools.policies.policy_config import Config
+from gpupools.policies.waivers import Waiver, waiver_problem
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def baseline(bad: Path, tmp_path: Path, run: Run) -> Path:
+    """Write the baseline of a file with one violation."""
+    file = tmp_path / "baseline.json"
+    code, out, _ = run("policy", bad, "--write-baseline", file)
+
+    assert (code, "0 violations, 0 advisories, 2 in the baseline" in out) == (0, True), out
+    return file
+
+
+def test_known_findings_pass_wherever_their_lines_move(bad: Path, baseline: Path, run: Run) -> None:
+    bad.write_text(f"# moved\n\n{bad.read_text(encoding='utf-8')}", encoding="utf-8")
+
+    assert run("policy", bad)[0] == 1
+    assert run("policy", bad, "--baseline", baseline)[0] == 0
+
+
+def test_a_new_finding_fails(bad: Path, baseline: Path, run: Run, write: Any) -> None:
+    pool = bad.read_text(encoding="utf-8")
+    bad.write_text(f"{pool}---\n{pool.replace('name: gpu,', 'name: new,')}", encoding="utf-8")
+    code, out, _ = run("policy", bad, "--baseline", baseline)
+
+    assert code == 1
+    assert "NodePool/new: mandatory" in out
+    assert "NodePool/gpu: mandatory" not in out
+    assert run("policy", write(pool, "other.yaml"), "--baseline", baseline)[0] == 1
+
+
+def test_a_finding_whose_level_rises_is_new(bad: Path, baseline: Path, run: Run) -> None:
+    known = json.loads(baseline.read_text(encoding="utf-8"))
+    known["findings"] = [{**each, "level": "advisory"} for each in known["findings"]]
+    baseline.write_text(json.dumps(known), encoding="utf-8")
+
+    assert run("policy", bad, "--baseline", baseline)[0] == 1
+
+
+def test_fixed_findings_are_listed(bad: Path, good: Path, baseline: Path, run: Run) -> None:
+    bad.write_text(good.read_text(encoding="utf-8"), encoding="utf-8")
+    code, _, err = run("policy", bad, "--baseline", baseline)
+
+    assert code == 0
+    assert f"{baseline}: fixed: " in err
+    assert "NodePool/gpu [gpu-pool-tainted]" in err
+    assert "fixed" not in run("policy", good, "--baseline", baseline)[2]
+
+
+@pytest.mark.parametrize(
+    ("content", "what"),
+    [
+        (
+            {"baseline": 2, "findings": []},
+            "is a baseline of version 2, and this gpupools reads version 1; write it again",
+        ),
+        ({"baseline": True, "findings": []}, "is a baseline of version true"),
+        ({"findings": []}, "is not a baseline; write one with --write-baseline"),
+        ({"baseline": 1, "findings": [{"file": "a"}]}, "is not a baseline"),
+        ("[1", "wrong.json: "),
+    ],
+)
+def test_a_baseline_that_cannot_be_used_is_one_line(bad: Path, write: Any, run: Run, content: Any, what: str) -> None:
+    code, _, err = run("policy", bad, "--baseline", write(content, "wrong.json"))
+
+    assert code == 1
+    assert len(err.splitlines()) == 1
+    assert what in err
+
+
+@pytest.mark.parametrize(("level", "codes"), [("violation", (1, 0)), ("advisory", (1, 1)), ("never", (0, 0))])
+def test_which_findings_fail_is_configurable(
+    bad: Path, write: Any, run: Run, level: str, codes: tuple[int, int]
+) -> None:
+    advised = write(
+        bad.read_text(encoding="utf-8").replace(", labels: {owner: vision}", "").replace("Prefer", ""), "a.yaml"
+    )
+    broken = write("kind: {", "broken.yaml")
+
+    assert tuple(run("policy", file, "--fail-on", level)[0] for file in (bad, advised)) == codes
+    assert run("policy", broken, "--fail-on", level)[0] == 1
+
+
+def waiver(resource: str) -> dict[str, str]:
+    return {"resource": resource, "reason": "none of them has GPUs", "owner": "vision", "expires": "2099-12-31"}
+
+
+@pytest.mark.parametrize(
+    ("resource", "address", "matches"),
+    [
+        ("NodePool/*", "NodePool/gpu", True),
+        ("NodePool/*", "ConfigMap/gpu", False),
+        ('module.a["x"].*', 'module.a["x"].aws_eks_node_group.b', True),
+        ('module.a["x"].*', "module.ax.aws_eks_node_group.b", False),
+        ('aws_eks_node_group.b["a"]', 'aws_eks_node_group.b["a"]', True),
+        ("NodePool/?", "NodePool/a", False),
+    ],
+)
+def test_a_waiver_may_be_a_pattern(resource: str, address: str, matches: bool) -> None:
+    assert waiver_problem(waiver(resource)) == ""
+    assert Waiver("a", resource, "b", "c", Config().today).matches(address) is matches
+
+
+@pytest.mark.parametrize("resource", ["*", "**", "*/*", " */* "])
+def test_a_pattern_that_matches_everything_is_refused(resource: str) -> None:
+    assert "this pattern matches everything" in waiver_problem(waiver(resource))
+
+
+@pytest.mark.parametrize(("resource", "code"), [("NodePool/*", 0), ("ConfigMap/*", 1)])
+def test_a_pattern_waives_and_counts_as_used(bad: Path, write: Any, run: Run, resource: str, code: int) -> None:
+    config = write({"gpu-pool-tainted": {"waivers": [waiver(resource)]}}, "config.json")
+    ended, out, _ = run("policy", bad, "--config", config)
+
+    assert ended == code
+    assert ("matches no finding" in out) is bool(code)

@@ -1,0 +1,113 @@
+"""Objects that a plan does not know are read from the configuration beside it, with what is not constant unknown."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpupools.audit.judging import FileReport, judge_file
+from gpupools.policies.policy_config import Config
+
+CLASS = """\
+apiVersion: karpenter.k8s.aws/v1
+kind: EC2NodeClass
+metadata: {name: default}
+spec:
+  amiSelectorTerms: [{alias: bottlerocket@latest}]
+  role: ${module.karpenter.node_iam_role_name}
+"""
+POOL = """\
+apiVersion: karpenter.sh/v1
+kind: NodePool
+metadata:
+  name: ${var.name}
+spec:
+  template:
+    spec:
+      taints:
+        - {key: nvidia.com/gpu, value: "${lookup({a = "b"}, var.a)}", effect: NoSchedule}
+      nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: default}
+      requirements:
+        - {key: karpenter.k8s.aws/instance-family, operator: In, values: [g6]}
+"""
+ENCODED = """yamlencode({
+    apiVersion = "karpenter.sh/v1"
+    kind       = "NodePool" # a comment
+    "metadata" = { name = "gpu-${var.name}" }
+    spec = { template = { spec = {
+      taints       = TAINTS
+      requirements = [{ key = "karpenter.k8s.aws/instance-family", operator = "In", values = ["g6"] }]
+    } } }
+  })"""
+TAINTS = '[{ key = "nvidia.com/gpu", effect = "NoSchedule" }]'
+BARE, OPEN, CLOSED = ("gpu-pool-tainted", False), ("gpu-pool-tainted", True), ("node-pools-understood", True)
+
+
+def heredoc(text: str) -> str:
+    return f"<<-YAML\n{''.join(f'    {line}' for line in text.splitlines(keepends=True))}  YAML"
+
+
+def judged(folder: Path, written: str, kind: str = "kubectl_manifest", **values: Any) -> FileReport:
+    key = {"kubectl_manifest": "yaml_body", "kubernetes_manifest": "manifest"}[kind]
+    (folder / "main.tf").write_text(f'resource "{kind}" "gpu" {{\n  {key} = {written}\n}}\n', encoding="utf-8")
+    change = {"actions": ["create"], "before": None, "after": values, "after_unknown": {key: True}}
+    resource = {"address": f"{kind}.gpu", "mode": "managed", "type": kind, "name": "gpu"}
+    configured = {**resource, "expressions": {key: {"references": ["var.a"]}}}
+    plan = {
+        "format_version": "1.2",
+        "resource_changes": [{**resource, "change": change}],
+        "configuration": {"root_module": {"resources": [configured]}},
+    }
+    (folder / "plan.json").write_text(json.dumps(plan), encoding="utf-8")
+    return judge_file(folder / "plan.json", Config())
+
+
+def faults(report: FileReport) -> list[tuple[str, bool]]:
+    assert report.problems == ()
+    return [(each.rule.name, each.finding.unverified) for each in report.found if each.level.value == "mandatory"]
+
+
+@pytest.mark.parametrize(
+    ("written", "wanted"),
+    [
+        (heredoc(CLASS), []),
+        (heredoc(POOL), []),
+        (heredoc(POOL.replace("NoSchedule", "PreferNoSchedule")), [BARE]),
+        (heredoc(POOL.replace("NoSchedule", "${var.effect}")), [OPEN]),
+        (heredoc(POOL.replace("nvidia.com/gpu", "${var.key}").replace("key: ${", "${var.k}: ${")), [OPEN]),
+        (heredoc(POOL.replace("  template:", "  ${indent(2, var.more)}\n  template:")), [CLOSED]),
+        (heredoc(POOL.replace("spec:\n  template:", "%{ if var.a }\nspec:\n  template:")), [CLOSED]),
+        (heredoc(POOL.replace("${var.name}", "${~ var.name ~}")), [CLOSED]),
+        (heredoc(POOL.replace("kind: NodePool", "kind: ${var.kind}")), [CLOSED]),
+        (heredoc(POOL + "---\n" + CLASS), [CLOSED]),
+        (ENCODED.replace("TAINTS", TAINTS), []),
+        (ENCODED.replace("TAINTS", TAINTS).replace("yamlencode", "jsonencode"), []),
+        (ENCODED.replace("TAINTS", "[]"), [BARE]),
+        (ENCODED.replace("TAINTS", "var.taints"), [OPEN]),
+        (ENCODED.replace("TAINTS", "var.a ? [] : " + TAINTS), [OPEN]),
+        (ENCODED.replace("TAINTS", TAINTS).replace("yamlencode", "base64encode"), [CLOSED]),
+        ('templatefile("pool.yaml", {})', [CLOSED]),
+        ("local.body", [CLOSED]),
+    ],
+)
+def test_what_is_constant_is_judged(tmp_path: Path, written: str, wanted: list[tuple[str, bool]]) -> None:
+    assert faults(judged(tmp_path, written)) == wanted
+
+
+def test_an_object_literal_is_read(tmp_path: Path) -> None:
+    literal = ENCODED.replace("TAINTS", TAINTS).removeprefix("yamlencode(").removesuffix(")")
+
+    assert faults(judged(tmp_path, literal, "kubernetes_manifest")) == []
+    assert faults(judged(tmp_path, literal.replace("NoSchedule", "None"), "kubernetes_manifest")) == [BARE]
+
+
+def test_fields_that_the_provider_ignores_stay_unknown(tmp_path: Path) -> None:
+    assert faults(judged(tmp_path, heredoc(POOL), ignore_fields=["spec.template.spec.taints"])) == [OPEN]
+
+
+def test_the_suggested_waiver_names_the_resource(tmp_path: Path) -> None:
+    (found,) = judged(tmp_path, "local.body").found
+
+    assert "{waivers: [{resource: 'kubectl_manifest.gpu', reason: …, owner: …, expires: …}]}" in found.message
+    assert "reasons" not in found.message
