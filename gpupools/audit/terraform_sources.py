@@ -136,7 +136,9 @@ class Sources:
         if folder not in self._read:
             found = self._read[folder] = {}
             try:
-                files = sorted(folder.glob("*.tf")) if self._is_within(folder) else []
+                # Override files come first, since what they say counts; those in JSON are not read.
+                readable = self._is_within(folder) and not any(folder.glob("*override.tf.json"))
+                files = sorted(folder.glob("*.tf") if readable else (), key=_override_first)
             except OSError:
                 files = []
             for file in files:
@@ -163,6 +165,10 @@ class Sources:
             words = _words(block)
             if words[0] == "resource" and len(words) == 3:
                 yield (words[1], words[2]), _read(block)
+
+
+def _override_first(file: FilePath) -> tuple[bool, FilePath]:
+    return not file.stem.endswith("override"), file
 
 
 def _children(tree: Tree[Any] | None, kind: str) -> Iterator[Tree[Any]]:

@@ -111,3 +111,11 @@ def test_the_suggested_waiver_names_the_resource(tmp_path: Path) -> None:
 
     assert "{waivers: [{resource: 'kubectl_manifest.gpu', reason: …, owner: …, expires: …}]}" in found.message
     assert "reasons" not in found.message
+
+
+@pytest.mark.parametrize("name", ["override.tf", "gpu_override.tf", "override.tf.json"])
+def test_an_override_counts(tmp_path: Path, name: str) -> None:
+    text = f'resource "kubectl_manifest" "gpu" {{\n  yaml_body = {heredoc(POOL.replace("NoSchedule", "None"))}\n}}\n'
+    (tmp_path / name).write_text(text, encoding="utf-8")
+
+    assert faults(judged(tmp_path, heredoc(POOL))) == [CLOSED if name.endswith("json") else BARE]
