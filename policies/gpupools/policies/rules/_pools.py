@@ -52,7 +52,7 @@ def lacks_gpu_resource(pool: PoolFacts) -> tuple[str, str] | None:
     None if they do, or if the declared resource does not show it. GKE's autoscaler knows which devices pods claim.
     https://github.com/kubernetes/autoscaler, cluster-autoscaler/processors/customresources/gpu_processor.go
     """
-    if pool.cloud == "aws" and _EKS_GPU_LABEL not in pool.labels:
+    if pool.cloud not in clouds() or (pool.cloud == "aws" and _EKS_GPU_LABEL not in pool.labels):
         return None
     if pool.labels.get(SOFTWARE_LABEL) == DRA_DRIVER:
         return None if pool.cloud == "gcp" else ("pods claim its GPUs", "")
