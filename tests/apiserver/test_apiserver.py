@@ -1,14 +1,11 @@
 """What a real API server and scheduler say of everything a plan declares in Kubernetes."""
 
-import re
 from collections.abc import Mapping
 from copy import deepcopy
 from functools import cache, partial
-from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from gpupools.plan.pool_plan import PoolPlan
 from gpupools.plan.software_plan import RuntimePlan
@@ -90,22 +87,18 @@ def test_the_api_server_takes_the_quotas_of_trusted_namespaces(server: ControlPl
     ]
 
 
-def test_the_api_server_takes_what_the_documentation_shows(server: ControlPlane) -> None:
-    page = (
-        Path(__file__).resolve().parents[2].joinpath("docs", "reference", "gpu-software.md").read_text(encoding="utf-8")
-    )
-    blocks = [block for block in re.findall(r"```yaml\n(.*?)```", page, re.DOTALL) if block.startswith("apiVersion:")]
-    shown = [manifest for block in blocks for manifest in yaml.safe_load_all(block)]
-    for manifest in shown:
-        server.create(manifest, dry_run=True).succeeded()
+def test_the_api_server_takes_the_claim_and_the_pod_of_a_claimed_pool(server: ControlPlane) -> None:
     (plan,) = pools_of("aws", {"claimed": {"gpu": "T4", "software": "dra-driver", "nodes": {"min": 1, "max": 2}}})
-    template, example = shown
+    template = plan.claim_template
+    assert template is not None
+    pod: dict[str, Any] = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "claims"}, "spec": plan.pod()}
+    pod["spec"]["containers"][0]["image"] = "registry.example/cuda-sample"
 
-    assert [manifest["kind"] for manifest in shown] == ["ResourceClaimTemplate", "Pod"]
-    assert template == plan.claim_template
-    assert {key: value for key, value in example["spec"].items() if key != "containers"} == {
-        key: value for key, value in plan.pod().items() if key != "containers"
-    }
+    server.create(template, dry_run=True).succeeded()
+    made = server.create(pod, dry_run=True).succeeded()
+
+    (claim,) = made["spec"]["resourceClaims"]
+    assert claim["resourceClaimTemplateName"] == template["metadata"]["name"]
 
 
 def test_the_api_server_takes_the_network_policies(server: ControlPlane) -> None:

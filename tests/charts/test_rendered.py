@@ -334,6 +334,8 @@ def test_another_list_of_metrics_starts_the_exporters_anew(monkeypatch: pytest.M
 
     before = readers()
     monkeypatch.setattr(objects, "metrics_csv", lambda: "DCGM_FI_DEV_GPU_UTIL, gauge, other\n")
+    # tests/gpupools/software/test_configs.py holds the constant against the list.
+    monkeypatch.setattr(objects, "METRICS_DIGEST", "metrics-of-another-list")
     after = readers()
 
     assert len(before) == len(after) == 2
