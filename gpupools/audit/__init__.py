@@ -13,7 +13,8 @@ FORMS: tuple[str, ...] = (
     *("terraform_plan", "terraform_state", "pulumi_preview", "pulumi_state", "gpupools_preview"),
     *("cloudformation_template", "cloudformation_change_set", "arm_template", "arm_what_if", "stack_file"),
 )
-"""Modules of file forms, each a `forms.Form`; `kubernetes` reads what has `apiVersion` and `kind`."""
+"""Modules of file forms, each a `forms.Form`; `kubernetes` reads what has `apiVersion` and `kind`, and
+`terraform_configuration` a folder of `.tf` files."""
 
 TYPE_READERS: tuple[str, ...] = ("cloudformation_resources", "arm_resources", "bridged_packages")
 """Modules that read pools inside resources of Pulumi types, each with a `TypeReader`."""

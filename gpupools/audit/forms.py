@@ -8,7 +8,7 @@ from pathlib import Path as FilePath
 from typing import Any, Protocol, cast
 
 from gpupools import audit
-from gpupools.audit import kubernetes
+from gpupools.audit import kubernetes, terraform_configuration
 from gpupools.audit.document import Document
 from gpupools.common.errors import Problem, Rejected
 from gpupools.common.structured_text import NotStructured, Text, read_text
@@ -44,6 +44,8 @@ def read_document(path: FilePath) -> Document:
         UnknownForm: It has none of the forms.
         Rejected: It cannot be read, has several forms, or cannot be judged.
     """
+    if path.suffix == ".tf" or (path.is_dir() and any(path.glob("*.tf"))):
+        return terraform_configuration.read_configuration(path if path.is_dir() else path.parent)
     try:
         text = read_text(path)
     except NotStructured as rejected:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path as FilePath
 
-from gpupools.audit import terraform_plan, terraform_sources, terraform_state
+from gpupools.audit import terraform_configuration, terraform_plan, terraform_sources, terraform_state
 from gpupools.audit.document import Document, Resource
 from gpupools.audit.forms import UnknownForm, read_document
 from gpupools.audit.other_files import objects_elsewhere, with_nested_templates
@@ -148,7 +148,7 @@ def judge_file(path: FilePath, config: Config) -> FileReport:
             return FileReport(path, problems=(Problem((), "values are nested too deeply to be read"),))
 
 
-_TERRAFORM = (terraform_plan.FORM, terraform_state.FORM)
+_TERRAFORM = (terraform_plan.FORM, terraform_state.FORM, terraform_configuration.FORM)
 
 
 def judge_document(path: FilePath, document: Document, config: Config, beside: Sequence[Resource] = ()) -> FileReport:
@@ -160,7 +160,8 @@ def judge_document(path: FilePath, document: Document, config: Config, beside: S
         config: The policy configuration.
         beside: Objects of other files that it may refer to; they are judged with their own file.
     """
-    sources = Sources(path.parent, document.modules) if document.form in _TERRAFORM else None
+    folder = path if path.is_dir() else path.parent
+    sources = Sources(folder, document.modules) if document.form in _TERRAFORM else None
     found_resources: Iterable[Resource] = document.resources
     if sources is not None:
         found_resources = (one for each in document.resources for one in with_constants(each, sources))

@@ -1,10 +1,10 @@
-"""Reads what an attribute of a Terraform configuration says before anything is applied, with `UNKNOWN` for the rest."""
+"""Reads what an expression of a Terraform configuration says before it is applied, with `UNKNOWN` for the rest."""
 
 from __future__ import annotations
 
 import json
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from gpupools.common.bounded_yaml import parse_yaml
@@ -32,6 +32,53 @@ def read_object(expression: Tree[Any]) -> Any:
     return _value(inside) if inside.data == "object" else UNKNOWN
 
 
+Named = Callable[[str], Any]
+"""Returns the value of a name such as `var.x`; `UNKNOWN` where it has none."""
+
+
+def read_value(expression: Tree[Any], named: Named) -> Any:
+    """Return the value of literals, of lists and objects of them, and of names that have a value; else `UNKNOWN`."""
+    try:
+        return _value(expression, named)
+    except (ValueError, IndexError, RecursionError):
+        return UNKNOWN
+
+
+def references(expression: Tree[Any]) -> list[str]:
+    """Return what an expression refers to as a plan lists it: `aws_subnet.a.id`, `aws_subnet.a`."""
+    chains = (_chain(each) for each in expression.iter_subtrees() if each.data == "get_attr_expr_term")
+    return list(dict.fromkeys(".".join(chain) for chain in chains if chain))
+
+
+def _chain(tree: Tree[Any]) -> list[str]:
+    """Return the names of `a.b[0].c`; none where the first is no name."""
+    tree = _only(tree)
+    if tree.data == "identifier":
+        return [str(tree.children[0])]
+    if tree.data == "expr_term" and len(tree.children) == 1:
+        return [str(tree.children[0])] if not hasattr(tree.children[0], "data") else _chain(tree.children[0])
+    if tree.data not in ("get_attr_expr_term", "index_expr_term"):
+        return []
+    inner, *rest = _trees(tree)
+    before = _chain(inner)
+    return [*before, str(_trees(rest[0])[0].children[0])] if before and tree.data == "get_attr_expr_term" else before
+
+
+def _attribute(tree: Tree[Any], named: Named) -> Any:
+    """Return the value of `var.x`, or of what is inside a value: `local.pools["a"].taints[0]`."""
+    inner, key = _trees(tree)
+    if tree.data == "index_expr_term":
+        place = _value(_trees(key)[0], named)
+    else:
+        place = str(_trees(key)[0].children[0])
+        base = _only(inner)
+        if base.data == "identifier":
+            return named(f"{base.children[0]}.{place}")
+    around = _value(inner, named)
+    fits = (isinstance(around, dict) and place in around) or (isinstance(around, list) and type(place) is int)
+    return around[place] if fits else UNKNOWN
+
+
 def _trees(tree: Tree[Any]) -> list[Tree[Any]]:
     return [each for each in tree.children if hasattr(each, "data") and each.data != "new_line_or_comment"]
 
@@ -43,7 +90,7 @@ def _only(tree: Tree[Any]) -> Tree[Any]:
     return tree
 
 
-def _value(tree: Tree[Any]) -> Any:
+def _value(tree: Tree[Any], named: Named = lambda _: UNKNOWN) -> Any:
     tree = _only(tree)
     match tree.data:
         case "string":
@@ -52,9 +99,11 @@ def _value(tree: Tree[Any]) -> Any:
         case "int_lit" | "float_lit" | "literal_value":
             return json.loads(str(tree.children[0]))
         case "tuple":
-            return [_value(each) for each in _trees(tree)]
+            return [_value(each, named) for each in _trees(tree)]
+        case "get_attr_expr_term" | "index_expr_term":
+            return _attribute(tree, named)
         case "object":
-            pairs = [(_key(key), _value(value)) for key, value in map(_trees, _trees(tree))]
+            pairs = [(_key(key), _value(value, named)) for key, value in map(_trees, _trees(tree))]
             names = [key for key, _ in pairs]
             return UNKNOWN if None in names or len(set(names)) < len(names) else dict(pairs)
     return UNKNOWN

@@ -10,13 +10,15 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any
 
 from gpupools.audit.terraform_constants import read_object
+from gpupools.common.errors import Problem, Rejected
 from gpupools.common.sdk import NEED_FOR_SOURCES
 from gpupools.plan.pool_facts import UNKNOWN
 
@@ -37,14 +39,15 @@ _MODULE = re.compile(r'module\.([\w-]+)(?:\[(?:"(?:[^"\\]|\\.)*"|\d+)\])?\.')
 
 
 @dataclass
-class _Block:
+class Block:
     """A block of a configuration: its line, and those of what is inside."""
 
     line: int
-    inside: dict[str, list[_Block]] = field(default_factory=dict)
+    inside: dict[str, list[Block]] = field(default_factory=dict)
     """Attributes and blocks by name; a `dynamic` block by the name of what it makes."""
     expression: Tree[Any] | None = None
     """Of an attribute."""
+    is_dynamic: bool = False
 
     def at(self, path: str) -> int:
         """Return the line of an input, or of what is nearest around it."""
@@ -75,7 +78,7 @@ class Sources:
         """
         self._folder, self._sources = folder, sources
         self._left = _MOST_BYTES
-        self._read: dict[FilePath, dict[tuple[str, str], tuple[FilePath, _Block]]] = {}
+        self._read: dict[FilePath, dict[tuple[str, str], tuple[FilePath, Block]]] = {}
 
     def place(self, address: str, path: str) -> tuple[FilePath, int] | None:
         """Return file and line of an input of a resource; None where the configuration is not at hand.
@@ -97,7 +100,7 @@ class Sources:
         except (ValueError, IndexError, RecursionError):
             return UNKNOWN
 
-    def _block(self, address: str) -> tuple[FilePath, _Block] | None:
+    def _block(self, address: str) -> tuple[FilePath, Block] | None:
         match = _ADDRESS.match(address)
         if match is None:
             return None
@@ -106,8 +109,7 @@ class Sources:
 
     @cached_property
     def _repository(self) -> FilePath:
-        here = self._folder.resolve()
-        return next((each for each in (here, *here.parents) if (each / ".git").exists()), here)
+        return repository_of(self._folder)
 
     def _is_within(self, path: FilePath) -> bool:
         return path.resolve().is_relative_to(self._repository)
@@ -132,7 +134,7 @@ class Sources:
         source, parent = self._sources.get(calls, ""), self._folder_of(calls[:-1])
         return parent / source if parent is not None and source.startswith(("./", "../")) else None
 
-    def _blocks(self, folder: FilePath) -> Mapping[tuple[str, str], tuple[FilePath, _Block]]:
+    def _blocks(self, folder: FilePath) -> Mapping[tuple[str, str], tuple[FilePath, Block]]:
         if folder not in self._read:
             found = self._read[folder] = {}
             try:
@@ -146,25 +148,36 @@ class Sources:
                     found.setdefault(kind, (file, block))
         return self._read[folder]
 
-    def _resources(self, file: FilePath) -> Iterator[tuple[tuple[str, str], _Block]]:
+    def _resources(self, file: FilePath) -> Iterator[tuple[tuple[str, str], Block]]:
         """Yield type, name and block of each resource of a file; nothing of one that cannot be read."""
-        try:
-            from hcl2 import parses_to_tree  # slow to import, and only findings need it
-            from lark.exceptions import LarkError
-        except ImportError:  # `missing_parser` says so
-            return
-        try:
-            if not file.is_file() or not self._is_within(file) or file.stat().st_size > self._left:
-                return
-            text = file.read_text(encoding="utf-8")
-            self._left -= len(text)
-            body = next(_children(parses_to_tree(text), "body"), None)
-        except (OSError, ValueError, LarkError, RecursionError):
-            return
-        for block in _blocks(body):
-            words = _words(block)
-            if words[0] == "resource" and len(words) == 3:
-                yield (words[1], words[2]), _read(block)
+        with suppress(Rejected, OSError, ImportError):  # `missing_parser` says what to install
+            if file.is_file() and self._is_within(file) and file.stat().st_size <= self._left:
+                self._left -= file.stat().st_size
+                for words, block in blocks_of(file):
+                    if words[:1] == ["resource"] and len(words) == 3:
+                        yield (words[1], words[2]), block
+
+
+def blocks_of(file: FilePath) -> list[tuple[list[str], Block]]:
+    """Return the words and contents of each block of a file, and first, without words, its own attributes.
+
+    Raises:
+        Rejected: It cannot be read.
+    """
+    from hcl2 import parses_to_tree  # slow to import, and only findings need it
+    from lark.exceptions import LarkError
+
+    try:
+        body = next(_children(parses_to_tree(file.read_text(encoding="utf-8")), "body"), None)
+    except (OSError, ValueError, LarkError, RecursionError):
+        raise Rejected([Problem((), f"{file} cannot be read as Terraform", "format it with terraform fmt")]) from None
+    return [([], _inside(body, 1)), *((_words(block), _read(block)) for block in _blocks(body))]
+
+
+def repository_of(folder: FilePath) -> FilePath:
+    """Return the repository around a folder, or the folder itself."""
+    here = folder.resolve()
+    return next((each for each in (here, *here.parents) if (each / ".git").exists()), here)
 
 
 def _override_first(file: FilePath) -> tuple[bool, FilePath]:
@@ -194,18 +207,21 @@ def _text(tree: Tree[Any]) -> str:
     return "".join(token for token in tree.scan_values(lambda token: getattr(token, "type", "") in _PLAIN))
 
 
-def _read(block: Tree[Any]) -> _Block:
-    made = _Block(block.meta.line)
-    body = next(_children(block, "body"), None)
+def _read(block: Tree[Any]) -> Block:
+    return _inside(next(_children(block, "body"), None), block.meta.line)
+
+
+def _inside(body: Tree[Any] | None, line: int) -> Block:
+    made = Block(line)
     for attribute in _children(body, "attribute"):
-        name = _text(next(_children(attribute, "identifier"), attribute))
+        name = str(attribute.children[0].children[0])  # for `for_each`, the parser has a token of its own
         expression = next((each for each in reversed(attribute.children) if hasattr(each, "data")), None)
-        made.inside.setdefault(name, []).append(_Block(attribute.meta.line, expression=expression))
+        made.inside.setdefault(name, []).append(Block(attribute.meta.line, expression=expression))
     for inner in _blocks(body):
         words = _words(inner)
         if words[0] == "dynamic" and len(words) == 2:
             content = next((each for each in _blocks(next(_children(inner, "body"), None))), inner)
-            made.inside.setdefault(words[1], []).append(_read(content))
+            made.inside.setdefault(words[1], []).append(replace(_read(content), is_dynamic=True))
         else:
             made.inside.setdefault(words[0], []).append(_read(inner))
     return made

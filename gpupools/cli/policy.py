@@ -35,7 +35,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.epilog = (
         "FILE is the output of terraform show -json, pulumi preview --json, pulumi stack export\n"
         "or gpupools preview --json, a Kubernetes manifest, or a template, a change set or a\n"
-        "what-if result of a cloud, - for standard input, or a folder, whose JSON and YAML files are read.\n"
+        "what-if result of a cloud, - for standard input, or a folder, whose JSON, YAML and .tf files are read.\n"
         "The format is detected from the content; files of a folder that have none are skipped and counted.\n\n"
     ) + examples("gpupools policy --admission audit", "gpupools policy --check-config policies/policy-config.prod.json")
     parser.add_argument("files", nargs="*", type=Path, metavar="FILE|DIR")
@@ -226,7 +226,9 @@ _NOT_SEARCHED = frozenset({"node_modules", "vendor"})
 
 
 def _files_of(path: Path) -> tuple[list[Path], bool]:
-    """Return the JSON and YAML files below a folder and true, or a file itself and false. Links are not followed.
+    """Return the JSON and YAML files and the folders of .tf files below a folder and true, or a file itself and false.
+
+    Links are not followed. A folder that another one calls as a module is read with that one.
 
     Raises:
         Rejected: It has more than `_MOST_FILES`.
@@ -234,13 +236,18 @@ def _files_of(path: Path) -> tuple[list[Path], bool]:
     if not path.is_dir():
         return [path], False
     found: list[Path] = []
+    configurations: list[Path] = []
     for folder, folders, names in os.walk(path):
         folders[:] = sorted(each for each in folders if not each.startswith(".") and each not in _NOT_SEARCHED)
         here = [Path(folder, each) for each in sorted(names) if Path(each).suffix in (".json", ".yaml", ".yml")]
         found += (each for each in here if not each.is_symlink())
+        configurations += [Path(folder)] if any(name.endswith(".tf") for name in names) else []
         if len(found) > _MOST_FILES:
             what = f"has more than {_MOST_FILES} JSON and YAML files"
             raise Rejected([Problem((str(path),), what, "name the folders with manifests or plans")])
+    if configurations:
+        called = _audit("terraform_configuration").called_folders(configurations)
+        found += (each for each in configurations if each.resolve() not in called)
     return found, True
 
 

@@ -36,16 +36,20 @@ POOLS: dict[str, Any] = {
     "b": {"clusters": ["serve"], "gpu": "T4", "nodes": {"max": 2}},
     "c": {"clusters": ["lab"], "gpu": "L4", "nodes": {"max": 2}},
 }
+SUBNET = (
+    "/subscriptions/11111111-2222-3333-4444-555555555555/resourceGroups/hunter-net/providers"
+    "/Microsoft.Network/virtualNetworks/hunter-net/subnets/hunter"
+)
 PLANTED = {
     "clusters.train.name": "hunter-name",
     "clusters.train.node_role_arn": "arn:aws:iam::123456789012:role/hunter-role",
-    "clusters.train.subnet_ids[1]": "subnet-0000000000hunter1",
+    "clusters.train.subnet_ids[1]": "subnet-0fedcba9876543210",
     "clusters.train.kubeconfig.secret": "token: hunter-kubeconfig",
     "clusters.serve.name": "hunter-aks",
     "clusters.serve.resource_group": "hunter-group",
-    "clusters.serve.subnet_id": "/subscriptions/hunter-subnet/x",
+    "clusters.serve.subnet_id": SUBNET,
     "clusters.serve.endpoint": "hunter.azmk8s.io",
-    "clusters.serve.certificate_authority": "aHVudGVyLWNh",
+    "clusters.serve.certificate_authority": "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCmh1bnRlci1jYQo=",
     "clusters.lab.name": "hunter-gke",
     "clusters.lab.project": "hunter-project",
     "clusters.lab.service_account": "hunter@ml.iam.gserviceaccount.com",
@@ -136,10 +140,14 @@ OUTPUTS: dict[str, dict[str, Any]] = {
     "train": {
         "name": "hunter-name",
         "role": "arn:aws:iam::123456789012:role/hunter-role",
-        "subnets": ["subnet-0a1b2c3d4e5f60718", "subnet-0000000000hunter1"],
+        "subnets": ["subnet-0a1b2c3d4e5f60718", "subnet-0fedcba9876543210"],
         "kubeconfig": "token: hunter-kubeconfig",
     },
-    "serve": {"name": "hunter-aks-too", "group": "hunter-group", "subnet": "/subscriptions/hunter-subnet/x"},
+    "serve": {
+        "name": "hunter-aks-too",
+        "group": "hunter-group",
+        "subnet": SUBNET,
+    },
     "lab": {"name": "hunter-gke-too", "project": "hunter-project", "account": "hunter@ml.iam.gserviceaccount.com"},
 }
 PLATFORM = f"""
