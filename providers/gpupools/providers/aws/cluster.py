@@ -12,7 +12,7 @@ from gpupools.common.errors import Path, shown
 from gpupools.common.json_types import JsonDict, JsonObject
 from gpupools.spec.cluster_access import ReachableCluster
 from gpupools.spec.identifiers import CERTIFICATE, Form, pattern
-from gpupools.spec.models import Address, Addresses
+from gpupools.spec.models import Address, Addresses, Cluster
 
 _IDENTIFIERS = "https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_identifiers.html"
 _ROLE = re.compile(r"arn:(aws[a-z-]*):iam::([0-9]{12}):role/[\w+=,.@/-]+", re.ASCII)
@@ -181,3 +181,13 @@ class EksCluster(ReachableCluster):
                 yield ("subnets_by_zone", zone), f"{shown(zone)} is not a zone of {self.region}; correct one of them"
         if self.subnets_by_zone == {}:
             yield ("subnets_by_zone",), "is empty; set the subnets of at least one zone"
+
+
+def foreign_node(cluster: Cluster, node: JsonObject) -> str:
+    """Say why a live node is not of a cluster, by its provider id and region label."""
+    scheme, _, _ = node["spec"].get("providerID", "aws:").partition(":")
+    region = node["metadata"].get("labels", {}).get("topology.kubernetes.io/region", "")
+    if scheme != "aws":
+        return f"node {node['metadata']['name']} is not on AWS ({scheme})"
+    different = bool(region and cluster.region_name() not in ("", region))
+    return f"node {node['metadata']['name']} is in {region}, not in {cluster.region_name()}" if different else ""

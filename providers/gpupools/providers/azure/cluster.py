@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 from gpupools.common.json_types import JsonObject
 from gpupools.spec.cluster_access import ReachableCluster
 from gpupools.spec.identifiers import CERTIFICATE, Form, pattern
-from gpupools.spec.models import Address
+from gpupools.spec.models import Address, Cluster
 
 _ID = "[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
 _NAMES = "https://learn.microsoft.com/azure/azure-resource-manager/management/resource-name-rules"
@@ -91,3 +91,23 @@ class AksCluster(ReachableCluster):
         keys = ("subscription_id", "resource_group", "name")
         found = {key: given.get(key) for key in keys}
         return {key: value.casefold() if isinstance(value, str) else value for key, value in found.items()}
+
+
+def foreign_node(cluster: Cluster, node: JsonObject) -> str:
+    """Say why a live node is not of a cluster, by its provider id and the name of its resource group.
+
+    AKS names the group MC_<group>_<cluster>_<location>: https://learn.microsoft.com/azure/aks/faq
+    """
+    given, name = node["spec"].get("providerID", "azure:"), node["metadata"]["name"]
+    if not given.startswith("azure:"):
+        return f"node {name} is not on Azure ({given.partition(':')[0]})"
+    subscription = given.partition("/subscriptions/")[2].partition("/")[0]
+    wanted = getattr(cluster, "subscription_id", None)
+    if isinstance(wanted, str) and subscription.casefold() not in ("", wanted.casefold()):
+        return f"node {name} is in subscription {subscription}, not in {wanted}"
+    group = given.casefold().partition("/resourcegroups/")[2].partition("/")[0]
+    parts = (getattr(cluster, "resource_group", None), getattr(cluster, "name", None))
+    own = f"mc_{parts[0]}_{parts[1]}_".casefold()
+    if group.startswith("mc_") and all(isinstance(part, str) for part in parts) and not group.startswith(own[:80]):
+        return f"node {name} is in resource group {group}, which is not that of {parts[1]} in {parts[0]}"
+    return ""

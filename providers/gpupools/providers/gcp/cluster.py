@@ -12,7 +12,7 @@ from gpupools.common.errors import Path, Problem, shown
 from gpupools.common.json_types import JsonObject
 from gpupools.spec.cluster_access import ReachableCluster
 from gpupools.spec.identifiers import CERTIFICATE, Form, pattern
-from gpupools.spec.models import Address
+from gpupools.spec.models import Address, Cluster
 
 _HARDENING = "https://docs.cloud.google.com/kubernetes-engine/docs/how-to/hardening-your-cluster"
 _DIRECTIONS = "north|south|east|west|central|northeast|northwest|southeast|southwest"
@@ -135,3 +135,23 @@ class GkeCluster(ReachableCluster):
                 yield ("node_locations", index), f"{shown(zone)} does not exist; {self.known_places().zone_fix(region)}"
             elif zone in zones[:index]:
                 yield ("node_locations", index), f"{shown(zone)} is listed twice; remove one"
+
+
+def foreign_node(cluster: Cluster, node: JsonObject) -> str:
+    """Say why a live node is not of a cluster, by its provider id, gce://<project>/<zone>/<name>, and its name.
+
+    GKE names nodes gke-<cluster>-<pool>-<hash>, with long names cut off:
+    https://docs.cloud.google.com/kubernetes-engine/docs/concepts/node-pools
+    """
+    given, name = node["spec"].get("providerID", "gce:"), node["metadata"]["name"]
+    if not given.startswith("gce:"):
+        return f"node {name} is not on Google Cloud ({given.partition(':')[0]})"
+    project, _, rest = given.partition("://")[2].partition("/")
+    zone = rest.partition("/")[0]
+    for wanted, found in ((getattr(cluster, "project", None), project), (cluster.region_name(), zone)):
+        if isinstance(wanted, str) and wanted and found and f"{found}-".find(f"{wanted}-") != 0:
+            return f"node {name} is in {found}, not in {wanted}"
+    own = getattr(cluster, "name", None)
+    if isinstance(own, str) and name.startswith("gke-") and not name.startswith(f"gke-{own[:12]}"):
+        return f"node {name} is of another cluster than {own}"
+    return ""
