@@ -204,7 +204,7 @@ def _plugin_of(base: Any, failed: list[str]) -> Any:
                 failed.append(f"{program} is not installed; install it, or use --context")
             except subprocess.TimeoutExpired:
                 failed.append(f"{program} gave no token in {PLUGIN_TIMEOUT_S} s; run it by hand, and log in again")
-            except (OSError, ValueError) as error:
+            except (OSError, ValueError, AttributeError) as error:
                 failed.append(f"{program} gave no token: {one_line(error)}")
             return status or {"token": ""}
 

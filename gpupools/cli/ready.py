@@ -235,10 +235,11 @@ def summary(status: PoolStatus) -> str:
         return f"{at}: ready, scales from zero"
     if status.is_ready:
         return f"{at}: ready, {status.nodes} node{'s' if status.nodes > 1 else ''}"
-    counts = f"{status.ready_nodes} of {max(status.promised_nodes, status.nodes)} nodes ready"
+    most = max(status.promised_nodes, status.nodes)
+    counts = f"{status.ready_nodes} of {most} node{'s' if most > 1 else ''} ready" if most else "no node yet"
     if status.state == "not seen":
         return f"{at}: not seen ({'; '.join(status.unseen)})"
-    return f"{at}: not ready, {counts}: {', '.join(each.cause.title for each in status.findings)}"
+    return f"{at}: not ready, {counts}: {status.findings[0].cause.title}"
 
 
 _SHORT = 3

@@ -24,6 +24,10 @@ EVENT_AGE = timedelta(minutes=30)
 MIG_STATE_LABEL = f"{MIG_CONFIG_LABEL}.state"
 """https://github.com/NVIDIA/mig-parted, cmd/nvidia-mig-manager/main.go"""
 
+AUTOSCALER_STATUS = "cluster-autoscaler-status"
+_ANSWERS = ("TriggeredScaleUp", "FailedScaleUp", "NotTriggerScaleUp")
+"""Events of an autoscaler about a pod that waits."""
+
 _NEEDED = ("nodes", "daemonsets", "pods")
 
 
@@ -148,10 +152,11 @@ def _unknown_to_autoscaler(promise: Promise, waiting: list[JsonObject], snapshot
         return
     groups = _node_groups(snapshot)
     pod = _object("Pod", waiting[0])
+    names = {each["metadata"]["name"] for each in waiting}
     answered = any(
-        each.get("reason") == "TriggeredScaleUp" or has_autoscaler_failure(each)
-        for pod in waiting
-        for each in snapshot.events_of.get(("Pod", pod["metadata"].get("namespace", ""), pod["metadata"]["name"]), ())
+        (kind == "ConfigMap" and name == AUTOSCALER_STATUS)
+        or (kind == "Pod" and name in names and any(each.get("reason") in _ANSWERS for each in events))
+        for (kind, _, name), events in snapshot.events_of.items()
     )
     if groups is None and not answered:
         what = "waits for a node, and the cluster has no ConfigMap kube-system/cluster-autoscaler-status"
@@ -159,11 +164,6 @@ def _unknown_to_autoscaler(promise: Promise, waiting: list[JsonObject], snapshot
     elif groups and not any(_names_pool(str(group.get("name", "")), promise) for group in groups):
         what = f"waits for a node, and Cluster Autoscaler lists no node group of {promise.pool}"
         yield Seen("plan", pod, "", "", what, _created(waiting[0]), "no-autoscaler")
-
-
-def has_autoscaler_failure(event: JsonObject) -> bool:
-    """Return whether an event shows an autoscaler that tried to add a node."""
-    return event.get("reason") in ("FailedScaleUp", "FailedToScaleUpGroup", "ScaleUpTimedOut")
 
 
 def _short_of_node(promise: Promise, node: JsonObject, snapshot: Snapshot, cloud: Cloud) -> Iterator[Seen]:
@@ -209,6 +209,7 @@ def _resources(promise: Promise, node: JsonObject, at: str) -> Iterator[Seen]:
     offered = node.get("status", {}).get("allocatable") or {}
     capacity = node.get("status", {}).get("capacity") or {}
     early = [name for name in shared_away(promise) if quantity(offered.get(name)) > 0]
+    is_cut = node["metadata"].get("labels", {}).get(MIG_STATE_LABEL, "success") == "success"
     for name, promised in promise.resources.items():
         wanted, found = quantity(promised), quantity(offered.get(name))
         is_size = not promised.isdigit()
@@ -224,13 +225,13 @@ def _resources(promise: Promise, node: JsonObject, at: str) -> Iterator[Seen]:
             cause = "fewer-gpus"
             if found == promise.unshared.get(name) and wanted != promise.gpus:
                 cause = "plugin-config"
-        if not early and not cause and promise.has_mig and found == promise.gpus and name == GPU_RESOURCE:
+        if not early and not cause and promise.has_mig and is_cut and found == promise.gpus and name == GPU_RESOURCE:
             cause = "mig-layout"
         yield Seen("plan", at, "", "", what, _created(node), cause)
     planned = {name for name in offered if name.startswith("nvidia.com/") and name not in promise.resources}
     for name in sorted(planned):
         if quantity(offered[name]) > 0:
-            cause = ("mig-layout" if promise.has_mig else "plugin-config") if name in early else ""
+            cause = ("mig-layout" if promise.has_mig else "plugin-config") if name in early and is_cut else ""
             if promise.devices.get(GPU_DRIVER):
                 cause = "two-owners"
             what = f"{name}: not promised, allocatable {offered[name]}"
@@ -356,7 +357,8 @@ def _evidence(promise: Promise, nodes: list[JsonObject], snapshot: Snapshot, has
     for pod in pods:
         if condition(pod, "Ready").get("status") != "True":
             about.append(("Pod", pod["metadata"].get("namespace", ""), pod["metadata"]["name"]))
-            yield from _of_pod(pod)
+            yield from _of_pod(pod) if _owner(pod) else ()
+    daemon_pods = {(pod["metadata"].get("namespace", ""), pod["metadata"]["name"]) for pod in pods if _owner(pod)}
     spaces = set(promise.daemons.values())
     for key in snapshot.events_of if nodes or not has_nodes else ():
         kind, space, name = key
@@ -364,7 +366,9 @@ def _evidence(promise: Promise, nodes: list[JsonObject], snapshot: Snapshot, has
             about.append(key)
     for key in about:
         for event in snapshot.events_of.get(key, ()):
-            if (seen := _event_seen(event, snapshot)) is not None:
+            seen = _event_seen(event, snapshot)
+            # The scheduler says of a user's pod only that there is no node.
+            if seen is not None and (event.get("reason") != "FailedScheduling" or key[1:] in daemon_pods):
                 yield seen
     if not has_nodes:
         yield from _of_autoscaler(promise, snapshot)
@@ -414,7 +418,7 @@ def _event_seen(event: JsonObject, snapshot: Snapshot) -> Seen | None:
 def _of_autoscaler(promise: Promise, snapshot: Snapshot) -> Iterator[Seen]:
     """Yield events and backoffs of Cluster Autoscaler that name the node group of the pool."""
     for (kind, _, name), events in snapshot.events_of.items():
-        for event in events if (kind, name) == ("ConfigMap", "cluster-autoscaler-status") else ():
+        for event in events if (kind, name) == ("ConfigMap", AUTOSCALER_STATUS) else ():
             seen = _event_seen(event, snapshot) if _names_pool(event.get("message", ""), promise) else None
             if seen is not None:
                 yield seen

@@ -82,9 +82,8 @@ def pruned(kind: str, item: JsonObject) -> JsonDict:
 
 
 def _only(item: JsonObject, keep: JsonObject) -> JsonDict:
-    return {
-        key: item[key] if inner is None else _only(item[key], inner) for key, inner in keep.items() if item.get(key)
-    }
+    inner = {key: _only(item.get(key) or {}, below) for key, below in keep.items() if below is not None}
+    return {key: item[key] for key in keep if item.get(key)} | inner
 
 
 class Daemon(NamedTuple):

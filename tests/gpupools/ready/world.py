@@ -55,8 +55,7 @@ class World:
         self.pending: list[dict[str, Any]] = []
         for piece in sorted(self.promise.required):
             self.daemon_set(piece)
-        if self.promise.runtime_class:
-            self.put("runtimeclasses", {"metadata": {"name": self.promise.runtime_class}})
+        self.put("runtimeclasses", {"metadata": {"name": "nvidia"}})
 
     # --- objects
 
@@ -80,16 +79,16 @@ class World:
         body = {"selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels}, "spec": spec}}
         self.put("daemonsets", {"metadata": {"namespace": given[0], "name": given[1]}, "spec": body})
 
-    def pod(self, daemon: tuple[str, str], node: str, name: str = "", *, ready: bool = True, **status: Any) -> None:
+    def pod(self, daemon: tuple[str, str], node: str, *, ready: bool = True, **status: Any) -> None:
         space, owner = daemon
         conditions = [{"type": "Ready", "status": "True" if ready else "False"}]
         meta = {
             "namespace": space,
-            "name": name or f"{owner}-{node}",
+            "name": f"{owner}-{node}",
             "creationTimestamp": THEN,
             "labels": {"app": owner},
+            "ownerReferences": [{"kind": "DaemonSet", "name": owner}],
         }
-        meta["ownerReferences"] = [{"kind": "DaemonSet", "name": owner}]
         given = {"phase": "Running" if ready else "Pending", "conditions": conditions, **status}
         self.put("pods", {"metadata": meta, "spec": {"nodeName": node} if node else {}, "status": given})
 
