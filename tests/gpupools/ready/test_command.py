@@ -252,7 +252,7 @@ def test_waiting_prints_one_line_per_change(ask: Asked) -> None:
     world = World("train", "zero")
     with serving(world) as api:
         api.steps = [world.waiting, lambda: None, world.node, world.heal]
-        code, out, err = ask(world, api.server_port, "--timeout", "3")
+        code, out, err = ask(world, api.server_port, "--timeout", "30")
     assert (code, err) == (0, ""), out
     assert out.splitlines() == [
         "train/zero: not ready, no node yet: no autoscaler or it does not know the node group",
