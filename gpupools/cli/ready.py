@@ -62,7 +62,7 @@ def _run(given: argparse.Namespace) -> int:
         for each in () if given.json else located:
             tell_located(each)
         return 2
-    wanted = [each for each in promises(plan) if not given.pool or each.pool in given.pool]
+    wanted = [each for each in promises(plan) if not given.pool or each.pool.name in given.pool]
     wrong = _wrong_call(given, plan)
     if wrong is not None:
         return _failed([wrong], given)
@@ -105,7 +105,7 @@ class Looking:
 
     def __init__(self, given: argparse.Namespace, plan: StackPlan, wanted: Sequence[Promise]) -> None:
         self.given, self.plan, self.wanted = given, plan, wanted
-        self.clusters = {key: plan.stack.clusters[key] for key in dict.fromkeys(each.cluster for each in wanted)}
+        self.clusters = {key: plan.stack.clusters[key] for key in dict.fromkeys(each.pool.cluster for each in wanted)}
         self.apis: dict[str, ClusterApi] = {}
         self.statuses: dict[str, list[PoolStatus]] = {}
         """The last that was seen of each cluster."""
@@ -155,7 +155,7 @@ class Looking:
                 self.waits |= {key} if error.may_pass else set()
                 continue
             self.now = snapshot.now or self.now
-            wanted = [each for each in self.wanted if each.cluster == key]
+            wanted = [each for each in self.wanted if each.pool.cluster == key]
             self.statuses[key] = judge(wanted, snapshot, cluster, clouds(), str(self.given.file))
 
     def _access(self, key: str) -> "Access":
@@ -203,8 +203,10 @@ class Looking:
         if self.given.json and not self.given.watch:
             self._tell_json()
         elif not self.given.json:
+            waited = bool(self.given.timeout or self.given.watch)
             for each in found:
-                tell_status(each, self.now)
+                if not (waited and each.is_ready):
+                    tell_status(each, self.now)
             for problem in self.problems.values():
                 tell(problem, error=True)
         return 0 if found and self.is_ready else 1 if found else 2
@@ -223,8 +225,7 @@ class Looking:
         """Run the smoke test on each pool."""
         from gpupools.cli.smoke import run_smoke_tests
 
-        names = {(each.cluster, each.pool) for each in self.wanted}
-        pools = [each for each in self.plan.pools if (each.cluster, each.name) in names]
+        pools = [each.pool for each in self.wanted]
         return run_smoke_tests(pools, self.apis, self.given.timeout or 1800)
 
 

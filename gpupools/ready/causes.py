@@ -34,8 +34,8 @@ class Signal(NamedTuple):
     kind: str
     """`event`, `pod`, `container`, `condition`, `taint`, `label`, `policy`, `autoscaler` or `plan`."""
     name: str
-    """Reason of the event or pod condition; name of the container, with `*` for any; type of the condition; key of the
-    label, or start of the taint's key; empty for any."""
+    """Reason of the event or pod condition, name of the container, type of the condition, key of the label, or start of
+    the taint's key; empty or `*` for any."""
     state: str
     """Status of the condition, value of the label; of an event, text that it does not have."""
     text: str
@@ -49,12 +49,12 @@ class Seen(NamedTuple):
     kind: str
     object: str
     """`Node ip-10-0-0-1`, `Pod gpu-operator/nvidia-driver-x`."""
-    name: str
-    state: str
     message: str
     since: datetime | None = None
     cause: str = ""
     """Set where the difference from the plan is the cause."""
+    name: str = ""
+    state: str = ""
 
 
 class Finding(NamedTuple):
@@ -66,19 +66,19 @@ class Finding(NamedTuple):
     since: datetime | None
     next: str
     """Next command."""
-    others: int = 0
+    others: int
     """Other objects that show the same."""
 
     def as_json(self) -> JsonDict:
         """Return the finding as JSON types."""
-        since = self.since.isoformat().replace("+00:00", "Z") if self.since is not None else None
-        kept = {"cause": self.cause.cause, "title": self.cause.title, "object": self.object, "message": self.message}
-        return {**kept, "since": since, "fix": self.cause.cure, "next": self.next, "others": self.others}
+        since = self.since.isoformat() if self.since is not None else None
+        cause = {"cause": self.cause.cause, "title": self.cause.title, "fix": self.cause.cure, "next": self.next}
+        return {**cause, "object": self.object, "message": self.message, "since": since, "others": self.others}
 
 
 @cache
 def causes() -> Mapping[str, Cause]:
-    """Return the causes by key, in the order in which they hide each other."""
+    """Return the causes by key; one that another follows from comes first."""
     return MappingProxyType({row["cause"]: Cause(**row) for row in data_rows("ready_causes.csv")})
 
 
@@ -86,36 +86,38 @@ def causes() -> Mapping[str, Cause]:
 def signals() -> tuple[Signal, ...]:
     """Return what shows each cause, in the order of the causes."""
     order = list(causes())
-    found = (Signal(**row) for row in data_rows("ready_signals.csv"))
-    return tuple(sorted(found, key=lambda each: order.index(each.cause)))
+    return tuple(
+        sorted((Signal(**row) for row in data_rows("ready_signals.csv")), key=lambda each: order.index(each.cause))
+    )
 
 
 _LAUNCH_KINDS = {"quota": "quota", "capacity": "no-capacity", "place or capacity": "no-capacity"}
 
 
-def cause_of(seen: Seen, clouds: Iterable[Cloud]) -> str:
-    """Return the cause that something shows; empty for none."""
+def cause_of(seen: Seen, clouds: Iterable[Cloud] = ()) -> str:
+    """Return the cause that something shows; empty for none.
+
+    Args:
+        seen: What was seen.
+        clouds: The clouds, for the errors that they give when machines do not start.
+    """
     if seen.cause:
         return seen.cause
-    launches = seen.kind in ("event", "autoscaler") and seen.name != "FailedCreate"
-    launch = _launch_error(seen.message, clouds) if launches else ""
-    return launch or next((each.cause for each in signals() if _shows(each, seen)), "")
-
-
-def _launch_error(message: str, clouds: Iterable[Cloud]) -> str:
-    """Return the cause of an error that a cloud gives when machines do not start; empty for none."""
-    rows = (row for cloud in clouds if cloud.launch_errors_file for row in csv_rows(cloud.launch_errors_file))
-    found = [_LAUNCH_KINDS.get(row["kind"], "") for row in rows if has_text(message, row["pattern"])]
-    return next(filter(None, found), "")
+    if seen.kind in ("event", "autoscaler") and seen.name != "FailedCreate":
+        for cloud in clouds:
+            for row in csv_rows(cloud.launch_errors_file) if cloud.launch_errors_file is not None else ():
+                if row["kind"] in _LAUNCH_KINDS and has_text(seen.message, row["pattern"]):
+                    return _LAUNCH_KINDS[row["kind"]]
+    return next((each.cause for each in signals() if _shows(each, seen)), "")
 
 
 def _shows(signal: Signal, seen: Seen) -> bool:
-    if signal.kind != seen.kind:
-        return False
-    if signal.state and (signal.state in seen.message if signal.kind == "event" else signal.state != seen.state):
-        return False
+    if signal.kind == "event":
+        right_state = not signal.state or signal.state not in seen.message
+    else:
+        right_state = signal.state in ("", seen.state)
     named = signal.name in ("", "*", seen.name) or (signal.kind == "taint" and seen.name.startswith(signal.name))
-    return named and has_text(seen.message, signal.text)
+    return signal.kind == seen.kind and right_state and named and has_text(seen.message, signal.text)
 
 
 def has_text(message: str, pattern: str) -> bool:
@@ -133,23 +135,26 @@ def findings(seen: Iterable[Seen], clouds: Iterable[Cloud], file: str) -> list[F
     """Return each cause once, with the first object that shows it; "unknown" with what was seen if nothing does."""
     from shlex import quote
 
-    known, by_cause, rest = tuple(clouds), dict[str, list[Seen]](), list[Seen]()
+    known, by_cause = tuple(clouds), dict[str, list[Seen]]()
     for each in seen:
-        key = cause_of(each, known)
-        (by_cause.setdefault(key, []) if key else rest).append(each)
-    if not by_cause and rest:
-        by_cause[UNKNOWN] = rest
+        by_cause.setdefault(cause_of(each, known) or UNKNOWN, []).append(each)
     found = []
-    for cause in (each for key, each in causes().items() if key in by_cause):
+    for cause in (each for key, each in causes().items() if key in by_cause and (key != UNKNOWN or len(by_cause) == 1)):
         shown = by_cause[cause.cause]
         first = shown[0]
         kind, _, name = first.object.partition(" ")
         space, _, short = name.rpartition("/")
         message = first.message
         if cause.cause == UNKNOWN:
-            message = "; ".join(dict.fromkeys(f"{each.object}: {each.message}" for each in rest[:3]))
-        words = {"kind": kind.casefold(), "object": short, "namespace": space or "default", "message": message}
-        command = cause.next.format(**{key: quote(value) for key, value in words.items()}, file=quote(file))
+            message = "; ".join(dict.fromkeys(f"{each.object}: {each.message}" for each in shown[:3]))
+        words = {
+            "kind": kind.casefold(),
+            "object": short,
+            "namespace": space or "default",
+            "message": message,
+            "file": file,
+        }
+        command = cause.next.format(**{key: quote(value) for key, value in words.items()})
         others = len({each.object for each in shown}) - 1
         found.append(Finding(cause, first.object, message, first.since, command, others))
     return found

@@ -3,10 +3,11 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 from gpupools.common.csv_rows import data_rows
 from gpupools.common.json_types import JsonDict, JsonObject
+from gpupools.plan.pool_plan import POOL_LABEL
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")
@@ -16,23 +17,23 @@ class Read(NamedTuple):
     """A list that is requested from the Kubernetes API."""
 
     kind: str
-    """Key of `Snapshot.objects`, which is the plural of the API."""
+    """Key of `Snapshot.of`, which is the plural of the API."""
     api: str
     """Group and version: `v1`, `apps/v1`."""
     why: str
-    """What it is read for, for the page of the permissions."""
+    """What it is read for."""
     name: str = ""
     """The only object that is read, as `namespace/name`; empty for all."""
 
     @property
     def path(self) -> str:
         """Path of the list, or of the only object."""
-        root = "/api" if "/" not in self.api else "/apis"
-        if not self.name:
-            return f"{root}/{self.api}/{self.kind}"
+        root = f"/{'apis' if '/' in self.api else 'api'}/{self.api}"
         space, _, name = self.name.partition("/")
-        return f"{root}/{self.api}/namespaces/{space}/{self.kind}/{name}"
+        return f"{root}/namespaces/{space}/{self.kind}/{name}" if name else f"{root}/{self.kind}"
 
+
+AUTOSCALER_STATUS = "cluster-autoscaler-status"
 
 READS = (
     Read("nodes", "v1", "labels, taints, conditions and allocatable resources"),
@@ -42,48 +43,28 @@ READS = (
     Read("runtimeclasses", "node.k8s.io/v1", "the RuntimeClass that pods name"),
     Read("resourceslices", "resource.k8s.io/v1", "devices of DRA drivers"),
     Read("clusterpolicies", "nvidia.com/v1", "state of the GPU Operator"),
-    Read("configmaps", "v1", "status of Cluster Autoscaler", "kube-system/cluster-autoscaler-status"),
+    Read("configmaps", "v1", "status of Cluster Autoscaler", f"kube-system/{AUTOSCALER_STATUS}"),
 )
 """Everything that the command reads; the ClusterRole in docs/reference/permissions is generated from it."""
 
-
-def _of(*keys: str) -> Any:
-    return dict.fromkeys(keys)
-
-
-_META = {"metadata": _of("name", "namespace", "uid", "labels", "creationTimestamp", "deletionTimestamp")}
 _CONTAINERS = ("initContainerStatuses", "containerStatuses")
-KEPT: Mapping[str, JsonDict] = {
-    "nodes": {
-        **_META,
-        "spec": _of("providerID", "taints", "unschedulable"),
-        "status": _of("allocatable", "capacity", "conditions"),
-    },
-    "daemonsets": {**_META, "spec": _of("selector", "template"), "status": _of("desiredNumberScheduled")},
-    "pods": {
-        "metadata": {**_META["metadata"], "ownerReferences": None},
-        "spec": _of("nodeName", "nodeSelector", "affinity"),
-        "status": _of("phase", "conditions", *_CONTAINERS),
-    },
-    "events": {
-        **_META,
-        **_of("involvedObject", "reason", "message", "lastTimestamp", "eventTime", "firstTimestamp", "series"),
-    },
-    "resourceslices": {**_META, "spec": None},
-    "clusterpolicies": {**_META, "status": None},
-    "configmaps": {**_META, "data": None},
+_META = "name namespace uid labels creationTimestamp deletionTimestamp ownerReferences"
+_KEPT = {
+    "nodes": {"spec": "providerID taints", "status": "allocatable capacity conditions"},
+    "daemonsets": {"spec": "selector template"},
+    "pods": {"spec": "nodeName nodeSelector affinity", "status": f"phase conditions {' '.join(_CONTAINERS)}"},
 }
-"""Fields that are kept of each kind; a node of a large cluster lists 50 images, and a pod its whole template."""
+"""Fields that are kept of large kinds: a node lists 50 images."""
 
 
 def pruned(kind: str, item: JsonObject) -> JsonDict:
     """Return an object with the fields that are read."""
-    return _only(item, KEPT.get(kind, _META))
+    kept = {**dict.fromkeys(item, ""), **_KEPT.get(kind, {}), "metadata": _META}
+    return {key: _only(item.get(key) or {}, names) if names else item[key] for key, names in kept.items()}
 
 
-def _only(item: JsonObject, keep: JsonObject) -> JsonDict:
-    inner = {key: _only(item.get(key) or {}, below) for key, below in keep.items() if below is not None}
-    return {key: item[key] for key in keep if item.get(key)} | inner
+def _only(item: JsonObject, names: str) -> JsonDict:
+    return {key: item[key] for key in names.split() if item.get(key)}
 
 
 class Daemon(NamedTuple):
@@ -110,42 +91,45 @@ class Snapshot:
     """The objects of one cluster at one time, by kind. None of it is changed."""
 
     def __init__(
-        self, objects: Mapping[str, Sequence[JsonObject]], unseen: Mapping[str, str] | None = None, now: Any = None
+        self,
+        objects: Mapping[str, Sequence[JsonObject]],
+        unseen: Mapping[str, str] | None = None,
+        now: datetime | None = None,
     ) -> None:
-        self.objects = objects
-        self.unseen = unseen or {}
-        """Kind to why it could not be read."""
-        self.now: datetime | None = now
-        """The server's time; the clock of this machine may be wrong."""
+        """Take the objects, the kinds that could not be read with the reason, and the server's time."""
+        self._objects, self.unseen, self.now = objects, unseen or {}, now
 
     def of(self, kind: str) -> Sequence[JsonObject]:
         """Return the objects of a kind."""
-        return self.objects.get(kind, ())
+        return self._objects.get(kind, ())
 
     @cached_property
     def nodes_of_pool(self) -> Mapping[str, list[JsonObject]]:
-        """Nodes by the pool that their label names; nodes that are being removed are left out."""
-        return grouped((node["metadata"].get("labels", {}).get("gpupools/pool", ""), node) for node in self.staying)
-
-    @cached_property
-    def staying(self) -> list[JsonObject]:
-        """Nodes that nothing removes."""
-        return [node for node in self.of("nodes") if not is_leaving(node)]
+        """Nodes by the pool that their label names, without those that are being removed."""
+        staying = (node for node in self.of("nodes") if not _is_leaving(node))
+        return _grouped((node["metadata"].get("labels", {}).get(POOL_LABEL, ""), node) for node in staying)
 
     @cached_property
     def pods_on(self) -> Mapping[str, list[JsonObject]]:
         """Pods by node."""
-        return grouped((pod.get("spec", {}).get("nodeName", ""), pod) for pod in self.of("pods"))
+        return _grouped((pod["spec"].get("nodeName", ""), pod) for pod in self.of("pods"))
 
     @cached_property
     def events_of(self) -> Mapping[tuple[str, str, str], list[JsonObject]]:
-        """Events by kind, namespace and name of what they are about; the events of nodes have no namespace."""
-        return grouped((_about(event), event) for event in self.of("events"))
+        """Events by kind, namespace and name of what they are about; nodes have no namespace."""
+
+        def about(event: JsonObject) -> tuple[str, str, str]:
+            given = event["involvedObject"]
+            kind = given.get("kind", "")
+            return kind, "" if kind == "Node" else given.get("namespace", ""), given.get("name", "")
+
+        return _grouped((about(event), event) for event in self.of("events"))
 
     @cached_property
-    def slices_on(self) -> Mapping[str, list[JsonObject]]:
-        """ResourceSlices by node."""
-        return grouped((each["spec"].get("nodeName", ""), each) for each in self.of("resourceslices"))
+    def slices_on(self) -> Mapping[tuple[str, str], list[JsonObject]]:
+        """ResourceSlices by node and driver."""
+        slices = (each["spec"] for each in self.of("resourceslices"))
+        return _grouped(((each.get("nodeName", ""), each["driver"]), each) for each in slices)
 
     @cached_property
     def bringers(self) -> Mapping[str, tuple[JsonObject, list[Daemon]]]:
@@ -154,28 +138,20 @@ class Snapshot:
         return {name: each for name, each in found if each[1]}
 
 
-def _about(event: JsonObject) -> tuple[str, str, str]:
-    about = event.get("involvedObject", {})
-    kind = about.get("kind", "")
-    return kind, "" if kind == "Node" else about.get("namespace", ""), about.get("name", "")
-
-
-def grouped(pairs: Iterable[tuple[Key, Value]]) -> dict[Key, list[Value]]:
-    """Return the values by key."""
+def _grouped(pairs: Iterable[tuple[Key, Value]]) -> dict[Key, list[Value]]:
     found: dict[Key, list[Value]] = {}
     for key, value in pairs:
         found.setdefault(key, []).append(value)
     return found
 
 
-LEAVING_TAINTS = ("ToBeDeletedByClusterAutoscaler", "karpenter.sh/disrupted")
+_LEAVING_TAINTS = ("ToBeDeletedByClusterAutoscaler", "karpenter.sh/disrupted")
 """https://github.com/kubernetes/autoscaler/blob/master/cluster-autoscaler/utils/taints/taints.go"""
 
 
-def is_leaving(node: JsonObject) -> bool:
-    """Return whether a node is being removed."""
-    taints = node.get("spec", {}).get("taints") or ()
-    return "deletionTimestamp" in node["metadata"] or any(each["key"] in LEAVING_TAINTS for each in taints)
+def _is_leaving(node: JsonObject) -> bool:
+    taints = node["spec"].get("taints") or ()
+    return "deletionTimestamp" in node["metadata"] or any(each["key"] in _LEAVING_TAINTS for each in taints)
 
 
 def full_name(item: JsonObject) -> str:
@@ -184,13 +160,12 @@ def full_name(item: JsonObject) -> str:
     return f"{meta['namespace']}/{meta['name']}" if meta.get("namespace") else str(meta["name"])
 
 
-def containers(pod: JsonObject) -> Iterator[JsonObject]:
-    """Yield the status of each container."""
+def containers(pod: JsonObject) -> Iterator[tuple[JsonObject, bool]]:
+    """Yield the status of each container, and whether it is one that has to finish first."""
     for key in _CONTAINERS:
-        yield from pod.get("status", {}).get(key) or ()
+        yield from ((each, key == _CONTAINERS[0]) for each in pod["status"].get(key) or ())
 
 
 def condition(item: JsonObject, kind: str) -> JsonObject:
     """Return the condition of a type; empty if there is none."""
-    found = (each for each in item.get("status", {}).get("conditions") or () if each["type"] == kind)
-    return next(found, {})
+    return next((each for each in item["status"].get("conditions") or () if each["type"] == kind), {})

@@ -42,7 +42,7 @@ def plan_of(cluster: str, pool: str) -> PoolPlan:
 
 @cache
 def promise_of(cluster: str, pool: str) -> Promise:
-    return next(each for each in promises(plan()) if (each.cluster, each.pool) == (cluster, pool))
+    return next(each for each in promises(plan()) if (each.pool.cluster, each.pool.name) == (cluster, pool))
 
 
 class World:
