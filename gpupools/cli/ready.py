@@ -14,7 +14,7 @@ from gpupools.common.errors import Problem, Rejected, nearest
 from gpupools.console.output import Style, answer, printable, tell, tell_json, tell_parts
 from gpupools.console.terminal import columns, shows_colour
 from gpupools.providers import clouds
-from gpupools.ready.judging import PoolStatus, judge
+from gpupools.ready.pool_status import PoolStatus, judge
 from gpupools.ready.promises import Promise, promises
 from gpupools.spec.cluster_access import ReachableCluster
 from gpupools.stackfile.check import check_stack_file, locate
@@ -22,7 +22,7 @@ from gpupools.stackfile.format_problem import tell_located
 from gpupools.stackfile.stack import StackPlan
 
 if TYPE_CHECKING:
-    from gpupools.cli.cluster_api import Access, ClusterApi
+    from gpupools.cli.live_cluster import Access, ClusterApi
 
 _INTERVAL_S = 5.0
 """Between two looks; longer if a look takes long, so that large clusters are not read all the time."""
@@ -31,7 +31,7 @@ _INTERVAL_S = 5.0
 def add(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.epilog = (
-        f"{examples('gpupools ready --help')}"
+        f"{examples('gpupools ready --help')}\n"
         "Exit code 0: all pools are ready. 1: a pool is not. 2: no cluster could be read.\n"
         "The command only reads, except with --smoke. docs/how-to/check-gpus.md has the causes.\n"
     )
@@ -58,7 +58,7 @@ def _run(given: argparse.Namespace) -> int:
     except Rejected as rejected:
         located = locate(given.file, rejected)
         if given.json:
-            answer("ready", "failed", [each.as_json() for each in located], {"pools": [], "smoke": []})
+            answer("ready", "failed", [each.as_json() for each in located], {"pools": []})
         for each in () if given.json else located:
             tell_located(each)
         return 2
@@ -94,7 +94,7 @@ def _wrong_call(given: argparse.Namespace, plan: StackPlan) -> Problem | None:
 
 def _failed(problems: Sequence[Problem], given: argparse.Namespace) -> int:
     if given.json:
-        answer("ready", "failed", [each.as_json() for each in problems], {"pools": [], "smoke": []})
+        answer("ready", "failed", [each.as_json() for each in problems], {"pools": []})
     for each in () if given.json else problems:
         tell(each, error=True)
     return 2
@@ -138,7 +138,7 @@ class Looking:
         return not self.problems and all(each.is_ready for found in self.statuses.values() for each in found)
 
     def _look(self) -> None:
-        from gpupools.cli.cluster_api import ClusterApi, Unreachable, read_snapshot
+        from gpupools.cli.live_cluster import ClusterApi, Unreachable, read_snapshot
 
         self.problems, self.waits = {}, set()
         for key, cluster in self.clusters.items():
@@ -148,7 +148,9 @@ class Looking:
                     self.apis[key] = ClusterApi(self._access(key))
                 snapshot = read_snapshot(self.apis[key])
             except PermissionError as error:
-                self.problems[key] = Problem(at, str(error), "bind docs/reference/permissions/cluster-ready.yaml")
+                self.problems[key] = Problem(
+                    at, str(error), "bind the role of docs/reference/permissions/cluster-ready.json"
+                )
                 continue
             except Unreachable as error:
                 self.problems[key] = Problem(at, str(error))
@@ -159,7 +161,7 @@ class Looking:
             self.statuses[key] = judge(wanted, snapshot, cluster, clouds(), str(self.given.file))
 
     def _access(self, key: str) -> "Access":
-        from gpupools.cli.cluster_api import Access, access_of
+        from gpupools.cli.live_cluster import Access, access_of
 
         named = dict(each.split("=", 1) if "=" in each else (key, each) for each in self.given.context)
         if key in named or (len(self.clusters) == 1 and self.given.context):

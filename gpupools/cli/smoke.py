@@ -4,7 +4,7 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from gpupools.cli.cluster_api import ClusterApi, Unreachable
+from gpupools.cli.live_cluster import ClusterApi, Unreachable
 from gpupools.common.json_types import JsonDict
 from gpupools.console.output import tell
 from gpupools.plan.pool_plan import PoolPlan

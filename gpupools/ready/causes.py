@@ -1,7 +1,7 @@
 """The causes for which pools do not become ready, and what in the cluster shows each of them.
 
 Owns `data/ready_causes.csv` and `data/ready_signals.csv`. A signal of kind `plan` is a difference between the cluster
-and the plan, which `gpupools.ready.judging` finds.
+and the plan, which `gpupools.ready.pool_status` finds.
 """
 
 from collections.abc import Iterable, Mapping

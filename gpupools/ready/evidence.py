@@ -21,9 +21,9 @@ _ANSWERS = ("TriggeredScaleUp", "FailedScaleUp", "NotTriggerScaleUp")
 
 def evidence(promise: Promise, nodes: Sequence[JsonObject], snapshot: Snapshot, has_nodes: bool) -> Iterator[Seen]:
     """Yield it; of an autoscaler only where the promised nodes are missing."""
-    names = {node["metadata"]["name"] for node in nodes}
+    names = dict.fromkeys(node["metadata"]["name"] for node in nodes)
     pods = [pod for name in names for pod in snapshot.pods_on.get(name, ())]
-    pods += [pod for pod in snapshot.pods_on.get("", ()) if waits_for(pod, promise) or _daemon_node(pod) & names]
+    pods += [pod for pod in snapshot.pods_on.get("", ()) if waits_for(pod, promise) or _daemon_node(pod) & names.keys()]
     about = {("Node", "", name) for name in names}
     spaces = set(promise.daemons.values())
     about |= {
@@ -34,13 +34,14 @@ def evidence(promise: Promise, nodes: Sequence[JsonObject], snapshot: Snapshot, 
     for pod in pods:
         if condition(pod, "Ready").get("status") != "True":
             about.add(("Pod", pod["metadata"].get("namespace", ""), pod["metadata"]["name"]))
-            # The scheduler says of a user's pod only that there is no node.
-            yield from _of_pod(pod) if owner_of(pod) else ()
-    daemons = {full_name(pod) for pod in pods if owner_of(pod)}
+    # The scheduler says of a user's pod only that there is no node.
+    daemons = {full_name(pod): pod for pod in pods if owner_of(pod)}
     for key in sorted(about):
         for event in snapshot.events_of.get(key, ()):
             if event.get("reason") != "FailedScheduling" or "/".join(key[1:]) in daemons:
                 yield from _of_event(event, snapshot)
+    for pod in daemons.values():
+        yield from _of_pod(pod) if condition(pod, "Ready").get("status") != "True" else ()
     if not has_nodes:
         yield from _of_autoscaler(promise, snapshot)
     for policy in snapshot.of("clusterpolicies") if promise.labels.get(SOFTWARE_LABEL) == "gpu-operator" else ():

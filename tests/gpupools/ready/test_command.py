@@ -14,7 +14,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 import yaml
 
-from gpupools.cli import cluster_api, ready
+from gpupools.cli import live_cluster, ready
 from gpupools.cli.main import main
 from gpupools.ready.snapshot import READS
 from tests.gpupools.ready.world import FILE, NOW, World
@@ -211,7 +211,7 @@ def test_forbidden_nodes_are_one_line_and_exit_2(ask: Asked) -> None:
         code, out, err = ask(world, api.server_port)
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert "cannot list resource" in err
-    assert "cluster-ready.yaml" in err
+    assert "cluster-ready.json" in err
 
 
 def free_port() -> int:
@@ -294,7 +294,7 @@ def plugin(command: str, *args: str) -> dict[str, Any]:
 def test_plugin_that_gives_no_token(
     ask: Asked, monkeypatch: pytest.MonkeyPatch, user: dict[str, Any], what: str
 ) -> None:
-    monkeypatch.setattr(cluster_api, "PLUGIN_TIMEOUT_S", 1)
+    monkeypatch.setattr(live_cluster, "PLUGIN_TIMEOUT_S", 1)
     with serving(healthy("train", "whole")) as api:
         code, out, err = ask(api.world, api.server_port, user=user)
         assert api.requests == []

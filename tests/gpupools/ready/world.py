@@ -8,7 +8,7 @@ from typing import Any
 
 from gpupools.plan.pool_plan import PoolPlan
 from gpupools.providers import clouds
-from gpupools.ready.judging import PoolStatus, judge
+from gpupools.ready.pool_status import PoolStatus, judge
 from gpupools.ready.promises import Promise, promises
 from gpupools.ready.snapshot import Snapshot, pruned
 from gpupools.stackfile.check import check_stack_file

@@ -210,8 +210,8 @@ def _daemons(promise: Promise, node: JsonObject, at: str, snapshot: Snapshot) ->
             elif daemon.piece in promise.owners:
                 what = f"DaemonSet {name} brings the {daemon.piece} beside {promise.owners[daemon.piece]}"
                 yield Seen("plan", at, what, created(pod), "two-owners")
-    for piece in sorted(promise.required) if not {"daemonsets", "pods"} & snapshot.unseen.keys() else ():
-        if piece not in own:
+    for piece in promise.daemons if not {"daemonsets", "pods"} & snapshot.unseen.keys() else ():
+        if piece in promise.required and piece not in own:
             yield _why_not_there(piece, promise, node, at, snapshot)
         for pod in own.get(piece, ()):
             if condition(pod, "Ready").get("status") != "True":
