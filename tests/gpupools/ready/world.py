@@ -84,7 +84,7 @@ class World:
         conditions = [{"type": "Ready", "status": "True" if ready else "False"}]
         meta = {
             "namespace": space,
-            "name": f"{owner}-{node}",
+            "name": f"{owner}-{node or 'pending'}",
             "creationTimestamp": THEN,
             "labels": {"app": owner},
             "ownerReferences": [{"kind": "DaemonSet", "name": owner}],
@@ -99,7 +99,7 @@ class World:
         labels = {
             **self.plan.labels,
             "gpupools/pool": self.pool,
-            "node.kubernetes.io/instance-type": self.plan.instance.name,
+            "node.kubernetes.io/instance-type": self.plan.instance.extra.get("machine_type", self.plan.instance.name),
             "topology.kubernetes.io/region": REGIONS[self.cluster],
         }
         for key in without.get("labels", ()):
