@@ -3,6 +3,7 @@
 import json
 import subprocess
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,8 +12,8 @@ from urllib.parse import urlencode
 from gpupools.common.json_types import JsonDict
 from gpupools.common.sdk import NEED_FOR_CLUSTERS
 from gpupools.ready.snapshot import READS, Snapshot, daemons_of, pruned
-from gpupools.spec.cluster_access import ExecPlugin, KubeconfigFile, ReachableCluster, api_url
-from gpupools.spec.models import Late, StackOutput
+from gpupools.spec.cluster_access import ACCESS_KEYS, ExecPlugin, KubeconfigFile, KubeconfigSecret, api_url
+from gpupools.spec.models import Cluster, Late, StackOutput
 
 PAGE = 500
 """Objects per request."""
@@ -22,7 +23,7 @@ PLUGIN_TIMEOUT_S = 60
 
 
 class Unreachable(Exception):
-    """The API of a cluster gave no answer; has one line with the fix."""
+    """The API of a cluster gave no answer, or nothing leads to it; has one line with the fix."""
 
     def __init__(self, why: str, *, may_pass: bool = False) -> None:
         self.may_pass = may_pass
@@ -35,44 +36,50 @@ class Access(NamedTuple):
 
     kubeconfig: JsonDict | str | None
     """Its content, or its file; None for the default file."""
-    context: str | None
-    folder: Path
+    context: str | None = None
 
 
-def access_of(key: str, cluster: ReachableCluster, plugin: Callable[[JsonDict], ExecPlugin]) -> Access:
-    """Return the access that the stack file has.
+def access_of(
+    key: str,
+    cluster: Cluster,
+    plugin: Callable[[JsonDict], ExecPlugin],
+    contexts: Sequence[str],
+    kubeconfig: Path | None,
+) -> Access:
+    """Return the access that the call names, or that the stack file has.
 
     Raises:
         Unreachable: The values are known only to Pulumi.
     """
-    out = f"use --context {key}=NAME with a context of your kubeconfig"
-    source = cluster.kubeconfig
-    if isinstance(source, KubeconfigFile):
-        return Access(str(Path(source.path).expanduser()), source.context, Path.cwd())
+    for each in contexts:
+        named, equals, context = each.partition("=")
+        if not equals or named == key:
+            return Access(str(kubeconfig) if kubeconfig is not None else None, context or each)
     given = {name: getattr(cluster, name) for name in type(cluster).model_fields}
-    if source is not None or any(isinstance(given[name], Late | StackOutput) for name in ("name", "endpoint")):
-        raise Unreachable(f"only Pulumi knows its kubeconfig or endpoint; {out}")
-    if isinstance(cluster.certificate_authority, Late | StackOutput):
-        raise Unreachable(f"only Pulumi knows its certificate authority; {out}")
-    if cluster.endpoint is None:
-        raise Unreachable(f"the stack file has no access to its API; {out}")
-    executed = plugin(given)
+    source = given.get("kubeconfig")
+    if isinstance(source, KubeconfigFile):
+        return Access(str(Path(source.path).expanduser()), source.context)
+    late = [
+        name for name in ("name", *ACCESS_KEYS) if isinstance(given.get(name), Late | StackOutput | KubeconfigSecret)
+    ]
+    if late or given.get("endpoint") is None:
+        what = f"only Pulumi knows its {late[0]}" if late else "the stack file has no access to its API"
+        raise Unreachable(f"{what}; use --context {key}=NAME with a context of your kubeconfig")
+    command, arguments, _, cluster_info = plugin(given)
     execution = {
         "apiVersion": "client.authentication.k8s.io/v1beta1",
-        "command": executed.command,
-        "args": [str(each) for each in executed.args],
-        "provideClusterInfo": executed.provide_cluster_info,
+        "command": command,
+        "args": [str(each) for each in arguments],
+        "provideClusterInfo": cluster_info,
     }
-    server = {"server": api_url(str(cluster.endpoint)), "certificate-authority-data": cluster.certificate_authority}
+    server = {"server": api_url(given["endpoint"]), "certificate-authority-data": given["certificate_authority"]}
     config = {
-        "apiVersion": "v1",
-        "kind": "Config",
         "clusters": [{"name": key, "cluster": server}],
         "users": [{"name": key, "user": {"exec": execution}}],
         "contexts": [{"name": key, "context": {"cluster": key, "user": key}}],
         "current-context": key,
     }
-    return Access(config, key, Path.cwd())
+    return Access(config)
 
 
 class ClusterApi:
@@ -90,9 +97,10 @@ class ClusterApi:
         except ModuleNotFoundError:
             raise Unreachable(f"gpupools ready requires {NEED_FOR_CLUSTERS}") from None
 
-        failed: list[str] = []
+        self._failed: list[str] = []
+        self.now: datetime | None = None
         loader: Any = kube_config
-        loader.ExecProvider = _plugin_of(exec_provider.ExecProvider, failed)
+        loader.ExecProvider = _plugin_of(exec_provider.ExecProvider, self._failed)
         given = access.kubeconfig
         load = config.new_client_from_config_dict if isinstance(given, dict) else config.new_client_from_config
         configuration = client.Configuration()
@@ -100,10 +108,9 @@ class ClusterApi:
         try:
             self._client = load(given, context=access.context, client_configuration=configuration)
         except (config.ConfigException, OSError, ValueError, TypeError, KeyError) as error:
-            raise Unreachable(f"{one_line(error)}; check the kubeconfig, or use --context") from None
-        self._failed = failed
+            file = given if isinstance(given, str) else "the default kubeconfig"
+            raise Unreachable(f"{file}: {_one_line(error)}; check it, or use --context") from None
         self._raise_failed()
-        self.now: Any = None
 
     def _raise_failed(self) -> None:
         if self._failed:
@@ -121,55 +128,39 @@ class ClusterApi:
         import urllib3
 
         headers = {"Accept": "application/json", "Content-Type": "application/json"}
-        url = f"{self.host}{path}" + (f"?{urlencode(query)}" if query else "")
+        host = self._client.configuration.host
+        url = f"{host}{path}" + (f"?{urlencode(query)}" if query else "")
         try:
             self._client.update_params_for_auth(headers, [], ["BearerToken"], path, method, body)
             self._raise_failed()
             answer = self._client.call_api(method, url, headers, body, _request_timeout=_TIMEOUT_S)
-            data = answer.read()
+            data, status = answer.read(), answer.status
         except (urllib3.exceptions.HTTPError, OSError) as error:
-            raise Unreachable(f"{self.host} is not reachable: {one_line(error)}", may_pass=True) from None
-        if answer.status >= 300:
-            return _refused(answer.status, data, path)
+            raise Unreachable(f"{host} is not reachable: {_one_line(error)}", may_pass=True) from None
         date = answer.headers.get("Date")
         self.now = parsedate_to_datetime(date) if date else None
-        return json.loads(data) if "json" in answer.headers.get("Content-Type", "") else data.decode(errors="replace")
+        is_json = "json" in answer.headers.get("Content-Type", "")
+        found = json.loads(data) if is_json else data.decode(errors="replace")
+        if status < 300 or status == 404:
+            return found if status < 300 else None
+        message = _one_line(found.get("message", found) if is_json else found)
+        if status == 403:
+            raise PermissionError(message)
+        what = f"the API rejects the credentials: {message}; log in again" if status == 401 else f"{status} {message}"
+        raise Unreachable(what, may_pass=status in (410, 429) or status >= 500)
 
-    @property
-    def host(self) -> str:
-        """Address of the API."""
-        return str(self._client.configuration.host)
-
-    def items(self, path: str, kind: str, **query: str) -> Iterator[JsonDict] | None:
-        """Return the objects of a list by pages; None for a kind that the cluster does not have."""
-        first = self.request(path, {"limit": str(PAGE), **query})
-        return None if first is None else self._pages(first, path, kind, query)
-
-    def _pages(self, page: JsonDict, path: str, kind: str, query: Mapping[str, str]) -> Iterator[JsonDict]:
+    def items(self, path: str, kind: str, **query: str) -> Iterator[JsonDict]:
+        """Yield the objects of a list by pages; none of a kind that the cluster does not have."""
+        more: dict[str, str] = {}
         while True:
+            page = self.request(path, {"limit": str(PAGE), **query, **more}) or {}
             yield from [pruned(kind, each) for each in page.pop("items", None) or ()]
-            token = (page.get("metadata") or {}).get("continue")
-            if not token:
+            more = {"continue": page.get("metadata", {}).get("continue", "")}
+            if not more["continue"]:
                 return
-            page = self.request(path, {"limit": str(PAGE), **query, "continue": token}) or {}
 
 
-def _refused(status: int, data: bytes, path: str) -> None:
-    if status == 404:
-        return
-    try:
-        message = one_line(json.loads(data)["message"])
-    except (TypeError, ValueError, KeyError):
-        message = one_line(data.decode(errors="replace"))
-    if status == 403:
-        raise PermissionError(message)
-    if status == 401:
-        raise Unreachable(f"the API rejects the credentials: {message}; log in again")
-    raise Unreachable(f"{path}: {status} {message}", may_pass=status in (410, 429) or status >= 500)
-
-
-def one_line(text: object) -> str:
-    """Return the first 200 characters of a message on one line."""
+def _one_line(text: object) -> str:
     return " ".join(str(text).split())[:200]
 
 
@@ -181,31 +172,21 @@ def _plugin_of(base: Any, failed: list[str]) -> Any:
 
     class Plugin(base):  # type: ignore[misc]
         def run(self, previous_response: Any = None) -> Any:
-            info = {"apiVersion": self.api_version, "kind": "ExecCredential", "spec": {"interactive": False}}
-            if self.cluster:
-                info["spec"]["cluster"] = self.cluster.value
+            spec = {"interactive": False} | ({"cluster": self.cluster.value} if self.cluster else {})
+            info = {"apiVersion": self.api_version, "kind": "ExecCredential", "spec": spec}
             environment = {**self.env, "KUBERNETES_EXEC_INFO": json.dumps(info)}
-            program = self.args[0]
-            status: JsonDict = {}
+            fixed: JsonDict = {"stdin": subprocess.DEVNULL, "capture_output": True, "text": True}
             try:
-                done = subprocess.run(
-                    self.args,
-                    env=environment,
-                    cwd=self.cwd,
-                    stdin=subprocess.DEVNULL,
-                    capture_output=True,
-                    text=True,
-                    timeout=PLUGIN_TIMEOUT_S,
-                )
-                status = json.loads(done.stdout or "{}").get("status") or {}
-                if not status:
-                    failed.append(f"{program} gave no token: {one_line(done.stderr) or 'no output'}; log in again")
+                done = subprocess.run(self.args, env=environment, cwd=self.cwd, timeout=PLUGIN_TIMEOUT_S, **fixed)
+                status = json.loads(done.stdout or "{}").get("status")
+                why = f"gave no token: {_one_line(done.stderr) or 'no output'}; log in again"
             except FileNotFoundError:
-                failed.append(f"{program} is not installed; install it, or use --context")
+                status, why = None, "is not installed; install it, or use --context"
             except subprocess.TimeoutExpired:
-                failed.append(f"{program} gave no token in {PLUGIN_TIMEOUT_S} s; run it by hand, and log in again")
+                status, why = None, f"gave no token in {PLUGIN_TIMEOUT_S} s; run it by hand, and log in again"
             except (OSError, ValueError, AttributeError) as error:
-                failed.append(f"{program} gave no token: {one_line(error)}")
+                status, why = None, f"gave no token: {_one_line(error)}"
+            failed.extend([] if status else [f"{self.args[0]} {why}"])
             return status or {"token": ""}
 
     return Plugin
@@ -233,29 +214,20 @@ def read_snapshot(api: ClusterApi) -> Snapshot:
 def _objects(api: ClusterApi, kind: str, path: str, daemon_sets: Iterable[JsonDict]) -> Iterator[JsonDict]:
     if kind == "configmaps":
         found = api.request(path)
-        yield from () if found is None else [pruned(kind, found)]
+        yield from [pruned(kind, found)] if found is not None else ()
     elif kind == "pods":
-        seen = set()
-        for part, query in _pod_lists(path, daemon_sets):
-            for pod in api.items(part, kind, **query) or ():
-                if pod["metadata"]["uid"] not in seen:
-                    seen.add(pod["metadata"]["uid"])
-                    yield pod
+        pods: dict[str, JsonDict] = {}
+        for each in (each for each in daemon_sets if daemons_of(each)):
+            part = path.replace("/pods", f"/namespaces/{each['metadata']['namespace']}/pods")
+            labels = (f"{key}={value}" for key, value in each["spec"]["selector"].get("matchLabels", {}).items())
+            pods |= {pod["metadata"]["uid"]: pod for pod in api.items(part, kind, labelSelector=",".join(labels))}
+        waiting = api.items(path, kind, fieldSelector="status.phase=Pending")
+        yield from (pods | {pod["metadata"]["uid"]: pod for pod in waiting}).values()
     elif kind == "events":
         for selector in ("type=Warning", "reason=NotTriggerScaleUp", "reason=TriggeredScaleUp"):
-            yield from api.items(path, kind, fieldSelector=selector) or ()
+            yield from api.items(path, kind, fieldSelector=selector)
     else:
-        found = api.items(path, kind)
-        if found is None and kind == "resourceslices":  # before Kubernetes 1.34
-            found = api.items(path.replace("/v1/", "/v1beta1/"), kind)
-        yield from found or ()
-
-
-def _pod_lists(path: str, daemon_sets: Iterable[JsonDict]) -> Iterator[tuple[str, dict[str, str]]]:
-    """Yield the lists with the pods of GPU software, and with pods that have not started."""
-    for each in daemon_sets:
-        labels = each["spec"]["selector"].get("matchLabels") or {}
-        if daemons_of(each) and labels:
-            part = path.replace("/pods", f"/namespaces/{each['metadata']['namespace']}/pods")
-            yield part, {"labelSelector": ",".join(f"{key}={value}" for key, value in sorted(labels.items()))}
-    yield path, {"fieldSelector": "status.phase=Pending"}
+        found = list(api.items(path, kind))
+        # Before Kubernetes 1.34.
+        older = api.items(path.replace("/v1/", "/v1beta1/"), kind) if kind == "resourceslices" and not found else ()
+        yield from (*found, *older)

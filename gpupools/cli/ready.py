@@ -1,6 +1,7 @@
 """`gpupools ready FILE`: compare live clusters with the plan of their pools, and name what is missing."""
 
 import argparse
+import math
 import sys
 import time
 from collections.abc import Sequence
@@ -11,18 +12,18 @@ from typing import TYPE_CHECKING
 from gpupools.cli.help_texts import examples, whole_number
 from gpupools.cli.preview import DEV_STACK
 from gpupools.common.errors import Problem, Rejected, nearest
-from gpupools.console.output import Style, answer, printable, tell, tell_json, tell_parts
+from gpupools.console.output import VERSION, Style, answer, printable, tell, tell_json, tell_parts
 from gpupools.console.terminal import columns, shows_colour
 from gpupools.providers import clouds
 from gpupools.ready.pool_status import PoolStatus, judge
-from gpupools.ready.promises import Promise, promises
-from gpupools.spec.cluster_access import ReachableCluster
+from gpupools.ready.promises import promises
 from gpupools.stackfile.check import check_stack_file, locate
 from gpupools.stackfile.format_problem import tell_located
+from gpupools.stackfile.reader import FileRejected
 from gpupools.stackfile.stack import StackPlan
 
 if TYPE_CHECKING:
-    from gpupools.cli.live_cluster import Access, ClusterApi
+    from gpupools.cli.live_cluster import ClusterApi
 
 _INTERVAL_S = 5.0
 """Between two looks; longer if a look takes long, so that large clusters are not read all the time."""
@@ -55,21 +56,24 @@ def add(parser: argparse.ArgumentParser) -> None:
 def _run(given: argparse.Namespace) -> int:
     try:
         plan = check_stack_file(given.file, clouds()).plan
+        wrong = _wrong_call(given, plan)
+        if wrong is not None:
+            raise Rejected([wrong])
     except Rejected as rejected:
-        located = locate(given.file, rejected)
+        located = locate(given.file, rejected) if isinstance(rejected, FileRejected) else ()
         if given.json:
-            answer("ready", "failed", [each.as_json() for each in located], {"pools": []})
+            answer("ready", "failed", [each.as_json() for each in located or rejected.problems], {"pools": []})
         for each in () if given.json else located:
             tell_located(each)
+        for problem in () if given.json or located else rejected.problems:
+            tell(problem, error=True)
         return 2
-    wanted = [each for each in promises(plan) if not given.pool or each.pool.name in given.pool]
-    wrong = _wrong_call(given, plan)
-    if wrong is not None:
-        return _failed([wrong], given)
-    looking = Looking(given, plan, wanted)
+    looking = _Looking(given, plan)
     code = looking.wait()
     if code == 0 and given.smoke:
-        code = looking.smoke()
+        from gpupools.cli.smoke import run_smoke_tests
+
+        return run_smoke_tests([each.pool for each in looking.wanted], looking.apis, given.timeout or 1800)
     return code
 
 
@@ -78,43 +82,34 @@ def _wrong_call(given: argparse.Namespace, plan: StackPlan) -> Problem | None:
     for name in given.pool:
         if name not in pools:
             return Problem(("--pool",), f"the file has no pool {name!r}", nearest(name, pools))
-    for each in given.context:
+    for each in given.context if len(clusters) > 1 else ():
         key, equals, _ = each.partition("=")
-        if equals and key not in clusters and len(clusters) > 1:
-            return Problem(("--context",), f"the file has no cluster {key!r} with pools", nearest(key, clusters))
-        if not equals and len(clusters) > 1:
-            what = f"the file has {len(clusters)} clusters"
-            return Problem(("--context",), what, f"write --context {sorted(clusters)[0]}=NAME for each")
+        if not equals or key not in clusters:
+            fix = f"write --context CLUSTER=NAME for each of {', '.join(sorted(clusters))}"
+            return Problem(("--context",), f"{each!r} names none of the {len(clusters)} clusters", fix)
     if given.timeout < 0:
         return Problem(("--timeout",), f"got {given.timeout}", "use 0 or more seconds; 0 looks once")
     if given.kubeconfig is not None and not given.context:
         return Problem(("--kubeconfig",), "is used for the clusters that --context names", "add --context")
-    return None
+    return Problem(("--smoke",), "prints text", "leave --json out") if given.smoke and given.json else None
 
 
-def _failed(problems: Sequence[Problem], given: argparse.Namespace) -> int:
-    if given.json:
-        answer("ready", "failed", [each.as_json() for each in problems], {"pools": []})
-    for each in () if given.json else problems:
-        tell(each, error=True)
-    return 2
-
-
-class Looking:
+class _Looking:
     """Looks at the clusters until their pools are ready."""
 
-    def __init__(self, given: argparse.Namespace, plan: StackPlan, wanted: Sequence[Promise]) -> None:
-        self.given, self.plan, self.wanted = given, plan, wanted
-        self.clusters = {key: plan.stack.clusters[key] for key in dict.fromkeys(each.pool.cluster for each in wanted)}
+    def __init__(self, given: argparse.Namespace, plan: StackPlan) -> None:
+        self.given, self.clusters = given, plan.stack.clusters
+        self.wanted = [each for each in promises(plan) if not given.pool or each.pool.name in given.pool]
+        self.keys = list(dict.fromkeys(each.pool.cluster for each in self.wanted))
+        self.waits = bool(given.timeout or given.watch)
         self.apis: dict[str, ClusterApi] = {}
         self.statuses: dict[str, list[PoolStatus]] = {}
         """The last that was seen of each cluster."""
         self.problems: dict[str, Problem] = {}
-        self.waits: set[str] = set()
-        """Clusters for which waiting may help."""
+        self.may_pass = False
+        """Whether waiting may help against one of the problems."""
         self.now: datetime | None = None
         self.shown: dict[str, str] = {}
-        self.lines = 0
 
     def wait(self) -> int:
         """Look until all pools are ready or the time is over; return the exit code."""
@@ -123,126 +118,80 @@ class Looking:
             started = time.monotonic()
             self._look()
             self._show()
-            left = end - time.monotonic()
-            hopeless = len(self.problems) == len(self.clusters) and not self.waits and not self.statuses
-            done = (self.is_ready and not self.given.watch) or hopeless
-            unlimited = self.given.watch and not self.given.timeout
-            if done or (left <= 0 and not unlimited):
-                return self._end()
-            pause = max(_INTERVAL_S, 5 * (time.monotonic() - started))
-            time.sleep(pause if unlimited else min(pause, left))
-
-    @property
-    def is_ready(self) -> bool:
-        """Return whether every pool was seen to be ready."""
-        return not self.problems and all(each.is_ready for found in self.statuses.values() for each in found)
+            left = end - time.monotonic() if self.given.timeout or not self.given.watch else math.inf
+            found = [each for pools in self.statuses.values() for each in pools]
+            is_ready = bool(found) and not self.problems and all(each.is_ready for each in found)
+            hopeless = len(self.problems) == len(self.keys) and not self.may_pass and not found
+            ended = left <= 0 or hopeless or (is_ready and not self.given.watch)
+            if self.given.json and (ended or self.given.watch):
+                result = "accepted" if is_ready else "refused" if found else "failed"
+                holds = {"result": result, "problems": [each.as_json() for each in self.problems.values()]}
+                holds |= {"pools": [each.as_json() for each in found]}
+                tell_json({"version": VERSION, "command": "ready"} | holds, indent=None if self.given.watch else 2)
+            if ended:
+                self._tell_details(found)
+                return 0 if is_ready else 1 if found else 2
+            sys.stdout.flush()
+            time.sleep(min(left, max(_INTERVAL_S, 5 * (time.monotonic() - started))))
 
     def _look(self) -> None:
-        from gpupools.cli.live_cluster import ClusterApi, Unreachable, read_snapshot
+        from gpupools.cli.live_cluster import ClusterApi, Unreachable, access_of, read_snapshot
 
-        self.problems, self.waits = {}, set()
-        for key, cluster in self.clusters.items():
-            at = ("clusters", key)
+        self.problems, self.may_pass = {}, False
+        for key in self.keys:
+            cluster = self.clusters[key]
             try:
                 if key not in self.apis:
-                    self.apis[key] = ClusterApi(self._access(key))
+                    plugin = clouds()[cluster.cloud].access
+                    self.apis[key] = ClusterApi(
+                        access_of(key, cluster, plugin, self.given.context, self.given.kubeconfig)
+                    )
                 snapshot = read_snapshot(self.apis[key])
+                self.now = snapshot.now
+                wanted = [each for each in self.wanted if each.pool.cluster == key]
+                self.statuses[key] = judge(wanted, snapshot, cluster, clouds(), str(self.given.file))
             except PermissionError as error:
-                self.problems[key] = Problem(
-                    at, str(error), "bind the role of docs/reference/permissions/cluster-ready.json"
-                )
-                continue
+                fix = "bind the role of docs/reference/permissions/cluster-ready.json"
+                self.problems[key] = Problem(("clusters", key), str(error), fix)
             except Unreachable as error:
-                self.problems[key] = Problem(at, str(error))
-                self.waits |= {key} if error.may_pass else set()
-                continue
-            self.now = snapshot.now or self.now
-            wanted = [each for each in self.wanted if each.pool.cluster == key]
-            self.statuses[key] = judge(wanted, snapshot, cluster, clouds(), str(self.given.file))
-
-    def _access(self, key: str) -> "Access":
-        from gpupools.cli.live_cluster import Access, access_of
-
-        named = dict(each.split("=", 1) if "=" in each else (key, each) for each in self.given.context)
-        if key in named or (len(self.clusters) == 1 and self.given.context):
-            context = named.get(key, self.given.context[0])
-            file = self.given.kubeconfig
-            return Access(str(file) if file is not None else None, context, Path.cwd())
-        cluster = self.clusters[key]
-        if not isinstance(cluster, ReachableCluster):
-            raise TypeError(f"{key} has no access")
-        return access_of(key, cluster, clouds()[cluster.cloud].access)
-
-    # --- output
+                self.problems[key] = Problem(("clusters", key), str(error))
+                self.may_pass |= error.may_pass
 
     def _show(self) -> None:
-        """Show one line per pool: in place on a terminal, elsewhere the lines that changed."""
-        if self.given.json:
-            if self.given.watch:
-                self._tell_json(indent=None)
+        """Show one line per pool while waiting: in place on a terminal, elsewhere the lines that changed."""
+        if self.given.json or not self.waits:
             return
-        texts = {f"{each.cluster}/{each.pool}": summary(each) for found in self.statuses.values() for each in found} | {
-            f"clusters.{key}": str(problem) for key, problem in self.problems.items() if key in self.waits
-        }
-        changed = {key: text for key, text in texts.items() if self.shown.get(key) != text}
+        texts = {f"{each.cluster}/{each.pool}": summary(each) for found in self.statuses.values() for each in found}
+        texts |= {key: str(problem) for key, problem in self.problems.items() if self.may_pass}
         width = columns(sys.stdout)
-        if width is not None and shows_colour(sys.stdout) and (self.given.timeout or self.given.watch):
-            if self.lines:
-                sys.stdout.write(f"\x1b[{self.lines}A\x1b[J")
-            for text in texts.values():
-                sys.stdout.write(printable(text)[: width - 1] + "\n")
-            self.lines = len(texts)
-            sys.stdout.flush()
-        elif self.shown or self.given.timeout or self.given.watch:
-            for text in changed.values():
+        if width is not None and shows_colour(sys.stdout):
+            sys.stdout.write(f"\x1b[{len(self.shown)}A\x1b[J" if self.shown else "")
+            sys.stdout.write("".join(f"{printable(text)[: width - 1]}\n" for text in texts.values()))
+        else:
+            for text in (text for key, text in texts.items() if self.shown.get(key) != text):
                 tell(text)
-            sys.stdout.flush()
         self.shown = texts
 
-    def _end(self) -> int:
-        """Print what is short, the causes and the problems; return the exit code."""
-        found = [each for pools in self.statuses.values() for each in pools]
-        if self.given.json and not self.given.watch:
-            self._tell_json()
-        elif not self.given.json:
-            waited = bool(self.given.timeout or self.given.watch)
-            for each in found:
-                if not (waited and each.is_ready):
-                    tell_status(each, self.now)
-            for problem in self.problems.values():
-                tell(problem, error=True)
-        return 0 if found and self.is_ready else 1 if found else 2
-
-    def _tell_json(self, indent: int | None = 2) -> None:
-        found = [each for pools in self.statuses.values() for each in pools]
-        result = "accepted" if found and self.is_ready else "refused" if found else "failed"
-        problems = [each.as_json() for each in self.problems.values()]
-        pools = [each.as_json() for each in found]
-        if indent is None:
-            tell_json({"command": "ready", "result": result, "problems": problems, "pools": pools}, indent=None)
-        else:
-            answer("ready", result, problems, {"pools": pools})
-
-    def smoke(self) -> int:
-        """Run the smoke test on each pool."""
-        from gpupools.cli.smoke import run_smoke_tests
-
-        pools = [each.pool for each in self.wanted]
-        return run_smoke_tests(pools, self.apis, self.given.timeout or 1800)
+    def _tell_details(self, found: Sequence[PoolStatus]) -> None:
+        for each in () if self.given.json else found:
+            if not (self.waits and each.is_ready):
+                tell_status(each, self.now)
+        for problem in () if self.given.json else self.problems.values():
+            tell(problem, error=True)
 
 
 def summary(status: PoolStatus) -> str:
     """Return the state of a pool on one line."""
-    at = f"{status.cluster}/{status.pool}"
-    if status.is_ready and not status.nodes:
-        return f"{at}: ready, scales from zero"
-    if status.is_ready:
-        return f"{at}: ready, {status.nodes} node{'s' if status.nodes > 1 else ''}"
     most = max(status.promised_nodes, status.nodes)
-    counts = f"{status.ready_nodes} of {most} node{'s' if most > 1 else ''} ready" if most else "no node yet"
-    if status.state == "not seen":
-        return f"{at}: not seen ({'; '.join(status.unseen)})"
-    return f"{at}: not ready, {counts}: {status.findings[0].cause.title}"
+    nodes = f"{most} node{'s' if most > 1 else ''}"
+    if status.is_ready:
+        text = f"ready, {nodes if most else 'scales from zero'}"
+    elif status.state == "not seen":
+        text = f"not seen ({'; '.join(status.unseen)})"
+    else:
+        counts = f"{status.ready_nodes} of {nodes} ready" if most else "no node yet"
+        text = f"not ready, {counts}: {status.findings[0].cause.title}"
+    return f"{status.cluster}/{status.pool}: {text}"
 
 
 _SHORT = 3
@@ -274,10 +223,4 @@ def _ago(since: datetime, now: datetime | None) -> str:
     seconds = (now - since).total_seconds() if now is not None else -1
     if seconds < 0:
         return f"{since:%Y-%m-%d %H:%M:%S} UTC"
-    return (
-        f"{seconds:.0f} s"
-        if seconds < 120
-        else f"{seconds / 60:.0f} min"
-        if seconds < 7200
-        else f"{seconds / 3600:.0f} h"
-    )
+    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"

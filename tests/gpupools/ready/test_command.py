@@ -3,120 +3,17 @@
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from email.utils import format_datetime
+from collections.abc import Callable, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
 
 import pytest
-import yaml
 
 from gpupools.cli import live_cluster, ready
 from gpupools.cli.main import main
-from gpupools.ready.snapshot import READS
-from tests.gpupools.ready.world import FILE, NOW, World
-
-PATHS = {read.path: read.kind for read in READS}
-
-
-class Api(ThreadingHTTPServer):
-    """Serves the objects of a world, in pages of two."""
-
-    def __init__(self, world: World, port: int = 0) -> None:
-        self.world = world
-        self.forbidden: set[str] = set()
-        self.requests: list[tuple[str, str]] = []
-        self.delay_s = 0.0
-        self.jobs: list[dict[str, Any]] = []
-        self.log = "Test PASSED"
-        self.steps: list[Callable[[], None]] = []
-        """What happens before each look."""
-        super().__init__(("127.0.0.1", port), _Handler)
-
-    def list(self, path: str, query: Mapping[str, str]) -> tuple[int, Any]:
-        space = ""
-        if "/namespaces/" in path and path not in PATHS:
-            head, _, rest = path.partition("/namespaces/")
-            space, _, kind = rest.partition("/")
-            path = f"{head}/{kind}"
-        kind = PATHS.get(path, "")
-        if kind in self.forbidden:
-            return 403, {"message": f'{kind} is forbidden: User "dev" cannot list resource "{kind}"'}
-        found = self.world.objects.get(kind)
-        if kind == "configmaps" or found is None:
-            return (200, found[0]) if found else (404, {}) if kind in ("configmaps", "clusterpolicies") else (200, {})
-        found = [each for each in found if not space or each["metadata"]["namespace"] == space]
-        for key, value in (pair.split("=") for pair in query.get("labelSelector", "").split(",") if pair):
-            found = [each for each in found if each["metadata"].get("labels", {}).get(key) == value]
-        if "status.phase" in query.get("fieldSelector", ""):
-            found = [each for each in found if each["status"]["phase"] == "Pending"]
-        start = int(query.get("continue", 0))
-        more = {"continue": str(start + 2)} if len(found) > start + 2 else {}
-        return 200, {"metadata": more, "items": found[start : start + 2]}
-
-
-class _Handler(BaseHTTPRequestHandler):
-    server: Api
-
-    def do_GET(self) -> None:
-        split = urlsplit(self.path)
-        query = {key: values[0] for key, values in parse_qs(split.query).items()}
-        self.server.requests.append(("GET", split.path))
-        time.sleep(self.server.delay_s)
-        if split.path == "/api/v1/nodes" and self.server.steps and "continue" not in query:
-            self.server.steps.pop(0)()
-        if "gpupools-smoke-test" in split.path:
-            self._answer(*self._smoke(split.path))
-        else:
-            self._answer(*self.server.list(split.path, query))
-
-    def _smoke(self, path: str) -> tuple[int, Any]:
-        if path.endswith("/log"):
-            return 200, self.server.log
-        if path.endswith("/pods"):
-            return 200, {"items": [{"metadata": {"name": "p"}}]}
-        done = {"status": {"conditions": [{"type": "Complete", "status": "True"}]}}
-        return (200, done) if "/jobs/" in path and self.server.jobs else (404, {})
-
-    def do_POST(self) -> None:
-        self.server.requests.append(("POST", self.path))
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        body["metadata"].setdefault("name", "made")
-        if body["kind"] == "Job":
-            self.server.jobs.append(body)
-        self._answer(201, body)
-
-    def do_DELETE(self) -> None:
-        self.rfile.read(int(self.headers["Content-Length"]))
-        self.server.requests.append(("DELETE", self.path))
-        self._answer(200, {})
-
-    def _answer(self, status: int, body: Any) -> None:
-        text = isinstance(body, str)
-        data = body.encode() if text else json.dumps(body).encode()
-        self.send_response_only(status)
-        self.send_header("Date", format_datetime(NOW, usegmt=True))
-        self.send_header("Content-Type", "text/plain" if text else "application/json")
-        self.send_header("Content-Length", str(len(data)))
-        self.end_headers()
-        self.wfile.write(data)
-
-    def log_message(self, *_: object) -> None: ...
-
-
-@contextmanager
-def serving(world: World, port: int = 0) -> Iterator[Api]:
-    with Api(world, port) as api:
-        thread = threading.Thread(target=api.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        try:
-            yield api
-        finally:
-            api.shutdown()
-            thread.join()
+from tests.gpupools.ready.api import serving, write_files
+from tests.gpupools.ready.world import World
 
 
 def healthy(cluster: str, pool: str) -> World:
@@ -133,23 +30,7 @@ def ask(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.
     monkeypatch.setattr(ready, "_INTERVAL_S", 0.05)
 
     def asked(world: World, port: int, *words: str, user: Mapping[str, Any] | None = None) -> tuple[int, str, str]:
-        kube, file = tmp_path / "kube" / "config", tmp_path / "stack" / "Pulumi.live.yaml"
-        for each in (kube, file):
-            each.parent.mkdir(exist_ok=True)
-        config = yaml.safe_load(FILE.read_text())["config"]
-        clusters = {world.cluster: config["gpupools:clusters"][world.cluster]}
-        clusters[world.cluster]["kubeconfig"] = {"path": str(kube)}
-        pools = {world.pool: {**config["gpupools:pools"][world.pool], "clusters": [world.cluster]}}
-        file.write_text(yaml.safe_dump({"config": {"gpupools:clusters": clusters, "gpupools:pools": pools}}))
-        kubeconfig = {
-            "apiVersion": "v1",
-            "kind": "Config",
-            "clusters": [{"name": "c", "cluster": {"server": f"http://127.0.0.1:{port}"}}],
-            "users": [{"name": "u", "user": dict(user or {"token": "t"})}],
-            "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
-            "current-context": "x",
-        }
-        kube.write_text(yaml.safe_dump(kubeconfig))
+        file = write_files(world, f"http://127.0.0.1:{port}", tmp_path, user)
         code = main(["ready", str(file), *words])
         out, err = capsys.readouterr()
         return code, out, err
@@ -265,7 +146,7 @@ def test_watching_goes_on_and_prints_a_line_of_json_per_look(ask: Asked) -> None
     world = World("train", "zero")
     with serving(world) as api:
         api.steps = [world.heal, lambda: None, world.waiting, world.node]
-        code, out, _ = ask(world, api.server_port, "--watch", "--timeout", "1", "--json")
+        code, out, _ = ask(world, api.server_port, "--watch", "--timeout", "4", "--json")
     states = [json.loads(line)["pools"][0]["state"] for line in out.splitlines()]
     assert (code, states[0], states[-1]) == (1, "ready", "not ready")
 
@@ -314,7 +195,7 @@ def test_plugin_gives_a_token(ask: Asked) -> None:
         (["--pool", "whle"], "--pool: the file has no pool 'whle'; did you mean 'whole'?"),
         (["--timeout", "-1"], "--timeout: got -1; use 0 or more seconds"),
         (["--kubeconfig", "kube"], "--kubeconfig: is used for the clusters that --context names"),
-        (["--context", "none"], "context"),
+        (["--context", "none"], "the default kubeconfig: Invalid kube-config file"),
     ],
 )
 def test_wrong_calls_are_one_line_and_exit_2(ask: Asked, words: list[str], what: str) -> None:
