@@ -10,7 +10,7 @@ from gpupools.plan.cloud import Cloud
 from gpupools.plan.node_labels import MIG_CONFIG_LABEL
 from gpupools.plan.node_resources import GPU_RESOURCE, unshared
 from gpupools.plan.pool_plan import POOL_LABEL
-from gpupools.plan.tolerations import untolerated
+from gpupools.plan.tolerations import selects, untolerated
 from gpupools.ready.causes import Finding, Seen, findings, signals
 from gpupools.ready.evidence import created, evidence, is_of, owner_of, parsed_time, unknown_to_autoscaler, waits_for
 from gpupools.ready.promises import GPU_DRIVER, Promise
@@ -58,9 +58,9 @@ def judge(
     promises: Iterable[Promise], snapshot: Snapshot, cluster: Cluster, clouds: Mapping[str, Cloud], file: str
 ) -> list[PoolStatus]:
     """Return the status of each pool of one cluster; `file` is the stack file, for commands."""
-    foreign = next(
-        (why for node in snapshot.of("nodes") if (why := clouds[cluster.cloud].foreign_node(cluster, node))), ""
-    )
+    # Nodes of other machines may join a cluster, such as hybrid nodes.
+    reasons = [clouds[cluster.cloud].foreign_node(cluster, node) for node in snapshot.of("nodes")]
+    foreign = reasons[0] if reasons and all(reasons) else ""
     return [_judged(each, snapshot, foreign, clouds.values(), file) for each in promises]
 
 
@@ -221,43 +221,29 @@ def _daemons(promise: Promise, node: JsonObject, at: str, snapshot: Snapshot) ->
 def _why_not_there(piece: str, promise: Promise, node: JsonObject, at: str, snapshot: Snapshot) -> Seen:
     """Say why the owner of a component has no pod on a node; the DaemonSet controller reports nothing."""
     owner, since = promise.daemons[piece], created(node)
-    sets = [
-        each
-        for name, (each, brings) in snapshot.bringers.items()
-        if is_of(name, owner) and any(one.piece == piece for one in brings)
-    ]
-    if not sets:
-        what = f"no DaemonSet of {promise.owners[piece]} brings the {piece}"
-        return Seen("plan", at, what, since, "plugin-not-scheduled")
-    reason = next((why for each in sets if (why := _keeps_off(each, node))), "")
-    what = f"no pod with the {piece} on {at}" + (f": {reason}" if reason else "")
-    return Seen("plan", f"DaemonSet {full_name(sets[0])}", what, since, "plugin-not-scheduled" if reason else "")
+    for name, (each, brings) in snapshot.bringers.items():
+        if is_of(name, owner) and any(one.piece == piece for one in brings):
+            why = _keeps_off(each["spec"]["template"]["spec"], node)
+            what = f"no pod with the {piece} on {at}" + (f": {why}" if why else "")
+            return Seen("plan", f"DaemonSet {name}", what, since, "plugin-not-scheduled" if why else "")
+    return Seen(
+        "plan", at, f"no DaemonSet of {promise.owners[piece]} brings the {piece}", since, "plugin-not-scheduled"
+    )
 
 
-def _keeps_off(daemon_set: JsonObject, node: JsonObject) -> str:
-    """Return which missing toleration or selector keeps a DaemonSet off a node; empty for none."""
-    pod, labels = daemon_set["spec"]["template"]["spec"], node["metadata"].get("labels", {})
-    # The controller adds the tolerations of these to every daemon.
+def _keeps_off(pod: JsonObject, node: JsonObject) -> str:
+    """Return which missing toleration or selector keeps a DaemonSet's pods off a node; empty for none."""
+    # The controller adds tolerations of the taints of node.kubernetes.io to every daemon.
     taints = [each for each in _taints_of(node) if not each.key.startswith("node.kubernetes.io/")]
-    missing = untolerated(pod.get("tolerations") or (), taints)
-    if missing:
+    if missing := untolerated(pod.get("tolerations") or (), taints):
         return f"it does not tolerate {missing[0]}"
-    unmet = [f"{key}={value}" for key, value in (pod.get("nodeSelector") or {}).items() if labels.get(key) != value]
-    affinity = (pod.get("affinity") or {}).get("nodeAffinity") or {}
-    terms = (affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or {}).get("nodeSelectorTerms") or ()
-    failing = [_unmet(each, labels) for each in terms]
-    unmet += failing[:1] if failing and all(failing) else []
-    return f"it selects {unmet[0]}" if unmet else ""
-
-
-def _unmet(term: JsonObject, labels: Mapping[str, str]) -> str:
-    """Return the first requirement of a term that labels do not meet; other operators than these four are met."""
-    for each in term.get("matchExpressions") or ():
-        key, operator, values = each["key"], each["operator"], each.get("values") or ()
-        met = {"In": labels.get(key) in values, "NotIn": labels.get(key) not in values}
-        if not (met | {"Exists": key in labels, "DoesNotExist": key not in labels}).get(operator, True):
-            return " ".join((key, operator, *values))
-    return ""
+    selector, labels = pod.get("nodeSelector") or {}, node["metadata"].get("labels", {})
+    unmet = next((f"{key}={value}" for key, value in selector.items() if labels.get(key) != value), "")
+    try:
+        fits = selects({}, pod.get("affinity") or {}, labels)
+    except KeyError:  # a form that no chart here uses
+        fits = True
+    return f"it selects {unmet}" if unmet else "" if fits else "its node affinity excludes the node"
 
 
 _UNITS = {"": 1, "m": 0.001, "k": 10**3, "M": 10**6, "G": 10**9, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}

@@ -185,9 +185,8 @@ class EksCluster(ReachableCluster):
 
 def foreign_node(cluster: Cluster, node: JsonObject) -> str:
     """Say why a live node is not of a cluster, by its provider id and region label."""
-    scheme, _, _ = node["spec"].get("providerID", "aws:").partition(":")
+    scheme = node["spec"].get("providerID", "aws:").partition(":")[0]
     region = node["metadata"].get("labels", {}).get("topology.kubernetes.io/region", "")
-    if scheme != "aws":
-        return f"node {node['metadata']['name']} is not on AWS ({scheme})"
-    different = bool(region and cluster.region_name() not in ("", region))
-    return f"node {node['metadata']['name']} is in {region}, not in {cluster.region_name()}" if different else ""
+    if scheme == "aws" and (region == cluster.region_name() or "" in (region, cluster.region_name())):
+        return ""
+    return f"node {node['metadata']['name']} is in {scheme} {region}, not in aws {cluster.region_name()}"

@@ -94,20 +94,16 @@ class AksCluster(ReachableCluster):
 
 
 def foreign_node(cluster: Cluster, node: JsonObject) -> str:
-    """Say why a live node is not of a cluster, by its provider id and the name of its resource group.
+    """Say why a live node is not of a cluster, by its provider id with the resource group of the nodes.
 
-    AKS names the group MC_<group>_<cluster>_<location>: https://learn.microsoft.com/azure/aks/faq
+    AKS names the group MC_<group>_<cluster>_<location>, unless somebody did: https://learn.microsoft.com/azure/aks/faq
     """
-    given, name = node["spec"].get("providerID", "azure:"), node["metadata"]["name"]
-    if not given.startswith("azure:"):
-        return f"node {name} is not on Azure ({given.partition(':')[0]})"
-    subscription = given.partition("/subscriptions/")[2].partition("/")[0]
-    wanted = getattr(cluster, "subscription_id", None)
-    if isinstance(wanted, str) and subscription.casefold() not in ("", wanted.casefold()):
-        return f"node {name} is in subscription {subscription}, not in {wanted}"
-    group = given.casefold().partition("/resourcegroups/")[2].partition("/")[0]
-    parts = (getattr(cluster, "resource_group", None), getattr(cluster, "name", None))
-    own = f"mc_{parts[0]}_{parts[1]}_".casefold()
-    if group.startswith("mc_") and all(isinstance(part, str) for part in parts) and not group.startswith(own[:80]):
-        return f"node {name} is in resource group {group}, which is not that of {parts[1]} in {parts[0]}"
-    return ""
+    given = node["spec"].get("providerID", "azure:").casefold()
+    group = given.partition("/resourcegroups/")[2].partition("/")[0]
+    own, name, subscription = (getattr(cluster, key, None) for key in ("resource_group", "name", "subscription_id"))
+    is_late = not (isinstance(own, str) and isinstance(name, str))
+    is_own = is_late or group.startswith(f"mc_{own}_{name}_".casefold()[:80])
+    right_place = not isinstance(subscription, str) or f"/{subscription.casefold()}/" in given or "/" not in given
+    if given.startswith("azure:") and right_place and (is_own or not group.startswith("mc_")):
+        return ""
+    return f"node {node['metadata']['name']} is at {given}, which is not of {name} in {own}"

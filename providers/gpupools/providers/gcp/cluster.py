@@ -143,15 +143,11 @@ def foreign_node(cluster: Cluster, node: JsonObject) -> str:
     GKE names nodes gke-<cluster>-<pool>-<hash>, with long names cut off:
     https://docs.cloud.google.com/kubernetes-engine/docs/concepts/node-pools
     """
-    given, name = node["spec"].get("providerID", "gce:"), node["metadata"]["name"]
-    if not given.startswith("gce:"):
-        return f"node {name} is not on Google Cloud ({given.partition(':')[0]})"
-    project, _, rest = given.partition("://")[2].partition("/")
-    zone = rest.partition("/")[0]
-    for wanted, found in ((getattr(cluster, "project", None), project), (cluster.region_name(), zone)):
-        if isinstance(wanted, str) and wanted and found and f"{found}-".find(f"{wanted}-") != 0:
-            return f"node {name} is in {found}, not in {wanted}"
-    own = getattr(cluster, "name", None)
-    if isinstance(own, str) and name.startswith("gke-") and not name.startswith(f"gke-{own[:12]}"):
-        return f"node {name} is of another cluster than {own}"
-    return ""
+    name, given = node["metadata"]["name"], node["spec"].get("providerID", "")
+    project, own = (getattr(cluster, key, None) for key in ("project", "name"))
+    place = f"gce://{project}/{cluster.region_name()}" if isinstance(project, str) else "gce://"
+    is_named = not isinstance(own, str) or not name.startswith("gke-") or name.startswith(f"gke-{own[:12]}")
+    is_here = given.startswith(place) and (not isinstance(project, str) or given[len(place) :][:1] in ("-", "/"))
+    if (is_here or not given) and is_named:
+        return ""
+    return f"node {name} ({given}) is not of {own} in {place}"
