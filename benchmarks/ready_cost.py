@@ -1,6 +1,6 @@
 """Measure CPU time and peak memory of `gpupools ready` on a cluster of many nodes.
 
-    PYTHONPATH=. python benchmarks/ready_cost.py            10, 1,000 and 5,000 nodes
+    python benchmarks/ready_cost.py            10, 1,000 and 5,000 nodes
 
 The cluster is a server on the loopback interface. Each node has 50 images and 5 daemon pods.
 """
@@ -12,6 +12,7 @@ from copy import deepcopy
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from tests.gpupools.ready.api import serving, write_files
 from tests.gpupools.ready.world import World
 

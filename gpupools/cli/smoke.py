@@ -22,7 +22,7 @@ def run_smoke_tests(pools: Iterable[PoolPlan], apis: Mapping[str, ClusterApi], t
     code = 0
     for pool in pools:
         try:
-            why = _run(pool, apis[pool.cluster], timeout_s)
+            why = _failure(pool, apis[pool.cluster], timeout_s)
         except (Unreachable, PermissionError) as error:
             why = str(error)
         tell(f"{pool.cluster}/{pool.name}: smoke test {f'failed: {why}' if why else 'passed'}", error=bool(why))
@@ -33,58 +33,49 @@ def run_smoke_tests(pools: Iterable[PoolPlan], apis: Mapping[str, ClusterApi], t
 def job_of(pool: PoolPlan) -> JsonDict:
     """Return the Job of a pool under a name of its own, so that a declared one stays; Kubernetes deletes leftovers."""
     job: Any = smoke_test(pool).manifest
-    spec = job["spec"]
-    pod = spec["template"]["spec"]
-    (container,) = pod["containers"]
+    spec = {**job["spec"], "ttlSecondsAfterFinished": 600}
     if pool.sharing.mig is not None:
-        container = {**container, "command": _LIST_DEVICES}
-    template = {**spec["template"], "spec": {**pod, "containers": [container]}}
-    kept = {key: value for key, value in job["metadata"].items() if key != "name"}
-    meta = {**kept, "generateName": f"ready-{pool.name}-"}
-    return {**job, "metadata": meta, "spec": {**spec, "ttlSecondsAfterFinished": 600, "template": template}}
+        pod = spec["template"]["spec"]
+        listing = {**pod["containers"][0], "command": _LIST_DEVICES}
+        spec["template"] = {**spec["template"], "spec": {**pod, "containers": [listing]}}
+    return {
+        **job,
+        "metadata": {"labels": job["metadata"]["labels"], "generateName": f"ready-{pool.name}-"},
+        "spec": spec,
+    }
 
 
-def _run(pool: PoolPlan, api: ClusterApi, timeout_s: int) -> str:
+def _failure(pool: PoolPlan, api: ClusterApi, timeout_s: int) -> str:
     """Return why the test failed; empty if it passed. Deletes what it created."""
     created: list[str] = []
+    space: JsonDict = dict(smoke_namespace([pool]).manifest)
+    objects = [("/api/v1/namespaces", space), *((_CLAIMS, dict(each.manifest)) for each in smoke_claims(pool))]
     try:
-        _create(api, "/api/v1/namespaces", dict(smoke_namespace([pool]).manifest), created)
-        for claim in smoke_claims(pool):
-            _create(api, _CLAIMS, dict(claim.manifest), created)
-        name = _create(api, _JOBS, job_of(pool), created)
-        return _outcome(pool, api, name, timeout_s)
+        for path, manifest in (*objects, (_JOBS, job_of(pool))):
+            name = manifest["metadata"].get("name")
+            if name is None or api.request(f"{path}/{name}") is None:
+                name = api.request(path, method="POST", body=manifest)["metadata"]["name"]
+                created.append(f"{path}/{name}")
+        return _outcome(pool, api, str(name), timeout_s)
     finally:
         for path in reversed(created):
             api.request(path, method="DELETE", body={"propagationPolicy": "Background"})
 
 
-def _create(api: ClusterApi, path: str, manifest: JsonDict, created: list[str]) -> str:
-    """Create an object that does not exist yet; return its name."""
-    name = manifest["metadata"].get("name", "")
-    if name and api.request(f"{path}/{name}") is not None:
-        return str(name)
-    name = api.request(path, method="POST", body=manifest)["metadata"]["name"]
-    created.append(f"{path}/{name}")
-    return str(name)
-
-
 def _outcome(pool: PoolPlan, api: ClusterApi, job: str, timeout_s: int) -> str:
     end = time.monotonic() + timeout_s
     while time.monotonic() < end:
-        status = (api.request(f"{_JOBS}/{job}") or {}).get("status", {})
-        for each in status.get("conditions") or ():
-            if each.get("status") == "True" and each["type"] in ("Complete", "Failed"):
-                log = _log(api, job)
-                last = log.strip().rpartition("\n")[2]
-                if each["type"] == "Failed":
-                    return f"{each.get('message', '')} {last}".strip()
-                if pool.sharing.mig is not None and "MIG-" not in log:
-                    return f"the pod got a whole GPU instead of a MIG slice: {log.strip().partition(chr(10))[0]}"
-                return ""
+        ended = {
+            each["type"]: each.get("message", "")
+            for each in (api.request(f"{_JOBS}/{job}") or {}).get("status", {}).get("conditions") or ()
+            if each.get("status") == "True" and each["type"] in ("Complete", "Failed")
+        }
+        if ended:
+            pods = (api.request(_PODS, {"labelSelector": f"job-name={job}"}) or {}).get("items") or ()
+            log = "\n".join(str(api.request(f"{_PODS}/{pod['metadata']['name']}/log") or "") for pod in pods).strip()
+            if "Failed" in ended:
+                return f"{ended['Failed']} {log.rpartition(chr(10))[2]}".strip()
+            whole = pool.sharing.mig is not None and "MIG-" not in log
+            return f"the pod got a whole GPU instead of a MIG slice: {log.partition(chr(10))[0]}" if whole else ""
         time.sleep(2)
     return f"the Job did not finish in {timeout_s} s"
-
-
-def _log(api: ClusterApi, job: str) -> str:
-    pods = (api.request(_PODS, {"labelSelector": f"job-name={job}"}) or {}).get("items") or ()
-    return "\n".join(str(api.request(f"{_PODS}/{pod['metadata']['name']}/log") or "") for pod in pods)

@@ -12,9 +12,11 @@ from typing import Any
 import pytest
 import yaml
 
+from gpupools.cli.smoke import job_of
+from gpupools.software.objects import smoke_namespace
 from tests.apiserver.control_plane import ControlPlane, User
 from tests.gpupools.ready.scripts import SCRIPTS, Script
-from tests.gpupools.ready.world import FILE, World
+from tests.gpupools.ready.world import FILE, World, plan_of
 from tooling.write_permissions import documents
 
 pytestmark = pytest.mark.apiserver
@@ -149,3 +151,12 @@ def test_role_is_enough_and_reads_only(server: ControlPlane) -> None:
         assert server._ask("GET", path, None, "", who).status == status
     node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "x"}}
     assert server.create(node, by=who).status == 403
+
+
+@pytest.mark.parametrize("pool", ["whole", "shared", "mig", "claimed"])
+def test_smoke_job_is_accepted(server: ControlPlane, pool: str) -> None:
+    planned = plan_of("lab", pool)
+    server.apply(smoke_namespace([planned]).manifest).succeeded()
+    job = job_of(planned)
+    job["metadata"]["namespace"] = "gpupools-smoke-test"
+    server.create(job, dry_run=True).succeeded()
