@@ -19,8 +19,8 @@ _ANSWERS = ("TriggeredScaleUp", "FailedScaleUp", "NotTriggerScaleUp")
 """Events of an autoscaler about a pod that waits."""
 
 
-def evidence(promise: Promise, nodes: Sequence[JsonObject], snapshot: Snapshot, has_nodes: bool) -> Iterator[Seen]:
-    """Yield it; of an autoscaler only where the promised nodes are missing."""
+def evidence(promise: Promise, nodes: Sequence[JsonObject], snapshot: Snapshot) -> Iterator[Seen]:
+    """Yield it; of an autoscaler only where nodes are missing."""
     names = dict.fromkeys(node["metadata"]["name"] for node in nodes)
     pods = [pod for name in names for pod in snapshot.pods_on.get(name, ())]
     pods += [pod for pod in snapshot.pods_on.get("", ()) if waits_for(pod, promise) or _daemon_node(pod) & names.keys()]
@@ -42,7 +42,7 @@ def evidence(promise: Promise, nodes: Sequence[JsonObject], snapshot: Snapshot, 
                 yield from _of_event(event, snapshot)
     for pod in daemons.values():
         yield from _of_pod(pod) if condition(pod, "Ready").get("status") != "True" else ()
-    if not has_nodes:
+    if len(nodes) < max(promise.pool.min_nodes, 1):
         yield from _of_autoscaler(promise, snapshot)
     for policy in snapshot.of("clusterpolicies") if promise.labels.get(SOFTWARE_LABEL) == "gpu-operator" else ():
         error = condition({"status": policy.get("status", {})}, "Error")

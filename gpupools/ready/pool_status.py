@@ -76,7 +76,7 @@ def _judged(promise: Promise, snapshot: Snapshot, foreign: str, clouds: Iterable
             whole += not found
             short += found
         short += _short_of_pool(promise, len(nodes), snapshot)
-    seen = [*short, *(evidence(promise, nodes, snapshot, whole >= pool.min_nodes > 0) if short and not foreign else ())]
+    seen = [*short, *(evidence(promise, nodes, snapshot) if short and not foreign else ())]
     needed = {"nodes", "daemonsets", "pods"}
     needed |= {"resourceslices"} if promise.devices and nodes else set()
     needed |= {"runtimeclasses"} if promise.runtime_class and nodes else set()
@@ -101,12 +101,8 @@ def _short_of_pool(promise: Promise, nodes: int, snapshot: Snapshot) -> Iterator
         yield Seen("plan", at, what, created(waiting[0]))
     if waiting:
         yield from unknown_to_autoscaler(promise, waiting, snapshot)
-    classes = {each["metadata"]["name"] for each in snapshot.of("runtimeclasses")}
-    if (
-        nodes
-        and promise.runtime_class
-        and not ({promise.runtime_class} & classes or "runtimeclasses" in snapshot.unseen)
-    ):
+    classes = {"", *(each["metadata"]["name"] for each in snapshot.of("runtimeclasses"))}
+    if nodes and promise.runtime_class not in classes and "runtimeclasses" not in snapshot.unseen:
         what = f"does not exist, but pods of {pool.name} name it"
         yield Seen("plan", f"RuntimeClass {promise.runtime_class}", what, None, "runtime")
 

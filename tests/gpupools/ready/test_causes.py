@@ -88,6 +88,15 @@ def test_old_events_are_no_cause() -> None:
     assert "quota" not in [each.cause.cause for each in world.status().findings]
 
 
+def test_a_backoff_of_the_autoscaler_is_no_cause_while_a_node_is_there() -> None:
+    world = World("lab", "zero")
+    world.autoscaler("gke-lab-zero-1", errorCode="QUOTA_EXCEEDED", errorMessage="quota")
+    world.node()
+    world.daemons(1, "driver")
+    world.stuck("driver", "nvidia-driver-installer", init=True, running={})
+    assert [each.cause.cause for each in world.status().findings] == ["driver"]
+
+
 def test_what_fits_no_cause_is_unknown_with_what_was_seen() -> None:
     world = World("train", "whole")
     world.nodes(2)
