@@ -51,6 +51,8 @@ from gpupools.policies.rules import ALL_RULES
 from gpupools.providers import clouds
 from gpupools.readback.kubernetes_pools import kinds_read
 from gpupools.readback.registry import type_readers
+from gpupools.ready.causes import Signal, causes, signals
+from gpupools.ready.snapshot import READS
 from gpupools.software.charts import charts
 from gpupools.spec.models import SHARING_KINDS, Late, Mig, Nodes, PoolSpec, Sharing, StackOutput, StackPool
 from gpupools.spec.pool_options import SETTING_MODELS, SETTINGS, Capacity
@@ -828,6 +830,34 @@ def _permissions(cloud: str) -> str:
     )
 
 
+def _permissions_ready() -> str:
+    rows = (
+        (f"`{read.kind}`", "get" if read.name else "list", read.why, f"`{read.name}`" if read.name else "all")
+        for read in READS
+    )
+    return _table(("Resource", "Verb", "Read for", "Objects"), rows)
+
+
+def _ready_causes() -> str:
+    """Describe what shows each cause of `gpupools ready`."""
+    rows = []
+    for cause in causes().values():
+        shown = [f"{_signal(each)} ([source]({each.source}))" for each in signals() if each.cause == cause.cause]
+        rows.append(
+            (cause.title, "<br>".join(shown) or "none of the others; the command shows what it saw", cause.cure)
+        )
+    return _table(("Cause", "Shown by", "Fix"), rows)
+
+
+def _signal(signal: Signal) -> str:
+    if signal.kind == "plan":
+        return signal.text
+    text = f"`{signal.text}`" if signal.text else ""
+    name = f"`{signal.name}`" if signal.name.strip("*") else ""
+    state = f"is `{signal.state}`" if signal.state and signal.kind != "event" else ""
+    return " ".join(filter(None, (signal.kind, name, state, text)))
+
+
 _FAULTS = {
     "fail": "the cloud rejects the request",
     "throttle": "the cloud throttles until the provider gives up",
@@ -877,6 +907,8 @@ PARTS: Mapping[str, Callable[[], str]] = MappingProxyType(
         "permissions-aws": partial(_permissions, "aws"),
         "permissions-azure": partial(_permissions, "azure"),
         "permissions-gcp": partial(_permissions, "gcp"),
+        "permissions-ready": _permissions_ready,
+        "ready-causes": _ready_causes,
         "pool": _pool_keys,
         "nodes": _nodes_keys,
         "sharing": _sharing_keys,

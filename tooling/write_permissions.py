@@ -1,4 +1,4 @@
-"""Write docs/reference/permissions: the permissions to deploy and to preview in each cloud.
+"""Write docs/reference/permissions: the permissions to deploy and preview in each cloud, and to read a live cluster.
 
     python tooling/write_permissions.py           writes the files
     python tooling/write_permissions.py --check   fails if one is stale
@@ -10,11 +10,14 @@ calls for it need, with their source. Tests hold them to the types that are decl
 import csv
 import json
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 from typing import Any, Literal
+
+from gpupools.ready.snapshot import READS
+from gpupools.software.objects import MANAGED_BY
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "docs" / "reference" / "permissions"
@@ -69,7 +72,37 @@ def rows(cloud: str = "") -> list[Row]:
 def documents() -> dict[str, Any]:
     """Return what each file holds, by its name."""
     of = {"aws": _iam_policy, "azure": _azure_role, "gcp": _google_role}
-    return {f"{cloud}-{access}.json": write(rows(cloud), access) for cloud, write in of.items() for access in _TITLES}
+    found = {f"{cloud}-{access}.json": write(rows(cloud), access) for cloud, write in of.items() for access in _TITLES}
+    found["cluster-ready.json"] = _cluster_role("gpupools-ready", _ready_rules())
+    found["cluster-ready-smoke.json"] = _cluster_role("gpupools-ready-smoke", _SMOKE_RULES)
+    return found
+
+
+def _cluster_role(name: str, rules: Iterable[tuple[str, str, list[str], str]]) -> dict[str, Any]:
+    """Return a role for `kubectl apply`: https://kubernetes.io/docs/reference/access-authn-authz/rbac/."""
+    found = [
+        {"apiGroups": [group], "resources": [resource], "verbs": verbs} | ({"resourceNames": [only]} if only else {})
+        for group, resource, verbs, only in rules
+    ]
+    meta = {"name": name, "labels": MANAGED_BY}
+    return {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": meta, "rules": found}
+
+
+def _ready_rules() -> Iterator[tuple[str, str, list[str], str]]:
+    for read in READS:
+        group = read.api.rpartition("/")[0]
+        yield group, read.kind, ["get"] if read.name else ["list"], read.name.rpartition("/")[2]
+
+
+_MAKES = ["create", "delete", "get"]
+_SMOKE_RULES = (
+    ("", "namespaces", _MAKES, ""),
+    ("batch", "jobs", _MAKES, ""),
+    ("resource.k8s.io", "resourceclaimtemplates", _MAKES, ""),
+    ("", "pods", ["list"], ""),
+    ("", "pods/log", ["get"], ""),
+)
+"""What `gpupools ready --smoke` needs in addition."""
 
 
 def _allowed(found: Iterable[Row], access: Access) -> list[Row]:

@@ -33,6 +33,7 @@ GROUPS = {
         "stacks": "list the stacks of a repository with their accounts, pools, changes and deployment order",
     },
     "Operate": {
+        "ready": "check whether live clusters offer the GPUs of a stack file, and wait until they do",
         "orphans": "list resources that an interrupted update left behind, and how to import or delete them",
         "images": "list the images and charts that a stack file needs, with digests, to mirror them",
     },

@@ -5,6 +5,8 @@ _MODULES = ("grpc", "google", "pulumi", "pulumi_policy")
 
 NEED = "the Pulumi SDKs: install gpupools[aws], [azure], [gcp] or [all]"
 
+NEED_FOR_CLUSTERS = "the Kubernetes client: install gpupools[cluster] or [all]"
+
 NEED_FOR_SOURCES = "python-hcl2: install gpupools[audit] or [all]"
 
 

@@ -12,7 +12,7 @@ from gpupools.common.errors import Path, shown
 from gpupools.common.json_types import JsonDict, JsonObject
 from gpupools.spec.cluster_access import ReachableCluster
 from gpupools.spec.identifiers import CERTIFICATE, Form, pattern
-from gpupools.spec.models import Address, Addresses
+from gpupools.spec.models import Address, Addresses, Cluster
 
 _IDENTIFIERS = "https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_identifiers.html"
 _ROLE = re.compile(r"arn:(aws[a-z-]*):iam::([0-9]{12}):role/[\w+=,.@/-]+", re.ASCII)
@@ -181,3 +181,12 @@ class EksCluster(ReachableCluster):
                 yield ("subnets_by_zone", zone), f"{shown(zone)} is not a zone of {self.region}; correct one of them"
         if self.subnets_by_zone == {}:
             yield ("subnets_by_zone",), "is empty; set the subnets of at least one zone"
+
+
+def foreign_node(cluster: Cluster, node: JsonObject) -> str:
+    """Say why a live node is not of a cluster, by its provider id and region label."""
+    scheme = node["spec"].get("providerID", "aws:").partition(":")[0]
+    region = node["metadata"].get("labels", {}).get("topology.kubernetes.io/region", "")
+    if scheme == "aws" and (region == cluster.region_name() or "" in (region, cluster.region_name())):
+        return ""
+    return f"node {node['metadata']['name']} is in {scheme} {region}, not in aws {cluster.region_name()}"

@@ -12,7 +12,7 @@ from gpupools.common.errors import Path, Problem, shown
 from gpupools.common.json_types import JsonObject
 from gpupools.spec.cluster_access import ReachableCluster
 from gpupools.spec.identifiers import CERTIFICATE, Form, pattern
-from gpupools.spec.models import Address
+from gpupools.spec.models import Address, Cluster
 
 _HARDENING = "https://docs.cloud.google.com/kubernetes-engine/docs/how-to/hardening-your-cluster"
 _DIRECTIONS = "north|south|east|west|central|northeast|northwest|southeast|southwest"
@@ -135,3 +135,19 @@ class GkeCluster(ReachableCluster):
                 yield ("node_locations", index), f"{shown(zone)} does not exist; {self.known_places().zone_fix(region)}"
             elif zone in zones[:index]:
                 yield ("node_locations", index), f"{shown(zone)} is listed twice; remove one"
+
+
+def foreign_node(cluster: Cluster, node: JsonObject) -> str:
+    """Say why a live node is not of a cluster, by its provider id, gce://<project>/<zone>/<name>, and its name.
+
+    GKE names nodes gke-<cluster>-<pool>-<hash>, with long names cut off:
+    https://docs.cloud.google.com/kubernetes-engine/docs/concepts/node-pools
+    """
+    name, given = node["metadata"]["name"], node["spec"].get("providerID", "")
+    project, own = (getattr(cluster, key, None) for key in ("project", "name"))
+    place = f"gce://{project}/{cluster.region_name()}" if isinstance(project, str) else "gce://"
+    is_named = not isinstance(own, str) or not name.startswith("gke-") or name.startswith(f"gke-{own[:12]}")
+    is_here = given.startswith(place) and (not isinstance(project, str) or given[len(place) :][:1] in ("-", "/"))
+    if (is_here or not given) and is_named:
+        return ""
+    return f"node {name} ({given}) is not of {own} in {place}"

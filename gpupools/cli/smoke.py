@@ -1,0 +1,81 @@
+"""Runs the smoke test of pools in a live cluster, and deletes it afterwards: the only part of `ready` that writes."""
+
+import time
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from gpupools.cli.live_cluster import ClusterApi, Unreachable
+from gpupools.common.json_types import JsonDict
+from gpupools.console.output import tell
+from gpupools.plan.pool_plan import PoolPlan
+from gpupools.software.objects import SMOKE_NAMESPACE, smoke_claims, smoke_namespace, smoke_test
+
+_JOBS = f"/apis/batch/v1/namespaces/{SMOKE_NAMESPACE}/jobs"
+_PODS = f"/api/v1/namespaces/{SMOKE_NAMESPACE}/pods"
+_CLAIMS = f"/apis/resource.k8s.io/v1/namespaces/{SMOKE_NAMESPACE}/resourceclaimtemplates"
+_LIST_DEVICES = ["sh", "-c", "nvidia-smi -L && exec /cuda-samples/sample"]
+"""The image's own program after the list of devices (NVIDIA/k8s-samples, deployments/container/Dockerfile.ubuntu)."""
+
+
+def run_smoke_tests(pools: Iterable[PoolPlan], apis: Mapping[str, ClusterApi], timeout_s: int) -> int:
+    """Run the smoke test of each pool; return 1 if one fails."""
+    code = 0
+    for pool in pools:
+        try:
+            why = _failure(pool, apis[pool.cluster], timeout_s)
+        except (Unreachable, PermissionError) as error:
+            why = str(error)
+        tell(f"{pool.cluster}/{pool.name}: smoke test {f'failed: {why}' if why else 'passed'}", error=bool(why))
+        code = 1 if why else code
+    return code
+
+
+def job_of(pool: PoolPlan) -> JsonDict:
+    """Return the Job of a pool under a name of its own, so that a declared one stays; Kubernetes deletes leftovers."""
+    job: Any = smoke_test(pool).manifest
+    spec = {**job["spec"], "ttlSecondsAfterFinished": 600}
+    if pool.sharing.mig is not None:
+        pod = spec["template"]["spec"]
+        listing = {**pod["containers"][0], "command": _LIST_DEVICES}
+        spec["template"] = {**spec["template"], "spec": {**pod, "containers": [listing]}}
+    return {
+        **job,
+        "metadata": {"labels": job["metadata"]["labels"], "generateName": f"ready-{pool.name}-"},
+        "spec": spec,
+    }
+
+
+def _failure(pool: PoolPlan, api: ClusterApi, timeout_s: int) -> str:
+    """Return why the test failed; empty if it passed. Deletes what it created."""
+    created: list[str] = []
+    space: JsonDict = dict(smoke_namespace([pool]).manifest)
+    objects = [("/api/v1/namespaces", space), *((_CLAIMS, dict(each.manifest)) for each in smoke_claims(pool))]
+    try:
+        for path, manifest in (*objects, (_JOBS, job_of(pool))):
+            name = manifest["metadata"].get("name")
+            if name is None or api.request(f"{path}/{name}") is None:
+                name = api.request(path, method="POST", body=manifest)["metadata"]["name"]
+                created.append(f"{path}/{name}")
+        return _outcome(pool, api, str(name), timeout_s)
+    finally:
+        for path in reversed(created):
+            api.request(path, method="DELETE", body={"propagationPolicy": "Background"})
+
+
+def _outcome(pool: PoolPlan, api: ClusterApi, job: str, timeout_s: int) -> str:
+    end = time.monotonic() + timeout_s
+    while time.monotonic() < end:
+        ended = {
+            each["type"]: each.get("message", "")
+            for each in (api.request(f"{_JOBS}/{job}") or {}).get("status", {}).get("conditions") or ()
+            if each.get("status") == "True" and each["type"] in ("Complete", "Failed")
+        }
+        if ended:
+            pods = (api.request(_PODS, {"labelSelector": f"job-name={job}"}) or {}).get("items") or ()
+            log = "\n".join(str(api.request(f"{_PODS}/{pod['metadata']['name']}/log") or "") for pod in pods).strip()
+            if "Failed" in ended:
+                return f"{ended['Failed']} {log.rpartition(chr(10))[2]}".strip()
+            whole = pool.sharing.mig is not None and "MIG-" not in log
+            return f"the pod got a whole GPU instead of a MIG slice: {log.partition(chr(10))[0]}" if whole else ""
+        time.sleep(2)
+    return f"the Job did not finish in {timeout_s} s"

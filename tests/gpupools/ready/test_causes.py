@@ -1,0 +1,111 @@
+"""Every cause is named from what a cluster shows, and no state before it is called ready."""
+
+from collections import Counter
+from urllib.parse import urlsplit
+
+import pytest
+
+from gpupools.providers import clouds
+from gpupools.ready.causes import causes, signals
+from gpupools.ready.pool_status import quantity
+from tests.gpupools.ready.scripts import SCRIPTS, Script
+from tests.gpupools.ready.world import OLD, World, plan
+
+NAMES = [f"{each.cause}-{each.cluster}" for each in SCRIPTS]
+
+ALSO = {"driver": ("runtime",), "no-capacity": (), "quota": ()}
+"""What follows from a cause, and is reported after it."""
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=NAMES)
+def test_cause_is_named_and_no_prefix_is_wrongly_ready(script: Script) -> None:
+    world = World(script.cluster, script.pool)
+    for step in (lambda w: None, *script.steps):
+        step(world)
+        status = world.status()
+        assert not status.is_ready or world.holds_plan(), status
+    assert not status.is_ready
+    assert status.findings[0].cause.cause == script.cause, status
+    assert {each.cause.cause for each in status.findings} <= {script.cause, *ALSO.get(script.cause, ())}, status
+    assert status.findings[0].object
+    assert status.findings[0].message
+    assert "{" not in status.findings[0].next
+    world.heal()
+    assert world.status().is_ready
+    assert world.holds_plan()
+
+
+def test_each_cause_has_two_scripts_on_different_clouds() -> None:
+    assert set(Counter((each.cause, each.cluster) for each in SCRIPTS).values()) == {1}
+    assert Counter(each.cause for each in SCRIPTS) == {key: 2 for key in causes() if key != "unknown"}
+    assert len(SCRIPTS) == 32
+
+
+def test_each_cause_has_a_signal_with_a_public_source() -> None:
+    assert {each.cause for each in signals()} == set(causes()) - {"unknown"}
+    assert all(urlsplit(each.source).scheme == "https" for each in signals())
+
+
+AZURE = "azure:///subscriptions/11111111-2222-3333-4444-555555555555/resourceGroups"
+
+
+@pytest.mark.parametrize(
+    ("cluster", "provider", "name", "is_foreign"),
+    [
+        ("train", "aws:///eu-west-2a/i-1", "n", False),
+        ("train", "gce://ml-lab-1/europe-west4-a/n", "n", True),
+        ("train", "", "n", False),
+        ("serve", f"{AZURE}/MC_ml_serve_westeurope/providers/x", "n", False),
+        ("serve", f"{AZURE}/nodes-of-serve/providers/x", "n", False),
+        ("serve", f"{AZURE}/mc_ml_serve2_westeurope/providers/x", "n", True),
+        ("serve", AZURE.replace("1111", "9999") + "/mc_ml_serve_westeurope", "n", True),
+        ("lab", "gce://ml-lab-1/europe-west4-a/n", "gke-lab-whole-1", False),
+        ("lab", "gce://ml-lab-1/europe-west4-ai1a/n", "gke-lab-whole-1", False),
+        ("lab", "gce://ml-lab-1/europe-west41-a/n", "gke-lab-whole-1", True),
+        ("lab", "gce://ml-lab-2/europe-west4-a/n", "gke-lab-whole-1", True),
+        ("lab", "gce://ml-lab-1/europe-west4-a/n", "gke-other-whole-1", True),
+    ],
+)
+def test_nodes_of_another_cluster(cluster: str, provider: str, name: str, is_foreign: bool) -> None:
+    given = plan().stack.clusters[cluster]
+    node = {"metadata": {"name": name}, "spec": {"providerID": provider} if provider else {}}
+    assert bool(clouds()[given.cloud].foreign_node(given, node)) == is_foreign
+
+
+def test_a_hybrid_node_does_not_make_a_cluster_another() -> None:
+    world = World("train", "whole")
+    world.heal()
+    world.put(
+        "nodes", {"metadata": {"name": "x", "labels": {}}, "spec": {"providerID": "eks-hybrid:///eu/x"}, "status": {}}
+    )
+    assert world.status().is_ready
+
+
+def test_old_events_are_no_cause() -> None:
+    world = World("lab", "zero")
+    world.waiting()
+    world.event("Pod default/job", "FailedScaleUp", "GCE quota exceeded. Pod is at risk", last=OLD)
+    assert "quota" not in [each.cause.cause for each in world.status().findings]
+
+
+def test_a_backoff_of_the_autoscaler_is_no_cause_while_a_node_is_there() -> None:
+    world = World("lab", "zero")
+    world.autoscaler("gke-lab-zero-1", errorCode="QUOTA_EXCEEDED", errorMessage="quota")
+    world.node()
+    world.daemons(1, "driver")
+    world.stuck("driver", "nvidia-driver-installer", init=True, running={})
+    assert [each.cause.cause for each in world.status().findings] == ["driver"]
+
+
+def test_what_fits_no_cause_is_unknown_with_what_was_seen() -> None:
+    world = World("train", "whole")
+    world.nodes(2)
+    world.daemons(2)
+    (finding,) = world.status().findings
+    assert finding.cause.cause == "unknown"
+    assert "Node n1: nvidia.com/gpu: promised 8, allocatable 0" in finding.message
+
+
+@pytest.mark.parametrize(("text", "number"), [("8", 8), ("10256Mi", 10256 * 2**20), ("500m", 0.5), (None, 0), ("x", 0)])
+def test_quantity(text: str | None, number: float) -> None:
+    assert quantity(text) == number
