@@ -34,6 +34,7 @@ GROUPS = {
     },
     "Operate": {
         "orphans": "list resources that an interrupted update left behind, and how to import or delete them",
+        "render": "print the objects that share pools among teams, for Argo CD and Flux",
         "images": "list the images and charts that a stack file needs, with digests, to mirror them",
     },
     "Look up": {
