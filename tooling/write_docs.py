@@ -55,6 +55,7 @@ from gpupools.software.charts import charts
 from gpupools.spec.models import SHARING_KINDS, Late, Mig, Nodes, PoolSpec, Sharing, StackOutput, StackPool
 from gpupools.spec.pool_options import SETTING_MODELS, SETTINGS, Capacity
 from gpupools.spec.software_spec import RuntimeSpec, Trust
+from gpupools.spec.teams import Team
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
@@ -270,6 +271,10 @@ _KEY_HEADERS = ("Key", "Value", "Default", "Meaning")
 
 def _pool_keys() -> str:
     return _table(_KEY_HEADERS, _keys(StackPool, ["clusters"]))
+
+
+def _team_keys() -> str:
+    return _table(_KEY_HEADERS, _keys(Team))
 
 
 def _nodes_keys() -> str:
@@ -878,6 +883,7 @@ PARTS: Mapping[str, Callable[[], str]] = MappingProxyType(
         "permissions-azure": partial(_permissions, "azure"),
         "permissions-gcp": partial(_permissions, "gcp"),
         "pool": _pool_keys,
+        "team": _team_keys,
         "nodes": _nodes_keys,
         "sharing": _sharing_keys,
         "settings": _settings_keys,

@@ -9,7 +9,7 @@ from gpupools.cli.files import add_within, links_out
 from gpupools.cli.help_texts import examples
 from gpupools.common.errors import Problem, Rejected, nearest
 from gpupools.common.json_types import JsonDict
-from gpupools.console.output import tell
+from gpupools.console.output import tell_lines
 from gpupools.providers import clouds
 from gpupools.stackfile.check import Located, check_stack_file, locate
 from gpupools.stackfile.format_problem import tell_located
@@ -39,7 +39,7 @@ def render(file: Path, cluster: str | None, within: Path | None = None) -> int:
     if problems:
         return 1
     (found,) = made.values()
-    tell(yaml.safe_dump_all(found, sort_keys=False, explicit_start=True).removesuffix("\n"))
+    tell_lines(yaml.safe_dump_all(found, sort_keys=False, explicit_start=True).removesuffix("\n"))
     return 0
 
 

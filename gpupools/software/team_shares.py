@@ -247,15 +247,17 @@ def _borrowed(draft: _Resolving, name: str, team: Team, teams: Mapping[str, Team
 
 def _lent_too_far(draft: _Resolving, teams: Mapping[str, Team]) -> Iterator[Problem]:
     """Yield the lenders whose idle units another team could borrow: queues of one cohort lend to all others."""
+    if any(_lending_cycles(teams)):
+        return
     borrowers: dict[Unit, list[str]] = {}
     for name, own in draft.shares.items():
         for unit, share in own.items():
             if share.limit is None or share.limit > share.guarantee:
                 borrowers.setdefault(unit, []).append(name)
     for name, own in draft.shares.items():
-        listed = teams[name].lends_to
-        for unit, share in own.items() if listed else ():
-            others = [each for each in borrowers.get(unit, ()) if each != name and each not in (listed or ())]
+        listed = {*(teams[name].lends_to or ())}
+        for unit, share in own.items() if listed and listed <= teams.keys() else ():
+            others = [each for each in borrowers.get(unit, ()) if each != name and each not in listed]
             if share.guarantee and others:
                 more = f" and {len(others) - 1} more" if len(others) > 1 else ""
                 what = f"{others[0]}{more} could borrow {unit[0]} too: Kueue lends to every team that may use a pool"
