@@ -17,7 +17,7 @@ from gpupools.stackfile.format_problem import tell_located
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.epilog = examples("gpupools render stacks/Pulumi.prod.yaml --only teams --cluster train")
+    parser.epilog = examples("gpupools render examples/teams/Pulumi.queues.yaml --only teams --cluster train")
     parser.add_argument("file", type=Path, metavar="FILE", help="Pulumi.<stack>.yaml")
     parser.add_argument(
         "--only", required=True, choices=["teams"], help="teams: queues, flavors and priorities of the scheduler"

@@ -36,6 +36,7 @@ from gpupools.software.draft import Draft
 from gpupools.software.images import placed, slots
 from gpupools.software.kueue import CHART as KUEUE_CHART
 from gpupools.software.kueue import DECISIONS, configuration, share_pools
+from gpupools.software.team_shares import pools_of
 from gpupools.spec.software_spec import RuntimeSpec
 from gpupools.spec.teams import Team
 
@@ -344,6 +345,11 @@ def scheduler(draft: Draft, teams: Mapping[str, Team]) -> None:
     """
     spec = draft.spec
     if spec.scheduler is None:
+        keys = {name: {*team.guarantee, *team.limit} for name, team in teams.items()}
+        here = [name for name, used in keys.items() if any(pools_of(key, draft.pools) for key in used)]
+        if here:
+            what = f"nothing enforces the shares of {', '.join(here[:4])}{' and others' if len(here) > 4 else ''} here"
+            draft.notes.append(f"{what}, because {draft.runtime}.scheduler is not set")
         return
     made = share_pools(draft, teams)
     draft.team_objects += made
@@ -352,6 +358,8 @@ def scheduler(draft: Draft, teams: Mapping[str, Team]) -> None:
     if spec.existing.scheduler is None:
         values = {"managerConfig.controllerManagerConfigYaml": configuration(teams)}
         _release(draft, KUEUE_CHART, draft.pools, values, DECISIONS)
+        # Its pods run on other nodes, so no pool has to be there first.
+        draft.depends[KUEUE_CHART] = {f"namespace/{charts()[KUEUE_CHART].namespace}"}
     else:
         settings = "fairSharing, resources.quotaCheckStrategy: IgnoreUndeclared and manageJobsWithoutQueueName"
         draft.notes.append(

@@ -49,6 +49,11 @@ def has_label(key: str, labels: Mapping[str, str]) -> bool:
     return labels.get(label) == value
 
 
+def pools_of(key: str, pools: Iterable[PoolPlan]) -> list[PoolPlan]:
+    """Return the pools that a key of a guarantee or limit stands for."""
+    return [pool for pool in pools if pool.name == key or ("=" in key and has_label(key, pool.labels))]
+
+
 def check_teams(
     teams: Mapping[str, Team], pools: Mapping[str, StackPool], clusters: Mapping[str, Cluster], *, all_read: bool
 ) -> Iterator[Problem]:
@@ -175,7 +180,7 @@ def team_shares(pools: Iterable[PoolPlan], teams: Mapping[str, Team], cluster: s
 
 def _units(draft: _Resolving, at: Path, key: str, amount: Amount) -> Iterator[tuple[str, int, list[Unit]]]:
     """Yield profile, amount and the units that a key of a guarantee or limit stands for on this cluster."""
-    named = [pool for pool in draft.pools if pool.name == key or ("=" in key and has_label(key, pool.labels))]
+    named = pools_of(key, draft.pools)
     claimed = [pool.name for pool in named if not pool.node_resources]
     if claimed:
         what = f"pods claim the GPUs of {', '.join(claimed)}, and Kueue counts resources"

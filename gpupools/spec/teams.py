@@ -47,7 +47,8 @@ class Team(ConsistentModel):
             if isinstance(limit, int) and isinstance(guarantee, int) and limit < guarantee:
                 yield ("limit", key), f"{limit} is below the guarantee of {guarantee}; raise it, or lower the guarantee"
         for field in ("namespaces", "lends_to"):
-            names: list[str] = getattr(self, field) or []
-            for index, name in enumerate(names):
-                if name in names[:index]:
+            seen: set[str] = set()
+            for index, name in enumerate(getattr(self, field) or ()):
+                if name in seen:
                     yield (field, index), f"{name!r} is listed twice; list each name once"
+                seen.add(name)

@@ -220,6 +220,19 @@ def test_without_a_scheduler_teams_are_refused_and_nothing_is_rendered() -> None
     ]
 
 
+def test_a_cluster_without_a_scheduler_says_that_nothing_enforces_the_shares() -> None:
+    two = config({"research": RESEARCH})
+    two["clusters"] = {**two["clusters"], "other": {**CLUSTER, "name": "other", "runtime": {}}}
+    two["pools"]["big"]["clusters"] = ["train", "other"]
+    shared, bare = plan_config(two, clouds()).runtimes
+
+    assert shared.team_objects
+    assert not bare.team_objects
+    assert "nothing enforces the shares of research here, because clusters.other.runtime.scheduler is not set" in (
+        bare.notes
+    )
+
+
 def team(name: str, **keys: Any) -> JsonDict:
     return {"namespaces": [name], "guarantee": {"big": 8}, **keys}
 
