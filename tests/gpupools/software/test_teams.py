@@ -392,6 +392,7 @@ def test_whatever_is_accepted_the_guarantees_fit(mixes: list[JsonDict]) -> None:
             if limit is not None:
                 assert quota["nominalQuota"] + quota["borrowingLimit"] <= limit
     free = quotas(objects(made)["Cohort", "gpupools"])
+    assert all(given[unit] <= capacity[unit] for unit in given)
     assert all(given[unit] + free[unit]["nominalQuota"] == capacity[unit] for unit in given)
 
 
