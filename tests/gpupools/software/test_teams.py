@@ -193,6 +193,16 @@ def test_with_a_scheduler_of_the_teams_own_only_the_objects_are_declared() -> No
     assert "existing.scheduler: requires scheduler" in reason
 
 
+def test_a_version_of_a_chart_that_is_not_installed_is_refused() -> None:
+    versions = {"versions": {"kueue": "0.19.2"}}
+
+    assert plan(TEAMS, runtime={"scheduler": "kueue", **versions}).runtimes[0].releases[0].version == "0.19.2"
+    theirs = {"scheduler": "kueue", "existing": {"scheduler": "kueue-system/kueue"}, **versions}
+    assert refused(TEAMS, runtime=theirs) == [
+        "clusters.train.runtime.versions.kueue: no pool of the cluster uses kueue; leave it out"
+    ]
+
+
 def test_external_management_declares_nothing_and_renders_everything(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
