@@ -57,6 +57,7 @@ from gpupools.software.charts import charts
 from gpupools.spec.models import SHARING_KINDS, Late, Mig, Nodes, PoolSpec, Sharing, StackOutput, StackPool
 from gpupools.spec.pool_options import SETTING_MODELS, SETTINGS, Capacity
 from gpupools.spec.software_spec import RuntimeSpec, Trust
+from gpupools.spec.teams import Team
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
@@ -272,6 +273,10 @@ _KEY_HEADERS = ("Key", "Value", "Default", "Meaning")
 
 def _pool_keys() -> str:
     return _table(_KEY_HEADERS, _keys(StackPool, ["clusters"]))
+
+
+def _team_keys() -> str:
+    return _table(_KEY_HEADERS, _keys(Team))
 
 
 def _nodes_keys() -> str:
@@ -910,6 +915,7 @@ PARTS: Mapping[str, Callable[[], str]] = MappingProxyType(
         "permissions-ready": _permissions_ready,
         "ready-causes": _ready_causes,
         "pool": _pool_keys,
+        "team": _team_keys,
         "nodes": _nodes_keys,
         "sharing": _sharing_keys,
         "settings": _settings_keys,

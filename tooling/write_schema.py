@@ -24,6 +24,7 @@ from gpupools.catalog.mig import profiles
 from gpupools.common.taints import LABEL_VALUE, QUALIFIED_NAME, Effect
 from gpupools.providers import clouds
 from gpupools.spec.models import Cluster, Late, StackPool
+from gpupools.spec.teams import Team
 from tooling.write_docs import meaning
 
 SCHEMA = Path(__file__).resolve().parent.parent / "gpupools" / "data" / "stack-file.schema.json"
@@ -220,7 +221,7 @@ def _or_json(schema: JsonSchemaValue, bracket: str) -> JsonSchemaValue:
 def schema() -> JsonSchemaValue:
     """Return the schema of a whole stack file."""
     clusters = {name: cloud.cluster for name, cloud in clouds().items()}
-    wanted: list[type[BaseModel]] = [StackPool, *clusters.values()]
+    wanted: list[type[BaseModel]] = [StackPool, Team, *clusters.values()]
     for model in wanted:
         model.model_rebuild()
     core: list[Any] = [(model, "validation", model.__pydantic_core_schema__) for model in wanted]
@@ -249,6 +250,9 @@ def schema() -> JsonSchemaValue:
     one = {"clusters": ["train"], "gpu": "L4", "nodes": {"max": 4}}
     shared = {**one, "sharing": {"mode": "time-slicing", "replicas": 4}, "trust": {"team": "research"}}
     definitions["StackPool"]["examples"] = [one, shared]
+    definitions["Team"]["examples"] = [
+        {"namespaces": ["research"], "guarantee": {"big": 16}, "limit": {"big": 32}, "weight": 2}
+    ]
     definitions["Cluster"] = {
         **_chosen("cloud", {name: {"$ref": f"#/definitions/{model.__name__}"} for name, model in clusters.items()}),
         "description": "An existing Kubernetes cluster.",
@@ -336,6 +340,7 @@ def _config() -> JsonSchemaValue:
             "type": "string",
             "minLength": 1,
         },
+        "teams": named("Team", "Teams that share the pools by name, which is the name of the team's queue."),
         "quotas": {
             "description": "Limits by the code or metric of the quota, in vCPUs or GPUs per account and region.",
             **_or_json({"type": "object", "additionalProperties": {"type": "integer", "minimum": 0}}, "{"),

@@ -35,6 +35,7 @@ GROUPS = {
     "Operate": {
         "ready": "check whether live clusters offer the GPUs of a stack file, and wait until they do",
         "orphans": "list resources that an interrupted update left behind, and how to import or delete them",
+        "render": "print the objects that share pools among teams, for Argo CD and Flux",
         "images": "list the images and charts that a stack file needs, with digests, to mirror them",
     },
     "Look up": {

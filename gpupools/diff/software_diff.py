@@ -138,10 +138,24 @@ def record_software(plan: RuntimePlan, stack: Stack) -> SoftwareRecord:
     for each in plan.objects:
         of = _kind_of_step(each.name)
         steps[each.name] = StepRecord(
-            of, _called(each), served[each.name], each.name in protected, _kept("", each.manifest)
+            of, _called(each), served[each.name], each.name in protected, _kept("", _by_flavor(each.manifest))
         )
     production = tuple(name for name in plan.pods if stack.is_production(name))
     return SoftwareRecord(plan.cluster, production, steps)
+
+
+def _by_flavor(manifest: JsonObject) -> JsonObject:
+    """Return a manifest with the quotas of Kueue's resource groups by flavor and resource, to compare single quotas."""
+    spec = manifest.get("spec")
+    if not isinstance(spec, Mapping) or "resourceGroups" not in spec:
+        return manifest
+    quotas = {
+        f"{flavor['name']} {each['name']}": {key: value for key, value in each.items() if key != "name"}
+        for group in spec["resourceGroups"]
+        for flavor in group["flavors"]
+        for each in flavor["resources"]
+    }
+    return {**manifest, "spec": {**spec, "resourceGroups": quotas}}
 
 
 def pools_of_steps(plan: RuntimePlan) -> dict[str, tuple[str, ...]]:

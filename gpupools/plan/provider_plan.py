@@ -108,6 +108,14 @@ class ProviderPlan:
         """Say why a pod that waits is not enough for the autoscaler to start a node; None where it is."""
         return None
 
+    def provisioning_class(self) -> str:
+        """Return the class of the ProvisioningRequest that starts the nodes; empty where pods start them."""
+        return ""
+
+    def topology_levels(self, instance_type: str) -> tuple[str, ...]:
+        """Return the node labels that say where in the network a node is, the widest first; none if not known."""
+        return ()
+
     def has_auto_repair(self) -> bool:
         """Say whether the cloud replaces nodes that something calls broken."""
         return False

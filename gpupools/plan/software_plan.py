@@ -145,6 +145,8 @@ class RuntimePlan(NamedTuple):
     """By such a pool: everything the namespace of its pods needs first, claim templates and a ComputeDomain."""
     images: tuple[ContainerImage, ...] = ()
     """What its pods pull, once for each that runs it."""
+    team_objects: tuple[JsonObject, ...] = ()
+    """Manifests with which the scheduler shares the pools among teams; among `objects` unless others apply them."""
     notes: tuple[str, ...] = ()
     """What a reader should know, e.g. an existing NFD that is used; the warnings are among them."""
     warnings: tuple[Problem, ...] = ()
@@ -154,6 +156,10 @@ class RuntimePlan(NamedTuple):
     def needs_kubernetes(self) -> bool:
         """Say whether anything is to be declared in the cluster; without, no Kubernetes provider is needed."""
         return bool(self.releases or self.objects)
+
+    def json_team_objects(self) -> list[JsonDict]:
+        """Return the objects of the scheduler in JSON types."""
+        return [_json_value(each) for each in self.team_objects]
 
     def owners_alike(self) -> Mapping[tuple[str, tuple[tuple[str, str], ...]], list[str]]:
         """Return the pools by their software and by who brings which pieces: those alike stand together."""

@@ -48,6 +48,7 @@ def refuse_settings_without_effect(draft: Draft) -> None:
         "nvidia-device-plugin": draft.served("device-plugin"),
         "gpu-operator": draft.served("gpu-operator"),
         DRA_CHART: draft.served(DRA_DRIVER) or with_compute_domains(draft),
+        "kueue": (spec.scheduler,) if spec.scheduler and spec.existing.scheduler is None else (),
     }
     for chart in spec.versions:
         if not needed.get(chart, (True,)):

@@ -25,6 +25,8 @@ class Draft:
     nodes: Mapping[str, NodeRuntime]
     releases: list[Release] = field(default_factory=list)
     objects: list[KubernetesObject] = field(default_factory=list)
+    team_objects: list[KubernetesObject] = field(default_factory=list)
+    """Those of the scheduler, also where they are only rendered."""
     depends: dict[str, set[str]] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
     images: list[ContainerImage] = field(default_factory=list)

@@ -58,7 +58,8 @@ def namespace(name: str) -> KubernetesObject:
     return _namespace(name, "privileged", why, f"privileged: {why}")
 
 
-def _manifest(kind: str, name: str, space: str = "", api: str = "v1", pool: str = "", **body: Any) -> JsonDict:
+def wire_form(kind: str, name: str, space: str = "", api: str = "v1", pool: str = "", **body: Any) -> JsonDict:
+    """Return an object with the labels that all our objects have."""
     labels = {**MANAGED_BY, **({POOL_LABEL: pool} if pool else {})}
     metadata = {"name": name, **({"namespace": space} if space else {}), "labels": labels}
     return {"apiVersion": api, "kind": kind, "metadata": metadata, **body}
@@ -66,7 +67,7 @@ def _manifest(kind: str, name: str, space: str = "", api: str = "v1", pool: str 
 
 def _namespace(name: str, level: str, why: str, note: str = "") -> KubernetesObject:
     """Declare a namespace at a level of pod security: https://kubernetes.io/docs/concepts/security/pod-security-admission/."""
-    manifest = _manifest("Namespace", name)
+    manifest = wire_form("Namespace", name)
     manifest["metadata"]["labels"] |= {
         f"pod-security.kubernetes.io/{mode}": level for mode in ("enforce", "audit", "warn")
     }
@@ -80,13 +81,13 @@ def critical_pods_quota(space: str, pods: int, why: str) -> KubernetesObject:
     classes = ["system-node-critical", "system-cluster-critical"]
     scope = {"operator": "In", "scopeName": "PriorityClass", "values": classes}
     spec = {"hard": {"pods": str(pods)}, "scopeSelector": {"matchExpressions": [scope]}}
-    manifest = _manifest("ResourceQuota", "gpupools-critical-pods", space, spec=spec)
+    manifest = wire_form("ResourceQuota", "gpupools-critical-pods", space, spec=spec)
     return KubernetesObject(name=f"quota/{space}", manifest=manifest, why=why)
 
 
 def config_map(step: str, space: str, base: str, data: Mapping[str, str], why: str) -> KubernetesObject:
     """Declare a ConfigMap whose name changes with its content."""
-    manifest = _manifest("ConfigMap", content_name(base, data), space, data=dict(data))
+    manifest = wire_form("ConfigMap", content_name(base, data), space, data=dict(data))
     return KubernetesObject(name=step, manifest=manifest, why=why)
 
 
@@ -97,7 +98,7 @@ def plugin_configs(space: str, pools: Iterable[PoolPlan]) -> KubernetesObject | 
         return None
     data = {DEFAULT_CONFIG: plugin_config_examples()[DEFAULT_CONFIG]}
     data |= {name: plugin_config(pool.instance, pool.sharing) for name, pool in sorted(entries.items())}
-    manifest = _manifest("ConfigMap", _plugin_configs(), space, data=data)
+    manifest = wire_form("ConfigMap", _plugin_configs(), space, data=data)
     why = "one entry per distinct way of sharing; a node's label picks its own"
     return KubernetesObject(name=f"config/{space}/device-plugin", manifest=manifest, why=why)
 
@@ -139,7 +140,7 @@ def metrics(space: str) -> KubernetesObject:
 
 def runtime_class(handler: str) -> KubernetesObject:
     """Declare the RuntimeClass that many charts name in their pods."""
-    manifest = _manifest("RuntimeClass", "nvidia", api="node.k8s.io/v1", handler=handler)
+    manifest = wire_form("RuntimeClass", "nvidia", api="node.k8s.io/v1", handler=handler)
     why = "pods that write runtimeClassName: nvidia start; nothing else on these nodes declares the class"
     return KubernetesObject(name="runtime-class/nvidia", manifest=manifest, why=why)
 
@@ -190,7 +191,7 @@ def smoke_test(pool: PoolPlan, pulls: Pulls = PUBLIC) -> KubernetesObject:
     name = content_name(f"smoke-{pool.name}", {"spec": yaml.safe_dump(spec)})
     return KubernetesObject(
         name=f"smoke-test/{pool.name}",
-        manifest=_manifest("Job", name, SMOKE_NAMESPACE, "batch/v1", pool.name, spec=spec),
+        manifest=wire_form("Job", name, SMOKE_NAMESPACE, "batch/v1", pool.name, spec=spec),
         why="shows that a pod really gets a GPU of the pool",
         timeout_s=None if late else 1800,
         await_ready=not late,
@@ -306,9 +307,9 @@ def _existing_pools(trust: Trust, inside: Sequence[str]) -> JsonDict:
 def _admission(step: str, spec: JsonObject, parameters: JsonObject, why: str) -> list[KubernetesObject]:
     name = f"gpupools-{step.replace('/', '-')}"
     version = "admissionregistration.k8s.io/v1"
-    policy = _manifest("ValidatingAdmissionPolicy", name, api=version, spec=spec)
+    policy = wire_form("ValidatingAdmissionPolicy", name, api=version, spec=spec)
     bound = {"policyName": name, **parameters, "validationActions": ["Deny", "Audit"]}
-    binding = _manifest("ValidatingAdmissionPolicyBinding", name, api=version, spec=bound)
+    binding = wire_form("ValidatingAdmissionPolicyBinding", name, api=version, spec=bound)
     return [
         KubernetesObject(name=step, manifest=policy, why=why),
         KubernetesObject(name=f"{step}/binding", manifest=binding, why="puts the policy into force"),
@@ -344,7 +345,7 @@ def no_instance_metadata(space: str, address: str) -> KubernetesObject:
 
 def _network_policy(step: str, name: str, space: str, spec: JsonObject, why: str) -> KubernetesObject:
     # https://kubernetes.io/docs/concepts/services-networking/network-policies/
-    manifest = _manifest("NetworkPolicy", name, space, "networking.k8s.io/v1", spec=spec)
+    manifest = wire_form("NetworkPolicy", name, space, "networking.k8s.io/v1", spec=spec)
     return KubernetesObject(name=step, manifest=manifest, why=why)
 
 
@@ -365,7 +366,7 @@ def trust_quotas(pools: Iterable[PoolPlan]) -> list[KubernetesObject]:
         counted = quota_counts(pool)
         for space in trust.namespaces or []:
             spec = {"hard": {name: str(trust.quota) for name in counted}}
-            manifest = _manifest("ResourceQuota", f"gpupools-{pool.name}", space, spec=spec)
+            manifest = wire_form("ResourceQuota", f"gpupools-{pool.name}", space, spec=spec)
             why = f"lets pods of {space} have {trust.quota} of {', '.join(counted)} at a time"
             found.append(KubernetesObject(name=f"trust-quota/{pool.name}/{space}", manifest=manifest, why=why))
     return found

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from types import MappingProxyType
 
 from gpupools.common.errors import Problem, Rejected, shown
 from gpupools.plan.cloud import Cloud
@@ -21,16 +22,30 @@ from gpupools.software.constraints import (
 from gpupools.software.draft import Draft
 from gpupools.software.images import moved
 from gpupools.software.owners import claims, needed_pieces, settle
-from gpupools.software.releases import dcgm_exporter, device_plugin, dra_driver, first_pools, gpu_operator, node_charts
+from gpupools.software.releases import (
+    dcgm_exporter,
+    device_plugin,
+    dra_driver,
+    first_pools,
+    gpu_operator,
+    node_charts,
+    scheduler,
+)
 from gpupools.spec.models import Cluster
 from gpupools.spec.software_spec import RuntimeSpec
+from gpupools.spec.teams import Team
 
 _PODS_PER_NODE = {"gpu-operator": 10, "nvidia-device-plugin": 3, "dcgm-exporter": 1, "dra-driver-nvidia-gpu": 1}
 """Most DaemonSets of a chart on one node."""
 
 
 def plan_runtime(
-    cluster_key: str, cluster: Cluster, cloud: Cloud, pools: Iterable[PoolPlan], left_to: RuntimeSpec | None = None
+    cluster_key: str,
+    cluster: Cluster,
+    cloud: Cloud,
+    pools: Iterable[PoolPlan],
+    left_to: RuntimeSpec | None = None,
+    teams: Mapping[str, Team] = MappingProxyType({}),
 ) -> RuntimePlan:
     """Decide what a cluster needs in Kubernetes so that all its pools offer their GPUs.
 
@@ -58,6 +73,8 @@ def plan_runtime(
         node_charts(draft)
         _installer(draft)
         _extras(draft)
+    scheduler(draft, teams)
+    if draft.spec.management == "managed":
         refuse_what_moves_nothing(draft)
     if left_to is not None:
         draft = _left(draft, left_to)
@@ -80,6 +97,7 @@ def plan_runtime(
         namespace_objects={pool.name: pool.namespace_objects for pool in own if pool.namespace_objects},
         depends=_in_order(draft.depends),
         images=tuple(draft.images),
+        team_objects=tuple(each.manifest for each in draft.team_objects),
         notes=(*(str(warning) for warning in draft.warnings), *draft.notes),
         warnings=tuple(draft.warnings),
     )
@@ -95,7 +113,10 @@ def _left(draft: Draft, spec: RuntimeSpec) -> Draft:
 
 
 def plan_runtimes(
-    clusters: Mapping[str, Cluster], pools: Iterable[PoolPlan], clouds: Mapping[str, Cloud]
+    clusters: Mapping[str, Cluster],
+    pools: Iterable[PoolPlan],
+    clouds: Mapping[str, Cloud],
+    teams: Mapping[str, Team] = MappingProxyType({}),
 ) -> tuple[RuntimePlan, ...]:
     """Plan the GPU software of every cluster that has pools; raise `Rejected` with every reason of every cluster."""
     plans = tuple(pools)
@@ -105,7 +126,7 @@ def plan_runtimes(
         own = [pool for pool in plans if pool.cluster == key]
         if own:
             try:
-                found.append(plan_runtime(key, cluster, clouds[cluster.cloud], own))
+                found.append(plan_runtime(key, cluster, clouds[cluster.cloud], own, teams=teams))
             except Rejected as rejected:
                 problems += rejected.problems
     if problems:
@@ -188,12 +209,16 @@ def _network_policies(draft: Draft) -> None:
         draft.problems.append(Problem((*draft.at, "block_instance_metadata"), what, "leave it out"))
 
 
+_ON_CPU_NODES = ("cluster_autoscaler", "scheduler")
+"""Existing software that has no pods on GPU nodes."""
+
+
 def _refuse_fences_around_their_own(draft: Draft) -> None:
     """Refuse a policy that would keep the software serving a pool off it, so that its team gets no GPU either."""
     marked = [pool.name for pool in draft.pools if pool.trust is not None and pool.trust.mark(pool.name) is not None]
     for key, software in draft.spec.existing.named().items():
-        # eksctl installs into kube-system; an autoscaler runs on no GPU node.
-        if software.namespace or key == "cluster_autoscaler" or "eksctl" in software.name.casefold() or not marked:
+        # eksctl installs into kube-system.
+        if software.namespace or key in _ON_CPU_NODES or "eksctl" in software.name.casefold() or not marked:
             continue
         what = f"got {shown(software.name)}, and trust_policy admits the cluster's software by its namespace: "
         what += f"its pods would be rejected on {', '.join(marked)}, so no pod would get a GPU there"

@@ -1,6 +1,6 @@
 """The releases that a cluster gets and their values: a function for each chart, which adds to the draft."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from gpupools.catalog.gpus import gpu_models
@@ -13,7 +13,7 @@ from gpupools.plan.fabric import COMPUTE_DOMAINS_LABEL
 from gpupools.plan.node_labels import CONFIG_LABELS, SOFTWARE_LABEL
 from gpupools.plan.node_software import NodeRuntime
 from gpupools.plan.plugin_configs import DEFAULT_CONFIG
-from gpupools.plan.pool_plan import PoolPlan
+from gpupools.plan.pool_plan import POOL_LABEL, PoolPlan
 from gpupools.plan.software_plan import KubernetesObject, Piece, Release
 from gpupools.plan.tolerations import node_affinity, tolerations_for
 from gpupools.software import objects
@@ -34,7 +34,11 @@ from gpupools.software.charts import (
 )
 from gpupools.software.draft import Draft
 from gpupools.software.images import placed, slots
+from gpupools.software.kueue import CHART as KUEUE_CHART
+from gpupools.software.kueue import DECISIONS, configuration, share_pools
+from gpupools.software.team_shares import pools_of
 from gpupools.spec.software_spec import RuntimeSpec
+from gpupools.spec.teams import Team
 
 EXPORTER_TAG = "4.6.1-4.8.4-distroless"
 """Tag of the DCGM exporter's image: the chart's own is older than the first fixed release (bulletin 5857); this is
@@ -334,6 +338,40 @@ def node_charts(draft: Draft) -> None:
         _release(draft, needed.chart, pools, values, needed.decisions)
 
 
+def scheduler(draft: Draft, teams: Mapping[str, Team]) -> None:
+    """Install the scheduler that shares the pools among teams, and declare its objects after it.
+
+    Its pods tolerate no taint of GPU nodes.
+    """
+    spec = draft.spec
+    if spec.scheduler is None:
+        keys = {name: {*team.guarantee, *team.limit} for name, team in teams.items()}
+        here = [name for name, used in keys.items() if any(pools_of(key, draft.pools) for key in used)]
+        if here:
+            what = f"nothing enforces the shares of {', '.join(here[:4])}{' and others' if len(here) > 4 else ''} here"
+            draft.notes.append(f"{what}, because {draft.runtime}.scheduler is not set")
+        return
+    made = share_pools(draft, teams)
+    draft.team_objects += made
+    if spec.management == "external":
+        return
+    if spec.existing.scheduler is None:
+        values = {"managerConfig.controllerManagerConfigYaml": configuration(teams)}
+        _release(draft, KUEUE_CHART, draft.pools, values, DECISIONS)
+        # Its pods run on other nodes, so no pool has to be there first.
+        draft.depends[KUEUE_CHART] = {f"namespace/{charts()[KUEUE_CHART].namespace}"}
+    else:
+        settings = "fairSharing, resources.quotaCheckStrategy: IgnoreUndeclared and manageJobsWithoutQueueName"
+        draft.notes.append(
+            f"{spec.existing.scheduler.name} needs {settings} in its configuration; without them, weights have no"
+            " effect, jobs that request CPU are never admitted, and jobs without a queue ignore the guarantees"
+        )
+    for each in made:
+        pool = each.manifest["metadata"]["labels"].get(POOL_LABEL)
+        after = (KUEUE_CHART,) if spec.existing.scheduler is None else ()
+        draft.add(each, *after, *((f"pool/{pool}",) if pool else ()))
+
+
 def _from_own_registry(draft: Draft, chart: str) -> dict[str, str]:
     """Return the values with which a cloud's own chart pulls from the cluster's region.
 
@@ -389,7 +427,7 @@ def _release(
     inner = nested({**values, **set_})
     check_values(chart, inner, version)
     nodes = sum(pool.max_nodes for pool in pools)
-    daemons_only = chart != "gpu-operator"
+    daemons_only = chart not in ("gpu-operator", KUEUE_CHART)
     configs = tuple(after)
     space = () if pinned.namespace == "kube-system" else (_space(draft, pinned.namespace),)
     draft.releases.append(

@@ -10,11 +10,16 @@ from gpupools.common.errors import Path, shown
 from gpupools.common.model import ConsistentModel, StrictModel
 from gpupools.common.taints import LABEL_VALUE, QUALIFIED_NAME, Taint, parse_taint
 
-ChartName = Literal["nvidia-device-plugin", "gpu-operator", "dcgm-exporter", "dra-driver-nvidia-gpu"]
+ChartName = Literal["nvidia-device-plugin", "gpu-operator", "dcgm-exporter", "dra-driver-nvidia-gpu", "kueue"]
 """Charts whose version can be set."""
 
 InstalledChart = Literal[
-    "nvidia-device-plugin", "gpu-operator", "dcgm-exporter", "dra-driver-nvidia-gpu", "aws-efa-k8s-device-plugin"
+    "nvidia-device-plugin",
+    "gpu-operator",
+    "dcgm-exporter",
+    "dra-driver-nvidia-gpu",
+    "aws-efa-k8s-device-plugin",
+    "kueue",
 ]
 """Charts that a plan may install."""
 
@@ -186,6 +191,8 @@ class Existing(ConsistentModel):
     """Device plugin for RDMA interfaces: the Network Operator's on AKS, your own EFA plugin on EKS."""
     cluster_autoscaler: Annotated[ExistingAutoscaler, BeforeValidator(_software_from_name)] | None = None
     """EKS: Cluster Autoscaler, a name or a map that may also have `dynamic_resource_allocation`."""
+    scheduler: Named | None = None
+    """The `scheduler`, which you install yourself. gpupools then declares only its objects."""
     node_monitoring_agent: Named | None = None
     """EKS: the add-on eks-node-monitoring-agent, which reports unhealthy nodes for `auto_repair`."""
 
@@ -208,6 +215,11 @@ class RuntimeSpec(ConsistentModel):
     """With `external`, gpupools installs nothing in the cluster, and `existing` lists what serves the pools."""
     existing: Existing = Existing.model_construct()
     """GPU software that already runs in the cluster."""
+    scheduler: Literal["kueue"] | None = None
+    """Software that shares the pools among the teams of `gpupools:teams`. Its objects follow teams and pools.
+
+    With `management: external` nothing is declared, and `gpupools render` prints the objects.
+    """
     kubernetes: Annotated[str, AfterValidator(_kubernetes)] | None = None
     """Kubernetes version of the cluster as text (`'1.34'`), to check the minimum versions of the software."""
     metrics: bool | None = None
@@ -278,6 +290,9 @@ class RuntimeSpec(ConsistentModel):
 
     def conflicting_keys(self) -> Iterator[tuple[Path, str]]:
         """Reject misnamed charts, namespaces without a policy, and software with `management: external`."""
+        if self.existing.scheduler is not None and self.scheduler is None:
+            what = "requires scheduler, which names the software; set scheduler: kueue, or remove existing.scheduler"
+            yield ("existing", "scheduler"), what
         for chart, source in self.chart_sources.items():
             if source.startswith("oci://") and not source.endswith(f"/{chart}"):
                 # Helm looks for the chart's own name below it: https://helm.sh/docs/topics/registries/

@@ -17,6 +17,7 @@ from gpupools.plan.prices import Budget, PoolPrice, PriceList, over_budget, pool
 from gpupools.plan.quotas import QuotaNeed, exceeded, quota_needs, read_limits
 from gpupools.plan.software_plan import RuntimePlan
 from gpupools.software.planning import plan_runtime, plan_runtimes
+from gpupools.software.team_shares import check_teams
 from gpupools.spec.cluster_access import ReachableCluster, missing_access
 from gpupools.spec.identity import ambiguous_names, identity, place, same_apis, same_clusters
 from gpupools.spec.models import Cluster, Late, PoolSpec, StackPool
@@ -28,10 +29,11 @@ from gpupools.spec.software_spec import (
     ExistingSoftware,
     RuntimeSpec,
 )
+from gpupools.spec.teams import Team
 from gpupools.stackfile.parsing import parse
 from gpupools.stackfile.provider_settings import idle_settings
 
-KEYS = ("clusters", "pools", "production", "allow_destroy", "allow_disruption", "quotas", "budget", "prices")
+KEYS = ("clusters", "pools", "production", "allow_destroy", "allow_disruption", "quotas", "budget", "prices", "teams")
 """Keys of the namespace `gpupools:` in a stack file."""
 
 MOST_CLUSTERS = 250
@@ -62,6 +64,8 @@ class Stack(NamedTuple):
     """The most that the pools may cost per hour with all nodes."""
     prices: PriceList = PriceList()
     """The team's own prices."""
+    teams: Mapping[str, Team] = MappingProxyType({})
+    """The teams that share the pools, by name."""
 
     def is_production(self, pool: str) -> bool:
         """Return whether a pool is protected unless `allow_destroy` lists it."""
@@ -196,7 +200,7 @@ def _judged(
     for key in stack.clusters:
         if key in whole:
             try:
-                runtimes += _cluster_software(key, stack.clusters[key], plans[key], clouds)
+                runtimes += _cluster_software(key, stack.clusters[key], plans[key], clouds, stack.teams)
             except Rejected as rejected:
                 problems += rejected.problems
     used = [each.cluster for each in runtimes if each.needs_kubernetes]
@@ -351,7 +355,15 @@ def _parsed(
         if each not in here and isinstance(raw, Mapping) and len(raw) == len(pools):
             what = f"{each!r} is no pool of this stack"
             problems.append(Problem(at, what, f"remove or correct it; {nearest(each, here)}", of_key=at[-1] == each))
-    return Stack(clusters, pools, _production(config, problems), destroyed, disrupted, limits, budget), problems
+    teams: dict[str, Team] = {}
+    if "teams" in config:
+        teams = dict(_parse_each("teams", config, lambda at, raw: parse(Team, at, raw), problems))
+        all_read = isinstance(raw, Mapping) and len(raw) == len(pools) and len(known) == len(clusters)
+        given = config["teams"]
+        if isinstance(given, Mapping) and len(given) == len(teams):
+            problems += check_teams(teams, pools, clusters, all_read=all_read)
+    production = _production(config, problems)
+    return Stack(clusters, pools, production, destroyed, disrupted, limits, budget, teams=teams), problems
 
 
 class _Names(NamedTuple):
@@ -529,12 +541,16 @@ def _pool_on(stack: Stack, cluster: str, pool: str) -> PoolSpec:
 
 
 def _cluster_software(
-    key: str, cluster: Cluster, own: Sequence[PoolPlan], clouds: Mapping[str, Cloud]
+    key: str,
+    cluster: Cluster,
+    own: Sequence[PoolPlan],
+    clouds: Mapping[str, Cloud],
+    teams: Mapping[str, Team] = MappingProxyType({}),
 ) -> Sequence[RuntimePlan]:
     """Return the software plan of one cluster with these pools."""
     if _is_installed_by_team(cluster, own):
         return [_team_installed_plan(key, cluster, clouds[cluster.cloud], own)]
-    here = plan_runtimes({key: cluster}, own, clouds)
+    here = plan_runtimes({key: cluster}, own, clouds, teams)
     problems = [problem for runtime in here for problem in missing_access(key, cluster, _installed(runtime))]
     if problems:
         raise Rejected(problems)

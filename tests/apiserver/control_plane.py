@@ -25,6 +25,7 @@ _STARTS_WITHIN_S = 60
 _PLURALS = {"RuntimeClass": "runtimeclasses", "DeviceClass": "deviceclasses", "ClusterPolicy": "clusterpolicies"}
 _PLURALS |= {"NetworkPolicy": "networkpolicies", "PriorityClass": "priorityclasses"}
 _PLURALS |= {"ValidatingAdmissionPolicy": "validatingadmissionpolicies"}
+_PLURALS |= {"Topology": "topologies", "WorkloadPriorityClass": "workloadpriorityclasses"}
 _CLUSTER_WIDE = frozenset(
     {
         "ClusterPolicy",
@@ -40,6 +41,8 @@ _CLUSTER_WIDE = frozenset(
         "RuntimeClass",
     }
     | {"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"}
+    | {"AdmissionCheck", "ClusterQueue", "Cohort", "ProvisioningRequestConfig", "ResourceFlavor", "Topology"}
+    | {"WorkloadPriorityClass"}
 )
 
 

@@ -141,6 +141,9 @@ CASES: Mapping[str, Callable[[], Case]] = {
     "GKE, Ubuntu": lambda: _made(
         "gcp", {"a": {"gpu": "L4", "software": "gpu-operator", "image": {"family": "ubuntu"}}}, {}
     ),
+    "GKE, a scheduler for teams": lambda: _made(
+        "gcp", {"a": {"gpu": "L4", "software": "cloud-managed", **KEPT}}, {"scheduler": "kueue"}
+    ),
     "GKE, queued": lambda: _made(
         "gcp",
         {"a": {"gpu": "L4", "software": "gpu-operator", "capacity": {"mode": "queued"}, "nodes": {"max": 2}}},

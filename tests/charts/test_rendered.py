@@ -236,6 +236,7 @@ def test_the_exported_part_of_a_pod_lands_on_its_pool_alone(case: str) -> None:
 # Programs of the charts that ask the API server, and those that do not.
 ASKING = {"config-manager", "nfd-worker", "nfd-master", "nfd-gc", "gpu-operator", "manage-crds", "cleanup-gpuclusters"}
 ASKING |= {"gpu-kubelet-plugin", "compute-domain-kubelet-plugin", "compute-domain-controller"}
+ASKING |= {"manager"}  # of Kueue
 SILENT = {"nvidia-device-plugin", "mps-control-daemon", "kubelet-plugin-prestart.sh", "aws-efa-k8s-device-plugin"}
 
 

@@ -110,6 +110,15 @@ def test_every_row_is_of_a_step_that_some_stack_has(tmp_path: Path) -> None:
     networks = {"monitoring_namespace": "monitoring", "block_instance_metadata": True}
     trusted = {"a": pool("serve", trust={"namespaces": ["team"]})}
     plans.append(planned(tmp_path, trusted, with_runtime("serve", networks)))
+    near = {"instance_type": "a3-megagpu-8g", "network": {"placement": "compact"}, "zones": ["europe-west4-a"]}
+    teams = {"research": {"namespaces": ["research"], "guarantee": {"near": 8, "later": 1}}}
+    shared = {
+        "near": {"clusters": ["train"], "nodes": {"fixed": 1}, **near},
+        "later": {"clusters": ["train"], "gpu": "L4", "nodes": {"max": 1}, "capacity": {"mode": "queued"}},
+    }
+    gke = {**clouds()["gcp"].example_cluster, "places": "trust", "kubeconfig": {"path": "~/.kube/train"}}
+    gke |= {"runtime": {"scheduler": "kueue"}}
+    plans.append(planned(tmp_path, shared, {"train": gke}, teams=teams))
     kinds = {
         step.of
         for plan in plans

@@ -122,7 +122,7 @@ KEY = "use 1 to 20 lower-case letters, digits and hyphens; start with a letter, 
                 "gpupools:pool: unknown key; did you mean 'pools'?",
                 (
                     "gpupools:dryrun: unknown key; "
-                    "known: allow_destroy, allow_disruption, budget, clusters, pools, prices, production, quotas"
+                    "known: allow_destroy, allow_disruption, budget, clusters, pools, prices, production, quotas, teams"
                 ),
             ],
             id="unknown keys beside the right ones",

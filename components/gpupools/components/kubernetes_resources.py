@@ -49,7 +49,10 @@ def declare_release(name: str, release: Release, opts: pulumi.ResourceOptions) -
 
 
 def declare_object(name: str, planned: KubernetesObject, opts: pulumi.ResourceOptions) -> pulumi.Resource:
-    """Declare one object with the SDK's class for its kind, or as a `CustomResource` for other kinds."""
+    """Declare one object with the SDK's class for its kind, or as it is for other kinds.
+
+    The SDK's own `CustomResource` takes no keys beside `spec`, which some kinds have.
+    """
     manifest = _mutable(planned.manifest)
     api_version, kind = manifest.pop("apiVersion"), manifest.pop("kind")
     if not planned.await_ready:
@@ -62,7 +65,8 @@ def declare_object(name: str, planned: KubernetesObject, opts: pulumi.ResourceOp
     built_in = _class_of(api_version, kind)
     if built_in is not None:
         return built_in(name, opts=opts, **{_snake(key): value for key, value in manifest.items()})
-    return kubernetes.apiextensions.CustomResource(name, api_version=api_version, kind=kind, opts=opts, **manifest)
+    body = {"apiVersion": api_version, "kind": kind, **manifest}
+    return pulumi.CustomResource(f"kubernetes:{api_version}:{kind}", name, body, opts)
 
 
 def _class_of(api_version: str, kind: str) -> Callable[..., pulumi.Resource] | None:

@@ -81,8 +81,15 @@ def unwrap_secret(value: Any) -> Any:
 
 
 def is_known_type(token: str) -> bool:
-    """Return whether an imported SDK has a class for this type token."""
-    return resource_class(token) is not None
+    """Return whether an imported SDK has a class for this type token, or it is a kind that a CRD defines."""
+    return resource_class(token) is not None or _is_custom_kind(token)
+
+
+def _is_custom_kind(token: str) -> bool:
+    """Return whether a token is a kind of Kubernetes outside its own API groups."""
+    package, _, kind = token.partition(":")
+    group = kind.partition("/")[0]
+    return package == "kubernetes" and "." in group and not group.endswith(".k8s.io")
 
 
 def check_inputs(token: str, wire_inputs: JsonObject) -> list[InputProblem]:

@@ -152,6 +152,15 @@ class EksPoolPlan(ProviderPlan):
         """Return the setting or what the network interfaces allow."""
         return self.most_pods
 
+    def topology_levels(self, instance_type: str) -> tuple[str, ...]:
+        """Return EKS's labels of machines with EFA, where the pool is compact.
+
+        https://docs.aws.amazon.com/eks/latest/userguide/ml-workload-topology.html
+        """
+        if not self.placement_group or not instance_type.startswith(("p4", "p5", "p6")):
+            return ()
+        return (*(f"topology.k8s.aws/network-node-layer-{each}" for each in (1, 2, 3)), "kubernetes.io/hostname")
+
     def has_auto_repair(self) -> bool:
         """Say whether EKS replaces nodes that its monitoring agent calls broken."""
         return self.auto_repair

@@ -170,6 +170,23 @@ class GkePoolPlan(ProviderPlan):
         source = "https://docs.cloud.google.com/kubernetes-engine/docs/how-to/provisioningrequest"
         return AutoscalingBlocker("capacity.mode is queued", source) if self.queued else None
 
+    def provisioning_class(self) -> str:
+        """Return Google's class for pools with queued provisioning.
+
+        https://docs.cloud.google.com/kubernetes-engine/docs/how-to/provisioningrequest
+        """
+        return "queued-provisioning.gke.io" if self.queued else ""
+
+    def topology_levels(self, instance_type: str) -> tuple[str, ...]:
+        """Return the labels of machines whose place in the network GKE knows, where the pool is compact.
+
+        https://docs.cloud.google.com/ai-hypercomputer/docs/workloads/schedule-gke-workloads-tas
+        """
+        if not self.compact or not instance_type.startswith(("a3-megagpu-", "a3-ultragpu-", "a4-", "a4x-")):
+            return ()
+        levels = ("block", "subblock", "host")
+        return (*(f"cloud.google.com/gce-topology-{each}" for each in levels), "kubernetes.io/hostname")
+
     def pods_per_node(self) -> int:
         """Return the setting or GKE's default.
 

@@ -1,0 +1,253 @@
+"""The objects and the chart with which Kueue shares the pools of a cluster among teams. Pure.
+
+Fields: https://github.com/kubernetes-sigs/kueue tag v0.19.2, apis/kueue/v1beta2 and apis/config/v1beta2.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+
+import yaml
+
+from gpupools.common.errors import Problem
+from gpupools.common.json_types import JsonDict, JsonObject
+from gpupools.plan.pool_plan import POOL_LABEL, PoolPlan
+from gpupools.plan.software_plan import KubernetesObject
+from gpupools.software.draft import Draft
+from gpupools.software.objects import wire_form
+from gpupools.software.team_shares import Share, TeamShares, Unit, team_shares
+from gpupools.spec.teams import Team
+
+CHART = "kueue"
+GROUP = "kueue.x-k8s.io"
+API = f"{GROUP}/v1beta2"
+COHORT = "gpupools"
+QUEUE = "default"
+"""Name of the LocalQueues: Kueue puts jobs without a queue into the one of this name, so that teams need no label
+(pkg/controller/constants/constants.go)."""
+
+PRIORITIES: Mapping[str, tuple[int, str]] = {
+    "interactive": (1000, "Notebooks and debugging. Preempts training of the same team."),
+    "training": (100, "Jobs that can be stopped and started again."),
+}
+"""Name of each WorkloadPriorityClass to its value and description."""
+
+MOST_FLAVORS, MOST_TAINTS = 64, 8
+"""maxItems of `flavors` and `nodeTaints` in the CRDs."""
+
+FRAMEWORKS = (
+    "batch/job",
+    "kubeflow.org/mpijob",
+    "ray.io/rayjob",
+    "ray.io/rayservice",
+    "ray.io/raycluster",
+    "jobset.x-k8s.io/jobset",
+    "workload.codeflare.dev/appwrapper",
+    "trainer.kubeflow.org/trainjob",
+    "pod",
+    "deployment",
+    "statefulset",
+    "leaderworkerset.x-k8s.io/leaderworkerset",
+)
+"""The frameworks of the chart's own configuration."""
+
+
+def configuration(teams: Mapping[str, Team]) -> str:
+    """Return Kueue's configuration: the chart's own, with fair sharing and the teams' namespaces."""
+    spaces = sorted(space for team in teams.values() for space in team.namespaces)
+    chosen = {"matchExpressions": [{"key": "kubernetes.io/metadata.name", "operator": "In", "values": spaces}]}
+    found: JsonDict = {
+        "apiVersion": "config.kueue.x-k8s.io/v1beta2",
+        "kind": "Configuration",
+        "health": {"healthProbeBindAddress": ":8081"},
+        "metrics": {"bindAddress": ":8443"},
+        "webhook": {"port": 9443},
+        "leaderElection": {"leaderElect": True, "resourceName": "c1f6bfd2.kueue.x-k8s.io"},
+        "controller": {
+            "groupKindConcurrency": {
+                "Job.batch": 5,
+                "Pod": 5,
+                "Workload.kueue.x-k8s.io": 10,
+                "LocalQueue.kueue.x-k8s.io": 5,
+                "ClusterQueue.kueue.x-k8s.io": 5,
+                "ResourceFlavor.kueue.x-k8s.io": 1,
+            }
+        },
+        "clientConnection": {"qps": 300, "burst": 500},
+        "integrations": {"frameworks": list(FRAMEWORKS)},
+        # Without it, weights have no effect.
+        "fairSharing": {"preemptionStrategies": ["LessThanOrEqualToFinalShare", "LessThanInitialShare"]},
+        # Queues have quotas of GPUs alone. By default, a job that also requests CPU would never be admitted.
+        "resources": {"quotaCheckStrategy": "IgnoreUndeclared"},
+    }
+    if spaces:
+        # Jobs that no queue admits would use GPUs beside the guarantees.
+        found |= {"manageJobsWithoutQueueName": True, "managedJobsNamespaceSelector": chosen}
+    return yaml.safe_dump(found, sort_keys=False)
+
+
+DECISIONS = (
+    (
+        "the chart's CRDs are templates: an upgrade updates them, and deletion of the release deletes them with all"
+        " queues and workloads; pods that run keep their GPUs, and suspended jobs stay suspended"
+    ),
+)
+
+
+def share_pools(draft: Draft, teams: Mapping[str, Team]) -> list[KubernetesObject]:
+    """Return the objects with which Kueue shares the draft's pools; problems go to the draft."""
+    shares, problems = team_shares(draft.pools, teams, draft.cluster)
+    draft.problems += problems
+    counted = [pool for pool in draft.pools if pool.node_resources]
+    draft.problems += _beyond_the_crds(draft, counted)
+    found = [_flavor(pool) for pool in counted]
+    found += [each for pool in counted for each in (*_topology(pool), *_queued(pool))]
+    found += [
+        _object(
+            "priority-class",
+            "WorkloadPriorityClass",
+            name,
+            why="orders the jobs of a team",
+            value=value,
+            description=text,
+        )
+        for name, (value, text) in PRIORITIES.items()
+    ]
+    if shares.shares:
+        found.append(_cohort(shares))
+    for name, own in shares.shares.items():
+        found.append(_cluster_queue(name, teams[name], own, shares))
+        found += [_local_queue(name, space) for space in teams[name].namespaces]
+    return found
+
+
+def _object(
+    step: str, kind: str, name: str, why: str, space: str = "", pool: str = "", **body: object
+) -> KubernetesObject:
+    made = wire_form(kind, name, space, API, pool, **body)
+    return KubernetesObject(name=f"{step}/{space or name}", manifest=made, why=why)
+
+
+def _beyond_the_crds(draft: Draft, pools: Iterable[PoolPlan]) -> Iterator[Problem]:
+    own = list(pools)
+    if len(own) > MOST_FLAVORS:
+        what = f"Kueue shares at most {MOST_FLAVORS} pools of a cluster, and it has {len(own)}"
+        yield Problem((*draft.at, "scheduler"), what, "put the pools on several clusters", _CRDS)
+    for pool in own:
+        if len(pool.taints) > MOST_TAINTS:
+            what = f"nodes have {len(pool.taints)} taints, and Kueue allows {MOST_TAINTS}"
+            yield Problem(("pools", pool.name, "taints"), what, "remove some", _CRDS)
+
+
+_CRDS = "https://kueue.sigs.k8s.io/docs/reference/kueue.v1beta2/"
+
+
+def _flavor(pool: PoolPlan) -> KubernetesObject:
+    """Return the flavor of a pool: its nodes by label, with the taints that its pods then tolerate."""
+    tainted = [
+        {"key": each.key, **({"value": each.value} if each.value else {}), "effect": each.effect.value}
+        for each in pool.taints
+    ]
+    topology = {"topologyName": pool.name} if topology_levels(pool) else {}
+    spec = {
+        "nodeLabels": {POOL_LABEL: pool.name},
+        "nodeTaints": tainted,
+        "tolerations": pool.pod()["tolerations"],
+        **topology,
+    }
+    return _object("flavor", "ResourceFlavor", pool.name, f"the nodes of pool {pool.name}", pool=pool.name, spec=spec)
+
+
+def topology_levels(pool: PoolPlan) -> tuple[str, ...]:
+    """Return the topology levels of a pool whose nodes are always there: Kueue places pods on existing nodes only.
+
+    https://kueue.sigs.k8s.io/docs/concepts/topology_aware_scheduling/#capacity-calculation
+    """
+    return pool.provider_plan.topology_levels(pool.instance.name) if pool.min_nodes == pool.max_nodes else ()
+
+
+def _topology(pool: PoolPlan) -> Iterator[KubernetesObject]:
+    levels = [{"nodeLabel": each} for each in topology_levels(pool)]
+    if levels:
+        why = f"lets jobs on {pool.name} ask for nodes that are close together"
+        yield _object("topology", "Topology", pool.name, why, pool=pool.name, spec={"levels": levels})
+
+
+def _queued(pool: PoolPlan) -> Iterator[KubernetesObject]:
+    """Yield what lets Kueue request the nodes of a job together, on pools whose nodes no pod starts."""
+    class_name = pool.provider_plan.provisioning_class()
+    if not class_name:
+        return
+    config = {"provisioningClassName": class_name, "managedResources": list(pool.node_resources)}
+    parameters = {"apiGroup": GROUP, "kind": "ProvisioningRequestConfig", "name": pool.name}
+    check = {"controllerName": "kueue.x-k8s.io/provisioning-request", "parameters": parameters}
+    why = f"requests all nodes of a job on {pool.name} together"
+    yield _object("provisioning", "ProvisioningRequestConfig", pool.name, why, pool=pool.name, spec=config)
+    yield _object("admission-check", "AdmissionCheck", pool.name, why, pool=pool.name, spec=check)
+
+
+def _groups(units: Mapping[Unit, JsonObject], pools: Iterable[PoolPlan]) -> list[JsonDict]:
+    """Return resource groups with the quotas of these units.
+
+    A resource is in one group only, and every flavor of a group lists all its resources, so pools that have a resource
+    in common are in one group: https://kueue.sigs.k8s.io/docs/concepts/cluster_queue/#resource-groups.
+    """
+    groups: list[tuple[set[str], list[str]]] = []
+    for pool in pools:
+        resources = {resource for name, resource in units if name == pool.name}
+        if not resources:
+            continue
+        met = [each for each in groups if each[0] & resources]
+        names = [name for _, flavors in met for name in flavors]
+        groups = [each for each in groups if each not in met]
+        groups.append((resources.union(*(each for each, _ in met)), [*names, pool.name]))
+    none: JsonObject = {"nominalQuota": 0}
+    return [
+        {
+            "coveredResources": sorted(resources),
+            "flavors": [
+                {
+                    "name": name,
+                    "resources": [{"name": each, **units.get((name, each), none)} for each in sorted(resources)],
+                }
+                for name in flavors
+            ],
+        }
+        for resources, flavors in groups
+    ]
+
+
+def _cohort(shares: TeamShares) -> KubernetesObject:
+    free = {unit: {"nominalQuota": count} for unit, count in shares.free().items()}
+    why = "has the units that no team has a guarantee of, for all teams by weight"
+    return _object("cohort", "Cohort", COHORT, why, spec={"resourceGroups": _groups(free, shares.pools)})
+
+
+def _cluster_queue(name: str, team: Team, own: Mapping[Unit, Share], shares: TeamShares) -> KubernetesObject:
+    quotas: dict[Unit, JsonObject] = {
+        unit: {
+            "nominalQuota": share.guarantee,
+            **({"borrowingLimit": share.limit - share.guarantee} if share.limit is not None else {}),
+            **({"lendingLimit": 0} if team.lends_to == [] else {}),
+        }
+        for unit, share in own.items()
+    }
+    used = {pool for pool, _ in own}
+    waiting = [each for each in shares.pools if each.name in used and each.provider_plan.provisioning_class()]
+    checks = [{"name": each.name, "onFlavors": [each.name]} for each in waiting]
+    spec: JsonDict = {
+        "cohortName": COHORT,
+        "fairSharing": {"weight": team.weight},
+        "namespaceSelector": {
+            "matchExpressions": [
+                {"key": "kubernetes.io/metadata.name", "operator": "In", "values": sorted(team.namespaces)}
+            ]
+        },
+        "preemption": {"reclaimWithinCohort": "Any", "withinClusterQueue": "LowerPriority"},
+        "resourceGroups": _groups(quotas, shares.pools),
+        **({"admissionChecksStrategy": {"admissionChecks": checks}} if checks else {}),
+    }
+    return _object("cluster-queue", "ClusterQueue", name, f"what team {name} may use", spec=spec)
+
+
+def _local_queue(team: str, space: str) -> KubernetesObject:
+    why = f"puts jobs of namespace {space} into the queue of team {team}"
+    return _object("local-queue", "LocalQueue", QUEUE, why, space, spec={"clusterQueue": team})

@@ -1,0 +1,285 @@
+"""Which units of which pool of a cluster each team gets, and why a stack file's teams cannot have them. Pure."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from graphlib import CycleError, TopologicalSorter
+from typing import NamedTuple
+
+from gpupools.common.errors import Path, Problem, nearest, shown
+from gpupools.plan.node_resources import node_layouts
+from gpupools.plan.pool_plan import PoolPlan
+from gpupools.spec.models import Cluster, StackPool
+from gpupools.spec.teams import Amount, Team
+
+Unit = tuple[str, str]
+"""A pool and a resource of its nodes."""
+
+
+@dataclass
+class Share:
+    """What a team may use of one resource of one pool."""
+
+    guarantee: int = 0
+    limit: int | None = None
+    """Maximum with the guarantee; None for all free units."""
+
+
+class TeamShares(NamedTuple):
+    """The shares of all teams of a cluster."""
+
+    pools: tuple[PoolPlan, ...]
+    """The cluster's pools."""
+    capacity: Mapping[Unit, int]
+    """Units with the maximum number of nodes."""
+    shares: Mapping[str, Mapping[Unit, Share]]
+    """By team; teams without a share on this cluster are omitted."""
+
+    def free(self) -> dict[Unit, int]:
+        """Return the units that no team has a guarantee of, of the pools that teams use."""
+        found = {unit: self.capacity[unit] for own in self.shares.values() for unit in own}
+        for own in self.shares.values():
+            for unit, share in own.items():
+                found[unit] -= share.guarantee
+        return found
+
+
+def has_label(key: str, labels: Mapping[str, str]) -> bool:
+    """Return whether labels have a `<label>=<value>`."""
+    label, _, value = key.partition("=")
+    return labels.get(label) == value
+
+
+def pools_of(key: str, pools: Iterable[PoolPlan]) -> list[PoolPlan]:
+    """Return the pools that a key of a guarantee or limit stands for."""
+    return [pool for pool in pools if pool.name == key or ("=" in key and has_label(key, pool.labels))]
+
+
+def check_teams(
+    teams: Mapping[str, Team], pools: Mapping[str, StackPool], clusters: Mapping[str, Cluster], *, all_read: bool
+) -> Iterator[Problem]:
+    """Yield the problems of teams that no capacity decides.
+
+    Args:
+        teams: The teams of the stack.
+        pools: The valid pools of the stack.
+        clusters: The valid clusters of the stack.
+        all_read: Whether these are all pools and clusters of the file.
+    """
+    owners: dict[str, str] = {}
+    for name, team in teams.items():
+        at: Path = ("teams", name)
+        for index, space in enumerate(team.namespaces):
+            first = owners.setdefault(space, name)
+            if first != name:
+                what = f"{space!r} is also a namespace of team {first}"
+                yield Problem((*at, "namespaces", index), what, "remove it from one of the two")
+        for index, other in enumerate(team.lends_to or ()):
+            if other == name:
+                yield Problem((*at, "lends_to", index), "is the team itself", "remove it")
+            elif other not in teams:
+                yield Problem((*at, "lends_to", index), f"unknown team {shown(other)}", nearest(other, teams))
+        given = [("guarantee", key) for key in team.guarantee] + [("limit", key) for key in team.limit]
+        for part, key in given:
+            named = [
+                pool
+                for pool, spec in pools.items()
+                if pool == key or ("=" in key and has_label(key, spec.labels | {"gpupools/pool": pool}))
+            ]
+            if not named and all_read:
+                what = f"no pool has the label {shown(key)}" if "=" in key else f"unknown pool {shown(key)}"
+                fix = "add it to the labels of a pool, or name pools" if "=" in key else nearest(key, pools)
+                yield Problem((*at, part, key), what, fix, of_key=True)
+            used = {each for pool in named for each in pools[pool].clusters}
+            if used and used <= clusters.keys() and not any(clusters[each].runtime.scheduler for each in used):
+                what = f"no cluster of {key} has a scheduler, so nothing would enforce it"
+                fix = f"set clusters.{min(used)}.runtime.scheduler: kueue"
+                yield Problem((*at, part, key), what, fix, of_key=True)
+            for pool in named:
+                yield from _trust_disagrees(name, team, teams, pool, pools[pool])
+    yield from _lending_cycles(teams)
+
+
+def _trust_disagrees(name: str, team: Team, teams: Mapping[str, Team], pool: str, spec: StackPool) -> Iterator[Problem]:
+    trust, at = spec.trust, ("teams", name, "namespaces")
+    if trust is None:
+        return
+    if trust.namespaces is not None:
+        for index, space in enumerate(team.namespaces):
+            if space not in trust.namespaces:
+                what = f"namespace {space} may not use pool {pool}, whose trust does not list it"
+                yield Problem((*at, index), what, f"add it to pools.{pool}.trust.namespaces, or remove the pool here")
+    elif trust.team is not None and trust.team != name and trust.team in teams:
+        what = f"pool {pool} trusts only team {trust.team}"
+        yield Problem(at[:2], what, f"remove the pool from this team, or change pools.{pool}.trust")
+
+
+def _lending_cycles(teams: Mapping[str, Team]) -> Iterator[Problem]:
+    """Yield the first cycle of teams that lend to each other by name; teams that lend to everyone are in none."""
+    try:
+        TopologicalSorter({name: team.lends_to or () for name, team in teams.items()}).prepare()
+    except CycleError as error:
+        names: list[str] = error.args[1][::-1]
+        if len(names) > 2:  # a team that lends to itself is reported at its own entry
+            what = f"the teams lend in a cycle: {' → '.join(names)}"
+            fix = "remove lends_to from all of them: teams without it lend to each other"
+            yield Problem(("teams", names[0], "lends_to"), what, fix)
+
+
+@dataclass
+class _Resolving:
+    """The shares of a cluster in the making."""
+
+    pools: tuple[PoolPlan, ...]
+    capacity: dict[Unit, int]
+    shares: dict[str, dict[Unit, Share]] = field(default_factory=dict)
+    problems: list[Problem] = field(default_factory=list)
+
+    def of(self, team: str, unit: Unit) -> Share:
+        return self.shares.setdefault(team, {}).setdefault(unit, Share())
+
+
+def team_shares(pools: Iterable[PoolPlan], teams: Mapping[str, Team], cluster: str) -> tuple[TeamShares, list[Problem]]:
+    """Return what each team gets of a cluster's pools, and the problems of guarantees and limits."""
+    own = tuple(pools)
+    capacity = {
+        (pool.name, each): count * pool.max_nodes for pool in own for each, count in pool.node_resources.items()
+    }
+    draft = _Resolving(own, capacity)
+    where = f" on {cluster}" if cluster else ""
+    wanted = [
+        (name, key, profile, count, units)
+        for name, team in teams.items()
+        for key, amount in team.guarantee.items()
+        for profile, count, units in _units(draft, ("teams", name, "guarantee", key), key, amount)
+    ]
+    left = dict(capacity)
+    # Guarantees with the fewest pools choose first, so that labels do not take what a named pool must have.
+    for name, key, profile, count, units in sorted(wanted, key=lambda each: len(each[4])):
+        rest = count
+        for unit in units:
+            taken = min(rest, left[unit])
+            left[unit] -= taken
+            rest -= taken
+            draft.of(name, unit).guarantee += taken
+        if rest:
+            all_units = sum(capacity[unit] for unit in units)
+            what = f"got {count}{f' of {profile}' if profile else ''}, but {key} has {all_units} with all nodes{where}"
+            what += f", of which {all_units - (count - rest)} are guaranteed to others" if count <= all_units else ""
+            fix = "lower a guarantee, or raise nodes.max"
+            draft.problems.append(Problem(("teams", name, "guarantee", key), what, fix))
+    for name, team in teams.items():
+        for key, amount in team.limit.items():
+            for _, count, units in _units(draft, ("teams", name, "limit", key), key, amount):
+                _limit(draft, name, key, count, units)
+        _borrowed(draft, name, team, teams)
+    draft.problems += _lent_too_far(draft, teams)
+    draft.problems += _quotas_below_guarantees(draft, teams)
+    shares = {name: draft.shares[name] for name in teams if name in draft.shares}
+    return TeamShares(own, capacity, shares), draft.problems
+
+
+def _units(draft: _Resolving, at: Path, key: str, amount: Amount) -> Iterator[tuple[str, int, list[Unit]]]:
+    """Yield profile, amount and the units that a key of a guarantee or limit stands for on this cluster."""
+    named = pools_of(key, draft.pools)
+    claimed = [pool.name for pool in named if not pool.node_resources]
+    if claimed:
+        what = f"pods claim the GPUs of {', '.join(claimed)}, and Kueue counts resources"
+        draft.problems.append(Problem(at, what, "use software: device-plugin for it, or remove it here", of_key=True))
+    named = [pool for pool in named if pool.node_resources]
+    if not named:
+        return
+    if isinstance(amount, int):
+        resources = {resource for pool in named for resource in pool.node_resources}
+        if len(resources) > 1:
+            what = f"{key} has several kinds of units: {', '.join(sorted(resources))}"
+            fix = "write a count for each MIG profile, such as {1g.10gb: 7}, or name single pools"
+            draft.problems.append(Problem(at, what, fix))
+            return
+        yield "", amount, [(pool.name, resource) for pool in named for resource in pool.node_resources]
+        return
+    for profile, count in amount.items():
+        units = [(pool.name, each) for pool in named for each in [slices_of(pool, profile)] if each]
+        if units:
+            yield profile, count, units
+        else:
+            known = sorted({name for pool in named for name in _profiles(pool)})
+            what = f"{key} has no slices of the profile {shown(profile)}"
+            draft.problems.append(Problem((*at, profile), what, nearest(profile, known), of_key=True))
+
+
+def _profiles(pool: PoolPlan) -> dict[str, str]:
+    """Return the resource of each MIG profile of a pool."""
+    mig = pool.sharing.mig
+    if mig is None:
+        return {}
+    names = {name for layout in node_layouts(pool.instance, mig) for name in layout}
+    if mig.naming == "single":
+        return dict.fromkeys(names, next(iter(pool.node_resources)))
+    by_name = {each.removesuffix(".shared"): each for each in pool.node_resources}
+    return {name: found for name in names if (found := by_name.get(f"nvidia.com/mig-{name.replace('+', '.')}"))}
+
+
+def slices_of(pool: PoolPlan, profile: str) -> str:
+    """Return the resource of a pool's slices of a profile; empty for none."""
+    return _profiles(pool).get(profile, "")
+
+
+def _limit(draft: _Resolving, name: str, key: str, count: int, units: Sequence[Unit]) -> None:
+    """Set the limits of a team; over several pools, the guarantees first and then the pools in the file's order."""
+    own = [draft.of(name, unit) for unit in units]
+    at: Path = ("teams", name, "limit", key)
+    if any(share.limit is not None for share in own):
+        what = f"another key of limit has a pool of {key} too"
+        draft.problems.append(Problem(at, what, "keep one of the two", of_key=True))
+        return
+    rest = count - sum(share.guarantee for share in own)
+    if rest < 0:
+        what = f"{count} is below the guarantee of {count - rest}"
+        draft.problems.append(Problem(at, what, "raise it, or lower the guarantee"))
+    for share, unit in zip(own, units, strict=True):
+        more = max(0, min(rest, draft.capacity[unit] - share.guarantee))
+        share.limit = share.guarantee + more
+        rest -= more
+
+
+def _borrowed(draft: _Resolving, name: str, team: Team, teams: Mapping[str, Team]) -> None:
+    """Let the teams that a team names use the pools it lends."""
+    for unit, share in list(draft.shares.get(name, {}).items()):
+        for other in team.lends_to or () if share.guarantee else ():
+            if other in teams:
+                draft.of(other, unit)
+
+
+def _lent_too_far(draft: _Resolving, teams: Mapping[str, Team]) -> Iterator[Problem]:
+    """Yield the lenders whose idle units another team could borrow: queues of one cohort lend to all others."""
+    if any(_lending_cycles(teams)):
+        return
+    borrowers: dict[Unit, list[str]] = {}
+    for name, own in draft.shares.items():
+        for unit, share in own.items():
+            if share.limit is None or share.limit > share.guarantee:
+                borrowers.setdefault(unit, []).append(name)
+    for name, own in draft.shares.items():
+        listed = {*(teams[name].lends_to or ())}
+        for unit, share in own.items() if listed and listed <= teams.keys() else ():
+            others = [each for each in borrowers.get(unit, ()) if each != name and each not in listed]
+            if share.guarantee and others:
+                more = f" and {len(others) - 1} more" if len(others) > 1 else ""
+                what = f"{others[0]}{more} could borrow {unit[0]} too: Kueue lends to every team that may use a pool"
+                fix = f"add them here, or set limit.{unit[0]} of each to its guarantee"
+                yield Problem(("teams", name, "lends_to"), what, fix, _COHORT_SOURCE)
+
+
+_COHORT_SOURCE = "https://kueue.sigs.k8s.io/docs/concepts/cluster_queue/#borrowinglimit"
+
+
+def _quotas_below_guarantees(draft: _Resolving, teams: Mapping[str, Team]) -> Iterator[Problem]:
+    """Yield the guarantees that a team never reaches, because of the quotas of its namespaces."""
+    quotas = {pool.name: pool.trust.quota for pool in draft.pools if pool.trust is not None}
+    for name, own in draft.shares.items():
+        for (pool, _), share in own.items():
+            quota, spaces = quotas.get(pool), len(teams[name].namespaces)
+            if quota is not None and share.guarantee > quota * spaces:
+                what = f"got {share.guarantee}, but pools.{pool}.trust.quota lets the team's namespaces request"
+                what += f" {quota * spaces}"
+                yield Problem(("teams", name, "guarantee", pool), what, "raise the quota, or lower the guarantee")

@@ -1,0 +1,421 @@
+"""Teams that share pools: what is refused, and what becomes of the rest in Kueue."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gpupools.cli.main import main
+from gpupools.common.errors import Rejected
+from gpupools.common.json_types import JsonDict
+from gpupools.diff.software_diff import diff_software
+from gpupools.providers import clouds
+from gpupools.software.kueue import FRAMEWORKS, PRIORITIES
+from gpupools.software.team_shares import slices_of, team_shares
+from gpupools.spec.teams import Team
+from gpupools.stackfile.stack import StackPlan, plan_config
+
+CLUSTER: JsonDict = {
+    **clouds()["gcp"].example_cluster,
+    "places": "trust",
+    "node_locations": ["europe-west4-a"],
+    "kubeconfig": {"path": "~/.kube/train"},
+    "runtime": {"scheduler": "kueue"},
+}
+POOLS: JsonDict = {
+    "big": {"gpu": "A100-40GB", "gpus_per_node": 8, "nodes": {"max": 4}, "labels": {"tier": "gold"}},
+    "small": {"gpu": "A100-40GB", "gpus_per_node": 8, "nodes": {"max": 1}, "labels": {"tier": "gold"}},
+    "slices": {"gpu": "A100-40GB", "nodes": {"max": 2}, "sharing": {"mode": "mig", "profile": "1g.5gb"}},
+}
+RESEARCH: JsonDict = {"namespaces": ["research"], "guarantee": {"big": 16}, "limit": {"big": 32}, "weight": 2}
+SERVING: JsonDict = {"namespaces": ["serving"], "guarantee": {"slices": 7}, "lends_to": ["research"]}
+TEAMS: JsonDict = {"research": RESEARCH, "serving": SERVING}
+
+
+def config(
+    teams: Mapping[str, Any], pools: Mapping[str, Any] = POOLS, runtime: Mapping[str, Any] | None = None
+) -> JsonDict:
+    cluster = CLUSTER if runtime is None else {**CLUSTER, "runtime": dict(runtime)}
+    named = {name: {"clusters": ["train"], **pool} for name, pool in pools.items()}
+    return {"clusters": {"train": cluster}, "pools": named, "teams": dict(teams)}
+
+
+def plan(
+    teams: Mapping[str, Any], pools: Mapping[str, Any] = POOLS, runtime: Mapping[str, Any] | None = None
+) -> StackPlan:
+    return plan_config(config(teams, pools, runtime), clouds())
+
+
+def refused(
+    teams: Mapping[str, Any], pools: Mapping[str, Any] = POOLS, runtime: Mapping[str, Any] | None = None
+) -> list[str]:
+    with pytest.raises(Rejected) as rejected:
+        plan(teams, pools, runtime)
+    return [str(problem) for problem in rejected.value.problems]
+
+
+def objects(made: StackPlan) -> dict[tuple[str, str], Mapping[str, Any]]:
+    found = {}
+    for each in made.runtimes[0].team_objects:
+        metadata = each["metadata"]
+        found[each["kind"], metadata.get("namespace") or metadata["name"]] = each
+    return found
+
+
+def quotas(queue: Mapping[str, Any]) -> dict[tuple[str, str], Mapping[str, Any]]:
+    return {
+        (flavor["name"], each["name"]): {key: value for key, value in each.items() if key != "name"}
+        for group in queue["spec"]["resourceGroups"]
+        for flavor in group["flavors"]
+        for each in flavor["resources"]
+    }
+
+
+GPU = "nvidia.com/gpu"
+
+
+def test_guarantees_limits_and_the_rest_become_quotas_of_the_pools() -> None:
+    made = objects(plan(TEAMS))
+
+    assert quotas(made["ClusterQueue", "research"]) == {
+        ("big", GPU): {"nominalQuota": 16, "borrowingLimit": 16},
+        ("slices", GPU): {"nominalQuota": 0},  # serving lends them
+    }
+    assert quotas(made["ClusterQueue", "serving"]) == {("slices", GPU): {"nominalQuota": 7}}
+    assert quotas(made["Cohort", "gpupools"]) == {
+        ("big", GPU): {"nominalQuota": 16},
+        ("slices", GPU): {"nominalQuota": 7},
+    }
+    spec = made["ClusterQueue", "research"]["spec"]
+    assert spec["fairSharing"] == {"weight": 2}
+    assert spec["preemption"] == {"reclaimWithinCohort": "Any", "withinClusterQueue": "LowerPriority"}
+    (expression,) = spec["namespaceSelector"]["matchExpressions"]
+    assert expression["values"] == ["research"]
+    assert made["LocalQueue", "serving"]["spec"] == {"clusterQueue": "serving"}
+    assert {name: made["WorkloadPriorityClass", name]["value"] for name in PRIORITIES} == {
+        "interactive": 1000,
+        "training": 100,
+    }
+
+
+def test_flavors_follow_the_pools_with_labels_and_taints() -> None:
+    pools = {"big": {**POOLS["big"], "taints": ["team=vision:NoSchedule", "soft=yes:PreferNoSchedule"]}}
+    flavor = objects(plan({"research": RESEARCH}, pools))["ResourceFlavor", "big"]["spec"]
+
+    assert flavor["nodeLabels"] == {"gpupools/pool": "big"}
+    assert {each["key"] for each in flavor["nodeTaints"]} == {"nvidia.com/gpu", "team", "soft"}
+    assert {each["key"] for each in flavor["tolerations"]} == {"nvidia.com/gpu", "team"}
+
+
+def test_a_label_stands_for_its_pools_and_leaves_single_pools_what_they_need() -> None:
+    teams = {
+        "wide": {"namespaces": ["wide"], "guarantee": {"tier=gold": 32}, "limit": {"tier=gold": 36}},
+        "narrow": {"namespaces": ["narrow"], "guarantee": {"big": 8}},
+    }
+    made = objects(plan(teams))
+
+    assert quotas(made["ClusterQueue", "wide"]) == {
+        ("big", GPU): {"nominalQuota": 24, "borrowingLimit": 4},
+        ("small", GPU): {"nominalQuota": 8, "borrowingLimit": 0},
+    }
+    assert quotas(made["ClusterQueue", "narrow"])["big", GPU] == {"nominalQuota": 8}
+
+
+def test_slices_of_a_profile_and_pools_with_common_resources_share_a_group() -> None:
+    mixed = {"gpu": "A100-40GB", "gpus_per_node": 8, "nodes": {"max": 1}, "software": "gpu-operator"}
+    layout = {"mode": "mig", "layout": {"0": ["3g.20gb", "3g.20gb"], "1": ["1g.5gb"] * 7}}
+    pools = {"big": POOLS["big"], "mixed": {**mixed, "sharing": layout}}
+    made = objects(plan({"a": {"namespaces": ["a"], "guarantee": {"mixed": {"1g.5gb": 7}, "big": 8}}}, pools))
+    (group, other) = made["ClusterQueue", "a"]["spec"]["resourceGroups"]
+
+    assert [(each["coveredResources"], [one["name"] for one in each["flavors"]]) for each in (group, other)] == [
+        ([GPU], ["big"]),
+        (["nvidia.com/mig-1g.5gb"], ["mixed"]),
+    ]
+    assert refused({"a": {"namespaces": ["a"], "guarantee": {"mixed": 7}}}, pools) == [
+        (
+            "teams.a.guarantee.mixed: mixed has several kinds of units: nvidia.com/gpu, nvidia.com/mig-1g.5gb,"
+            " nvidia.com/mig-3g.20gb; write a count for each MIG profile, such as {1g.10gb: 7}, or name single pools"
+        )
+    ]
+
+
+def test_queued_pools_are_admitted_through_provisioning_requests() -> None:
+    pools = {"big": {**POOLS["big"], "capacity": {"mode": "queued"}}}
+    made = objects(plan({"research": RESEARCH}, pools))
+
+    config = made["ProvisioningRequestConfig", "big"]["spec"]
+    assert config == {"provisioningClassName": "queued-provisioning.gke.io", "managedResources": [GPU]}
+    assert made["AdmissionCheck", "big"]["spec"]["parameters"]["name"] == "big"
+    checks = made["ClusterQueue", "research"]["spec"]["admissionChecksStrategy"]["admissionChecks"]
+    assert checks == [{"name": "big", "onFlavors": ["big"]}]
+
+
+@pytest.mark.parametrize(("nodes", "has_topology"), [({"fixed": 4}, True), ({"max": 4}, False)])
+def test_only_nodes_that_are_always_there_have_a_topology(nodes: JsonDict, has_topology: bool) -> None:
+    where = {"zones": ["europe-west4-a"], "network": {"placement": "compact"}}
+    pool = {"instance_type": "a3-megagpu-8g", "nodes": nodes, **where}
+    made = objects(plan({"a": {"namespaces": ["a"], "guarantee": {"big": 8}}}, {"big": pool}))
+
+    assert (("Topology", "big") in made) is has_topology
+    assert ("topologyName" in made["ResourceFlavor", "big"]["spec"]) is has_topology
+
+
+def test_kueue_is_installed_once_before_its_objects_and_configured_for_the_teams() -> None:
+    runtime = plan(TEAMS).runtimes[0]
+    (release,) = runtime.releases
+
+    assert (release.chart, release.version, release.namespace) == ("kueue", "0.19.2", "kueue-system")
+    kinds = {each.name: each.manifest["apiVersion"] for each in runtime.objects}
+    ours = [name for name, api in kinds.items() if api.startswith("kueue.x-k8s.io/")]
+    assert len(ours) == len(runtime.team_objects) > 0
+    assert all("kueue" in runtime.depends[name] for name in ours)
+    found = yaml.safe_load(release.values["managerConfig"]["controllerManagerConfigYaml"])
+    assert found["managedJobsNamespaceSelector"]["matchExpressions"][0]["values"] == ["research", "serving"]
+    assert found["manageJobsWithoutQueueName"] is True
+    assert found["resources"] == {"quotaCheckStrategy": "IgnoreUndeclared"}
+    assert found["integrations"]["frameworks"] == list(FRAMEWORKS)
+    assert [each.image for each in runtime.images] == ["registry.k8s.io/kueue/kueue:v0.19.2"]
+    assert "deletes them with all queues" in release.decisions[0]
+
+
+def test_with_a_scheduler_of_the_teams_own_only_the_objects_are_declared() -> None:
+    runtime = plan(TEAMS, runtime={"scheduler": "kueue", "existing": {"scheduler": "kueue-system/kueue"}}).runtimes[0]
+
+    assert not runtime.releases
+    assert {each.kind for each in runtime.objects} >= {"ClusterQueue", "ResourceFlavor"}
+    assert any("quotaCheckStrategy: IgnoreUndeclared" in note for note in runtime.notes)
+    (reason,) = refused(TEAMS, runtime={"existing": {"scheduler": "kueue"}})[-1:]
+    assert "existing.scheduler: requires scheduler" in reason
+
+
+def test_a_version_of_a_chart_that_is_not_installed_is_refused() -> None:
+    versions = {"versions": {"kueue": "0.19.2"}}
+
+    assert plan(TEAMS, runtime={"scheduler": "kueue", **versions}).runtimes[0].releases[0].version == "0.19.2"
+    theirs = {"scheduler": "kueue", "existing": {"scheduler": "kueue-system/kueue"}, **versions}
+    assert refused(TEAMS, runtime=theirs) == [
+        "clusters.train.runtime.versions.kueue: no pool of the cluster uses kueue; leave it out"
+    ]
+
+
+def test_external_management_declares_nothing_and_renders_everything(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runtime = {"scheduler": "kueue", "management": "external"}
+    made = plan(TEAMS, runtime=runtime).runtimes[0]
+    file = tmp_path / "Pulumi.t.yaml"
+    keys = {f"gpupools:{key}": value for key, value in config(TEAMS, runtime=runtime).items()}
+    file.write_text(yaml.safe_dump({"config": keys}, sort_keys=False), encoding="utf-8")
+
+    assert not made.releases
+    assert not made.objects
+    assert main(["render", str(file), "--only", "teams"]) == 0
+    assert list(yaml.safe_load_all(capsys.readouterr().out)) == made.json_team_objects()
+    assert main(["render", str(file), "--only", "teams", "--cluster", "trian"]) == 1
+    assert "cluster 'trian' has no scheduler; did you mean 'train'?" in capsys.readouterr().err
+
+
+def test_without_a_scheduler_teams_are_refused_and_nothing_is_rendered() -> None:
+    reasons = refused({"research": RESEARCH}, runtime={})
+
+    assert reasons == [
+        f"teams.research.{part}.big: no cluster of big has a scheduler, so nothing would enforce it; set"
+        " clusters.train.runtime.scheduler: kueue"
+        for part in ("guarantee", "limit")
+    ]
+
+
+def test_a_cluster_without_a_scheduler_says_that_nothing_enforces_the_shares() -> None:
+    two = config({"research": RESEARCH})
+    two["clusters"] = {**two["clusters"], "other": {**CLUSTER, "name": "other", "runtime": {}}}
+    two["pools"]["big"]["clusters"] = ["train", "other"]
+    shared, bare = plan_config(two, clouds()).runtimes
+
+    assert shared.team_objects
+    assert not bare.team_objects
+    assert "nothing enforces the shares of research here, because clusters.other.runtime.scheduler is not set" in (
+        bare.notes
+    )
+
+
+def team(name: str, **keys: Any) -> JsonDict:
+    return {"namespaces": [name], "guarantee": {"big": 8}, **keys}
+
+
+TRUSTED = {"big": {**POOLS["big"], "trust": {"namespaces": ["a"], "quota": 8}}}
+BAD: Mapping[str, tuple[JsonDict, str]] = {
+    "more than the pool has": (
+        {"a": team("a", guarantee={"big": 33})},
+        "teams.a.guarantee.big: got 33, but big has 32 with all nodes on train; lower a guarantee, or raise nodes.max",
+    ),
+    "more than others leave": (
+        {"a": team("a", guarantee={"big": 20}), "b": team("b", guarantee={"big": 20})},
+        (
+            "teams.b.guarantee.big: got 20, but big has 32 with all nodes on train, of which 20 are guaranteed to"
+            " others; lower a guarantee, or raise nodes.max"
+        ),
+    ),
+    "an unknown pool": (
+        {"a": team("a", guarantee={"bigg": 8})},
+        "teams.a.guarantee.bigg: unknown pool 'bigg'; did you mean 'big'?",
+    ),
+    "a label of no pool": (
+        {"a": team("a", guarantee={"tier=silver": 8})},
+        (
+            "teams.a.guarantee.tier=silver: no pool has the label 'tier=silver'; add it to the labels of a pool, or"
+            " name pools"
+        ),
+    ),
+    "a slice that nobody has": (
+        {"a": team("a", guarantee={"slices": {"3g.20gb": 1}})},
+        "teams.a.guarantee.slices.3g.20gb: slices has no slices of the profile '3g.20gb'; did you mean '1g.5gb'?",
+    ),
+    "a limit below the guarantee": (
+        {"a": team("a", limit={"big": 4})},
+        "teams.a.limit.big: 4 is below the guarantee of 8; raise it, or lower the guarantee",
+    ),
+    "a limit by label below the guarantee": (
+        {"a": team("a", limit={"tier=gold": 4})},
+        "teams.a.limit.tier=gold: 4 is below the guarantee of 8; raise it, or lower the guarantee",
+    ),
+    "two limits of a pool": (
+        {"a": team("a", limit={"big": 9, "tier=gold": 40})},
+        "teams.a.limit.tier=gold: another key of limit has a pool of tier=gold too; keep one of the two",
+    ),
+    "a weight of 0": ({"a": team("a", weight=0)}, "teams.a.weight: got 0; "),
+    "an unknown key": ({"a": team("a", wieght=2)}, "teams.a.wieght: unknown key; did you mean 'weight'?"),
+    "a namespace of two teams": (
+        {"a": team("a"), "b": {**team("a")}},
+        "teams.b.namespaces[0]: 'a' is also a namespace of team a; remove it from one of the two",
+    ),
+    "a cycle of lending": (
+        {"a": team("a", lends_to=["b"]), "b": team("b", lends_to=["c"]), "c": team("c", lends_to=["a"])},
+        "lends_to: the teams lend in a cycle: ",
+    ),
+    "an unknown team": (
+        {"a": team("a", lends_to=["bb"]), "b": team("b")},
+        "teams.a.lends_to[0]: unknown team 'bb'; did you mean 'b'?",
+    ),
+    "itself": ({"a": team("a", lends_to=["a"])}, "teams.a.lends_to[0]: is the team itself; remove it"),
+    "a lender that a third team could borrow from": (
+        {"a": team("a", lends_to=["b"]), "b": team("b"), "c": team("c")},
+        (
+            "teams.a.lends_to: c could borrow big too: Kueue lends to every team that may use a pool; add them"
+            " here, or set limit.big of each to its guarantee"
+        ),
+    ),
+    "a team without a share": (
+        {"a": {"namespaces": ["a"]}},
+        "teams.a: has neither guarantee nor limit; set one of them for each pool that the team may use",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input_is_refused_in_one_line(case: str) -> None:
+    teams, reason = BAD[case]
+    (found,) = refused(teams)
+
+    assert reason in found
+
+
+def test_trust_and_quotas_have_to_agree() -> None:
+    assert refused({"b": team("b")}, TRUSTED) == [
+        (
+            "teams.b.namespaces[0]: namespace b may not use pool big, whose trust does not list it; add it to"
+            " pools.big.trust.namespaces, or remove the pool here"
+        )
+    ]
+    assert refused({"a": team("a", guarantee={"big": 9})}, TRUSTED) == [
+        (
+            "teams.a.guarantee.big: got 9, but pools.big.trust.quota lets the team's namespaces request 8; raise the"
+            " quota, or lower the guarantee"
+        )
+    ]
+    owned = {"big": {**POOLS["big"], "trust": {"team": "b"}}}
+    assert refused({"a": team("a"), "b": team("b")}, owned) == [
+        "teams.a: pool big trusts only team b; remove the pool from this team, or change pools.big.trust"
+    ]
+
+
+def test_pools_whose_pods_claim_gpus_cannot_be_shared() -> None:
+    pools = {"big": {**POOLS["big"], "software": "dra-driver"}}
+
+    assert any("pods claim the GPUs of big" in reason for reason in refused({"a": team("a")}, pools))
+
+
+def test_lending_to_nobody_and_to_listed_teams() -> None:
+    teams = {"a": team("a", lends_to=["b"]), "b": team("b"), "c": team("c", limit={"big": 8}, lends_to=[])}
+    made = objects(plan(teams))
+
+    assert quotas(made["ClusterQueue", "c"])["big", GPU] == {
+        "nominalQuota": 8,
+        "borrowingLimit": 0,
+        "lendingLimit": 0,
+    }
+    assert quotas(made["ClusterQueue", "a"])["big", GPU] == {"nominalQuota": 8}
+
+
+def test_an_edit_says_what_becomes_of_queues_and_flavors() -> None:
+    lower = {**RESEARCH, "guarantee": {"big": 8}}
+    before, after = plan(TEAMS), plan({"research": lower, "serving": SERVING})
+    found = {each.step: str(each) for each in diff_software(before, after, ())}
+
+    assert "spec.resourceGroups.big nvidia.com/gpu.nominalQuota 16 → 8" in found["cluster-queue/research"]
+    assert "counts as borrowed, and other teams can reclaim it" in found["cluster-queue/research"]
+    gone = plan({"research": RESEARCH}, {"big": POOLS["big"]})
+    removed = {each.step: str(each) for each in diff_software(before, gone, ())}
+    assert "train: removes ResourceFlavor slices" in removed["flavor/slices"]
+    assert "train: removes ClusterQueue serving" in removed["cluster-queue/serving"]
+
+
+MIXES: st.SearchStrategy[JsonDict] = st.fixed_dictionaries(
+    {
+        "guarantee": st.dictionaries(st.sampled_from(["big", "small", "slices", "tier=gold"]), st.integers(1, 30)),
+        "limit": st.dictionaries(st.sampled_from(["big", "slices"]), st.integers(1, 40), max_size=2),
+        "lends_to": st.none() | st.just([]),
+    }
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(MIXES, min_size=1, max_size=4))
+def test_whatever_is_accepted_the_guarantees_fit(mixes: list[JsonDict]) -> None:
+    teams = {f"t{index}": {"namespaces": [f"n{index}"], **mix} for index, mix in enumerate(mixes)}
+    try:
+        made = plan(teams)
+    except Rejected:
+        return
+    capacity = {("big", GPU): 32, ("small", GPU): 8, ("slices", GPU): 14}
+    given: dict[tuple[str, str], int] = {}
+    for name, mix in teams.items():
+        own = quotas(objects(made)["ClusterQueue", name])
+        assert sum(each["nominalQuota"] for each in own.values()) == sum(mix["guarantee"].values())
+        for unit, quota in own.items():
+            given[unit] = given.get(unit, 0) + quota["nominalQuota"]
+            limit = mix["limit"].get(unit[0])
+            if limit is not None:
+                assert quota["nominalQuota"] + quota["borrowingLimit"] <= limit
+    free = quotas(objects(made)["Cohort", "gpupools"])
+    assert all(given[unit] <= capacity[unit] for unit in given)
+    assert all(given[unit] + free[unit]["nominalQuota"] == capacity[unit] for unit in given)
+
+
+def test_a_profile_is_found_by_its_name_under_both_strategies() -> None:
+    single = plan(TEAMS).pools[-1]
+
+    assert (slices_of(single, "1g.5gb"), slices_of(single, "2g.10gb")) == (GPU, "")
+
+
+def test_shares_of_a_cluster_without_teams_are_empty() -> None:
+    shares, problems = team_shares(plan(TEAMS).pools, {}, "train")
+
+    assert not shares.shares
+    assert not problems
+    assert not shares.free()
+    assert Team.model_validate(RESEARCH).weight == 2
