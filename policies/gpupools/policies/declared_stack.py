@@ -14,7 +14,7 @@ from gpupools.common.errors import Rejected
 from gpupools.common.json_types import JsonObject
 from gpupools.common.taints import repels_cpu_pods
 from gpupools.plan.pool_facts import UNKNOWN, PoolFacts, Reference
-from gpupools.policies.classify import Unclassified, is_harmless, missing_resources
+from gpupools.policies.classify import Unclassified, is_harmless
 from gpupools.policies.declared_software import DeclaredSoftware
 from gpupools.policies.dependency_graph import reachable_marks
 from gpupools.readback.inputs import at, joined, mapping
@@ -133,7 +133,6 @@ class DeclaredStack:
         """Resources of which gpupools does not know what they create, by URN."""
         found = {each.urn: each.unread for each in self.resources if each.unread is not None}
         found = {urn: each for urn, each in found.items() if not self._is_stack_set_instance_without_pools(urn)}
-        found |= dict(missing_resources((each.urn, each.type, each.inputs) for each in self.resources))
         return {**dict(self._without_machine_objects()), **found}
 
     def _is_stack_set_instance_without_pools(self, urn: str) -> bool:
