@@ -175,7 +175,7 @@ OBJECTS = [
         manifest(
             "hypershift.openshift.io/v1beta1", "NodePool", spec={"platform": {"aws": {"instanceType": "g5.xlarge"}}}
         ),
-        DEFINITE,
+        NOT_UNDERSTOOD,
     ),
     (
         "HyperShift tainted",
@@ -184,21 +184,12 @@ OBJECTS = [
             "NodePool",
             spec={"platform": {"azure": {"vmSize": "Standard_NC24ads_A100_v4"}}, "taints": [GPU_TAINT]},
         ),
-        FINE,
+        ADVISED,
     ),
     (
         "Hive bare",
         manifest("hive.openshift.io/v1", "MachinePool", spec={"platform": {"gcp": {"type": "a2-highgpu-1g"}}}),
-        DEFINITE,
-    ),
-    (
-        "Gardener",
-        manifest(
-            "core.gardener.cloud/v1beta1",
-            "Shoot",
-            spec={"provider": {"workers": [{"name": "a", "machine": {"type": "g5.xlarge"}, "taints": [GPU_TAINT]}]}},
-        ),
-        FINE,
+        NOT_UNDERSTOOD,
     ),
     (
         "Gardener bare",
@@ -207,7 +198,7 @@ OBJECTS = [
             "Shoot",
             spec={"provider": {"workers": [{"name": "a", "machine": {"type": "g5.xlarge"}}]}},
         ),
-        DEFINITE,
+        NOT_UNDERSTOOD,
     ),
     ("node by its resources", node({}, (), **{"nvidia.com/gpu": "1"}), DEFINITE),
     ("node by its slices", node({}, (), **{"nvidia.com/mig-1g.5gb": "7"}), DEFINITE),

@@ -32,11 +32,6 @@ def machine_set(value: dict[str, Any], **more: Any) -> dict[str, Any]:
     return of_spec("machine.openshift.io/v1beta1", "MachineSet", **spec)
 
 
-def shoot(provider: str, machine: str, **more: Any) -> dict[str, Any]:
-    worker = {"name": "a", "machine": {"type": machine}, **more}
-    return of_spec("core.gardener.cloud/v1beta1", "Shoot", provider={"type": provider, "workers": [worker]})
-
-
 IBM = {"group": "karpenter.ibm.sh", "kind": "IBMNodeClass"}
 OPENSTACK = {"kind": "OpenstackProviderSpec", "flavor": "gpu.a100"}
 KNOWN = ("m5.large", "u-6tb1.metal", "c7gn.16xlarge", "Standard_D4s_v5", "e2-custom-4-8192", "n2-standard-4")
@@ -58,16 +53,7 @@ FOREIGN: dict[str, tuple[dict[str, Any], str]] = {
         of_spec("kops.k8s.io/v1alpha2", "InstanceGroup", role="Node", machineType="gpu-h100x1-80gb"),
         "kops.k8s.io/InstanceGroup of gpu-h100x1-80gb",
     ),
-    "HyperShift": (
-        of_spec("hypershift.openshift.io/v1beta1", "NodePool", platform={"type": "OpenStack", "openstack": {}}),
-        "hypershift.openshift.io/NodePool of OpenStack",
-    ),
-    "Hive": (
-        of_spec("hive.openshift.io/v1", "MachinePool", platform={"vsphere": {"cpus": 4}}),
-        "hive.openshift.io/MachinePool of vsphere",
-    ),
     "OpenShift's machines": (machine_set(OPENSTACK), "machine.openshift.io/OpenstackProviderSpec"),
-    "Gardener": (shoot("openstack", "gpu.a100"), "core.gardener.cloud/Shoot of openstack"),
 }
 
 
@@ -103,17 +89,13 @@ def test_a_reason_in_the_configuration_leaves_such_a_kind_as_it_is(name: str, tm
     "given",
     [
         karpenter(IBM, taints=[TAINT]),
-        shoot("openstack", "gpu.a100", taints=[TAINT]),
         machine_set(OPENSTACK, taints=[TAINT]),
         {**karpenter(IBM), "spec": {**karpenter(IBM)["spec"], "limits": {"nvidia.com/gpu": 0, "amd.com/gpu": 0}}},
         karpenter({"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass"}),
         karpenter({"group": "karpenter.k8s.aws", "kind": "EC2NodeClass"},
                   requirements=[{"key": "karpenter.k8s.aws/instance-category", "operator": "In", "values": ["c"]}]),
         of_spec("karpenter.sh/v1alpha5", "Provisioner", providerRef={"name": "a"}),
-        shoot("aws", "m5.large"),
         machine_set({"kind": "AWSMachineProviderConfig", "instanceType": "m5.large"}),
-        of_spec("hypershift.openshift.io/v1beta1", "NodePool", platform={"type": "Azure", "azure": {"vmSize": "x"}}),
-        of_spec("hive.openshift.io/v1", "MachinePool", platform={"gcp": {"type": "n2-standard-4"}}),
         *(
             of_spec("kops.k8s.io/v1alpha2", "InstanceGroup", role="Node", machineType=name)
             for name in KNOWN

@@ -37,7 +37,7 @@ class Unclassified:
     """True where what it creates is judged in another file."""
     source: str = ""
     harmless: bool = False
-    """True for nodes of another cloud that other pods do not fill, or that have no GPUs."""
+    """True for nodes that are not read and that other pods do not fill, or that have no GPUs."""
 
 
 def classify(
@@ -111,15 +111,15 @@ def _in_blocks(value: Any, path: str) -> list[Any]:
 
 
 def _keeps_pods_off(inputs: Any, machine: str, taints: str, patterns: str) -> str:
-    """Return why no pool of another cloud has GPU nodes that other pods fill; empty if that is not known."""
+    """Return why no pool that is not read has GPU nodes that other pods fill; empty if that is not known."""
     read = TaintsRead()
     for path in taints.split("|"):
         read.objects(at(inputs, path), path, KUBERNETES_EFFECTS)
     if repels_cpu_pods(read.taints):
-        return "a pool of another cloud; its taint keeps other pods off"
+        return "a pool that gpupools does not read; its taint keeps other pods off"
     names = next((names for path in machine.split("|") if (names := _in_blocks(inputs, path)) != [None]), [])
     known = [any(fnmatchcase(text(one).casefold(), each) for each in patterns.split(",")) for one in names]
-    return "a pool of another cloud, of machines without GPUs" if known and all(known) else ""
+    return "a pool that gpupools does not read, of machines without GPUs" if known and all(known) else ""
 
 
 def _schema_names_nodes(inputs: JsonObject) -> str:

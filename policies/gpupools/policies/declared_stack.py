@@ -132,25 +132,7 @@ class DeclaredStack:
     def unread(self) -> Mapping[str, Unclassified]:
         """Resources of which gpupools does not know what they create, by URN."""
         found = {each.urn: each.unread for each in self.resources if each.unread is not None}
-        found = {urn: each for urn, each in found.items() if not self._is_stack_set_instance_without_pools(urn)}
         return {**dict(self._without_machine_objects()), **found}
-
-    def _is_stack_set_instance_without_pools(self, urn: str) -> bool:
-        """Say whether this is an instance of a StackSet in this stack that creates no nodes."""
-        instance = self.by_urn[urn]
-        kind = instance.type.casefold()
-        if "cloudformation" not in kind or not kind.endswith(("instance", "instances")):
-            return False
-        name = instance.inputs.get("stackSetName") or instance.inputs.get("stack_set_name")
-        found = [
-            each for each in self._stack_sets if name in (each.inputs.get("name"), each.inputs.get("stackSetName"))
-        ]
-        known = isinstance(name, str) and bool(name) and len(found) == 1
-        return known and not found[0].pools and found[0].unread is None
-
-    @cached_property
-    def _stack_sets(self) -> tuple[Declared, ...]:
-        return tuple(each for each in self.resources if each.type.endswith(":StackSet"))
 
     def _without_machine_objects(self) -> Iterator[tuple[str, Unclassified]]:
         """Yield Cluster API owners whose machine objects are in another file."""

@@ -6,7 +6,7 @@ the reason, a source and its date:
 - `none`: creates no nodes.
 - `nodes`: may create nodes and is not read, which is a violation that cannot be verified.
 - `elsewhere`: applies objects from another source, or that gpupools does not read. That is advice.
-- `pool <machine> <taints> <pattern>,…`: `nodes`, a pool of another cloud, but advice where its taints keep pods off or
+- `pool <machine> <taints> <pattern>,…`: `nodes`, a pool that is not read, but advice where its taints keep pods off or
   the names of its machines match a pattern of machines without GPUs. Alternative paths are separated by |, - is none.
 - `where <path>|…`: `nodes` where one of these inputs is given, otherwise `none`.
 """
