@@ -734,7 +734,6 @@ def _kinds_read() -> str:
 
 _ANSWERS = {
     "nodes": "unknown: a violation that cannot be verified",
-    "resources": "creates no nodes; a violation where it applies what is not in the same file",
     "elsewhere": "unknown: advice",
     "none": "creates no nodes",
 }

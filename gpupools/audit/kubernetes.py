@@ -6,12 +6,12 @@ readers know which kinds are pools.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from itertools import islice
 from typing import Any
 
-from gpupools.audit import embedded_manifests
 from gpupools.audit.document import Document, Resource
 from gpupools.common.bounded_yaml import Value
 from gpupools.common.errors import Path, Problem, Rejected, shown
@@ -19,6 +19,7 @@ from gpupools.common.json_types import JsonObject
 from gpupools.common.structured_text import Text
 from gpupools.plan.pool_facts import UNKNOWN
 from gpupools.providers import clouds
+from gpupools.readback.inputs import is_list
 from gpupools.readback.kubernetes_pools import kinds_read
 
 FORM = "Kubernetes manifest"
@@ -91,7 +92,7 @@ def _objects(data: Any, lines: Mapping[Path, int], first: int | None, text: Text
             return
     filled = text is None or text.has_placeholders
     if filled and (data["apiVersion"].rpartition("/")[0], kind) in _node_kinds():
-        data = embedded_manifests.placeholders(data)
+        data = _with_placeholders(data)
     metadata = data.get("metadata") if isinstance(data.get("metadata"), dict) else {}
     names = [name for key in ("namespace", "name", "generateName") if isinstance(name := metadata.get(key), str)]
     named = text.line_of(names[-1]) if text is not None and text.is_json and names else first
@@ -107,8 +108,37 @@ def _objects(data: Any, lines: Mapping[Path, int], first: int | None, text: Text
 
 @lru_cache
 def _node_kinds() -> frozenset[tuple[str, str]]:
-    """Return group and kind of the objects whose placeholders matter; texts inside objects are handled elsewhere."""
-    return frozenset(known for known in kinds_read(clouds()) if known[1] not in embedded_manifests.TEXTS)
+    """Return group and kind of the objects whose placeholders matter."""
+    return frozenset(kinds_read(clouds()))
+
+
+_VARIABLE = re.compile(r"\$\{[^{}]*\}|\$\(\w[^()]*\)")
+_NAMES = frozenset(
+    {"metadata", "name", "namespace", "clusterName", "apiVersion", "kind", "infrastructureRef", "configRef"}
+    | {"nodeClassRef", "status"}
+)
+
+
+def _with_placeholders(value: Any, own: bool = False) -> Any:
+    """Return a value with `UNKNOWN` for every text of one line that something else fills in later.
+
+    Names stay, because the same placeholder on both sides joins objects. Recognised are `${X}` and `${X:=default}` of
+    Flux, clusterctl and kro, `$(X)` and `{{ x }}` of Helm and Jinja.
+
+    Args:
+        value: Any part of an object.
+        own: Whether it is part of a name.
+    """
+    if isinstance(value, str):
+        late = not own and "\n" not in value and ("}}" in value.partition("{{")[2] or _VARIABLE.search(value))
+        return UNKNOWN if late else value
+    if isinstance(value, Mapping):
+        if "?" in value and len(value) == 1:
+            return UNKNOWN  # `{{ x }}` without quotes is a map with a map as key
+        return {
+            key: _with_placeholders(item, (own or key in _NAMES) and key != "labels") for key, item in value.items()
+        }
+    return [_with_placeholders(item, own) for item in value] if is_list(value) else value
 
 
 def _spelled(sentence: str) -> str:

@@ -1,11 +1,8 @@
-"""Reads node pools of kOps, HyperShift, Hive and Gardener, and the nodes of a running cluster. Pure.
+"""Reads node pools of kOps, and the nodes of a running cluster. Pure.
 
-kOps' InstanceGroup, NodePools of HyperShift, MachinePools of Hive, Shoots of Gardener, and the
-Node objects that `kubectl get nodes -o yaml` prints.
+kOps' InstanceGroup, and the Node objects that `kubectl get nodes -o yaml` prints.
 
 Sources, as repository and path: kubernetes/kops docs/gpu.md and docs/instance_groups.md;
-openshift/hypershift api/hypershift/v1beta1/nodepool_types.go; openshift/hive apis/hive/v1/machinepool_types.go;
-gardener/gardener pkg/apis/core/v1beta1/types_shoot.go;
 https://kubernetes.io/docs/reference/labels-annotations-taints/ for Node.
 """
 
@@ -57,21 +54,6 @@ class NodeGroup:
 _KOPS = NodeGroup(
     "", ("machineType", "mixedInstancesPolicy.instances"), "nodeLabels", ("minSize", "maxSize"), tags="cloudLabels"
 )
-_HYPERSHIFT = NodeGroup(
-    "",
-    ("platform.aws.instanceType", "platform.azure.vmSize", "platform.gcp.machineType"),
-    "nodeLabels",
-    ("autoScaling.min", "autoScaling.max"),
-    "replicas",
-)
-_HIVE = NodeGroup(
-    "",
-    ("platform.aws.type", "platform.azure.type", "platform.gcp.type"),
-    "labels",
-    ("autoscaling.minReplicas", "autoscaling.maxReplicas"),
-    "replicas",
-)
-_GARDENER = NodeGroup("", ("machine.type",), "labels", ("minimum", "maximum"))
 
 
 def reader_of(group: str, kind: str, clouds: Clouds) -> ObjectReader | None:
@@ -203,32 +185,6 @@ def read_cluster(type_token: str, given: JsonObject, clouds: Clouds) -> PoolFact
 CLUSTER = ("kops.k8s.io", "Cluster")
 
 
-def _spec_reader(known: NodeGroup, kind: str) -> ObjectReader:
-    def read(given: JsonObject, clouds: Clouds) -> Iterator[PoolFacts]:
-        facts, machines = read_group(known, at(given, "spec"), "spec", clouds)
-        taints = TaintsRead()
-        taints.objects(at(given, "spec.taints"), "spec.taints", KUBERNETES_EFFECTS)
-        given_platform = mapping(at(given, "spec.platform"))
-        platform = text(given_platform.get("type")) or next((key for key in given_platform if key not in clouds), "")
-        pool = group_facts(facts, machines, taints, "spec.taints")
-        yield replace(pool, foreign="" if platform.casefold() in ("", *clouds) else f"{kind} of {platform}")
-
-    return read
-
-
-def _shoot(given: JsonObject, clouds: Clouds) -> Iterator[PoolFacts]:
-    late: list[str] = []
-    provider = text(at(given, "spec.provider.type"))
-    foreign = "" if provider in ("", *clouds) else f"core.gardener.cloud/Shoot of {provider}"
-    for path, one in items(at(given, "spec.provider.workers"), "spec.provider.workers", late):
-        facts, machines = read_group(_GARDENER, one, path, clouds)
-        read = TaintsRead()
-        read.objects(at(one, "taints"), f"{path}.taints", KUBERNETES_EFFECTS)
-        yield replace(group_facts(facts, machines, read, f"{path}.taints"), pool=text(at(one, "name")), foreign=foreign)
-    for path in late:
-        yield PoolFacts("kubernetes", (), None, (), unknown=(path,), where=path)
-
-
 # --- a running cluster ------------------------------------------------------------------------------------------------
 
 _TYPES = ("node.kubernetes.io/instance-type", "beta.kubernetes.io/instance-type")
@@ -266,9 +222,6 @@ def _node(given: JsonObject, clouds: Clouds) -> Iterator[PoolFacts]:
 KINDS: Mapping[tuple[str, str], ObjectReader] = MappingProxyType(
     {
         ("kops.k8s.io", "InstanceGroup"): _kops,
-        ("hypershift.openshift.io", "NodePool"): _spec_reader(_HYPERSHIFT, "hypershift.openshift.io/NodePool"),
-        ("hive.openshift.io", "MachinePool"): _spec_reader(_HIVE, "hive.openshift.io/MachinePool"),
-        ("core.gardener.cloud", "Shoot"): _shoot,
         ("", "Node"): _node,
         ("core", "Node"): _node,
     }

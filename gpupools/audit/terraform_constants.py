@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import textwrap
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -136,21 +137,8 @@ def _text(tree: Tree[Any]) -> str | None:
 
 
 def _without_interpolations(text: str) -> str | None:
-    if "%{" in text or "~}" in text or "${~" in text or "$${" in text:
-        return None
-    before, *parts = text.split("${")
-    inside = 0
-    written = before
-    for part in parts:
-        inside += 1
-        for place, letter in enumerate(part):
-            inside += {"{": 1, "}": -1}.get(letter, 0)
-            if inside == 0:
-                written += _HOLE + part[place + 1 :]
-                break
-        if inside < 0:
-            return None
-    return written if inside == 0 else None
+    written = re.sub(r"\$\{[^{}~]*\}", _HOLE, text)  # one with braces inside leaves the text unknown
+    return None if any(mark in written for mark in ("${", "%{", "~}")) else written
 
 
 def _parsed(written: str | None) -> Any:

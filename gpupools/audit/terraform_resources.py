@@ -307,8 +307,8 @@ def _manifests(source: TerraformResource, values: JsonObject, line: int | None) 
         documents, why = (), f"{key}: {rejected.problems[0].what}"
     else:
         why = f"{key} is not known yet" if body is UNKNOWN else f"{key} is not a Kubernetes object"
-    left_open = [path for key in _IGNORED_FIELDS for path in as_list(values.get(key)) if isinstance(path, str)]
-    documents = tuple(replace(one, data=_without_ignored_fields(one.data, left_open)) for one in documents)
+    if any(str(path).startswith("spec") for key in _IGNORED_FIELDS for path in as_list(values.get(key))):
+        documents = tuple(replace(one, data={**as_map(one.data), "spec": UNKNOWN}) for one in documents)
     objects = [read for value in documents for read in kubernetes.objects(value)]
     for read in objects:
         yield Resource(address=source.address, type=read.type, inputs=read.inputs, line=line, spelled=read.spelled)
@@ -336,21 +336,6 @@ _IGNORED_FIELDS = ("ignore_fields", "computed_fields")
 https://registry.terraform.io/providers/alekc/kubectl/latest/docs/resources/kubectl_manifest,
 https://registry.terraform.io/providers/hashicorp/kubernetes/latest/docs/resources/manifest#computed-fields
 """
-
-
-def _without_ignored_fields(value: Any, paths: list[str]) -> Any:
-    """Return an object in which the fields at some paths are not known, where they say anything of pools."""
-    for path in paths:
-        steps = re.findall(r"[^.\[\]\"]+", path)
-        if steps[:1] == ["spec"]:
-            value = _with_unknown(value, steps)
-    return value
-
-
-def _with_unknown(value: Any, steps: list[str]) -> Any:
-    if not steps or isinstance(value, list):
-        return UNKNOWN
-    return {**value, steps[0]: _with_unknown(value[steps[0]], steps[1:])} if steps[0] in as_map(value) else value
 
 
 def _helm_release(values: JsonObject) -> JsonDict:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from gpupools.common.json_types import JsonObject
 from gpupools.plan.cloud import ObjectReader
 from gpupools.plan.pool_facts import UNKNOWN, PoolFacts
-from gpupools.readback.inputs import kubernetes_type, mapping, text
+from gpupools.readback.inputs import kubernetes_type, mapping
 from gpupools.readback.karpenter import providers_of, read_karpenter
 from gpupools.readback.registry import Clouds, kubernetes_readers
 
@@ -34,13 +34,6 @@ def each_kubernetes_pool(type_token: str, properties: JsonObject, clouds: Clouds
         properties,
         clouds,
     )
-
-
-def read_manifest(manifest: JsonObject, clouds: Clouds) -> tuple[PoolFacts, ...]:
-    """Return the pools of a Kubernetes manifest; none for other objects."""
-    if not isinstance(manifest, Mapping):
-        return ()
-    return tuple(_read(text(manifest.get("apiVersion")), text(manifest.get("kind")), manifest, clouds))
 
 
 def read_template(type_token: str, properties: JsonObject, clouds: Clouds) -> PoolFacts | None:

@@ -3,16 +3,14 @@
 The clouds' own resources (`Cloud.readback`), Karpenter's objects and ComputeClasses are read without it.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from importlib import import_module
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from gpupools.common.json_types import JsonObject
 from gpupools.plan.cloud import Cloud, GroupKind, ObjectReader, no_nested_types, nothing_unread
 from gpupools.plan.pool_facts import PoolFacts
-from gpupools.readback.inputs import at, text
 from gpupools.readback.machine_owners import Owner
 
 Clouds = Mapping[str, Cloud]
@@ -32,40 +30,6 @@ class TypeReader(NamedTuple):
     """As `Readback.nested_types`."""
 
 
-@dataclass(frozen=True)
-class Unreadable:
-    """Content of a wrapper that may be objects and is not read."""
-
-    why: str
-
-
-@dataclass(frozen=True)
-class Embedded:
-    """An object inside a wrapper."""
-
-    path: str
-    """Inside the wrapper."""
-    value: Any
-    """The object; `UNKNOWN` where it is not known yet, or `Unreadable`."""
-    in_text: bool = False
-    """Whether it is part of a text."""
-
-    @property
-    def group(self) -> str:
-        """The group of the object."""
-        return text(at(self.value, "apiVersion")).rpartition("/")[0]
-
-    @property
-    def kind(self) -> str:
-        """The kind of the object."""
-        return text(at(self.value, "kind"))
-
-    @property
-    def name(self) -> str:
-        """The name of the object."""
-        return text(at(self.value, "metadata.name"))
-
-
 def _nothing(*_: object) -> None:
     return None
 
@@ -81,10 +45,6 @@ class KubernetesReader(NamedTuple):
     """Read an object that pools refer to (Pulumi type, object); None for any other object."""
     read_owner: Callable[[str, JsonObject], Owner | None] = _nothing
     """Read which machines and bootstrap configuration an object joins; None for any other object."""
-    wrappers: Collection[GroupKind] = ()
-    """Kinds of objects that contain other objects."""
-    embedded: Callable[[JsonObject, str, str], Iterable[Embedded]] = lambda *_: ()
-    """Yield the objects inside an object of one of `wrappers` (object, group, kind)."""
 
 
 _TYPE_READERS: dict[str, None] = {}
@@ -117,15 +77,3 @@ def kubernetes_readers() -> tuple[KubernetesReader, ...]:
 def read_owner(type_token: str, properties: JsonObject) -> Owner | None:
     """Read which machines and bootstrap configuration a Kubernetes object joins; None for any other object."""
     return next((owner for each in kubernetes_readers() if (owner := each.read_owner(type_token, properties))), None)
-
-
-def wrappers() -> frozenset[GroupKind]:
-    """Return group and kind of the objects that contain other objects."""
-    return frozenset(kind for each in kubernetes_readers() for kind in each.wrappers)
-
-
-def embedded(properties: JsonObject, group: str, kind: str) -> Iterator[Embedded]:
-    """Yield the objects inside a wrapper of this API group and kind; nothing for any other object."""
-    for each in kubernetes_readers():
-        if (group, kind) in each.wrappers:
-            yield from each.embedded(properties, group, kind)

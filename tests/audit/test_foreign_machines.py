@@ -12,7 +12,7 @@ from gpupools.policies.classify import Unclassified, classify
 from gpupools.policies.declared_stack import Declared, DeclaredStack
 from gpupools.policies.policy_config import Config
 from gpupools.providers import clouds
-from gpupools.readback.kubernetes_pools import read_manifest
+from gpupools.readback.kubernetes_pools import read_kubernetes_pools
 
 UNDERSTOOD = "node-pools-understood"
 TAINT = {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}
@@ -30,11 +30,6 @@ def of_spec(version: str, kind: str, **spec: Any) -> dict[str, Any]:
 def machine_set(value: dict[str, Any], **more: Any) -> dict[str, Any]:
     spec = {"template": {"spec": {"providerSpec": {"value": value}, **more}}}
     return of_spec("machine.openshift.io/v1beta1", "MachineSet", **spec)
-
-
-def shoot(provider: str, machine: str, **more: Any) -> dict[str, Any]:
-    worker = {"name": "a", "machine": {"type": machine}, **more}
-    return of_spec("core.gardener.cloud/v1beta1", "Shoot", provider={"type": provider, "workers": [worker]})
 
 
 IBM = {"group": "karpenter.ibm.sh", "kind": "IBMNodeClass"}
@@ -58,16 +53,7 @@ FOREIGN: dict[str, tuple[dict[str, Any], str]] = {
         of_spec("kops.k8s.io/v1alpha2", "InstanceGroup", role="Node", machineType="gpu-h100x1-80gb"),
         "kops.k8s.io/InstanceGroup of gpu-h100x1-80gb",
     ),
-    "HyperShift": (
-        of_spec("hypershift.openshift.io/v1beta1", "NodePool", platform={"type": "OpenStack", "openstack": {}}),
-        "hypershift.openshift.io/NodePool of OpenStack",
-    ),
-    "Hive": (
-        of_spec("hive.openshift.io/v1", "MachinePool", platform={"vsphere": {"cpus": 4}}),
-        "hive.openshift.io/MachinePool of vsphere",
-    ),
     "OpenShift's machines": (machine_set(OPENSTACK), "machine.openshift.io/OpenstackProviderSpec"),
-    "Gardener": (shoot("openstack", "gpu.a100"), "core.gardener.cloud/Shoot of openstack"),
 }
 
 
@@ -103,17 +89,13 @@ def test_a_reason_in_the_configuration_leaves_such_a_kind_as_it_is(name: str, tm
     "given",
     [
         karpenter(IBM, taints=[TAINT]),
-        shoot("openstack", "gpu.a100", taints=[TAINT]),
         machine_set(OPENSTACK, taints=[TAINT]),
         {**karpenter(IBM), "spec": {**karpenter(IBM)["spec"], "limits": {"nvidia.com/gpu": 0, "amd.com/gpu": 0}}},
         karpenter({"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass"}),
         karpenter({"group": "karpenter.k8s.aws", "kind": "EC2NodeClass"},
                   requirements=[{"key": "karpenter.k8s.aws/instance-category", "operator": "In", "values": ["c"]}]),
         of_spec("karpenter.sh/v1alpha5", "Provisioner", providerRef={"name": "a"}),
-        shoot("aws", "m5.large"),
         machine_set({"kind": "AWSMachineProviderConfig", "instanceType": "m5.large"}),
-        of_spec("hypershift.openshift.io/v1beta1", "NodePool", platform={"type": "Azure", "azure": {"vmSize": "x"}}),
-        of_spec("hive.openshift.io/v1", "MachinePool", platform={"gcp": {"type": "n2-standard-4"}}),
         *(
             of_spec("kops.k8s.io/v1alpha2", "InstanceGroup", role="Node", machineType=name)
             for name in KNOWN
@@ -150,7 +132,7 @@ def test_a_pool_with_gpus_of_another_cloud_is_judged_as_one(tmp_path: Path) -> N
 def test_a_class_that_is_not_known_yet_leaves_open_whose_machines_they_are(
     reference: dict[str, Any], unknown: tuple[str, ...]
 ) -> None:
-    (pool,) = read_manifest(karpenter(reference), clouds())
+    (pool,) = read_kubernetes_pools("kubernetes:v1:Object", karpenter(reference), clouds())
 
     assert pool.unknown == unknown
 
@@ -169,7 +151,9 @@ def test_what_is_only_advised_of_a_resource_hides_no_such_pool(tmp_path: Path) -
                 type="kubernetes:karpenter.sh/v1:NodePool",
                 name="a",
                 inputs={},
-                pools=read_manifest({**karpenter(IBM), "metadata": {"name": "a"}}, clouds()),
+                pools=read_kubernetes_pools(
+                    "kubernetes:v1:Object", {**karpenter(IBM), "metadata": {"name": "a"}}, clouds()
+                ),
                 unread=Unclassified("a/B", "", nodes=False),
             )
         ]

@@ -109,16 +109,3 @@ def test_what_lets_gpus_in_is_advice_which_a_waiver_ends(group: str, judge: Judg
     waiver = {"reason": "no pod here asks for one", "owner": "web", "expires": "2999-01-01"}
     waived = pool | {"metadata": {"name": "pool", "annotations": {f"gpupools/waive.{KEPT_OUT}": str(waiver)}}}
     assert found(judge, waived) == []
-
-
-@pytest.mark.parametrize("carrier", ["ConfigMap", "ManifestWork", "Object"])
-def test_a_pool_that_another_object_carries_is_told_too(carrier: str, judge: Judge) -> None:
-    pool = node_pool(EC2)
-    around = {
-        "ConfigMap": named("v1", "ConfigMap", "a", data={"np.yaml": str(pool).replace("'", '"')}),
-        "ManifestWork": named(
-            "work.open-cluster-management.io/v1", "ManifestWork", "a", spec={"workload": {"manifests": [pool]}}
-        ),
-        "Object": named("kubernetes.crossplane.io/v1alpha2", "Object", "a", spec={"forProvider": {"manifest": pool}}),
-    }
-    assert found(judge, around[carrier]) == [(KEPT_OUT, "advisory", f"{carrier}/a", False)]

@@ -26,7 +26,7 @@ spec:
   template:
     spec:
       taints:
-        - {key: nvidia.com/gpu, value: "${lookup({a = "b"}, var.a)}", effect: NoSchedule}
+        - {key: nvidia.com/gpu, value: "${lookup(var.b, var.a)}", effect: NoSchedule}
       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: default}
       requirements:
         - {key: karpenter.k8s.aws/instance-family, operator: In, values: [g6]}

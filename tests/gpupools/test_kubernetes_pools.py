@@ -10,7 +10,7 @@ from gpupools.common.taints import GPU_TAINT, repels_cpu_pods
 from gpupools.plan.pool_facts import UNKNOWN, By, PoolFacts
 from gpupools.providers import clouds
 from gpupools.readback.inputs import joined, with_taint
-from gpupools.readback.kubernetes_pools import read_kubernetes_pools, read_manifest, read_template
+from gpupools.readback.kubernetes_pools import read_kubernetes_pools, read_template
 from gpupools.readback.machine_owners import Named, bootstrapped
 
 TAINT = {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}
@@ -36,7 +36,7 @@ def node_pool(*requirements: Any, **spec: Any) -> dict[str, Any]:
 
 
 def read(manifest: Any) -> tuple[PoolFacts, ...]:
-    return read_manifest(manifest, clouds())
+    return read_kubernetes_pools("kubernetes:v1:Object", manifest, clouds())
 
 
 def verdict(pools: tuple[PoolFacts, ...]) -> str:

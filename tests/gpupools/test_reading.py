@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from gpupools.audit.embedded_manifests import placeholders
+from gpupools.audit.kubernetes import _with_placeholders as placeholders
 from gpupools.common.taints import GPU_TAINT, KUBERNETES_EFFECTS, Effect, Taint
 from gpupools.plan.pool_facts import (
     UNKNOWN,

@@ -4,8 +4,12 @@ An unknown kind is advice. It is a violation that cannot be verified where its n
 node group or machine.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+import json
+import re
+from base64 import b64decode
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import Any
@@ -17,7 +21,6 @@ from gpupools.plan.pool_facts import UNKNOWN
 from gpupools.policies.declared_software import CHARTS, chart_name
 from gpupools.policies.kinds import is_read, key_of, names_nodes, names_pools, plain_key, pool_kinds, readers, row_of
 from gpupools.readback.inputs import TaintsRead, at, group_and_kind, is_list, items, kubernetes_type, mapping, text
-from gpupools.readback.registry import Unreadable, embedded
 from gpupools.software.charts import charts
 
 
@@ -34,7 +37,7 @@ class Unclassified:
     """True where what it creates is judged in another file."""
     source: str = ""
     harmless: bool = False
-    """True for nodes of another cloud that other pods do not fill, or that have no GPUs."""
+    """True for nodes that are not read and that other pods do not fill, or that have no GPUs."""
 
 
 def classify(
@@ -53,7 +56,7 @@ def classify(
     found = [
         *(() if own is None else (own,)),
         *_nested_types(type_token, inputs),
-        *_embedded_objects(type_token, inputs),
+        *_held_pools(type_token, inputs),
     ]
     may_create_nodes = next((each for each in found if each.nodes), None)
     return may_create_nodes or (found[0] if found and not software else None)
@@ -92,8 +95,6 @@ def _classify_row(key: str, kind: str, inputs: Any, component: bool = False) -> 
         return Unclassified(kind, f"{why}; it {says}" if says else why, nodes=bool(says))
     if row.answer == "none":
         return None
-    if row.answer == "resources" and at(inputs, "spec") is not UNKNOWN:
-        return None  # `missing_resources` looks for them in the same file
     if row.where and not any(any(_in_blocks(inputs, path)) for path in row.where):
         return None
     if row.answer.startswith("pool ") and (harmless := _keeps_pods_off(inputs, *row.answer.split(" ")[1:])):
@@ -110,15 +111,15 @@ def _in_blocks(value: Any, path: str) -> list[Any]:
 
 
 def _keeps_pods_off(inputs: Any, machine: str, taints: str, patterns: str) -> str:
-    """Return why no pool of another cloud has GPU nodes that other pods fill; empty if that is not known."""
+    """Return why no pool that is not read has GPU nodes that other pods fill; empty if that is not known."""
     read = TaintsRead()
     for path in taints.split("|"):
         read.objects(at(inputs, path), path, KUBERNETES_EFFECTS)
     if repels_cpu_pods(read.taints):
-        return "a pool of another cloud; its taint keeps other pods off"
+        return "a pool that gpupools does not read; its taint keeps other pods off"
     names = next((names for path in machine.split("|") if (names := _in_blocks(inputs, path)) != [None]), [])
     known = [any(fnmatchcase(text(one).casefold(), each) for each in patterns.split(",")) for one in names]
-    return "a pool of another cloud, of machines without GPUs" if known and all(known) else ""
+    return "a pool that gpupools does not read, of machines without GPUs" if known and all(known) else ""
 
 
 def _schema_names_nodes(inputs: JsonObject) -> str:
@@ -203,35 +204,26 @@ def _nested_types(type_token: str, inputs: JsonObject) -> Iterator[Unclassified]
                 yield found
 
 
-def _embedded_objects(type_token: str, inputs: JsonObject) -> Iterator[Unclassified]:
-    """Classify each object inside a wrapper as if it stood alone."""
-    wrapper = group_and_kind(type_token)
-    for each in embedded(inputs, *wrapper):
-        if isinstance(each.value, Unreadable):
-            yield Unclassified("/".join(filter(None, wrapper)), f"{each.path} {each.value.why}", nodes=False)
-        elif each.value is not UNKNOWN:
-            unread = _classify_kind(f"kubernetes:{text(each.value['apiVersion'])}:{each.kind}", each.value)
-            if unread is not None:
-                yield replace(unread, why=f"{unread.why} (at {each.path})")
+_HOLDERS = frozenset({"Application", "ApplicationSet", "Chart", "Composition", "ConfigMap", "HelmRelease"})
+_HOLDERS |= {"ManifestWork", "ManifestWorkReplicaSet", "Object", "Release", "ResourceGraphDefinition", "Secret"}
+_HOLDERS |= {"Template"}
+"""Kinds that hold other objects, as values or as text."""
+_KIND = re.compile(r'kind["\\]*: {0,9}["\\]*(\w+)')
 
 
-def missing_resources(resources: Iterable[tuple[str, str, JsonObject]]) -> Iterator[tuple[str, Unclassified]]:
-    """Yield the ClusterResourceSets that apply what is not in the same file, with why."""
-    sets: list[tuple[str, JsonObject]] = []
-    there: set[tuple[str, str, str]] = set()
-    for address, type_token, inputs in resources:
-        if type_token.endswith(":ClusterResourceSet"):
-            sets.append((address, inputs))
-        elif type_token.endswith((":ConfigMap", ":Secret")):
-            there.add((_namespace(inputs), type_token.rpartition(":")[2], text(at(inputs, "metadata.name"))))
-    for address, inputs in sets:
-        listed = [one for _, one in items(at(inputs, "spec.resources"), "", [])]
-        named = [(text(at(one, "kind")), text(at(one, "name"))) for one in listed]
-        missing = [f"{kind}/{name}" for kind, name in named if (_namespace(inputs), kind, name) not in there]
-        if missing:
-            why = f"it applies {', '.join(missing[:3])}, which is not in this file"
-            yield address, Unclassified("addons.cluster.x-k8s.io/ClusterResourceSet", why, nodes=True)
+def _held_pools(type_token: str, inputs: JsonObject) -> Iterator[Unclassified]:
+    """Name the node pool inside an object that holds others, which is not read where it stands."""
+    group, kind = group_and_kind(type_token)
+    if kind not in _HOLDERS:
+        return
+    held = json.dumps({key: one for key, one in inputs.items() if key not in _OWN}, default=str)
+    for one in mapping(inputs.get("data")).values() if kind == "Secret" else ():
+        with suppress(ValueError):
+            held += json.dumps(b64decode(text(one)).decode())
+    named = _KIND.findall(held) if "apiVersion" in held else ()
+    if pool := next((one for one in named if one in pool_kinds() or names_pools(one)), ""):
+        why = f"it holds a {pool}, which is not read here; check that object as a manifest of its own"
+        yield Unclassified("/".join(filter(None, (group, kind))), why, nodes=True)
 
 
-def _namespace(inputs: JsonObject) -> str:
-    return text(at(inputs, "metadata.namespace")) or "default"
+_OWN = ("apiVersion", "kind", "metadata")

@@ -14,7 +14,7 @@ from gpupools.common.errors import Rejected
 from gpupools.common.json_types import JsonObject
 from gpupools.common.taints import repels_cpu_pods
 from gpupools.plan.pool_facts import UNKNOWN, PoolFacts, Reference
-from gpupools.policies.classify import Unclassified, is_harmless, missing_resources
+from gpupools.policies.classify import Unclassified, is_harmless
 from gpupools.policies.declared_software import DeclaredSoftware
 from gpupools.policies.dependency_graph import reachable_marks
 from gpupools.readback.inputs import at, joined, mapping
@@ -132,26 +132,7 @@ class DeclaredStack:
     def unread(self) -> Mapping[str, Unclassified]:
         """Resources of which gpupools does not know what they create, by URN."""
         found = {each.urn: each.unread for each in self.resources if each.unread is not None}
-        found = {urn: each for urn, each in found.items() if not self._is_stack_set_instance_without_pools(urn)}
-        found |= dict(missing_resources((each.urn, each.type, each.inputs) for each in self.resources))
         return {**dict(self._without_machine_objects()), **found}
-
-    def _is_stack_set_instance_without_pools(self, urn: str) -> bool:
-        """Say whether this is an instance of a StackSet in this stack that creates no nodes."""
-        instance = self.by_urn[urn]
-        kind = instance.type.casefold()
-        if "cloudformation" not in kind or not kind.endswith(("instance", "instances")):
-            return False
-        name = instance.inputs.get("stackSetName") or instance.inputs.get("stack_set_name")
-        found = [
-            each for each in self._stack_sets if name in (each.inputs.get("name"), each.inputs.get("stackSetName"))
-        ]
-        known = isinstance(name, str) and bool(name) and len(found) == 1
-        return known and not found[0].pools and found[0].unread is None
-
-    @cached_property
-    def _stack_sets(self) -> tuple[Declared, ...]:
-        return tuple(each for each in self.resources if each.type.endswith(":StackSet"))
 
     def _without_machine_objects(self) -> Iterator[tuple[str, Unclassified]]:
         """Yield Cluster API owners whose machine objects are in another file."""

@@ -6,10 +6,9 @@ the reason, a source and its date:
 - `none`: creates no nodes.
 - `nodes`: may create nodes and is not read, which is a violation that cannot be verified.
 - `elsewhere`: applies objects from another source, or that gpupools does not read. That is advice.
-- `pool <machine> <taints> <pattern>,…`: `nodes`, a pool of another cloud, but advice where its taints keep pods off or
+- `pool <machine> <taints> <pattern>,…`: `nodes`, a pool that is not read, but advice where its taints keep pods off or
   the names of its machines match a pattern of machines without GPUs. Alternative paths are separated by |, - is none.
 - `where <path>|…`: `nodes` where one of these inputs is given, otherwise `none`.
-- `resources`: a ClusterResourceSet; the resources that it lists decide.
 """
 
 import csv
@@ -27,7 +26,7 @@ from gpupools.plan.cloud import Readback
 from gpupools.providers import clouds
 from gpupools.readback.inputs import group_and_kind, kubernetes_type
 from gpupools.readback.kubernetes_pools import kinds_read
-from gpupools.readback.registry import TypeReader, type_readers, wrappers
+from gpupools.readback.registry import TypeReader, type_readers
 
 MOST_TYPES = 200_000
 """Maximum number of cached answers; the largest file may have as many types."""
@@ -216,5 +215,4 @@ def _is_node(name: str) -> bool:
 @lru_cache
 def pool_kinds() -> frozenset[str]:
     """Return the kinds of Kubernetes objects that are node pools or classes of such, without their groups."""
-    carried = {kind for _, kind in wrappers()} | {"Cluster", "Machine", "Node"}
-    return frozenset(kind for _, kind in read_kinds() if kind not in carried)
+    return frozenset(kind for _, kind in read_kinds() if kind not in ("Cluster", "Machine", "Node"))
