@@ -16,6 +16,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, Literal
 
+from gpupools.audit import cluster_objects
 from gpupools.ready.snapshot import READS
 from gpupools.software.objects import MANAGED_BY
 
@@ -74,6 +75,7 @@ def documents() -> dict[str, Any]:
     of = {"aws": _iam_policy, "azure": _azure_role, "gcp": _google_role}
     found = {f"{cloud}-{access}.json": write(rows(cloud), access) for cloud, write in of.items() for access in _TITLES}
     found["cluster-ready.json"] = _cluster_role("gpupools-ready", _ready_rules())
+    found["cluster-policy.json"] = _cluster_role("gpupools-policy", _policy_rules())
     found["cluster-ready-smoke.json"] = _cluster_role("gpupools-ready-smoke", _SMOKE_RULES)
     return found
 
@@ -92,6 +94,11 @@ def _ready_rules() -> Iterator[tuple[str, str, list[str], str]]:
     for read in READS:
         group = read.api.rpartition("/")[0]
         yield group, read.kind, ["get"] if read.name else ["list"], read.name.rpartition("/")[2]
+
+
+def _policy_rules() -> Iterator[tuple[str, str, list[str], str]]:
+    for read in cluster_objects.READS:
+        yield read.api.rpartition("/")[0] if "/" in read.api else "", read.plural, ["list"], ""
 
 
 _MAKES = ["create", "delete", "get"]

@@ -95,7 +95,7 @@ class ClusterApi:
             from kubernetes import client, config
             from kubernetes.config import exec_provider, kube_config
         except ModuleNotFoundError:
-            raise Unreachable(f"gpupools ready requires {NEED_FOR_CLUSTERS}") from None
+            raise Unreachable(f"reading a cluster requires {NEED_FOR_CLUSTERS}") from None
 
         self._failed: list[str] = []
         self.now: datetime | None = None

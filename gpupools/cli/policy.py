@@ -9,7 +9,7 @@ import argparse
 import io
 import os
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import redirect_stdout
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -24,6 +24,7 @@ from gpupools.common.json_types import JsonObject
 from gpupools.console.output import Style, annotate, answer, tell, tell_json, tell_lines, tell_parts, tell_xml
 
 if TYPE_CHECKING:
+    from gpupools.audit.document import Document
     from gpupools.audit.judging import FileReport, ReportedFinding
 
 _REPORTS = ("json", "sarif", "junit")
@@ -66,6 +67,8 @@ def add(parser: argparse.ArgumentParser) -> None:
         choices=("audit", "deny"),
         help="print admission policies for a cluster's API server instead, which warn (audit) or reject (deny)",
     )
+    parser.add_argument("--context", metavar="NAME", help="judge the live cluster of this context of your kubeconfig")
+    parser.add_argument("--kubeconfig", type=Path, metavar="FILE", help="kubeconfig of --context; default: kubectl's")
     parser.add_argument("--config-schema", action="store_true", help="print the JSON schema of a policy configuration")
     parser.add_argument("--write-baseline", type=Path, metavar="FILE", help="write all findings to FILE")
     parser.add_argument("--baseline", type=Path, metavar="FILE", help="fail only on findings that FILE does not list")
@@ -105,8 +108,8 @@ def _run(parser: argparse.ArgumentParser, given: argparse.Namespace) -> int:
         judging = _audit("judging")
         _WRITERS[given.format]([judging.FileReport(path, problems=(problem,)) for path, problem in outside])
         return 1
-    if not given.files:
-        parser.error("the following arguments are required: FILE")
+    if not (given.files or given.context) or (given.context and (given.files or given.check_config)):
+        parser.error("give FILE, or --context NAME without other files")
     if not given.check_config:
         try:
             listed = [(path, *_files_of(path)) for path in given.files]
@@ -125,6 +128,14 @@ def _run(parser: argparse.ArgumentParser, given: argparse.Namespace) -> int:
         form = "verbose" if given.verbose and given.format == "text" else given.format
         options = {"changed": given.changed, "baseline": given.baseline, "write_baseline": given.write_baseline}
         options |= {"searched": searched, "fail_on": given.fail_on}
+        if given.context:
+            live = import_module("gpupools.cli.live_cluster")
+            try:
+                api = live.ClusterApi(live.Access(str(given.kubeconfig) if given.kubeconfig else None, given.context))
+                options["live"] = {Path(f"context {given.context}"): _audit("cluster_objects").read_cluster(api.items)}
+            except (live.Unreachable, PermissionError) as error:
+                tell(f"context {given.context}: {error}", error=True)
+                return 2
         return judge_files([*found], form, given.config, given.report, **options)
     if given.report:
         parser.error("--report cannot be combined with --check-config; use --format json")
@@ -175,8 +186,11 @@ def judge_files(
     baseline: Path | None = None,
     write_baseline: Path | None = None,
     fail_on: str = "violation",
+    live: Mapping[Path, Document] | None = None,
 ) -> int:
-    """Check all files against the policies and print one report; skip those of no known form that were `searched`.
+    """Check all files, or `live` objects, against the policies and print one report.
+
+    Files of no known form that were `searched` are skipped.
 
     Return 1 if a mandatory rule is violated or a file cannot be read, and 2 if the limit of time or memory is reached.
 
@@ -195,7 +209,8 @@ def judge_files(
     else:
         limits = _audit("limits")
         given = tuple(dict.fromkeys(files))
-        judged = limits.judge_within_limits(given, replace(chosen, files=given))
+        judged = [judging.judge_document(path, document, chosen) for path, document in (live or {}).items()]
+        judged += limits.judge_within_limits(given, replace(chosen, files=given)) if given else ()
         skipped = [each for each in judged if each.is_of_no_form and each.path in searched]
         judged = [each for each in judged if each not in skipped]
         if skipped or (searched and not judged):

@@ -23,7 +23,7 @@ def modules_with(pattern: str) -> set[str]:
 @pytest.mark.parametrize(
     ("pattern", "entries"),
     [
-        (r"^FORM = ", (*audit.FORMS, "kubernetes", "terraform_configuration")),
+        (r"^FORM = ", (*audit.FORMS, "cluster_objects", "kubernetes", "terraform_configuration")),
         (r"^READER = TypeReader", audit.TYPE_READERS),
         (r"^READER = KubernetesReader", audit.KUBERNETES_READERS),
         (r"^KINDS = CloudKinds", audit.CLOUD_KINDS.values()),

@@ -1,0 +1,64 @@
+"""The objects of a live cluster: nodes, GPU software, pools of autoscalers, and pods without GPUs on GPU nodes."""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
+
+from gpupools.audit.document import Document
+from gpupools.audit.kubernetes import objects
+from gpupools.common.bounded_yaml import Value
+from gpupools.common.json_types import JsonDict, JsonObject
+from gpupools.plan.pool_plan import POOL_LABEL
+from gpupools.policies.declared_stack import Gap
+from gpupools.policies.rules.gpu_node_pods_use_gpus import takes_no_gpu
+
+FORM = "live cluster"
+
+Items = Callable[[str, str], Iterable[JsonDict]]
+"""Returns the objects of a list by its path, shortened for a kind; raises `PermissionError`."""
+
+
+class _Read(NamedTuple):
+    api: str
+    plural: str
+    kind: str
+
+
+READS = (
+    _Read("v1", "nodes", "Node"),
+    _Read("apps/v1", "daemonsets", "DaemonSet"),
+    _Read("nvidia.com/v1", "clusterpolicies", "ClusterPolicy"),
+    _Read("karpenter.sh/v1", "nodepools", "NodePool"),
+    _Read("cloud.google.com/v1", "computeclasses", "ComputeClass"),
+    _Read("v1", "pods", "Pod"),
+)
+"""What is listed. Of pods, those are kept that are on GPU nodes and ask for no GPU."""
+
+
+def read_cluster(items: Items) -> Document:
+    """Return what a cluster has; what may not be listed is a gap.
+
+    Raises:
+        PermissionError: Nothing may be listed.
+    """
+    found: list[JsonDict] = []
+    gaps: list[Gap] = []
+    for read in READS:
+        try:
+            found += _objects(items, read, {each["metadata"]["name"] for each in found if _may_have_gpus(each)})
+        except PermissionError as error:
+            gaps.append(Gap("not-seen", f"{read.plural} are not seen: {error}", f"grant get and list of {read.plural}"))
+    if len(gaps) == len(READS):
+        raise PermissionError(gaps[0].what)
+    return Document(FORM, tuple(one for each in found for one in objects(Value(each))), tuple(gaps))
+
+
+def _objects(items: Items, read: _Read, gpu_nodes: set[str]) -> Iterator[JsonDict]:
+    path = f"/{'apis' if '/' in read.api else 'api'}/{read.api}/{read.plural}"
+    for each in items(path, "nodes" if read.kind == "Node" else ""):
+        if read.kind != "Pod" or (each["spec"].get("nodeName") in gpu_nodes and takes_no_gpu(each)):
+            yield {"apiVersion": read.api, "kind": read.kind, **each}
+
+
+def _may_have_gpus(found: JsonObject) -> bool:
+    names = (*found.get("status", {}).get("capacity", ()), *found["metadata"].get("labels", ()))
+    return found["kind"] == "Node" and any(name == POOL_LABEL or name.startswith("nvidia.com/") for name in names)

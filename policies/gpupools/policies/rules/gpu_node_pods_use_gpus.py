@@ -1,0 +1,53 @@
+"""Pods on GPU nodes ask for a GPU, unless they belong to the node."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from gpupools.common.json_types import JsonObject
+from gpupools.policies.declared_stack import DeclaredStack
+from gpupools.policies.finding import Context, Finding, Level, Rule
+from gpupools.policies.rules._frameworks import DEDICATED
+
+_OF_NODES = frozenset({"DaemonSet", "Node"})
+"""Owners whose pods belong to a node: https://kubernetes.io/docs/tasks/configure-pod-container/static-pod/"""
+
+
+def takes_no_gpu(pod: JsonObject) -> bool:
+    """Return whether a pod asks for no NVIDIA GPU or claim and could run on another node."""
+    spec = pod.get("spec") or {}
+    owners = {each.get("kind") for each in pod.get("metadata", {}).get("ownerReferences") or ()}
+    ended = (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
+    containers = [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
+    asked = {name for each in containers for name in _requested(each)}
+    return not (ended or owners & _OF_NODES or spec.get("resourceClaims") or any("nvidia.com/" in one for one in asked))
+
+
+def _requested(container: JsonObject) -> set[str]:
+    resources: dict[str, Any] = container.get("resources") or {}
+    return {*(resources.get("limits") or ()), *(resources.get("requests") or ())}
+
+
+def _judge(stack: DeclaredStack, context: Context) -> Iterator[tuple[str, Finding]]:
+    nodes = {
+        each.inputs.get("metadata", {}).get("name")
+        for each in stack.resources
+        if each.type == "kubernetes:v1:Node" and any(pool.has_gpus for pool in each.pools)
+    }
+    for each in stack.resources if nodes else ():
+        node = each.inputs.get("spec", {}).get("nodeName") if each.type == "kubernetes:v1:Pod" else None
+        if node in nodes and takes_no_gpu(each.inputs):
+            what = f"runs on GPU node {node} and asks for no GPU"
+            yield each.urn, Finding(what=what, fix="remove its toleration of the GPU taint, or taint the node")
+
+
+RULE = Rule(
+    name="gpu-node-pods-use-gpus",
+    order=166,
+    level=Level.ADVISORY,
+    severity="medium",
+    why="A pod without a GPU on a GPU node takes processors and memory from pods with GPUs, and keeps the node.",
+    fix="Remove the toleration of the GPU taint from the pod, or taint the node.",
+    url="https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/",
+    framework=DEDICATED,
+    stack=_judge,
+)
