@@ -76,6 +76,7 @@ def documents() -> dict[str, Any]:
     found = {f"{cloud}-{access}.json": write(rows(cloud), access) for cloud, write in of.items() for access in _TITLES}
     found["cluster-ready.json"] = _cluster_role("gpupools-ready", _ready_rules())
     found["cluster-policy.json"] = _cluster_role("gpupools-policy", _policy_rules())
+    found["cluster-mig-walk.json"] = _cluster_role("gpupools-mig-walk", _WALK_RULES)
     found["cluster-ready-smoke.json"] = _cluster_role("gpupools-ready-smoke", _SMOKE_RULES)
     return found
 
@@ -101,6 +102,14 @@ def _policy_rules() -> Iterator[tuple[str, str, list[str], str]]:
         yield read.api.rpartition("/")[0] if "/" in read.api else "", read.plural, ["list"], ""
 
 
+_WALK_RULES = (
+    ("", "nodes", ["get", "list", "patch"], ""),
+    ("", "pods", ["list"], ""),
+    ("", "pods/eviction", ["create"], ""),
+    ("", "configmaps", ["get"], ""),
+    ("nvidia.com", "clusterpolicies", ["list"], ""),
+)
+"""What `gpupools mig walk --yes` needs."""
 _MAKES = ["create", "delete", "get"]
 _SMOKE_RULES = (
     ("", "namespaces", _MAKES, ""),

@@ -127,7 +127,8 @@ class ClusterApi:
         """
         import urllib3
 
-        headers = {"Accept": "application/json", "Content-Type": "application/json"}
+        content = "application/merge-patch+json" if method == "PATCH" else "application/json"
+        headers = {"Accept": "application/json", "Content-Type": content}
         host = self._client.configuration.host
         url = f"{host}{path}" + (f"?{urlencode(query)}" if query else "")
         try:

@@ -1,4 +1,4 @@
-"""`gpupools mig profiles|fit|pack`: MIG profiles and layouts of a GPU, offline."""
+"""`gpupools mig profiles|fit|pack`: MIG profiles and layouts of a GPU, offline; `walk` changes nodes."""
 
 import argparse
 import re
@@ -7,6 +7,7 @@ from typing import Any
 
 from gpupools.catalog.gpus import gpu_models, match_gpu_model
 from gpupools.catalog.mig import Layout, MigError, fit, geometry, pack, profiles
+from gpupools.cli import mig_walk
 from gpupools.cli.help_texts import examples, whole_number
 from gpupools.common.errors import Problem, nearest
 from gpupools.common.json_types import JsonDict, JsonObject
@@ -15,7 +16,7 @@ from gpupools.console.tables import tell_table
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments of the three subcommands."""
+    """Declare the arguments of the subcommands."""
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
     form = parser.formatter_class
     listing = verbs.add_parser("profiles", help="list the MIG profiles of a GPU", formatter_class=form)
@@ -31,6 +32,11 @@ def add(parser: argparse.ArgumentParser) -> None:
     fitting.epilog = examples("gpupools mig fit --gpu A100-40GB 3g.20gb 2g.10gb 1g.5gb")
     packing.epilog = examples("gpupools mig pack --gpu H100-80GB 1g.10gb=10 3g.40gb=2")
     parser.epilog = examples("gpupools mig profiles --gpu A100-40GB")
+    walking = verbs.add_parser(
+        "walk", help="give the nodes of a pool another layout, a few at a time", formatter_class=form
+    )
+    mig_walk.add(walking)
+    walking.set_defaults(run=mig_walk.run_walk)
     for verb, run in ((listing, _profiles), (fitting, _fit), (packing, _pack)):
         verb.add_argument("--gpu", required=True, metavar="MODEL", help="e.g. A100-40GB or H100-80GB")
         verb.add_argument("--json", action="store_true")

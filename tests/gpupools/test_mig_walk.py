@@ -1,0 +1,237 @@
+"""`gpupools mig walk` against an API in memory, and killed before each of its requests."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from gpupools.cli import live_cluster, mig_walk
+from gpupools.cli.main import main
+from gpupools.plan.node_labels import MIG_CONFIG_LABEL
+
+OLD, NEW = "a100-80gb-all-1g.10gb", "a100-80gb-all-2g.20gb"
+
+
+class Killed(BaseException):
+    """The process ended."""
+
+
+class Api:
+    """Nodes of a pool with pods, a disruption budget and a MIG manager that cuts GPUs no pod uses."""
+
+    def __init__(self, nodes: int = 5, layouts: tuple[str, ...] = (OLD, NEW)) -> None:
+        self.nodes = {f"n{index}": self._node(f"n{index}") for index in range(nodes)}
+        self.pods = {f"p{index}": f"n{index % nodes}" for index in range(2 * nodes)}
+        """Node of each pod; empty for a pod that waits. Its controller makes it again."""
+        self.layouts = layouts
+        self.budget = 2
+        """Pods that may wait at once."""
+        self.kill_at = -1
+        self.requests = 0
+        self.most_cordoned = 0
+        self.most_waiting = 0
+        self.bare = ""
+        self.fails = ""
+        self.written: list[str] = []
+
+    def _node(self, name: str) -> dict[str, Any]:
+        labels = {"gpupools/pool": "slices", MIG_CONFIG_LABEL: OLD, mig_walk.STATE_LABEL: "success"}
+        status = {"allocatable": {"nvidia.com/gpu": "56"}}
+        return {"metadata": {"name": name, "labels": labels}, "spec": {}, "status": status}
+
+    def _count(self) -> None:
+        if self.requests == self.kill_at:
+            raise Killed
+        self.requests += 1
+        self._cut()
+        cordoned = {name for name, node in self.nodes.items() if node["spec"].get("unschedulable")}
+        self.most_cordoned = max(self.most_cordoned, len(cordoned))
+        self.most_waiting = max(self.most_waiting, sum(not node for node in self.pods.values()))
+        free = [name for name in self.nodes if name not in cordoned]
+        for pod, node in self.pods.items():
+            self.pods[pod] = node or (free[0] if free else "")
+
+    def _cut(self) -> None:
+        """Do what the MIG manager does."""
+        for name, node in self.nodes.items():
+            labels = node["metadata"]["labels"]
+            if labels.get(mig_walk.STATE_LABEL) == "pending" and labels.get(MIG_CONFIG_LABEL):
+                busy = name in self.pods.values() or name == self.fails
+                labels[mig_walk.STATE_LABEL] = "failed" if busy else "success"
+                node["status"]["allocatable"] = {"nvidia.com/gpu": "56" if busy else "24"}
+
+    def items(self, path: str, kind: str, **query: str) -> Iterator[dict[str, Any]]:
+        self._count()
+        if path.endswith("/nodes"):
+            yield from [{"metadata": {"name": name}} for name in self.nodes]
+        elif path.endswith("/clusterpolicies"):
+            spec = {"migManager": {"config": {"name": "layouts"}}}
+            yield {"metadata": {"name": "p"}, "spec": spec, "status": {"namespace": "gpu-operator"}}
+        else:
+            node = query["fieldSelector"].partition("=")[2]
+            for pod in [pod for pod, where in self.pods.items() if where == node]:
+                owners = [] if pod == self.bare else [{"kind": "ReplicaSet"}]
+                meta = {"name": pod, "namespace": "web", "ownerReferences": owners}
+                yield {"metadata": meta, "spec": {"nodeName": node}, "status": {"phase": "Running"}}
+            meta = {"name": f"agent-{node}", "namespace": "web", "ownerReferences": [{"kind": "DaemonSet"}]}
+            yield {"metadata": meta, "spec": {"nodeName": node}, "status": {"phase": "Running"}}
+
+    def request(self, path: str, query: Any = None, method: str = "GET", body: Any = None) -> Any:
+        self._count()
+        if path.endswith("/eviction"):
+            pod = body["metadata"]["name"]
+            if sum(not node for node in self.pods.values()) >= self.budget:
+                raise live_cluster.Unreachable("429 budget", may_pass=True)
+            self.pods[pod] = ""
+            self.written.append(f"evict {pod}")
+            return {}
+        if "/configmaps/" in path:
+            return {"data": {"config.yaml": yaml.safe_dump({"mig-configs": {key: [] for key in self.layouts}})}}
+        node = self.nodes[path.rpartition("/")[2]]
+        if method == "PATCH":
+            self.written.append(path)
+            _merge(node, body)
+        return node
+
+
+def _merge(into: dict[str, Any], body: Mapping[str, Any]) -> None:
+    for key, value in body.items():
+        if isinstance(value, Mapping):
+            _merge(into.setdefault(key, {}), value)
+        elif value is None:
+            into.pop(key, None)
+        else:
+            into[key] = value
+
+
+FILE = """
+config:
+  gpupools:clusters:
+    train:
+      {cloud: aws, name: train, region: us-east-1, subnet_ids: [subnet-0a1b2c3d4e5f60718],
+       node_role_arn: "arn:aws:iam::123456789012:role/gpu-nodes", kubeconfig: {path: /kube}}
+  gpupools:pools:
+    slices: {clusters: [train], gpu: A100-80GB, gpus_per_node: 8, nodes: {fixed: 5}, software: gpu-operator,
+             upgrade: {max_unavailable: 2}, sharing: {mode: mig, profile: 1g.10gb}}
+    whole: {clusters: [train], gpu: A100-80GB, gpus_per_node: 8, nodes: {fixed: 1}, software: gpu-operator}
+"""
+
+
+@pytest.fixture
+def walk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    file = tmp_path / "Pulumi.walk.yaml"
+    file.write_text(FILE)
+    monkeypatch.setattr(mig_walk, "_INTERVAL_S", 0)
+
+    def walked(api: Api, *words: str, to: str = "2g.20gb", pool: str = "slices") -> int:
+        monkeypatch.setattr(live_cluster, "ClusterApi", lambda access: api)
+        return main(["mig", "walk", "--pool", pool, "--to", to, "--timeout", "2", str(file), *words])
+
+    return walked
+
+
+def assert_done(api: Api) -> None:
+    for node in api.nodes.values():
+        assert node["metadata"]["labels"][MIG_CONFIG_LABEL] == NEW
+        assert node["metadata"]["labels"][mig_walk.STATE_LABEL] == "success"
+        assert not node["spec"].get("unschedulable")
+        assert not node["metadata"].get("annotations")
+        assert node["status"]["allocatable"] == {"nvidia.com/gpu": "24"}
+    assert api.most_cordoned == 2
+    assert api.most_waiting <= api.budget
+
+
+def test_without_yes_the_steps_are_printed(walk: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    api = Api()
+
+    assert walk(api) == 0
+    out = capsys.readouterr().out.splitlines()
+    assert out[0] == f"0 of 5 nodes have {NEW}"
+    assert out[1] == (
+        f"would cordon n0, evict 2 pods, set {MIG_CONFIG_LABEL}={NEW}, wait for 24 nvidia.com/gpu, and uncordon it"
+    )
+    assert len(out) == 6
+    assert api.written == []
+
+
+def test_the_nodes_get_the_layout_two_at_a_time(walk: Any) -> None:
+    api = Api()
+
+    assert walk(api, "--yes") == 0
+    assert_done(api)
+    written = len(api.written)
+    assert walk(api, "--yes") == 0
+    assert len(api.written) == written
+
+
+def test_killed_before_any_request_the_next_run_finishes(walk: Any) -> None:
+    whole = Api()
+    assert walk(whole, "--yes") == 0
+    for place in range(whole.requests):
+        api = Api()
+        api.kill_at = place
+        with pytest.raises(Killed):
+            walk(api, "--yes")
+        api.kill_at = -1
+        assert walk(api, "--yes") == 0
+        assert_done(api)
+
+
+def test_a_node_that_fails_stays_cordoned_and_a_later_run_finishes_it(
+    walk: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    api = Api()
+    api.fails = "n1"
+
+    assert walk(api, "--yes") == 1
+    assert "n1: the MIG manager failed, and the node stays cordoned" in capsys.readouterr().err
+    assert api.nodes["n1"]["spec"]["unschedulable"]
+    assert api.nodes["n2"]["metadata"]["labels"][MIG_CONFIG_LABEL] == OLD
+
+    api.fails = ""
+    assert walk(api, "--yes") == 0
+    assert_done(api)
+
+
+def test_what_holds_a_walk_is_said_before_anything_is_written(walk: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    bare, cordoned, unknown = Api(), Api(), Api(layouts=(OLD,))
+    bare.bare = "p3"
+    for name in ("n0", "n4"):
+        cordoned.nodes[name]["spec"]["unschedulable"] = True
+    said = (
+        "n3: web/p3 has no controller and would not come back",
+        "n0, n4 are cordoned already, and max_unavailable is 2",
+        f"the MIG manager does not know {NEW}; wait a minute after this, and run the walk again: kubectl",
+    )
+    for api, text in zip((bare, cordoned, unknown), said, strict=True):
+        assert walk(api, "--yes") == 1
+        assert text in capsys.readouterr().err
+        assert api.written == []
+
+
+def test_a_budget_that_never_allows_an_eviction_ends_the_walk(walk: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    api = Api()
+    api.budget = 0
+
+    assert walk(api, "--yes", "--timeout", "0") == 1
+    assert "n0: its pods did not end in 0 s; run the command again to go on" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ({"to": "9g.90gb"}, "--to: "),
+        ({"to": "4g.40gb,4g.40gb"}, "--to: "),
+        ({"pool": "whole"}, "the GPU Operator's MIG manager does not cut the GPUs of this pool"),
+        ({"pool": "slice"}, "the file has no pool 'slice'"),
+    ],
+)
+def test_a_wrong_call_is_one_line(
+    walk: Any, capsys: pytest.CaptureFixture[str], words: dict[str, str], said: str
+) -> None:
+    assert walk(Api(), **words) == 2
+    err = capsys.readouterr().err
+    assert said in err
+    assert len(err.splitlines()) == 1
