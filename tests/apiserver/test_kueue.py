@@ -1,0 +1,161 @@
+"""Jobs of teams, admitted by the real Kueue with what a stack file declares, on nodes as planned.
+
+`kueue` (its manager at the pinned version) must be on PATH, `GPUPOOLS_KUEUE_CRDS` name the folder with its definitions,
+and certificates be where it looks for them without its own management: /etc/kueue/metrics/certs, and
+k8s-webhook-server/serving-certs in the folder for temporary files.
+"""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from gpupools.plan.pool_plan import PoolPlan
+from tests.apiserver.control_plane import ControlPlane
+from tests.apiserver.test_edited_pools import MANAGER
+from tests.gpupools.software.test_teams import plan
+
+CERTIFICATES = (
+    Path("/etc/kueue/metrics/certs"),
+    Path(tempfile.gettempdir(), "k8s-webhook-server", "serving-certs"),
+)
+CRDS = os.environ.get("GPUPOOLS_KUEUE_CRDS")
+LACKS = shutil.which("kueue") is None or shutil.which(MANAGER) is None or CRDS is None
+LACKS |= not all((folder / "tls.crt").is_file() for folder in CERTIFICATES)
+pytestmark = [
+    pytest.mark.apiserver,
+    pytest.mark.skipif(LACKS, reason="kueue, its definitions or certificates are missing"),
+]
+
+A100 = {"clusters": ["train"], "gpu": "A100-40GB"}
+POOLS = {
+    "big": {**A100, "gpus_per_node": 8, "nodes": {"max": 4}},
+    "slices": {**A100, "nodes": {"max": 2}, "sharing": {"mode": "mig", "profile": "1g.5gb"}},
+}
+TEAMS = {
+    "research": {"namespaces": ["research"], "guarantee": {"big": 16}, "limit": {"big": 32}},
+    "vision": {"namespaces": ["vision"], "guarantee": {"big": 16}},
+    "serving": {"namespaces": ["serving"], "guarantee": {"slices": 7}, "lends_to": []},
+}
+
+
+def node(pool: PoolPlan, name: str) -> dict[str, Any]:
+    amounts = {"cpu": "96", "memory": "500Gi", "pods": "110", **{k: str(v) for k, v in pool.node_resources.items()}}
+    taints = [{"key": each.key, "value": each.value, "effect": each.effect} for each in pool.taints]
+    ready = [{"type": "Ready", "status": "True", "reason": "KubeletReady"}]
+    status = {"capacity": amounts, "allocatable": amounts, "conditions": ready}
+    meta = {"name": name, "labels": dict(pool.labels)}
+    return {"apiVersion": "v1", "kind": "Node", "metadata": meta, "spec": {"taints": taints}, "status": status}
+
+
+class Jobs:
+    """Creates jobs of teams, and tells on which nodes their pods are."""
+
+    def __init__(self, server: ControlPlane) -> None:
+        self.server = server
+
+    def start(self, space: str, name: str, pods: int, gpus: int) -> None:
+        limits = {"nvidia.com/gpu": str(gpus)}
+        resources = {"limits": limits, "requests": {"cpu": "1", **limits}}
+        spec = {
+            "restartPolicy": "Never",
+            "terminationGracePeriodSeconds": 0,
+            "containers": [{"name": "main", "image": "registry.example.com/none", "resources": resources}],
+        }
+        template = {"metadata": {"labels": {"job": name}}, "spec": spec}
+        # Kueue's webhook, which does not run here, suspends new jobs and names the queue.
+        meta = {"name": name, "namespace": space, "labels": {"kueue.x-k8s.io/queue-name": "default"}}
+        job = {"suspend": True, "parallelism": pods, "completions": pods, "template": template}
+        self.server.create({"apiVersion": "batch/v1", "kind": "Job", "metadata": meta, "spec": job}).succeeded()
+
+    def pods(self, space: str, name: str) -> list[Any]:
+        found = self.server.items(f"/api/v1/namespaces/{space}/pods")
+        return [each for each in found if each["metadata"].get("labels", {}).get("job") == name]
+
+    def nodes(self, space: str, name: str) -> list[str]:
+        return sorted(each["spec"]["nodeName"] for each in self.pods(space, name) if "nodeName" in each["spec"])
+
+    def finish(self, space: str, name: str) -> None:
+        ended = {"exitCode": 0, "reason": "Completed"}
+        state = {"name": "main", "image": "x", "imageID": "", "restartCount": 0, "ready": False}
+        status = {"phase": "Succeeded", "containerStatuses": [{**state, "state": {"terminated": ended}}]}
+        for pod in self.pods(space, name):
+            self.server.merge({"apiVersion": "v1", "kind": "Pod", **pod}, {"status": status}, "/status").succeeded()
+
+    def reasons(self, space: str) -> str:
+        found = self.server.items(f"/apis/kueue.x-k8s.io/v1beta2/namespaces/{space}/workloads")
+        return str([each.get("status", {}).get("conditions") for each in found])
+
+
+@pytest.fixture
+def jobs(tmp_path: Path) -> Iterator[Jobs]:
+    server = ControlPlane(tmp_path)
+    try:
+        server.start()
+        for file in sorted(Path(CRDS or "").glob("kueue.x-k8s.io_*.yaml")):
+            server.apply(yaml.safe_load(file.read_text(encoding="utf-8"))).succeeded()
+        planned = plan(TEAMS, POOLS)
+        (runtime,) = planned.runtimes
+        for space in ("research", "vision", "serving", "kueue-system"):
+            server.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": space}}).succeeded()
+        for each in runtime.json_team_objects():
+            server.wait(f"the definition of {each['kind']}", taken(server, each))
+        (release,) = (each for each in runtime.releases if each.chart == "kueue")
+        config = yaml.safe_load(release.values["managerConfig"]["controllerManagerConfigYaml"])
+        config["leaderElection"]["leaderElect"] = False
+        config["integrations"]["frameworks"] = ["batch/job"]  # the other kinds are not in this server
+        config |= {"internalCertManagement": {"enable": False}, "webhook": {"port": 19443}}
+        config |= {
+            "metrics": {"bindAddress": "127.0.0.1:18443"},
+            "health": {"healthProbeBindAddress": "127.0.0.1:18081"},
+        }
+        (tmp_path / "kueue.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")
+        server.run(
+            MANAGER, f"--kubeconfig={server.kubeconfig}", "--leader-elect=false", "--bind-address=127.0.0.1",
+            "--secure-port=0", "--node-monitor-grace-period=1h", "--controllers=job-controller",
+        )  # fmt: skip
+        server.run(
+            "kueue", f"--config={tmp_path / 'kueue.yaml'}", f"--kubeconfig={server.kubeconfig}",
+            "--feature-gates=VisibilityOnDemand=false", POD_NAMESPACE="kueue-system",
+        )  # fmt: skip
+        for pool in planned.pools:
+            for index in range(pool.max_nodes):
+                server.create(node(pool, f"{pool.name}-{index}")).succeeded()
+        yield Jobs(server)
+    finally:
+        server.stop()
+
+
+def taken(server: ControlPlane, manifest: Any) -> Callable[[], bool]:
+    return lambda: server.apply(manifest).status < 300
+
+
+def test_kueue_admits_reclaims_and_places_jobs_of_teams(jobs: Jobs) -> None:
+    """A gang of 4 × 8 waits and starts whole, a guarantee is reclaimed, and slices come from the pool that has them."""
+    wait = jobs.server.wait
+    jobs.start("research", "one", 1, 8)
+    wait("a job on one node", lambda: len(jobs.nodes("research", "one")) == 1)
+
+    jobs.start("research", "gang", 4, 8)
+    wait(
+        "its reason to wait",
+        lambda: "insufficient unused quota for nvidia.com/gpu in flavor big" in jobs.reasons("research"),
+    )
+    assert jobs.pods("research", "gang") == []
+    jobs.finish("research", "one")
+    wait("the gang", lambda: len(jobs.nodes("research", "gang")) == 4)
+    assert jobs.nodes("research", "gang") == [f"big-{index}" for index in range(4)]
+
+    jobs.start("vision", "own", 2, 8)
+    wait("the guarantee of vision", lambda: len(jobs.nodes("vision", "own")) == 2)
+    assert jobs.nodes("research", "gang") == []
+    assert "Preempted to accommodate a workload" in jobs.reasons("research")
+
+    jobs.start("serving", "slices", 7, 1)
+    wait("the slices", lambda: len(jobs.nodes("serving", "slices")) == 7)
+    assert {each.partition("-")[0] for each in jobs.nodes("serving", "slices")} == {"slices"}
