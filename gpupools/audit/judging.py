@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path as FilePath
 
 from gpupools.audit import terraform_configuration, terraform_plan, terraform_sources, terraform_state
+from gpupools.audit.comment_waivers import comments_of
 from gpupools.audit.document import Document, Resource
 from gpupools.audit.forms import UnknownForm, read_document
 from gpupools.audit.other_files import objects_elsewhere, with_nested_templates
@@ -167,7 +168,12 @@ def judge_document(path: FilePath, document: Document, config: Config, beside: S
         found_resources = (one for each in document.resources for one in with_constants(each, sources))
     resources = _by_unique_address(tuple(found_resources))
     known = dict(clouds())
-    declared = {address: _declared(address, each, known) for address, each in resources.items()}
+    folders = [folder, *(folder / each for each in document.modules.values() if each.startswith("."))]
+    comments = comments_of(path, resources, sources, folders)
+    declared = {
+        address: replace(_declared(address, each, known), comments=comments.get(address, ()))
+        for address, each in resources.items()
+    }
     ending = {each.address: each for each in document.ending}
     ended = [(_declared(address, each, known), each.ends) for address, each in ending.items()]
     others = _by_unique_address(beside)
@@ -201,7 +207,7 @@ def _all_findings(
 ) -> tuple[tuple[ReportedFinding, ...], tuple[ReportedFinding, ...]]:
     """Return the findings and the waived findings, each in the order of their resources."""
     given = {
-        address: [*waivers.annotated(address, each.type, each.inputs, RULE_NAMES)[0]]
+        address: [*waivers.annotated(address, each.type, each.inputs, RULE_NAMES, each.comments)[0]]
         for address, each in declared.items()
     }
     patterns = [waiver for waiver in config.waivers if waiver.is_pattern]

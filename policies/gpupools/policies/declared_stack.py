@@ -63,6 +63,8 @@ class Declared:
     """URNs of its dependencies."""
     by_property: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """URNs of the dependencies of each input."""
+    comments: tuple[str, ...] = ()
+    """Waivers in comments of its file."""
 
 
 @dataclass(frozen=True)

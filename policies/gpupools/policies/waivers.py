@@ -1,13 +1,14 @@
 """Waivers: accept the findings of one rule on one resource, with reason, owner and last day. Pure.
 
-A waiver is in the policy configuration, under its rule, or in an annotation of a Kubernetes object. Expired and unused
-waivers are violations.
+A waiver is in the policy configuration, under its rule, in an annotation of a Kubernetes object, or in a comment.
+Expired and unused waivers are violations.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+import shlex
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date
 from fnmatch import fnmatchcase
@@ -62,7 +63,7 @@ class Waiver:
     """The last day on which it is valid."""
     pool: str = ""
     annotated: bool = False
-    """True if the waiver is an annotation of the object."""
+    """True if the waiver is an annotation of the object, or a comment at it."""
 
     @property
     def is_pattern(self) -> bool:
@@ -136,23 +137,35 @@ def configured(rule: str, options: JsonObject) -> tuple[Waiver, ...]:
 
 
 def annotated(
-    address: str, type_token: str, inputs: JsonObject, rules: Collection[str]
+    address: str, type_token: str, inputs: JsonObject, rules: Collection[str], comments: Iterable[str] = ()
 ) -> tuple[tuple[Waiver, ...], tuple[str, ...]]:
-    """Return the waivers in the annotations of a Kubernetes object, and the problems of invalid ones."""
+    """Return the waivers in annotations of a Kubernetes object and in comments, and the problems of invalid ones."""
     metadata = inputs.get("metadata") if type_token.startswith("kubernetes:") else None
     notes = metadata.get("annotations") if isinstance(metadata, Mapping) else None
     found: list[Waiver] = []
     problems: list[str] = []
-    for key, value in notes.items() if isinstance(notes, Mapping) else ():
-        if not isinstance(key, str) or not key.startswith(ANNOTATION):
-            continue
-        rule, given = key.removeprefix(ANNOTATION), _parse_annotation(value)
+    given_at = [
+        (f"annotation {key}", key.removeprefix(ANNOTATION), _parse_annotation(value))
+        for key, value in (notes.items() if isinstance(notes, Mapping) else ())
+        if isinstance(key, str) and key.startswith(ANNOTATION)
+    ]
+    for where, rule, given in (*given_at, *map(_parse_comment, comments)):
         fault = waiver_problem(given, annotated=True) if rule in rules else f"there is no rule {shown(rule)}"
         if fault:
-            problems.append(f"annotation {key} waives nothing: {fault}")
+            problems.append(f"{where} waives nothing: {fault}")
         else:
             found.append(_new_waiver(rule, address, given, annotated=True))
     return tuple(found), tuple(problems)
+
+
+def _parse_comment(text: str) -> tuple[str, str, JsonDict]:
+    """Return what stands in `RULE until=2027-01-31 owner=ml reason="…"`: place, rule and the keys of a waiver."""
+    try:
+        rule, *words = shlex.split(text)
+    except ValueError:  # nothing, or a quotation mark without its other
+        rule, words = "", []
+    pairs = (word.partition("=") for word in words)
+    return f"the comment {shown(text)}", rule, {"expires" if key == "until" else key: value for key, _, value in pairs}
 
 
 def _parse_annotation(value: object) -> Any:

@@ -16,11 +16,17 @@ def _judge(stack: DeclaredStack, context: Context) -> Iterator[tuple[str, Findin
     given = list(context.waivers)
     for resource in stack.resources:
         if resource.pools or resource.software or resource.template or resource.unread:
-            annotated, problems = waivers.annotated(resource.urn, resource.type, resource.inputs, RULE_NAMES)
+            annotated, problems = waivers.annotated(
+                resource.urn, resource.type, resource.inputs, RULE_NAMES, resource.comments
+            )
             given += annotated
             for problem in problems:
-                fix = "write {reason: …, owner: …, expires: YYYY-MM-DD}"
-                yield resource.urn, Finding(what=problem, property="metadata.annotations", found="set", fix=fix)
+                if problem.startswith("annotation"):
+                    fix = "write {reason: …, owner: …, expires: YYYY-MM-DD}"
+                    yield resource.urn, Finding(what=problem, property="metadata.annotations", found="set", fix=fix)
+                else:
+                    fix = 'write # gpupools:ignore RULE until=YYYY-MM-DD owner=… reason="…"'
+                    yield resource.urn, Finding(what=problem, fix=fix)
     scopes = {waivers.scope(resource.urn) for resource in stack.resources}
     yield from outdated_waivers(given, context.waived, scopes, context.today)
 
@@ -34,7 +40,11 @@ def outdated_waivers(
             continue
         pool = f", pool {shown(each.pool)}" if each.pool else ""
         about = f"the waiver of {each.rule} for {shown(each.resource)}{pool} ({each.owner}: {each.reason})"
-        place = "its annotation" if each.annotated else f"{each.rule}.{waivers.KEY} of the policy's configuration"
+        place = (
+            "its annotation or comment"
+            if each.annotated
+            else f"{each.rule}.{waivers.KEY} of the policy's configuration"
+        )
         if today > each.expires:
             fix = f"fix the resource, or renew the waiver in {place}"
             yield each.resource, Finding(what=f"{about} expired on {each.expires}", fix=fix)
