@@ -19,18 +19,42 @@ _HOLE = "gpupools-value-known-after-apply"
 """Stands in a text for an interpolation."""
 
 
-def read_object(expression: Tree[Any]) -> Any:
-    """Return the object of an object literal, of `yamlencode` or `jsonencode` of one, or of a text; else `UNKNOWN`."""
+def read_object(expression: Tree[Any], read: Callable[[str], str | None]) -> Any:
+    """Return the object of an object literal, of one encoded or decoded as YAML or JSON, or of a text; else `UNKNOWN`.
+
+    Args:
+        expression: The expression.
+        read: Returns the text of a file by its path from the module's folder; None where it cannot be read.
+    """
     inside = _only(expression)
-    if inside.data in ("heredoc_template", "heredoc_template_trim", "string"):
+    if inside.data in _TEXTS:
         return _parsed(_text(inside))
     if inside.data == "function_call":
-        name, *given = _trees(inside)
-        if str(name.children[0]) not in ("yamlencode", "jsonencode") or len(given) != 1:
+        name, arguments = _call(inside)
+        if name in ("file", "templatefile") and arguments:
+            return _parsed(_file_text(name, arguments[0], read))
+        if name not in ("yamlencode", "jsonencode", "yamldecode", "jsondecode") or len(arguments) != 1:
             return UNKNOWN
-        arguments = _trees(given[0])
-        inside = _only(arguments[0]) if len(arguments) == 1 else inside
+        inside = _only(arguments[0])
+        if name.endswith("decode"):
+            return read_object(inside, read) if inside.data in (*_TEXTS, "function_call") else UNKNOWN
     return _value(inside) if inside.data == "object" else UNKNOWN
+
+
+_TEXTS = ("heredoc_template", "heredoc_template_trim", "string")
+
+
+def _call(tree: Tree[Any]) -> tuple[str, list[Tree[Any]]]:
+    name, *given = _trees(tree)
+    return str(name.children[0]), _trees(given[0]) if given else []
+
+
+def _file_text(function: str, path: Tree[Any], read: Callable[[str], str | None]) -> str | None:
+    """Return the text of a file that is named by a literal, or by one behind `path.module`."""
+    inside = _only(path)
+    written = _text(inside) if inside.data == "string" and references(inside) in ([], ["path.module"]) else None
+    text = read(written.removeprefix(f"{_HOLE}/")) if written is not None else None
+    return _without_interpolations(text) if text is not None and function == "templatefile" else text
 
 
 Named = Callable[[str], Any]

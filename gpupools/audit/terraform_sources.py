@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from importlib.util import find_spec
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any
@@ -96,9 +96,18 @@ class Sources:
         given = found[1].inside.get(attribute, ()) if found is not None else ()
         expression = given[0].expression if len(given) == 1 else None
         try:
-            return read_object(expression) if expression is not None else UNKNOWN
+            return read_object(expression, partial(self._text, found[0].parent)) if found and expression else UNKNOWN
         except (ValueError, IndexError, RecursionError):
             return UNKNOWN
+
+    def _text(self, folder: FilePath, path: str) -> str | None:
+        """Return the text of a file of a module; None where it cannot be read, is large, or is outside."""
+        file = folder / path
+        try:
+            fits = self._is_within(file) and file.is_file() and file.stat().st_size <= _MOST_BYTES
+            return file.read_text(encoding="utf-8") if fits else None
+        except (OSError, ValueError):
+            return None
 
     def _block(self, address: str) -> tuple[FilePath, Block] | None:
         match = _ADDRESS.match(address)

@@ -119,3 +119,33 @@ def test_an_override_counts(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_text(text, encoding="utf-8")
 
     assert faults(judged(tmp_path, heredoc(POOL))) == [CLOSED if name.endswith("json") else BARE]
+
+
+@pytest.mark.parametrize(
+    ("written", "found"),
+    [
+        ('file("pool.yaml")', None),
+        ('file("${path.module}/plain.yaml")', OPEN),
+        ('templatefile("${path.module}/pool.yaml", { name = "a" })', None),
+        ('templatefile("${path.module}/bare.yaml", {})', OPEN),
+        ('templatefile("${path.module}/loop.yaml", {})', CLOSED),
+        ('templatefile("${var.folder}/pool.yaml", {})', CLOSED),
+        ('templatefile("../outside.yaml", {})', CLOSED),
+        ('file("missing.yaml")', CLOSED),
+    ],
+)
+def test_a_file_of_the_module_is_read(tmp_path: Path, written: str, found: tuple[str, bool] | None) -> None:
+    """A template with its interpolations unknown, and no file outside of the module's repository."""
+    folder = tmp_path / "in"
+    folder.mkdir()
+    bare = "".join(line for line in POOL.splitlines(keepends=True) if "taint" not in line and "key: nvidia" not in line)
+    (folder / "pool.yaml").write_text(POOL, encoding="utf-8")
+    (folder / "bare.yaml").write_text(bare, encoding="utf-8")
+    (folder / "plain.yaml").write_text(bare.replace("${var.name}", "gpu"), encoding="utf-8")
+    (folder / "loop.yaml").write_text("%{ for x in y }" + bare, encoding="utf-8")
+    (tmp_path / "outside.yaml").write_text(bare, encoding="utf-8")
+    for kind, text in (("kubectl_manifest", written), ("kubernetes_manifest", f"yamldecode({written})")):
+        report = judged(folder, text, kind)
+        names = [each.rule.name for each in report.found if each.level.value == "mandatory"]
+        expected = [] if found is None else [found[0]]
+        assert [name for name in names if name in ("gpu-pool-tainted", "node-pools-understood")] == expected
