@@ -78,3 +78,25 @@ def test_a_plan_that_ends_a_gpu_pool_is_a_finding(tmp_path: Path, document: dict
     assert [each.problems for each in [report]] == [()]
     assert len(found) == bool(what)
     assert all(what in each.message and each.address for each in found)
+
+
+@pytest.mark.parametrize("ends_too", [False, True], ids=["template stays", "template ends too"])
+def test_a_group_whose_gpus_only_its_launch_template_shows_is_reported(tmp_path: Path, ends_too: bool) -> None:
+    def change(kind: str, actions: list[str], before: dict[str, Any]) -> dict[str, Any]:
+        after = None if actions == ["delete"] else before
+        found = {"actions": actions, "before": before, "after": after, "after_unknown": {}}
+        return {"address": f"{kind}.gpu", "mode": "managed", "type": kind, "name": "gpu", "change": found}
+
+    group = {"id": "c:gpu", "cluster_name": "c", "launch_template": [{"id": "lt-1", "version": "1"}]}
+    group["scaling_config"] = [{"min_size": 0, "max_size": 2}]
+    template = {"id": "lt-1", "name": "gpu", "instance_type": "p5.48xlarge"}
+    changes = [
+        change("aws_eks_node_group", ["delete", "create"], group),
+        change("aws_launch_template", ["delete"] if ends_too else ["no-op"], template),
+    ]
+    file = tmp_path / "plan.json"
+    file.write_text(json.dumps({"format_version": "1.2", "resource_changes": changes}))
+    (found,) = [each for each in judge_file(file, Config()).found if each.rule.name == "gpu-pool-recreated"]
+
+    assert found.address == "aws_eks_node_group.gpu"
+    assert "up to 2 nodes with 16 GPUs" in found.message

@@ -8,12 +8,14 @@ from gpupools.policies.finding import Context, Finding, Framework, Level, Rule
 
 
 def _judge(stack: DeclaredStack, context: Context) -> Iterator[tuple[str, Finding]]:
-    for each, ends in stack.ending:
-        for pool in each.pools:
-            if pool.has_gpus and not pool.component:
-                what = f"the plan {ends} this GPU pool, which ends all pods on it: {_size(pool)}"
-                fix = "drain the pool first, or keep the inputs whose change ends it"
-                yield each.urn, Finding(what=what, fix=fix, pool=pool.pool)
+    ends = {each.urn: how for each, how in stack.ending}
+    # As they are: with the launch templates that they refer to, of which the plan may end some too.
+    before = [each for each, _ in stack.ending] + [each for each in stack.resources if each.urn not in ends]
+    for each, pool in DeclaredStack(before).pools if ends else ():
+        if each.urn in ends and pool.has_gpus and not pool.component:
+            what = f"the plan {ends[each.urn]} this GPU pool, which ends all pods on it: {_size(pool)}"
+            fix = "drain the pool first, or keep the inputs whose change ends it"
+            yield each.urn, Finding(what=what, fix=fix, pool=pool.pool)
 
 
 def _size(pool: PoolFacts) -> str:
