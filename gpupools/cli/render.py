@@ -1,18 +1,21 @@
-"""`gpupools render FILE --only teams`: print the objects that share pools among teams, for Argo CD and Flux."""
+"""`gpupools render FILE --only teams|monitoring`: print queues, or alerts and dashboards, for Argo CD and Flux."""
 
 import argparse
+import json
 from pathlib import Path
 
 import yaml
 
-from gpupools.cli.files import add_within, links_out
+from gpupools.cli.files import add_within, links_out, write_whole
 from gpupools.cli.help_texts import examples
 from gpupools.common.errors import Problem, Rejected, nearest
 from gpupools.common.json_types import JsonDict
-from gpupools.console.output import tell_lines
+from gpupools.console.output import tell, tell_lines
 from gpupools.providers import clouds
+from gpupools.software.team_shares import team_shares
 from gpupools.stackfile.check import Located, check_stack_file, locate
 from gpupools.stackfile.format_problem import tell_located
+from gpupools.stackfile.stack import StackPlan
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -20,11 +23,72 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.epilog = examples("gpupools render examples/teams/Pulumi.queues.yaml --only teams --cluster train")
     parser.add_argument("file", type=Path, metavar="FILE", help="Pulumi.<stack>.yaml")
     parser.add_argument(
-        "--only", required=True, choices=["teams"], help="teams: queues, flavors and priorities of the scheduler"
+        "--only",
+        required=True,
+        choices=["teams", "monitoring"],
+        help="teams: queues, flavors and priorities of the scheduler; monitoring: rules, alerts and dashboards",
     )
-    parser.add_argument("--cluster", metavar="KEY", help="key of the cluster, if several have a scheduler")
+    parser.add_argument("--cluster", metavar="KEY", help="key of the cluster, if several could be meant")
+    parser.add_argument(
+        "--into", type=Path, metavar="DIR", help="of monitoring: write a file of rules and one per dashboard instead"
+    )
     add_within(parser)
-    parser.set_defaults(run=lambda given: render(given.file, given.cluster, given.within))
+    parser.set_defaults(run=lambda given: _run(parser, given))
+
+
+def _run(parser: argparse.ArgumentParser, given: argparse.Namespace) -> int:
+    if given.only == "teams":
+        if given.into is not None:
+            parser.error("--into goes with --only monitoring")
+        return render(given.file, given.cluster, given.within)
+    return render_monitoring(given.file, given.cluster, given.into, given.within)
+
+
+def render_monitoring(file: Path, cluster: str | None, into: Path | None, within: Path | None = None) -> int:
+    """Print or write rules and dashboards of one cluster; return 1 if the file is rejected.
+
+    Raises:
+        OSError: A file cannot be written.
+    """
+    from gpupools.software import monitoring
+
+    try:
+        problems = [Located(path, None, problem) for path, problem in links_out([file], within)]
+        plan = None if problems else check_stack_file(file, clouds()).plan
+        key = _cluster_of(plan, cluster) if plan is not None else ""
+    except Rejected as rejected:
+        problems, plan, key = locate(file, rejected), None, ""
+    for each in problems:
+        tell_located(each)
+    if plan is None:
+        return 1
+    pools = [pool for pool in plan.pools if pool.cluster == key]
+    teams = plan.stack.teams
+    shares = team_shares(pools, teams, key)[0] if teams else None
+    if into is None:
+        namespace = plan.stack.clusters[key].runtime.monitoring_namespace or "monitoring"
+        made = monitoring.monitoring_objects(pools, teams, shares, namespace)
+        tell_lines(yaml.safe_dump_all(made, sort_keys=False, explicit_start=True).removesuffix("\n"))
+        return 0
+    groups = {"groups": monitoring.rule_groups(pools, teams, shares)}
+    into.mkdir(parents=True, exist_ok=True)
+    write_whole(into / "gpupools-rules.yaml", yaml.safe_dump(groups, sort_keys=False))
+    for name, dashboard in monitoring.dashboards(pools, teams).items():
+        write_whole(into / f"{name}.json", json.dumps(dashboard, indent=1) + "\n")
+    tell(f"{into}: written")
+    return 0
+
+
+def _cluster_of(plan: StackPlan, wanted: str | None) -> str:
+    """Return the cluster that is asked for, or the only one with pools."""
+    keys = list(dict.fromkeys(pool.cluster for pool in plan.pools))
+    if wanted is not None and wanted not in keys:
+        raise Rejected([Problem(("clusters",), f"no pool is on cluster {wanted!r}", nearest(wanted, keys))])
+    if wanted is None and len(keys) != 1:
+        raise Rejected(
+            [Problem(("clusters",), f"{len(keys)} clusters have pools", f"add --cluster with one of {', '.join(keys)}")]
+        )
+    return wanted or keys[0]
 
 
 def render(file: Path, cluster: str | None, within: Path | None = None) -> int:
