@@ -115,3 +115,18 @@ def test_a_text_that_is_no_comment_waives_nothing(tmp_path: Path, run: Run) -> N
     file.write_text(POOL.replace("{name: NAME}", f"{{name: gpu, annotations: {{note: '{WAIVER}'}}}}"))
 
     assert judged(run, file)[1] == []
+
+
+def test_one_comment_covers_all_that_for_each_makes(tmp_path: Path, run: Run) -> None:
+    """It is used if one of them has the finding; one that none has is still reported."""
+    pools = '  for_each = { a = "g6.xlarge", b = "m5.large" }\n  instance_types = [each.value]\n'
+    file = tmp_path / "main.tf"
+    file.write_text(f"# {WAIVER}\n" + GROUP.replace('  instance_types = ["g6.xlarge"]\n', pools))
+    violations, waived = judged(run, file)
+    assert violations == []
+    assert len(waived) == 1
+
+    file.write_text(file.read_text().replace("g6.xlarge", "m5.xlarge"))
+    violations, waived = judged(run, file)
+    assert len(violations) == 2
+    assert all("matches no finding" in line for line in violations)

@@ -1,6 +1,7 @@
 """Waivers are complete, needed and not expired."""
 
 from collections.abc import Collection, Iterable, Iterator
+from dataclasses import replace
 from datetime import date
 
 from gpupools.common.errors import shown
@@ -48,9 +49,14 @@ def outdated_waivers(
         if today > each.expires:
             fix = f"fix the resource, or renew the waiver in {place}"
             yield each.resource, Finding(what=f"{about} expired on {each.expires}", fix=fix)
-        elif each not in used:
+        elif each not in used and not any(_is_same_comment(each, one) for one in used):
             fix = f"remove it from {place}, or use the address that reports show"
             yield each.resource, Finding(what=f"{about} matches no finding of the rule", fix=fix)
+
+
+def _is_same_comment(waiver: Waiver, other: Waiver) -> bool:
+    """Say whether both come from one comment, at a Terraform resource that `for_each` makes several times."""
+    return waiver.annotated and replace(other, resource=waiver.resource) == waiver
 
 
 RULE = Rule(
