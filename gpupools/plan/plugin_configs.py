@@ -25,7 +25,8 @@ def plugin_config_name(instance: InstanceType, sharing: SharingMode) -> str:
     mig, clients = sharing.mig, sharing.clients
     parts = [f"mig-{mig.naming}"] if mig is not None else []
     if clients is not None:
-        parts.append(f"{clients.mode}-{clients.replicas}" + ("-shared" if clients.rename else ""))
+        packed = "-packed" if clients.placement == "pack" else ""
+        parts.append(f"{clients.mode}-{clients.replicas}" + ("-shared" if clients.rename else "") + packed)
     name = "-".join(parts) or DEFAULT_CONFIG
     if mig is not None and clients is not None and mig.naming == "mixed":  # the entry lists the resources: so has it
         name = "-".join([name, *(each.removeprefix("nvidia.com/mig-") for each in _slices(instance, sharing))])
@@ -44,7 +45,8 @@ def plugin_config(instance: InstanceType, sharing: SharingMode) -> str:
     if clients is None:
         return _entry(strategy)
     names = _slices(instance, sharing) if mig is not None and mig.naming == "mixed" else [GPU_RESOURCE]
-    return _entry(strategy, clients.facts.plugin_block, names, clients.replicas, rename=clients.rename)
+    packs = clients.placement == "pack"
+    return _entry(strategy, clients.facts.plugin_block, names, clients.replicas, rename=clients.rename, packs=packs)
 
 
 def plugin_config_examples() -> dict[str, str]:
@@ -54,9 +56,17 @@ def plugin_config_examples() -> dict[str, str]:
 
 
 def _entry(
-    strategy: str = "none", block: str = "", names: Sequence[str] = (), replicas: int = 1, *, rename: bool = False
+    strategy: str = "none",
+    block: str = "",
+    names: Sequence[str] = (),
+    replicas: int = 1,
+    *,
+    rename: bool = False,
+    packs: bool = False,
 ) -> str:
-    entry: JsonDict = {"version": "v1", "flags": {"migStrategy": strategy}}
+    # `distributed` is the default: NVIDIA/k8s-device-plugin v0.20.0, internal/rm/nvml_manager.go.
+    policy = {"plugin": {"sharedDevicesAllocationPolicy": "packed"}} if packs else {}
+    entry: JsonDict = {"version": "v1", "flags": {"migStrategy": strategy, **policy}}
     if block:
         shared = {
             # False keeps the name nvidia.com/gpu, so that ExtendedResourceToleration still works.
@@ -154,9 +164,12 @@ def read_plugin_name(name: str) -> tuple[str, JsonDict | None]:
     rest = name.removeprefix(f"mig-{strategy}").removeprefix("-") if strategy else name
     for mode in SHARED_MODES:
         replicas, _, tail = rest.removeprefix(f"{mode}-").partition("-") if rest.startswith(f"{mode}-") else ("",) * 3
-        renamed, _, slices = tail.partition("-") if tail.startswith("shared") else ("", "", tail)
-        if replicas.isdecimal() and (not slices or strategy == "mixed"):
-            return strategy, {"mode": mode, "replicas": int(replicas), **({"rename": True} if renamed else {})}
+        words = tail.split("-") if tail else []
+        renamed, packed = ((words.pop(0) if words[:1] == [word] else "") for word in ("shared", "packed"))
+        if replicas.isdecimal() and (not words or strategy == "mixed"):
+            said: JsonDict = {"rename": True} if renamed else {}
+            said |= {"placement": "pack"} if packed else {}
+            return strategy, {"mode": mode, "replicas": int(replicas), **said}
     return "" if rest else strategy, None
 
 

@@ -447,6 +447,9 @@ def _key_problems(where: Path, key: str, rules: Iterable[KeyRule]) -> Iterable[P
 _MIG_SOURCE = "https://docs.nvidia.com/datacenter/tesla/mig-user-guide/supported-gpus.html"
 
 
+_PLACEMENT_SOURCE = "https://github.com/NVIDIA/k8s-device-plugin tag v0.20.0, api/config/v1/flags.go"
+
+
 def _gpu_problems(request: PoolRequest, cloud: Cloud) -> list[Problem]:
     at: Path = ("pools", request.name)
     sharing, instance = request.spec.sharing, request.instance
@@ -467,6 +470,10 @@ def _gpu_problems(request: PoolRequest, cloud: Cloud) -> list[Problem]:
     found = _mig_problems(at, mig, instance) if mig is not None else []
     if clients is not None:
         found += _client_problems((*at, "sharing"), clients, (*sharing.clients_at, "replicas"), instance)
+        if clients.placement is not None and request.capability.verdict is not Verdict.IN_CLUSTER:
+            what = f"with {request.software}, {cloud.name} configures the device plugin, which has no such setting"
+            fix = "leave it out, or use software: device-plugin or gpu-operator"
+            found.append(Problem((*at, "sharing", *sharing.clients_at, "placement"), what, fix, _PLACEMENT_SOURCE))
     return found
 
 

@@ -329,6 +329,8 @@ class SharedGpu(WayOfSharing):
     """Number of containers that share one GPU. GPUs and clouds have lower limits than 1000."""
     rename: bool = Field(default=False, exclude_if=operator.not_)
     """Advertise the replicas as `nvidia.com/gpu.shared`, so that only pods that request it share a GPU."""
+    placement: Literal["pack", "spread"] | None = Field(default=None, exclude_if=lambda given: given is None)
+    """Fill one GPU of the node before the next, or use all evenly. Default: the device plugin's, `spread`."""
 
     @classmethod
     def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:

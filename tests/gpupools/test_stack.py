@@ -542,7 +542,7 @@ def test_the_gpu_taint_may_be_written_again_and_with_another_effect(fake_clouds:
 
 # --- sharing ----------------------------------------------------------------------------------------------------------
 
-SHARING_KEYS = "layout, mode, profile, rename, replicas, share, strategy"
+SHARING_KEYS = "layout, mode, placement, profile, rename, replicas, share, strategy"
 MODES = "use one of none, time-slicing, mps, mig"
 OTHER_MODE = "remove it, or change the mode"
 EITHER = "pools.a.sharing: set either profile (one size) or layout (several sizes)"
@@ -689,7 +689,7 @@ SINGLE = "pools.a.sharing: strategy single requires one profile on all GPUs; use
         ),
         pytest.param(
             {"mode": "mig", "profile": "1g.5gb", "share": 2},
-            ["pools.a.sharing.share: got 2; write a map with mode, rename, replicas"],
+            ["pools.a.sharing.share: got 2; write a map with mode, placement, rename, replicas"],
             id="slices shared by number",
         ),
         pytest.param(

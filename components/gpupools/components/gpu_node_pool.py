@@ -44,6 +44,8 @@ class SharingArgs(TypedDict):
     """Containers per GPU, for time-slicing and mps."""
     rename: NotRequired[bool]
     """Offer the replicas as `nvidia.com/gpu.shared`, for time-slicing and mps; false when left out."""
+    placement: NotRequired[str]
+    """`pack` fills one GPU before the next, for time-slicing and mps; `spread` when left out."""
     profile: NotRequired[str]
     """MIG profile of every slice, e.g. `1g.10gb`."""
     layout: NotRequired[Any]

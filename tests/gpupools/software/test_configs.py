@@ -7,8 +7,15 @@ import pytest
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from gpupools.common.errors import Rejected
 from gpupools.plan.node_labels import MIG_CONFIG_LABEL, PLUGIN_CONFIG_LABEL
-from gpupools.plan.plugin_configs import client_limits, content_name, plugin_config_name
+from gpupools.plan.plugin_configs import (
+    client_limits,
+    content_name,
+    plugin_config,
+    plugin_config_name,
+    read_plugin_name,
+)
 from gpupools.plan.software_plan import RuntimePlan
 from gpupools.software.objects import METRICS_DIGEST, metrics_csv
 from gpupools.spec.models import Mps
@@ -242,3 +249,31 @@ def test_content_names_depend_on_every_key_and_value() -> None:
     names = {content_name("x", data) for data in ({"a": "1"}, {"a": "2"}, {"b": "1"}, {"a": "1", "b": "1"})}
 
     assert len(names) == 4
+
+
+@pytest.mark.parametrize("sharing", [{"replicas": 4}, {"replicas": 4, "rename": True}])
+@pytest.mark.parametrize("placement", ["pack", "spread", None])
+def test_the_placement_is_the_plugins_allocation_policy(sharing: dict[str, Any], placement: str | None) -> None:
+    """NVIDIA/k8s-device-plugin v0.20.0, api/config/v1/flags.go; without a policy it distributes."""
+    given = {"mode": "time-slicing", **sharing, **({"placement": placement} if placement else {})}
+    (pool,) = pools_of(
+        "aws", {"a": {"gpu": "L4", "software": "device-plugin", "sharing": given, "trust": {"team": "x"}}}
+    )
+    name = plugin_config_name(pool.instance, pool.sharing)
+    flags = yaml.safe_load(plugin_config(pool.instance, pool.sharing))["flags"]
+
+    assert flags.get("plugin") == ({"sharedDevicesAllocationPolicy": "packed"} if placement == "pack" else None)
+    assert name.endswith("-packed") == (placement == "pack")
+    _, read = read_plugin_name(name)
+    assert read == {key: value for key, value in given.items() if value != "spread"}
+
+
+@pytest.mark.parametrize("cloud", ["aws", "gcp"])
+def test_a_placement_is_refused_where_the_cloud_configures_the_plugin(cloud: str) -> None:
+    given = {"mode": "time-slicing", "replicas": 4, "placement": "pack"}
+    with pytest.raises(Rejected) as refused:
+        pools_of(cloud, {"a": {"gpu": "L4", "software": "cloud-managed", "sharing": given, "trust": {"team": "x"}}})
+
+    (problem,) = refused.value.problems
+    assert problem.path == ("pools", "a", "sharing", "placement")
+    assert "configures the device plugin" in problem.what
