@@ -49,7 +49,10 @@ def refuse_settings_without_effect(draft: Draft) -> None:
         "nvidia-device-plugin": draft.served("device-plugin"),
         "gpu-operator": draft.served("gpu-operator"),
         DRA_CHART: draft.served(DRA_DRIVER) or with_compute_domains(draft),
-        **{key: (True,) * (spec.scheduler == key and spec.existing.scheduler is None) for key in SCHEDULERS},
+        **{
+            each.chart: (True,) * (spec.scheduler == key and spec.existing.scheduler is None)
+            for key, each in SCHEDULERS.items()
+        },
     }
     for chart in spec.versions:
         if not needed.get(chart, (True,)):

@@ -16,7 +16,7 @@ from gpupools.plan.plugin_configs import DEFAULT_CONFIG
 from gpupools.plan.pool_plan import POOL_LABEL, PoolPlan
 from gpupools.plan.software_plan import KubernetesObject, Piece, Release
 from gpupools.plan.tolerations import node_affinity, tolerations_for
-from gpupools.software import kueue, objects, volcano
+from gpupools.software import kai, kueue, objects, volcano
 from gpupools.software.charts import (
     CONTROLLERS,
     Chart,
@@ -337,8 +337,9 @@ def node_charts(draft: Draft) -> None:
 
 
 class Scheduler(NamedTuple):
-    """Software that shares pools among teams; its chart has the same name."""
+    """Software that shares pools among teams."""
 
+    chart: str
     share_pools: Callable[[Draft, Mapping[str, Team]], list[KubernetesObject]]
     values: Callable[[Draft, Mapping[str, Team]], JsonDict]
     decisions: tuple[str, ...]
@@ -349,6 +350,7 @@ class Scheduler(NamedTuple):
 
 SCHEDULERS: Mapping[str, Scheduler] = {
     "kueue": Scheduler(
+        kueue.CHART,
         kueue.share_pools,
         lambda _, teams: {"managerConfig.controllerManagerConfigYaml": kueue.configuration(teams)},
         kueue.DECISIONS,
@@ -356,7 +358,16 @@ SCHEDULERS: Mapping[str, Scheduler] = {
         " configuration; without them, weights have no effect, jobs that request CPU are never admitted, and jobs"
         " without a queue ignore the guarantees",
     ),
+    "kai": Scheduler(
+        kai.CHART,
+        kai.share_pools,
+        lambda *_: kai.values(),
+        kai.DECISIONS,
+        f"global.nodePoolLabelKey: {POOL_LABEL} in its values; without it, nodes, jobs and queues of a pool do not find"
+        " each other",
+    ),
     "volcano": Scheduler(
+        volcano.CHART,
         volcano.share_pools,
         lambda draft, _: volcano.values(draft),
         volcano.DECISIONS,
@@ -380,7 +391,8 @@ def scheduler(draft: Draft, teams: Mapping[str, Team]) -> None:
             what = f"nothing enforces the shares of {', '.join(here[:4])}{' and others' if len(here) > 4 else ''} here"
             draft.notes.append(f"{what}, because {draft.runtime}.scheduler is not set")
         return
-    chart, software = spec.scheduler, SCHEDULERS[spec.scheduler]
+    software = SCHEDULERS[spec.scheduler]
+    chart = software.chart
     made = software.share_pools(draft, teams)
     draft.team_objects += made
     if spec.management == "external":
@@ -399,7 +411,9 @@ def scheduler(draft: Draft, teams: Mapping[str, Team]) -> None:
     for each in made:
         pool = each.manifest["metadata"]["labels"].get(POOL_LABEL)
         after = (chart,) if spec.existing.scheduler is None else ()
-        draft.add(each, *after, *((f"pool/{pool}",) if pool else ()))
+        parent = each.manifest.get("spec", {}).get("parentQueue")
+        above = (f"queue/{parent}",) if parent else ()
+        draft.add(each, *after, *above, *((f"pool/{pool}",) if pool else ()))
 
 
 def _from_own_registry(draft: Draft, chart: str) -> dict[str, str]:
@@ -457,7 +471,7 @@ def _release(
     inner = nested({**values, **set_})
     check_values(chart, inner, version)
     nodes = sum(pool.max_nodes for pool in pools)
-    daemons_only = chart not in ("gpu-operator", *SCHEDULERS)
+    daemons_only = chart not in ("gpu-operator", *(each.chart for each in SCHEDULERS.values()))
     configs = tuple(after)
     space = () if pinned.namespace == "kube-system" else (_space(draft, pinned.namespace),)
     draft.releases.append(

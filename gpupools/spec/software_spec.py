@@ -11,7 +11,13 @@ from gpupools.common.model import ConsistentModel, StrictModel
 from gpupools.common.taints import LABEL_VALUE, QUALIFIED_NAME, Taint, parse_taint
 
 ChartName = Literal[
-    "nvidia-device-plugin", "gpu-operator", "dcgm-exporter", "dra-driver-nvidia-gpu", "kueue", "volcano"
+    "nvidia-device-plugin",
+    "gpu-operator",
+    "dcgm-exporter",
+    "dra-driver-nvidia-gpu",
+    "kueue",
+    "volcano",
+    "kai-scheduler",
 ]
 """Charts whose version can be set."""
 
@@ -23,6 +29,7 @@ InstalledChart = Literal[
     "aws-efa-k8s-device-plugin",
     "kueue",
     "volcano",
+    "kai-scheduler",
 ]
 """Charts that a plan may install."""
 
@@ -224,7 +231,7 @@ class RuntimeSpec(ConsistentModel):
     """With `external`, gpupools installs nothing in the cluster, and `existing` lists what serves the pools."""
     existing: Existing = Existing.model_construct()
     """GPU software that already runs in the cluster."""
-    scheduler: Literal["kueue", "volcano"] | None = None
+    scheduler: Literal["kueue", "kai", "volcano"] | None = None
     """Software that shares the pools among the teams of `gpupools:teams`. Its objects follow teams and pools.
 
     With `management: external` nothing is declared, and `gpupools render` prints the objects.
@@ -238,6 +245,8 @@ class RuntimeSpec(ConsistentModel):
     `network-topology`: pods of a job on nodes that are close together. `reservation`: a job that waits for an hour
     keeps GPUs that become free.
     """
+    spread: list[Name] = Field(default=[], max_length=500)
+    """KAI: pools on whose nodes it spreads pods. On other pools it fills nodes one by one."""
     kubernetes: Annotated[str, AfterValidator(_kubernetes)] | None = None
     """Kubernetes version of the cluster as text (`'1.34'`), to check the minimum versions of the software."""
     metrics: bool | None = None
@@ -313,6 +322,8 @@ class RuntimeSpec(ConsistentModel):
             yield ("existing", "scheduler"), what
         if self.scheduling is not None and (self.scheduler != "volcano" or self.existing.scheduler is not None):
             yield ("scheduling",), "configures the Volcano that gpupools installs; remove it, or set scheduler: volcano"
+        if self.spread and self.scheduler != "kai":
+            yield ("spread",), "is for KAI; remove it, or set scheduler: kai"
         for index, word in enumerate(self.scheduling or ()):
             if word in (self.scheduling or ())[:index]:
                 yield ("scheduling", index), f"{word!r} is listed twice; list each word once"

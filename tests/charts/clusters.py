@@ -144,6 +144,7 @@ CASES: Mapping[str, Callable[[], Case]] = {
         "gcp", {"a": {"gpu": "L4", "software": "gpu-operator", "image": {"family": "ubuntu"}}}, {}
     ),
     "GKE, Kueue": lambda: _made("gcp", _SHARED_AMONG_TEAMS, {"scheduler": "kueue"}),
+    "GKE, KAI": lambda: _made("gcp", _SHARED_AMONG_TEAMS, {"scheduler": "kai"}),
     "GKE, Volcano": lambda: _made("gcp", _SHARED_AMONG_TEAMS, {"scheduler": "volcano"}),
     "GKE, queued": lambda: _made(
         "gcp",

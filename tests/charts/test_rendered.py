@@ -237,6 +237,7 @@ def test_the_exported_part_of_a_pod_lands_on_its_pool_alone(case: str) -> None:
 ASKING = {"config-manager", "nfd-worker", "nfd-master", "nfd-gc", "gpu-operator", "manage-crds", "cleanup-gpuclusters"}
 ASKING |= {"gpu-kubelet-plugin", "compute-domain-kubelet-plugin", "compute-domain-controller"}
 ASKING |= {"manager"}  # of Kueue
+ASKING |= {"operator", "upgrader", "deployer", "deleter"}  # of KAI
 # Volcano's images start their programs, so only the containers have names.
 ASKING |= {"admission", "volcano-controllers", "volcano-scheduler", "gen-admission-secret.sh"}
 SILENT = {"nvidia-device-plugin", "mps-control-daemon", "kubelet-plugin-prestart.sh", "aws-efa-k8s-device-plugin"}
