@@ -41,7 +41,16 @@ _CLUSTER_WIDE = frozenset(
         "RuntimeClass",
     }
     | {"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"}
-    | {"AdmissionCheck", "ClusterQueue", "Cohort", "Queue", "ProvisioningRequestConfig", "ResourceFlavor", "Topology"}
+    | {
+        "AdmissionCheck",
+        "ClusterQueue",
+        "Cohort",
+        "Queue",
+        "SchedulingShard",
+        "ProvisioningRequestConfig",
+        "ResourceFlavor",
+        "Topology",
+    }
     | {"WorkloadPriorityClass"}
 )
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from gpupools.plan.node_labels import NODE_GROUP_LABEL
+from gpupools.stackfile.stack import StackPlan
 from tests.apiserver.control_plane import ControlPlane
 from tests.apiserver.test_gpu_operator import node
 from tests.apiserver.test_teams import is_served
@@ -69,13 +69,11 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
         found.stop()
 
 
-def add_node(plane: ControlPlane, pool: str, number: int) -> None:
-    (planned,) = (each for each in MADE.pools if each.name == pool)
+def add_node(plane: ControlPlane, name: str, number: int, made_by: StackPlan = MADE) -> None:
+    (planned,) = (each for each in made_by.pools if each.name == name)
     made = node(planned, planned.labels)
-    assert planned.labels[NODE_GROUP_LABEL] == pool
     resources = {**{name: str(count) for name, count in planned.node_resources.items()}, "cpu": "96", "pods": "110"}
-    name = f"{pool}-{number}"
-    made = {**made, "metadata": {**made["metadata"], "name": name}}
+    made = {**made, "metadata": {**made["metadata"], "name": f"{name}-{number}"}}
     plane.create(made).succeeded()
     ready = [{"type": "Ready", "status": "True", "reason": "Ready"}]
     status = {"capacity": resources, "allocatable": resources, "conditions": ready}
