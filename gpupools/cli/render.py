@@ -117,7 +117,7 @@ def _objects(file: Path, cluster: str | None) -> dict[str, list[JsonDict]]:
     found = {each.cluster: each.json_team_objects() for each in runtimes if each.team_objects}
     at = ("clusters",)
     if not found:
-        fix = "set runtime.scheduler: kueue on a cluster"
+        fix = "set runtime.scheduler on a cluster"
         raise Rejected([Problem(at, "no cluster has a scheduler, so there is nothing to render", fix)])
     if cluster is not None and cluster not in found:
         raise Rejected([Problem(at, f"cluster {cluster!r} has no scheduler", nearest(cluster, found))])

@@ -94,8 +94,15 @@ DESCRIBING_LABELS = frozenset({GPU_MODEL_LABEL, GPU_COUNT_LABEL, GPU_MEMORY_LABE
 """Labels that say what a node has and change nothing there: they follow from machine and sharing."""
 
 
+NODE_GROUP_LABEL = "volcano.sh/nodegroup-name"
+"""Node label by which Volcano's queues use the nodes of their pool only.
+
+https://github.com/volcano-sh/volcano/blob/v1.15.1/docs/user-guide/how_to_use_nodegroup_plugin.md
+"""
+
 OUR_LABELS = frozenset(
     {
+        NODE_GROUP_LABEL,
         SOFTWARE_LABEL,
         TRUST_LABEL,
         WAIVER_LABEL,

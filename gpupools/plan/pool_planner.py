@@ -18,7 +18,7 @@ from gpupools.plan.fabric import (
     COMPUTE_DOMAINS_LABEL,
     Fabric,
 )
-from gpupools.plan.node_labels import OUR_LABELS, TRUST_LABEL, pool_labels
+from gpupools.plan.node_labels import NODE_GROUP_LABEL, OUR_LABELS, TRUST_LABEL, pool_labels
 from gpupools.plan.node_resources import node_resources
 from gpupools.plan.pool_plan import POOL_LABEL, PoolPlan
 from gpupools.plan.provider_plan import PoolRequest, ProviderPlan
@@ -133,6 +133,7 @@ def _pool_plan(name: str, spec: PoolSpec, cluster_key: str, cluster: Cluster, cl
     native = capability.verdict is Verdict.NATIVE
     ours = pool_labels(name, instance, spec.sharing, software, spec.trust, native=native)
     ours = {**ours, **({COMPUTE_DOMAINS_LABEL: "true"} if spec.network.compute_domains else {})}
+    ours = {**ours, **({NODE_GROUP_LABEL: name} if cluster.runtime.scheduler == "volcano" else {})}
     trusted = (Taint(TRUST_LABEL, ours[TRUST_LABEL], Effect.NO_SCHEDULE),) if TRUST_LABEL in ours else ()
     own = sorted((each for each in spec.taints if each != GPU_TAINT), key=str)
     return PoolPlan(

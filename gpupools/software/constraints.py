@@ -18,6 +18,7 @@ from gpupools.software.charts import at
 from gpupools.software.draft import Draft
 from gpupools.software.owners import labels_left, may_run, operands_of, wants
 from gpupools.software.releases import (
+    SCHEDULERS,
     cut_by_the_cloud,
     has_controllers,
     operator_brings_the_driver,
@@ -48,7 +49,10 @@ def refuse_settings_without_effect(draft: Draft) -> None:
         "nvidia-device-plugin": draft.served("device-plugin"),
         "gpu-operator": draft.served("gpu-operator"),
         DRA_CHART: draft.served(DRA_DRIVER) or with_compute_domains(draft),
-        "kueue": (spec.scheduler,) if spec.scheduler and spec.existing.scheduler is None else (),
+        **{
+            each.chart: (True,) * (spec.scheduler == key and spec.existing.scheduler is None)
+            for key, each in SCHEDULERS.items()
+        },
     }
     for chart in spec.versions:
         if not needed.get(chart, (True,)):

@@ -31,7 +31,7 @@ class Slot(NamedTuple):
     secrets: str
     """Value path of the pull secrets; empty where another image of the same pod has them."""
     secrets_form: str
-    """`names`, or `objects` with a `name` each."""
+    """`names`, `objects` with a `name` each, or `name` of only one."""
     tag_form: str
     """How a digest is written: `field` takes `sha256:…` in place of a tag (NVIDIA/gpu-operator,
     api/nvidia/v1/clusterpolicy_types.go, imagePath), `tag` is put behind a colon by the chart."""
@@ -63,7 +63,7 @@ class Pulls(NamedTuple):
 
     def moved(self, repository: str) -> str:
         """Return an image's name without tag, or the beginning of one, as the mirror has it."""
-        return repository if self.registry is None else f"{self.registry}/{repository.partition('/')[2]}"
+        return repository if self.registry is None else f"{self.registry}/{repository.partition('/')[2]}".rstrip("/")
 
     def reference(self, image: str) -> str:
         """Return what a pod names to get this image, which is written with its tag."""
@@ -142,7 +142,8 @@ def placed(chart: str, version: str, values: JsonObject, pulls: Pulls) -> tuple[
         runs = not slot.runs or bool(value_seen(chart, values, slot.runs))
         if slot.secrets and pulls.secrets:
             names = list(pulls.secrets)
-            set_[slot.secrets] = names if slot.secrets_form == "names" else [{"name": name} for name in names]
+            forms = {"names": names, "name": names[0]}
+            set_[slot.secrets] = forms.get(slot.secrets_form, [{"name": name} for name in names])
         repository = at(values, slot.repository, slot.own_repository)
         if pulls.registry is not None:
             set_[slot.repository] = pulls.moved(repository)

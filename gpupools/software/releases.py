@@ -1,7 +1,7 @@
 """The releases that a cluster gets and their values: a function for each chart, which adds to the draft."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from gpupools.catalog.gpus import gpu_models
 from gpupools.catalog.requirements import requirement
@@ -16,7 +16,7 @@ from gpupools.plan.plugin_configs import DEFAULT_CONFIG
 from gpupools.plan.pool_plan import POOL_LABEL, PoolPlan
 from gpupools.plan.software_plan import KubernetesObject, Piece, Release
 from gpupools.plan.tolerations import node_affinity, tolerations_for
-from gpupools.software import objects
+from gpupools.software import kai, kueue, objects, volcano
 from gpupools.software.charts import (
     CONTROLLERS,
     Chart,
@@ -34,8 +34,6 @@ from gpupools.software.charts import (
 )
 from gpupools.software.draft import Draft
 from gpupools.software.images import placed, slots
-from gpupools.software.kueue import CHART as KUEUE_CHART
-from gpupools.software.kueue import DECISIONS, configuration, share_pools
 from gpupools.software.team_shares import pools_of
 from gpupools.spec.software_spec import RuntimeSpec
 from gpupools.spec.teams import Team
@@ -338,6 +336,48 @@ def node_charts(draft: Draft) -> None:
         _release(draft, needed.chart, pools, values, needed.decisions)
 
 
+class Scheduler(NamedTuple):
+    """Software that shares pools among teams."""
+
+    chart: str
+    share_pools: Callable[[Draft, Mapping[str, Team]], list[KubernetesObject]]
+    values: Callable[[Draft, Mapping[str, Team]], JsonDict]
+    decisions: tuple[str, ...]
+    needs: str
+    """What a scheduler of the user's own needs in its configuration, and what happens without it."""
+    has_critical_pods: bool = False
+
+
+SCHEDULERS: Mapping[str, Scheduler] = {
+    "kueue": Scheduler(
+        kueue.CHART,
+        kueue.share_pools,
+        lambda _, teams: {"managerConfig.controllerManagerConfigYaml": kueue.configuration(teams)},
+        kueue.DECISIONS,
+        "fairSharing, resources.quotaCheckStrategy: IgnoreUndeclared and manageJobsWithoutQueueName in its"
+        " configuration; without them, weights have no effect, jobs that request CPU are never admitted, and jobs"
+        " without a queue ignore the guarantees",
+    ),
+    "kai": Scheduler(
+        kai.CHART,
+        kai.share_pools,
+        lambda *_: kai.values(),
+        kai.DECISIONS,
+        f"global.nodePoolLabelKey: {POOL_LABEL} in its values; without it, nodes, jobs and queues of a pool do not find"
+        " each other",
+    ),
+    "volcano": Scheduler(
+        volcano.CHART,
+        volcano.share_pools,
+        lambda draft, _: volcano.values(draft),
+        volcano.DECISIONS,
+        "the action reclaim and the plugins capacity and nodegroup in its configuration, and neither proportion nor"
+        " enqueue; otherwise teams do not get their guarantees back, or jobs that do not fit start no nodes",
+        has_critical_pods=True,
+    ),
+}
+
+
 def scheduler(draft: Draft, teams: Mapping[str, Team]) -> None:
     """Install the scheduler that shares the pools among teams, and declare its objects after it.
 
@@ -351,25 +391,29 @@ def scheduler(draft: Draft, teams: Mapping[str, Team]) -> None:
             what = f"nothing enforces the shares of {', '.join(here[:4])}{' and others' if len(here) > 4 else ''} here"
             draft.notes.append(f"{what}, because {draft.runtime}.scheduler is not set")
         return
-    made = share_pools(draft, teams)
+    software = SCHEDULERS[spec.scheduler]
+    chart = software.chart
+    made = software.share_pools(draft, teams)
     draft.team_objects += made
     if spec.management == "external":
         return
     if spec.existing.scheduler is None:
-        values = {"managerConfig.controllerManagerConfigYaml": configuration(teams)}
-        _release(draft, KUEUE_CHART, draft.pools, values, DECISIONS)
+        _release(draft, chart, draft.pools, software.values(draft, teams), software.decisions)
         # Its pods run on other nodes, so no pool has to be there first.
-        draft.depends[KUEUE_CHART] = {f"namespace/{charts()[KUEUE_CHART].namespace}"}
+        space = charts()[chart].namespace
+        draft.depends[chart] = {f"namespace/{space}"}
+        why = next((node.critical_pods_quota for node in draft.nodes.values() if node.critical_pods_quota), "")
+        if why and software.has_critical_pods:
+            quota = objects.critical_pods_quota(space, spec.critical_pods or 100, why)
+            draft.depends[chart].add(draft.add(quota, f"namespace/{space}"))
     else:
-        settings = "fairSharing, resources.quotaCheckStrategy: IgnoreUndeclared and manageJobsWithoutQueueName"
-        draft.notes.append(
-            f"{spec.existing.scheduler.name} needs {settings} in its configuration; without them, weights have no"
-            " effect, jobs that request CPU are never admitted, and jobs without a queue ignore the guarantees"
-        )
+        draft.notes.append(f"{spec.existing.scheduler.name} needs {software.needs}")
     for each in made:
         pool = each.manifest["metadata"]["labels"].get(POOL_LABEL)
-        after = (KUEUE_CHART,) if spec.existing.scheduler is None else ()
-        draft.add(each, *after, *((f"pool/{pool}",) if pool else ()))
+        after = (chart,) if spec.existing.scheduler is None else ()
+        parent = each.manifest.get("spec", {}).get("parentQueue")
+        above = (f"queue/{parent}",) if parent else ()
+        draft.add(each, *after, *above, *((f"pool/{pool}",) if pool else ()))
 
 
 def _from_own_registry(draft: Draft, chart: str) -> dict[str, str]:
@@ -427,7 +471,7 @@ def _release(
     inner = nested({**values, **set_})
     check_values(chart, inner, version)
     nodes = sum(pool.max_nodes for pool in pools)
-    daemons_only = chart not in ("gpu-operator", KUEUE_CHART)
+    daemons_only = chart not in ("gpu-operator", *(each.chart for each in SCHEDULERS.values()))
     configs = tuple(after)
     space = () if pinned.namespace == "kube-system" else (_space(draft, pinned.namespace),)
     draft.releases.append(

@@ -24,6 +24,18 @@ class Share:
     """Maximum with the guarantee; None for all free units."""
 
 
+class Lending(NamedTuple):
+    """How a scheduler lends the idle units of a guarantee."""
+
+    scheduler: str
+    keeps: bool
+    """Whether a team can keep its idle guarantee to itself."""
+    source: str
+
+
+KUEUE_LENDING = Lending("Kueue", True, "https://kueue.sigs.k8s.io/docs/concepts/cluster_queue/#borrowinglimit")
+
+
 class TeamShares(NamedTuple):
     """The shares of all teams of a cluster."""
 
@@ -33,6 +45,26 @@ class TeamShares(NamedTuple):
     """Units with the maximum number of nodes."""
     shares: Mapping[str, Mapping[Unit, Share]]
     """By team; teams without a share on this cluster are omitted."""
+
+    def most(self, team: str, unit: Unit) -> int:
+        """Return the maximum of a team's units."""
+        share = self.shares[team].get(unit, Share(limit=0))
+        return self.capacity[unit] if share.limit is None else share.limit
+
+    def fair_shares(self, weights: Mapping[str, int]) -> dict[str, dict[Unit, int]]:
+        """Return the guarantee of each team and its part, by weight, of the units that nobody has a guarantee of."""
+        found = {name: {unit: share.guarantee for unit, share in own.items()} for name, own in self.shares.items()}
+        for unit, free in self.free().items():
+            given = free
+            while given:  # a team that is at its limit leaves its part to the others
+                below = [name for name, own in found.items() if unit in own and own[unit] < self.most(name, unit)]
+                total, given = sum(weights[name] for name in below), 0
+                for name in below:
+                    more = min(free * weights[name] // total, self.most(name, unit) - found[name][unit])
+                    found[name][unit] += more
+                    given += more
+                free -= given
+        return found
 
     def free(self) -> dict[Unit, int]:
         """Return the units that no team has a guarantee of, of the pools that teams use."""
@@ -131,6 +163,7 @@ class _Resolving:
 
     pools: tuple[PoolPlan, ...]
     capacity: dict[Unit, int]
+    lending: Lending
     shares: dict[str, dict[Unit, Share]] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
 
@@ -138,13 +171,15 @@ class _Resolving:
         return self.shares.setdefault(team, {}).setdefault(unit, Share())
 
 
-def team_shares(pools: Iterable[PoolPlan], teams: Mapping[str, Team], cluster: str) -> tuple[TeamShares, list[Problem]]:
+def team_shares(
+    pools: Iterable[PoolPlan], teams: Mapping[str, Team], cluster: str, lending: Lending = KUEUE_LENDING
+) -> tuple[TeamShares, list[Problem]]:
     """Return what each team gets of a cluster's pools, and the problems of guarantees and limits."""
     own = tuple(pools)
     capacity = {
         (pool.name, each): count * pool.max_nodes for pool in own for each, count in pool.node_resources.items()
     }
-    draft = _Resolving(own, capacity)
+    draft = _Resolving(own, capacity, lending)
     where = f" on {cluster}" if cluster else ""
     wanted = [
         (name, key, profile, count, units)
@@ -183,7 +218,7 @@ def _units(draft: _Resolving, at: Path, key: str, amount: Amount) -> Iterator[tu
     named = pools_of(key, draft.pools)
     claimed = [pool.name for pool in named if not pool.node_resources]
     if claimed:
-        what = f"pods claim the GPUs of {', '.join(claimed)}, and Kueue counts resources"
+        what = f"pods claim the GPUs of {', '.join(claimed)}, and {draft.lending.scheduler} counts resources"
         draft.problems.append(Problem(at, what, "use software: device-plugin for it, or remove it here", of_key=True))
     named = [pool for pool in named if pool.node_resources]
     if not named:
@@ -259,18 +294,27 @@ def _lent_too_far(draft: _Resolving, teams: Mapping[str, Team]) -> Iterator[Prob
         for unit, share in own.items():
             if share.limit is None or share.limit > share.guarantee:
                 borrowers.setdefault(unit, []).append(name)
+    scheduler, keeps, source = draft.lending
+    shares = TeamShares(draft.pools, draft.capacity, draft.shares)
     for name, own in draft.shares.items():
-        listed = {*(teams[name].lends_to or ())}
+        given = teams[name].lends_to
+        listed = {*(given or ())}
         for unit, share in own.items() if listed and listed <= teams.keys() else ():
             others = [each for each in borrowers.get(unit, ()) if each != name and each not in listed]
             if share.guarantee and others:
                 more = f" and {len(others) - 1} more" if len(others) > 1 else ""
-                what = f"{others[0]}{more} could borrow {unit[0]} too: Kueue lends to every team that may use a pool"
+                what = f"{others[0]}{more} could borrow {unit[0]} too"
+                what += f": {scheduler} lends to every team that may use a pool"
                 fix = f"add them here, or set limit.{unit[0]} of each to its guarantee"
-                yield Problem(("teams", name, "lends_to"), what, fix, _COHORT_SOURCE)
-
-
-_COHORT_SOURCE = "https://kueue.sigs.k8s.io/docs/concepts/cluster_queue/#borrowinglimit"
+                yield Problem(("teams", name, "lends_to"), what, fix, source)
+        for unit, share in own.items() if given == [] and not keeps else ():
+            theirs = sum(shares.most(each, unit) for each in draft.shares if each != name)
+            left = draft.capacity[unit] - share.guarantee
+            if share.guarantee and theirs > left:
+                what = f"the other teams could use {theirs} of {unit[0]} together, but only {left} are not kept for"
+                what += f" this team, and {scheduler} lends what is idle"
+                fix = f"set limit.{unit[0]} of the others, or remove lends_to"
+                yield Problem(("teams", name, "lends_to"), what, fix, source)
 
 
 def _quotas_below_guarantees(draft: _Resolving, teams: Mapping[str, Team]) -> Iterator[Problem]:

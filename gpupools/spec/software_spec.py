@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag
 
@@ -10,7 +10,15 @@ from gpupools.common.errors import Path, shown
 from gpupools.common.model import ConsistentModel, StrictModel
 from gpupools.common.taints import LABEL_VALUE, QUALIFIED_NAME, Taint, parse_taint
 
-ChartName = Literal["nvidia-device-plugin", "gpu-operator", "dcgm-exporter", "dra-driver-nvidia-gpu", "kueue"]
+ChartName = Literal[
+    "nvidia-device-plugin",
+    "gpu-operator",
+    "dcgm-exporter",
+    "dra-driver-nvidia-gpu",
+    "kueue",
+    "volcano",
+    "kai-scheduler",
+]
 """Charts whose version can be set."""
 
 InstalledChart = Literal[
@@ -20,8 +28,16 @@ InstalledChart = Literal[
     "dra-driver-nvidia-gpu",
     "aws-efa-k8s-device-plugin",
     "kueue",
+    "volcano",
+    "kai-scheduler",
 ]
 """Charts that a plan may install."""
+
+_VolcanoWord = Literal[
+    "gang", "priority", "drf", "preempt", "reclaim", "backfill", "bin-pack", "network-topology", "reservation"
+]
+VOLCANO_WORDS: tuple[_VolcanoWord, ...] = get_args(_VolcanoWord)
+VolcanoWord = Annotated[_VolcanoWord, Field(description="What Volcano's scheduler does.")]
 
 
 def _label(key: str) -> str:
@@ -215,11 +231,22 @@ class RuntimeSpec(ConsistentModel):
     """With `external`, gpupools installs nothing in the cluster, and `existing` lists what serves the pools."""
     existing: Existing = Existing.model_construct()
     """GPU software that already runs in the cluster."""
-    scheduler: Literal["kueue"] | None = None
+    scheduler: Literal["kueue", "kai", "volcano"] | None = None
     """Software that shares the pools among the teams of `gpupools:teams`. Its objects follow teams and pools.
 
     With `management: external` nothing is declared, and `gpupools render` prints the objects.
     """
+    scheduling: list[VolcanoWord] | None = Field(default=None, min_length=1, max_length=9)
+    """Volcano: what its scheduler does. Default: all of them.
+
+    `gang`: a job starts when all its pods fit. `priority`: jobs by priority. `drf`: jobs with a small share of the
+    cluster first. `preempt`: a job stops pods of its team with a lower priority. `reclaim`: a team stops pods that
+    borrowed its guarantee. `backfill`: pods without requests fill gaps. `bin-pack`: full nodes first.
+    `network-topology`: pods of a job on nodes that are close together. `reservation`: a job that waits for an hour
+    keeps GPUs that become free.
+    """
+    spread: list[Name] = Field(default=[], max_length=500)
+    """KAI: pools on whose nodes it spreads pods. On other pools it fills nodes one by one."""
     kubernetes: Annotated[str, AfterValidator(_kubernetes)] | None = None
     """Kubernetes version of the cluster as text (`'1.34'`), to check the minimum versions of the software."""
     metrics: bool | None = None
@@ -291,8 +318,15 @@ class RuntimeSpec(ConsistentModel):
     def conflicting_keys(self) -> Iterator[tuple[Path, str]]:
         """Reject misnamed charts, namespaces without a policy, and software with `management: external`."""
         if self.existing.scheduler is not None and self.scheduler is None:
-            what = "requires scheduler, which names the software; set scheduler: kueue, or remove existing.scheduler"
+            what = "requires scheduler, which names the software; set scheduler, or remove existing.scheduler"
             yield ("existing", "scheduler"), what
+        if self.scheduling is not None and (self.scheduler != "volcano" or self.existing.scheduler is not None):
+            yield ("scheduling",), "configures the Volcano that gpupools installs; remove it, or set scheduler: volcano"
+        if self.spread and self.scheduler != "kai":
+            yield ("spread",), "is for KAI; remove it, or set scheduler: kai"
+        for index, word in enumerate(self.scheduling or ()):
+            if word in (self.scheduling or ())[:index]:
+                yield ("scheduling", index), f"{word!r} is listed twice; list each word once"
         for chart, source in self.chart_sources.items():
             if source.startswith("oci://") and not source.endswith(f"/{chart}"):
                 # Helm looks for the chart's own name below it: https://helm.sh/docs/topics/registries/
@@ -321,6 +355,7 @@ class RuntimeSpec(ConsistentModel):
                 "pull_secrets": self.pull_secrets,
                 "chart_sources": self.chart_sources,
                 "digests": self.digests,
+                "scheduling": self.scheduling,
             }
             what = "requires software from gpupools, but management is external; remove one of them"
             yield from (((key,), what) for key, value in wanted.items() if value)

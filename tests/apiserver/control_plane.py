@@ -41,7 +41,16 @@ _CLUSTER_WIDE = frozenset(
         "RuntimeClass",
     }
     | {"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"}
-    | {"AdmissionCheck", "ClusterQueue", "Cohort", "ProvisioningRequestConfig", "ResourceFlavor", "Topology"}
+    | {
+        "AdmissionCheck",
+        "ClusterQueue",
+        "Cohort",
+        "Queue",
+        "SchedulingShard",
+        "ProvisioningRequestConfig",
+        "ResourceFlavor",
+        "Topology",
+    }
     | {"WorkloadPriorityClass"}
 )
 
@@ -133,10 +142,10 @@ class ControlPlane:
                 process.kill()
                 process.wait()
 
-    def apply(self, manifest: Mapping[str, Any], *, dry_run: bool = False) -> Answer:
+    def apply(self, manifest: Mapping[str, Any], part: str = "", *, dry_run: bool = False) -> Answer:
         """Apply an object on the server's side; a key its schema does not have is an error."""
         query = "fieldManager=gpupools&force=true&fieldValidation=Strict" + ("&dryRun=All" if dry_run else "")
-        return self._ask("PATCH", f"{path_of(manifest)}?{query}", manifest, "application/apply-patch+yaml")
+        return self._ask("PATCH", f"{path_of(manifest)}{part}?{query}", manifest, "application/apply-patch+yaml")
 
     def create(self, manifest: Mapping[str, Any], *, dry_run: bool = False, by: User | None = None) -> Answer:
         """Create an object; `generateName` is allowed."""

@@ -88,6 +88,8 @@ A4X = {
     "capacity": {"mode": "reservation", "name": "a4x"},
     **KEPT,
 }
+_SHARED_AMONG_TEAMS: Mapping[str, Any] = {"a": {"gpu": "L4", "software": "cloud-managed", **KEPT}}
+
 CASES: Mapping[str, Callable[[], Case]] = {
     **{f"{path.parent.name}/{path.name}": partial(_file, path) for path in FILES},
     **{f"alone: {name}": partial(_alone, each.cloud, each.pools["a"]) for name, each in COMBINATIONS.items()},
@@ -141,9 +143,9 @@ CASES: Mapping[str, Callable[[], Case]] = {
     "GKE, Ubuntu": lambda: _made(
         "gcp", {"a": {"gpu": "L4", "software": "gpu-operator", "image": {"family": "ubuntu"}}}, {}
     ),
-    "GKE, a scheduler for teams": lambda: _made(
-        "gcp", {"a": {"gpu": "L4", "software": "cloud-managed", **KEPT}}, {"scheduler": "kueue"}
-    ),
+    "GKE, Kueue": lambda: _made("gcp", _SHARED_AMONG_TEAMS, {"scheduler": "kueue"}),
+    "GKE, KAI": lambda: _made("gcp", _SHARED_AMONG_TEAMS, {"scheduler": "kai"}),
+    "GKE, Volcano": lambda: _made("gcp", _SHARED_AMONG_TEAMS, {"scheduler": "volcano"}),
     "GKE, queued": lambda: _made(
         "gcp",
         {"a": {"gpu": "L4", "software": "gpu-operator", "capacity": {"mode": "queued"}, "nodes": {"max": 2}}},

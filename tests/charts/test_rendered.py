@@ -237,6 +237,9 @@ def test_the_exported_part_of_a_pod_lands_on_its_pool_alone(case: str) -> None:
 ASKING = {"config-manager", "nfd-worker", "nfd-master", "nfd-gc", "gpu-operator", "manage-crds", "cleanup-gpuclusters"}
 ASKING |= {"gpu-kubelet-plugin", "compute-domain-kubelet-plugin", "compute-domain-controller"}
 ASKING |= {"manager"}  # of Kueue
+ASKING |= {"operator", "upgrader", "deployer", "deleter"}  # of KAI
+# Volcano's images start their programs, so only the containers have names.
+ASKING |= {"admission", "volcano-controllers", "volcano-scheduler", "gen-admission-secret.sh"}
 SILENT = {"nvidia-device-plugin", "mps-control-daemon", "kubelet-plugin-prestart.sh", "aws-efa-k8s-device-plugin"}
 
 
@@ -246,6 +249,7 @@ def asks_the_api(container: Object) -> bool:
     if container["name"] == "exporter":  # only for a ConfigMap: https://github.com/NVIDIA/dcgm-exporter/issues/624
         return bool({"-m", "--configmap-data"} & {*line})
     words = {word.rsplit("/", 1)[-1] for word in " ".join(line).split()}
+    words |= {container["name"]} - {"main"}
     assert words & (ASKING | SILENT), line
     return bool(words & ASKING)
 
@@ -265,7 +269,7 @@ def workloads(case: str) -> list[tuple[Planned, Release, Object]]:
 def test_who_asks_the_api_server_has_an_account_with_a_token_and_rights(case: str) -> None:
     for _, release, each in workloads(case):
         pod, objects = pod_of(each), rendered(release)
-        account = pod.get("serviceAccountName", "default")
+        account = pod.get("serviceAccountName") or pod.get("serviceAccount", "default")
         if any(asks_the_api(container) for container in containers(pod)):
             (declared,) = (one for one in of_kind(objects, "ServiceAccount") if one["metadata"]["name"] == account)
             bound = {

@@ -117,8 +117,8 @@ def test_every_row_is_of_a_step_that_some_stack_has(tmp_path: Path) -> None:
         "later": {"clusters": ["train"], "gpu": "L4", "nodes": {"max": 1}, "capacity": {"mode": "queued"}},
     }
     gke = {**clouds()["gcp"].example_cluster, "places": "trust", "kubeconfig": {"path": "~/.kube/train"}}
-    gke |= {"runtime": {"scheduler": "kueue"}}
-    plans.append(planned(tmp_path, shared, {"train": gke}, teams=teams))
+    for scheduler in ("kueue", "kai", "volcano"):
+        plans.append(planned(tmp_path, shared, {"train": {**gke, "runtime": {"scheduler": scheduler}}}, teams=teams))
     kinds = {
         step.of
         for plan in plans

@@ -27,3 +27,17 @@ def test_the_program_declares_every_object_of_the_example(capsys: pytest.Capture
     queue = made["ClusterQueue", "train-runtime-cluster-queue-research"]["inputs"]["spec"]
     assert queue["cohortName"] == "gpupools"
     assert all(each["verdict"] == "pass" for each in answer["policy"]), "a policy does not understand an object"
+
+
+@pytest.mark.parametrize(("scheduler", "kinds"), [("kai", {"Queue", "SchedulingShard"}), ("volcano", {"Queue"})])
+def test_the_policies_know_the_objects_of_the_other_schedulers(
+    scheduler: str, kinds: set[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "Pulumi.queues.yaml"
+    text = QUEUES.read_text(encoding="utf-8").replace("scheduler: kueue", f"scheduler: {scheduler}")
+    file.write_text(text, encoding="utf-8")
+
+    assert main(["preview", str(file), "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert kinds <= {each["type"].rpartition(":")[2] for each in answer["resources"]}
+    assert all(each["verdict"] == "pass" for each in answer["policy"])

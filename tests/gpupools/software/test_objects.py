@@ -772,7 +772,7 @@ def test_a_pod_that_only_asks_for_a_gpu_does_not_land_on_a_trusted_pool() -> Non
         ),
         ({"kubernetes": "2.0"}, "'2.0' is not a Kubernetes version"),
         ({"versions": {"gpu-operator": "latest"}}, "'latest' is not an exact version"),
-        ({"versions": {"volcano": "1.15.1"}}, "got 'volcano'; use one of 'nvidia-device-plugin', 'gpu-operator'"),
+        ({"versions": {"cilium": "1.15.1"}}, "got 'cilium'; use one of 'nvidia-device-plugin', 'gpu-operator'"),
         ({"existing": {"plugin": "x"}}, "unknown key"),
         ({"existing": {"device_plugin": ""}}, "write at least 1 character(s)"),
     ],

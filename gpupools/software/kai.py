@@ -1,0 +1,121 @@
+"""The objects and the chart with which KAI shares the pools of a cluster among teams. Pure.
+
+Fields: https://github.com/kai-scheduler/KAI-Scheduler tag v0.17.0, deployments/kai-scheduler/crds.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from gpupools.common.errors import Problem, nearest, shown
+from gpupools.common.json_types import JsonDict
+from gpupools.plan.node_resources import GPU_RESOURCE
+from gpupools.plan.pool_plan import POOL_LABEL, PoolPlan
+from gpupools.plan.software_plan import KubernetesObject
+from gpupools.software.draft import Draft
+from gpupools.software.kueue import topology_levels
+from gpupools.software.objects import wire_form
+from gpupools.software.team_shares import Lending, team_shares
+from gpupools.spec.teams import Team
+
+CHART = "kai-scheduler"
+REGISTRY = "ghcr.io/kai-scheduler/kai-scheduler"
+LENDING = Lending("KAI", False, "https://github.com/kai-scheduler/KAI-Scheduler/blob/v0.17.0/docs/queues/README.md")
+
+PRIORITIES: Mapping[str, tuple[int, str]] = {
+    "interactive": (100, "Notebooks and debugging. Is not stopped, and uses the guarantee only."),
+    "training": (50, "Jobs that can be stopped and started again."),
+}
+"""KAI never stops pods of 100 and more, nor lets them borrow (docs/priority/README.md)."""
+
+DECISIONS = (
+    (
+        "a job updates the chart's CRDs before each upgrade, and deletion of the release keeps them with all queues; to"
+        " delete them, run kubectl delete crd queues.scheduling.run.ai podgroups.scheduling.run.ai"
+        " bindrequests.scheduling.run.ai configs.kai.scheduler schedulingshards.kai.scheduler topologies.kai.scheduler"
+    ),
+)
+
+
+def values() -> JsonDict:
+    """Return the values of the chart: queues, nodes and jobs are kept apart by the label of their pool."""
+    return {
+        "global.registry": REGISTRY,
+        "global.nodePoolLabelKey": POOL_LABEL,
+        # It copies Kueue's topologies, whose pools may be gone.
+        "topologyMigration.enabled": False,
+    }
+
+
+def share_pools(draft: Draft, teams: Mapping[str, Team]) -> list[KubernetesObject]:
+    """Return the objects with which KAI shares the draft's pools; problems go to the draft."""
+    shares, problems = team_shares(draft.pools, teams, draft.cluster, LENDING)
+    draft.problems += problems
+    draft.problems += _spread_problems(draft)
+    counted = [pool for pool in draft.pools if GPU_RESOURCE in pool.node_resources]
+    found = [
+        _object(
+            "priority-class",
+            "PriorityClass",
+            name,
+            "orders the jobs of a team",
+            api="scheduling.k8s.io/v1",
+            value=value,
+            description=text,
+            globalDefault=False,
+        )
+        for name, (value, text) in PRIORITIES.items()
+    ]
+    for pool in counted:
+        found += _of_pool(pool, "spread" if pool.name in draft.spec.spread else "binpack")
+    for name, own in shares.shares.items():
+        for (where, resource), share in own.items():
+            if resource == GPU_RESOURCE:
+                limit, weight = shares.most(name, (where, resource)), teams[name].weight
+                gpus = {"quota": share.guarantee, "limit": limit, "overQuotaWeight": weight}
+                found.append(_queue(f"{name}.{where}", where, gpus, f"of team {name}", where))
+            else:
+                what = f"KAI counts {GPU_RESOURCE}, and pool {where} offers {resource}"
+                fix = "use strategy: single or no rename in its sharing, or remove the pool here"
+                draft.problems.append(Problem(("teams", name), what, fix))
+    return found
+
+
+def _spread_problems(draft: Draft) -> Iterator[Problem]:
+    names = [pool.name for pool in draft.pools]
+    for index, name in enumerate(draft.spec.spread):
+        if name not in names:
+            what = f"the cluster has no pool {shown(name)}"
+            yield Problem((*draft.at, "spread", index), what, nearest(name, names))
+
+
+def _object(
+    step: str, kind: str, name: str, why: str, pool: str = "", api: str = "kai.scheduler/v1", **body: Any
+) -> KubernetesObject:
+    return KubernetesObject(f"{step}/{name}", wire_form(kind, name, api=api, pool=pool, **body), why)
+
+
+def _of_pool(pool: PoolPlan, placement: str) -> Iterator[KubernetesObject]:
+    """Yield the scheduler of a pool's nodes, the queue above those of the teams, and the topology of the nodes."""
+    spec: JsonDict = {
+        "partitionLabelValue": pool.name,
+        "placementStrategy": {"gpu": placement, "cpu": placement},
+    }
+    why = f"schedules the jobs on pool {pool.name}"
+    yield _object("shard", "SchedulingShard", f"gpupools-{pool.name}", why, pool.name, spec=spec)
+    every = pool.node_resources[GPU_RESOURCE] * pool.max_nodes
+    yield _queue(pool.name, pool.name, {"quota": every, "limit": every, "overQuotaWeight": 1}, "of all teams")
+    levels = [{"nodeLabel": each} for each in topology_levels(pool)]
+    if levels:
+        why, api = f"lets jobs on {pool.name} ask for nodes that are close together", "kai.scheduler/v1alpha1"
+        yield _object("topology", "Topology", pool.name, why, pool.name, api, spec={"levels": levels})
+
+
+def _queue(name: str, pool: str, gpus: JsonDict, whose: str, parent: str = "") -> KubernetesObject:
+    """Return a queue; an amount that is left out is 0, and -1 is unlimited."""
+    unlimited = {"quota": -1, "limit": -1, "overQuotaWeight": 1}
+    spec = {
+        **({"parentQueue": parent} if parent else {}),
+        "resources": {"gpu": gpus, "cpu": unlimited, "memory": unlimited},
+    }
+    why = f"the GPUs {whose} on pool {pool}"
+    return _object("queue", "Queue", name, why, pool, "scheduling.run.ai/v2", spec=spec)

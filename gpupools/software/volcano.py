@@ -1,0 +1,158 @@
+"""The objects and the chart with which Volcano shares the pools of a cluster among teams. Pure.
+
+Fields: https://github.com/volcano-sh/volcano tag v1.15.1, pkg/scheduler/conf and apis/pkg/apis/scheduling/v1beta1.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import yaml
+
+from gpupools.common.errors import Problem
+from gpupools.common.json_types import JsonDict
+from gpupools.plan.pool_plan import PoolPlan
+from gpupools.plan.software_plan import KubernetesObject
+from gpupools.software.draft import Draft
+from gpupools.software.kueue import PRIORITIES
+from gpupools.software.objects import wire_form
+from gpupools.software.team_shares import Lending, TeamShares, Unit, team_shares
+from gpupools.spec.software_spec import VOLCANO_WORDS
+from gpupools.spec.teams import Team
+
+CHART = "volcano"
+LENDING = Lending(
+    "Volcano", False, "https://github.com/volcano-sh/volcano/blob/v1.15.1/docs/user-guide/how_to_use_capacity_plugin.md"
+)
+
+LONGEST_WAIT = "1h"
+"""After this time, a job keeps GPUs that become free until it can start."""
+
+DECISIONS = (
+    (
+        "the chart's CRDs are templates: an upgrade updates them, and deletion of the release deletes them with all"
+        " queues, pod groups and Volcano jobs, which ends the pods of these jobs"
+    ),
+)
+
+
+def words_of(draft: Draft) -> Sequence[str]:
+    """Return what the scheduler does in this cluster."""
+    return VOLCANO_WORDS if draft.spec.scheduling is None else draft.spec.scheduling
+
+
+def values(draft: Draft) -> JsonDict:
+    """Return the values of the chart."""
+    discovery = _topology_discovery(draft.pools) if "network-topology" in words_of(draft) else ""
+    return {
+        "custom.scheduler_config_override": scheduler_configuration(words_of(draft), draft.pools),
+        **({"custom.controller_config_override": discovery} if discovery else {}),
+    }
+
+
+def scheduler_configuration(words: Iterable[str], pools: Iterable[PoolPlan]) -> str:
+    """Return the scheduler's configuration.
+
+    The action `enqueue` is left out: it keeps back the pods of jobs that do not fit on the present nodes, so that no
+    autoscaler would see them (pkg/scheduler/actions/allocate/allocate.go). With `enableHierarchy`, teams can have
+    queues of their own below theirs, and queues are not limited to the present nodes (plugins/capacity/capacity.go).
+    Eviction takes its plugins from the first tier. The gang plugin has no say in it, since it would protect a job that
+    borrowed and has no more pods than it needs. The actions `gangreclaim` and `gangpreempt` protect a job of which only
+    a part is borrowed.
+    """
+    chosen = set(words)
+    actions = ["allocate", "backfill", "reclaim", "preempt"]
+    resources = sorted({resource for pool in pools for resource in pool.node_resources})
+    packing = {f"binpack.resources.{resource}": 10 for resource in resources}
+    evicting: list[tuple[str, JsonDict]] = [
+        ("priority", {}),
+        ("gang", {"enablePreemptable": False, "enableReclaimable": False}),
+        ("conformance", {}),
+        ("sla", {"arguments": {"sla-waiting-time": LONGEST_WAIT}}),
+        ("capacity", {"enableHierarchy": True}),
+    ]
+    placing: list[tuple[str, JsonDict]] = [
+        ("drf", {"enablePreemptable": False}),
+        ("predicates", {}),
+        # Queues use the nodes of their pool only, and other queues use no node of a pool.
+        ("nodegroup", {"arguments": {"strict": False}}),
+        ("nodeorder", {}),
+        ("binpack", {"arguments": {"binpack.resources": ", ".join(resources), **packing}}),
+        ("network-topology-aware", {}),
+    ]
+    left_out = {_NAMES.get(word, word) for word in VOLCANO_WORDS if word not in chosen}
+    found: JsonDict = {
+        "actions": ", ".join(each for each in actions if each not in left_out),
+        "tiers": [
+            {"plugins": [{"name": name, **more} for name, more in tier if name not in left_out]}
+            for tier in (evicting, placing)
+        ],
+    }
+    return yaml.safe_dump(found, sort_keys=False)
+
+
+_NAMES = {"reservation": "sla", "bin-pack": "binpack", "network-topology": "network-topology-aware"}
+"""Plugins that have another name than the word."""
+
+
+def _topology_discovery(pools: Iterable[PoolPlan]) -> str:
+    """Return the controller's configuration, with which it makes HyperNodes from the labels of nodes; empty for none.
+
+    https://github.com/volcano-sh/volcano/blob/v1.15.1/docs/user-guide/how_to_use_hypernode_auto_discovery.md
+    """
+    levels = {pool.name: pool.provider_plan.topology_levels(pool.instance.name) for pool in pools}
+    types = {name: [{"nodeLabel": label} for label in labels] for name, labels in levels.items() if labels}
+    if not types:
+        return ""
+    source = {"source": "label", "enabled": True, "config": {"networkTopologyTypes": types}}
+    return yaml.safe_dump({"networkTopologyDiscovery": [source]}, sort_keys=False)
+
+
+def share_pools(draft: Draft, teams: Mapping[str, Team]) -> list[KubernetesObject]:
+    """Return the objects with which Volcano shares the draft's pools; problems go to the draft."""
+    shares, problems = team_shares(draft.pools, teams, draft.cluster, LENDING)
+    draft.problems += problems
+    if problems:
+        return []
+    words = words_of(draft)
+    if "reclaim" not in words and any(share.guarantee for own in shares.shares.values() for share in own.values()):
+        what = "lacks reclaim, without which a team does not get back what others borrowed of its guarantee"
+        draft.problems.append(Problem((*draft.at, "scheduling"), what, "add reclaim"))
+    if len(draft.spec.pull_secrets) > 1 and draft.spec.existing.scheduler is None:
+        what = "Volcano's chart takes one pull secret"
+        draft.problems.append(Problem((*draft.at, "pull_secrets"), what, "put the logins into one secret"))
+    fair = shares.fair_shares({name: team.weight for name, team in teams.items()})
+    found = [
+        KubernetesObject(
+            name=f"priority-class/{name}",
+            manifest=wire_form(
+                "PriorityClass", name, api="scheduling.k8s.io/v1", value=value, description=text, globalDefault=False
+            ),
+            why="orders the jobs of a team",
+        )
+        for name, (value, text) in PRIORITIES.items()
+    ]
+    return found + [
+        _queue(name, pool, teams[name], fair[name], shares)
+        for name, own in shares.shares.items()
+        for pool in dict.fromkeys(pool for pool, _ in own)
+    ]
+
+
+def _queue(name: str, pool: str, team: Team, fair: Mapping[Unit, int], shares: TeamShares) -> KubernetesObject:
+    """Return the queue of a team for one pool, since a queue has one amount of a resource for all its nodes.
+
+    `deserved` is what the team gets back from others; the plugin capacity shares by it, so the weight is in it.
+    `guarantee` is never lent. A resource without a capability has no limit.
+    """
+    own = {resource: share for (each, resource), share in shares.shares[name].items() if each == pool}
+    kept = {resource: share.guarantee for resource, share in own.items() if share.guarantee}
+    spec: JsonDict = {
+        "parent": "root",
+        "weight": team.weight,
+        "reclaimable": True,
+        "deserved": {resource: fair[pool, resource] for resource in own},
+        "capability": {each: shares.most(name, (pool, each)) for where, each in shares.capacity if where == pool},
+        **({"guarantee": {"resource": kept}} if team.lends_to == [] and kept else {}),
+        "affinity": {"nodeGroupAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [pool]}},
+    }
+    made = wire_form("Queue", f"{name}.{pool}", api="scheduling.volcano.sh/v1beta1", pool=pool, spec=spec)
+    return KubernetesObject(f"queue/{name}.{pool}", made, f"what team {name} may use of pool {pool}")

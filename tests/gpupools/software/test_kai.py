@@ -1,0 +1,144 @@
+"""What becomes of teams in KAI: a tree of queues and a scheduler for each pool."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from gpupools.common.json_types import JsonDict
+from gpupools.diff.software_diff import diff_software
+from gpupools.stackfile.stack import StackPlan
+from tests.gpupools.software.test_teams import POOLS, TEAMS, plan, refused, team
+
+RUNTIME: JsonDict = {"scheduler": "kai"}
+NEAR: JsonDict = {
+    "instance_type": "a3-megagpu-8g",
+    "nodes": {"fixed": 4},
+    "zones": ["europe-west4-a"],
+    "network": {"placement": "compact"},
+}
+
+
+def specs(made: StackPlan, kind: str) -> dict[str, Mapping[str, Any]]:
+    return {each["metadata"]["name"]: each["spec"] for each in made.runtimes[0].team_objects if each["kind"] == kind}
+
+
+def test_teams_have_queues_below_the_queue_of_each_pool() -> None:
+    made = plan(TEAMS, runtime=RUNTIME)
+    found = {
+        name: (each.get("parentQueue"), *each["resources"]["gpu"].values())
+        for name, each in specs(made, "Queue").items()
+    }
+
+    assert found == {
+        "big": (None, 32, 32, 1),
+        "small": (None, 8, 8, 1),
+        "slices": (None, 14, 14, 1),
+        "research.big": ("big", 16, 32, 2),
+        "research.slices": ("slices", 0, 14, 2),
+        "serving.slices": ("slices", 7, 14, 1),
+    }
+    every = specs(made, "Queue").values()
+    assert all(each["resources"]["cpu"] == each["resources"]["memory"] for each in every)
+    assert {each["resources"]["cpu"]["quota"] for each in every} == {-1}
+    assert {"kai-scheduler", "queue/big"} <= {*made.runtimes[0].depends["queue/research.big"]}
+
+
+def test_each_pool_has_a_scheduler_that_fills_or_spreads() -> None:
+    made = plan(TEAMS, runtime={**RUNTIME, "spread": ["slices"]})
+    found = {each["partitionLabelValue"]: each["placementStrategy"] for each in specs(made, "SchedulingShard").values()}
+
+    assert found == {
+        "big": {"gpu": "binpack", "cpu": "binpack"},
+        "small": {"gpu": "binpack", "cpu": "binpack"},
+        "slices": {"gpu": "spread", "cpu": "spread"},
+    }
+    (release,) = made.runtimes[0].releases
+    assert release.values["global"]["nodePoolLabelKey"] == "gpupools/pool"
+    assert all(pool.labels["gpupools/pool"] == pool.name for pool in made.pools)
+    labels = [
+        each["metadata"]["labels"]["gpupools/pool"]
+        for each in made.runtimes[0].team_objects
+        if each["kind"] in ("Queue", "SchedulingShard")
+    ]
+    assert set(labels) == {"big", "small", "slices"}  # a scheduler sees the queues of its pool only
+
+
+def test_training_is_preemptible_and_notebooks_are_not() -> None:
+    made = plan(TEAMS, runtime=RUNTIME).runtimes[0].team_objects
+    found = {each["metadata"]["name"]: each["value"] for each in made if each["kind"] == "PriorityClass"}
+
+    assert found["training"] < 100 <= found["interactive"]
+
+
+def test_compact_pools_of_a_fixed_size_have_a_topology() -> None:
+    made = plan({"a": {"namespaces": ["a"], "guarantee": {"near": 8}}}, {"near": NEAR, "big": POOLS["big"]}, RUNTIME)
+    ((name, spec),) = specs(made, "Topology").items()
+
+    assert name == "near"
+    assert spec["levels"][-1] == {"nodeLabel": "kubernetes.io/hostname"}
+
+
+def test_the_chart_is_pinned_with_its_images() -> None:
+    made = plan(TEAMS, runtime={**RUNTIME, "registry": "mirror.example.com", "pull_secrets": ["login"]}).runtimes[0]
+    (release,) = made.releases
+
+    assert (release.chart, release.version, release.namespace) == ("kai-scheduler", "v0.17.0", "kai-scheduler")
+    assert release.values["global"]["registry"] == "mirror.example.com/kai-scheduler/kai-scheduler"
+    assert release.values["global"]["imagePullSecrets"] == [{"name": "login"}]
+    assert "ghcr.io/kai-scheduler/kai-scheduler/scheduler:v0.17.0" in {each.image for each in made.images}
+
+
+MIXED: JsonDict = {
+    "gpu": "A100-40GB",
+    "gpus_per_node": 8,
+    "nodes": {"max": 1},
+    "software": "gpu-operator",
+    "sharing": {"mode": "mig", "profile": "1g.5gb", "strategy": "mixed"},
+}
+
+
+@pytest.mark.parametrize(
+    ("runtime", "teams", "pools", "reason"),
+    [
+        (
+            {"spread": ["bigg"]},
+            TEAMS,
+            POOLS,
+            "clusters.train.runtime.spread[0]: the cluster has no pool 'bigg'; did you mean 'big'?",
+        ),
+        (
+            {"scheduler": "kueue", "spread": ["big"]},
+            TEAMS,
+            POOLS,
+            "clusters.train.runtime.spread: is for KAI; remove it, or set scheduler: kai",
+        ),
+        (
+            {},
+            {"a": {"namespaces": ["a"], "guarantee": {"mixed": 7}}},
+            {"mixed": MIXED},
+            (
+                "teams.a: KAI counts nvidia.com/gpu, and pool mixed offers nvidia.com/mig-1g.5gb; use strategy: single"
+                " or no rename in its sharing, or remove the pool here"
+            ),
+        ),
+    ],
+)
+def test_what_kai_cannot_do_is_refused(runtime: JsonDict, teams: JsonDict, pools: JsonDict, reason: str) -> None:
+    assert refused(teams, pools, {**RUNTIME, **runtime}) == [reason]
+
+
+def test_a_guarantee_that_is_not_lent_needs_limits_of_the_others() -> None:
+    (reason,) = refused({"a": team("a", lends_to=[]), "b": team("b")}, runtime=RUNTIME)
+
+    assert reason.startswith("teams.a.lends_to: the other teams could use 32 of big together, but only 24 are not kept")
+    assert "KAI lends what is idle" in reason
+
+
+def test_edits_say_what_happens_to_pods() -> None:
+    after = plan({"research": {**TEAMS["research"], "guarantee": {"big": 8}}}, {"big": POOLS["big"]}, RUNTIME)
+    found = {each.step: str(each) for each in diff_software(plan(TEAMS, runtime=RUNTIME), after, ())}
+
+    assert "spec.resources.gpu.quota 16 → 8" in found["queue/research.big"]
+    assert "can be reclaimed by other teams" in found["queue/research.big"]
+    assert "removes SchedulingShard gpupools-slices" in found["shard/gpupools-slices"]
