@@ -9,6 +9,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ import yaml
 from gpupools.plan.pool_plan import PoolPlan
 from tests.apiserver.control_plane import ControlPlane
 from tests.apiserver.test_edited_pools import MANAGER
+from tests.apiserver.test_teams import is_served
 from tests.gpupools.software.test_teams import plan
 
 CERTIFICATES = (
@@ -98,7 +100,9 @@ def jobs(tmp_path: Path) -> Iterator[Jobs]:
     try:
         server.start()
         for file in sorted(Path(CRDS or "").glob("kueue.x-k8s.io_*.yaml")):
-            server.apply(yaml.safe_load(file.read_text(encoding="utf-8"))).succeeded()
+            definition = yaml.safe_load(file.read_text(encoding="utf-8"))
+            server.apply(definition).succeeded()
+            server.wait("the definition", partial(is_served, server, definition))
         planned = plan(TEAMS, POOLS)
         (runtime,) = planned.runtimes
         for space in ("research", "vision", "serving", "kueue-system"):
