@@ -56,7 +56,8 @@ def outdated_waivers(
 
 def _is_same_comment(waiver: Waiver, other: Waiver) -> bool:
     """Say whether both come from one comment, at a Terraform resource that `for_each` makes several times."""
-    return waiver.annotated and replace(other, resource=waiver.resource) == waiver
+    of_one = waiver.resource.partition("[")[0] == other.resource.partition("[")[0]
+    return of_one and "[" in waiver.resource and replace(other, resource=waiver.resource) == waiver
 
 
 RULE = Rule(
