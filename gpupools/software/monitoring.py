@@ -98,7 +98,7 @@ def alerts(pools: Iterable[PoolPlan], *, with_teams: bool) -> Iterator[JsonDict]
         ("GpuHot", f"DCGM_FI_DEV_GPU_TEMP > {HOT_C}", "10m", "warning",
          "GPU {{ $labels.gpu }} of {{ $labels.Hostname }} has {{ $value }} °C",
          "GPUs slow down when they are hot; report the node to the cloud."),
-        ("GpuHeldIdle", f"max_over_time({held}[1h]) < 0.01 and {held} offset 1h", "0m", "warning",
+        ("GpuHeldIdle", f"max_over_time({held}[1h]) < 0.01 and {held} offset 1h and {held}", "0m", "warning",
          "Pod {{ $labels.exported_namespace }}/{{ $labels.exported_pod }} holds a GPU and did not use it for an hour",
          "End the pod, or give it a share of a GPU."),
         ("GpuPoolWithoutGpus",

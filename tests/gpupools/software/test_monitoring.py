@@ -161,6 +161,7 @@ def pod(space: str, name: str, node: str, count: int, phase: str = "Running") ->
 
 
 HELD = '{Hostname="n1", gpu="0", exported_namespace="vision", exported_pod="p"}'
+ENDED = HELD.replace('"p"', '"ended"')
 ALLOCATABLE = 'kube_node_status_allocatable{node="n1", resource="nvidia_com_gpu"}'
 CASES: Mapping[str, tuple[dict[str, str], dict[str, str]]] = {
     # Series with which the alert fires, and with which it does not.
@@ -172,7 +173,10 @@ CASES: Mapping[str, tuple[dict[str, str], dict[str, str]]] = {
     "GpuHot": ({f"DCGM_FI_DEV_GPU_TEMP{GPU}": "90x200"}, {f"DCGM_FI_DEV_GPU_TEMP{GPU}": "60x95 90x2 60x100"}),
     "GpuHeldIdle": (
         {f"DCGM_FI_PROF_GR_ENGINE_ACTIVE{HELD}": "0x200"},
-        {f"DCGM_FI_PROF_GR_ENGINE_ACTIVE{HELD}": "0x80 0.9x2 0x118"},
+        {
+            f"DCGM_FI_PROF_GR_ENGINE_ACTIVE{HELD}": "0x80 0.9x2 0x118",
+            f"DCGM_FI_PROF_GR_ENGINE_ACTIVE{ENDED}": "0x80",
+        },
     ),
     "GpuPoolWithoutGpus": ({ALLOCATABLE: "0x200"}, {ALLOCATABLE: "8x200"}),
     "GpuPodsPendingBesideFreeGpus": (
