@@ -47,6 +47,7 @@ def metric_resource(name: str) -> str:
 def recording_rules(teams: Mapping[str, Team], shares: TeamShares | None) -> Iterator[JsonDict]:
     """Yield what is recorded per pool, GPU, slice and team."""
     allocatable = _of_pool(f"kube_node_status_allocatable{{{_RESOURCES}}}")
+    held = _BUSY.replace("ACTIVE,", 'ACTIVE{exported_pod!=""} >= bool 0,')
     records = {
         "gpupools:units_allocatable:pool": f"sum by (pool, resource) ({allocatable})",
         "gpupools:units_allocated:pool": "sum by (pool, resource) (" + _of_pool(_requests('node!=""')) + ")",
@@ -55,6 +56,10 @@ def recording_rules(teams: Mapping[str, Team], shares: TeamShares | None) -> Ite
         + _of_pool(_BUSY.replace("ACTIVE,", 'ACTIVE{GPU_I_ID!=""},'))
         + ")",
         "gpupools:busy:pool": "avg by (pool) (gpupools:busy:gpu)",
+        "gpupools:held:gpu": f"max by (pool, node, gpu) ({_of_pool(held)}) or gpupools:busy:gpu * 0",
+        "gpupools:held:slice": "max by (pool, node, gpu, GPU_I_PROFILE, GPU_I_ID) ("
+        + _of_pool(held.replace("{", '{GPU_I_ID!="", '))
+        + ") or gpupools:busy:slice * 0",
     }
     yield from ({"record": name, "expr": expression} for name, expression in records.items())
     for name, team in teams.items():
@@ -93,7 +98,7 @@ def alerts(pools: Iterable[PoolPlan], *, with_teams: bool) -> Iterator[JsonDict]
         ("GpuHot", f"DCGM_FI_DEV_GPU_TEMP > {HOT_C}", "10m", "warning",
          "GPU {{ $labels.gpu }} of {{ $labels.Hostname }} has {{ $value }} °C",
          "GPUs slow down when they are hot; report the node to the cloud."),
-        ("GpuHeldIdle", f"max_over_time({held}[1h]) < 0.01 and {held} offset 1h", "0m", "warning",
+        ("GpuHeldIdle", f"max_over_time({held}[1h]) < 0.01 and {held} offset 1h and {held}", "0m", "warning",
          "Pod {{ $labels.exported_namespace }}/{{ $labels.exported_pod }} holds a GPU and did not use it for an hour",
          "End the pod, or give it a share of a GPU."),
         ("GpuPoolWithoutGpus",
@@ -164,6 +169,8 @@ _IN_POOL: _Panels = (
     }, "short"),
     ("Busy GPUs", {"{{node}} GPU {{gpu}}": 'gpupools:busy:gpu{pool="$pool"}'}, "percentunit"),
     ("Busy slices", {"{{node}} GPU {{gpu}} {{GPU_I_PROFILE}}": 'gpupools:busy:slice{pool="$pool"}'}, "percentunit"),
+    ("Held by a pod: GPUs", {"{{node}} GPU {{gpu}}": 'gpupools:held:gpu{pool="$pool"}'}, "bool"),
+    ("Held by a pod: slices", {"{{node}} GPU {{gpu}} {{GPU_I_PROFILE}}": 'gpupools:held:slice{pool="$pool"}'}, "bool"),
     ("Memory in use", {
         "{{node}} GPU {{gpu}}": _of_pool(f"label_replace(DCGM_FI_DEV_FB_USED, {_OF_NODE}")
         + ' and on (node) gpupools:busy:gpu{pool="$pool"}',

@@ -161,6 +161,7 @@ def pod(space: str, name: str, node: str, count: int, phase: str = "Running") ->
 
 
 HELD = '{Hostname="n1", gpu="0", exported_namespace="vision", exported_pod="p"}'
+ENDED = HELD.replace('"p"', '"ended"')
 ALLOCATABLE = 'kube_node_status_allocatable{node="n1", resource="nvidia_com_gpu"}'
 CASES: Mapping[str, tuple[dict[str, str], dict[str, str]]] = {
     # Series with which the alert fires, and with which it does not.
@@ -172,7 +173,10 @@ CASES: Mapping[str, tuple[dict[str, str], dict[str, str]]] = {
     "GpuHot": ({f"DCGM_FI_DEV_GPU_TEMP{GPU}": "90x200"}, {f"DCGM_FI_DEV_GPU_TEMP{GPU}": "60x95 90x2 60x100"}),
     "GpuHeldIdle": (
         {f"DCGM_FI_PROF_GR_ENGINE_ACTIVE{HELD}": "0x200"},
-        {f"DCGM_FI_PROF_GR_ENGINE_ACTIVE{HELD}": "0x80 0.9x2 0x118"},
+        {
+            f"DCGM_FI_PROF_GR_ENGINE_ACTIVE{HELD}": "0x80 0.9x2 0x118",
+            f"DCGM_FI_PROF_GR_ENGINE_ACTIVE{ENDED}": "0x80",
+        },
     ),
     "GpuPoolWithoutGpus": ({ALLOCATABLE: "0x200"}, {ALLOCATABLE: "8x200"}),
     "GpuPodsPendingBesideFreeGpus": (
@@ -205,6 +209,36 @@ def test_each_alert_fires_on_its_series_and_not_on_others(tmp_path: Path, alert:
         (tmp_path / "test.yaml").write_text(yaml.safe_dump(text))
 
         assert promtool(tmp_path, "test", "rules", "test.yaml") == "", "fires" if fires else "does not fire"
+
+
+@needs_promtool
+def test_a_gpu_or_slice_is_held_while_a_pod_has_it_however_busy(tmp_path: Path) -> None:
+    (tmp_path / "rules.yaml").write_text(yaml.safe_dump({"groups": groups()}))
+    metric = "DCGM_FI_PROF_GR_ENGINE_ACTIVE"
+    cut = 'Hostname="s1", gpu="0", GPU_I_PROFILE="1g.5gb"'
+    series = {
+        f"{metric}{HELD}": "0x10",
+        f'{metric}{{Hostname="n1", gpu="1"}}': "0.9x10",
+        f'{metric}{{{cut}, GPU_I_ID="7", exported_namespace="lab", exported_pod="p"}}': "0.5x10",
+        f'{metric}{{{cut}, GPU_I_ID="8"}}': "0x10",
+    }
+    whole = 'gpupools:held:gpu{pool="big", node="n1", gpu='
+    part = 'gpupools:held:slice{pool="slices", node="s1", gpu="0", GPU_I_PROFILE="1g.5gb", GPU_I_ID='
+    expected = {
+        'gpupools:held:gpu{pool="big"}': {f'{whole}"0"}}': 1, f'{whole}"1"}}': 0},
+        "gpupools:held:slice": {f'{part}"7"}}': 1, f'{part}"8"}}': 0},
+    }
+    asked = [
+        {"expr": expr, "eval_time": "5m", "exp_samples": [{"labels": name, "value": n} for name, n in found.items()]}
+        for expr, found in expected.items()
+    ]
+    given = [{"series": name, "values": values} for name, values in {**NODES, **series}.items()]
+    test = {"interval": "1m", "input_series": given, "promql_expr_test": asked}
+    (tmp_path / "test.yaml").write_text(
+        yaml.safe_dump({"rule_files": ["rules.yaml"], "evaluation_interval": "1m", "tests": [test]})
+    )
+
+    assert promtool(tmp_path, "test", "rules", "test.yaml") == ""
 
 
 def test_the_page_lists_every_alert_and_record() -> None:
