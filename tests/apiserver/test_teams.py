@@ -61,3 +61,20 @@ def test_an_api_server_with_kueues_definitions_takes_every_object_of_teams(serve
         server.apply(each).succeeded()
     wrong = next(each for each in made if each["kind"] == "ResourceFlavor")
     assert server.apply({**wrong, "spec": {**wrong["spec"], "nodeTaints": "none"}}, dry_run=True).status >= 400
+
+
+@pytest.mark.parametrize("scheduler", ["kueue", "volcano", "kai"])
+def test_an_api_server_takes_the_jobs_of_the_examples(server: ControlPlane, scheduler: str) -> None:
+    """Those of Kubernetes' own kinds; Volcano's Job is checked with its definitions."""
+    for space in ("research", "serving"):
+        server.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": space}}).succeeded()
+    for name, value in (("interactive", 1000), ("training", 100)):
+        priority = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}}
+        server.apply({**priority, "value": value}).succeeded()
+    folder = Path(__file__).resolve().parents[2] / "examples" / "teams"
+    found = list(yaml.safe_load_all((folder / f"{scheduler}.yaml").read_text(encoding="utf-8")))
+    own = [each for each in found if "volcano" not in each["apiVersion"]]
+
+    assert len(own) == (2 if scheduler == "volcano" else 6)
+    for each in own:
+        server.create(each, dry_run=True).succeeded()
