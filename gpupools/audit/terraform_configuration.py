@@ -79,7 +79,7 @@ class _Module:
     repository: FilePath
     """Around the root; nothing outside is opened."""
     source: str = ""
-    _resolving: set[str] = field(default_factory=set)
+    _locals: dict[str, Any] = field(default_factory=dict)
 
     @cached_property
     def _blocks(self) -> list[tuple[list[str], Block]]:
@@ -117,20 +117,22 @@ class _Module:
         }
 
     def _read(self, expression: Tree[Any] | None, each: Mapping[str, Any] | None = None) -> Any:
-        return read_value(expression, lambda name: self._named(name, each or {})) if expression is not None else UNKNOWN
+        if expression is None:
+            return UNKNOWN
+        value = read_value(expression, lambda name: self._named(name, each or {}))
+        return value if _is_small(value) else UNKNOWN
 
     def _named(self, name: str, each: Mapping[str, Any]) -> Any:
         """Return the value of `var.NAME`, `local.NAME`, `each.key` or `each.value`."""
         kind, _, rest = name.partition(".")
         if kind == "var":
             return self._variables.get(rest, UNKNOWN)
-        if kind == "local" and name not in self._resolving:
-            self._resolving.add(name)
-            for _, block in self._called("locals"):
-                if rest in block.inside:
-                    value = self._read(block.inside[rest][0].expression)
-                    self._resolving.discard(name)
-                    return value
+        if kind == "local":
+            if name not in self._locals:
+                self._locals[name] = UNKNOWN  # for a local that refers to itself
+                found = [block.inside[rest] for _, block in self._called("locals") if rest in block.inside]
+                self._locals[name] = self._read(found[0][0].expression) if found else UNKNOWN
+            return self._locals[name]
         return each.get(name, UNKNOWN)
 
     @cached_property
@@ -206,6 +208,20 @@ class _Module:
 
 _MOST_CALLS = 10
 """Modules inside of modules."""
+
+
+_MOST_VALUES = 10_000
+"""In one expression, and resources of one block: locals that double each other would fill any memory."""
+
+
+def _is_small(value: Any) -> bool:
+    """Say whether it holds few values, each counted as often as it occurs."""
+    left, count = [value], 0
+    while left and count <= _MOST_VALUES:
+        each = left.pop()
+        count += 1
+        left += each.values() if isinstance(each, dict) else each if isinstance(each, list) else ()
+    return count <= _MOST_VALUES
 
 
 def _split(value: Any) -> tuple[Any, Any]:

@@ -79,7 +79,7 @@ def run_walk(given: argparse.Namespace) -> int:
             tell_located(each)
     except Rejected as rejected:
         for problem in rejected.problems:
-            tell(problem, error=True)
+            tell(problem if problem.path else f"{given.file}: {problem}", error=True)
     except (Unreachable, PermissionError) as error:
         tell(f"{given.file}: {error}", error=True)
     return 2

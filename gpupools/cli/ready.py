@@ -66,7 +66,7 @@ def _run(given: argparse.Namespace) -> int:
         for each in () if given.json else located:
             tell_located(each)
         for problem in () if given.json or located else rejected.problems:
-            tell(problem, error=True)
+            tell(problem if problem.path else f"{given.file}: {problem}", error=True)
         return 2
     looking = _Looking(given, plan)
     code = looking.wait()

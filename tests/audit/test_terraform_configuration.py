@@ -147,3 +147,18 @@ def test_without_the_parser_the_folder_is_a_problem(tmp_path: Path, run: Run, mo
 
     assert code == 1
     assert "gpupools[audit]" in err
+
+
+def doubled(levels: int) -> str:
+    lines = "".join(f"  l{index} = [local.l{index + 1}, local.l{index + 1}]\n" for index in range(levels))
+    return f'locals {{\n{lines}  l{levels} = "x"\n}}\n' + group("pool", "local.l0")
+
+
+def test_locals_that_double_each_other_are_unknown(judged: Callable[..., list[str]]) -> None:
+    (found,) = judged(doubled(14))
+
+    assert "cannot be verified: instance_types" in found
+
+
+def test_locals_that_double_each_other_many_times_come_to_an_end(judged: Callable[..., list[str]]) -> None:
+    judged(doubled(500))
