@@ -6,7 +6,9 @@ are named as not read. The result goes through the reader of plans.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib.util import find_spec
@@ -59,15 +61,41 @@ def read_configuration(folder: FilePath) -> Document:
     return replace(document, form=FORM, gaps=(Gap("modules-not-read", what, _PLAN),) if unread else ())
 
 
-def called_folders(folders: Iterable[FilePath]) -> set[FilePath]:
-    """Return the folders that the configurations of others name as the source of a module."""
-    named: set[FilePath] = set()
-    for folder in folders:
-        for file in folder.glob("*.tf"):
-            lines = (line.split("=", 1) for line in file.read_text(encoding="utf-8", errors="replace").splitlines())
-            sources = (each[1].strip().strip('"') for each in lines if each[0].strip() == "source")
-            named.update((folder / source).resolve() for source in sources if source.startswith(("./", "../")))
-    return named
+def roots_of(folders: Sequence[FilePath]) -> list[FilePath]:
+    """Return the folders that no other of them reads as a module; of those that call each other, the first."""
+    calls = {folder.resolve(): {*_called(folder)} for folder in folders}
+    called = set[FilePath]().union(*calls.values())
+    roots: list[FilePath] = []
+    seen: set[FilePath] = set()
+    for folder in sorted(folders, key=lambda each: each.resolve() in called):
+        if folder.resolve() not in seen:
+            roots.append(folder)
+        left = [folder.resolve()]
+        while left:
+            each = left.pop()
+            if each not in seen:
+                seen.add(each)
+                left += calls.get(each, ())
+    return roots
+
+
+def _called(folder: FilePath) -> Iterator[FilePath]:
+    """Yield the folders of the local modules that a folder calls."""
+    for file in folder.glob("*.tf") if find_spec("hcl2") is not None else ():
+        with suppress(Rejected, OSError, ValueError):  # the report on the folder says so
+            blocks = blocks_of(file) if _LOCAL.search(file.read_text(encoding="utf-8")) else []
+            given = [
+                block.inside["source"][0].expression
+                for words, block in blocks
+                if words[:1] == ["module"] and "source" in block.inside
+            ]
+            sources = [read_value(each, lambda _: UNKNOWN) for each in given if each is not None]
+            inner = ((folder / each).resolve() for each in sources if str(each).startswith(("./", "../")))
+            yield from (each for each in inner if each.is_relative_to(repository_of(folder)))
+
+
+_LOCAL = re.compile(r'\bsource[ \t]*=[ \t]*"\.')
+"""Hint of a local module; most files have none, and parsing is slow."""
 
 
 @dataclass
@@ -78,11 +106,20 @@ class _Module:
     """The arguments of the call."""
     repository: FilePath
     """Around the root; nothing outside is opened."""
+    parsed: dict[FilePath, list[tuple[list[str], Block]]] = field(default_factory=dict)
+    """Blocks by folder, for modules that are called several times."""
     source: str = ""
+    within: tuple[FilePath, ...] = ()
+    """Folders of the calling modules."""
     _locals: dict[str, Any] = field(default_factory=dict)
 
-    @cached_property
+    @property
     def _blocks(self) -> list[tuple[list[str], Block]]:
+        if self.folder not in self.parsed:
+            self.parsed[self.folder] = self._parse()
+        return self.parsed[self.folder]
+
+    def _parse(self) -> list[tuple[list[str], Block]]:
         files = sorted(self.folder.glob("*.tf"))
         if any(self.folder.glob("*override.tf")) or any(self.folder.glob("*.tf.json")):
             raise Rejected(
@@ -142,10 +179,11 @@ class _Module:
         for (_, name), block in self._called("module"):
             arguments = self._attributes(block)
             source = arguments.pop("source", UNKNOWN)
-            inner = self.folder / str(source)
-            is_inside = inner.resolve().is_relative_to(self.repository) and len(self.calls) < _MOST_CALLS
+            inner, folders = (self.folder / str(source)).resolve(), (*self.within, self.folder.resolve())
+            is_inside = inner.is_relative_to(self.repository) and inner not in folders
             if str(source).startswith(("./", "../")) and inner.is_dir() and is_inside:
-                found[name] = _Module(inner, (*self.calls, name), arguments, self.repository, str(source))
+                calls = (*self.calls, name)
+                found[name] = _Module(inner, calls, arguments, self.repository, self.parsed, str(source), folders)
         return found
 
     def unread(self) -> list[str]:
@@ -204,10 +242,6 @@ class _Module:
             name: {"source": module.source, "module": module.configuration()} for name, module in self._modules.items()
         }
         return {"resources": resources, "module_calls": calls}
-
-
-_MOST_CALLS = 10
-"""Modules inside of modules."""
 
 
 _MOST_VALUES = 10_000

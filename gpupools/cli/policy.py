@@ -261,8 +261,7 @@ def _files_of(path: Path) -> tuple[list[Path], bool]:
             what = f"has more than {_MOST_FILES} JSON and YAML files"
             raise Rejected([Problem((str(path),), what, "name the folders with manifests or plans")])
     if configurations:
-        called = _audit("terraform_configuration").called_folders(configurations)
-        found += (each for each in configurations if each.resolve() not in called)
+        found += _audit("terraform_configuration").roots_of(configurations)
     return found, True
 
 

@@ -162,3 +162,35 @@ def test_locals_that_double_each_other_are_unknown(judged: Callable[..., list[st
 
 def test_locals_that_double_each_other_many_times_come_to_an_end(judged: Callable[..., list[str]]) -> None:
     judged(doubled(500))
+
+
+def test_a_module_that_calls_itself_is_not_read_again(judged: Callable[..., list[str]]) -> None:
+    calls = "".join(f'module "m{index}" {{ source = "./modules/a" }}\n' for index in range(9))
+    again = calls.replace("./modules/a", "../a")
+
+    pools = judged(calls + group("pool", '["g6.xlarge"]'), modules__a__main=again + group("inner", '["g6.xlarge"]'))
+
+    assert sum("no permanent taint" in line for line in pools) == 10
+    assert "module.m0.module.m0" in pools[-1]
+
+
+@pytest.mark.parametrize(
+    "elsewhere",
+    [
+        '# module "x" { source = "./gpu" }\n',
+        'locals { source = "./gpu" }\n',
+        'output "x" {\n  value = <<E\nsource = "./gpu"\nE\n}\n',
+        'module "x" { source = "./gpu" ',
+    ],
+)
+def test_a_folder_that_only_seems_to_be_called_is_judged(judged: Callable[..., list[str]], elsewhere: str) -> None:
+    found = judged(elsewhere, gpu__main=group("pool", '["g6.xlarge"]'))
+
+    assert any(line.startswith("gpu/main.tf:1: aws_eks_node_group.pool: mandatory") for line in found)
+
+
+def test_of_folders_that_call_each_other_one_is_judged(judged: Callable[..., list[str]]) -> None:
+    pool = group("pool", '["g6.xlarge"]')
+    found = judged("", a__main='module "b" { source = "../b" }\n', b__main='module "a" { source = "../a" }\n' + pool)
+
+    assert any("no permanent taint" in line for line in found)
