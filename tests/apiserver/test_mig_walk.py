@@ -64,7 +64,17 @@ def pod(on: str, owner: str) -> dict[str, Any]:
 
 
 @pytest.fixture
-def cluster(server: ControlPlane) -> Iterator[ControlPlane]:
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    """Start a server of its own: the definition of ClusterPolicy and the nodes are in nobody's way."""
+    server = ControlPlane(tmp_path_factory.mktemp("walk"))
+    try:
+        server.start()
+        yield filled(server)
+    finally:
+        server.stop()
+
+
+def filled(server: ControlPlane) -> ControlPlane:
     server.apply(CRD).succeeded()
     for space in ("walk", "gpu-operator"):
         server.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": space}}).succeeded()
@@ -78,9 +88,7 @@ def cluster(server: ControlPlane) -> Iterator[ControlPlane]:
     ]
     for each in made:
         server.create(each).succeeded()
-    yield server
-    for each in [*reversed(made), POLICY, CRD]:
-        server.delete_now(each)
+    return server
 
 
 def test_the_nodes_of_a_real_api_get_the_layout(
@@ -93,7 +101,7 @@ def test_the_nodes_of_a_real_api_get_the_layout(
 
     def manage() -> None:
         while not done.wait(0.05):
-            nodes = [cluster.get(node(name)).succeeded() for name in NAMES]
+            nodes = cluster.items("/api/v1/nodes")
             most[0] = max(most[0], sum(bool(each["spec"].get("unschedulable")) for each in nodes))
             for each in nodes:
                 if each["metadata"]["labels"].get(mig_walk.STATE_LABEL) == "pending":
