@@ -243,7 +243,7 @@ _NOT_SEARCHED = frozenset({"node_modules", "vendor"})
 def _files_of(path: Path) -> tuple[list[Path], bool]:
     """Return the JSON and YAML files and the folders of .tf files below a folder and true, or a file itself and false.
 
-    Links are not followed. A folder that another one calls as a module is read with that one.
+    Links are not followed.
 
     Raises:
         Rejected: It has more than `_MOST_FILES`.
@@ -251,17 +251,14 @@ def _files_of(path: Path) -> tuple[list[Path], bool]:
     if not path.is_dir():
         return [path], False
     found: list[Path] = []
-    configurations: list[Path] = []
     for folder, folders, names in os.walk(path):
         folders[:] = sorted(each for each in folders if not each.startswith(".") and each not in _NOT_SEARCHED)
         here = [Path(folder, each) for each in sorted(names) if Path(each).suffix in (".json", ".yaml", ".yml")]
         found += (each for each in here if not each.is_symlink())
-        configurations += [Path(folder)] if any(name.endswith(".tf") for name in names) else []
+        found += [Path(folder)] if any(name.endswith(".tf") for name in names) else []
         if len(found) > _MOST_FILES:
             what = f"has more than {_MOST_FILES} JSON and YAML files"
             raise Rejected([Problem((str(path),), what, "name the folders with manifests or plans")])
-    if configurations:
-        found += _audit("terraform_configuration").roots_of(configurations)
     return found, True
 
 

@@ -119,14 +119,16 @@ def test_a_text_that_is_no_comment_waives_nothing(tmp_path: Path, run: Run) -> N
 
 def test_one_comment_covers_all_that_for_each_makes(tmp_path: Path, run: Run) -> None:
     """It is used if one of them has the finding; one that none has is still reported."""
-    pools = '  for_each = { a = "g6.xlarge", b = "m5.large" }\n  instance_types = [each.value]\n'
-    file = tmp_path / "main.tf"
-    file.write_text(f"# {WAIVER}\n" + GROUP.replace('  instance_types = ["g6.xlarge"]\n', pools))
-    violations, waived = judged(run, file)
-    assert violations == []
-    assert len(waived) == 1
+    (tmp_path / "main.tf").write_text(f"# {WAIVER}\n{GROUP}")
+    for types, unused in ((["g6.xlarge", "m5.large"], 0), (["m5.large", "m5.large"], 2)):
+        changes = []
+        for key, name in zip("ab", types, strict=True):
+            (one,) = json.loads(plan("gpu"))["resource_changes"]
+            one["change"]["after"]["instance_types"] = [name]
+            changes.append({**one, "address": f'aws_eks_node_group.gpu["{key}"]', "index": key})
+        (tmp_path / "plan.json").write_text(json.dumps({"format_version": "1.2", "resource_changes": changes}))
+        violations, waived = judged(run, tmp_path / "plan.json")
 
-    file.write_text(file.read_text().replace("g6.xlarge", "m5.xlarge"))
-    violations, waived = judged(run, file)
-    assert len(violations) == 2
-    assert all("matches no finding" in line for line in violations)
+        assert len(violations) == unused
+        assert all("matches no finding" in line for line in violations)
+        assert len(waived) == (0 if unused else 1)

@@ -43,7 +43,6 @@ def test_literals_defaults_locals_and_keys_are_read(judged: Callable[..., list[s
         + group("tainted", "var.types", TAINT)
         + group("named", "[local.first]")
         + group("each", "[each.value.type]", "  for_each = local.pools\n")
-        + group("none", "var.types", "  count = 0\n")
     )
 
     found = judged(main)
@@ -51,9 +50,9 @@ def test_literals_defaults_locals_and_keys_are_read(judged: Callable[..., list[s
     assert [line.split(": ")[:3] for line in found] == [
         ["main.tf:6", "aws_eks_node_group.bare", "mandatory"],
         ["main.tf:17", "aws_eks_node_group.named", "mandatory"],
-        ["main.tf:21", 'aws_eks_node_group.each["a"]', "mandatory"],
+        ["main.tf:21", "aws_eks_node_group.each", "mandatory"],
     ]
-    assert all("no permanent taint" in line for line in found)
+    assert ["no permanent taint" in line for line in found] == [True, True, False]
 
 
 @pytest.mark.parametrize(
@@ -74,19 +73,20 @@ def test_a_file_of_values_counts_before_the_defaults(judged: Callable[..., list[
     assert judged(variable + group("pool", "var.types"), terraform='types = ["m5.large"]\n') == []
 
 
-def test_local_modules_get_their_arguments_and_others_are_named(judged: Callable[..., list[str]]) -> None:
-    """A called folder is not judged again by itself, where its variables have no values."""
-    calls = (
-        'module "gpu" {\n  source = "./modules/pool"\n  type = "g6.xlarge"\n}\n'
-        'module "cpu" {\n  source = "./modules/pool"\n  type = "m5.large"\n}\n'
-        'module "eks" { source = "terraform-aws-modules/eks/aws" }\n'
-    )
-    module = 'variable "type" {}\n' + group("this", "[var.type]")
+def test_modules_are_named_as_not_read(judged: Callable[..., list[str]]) -> None:
+    """A local module is a folder of its own, whose defaults its caller may replace: the run does not pass."""
+    calls = 'module "gpu" { source = "./modules/pool" }\nmodule "eks" { source = "terraform-aws-modules/eks/aws" }\n'
+    module = 'variable "type" { default = "g6.xlarge" }\n' + group("this", "[var.type]")
 
-    pool, unread = judged(calls, modules__pool__main=module)
+    unread, pool = judged(calls, modules__pool__main=module)
 
-    assert pool.startswith("modules/pool/main.tf:2: module.gpu.aws_eks_node_group.this: mandatory: has 1 NVIDIA GPU")
-    assert "modules are not read from the configuration: module.eks" in unread
+    assert "modules are not read from the configuration: module.gpu, module.eks" in unread
+    assert pool.startswith("modules/pool/main.tf:2: aws_eks_node_group.this: mandatory: has 1 NVIDIA GPU")
+
+
+@pytest.mark.parametrize("block", ['resource "a" {}', "resource {}", "variable {}", 'locals "x" {}', "module {}"])
+def test_a_block_without_its_names_is_no_crash(judged: Callable[..., list[str]], block: str) -> None:
+    assert len(judged(f"{block}\n" + group("pool", '["g6.xlarge"]'))) == 1
 
 
 def test_a_dynamic_block_may_have_no_taint(judged: Callable[..., list[str]]) -> None:
@@ -124,18 +124,14 @@ def test_what_cannot_be_read_is_a_problem(tmp_path: Path, run: Run, file: str, t
     assert said in err
 
 
-def test_files_and_modules_outside_of_the_repository_are_not_opened(tmp_path: Path, run: Run) -> None:
+def test_a_link_that_leads_out_of_the_repository_is_not_opened(tmp_path: Path, run: Run) -> None:
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "secret.tf").write_text(group("pool", '["g6.xlarge"]'))
     inside = tmp_path / "in"
     inside.mkdir()
-    (inside / "main.tf").write_text('module "out" { source = "../out" }\n')
-    code, out, _ = run("policy", inside)
-    assert code == 1
-    assert "not read from the configuration: module.out" in out
-
     (inside / "link.tf").symlink_to(tmp_path / "out" / "secret.tf")
     code, _, err = run("policy", inside)
+
     assert code == 1
     assert "links that lead out" in err
 
@@ -162,35 +158,3 @@ def test_locals_that_double_each_other_are_unknown(judged: Callable[..., list[st
 
 def test_locals_that_double_each_other_many_times_come_to_an_end(judged: Callable[..., list[str]]) -> None:
     judged(doubled(500))
-
-
-def test_a_module_that_calls_itself_is_not_read_again(judged: Callable[..., list[str]]) -> None:
-    calls = "".join(f'module "m{index}" {{ source = "./modules/a" }}\n' for index in range(9))
-    again = calls.replace("./modules/a", "../a")
-
-    pools = judged(calls + group("pool", '["g6.xlarge"]'), modules__a__main=again + group("inner", '["g6.xlarge"]'))
-
-    assert sum("no permanent taint" in line for line in pools) == 10
-    assert "module.m0.module.m0" in pools[-1]
-
-
-@pytest.mark.parametrize(
-    "elsewhere",
-    [
-        '# module "x" { source = "./gpu" }\n',
-        'locals { source = "./gpu" }\n',
-        'output "x" {\n  value = <<E\nsource = "./gpu"\nE\n}\n',
-        'module "x" { source = "./gpu" ',
-    ],
-)
-def test_a_folder_that_only_seems_to_be_called_is_judged(judged: Callable[..., list[str]], elsewhere: str) -> None:
-    found = judged(elsewhere, gpu__main=group("pool", '["g6.xlarge"]'))
-
-    assert any(line.startswith("gpu/main.tf:1: aws_eks_node_group.pool: mandatory") for line in found)
-
-
-def test_of_folders_that_call_each_other_one_is_judged(judged: Callable[..., list[str]]) -> None:
-    pool = group("pool", '["g6.xlarge"]')
-    found = judged("", a__main='module "b" { source = "../b" }\n', b__main='module "a" { source = "../a" }\n' + pool)
-
-    assert any("no permanent taint" in line for line in found)
