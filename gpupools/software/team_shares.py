@@ -95,7 +95,7 @@ def check_teams(
         teams: The teams of the stack.
         pools: The valid pools of the stack.
         clusters: The valid clusters of the stack.
-        all_read: Whether these are all pools and clusters of the file.
+        all_read: Whether these are all pools of the file.
     """
     owners: dict[str, str] = {}
     for name, team in teams.items():

@@ -358,10 +358,11 @@ def _parsed(
     teams: dict[str, Team] = {}
     if "teams" in config:
         teams = dict(_parse_each("teams", config, lambda at, raw: parse(Team, at, raw), problems))
-        all_read = isinstance(raw, Mapping) and len(raw) == len(pools) and len(known) == len(clusters)
+        all_read = isinstance(raw, Mapping) and len(raw) == len(pools)
         given = config["teams"]
-        if isinstance(given, Mapping) and len(given) == len(teams):
-            problems += check_teams(teams, pools, clusters, all_read=all_read)
+        every = isinstance(given, Mapping) and len(given) == len(teams)
+        found = check_teams(teams, pools, clusters, all_read=all_read)
+        problems += (each for each in found if every or "lends_to" not in each.path)  # it may name one that is invalid
     production = _production(config, problems)
     return Stack(clusters, pools, production, destroyed, disrupted, limits, budget, teams=teams), problems
 

@@ -17,6 +17,7 @@ from gpupools.providers import clouds
 from gpupools.software.kueue import FRAMEWORKS, PRIORITIES
 from gpupools.software.team_shares import slices_of, team_shares
 from gpupools.spec.teams import Team
+from gpupools.stackfile.check import check_stack_file
 from gpupools.stackfile.stack import StackPlan, plan_config
 
 CLUSTER: JsonDict = {
@@ -419,3 +420,26 @@ def test_shares_of_a_cluster_without_teams_are_empty() -> None:
     assert not problems
     assert not shares.free()
     assert Team.model_validate(RESEARCH).weight == 2
+
+
+def test_teams_are_judged_beside_an_invalid_team_and_an_invalid_cluster(tmp_path: Path) -> None:
+    """What depends on neither is reported with them; who lends to whom waits until every team is valid."""
+    file = tmp_path / "Pulumi.a.yaml"
+    file.write_text(
+        "config:\n  gpupools:clusters:\n"
+        "    train: {cloud: gcp, name: t, project: ml-prod, location: europe-west4, kubeconfig: {path: /k},"
+        " service_account: gpu-nodes@ml-prod.iam.gserviceaccount.com, runtime: {scheduler: slurm}}\n"
+        "  gpupools:pools:\n    big: {clusters: [train], gpu: A100-40GB, gpus_per_node: 8, nodes: {max: 2}}\n"
+        "  gpupools:teams:\n    a: {namespaces: [x], guarantee: {bgi: 8}, lends_to: [c]}\n"
+        "    b: {namespaces: [x], guarantee: {big: 8}}\n    c: {namespaces: [c], weight: 0}\n"
+    )
+    with pytest.raises(Rejected) as refused:
+        check_stack_file(file, clouds())
+    found = [".".join(map(str, each.path)) for each in refused.value.problems]
+
+    assert sorted(found) == [
+        "clusters.train.runtime.scheduler",
+        "teams.a.guarantee.bgi",
+        "teams.b.namespaces.0",
+        "teams.c.weight",
+    ]
