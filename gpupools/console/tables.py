@@ -7,8 +7,8 @@ from textwrap import wrap
 from gpupools.console.output import tell_lines
 from gpupools.console.terminal import columns
 
-_WORD = 24
-"""Maximum length of a word that is not broken; longer ones are addresses, digests and URLs."""
+_WORD = 25
+"""Maximum length of a word that is never broken; longer ones are addresses, digests and URLs."""
 
 _BESIDE_TITLE = 2
 """Spaces that tabulate keeps beside each title."""
@@ -66,7 +66,7 @@ def _room(fit: int, count: int, ruled: bool) -> int:
 
 def _column_widths(rows: list[list[str]], widths: Sequence[int | None], room: int) -> list[int] | None:
     """Return column widths that fit; None if words would have to be broken."""
-    found, least = [], []
+    found, least, shortest = [], [], []
     for column, most in zip(zip(*rows, strict=True), widths, strict=True):
         lines = [line for cell in column for line in cell.split("\n")]
         words = [word for line in lines for word in line.split()]
@@ -74,7 +74,11 @@ def _column_widths(rows: list[list[str]], widths: Sequence[int | None], room: in
         title = len(column[0]) + _BESIDE_TITLE
         word = max(map(len, column[0].split()), default=0) + _BESIDE_TITLE
         found.append(max(min(widest, most or widest), title))
-        least.append(max(min(found[-1], max(map(len, words), default=1), _WORD), word))
+        longest = min(found[-1], max(map(len, words), default=1))
+        least.append(max(longest, word))
+        shortest.append(max(min(longest, _WORD), word))
+    if sum(least) > room:
+        least = shortest
     if sum(least) > room:
         return None
     while sum(found) > room:

@@ -88,11 +88,18 @@ def test_the_text_shows_pools_tree_and_policies(dev: CheckedFile, dev_report: Re
     text = dev_report.as_text()
 
     for plan in dev.plan.pools:
-        row = next(line.split() for line in text.splitlines() if line.split()[:2] == [plan.cluster, plan.name])
-        assert row[2:4] == [plan.cloud, plan.instance.name]
+        start = [plan.cluster, f"({plan.cloud})", plan.name, plan.instance.name]
+        assert [line for line in text.splitlines() if line.split()[:4] == start]
         assert f"{plan.cluster}-{plan.name}" in text
     assert " +  ├─ pulumi:providers:aws" in text
     assert "  pass  gpu-pool-tainted" in text
+
+
+def test_in_a_pipe_no_line_is_wider_than_120(dev_report: Report) -> None:
+    lines = dev_report.as_text(120, prose=True).splitlines()
+
+    assert [line for line in lines if len(line) > 120] == []
+    assert "  nvidia.com/gpu=present:NoSchedule: every pool" in lines
 
 
 UNTAINTED = """

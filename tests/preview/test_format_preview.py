@@ -15,6 +15,7 @@ from gpupools.preview.format_preview import (
     policy_lines,
     pool_table,
     short_type,
+    taint_lines,
     tree,
 )
 from gpupools.preview.monitor import DeclaredResource
@@ -107,14 +108,16 @@ def test_what_a_node_offers_is_said_resource_by_resource(wanted: dict[str, Any],
 def test_what_a_pool_has_several_of_stands_one_below_the_other() -> None:
     efa: dict[str, Any] = {"network": {"rdma": True, "security_group_ids": ["sg-0a1b2c3d"]}, "zones": ["eu-central-1a"]}
     both = plan(instance_type="p5.48xlarge", software="device-plugin", taints=["team=x:NoExecute"], **efa)
-    _, _, first, second, third = pool_table([both]).splitlines()
-    taints, offered = map(str, both.taints), list(node_resource_lines(both))
+    _, _, first, *rest = pool_table([both]).splitlines()
+    offered = [line.split() for line in node_resource_lines(both)]
 
-    assert [first.split()[-4:], second.split(), third.split()] == [
-        [next(taints), "none", *offered[0].split()],
-        [next(taints), *offered[1].split()],
-        offered[2].split(),
-    ]
+    assert [first.split()[-3:], *map(str.split, rest)] == [["none", *offered[0]], *offered[1:]]
+
+
+def test_taints_name_their_pools() -> None:
+    both = [plan(), plan(name="b", taints=["team=x:NoExecute"])]
+
+    assert list(taint_lines(both)) == ["  nvidia.com/gpu=present:NoSchedule: every pool", "  team=x:NoExecute: train/b"]
 
 
 def test_violations_stand_below_their_policy() -> None:
@@ -166,10 +169,13 @@ RESOURCES = [
 WHOLE = """\
 Stack test (f.yaml): 2 pools on 1 cluster
 
-cluster    pool    cloud    instance type    GPUs per node    nodes    taint                              sharing    resources per node
----------  ------  -------  ---------------  ---------------  -------  ---------------------------------  ---------  --------------------
-train      a       aws      g6.xlarge        1 × L4           0-4      nvidia.com/gpu=present:NoSchedule  none       1 nvidia.com/gpu
-train      b       aws      g6.xlarge        1 × L4           2        nvidia.com/gpu=present:NoSchedule  none       1 nvidia.com/gpu
+cluster      pool    instance type    GPUs per node    nodes    sharing    resources per node
+-----------  ------  ---------------  ---------------  -------  ---------  --------------------
+train (aws)  a       g6.xlarge        1 × L4           0-4      none       1 nvidia.com/gpu
+train (aws)  b       g6.xlarge        1 × L4           2        none       1 nvidia.com/gpu
+
+Taints:
+  nvidia.com/gpu=present:NoSchedule: every pool
 
 Overrides, 2 inputs:
   train/b: NodeGroup.tags.a = "größer"
@@ -214,7 +220,7 @@ Next: gpupools diff shows what an edit does to nodes, gpupools images lists the 
 gpupools explain defines a term.
 
 Nothing was created, and no cloud API was called. To create the resources, run pulumi up.
-"""  # noqa: E501 - a table
+"""
 
 
 def test_the_report_has_its_sections_in_order() -> None:
@@ -235,7 +241,7 @@ def sections(found: Report) -> list[str]:
     return [section.splitlines()[0] for section in found.as_text().split("\n\n")]
 
 
-TABLE = "cluster    pool    cloud    instance type    GPUs per node    nodes    taint"
+TABLE = "cluster      pool    instance type    GPUs per node    nodes    sharing"
 OFFERED = ["Pod spec for train/a:", "Next: gpupools diff shows what an edit does to nodes, gpupools"]
 END = "Nothing was created, and no cloud API was called. To create the resources, run pulumi up."
 
@@ -256,11 +262,11 @@ END = "Nothing was created, and no cloud API was called. To create the resources
 )
 def test_what_follows_the_policies_is_what_came_of_it(given: dict[str, Any], expected: list[str]) -> None:
     found = report(**given)
-    first = ["Stack test (f.yaml): 1 pool on 1 cluster", TABLE, "Resources: 2 to create, 1 to import"]
+    first = ["Stack test (f.yaml): 1 pool on 1 cluster", TABLE, "Taints:", "Resources: 2 to create, 1 to import"]
     policies = f"Policies: {len(found.verdicts)} checked on 3 resources"
     told = sections(found)
 
-    wanted = [*first, policies, *expected] if found.plans else [told[0], told[1], first[2], policies, *expected]
+    wanted = [*first, policies, *expected] if found.plans else [told[0], told[1], first[3], policies, *expected]
     assert [line.startswith(start) for line, start in zip(told, wanted, strict=True)] == [True] * len(told), told
     assert found.exit_code == int(any(line.startswith("Rejected") for line in expected))
 
@@ -275,14 +281,14 @@ def test_a_cluster_has_its_owners_and_notes() -> None:
     quiet = SimpleNamespace(cluster="other", notes=(), owners_alike=dict)
     told = report(runtimes=[runtime, quiet]).as_text().split("\n\n")
 
-    assert [line.split() for line in told[2].splitlines()[3:]] == [
+    assert [line.split() for line in told[3].splitlines()[3:]] == [
         ["train", "a", "gpu-operator", "NVIDIA", "driver,", "plugin"],
         ["b", "you", "exporter"],
         ["train", "c", "none"],
     ]
-    assert told[2].startswith("Who installs the GPU software:\ncluster")
-    assert told[3] == "Notes for cluster train:\n  mind this\n  and that"
-    assert told[4].startswith("Resources: ")
+    assert told[3].startswith("Who installs the GPU software:\ncluster")
+    assert told[4] == "Notes for cluster train:\n  mind this\n  and that"
+    assert told[5].startswith("Resources: ")
 
 
 def test_a_problem_of_several_lines_is_indented() -> None:

@@ -64,7 +64,7 @@ def run(file: Path, as_json: bool, policy_config: Path | None = None) -> int:
         answer("preview", "refused" if report.exit_code else "accepted", problems, report.as_json())
     else:
         width = columns(sys.stdout)
-        _print_report(report.as_text(width, None if width else PIPE_COLUMNS))
+        _print_report(report.as_text(width or PIPE_COLUMNS, prose=width is None))
     return report.exit_code
 
 

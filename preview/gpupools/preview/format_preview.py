@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import date
+from sys import maxsize
 from textwrap import wrap
 from typing import TYPE_CHECKING
 
@@ -117,11 +118,12 @@ class Report:
                 resource_json["inputs"] = without_hidden(resource_json["inputs"], plan.overrides)
         return resource_json
 
-    def as_text(self, fit: int | None = None, prose: int | None = None) -> str:
-        """Return the report as text; tables are wrapped to `fit` characters per line, sentences to `prose`."""
+    def as_text(self, fit: int | None = None, prose: bool = False) -> str:
+        """Return the report as text; tables, and sentences if `prose` asks for it, are wrapped to `fit` characters."""
         sections = self._sections(fit)
-        if prose is not None:
-            sections = ([*_wrapped(each, prose)] if each[0].startswith(_SENTENCES) else each for each in sections)
+        if prose:
+            wide = fit or maxsize
+            sections = ([*_wrapped(each, wide)] if each[0].startswith(_SENTENCES) else each for each in sections)
         return "\n\n".join("\n".join(each) for each in sections) + "\n"
 
     def _sections(self, fit: int | None) -> Iterator[list[str]]:
@@ -130,6 +132,8 @@ class Report:
         title = f"Stack {preview.stack} ({self.file}): {_count(pools, 'pool')} on {_count(clusters, 'cluster')}"
         yield [printable(title)]
         yield [pool_table(self.plans, fit)]
+        if self.plans:
+            yield ["Taints:", *taint_lines(self.plans)]
         if self.quotas:
             yield ["Quotas needed with all nodes:", *_quota_lines(self.quotas)]
         if self.prices:
@@ -147,7 +151,7 @@ class Report:
                     yield [f"Notes for cluster {runtime.cluster}:", *(f"  {note}" for note in runtime.notes)]
         imported = sum("import" in resource.options for resource in resources)
         to_import = f", {imported} to import" if imported else ""
-        yield [f"Resources: {len(resources) - imported} to create{to_import}", *tree(preview)]
+        yield [f"Resources: {len(resources) - imported} to create{to_import}", *tree(preview, fit)]
         if preview.stack_references:
             names = ", ".join(preview.stack_references)
             yield [f"Outputs of other stacks, unknown in an offline preview: {names}"]
@@ -174,7 +178,7 @@ class Report:
             yield ["Nothing was created, and no cloud API was called. To create the resources, run pulumi up."]
 
 
-_SENTENCES = ("Quotas", "Availability", "Notes", "Outputs", "Program", "Warnings", "Policies", "Rejected")
+_SENTENCES = ("Taints", "Quotas", "Availability", "Notes", "Outputs", "Program", "Warnings", "Policies", "Rejected")
 """Starts of the sections that consist of sentences."""
 
 
@@ -212,32 +216,30 @@ def no_report(file: str, project: str, stack: str) -> JsonDict:
 
 def pool_table(plans: Iterable[PoolPlan], fit: int | None = None) -> str:
     """Return a table with one row per pool and cluster."""
-    headers = (
-        "cluster",
-        "pool",
-        "cloud",
-        "instance type",
-        "GPUs per node",
-        "nodes",
-        "taint",
-        "sharing",
-        "resources per node",
-    )
+    headers = ("cluster", "pool", "instance type", "GPUs per node", "nodes", "sharing", "resources per node")
     rows = [
         (
-            plan.cluster,
+            f"{plan.cluster} ({plan.cloud})",
             plan.name,
-            plan.cloud,
             plan.instance.name,
             f"{plan.instance.gpus} × {plan.instance.gpu_model}",
             f"{plan.min_nodes}-{plan.max_nodes}" if plan.min_nodes < plan.max_nodes else str(plan.max_nodes),
-            "\n".join(map(str, plan.taints)),
-            plan.sharing.described(),
+            plan.sharing.described().replace("+", " + "),
             "\n".join(node_resource_lines(plan)),
         )
         for plan in plans
     ]
     return table_text(rows, headers, fit=fit)
+
+
+def taint_lines(plans: Sequence[PoolPlan]) -> Iterator[str]:
+    """Yield one line per taint with the pools that have it."""
+    pools: dict[str, list[str]] = {}
+    for plan in plans:
+        for taint in plan.taints:
+            pools.setdefault(str(taint), []).append(f"{plan.cluster}/{plan.name}")
+    for name, having in pools.items():
+        yield f"  {name}: {'every pool' if len(having) == len(plans) else ', '.join(having)}"
 
 
 def node_resource_lines(plan: PoolPlan) -> Iterator[str]:
@@ -271,8 +273,8 @@ def owner_table(runtimes: Iterable[RuntimePlan], fit: int | None = None) -> str:
     return table_text(rows, ("cluster", "pools", "software", "installed by", "components"), fit=fit)
 
 
-def tree(preview: Preview) -> list[str]:
-    """Return the resources as a tree, as `pulumi preview` prints them."""
+def tree(preview: Preview, fit: int | None = None) -> list[str]:
+    """Return the resources as a tree, as `pulumi preview` prints them; wrapped to `fit`."""
     by_parent: dict[str | None, list[DeclaredResource]] = {}
     for resource in preview.resources:
         by_parent.setdefault(resource.parent, []).append(resource)
@@ -287,7 +289,9 @@ def tree(preview: Preview) -> list[str]:
 
     lines = [("+", "pulumi:pulumi:Stack", f"{preview.project}-{preview.stack}"), *below(None, "")]
     width = max(len(kind) for _, kind, _ in lines)
-    return [f" {sign}  {kind:<{width}}  {name}" for sign, kind, name in lines]
+    if fit is not None:
+        width = min(width, max(fit - 6 - max(len(name) for _, _, name in lines), 0))
+    return [*_wrapped((f" {sign}  {kind:<{width}}  {name}" for sign, kind, name in lines), fit or maxsize)]
 
 
 _LONG_TYPE = re.compile(r"^([^:]+):([^:/]+)/([^:]+):([^:]+)$")
@@ -344,7 +348,7 @@ def price_total(prices: Sequence[PoolPrice]) -> str:
 def price_lines(prices: Sequence[PoolPrice], fit: int | None = None) -> Iterator[str]:
     """Yield a table with one row per pool, then the sums."""
     yield table_text(list(price_rows(prices)), PRICE_COLUMNS, fit=fit)
-    yield price_total(prices)
+    yield from wrap(price_total(prices), fit or maxsize)
 
 
 def _quota_lines(quotas: Iterable[QuotaNeed]) -> Iterator[str]:
