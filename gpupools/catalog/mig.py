@@ -378,11 +378,6 @@ class _Board:
             for count in range(1, each.max_instances + 1)
         }
 
-    @cached_property
-    def maximal(self) -> tuple[_Counts, ...]:
-        """The feasible sets to which no instance can be added."""
-        return _maximal(self.feasible)
-
     def broken_rules(self, counts: _Counts) -> list[str]:
         """Say which rules on counts a set of instances breaks, in words."""
         chosen = [(each, count) for each, count in zip(self.table, counts, strict=True) if count]

@@ -168,7 +168,7 @@ def _judged(listed: Sequence[_Listed], folder: Path) -> tuple[list[list[Placed]]
     placed = [each.placed for each in listed]
     refused = [located for each in listed for located in each.refused]
     refused += [Located(path, None, problem) for path, problem in same_stack(placed)]
-    refused += [*_adopted_twice(listed), *_declared_twice(listed), *_installed_twice(listed)]
+    refused += [*_pools_twice(listed), *_installed_twice(listed)]
     try:
         return waves(placed), refused
     except Rejected as rejected:
@@ -276,25 +276,23 @@ def _checked(file: Path, project: Project) -> _Listed:
     return _Listed(Placed(file, project, tuple(references)), checked)
 
 
-def _adopted_twice(listed: Sequence[_Listed]) -> Iterator[Located]:
-    """Yield existing pools that two stacks import: each would revert the other's changes."""
+def _pools_twice(listed: Sequence[_Listed]) -> Iterator[Located]:
+    """Yield pools that two stacks import, and names that two pools of a cluster have.
+
+    Of two stacks with the same existing pool each would revert the other's changes; nodes of two pools with one name
+    have the same label.
+    """
     seen: dict[tuple[Any, ...], str] = {}
     for each in listed:
-        for which, key in adopted_pools(each.checked.plan) if each.checked is not None else ():
-            if which in seen:
-                at = ("pools", key.rpartition("/")[2], "adopt", "name")
-                what = f"{which[-1]} is already imported as {seen[which]}"
-                yield Located(each.placed.file, None, Problem(at, what, "remove one of the two"))
-            seen.setdefault(which, f"{key} of {each.placed.file}")
-
-
-def _declared_twice(listed: Sequence[_Listed]) -> Iterator[Located]:
-    """Yield pools that two stacks have in one cluster: their nodes have the same label, so pods cannot select one."""
-    seen: dict[tuple[Any, ...], str] = {}
-    for each in listed:
-        for which, key in pools_in_clusters(each.checked.plan) if each.checked is not None else ():
-            if which in seen:
-                what = f"the same cluster has {seen[which]}, so pods cannot select the nodes of one of them"
+        plan = each.checked.plan if each.checked is not None else None
+        for which, key in adopted_pools(plan) if plan is not None else ():
+            if other := seen.get(("adopted", *which)):
+                at, what = ("pools", key.rpartition("/")[2], "adopt", "name"), f"{which[-1]} is already imported as"
+                yield Located(each.placed.file, None, Problem(at, f"{what} {other}", "remove one of the two"))
+            seen.setdefault(("adopted", *which), f"{key} of {each.placed.file}")
+        for which, key in pools_in_clusters(plan) if plan is not None else ():
+            if other := seen.get(which):
+                what = f"the same cluster has {other}, so pods cannot select the nodes of one of them"
                 yield Located(each.placed.file, None, Problem(("pools", which[-1]), what, "rename one of the two"))
             seen.setdefault(which, f"{key} of {each.placed.file}")
 

@@ -4,6 +4,7 @@ A part that needs a cloud's SDK, or that a command which only plans has no use f
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from importlib import import_module
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -28,6 +29,16 @@ if TYPE_CHECKING:  # planning a pool reads none back and declares none
     from gpupools.plan.pool_facts import Accelerator, NodeCustomization, PoolFacts
     from gpupools.plan.pool_plan import PoolPlan
     from gpupools.spec.cluster_access import ExecPlugin
+
+
+def get_later(module: str, name: str) -> Callable[[], Any]:
+    """Return a function that imports a module and returns what it has under a name: a part that few commands need."""
+    return lambda: getattr(import_module(module), name)
+
+
+def call_later(module: str, name: str) -> Callable[..., Any]:
+    """Return a function that imports a module and calls its function of that name."""
+    return lambda *arguments: getattr(import_module(module), name)(*arguments)
 
 
 def no_template(type_token: str, properties: JsonObject) -> "PoolFacts | None":

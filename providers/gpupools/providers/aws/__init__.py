@@ -4,10 +4,8 @@ Owns the AWS facts. `resources.py` beside it is the only place that imports the 
 """
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from gpupools.common.json_types import JsonObject
-from gpupools.plan.cloud import Cloud, NodePools, Readback, ResourceFactory
+from gpupools.plan.cloud import Cloud, NodePools, call_later, get_later
 from gpupools.providers.aws.capabilities import CAPABILITIES, DEFAULT_SOFTWARE, SOFTWARE
 from gpupools.providers.aws.cluster import EksCluster, foreign_node
 from gpupools.providers.aws.constraints import check_pool, check_settings
@@ -17,12 +15,6 @@ from gpupools.providers.aws.pool_plan import build_provider_plan
 from gpupools.providers.aws.pool_settings import OVERRIDABLE, SETTINGS
 from gpupools.providers.aws.registries import own_registry, registry_login
 from gpupools.providers.aws.reserved import LABELS, TAINTS
-
-if TYPE_CHECKING:
-    from gpupools.plan.discovery import Discovery
-    from gpupools.plan.edit_tables import EditTables
-    from gpupools.plan.existing_pools import ExistingPools
-    from gpupools.spec.cluster_access import ExecPlugin
 
 _ONE_ACCOUNT = "write account of the cluster, or take it out: the account in node_role_arn is the only one allowed"
 _ASSUMED = "write assume_role of the cluster"
@@ -40,42 +32,6 @@ _PROVIDER_SETTINGS = {
     **dict.fromkeys(("accessKey", "secretKey", "token"), _KEYS),
     "defaultTags": "write tags of the cluster, which all its pools get",
 }
-
-
-def _access(cluster: JsonObject) -> "ExecPlugin":
-    from gpupools.providers.aws.access import exec_plugin
-
-    return exec_plugin(cluster)
-
-
-def _discovery() -> "Discovery":
-    from gpupools.providers.aws.discovery import DISCOVERY
-
-    return DISCOVERY
-
-
-def _edit_tables() -> "EditTables":
-    from gpupools.providers.aws.edit_effects import edit_tables
-
-    return edit_tables()
-
-
-def _readback() -> Readback:
-    from gpupools.providers.aws.readback import READBACK
-
-    return READBACK
-
-
-def _resources() -> ResourceFactory:
-    from gpupools.providers.aws.resources import RESOURCES
-
-    return RESOURCES
-
-
-def _existing_pools() -> "ExistingPools":
-    from gpupools.providers.aws.existing_pools import EXISTING_POOLS
-
-    return EXISTING_POOLS
 
 
 CLOUD = Cloud(
@@ -100,8 +56,8 @@ CLOUD = Cloud(
     check_pool=check_pool,
     check_settings=check_settings,
     provider_settings=dict.fromkeys(("aws", "aws-native"), _PROVIDER_SETTINGS),
-    access=_access,
-    discover=_discovery,
+    access=call_later(f"{__name__}.access", "exec_plugin"),
+    discover=get_later(f"{__name__}.discovery", "DISCOVERY"),
     foreign_node=foreign_node,
     node_runtime=node_runtime,
     supports_dra_from_zero=False,
@@ -119,9 +75,9 @@ CLOUD = Cloud(
     node_pools=NodePools(
         settings=SETTINGS,
         overridable=OVERRIDABLE,
-        edits=_edit_tables,
-        resources=_resources,
-        existing_pools=_existing_pools,
+        edits=call_later(f"{__name__}.edit_effects", "edit_tables"),
+        resources=get_later(f"{__name__}.resources", "RESOURCES"),
+        existing_pools=get_later(f"{__name__}.existing_pools", "EXISTING_POOLS"),
     ),
-    readback=_readback,
+    readback=get_later(f"{__name__}.readback", "READBACK"),
 )

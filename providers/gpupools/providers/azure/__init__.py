@@ -1,10 +1,8 @@
 """Azure: GPU node pools on Azure Kubernetes Service (AKS). Pure; the SDK is only in `resources.py`."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from gpupools.common.json_types import JsonObject
-from gpupools.plan.cloud import Cloud, NodePools, Readback, ResourceFactory, UntypedResourceLookup
+from gpupools.plan.cloud import Cloud, NodePools, call_later, get_later
 from gpupools.providers.azure.capabilities import CAPABILITIES, DEFAULT_SOFTWARE, SOFTWARE
 from gpupools.providers.azure.cluster import AksCluster, foreign_node
 from gpupools.providers.azure.constraints import check_pool, check_settings
@@ -13,12 +11,6 @@ from gpupools.providers.azure.node_software import node_runtime
 from gpupools.providers.azure.pool_plan import build_provider_plan
 from gpupools.providers.azure.pool_settings import OVERRIDABLE, SETTINGS
 from gpupools.providers.azure.reserved import LABELS, TAINTS
-
-if TYPE_CHECKING:
-    from gpupools.plan.discovery import Discovery
-    from gpupools.plan.edit_tables import EditTables
-    from gpupools.plan.existing_pools import ExistingPools
-    from gpupools.spec.cluster_access import ExecPlugin
 
 _ENVIRONMENT = "set {} where Pulumi runs"
 
@@ -33,48 +25,6 @@ _PROVIDER_SETTINGS = {
     "useOidc": _ENVIRONMENT.format("ARM_USE_OIDC"),
     "useMsi": _ENVIRONMENT.format("ARM_USE_MSI"),
 }
-
-
-def _access(cluster: JsonObject) -> "ExecPlugin":
-    from gpupools.providers.azure.access import exec_plugin
-
-    return exec_plugin(cluster)
-
-
-def _discovery() -> "Discovery":
-    from gpupools.providers.azure.discovery import DISCOVERY
-
-    return DISCOVERY
-
-
-def _edit_tables() -> "EditTables":
-    from gpupools.providers.azure.edit_effects import edit_tables
-
-    return edit_tables()
-
-
-def _readback() -> Readback:
-    from gpupools.providers.azure.readback import READBACK
-
-    return READBACK
-
-
-def _resources() -> ResourceFactory:
-    from gpupools.providers.azure.resources import RESOURCES
-
-    return RESOURCES
-
-
-def _untyped_resource(type_token: str) -> UntypedResourceLookup | None:
-    from gpupools.providers.azure.arm import untyped_resource
-
-    return untyped_resource(type_token)
-
-
-def _existing_pools() -> "ExistingPools":
-    from gpupools.providers.azure.existing_pools import EXISTING_POOLS
-
-    return EXISTING_POOLS
 
 
 CLOUD = Cloud(
@@ -106,19 +56,19 @@ CLOUD = Cloud(
     find_instance_type=find_instance_type,
     # https://learn.microsoft.com/azure/aks/imds-restriction
     open_metadata_address="169.254.169.254/32",
-    access=_access,
-    discover=_discovery,
+    access=call_later(f"{__name__}.access", "exec_plugin"),
+    discover=get_later(f"{__name__}.discovery", "DISCOVERY"),
     foreign_node=foreign_node,
     reserved_labels=LABELS,
     reserved_taints=TAINTS,
     node_pools=NodePools(
         settings=SETTINGS,
         overridable=OVERRIDABLE,
-        edits=_edit_tables,
-        resources=_resources,
-        existing_pools=_existing_pools,
+        edits=call_later(f"{__name__}.edit_effects", "edit_tables"),
+        resources=get_later(f"{__name__}.resources", "RESOURCES"),
+        existing_pools=get_later(f"{__name__}.existing_pools", "EXISTING_POOLS"),
     ),
-    readback=_readback,
-    untyped_resource=_untyped_resource,
+    readback=get_later(f"{__name__}.readback", "READBACK"),
+    untyped_resource=call_later(f"{__name__}.arm", "untyped_resource"),
 )
 """Everything the domain must know about AKS."""

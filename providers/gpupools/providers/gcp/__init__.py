@@ -4,10 +4,8 @@ Owns the knowledge; `resources.py` turns a plan into Pulumi resources and is the
 """
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from gpupools.common.json_types import JsonObject
-from gpupools.plan.cloud import Cloud, NodePools, Readback, ResourceFactory
+from gpupools.plan.cloud import Cloud, NodePools, call_later, get_later
 from gpupools.providers.gcp.capabilities import CAPABILITIES, DEFAULT_SOFTWARE, SOFTWARE
 from gpupools.providers.gcp.cluster import GkeCluster, foreign_node
 from gpupools.providers.gcp.constraints import check_pool, check_settings
@@ -16,12 +14,6 @@ from gpupools.providers.gcp.node_software import node_runtime
 from gpupools.providers.gcp.pool_plan import build_provider_plan
 from gpupools.providers.gcp.pool_settings import OVERRIDABLE, SETTINGS
 from gpupools.providers.gcp.reserved import LABELS, TAINTS
-
-if TYPE_CHECKING:
-    from gpupools.plan.discovery import Discovery
-    from gpupools.plan.edit_tables import EditTables
-    from gpupools.plan.existing_pools import ExistingPools
-    from gpupools.spec.cluster_access import ExecPlugin
 
 _ENVIRONMENT = "set {} where Pulumi runs"
 
@@ -37,42 +29,6 @@ _PROVIDER_SETTINGS = {
     "userProjectOverride": _ENVIRONMENT.format("USER_PROJECT_OVERRIDE"),
     "defaultLabels": "write tags of the cluster, which all its pools get",
 }
-
-
-def _access(cluster: JsonObject) -> "ExecPlugin":
-    from gpupools.providers.gcp.access import exec_plugin
-
-    return exec_plugin(cluster)
-
-
-def _discovery() -> "Discovery":
-    from gpupools.providers.gcp.discovery import DISCOVERY
-
-    return DISCOVERY
-
-
-def _edit_tables() -> "EditTables":
-    from gpupools.providers.gcp.edit_effects import edit_tables
-
-    return edit_tables()
-
-
-def _readback() -> Readback:
-    from gpupools.providers.gcp.readback import READBACK
-
-    return READBACK
-
-
-def _resources() -> ResourceFactory:
-    from gpupools.providers.gcp.resources import RESOURCES
-
-    return RESOURCES
-
-
-def _existing_pools() -> "ExistingPools":
-    from gpupools.providers.gcp.existing_pools import EXISTING_POOLS
-
-    return EXISTING_POOLS
 
 
 CLOUD = Cloud(
@@ -97,8 +53,8 @@ CLOUD = Cloud(
     check_pool=check_pool,
     check_settings=check_settings,
     provider_settings=dict.fromkeys(("gcp", "google-native"), _PROVIDER_SETTINGS),
-    access=_access,
-    discover=_discovery,
+    access=call_later(f"{__name__}.access", "exec_plugin"),
+    discover=get_later(f"{__name__}.discovery", "DISCOVERY"),
     foreign_node=foreign_node,
     node_runtime=node_runtime,
     supports_dra_from_zero=True,
@@ -108,9 +64,9 @@ CLOUD = Cloud(
     node_pools=NodePools(
         settings=SETTINGS,
         overridable=OVERRIDABLE,
-        edits=_edit_tables,
-        resources=_resources,
-        existing_pools=_existing_pools,
+        edits=call_later(f"{__name__}.edit_effects", "edit_tables"),
+        resources=get_later(f"{__name__}.resources", "RESOURCES"),
+        existing_pools=get_later(f"{__name__}.existing_pools", "EXISTING_POOLS"),
     ),
-    readback=_readback,
+    readback=get_later(f"{__name__}.readback", "READBACK"),
 )
