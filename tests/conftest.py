@@ -2,6 +2,7 @@
 
 import csv
 import gc
+import os
 import sys
 import venv
 from collections.abc import Callable, Iterator, Mapping
@@ -26,6 +27,9 @@ from gpupools.plan.software_plan import Piece
 from gpupools.spec.cluster_access import ExecPlugin
 from gpupools.spec.models import SHARING_KINDS, Address, Addresses, Cluster
 from tests.forked import forking
+
+# When it cannot stop its threads for a fork, gRPC writes to the standard error that tests compare.
+os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
 
 
 @pytest.hookimpl(hookwrapper=True)

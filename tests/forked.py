@@ -52,9 +52,7 @@ def forking() -> Iterator[Path]:
             listening.listen(16)
             command = [sys.executable, "-P", __file__, str(listening.fileno())]
             # It ends when its standard input does.
-            # gRPC would write to the standard error of a fork when it cannot stop its threads.
-            quiet = {**os.environ, "GRPC_ENABLE_FORK_SUPPORT": "0"}
-            server = subprocess.Popen(command, stdin=subprocess.PIPE, pass_fds=[listening.fileno()], env=quiet)
+            server = subprocess.Popen(command, stdin=subprocess.PIPE, pass_fds=[listening.fileno()])
         program = folder / "gpupools"
         program.write_text(_CALL.format(python=sys.executable, socket=str(at), streams=_STREAMS), encoding="utf-8")
         program.chmod(0o700)

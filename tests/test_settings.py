@@ -186,6 +186,7 @@ CASES: Mapping[str, Mapping[str, tuple[Keys, Keys]]] = {
     "timeouts.delete_min": everywhere({"timeouts": {"delete_min": 99}}),
     "zones": everywhere({}, aws=ONE_ZONE["aws"], azure=ONE_ZONE["azure"], gcp=ONE_ZONE["gcp"]),
     "auto_repair": everywhere({"auto_repair": False}),
+    "startup_taint": everywhere({"startup_taint": True}),
     "tags": everywhere({"tags": {"team": "vision"}}),
     "protect": everywhere({"protect": True}),
     "renamed_from": everywhere({"renamed_from": "first"}),
@@ -269,7 +270,11 @@ def keys(cloud: str) -> Mapping[str, str]:
 
 @cache
 def declared(cloud: str, folder: Path) -> DeclaredPools:
-    stacks = {key: stack(CLUSTERS[cloud], json.loads(text)) for text, key in keys(cloud).items()}
+    managed = {**CLUSTERS[cloud], "runtime": {}, "kubeconfig": {"path": "/kube"}}  # where something takes the taint off
+    stacks = {
+        key: stack(managed if "startup_taint" in text else CLUSTERS[cloud], json.loads(text))
+        for text, key in keys(cloud).items()
+    }
     return declare(stacks, folder / cloud)
 
 

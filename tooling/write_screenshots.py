@@ -38,7 +38,7 @@ config:
       service_account: gpu@ml-prod.iam.gserviceaccount.com}
   gpupools:pools:
     big: {clusters: [train], gpu: H100-80GB, gpus_per_node: 8, nodes: {min: 2, max: 4}}
-    mixed: {clusters: [train], gpu: A100-40GB, gpus_per_node: 8, nodes: {max: 2},
+    mixed: {clusters: [train], gpu: A100-40GB, gpus_per_node: 8, nodes: {max: 2}, startup_taint: false,
       sharing: {mode: mig, layout: [3g.20gb, 2g.10gb, 1g.5gb]}}
     shared: {clusters: [lab], gpu: L4, nodes: {max: 6}, sharing: {mode: time-slicing, replicas: 4},
       trust: {team: research}}

@@ -47,6 +47,13 @@ The value is that of GKE, which cannot be changed
 (https://github.com/hashicorp/terraform-provider-google/issues/7928).
 """
 
+STARTUP_TAINT = Taint("startup-taint.cluster-autoscaler.kubernetes.io/gpupools", "gpus-missing", Effect.NO_SCHEDULE)
+"""The taint of new nodes until they offer their GPUs.
+
+Cluster Autoscaler ignores taints with this prefix, so that no pod that waits starts a second node
+(https://github.com/kubernetes/autoscaler/blob/cluster-autoscaler-1.34.5/cluster-autoscaler/utils/taints/taints.go).
+"""
+
 # A qualified name of Kubernetes: optional DNS prefix, then 63 characters at most.
 # https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/#syntax-and-character-set
 _NAME = r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"

@@ -450,7 +450,7 @@ def _values(plan: PoolPlan, cluster: Cluster) -> JsonDict:
         "software": plan.software,
         "sharing": plan.sharing,
         "trust": plan.trust,
-        "taints": sorted(map(str, plan.taints)),  # a node's taints have no order
+        "taints": sorted(map(str, plan.node_taints)),  # a node's taints have no order
         "labels": {key: value for key, value in plan.labels.items() if key not in DESCRIBING_LABELS},
         "nodes": {"min": plan.min_nodes, "max": plan.max_nodes},
         "disk_gib": plan.disk_gib,

@@ -41,7 +41,10 @@ class PoolPlan(NamedTuple):
     max_nodes: int
     """Over all zones."""
     taints: tuple[Taint, ...]
-    """The GPU taint first, then those the cloud adds, then the pool's own, sorted: a node's taints have no order."""
+    """The GPU taint first, then those the cloud adds, then the pool's own, sorted: a node's taints have no order.
+
+    Without the start-up taint, which pods do not tolerate.
+    """
     labels: Mapping[str, str]
     sharing: SharingMode
     software: str
@@ -65,6 +68,14 @@ class PoolPlan(NamedTuple):
     """Inputs of the cloud's own resources that the reader overrides: `NodePool.version` to its value."""
     node_customizations: Mapping[str, str] = MappingProxyType({})
     """Those of them that run on the nodes, open them or decide whom they run as: input to what it does to the nodes."""
+
+    startup_taint: Taint | None = None
+    """The taint of a new node, until it offers `node_resources`."""
+
+    @property
+    def node_taints(self) -> tuple[Taint, ...]:
+        """All taints with which a node starts."""
+        return self.taints if self.startup_taint is None else (*self.taints, self.startup_taint)
 
     @property
     def sharing_kind(self) -> str:
@@ -160,6 +171,7 @@ class PoolPlan(NamedTuple):
             "gpus_per_node": gpus_as_json(self.instance.gpus),
             "nodes": {"min": self.min_nodes, "max": self.max_nodes},
             "taints": [str(taint) for taint in self.taints],
+            **({"startup_taint": str(self.startup_taint)} if self.startup_taint is not None else {}),
             "labels": dict(self.labels),
             "sharing": self.sharing.model_dump(mode="json", exclude_none=True),
             "sharing_kind": self.sharing_kind,

@@ -10,7 +10,7 @@ from gpupools.catalog.instance_types import InstanceType, smallest
 from gpupools.catalog.requirements import requirement
 from gpupools.catalog.reserved_keys import KeyRule, refusal
 from gpupools.common.errors import Path, Problem, Rejected, nearest, shown
-from gpupools.common.taints import GPU_TAINT, Effect, Taint
+from gpupools.common.taints import GPU_TAINT, STARTUP_TAINT, Effect, Taint
 from gpupools.plan.capability import Capability, Verdict
 from gpupools.plan.cloud import Cloud
 from gpupools.plan.dra import DRA_CHART, DRA_DRIVER
@@ -113,6 +113,8 @@ def _pool_plan(name: str, spec: PoolSpec, cluster_key: str, cluster: Cluster, cl
     problems += _matrix_problems(at, cluster_key, cluster, cloud, software, kind, capability)
     problems += _label_problems(at, spec, cloud)
     problems += _unsupported_settings(at, spec, cloud)
+    against = _against_startup_taint(software, cluster) if spec.startup_taint else ()
+    problems += [Problem((*at, "startup_taint"), what, fix) for what, fix in against]
     problems += _adoption_problems(at, spec, cloud)
     if instance is not None:
         problems += _place_problems(at, cluster_key, spec, cluster, instance)
@@ -153,6 +155,7 @@ def _pool_plan(name: str, spec: PoolSpec, cluster_key: str, cluster: Cluster, cl
         disk_gib=spec.disk_gib,
         provider_plan=provider_plan,
         trust=spec.trust,
+        startup_taint=STARTUP_TAINT if _starts_tainted(spec, software, cluster, cloud) else None,
         compute_domains=spec.network.compute_domains,
         runtime_class=node.pod_runtime_class,
         driver_mount=node.pod_driver_mount,
@@ -163,6 +166,28 @@ def _pool_plan(name: str, spec: PoolSpec, cluster_key: str, cluster: Cluster, cl
             for each in cloud.readback().customizations(resource, inputs)
         },
     )
+
+
+def _starts_tainted(spec: PoolSpec, software: str, cluster: Cluster, cloud: Cloud) -> bool:
+    """Return whether nodes get the start-up taint: unasked where a pod could take a GPU before it is cut."""
+    if spec.startup_taint is not None:
+        return spec.startup_taint
+    setting = cloud.node_pools.settings.get("startup_taint")
+    cut_late = spec.sharing.mig is not None and software == "gpu-operator" and not spec.nodes.min
+    return bool(cut_late and setting and setting.supported and not [*_against_startup_taint(software, cluster)])
+
+
+def _against_startup_taint(software: str, cluster: Cluster) -> Iterator[tuple[str, str]]:
+    """Yield why nobody would take a start-up taint off, or why it would keep off what brings the GPUs, with the fix."""
+    runtime, leave = cluster.runtime, "leave it out"
+    if software == DRA_DRIVER:
+        yield "pods that claim devices wait for them by themselves", leave
+    if runtime.management == "external":
+        what = "gpupools takes the taint off with a Deployment, and management: external installs nothing"
+        yield what, f"{leave}, or set management: managed"
+    for key in ("gpu_operator", "device_plugin", "node_feature_discovery"):
+        if getattr(runtime.existing, key) is not None:
+            yield f"existing.{key} brings the GPUs, and its pods may not tolerate the taint", leave
 
 
 def _gpu_taint(spec: PoolSpec) -> Taint:

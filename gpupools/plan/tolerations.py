@@ -15,7 +15,9 @@ def tolerations_for(pools: Iterable[PoolPlan]) -> list[dict[str, str]]:
     One entry per key and effect, whatever the value: a value that changes then restarts no daemon. The list stands
     for itself, since a chart's list replaces the default one.
     """
-    hard = {(taint.key, taint.effect.value) for pool in pools for taint in pool.taints if taint.effect in HARD_EFFECTS}
+    hard = {
+        (taint.key, taint.effect.value) for pool in pools for taint in pool.node_taints if taint.effect in HARD_EFFECTS
+    }
     return [{"key": key, "operator": "Exists", "effect": effect} for key, effect in sorted(hard)]
 
 

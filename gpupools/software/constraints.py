@@ -78,7 +78,8 @@ def refuse_what_moves_nothing(draft: Draft) -> None:
             what = f"no pool of the cluster installs chart {chart}"
             fix = f"leave it out; installed charts: {', '.join(sorted(installed)) or 'none'}"
             draft.problems.append(Problem((*draft.at, "chart_sources", chart), what, fix))
-    if spec.cpu_taints and not any(has_controllers(release) for release in draft.releases):
+    on_cpu_nodes = any(map(has_controllers, draft.releases)) or any(pool.startup_taint for pool in draft.pools)
+    if spec.cpu_taints and not on_cpu_nodes:
         what = "all installed pods run on GPU nodes"
         draft.problems.append(Problem((*draft.at, "cpu_taints"), what, "leave it out"))
     for image in spec.digests if isinstance(spec.digests, dict) else ():
@@ -93,7 +94,10 @@ def _too_old(draft: Draft) -> Iterator[Problem]:
     if given is None:
         return
     there = {
-        "ValidatingAdmissionPolicy": (draft.spec.trust_policy, "or leave trust_policy out"),
+        "ValidatingAdmissionPolicy": (
+            draft.spec.trust_policy or any(pool.startup_taint for pool in draft.pools),
+            "or leave trust_policy and startup_taint out",
+        ),
         "gpu-operator": (uses_operator(draft), "or use other software"),
         DRA_CHART: (
             bool(draft.served(DRA_DRIVER) or with_compute_domains(draft)),
@@ -142,7 +146,7 @@ def check_reach(draft: Draft) -> None:
                 if pool.name not in release.pools or not wants(release, operand, labels):
                     continue
                 given = at(release.values, operand.tolerations, ()) if operand.tolerations else ()
-                off = untolerated(given or (), pool.taints)
+                off = untolerated(given or (), pool.node_taints)
                 if off:
                     where = (
                         f"at {operand.tolerations}" if operand.tolerations else "and the chart has no setting for it"
@@ -419,7 +423,9 @@ def _first_node(draft: Draft, pool: PoolPlan) -> Iterator[str]:
     """Say what goes wrong while the first node of an empty pool gets ready."""
     if pool.min_nodes or pool.min_nodes == pool.max_nodes:
         return
-    if pool.sharing.mig is not None and pool.software == "gpu-operator" and GPU_RESOURCE in pool.node_resources:
+    gated = pool.startup_taint is not None
+    by_operator = pool.software == "gpu-operator" and not gated
+    if pool.sharing.mig is not None and by_operator and GPU_RESOURCE in pool.node_resources:
         what = "the first pod on a new node may get a whole GPU, because it starts before the GPU Operator cuts them"
         yield f"{what}: https://github.com/NVIDIA/gpu-operator/issues/2670"
     fabric = pool.provider_plan.fabric

@@ -1,5 +1,6 @@
 """The Kubernetes objects a plan declares beside its Helm releases, in wire form."""
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -9,6 +10,7 @@ import yaml
 
 from gpupools.common.csv_rows import data_rows
 from gpupools.common.json_types import JsonDict, JsonObject
+from gpupools.common.taints import STARTUP_TAINT
 from gpupools.plan.dra import CLAIM_QUOTA, claim_template
 from gpupools.plan.node_labels import TRUST_LABEL
 from gpupools.plan.node_resources import GPU_RESOURCE
@@ -221,6 +223,74 @@ def smoke_namespace(pools: Iterable[PoolPlan]) -> KubernetesObject:
         note = f"baseline: pods of {as_root} run as root, since an MPS daemon serves clients of one user at a time"
         return _namespace(SMOKE_NAMESPACE, "baseline", why, note)
     return _namespace(SMOKE_NAMESPACE, "restricted", why)
+
+
+# --- start-up taint ---------------------------------------------------------------------------------------------------
+
+GATE_IMAGE = "docker.io/library/python:3.13.9-alpine3.22"
+"""Runs `startup_gate.py`, which needs Python alone (https://hub.docker.com/_/python)."""
+_GATE = "gpupools-startup-gate"
+_TOKEN = "It has a token: it changes nodes, and an admission policy narrows that to the start-up taint."
+
+
+def startup_gate(pools: Sequence[PoolPlan], taints: Sequence[JsonObject], pulls: Pulls) -> list[KubernetesObject]:
+    """Declare what takes the start-up taint off nodes that offer their GPUs, with rights on that taint alone.
+
+    Kubernetes has no right for one field of a node, so an admission policy narrows the right to change nodes. The Node
+    Readiness Controller cannot serve: it takes taints below readiness.k8s.io only, which Cluster Autoscaler does not
+    ignore, and reads conditions of nodes, of which none says what a node offers
+    (https://github.com/kubernetes-sigs/node-readiness-controller/blob/v0.5.0/api/v1alpha1/nodereadinessrule_types.go).
+
+    Args:
+        pools: The pools with the taint.
+        taints: Tolerations for nodes without GPUs.
+        pulls: How its image is pulled.
+    """
+    why = "takes the start-up taint off nodes that offer their GPUs"
+    script = Path(__file__).with_name("startup_gate.py").read_text(encoding="utf-8")
+    promised = json.dumps({pool.name: dict(pool.node_resources) for pool in pools}, indent=1)
+    code = config_map(f"config/{_GATE}", _GATE, _GATE, {"startup_gate.py": script, "promises.json": promised}, why)
+    subject = {"kind": "ServiceAccount", "name": _GATE, "namespace": _GATE}
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": _GATE}
+    rules = [{"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "list", "patch", "watch"]}]
+    container = {
+        "name": "gate",
+        "image": pulls.reference(GATE_IMAGE),
+        "command": ["python", "/gate/startup_gate.py", "/gate/promises.json"],
+        "resources": {"requests": {"cpu": "10m", "memory": "32Mi"}, "limits": {"memory": "256Mi"}},
+        "securityContext": {**RESTRICTED, "readOnlyRootFilesystem": True},
+        "volumeMounts": [{"name": "gate", "mountPath": "/gate", "readOnly": True}],
+    }
+    labels = {"app.kubernetes.io/name": _GATE}
+    pod = {
+        **pulls.pod(),
+        "serviceAccountName": _GATE,
+        "securityContext": dict(NOBODY),
+        **({"tolerations": list(taints)} if taints else {}),
+        "containers": [container],
+        "volumes": [{"name": "gate", "configMap": {"name": code.manifest["metadata"]["name"]}}],
+    }
+    deployment = {
+        "replicas": 1,
+        "selector": {"matchLabels": labels},
+        "template": {"metadata": {"labels": labels, "annotations": {SECURITY_NOTE: _TOKEN}}, "spec": pod},
+    }
+    words = {"account": f"system:serviceaccount:{_GATE}:{_GATE}", "key": STARTUP_TAINT.key}
+    rbac = "rbac.authorization.k8s.io/v1"
+    made = {
+        "service-account": wire_form("ServiceAccount", _GATE, _GATE),
+        "role": wire_form("ClusterRole", _GATE, api=rbac, rules=rules),
+        "role-binding": wire_form("ClusterRoleBinding", _GATE, api=rbac, roleRef=role, subjects=[subject]),
+        "deployment": wire_form("Deployment", _GATE, _GATE, "apps/v1", spec=deployment),
+    }
+    return [
+        _namespace(_GATE, "restricted", why),
+        code,
+        *_admission(
+            "startup-gate", _filled(_trust_policies()["startup_gate"], words), {}, "lets it change nothing else"
+        ),
+        *(KubernetesObject(name=f"startup-gate/{key}", manifest=each, why=why) for key, each in made.items()),
+    ]
 
 
 # --- trust ------------------------------------------------------------------------------------------------------------

@@ -94,7 +94,7 @@ def labels_left(pool: PoolPlan, releases: Iterable[Release], spec: RuntimeSpec) 
     if ours is None and spec.existing.gpu_operator is None:
         return pool.labels
     worker = next((each for each in (operands_of(ours) if ours else ()) if each.name == "NFD worker"), None)
-    found = ours is not None and worker is not None and runs_on(ours, worker, pool.labels, pool.taints)
+    found = ours is not None and worker is not None and runs_on(ours, worker, pool.labels, pool.node_taints)
     found = found or spec.existing.node_feature_discovery is not None
     found = found or (spec.existing.gpu_operator is not None and pool.labels.get(OPERANDS_LABEL) != "false")
     if found:
@@ -246,7 +246,7 @@ def _from_objects(pool: PoolPlan, objects: Iterable[KubernetesObject]) -> Iterat
         if each.installs is not None:
             pod: JsonObject = each.manifest["spec"]["template"]["spec"]
             labels = {**pool.labels, **each.installs.node_labels}
-            if selects({}, pod["affinity"], labels) and not untolerated(pod["tolerations"], pool.taints):
+            if selects({}, pod["affinity"], labels) and not untolerated(pod["tolerations"], pool.node_taints):
                 yield Claim(each.installs.piece, each.installs.owner, "")
         if each.kind == "RuntimeClass" and pool.software == "device-plugin":
             yield Claim(Piece.RUNTIME_CLASS, "gpupools", "")
@@ -257,7 +257,7 @@ def _from_release(pool: PoolPlan, release: Release, labels: Mapping[str, str]) -
     for operand in operands:
         if operand.piece == Piece.RDMA_PLUGIN and pool.name not in release.pools:
             continue  # it runs there by the machine's type, and finds no interface to offer
-        if operand.piece and runs_on(release, operand, labels, pool.taints):
+        if operand.piece and runs_on(release, operand, labels, pool.node_taints):
             yield Claim(Piece(operand.piece), owner, f"pools.{pool.name}.software")
     validator = next((each for each in operands if each.name == "validator"), None)
     if validator is not None and wants(release, validator, labels):

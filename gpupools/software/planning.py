@@ -72,6 +72,7 @@ def plan_runtime(
         dcgm_exporter(draft)
         node_charts(draft)
         _installer(draft)
+        _startup_gate(draft)
         _extras(draft)
     scheduler(draft, teams)
     if draft.spec.management == "managed":
@@ -144,6 +145,22 @@ def _installer(draft: Draft) -> None:
         for release in draft.releases:
             if set(release.pools) & {pool.name for pool in pools}:
                 draft.depends[release.name].add(step)
+
+
+def _startup_gate(draft: Draft) -> None:
+    """Declare what takes the start-up taint off, before the pools: their nodes wait for it."""
+    gated = [pool for pool in draft.pools if pool.startup_taint is not None]
+    if not gated:
+        return
+    tolerations = [
+        {"key": each.key, "operator": "Exists", "effect": each.effect.value} for each in draft.spec.cpu_taints
+    ]
+    image = objects.GATE_IMAGE
+    draft.images.append(ContainerImage(image, draft.pulls.reference(image), "start-up taint"))
+    space, *rest = objects.startup_gate(gated, tolerations, draft.pulls)
+    draft.add(space)
+    steps = [draft.add(each, space.name) for each in rest]
+    draft.depends[steps[-1]].update(steps[:-1])
 
 
 def _extras(draft: Draft) -> None:

@@ -627,6 +627,11 @@ class PoolSpec(StrictModel):
     """Who may use the pool. Required for time-slicing and MPS, where containers share memory and faults."""
     disk_gib: int = Field(default=200, ge=100, le=16384)
     """Size of each node's disk. CUDA images are large and fill the clouds' defaults of 20 to 128 GiB."""
+    startup_taint: bool | None = None
+    """Keep pods off a new node until it offers the GPUs of the pool. Not on AKS.
+
+    Default: true for MIG pools of the GPU Operator that scale from zero, where a pod could get a whole GPU.
+    """
     labels: dict[LabelKey, LabelValue] = {}
     """Node labels in addition to those of gpupools and the cloud."""
     taints: Annotated[list[Annotated[Taint, BeforeValidator(_extra_taint)]], AfterValidator(_distinct)] = []

@@ -233,7 +233,7 @@ def given_settings(spec: Any) -> dict[str, Path]:
     fields = type(spec).model_fields
     for key in SETTING_KEYS:
         value, default = getattr(spec, key), fields[key].default
-        if value is default or value == default:
+        if value is default or value == default or (key == "startup_taint" and not value):
             continue
         if key == "capacity":
             found[f"capacity.{value.mode}"] = ("capacity", "mode")
@@ -260,6 +260,7 @@ SETTING_KEYS = (
     "security",
     "upgrade",
     "auto_repair",
+    "startup_taint",
     "tags",
     "protect",
     "renamed_from",

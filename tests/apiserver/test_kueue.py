@@ -9,6 +9,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,11 +18,15 @@ import pytest
 import yaml
 
 from gpupools.plan.pool_plan import PoolPlan
+from gpupools.providers import clouds
+from gpupools.stackfile.reader import read_stack_file
+from gpupools.stackfile.stack import StackPlan, plan_config
 from tests.apiserver.control_plane import ControlPlane
 from tests.apiserver.test_edited_pools import MANAGER
 from tests.apiserver.test_teams import is_served
 from tests.gpupools.software.test_teams import plan
 
+ROOT = Path(__file__).resolve().parents[2]
 CERTIFICATES = (
     Path("/etc/kueue/metrics/certs"),
     Path(tempfile.gettempdir(), "k8s-webhook-server", "serving-certs"),
@@ -61,14 +66,24 @@ class Jobs:
     def __init__(self, server: ControlPlane) -> None:
         self.server = server
 
-    def start(self, space: str, name: str, pods: int, gpus: int) -> None:
-        limits = {"nvidia.com/gpu": str(gpus)}
+    def start(
+        self,
+        space: str,
+        name: str,
+        pods: int,
+        gpus: int,
+        resource: str = "nvidia.com/gpu",
+        pool: PoolPlan | None = None,
+    ) -> None:
+        limits = {resource: str(gpus)}
         resources = {"limits": limits, "requests": {"cpu": "1", **limits}}
         spec = {
             "restartPolicy": "Never",
             "terminationGracePeriodSeconds": 0,
             "containers": [{"name": "main", "image": "registry.example.com/none", "resources": resources}],
         }
+        if pool is not None:
+            spec |= {key: value for key, value in pool.pod().items() if key in ("nodeSelector", "tolerations")}
         template = {"metadata": {"labels": {"job": name}}, "spec": spec}
         # Kueue's webhook, which does not run here, suspends new jobs and names the queue.
         meta = {"name": name, "namespace": space, "labels": {"kueue.x-k8s.io/queue-name": "default"}}
@@ -94,18 +109,18 @@ class Jobs:
         return str([each.get("status", {}).get("conditions") for each in found])
 
 
-@pytest.fixture
-def jobs(tmp_path: Path) -> Iterator[Jobs]:
-    server = ControlPlane(tmp_path)
+@contextmanager
+def started(folder: Path, planned: StackPlan, cluster: str, nodes: int | None = None) -> Iterator[Jobs]:
+    """Yield jobs on a cluster of a plan with Kueue, and with the nodes of its pools: all of them, or some of each."""
+    server = ControlPlane(folder)
+    (runtime,) = (each for each in planned.runtimes if each.cluster == cluster)
     try:
         server.start()
         for file in sorted(Path(CRDS or "").glob("kueue.x-k8s.io_*.yaml")):
             definition = yaml.safe_load(file.read_text(encoding="utf-8"))
             server.apply(definition).succeeded()
             server.wait("the definition", partial(is_served, server, definition))
-        planned = plan(TEAMS, POOLS)
-        (runtime,) = planned.runtimes
-        for space in ("research", "vision", "serving", "kueue-system"):
+        for space in ("research", "vision", "speech", "serving", "kueue-system"):
             server.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": space}}).succeeded()
         for each in runtime.json_team_objects():
             server.wait(f"the definition of {each['kind']}", taken(server, each))
@@ -118,21 +133,71 @@ def jobs(tmp_path: Path) -> Iterator[Jobs]:
             "metrics": {"bindAddress": "127.0.0.1:18443"},
             "health": {"healthProbeBindAddress": "127.0.0.1:18081"},
         }
-        (tmp_path / "kueue.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")
+        (folder / "kueue.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")
         server.run(
             MANAGER, f"--kubeconfig={server.kubeconfig}", "--leader-elect=false", "--bind-address=127.0.0.1",
             "--secure-port=0", "--node-monitor-grace-period=1h", "--controllers=job-controller",
         )  # fmt: skip
         server.run(
-            "kueue", f"--config={tmp_path / 'kueue.yaml'}", f"--kubeconfig={server.kubeconfig}",
+            "kueue", f"--config={folder / 'kueue.yaml'}", f"--kubeconfig={server.kubeconfig}",
             "--feature-gates=VisibilityOnDemand=false", POD_NAMESPACE="kueue-system",
         )  # fmt: skip
         for pool in planned.pools:
-            for index in range(pool.max_nodes):
+            for index in range(nodes or pool.max_nodes if pool.cluster == cluster else 0):
                 server.create(node(pool, f"{pool.name}-{index}")).succeeded()
         yield Jobs(server)
     finally:
         server.stop()
+
+
+@pytest.fixture
+def jobs(tmp_path: Path) -> Iterator[Jobs]:
+    with started(tmp_path, plan(TEAMS, POOLS), "train") as made:
+        yield made
+
+
+def is_on(jobs: Jobs, space: str, name: str, node: str) -> bool:
+    return jobs.nodes(space, name) == [node]
+
+
+MATRIX = read_stack_file(ROOT / "stacks" / "Pulumi.matrix.yaml")
+
+
+def matrix_with_teams() -> StackPlan:
+    """Return the matrix stack with Kueue in each cluster, and a unit of every pool for a team.
+
+    Kueue counts resources, so the pool whose GPUs are claimed takes no part.
+    """
+    config = {**MATRIX.config}
+    scheduled = {"scheduler": "kueue"}
+    config["clusters"] = {
+        name: {**each, "places": "trust", "runtime": {**each.get("runtime", {}), **scheduled}}
+        for name, each in config["clusters"].items()
+    }
+    pools = {name: 1 for name in config["pools"] if name not in ("claimed", "operator-mps")}
+    mixed = {name: {"3g.40gb": 1, "2g.20gb": 1, "1g.10gb": 1} for name in pools if name.startswith("operator-mixed")}
+    config["teams"] = {
+        "research": {"namespaces": ["research"], "guarantee": {**pools, **mixed}},
+        "vision": {"namespaces": ["vision", "speech"], "guarantee": {"operator-mps": 1}},
+    }
+    return plan_config(config, clouds(), MATRIX.others)
+
+
+@pytest.mark.parametrize("cluster", MATRIX.config["clusters"])
+def test_a_pod_for_each_resource_of_each_pool_of_the_matrix_is_admitted_and_bound(cluster: str, tmp_path: Path) -> None:
+    planned = matrix_with_teams()
+    wanted: dict[tuple[str, str], str] = {}
+    with started(tmp_path, planned, cluster, nodes=1) as jobs:
+        for pool in planned.pools:
+            if pool.cluster != cluster or pool.name == "claimed":
+                continue
+            space = "vision" if pool.name == "operator-mps" else "research"
+            for index, resource in enumerate(pool.node_resources):
+                wanted[space, f"{pool.name}-{index}"] = f"{pool.name}-0"
+                jobs.start(space, f"{pool.name}-{index}", 1, 1, resource=resource, pool=pool)
+        for (space, name), on in wanted.items():
+            jobs.server.wait(f"{name}: {jobs.reasons(space)}", partial(is_on, jobs, space, name, on))
+    assert len(wanted) >= 1
 
 
 def taken(server: ControlPlane, manifest: Any) -> Callable[[], bool]:

@@ -110,6 +110,8 @@ class PoolArgs(TypedDict):
     """How nodes are replaced: strategy, max_surge, max_unavailable, drain_timeout_min."""
     auto_repair: NotRequired[bool]
     """Whether the cloud replaces unhealthy nodes; true when left out."""
+    startup_taint: NotRequired[bool]
+    """Whether new nodes take pods only when they offer their GPUs; a GpuRuntime of the cluster takes the taint off."""
     tags: NotRequired[dict[str, str]]
     """Tags or resource labels of the pool and its machines."""
     protect: NotRequired[bool]

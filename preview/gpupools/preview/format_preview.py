@@ -236,8 +236,9 @@ def taint_lines(plans: Sequence[PoolPlan]) -> Iterator[str]:
     """Yield one line per taint with the pools that have it."""
     pools: dict[str, list[str]] = {}
     for plan in plans:
-        for taint in plan.taints:
-            pools.setdefault(str(taint), []).append(f"{plan.cluster}/{plan.name}")
+        for taint in plan.node_taints:
+            until = " until a new node offers its GPUs" if taint == plan.startup_taint else ""
+            pools.setdefault(f"{taint}{until}", []).append(f"{plan.cluster}/{plan.name}")
     for name, having in pools.items():
         yield f"  {name}: {'every pool' if len(having) == len(plans) else ', '.join(having)}"
 

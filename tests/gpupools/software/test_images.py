@@ -334,6 +334,7 @@ def test_what_is_installed_has_its_publishers_digest_but_for_what_none_states(
 
     assert unknown == {
         "602401143452.dkr.ecr.us-east-1.amazonaws.com/eks/aws-efa-k8s-device-plugin",
+        "docker.io/library/python",
         "https://helm.ngc.nvidia.com/nvidia/gpu-operator",
         "nvcr.io/nvidia/driver",
         "nvcr.io/nvidia/k8s/cuda-sample",

@@ -124,7 +124,8 @@ def create_pool(
         "scalingConfig": {"minSize": plan.min_nodes, "desiredSize": desired, "maxSize": plan.max_nodes},
         "labels": dict(plan.labels),
         "taints": [
-            {"key": taint.key, "value": taint.value, "effect": _EFFECT_NAMES[taint.effect]} for taint in plan.taints
+            {"key": taint.key, "value": taint.value, "effect": _EFFECT_NAMES[taint.effect]}
+            for taint in plan.node_taints
         ],
         # MINIMAL stops the old node before it starts the new one: a spare GPU node is often not to be had.
         # https://docs.aws.amazon.com/eks/latest/APIReference/API_NodegroupUpdateConfig.html

@@ -169,7 +169,7 @@ def _node_config(plan: PoolPlan, settings: GkePoolPlan, service_account: pulumi.
         "resourceLabels": dict(settings.resource_labels) or None,
         "taints": [
             {"key": taint.key, "value": taint.value, "effect": EFFECTS[taint.effect]}
-            for taint in plan.taints
+            for taint in plan.node_taints
             if taint not in settings.taints  # GKE adds those itself
         ],
         "serviceAccount": service_account,
