@@ -416,6 +416,11 @@ class Mps(SharedGpu):
 SharedMode = TimeSlicing | Mps
 """A mode in which containers share one GPU or slice."""
 
+# https://github.com/kai-scheduler/KAI-Scheduler/blob/v0.17.0/docs/gpu-sharing/mps/README.md
+_NO_LIMIT: Mapping[str, str] = {
+    "mps": "KAI starts no MPS server and sets no memory limit, and the one of the device plugin needs replicas"
+}
+
 
 class Fractions(WayOfSharing):
     """Pods ask the scheduler KAI for fractions of GPUs, each pod for another one."""
@@ -449,10 +454,8 @@ class Fractions(WayOfSharing):
     @field_validator("memory", mode="before")
     @classmethod
     def _is_not_mps(cls, value: object) -> object:
-        # https://github.com/kai-scheduler/KAI-Scheduler/blob/v0.17.0/docs/gpu-sharing/mps/README.md
-        if value == "mps":
-            what = "KAI starts no MPS server and sets no memory limit, and the one of the device plugin needs replicas"
-            raise ValueError(f"{what}; write hami or trust, or use mode: mps")
+        if isinstance(value, str) and value in _NO_LIMIT:
+            raise ValueError(f"{_NO_LIMIT[value]}; write hami or trust, or use mode: {value}")
         return value
 
 
