@@ -28,11 +28,12 @@ class Need(NamedTuple):
     none: str
     time_slicing: str
     mps: str
+    fractions: str
     mig: str
     source: str
 
 
-NEEDS_HEADERS = ("need", "none", "time-slicing", "mps", "mig")
+NEEDS_HEADERS = ("need", "none", "time-slicing", "mps", "fractions", "mig")
 
 
 @cache

@@ -87,7 +87,7 @@ def explain(text: str, as_json: bool, file: Path | None = None) -> int:
         _tell(entry)
     if needs:
         tell("")
-        tell_table([each[:-1] for each in needs], NEEDS_HEADERS, widths=(12, 24, 24, 24, 24))
+        tell_table([each[:-1] for each in needs], NEEDS_HEADERS, widths=(12, 24, 24, 24, 24, 24))
         for source in dict.fromkeys(part for each in needs for part in each.source.split(" and ")):
             _tell_below(f"source: {source}")
     return 2 if unknown else 0

@@ -72,7 +72,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--gpus-per-node", type=whole_number, metavar="N", help="default: the fewest that an instance type has"
     )
     parser.add_argument("--max-nodes", type=whole_number, default=2, metavar="N", help="default: 2")
-    parser.add_argument("--sharing", metavar="MODE", help=f"{', '.join(MODES)}; default: none")
+    parser.add_argument("--sharing", metavar="MODE", help=f"{', '.join(_MODES)}; default: none")
     parser.add_argument("--replicas", type=whole_number, metavar="N", help="containers that share one GPU")
     parser.add_argument("--profile", metavar="PROFILE", help="MIG profile, e.g. 1g.10gb")
     parser.add_argument("--team", metavar="TEAM", help="team whose pods may share a GPU by time-slicing or MPS")
@@ -444,6 +444,9 @@ def _rest(given: Given, model: str, answers: _Answers) -> JsonDict:
     return pool
 
 
+_MODES = tuple(mode for mode in MODES if mode != "fractions")
+"""Without the mode that needs a scheduler and teams in the file."""
+
 _NAMED_CAPACITY = ("reservation", "capacity-block")
 """Capacity modes that require a name."""
 
@@ -452,21 +455,21 @@ def _sharing(given: Given, model: str, answers: _Answers) -> JsonDict:
     """Return the keys of `sharing`; empty without sharing."""
 
     def wrong_mode(word: str) -> Problem | None:
-        return None if word in MODES else Problem((), f"unknown sharing mode {shown(word)}", nearest(word, MODES))
+        return None if word in _MODES else Problem((), f"unknown sharing mode {shown(word)}", nearest(word, _MODES))
 
     def wrong_number(word: str) -> Problem | None:
         return (
             None if word.isascii() and word.isdigit() else Problem((), f"{shown(word)} is not a number", "write digits")
         )
 
-    mode = answers.text("--sharing", given.sharing, f"Sharing of one GPU: {', '.join(MODES)}", wrong_mode, "none")
+    mode = answers.text("--sharing", given.sharing, f"Sharing of one GPU: {', '.join(_MODES)}", wrong_mode, "none")
     found: JsonDict = {"mode": mode}
     for flag, value, modes in (
         ("--replicas", given.replicas, SHARED_MODES),
         ("--profile", given.profile, ("mig",)),
         ("--team", given.team, SHARED_MODES),
     ):
-        if value is not None and mode in MODES and mode not in modes:
+        if value is not None and mode in _MODES and mode not in modes:
             fix = f"remove it, or set --sharing {' or '.join(modes)}"
             answers.problems.append(
                 Problem((flag,), f"requires sharing {' or '.join(modes)}, but sharing is {mode}", fix)

@@ -481,6 +481,7 @@ PLAN_FIELDS = (
     "sharing",
     "sharing.rename",
     "sharing.share.rename",
+    "sharing.memory",
     "trust",
     "taints",
     "labels",

@@ -36,6 +36,9 @@ GPU_CLAIM = "gpu"
 _GATES = "https://github.com/kubernetes-sigs/dra-driver-nvidia-gpu tag v0.4.1, pkg/featuregates/featuregates.go"
 _NO_MIG = "NVIDIA's DRA driver cuts GPUs only by an alpha feature gate (DynamicMIG), and no MIG manager runs beside it"
 
+_NO_FRACTIONS = "KAI places no fractions on nodes whose GPUs pods claim"
+_KAI_NODES = "https://github.com/kai-scheduler/KAI-Scheduler tag v0.17.0, pkg/scheduler/api/node_info/node_info.go"
+
 
 def dra_capabilities(
     whole: Capability, others: Mapping[tuple[str, str], Capability]
@@ -50,9 +53,11 @@ def dra_capabilities(
     for kind in SHARING_KINDS[1:]:
         clients = shared_mode(kind)
         why = clients.facts.not_claimable if clients is not None and not kind.startswith("mig") else _NO_MIG
+        why = _NO_FRACTIONS if kind == "fractions" else why
         ways = [name for (name, key), cell in others.items() if key == kind and cell.verdict is not Verdict.REFUSED]
         instead = f"use software: {' or '.join(ways)}" if ways else "leave sharing out for whole GPUs"
-        found[DRA_DRIVER, kind] = Capability(Verdict.REFUSED, why, _GATES, instead)
+        source = _KAI_NODES if kind == "fractions" else _GATES
+        found[DRA_DRIVER, kind] = Capability(Verdict.REFUSED, why, source, instead)
     return found
 
 

@@ -46,12 +46,15 @@ def matrix(cloud: Cloud, models: frozenset[str] | None = None) -> Iterator[Matri
                 yield _row(cloud, software, kind, model, rows)
 
 
+_REQUIRED: Mapping[str, Mapping[str, str]] = {"fractions": {"memory": "trust"}}
+
+
 def representatives(kind: str, model: str) -> list[SharingMode]:
     """Return ways of sharing that stand for all of a kind on a GPU: the smallest numbers, every MIG profile."""
     clients = shared_mode(kind)
     share = clients.with_replicas(2) if clients is not None else None
     if not kind.startswith("mig-"):
-        return [share if share is not None else MODES[kind].model_validate({"mode": kind})]
+        return [share if share is not None else MODES[kind].model_validate({"mode": kind, **_REQUIRED.get(kind, {})})]
     naming = kind.partition("+")[0].removeprefix("mig-")
     names = [each.name for each in profiles(model)]
     # A model without profiles still has to be asked about, so that the refusal is the GPU's own.

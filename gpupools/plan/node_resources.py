@@ -11,6 +11,15 @@ from gpupools.spec.models import Mig, SharedGpu, SharingMode
 GPU_RESOURCE = "nvidia.com/gpu"
 """The resource of whole GPUs, of shared ones that keep their name, and of slices under the strategy single."""
 
+KAI_SCHEDULER = "kai-scheduler"
+"""The `schedulerName` of pods with a fraction of a GPU."""
+
+FRACTION_ANNOTATIONS = ("gpu-fraction", "gpu-memory")
+"""Annotations by which pods of KAI ask for a fraction of a GPU instead of a resource.
+
+https://github.com/kai-scheduler/KAI-Scheduler tag v0.17.0, pkg/common/constants/constants.go.
+"""
+
 _RENAMED = ".shared"
 """What the device plugin appends under renameByDefault (NVIDIA/k8s-device-plugin, api/config/v1/consts.go)."""
 

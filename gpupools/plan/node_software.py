@@ -54,6 +54,10 @@ class NodeRuntime(NamedTuple):
     """Value path to value that the GPU Operator's chart needs on these nodes."""
     dra_values: JsonObject = MappingProxyType({})
     """Value path to value that the DRA driver's chart needs on these nodes."""
+    kai_values: JsonObject = MappingProxyType(
+        {"admission.gpuFractionRuntimeClassName": "nvidia", "binder.runtimeClassName": "nvidia"}
+    )
+    """Value path to value that KAI's chart needs on these nodes for fractions: the class with NVIDIA's runtime."""
     runtime_class_handler: str | None = None
     """containerd handler for which a RuntimeClass `nvidia` is worth having, because nobody else declares one."""
     pod_runtime_class: str | None = None

@@ -18,6 +18,7 @@ from gpupools.plan.fabric import (
     rdma_name,
     template,
 )
+from gpupools.plan.node_resources import KAI_SCHEDULER
 from gpupools.plan.provider_plan import ProviderPlan
 from gpupools.plan.software_plan import DriverMount
 from gpupools.spec.models import SharingMode
@@ -91,20 +92,22 @@ class PoolPlan(NamedTuple):
         """Return the part of a pod's spec that puts it on this pool.
 
         It asks for one unit of the pool's first resource, or for one GPU through the pool's `claim_template`, with its
-        share of the RDMA interfaces. ExtendedResourceToleration tolerates only a taint whose key is the requested
-        resource, so the tolerations are written out: https://github.com/kubernetes/kubernetes/pull/55839.
+        share of the RDMA interfaces; a fraction of a GPU is in the metadata of the pod instead (`kai.pod_metadata`).
+        ExtendedResourceToleration tolerates only a taint whose key is the requested resource, so the tolerations are
+        written out: https://github.com/kubernetes/kubernetes/pull/55839.
 
         Args:
             whole_node: Ask for everything a node has instead, its place in a ComputeDomain included.
-            gpu_only: Leave the interfaces out.
+            gpu_only: Ask for a whole unit, without interfaces.
         """
         pods = 1 if whole_node else self.units
         fabric = None if gpu_only else self.provider_plan.fabric
+        is_fractional = self.sharing.fractions is not None and not gpu_only
         claims: dict[str, str] = {}
         limits: JsonDict = {}
         if self.software == DRA_DRIVER:
             claims[GPU_CLAIM] = claim_name(self.name, whole_node=whole_node)
-        else:
+        elif not is_fractional:
             limits = dict(self.node_resources) if whole_node else {next(iter(self.node_resources)): 1}
         if fabric is not None:
             limits |= fabric.limits(pods)
@@ -125,6 +128,7 @@ class PoolPlan(NamedTuple):
             asks = _mounting(container, self.driver_mount)
         listed = [{"name": name, "resourceClaimTemplateName": each} for name, each in claims.items()]
         return {
+            **({"schedulerName": KAI_SCHEDULER} if is_fractional else {}),
             "nodeSelector": {POOL_LABEL: self.name},
             "tolerations": [_toleration(taint) for taint in self.taints if taint.effect != Effect.PREFER_NO_SCHEDULE],
             **({"runtimeClassName": self.runtime_class} if self.runtime_class is not None else {}),

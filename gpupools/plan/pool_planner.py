@@ -87,6 +87,7 @@ def independent_problems(
         software = spec.software or cloud.default_software[kind]
         capability = cloud.capabilities[software, kind]
         problems += _matrix_problems(at, cluster_key, cluster, cloud, software, kind, capability)
+        problems += _fraction_problems(at, cluster_key, spec, cluster, software)
         requests = [PoolRequest(name, spec, cluster, machine, software, kind, capability) for machine in machines]
         if requests and all(check_pool(each, cloud) for each in requests):
             problems += check_pool(next(each for each in requests if each.instance in smallest(machines)), cloud)
@@ -120,6 +121,7 @@ def _pool_plan(name: str, spec: PoolSpec, cluster_key: str, cluster: Cluster, cl
         problems += _place_problems(at, cluster_key, spec, cluster, instance)
         problems += check_pool(request_for(instance), cloud)
     problems += _trust_problems(at, spec)
+    problems += _fraction_problems(at, cluster_key, spec, cluster, software)
     if instance is not None:
         problems += _claim_problems(at, spec, software, instance, cloud)
         problems += _nvlink_problems(at, spec, instance, cloud)
@@ -331,10 +333,11 @@ SERVED_BY = {"device-plugin": "device_plugin", "gpu-operator": "gpu_operator", "
 def _trust_problems(at: Path, spec: PoolSpec) -> Iterable[Problem]:
     """Refuse a pool whose containers share memory and faults while it does not say who may use it."""
     clients, cut = spec.sharing.clients, spec.sharing.mig is not None
-    needed = clients is not None and clients.facts.needs_trust
-    if clients is not None and needed and spec.trust is None:
+    needed = spec.sharing.needs_trust
+    if needed and spec.trust is None:
         on = "a MIG slice" if cut else "a GPU"
-        what = f"{clients.mode} shares the memory and the faults of {on} between containers; the pool names no one"
+        mode = (clients or spec.sharing).mode
+        what = f"{mode} shares the memory and the faults of {on} between containers; the pool names no one"
         drop = "leave share out of mig" if cut else "use mode: mig on a GPU that has it, which isolates in hardware"
         fix = f"write trust: {{team: …}} or {{namespaces: […]}}, or {{waiver: …}} with the reason; or {drop}"
         yield Problem((*at, "trust"), what, fix, _TRUST_SOURCE)
@@ -347,6 +350,35 @@ def _trust_problems(at: Path, spec: PoolSpec) -> Iterable[Problem]:
             what = f"{TRUST_LABEL} is set from trust"
             yield Problem((*at, "taints", index), what, "leave it out, and write trust: {team: …}")
 
+
+def _fraction_problems(
+    at: Path, cluster_key: str, spec: PoolSpec, cluster: Cluster, software: str
+) -> Iterable[Problem]:
+    """Refuse fractions of GPUs without the scheduler that places them, and limits that nothing would enforce."""
+    fractions, runtime = spec.sharing.fractions, cluster.runtime
+    if fractions is None:
+        return
+    key = f"clusters.{cluster_key}.runtime" if cluster_key else "cluster.runtime"
+    if runtime.scheduler != "kai":
+        what = f"only KAI places fractions of GPUs, and {key}.scheduler is {runtime.scheduler or 'not set'}"
+        yield Problem((*at, "sharing", "mode"), what, f"set {key}.scheduler: kai, or use time-slicing", _KAI_SHARING)
+    if fractions.memory == "hami" and software != "gpu-operator":
+        what = "KAI sets no limit on nodes without the label nvidia.com/gpu.memory, which only the GPU Operator sets"
+        fix = "use software: gpu-operator, or memory: trust"
+        yield Problem((*at, "sharing", "memory"), what, fix, _KAI_HAMI)
+    if fractions.memory == "hami" and runtime.existing.kai_resource_isolator is None:
+        what = "gpupools does not install kai-resource-isolator, which enforces the limits"
+        fix = f"install it and name it under {key}.existing.kai_resource_isolator, or use memory: trust"
+        yield Problem((*at, "sharing", "memory"), what, fix, _KAI_ISOLATOR)
+    if spec.trust is not None and spec.trust.quota is not None:
+        what = "a ResourceQuota does not count fractions of GPUs, which are annotations of pods"
+        fix = f"remove it, and set limit.{at[-1]} of the teams in gpupools:teams"
+        yield Problem((*at, "trust", "quota"), what, fix, _KAI_SHARING)
+
+
+_KAI_SHARING = "https://github.com/kai-scheduler/KAI-Scheduler/blob/v0.17.0/docs/gpu-sharing/README.md"
+_KAI_HAMI = "https://github.com/kai-scheduler/KAI-Scheduler tag v0.17.0, pkg/binder/plugins/hamicore/hami_core.go"
+_KAI_ISOLATOR = "https://github.com/kai-scheduler/KAI-Scheduler/blob/v0.17.0/docs/gpu-sharing/hami/README.md"
 
 _TRUST_SOURCE = "https://github.com/NVIDIA/k8s-device-plugin#shared-access-to-gpus"
 
@@ -368,9 +400,11 @@ def _nvlink_problems(at: Path, spec: PoolSpec, instance: InstanceType, cloud: Cl
 def _fabric_problems(at: Path, spec: PoolSpec, instance: InstanceType, fabric: Fabric | None) -> Iterable[Problem]:
     """Refuse RDMA interfaces that no pod of a pool would ask for."""
     pods = sum(node_resources(instance, spec.sharing).values())
-    if fabric is None or spec.sharing.kind == "none" or fabric.share(pods):
+    is_fractional = spec.sharing.fractions is not None
+    if fabric is None or spec.sharing.kind == "none" or (fabric.share(pods) and not is_fractional):
         return
-    what = f"{pods} pods share a node of {instance.name}, which has {fabric.devices} RDMA interface(s) for them"
+    who = "pods with fractions of GPUs" if is_fractional else f"{pods} pods"
+    what = f"{who} share a node of {instance.name}, which has {fabric.devices} RDMA interface(s) for them"
     yield Problem((*at, "network", "rdma"), what, "leave it out, or leave sharing out")
 
 
@@ -480,7 +514,7 @@ def _gpu_problems(request: PoolRequest, cloud: Cloud) -> list[Problem]:
     at: Path = ("pools", request.name)
     sharing, instance = request.spec.sharing, request.instance
     mig, clients = sharing.mig, sharing.clients
-    if mig is None and clients is None:
+    if mig is None and clients is None and sharing.fractions is None:
         return []
     from gpupools.catalog.mig import profiles  # its tables are slow to load, and most pools share nothing
 

@@ -153,7 +153,7 @@ def pool_prices(
         machine, region = plan.instance.name, clusters[plan.cluster].region_name()
         places = [(machine, each, region) for each in (capacity, _PRICED_AS.get(capacity, capacity))]
         price = next((table[each] for table in (own.prices, listed) for each in places if each in table), None)
-        shared = plan.sharing_kind != "none" and len(plan.node_resources) == 1
+        shared = bool(plan.sharing.clients or plan.sharing.mig) and len(plan.node_resources) == 1
         gpus = Decimal(plan.instance.gpus.numerator) / plan.instance.gpus.denominator
         resource = next(iter(plan.node_resources)) if shared else ""
         key = f"{plan.cluster}/{plan.name}"

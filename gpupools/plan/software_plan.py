@@ -137,6 +137,8 @@ class RuntimePlan(NamedTuple):
     depends: Mapping[str, tuple[str, ...]]
     """Step to the steps that come before it; steps are releases, objects and `pool/<key>`. Acyclic, and complete:
     every step has an entry, in an order in which they can be declared."""
+    pod_metadata: Mapping[str, JsonObject] = MappingProxyType({})
+    """By pool whose pods ask for fractions of GPUs: the labels and annotations with which they do."""
     claim_templates: Mapping[str, JsonObject] = MappingProxyType({})
     """By pool whose pods claim GPUs: the ResourceClaimTemplate their namespace needs."""
     node_pods: Mapping[str, JsonObject] = MappingProxyType({})
@@ -200,6 +202,7 @@ class RuntimePlan(NamedTuple):
                 {"name": each.name, "why": each.why, "manifest": _json_value(each.manifest)} for each in self.objects
             ],
             "pods": {pool: _json_value(pod) for pool, pod in self.pods.items()},
+            **({"pod_metadata": _json_value(self.pod_metadata)} if self.pod_metadata else {}),
             **(
                 {"claim_templates": {pool: _json_value(each) for pool, each in self.claim_templates.items()}}
                 if self.claim_templates

@@ -48,7 +48,7 @@ READS = (
 """Everything that the command reads; the ClusterRole in docs/reference/permissions is generated from it."""
 
 _CONTAINERS = ("initContainerStatuses", "containerStatuses")
-_META = "name namespace uid labels creationTimestamp deletionTimestamp ownerReferences"
+_META = "name namespace uid labels annotations creationTimestamp deletionTimestamp ownerReferences"
 _KEPT = {
     "nodes": {"spec": "providerID taints", "status": "allocatable capacity conditions"},
     "daemonsets": {"spec": "selector template"},

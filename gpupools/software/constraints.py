@@ -13,7 +13,7 @@ from gpupools.plan.node_resources import GPU_RESOURCE
 from gpupools.plan.plugin_configs import client_limits
 from gpupools.plan.pool_plan import PoolPlan
 from gpupools.plan.tolerations import kept_taint_note, untolerated
-from gpupools.software import objects
+from gpupools.software import kai, objects
 from gpupools.software.charts import at
 from gpupools.software.draft import Draft
 from gpupools.software.owners import labels_left, may_run, operands_of, wants
@@ -231,6 +231,7 @@ def note(draft: Draft, measured: set[str]) -> None:
     for pool in draft.pools:
         about = (
             *_about_sharing(pool, measured),
+            *kai.notes(draft, pool),
             *_unknown_to_the_autoscaler(pool),
             *_first_node(draft, pool),
             *_too_few_pods(draft, pool),
@@ -322,6 +323,11 @@ def _named_for_nothing(draft: Draft) -> Iterator[Problem]:
             "serves no pool: no pool with RDMA interfaces is on nodes that it selects, so pods use TCP",
             "set network: {rdma: true} on its pools, or leave it out",
         ),
+        "kai_resource_isolator": (
+            any(pool.sharing.fractions and pool.sharing.fractions.memory == "hami" for pool in draft.pools),
+            "limits the memory of no pool of the cluster",
+            "set sharing: {mode: fractions, memory: hami} on its pools, or leave it out",
+        ),
         "node_feature_discovery": (
             uses_operator(draft) or existing.gpu_operator is not None or draft.spec.management == "external",
             "is only used by a GPU Operator, and the cluster has none",
@@ -345,6 +351,7 @@ def _closed_network(draft: Draft) -> Iterator[str]:
     spec = draft.spec
     if spec.pull_secrets:
         spaces = {release.namespace for release in draft.releases}
+        spaces |= set(kai.NAMESPACES) if kai.fractional(draft) else set()
         spaces |= {
             each.manifest["metadata"]["namespace"] for each in draft.objects if each.kind in ("DaemonSet", "Job")
         }

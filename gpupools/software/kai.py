@@ -8,7 +8,7 @@ from typing import Any
 
 from gpupools.common.errors import Problem, nearest, shown
 from gpupools.common.json_types import JsonDict
-from gpupools.plan.node_resources import GPU_RESOURCE
+from gpupools.plan.node_resources import FRACTION_ANNOTATIONS, GPU_RESOURCE
 from gpupools.plan.pool_plan import POOL_LABEL, PoolPlan
 from gpupools.plan.software_plan import KubernetesObject
 from gpupools.software.draft import Draft
@@ -36,14 +36,64 @@ DECISIONS = (
 )
 
 
-def values() -> JsonDict:
+NAMESPACES = ("kai-resource-reservation", "kai-scale-adjust")
+"""Namespaces of pods on GPU nodes: those that hold a GPU of which pods have parts, and those that start nodes."""
+
+
+def values(draft: Draft) -> JsonDict:
     """Return the values of the chart: queues, nodes and jobs are kept apart by the label of their pool."""
     return {
         "global.registry": REGISTRY,
         "global.nodePoolLabelKey": POOL_LABEL,
         # It copies Kueue's topologies, whose pools may be gone.
         "topologyMigration.enabled": False,
+        **fraction_values(draft),
     }
+
+
+def fraction_values(draft: Draft) -> JsonDict:
+    """Return the values that fractions of GPUs need on any node; empty if no pool has them."""
+    pools = fractional(draft)
+    if not pools:
+        return {}
+    limited = any(pool.sharing.fractions and pool.sharing.fractions.memory == "hami" for pool in pools)
+    return {
+        "global.gpuSharing": True,
+        # An autoscaler does not see the annotations of pods, so KAI adds pods that request GPUs.
+        "global.clusterAutoscaling": any(pool.min_nodes < pool.max_nodes for pool in pools),
+        **({"binder.plugins.hamicore.enabled": True} if limited else {}),
+    }
+
+
+def fractional(draft: Draft) -> list[PoolPlan]:
+    """Return the pools whose pods ask for fractions of GPUs."""
+    return [pool for pool in draft.pools if pool.sharing.fractions is not None]
+
+
+def pod_metadata(draft: Draft) -> dict[str, JsonDict]:
+    """Return the metadata of a pod with half a GPU, by pool; with its queue if only one team has one."""
+    found = {}
+    for pool in fractional(draft):
+        queues = _team_queues(draft, pool)
+        labels = {POOL_LABEL: pool.name, **({"kai.scheduler/queue": queues[0]} if len(queues) == 1 else {})}
+        found[pool.name] = {"labels": labels, "annotations": {FRACTION_ANNOTATIONS[0]: "0.5"}}
+    return found
+
+
+def _team_queues(draft: Draft, pool: PoolPlan) -> list[str]:
+    made = [each.manifest for each in draft.team_objects if each.kind == "Queue"]
+    return [each["metadata"]["name"] for each in made if each["spec"].get("parentQueue") == pool.name]
+
+
+def notes(draft: Draft, pool: PoolPlan) -> Iterator[str]:
+    """Say what fractions of GPUs need that gpupools does not do."""
+    fractions = pool.sharing.fractions
+    if fractions is None:
+        return
+    if fractions.memory == "trust":
+        yield "nothing limits the memory of a fraction: each pod can use the memory of the whole GPU"
+    if not _team_queues(draft, pool):
+        yield "no team has a share of it, so no queue starts pods with fractions of its GPUs; add it to gpupools:teams"
 
 
 def share_pools(draft: Draft, teams: Mapping[str, Team]) -> list[KubernetesObject]:

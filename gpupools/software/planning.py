@@ -8,7 +8,7 @@ from gpupools.common.errors import Problem, Rejected, shown
 from gpupools.plan.cloud import Cloud
 from gpupools.plan.pool_plan import PoolPlan
 from gpupools.plan.software_plan import ContainerImage, Piece, PoolOwners, RuntimePlan
-from gpupools.software import objects
+from gpupools.software import kai, objects
 from gpupools.software.charts import at
 from gpupools.software.constraints import (
     check_helpers,
@@ -93,6 +93,7 @@ def plan_runtime(
         releases=tuple(draft.releases),
         objects=tuple(draft.objects),
         pods={pool.name: pool.pod() for pool in own},
+        pod_metadata=kai.pod_metadata(draft),
         claim_templates={pool.name: pool.claim_template for pool in own if pool.claim_template},
         node_pods={pool.name: pool.node_pod for pool in own if pool.node_pod},
         namespace_objects={pool.name: pool.namespace_objects for pool in own if pool.namespace_objects},
@@ -186,6 +187,7 @@ def _extras(draft: Draft) -> None:
         own = {*(release.namespace for release in draft.releases), *((objects.SMOKE_NAMESPACE,) * spec.smoke_test)}
         own |= {each.namespace for each in spec.existing.named().values() if each.namespace}
         own |= set(objects.CALICO_NAMESPACES) if spec.calico else set()
+        own |= set(kai.NAMESPACES) if kai.fractional(draft) else set()
         _refuse_fences_around_their_own(draft)
         guards = objects.trust_objects(draft.pools, own, spec.system_namespaces)
         for each in guards:

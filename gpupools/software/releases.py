@@ -1,5 +1,6 @@
 """The releases that a cluster gets and their values: a function for each chart, which adds to the draft."""
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -348,6 +349,12 @@ class Scheduler(NamedTuple):
     has_critical_pods: bool = False
 
 
+def _kai_node_values(draft: Draft) -> JsonDict:
+    """Return the values that fractions of GPUs need on the nodes of their pools."""
+    pools = kai.fractional(draft)
+    return _common(draft, pools, "values of KAI", lambda node: node.kai_values) if pools else {}
+
+
 SCHEDULERS: Mapping[str, Scheduler] = {
     "kueue": Scheduler(
         kueue.CHART,
@@ -361,7 +368,7 @@ SCHEDULERS: Mapping[str, Scheduler] = {
     "kai": Scheduler(
         kai.CHART,
         kai.share_pools,
-        lambda *_: kai.values(),
+        lambda draft, _: {**kai.values(draft), **_kai_node_values(draft)},
         kai.DECISIONS,
         f"global.nodePoolLabelKey: {POOL_LABEL} in its values; without it, nodes, jobs and queues of a pool do not find"
         " each other",
@@ -395,6 +402,10 @@ def scheduler(draft: Draft, teams: Mapping[str, Team]) -> None:
     chart = software.chart
     made = software.share_pools(draft, teams)
     draft.team_objects += made
+    if kai.fractional(draft) and (spec.management == "external" or spec.existing.scheduler is not None):
+        needed = {**kai.fraction_values(draft), **_kai_node_values(draft)}
+        listed = ", ".join(f"{path}: {json.dumps(value)}" for path, value in needed.items())
+        draft.notes.append(f"KAI needs {listed} in its values for fractions of GPUs")
     if spec.management == "external":
         return
     if spec.existing.scheduler is None:

@@ -246,6 +246,17 @@ class WayOfSharing(StrictModel):
         """How each GPU is partitioned by MIG; None for whole GPUs."""
 
     @property
+    def fractions(self) -> "Fractions | None":
+        """How pods ask for fractions of a GPU; None if they ask for units of a resource."""
+        return None
+
+    @property
+    def needs_trust(self) -> bool:
+        """Whether containers share memory or faults, so that the pool requires `trust`."""
+        clients = self.clients
+        return self.fractions is not None or (clients is not None and clients.facts.needs_trust)
+
+    @property
     def kind(self) -> str:
         """Row of the capability matrix: one of `SHARING_KINDS`."""
         return self.mode
@@ -405,6 +416,48 @@ class Mps(SharedGpu):
 SharedMode = TimeSlicing | Mps
 """A mode in which containers share one GPU or slice."""
 
+# https://github.com/kai-scheduler/KAI-Scheduler/blob/v0.17.0/docs/gpu-sharing/mps/README.md
+_NO_LIMIT: Mapping[str, str] = {
+    "mps": "KAI starts no MPS server and sets no memory limit, and the one of the device plugin needs replicas"
+}
+
+
+class Fractions(WayOfSharing):
+    """Pods ask the scheduler KAI for fractions of GPUs, each pod for another one."""
+
+    mode: Literal["fractions"]
+    memory: Literal["hami", "trust"]
+    """What keeps a pod to its part of the memory.
+
+    `hami`: kai-resource-isolator, which you install. `trust`: nothing, so a pod can use the memory of the whole GPU.
+    """
+
+    @property
+    def clients(self) -> SharedGpu | None:
+        """Return None: nodes offer whole GPUs."""
+        return None
+
+    @property
+    def mig(self) -> "Mig | None":
+        """Return None: GPUs are not partitioned."""
+        return None
+
+    @property
+    def fractions(self) -> "Fractions":
+        """Return this mode."""
+        return self
+
+    def details(self) -> list[str]:
+        """Return what limits memory."""
+        return [f"memory {self.memory}"]
+
+    @field_validator("memory", mode="before")
+    @classmethod
+    def _is_not_mps(cls, value: object) -> object:
+        if isinstance(value, str) and value in _NO_LIMIT:
+            raise ValueError(f"{_NO_LIMIT[value]}; write hami or trust, or use mode: {value}")
+        return value
+
 
 def _gpu_index(value: object) -> object:
     # Structured configuration reaches a program as JSON, whose keys are strings.
@@ -509,7 +562,7 @@ class Mig(WayOfSharing):
         return self.strategy or ("single" if self.profile is not None else "mixed")
 
 
-SharingMode = WholeGpu | SharedMode | Mig
+SharingMode = WholeGpu | SharedMode | Fractions | Mig
 """A GPU sharing mode."""
 
 Sharing = Annotated[SharingMode, Field(discriminator="mode")]
@@ -624,7 +677,7 @@ class PoolSpec(StrictModel):
     software: Literal["cloud-managed", "device-plugin", "gpu-operator", "dra-driver"] | None = None
     """What installs driver, container toolkit and device plugin. Default: the cloud's default for this sharing mode."""
     trust: Trust | None = None
-    """Who may use the pool. Required for time-slicing and MPS, where containers share memory and faults."""
+    """Who may use the pool. Required for time-slicing, MPS and fractions, where containers share memory and faults."""
     disk_gib: int = Field(default=200, ge=100, le=16384)
     """Size of each node's disk. CUDA images are large and fill the clouds' defaults of 20 to 128 GiB."""
     startup_taint: bool | None = None

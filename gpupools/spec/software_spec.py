@@ -209,6 +209,8 @@ class Existing(ConsistentModel):
     """EKS: Cluster Autoscaler, a name or a map that may also have `dynamic_resource_allocation`."""
     scheduler: Named | None = None
     """The `scheduler`, which you install yourself. gpupools then declares only its objects."""
+    kai_resource_isolator: Named | None = None
+    """kai-resource-isolator, which limits the memory of pods on pools with `memory: hami`."""
     node_monitoring_agent: Named | None = None
     """EKS: the add-on eks-node-monitoring-agent, which reports unhealthy nodes for `auto_repair`."""
 

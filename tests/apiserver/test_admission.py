@@ -168,6 +168,25 @@ def test_a_pod_without_a_gpu_may_not_tolerate_the_taint(
     assert (guarded.create(pod(tolerations, limits), dry_run=True, by=by).status < 300) is accepted
 
 
+@pytest.mark.parametrize(
+    ("annotation", "scheduler", "accepted"),
+    [
+        ("gpu-fraction", "kai-scheduler", True),
+        ("gpu-memory", "kai-scheduler", True),
+        ("gpu-fraction", "default-scheduler", False),
+        ("other", "kai-scheduler", False),
+    ],
+)
+def test_a_pod_with_a_fraction_of_a_gpu_may(
+    annotation: str, scheduler: str, accepted: bool, guarded: ControlPlane
+) -> None:
+    made = pod([EXISTS])
+    made["metadata"]["annotations"] = {annotation: "0.5"}
+    made["spec"]["schedulerName"] = scheduler
+
+    assert (guarded.create(made, dry_run=True).status < 300) is accepted
+
+
 def test_a_namespace_with_the_label_is_exempt(guarded: ControlPlane) -> None:
     space = {
         "apiVersion": "v1",

@@ -28,6 +28,12 @@ def pod(name: str, on: str, owner: str = "ReplicaSet", **limits: str) -> dict[st
     return {"metadata": meta, "spec": {"nodeName": on, "containers": containers}, "status": {"phase": "Running"}}
 
 
+def half(name: str, scheduler: str) -> dict[str, Any]:
+    made = pod(name, "tainted")
+    metadata = {**made["metadata"], "annotations": {"gpu-fraction": "0.5"}}
+    return {**made, "metadata": metadata, "spec": {**made["spec"], "schedulerName": scheduler}}
+
+
 class _Api(ThreadingHTTPServer):
     lists: Mapping[str, list[dict[str, Any]]]
     forbidden: frozenset[str]
@@ -85,13 +91,15 @@ def judge(tmp_path: Path, run: Run) -> Callable[..., tuple[int, str, str]]:
 
 
 def test_nodes_and_pods_of_a_cluster_are_judged(judge: Callable[..., tuple[int, str, str]]) -> None:
-    """A daemon, a pod with a GPU, one on a CPU node and one that ended are no findings."""
+    """A daemon, a pod with a GPU or a fraction of one by KAI, one on a CPU node and one that ended are no findings."""
     ended = pod("ended", "tainted") | {"status": {"phase": "Succeeded"}}
     pods = [
         pod("web", "tainted"),
         pod("agent", "tainted", "DaemonSet"),
         pod("train", "tainted", **{"nvidia.com/gpu": "1"}),
         pod("slice", "tainted", **{"nvidia.com/mig-1g.10gb": "1"}),
+        half("half", "kai-scheduler"),
+        half("half-by-nobody", "default-scheduler"),
         pod("api", "cpu"),
         ended,
     ]
@@ -102,7 +110,10 @@ def test_nodes_and_pods_of_a_cluster_are_judged(judge: Callable[..., tuple[int, 
     assert (code, err) == (1, "")
     assert "context prod: Node/bare: mandatory: has 1 NVIDIA GPU" in out
     found = [line for line in out.splitlines() if "[gpu-node-pods-use-gpus]" in line]
-    assert [line.partition(": runs")[0] for line in found] == ["context prod: Pod/web/web: advisory"]
+    assert [line.partition(": runs")[0] for line in found] == [
+        "context prod: Pod/web/web: advisory",
+        "context prod: Pod/web/half-by-nobody: advisory",
+    ]
     assert "Node/tainted: mandatory" not in out
 
 

@@ -145,6 +145,11 @@ CASES: Mapping[str, Callable[[], Case]] = {
     ),
     "GKE, Kueue": lambda: _made("gcp", _SHARED_AMONG_TEAMS, {"scheduler": "kueue"}),
     "GKE, KAI": lambda: _made("gcp", _SHARED_AMONG_TEAMS, {"scheduler": "kai"}),
+    "GKE, KAI, fractions": lambda: _made(
+        "gcp",
+        {"a": {"gpu": "L4", "sharing": {"mode": "fractions", "memory": "hami"}, "trust": {"team": "vision"}, **KEPT}},
+        {"scheduler": "kai", "existing": {"kai_resource_isolator": "kai-resource-isolator/kai-resource-isolator"}},
+    ),
     "GKE, Volcano": lambda: _made("gcp", _SHARED_AMONG_TEAMS, {"scheduler": "volcano"}),
     "GKE, queued": lambda: _made(
         "gcp",

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
+import yaml
 
 from gpupools.software.images import digest_of
 from tests.charts.clusters import CASES, MIRROR, SECRETS, Planned, mirrored, planned
@@ -52,7 +53,25 @@ def pulled(cluster: Planned) -> set[str]:
         for container in containers(pod)
         if container.get("imagePullPolicy") != "Never"
     }
-    return found | {reference(part) for _, part in operated(cluster)}
+    return found | {reference(part) for _, part in operated(cluster)} | set(by_kai(cluster))
+
+
+def by_kai(cluster: Planned) -> Iterator[str]:
+    """Yield the images that KAI's operator pulls: of the services that are on, and of the pods that they start.
+
+    The made-up digests are numbers to YAML, so that all values are read as text.
+    """
+    texts = (text for each in of_kind(declared(cluster), "ConfigMap") for text in (each.get("data") or {}).values())
+    configs = (
+        yaml.load(text, yaml.BaseLoader) for text in texts if "apiVersion: kai.scheduler/v1\nkind: Config\n" in text
+    )
+    for spec in (each["spec"] for each in configs):
+        services = [each["service"] for each in spec.values() if isinstance(each, dict) and "service" in each]
+        images = [each["image"] for each in services if each.get("enabled") == "true"]
+        images += [spec["binder"]["resourceReservation"]["image"]] if spec["admission"]["gpuSharing"] == "true" else []
+        adjuster = spec["nodeScaleAdjuster"]
+        images += [adjuster["args"]["scalingPodImage"]] if adjuster["service"]["enabled"] == "true" else []
+        yield from (f"{each['repository']}/{each['name']}:{each['tag']}" for each in images)
 
 
 def everything(case: str) -> tuple[Planned, ...]:

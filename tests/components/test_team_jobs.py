@@ -17,6 +17,8 @@ SCHEDULERS = ["kueue", "volcano", "kai"]
 
 
 def planned(scheduler: str, folder: Path) -> StackPlan:
+    if scheduler == "kai":
+        return check_stack_file(FOLDER / "Pulumi.kai.yaml", clouds()).plan
     text = (FOLDER / "Pulumi.jobs.yaml").read_text(encoding="utf-8")
     file = folder / "Pulumi.jobs.yaml"
     file.write_text(text.replace("scheduler: kueue", f"scheduler: {scheduler}"), encoding="utf-8")
@@ -53,7 +55,12 @@ def test_each_job_asks_for_what_its_pool_has_and_names_a_queue_that_exists(sched
         spec = template(each)["spec"]
         pool: PoolPlan = pools[spec["nodeSelector"]["gpupools/pool"]]
         (container,) = spec["containers"]
-        limits = container["resources"]["limits"]
+        limits = container.get("resources", {}).get("limits", {})
+        annotated = template(each).get("metadata", {}).get("annotations", {})
+        if pool.sharing.fractions is None:
+            assert limits
+        else:
+            assert (runtime.pod_metadata[pool.name]["annotations"], limits) == (annotated, {})
         assert limits.keys() <= pool.node_resources.keys()
         assert all(count <= pool.node_resources[name] for name, count in limits.items())
         tolerated = {toleration["key"] for toleration in spec["tolerations"]}

@@ -36,7 +36,7 @@ PLANNED = ("software", "capacity", "node_resources", "customised")
 """Of the plan of a pool; machine, taints, labels and the rest are in what is declared."""
 WHY = ("verdict", "why")
 """The same, in stack files about how GPUs are shared and what software they have."""
-ABOUT_SOFTWARE = ("external", "mig", "network", "runtime", "sharing", "software")
+ABOUT_SOFTWARE = ("external", "fractions", "mig", "network", "runtime", "sharing", "software")
 ABOUT_OPTIONS = ("access", "adopted", "names", "production", "upgrades")
 FOLLOWS = {"provider", "providers", "propertyDependencies", "dependsOn", "version", "pluginDownloadURL", "aliases"}
 FOLLOWS |= {"replaceOnChanges"}

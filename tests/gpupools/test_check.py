@@ -436,7 +436,7 @@ def test_a_value_that_nobody_can_judge_does_not_hide_the_rest(
         "6: pools.a.tags.until: is a date, which Pulumi would convert to other text; write it in quotes",
         "6: pools.a.spot: unknown key; write capacity: {mode: spot}",
         gpu,
-        "7: pools.b.sharing.mode: got 'mgi'; use one of none, time-slicing, mps, mig",
+        "7: pools.b.sharing.mode: got 'mgi'; use one of none, time-slicing, mps, fractions, mig",
         "7: pools.b.clusters[0]: unknown cluster 'lba'; did you mean 'lab'?",
     ]
 

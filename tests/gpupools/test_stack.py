@@ -542,8 +542,8 @@ def test_the_gpu_taint_may_be_written_again_and_with_another_effect(fake_clouds:
 
 # --- sharing ----------------------------------------------------------------------------------------------------------
 
-SHARING_KEYS = "layout, mode, placement, profile, rename, replicas, share, strategy"
-MODES = "use one of none, time-slicing, mps, mig"
+SHARING_KEYS = "layout, memory, mode, placement, profile, rename, replicas, share, strategy"
+MODES = "use one of none, time-slicing, mps, fractions, mig"
 OTHER_MODE = "remove it, or change the mode"
 EITHER = "pools.a.sharing: set either profile (one size) or layout (several sizes)"
 EMPTY = "pools.a.sharing: layout has a GPU without slices; list at least one profile per GPU"

@@ -277,7 +277,8 @@ def test_what_nobody_takes_over_is_created() -> None:
 
 def test_a_cluster_has_its_owners_and_notes() -> None:
     alike = {("gpu-operator", (("NVIDIA", "driver, plugin"), ("you", "exporter"))): ("a", "b"), ("none", ()): ("c",)}
-    runtime = SimpleNamespace(cluster="train", notes=("mind this", "and that"), owners_alike=lambda: alike)
+    train = {"cluster": "train", "notes": ("mind this", "and that"), "pod_metadata": {}}
+    runtime = SimpleNamespace(**train, owners_alike=lambda: alike)
     quiet = SimpleNamespace(cluster="other", notes=(), owners_alike=dict)
     told = report(runtimes=[runtime, quiet]).as_text().split("\n\n")
 

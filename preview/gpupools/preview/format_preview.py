@@ -169,7 +169,7 @@ class Report:
         if violated:
             yield [f"Rejected: {_count(violated, 'mandatory policy', 'mandatory policies')} violated."]
         if not self.exit_code and self.plans:
-            yield list(_pod_lines(self.plans))
+            yield list(_pod_lines(self.plans, self.runtimes))
             yield [
                 "Next: gpupools diff shows what an edit does to nodes, gpupools images lists the images to mirror,",
                 "gpupools explain defines a term.",
@@ -189,12 +189,15 @@ def _wrapped(lines: Iterable[str], width: int) -> Iterator[str]:
         yield from wrap(line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False) or [""]
 
 
-def _pod_lines(plans: Sequence[PoolPlan]) -> Iterator[str]:
+def _pod_lines(plans: Sequence[PoolPlan], runtimes: Sequence[RuntimePlan]) -> Iterator[str]:
     """Yield the pod spec snippet that schedules a pod on the first pool."""
     first = plans[0]
+    runtime = next((each for each in runtimes if each.cluster == first.cluster), None)
+    metadata = runtime.pod_metadata.get(first.name) if runtime is not None else None
+    pod = {"metadata": dict(metadata), "spec": first.pod()} if metadata else first.pod()
     others = " (--json shows the other pools, under pod)" if len(plans) > 1 else ""
     yield f"Pod spec for {first.cluster}/{first.name}{others}:"
-    yield from (f"  {line}" for line in yaml.safe_dump(first.pod(), sort_keys=False).splitlines())
+    yield from (f"  {line}" for line in yaml.safe_dump(pod, sort_keys=False).splitlines())
 
 
 def no_report(file: str, project: str, stack: str) -> JsonDict:

@@ -174,10 +174,11 @@ def _declare(config: StackConfig, plan: StackPlan, earlier: Earlier, state: Json
             )
             everything.append(made)
             shown = {"name": made.node_pool_name, "capacity": made.capacity, "pod": made.pod}
+            asks = {"pod_metadata": runtime.pod_metadata[name]} if name in runtime.pod_metadata else {}
             claim = {"claim_template": made.claim_template} if name in runtime.claim_templates else {}
             needed = {"namespace_objects": made.namespace_objects} if name in runtime.namespace_objects else {}
             whole = {"node_pod": made.node_pod} if name in runtime.node_pods else {}
-            pools[f"{key}/{name}"] = {**shown, **claim, **whole, **needed}
+            pools[f"{key}/{name}"] = {**shown, **asks, **claim, **whole, **needed}
             return [made]
 
         if runtime.needs_kubernetes:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from gpupools.common.json_types import JsonObject
+from gpupools.plan.node_resources import FRACTION_ANNOTATIONS, KAI_SCHEDULER
 from gpupools.policies.declared_stack import DeclaredStack
 from gpupools.policies.finding import Context, Finding, Level, Rule
 from gpupools.policies.rules._frameworks import DEDICATED
@@ -13,13 +14,19 @@ _OF_NODES = frozenset({"DaemonSet", "Node"})
 
 
 def takes_no_gpu(pod: JsonObject) -> bool:
-    """Return whether a pod asks for no NVIDIA GPU or claim and could run on another node."""
+    """Return whether a pod asks for no NVIDIA GPU, fraction of one or claim, and could run on another node."""
     spec = pod.get("spec") or {}
     owners = {each.get("kind") for each in pod.get("metadata", {}).get("ownerReferences") or ()}
     ended = (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
     containers = [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
     asked = {name for each in containers for name in _requested(each)}
-    return not (ended or owners & _OF_NODES or spec.get("resourceClaims") or any("nvidia.com/" in one for one in asked))
+    is_fractional = spec.get("schedulerName") == KAI_SCHEDULER and _annotations(pod) & {*FRACTION_ANNOTATIONS}
+    claims = spec.get("resourceClaims") or is_fractional
+    return not (ended or owners & _OF_NODES or claims or any("nvidia.com/" in one for one in asked))
+
+
+def _annotations(pod: JsonObject) -> set[str]:
+    return {*(pod.get("metadata", {}).get("annotations") or ())}
 
 
 def _requested(container: JsonObject) -> set[str]:

@@ -21,6 +21,7 @@ DEFAULT_SOFTWARE: Mapping[str, str] = MappingProxyType(
         "none": "cloud-managed",
         "time-slicing": "cloud-managed",
         "mps": "cloud-managed",
+        "fractions": "device-plugin",
         "mig-single": "cloud-managed",
         "mig-mixed": "gpu-operator",
         "mig-single+time-slicing": "gpu-operator",

@@ -25,6 +25,9 @@ WITH_DRIVER = NodeRuntime(
     # The class is there already, and the operator's own `nvidia` has no handler on these nodes:
     # https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/microsoft-aks.html.
     operator_values={"operator.runtimeClass": "nvidia-container-runtime"},
+    # NVIDIA's runtime is the default one, and there is no class `nvidia`:
+    # https://github.com/Azure/AgentBaker, pkg/agent/baker.go, containerdV2ConfigTemplate.
+    kai_values={"admission.gpuFractionRuntimeClassName": ""},
 )
 WITHOUT_DRIVER = NodeRuntime(
     brings={},

@@ -18,6 +18,7 @@ DEFAULT_SOFTWARE: Mapping[str, str] = MappingProxyType(
         "none": "cloud-managed",
         "time-slicing": "cloud-managed",
         "mps": "cloud-managed",
+        "fractions": "gpu-operator",
         "mig-single": "cloud-managed",
         "mig-mixed": "gpu-operator",
         "mig-single+time-slicing": "cloud-managed",
