@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from gpupools.common.json_types import JsonObject
 from gpupools.plan.cloud import Cloud, NodePools, Readback, ResourceFactory
 from gpupools.providers.aws.capabilities import CAPABILITIES, DEFAULT_SOFTWARE, SOFTWARE
-from gpupools.providers.aws.cluster import EksCluster, foreign_node
+from gpupools.providers.aws.cluster import EksCluster, node_pattern
 from gpupools.providers.aws.constraints import check_pool, check_settings
 from gpupools.providers.aws.machines import INSTANCE_TYPES
 from gpupools.providers.aws.node_software import node_runtime
@@ -102,7 +102,7 @@ CLOUD = Cloud(
     provider_settings=dict.fromkeys(("aws", "aws-native"), _PROVIDER_SETTINGS),
     access=_access,
     discover=_discovery,
-    foreign_node=foreign_node,
+    node_pattern=node_pattern,
     node_runtime=node_runtime,
     supports_dra_from_zero=False,
     own_registry=own_registry,

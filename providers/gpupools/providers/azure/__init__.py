@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from gpupools.common.json_types import JsonObject
 from gpupools.plan.cloud import Cloud, NodePools, Readback, ResourceFactory, UntypedResourceLookup
 from gpupools.providers.azure.capabilities import CAPABILITIES, DEFAULT_SOFTWARE, SOFTWARE
-from gpupools.providers.azure.cluster import AksCluster, foreign_node
+from gpupools.providers.azure.cluster import AksCluster, node_pattern
 from gpupools.providers.azure.constraints import check_pool, check_settings
 from gpupools.providers.azure.machines import INSTANCE_TYPES, find_instance_type
 from gpupools.providers.azure.node_software import node_runtime
@@ -108,7 +108,7 @@ CLOUD = Cloud(
     open_metadata_address="169.254.169.254/32",
     access=_access,
     discover=_discovery,
-    foreign_node=foreign_node,
+    node_pattern=node_pattern,
     reserved_labels=LABELS,
     reserved_taints=TAINTS,
     node_pools=NodePools(

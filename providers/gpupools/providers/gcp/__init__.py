@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from gpupools.common.json_types import JsonObject
 from gpupools.plan.cloud import Cloud, NodePools, Readback, ResourceFactory
 from gpupools.providers.gcp.capabilities import CAPABILITIES, DEFAULT_SOFTWARE, SOFTWARE
-from gpupools.providers.gcp.cluster import GkeCluster, foreign_node
+from gpupools.providers.gcp.cluster import GkeCluster, node_pattern
 from gpupools.providers.gcp.constraints import check_pool, check_settings
 from gpupools.providers.gcp.machines import INSTANCE_TYPES, find_instance_type
 from gpupools.providers.gcp.node_software import node_runtime
@@ -99,7 +99,7 @@ CLOUD = Cloud(
     provider_settings=dict.fromkeys(("gcp", "google-native"), _PROVIDER_SETTINGS),
     access=_access,
     discover=_discovery,
-    foreign_node=foreign_node,
+    node_pattern=node_pattern,
     node_runtime=node_runtime,
     supports_dra_from_zero=True,
     find_instance_type=find_instance_type,
