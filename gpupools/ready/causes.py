@@ -4,7 +4,6 @@ Owns `data/ready_causes.csv` and `data/ready_signals.csv`. A signal of kind `pla
 and the plan, which `gpupools.ready.pool_status` finds.
 """
 
-import re
 from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 from typing import NamedTuple
@@ -101,7 +100,12 @@ def _shows(signal: Signal, seen: Seen) -> bool:
 
 
 def _has_text(message: str, pattern: str) -> bool:
-    return re.search(".*".join(map(re.escape, pattern.split("…"))), message, re.IGNORECASE | re.DOTALL) is not None
+    rest = message.casefold()
+    for part in pattern.casefold().split("…"):
+        if part not in rest:
+            return False
+        rest = rest[rest.index(part) + len(part) :]
+    return True
 
 
 def findings(seen: Iterable[Seen], clouds: Collection[Cloud], file: str) -> list[Finding]:
