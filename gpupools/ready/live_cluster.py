@@ -88,7 +88,7 @@ class ClusterApi:
         try:
             self._client = load(given, context=access.context, client_configuration=configuration)
         except (config.ConfigException, OSError, ValueError, TypeError, KeyError) as error:
-            file = given if isinstance(given, str) else "the default kubeconfig"
+            file = given if isinstance(given, str) else "the kubeconfig" if given else "the default kubeconfig"
             raise Unreachable(f"{file}: {_one_line(error)}; check it, or use --context") from None
         self._raise_failed()
 

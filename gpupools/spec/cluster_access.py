@@ -177,8 +177,13 @@ class ReachableCluster(Cluster):
 
 def missing_access(key: str, cluster: Cluster, installs: Collection[str]) -> list[Problem]:
     """Reject software (`installs`) for a cluster whose stack file has no access to its API."""
-    if not installs or not isinstance(cluster, ReachableCluster) or cluster.has_access:
+    if not isinstance(cluster, ReachableCluster) or cluster.has_access:
         return []
+    if not installs:
+        what = "requires access to the cluster's API, which is not set"
+        fix = "add kubeconfig, or endpoint and certificate_authority; or remove wait_ready"
+        path = ("clusters", key, "runtime", "wait_ready")
+        return [Problem(path, what, fix)] if cluster.runtime.wait_ready is not None else []
     what = f"its pools need software in the cluster ({', '.join(installs)}), but the cluster's API access is not set"
     fix = (
         "add kubeconfig: {path: …}, {secret: {secure: …}} or {output: …}, or endpoint and certificate_authority; "

@@ -17,7 +17,14 @@ from gpupools.spec.cluster_access import KubeconfigFile, KubeconfigSecret, api_u
 def create_kubernetes_provider(
     name: str, cloud: str, cluster: JsonObject, opts: pulumi.ResourceOptions | None = None
 ) -> kubernetes.Provider:
-    """Declare the Kubernetes provider of a cluster whose keys have resolved values.
+    """Declare the Kubernetes provider of a cluster whose keys have resolved values."""
+    kubeconfig, context = kubeconfig_of(cloud, cluster)
+    # Update a ConfigMap in place while its name is the same; by default the provider deletes it first.
+    return kubernetes.Provider(name, kubeconfig=kubeconfig, context=context, enable_config_map_mutable=True, opts=opts)
+
+
+def kubeconfig_of(cloud: str, cluster: JsonObject) -> tuple[pulumi.Input[str], str | None]:
+    """Return the path of a kubeconfig or its text, and its context; None for its current one.
 
     A given kubeconfig always becomes a secret in Pulumi's state. One that is built from endpoint and certificate
     authority contains no credentials, only the command that gets a token.
@@ -35,8 +42,7 @@ def create_kubernetes_provider(
         plugin = clouds()[cloud].access(cluster)
         built = built_kubeconfig(cluster["name"], server, cluster["certificate_authority"], plugin)
         kubeconfig = pulumi.Output.json_dumps(built)
-    # Update a ConfigMap in place while its name is the same; by default the provider deletes it first.
-    return kubernetes.Provider(name, kubeconfig=kubeconfig, context=context, enable_config_map_mutable=True, opts=opts)
+    return kubeconfig, context
 
 
 def _text(kubeconfig: Any) -> str:
