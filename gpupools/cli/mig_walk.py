@@ -147,6 +147,9 @@ class _Walk:
             tell(f"would cordon {name}, evict {count}, set {label}, wait for {offers}, and uncordon it")
 
     def _walk(self, names: list[str]) -> None:
+        for name in names:  # first all, so that no pod moves from one to another
+            tell(f"{name}: cordon and drain")
+            self._patch(name, {"annotations": {ANNOTATION: self.label}}, unschedulable=True)
         before, end = dict[str, str](), 0.0
         while waits := {name: why for name in names if (why := self._step(name))}:
             if waits != before:
@@ -160,9 +163,6 @@ class _Walk:
     def _step(self, name: str) -> str:
         """Do the next steps of a node; return what it waits for, empty when it is done."""
         node = self._node(name)
-        if _annotation(node) is None:
-            tell(f"{name}: cordon and drain")
-            self._patch(name, {"annotations": {ANNOTATION: self.label}}, unschedulable=True)
         if pods := self._pods(name):
             for pod in pods:
                 meta = {key: pod["metadata"][key] for key in ("name", "namespace")}

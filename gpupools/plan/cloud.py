@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gpupools.catalog.instance_types import Catalogue, InstanceType
 from gpupools.catalog.reserved_keys import KeyRule
+from gpupools.common.csv_rows import csv_rows, has_text
 from gpupools.common.errors import Problem, nearest
 from gpupools.common.json_types import JsonObject
 from gpupools.plan.capability import Capability, Setting, SoftwareOption
@@ -242,6 +243,11 @@ class Cloud(NamedTuple):
     """Return a pattern of the nodes of a cluster: `<provider id> <region> <name>`, in upper or lower case."""
     untyped_resource: Callable[[str], UntypedResourceLookup | None] = no_untyped_resource
     """Return what says of resources of a type whose class takes any properties what they are; None for other types."""
+
+    def launch_errors(self, text: str) -> list[Mapping[str, str]]:
+        """Return the errors that a text has, when machines do not start."""
+        rows = csv_rows(self.launch_errors_file) if self.launch_errors_file is not None else ()
+        return [row for row in rows if has_text(text, row["pattern"])]
 
     def dated_tables(self) -> Iterable[tuple[Path, str]]:
         """Yield the tables of dated facts about places, types, prices and quotas, and the column with the date."""

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 from typing import NamedTuple
 
-from gpupools.common.csv_rows import csv_rows, data_rows
+from gpupools.common.csv_rows import data_rows, has_text
 from gpupools.common.json_types import JsonDict
 from gpupools.plan.cloud import Cloud
 
@@ -83,9 +83,9 @@ def cause_of(seen: Seen, clouds: Iterable[Cloud] = ()) -> str:
     """Return the cause that something shows, also by the clouds' errors when machines do not start; empty for none."""
     if seen.cause:
         return seen.cause
-    files = [each.launch_errors_file for each in clouds if seen.kind in ("event", "autoscaler")]
-    for row in (row for file in files if file is not None and seen.name != "FailedCreate" for row in csv_rows(file)):
-        if row["kind"] in _LAUNCH_KINDS and _has_text(seen.message, row["pattern"]):
+    of_cloud = seen.kind in ("event", "autoscaler") and seen.name != "FailedCreate"
+    for row in (row for cloud in clouds if of_cloud for row in cloud.launch_errors(seen.message)):
+        if row["kind"] in _LAUNCH_KINDS:
             return _LAUNCH_KINDS[row["kind"]]
     return next((each.cause for each in SIGNALS if _shows(each, seen)), "")
 
@@ -96,16 +96,7 @@ def _shows(signal: Signal, seen: Seen) -> bool:
     else:
         right_state = signal.state in ("", seen.state)
     named = signal.name in ("", "*", seen.name) or (signal.kind == "taint" and seen.name.startswith(signal.name))
-    return signal.kind == seen.kind and right_state and named and _has_text(seen.message, signal.text)
-
-
-def _has_text(message: str, pattern: str) -> bool:
-    rest = message.casefold()
-    for part in pattern.casefold().split("…"):
-        if part not in rest:
-            return False
-        rest = rest[rest.index(part) + len(part) :]
-    return True
+    return signal.kind == seen.kind and right_state and named and has_text(seen.message, signal.text)
 
 
 def findings(seen: Iterable[Seen], clouds: Collection[Cloud], file: str) -> list[Finding]:
