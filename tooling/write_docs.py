@@ -836,7 +836,7 @@ def _permissions(cloud: str) -> str:
 
 def _permissions_ready() -> str:
     rows = (
-        (f"`{read.kind}`", "get" if read.name else "list", read.why, f"`{read.name}`" if read.name else "all")
+        (f"`{read.plural}`", "get" if read.name else "list", read.what, f"`{read.name}`" if read.name else "all")
         for read in READS
     )
     return _table(("Resource", "Verb", "Read for", "Objects"), rows)

@@ -59,16 +59,16 @@ def _failure(pool: PoolPlan, api: ClusterApi, timeout_s: int) -> str:
 
 
 def _outcome(pool: PoolPlan, api: ClusterApi, job: str, timeout_s: int) -> str:
-    end = time.monotonic() + timeout_s
-    while time.monotonic() < end:
+    end, ended = time.monotonic() + timeout_s, dict[str, str]()
+    while not {"Complete", "Failed"} & ended.keys():
+        if time.monotonic() > end:
+            return f"the Job did not finish in {timeout_s} s"
+        time.sleep(2)
         conditions = at(api.request(f"{_JOBS}/{job}"), "status.conditions") or ()
         ended = {each["type"]: each.get("message", "") for each in conditions if each.get("status") == "True"}
-        if {"Complete", "Failed"} & ended.keys():
-            pods = at(api.request(_PODS, {"labelSelector": f"job-name={job}"}), "items") or ()
-            log = "\n".join(str(api.request(f"{_PODS}/{pod['metadata']['name']}/log") or "") for pod in pods).strip()
-            if "Failed" in ended:
-                return f"{ended['Failed']} {log.rpartition(chr(10))[2]}".strip()
-            whole = pool.sharing.mig is not None and "MIG-" not in log
-            return f"the pod got a whole GPU instead of a MIG slice: {log.partition(chr(10))[0]}" if whole else ""
-        time.sleep(2)
-    return f"the Job did not finish in {timeout_s} s"
+    pods = at(api.request(_PODS, {"labelSelector": f"job-name={job}"}), "items") or ()
+    log = "\n".join(str(api.request(f"{_PODS}/{pod['metadata']['name']}/log") or "") for pod in pods).strip()
+    if "Failed" in ended:
+        return f"{ended['Failed']} {log.rpartition(chr(10))[2]}".strip()
+    whole = pool.sharing.mig is not None and "MIG-" not in log
+    return f"the pod got a whole GPU instead of a MIG slice: {log.partition(chr(10))[0]}" if whole else ""

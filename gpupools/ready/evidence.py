@@ -15,8 +15,8 @@ from gpupools.ready.snapshot import AUTOSCALER_STATUS, CONTAINERS, Snapshot, abo
 
 EVENT_AGE = timedelta(minutes=30)
 """Older events say nothing about now."""
-_STATUS_MAP = f"ConfigMap kube-system/{AUTOSCALER_STATUS}"
-_STATUS_KEY = ("ConfigMap", "kube-system", AUTOSCALER_STATUS)
+_STATUS = ("ConfigMap", "kube-system", AUTOSCALER_STATUS)
+_STATUS_MAP = "ConfigMap kube-system/" + AUTOSCALER_STATUS
 _ANSWERS = ("TriggeredScaleUp", "FailedScaleUp", "NotTriggerScaleUp")
 """Events of an autoscaler about a pod that waits."""
 
@@ -79,7 +79,7 @@ def _of_event(event: JsonObject, snapshot: Snapshot) -> Iterator[Seen]:
 
 def _of_autoscaler(promise: Promise, snapshot: Snapshot) -> Iterator[Seen]:
     """Yield events and backoffs of Cluster Autoscaler that name the node group of the pool."""
-    for event in snapshot.events_of.get(_STATUS_KEY, ()):
+    for event in snapshot.events_of.get(_STATUS, ()):
         if _names_pool(event.get("message", ""), promise):
             yield from _of_event(event, snapshot)
     for group in _node_groups(snapshot) or ():
@@ -94,7 +94,7 @@ def unknown_to_autoscaler(promise: Promise, waiting: Sequence[JsonObject], snaps
     groups, asking = _node_groups(snapshot), {("Pod", *full_name(pod).split("/")) for pod in waiting}
     about = {key for key, events in snapshot.events_of.items() if any(one.get("reason") in _ANSWERS for one in events)}
     what = ""
-    if groups is None and not (about & asking or _STATUS_KEY in snapshot.events_of or "configmaps" in snapshot.unseen):
+    if groups is None and not (about & asking or _STATUS in snapshot.events_of or "configmaps" in snapshot.unseen):
         what = f"waits for a node, and the cluster has no {_STATUS_MAP}"
     elif groups and not any(_names_pool(str(group.get("name", "")), promise) for group in groups):
         what = f"waits for a node, and Cluster Autoscaler lists no node group of {promise.pool.name}"

@@ -161,11 +161,11 @@ def read_snapshot(api: ClusterApi) -> Snapshot:
     unseen: dict[str, str] = {}
     for read in READS:
         try:
-            objects[read.kind] = _objects(api, read.kind, read.path, objects.get("daemonsets", ()))
+            objects[read.plural] = _objects(api, read.plural, read.path, objects.get("daemonsets", ()))
         except PermissionError as error:
-            if read.kind == "nodes":
+            if read.plural == "nodes":
                 raise
-            unseen[read.kind] = str(error)
+            unseen[read.plural] = str(error)
     return Snapshot(objects, unseen, api.now)
 
 

@@ -14,9 +14,10 @@ Key = TypeVar("Key")
 class Read(NamedTuple):
     """A list that is requested from the Kubernetes API, or one object of it as `namespace/name`."""
 
-    kind: str
+    plural: str
     api: str
-    why: str
+    what: str
+    """The kind, or what is read of it."""
     name: str = ""
 
     @property
@@ -24,7 +25,7 @@ class Read(NamedTuple):
         """Path of the list or object."""
         root = f"/{'apis' if '/' in self.api else 'api'}/{self.api}"
         space, _, name = self.name.partition("/")
-        return f"{root}/namespaces/{space}/{self.kind}/{name}" if name else f"{root}/{self.kind}"
+        return f"{root}/namespaces/{space}/{self.plural}/{name}" if name else f"{root}/{self.plural}"
 
 
 AUTOSCALER_STATUS = "cluster-autoscaler-status"
