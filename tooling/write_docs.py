@@ -51,7 +51,7 @@ from gpupools.policies.rules import ALL_RULES
 from gpupools.providers import clouds
 from gpupools.readback.kubernetes_pools import kinds_read
 from gpupools.readback.registry import type_readers
-from gpupools.ready.causes import Signal, causes, signals
+from gpupools.ready.causes import CAUSES, SIGNALS, Signal
 from gpupools.ready.snapshot import READS
 from gpupools.software.charts import charts
 from gpupools.spec.models import SHARING_KINDS, Late, Mig, Nodes, PoolSpec, Sharing, StackOutput, StackPool
@@ -836,7 +836,7 @@ def _permissions(cloud: str) -> str:
 
 def _permissions_ready() -> str:
     rows = (
-        (f"`{read.kind}`", "get" if read.name else "list", read.why, f"`{read.name}`" if read.name else "all")
+        (f"`{read.plural}`", "get" if read.name else "list", read.what, f"`{read.name}`" if read.name else "all")
         for read in READS
     )
     return _table(("Resource", "Verb", "Read for", "Objects"), rows)
@@ -845,8 +845,8 @@ def _permissions_ready() -> str:
 def _ready_causes() -> str:
     """Describe what shows each cause of `gpupools ready`."""
     rows = []
-    for cause in causes().values():
-        shown = [f"{_signal(each)} ([source]({each.source}))" for each in signals() if each.cause == cause.cause]
+    for cause in CAUSES.values():
+        shown = [f"{_signal(each)} ([source]({each.source}))" for each in SIGNALS if each.cause == cause.cause]
         rows.append(
             (cause.title, "<br>".join(shown) or "none of the others; the command shows what it saw", cause.cure)
         )

@@ -48,6 +48,7 @@ _NO_ARGUMENTS = {
     *(ReachableCluster.model_fields.keys() - Cluster.model_fields.keys()),
 }
 """Keys of a cluster that make the stack program's providers; here the component's options name them."""
+_OF_STACK_FILES = {("StackPool", "clusters"), ("RuntimeSpec", "wait_ready")}
 _OPEN = ("instance_type", "profile")
 """Keys of which a schema for editors lists what is known, of hundreds."""
 
@@ -91,7 +92,7 @@ class _Package:
         said: dict[str, dict[str | None, str]] = {}
         for word, definition in parts.items():
             for key, found in self.definitions[definition]["properties"].items():
-                if (definition, key) == ("StackPool", "clusters") or (name == "Cluster" and key in _NO_ARGUMENTS):
+                if (definition, key) in _OF_STACK_FILES or (name == "Cluster" and key in _NO_ARGUMENTS):
                     continue
                 text = _DESCRIBED.get(_CHOSEN.get((definition, key), ""), found["description"])
                 said.setdefault(key, {})[word] = text

@@ -94,7 +94,7 @@ def _cluster_role(name: str, rules: Iterable[tuple[str, str, list[str], str]]) -
 def _ready_rules() -> Iterator[tuple[str, str, list[str], str]]:
     for read in READS:
         group = read.api.rpartition("/")[0]
-        yield group, read.kind, ["get"] if read.name else ["list"], read.name.rpartition("/")[2]
+        yield group, read.plural, ["get"] if read.name else ["list"], read.name.rpartition("/")[2]
 
 
 def _policy_rules() -> Iterator[tuple[str, str, list[str], str]]:

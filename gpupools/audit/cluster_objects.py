@@ -1,7 +1,6 @@
 """The objects of a live cluster: nodes, GPU software, pools of autoscalers, and pods without GPUs on GPU nodes."""
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple
 
 from gpupools.audit.document import Document
 from gpupools.audit.kubernetes import objects
@@ -10,6 +9,7 @@ from gpupools.common.json_types import JsonDict, JsonObject
 from gpupools.plan.pool_plan import POOL_LABEL
 from gpupools.policies.declared_stack import Gap
 from gpupools.policies.rules.gpu_node_pods_use_gpus import takes_no_gpu
+from gpupools.ready.snapshot import Read
 
 FORM = "live cluster"
 
@@ -17,19 +17,13 @@ Items = Callable[[str, str], Iterable[JsonDict]]
 """Returns the objects of a list by its path, shortened for a kind; raises `PermissionError`."""
 
 
-class _Read(NamedTuple):
-    api: str
-    plural: str
-    kind: str
-
-
 READS = (
-    _Read("v1", "nodes", "Node"),
-    _Read("apps/v1", "daemonsets", "DaemonSet"),
-    _Read("nvidia.com/v1", "clusterpolicies", "ClusterPolicy"),
-    _Read("karpenter.sh/v1", "nodepools", "NodePool"),
-    _Read("cloud.google.com/v1", "computeclasses", "ComputeClass"),
-    _Read("v1", "pods", "Pod"),
+    Read("nodes", "v1", "Node"),
+    Read("daemonsets", "apps/v1", "DaemonSet"),
+    Read("clusterpolicies", "nvidia.com/v1", "ClusterPolicy"),
+    Read("nodepools", "karpenter.sh/v1", "NodePool"),
+    Read("computeclasses", "cloud.google.com/v1", "ComputeClass"),
+    Read("pods", "v1", "Pod"),
 )
 """What is listed. Of pods, those are kept that are on GPU nodes and ask for no GPU."""
 
@@ -52,11 +46,10 @@ def read_cluster(items: Items) -> Document:
     return Document(FORM, tuple(one for each in found for one in objects(Value(each))), tuple(gaps))
 
 
-def _objects(items: Items, read: _Read, gpu_nodes: set[str]) -> Iterator[JsonDict]:
-    path = f"/{'apis' if '/' in read.api else 'api'}/{read.api}/{read.plural}"
-    for each in items(path, "nodes" if read.kind == "Node" else ""):
-        if read.kind != "Pod" or (each["spec"].get("nodeName") in gpu_nodes and takes_no_gpu(each)):
-            yield {"apiVersion": read.api, "kind": read.kind, **each}
+def _objects(items: Items, read: Read, gpu_nodes: set[str]) -> Iterator[JsonDict]:
+    for each in items(read.path, "nodes" if read.what == "Node" else ""):
+        if read.what != "Pod" or (each["spec"].get("nodeName") in gpu_nodes and takes_no_gpu(each)):
+            yield {"apiVersion": read.api, "kind": read.what, **each}
 
 
 def _may_have_gpus(found: JsonObject) -> bool:

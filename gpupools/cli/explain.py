@@ -16,7 +16,6 @@ from gpupools.catalog.key_synonyms import known_elsewhere, other_keys
 from gpupools.cli.help_texts import examples
 from gpupools.cli.schema import stack_schema
 from gpupools.cli.stack_text import cluster_schema
-from gpupools.common.csv_rows import csv_rows
 from gpupools.common.errors import Problem, Rejected, nearest
 from gpupools.console.output import Style, answer, tell, tell_parts
 from gpupools.console.tables import tell_table
@@ -193,8 +192,7 @@ def _keys(key: str) -> Iterator[Entry]:
 def _launch_errors(text: str, plan: StackPlan | None) -> Iterator[Entry]:
     """Yield what each error of a cloud in a text means: a quota or capacity, which one, which pools, the next step."""
     for cloud in clouds().values():
-        rows = csv_rows(cloud.launch_errors_file) if cloud.launch_errors_file is not None else ()
-        found = [row for row in rows if _has_in_order(text, row["pattern"].split("…"))]
+        found = cloud.launch_errors(text)
         named = [name for name in cloud.instance_types if found and _has_word(text, name)]
         codes = [code for code in known_quotas(cloud) if found and _has_word(text, code)]
         pools = list(_pools_in(text, cloud, named, codes, plan)) if found and plan is not None else []
@@ -230,17 +228,6 @@ def _pools_in(
         is_meant = (not types or each.instance.name in types) and (not codes or key in by_quota)
         if is_meant and (not named or region in named):
             yield key
-
-
-def _has_in_order(text: str, parts: Sequence[str]) -> bool:
-    """Return whether a text has all parts, each behind the one before."""
-    end = 0
-    for part in parts:
-        start = text.find(part, end)
-        if start < 0:
-            return False
-        end = start + len(part)
-    return True
 
 
 def _has_word(text: str, word: str) -> bool:

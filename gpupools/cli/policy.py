@@ -129,7 +129,7 @@ def _run(parser: argparse.ArgumentParser, given: argparse.Namespace) -> int:
         options = {"changed": given.changed, "baseline": given.baseline, "write_baseline": given.write_baseline}
         options |= {"searched": searched, "fail_on": given.fail_on}
         if given.context:
-            live = import_module("gpupools.cli.live_cluster")
+            live = import_module("gpupools.ready.live_cluster")
             try:
                 api = live.ClusterApi(live.Access(str(given.kubeconfig) if given.kubeconfig else None, given.context))
                 options["live"] = {Path(f"context {given.context}"): _audit("cluster_objects").read_cluster(api.items)}

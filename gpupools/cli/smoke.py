@@ -2,12 +2,13 @@
 
 import time
 from collections.abc import Iterable, Mapping
-from typing import Any
+from copy import deepcopy
 
-from gpupools.cli.live_cluster import ClusterApi, Unreachable
 from gpupools.common.json_types import JsonDict
 from gpupools.console.output import tell
 from gpupools.plan.pool_plan import PoolPlan
+from gpupools.readback.inputs import at
+from gpupools.ready.live_cluster import ClusterApi, Unreachable
 from gpupools.software.objects import SMOKE_NAMESPACE, smoke_claims, smoke_namespace, smoke_test
 
 _JOBS = f"/apis/batch/v1/namespaces/{SMOKE_NAMESPACE}/jobs"
@@ -32,26 +33,21 @@ def run_smoke_tests(pools: Iterable[PoolPlan], apis: Mapping[str, ClusterApi], t
 
 def job_of(pool: PoolPlan) -> JsonDict:
     """Return the Job of a pool under a name of its own, so that a declared one stays; Kubernetes deletes leftovers."""
-    job: Any = smoke_test(pool).manifest
-    spec = {**job["spec"], "ttlSecondsAfterFinished": 600}
+    job: JsonDict = deepcopy(dict(smoke_test(pool).manifest))
+    job["metadata"] = {"labels": job["metadata"]["labels"], "generateName": f"ready-{pool.name}-"}
+    job["spec"]["ttlSecondsAfterFinished"] = 600
     if pool.sharing.mig is not None:
-        pod = spec["template"]["spec"]
-        listing = {**pod["containers"][0], "command": _LIST_DEVICES}
-        spec["template"] = {**spec["template"], "spec": {**pod, "containers": [listing]}}
-    return {
-        **job,
-        "metadata": {"labels": job["metadata"]["labels"], "generateName": f"ready-{pool.name}-"},
-        "spec": spec,
-    }
+        job["spec"]["template"]["spec"]["containers"][0]["command"] = _LIST_DEVICES
+    return job
 
 
 def _failure(pool: PoolPlan, api: ClusterApi, timeout_s: int) -> str:
     """Return why the test failed; empty if it passed. Deletes what it created."""
     created: list[str] = []
-    space: JsonDict = dict(smoke_namespace([pool]).manifest)
-    objects = [("/api/v1/namespaces", space), *((_CLAIMS, dict(each.manifest)) for each in smoke_claims(pool))]
+    objects = [(_CLAIMS, dict(each.manifest)) for each in smoke_claims(pool)]
+    objects = [("/api/v1/namespaces", dict(smoke_namespace([pool]).manifest)), *objects, (_JOBS, job_of(pool))]
     try:
-        for path, manifest in (*objects, (_JOBS, job_of(pool))):
+        for path, manifest in objects:
             name = manifest["metadata"].get("name")
             if name is None or api.request(f"{path}/{name}") is None:
                 name = api.request(path, method="POST", body=manifest)["metadata"]["name"]
@@ -63,19 +59,16 @@ def _failure(pool: PoolPlan, api: ClusterApi, timeout_s: int) -> str:
 
 
 def _outcome(pool: PoolPlan, api: ClusterApi, job: str, timeout_s: int) -> str:
-    end = time.monotonic() + timeout_s
-    while time.monotonic() < end:
-        ended = {
-            each["type"]: each.get("message", "")
-            for each in (api.request(f"{_JOBS}/{job}") or {}).get("status", {}).get("conditions") or ()
-            if each.get("status") == "True" and each["type"] in ("Complete", "Failed")
-        }
-        if ended:
-            pods = (api.request(_PODS, {"labelSelector": f"job-name={job}"}) or {}).get("items") or ()
-            log = "\n".join(str(api.request(f"{_PODS}/{pod['metadata']['name']}/log") or "") for pod in pods).strip()
-            if "Failed" in ended:
-                return f"{ended['Failed']} {log.rpartition(chr(10))[2]}".strip()
-            whole = pool.sharing.mig is not None and "MIG-" not in log
-            return f"the pod got a whole GPU instead of a MIG slice: {log.partition(chr(10))[0]}" if whole else ""
+    end, ended = time.monotonic() + timeout_s, dict[str, str]()
+    while not {"Complete", "Failed"} & ended.keys():
+        if time.monotonic() > end:
+            return f"the Job did not finish in {timeout_s} s"
         time.sleep(2)
-    return f"the Job did not finish in {timeout_s} s"
+        conditions = at(api.request(f"{_JOBS}/{job}"), "status.conditions") or ()
+        ended = {each["type"]: each.get("message", "") for each in conditions if each.get("status") == "True"}
+    pods = at(api.request(_PODS, {"labelSelector": f"job-name={job}"}), "items") or ()
+    log = "\n".join(str(api.request(f"{_PODS}/{pod['metadata']['name']}/log") or "") for pod in pods).strip()
+    if "Failed" in ended:
+        return f"{ended['Failed']} {log.rpartition(chr(10))[2]}".strip()
+    whole = pool.sharing.mig is not None and "MIG-" not in log
+    return f"the pod got a whole GPU instead of a MIG slice: {log.partition(chr(10))[0]}" if whole else ""

@@ -19,3 +19,13 @@ def csv_rows(file: Path) -> tuple[Mapping[str, str], ...]:
 def data_rows(name: str) -> tuple[Mapping[str, str], ...]:
     """Return the rows of a table in `gpupools/data`."""
     return csv_rows(DATA / name)
+
+
+def has_text(text: str, pattern: str) -> bool:
+    """Return whether a text has the parts of a pattern, with any text at `…`, in upper or lower case."""
+    rest = text.casefold()
+    for part in pattern.casefold().split("…"):
+        if part not in rest:
+            return False
+        rest = rest[rest.index(part) + len(part) :]
+    return True

@@ -91,9 +91,12 @@ def _write(text: str, error: bool) -> None:
 # --- JSON ---
 
 
-def answer(command: str, result: str, problems: Iterable[JsonObject], holds: JsonObject) -> None:
+def answer(
+    command: str, result: str, problems: Iterable[JsonObject], holds: JsonObject, *, indent: int | None = 2
+) -> None:
     """Print the JSON output of a command, whose own keys are in `holds`, as documented in docs/reference/json.md."""
-    tell_json({"version": VERSION, "command": command, "result": result, "problems": list(problems), **holds})
+    shown = {"version": VERSION, "command": command, "result": result, "problems": list(problems), **holds}
+    tell_json(shown, indent=indent)
 
 
 def tell_json(value: Any, *, indent: int | None = 2) -> None:

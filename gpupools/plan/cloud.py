@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gpupools.catalog.instance_types import Catalogue, InstanceType
 from gpupools.catalog.reserved_keys import KeyRule
+from gpupools.common.csv_rows import csv_rows, has_text
 from gpupools.common.errors import Problem, nearest
 from gpupools.common.json_types import JsonObject
 from gpupools.plan.capability import Capability, Setting, SoftwareOption
@@ -180,11 +181,6 @@ def no_registry(cluster: Cluster) -> str:
     return ""
 
 
-def no_foreign_node(cluster: Cluster, node: JsonObject) -> str:
-    """Find no difference, for a cloud whose nodes do not show which cluster they belong to."""
-    return ""
-
-
 class Cloud(NamedTuple):
     """Everything a cloud's folder brings. What has no default every cloud must have."""
 
@@ -254,10 +250,15 @@ class Cloud(NamedTuple):
     """Address of the instance metadata service where pods reach it, as a range; empty where the nodes prevent that."""
     component_name_limit: int | None = None
     """Most characters of a pool component's name where the cloud's own names are made from it; None for no limit."""
-    foreign_node: Callable[[Cluster, JsonObject], str] = no_foreign_node
-    """Say why a live node belongs to another cluster; empty for a node that may belong to this one."""
+    node_pattern: Callable[[Cluster], str] = lambda cluster: ""
+    """Return a pattern of the nodes of a cluster: `<provider id> <region> <name>`, in upper or lower case."""
     untyped_resource: Callable[[str], UntypedResourceLookup | None] = no_untyped_resource
     """Return what says of resources of a type whose class takes any properties what they are; None for other types."""
+
+    def launch_errors(self, text: str) -> list[Mapping[str, str]]:
+        """Return the errors that a text has, when machines do not start."""
+        rows = csv_rows(self.launch_errors_file) if self.launch_errors_file is not None else ()
+        return [row for row in rows if has_text(text, row["pattern"])]
 
     def dated_tables(self) -> Iterable[tuple[Path, str]]:
         """Yield the tables of dated facts about places, types, prices and quotas, and the column with the date."""

@@ -36,6 +36,9 @@ PLUGIN_CONFIG_LABEL = "nvidia.com/device-plugin.config"
 MIG_CONFIG_LABEL = "nvidia.com/mig.config"
 """Node label that names the layout the MIG manager makes (https://github.com/NVIDIA/mig-parted)."""
 
+MIG_STATE_LABEL = f"{MIG_CONFIG_LABEL}.state"
+"""`pending`, `rebooting`, `success` or `failed` (https://github.com/NVIDIA/mig-parted, cmd/nvidia-mig-manager)."""
+
 CONFIG_LABELS = (PLUGIN_CONFIG_LABEL, MIG_CONFIG_LABEL)
 """Node labels that name a configuration in a ConfigMap."""
 

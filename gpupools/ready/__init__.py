@@ -1,1 +1,1 @@
-"""Holds the objects of a cluster against the plan of its pools, and names what keeps a pool from being ready. Pure."""
+"""Holds the objects of a live cluster against the plan of its pools, and names what keeps a pool from being ready."""

@@ -4,13 +4,11 @@ Owns `data/ready_causes.csv` and `data/ready_signals.csv`. A signal of kind `pla
 and the plan, which `gpupools.ready.pool_status` finds.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
-from functools import cache
-from types import MappingProxyType
 from typing import NamedTuple
 
-from gpupools.common.csv_rows import csv_rows, data_rows
+from gpupools.common.csv_rows import data_rows, has_text
 from gpupools.common.json_types import JsonDict
 from gpupools.plan.cloud import Cloud
 
@@ -18,24 +16,21 @@ UNKNOWN = "unknown"
 
 
 class Cause(NamedTuple):
-    """A reason why a pool is not ready."""
+    """A reason why a pool is not ready; `next` is the template of the next command."""
 
     cause: str
     title: str
     cure: str
     next: str
-    """Template of the next command."""
 
 
 class Signal(NamedTuple):
-    """What shows a cause."""
+    """What shows a cause: an `event`, `pod`, `container`, `condition`, `taint`, `label`, `policy`, `autoscaler`."""
 
     cause: str
     kind: str
-    """`event`, `pod`, `container`, `condition`, `taint`, `label`, `policy`, `autoscaler` or `plan`."""
     name: str
-    """Reason of the event or pod condition, name of the container, type of the condition, key of the label, or start of
-    the taint's key; empty or `*` for any."""
+    """Reason, name, type or key; of a taint, the start of its key; empty or `*` for any."""
     state: str
     """Status of the condition, value of the label; of an event, text that it does not have."""
     text: str
@@ -58,57 +53,41 @@ class Seen(NamedTuple):
 
 
 class Finding(NamedTuple):
-    """A cause with the object that shows it."""
+    """A cause with the first object that shows it, the next command, and the number of other objects that show it."""
 
     cause: Cause
     object: str
     message: str
     since: datetime | None
     next: str
-    """Next command."""
     others: int
-    """Other objects that show the same."""
 
     def as_json(self) -> JsonDict:
         """Return the finding as JSON types."""
+        key, title, cure, _ = self.cause
         since = self.since.isoformat() if self.since is not None else None
-        cause = {"cause": self.cause.cause, "title": self.cause.title, "fix": self.cause.cure, "next": self.next}
-        return {**cause, "object": self.object, "message": self.message, "since": since, "others": self.others}
+        return {"cause": key, "title": title, "fix": cure, **self._asdict(), "since": since} | {"cause": key}
 
 
-@cache
-def causes() -> Mapping[str, Cause]:
-    """Return the causes by key; one that another follows from comes first."""
-    return MappingProxyType({row["cause"]: Cause(**row) for row in data_rows("ready_causes.csv")})
+CAUSES: Mapping[str, Cause] = {row["cause"]: Cause(**row) for row in data_rows("ready_causes.csv")}
+"""By key; one that another follows from comes first."""
 
-
-@cache
-def signals() -> tuple[Signal, ...]:
-    """Return what shows each cause, in the order of the causes."""
-    order = list(causes())
-    return tuple(
-        sorted((Signal(**row) for row in data_rows("ready_signals.csv")), key=lambda each: order.index(each.cause))
-    )
-
+_ORDER = list(CAUSES)
+SIGNALS = sorted((Signal(**row) for row in data_rows("ready_signals.csv")), key=lambda each: _ORDER.index(each.cause))
+"""What shows each cause, in the order of the causes."""
 
 _LAUNCH_KINDS = {"quota": "quota", "capacity": "no-capacity", "place or capacity": "no-capacity"}
 
 
 def cause_of(seen: Seen, clouds: Iterable[Cloud] = ()) -> str:
-    """Return the cause that something shows; empty for none.
-
-    Args:
-        seen: What was seen.
-        clouds: The clouds, for the errors that they give when machines do not start.
-    """
+    """Return the cause that something shows, also by the clouds' errors when machines do not start; empty for none."""
     if seen.cause:
         return seen.cause
-    if seen.kind in ("event", "autoscaler") and seen.name != "FailedCreate":
-        for cloud in clouds:
-            for row in csv_rows(cloud.launch_errors_file) if cloud.launch_errors_file is not None else ():
-                if row["kind"] in _LAUNCH_KINDS and has_text(seen.message, row["pattern"]):
-                    return _LAUNCH_KINDS[row["kind"]]
-    return next((each.cause for each in signals() if _shows(each, seen)), "")
+    of_cloud = seen.kind in ("event", "autoscaler") and seen.name != "FailedCreate"
+    for row in (row for cloud in clouds if of_cloud for row in cloud.launch_errors(seen.message)):
+        if row["kind"] in _LAUNCH_KINDS:
+            return _LAUNCH_KINDS[row["kind"]]
+    return next((each.cause for each in SIGNALS if _shows(each, seen)), "")
 
 
 def _shows(signal: Signal, seen: Seen) -> bool:
@@ -120,41 +99,24 @@ def _shows(signal: Signal, seen: Seen) -> bool:
     return signal.kind == seen.kind and right_state and named and has_text(seen.message, signal.text)
 
 
-def has_text(message: str, pattern: str) -> bool:
-    """Return whether a message has the parts of a pattern in their order, in upper or lower case."""
-    rest, at = message.casefold(), 0
-    for part in pattern.casefold().split("…"):
-        found = rest.find(part, at)
-        if found < 0:
-            return False
-        at = found + len(part)
-    return True
-
-
-def findings(seen: Iterable[Seen], clouds: Iterable[Cloud], file: str) -> list[Finding]:
+def findings(seen: Iterable[Seen], clouds: Collection[Cloud], file: str) -> list[Finding]:
     """Return each cause once, with the first object that shows it; "unknown" with what was seen if nothing does."""
+    by_cause: dict[str, list[Seen]] = {}
+    for each in seen:
+        by_cause.setdefault(cause_of(each, clouds) or UNKNOWN, []).append(each)
+    keys = [key for key in CAUSES if key in by_cause and (key != UNKNOWN or len(by_cause) == 1)]
+    return [_finding(CAUSES[key], by_cause[key], file) for key in keys]
+
+
+def _finding(cause: Cause, shown: list[Seen], file: str) -> Finding:
     from shlex import quote
 
-    known, by_cause = tuple(clouds), dict[str, list[Seen]]()
-    for each in seen:
-        by_cause.setdefault(cause_of(each, known) or UNKNOWN, []).append(each)
-    found = []
-    for cause in (each for key, each in causes().items() if key in by_cause and (key != UNKNOWN or len(by_cause) == 1)):
-        shown = by_cause[cause.cause]
-        first = shown[0]
-        kind, _, name = first.object.partition(" ")
-        space, _, short = name.rpartition("/")
-        message = first.message
-        if cause.cause == UNKNOWN:
-            message = "; ".join(dict.fromkeys(f"{each.object}: {each.message}" for each in shown[:3]))
-        words = {
-            "kind": kind.casefold(),
-            "object": short,
-            "namespace": space or "default",
-            "message": message,
-            "file": file,
-        }
-        command = cause.next.format(**{key: quote(value) for key, value in words.items()})
-        others = len({each.object for each in shown}) - 1
-        found.append(Finding(cause, first.object, message, first.since, command, others))
-    return found
+    first = shown[0]
+    every = dict.fromkeys(f"{each.object}: {each.message}" for each in shown[:3])
+    message = "; ".join(every) if cause.cause == UNKNOWN else first.message
+    kind, _, name = first.object.partition(" ")
+    space, _, short = name.rpartition("/")
+    words = {"kind": kind.casefold(), "object": short, "namespace": space or "default"}
+    words |= {"message": message, "file": file}
+    command = cause.next.format(**{key: quote(value) for key, value in words.items()})
+    return Finding(cause, first.object, message, first.since, command, len({each.object for each in shown}) - 1)

@@ -1,24 +1,24 @@
 """Judges pools: what is short of their promises."""
 
-from collections.abc import Iterable, Iterator, Mapping
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import NamedTuple
 
 from gpupools.common.json_types import JsonDict, JsonObject
 from gpupools.common.taints import HARD_EFFECTS, KUBERNETES_EFFECTS, Taint
 from gpupools.plan.cloud import Cloud
-from gpupools.plan.node_labels import MIG_CONFIG_LABEL
+from gpupools.plan.node_labels import MIG_CONFIG_LABEL, MIG_STATE_LABEL
 from gpupools.plan.node_resources import GPU_RESOURCE, unshared
 from gpupools.plan.pool_plan import POOL_LABEL
 from gpupools.plan.tolerations import selects, untolerated
-from gpupools.ready.causes import Finding, Seen, findings, signals
+from gpupools.ready.causes import SIGNALS, Finding, Seen, findings
 from gpupools.ready.evidence import created, evidence, is_of, owner_of, parsed_time, unknown_to_autoscaler, waits_for
 from gpupools.ready.promises import GPU_DRIVER, Promise
-from gpupools.ready.snapshot import Snapshot, condition, full_name
+from gpupools.ready.snapshot import Snapshot, condition, full_name, is_ready
 from gpupools.spec.models import Cluster
 
-MIG_STATE_LABEL = f"{MIG_CONFIG_LABEL}.state"
-"""https://github.com/NVIDIA/mig-parted, cmd/nvidia-mig-manager/main.go"""
+Since = datetime | None
 
 
 class PoolStatus(NamedTuple):
@@ -44,14 +44,46 @@ class PoolStatus(NamedTuple):
 
     def as_json(self) -> JsonDict:
         """Return the status as JSON types."""
-        names = {"findings": "causes", "unseen": "not_seen"}
-        given = {names.get(key, key): value for key, value in self._asdict().items()}
-        return {
-            **given,
-            "short": list(self.short),
-            "not_seen": list(self.unseen),
-            "causes": [each.as_json() for each in self.findings],
-        }
+        given = self._asdict()
+        unseen, causes = given.pop("unseen"), [each.as_json() for each in given.pop("findings")]
+        return {**given, "not_seen": unseen, "causes": causes}
+
+    def summary(self) -> str:
+        """Return the state on one line."""
+        most = max(self.promised_nodes, self.nodes)
+        nodes = f"{most} node{'s' if most > 1 else ''}"
+        if self.is_ready:
+            text = f"ready, {nodes if most else 'scales from zero'}"
+        elif self.findings:
+            counts = f"{self.ready_nodes} of {nodes} ready" if most else "no node yet"
+            text = f"not ready, {counts}: {self.findings[0].cause.title}"
+        else:
+            text = f"not seen ({'; '.join(self.unseen)})"
+        return f"{self.cluster}/{self.pool}: {text}"
+
+    def lines(self, now: datetime | None) -> Iterator[str]:
+        """Yield the summary, what is short and why; `now` is the server's time."""
+        yield self.summary()
+        shown = self.short[:_SHOWN]
+        yield from (f"  {text}" for text in shown)
+        if len(self.short) > _SHOWN:
+            yield f"  and {len(self.short) - _SHOWN} more"
+        for each in self.findings:
+            since = f", since {each.since:%Y-%m-%d %H:%M:%S} UTC" if each.since is not None else ""
+            if each.since is not None and now is not None:
+                seconds = (now - each.since).total_seconds()
+                since = f", since {seconds:.0f} s" if seconds < 120 else f", since {seconds / 60:.0f} min"
+            others = f" and {each.others} more" if each.others else ""
+            yield f"  cause: {each.cause.title}: {each.object}{others}{since}"
+            if each.message and not any(each.message in text for text in shown):
+                yield f"    {each.message}"
+            if each.cause.cure:
+                yield f"    fix: {each.cause.cure}"
+            yield f"    next: {each.next}"
+        yield from (f"  not seen: {text}" for text in self.unseen if self.findings)
+
+
+_SHOWN = 3
 
 
 def judge(
@@ -59,24 +91,34 @@ def judge(
 ) -> list[PoolStatus]:
     """Return the status of each pool of one cluster; `file` is the stack file, for commands."""
     # Nodes of other machines may join a cluster, such as hybrid nodes.
-    reasons = [clouds[cluster.cloud].foreign_node(cluster, node) for node in snapshot.of("nodes")]
+    pattern = clouds[cluster.cloud].node_pattern(cluster)
+    reasons = [foreign_node(cluster, pattern, node) for node in snapshot.of("nodes")]
     foreign = reasons[0] if reasons and all(reasons) else ""
     return [_judged(each, snapshot, foreign, clouds.values(), file) for each in promises]
 
 
-def _judged(promise: Promise, snapshot: Snapshot, foreign: str, clouds: Iterable[Cloud], file: str) -> PoolStatus:
+def foreign_node(cluster: Cluster, pattern: str, node: JsonObject) -> str:
+    """Return why a live node belongs to another cluster; empty for a node that may belong to this one."""
+    name, provider = node["metadata"]["name"], node["spec"].get("providerID", "")
+    region = node["metadata"].get("labels", {}).get("topology.kubernetes.io/region", "")
+    if not provider or re.match(pattern, f"{provider} {region} {name}", re.IGNORECASE):
+        return ""
+    return f"node {name} ({provider}) is not of the cluster in {cluster.cloud} {cluster.region_name()}"
+
+
+def _judged(promise: Promise, snapshot: Snapshot, foreign: str, clouds: Collection[Cloud], file: str) -> PoolStatus:
     pool = promise.pool
     nodes = snapshot.nodes_of_pool.get(pool.name, [])
     short, whole = [], 0
+    for node in () if foreign else nodes:
+        found = list(_short_of_node(promise, node, snapshot))
+        whole += not found
+        short += found
     if foreign:
-        short = [Seen("plan", f"Cluster {pool.cluster}", foreign, None, "wrong-cluster")]
+        seen = short = [Seen("plan", f"Cluster {pool.cluster}", foreign, None, "wrong-cluster")]
     else:
-        for node in nodes:
-            found = list(_short_of_node(promise, node, snapshot))
-            whole += not found
-            short += found
         short += _short_of_pool(promise, len(nodes), snapshot)
-    seen = [*short, *(evidence(promise, nodes, snapshot) if short and not foreign else ())]
+        seen = [*short, *(evidence(promise, nodes, snapshot) if short else ())]
     needed = {"nodes", "daemonsets", "pods"}
     needed |= {"resourceslices"} if promise.devices and nodes else set()
     needed |= {"runtimeclasses"} if promise.runtime_class and nodes else set()
@@ -113,7 +155,7 @@ def _short_of_node(promise: Promise, node: JsonObject, snapshot: Snapshot) -> It
     for each in node["status"].get("conditions") or ():
         message = f"condition {each['type']} is {each['status']}: {each.get('reason', '')} {each.get('message', '')}"
         changed = parsed_time(each.get("lastTransitionTime"))
-        bad = [one.state for one in signals() if (one.kind, one.name) == ("condition", each["type"])]
+        bad = [one.state for one in SIGNALS if (one.kind, one.name) == ("condition", each["type"])]
         if each["status"] in bad or (each["type"] == "Ready" and each["status"] != "True"):
             yield Seen("condition", at, message.strip(), changed, name=each["type"], state=each["status"])
     if not condition(node, "Ready"):
@@ -142,13 +184,11 @@ def _taints_of(node: JsonObject) -> list[Taint]:
     return [Taint(each["key"], each.get("value") or "", KUBERNETES_EFFECTS[each["effect"]]) for each in given]
 
 
-def _resources(promise: Promise, node: JsonObject, at: str, since: datetime | None) -> Iterator[Seen]:
+def _resources(promise: Promise, node: JsonObject, at: str, since: Since) -> Iterator[Seen]:
     pool, has_mig = promise.pool, promise.pool.sharing.mig is not None
     offered, capacity = node["status"].get("allocatable") or {}, node["status"].get("capacity") or {}
-    early = {
-        GPU_RESOURCE: pool.instance.devices,
-        **(unshared(pool.instance, pool.sharing) if promise.resources else {}),
-    }
+    early = {GPU_RESOURCE: pool.instance.devices}
+    early |= unshared(pool.instance, pool.sharing) if promise.resources else {}
     uncut = has_mig and node["metadata"].get("labels", {}).get(MIG_STATE_LABEL, "success") == "success"
     for name, promised in promise.resources.items():
         wanted, found = quantity(promised), quantity(offered.get(name))
@@ -173,9 +213,7 @@ def _resources(promise: Promise, node: JsonObject, at: str, since: datetime | No
             yield Seen("plan", at, f"{name}: not promised, allocatable {offered[name]}", since, cause)
 
 
-def _devices(
-    driver: str, promised: int, slices: Iterable[JsonObject], at: str, since: datetime | None
-) -> Iterator[Seen]:
+def _devices(driver: str, promised: int, slices: Iterable[JsonObject], at: str, since: Since) -> Iterator[Seen]:
     """Compare the devices of the newest ResourceSlices, without those that a taint keeps from pods."""
     generations = [(each.get("pool", {}).get("generation", 0), each) for each in slices]
     newest = max((number for number, _ in generations), default=0)
@@ -187,9 +225,8 @@ def _devices(
     ]
     found = len(devices) - len(tainted)
     if found < promised or (found > promised and driver == GPU_DRIVER):
-        what = f"devices of {driver}: promised {promised}, found {found}" + (
-            f" ({', '.join(tainted)})" if tainted else ""
-        )
+        what = f"devices of {driver}: promised {promised}, found {found}"
+        what += f" ({', '.join(tainted)})" if tainted else ""
         cause = "fabric" if driver != GPU_DRIVER else "fewer-gpus" if devices else ""
         yield Seen("plan", at, what, since, cause)
 
@@ -210,21 +247,19 @@ def _daemons(promise: Promise, node: JsonObject, at: str, snapshot: Snapshot) ->
         if piece in promise.required and piece not in own:
             yield _why_not_there(piece, promise, node, at, snapshot)
         for pod in own.get(piece, ()):
-            if condition(pod, "Ready").get("status") != "True":
+            if not is_ready(pod):
                 yield Seen("plan", f"Pod {full_name(pod)}", f"the {piece} is not ready", created(pod))
 
 
 def _why_not_there(piece: str, promise: Promise, node: JsonObject, at: str, snapshot: Snapshot) -> Seen:
     """Say why the owner of a component has no pod on a node; the DaemonSet controller reports nothing."""
-    owner, since = promise.daemons[piece], created(node)
+    owner, cause = promise.daemons[piece], "plugin-not-scheduled"
     for name, (each, brings) in snapshot.bringers.items():
         if is_of(name, owner) and any(one.piece == piece for one in brings):
             why = _keeps_off(each["spec"]["template"]["spec"], node)
             what = f"no pod with the {piece} on {at}" + (f": {why}" if why else "")
-            return Seen("plan", f"DaemonSet {name}", what, since, "plugin-not-scheduled" if why else "")
-    return Seen(
-        "plan", at, f"no DaemonSet of {promise.owners[piece]} brings the {piece}", since, "plugin-not-scheduled"
-    )
+            return Seen("plan", f"DaemonSet {name}", what, created(node), cause if why else "")
+    return Seen("plan", at, f"no DaemonSet of {promise.owners[piece]} brings the {piece}", created(node), cause)
 
 
 def _keeps_off(pod: JsonObject, node: JsonObject) -> str:
@@ -242,17 +277,11 @@ def _keeps_off(pod: JsonObject, node: JsonObject) -> str:
     return f"it selects {unmet}" if unmet else "" if fits else "its node affinity excludes the node"
 
 
-_UNITS = {"": 1, "m": 0.001, "k": 10**3, "M": 10**6, "G": 10**9, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}
-
-
 def quantity(text: object) -> float:
-    """Return a quantity as a number; 0 for one that is missing or has another form.
+    """Return a quantity as a number; 0 for one that is missing or has another form."""
+    from kubernetes.utils import parse_quantity
 
-    https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/quantity/
-    """
-    given = str(text or "0")
-    number = given.rstrip("mkMGTi")
     try:
-        return float(number) * _UNITS[given[len(number) :]]
-    except (ValueError, KeyError):
+        return float(parse_quantity(str(text or "0")))  # type: ignore[no-untyped-call]
+    except ValueError:
         return 0.0

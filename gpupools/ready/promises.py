@@ -18,18 +18,16 @@ NETWORK_DRIVER = "dra.net"
 
 
 class Promise(NamedTuple):
-    """What must be in the cluster for a pool to be ready."""
+    """What must be in the cluster for a pool to be ready: on each node, and a RuntimeClass (empty for none)."""
 
     pool: PoolPlan
     labels: Mapping[str, str]
     resources: Mapping[str, str]
-    """Quantity of each resource on each node."""
     fabric_resources: frozenset[str]
-    """Those of them that are not GPUs."""
+    """Resources that are not GPUs."""
     devices: Mapping[str, int]
-    """Devices in ResourceSlices of each node, by driver."""
+    """Devices in ResourceSlices, by driver."""
     runtime_class: str
-    """RuntimeClass that must exist; empty for none."""
     owners: Mapping[str, str]
     """Piece to owner, in words for people."""
     daemons: Mapping[str, str]
@@ -41,9 +39,8 @@ class Promise(NamedTuple):
 def promises(plan: StackPlan) -> tuple[Promise, ...]:
     """Return what a plan promises, for each pool and cluster."""
     runtimes = {each.cluster: each for each in plan.runtimes}
-    return tuple(
-        _promise(pool, runtimes[pool.cluster], plan.stack.clusters[pool.cluster].runtime) for pool in plan.pools
-    )
+    specs = {key: cluster.runtime for key, cluster in plan.stack.clusters.items()}
+    return tuple(_promise(pool, runtimes[pool.cluster], specs[pool.cluster]) for pool in plan.pools)
 
 
 def _promise(pool: PoolPlan, runtime: RuntimePlan, spec: RuntimeSpec) -> Promise:
@@ -57,9 +54,8 @@ def _promise(pool: PoolPlan, runtime: RuntimePlan, spec: RuntimeSpec) -> Promise
         DOMAIN_DRIVER: int(pool.compute_domains),
     }
     by_image = "image" in owners.get(Piece.RUNTIME_CLASS, "image")
-    # Pieces of known DaemonSets, without what the team named itself, and a MIG manager that has nothing to do.
-    known = {each.piece for each in DAEMONS.values()}
-    known -= set() if pool.sharing.mig is not None else {Piece.MIG_MANAGER.value}
+    # Not what the team named itself, nor a MIG manager that has nothing to do.
+    known = {each.piece for each in DAEMONS.values() if pool.sharing.mig is not None or each.piece != Piece.MIG_MANAGER}
     theirs = {software.name for key, software in spec.existing.named().items() if key != "gpu_operator"}
     daemons = dict(_daemons(owners, runtime, spec))
     return Promise(

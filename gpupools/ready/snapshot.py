@@ -1,8 +1,7 @@
 """What `gpupools ready` reads of a cluster: the requests, and the objects as plain data."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
-from functools import cached_property
 from typing import NamedTuple, TypeVar
 
 from gpupools.common.csv_rows import data_rows
@@ -10,27 +9,23 @@ from gpupools.common.json_types import JsonDict, JsonObject
 from gpupools.plan.pool_plan import POOL_LABEL
 
 Key = TypeVar("Key")
-Value = TypeVar("Value")
 
 
 class Read(NamedTuple):
-    """A list that is requested from the Kubernetes API."""
+    """A list that is requested from the Kubernetes API, or one object of it as `namespace/name`."""
 
-    kind: str
-    """Key of `Snapshot.of`, which is the plural of the API."""
+    plural: str
     api: str
-    """Group and version: `v1`, `apps/v1`."""
-    why: str
-    """What it is read for."""
+    what: str
+    """The kind, or what is read of it."""
     name: str = ""
-    """The only object that is read, as `namespace/name`; empty for all."""
 
     @property
     def path(self) -> str:
-        """Path of the list, or of the only object."""
+        """Path of the list or object."""
         root = f"/{'apis' if '/' in self.api else 'api'}/{self.api}"
         space, _, name = self.name.partition("/")
-        return f"{root}/namespaces/{space}/{self.kind}/{name}" if name else f"{root}/{self.kind}"
+        return f"{root}/namespaces/{space}/{self.plural}/{name}" if name else f"{root}/{self.plural}"
 
 
 AUTOSCALER_STATUS = "cluster-autoscaler-status"
@@ -47,33 +42,31 @@ READS = (
 )
 """Everything that the command reads; the ClusterRole in docs/reference/permissions is generated from it."""
 
-_CONTAINERS = ("initContainerStatuses", "containerStatuses")
+CONTAINERS = "initContainerStatuses containerStatuses"
 _META = "name namespace uid labels annotations creationTimestamp deletionTimestamp ownerReferences"
 _KEPT = {
     "nodes": {"spec": "providerID taints", "status": "allocatable capacity conditions"},
     "daemonsets": {"spec": "selector template"},
-    "pods": {"spec": "nodeName nodeSelector affinity", "status": f"phase conditions {' '.join(_CONTAINERS)}"},
+    "pods": {"spec": "nodeName nodeSelector affinity", "status": f"phase conditions {CONTAINERS}"},
 }
 """Fields that are kept of large kinds: a node lists 50 images."""
 
 
 def pruned(kind: str, item: JsonObject) -> JsonDict:
     """Return an object with the fields that are read."""
-    kept = {**dict.fromkeys(item, ""), **_KEPT.get(kind, {}), "metadata": _META}
-    return {key: _only(item.get(key) or {}, names) if names else item[key] for key, names in kept.items()}
-
-
-def _only(item: JsonObject, names: str) -> JsonDict:
-    return {key: item[key] for key in names.split() if item.get(key)}
+    found = dict(item)
+    for part, names in {**_KEPT.get(kind, {}), "metadata": _META}.items():
+        given = item.get(part) or {}
+        found[part] = {key: given[key] for key in names.split() if given.get(key)}
+    return found
 
 
 class Daemon(NamedTuple):
-    """A container that brings a piece of GPU software to nodes."""
+    """A container that brings a piece of GPU software to nodes; `by_cloud` if its DaemonSet is the cloud's."""
 
     container: str
     piece: str
     by_cloud: str
-    """`yes` for a DaemonSet of the cloud itself."""
     source: str
 
 
@@ -91,67 +84,47 @@ class Snapshot:
     """The objects of one cluster at one time, by kind. None of it is changed."""
 
     def __init__(
-        self,
-        objects: Mapping[str, Sequence[JsonObject]],
-        unseen: Mapping[str, str] | None = None,
-        now: datetime | None = None,
+        self, objects: Mapping[str, Sequence[JsonObject]], unseen: Mapping[str, str], now: datetime | None
     ) -> None:
         """Take the objects, the kinds that could not be read with the reason, and the server's time."""
-        self._objects, self.unseen, self.now = objects, unseen or {}, now
+        self._objects, self.unseen, self.now = objects, unseen, now
+        staying = (node for node in self.of("nodes") if not _is_leaving(node))
+        self.nodes_of_pool = _grouped(staying, lambda node: node["metadata"].get("labels", {}).get(POOL_LABEL, ""))
+        """Nodes by the pool that their label names, without those that are being removed."""
+        self.pods_on = _grouped(self.of("pods"), lambda pod: pod["spec"].get("nodeName", ""))
+        self.events_of = _grouped(self.of("events"), about_of)
+        slices = (each["spec"] for each in self.of("resourceslices"))
+        self.slices_on = _grouped(slices, lambda each: (each.get("nodeName", ""), each["driver"]))
+        found = ((full_name(each), (each, daemons_of(each))) for each in self.of("daemonsets"))
+        self.bringers = {name: each for name, each in found if each[1]}
+        """DaemonSets of GPU software, by `namespace/name`, with what they bring."""
 
     def of(self, kind: str) -> Sequence[JsonObject]:
         """Return the objects of a kind."""
         return self._objects.get(kind, ())
 
-    @cached_property
-    def nodes_of_pool(self) -> Mapping[str, list[JsonObject]]:
-        """Nodes by the pool that their label names, without those that are being removed."""
-        staying = (node for node in self.of("nodes") if not _is_leaving(node))
-        return _grouped((node["metadata"].get("labels", {}).get(POOL_LABEL, ""), node) for node in staying)
 
-    @cached_property
-    def pods_on(self) -> Mapping[str, list[JsonObject]]:
-        """Pods by node."""
-        return _grouped((pod["spec"].get("nodeName", ""), pod) for pod in self.of("pods"))
-
-    @cached_property
-    def events_of(self) -> Mapping[tuple[str, str, str], list[JsonObject]]:
-        """Events by kind, namespace and name of what they are about; nodes have no namespace."""
-
-        def about(event: JsonObject) -> tuple[str, str, str]:
-            given = event["involvedObject"]
-            kind = given.get("kind", "")
-            return kind, "" if kind == "Node" else given.get("namespace", ""), given.get("name", "")
-
-        return _grouped((about(event), event) for event in self.of("events"))
-
-    @cached_property
-    def slices_on(self) -> Mapping[tuple[str, str], list[JsonObject]]:
-        """ResourceSlices by node and driver."""
-        slices = (each["spec"] for each in self.of("resourceslices"))
-        return _grouped(((each.get("nodeName", ""), each["driver"]), each) for each in slices)
-
-    @cached_property
-    def bringers(self) -> Mapping[str, tuple[JsonObject, list[Daemon]]]:
-        """DaemonSets of GPU software, by `namespace/name`, with what they bring."""
-        found = ((full_name(each), (each, daemons_of(each))) for each in self.of("daemonsets"))
-        return {name: each for name, each in found if each[1]}
-
-
-def _grouped(pairs: Iterable[tuple[Key, Value]]) -> dict[Key, list[Value]]:
-    found: dict[Key, list[Value]] = {}
-    for key, value in pairs:
-        found.setdefault(key, []).append(value)
+def _grouped(items: Iterable[JsonObject], key: Callable[[JsonObject], Key]) -> Mapping[Key, list[JsonObject]]:
+    found: dict[Key, list[JsonObject]] = {}
+    for each in items:
+        found.setdefault(key(each), []).append(each)
     return found
 
 
-_LEAVING_TAINTS = ("ToBeDeletedByClusterAutoscaler", "karpenter.sh/disrupted")
+def about_of(event: JsonObject) -> tuple[str, str, str]:
+    """Return kind, namespace and name of what an event is about; nodes have no namespace."""
+    given = event["involvedObject"]
+    kind = given.get("kind", "")
+    return kind, "" if kind == "Node" else given.get("namespace", ""), given.get("name", "")
+
+
+_LEAVING_TAINTS = {"ToBeDeletedByClusterAutoscaler", "karpenter.sh/disrupted"}
 """https://github.com/kubernetes/autoscaler/blob/master/cluster-autoscaler/utils/taints/taints.go"""
 
 
 def _is_leaving(node: JsonObject) -> bool:
-    taints = node["spec"].get("taints") or ()
-    return "deletionTimestamp" in node["metadata"] or any(each["key"] in _LEAVING_TAINTS for each in taints)
+    taints = {each["key"] for each in node["spec"].get("taints") or ()}
+    return "deletionTimestamp" in node["metadata"] or bool(_LEAVING_TAINTS & taints)
 
 
 def full_name(item: JsonObject) -> str:
@@ -160,12 +133,11 @@ def full_name(item: JsonObject) -> str:
     return f"{meta['namespace']}/{meta['name']}" if meta.get("namespace") else str(meta["name"])
 
 
-def containers(pod: JsonObject) -> Iterator[tuple[JsonObject, bool]]:
-    """Yield the status of each container, and whether it is one that has to finish first."""
-    for key in _CONTAINERS:
-        yield from ((each, key == _CONTAINERS[0]) for each in pod["status"].get(key) or ())
-
-
 def condition(item: JsonObject, kind: str) -> JsonObject:
     """Return the condition of a type; empty if there is none."""
     return next((each for each in item["status"].get("conditions") or () if each["type"] == kind), {})
+
+
+def is_ready(item: JsonObject) -> bool:
+    """Return whether a pod or node is ready."""
+    return condition(item, "Ready").get("status") == "True"

@@ -32,6 +32,35 @@ class ExecPlugin(NamedTuple):
     """Whether the plugin receives the cluster that the token is for."""
 
 
+_EXEC_API = "client.authentication.k8s.io/v1beta1"
+"""The version that all three clouds' plugins support; `v1` would need a newer `gke-gcloud-auth-plugin`.
+
+https://kubernetes.io/docs/reference/config-api/client-authentication.v1beta1/
+"""
+
+
+def built_kubeconfig(name: Any, server: Any, certificate_authority: Any, plugin: ExecPlugin) -> dict[str, Any]:
+    """Return a kubeconfig without credentials, only with the command that gets a token. Values may be outputs."""
+    execution = {
+        "apiVersion": _EXEC_API,
+        "command": plugin.command,
+        "args": list(plugin.args),
+        "installHint": plugin.install_hint,
+        "provideClusterInfo": plugin.provide_cluster_info,
+        "interactiveMode": "IfAvailable",
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [
+            {"name": name, "cluster": {"server": server, "certificate-authority-data": certificate_authority}}
+        ],
+        "users": [{"name": name, "user": {"exec": execution}}],
+        "contexts": [{"name": name, "context": {"cluster": name, "user": name}}],
+        "current-context": name,
+    }
+
+
 def _absolute(path: str) -> str:
     if not path.startswith(("/", "~/")):
         # The provider resolves the path in its own working folder, and reads a path without a file as a kubeconfig:
@@ -148,8 +177,13 @@ class ReachableCluster(Cluster):
 
 def missing_access(key: str, cluster: Cluster, installs: Collection[str]) -> list[Problem]:
     """Reject software (`installs`) for a cluster whose stack file has no access to its API."""
-    if not installs or not isinstance(cluster, ReachableCluster) or cluster.has_access:
+    if not isinstance(cluster, ReachableCluster) or cluster.has_access:
         return []
+    if not installs:
+        what = "requires access to the cluster's API, which is not set"
+        fix = "add kubeconfig, or endpoint and certificate_authority; or remove wait_ready"
+        path = ("clusters", key, "runtime", "wait_ready")
+        return [Problem(path, what, fix)] if cluster.runtime.wait_ready is not None else []
     what = f"its pools need software in the cluster ({', '.join(installs)}), but the cluster's API access is not set"
     fix = (
         "add kubeconfig: {path: …}, {secret: {secure: …}} or {output: …}, or endpoint and certificate_authority; "

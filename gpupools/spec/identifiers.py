@@ -72,3 +72,8 @@ CERTIFICATE = Form(
     "https://kubernetes.io/docs/reference/config-api/kubeconfig.v1/#Cluster",
     is_secret=True,
 )
+
+
+def pattern_of(value: object, most: int | None = None) -> str:
+    """Return a pattern of at most the first characters of a value, which may be known only to Pulumi."""
+    return re.escape(value[:most]) if isinstance(value, str) and value else "[^/ ]*"

@@ -266,6 +266,9 @@ class RuntimeSpec(ConsistentModel):
     Requires a cluster that enforces NetworkPolicies. It allows all other egress, also what another policy of the
     namespace does not list: such a policy must leave out 169.254.169.254 itself.
     """
+    wait_ready: int | None = Field(default=None, ge=10, le=14_400)
+    """Seconds that `pulumi up` waits until the pools of the cluster are ready as `gpupools ready` judges. If they are
+    not, `up` fails with the causes and undoes nothing. Default: it does not wait. Requires `gpupools[cluster]`."""
     smoke_test: bool = False
     """Run a CUDA sample as a Job on each pool. `up` waits for it, except with Capacity Blocks and flex-start."""
     trust_policy: bool = False

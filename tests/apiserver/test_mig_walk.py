@@ -10,7 +10,7 @@ import yaml
 
 from gpupools.cli import mig_walk
 from gpupools.cli.main import main
-from gpupools.plan.node_labels import MIG_CONFIG_LABEL
+from gpupools.plan.node_labels import MIG_CONFIG_LABEL, MIG_STATE_LABEL
 from tests.apiserver.control_plane import ControlPlane
 from tests.gpupools.test_mig_walk import FILE, NEW, OLD
 
@@ -45,7 +45,7 @@ POLICY = {
 
 
 def node(name: str) -> dict[str, Any]:
-    labels = {"gpupools/pool": "slices", MIG_CONFIG_LABEL: OLD, mig_walk.STATE_LABEL: "success"}
+    labels = {"gpupools/pool": "slices", MIG_CONFIG_LABEL: OLD, MIG_STATE_LABEL: "success"}
     amounts = {"cpu": "8", "memory": "32Gi", "pods": "110", "nvidia.com/gpu": "56"}
     ready = [{"type": "Ready", "status": "True", "reason": "KubeletReady"}]
     status = {"capacity": amounts, "allocatable": amounts, "conditions": ready}
@@ -104,10 +104,10 @@ def test_the_nodes_of_a_real_api_get_the_layout(
             nodes = cluster.items("/api/v1/nodes")
             most[0] = max(most[0], sum(bool(each["spec"].get("unschedulable")) for each in nodes))
             for each in nodes:
-                if each["metadata"]["labels"].get(mig_walk.STATE_LABEL) == "pending":
+                if each["metadata"]["labels"].get(MIG_STATE_LABEL) == "pending":
                     offers = {"status": {"capacity": {"nvidia.com/gpu": "24"}, "allocatable": {"nvidia.com/gpu": "24"}}}
                     cluster.merge(node(each["metadata"]["name"]), offers, "/status").succeeded()
-                    state = {"metadata": {"labels": {mig_walk.STATE_LABEL: "success"}}}
+                    state = {"metadata": {"labels": {MIG_STATE_LABEL: "success"}}}
                     cluster.merge(node(each["metadata"]["name"]), state).succeeded()
 
     manager = threading.Thread(target=manage)

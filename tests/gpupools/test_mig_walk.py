@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 import yaml
 
-from gpupools.cli import live_cluster, mig_walk
+from gpupools.cli import mig_walk
 from gpupools.cli.main import main
-from gpupools.plan.node_labels import MIG_CONFIG_LABEL
+from gpupools.plan.node_labels import MIG_CONFIG_LABEL, MIG_STATE_LABEL
+from gpupools.ready import live_cluster
 
 OLD, NEW = "a100-80gb-all-1g.10gb", "a100-80gb-all-2g.20gb"
 
@@ -37,7 +38,7 @@ class Api:
         self.written: list[str] = []
 
     def _node(self, name: str) -> dict[str, Any]:
-        labels = {"gpupools/pool": "slices", MIG_CONFIG_LABEL: OLD, mig_walk.STATE_LABEL: "success"}
+        labels = {"gpupools/pool": "slices", MIG_CONFIG_LABEL: OLD, MIG_STATE_LABEL: "success"}
         status = {"allocatable": {"nvidia.com/gpu": "56"}}
         return {"metadata": {"name": name, "labels": labels}, "spec": {}, "status": status}
 
@@ -57,9 +58,9 @@ class Api:
         """Do what the MIG manager does."""
         for name, node in self.nodes.items():
             labels = node["metadata"]["labels"]
-            if labels.get(mig_walk.STATE_LABEL) == "pending" and labels.get(MIG_CONFIG_LABEL):
+            if labels.get(MIG_STATE_LABEL) == "pending" and labels.get(MIG_CONFIG_LABEL):
                 busy = name in self.pods.values() or name == self.fails
-                labels[mig_walk.STATE_LABEL] = "failed" if busy else "success"
+                labels[MIG_STATE_LABEL] = "failed" if busy else "success"
                 node["status"]["allocatable"] = {"nvidia.com/gpu": "56" if busy else "24"}
 
     def items(self, path: str, kind: str, **query: str) -> Iterator[dict[str, Any]]:
@@ -135,7 +136,7 @@ def walk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 def assert_done(api: Api) -> None:
     for node in api.nodes.values():
         assert node["metadata"]["labels"][MIG_CONFIG_LABEL] == NEW
-        assert node["metadata"]["labels"][mig_walk.STATE_LABEL] == "success"
+        assert node["metadata"]["labels"][MIG_STATE_LABEL] == "success"
         assert not node["spec"].get("unschedulable")
         assert not node["metadata"].get("annotations")
         assert node["status"]["allocatable"] == {"nvidia.com/gpu": "24"}

@@ -18,6 +18,7 @@ from gpupools.audit.judging import judge_file
 from gpupools.policies.policy_config import Config
 from gpupools.providers import clouds
 from gpupools.providers.aws.node_customization import group_customizations
+from tests.gpupools.ready import world
 from tests.security.backtracking import is_slow
 from tests.source_roots import FOLDERS, ROOT
 
@@ -44,6 +45,7 @@ COMPUTED = frozenset(
         "identifiers.py",  # WRAPPERS
         "package.py",  # names of ours
         "patterns.py",  # globs of the policy configuration; `fnmatch` writes atomic groups
+        "pool_status.py",  # `node_pattern`, which the test reads
     }
 )
 """Files with patterns that are known only while the program runs."""
@@ -114,7 +116,9 @@ def patterns() -> tuple[list[tuple[str, re.Pattern[str], str]], set[str]]:
 def test_no_pattern_divides_a_text_between_repetitions_in_many_ways() -> None:
     found, computed = patterns()
     hosts = [("cluster.py", re.compile(each.cluster.api_hosts), "fullmatch") for each in clouds().values()]
-    slow = {(file, each.pattern) for file, each, method in [*found, *hosts] if is_slow(each, method)}
+    clusters = world.plan().stack.clusters.values()
+    nodes = [("cluster.py", re.compile(clouds()[each.cloud].node_pattern(each)), "match") for each in clusters]
+    slow = {(file, each.pattern) for file, each, method in [*found, *hosts, *nodes] if is_slow(each, method)}
 
     assert len(found) > 200
     assert slow == OWN_TEXT

@@ -40,6 +40,9 @@ def parse_cluster_argument(value: Any, cloud: Cloud) -> Cluster:
     identity = [key for key in cluster.identity if getattr(cluster, key) is not None]
     fix = "set it on a provider of this cloud, and add that provider to opts.providers"
     problems += [Problem(("cluster", key), "is a key of stack files only", fix) for key in identity]
+    if cluster.runtime.wait_ready is not None:
+        what, fix = "is a key of stack files only", "remove it, and run gpupools ready after pulumi up"
+        problems.append(Problem(("cluster", "runtime", "wait_ready"), what, fix))
     if problems:
         raise Rejected(problems)
     return cluster

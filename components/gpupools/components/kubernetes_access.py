@@ -11,19 +11,20 @@ import pulumi_kubernetes as kubernetes
 
 from gpupools.common.json_types import JsonObject
 from gpupools.providers import clouds
-from gpupools.spec.cluster_access import ExecPlugin, KubeconfigFile, KubeconfigSecret, api_url
-
-_EXEC_API = "client.authentication.k8s.io/v1beta1"
-"""The version that all three clouds' plugins support; `v1` would need a newer `gke-gcloud-auth-plugin`.
-
-https://kubernetes.io/docs/reference/config-api/client-authentication.v1beta1/
-"""
+from gpupools.spec.cluster_access import KubeconfigFile, KubeconfigSecret, api_url, built_kubeconfig
 
 
 def create_kubernetes_provider(
     name: str, cloud: str, cluster: JsonObject, opts: pulumi.ResourceOptions | None = None
 ) -> kubernetes.Provider:
-    """Declare the Kubernetes provider of a cluster whose keys have resolved values.
+    """Declare the Kubernetes provider of a cluster whose keys have resolved values."""
+    kubeconfig, context = kubeconfig_of(cloud, cluster)
+    # Update a ConfigMap in place while its name is the same; by default the provider deletes it first.
+    return kubernetes.Provider(name, kubeconfig=kubeconfig, context=context, enable_config_map_mutable=True, opts=opts)
+
+
+def kubeconfig_of(cloud: str, cluster: JsonObject) -> tuple[pulumi.Input[str], str | None]:
+    """Return the path of a kubeconfig or its text, and its context; None for its current one.
 
     A given kubeconfig always becomes a secret in Pulumi's state. One that is built from endpoint and certificate
     authority contains no credentials, only the command that gets a token.
@@ -37,36 +38,12 @@ def create_kubernetes_provider(
     elif source is not None:
         kubeconfig = pulumi.Output.secret(source).apply(_text)
     else:
-        kubeconfig = _kubeconfig(cluster, clouds()[cloud].access(cluster))
-    # Update a ConfigMap in place while its name is the same; by default the provider deletes it first.
-    return kubernetes.Provider(name, kubeconfig=kubeconfig, context=context, enable_config_map_mutable=True, opts=opts)
+        server = pulumi.Output.from_input(cluster["endpoint"]).apply(api_url)
+        plugin = clouds()[cloud].access(cluster)
+        built = built_kubeconfig(cluster["name"], server, cluster["certificate_authority"], plugin)
+        kubeconfig = pulumi.Output.json_dumps(built)
+    return kubeconfig, context
 
 
 def _text(kubeconfig: Any) -> str:
     return kubeconfig if isinstance(kubeconfig, str) else json.dumps(kubeconfig)
-
-
-def _kubeconfig(cluster: JsonObject, plugin: ExecPlugin) -> pulumi.Output[str]:
-    name = cluster["name"]
-    execution = {
-        "apiVersion": _EXEC_API,
-        "command": plugin.command,
-        "args": list(plugin.args),
-        "installHint": plugin.install_hint,
-        "provideClusterInfo": plugin.provide_cluster_info,
-        "interactiveMode": "IfAvailable",
-    }
-    server = {
-        "server": pulumi.Output.from_input(cluster["endpoint"]).apply(api_url),
-        "certificate-authority-data": cluster["certificate_authority"],
-    }
-    return pulumi.Output.json_dumps(
-        {
-            "apiVersion": "v1",
-            "kind": "Config",
-            "clusters": [{"name": name, "cluster": server}],
-            "users": [{"name": name, "user": {"exec": execution}}],
-            "contexts": [{"name": name, "context": {"cluster": name, "user": name}}],
-            "current-context": name,
-        }
-    )

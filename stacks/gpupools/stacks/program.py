@@ -18,6 +18,7 @@ from gpupools.components.gpu_node_pool import GpuNodePool, PlannedPool, PoolArgs
 from gpupools.components.gpu_runtime import GpuRuntime, PlannedRuntime, Resources
 from gpupools.components.kubernetes_access import create_kubernetes_provider
 from gpupools.components.protection import PROTECTION_TYPE, Protection, hold_destroy, reject_incomplete
+from gpupools.components.readiness import Readiness
 from gpupools.components.stack_config import StackConfig, hiding_values, read_stack_config
 from gpupools.diff.guard import POOL_TYPE, Earlier, GuardReport, drift, judge, read_earlier
 from gpupools.diff.pool_diff import in_recorded_order, record
@@ -205,6 +206,14 @@ def _declare(config: StackConfig, plan: StackPlan, earlier: Earlier, state: Json
     last = Protection(everything, protect=protect)
     if earlier.resources:
         last.urn.apply(lambda _: _warn_of_drift(earlier, plan))
+    for each in plan.runtimes:
+        key = each.cluster
+        if stack.clusters[key].runtime.wait_ready is not None:
+            plain = [record(pool, stack).as_json() for pool in planned.values() if pool.cluster == key]
+            plain.append(record_software(each, stack).as_json())
+            # After all clusters, since the engine starts nothing more once a wait has failed.
+            opts = pulumi.ResourceOptions(depends_on=everything)
+            Readiness(plan, key, located[key], last, protected_record({"records": plain}), opts)
     types = {each.get("type") for each in (state or {}).values()}
     if protect and POOL_TYPE in types and PROTECTION_TYPE not in types:
         reject_incomplete(everything)

@@ -16,7 +16,7 @@ import yaml
 from gpupools.ready.snapshot import READS
 from tests.gpupools.ready.world import FILE, NOW, World
 
-PATHS = {read.path: read.kind for read in READS}
+PATHS = {read.path: read.plural for read in READS}
 
 
 class Api(ThreadingHTTPServer):

@@ -6,8 +6,8 @@ from urllib.parse import urlsplit
 import pytest
 
 from gpupools.providers import clouds
-from gpupools.ready.causes import causes, signals
-from gpupools.ready.pool_status import quantity
+from gpupools.ready.causes import CAUSES, SIGNALS
+from gpupools.ready.pool_status import foreign_node, quantity
 from tests.gpupools.ready.scripts import SCRIPTS, Script
 from tests.gpupools.ready.world import OLD, World, plan
 
@@ -37,13 +37,13 @@ def test_cause_is_named_and_no_prefix_is_wrongly_ready(script: Script) -> None:
 
 def test_each_cause_has_two_scripts_on_different_clouds() -> None:
     assert set(Counter((each.cause, each.cluster) for each in SCRIPTS).values()) == {1}
-    assert Counter(each.cause for each in SCRIPTS) == {key: 2 for key in causes() if key != "unknown"}
+    assert Counter(each.cause for each in SCRIPTS) == {key: 2 for key in CAUSES if key != "unknown"}
     assert len(SCRIPTS) == 32
 
 
 def test_each_cause_has_a_signal_with_a_public_source() -> None:
-    assert {each.cause for each in signals()} == set(causes()) - {"unknown"}
-    assert all(urlsplit(each.source).scheme == "https" for each in signals())
+    assert {each.cause for each in SIGNALS} == set(CAUSES) - {"unknown"}
+    assert all(urlsplit(each.source).scheme == "https" for each in SIGNALS)
 
 
 AZURE = "azure:///subscriptions/11111111-2222-3333-4444-555555555555/resourceGroups"
@@ -69,7 +69,7 @@ AZURE = "azure:///subscriptions/11111111-2222-3333-4444-555555555555/resourceGro
 def test_nodes_of_another_cluster(cluster: str, provider: str, name: str, is_foreign: bool) -> None:
     given = plan().stack.clusters[cluster]
     node = {"metadata": {"name": name}, "spec": {"providerID": provider} if provider else {}}
-    assert bool(clouds()[given.cloud].foreign_node(given, node)) == is_foreign
+    assert bool(foreign_node(given, clouds()[given.cloud].node_pattern(given), node)) == is_foreign
 
 
 def test_a_hybrid_node_does_not_make_a_cluster_another() -> None:

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from gpupools.cli import live_cluster, ready
 from gpupools.cli.main import main
+from gpupools.ready import live_cluster, watch
 from tests.gpupools.ready.api import serving, write_files
 from tests.gpupools.ready.world import World
 
@@ -27,7 +27,7 @@ Asked = Callable[..., tuple[int, str, str]]
 
 @pytest.fixture
 def ask(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Asked:
-    monkeypatch.setattr(ready, "_INTERVAL_S", 0.05)
+    monkeypatch.setattr(watch, "INTERVAL_S", 0.05)
 
     def asked(world: World, port: int, *words: str, user: Mapping[str, Any] | None = None) -> tuple[int, str, str]:
         file = write_files(world, f"http://127.0.0.1:{port}", tmp_path, user)
@@ -166,9 +166,12 @@ def plugin(command: str, *args: str) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("user", "what"),
     [
-        (plugin("/no/such/aws"), "/no/such/aws is not installed; install it"),
-        (plugin("sleep", "30"), "sleep gave no token in 1 s"),
-        (plugin("false"), "false gave no token: no output; log in again"),
+        (
+            plugin("/no/such/aws"),
+            "/no/such/aws gave no token: [Errno 2] No such file or directory: ",
+        ),
+        (plugin("sleep", "30"), "sleep gave no token: Command "),
+        (plugin("false"), "false gave no token: exec: process returned 1; "),
         (plugin("echo", "[]"), "echo gave no token"),
     ],
 )

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from gpupools.plan.cloud import Cloud, NodePools, call_later, get_later
 from gpupools.providers.aws.capabilities import CAPABILITIES, DEFAULT_SOFTWARE, SOFTWARE
-from gpupools.providers.aws.cluster import EksCluster, foreign_node
+from gpupools.providers.aws.cluster import EksCluster, node_pattern
 from gpupools.providers.aws.constraints import check_pool, check_settings
 from gpupools.providers.aws.machines import INSTANCE_TYPES
 from gpupools.providers.aws.node_software import node_runtime
@@ -58,7 +58,7 @@ CLOUD = Cloud(
     provider_settings=dict.fromkeys(("aws", "aws-native"), _PROVIDER_SETTINGS),
     access=call_later(f"{__name__}.access", "exec_plugin"),
     discover=get_later(f"{__name__}.discovery", "DISCOVERY"),
-    foreign_node=foreign_node,
+    node_pattern=node_pattern,
     node_runtime=node_runtime,
     supports_dra_from_zero=False,
     own_registry=own_registry,

@@ -11,7 +11,7 @@ from gpupools.catalog.places import read_places
 from gpupools.common.errors import Path, shown
 from gpupools.common.json_types import JsonDict, JsonObject
 from gpupools.spec.cluster_access import ReachableCluster
-from gpupools.spec.identifiers import CERTIFICATE, Form, pattern
+from gpupools.spec.identifiers import CERTIFICATE, Form, pattern, pattern_of
 from gpupools.spec.models import Address, Addresses, Cluster
 
 _IDENTIFIERS = "https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_identifiers.html"
@@ -183,10 +183,6 @@ class EksCluster(ReachableCluster):
             yield ("subnets_by_zone",), "is empty; set the subnets of at least one zone"
 
 
-def foreign_node(cluster: Cluster, node: JsonObject) -> str:
-    """Say why a live node is not of a cluster, by its provider id and region label."""
-    scheme = node["spec"].get("providerID", "aws:").partition(":")[0]
-    region = node["metadata"].get("labels", {}).get("topology.kubernetes.io/region", "")
-    if scheme == "aws" and (region == cluster.region_name() or "" in (region, cluster.region_name())):
-        return ""
-    return f"node {node['metadata']['name']} is in {scheme} {region}, not in aws {cluster.region_name()}"
+def node_pattern(cluster: Cluster) -> str:
+    """Return a pattern of a node's provider id and region."""
+    return rf"aws:\S* ({pattern_of(cluster.region_name())}|) "

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from gpupools.plan.cloud import Cloud, NodePools, call_later, get_later
 from gpupools.providers.azure.capabilities import CAPABILITIES, DEFAULT_SOFTWARE, SOFTWARE
-from gpupools.providers.azure.cluster import AksCluster, foreign_node
+from gpupools.providers.azure.cluster import AksCluster, node_pattern
 from gpupools.providers.azure.constraints import check_pool, check_settings
 from gpupools.providers.azure.machines import INSTANCE_TYPES, find_instance_type
 from gpupools.providers.azure.node_software import node_runtime
@@ -58,7 +58,7 @@ CLOUD = Cloud(
     open_metadata_address="169.254.169.254/32",
     access=call_later(f"{__name__}.access", "exec_plugin"),
     discover=get_later(f"{__name__}.discovery", "DISCOVERY"),
-    foreign_node=foreign_node,
+    node_pattern=node_pattern,
     reserved_labels=LABELS,
     reserved_taints=TAINTS,
     node_pools=NodePools(

@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 
 from gpupools.common.json_types import JsonObject
 from gpupools.spec.cluster_access import ReachableCluster
-from gpupools.spec.identifiers import CERTIFICATE, Form, pattern
+from gpupools.spec.identifiers import CERTIFICATE, Form, pattern, pattern_of
 from gpupools.spec.models import Address, Cluster
 
 _ID = "[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
@@ -93,17 +93,12 @@ class AksCluster(ReachableCluster):
         return {key: value.casefold() if isinstance(value, str) else value for key, value in found.items()}
 
 
-def foreign_node(cluster: Cluster, node: JsonObject) -> str:
-    """Say why a live node is not of a cluster, by its provider id with the resource group of the nodes.
+def node_pattern(cluster: Cluster) -> str:
+    """Return a pattern of a node's provider id with the resource group of the nodes.
 
     AKS names the group MC_<group>_<cluster>_<location>, unless somebody did: https://learn.microsoft.com/azure/aks/faq
     """
-    given = node["spec"].get("providerID", "azure:").casefold()
-    group = given.partition("/resourcegroups/")[2].partition("/")[0]
     own, name, subscription = (getattr(cluster, key, None) for key in ("resource_group", "name", "subscription_id"))
-    is_late = not (isinstance(own, str) and isinstance(name, str))
-    is_own = is_late or group.startswith(f"mc_{own}_{name}_".casefold()[:80])
-    right_place = not isinstance(subscription, str) or f"/{subscription.casefold()}/" in given or "/" not in given
-    if given.startswith("azure:") and right_place and (is_own or not group.startswith("mc_")):
-        return ""
-    return f"node {node['metadata']['name']} is at {given}, which is not of {name} in {own}"
+    is_known = isinstance(own, str) and isinstance(name, str)
+    group = pattern_of(f"mc_{own}_{name}_", 80) if is_known else "mc_"
+    return f"azure:///subscriptions/{pattern_of(subscription)}/resourcegroups/({group}|(?!mc_))"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from gpupools.plan.cloud import Cloud, NodePools, call_later, get_later
 from gpupools.providers.gcp.capabilities import CAPABILITIES, DEFAULT_SOFTWARE, SOFTWARE
-from gpupools.providers.gcp.cluster import GkeCluster, foreign_node
+from gpupools.providers.gcp.cluster import GkeCluster, node_pattern
 from gpupools.providers.gcp.constraints import check_pool, check_settings
 from gpupools.providers.gcp.machines import INSTANCE_TYPES, find_instance_type
 from gpupools.providers.gcp.node_software import node_runtime
@@ -55,7 +55,7 @@ CLOUD = Cloud(
     provider_settings=dict.fromkeys(("gcp", "google-native"), _PROVIDER_SETTINGS),
     access=call_later(f"{__name__}.access", "exec_plugin"),
     discover=get_later(f"{__name__}.discovery", "DISCOVERY"),
-    foreign_node=foreign_node,
+    node_pattern=node_pattern,
     node_runtime=node_runtime,
     supports_dra_from_zero=True,
     find_instance_type=find_instance_type,

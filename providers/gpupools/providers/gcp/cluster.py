@@ -11,7 +11,7 @@ from gpupools.catalog.places import read_places
 from gpupools.common.errors import Path, Problem, shown
 from gpupools.common.json_types import JsonObject
 from gpupools.spec.cluster_access import ReachableCluster
-from gpupools.spec.identifiers import CERTIFICATE, Form, pattern
+from gpupools.spec.identifiers import CERTIFICATE, Form, pattern, pattern_of
 from gpupools.spec.models import Address, Cluster
 
 _HARDENING = "https://docs.cloud.google.com/kubernetes-engine/docs/how-to/hardening-your-cluster"
@@ -137,17 +137,11 @@ class GkeCluster(ReachableCluster):
                 yield ("node_locations", index), f"{shown(zone)} is listed twice; remove one"
 
 
-def foreign_node(cluster: Cluster, node: JsonObject) -> str:
-    """Say why a live node is not of a cluster, by its provider id, gce://<project>/<zone>/<name>, and its name.
+def node_pattern(cluster: Cluster) -> str:
+    """Return a pattern of a node's provider id, gce://<project>/<zone>/<name>, its region and its name.
 
     GKE names nodes gke-<cluster>-<pool>-<hash>, with long names cut off:
     https://docs.cloud.google.com/kubernetes-engine/docs/concepts/node-pools
     """
-    name, given = node["metadata"]["name"], node["spec"].get("providerID", "")
-    project, own = (getattr(cluster, key, None) for key in ("project", "name"))
-    place = f"gce://{project}/{cluster.region_name()}" if isinstance(project, str) else "gce://"
-    is_named = not isinstance(own, str) or not name.startswith("gke-") or name.startswith(f"gke-{own[:12]}")
-    is_here = given.startswith(place) and (not isinstance(project, str) or given[len(place) :][:1] in ("-", "/"))
-    if (is_here or not given) and is_named:
-        return ""
-    return f"node {name} ({given}) is not of {own} in {place}"
+    project, name = pattern_of(getattr(cluster, "project", None)), pattern_of(getattr(cluster, "name", None), 12)
+    return rf"gce://{project}/{pattern_of(cluster.region_name())}[-/]\S* \S* (gke-{name}|(?!gke-))"

@@ -1,0 +1,81 @@
+"""Looks at live clusters until their pools are ready."""
+
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from gpupools.common.errors import Problem
+from gpupools.plan.cloud import Cloud
+from gpupools.ready.live_cluster import Access, ClusterApi, Unreachable, read_snapshot
+from gpupools.ready.pool_status import PoolStatus, judge
+from gpupools.ready.promises import Promise
+from gpupools.spec.models import Cluster
+
+INTERVAL_S = 5.0
+"""Between two looks; longer if a look takes long, so that large clusters are not read all the time."""
+
+
+@dataclass
+class Watch:
+    """Looks at the clusters of some pools."""
+
+    wanted: Sequence[Promise]
+    clusters: Mapping[str, Cluster]
+    clouds: Mapping[str, Cloud]
+    access: Callable[[str], Access]
+    """Returns how a cluster is reached."""
+    file: str
+    """The stack file, for commands."""
+    apis: dict[str, ClusterApi] = field(default_factory=dict)
+    statuses: dict[str, list[PoolStatus]] = field(default_factory=dict)
+    """The last that was seen of each cluster."""
+    problems: dict[str, Problem] = field(default_factory=dict)
+    now: datetime | None = None
+    """The time of the last server."""
+
+    @property
+    def found(self) -> list[PoolStatus]:
+        """The pools that were seen."""
+        return [each for pools in self.statuses.values() for each in pools]
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether all pools are."""
+        return bool(self.found) and not self.problems and all(each.is_ready for each in self.found)
+
+    def looks(self, timeout_s: float, *, stays: bool = False) -> Iterator[bool]:
+        """Look until the pools are ready or the time is over; yield after each look whether it is the last.
+
+        With `stays`, go on when they are ready, without a timeout for ever.
+        """
+        end = time.monotonic() + (timeout_s if timeout_s or not stays else math.inf)
+        ended = False
+        while not ended:
+            started = time.monotonic()
+            hopeless = not self._look() and not self.found
+            left = end - time.monotonic()
+            ended = left <= 0 or hopeless or (self.is_ready and not stays)
+            yield ended
+            if not ended:
+                time.sleep(min(left, max(INTERVAL_S, 5 * (time.monotonic() - started))))
+
+    def _look(self) -> bool:
+        """Look once; return whether looking again may help."""
+        self.problems, may_help = {}, False
+        for key in dict.fromkeys(each.pool.cluster for each in self.wanted):
+            try:
+                if key not in self.apis:
+                    self.apis[key] = ClusterApi(self.access(key))
+                snapshot = read_snapshot(self.apis[key])
+                self.now, may_help = snapshot.now, True
+                wanted = [each for each in self.wanted if each.pool.cluster == key]
+                self.statuses[key] = judge(wanted, snapshot, self.clusters[key], self.clouds, self.file)
+            except PermissionError as error:
+                fix = "bind the role of docs/reference/permissions/cluster-ready.json"
+                self.problems[key] = Problem(("clusters", key), str(error), fix)
+            except Unreachable as error:
+                self.problems[key] = Problem(("clusters", key), str(error))
+                may_help |= error.may_pass
+        return may_help
