@@ -248,7 +248,7 @@ def startup_gate(pools: Sequence[PoolPlan], taints: Sequence[JsonObject], pulls:
     """
     why = "takes the start-up taint off nodes that offer their GPUs"
     script = Path(__file__).with_name("startup_gate.py").read_text(encoding="utf-8")
-    promised = json.dumps({pool.name: dict(pool.node_resources) for pool in pools}, indent=1)
+    promised = json.dumps({pool.name: dict(pool.node_resources) for pool in pools}, indent=1, sort_keys=True)
     code = config_map(f"config/{_GATE}", _GATE, _GATE, {"startup_gate.py": script, "promises.json": promised}, why)
     subject = {"kind": "ServiceAccount", "name": _GATE, "namespace": _GATE}
     role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": _GATE}
