@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from gpupools.catalog.instance_types import Catalogue
+from gpupools.catalog.instance_types import Catalogue, InstanceType
 from gpupools.common.errors import shown
 from gpupools.common.json_types import JsonDict, JsonObject
 from gpupools.common.numbers import whole_number
@@ -45,8 +45,10 @@ _STARTUP_SUFFIX = ".csi.aws.com/agent-not-ready"
 _MAX_NOTES = 8  # limit of notes on invalid taints
 
 
-def other_accelerator(catalogue: Catalogue, instance_type: str) -> Accelerator | None:
-    """Return the accelerator of a machine type without NVIDIA GPUs; None for a type that the catalog lacks."""
+def listed_accelerator(catalogue: Catalogue, row: InstanceType | None, instance_type: str) -> Accelerator | None:
+    """Return the accelerator of a machine type by its row in the catalog, or by its name; None if it has neither."""
+    if row is not None:
+        return Accelerator("nvidia", row.gpus, row.gpu_model)
     what = catalogue.other_accelerator(instance_type)
     if what is None:
         return None

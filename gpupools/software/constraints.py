@@ -430,8 +430,7 @@ def _first_node(draft: Draft, pool: PoolPlan) -> Iterator[str]:
     """Say what goes wrong while the first node of an empty pool gets ready."""
     if pool.min_nodes or pool.min_nodes == pool.max_nodes:
         return
-    gated = pool.startup_taint is not None
-    by_operator = pool.software == "gpu-operator" and not gated
+    by_operator = pool.software == "gpu-operator" and pool.startup_taint is None
     if pool.sharing.mig is not None and by_operator and GPU_RESOURCE in pool.node_resources:
         what = "the first pod on a new node may get a whole GPU, because it starts before the GPU Operator cuts them"
         yield f"{what}: https://github.com/NVIDIA/gpu-operator/issues/2670"

@@ -67,9 +67,7 @@ def watch(api: Api, promises: Mapping[str, Mapping[str, int]]) -> None:
         for line in events:
             event = json.loads(line)
             node = event["object"]
-            if event["type"] not in ("ADDED", "MODIFIED"):
-                continue
-            patch = patch_of(node)
+            patch = patch_of(node) if event["type"] in ("ADDED", "MODIFIED") else None
             if patch is not None and is_complete(node, promises[node["metadata"]["labels"][POOL]]):
                 name = node["metadata"]["name"]
                 api.open(f"/api/v1/nodes/{quote(name)}", patch).close()

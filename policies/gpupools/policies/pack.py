@@ -606,13 +606,10 @@ def _unverified(unverified: _UnverifiedMessages) -> ResourceValidationPolicy:
         for urn, message in unverified.take(args.urn):
             report_violation(message, urn)
 
+    what = "A rule cannot verify this at preview, and its configuration leaves it to the update."
+    fix = "Set the named inputs to plain values instead of outputs of other resources."
     return ResourceValidationPolicy(
-        name=UNVERIFIED,
-        description="A rule cannot verify this at preview, and its configuration leaves it to the update.",
-        validate=validate,
-        enforcement_level=EnforcementLevel.ADVISORY,
-        severity=Severity.MEDIUM,
-        remediation_steps="Set the named inputs to plain values instead of outputs of other resources.",
+        UNVERIFIED, what, validate, EnforcementLevel.ADVISORY, severity=Severity.MEDIUM, remediation_steps=fix
     )
 
 
@@ -621,13 +618,10 @@ def _unverified_in_stack(unverified: _UnverifiedMessages) -> StackValidationPoli
         for urn, message in unverified.take(""):
             report_violation(message, urn or None)
 
+    what = "Advice of rules on the whole stack, and findings that they are configured not to enforce."
+    fix = "Declare what the rule requires in this stack, or make sure that it exists elsewhere."
     return StackValidationPolicy(
-        name=UNVERIFIED_IN_STACK,
-        description="Advice of rules on the whole stack, and findings that they are configured not to enforce.",
-        validate=validate,
-        enforcement_level=EnforcementLevel.ADVISORY,
-        severity=Severity.MEDIUM,
-        remediation_steps="Declare what the rule requires in this stack, or make sure that it exists elsewhere.",
+        UNVERIFIED_IN_STACK, what, validate, EnforcementLevel.ADVISORY, severity=Severity.MEDIUM, remediation_steps=fix
     )
 
 
@@ -636,13 +630,10 @@ def _waived_in_stack() -> StackValidationPolicy:
         for waiver, what in _used_waivers.items():
             report_violation(f"{what}; {waiver} ({waiver.rule})", waiver.resource)
 
+    what = "A waiver suppresses this finding."
+    fix = "Fix the finding before the waiver expires, and remove the waiver."
     return StackValidationPolicy(
-        name=WAIVED,
-        description="A waiver suppresses this finding.",
-        validate=validate,
-        enforcement_level=EnforcementLevel.ADVISORY,
-        severity=Severity.LOW,
-        remediation_steps="Fix the finding before the waiver expires, and remove the waiver.",
+        WAIVED, what, validate, EnforcementLevel.ADVISORY, severity=Severity.LOW, remediation_steps=fix
     )
 
 

@@ -12,9 +12,9 @@ from gpupools.readback.inputs import (
     TaintsRead,
     as_object,
     at,
+    listed_accelerator,
     mapping,
     number,
-    other_accelerator,
     string_map,
     wanted_taint,
 )
@@ -29,7 +29,7 @@ def accelerator(machine: str) -> Accelerator:
     row = INSTANCE_TYPES.get(machine)
     if row is not None:
         return Accelerator("nvidia", row.gpus)
-    return other_accelerator(INSTANCE_TYPES, machine) or NO_ACCELERATOR
+    return listed_accelerator(INSTANCE_TYPES, None, machine) or NO_ACCELERATOR
 
 
 def read_pools(type_token: str, properties: Mapping[str, Any]) -> tuple[PoolFacts, ...]:

@@ -47,9 +47,9 @@ from gpupools.readback.inputs import (
     flag,
     is_list,
     items,
+    listed_accelerator,
     mapping,
     number,
-    other_accelerator,
     relocated,
     retired_machines,
     string_map,
@@ -82,13 +82,8 @@ FIRST_FIXED_RELEASE = 20260610
 
 def accelerator(catalogue: Catalogue, instance_type: str) -> Accelerator:
     """Return the accelerator of an instance type, by its name."""
-    row = catalogue.get(instance_type)
-    if row is not None:
-        return Accelerator("nvidia", row.gpus, row.gpu_model)
-    found = other_accelerator(catalogue, instance_type)
-    if found is not None:
-        return found
-    return Accelerator("nvidia", None) if _GPU_FAMILY.fullmatch(instance_type) else NO_ACCELERATOR
+    named = Accelerator("nvidia", None) if _GPU_FAMILY.fullmatch(instance_type) else NO_ACCELERATOR
+    return listed_accelerator(catalogue, catalogue.get(instance_type), instance_type) or named
 
 
 def read_pools(catalogue: Catalogue, type_token: str, properties: JsonObject) -> tuple[PoolFacts, ...]:

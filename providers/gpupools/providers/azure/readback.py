@@ -30,9 +30,9 @@ from gpupools.readback.inputs import (
     flag,
     is_list,
     items,
+    listed_accelerator,
     mapping,
     number,
-    other_accelerator,
     retired_machines,
     string_map,
     text,
@@ -95,13 +95,8 @@ _CLASSIC_NAMES = _Names(
 
 def accelerator(catalogue: Catalogue, size: str) -> Accelerator:
     """Return the accelerator of a size, by its name."""
-    row = find_instance_type(catalogue, size)
-    if row is not None:
-        return Accelerator("nvidia", row.gpus, row.gpu_model)
-    found = other_accelerator(catalogue, _vendor_case(size))
-    if found is not None:
-        return found
-    return Accelerator("nvidia", None) if _NVIDIA_FAMILY.fullmatch(size) else NO_ACCELERATOR
+    named = Accelerator("nvidia", None) if _NVIDIA_FAMILY.fullmatch(size) else NO_ACCELERATOR
+    return listed_accelerator(catalogue, find_instance_type(catalogue, size), _vendor_case(size)) or named
 
 
 def read_pools(catalogue: Catalogue, type_token: str, properties: JsonObject) -> tuple[PoolFacts, ...]:

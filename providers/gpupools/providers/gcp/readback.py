@@ -39,9 +39,9 @@ from gpupools.readback.inputs import (
     flag,
     is_list,
     items,
+    listed_accelerator,
     mapping,
     number,
-    other_accelerator,
     retired_machines,
     string_map,
     text,
@@ -71,10 +71,7 @@ _GPUS_PAGE = "https://docs.cloud.google.com/kubernetes-engine/docs/how-to/gpus"
 def accelerator(machine_type: str) -> Accelerator:
     """Return the accelerator of a machine type, by its name, which does not include the GPUs of N1."""
     row = find_instance_type(INSTANCE_TYPES, machine_type)
-    if row is not None:
-        return Accelerator("nvidia", row.gpus, row.gpu_model)
-    found = other_accelerator(INSTANCE_TYPES, machine_type)
-    if found is not None:
+    if found := listed_accelerator(INSTANCE_TYPES, row, machine_type):
         return found
     if _GPU_SERIES.fullmatch(machine_type):
         match = _GPUS_IN_NAME.search(machine_type)
