@@ -31,8 +31,7 @@ def missing() -> str:
         return "`helm` is not on PATH"
     if FOLDER not in os.environ:
         return f"{FOLDER} names no folder with the pinned charts, which `make charts` fetches"
-    absent = [archive(name).name for name in INSTALLABLE if not archive(name).is_file()]
-    return f"{FOLDER} has no {', '.join(absent)}" if absent else ""
+    return "" if any(archive(name).is_file() for name in INSTALLABLE) else f"{FOLDER} has none of the pinned charts"
 
 
 def archive(chart: str) -> Path:
