@@ -5,7 +5,7 @@ from gpupools.plan.pool_plan import PoolPlan
 
 def taints(pool: PoolPlan) -> list[dict[str, str]]:
     """Return the taints of a pool's nodes, with what its cloud adds whatever the plan says."""
-    found = [{"key": each.key, "value": each.value, "effect": each.effect.value} for each in pool.taints]
+    found = [{"key": each.key, "value": each.value, "effect": each.effect.value} for each in pool.node_taints]
     if pool.cloud == "gcp" and pool.instance.architecture == "arm64":
         found.append({"key": "kubernetes.io/arch", "value": "arm64", "effect": "NoSchedule"})
     if pool.cloud == "gcp" and getattr(pool.provider_plan, "queued", False):
