@@ -13,6 +13,7 @@ from gpupools.preview.format_preview import node_resource_lines as offers_of
 from gpupools.report.drawing import Drawings
 from gpupools.report.facts import STAYS, StackReport, Tolerations, nodes_in_words
 from gpupools.report.html import Html, element, html
+from gpupools.software.team_shares import TeamRow, team_rows
 
 _STYLE = Path(__file__).with_name("page.css")
 
@@ -96,6 +97,8 @@ def _stack(number: int, report: StackReport, drawings: Drawings) -> Html:
     runtimes = {each.cluster: each for each in report.plan.runtimes} if report.plan is not None else {}
     for place, (cluster, plans) in enumerate(_by_cluster(report).items()):
         parts.append(_cluster(f"{anchor}c{place}", cluster, plans, runtimes.get(cluster), changes, drawings))
+    if report.plan is not None and (teams := team_rows(report.plan.pools, report.plan.stack.teams)):
+        parts.append(_table("Teams, with the GPUs or slices of all nodes", TeamRow._fields, teams))
     if report.prices:
         parts += [_prices(report), element("p", price_total(report.prices))]
     if report.quotas:

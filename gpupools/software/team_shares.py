@@ -75,6 +75,35 @@ class TeamShares(NamedTuple):
         return found
 
 
+class TeamRow(NamedTuple):
+    """What a team may use of one resource of one pool, for people."""
+
+    team: str
+    pool: str
+    """`<cluster>/<pool>`."""
+    resource: str
+    guarantee: int
+    limit: int
+    """Maximum with the guarantee."""
+    weight: int
+
+
+def team_rows(pools: Iterable[PoolPlan], teams: Mapping[str, Team]) -> list[TeamRow]:
+    """Return the shares of all teams in all clusters, in the order of the file."""
+    by_cluster: dict[str, list[PoolPlan]] = {}
+    for pool in pools if teams else ():
+        by_cluster.setdefault(pool.cluster, []).append(pool)
+    found = []
+    for cluster, own in by_cluster.items():
+        shares, _ = team_shares(own, teams, cluster)
+        for team, units in shares.shares.items():
+            for (name, resource), share in units.items():
+                most = shares.most(team, (name, resource))
+                row = (team, f"{cluster}/{name}", resource, share.guarantee, most, teams[team].weight)
+                found.append(TeamRow(*row))
+    return found
+
+
 def has_label(key: str, labels: Mapping[str, str]) -> bool:
     """Return whether labels have a `<label>=<value>`."""
     label, _, value = key.partition("=")

@@ -316,6 +316,7 @@ def test_the_report_as_json_has_every_part() -> None:
         "runtimes": [],
         "quotas": [],
         "prices": [],
+        "teams": [],
         "availability_unknown": [],
         "resources": [
             {

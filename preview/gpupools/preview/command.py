@@ -22,6 +22,7 @@ from gpupools.console.progress import progress
 from gpupools.console.terminal import PIPE_COLUMNS, columns
 from gpupools.preview.format_preview import PolicyVerdict, Report, Violation, no_report
 from gpupools.providers import clouds
+from gpupools.software.team_shares import team_rows
 from gpupools.spec.identity import not_compared
 from gpupools.stackfile.check import CheckedFile, check_stack_file, locate
 from gpupools.stackfile.format_problem import tell_located
@@ -155,6 +156,7 @@ def preview_file(
         plan.runtimes,
         quotas=quotas_of(plan, clouds()),
         prices=prices_of(plan, clouds()),
+        teams=team_rows(plan.pools, plan.stack.teams),
         unlisted=unlisted_offers(plan),
     )
 

@@ -17,6 +17,7 @@ from gpupools.common.json_types import JsonDict
 from gpupools.console.output import printable
 from gpupools.console.tables import table_text
 from gpupools.plan.prices import per_hour, total
+from gpupools.software.team_shares import TeamRow
 from gpupools.spec.overrides import tellable, without_hidden
 
 if TYPE_CHECKING:
@@ -83,6 +84,8 @@ class Report:
     """What the pools need of the clouds' quotas."""
     prices: Sequence[PoolPrice] = ()
     """What the pools cost per hour."""
+    teams: Sequence[TeamRow] = ()
+    """What teams may use of the pools."""
     unlisted: Sequence[str] = ()
     """Instance types and regions of which no list says whether the cloud offers them there."""
 
@@ -102,6 +105,7 @@ class Report:
             "runtimes": [runtime.as_json() for runtime in self.runtimes],
             "quotas": [need.as_json() for need in self.quotas],
             "prices": [price.as_json() for price in self.prices],
+            "teams": [row._asdict() for row in self.teams],
             "availability_unknown": list(self.unlisted),
             "resources": [self._resource_as_json(resource) for resource in preview.resources],
             "outputs": preview.outputs,
@@ -138,6 +142,8 @@ class Report:
             yield ["Quotas needed with all nodes:", *_quota_lines(self.quotas)]
         if self.prices:
             yield ["List prices (without discounts, disks and network):", *price_lines(self.prices, fit)]
+        if self.teams:
+            yield ["Teams, with the GPUs or slices of all nodes:", table_text(self.teams, TeamRow._fields, fit=fit)]
         if self.unlisted:
             yield ["Availability unknown, because no list covers:", *_indented(map(printable, self.unlisted))]
         overrides = list(override_lines(self.plans))
@@ -207,6 +213,7 @@ def no_report(file: str, project: str, stack: str) -> JsonDict:
         "runtimes",
         "quotas",
         "prices",
+        "teams",
         "availability_unknown",
         "resources",
         "stack_references",

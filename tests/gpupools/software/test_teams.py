@@ -15,7 +15,7 @@ from gpupools.common.json_types import JsonDict
 from gpupools.diff.software_diff import diff_software
 from gpupools.providers import clouds
 from gpupools.software.kueue import FRAMEWORKS, PRIORITIES
-from gpupools.software.team_shares import slices_of, team_shares
+from gpupools.software.team_shares import slices_of, team_rows, team_shares
 from gpupools.spec.teams import Team
 from gpupools.stackfile.check import check_stack_file
 from gpupools.stackfile.stack import StackPlan, plan_config
@@ -77,6 +77,17 @@ def quotas(queue: Mapping[str, Any]) -> dict[tuple[str, str], Mapping[str, Any]]
 
 
 GPU = "nvidia.com/gpu"
+
+
+def test_preview_and_report_say_what_each_team_may_use() -> None:
+    made = plan(TEAMS)
+
+    assert [tuple(each) for each in team_rows(made.pools, made.stack.teams)] == [
+        ("research", "train/big", GPU, 16, 32, 2),
+        ("research", "train/slices", GPU, 0, 14, 2),  # serving lends them
+        ("serving", "train/slices", GPU, 7, 14, 1),
+    ]
+    assert team_rows(made.pools, {}) == []
 
 
 def test_guarantees_limits_and_the_rest_become_quotas_of_the_pools() -> None:
