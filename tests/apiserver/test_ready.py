@@ -95,6 +95,17 @@ class Live:
             self.server.delete_now(made)
 
 
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    """Run a control plane of its own: what other tests leave would be seen as a cause."""
+    plane = ControlPlane(tmp_path_factory.mktemp("ready"))
+    try:
+        plane.start()
+        yield plane
+    finally:
+        plane.stop()
+
+
 @pytest.fixture
 def live(server: ControlPlane) -> Iterator[Live]:
     copied = Live(server)
