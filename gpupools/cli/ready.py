@@ -2,7 +2,7 @@
 
 import argparse
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -10,7 +10,8 @@ from pathlib import Path
 from gpupools.cli.help_texts import examples, whole_number
 from gpupools.cli.preview import DEV_STACK
 from gpupools.common.errors import Problem, Rejected, nearest
-from gpupools.console.output import Style, answer, tell, tell_parts
+from gpupools.console.output import Style, answer, printable, tell, tell_parts
+from gpupools.console.terminal import columns, shows_colour
 from gpupools.providers import clouds
 from gpupools.ready.live_cluster import access_of
 from gpupools.ready.pool_status import PoolStatus
@@ -66,8 +67,7 @@ def _run(given: argparse.Namespace) -> int:
         elif not given.json and (given.timeout or given.watch):
             texts = {f"{each.cluster}/{each.pool}": each.summary() for each in watch.found}
             texts |= {key: str(problem) for key, problem in watch.problems.items() if not is_last}
-            for text in (text for key, text in texts.items() if shown.get(key) != text):
-                tell(text)
+            _tell_waiting(texts, shown)
             shown = texts
         sys.stdout.flush()
     for status in () if given.json else watch.found:
@@ -80,6 +80,17 @@ def _run(given: argparse.Namespace) -> int:
 
         return run_smoke_tests([each.pool for each in wanted], watch.apis, given.timeout or 1800)
     return 0 if watch.is_ready else 1 if watch.found else 2
+
+
+def _tell_waiting(texts: Mapping[str, str], shown: Mapping[str, str]) -> None:
+    """Print a line per pool: in place on a terminal, elsewhere those that changed."""
+    width = columns(sys.stdout)
+    if width is not None and shows_colour(sys.stdout):
+        sys.stdout.write(f"\x1b[{len(shown)}A\x1b[J" if shown else "")
+        sys.stdout.write("".join(f"{printable(text)[: width - 1]}\n" for text in texts.values()))
+    else:
+        for text in (text for key, text in texts.items() if shown.get(key) != text):
+            tell(text)
 
 
 def _wrong_call(given: argparse.Namespace, plan: StackPlan) -> Iterator[Problem]:

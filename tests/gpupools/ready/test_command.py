@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from gpupools.cli import ready
 from gpupools.cli.main import main
 from gpupools.ready import live_cluster, watch
 from tests.gpupools.ready.api import serving, write_files
@@ -140,6 +141,17 @@ def test_waiting_prints_one_line_per_change(ask: Asked) -> None:
         "train/zero: not ready, 0 of 1 node ready: unknown",
         "train/zero: ready, 1 node",
     ]
+
+
+def test_on_a_terminal_waiting_pools_are_redrawn_in_place(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ready, "columns", lambda _: 20)
+    monkeypatch.setattr(ready, "shows_colour", lambda _: True)
+    ready._tell_waiting({"a": "a: waits for a long time", "b": "b: ready"}, {})
+    ready._tell_waiting({"a": "a: ready", "b": "b: ready"}, {"a": "", "b": ""})
+
+    assert capsys.readouterr().out == "a: waits for a long\nb: ready\n\x1b[2A\x1b[Ja: ready\nb: ready\n"
 
 
 def test_watching_goes_on_and_prints_a_line_of_json_per_look(ask: Asked) -> None:
