@@ -153,10 +153,8 @@ def _startup_gate(draft: Draft) -> None:
     gated = [pool for pool in draft.pools if pool.startup_taint is not None]
     if not gated:
         return
-    tolerations = [
-        {"key": each.key, "operator": "Exists", "effect": each.effect.value} for each in draft.spec.cpu_taints
-    ]
-    image = objects.GATE_IMAGE
+    taints, image = draft.spec.cpu_taints, objects.GATE_IMAGE
+    tolerations = [{"key": each.key, "operator": "Exists", "effect": each.effect.value} for each in taints]
     draft.images.append(ContainerImage(image, draft.pulls.reference(image), "start-up taint"))
     space, *rest = objects.startup_gate(gated, tolerations, draft.pulls)
     draft.add(space)

@@ -71,12 +71,7 @@ def watch(api: Api, promises: Mapping[str, Mapping[str, int]]) -> None:
             if patch is not None and is_complete(node, promises[node["metadata"]["labels"][POOL]]):
                 name = node["metadata"]["name"]
                 api.open(f"/api/v1/nodes/{quote(name)}", patch).close()
-                _say(f"{name} offers its GPUs; the start-up taint is off")
-
-
-def _say(what: str) -> None:
-    sys.stdout.write(f"{what}\n")
-    sys.stdout.flush()
+                print(f"{name} offers its GPUs; the start-up taint is off", flush=True)  # noqa: T201 - its log
 
 
 def main() -> None:
@@ -87,7 +82,7 @@ def main() -> None:
         try:
             watch(api, promises)
         except (OSError, HTTPException, ValueError, KeyError) as error:  # a conflict with another change, too
-            _say(f"trying again: {error}")
+            print(f"trying again: {error}", flush=True)  # noqa: T201
             time.sleep(2)
 
 
