@@ -233,18 +233,13 @@ _GATE = "gpupools-startup-gate"
 _TOKEN = "It has a token: it changes nodes, and an admission policy narrows that to the start-up taint."
 
 
-def startup_gate(pools: Sequence[PoolPlan], taints: Sequence[JsonObject], pulls: Pulls) -> list[KubernetesObject]:
+def startup_gate(pools: Sequence[PoolPlan], tolerations: Sequence[JsonObject], pulls: Pulls) -> list[KubernetesObject]:
     """Declare what takes the start-up taint off nodes that offer their GPUs, with rights on that taint alone.
 
     Kubernetes has no right for one field of a node, so an admission policy narrows the right to change nodes. The Node
     Readiness Controller cannot serve: it takes taints below readiness.k8s.io only, which Cluster Autoscaler does not
     ignore, and reads conditions of nodes, of which none says what a node offers
     (https://github.com/kubernetes-sigs/node-readiness-controller/blob/v0.5.0/api/v1alpha1/nodereadinessrule_types.go).
-
-    Args:
-        pools: The pools with the taint.
-        taints: Tolerations for nodes without GPUs.
-        pulls: How its image is pulled.
     """
     why = "takes the start-up taint off nodes that offer their GPUs"
     script = Path(__file__).with_name("startup_gate.py").read_text(encoding="utf-8")
@@ -266,7 +261,7 @@ def startup_gate(pools: Sequence[PoolPlan], taints: Sequence[JsonObject], pulls:
         **pulls.pod(),
         "serviceAccountName": _GATE,
         "securityContext": dict(NOBODY),
-        **({"tolerations": list(taints)} if taints else {}),
+        **({"tolerations": list(tolerations)} if tolerations else {}),
         "containers": [container],
         "volumes": [{"name": "gate", "configMap": {"name": code.manifest["metadata"]["name"]}}],
     }

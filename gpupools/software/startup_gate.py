@@ -55,8 +55,7 @@ def patch_of(node: Mapping[str, Any]) -> list[dict[str, Any]] | None:
     rest = [each for each in taints if each["key"] != KEY]
     if len(rest) == len(taints):
         return None
-    at = "/spec/taints"
-    return [{"op": "test", "path": at, "value": taints}, {"op": "replace", "path": at, "value": rest}]
+    return [{"op": op, "path": "/spec/taints", "value": value} for op, value in (("test", taints), ("replace", rest))]
 
 
 def watch(api: Api, promises: Mapping[str, Mapping[str, int]]) -> None:
