@@ -108,7 +108,7 @@ CASES: Mapping[str, Callable[[], Case]] = {
             **_each("aws", {"gpu": "T4", "taints": TAINTS, **KEPT}),
             "vgpu": {"gpu": "T4", "taints": TAINTS, **HAMI},
         },
-        {"kubernetes": "1.34.2", "cpu_taints": ["CriticalAddonsOnly=true:NoSchedule"], "trust_policy": True},
+        {"kubernetes": "1.34.2", "trust_policy": True},
     ),
     "EKS, EFA": lambda: _made("aws", _each("aws", {**A100, **EFA, **KEPT, "taints": TAINTS}), {}),
     **{f"fabric: {name}": partial(_fabric, name) for name in FABRICS},
