@@ -16,7 +16,7 @@ from gpupools.spec.pool_options import SETTINGS
 from gpupools.stackfile.stack import parse_cluster
 
 PACKAGE = clouds.__module__
-SOFTWARE = ("cloud-managed", "device-plugin", "gpu-operator", "dra-driver")
+SOFTWARE = ("cloud-managed", "device-plugin", "gpu-operator", "dra-driver", "hami")
 
 FILES: Mapping[str, str] = {
     "access.py": "which program gets a token for a cluster's API",

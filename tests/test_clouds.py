@@ -71,9 +71,9 @@ def planned(cloud_name: str) -> Mapping[str, tuple[dict[str, Any], PoolPlan]]:
             ways = representatives(kind, machine.gpu_model) if cell.verdict is not Verdict.REFUSED else []
             for sharing in ways if cell.verdict is Verdict.NATIVE else ways[:1]:
                 written = sharing.model_dump(mode="json", exclude_none=True)
-                nodes = {"min": 1 if software == "dra-driver" else 0, "max": 2}
+                nodes = {"fixed": 2} if software == "hami" else {"min": 1 if software == "dra-driver" else 0, "max": 2}
                 pool = {"instance_type": machine.name, "nodes": nodes, "sharing": written, "software": software}
-                if kind.endswith(("time-slicing", "mps")):
+                if software == "hami" or kind.endswith(("time-slicing", "mps")):
                     pool["trust"] = {"team": "research"}
                 name = f"p{number}-{SOFTWARE.index(software)}-{SHARING_KINDS.index(kind)}"
                 plan = plan_of(name, pool, cluster, cloud)

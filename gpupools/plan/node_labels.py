@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 from gpupools.catalog.instance_types import InstanceType
 from gpupools.plan.fabric import COMPUTE_DOMAINS_LABEL
+from gpupools.plan.hami import HAMI, HAMI_LABEL
 from gpupools.spec.models import SharingMode
 from gpupools.spec.software_spec import Trust
 
@@ -145,6 +146,8 @@ def pool_labels(
         SHARING_LABEL: sharing.kind.replace("+", "."),  # no value of a label has a plus
     }
     mig, clients = sharing.mig, sharing.clients
+    if software == HAMI:
+        labels |= {SHARING_LABEL: HAMI, HAMI_LABEL: "on"}
     if software != "gpu-operator":
         labels[OPERANDS_LABEL] = "false"
     if software in ("device-plugin", "gpu-operator") and (mig is not None or clients is not None):

@@ -18,6 +18,7 @@ from gpupools.plan.fabric import (
     rdma_name,
     template,
 )
+from gpupools.plan.hami import HAMI, HAMI_SCHEDULER, hami_limits
 from gpupools.plan.node_resources import KAI_SCHEDULER
 from gpupools.plan.provider_plan import ProviderPlan
 from gpupools.plan.software_plan import DriverMount
@@ -107,6 +108,8 @@ class PoolPlan(NamedTuple):
         limits: JsonDict = {}
         if self.software == DRA_DRIVER:
             claims[GPU_CLAIM] = claim_name(self.name, whole_node=whole_node)
+        elif self.software == HAMI:
+            limits = hami_limits()
         elif not is_fractional:
             limits = dict(self.node_resources) if whole_node else {next(iter(self.node_resources)): 1}
         if fabric is not None:
@@ -129,6 +132,7 @@ class PoolPlan(NamedTuple):
         listed = [{"name": name, "resourceClaimTemplateName": each} for name, each in claims.items()]
         return {
             **({"schedulerName": KAI_SCHEDULER} if is_fractional else {}),
+            **({"schedulerName": HAMI_SCHEDULER} if self.software == HAMI else {}),
             "nodeSelector": {POOL_LABEL: self.name},
             "tolerations": [_toleration(taint) for taint in self.taints if taint.effect != Effect.PREFER_NO_SCHEDULE],
             **({"runtimeClassName": self.runtime_class} if self.runtime_class is not None else {}),

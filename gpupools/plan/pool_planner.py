@@ -18,6 +18,7 @@ from gpupools.plan.fabric import (
     COMPUTE_DOMAINS_LABEL,
     Fabric,
 )
+from gpupools.plan.hami import HAMI, HAMI_LABEL, PODS_PER_GPU
 from gpupools.plan.node_labels import NODE_GROUP_LABEL, OUR_LABELS, TRUST_LABEL, pool_labels
 from gpupools.plan.node_resources import node_resources
 from gpupools.plan.pool_plan import POOL_LABEL, PoolPlan
@@ -81,13 +82,14 @@ def independent_problems(
     problems += _unsupported_settings(at, spec, cloud)
     problems += _adoption_problems(at, spec, cloud)
     if not unread & {"sharing", "taints"}:
-        problems += _trust_problems(at, spec)
+        problems += _trust_problems(at, spec, spec.software or "")
     if cluster is not None and not unread & {"sharing", "software", "image", "gpus_per_node"}:
         kind = spec.sharing.kind
         software = spec.software or cloud.default_software[kind]
         capability = cloud.capabilities[software, kind]
         problems += _matrix_problems(at, cluster_key, cluster, cloud, software, kind, capability)
         problems += _fraction_problems(at, cluster_key, spec, cluster, software)
+        problems += _hami_problems(at, spec, cluster, software)
         requests = [PoolRequest(name, spec, cluster, machine, software, kind, capability) for machine in machines]
         if requests and all(check_pool(each, cloud) for each in requests):
             problems += check_pool(next(each for each in requests if each.instance in smallest(machines)), cloud)
@@ -120,8 +122,9 @@ def _pool_plan(name: str, spec: PoolSpec, cluster_key: str, cluster: Cluster, cl
     if instance is not None:
         problems += _place_problems(at, cluster_key, spec, cluster, instance)
         problems += check_pool(request_for(instance), cloud)
-    problems += _trust_problems(at, spec)
+    problems += _trust_problems(at, spec, software)
     problems += _fraction_problems(at, cluster_key, spec, cluster, software)
+    problems += _hami_problems(at, spec, cluster, software)
     if instance is not None:
         problems += _claim_problems(at, spec, software, instance, cloud)
         problems += _nvlink_problems(at, spec, instance, cloud)
@@ -153,7 +156,7 @@ def _pool_plan(name: str, spec: PoolSpec, cluster_key: str, cluster: Cluster, cl
         software=software,
         owners=provider_plan.owners or cloud.software[software].owners,
         capability=capability,
-        node_resources=node_resources(instance, spec.sharing) if software != DRA_DRIVER else {},
+        node_resources=_node_resources(instance, spec, software),
         disk_gib=spec.disk_gib,
         provider_plan=provider_plan,
         trust=spec.trust,
@@ -168,6 +171,14 @@ def _pool_plan(name: str, spec: PoolSpec, cluster_key: str, cluster: Cluster, cl
             for each in cloud.readback().customizations(resource, inputs)
         },
     )
+
+
+def _node_resources(instance: InstanceType, spec: PoolSpec, software: str) -> Mapping[str, int]:
+    """Return what a node offers: nothing where pods claim devices, and each GPU several times with HAMi."""
+    if software == DRA_DRIVER:
+        return {}
+    times = PODS_PER_GPU if software == HAMI else 1
+    return {name: count * times for name, count in node_resources(instance, spec.sharing).items()}
 
 
 def _starts_tainted(spec: PoolSpec, software: str, cluster: Cluster, cloud: Cloud) -> bool:
@@ -312,7 +323,8 @@ def _matrix_problems(
 ) -> Iterable[Problem]:
     where = (*at, "software") if kind == "none" else (*at, "sharing", "mode")
     if capability.verdict is Verdict.REFUSED:
-        what = f"{'whole GPUs' if kind == 'none' else kind} with software {software} on {cloud.name} is refused"
+        of = kind if kind != "none" else "a part of a GPU" if software == HAMI else "whole GPUs"
+        what = f"{of} with software {software} on {cloud.name} is refused"
         fix = capability.instead or _alternatives(cloud, kind)
         yield Problem(where, f"{what}: {capability.why}", fix, capability.source)
     elif cluster.runtime.management == "external" and (
@@ -326,17 +338,17 @@ def _matrix_problems(
             yield Problem((*at, "software"), what, fix)
 
 
-SERVED_BY = {"device-plugin": "device_plugin", "gpu-operator": "gpu_operator", "dra-driver": "dra_driver"}
+SERVED_BY = {"device-plugin": "device_plugin", "gpu-operator": "gpu_operator", "dra-driver": "dra_driver", HAMI: "hami"}
 """The key of `runtime.existing` that names who serves the pools of a software."""
 
 
-def _trust_problems(at: Path, spec: PoolSpec) -> Iterable[Problem]:
+def _trust_problems(at: Path, spec: PoolSpec, software: str) -> Iterable[Problem]:
     """Refuse a pool whose containers share memory and faults while it does not say who may use it."""
     clients, cut = spec.sharing.clients, spec.sharing.mig is not None
-    needed = spec.sharing.needs_trust
+    needed = spec.sharing.needs_trust or software == HAMI
     if needed and spec.trust is None:
         on = "a MIG slice" if cut else "a GPU"
-        mode = (clients or spec.sharing).mode
+        mode = HAMI if software == HAMI else (clients or spec.sharing).mode
         what = f"{mode} shares the memory and the faults of {on} between containers; the pool names no one"
         drop = "leave share out of mig" if cut else "use mode: mig on a GPU that has it, which isolates in hardware"
         fix = f"write trust: {{team: …}} or {{namespaces: […]}}, or {{waiver: …}} with the reason; or {drop}"
@@ -375,6 +387,28 @@ def _fraction_problems(
         fix = f"remove it, and set limit.{at[-1]} of the teams in gpupools:teams"
         yield Problem((*at, "trust", "quota"), what, fix, _KAI_SHARING)
 
+
+def _hami_problems(at: Path, spec: PoolSpec, cluster: Cluster, software: str) -> Iterable[Problem]:
+    """Refuse what HAMi's device plugin and scheduler do not go with."""
+    if software != HAMI:
+        return
+    if spec.nodes.min != spec.nodes.max:
+        what = "autoscalers start no node for pods that request memory of a GPU, since no node offers nvidia.com/gpumem"
+        yield Problem((*at, "nodes"), what, "set nodes: {fixed: …}, or use other software", _HAMI_AUTOSCALER)
+    if cluster.runtime.scheduler is not None:
+        what = f"HAMi's scheduler and {cluster.runtime.scheduler} would both decide about the pods of this pool"
+        fix = "use software: device-plugin, or put the pool on a cluster without runtime.scheduler"
+        yield Problem((*at, "software"), what, fix, _HAMI_WEBHOOK)
+    for key in ("rdma", "compute_domains"):
+        if getattr(spec.network, key):
+            yield Problem((*at, "network", key), "HAMi's pods get parts of GPUs", "leave it out")
+    if HAMI_LABEL in spec.labels:
+        what = f"{HAMI_LABEL} is set to 'on', by which HAMi's device plugin selects the nodes"
+        yield Problem((*at, "labels", HAMI_LABEL), what, "leave it out")
+
+
+_HAMI_AUTOSCALER = "https://github.com/Project-HAMi/HAMi/issues/1099"
+_HAMI_WEBHOOK = "https://github.com/Project-HAMi/HAMi tag v2.10.0, pkg/scheduler/webhook.go"
 
 _KAI_SHARING = "https://github.com/kai-scheduler/KAI-Scheduler/blob/v0.17.0/docs/gpu-sharing/README.md"
 _KAI_HAMI = "https://github.com/kai-scheduler/KAI-Scheduler tag v0.17.0, pkg/binder/plugins/hamicore/hami_core.go"
@@ -514,7 +548,7 @@ def _gpu_problems(request: PoolRequest, cloud: Cloud) -> list[Problem]:
     at: Path = ("pools", request.name)
     sharing, instance = request.spec.sharing, request.instance
     mig, clients = sharing.mig, sharing.clients
-    if mig is None and clients is None and sharing.fractions is None:
+    if mig is None and clients is None and sharing.fractions is None and request.software != HAMI:
         return []
     from gpupools.catalog.mig import profiles  # its tables are slow to load, and most pools share nothing
 

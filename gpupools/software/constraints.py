@@ -8,6 +8,7 @@ from gpupools.catalog.requirements import NEWEST_KUBERNETES, is_newer_than_known
 from gpupools.common.errors import Problem, nearest
 from gpupools.common.taints import GPU_TAINT
 from gpupools.plan.dra import DRA_CHART, DRA_DRIVER
+from gpupools.plan.hami import HAMI
 from gpupools.plan.node_labels import CONFIG_LABELS, GPU_PRESENT_LABEL
 from gpupools.plan.node_resources import GPU_RESOURCE
 from gpupools.plan.plugin_configs import client_limits
@@ -48,6 +49,7 @@ def refuse_settings_without_effect(draft: Draft) -> None:
     needed = {
         "nvidia-device-plugin": draft.served("device-plugin"),
         "gpu-operator": draft.served("gpu-operator"),
+        HAMI: draft.served(HAMI) if spec.existing.hami is None else (),
         DRA_CHART: draft.served(DRA_DRIVER) or with_compute_domains(draft),
         **{
             each.chart: (True,) * (spec.scheduler == key and spec.existing.scheduler is None)
@@ -99,6 +101,7 @@ def _too_old(draft: Draft) -> Iterator[Problem]:
             "or leave trust_policy and startup_taint out",
         ),
         "gpu-operator": (uses_operator(draft), "or use other software"),
+        HAMI: (bool(draft.served(HAMI)), "or use other software"),
         DRA_CHART: (
             bool(draft.served(DRA_DRIVER) or with_compute_domains(draft)),
             "or use software: device-plugin without compute_domains",

@@ -15,6 +15,7 @@ from gpupools.common.taints import Taint
 from gpupools.plan.capability import Verdict
 from gpupools.plan.cloud import Cloud
 from gpupools.plan.dra import DRA_DRIVER
+from gpupools.plan.hami import HAMI
 from gpupools.plan.node_labels import GPU_PRESENT_LABEL, OPERANDS_LABEL
 from gpupools.plan.node_software import NodeRuntime
 from gpupools.plan.pool_plan import PoolPlan
@@ -36,6 +37,7 @@ class Claim(NamedTuple):
 
 _EXISTING: Mapping[str, tuple[Piece, ...]] = {
     "device_plugin": (Piece.DEVICE_PLUGIN,),
+    "hami": (Piece.DEVICE_PLUGIN,),
     "node_feature_discovery": (Piece.NODE_FEATURE_DISCOVERY,),
     "dcgm_exporter": (Piece.DCGM_EXPORTER,),
     "dra_driver": (Piece.DRA_DRIVER,),
@@ -226,7 +228,8 @@ def wants(release: Release, operand: Operand, labels: Mapping[str, str]) -> bool
     if release.chart == "gpu-operator" and operand.name != "NFD worker":
         return labels.get(OPERANDS_LABEL) != "false"
     prefix = operand.tolerations.removesuffix("tolerations")
-    selector, affinity = _value(release, f"{prefix}nodeSelector"), _value(release, f"{prefix}affinity")
+    key = "nvidiaNodeSelector" if release.chart == HAMI else "nodeSelector"
+    selector, affinity = _value(release, prefix + key), _value(release, f"{prefix}affinity")
     return selects(selector or {}, affinity or {}, labels)
 
 

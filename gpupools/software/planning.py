@@ -28,6 +28,7 @@ from gpupools.software.releases import (
     dra_driver,
     first_pools,
     gpu_operator,
+    hami,
     node_charts,
     scheduler,
 )
@@ -65,6 +66,7 @@ def plan_runtime(
             what, _, fix = nodes[pool.name].refused.partition("; ")
             draft.problems.append(Problem(("pools", pool.name, "software"), what, fix, nodes[pool.name].source))
     refuse_settings_without_effect(draft)
+    hami(draft)
     if draft.spec.management == "managed":
         gpu_operator(draft)
         device_plugin(draft)

@@ -11,6 +11,7 @@ from gpupools.common.json_types import JsonDict, JsonObject
 from gpupools.plan.capability import Verdict
 from gpupools.plan.dra import DRA_CHART, DRA_DRIVER
 from gpupools.plan.fabric import COMPUTE_DOMAINS_LABEL
+from gpupools.plan.hami import HAMI, HAMI_LABEL, PODS_PER_GPU
 from gpupools.plan.node_labels import CONFIG_LABELS, SOFTWARE_LABEL
 from gpupools.plan.node_software import NodeRuntime
 from gpupools.plan.plugin_configs import DEFAULT_CONFIG
@@ -235,6 +236,45 @@ def device_plugin(draft: Draft) -> None:
     _release(draft, "nvidia-device-plugin", pools, values, ("the chart has no CRDs of its own",), after)
 
 
+def hami(draft: Draft) -> None:
+    """Install HAMi for the pools that ask for it, or note what the team's own needs.
+
+    Its webhook leaves pods alone that do not name HAMi's scheduler, since it would send those of all other pools there:
+    https://github.com/Project-HAMi/HAMi tag v2.10.0, pkg/scheduler/webhook.go.
+    """
+    pools, theirs = draft.served(HAMI), draft.spec.existing.hami
+    if not pools:
+        return
+    values: JsonDict = {
+        "devicePlugin.deviceSplitCount": PODS_PER_GPU,
+        f"devicePlugin.nvidiaNodeSelector.{HAMI_LABEL}": "on",
+        "devicePlugin.tolerations": tolerations_for(pools),
+        "scheduler.forceOverwriteDefaultScheduler": False,
+    }
+    if theirs is not None:
+        listed = ", ".join(f"{path}: {json.dumps(value)}" for path, value in values.items())
+        draft.notes.append(f"{theirs.name} needs {listed} in its values")
+        return
+    version = draft.spec.kubernetes
+    values |= {
+        # Its own values open ports of every node, and pull Kubernetes' scheduler from a mirror.
+        "devicePlugin.service.type": "ClusterIP",
+        "scheduler.service.type": "ClusterIP",
+        "scheduler.kubeScheduler.image.registry": "registry.k8s.io",
+        "scheduler.kubeScheduler.image.repository": "kube-scheduler",
+        # Left out, the chart takes the cluster's version.
+        **({"scheduler.kubeScheduler.image.tag": f"v{version}" + ".0" * (version.count(".") == 1)} if version else {}),
+    }
+    decisions = (
+        "the chart has no CRDs",
+        (
+            "deletion keeps the Secret of the webhook's certificate, and on the nodes /usr/local/vgpu and the"
+            " annotations hami.io/*"
+        ),
+    )
+    _release(draft, HAMI, pools, values, decisions)
+
+
 def dra_driver(draft: Draft) -> None:
     """Install the DRA driver with the halves that pools need: GPUs to claim, ComputeDomains, or both.
 
@@ -299,7 +339,7 @@ def dcgm_exporter(draft: Draft) -> None:
     for pool in draft.pools:
         node = draft.nodes[pool.name]
         brought = Piece.DCGM_EXPORTER in node.brings or pool.software == "gpu-operator"
-        if brought or not (spec.metrics or pool.software in ("device-plugin", DRA_DRIVER)):
+        if brought or not (spec.metrics or pool.software in ("device-plugin", DRA_DRIVER, HAMI)):
             continue
         if not node.no_dcgm_chart:
             pools.append(pool)
@@ -482,7 +522,7 @@ def _release(
     inner = nested({**values, **set_})
     check_values(chart, inner, version)
     nodes = sum(pool.max_nodes for pool in pools)
-    daemons_only = chart not in ("gpu-operator", *(each.chart for each in SCHEDULERS.values()))
+    daemons_only = chart not in ("gpu-operator", HAMI, *(each.chart for each in SCHEDULERS.values()))
     configs = tuple(after)
     space = () if pinned.namespace == "kube-system" else (_space(draft, pinned.namespace),)
     draft.releases.append(

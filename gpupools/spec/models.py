@@ -674,10 +674,10 @@ class PoolSpec(StrictModel):
     """Instance type of the cloud, instead of `gpu`."""
     nodes: Nodes
     sharing: Sharing = WholeGpu.model_construct()
-    software: Literal["cloud-managed", "device-plugin", "gpu-operator", "dra-driver"] | None = None
+    software: Literal["cloud-managed", "device-plugin", "gpu-operator", "dra-driver", "hami"] | None = None
     """What installs driver, container toolkit and device plugin. Default: the cloud's default for this sharing mode."""
     trust: Trust | None = None
-    """Who may use the pool. Required for time-slicing, MPS and fractions, where containers share memory and faults."""
+    """Who may use the pool. Required for time-slicing, MPS, fractions and HAMi, where containers share faults."""
     disk_gib: int = Field(default=200, ge=100, le=16384)
     """Size of each node's disk. CUDA images are large and fill the clouds' defaults of 20 to 128 GiB."""
     startup_taint: bool | None = None

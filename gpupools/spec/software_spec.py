@@ -18,6 +18,7 @@ ChartName = Literal[
     "kueue",
     "volcano",
     "kai-scheduler",
+    "hami",
 ]
 """Charts whose version can be set."""
 
@@ -30,6 +31,7 @@ InstalledChart = Literal[
     "kueue",
     "volcano",
     "kai-scheduler",
+    "hami",
 ]
 """Charts that a plan may install."""
 
@@ -166,6 +168,13 @@ class ExistingDraDriver(ExistingSoftware):
     """What the driver serves. With `compute-domains` it allocates no GPUs, so a device plugin may run beside it."""
 
 
+class ExistingHami(ExistingSoftware):
+    """HAMi, whose device plugin selects nodes by a label unless its chart is told otherwise."""
+
+    node_selector: dict[LabelKey, LabelValue] = {"gpu": "on"}
+    """Node selector of its device plugin. Default: that of its chart."""
+
+
 class ExistingAutoscaler(ExistingSoftware):
     """Cluster Autoscaler, which scales node groups on EKS."""
 
@@ -195,6 +204,8 @@ class Existing(ConsistentModel):
 
     device_plugin: Named | None = None
     """Device plugin for NVIDIA GPUs."""
+    hami: Annotated[ExistingHami, BeforeValidator(_software_from_name)] | None = None
+    """HAMi, which is used instead of a second one. Its device plugin serves nodes with the label `gpu: "on"`."""
     gpu_operator: Named | None = None
     """Your own GPU Operator."""
     node_feature_discovery: Named | None = None

@@ -396,7 +396,8 @@ def test_a_pinned_image_of_cuda_passes_and_what_runs_once_owns_nothing(judge: Ca
 
 
 @pytest.mark.parametrize(
-    ("chart", "example"), [("hami", "name an exact version ("), ("gpu-operator", "name an exact version, e.g. 26.")]
+    ("chart", "example"),
+    [("nvidia-dra-driver-gpu", "name an exact version ("), ("gpu-operator", "name an exact version, e.g. 26.")],
 )
 def test_an_example_of_a_version_is_one_of_that_chart(chart: str, example: str) -> None:
     software = read_software("kubernetes:helm.sh/v3:Release", {"chart": f"https://example.com/{chart}"})

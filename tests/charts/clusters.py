@@ -32,6 +32,7 @@ EVERYTHING = {
     "metrics": True,
     "kubernetes": "1.34.2",
 }
+HAMI = {"software": "hami", "nodes": {"fixed": 2}, "trust": {"team": "vision"}}
 SHARED: Mapping[str, Any] = {"sharing": {"mode": "time-slicing", "replicas": 4}, "trust": {"team": "vision"}}
 
 
@@ -100,6 +101,14 @@ CASES: Mapping[str, Callable[[], Case]] = {
             "shared": {"gpu": "T4", "software": "device-plugin", **SHARED},
         },
         EVERYTHING,
+    ),
+    "EKS, HAMi beside other software": lambda: _made(
+        "aws",
+        {
+            **_each("aws", {"gpu": "T4", "taints": TAINTS, **KEPT}),
+            "vgpu": {"gpu": "T4", "taints": TAINTS, **HAMI},
+        },
+        {"kubernetes": "1.34.2", "trust_policy": True},
     ),
     "EKS, EFA": lambda: _made("aws", _each("aws", {**A100, **EFA, **KEPT, "taints": TAINTS}), {}),
     **{f"fabric: {name}": partial(_fabric, name) for name in FABRICS},

@@ -81,7 +81,12 @@ def everything(case: str) -> tuple[Planned, ...]:
 @EVERY
 def test_the_listed_images_are_those_that_are_rendered(case: str) -> None:
     for cluster in everything(case):
-        assert {each.pulled for each in cluster.runtime.images} == pulled(cluster)
+        # HAMi's chart takes the tag of kube-scheduler from the cluster, unless the stack file has its version.
+        late = {each.pulled for each in cluster.runtime.images if each.image == "registry.k8s.io/kube-scheduler:?"}
+        found = {
+            image.replace("kube-scheduler:v1.34.0", "kube-scheduler:?") if late else image for image in pulled(cluster)
+        }
+        assert {each.pulled for each in cluster.runtime.images} == found
 
 
 @EVERY

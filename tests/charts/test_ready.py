@@ -12,6 +12,7 @@ pytestmark = pytest.mark.charts
 EXPECTED = {
     "nvidia-device-plugin": {Piece.DEVICE_PLUGIN},
     "dra-driver-nvidia-gpu": {Piece.DRA_DRIVER},
+    "hami": {Piece.DEVICE_PLUGIN},
 }
 """What a chart brings in the matrix stack; the operator creates its DaemonSets itself."""
 RELEASES = {

@@ -48,6 +48,7 @@ CPU_NODE = {"kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}
 # Container to the piece it brings, of DaemonSets in the charts themselves.
 PIECES = {
     "nvidia-device-plugin-ctr": Piece.DEVICE_PLUGIN,
+    "vgpu-monitor": Piece.DEVICE_PLUGIN,  # beside a container with the name device-plugin
     "exporter": Piece.DCGM_EXPORTER,
     "gpus": Piece.DRA_DRIVER,
     "compute-domains": Piece.COMPUTE_DOMAINS,
@@ -239,6 +240,7 @@ ASKING = {"config-manager", "nfd-worker", "nfd-master", "nfd-gc", "gpu-operator"
 ASKING |= {"gpu-kubelet-plugin", "compute-domain-kubelet-plugin", "compute-domain-controller"}
 ASKING |= {"manager"}  # of Kueue
 ASKING |= {"operator", "upgrader", "deployer", "deleter"}  # of KAI
+ASKING |= {"device-plugin", "vGPUmonitor", "kube-scheduler", "vgpu-scheduler-extender", "create", "patch"}  # of HAMi
 # Volcano's images start their programs, so only the containers have names.
 ASKING |= {"admission", "volcano-controllers", "volcano-scheduler", "gen-admission-secret.sh"}
 SILENT = {"nvidia-device-plugin", "mps-control-daemon", "kubelet-plugin-prestart.sh", "aws-efa-k8s-device-plugin"}
@@ -405,6 +407,7 @@ def test_every_image_has_a_name_and_a_version(case: str) -> None:
 
 
 WHOLE = {"/": "looks for the driver there", "/home/kubernetes/bin": "the same, on GKE", "/dev/infiniband/": "devices"}
+WHOLE |= dict.fromkeys(("/run/docker", "/run/containerd", "/sys", "/var", "/usr/bin"), "HAMi reads there")
 """What daemons mount without leaving anything there, and why they mount it."""
 
 

@@ -190,7 +190,7 @@ def test_the_matrix_is_total(capsys: pytest.CaptureFixture[str]) -> None:
     expected = {
         (name, software, sharing, model)
         for name, cloud in clouds().items()
-        for software in ("cloud-managed", "device-plugin", "gpu-operator", "dra-driver")
+        for software in ("cloud-managed", "device-plugin", "gpu-operator", "dra-driver", "hami")
         for sharing in SHARING_KINDS
         for model in {row.gpu_model for row in cloud.instance_types.values() if row.lifecycle != "retired"}
     }

@@ -105,6 +105,7 @@ def test_every_row_is_of_a_step_that_some_stack_has(tmp_path: Path) -> None:
     claims = {
         "a": pool("train", "dra-driver", nodes={"min": 1, "max": 2}),
         "b": pool("train", "device-plugin", image={"family": "al2023"}),
+        "c": pool("train", "hami", nodes={"fixed": 1}, trust={"team": "vision"}),
     }
     plans.append(planned(tmp_path, claims, with_runtime("train", {"smoke_test": True})))
     networks = {"monitoring_namespace": "monitoring", "block_instance_metadata": True}

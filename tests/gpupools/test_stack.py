@@ -329,7 +329,7 @@ GPUS = "write whole GPUs as a number and a fraction as text: 8 or '1/4'"
 RANGE = "a node has a fraction of one GPU or 1 to 64 whole GPUs"
 WHOLE = "write an integer without quotes"
 KNOWN = nearest("", StackPool.model_fields)
-SOFTWARE = "use one of 'cloud-managed', 'device-plugin', 'gpu-operator' or 'dra-driver'"
+SOFTWARE = "use one of 'cloud-managed', 'device-plugin', 'gpu-operator', 'dra-driver' or 'hami'"
 LABEL_KEY = "is not a valid label key; use a qualified name such as 'example.com/team'"
 LABEL_VALUE = "is not a valid label value; use at most 63 letters, digits, '-', '_' and '.'"
 TAINT = "write a taint as text, e.g. 'team=vision:NoSchedule'"

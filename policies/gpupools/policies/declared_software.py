@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Any
 
 from gpupools.common.json_types import JsonObject
+from gpupools.plan.hami import HAMI, HAMI_LABEL
 from gpupools.plan.pool_facts import UNKNOWN
 from gpupools.readback.inputs import kubernetes_type
 from gpupools.software.charts import CONTROLLERS, value_seen
@@ -247,6 +248,9 @@ def _chart(properties: JsonObject) -> DeclaredSoftware | None:
     found = {piece: _is_enabled(known, piece, values) for piece in known.installs}
     late = given is UNKNOWN
     pods = value_at(values, (known.pods,)) if known.pods else values
+    if name == HAMI:  # its device plugin has a key of its own, which Helm merges with the chart's
+        own = value_at(values, ("devicePlugin", "nvidiaNodeSelector"))
+        pods = {"nodeSelector": {HAMI_LABEL: "on", **own} if isinstance(own, Mapping) else own or {HAMI_LABEL: "on"}}
     return DeclaredSoftware(
         kind=name,
         is_chart=True,

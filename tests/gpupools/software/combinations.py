@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-PLUGIN, OPERATOR, EXPORTER, DRA = (
-    f"chart {name}" for name in ("nvidia-device-plugin", "gpu-operator", "dcgm-exporter", "dra-driver-nvidia-gpu")
+PLUGIN, OPERATOR, EXPORTER, DRA, HAMI = (
+    f"chart {name}"
+    for name in ("nvidia-device-plugin", "gpu-operator", "dcgm-exporter", "dra-driver-nvidia-gpu", "hami")
 )
 AL2023, BOTTLEROCKET = "node image (AL2023 NVIDIA)", "node image (Bottlerocket NVIDIA)"
 INSTALLER, POD, CDI = "Google's driver installer DaemonSet", "each pod's own mount", "GKE node image (CDI)"
@@ -44,6 +45,10 @@ def dra_on(driver: str, toolkit: str, **more: str) -> dict[str, str]:
     return {"driver": driver, "container toolkit": toolkit, "DRA driver": DRA, **more}
 
 
+def hami_on(image: str) -> dict[str, str]:
+    return {"driver": image, "container toolkit": image, "device plugin": HAMI, "DCGM exporter": EXPORTER}
+
+
 def operator_on(driver: str, toolkit: str, **more: str) -> dict[str, str]:
     rest = ("runtime class", "device plugin", "node feature discovery", "GPU feature discovery", "DCGM exporter")
     return {"driver": driver, "container toolkit": toolkit, **dict.fromkeys(rest, OPERATOR), **more}
@@ -78,6 +83,8 @@ COMBINATIONS: Mapping[str, Combination] = {
         "aws", "gpu-operator", operator_on(AL2023, AL2023, **{"MIG manager": OPERATOR}), MIG_SHARED
     ),
     "eks-dra": Combination("aws", "dra-driver", dra_on(AL2023, AL2023, **{"DCGM exporter": EXPORTER}), KEPT),
+    "eks-hami": Combination("aws", "hami", hami_on(AL2023), {**FIXED, **TRUST}),
+    "aks-hami": Combination("azure", "hami", hami_on("AKS"), {**FIXED, **TRUST}),
     "aks-plugin": Combination("azure", "device-plugin", AKS_PLUGIN),
     "aks-plugin-time-slicing": Combination("azure", "device-plugin", AKS_PLUGIN, TIME_SLICING),
     "aks-plugin-mps": Combination("azure", "device-plugin", AKS_PLUGIN, MPS),

@@ -206,7 +206,8 @@ def test_a_smoke_test_runs_on_its_own_pool(combination: Combination, plan: Plann
     assert selects(pod["nodeSelector"], {}, pool.labels)
     assert untolerated(pod["tolerations"], pool.taints) == []
     if pool.node_resources:
-        assert container["resources"] == {"limits": {next(iter(pool.node_resources)): "1"}}
+        parts = {"nvidia.com/gpumem-percentage": "10", "nvidia.com/gpucores": "10"} if pool.software == "hami" else {}
+        assert container["resources"] == {"limits": {next(iter(pool.node_resources)): "1", **parts}}
     else:
         claim = one(made, "ResourceClaimTemplate")
         assert container["resources"] == {"claims": [{"name": pod["resourceClaims"][0]["name"]}]}

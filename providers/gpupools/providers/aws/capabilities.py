@@ -12,6 +12,7 @@ from types import MappingProxyType
 from gpupools.plan.capability import Capability
 from gpupools.plan.cloud_tables import read_capabilities, read_software
 from gpupools.plan.dra import DRA_DRIVER, dra_capabilities
+from gpupools.plan.hami import HAMI, hami_capabilities
 
 _HERE = Path(__file__).parent
 SOFTWARE = read_software(_HERE)
@@ -39,5 +40,9 @@ say different things (`capabilities.csv`).
 _CAPABILITIES = read_capabilities(_HERE)
 
 CAPABILITIES: Mapping[tuple[str, str], Capability] = MappingProxyType(
-    {**_CAPABILITIES, **dra_capabilities(_CAPABILITIES[DRA_DRIVER, "none"], _CAPABILITIES)}
+    {
+        **_CAPABILITIES,
+        **dra_capabilities(_CAPABILITIES[DRA_DRIVER, "none"], _CAPABILITIES),
+        **hami_capabilities(_CAPABILITIES[HAMI, "none"], _CAPABILITIES),
+    }
 )

@@ -641,7 +641,8 @@ def _machine(request: PoolRequest) -> Iterator[Problem]:
         yield Problem(("pools", request.name, "sharing", "mode"), what, "use whole GPUs", _ULTRASERVER_PAGE)
     if image is not CUSTOM and kind not in image.families[machine.architecture]:
         what = f"the EKS image {image.name} has no driver for the {machine.gpu_model} of {machine.name}"
-        ways = [name for name, other in IMAGES.items() if kind in other.families[machine.architecture]]
+        names = ("cloud-managed", "device-plugin", "gpu-operator", "dra-driver")
+        ways = [name for name in names if kind in IMAGES[name].families[machine.architecture]]
         if ways:
             yield Problem(path, what, f"use software: {' or '.join(ways)}", _IMAGES_PAGE)
         else:

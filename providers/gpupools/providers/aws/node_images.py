@@ -53,7 +53,10 @@ BOTTLEROCKET = EksImage(
 CUSTOM = EksImage(name="of your own", ami_types=MappingProxyType({}), families=MappingProxyType({}))
 
 IMAGES: Mapping[str, EksImage] = MappingProxyType(
-    {"cloud-managed": BOTTLEROCKET, "device-plugin": AL2023, "gpu-operator": AL2023, "dra-driver": AL2023}
+    {
+        "cloud-managed": BOTTLEROCKET,
+        **dict.fromkeys(("device-plugin", "gpu-operator", "dra-driver", "hami"), AL2023),
+    }
 )
 """The node image by software."""
 

@@ -57,6 +57,7 @@ _OWN = {
     "device-plugin": OWN_WITH_DRIVER,
     "cloud-managed": OWN_WITH_ALL,
     "dra-driver": OWN_WITH_DRIVER,
+    "hami": OWN_WITH_DRIVER,
 }
 
 

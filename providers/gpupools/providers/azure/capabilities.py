@@ -7,6 +7,7 @@ from types import MappingProxyType
 from gpupools.plan.capability import Capability
 from gpupools.plan.cloud_tables import read_capabilities, read_software
 from gpupools.plan.dra import DRA_DRIVER, dra_capabilities
+from gpupools.plan.hami import HAMI, hami_capabilities
 from gpupools.spec.models import SHARING_KINDS
 
 _HERE = Path(__file__).parent
@@ -18,5 +19,9 @@ DEFAULT_SOFTWARE: Mapping[str, str] = MappingProxyType(dict.fromkeys(SHARING_KIN
 _CAPABILITIES = read_capabilities(_HERE)
 
 CAPABILITIES: Mapping[tuple[str, str], Capability] = MappingProxyType(
-    {**_CAPABILITIES, **dra_capabilities(_CAPABILITIES[DRA_DRIVER, "none"], _CAPABILITIES)}
+    {
+        **_CAPABILITIES,
+        **dra_capabilities(_CAPABILITIES[DRA_DRIVER, "none"], _CAPABILITIES),
+        **hami_capabilities(_CAPABILITIES[HAMI, "none"], _CAPABILITIES),
+    }
 )

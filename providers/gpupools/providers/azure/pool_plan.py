@@ -10,6 +10,7 @@ from gpupools.common.json_types import JsonObject
 from gpupools.common.taints import Effect, Taint
 from gpupools.plan.dra import DRA_DRIVER
 from gpupools.plan.fabric import Fabric
+from gpupools.plan.hami import HAMI
 from gpupools.plan.node_labels import GPU_PRESENT_LABEL, skypilot_label
 from gpupools.plan.node_resources import GPU_RESOURCE, node_layouts, node_resources
 from gpupools.plan.provider_plan import AdoptedPool, PoolRequest, ProviderPlan
@@ -150,7 +151,7 @@ def build_provider_plan(request: PoolRequest) -> AksPoolPlan:
     return AksPoolPlan(
         labels={
             # The label calls a team's own plugin, which these nodes have no place for when AKS brings one.
-            **({} if operator or managed else {GPU_PRESENT_LABEL: "true"}),
+            **({} if operator or managed or request.software == HAMI else {GPU_PRESENT_LABEL: "true"}),
             **({SPOT_KEY: "spot"} if spot else {}),
             **({RDMA_LABEL: "infiniband"} if spec.network.rdma else {}),
             **skypilot_label(request.instance.gpu_model, spec.labels),

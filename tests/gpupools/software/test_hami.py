@@ -1,0 +1,304 @@
+"""Pools whose GPUs HAMi divides: what is refused, and what becomes of the rest."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from gpupools.plan.capability import Verdict
+from gpupools.plan.software_plan import Piece
+from gpupools.policies.declared_software import PLUGIN, read_software
+from gpupools.providers import clouds
+from gpupools.ready.promises import promises
+from gpupools.spec.models import SHARING_KINDS
+from gpupools.stackfile.check import check_stack_file
+from tests.gpupools.software.conftest import Planner, pools_of
+
+HAMI: Mapping[str, Any] = {"gpu": "T4", "software": "hami", "nodes": {"fixed": 2}, "trust": {"team": "vision"}}
+TWO: Mapping[str, Any] = {"vgpu": HAMI, "whole": {"gpu": "T4", "software": "device-plugin"}}
+EXAMPLES = Path(__file__).parents[3] / "examples" / "teams"
+EACH = pytest.mark.parametrize("cloud", ["aws", "azure"])
+
+
+@EACH
+def test_pods_get_a_tenth_of_a_gpu_by_memory_and_cores(cloud: str) -> None:
+    gpu = {"aws": {"instance_type": "g4dn.12xlarge"}, "azure": {"instance_type": "Standard_NC64as_T4_v3"}}[cloud]
+    (pool,) = pools_of(cloud, {"vgpu": {**{key: each for key, each in HAMI.items() if key != "gpu"}, **gpu}})
+    pod = pool.pod()
+
+    assert pool.node_resources == {"nvidia.com/gpu": 40}
+    assert pool.units == 40
+    assert pod["schedulerName"] == "hami-scheduler"
+    assert pod["containers"][0]["resources"]["limits"] == {
+        "nvidia.com/gpu": 1,
+        "nvidia.com/gpumem-percentage": 10,
+        "nvidia.com/gpucores": 10,
+    }
+    assert pool.labels["gpu"] == "on"
+    assert pool.labels["gpupools/sharing"] == "hami"
+    assert "nvidia.com/gpu.present" not in pool.labels  # by which the team's own plugin would go
+    assert pool.labels["nvidia.com/gpu.deploy.operands"] == "false"
+
+
+@EACH
+def test_the_chart_serves_the_pools_that_chose_it_and_no_other_node(cloud: str, plan: Planner) -> None:
+    made = plan(cloud, TWO, kubernetes="1.34")
+    (release,) = (each for each in made.releases if each.chart == "hami")
+
+    assert release.pools == ("vgpu",)
+    assert not release.skip_await
+    assert release.values["devicePlugin"] == {
+        "deviceSplitCount": 10,
+        "nvidiaNodeSelector": {"gpu": "on"},
+        "tolerations": [
+            {"key": "gpupools/trust", "operator": "Exists", "effect": "NoSchedule"},
+            {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"},
+        ],
+        "service": {"type": "ClusterIP"},
+    }
+    # HAMi's webhook would send pods of the other pool to its scheduler, which knows no node for them.
+    assert release.values["scheduler"]["forceOverwriteDefaultScheduler"] is False
+    assert "schedulerName" not in made.pods["whole"]
+    owners = {row.pool: row.owners[Piece.DEVICE_PLUGIN] for row in made.owners}
+    assert owners == {"vgpu": "chart hami", "whole": "chart nvidia-device-plugin"}
+
+
+@pytest.mark.parametrize(
+    ("kubernetes", "tag"), [({"kubernetes": "1.34"}, "v1.34.0"), ({"kubernetes": "1.34.2"}, "v1.34.2"), ({}, "?")]
+)
+def test_its_images_are_known_and_follow_the_version_of_the_cluster(
+    kubernetes: Mapping[str, str], tag: str, plan: Planner
+) -> None:
+    made = plan("aws", {"vgpu": HAMI}, registry="mirror.example.com/gpu", pull_secrets=["login"], **kubernetes)
+    images = {each.image: each.pulled for each in made.images if "chart hami" in each.by}
+    (release,) = (each for each in made.releases if each.chart == "hami")
+
+    assert images == {
+        "docker.io/projecthami/hami:v2.10.0": "mirror.example.com/gpu/projecthami/hami:v2.10.0",
+        f"registry.k8s.io/kube-scheduler:{tag}": f"mirror.example.com/gpu/kube-scheduler:{tag}",
+        "docker.io/liangjw/kube-webhook-certgen:v1.1.1": "mirror.example.com/gpu/liangjw/kube-webhook-certgen:v1.1.1",
+    }
+    assert release.values["global"]["imagePullSecrets"] == ["login"]
+
+
+@pytest.mark.parametrize("management", ["managed", "external"])
+def test_hami_of_the_teams_is_used_and_what_it_needs_is_noted(management: str, plan: Planner) -> None:
+    made = plan("aws", {"vgpu": HAMI}, existing={"hami": "hami/hami"}, management=management)
+    (row,) = made.owners
+    (needs,) = (note for note in made.notes if note.startswith("hami/hami needs"))
+
+    assert "hami" not in {each.chart for each in made.releases}
+    assert row.owners[Piece.DEVICE_PLUGIN] == "hami/hami"
+    assert "devicePlugin.deviceSplitCount: 10" in needs
+    assert "scheduler.forceOverwriteDefaultScheduler: false" in needs
+
+
+def test_hami_of_the_teams_leaves_other_pools_alone(plan: Planner) -> None:
+    made = plan("aws", TWO, existing={"hami": "hami/hami"})
+    owners = {row.pool: row.owners[Piece.DEVICE_PLUGIN] for row in made.owners}
+
+    assert owners == {"vgpu": "hami/hami", "whole": "chart nvidia-device-plugin"}
+
+
+def test_ready_expects_its_device_plugin_and_all_parts_of_the_gpus() -> None:
+    plan = check_stack_file(EXAMPLES / "Pulumi.hami.yaml", clouds()).plan
+    (promise,) = promises(plan)
+
+    assert promise.resources == {"nvidia.com/gpu": "10"}
+    assert promise.daemons["device plugin"] == "hami"
+    assert "device plugin" in promise.required
+
+
+def test_the_notebook_of_the_example_gets_half_a_gpu_of_its_pool() -> None:
+    (pool,) = check_stack_file(EXAMPLES / "Pulumi.hami.yaml", clouds()).plan.pools
+    pod = yaml.safe_load((EXAMPLES / "hami.yaml").read_text(encoding="utf-8"))["spec"]["template"]["spec"]
+    ours = pool.pod()
+    limits = pod["containers"][0]["resources"]["limits"]
+
+    assert {key: pod[key] for key in ("schedulerName", "nodeSelector", "tolerations")} == {
+        key: ours[key] for key in ("schedulerName", "nodeSelector", "tolerations")
+    }
+    assert limits["nvidia.com/gpu"] == 1
+    assert limits["nvidia.com/gpucores"] == 50
+    assert (
+        2 * limits["nvidia.com/gpumem"] <= pool.instance.gpu_memory_gib * 1024 < 2 * limits["nvidia.com/gpumem"] + 1024
+    )
+
+
+@pytest.mark.parametrize("cloud", ["aws", "azure", "gcp"])
+def test_no_other_sharing_is_beside_it(cloud: str) -> None:
+    cells = {kind: clouds()[cloud].capabilities["hami", kind].verdict for kind in SHARING_KINDS}
+
+    assert {kind for kind, verdict in cells.items() if verdict is not Verdict.REFUSED} == (
+        set() if cloud == "gcp" else {"none"}
+    )
+
+
+@pytest.mark.parametrize(
+    ("values", "labels", "lands"),
+    [
+        ({}, {"gpu": "on"}, True),
+        ({}, {"gpu": "off"}, False),
+        ({"devicePlugin": {"nvidiaNodeSelector": {"gpu": "on"}}}, {"gpu": "on"}, True),
+        ({"devicePlugin": {"nvidiaNodeSelector": {"team": "a"}}}, {"gpu": "on"}, False),
+        ({"devicePlugin": {"enabled": False}}, {"gpu": "on"}, False),
+    ],
+)
+def test_policies_know_the_nodes_of_a_declared_release(
+    values: Mapping[str, Any], labels: Mapping[str, str], lands: bool
+) -> None:
+    found = read_software("kubernetes:helm.sh/v3:Release", {"chart": "hami", "version": "2.10.0", "values": values})
+
+    assert found is not None
+    assert found.lands_on(PLUGIN, labels) is lands
+
+
+_WEBHOOK = "https://github.com/Project-HAMi/HAMi tag v2.10.0, pkg/scheduler/webhook.go"
+_VALUES = "https://github.com/Project-HAMi/HAMi tag v2.10.0, charts/hami/values.yaml"
+
+REFUSED: Mapping[str, tuple[str, Mapping[str, Any], Mapping[str, Any], str]] = {
+    "GKE": (
+        "gcp",
+        {},
+        {},
+        (
+            "pools.a.software: a part of a GPU with software hami on gcp is refused: HAMi limits pods with a library "
+            "that "
+            "NVIDIA's container runtime mounts, which GKE's node images do not have; use software: gpu-operator with "
+            "sharing.mode: fractions, or time-slicing (see https://github.com/Project-HAMi/HAMi/blob/v2.10.0/README.md)"
+        ),
+    ),
+    "Bottlerocket": (
+        "aws",
+        {"image": {"family": "bottlerocket"}},
+        {},
+        (
+            "pools.a.image.family: bottlerocket has its own device plugin; software: hami would add a second one; use "
+            "software: cloud-managed, or family: al2023 "
+            "(see https://docs.aws.amazon.com/eks/latest/userguide/ml-eks-optimized-ami.html)"
+        ),
+    ),
+    "an autoscaler": (
+        "aws",
+        {"nodes": {"max": 2}},
+        {},
+        (
+            "pools.a.nodes: autoscalers start no node for pods that request memory of a GPU, since no node offers "
+            "nvidia.com/gpumem; set nodes: {fixed: …}, or use other software "
+            "(see https://github.com/Project-HAMi/HAMi/issues/1099)"
+        ),
+    ),
+    "nobody who may use it": (
+        "aws",
+        {"trust": None},
+        {},
+        (
+            "pools.a.trust: hami shares the memory and the faults of a GPU between containers; the pool names no one; "
+            "write "
+            "trust: {team: …} or {namespaces: […]}, or {waiver: …} with the reason; or use mode: mig on a GPU that "
+            "has it, "
+            "which isolates in hardware (see https://github.com/NVIDIA/k8s-device-plugin#shared-access-to-gpus)"
+        ),
+    ),
+    "time-slicing": (
+        "aws",
+        {"sharing": {"mode": "time-slicing", "replicas": 2}},
+        {},
+        (
+            "pools.a.sharing.mode: time-slicing with software hami on aws is refused: HAMi itself divides whole GPUs "
+            "by the memory and cores that pods request; leave sharing out, or use software: cloud-managed or "
+            f"device-plugin or gpu-operator (see {_VALUES})"
+        ),
+    ),
+    "MIG": (
+        "azure",
+        {"gpu": "A100-80GB", "sharing": {"mode": "mig", "profile": "1g.10gb"}},
+        {},
+        (
+            "pools.a.sharing.mode: mig-single with software hami on azure is refused: HAMi itself divides whole GPUs "
+            "by the memory and cores that pods request; leave sharing out, or use software: cloud-managed or "
+            f"device-plugin or gpu-operator (see {_VALUES})"
+        ),
+    ),
+    "a part of a GPU": (
+        "azure",
+        {"gpu": "A10", "gpus_per_node": "1/6"},
+        {},
+        (
+            "pools.a.sharing.mode: Standard_NV6ads_A10_v5 has 1/6 of an A10, which cannot be shared further; leave "
+            "sharing "
+            "out, or take a machine with a whole GPU"
+        ),
+    ),
+    "another scheduler": (
+        "aws",
+        {},
+        {"scheduler": "volcano"},
+        (
+            "pools.a.software: HAMi's scheduler and volcano would both decide about the pods of this pool; use "
+            "software: "
+            f"device-plugin, or put the pool on a cluster without runtime.scheduler (see {_WEBHOOK})"
+        ),
+    ),
+    "RDMA": (
+        "aws",
+        {"network": {"rdma": True}},
+        {},
+        "pools.a.network.rdma: HAMi's pods get parts of GPUs; leave it out",
+    ),
+    "its label": (
+        "aws",
+        {"labels": {"gpu": "off"}},
+        {},
+        "pools.a.labels.gpu: gpu is set to 'on', by which HAMi's device plugin selects the nodes; leave it out",
+    ),
+    "the team's plugin": (
+        "aws",
+        {},
+        {"existing": {"device_plugin": "kube-system/plugin"}},
+        "pools.a.software: the device plugin would have two owners on c nodes: chart hami and kube-system/plugin; ",
+    ),
+    "an old cluster": (
+        "aws",
+        {},
+        {"kubernetes": "1.21"},
+        (
+            "clusters.c.runtime.kubernetes: got 1.21; HAMi 2.10.0 as gpupools configures it needs Kubernetes 1.22 or "
+            "later; "
+            "upgrade the cluster, or use other software (see "
+            "https://github.com/Project-HAMi/HAMi tag v2.10.0, charts/hami/templates/scheduler/configmap.yaml)"
+        ),
+    ),
+    "an old chart": (
+        "aws",
+        {},
+        {"versions": {"hami": "2.9.0"}},
+        (
+            "clusters.c.runtime.versions.hami: got 2.9.0, a version whose values and installed software this release "
+            "of "
+            "gpupools does not know, and it is older than 2.10.0; use 2.10.0 or leave it out"
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize(("cloud", "pool", "runtime", "said"), REFUSED.values(), ids=REFUSED)
+def test_what_it_does_not_go_with_is_refused(
+    cloud: str,
+    pool: Mapping[str, Any],
+    runtime: Mapping[str, Any],
+    said: str,
+    refused: Callable[..., list[str]],
+) -> None:
+    problems = refused(cloud, {"a": {**HAMI, **pool}}, **runtime)
+
+    assert [each for each in problems if each.startswith(said)] != [], problems
+
+
+def test_a_pool_of_other_software_with_its_label_has_two_owners(refused: Callable[..., list[str]]) -> None:
+    (problem,) = refused("aws", {**TWO, "whole": {**TWO["whole"], "labels": {"gpu": "on"}}})
+
+    assert "pools.whole.software: the device plugin would have two owners on c nodes: " in problem
+    assert "chart hami" in problem
