@@ -191,16 +191,16 @@ def _starts_tainted(spec: PoolSpec, software: str, cluster: Cluster, cloud: Clou
 
 
 def _against_startup_taint(software: str, cluster: Cluster) -> Iterator[tuple[str, str]]:
-    """Yield why nobody would take a start-up taint off, or why it would keep off what brings the GPUs, with the fix."""
+    """Yield why nothing would remove a start-up taint, or why it would block what provides the GPUs, with the fix."""
     runtime, leave = cluster.runtime, "leave it out"
     if software == DRA_DRIVER:
         yield "pods that claim devices wait for them by themselves", leave
     if runtime.management == "external":
-        what = "gpupools takes the taint off with a Deployment, and management: external installs nothing"
+        what = "a Deployment of gpupools removes the taint, and management: external installs nothing"
         yield what, f"{leave}, or set management: managed"
-    for key in ("gpu_operator", "device_plugin", "node_feature_discovery"):
+    for key in ("gpu_operator", "device_plugin", "node_feature_discovery", "rdma_plugin"):
         if getattr(runtime.existing, key) is not None:
-            yield f"existing.{key} brings the GPUs, and its pods may not tolerate the taint", leave
+            yield f"existing.{key} provides GPUs or network devices, and its pods may not tolerate the taint", leave
 
 
 def _gpu_taint(spec: PoolSpec) -> Taint:

@@ -48,7 +48,7 @@ class Watch:
     def looks(self, timeout_s: float, *, stays: bool = False) -> Iterator[bool]:
         """Look until the pools are ready or the time is over; yield after each look whether it is the last.
 
-        With `stays`, go on when they are ready, without a timeout for ever.
+        With `stays`, continue after they are ready, and without a timeout until the process ends.
         """
         end = time.monotonic() + (timeout_s if timeout_s or not stays else math.inf)
         ended = False

@@ -22,8 +22,9 @@ _RESOURCES = 'resource=~"nvidia_com_.+"'
 _LABELLED = 'kube_node_labels{label_gpupools_pool!=""}'
 _POOLS = f'max by (node, pool) (label_replace({_LABELLED}, "pool", "$1", "label_gpupools_pool", "(.+)"))'
 _ACTIVE_POD = 'max by (namespace, pod) (kube_pod_status_phase{phase=~"Running|Pending"} == 1)'
-_OF_NODE = '"node", "$1", "Hostname", "(.+)")'
-_BUSY = f"label_replace(DCGM_FI_PROF_GR_ENGINE_ACTIVE, {_OF_NODE}"
+_OF_NODE = '"node", "$1", "Hostname", "(.+)"), "node", "$1", "hostname", "(.+)")'
+"""The exporter renamed the label after tag 4.5.3-4.8.2: https://github.com/NVIDIA/dcgm-exporter/pull/655."""
+_BUSY = f"label_replace(label_replace(DCGM_FI_PROF_GR_ENGINE_ACTIVE, {_OF_NODE}"
 """Share of time in which a GPU or slice was busy, 0 to 1; DCGM_FI_DEV_GPU_UTIL has no value for slices."""
 
 
@@ -88,15 +89,15 @@ def alerts(pools: Iterable[PoolPlan], *, with_teams: bool) -> Iterator[JsonDict]
     free = f"{there} - (sum by (resource) (gpupools:units_allocated:pool) or {there} * 0)"
     rows = [
         ("GpuXidError", "DCGM_FI_DEV_XID_ERRORS > 0", "0m", "critical",
-         "GPU {{ $labels.gpu }} of {{ $labels.Hostname }} reported XID {{ $value }}",
+         "GPU {{ $labels.gpu }} of {{ $labels.Hostname }}{{ $labels.hostname }} reported XID {{ $value }}",
          "Look up the XID in https://docs.nvidia.com/deploy/xid-errors/, and drain the node if it names the hardware."),
         ("GpuMemoryFailing",
          "DCGM_FI_DEV_ROW_REMAP_FAILURE > 0 or increase(DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS[1h]) > 0",
          "0m", "critical",
-         "GPU {{ $labels.gpu }} of {{ $labels.Hostname }} has uncorrectable memory errors",
+         "GPU {{ $labels.gpu }} of {{ $labels.Hostname }}{{ $labels.hostname }} has uncorrectable memory errors",
          "Drain the node. A row that could not be remapped needs another GPU."),
         ("GpuHot", f"DCGM_FI_DEV_GPU_TEMP > {HOT_C}", "10m", "warning",
-         "GPU {{ $labels.gpu }} of {{ $labels.Hostname }} has {{ $value }} °C",
+         "GPU {{ $labels.gpu }} of {{ $labels.Hostname }}{{ $labels.hostname }} has {{ $value }} °C",
          "GPUs slow down when they are hot; report the node to the cloud."),
         ("GpuHeldIdle", f"max_over_time({held}[1h]) < 0.01 and {held} offset 1h and {held}", "0m", "warning",
          "Pod {{ $labels.exported_namespace }}/{{ $labels.exported_pod }} holds a GPU and did not use it for an hour",
@@ -158,9 +159,13 @@ _BY_POOL: _Panels = (
     }, "short"),
     ("Busy", {"{{pool}}": "gpupools:busy:pool"}, "percentunit"),
     ("Nodes", {"{{pool}}": f"count by (pool) ({_POOLS})"}, "short"),
-    ("Temperature, highest", {"{{Hostname}}": "max by (Hostname) (DCGM_FI_DEV_GPU_TEMP)"}, "celsius"),
+    ("Temperature, highest", {
+        "{{node}}": f"max by (node) (label_replace(label_replace(DCGM_FI_DEV_GPU_TEMP, {_OF_NODE})",
+    }, "celsius"),
     ("Power", {"all GPUs": "sum(DCGM_FI_DEV_POWER_USAGE)"}, "watt"),
-    ("XID errors", {"{{Hostname}} GPU {{gpu}}": "DCGM_FI_DEV_XID_ERRORS > 0"}, "short"),
+    ("XID errors", {
+        "{{node}} GPU {{gpu}}": f"label_replace(label_replace(DCGM_FI_DEV_XID_ERRORS > 0, {_OF_NODE}",
+    }, "short"),
 )  # fmt: skip
 _IN_POOL: _Panels = (
     ("Allocated and allocatable", {
@@ -172,7 +177,7 @@ _IN_POOL: _Panels = (
     ("Held by a pod: GPUs", {"{{node}} GPU {{gpu}}": 'gpupools:held:gpu{pool="$pool"}'}, "bool"),
     ("Held by a pod: slices", {"{{node}} GPU {{gpu}} {{GPU_I_PROFILE}}": 'gpupools:held:slice{pool="$pool"}'}, "bool"),
     ("Memory in use", {
-        "{{node}} GPU {{gpu}}": _of_pool(f"label_replace(DCGM_FI_DEV_FB_USED, {_OF_NODE}")
+        "{{node}} GPU {{gpu}}": _of_pool(f"label_replace(label_replace(DCGM_FI_DEV_FB_USED, {_OF_NODE}")
         + ' and on (node) gpupools:busy:gpu{pool="$pool"}',
     }, "decmbytes"),
 )  # fmt: skip

@@ -233,17 +233,23 @@ _GATE = "gpupools-startup-gate"
 _TOKEN = "It has a token: it changes nodes, and an admission policy narrows that to the start-up taint."
 
 
+def _promised(pool: PoolPlan) -> dict[str, int]:
+    """Return the count of each device that a node offers; memory is there from the start."""
+    extra = pool.provider_plan.extra_resources().items()
+    return {**pool.node_resources, **{name: int(count) for name, count in extra if count.isdecimal()}}
+
+
 def startup_gate(pools: Sequence[PoolPlan], tolerations: Sequence[JsonObject], pulls: Pulls) -> list[KubernetesObject]:
-    """Declare what takes the start-up taint off nodes that offer their GPUs, with rights on that taint alone.
+    """Declare what removes the start-up taint from nodes that offer their GPUs, with rights on that taint alone.
 
     Kubernetes has no right for one field of a node, so an admission policy narrows the right to change nodes. The Node
-    Readiness Controller cannot serve: it takes taints below readiness.k8s.io only, which Cluster Autoscaler does not
+    Readiness Controller cannot serve: it accepts taints below readiness.k8s.io only, which Cluster Autoscaler does not
     ignore, and reads conditions of nodes, of which none says what a node offers
     (https://github.com/kubernetes-sigs/node-readiness-controller/blob/v0.5.0/api/v1alpha1/nodereadinessrule_types.go).
     """
-    why = "takes the start-up taint off nodes that offer their GPUs"
+    why = "removes the start-up taint from nodes that offer their GPUs"
     script = Path(__file__).with_name("startup_gate.py").read_text(encoding="utf-8")
-    promised = json.dumps({pool.name: dict(pool.node_resources) for pool in pools}, indent=1, sort_keys=True)
+    promised = json.dumps({pool.name: _promised(pool) for pool in pools}, indent=1, sort_keys=True)
     code = config_map(f"config/{_GATE}", _GATE, _GATE, {"startup_gate.py": script, "promises.json": promised}, why)
     subject = {"kind": "ServiceAccount", "name": _GATE, "namespace": _GATE}
     role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": _GATE}

@@ -151,7 +151,7 @@ def _installer(draft: Draft) -> None:
 
 
 def _startup_gate(draft: Draft) -> None:
-    """Declare what takes the start-up taint off, before the pools: their nodes wait for it."""
+    """Declare what removes the start-up taint, if a pool has it."""
     gated = [pool for pool in draft.pools if pool.startup_taint is not None]
     if not gated:
         return

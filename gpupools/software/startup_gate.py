@@ -1,4 +1,4 @@
-"""Take the start-up taint off nodes that offer what their pool promises: runs in a cluster, with Python alone.
+"""Remove the start-up taint from nodes that offer what their pool promises: runs in a cluster, with Python alone.
 
     python startup_gate.py PROMISES
 
@@ -50,7 +50,7 @@ def is_complete(node: Mapping[str, Any], promised: Mapping[str, int]) -> bool:
 
 
 def patch_of(node: Mapping[str, Any]) -> list[dict[str, Any]] | None:
-    """Return the JSON patch that takes the taint off; None for a node without it."""
+    """Return the JSON patch that removes the taint; None for a node without it."""
     taints = node["spec"].get("taints") or []
     rest = [each for each in taints if each["key"] != KEY]
     if len(rest) == len(taints):
@@ -59,7 +59,7 @@ def patch_of(node: Mapping[str, Any]) -> list[dict[str, Any]] | None:
 
 
 def watch(api: Api, promises: Mapping[str, Mapping[str, int]]) -> None:
-    """Take the taint off each node that is or becomes complete, until the watch ends."""
+    """Remove the taint from each node that is or becomes complete, until the watch ends."""
     selector = quote(f"{POOL} in ({','.join(sorted(promises))})")
     path = f"/api/v1/nodes?watch=1&timeoutSeconds={_WATCH_S}&labelSelector={selector}"
     with api.open(path, timeout_s=_WATCH_S + 30) as events:
@@ -70,7 +70,7 @@ def watch(api: Api, promises: Mapping[str, Mapping[str, int]]) -> None:
             if patch is not None and is_complete(node, promises[node["metadata"]["labels"][POOL]]):
                 name = node["metadata"]["name"]
                 api.open(f"/api/v1/nodes/{quote(name)}", patch).close()
-                print(f"{name} offers its GPUs; the start-up taint is off", flush=True)  # noqa: T201 - its log
+                print(f"{name} offers its GPUs; removed the start-up taint", flush=True)  # noqa: T201 - its log
 
 
 def main() -> None:

@@ -169,7 +169,7 @@ class ExistingDraDriver(ExistingSoftware):
 
 
 class ExistingHami(ExistingSoftware):
-    """HAMi, whose device plugin selects nodes by a label unless its chart is told otherwise."""
+    """HAMi. Its device plugin selects nodes by a label."""
 
     node_selector: dict[LabelKey, LabelValue] = {"gpu": "on"}
     """Node selector of its device plugin. Default: that of its chart."""

@@ -111,7 +111,7 @@ class PoolArgs(TypedDict):
     auto_repair: NotRequired[bool]
     """Whether the cloud replaces unhealthy nodes; true when left out."""
     startup_taint: NotRequired[bool]
-    """Whether new nodes take pods only when they offer their GPUs; a GpuRuntime of the cluster takes the taint off."""
+    """Whether new nodes accept pods only when they offer their GPUs; a GpuRuntime of the cluster removes the taint."""
     tags: NotRequired[dict[str, str]]
     """Tags or resource labels of the pool and its machines."""
     protect: NotRequired[bool]

@@ -18,7 +18,6 @@ from gpupools.components.gpu_node_pool import GpuNodePool, PlannedPool, PoolArgs
 from gpupools.components.gpu_runtime import GpuRuntime, PlannedRuntime, Resources
 from gpupools.components.kubernetes_access import create_kubernetes_provider
 from gpupools.components.protection import PROTECTION_TYPE, Protection, hold_destroy, reject_incomplete
-from gpupools.components.readiness import Readiness
 from gpupools.components.stack_config import StackConfig, hiding_values, read_stack_config
 from gpupools.diff.guard import POOL_TYPE, Earlier, GuardReport, drift, judge, read_earlier
 from gpupools.diff.pool_diff import in_recorded_order, record
@@ -209,6 +208,8 @@ def _declare(config: StackConfig, plan: StackPlan, earlier: Earlier, state: Json
     for each in plan.runtimes:
         key = each.cluster
         if stack.clusters[key].runtime.wait_ready is not None:
+            from gpupools.components.readiness import Readiness  # only this needs to read clusters
+
             plain = [record(pool, stack).as_json() for pool in planned.values() if pool.cluster == key]
             plain.append(record_software(each, stack).as_json())
             # After all clusters, since the engine starts nothing more once a wait has failed.

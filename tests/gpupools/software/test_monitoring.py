@@ -212,7 +212,9 @@ def test_each_alert_fires_on_its_series_and_not_on_others(tmp_path: Path, alert:
 
 
 @needs_promtool
-def test_a_gpu_or_slice_is_held_while_a_pod_has_it_however_busy(tmp_path: Path) -> None:
+@pytest.mark.parametrize("label", ["Hostname", "hostname"])
+def test_a_gpu_or_slice_is_held_while_a_pod_has_it_however_busy(tmp_path: Path, label: str) -> None:
+    """With the label of the node in the exporter's old and new spelling."""
     (tmp_path / "rules.yaml").write_text(yaml.safe_dump({"groups": groups()}))
     metric = "DCGM_FI_PROF_GR_ENGINE_ACTIVE"
     cut = 'Hostname="s1", gpu="0", GPU_I_PROFILE="1g.5gb"'
@@ -232,7 +234,9 @@ def test_a_gpu_or_slice_is_held_while_a_pod_has_it_however_busy(tmp_path: Path) 
         {"expr": expr, "eval_time": "5m", "exp_samples": [{"labels": name, "value": n} for name, n in found.items()]}
         for expr, found in expected.items()
     ]
-    given = [{"series": name, "values": values} for name, values in {**NODES, **series}.items()]
+    given = [
+        {"series": name.replace("Hostname", label), "values": values} for name, values in {**NODES, **series}.items()
+    ]
     test = {"interval": "1m", "input_series": given, "promql_expr_test": asked}
     (tmp_path / "test.yaml").write_text(
         yaml.safe_dump({"rule_files": ["rules.yaml"], "evaluation_interval": "1m", "tests": [test]})

@@ -1,4 +1,4 @@
-"""The start-up taint: where nodes get it, who tolerates it, who takes it off, and where it is refused."""
+"""The start-up taint: where nodes get it, who tolerates it, what removes it, and where it is refused."""
 
 import json
 from collections.abc import Mapping
@@ -59,6 +59,7 @@ def test_nodes_have_it_where_a_pod_could_be_too_early(pool: JsonDict, cloud: str
         ({**OPERATOR, "software": "dra-driver", "nodes": {"fixed": 1}}, "gcp", {}, "wait for them by themselves"),
         (MIG, "gcp", {"management": "external", "existing": {"gpu_operator": "g/o"}}, "installs nothing"),
         (MIG, "gcp", {"existing": {"node_feature_discovery": "n/f"}}, "its pods may not tolerate the taint"),
+        (MIG, "gcp", {"existing": {"rdma_plugin": "n/rdma"}}, "its pods may not tolerate the taint"),
         (MIG, "gcp", {"kubernetes": "1.29"}, "needs Kubernetes 1.30 or later"),
     ],
 )
@@ -90,7 +91,23 @@ def test_every_daemon_of_the_pool_tolerates_it() -> None:
     assert all(toleration in each["spec"]["template"]["spec"]["tolerations"] for each in daemons)
 
 
-def test_a_deployment_on_other_nodes_takes_it_off() -> None:
+def test_network_devices_are_promised_too() -> None:
+    efa = {"rdma": True, "security_group_ids": ["sg-0a1b2c3d"]}
+    wanted = {"instance_type": "p5.48xlarge", "nodes": {"max": 2}, "zones": ["eu-central-1a"], "network": efa}
+    pool = {**wanted, "clusters": ["train"], "software": "device-plugin", "startup_taint": True}
+    cluster = {**clouds()["aws"].example_cluster, **ACCESS, "subnets_by_zone": {"eu-central-1a": ["subnet-0000000a"]}}
+    del cluster["subnet_ids"]
+    (runtime,) = plan_config({"clusters": {"train": cluster}, "pools": {"a": pool}}, clouds()).runtimes
+    (promised,) = (
+        each.manifest["data"]["promises.json"]
+        for each in runtime.objects
+        if each.name.endswith("startup-gate") and each.kind == "ConfigMap"
+    )
+
+    assert json.loads(promised) == {"a": {"nvidia.com/gpu": 8, "vpc.amazonaws.com/efa": 32}}
+
+
+def test_a_deployment_on_other_nodes_removes_it() -> None:
     (runtime,) = plan({**MIG, "startup_taint": True}, runtime={"cpu_taints": ["a=b:NoSchedule"]}).runtimes
     made = {each.name: each.manifest for each in runtime.objects}
     pod = made["startup-gate/deployment"]["spec"]["template"]["spec"]
