@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 
 from gpupools.plan.capability import Capability, Owners, SoftwareOption, Verdict
-from gpupools.plan.dra import dra_capabilities
+from gpupools.plan.dra import DRA_DRIVER, dra_capabilities
+from gpupools.plan.hami import HAMI, hami_capabilities
 from gpupools.spec.models import SHARING_KINDS
 
 _PAGE = "https://example.com/gpus"
@@ -14,9 +15,8 @@ SOFTWARE: Mapping[str, SoftwareOption] = {
         Owners("Nimbus", "Nimbus", "NVIDIA device plugin"), "the image has a driver", _PAGE
     ),
     "gpu-operator": SoftwareOption(Owners("Nimbus", "Nimbus", "GPU Operator"), "the image has a driver", _PAGE),
-    "dra-driver": SoftwareOption(
-        Owners("Nimbus", "Nimbus", "none (NVIDIA DRA driver)"), "the image has a driver", _PAGE
-    ),
+    DRA_DRIVER: SoftwareOption(Owners("Nimbus", "Nimbus", "none (NVIDIA DRA driver)"), "the image has a driver", _PAGE),
+    HAMI: SoftwareOption(Owners("Nimbus", "Nimbus", "HAMi"), "the image has a driver and a toolkit", _PAGE),
 }
 
 DEFAULT_SOFTWARE: Mapping[str, str] = dict.fromkeys(SHARING_KINDS, "cloud-managed")
@@ -30,9 +30,10 @@ def _cell(software: str, kind: str) -> Capability:
     return Capability(Verdict.REFUSED, "nobody has tried it there", _PAGE, "use software: cloud-managed on whole GPUs")
 
 
-_ROWS = {(software, kind): _cell(software, kind) for software in list(SOFTWARE)[:-1] for kind in SHARING_KINDS}
+_ROWS = {(software, kind): _cell(software, kind) for software in list(SOFTWARE)[:-2] for kind in SHARING_KINDS}
 
 CAPABILITIES: Mapping[tuple[str, str], Capability] = {
     **_ROWS,
     **dra_capabilities(Capability(Verdict.IN_CLUSTER, "NVIDIA's DRA driver serves claims", _PAGE), _ROWS),
+    **hami_capabilities(Capability(Verdict.IN_CLUSTER, "HAMi's device plugin divides GPUs", _PAGE), _ROWS),
 }
