@@ -33,14 +33,15 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
-from types import CodeType, FrameType, SimpleNamespace
+from types import CodeType, FrameType
 from typing import Any
+from unittest.mock import patch
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
@@ -325,73 +326,24 @@ def _told(node: ast.AST, changed: ast.AST) -> tuple[str, ast.AST]:
 # --- what a test calls ------------------------------------------------------------------------------------------------
 
 
-class PackInThisProcess:
-    """Answers what `preview.pack_process.PolicyPackProcess` answers, from this process' own rules."""
+def pack_in_this_process() -> type[Any]:
+    """Return what answers as `preview.pack_process.PolicyPackProcess` does, from this process' own rules."""
+    from pulumi_policy import EnforcementLevel  # noqa: TID251 - as the SDK starts the pack
 
-    def __init__(self, folder: Path | None = None, *, stack: str = "preview", config: Any = None) -> None:
-        self._config: Mapping[str, Any] = config or {}
-        self._stack = stack
+    from gpupools.policies.pack import NAME, POLICIES, Analyzer
+    from gpupools.preview.pack_process import PolicyPackProcess
 
-    def __enter__(self) -> "PackInThisProcess":
-        return self
+    class PackInThisProcess(PolicyPackProcess):
+        def _start(self) -> None:
+            self._analyzer = Analyzer(NAME, "0", [*POLICIES.values()], EnforcementLevel.MANDATORY)
+            self._configure()
 
-    def __exit__(self, *error: object) -> None:
-        pass
+        def _call(self, method: str, request: Any) -> Any:
+            stack = {"PULUMI_PROJECT": self._project, "PULUMI_STACK": self._stack, "PULUMI_DRY_RUN": "true"}
+            with patch.dict(os.environ, stack):
+                return getattr(self._analyzer, method)(request, None)
 
-    def analyze(self, urn: str, type_: str, name: str, properties: Any, options: Any = None) -> list[Any]:
-        """Judge one resource by every rule that one resource decides."""
-        from gpupools.policies import pack, rules
-        from gpupools.policies.declared_software import is_software, read_software
-        from gpupools.policies.finding import Context, format_finding
-        from gpupools.policies.wire import decoded
-        from gpupools.preview.pack_process import Diagnostic, as_engine_sends
-
-        inputs = decoded(as_engine_sends(properties))
-        pools, said = pack.read_pools(type_, inputs), []
-        software = read_software(type_, inputs) if is_software(type_) else None
-        for rule in rules.RESOURCE_RULES:
-            protect = bool(options and options.protect)
-            context = Context(config=self._config.get(rule.name, {}), stack=self._stack, protect=protect)
-            found = [one for pool in pools for one in rule.pool(pool, context)] if rule.pool else []
-            found += [*rule.software(software, context)] if rule.software and software else []
-            for one in found:
-                late = one.unverified and pack._advisory(rule, context)
-                message = f"{rule.why}\n{name}: {format_finding(one, inputs, rule)}" + (
-                    f" ({rule.name})" if late else ""
-                )
-                policy, level = (pack.UNVERIFIED, "advisory") if late else (rule.name, rule.level.value)
-                said.append(Diagnostic(policy, level, message, rule.why, urn, "medium" if late else rule.severity))
-        return said
-
-    def analyze_stack(self, resources: Iterable[Any]) -> list[Any]:
-        """Judge the whole stack by every rule that sees it."""
-        from gpupools.policies import pack, rules
-        from gpupools.policies.declared_stack import DeclaredStack
-        from gpupools.policies.finding import Context, format_finding
-        from gpupools.preview.pack_process import Diagnostic, as_engine_sends
-
-        def wired(given: Any) -> Any:
-            each: Any = SimpleNamespace(**{name: getattr(given, name) for name in ("urn", "name", "parent")})
-            each.resource_type, each.props, each.before = (
-                given.type,
-                pack.Inputs(as_engine_sends(given.properties)),
-                None,
-            )
-            each.parent_urn, each.provider_urn = given.parent, given.provider.urn if given.provider else ""
-            each.depends, each.by_property = tuple(given.dependencies), dict(given.property_dependencies)
-            return pack._declared(each)
-
-        stack, said = DeclaredStack([wired(each) for each in resources]), []
-        for rule in rules.STACK_RULES:
-            context = Context(config=self._config.get(rule.name, {}), stack=self._stack)
-            for urn, one in rule.stack(stack, context) if rule.stack else ():
-                resource = stack.by_urn.get(urn)
-                late = one.unverified and pack._advisory(rule, context)
-                message = format_finding(one, resource.inputs if resource else {}, rule)
-                message = f"{rule.why}\n{resource.name}: {message}" if resource else f"{rule.why}\n{message}"
-                policy, level = (pack.UNVERIFIED_IN_STACK, "advisory") if late else (rule.name, rule.level.value)
-                said.append(Diagnostic(policy, level, message, rule.why, urn, rule.severity))
-        return said
+    return PackInThisProcess
 
 
 class InFork:
@@ -405,7 +357,7 @@ class InFork:
         if self._pack_here:
             from gpupools.preview import pack_process
 
-            vars(pack_process)["PolicyPackProcess"] = PackInThisProcess
+            vars(pack_process)["PolicyPackProcess"] = pack_in_this_process()
 
 
 class Calls(InFork):

@@ -21,14 +21,13 @@ from gpupools.plan.cloud import Cloud
 from gpupools.plan.pool_facts import PoolFacts
 from gpupools.policies import waivers
 from gpupools.policies.classify import classify
-from gpupools.policies.components import FindingKey, finding_key, is_reported_on_component
+from gpupools.policies.components import FindingKey, finding_key, judge_resource
 from gpupools.policies.declared_software import read_software
 from gpupools.policies.declared_stack import ANSWERS, Declared, DeclaredStack
 from gpupools.policies.finding import Context, Finding, Level, Rule, format_finding, steps
 from gpupools.policies.kinds import is_read, readers, readings
 from gpupools.policies.policy_config import Config
-from gpupools.policies.rules import ALL_RULES, RULE_NAMES
-from gpupools.policies.rules.gpu_pool_tainted import RULE as TAINTED
+from gpupools.policies.rules import ALL_RULES, RULE_NAMES, STACK_RULES
 from gpupools.policies.rules.gpu_waiver_current import RULE as CURRENT
 from gpupools.policies.rules.gpu_waiver_current import outdated_waivers
 from gpupools.policies.waivers import Waiver
@@ -363,26 +362,24 @@ def _findings(
     config: Config,
     waived: Collection[Waiver],
 ) -> Iterator[tuple[Rule, str, Finding]]:
-    above = {address: component.urn for address, each in declared.items() if (component := stack.component(each))}
     found_on: dict[str, set[FindingKey]] = {}
-    judged = [(address, each) for address, each in declared.items() if each.pools or each.software is not None]
-    for rule in ALL_RULES:
-        options = config.options.get(rule.name, {})
-        for address, each in judged if rule.stack is None else ():
-            resource = resources[address]
-            context = Context(config=options, stack=resource.stack, protect=resource.protect)
-            within = address in above and rule is TAINTED  # the rule on the whole stack sees templates beside it
-            pools = [pool for pool in each.pools if not pool.elsewhere] if within else each.pools
-            for finding in (one for pool in pools for one in rule.pool(pool, context)) if rule.pool else ():
-                if address in above and is_reported_on_component(rule.name, finding, found_on.get(above[address], ())):
-                    continue
-                found_on.setdefault(address, set()).add(finding_key(rule.name, finding))
-                yield rule, address, finding
-            if rule.software is not None and each.software is not None:
-                yield from ((rule, address, finding) for finding in rule.software(each.software, context))
-        if rule.stack is not None:
-            context = Context(config=options, today=config.today, waived=waived)
-            yield from ((rule, address, finding) for address, finding in rule.stack(stack, context))
+    contexts: dict[tuple[str, bool], Mapping[str, Context]] = {}
+    for address, each in declared.items():
+        if not each.pools and each.software is None:
+            continue
+        key = (resources[address].stack, resources[address].protect)
+        contexts[key] = contexts.get(key) or {
+            rule.name: Context(config=config.options.get(rule.name, {}), stack=key[0], protect=key[1])
+            for rule in ALL_RULES
+        }
+        above = stack.component(each)
+        component = found_on.get(above.urn, ()) if above else None
+        found = [*judge_resource(each.pools, each.software, contexts[key], component)]
+        found_on[address] = {finding_key(rule.name, finding) for rule, finding in found}
+        yield from ((rule, address, finding) for rule, finding in found)
+    for rule in STACK_RULES:
+        context = Context(config=config.options.get(rule.name, {}), today=config.today, waived=waived)
+        yield from ((rule, *each) for each in (rule.stack(stack, context) if rule.stack else ()))
 
 
 def _line(resource: Resource, finding: Finding) -> int | None:

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 import yaml
 
-from gpupools.policies.pack import finding_messages
 from gpupools.preview.program_run import Preview, preview_program
 from gpupools.preview.sdk_schema import UNKNOWN
+from tests.policies.messages import finding_messages
 
 # The SDK warns of deprecated classes of its own when the program is the first to import `aws.ec2`.
 pytestmark = pytest.mark.filterwarnings("ignore:aws.ec2/:DeprecationWarning")

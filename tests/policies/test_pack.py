@@ -4,34 +4,23 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-import pulumi
-import pulumi_policy.policy as sdk
 import pytest
 import yaml
-from pulumi_policy import PolicyResourceOptions, ResourceValidationArgs, ResourceValidationPolicy
-from pulumi_policy.policy import PolicyCustomTimeouts
-from pulumi_policy.proxy import UNKNOWN_ARRAY_VALUE, UNKNOWN_STRING_VALUE, unknown_checking_proxy
-from pulumi_policy.secret import Secret
+from google.protobuf import struct_pb2
+from pulumi_policy.proxy import UNKNOWN_ARRAY_VALUE, UNKNOWN_STRING_VALUE
 
 from gpupools.plan.cloud import Cloud
 from gpupools.plan.pool_facts import UNKNOWN, PoolFacts
 from gpupools.policies import pack
-from gpupools.policies.pack import (
-    UNVERIFIED,
-    UNVERIFIED_IN_STACK,
-    WAIVED,
-    finding_messages,
-    judge_once,
-    plain,
-    policies,
-)
+from gpupools.policies.pack import POLICIES, UNVERIFIED, UNVERIFIED_IN_STACK, WAIVED
 from gpupools.policies.rules import RESOURCE_RULES, STACK_RULES
+from gpupools.policies.wire import decoded, plain
 from gpupools.providers import clouds
+from tests.policies.messages import finding_messages
 
 ROOT = Path(__file__).parents[2]
 SIGNATURE = "4dabf18193072939515e22adb298388d"
@@ -60,14 +49,10 @@ def secret(value: object) -> dict[str, object]:
     ],
 )
 def test_wire_form_becomes_plain_data(wire: dict[str, Any], expected: dict[str, Any]) -> None:
-    assert plain(wire) == expected
-    assert plain(unknown_checking_proxy(wire)) == expected
+    struct = struct_pb2.Struct()
+    struct.update(wire)
 
-
-def test_what_only_the_policy_sdk_makes_becomes_plain_data() -> None:
-    made = {"secret": Secret([Secret("x")]), "asset": pulumi.StringAsset("x"), "bytes": b"x", "seen": UNKNOWN}
-
-    assert plain(made) == {"secret": ["x"], "asset": {}, "bytes": {}, "seen": UNKNOWN}
+    assert plain(wire) == decoded(struct) == expected
 
 
 def _reading_by(read_pools: Callable[[str, Mapping[str, Any]], tuple[PoolFacts, ...]], name: str = "aws") -> Cloud:
@@ -114,63 +99,6 @@ def test_an_error_in_a_reader_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> 
         finding_messages("x", {})
 
 
-class Pack:
-    """The policies for resources, called as the SDK does but one at a time: 0 is the taint rule, 1 the unverified."""
-
-    def __init__(self) -> None:
-        self._policies = policies()
-
-    def judge(self, index: int, name: str, config: Mapping[str, Any] | None = None) -> list[str]:
-        """Return the names of the pools that policy `index` reports for a GPU pool with unknown taints."""
-        policy = self._policies[(0, len(RESOURCE_RULES))[index]]
-        assert isinstance(policy, ResourceValidationPolicy)
-        wire = {"instanceTypes": ["p4d.24xlarge"], "taints": UNKNOWN_ARRAY_VALUE}
-        options = PolicyResourceOptions(False, [], None, [], PolicyCustomTimeouts(0, 0, 0), [], None)
-        props = unknown_checking_proxy(wire)
-        args = ResourceValidationArgs("aws:eks/nodeGroup:NodeGroup", props, f"urn:{name}", name, options, None, config)
-        heard: list[str] = []
-
-        def report(message: str, urn: str | None = None) -> None:
-            heard.append(message.split(":")[0])
-
-        policy.validate(args, report)
-        return heard
-
-
-@pytest.mark.parametrize(
-    ("config", "violations", "advisories"),
-    [
-        pytest.param(None, ["a"], [], id="no configuration at all"),
-        pytest.param({}, ["a"], [], id="an empty one"),
-        pytest.param({"unknownAtPreview": "violation"}, ["a"], [], id="violation"),
-        pytest.param({"unknownAtPreview": "note"}, ["a"], [], id="a word nobody knows"),
-        pytest.param({"unknownAtPreview": "advisory"}, [], ["a"], id="advisory"),
-    ],
-)
-def test_what_is_unverified_is_reported_once_and_at_the_configured_level(
-    config: Mapping[str, Any] | None, violations: list[str], advisories: list[str]
-) -> None:
-    pack = Pack()
-
-    assert pack.judge(0, "a", config) == violations
-    assert pack.judge(1, "b") == []
-    assert pack.judge(0, "a", config) == violations
-    assert pack.judge(1, "a") == advisories
-    assert pack.judge(1, "a") == []
-
-
-def test_what_one_thread_left_open_is_not_lost_to_another() -> None:
-    pack = Pack()
-    lenient = {"unknownAtPreview": "advisory"}
-
-    with ThreadPoolExecutor(1) as other:
-        pack.judge(0, "a", lenient)
-        other.submit(pack.judge, 0, "b", lenient).result()
-        here, there = pack.judge(1, "a"), other.submit(pack.judge, 1, "b").result()
-
-    assert (here, there) == (["a"], ["b"])
-
-
 def test_the_pack_starts_by_path_where_the_project_is_not_installed(tmp_path: Path) -> None:
     program = (
         "import runpy, sys, pathlib, pulumi_policy\n"
@@ -189,29 +117,25 @@ def test_the_pack_starts_by_path_where_the_project_is_not_installed(tmp_path: Pa
     assert (run.stdout, run.stderr) == (f"gpupools {' '.join(names)}\n", "")
 
 
-def test_an_sdk_with_other_names_is_left_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    servicer = sdk._PolicyAnalyzerServicer
-    before = dict(vars(servicer))
-    monkeypatch.delattr(sdk, "deserialize_properties")
-
-    judge_once()
-
-    assert dict(vars(servicer)) == before
-
-
-def test_the_locked_sdk_has_the_names_that_judging_once_needs() -> None:
+def test_an_sdk_with_other_names_is_refused_in_one_sentence() -> None:
     program = (
         "import pulumi_policy.policy as sdk\n"
-        "from gpupools.policies.pack import judge_once\n"
-        "before = sdk._PolicyAnalyzerServicer.Analyze\n"
-        "judge_once()\n"
-        "once = sdk._PolicyAnalyzerServicer.Analyze\n"
-        "judge_once()\n"
-        "print(once is not before, sdk._PolicyAnalyzerServicer.Analyze is once)\n"
+        "del sdk._PolicyAnalyzerServicer._create_report_violation\n"
+        "from gpupools.policies.serve import serve\n"
+        "serve()\n"
     )
     run = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=60)
 
-    assert (run.stdout, run.stderr) == ("True True\n", "")
+    name = "pulumi_policy.policy._PolicyAnalyzerServicer._create_report_violation"
+    said = f"the installed pulumi_policy lacks {name}; install that of requirements.txt\n"
+    assert (run.stdout, run.stderr, run.returncode) == ("", said, 1)
+
+
+def test_the_sdks_own_server_cannot_serve_the_pack() -> None:
+    rule = next(iter(POLICIES.values()))
+
+    with pytest.raises(RuntimeError, match="start it with"):
+        rule.validate(None, None)  # type: ignore[attr-defined]
 
 
 def test_the_manifest_names_the_projects_version_and_environment() -> None:

@@ -7,9 +7,13 @@ So findings are reported on the component, and on its children only if they add 
 child, and with PULUMI_NODEJS_SKIP_COMPONENT_INPUTS a component has no inputs.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from gpupools.policies.finding import Finding
+from gpupools.plan.pool_facts import PoolFacts
+from gpupools.policies.declared_software import DeclaredSoftware
+from gpupools.policies.finding import Context, Finding, Rule
+from gpupools.policies.rules import RESOURCE_RULES
+from gpupools.policies.rules.gpu_pool_tainted import RULE as TAINTED
 
 FindingKey = tuple[str, str]
 """Name of the rule, and the control if the rule has several."""
@@ -31,3 +35,29 @@ def is_reported_on_component(rule: str, finding: Finding, component: Collection[
     if about in component:
         return True
     return finding.unverified or (not about[1] and not rule.startswith("gpu-pool-tainted"))
+
+
+def judge_resource(
+    pools: Sequence[PoolFacts],
+    software: DeclaredSoftware | None,
+    contexts: Mapping[str, Context],
+    component: Collection[FindingKey] | None = None,
+) -> Iterator[tuple[Rule, Finding]]:
+    """Judge one resource by every rule that one resource decides.
+
+    Args:
+        pools: Its pools.
+        software: The GPU software in it.
+        contexts: The context of each rule, by its name.
+        component: Findings on the component that created it; None without one.
+    """
+    for rule in RESOURCE_RULES:
+        context = contexts[rule.name]
+        for pool in pools if rule.pool is not None else ():
+            if component is not None and rule is TAINTED and pool.elsewhere:
+                continue  # its taint may be in a launch template, which only the judgement of the stack sees
+            for finding in rule.pool(pool, context) if rule.pool else ():
+                if component is None or not is_reported_on_component(rule.name, finding, component):
+                    yield rule, finding
+        if rule.software is not None and software is not None:
+            yield from ((rule, finding) for finding in rule.software(software, context))
