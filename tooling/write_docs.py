@@ -705,7 +705,8 @@ def _long_options(parser: argparse.ArgumentParser) -> Iterator[str]:
 
 
 def _judges(rule: Rule) -> str:
-    return "a pool" if rule.pool is not None else "the stack" if rule.stack is not None else "a chart or workload"
+    parts = {"a pool": rule.pool, "a chart or workload": rule.software, "the stack": rule.stack}
+    return ", ".join(name for name, judge in parts.items() if judge is not None)
 
 
 def _rules() -> str:

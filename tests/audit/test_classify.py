@@ -31,15 +31,13 @@ def found(judged: FileReport, *rules: str) -> list[tuple[str, str, bool]]:
         {
             (each.level.value, each.rule.name, each.finding.unverified)
             for each in judged.found
-            if each.rule.name in (RULE, "gpu-pool-tainted", "gpu-pool-tainted-elsewhere", *rules)
+            if each.rule.name in (RULE, "gpu-pool-tainted", *rules)
         }
     )
 
 
 DEFINITE = [("mandatory", "gpu-pool-tainted", False)]
 OPEN = [("mandatory", "gpu-pool-tainted", True)]
-DEFINITE_ELSEWHERE = [("mandatory", "gpu-pool-tainted-elsewhere", False)]
-OPEN_ELSEWHERE = [("mandatory", "gpu-pool-tainted-elsewhere", True)]
 NOT_UNDERSTOOD = [("mandatory", RULE, True)]
 ADVISED = [("advisory", RULE, False)]
 ANYWHERE = "anywhere.eks.amazonaws.com"
@@ -133,7 +131,7 @@ OBJECTS = [
     (
         "kOps bare",
         manifest("kops.k8s.io/v1alpha2", "InstanceGroup", spec={"role": "Node", "machineType": "g5.xlarge"}),
-        OPEN_ELSEWHERE,
+        OPEN,
     ),
     (
         "kOps tainted by itself",
@@ -275,14 +273,14 @@ OBJECTS = [
         (f"kOps, {name}", _kops(group, cluster), wanted)
         for name, group, cluster, wanted in [
             ("its cluster taints", {}, {"nvidiaGPU": {"enabled": True}}, FINE),
-            ("its cluster does not", {}, {"nvidiaGPU": {"enabled": False}}, DEFINITE_ELSEWHERE),
-            ("its cluster says nothing", {}, {}, DEFINITE_ELSEWHERE),
-            ("its cluster is made later", {}, "${CONTAINERD}", OPEN_ELSEWHERE),
+            ("its cluster does not", {}, {"nvidiaGPU": {"enabled": False}}, DEFINITE),
+            ("its cluster says nothing", {}, {}, DEFINITE),
+            ("its cluster is made later", {}, "${CONTAINERD}", OPEN),
             (
                 "another cluster taints",
                 {"labels": {"kops.k8s.io/cluster": "b"}},
                 {"nvidiaGPU": {"enabled": True}},
-                OPEN_ELSEWHERE,
+                OPEN,
             ),
         ]
     ),
@@ -481,8 +479,8 @@ Resources:
       Taints: %s
   Role: {Type: AWS::IAM::Role}
 """
-JOINED = [("mandatory", "gpu-pool-tainted-elsewhere", False)]
-JOINED_OPEN = [("mandatory", "gpu-pool-tainted-elsewhere", True)]
+JOINED = [("mandatory", "gpu-pool-tainted", False)]
+JOINED_OPEN = [("mandatory", "gpu-pool-tainted", True)]
 
 
 @pytest.mark.parametrize(

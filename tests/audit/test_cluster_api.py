@@ -14,7 +14,7 @@ REGISTER = {"register-with-taints": "nvidia.com/gpu=present:NoSchedule"}
 CORE = "cluster.x-k8s.io/v1beta2"
 BOOTSTRAP = "bootstrap.cluster.x-k8s.io/v1beta2"
 INFRASTRUCTURE = "infrastructure.cluster.x-k8s.io/v1beta2"
-RULE = "gpu-pool-tainted-elsewhere"
+RULE = "gpu-pool-tainted"
 
 Judge = Callable[..., FileReport]
 

@@ -259,7 +259,7 @@ def test_a_launch_template_of_a_state_is_joined_to_its_node_group(judge: Callabl
         "type": "aws:ec2/launchTemplate:LaunchTemplate",
         "inputs": {"instanceType": "p5.48xlarge"},
     }
-    found = [one for one in judge(exported(group, other)).found if one.rule.name == "gpu-pool-tainted-elsewhere"]
+    found = [one for one in judge(exported(group, other)).found if one.rule.name == "gpu-pool-tainted"]
 
     assert [(one.address, one.finding.unverified) for one in found] == [(URN, False)]
 

@@ -47,9 +47,9 @@ def found(judge: Judge, *objects: Mapping[str, Any], config: Config | None = Non
 @pytest.mark.parametrize(
     ("group", "spec", "rule", "level"),
     [
-        (EC2, {"metadataOptions": {"httpTokens": "optional"}}, "gpu-node-hardened-elsewhere", "mandatory"),
-        (EC2, {"userData": "echo hi"}, "gpu-node-customised-elsewhere", "advisory"),
-        (AKS, {"kubelet": {"allowedUnsafeSysctls": ["net.*"]}}, "gpu-node-customised-elsewhere", "advisory"),
+        (EC2, {"metadataOptions": {"httpTokens": "optional"}}, "gpu-node-hardened", "mandatory"),
+        (EC2, {"userData": "echo hi"}, "gpu-node-customised", "advisory"),
+        (AKS, {"kubelet": {"allowedUnsafeSysctls": ["net.*"]}}, "gpu-node-customised", "advisory"),
     ],
     ids=str,
 )
@@ -79,7 +79,7 @@ def test_the_taint_that_googles_class_adds_counts(
     classes: list[dict[str, Any]], wanted: list[bool], judge: Judge
 ) -> None:
     pool = node_pool(GCE, "g2-standard-4")
-    tainted = ("gpu-pool-tainted-elsewhere", "mandatory", "NodePool/pool")
+    tainted = ("gpu-pool-tainted", "mandatory", "NodePool/pool")
     assert found(judge, pool, *classes) == [(*tainted, open_) for open_ in wanted]
     assert found(judge, node_pool(GCE, "g2-standard-4", taints=[TAINT]), *classes) == []
     assert found(judge, node_pool(GCE, "n2-standard-4"), *classes) == []

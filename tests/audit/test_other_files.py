@@ -36,7 +36,7 @@ def test_cluster_api_objects_of_several_files_are_joined(
 
     assert (ended, says in out) == (code, True), out
     assert out.count("1 GPU pool:") == 1
-    assert out.count("[gpu-pool-tainted-elsewhere]") == out.count("1 violation,")
+    assert out.count("[gpu-pool-tainted]") == out.count("1 violation,")
 
 
 def nested(url: Any) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from tooling.write_terraform_names import FILE, names
 
 HERE = Path(__file__).resolve().parent
 PLANS = HERE / "plans"
-TAINT_RULES = {"gpu-pool-tainted", "gpu-pool-tainted-elsewhere"}
+TAINT_RULES = {"gpu-pool-tainted"}
 
 
 def _terraform() -> Any:

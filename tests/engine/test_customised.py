@@ -22,7 +22,7 @@ CLUSTER = {
 SECRET = "hunter2hunter2"
 USER_DATA = f'[settings.host-containers.admin]\nenabled = true\nsuperpowered = true\nuser-data = "{SECRET}"\n'
 POOL: dict[str, Any] = {"clusters": ["train"], "gpu": "L4", "nodes": {"max": 2}, "labels": {"owner": "a", "team": "b"}}
-RULE = "gpu-node-customised-elsewhere"
+RULE = "gpu-node-customised"
 
 
 def test_production_stops_user_data_by_hand_until_it_has_a_reason(engine: Engine) -> None:

@@ -58,7 +58,7 @@ def stack(taints: Any, named: str, made_from: Sequence[str] = (), config: str = 
 
 
 BOTH = (urn(MACHINE, "machine"), urn(CONFIG, "config"))
-OPEN, LATE = [("gpu-pool-tainted-elsewhere", "machine", True)], [("gpu-pool-tainted-elsewhere", "machine", False)]
+OPEN, LATE = [("gpu-pool-tainted", "machine", True)], [("gpu-pool-tainted", "machine", False)]
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from google.protobuf import struct_pb2
 from gpupools.preview.pack_process import PolicyPackProcess, StackResource
 
 UNKNOWN = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
-HERE, ELSEWHERE = "gpu-node-customised", "gpu-node-customised-elsewhere"
+HERE = "gpu-node-customised"
 GROUP, TEMPLATE = "aws:eks/nodeGroup:NodeGroup", "aws:ec2/launchTemplate:LaunchTemplate"
 MANAGED, SELF_MANAGED = "eks:index:ManagedNodeGroup", "eks:index:NodeGroupV2"
 AGENT_POOL, NODE_POOL = "azure-native:containerservice:AgentPool", "gcp:container/nodePool:NodePool"
@@ -35,7 +35,7 @@ def pack() -> Iterator[PolicyPackProcess]:
 def production() -> Iterator[PolicyPackProcess]:
     """Run the pack as in production, where one pool and one team have their reasons."""
     reasons = {"reasons": {"known/user-data": "ticket 42", "*/sysctls": "ticket 43"}}
-    config = {HERE: {**EVERYWHERE, **reasons}, ELSEWHERE: {**EVERYWHERE, **reasons}}
+    config = {HERE: {**EVERYWHERE, **reasons}}
     with PolicyPackProcess(config=config) as running:
         yield running
 
@@ -70,7 +70,7 @@ def told(pack: PolicyPackProcess, resources: Sequence[StackResource]) -> list[tu
     """Return level, resource and input of everything said of what is set by hand, here and elsewhere."""
     found = [each for one in resources for each in pack.analyze(one.urn, one.type, one.name, one.properties)]
     found += pack.analyze_stack(resources)
-    of_rule = [each for each in found if each.policy in (HERE, ELSEWHERE)]
+    of_rule = [each for each in found if each.policy == HERE]
     assert not any(SECRET in each.message for each in of_rule)
     return [(each.level, each.urn.rpartition("::")[2], _input(each.message)) for each in of_rule]
 

@@ -113,7 +113,8 @@ def test_the_pack_starts_by_path_where_the_project_is_not_installed(tmp_path: Pa
     )
 
     beside = [UNVERIFIED_IN_STACK, WAIVED]
-    names = [*(rule.name for rule in RESOURCE_RULES), UNVERIFIED, *(rule.name for rule in STACK_RULES), *beside]
+    of_stack = [rule.name for rule in STACK_RULES if rule not in RESOURCE_RULES]
+    names = [*(rule.name for rule in RESOURCE_RULES), UNVERIFIED, *of_stack, *beside]
     assert (run.stdout, run.stderr) == (f"gpupools {' '.join(names)}\n", "")
 
 

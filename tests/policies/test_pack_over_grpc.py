@@ -93,12 +93,12 @@ def test_the_pack_says_what_it_enforces(pack: PolicyPackProcess) -> None:
     assert info.name == "gpupools"
     said = {policy.name: (policy.level, policy.severity, policy.judges) for policy in info.policies}
     assert said["gpu-pool-tainted"] == ("mandatory", "high", "resource")
-    assert said["gpu-pool-tainted-elsewhere"] == ("mandatory", "high", "stack")
+    assert said["gpu-software-one-owner"] == ("mandatory", "high", "stack")
     assert said["unverified-at-preview"] == ("advisory", "medium", "resource")
     assert said["unverified-in-stack"] == ("advisory", "medium", "stack")
     assert len(said) == len(info.policies) == len(ALL_RULES) + 3
     for rule in ALL_RULES:
-        judges = "stack" if rule.stack is not None else "resource"
+        judges = "resource" if rule in RESOURCE_RULES else "stack"
         assert said[rule.name] == (rule.level.value, rule.severity, judges)
 
 

@@ -357,7 +357,7 @@ def test_no_chart_makes_the_pack_fail(pack: PolicyPackProcess, odd: Any) -> None
         pack, (RELEASE, "odd", operator(values=odd), ()), (EKS, "pool", eks(labels=odd, clusterName=odd), ())
     )
 
-    assert {each.policy for each in judged} <= {"gpu-software-one-owner", "gpu-pool-tainted-elsewhere"}
+    assert {each.policy for each in judged} <= {"gpu-software-one-owner", "gpu-pool-tainted"}
 
 
 # --- the whole stack ---
@@ -811,10 +811,10 @@ GROUP = {
 @pytest.mark.parametrize(
     ("instance_type", "taints", "said"),
     [
-        ("p4d.24xlarge", [], ["gpu-pool-tainted-elsewhere"]),
+        ("p4d.24xlarge", [], ["gpu-pool-tainted"]),
         ("p4d.24xlarge", [TAINT], []),
         ("m6i.large", [], []),
-        (UNKNOWN, [], ["gpu-pool-tainted-elsewhere"]),
+        (UNKNOWN, [], ["gpu-pool-tainted"]),
         (UNKNOWN, [TAINT], []),
     ],
 )
@@ -837,7 +837,7 @@ def test_a_launch_template_outside_the_stack_leaves_the_pool_unverified(pack: Po
         if "tainted" in each.policy
     ]
 
-    assert (said.policy, said.level) == ("gpu-pool-tainted-elsewhere", "mandatory")
+    assert (said.policy, said.level) == ("gpu-pool-tainted", "mandatory")
     assert "cannot be verified" in said.message
 
 
@@ -845,7 +845,7 @@ def test_a_template_that_leaves_the_metadata_service_open_is_at_fault_itself(pac
     soft = {"instanceType": "p4d.24xlarge", "metadataOptions": {"httpTokens": "optional"}}
     said = pack._call("AnalyzeStack", with_template(EKS, soft, {**GROUP, "taints": [TAINT]})).diagnostics
 
-    assert {each.policyName for each in said} == {"gpu-node-hardened-elsewhere"}
+    assert {each.policyName for each in said} == {"gpu-node-hardened"}
     assert {each.urn for each in said} == {urn(TEMPLATE, "lt")}
     assert any("httpTokens" in each.message for each in said)
 

@@ -170,7 +170,7 @@ def test_more_owners_of_a_machine_than_are_read_cannot_be_verified(tmp_path: Pat
     first, *_ = machines(0, "m")
     owners = [each for i in range(MAX_OWNERS + 1) for each in machines(i, "m")[1:]]
     file.write_text(objects([first, *owners]), encoding="utf-8")
-    (said,) = said_of(file, "gpu-pool-tainted-elsewhere")
+    (said,) = said_of(file, "gpu-pool-tainted")
 
     assert f"cannot be verified: bootstrap configuration of the owners after the first {MAX_OWNERS}" in said
 

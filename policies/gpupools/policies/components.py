@@ -34,7 +34,7 @@ def is_reported_on_component(rule: str, finding: Finding, component: Collection[
     about = finding_key(rule, finding)
     if about in component:
         return True
-    return finding.unverified or (not about[1] and not rule.startswith("gpu-pool-tainted"))
+    return finding.unverified or (not about[1] and rule != TAINTED.name)
 
 
 def judge_resource(

@@ -88,7 +88,7 @@ class Framework:
 
 @dataclass(frozen=True, kw_only=True)
 class Rule:
-    """One rule; exactly one of `pool`, `software` and `stack` judges."""
+    """One rule; `pool` or `software` judges each resource, and `stack` judges all together."""
 
     name: str
     order: int

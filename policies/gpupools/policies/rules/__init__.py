@@ -15,11 +15,11 @@ __all__ = ["ALL_RULES", "RESOURCE_RULES", "RULE_NAMES", "STACK_RULES", "judge_po
 
 _RULES: list[Rule] = [import_module(f"{__name__}.{module}").RULE for module in MODULES]
 
-ALL_RULES = tuple(sorted(_RULES, key=lambda rule: (rule.stack is not None, rule.order, rule.name)))
-"""Every rule of the pack, in the order of reports: first those on one resource, then those on the whole stack."""
+ALL_RULES = tuple(sorted(_RULES, key=lambda rule: rule.order))
+"""Every rule of the pack, in the order of reports."""
 
-RESOURCE_RULES = tuple(rule for rule in ALL_RULES if rule.stack is None)
-"""Rules that judge one resource."""
+RESOURCE_RULES = tuple(rule for rule in ALL_RULES if rule.pool or rule.software)
+"""Rules that judge one resource; some of them also judge a stack."""
 
 STACK_RULES = tuple(rule for rule in ALL_RULES if rule.stack is not None)
 """Rules that need all resources of a stack."""

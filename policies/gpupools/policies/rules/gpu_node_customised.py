@@ -1,8 +1,10 @@
-"""GPU pools have no unexplained user data, identities or node settings."""
+"""GPU pools and their launch templates have no unexplained user data, identities or node settings."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from gpupools.plan.pool_facts import PoolFacts
+from gpupools.policies.declared_stack import DeclaredStack
 from gpupools.policies.finding import Context, Finding, Level, Rule, unknown_at_preview
 from gpupools.policies.rules._frameworks import HARDENING
 from gpupools.policies.rules._pools import REASONS, customization_findings
@@ -10,6 +12,32 @@ from gpupools.policies.rules._pools import REASONS, customization_findings
 
 def _judge(pool: PoolFacts, context: Context) -> Iterator[Finding]:
     return customization_findings(pool, RULE, context) if pool.has_gpus else iter(())
+
+
+def _judge_stack(stack: DeclaredStack, context: Context) -> Iterator[tuple[str, Finding]]:
+    """Report launch templates and node classes that GPU pools use."""
+    reported: set[tuple[str, str]] = set()
+    whole: set[str] = set()
+    """Templates whose findings are all reported."""
+    for resource in stack.resources:
+        for pool in resource.pools:
+            if not pool.elsewhere or not stack.joined(resource, pool).has_gpus:
+                continue
+            for other in stack.referred(resource, pool):
+                made_by = stack.component(resource)
+                if other.template is None or other.urn in whole or any(each.has_gpus for each in other.pools):
+                    continue
+                if made_by is not None and other.parent == made_by.urn:
+                    continue  # reported on the component, from its own inputs
+                # A template has no labels; those of its pool hold the pool's name, which reasons refer to.
+                template = replace(other.template, labels={**other.template.labels, **pool.labels})
+                found = list(customization_findings(template, RULE, context))
+                if len(found) == len(template.node_customizations):
+                    whole.add(other.urn)
+                for finding in found:
+                    if (other.urn, finding.property) not in reported:
+                        reported.add((other.urn, finding.property))
+                        yield other.urn, finding
 
 
 RULE = Rule(
@@ -32,4 +60,5 @@ RULE = Rule(
         },
     },
     pool=_judge,
+    stack=_judge_stack,
 )

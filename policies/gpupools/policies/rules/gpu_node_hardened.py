@@ -1,8 +1,9 @@
-"""GPU nodes meet the mandatory part of the hardening baseline."""
+"""GPU nodes and the launch templates of GPU pools meet the mandatory part of the hardening baseline."""
 
 from collections.abc import Iterator
 
 from gpupools.plan.pool_facts import PoolFacts
+from gpupools.policies.declared_stack import DeclaredStack
 from gpupools.policies.finding import Context, Finding, Level, Rule, unknown_at_preview
 from gpupools.policies.rules._frameworks import HARDENING
 from gpupools.policies.rules._pools import hardening_findings
@@ -10,6 +11,24 @@ from gpupools.policies.rules._pools import hardening_findings
 
 def _judge(pool: PoolFacts, context: Context) -> Iterator[Finding]:
     return hardening_findings(pool, mandatory=True) if pool.has_gpus else iter(())
+
+
+def _judge_stack(stack: DeclaredStack, context: Context) -> Iterator[tuple[str, Finding]]:
+    """Report launch templates and node classes that GPU pools use."""
+    seen: set[str] = set()
+    reported: set[tuple[str, str]] = set()
+    for resource in stack.resources:
+        for pool in resource.pools:
+            if not pool.elsewhere or not stack.joined(resource, pool).has_gpus:
+                continue
+            for other in stack.referred(resource, pool):
+                if other.urn in seen or any(each.has_gpus for each in other.pools):
+                    continue  # a pool itself, which is judged alone
+                seen.add(other.urn)
+                for finding in hardening_findings(other.template, mandatory=True) if other.template else ():
+                    if (other.urn, finding.property) not in reported:
+                        reported.add((other.urn, finding.property))
+                        yield other.urn, finding
 
 
 RULE = Rule(
@@ -23,4 +42,5 @@ RULE = Rule(
     framework=HARDENING,
     config=unknown_at_preview("advisory"),
     pool=_judge,
+    stack=_judge_stack,
 )

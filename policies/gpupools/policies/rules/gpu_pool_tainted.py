@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from gpupools.common.taints import GPU_TAINT
 from gpupools.plan.pool_facts import PoolFacts
+from gpupools.policies.declared_stack import DeclaredStack
 from gpupools.policies.finding import Context, Finding, Level, Rule, unknown_at_preview
 from gpupools.policies.rules._frameworks import DEDICATED
 from gpupools.policies.rules._taints import deciding_references, find_missing_taint, overlaps
@@ -18,11 +19,32 @@ def _judge(pool: PoolFacts, context: Context) -> Iterator[Finding]:
     Values that are unknown at preview: a known taint that keeps pods off is enough, and so is a known absence of GPUs.
     Known GPUs and a known absence of such a taint are a violation. Otherwise the finding is `unverified`, which is a
     violation unless the configuration sets `unknownAtPreview: advisory`. If another resource, such as a launch
-    template, holds the instance type or the taints, `gpu-pool-tainted-elsewhere` judges the pool.
+    template, holds the instance type or the taints, `_judge_stack` judges the pool.
     """
     if not deciding_references(pool) and (finding := find_missing_taint(pool)) is not None:
         advice = bool(pool.cloud_taint) and not finding.unverified and RULE.option(context, _BY_CLOUD) == "advisory"
         yield replace(finding, advice=advice)
+
+
+def _judge_stack(stack: DeclaredStack, context: Context) -> Iterator[tuple[str, Finding]]:
+    """Report pools whose machines or taints are in another resource, joined with it."""
+    at_fault: set[str] = set()
+    for resource in stack.resources:
+        for pool in resource.pools:
+            within = stack.component(resource) if pool.elsewhere else None
+            if pool.elsewhere and (within or deciding_references(pool)) and find_missing_taint(pool) is not None:
+                whole = stack.joined(resource, pool)
+                if whole.in_cluster is None and not (whole.gpus_per_node or whole.evidence):
+                    continue  # neither GPUs nor nodes are known
+                finding = find_missing_taint(whole)
+                if finding is not None and not pool.evidence and stack.is_reported_on_reference(resource, pool):
+                    continue  # reported on the template
+                reported = within is not None and (
+                    within.urn in at_fault or any(each.lacks_taint for each in within.pools)
+                )
+                if finding is not None and not reported and not (within and finding.unverified):
+                    at_fault.add(resource.urn)
+                    yield resource.urn, finding
 
 
 _BY_CLOUD = "taintByCloud"
@@ -65,4 +87,5 @@ RULE = Rule(
         },
     },
     pool=_judge,
+    stack=_judge_stack,
 )
