@@ -9,7 +9,7 @@ import argparse
 import io
 import os
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import redirect_stdout
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -103,26 +103,19 @@ def _run(parser: argparse.ArgumentParser, given: argparse.Namespace) -> int:
     if given.baseline and given.write_baseline:
         parser.error("--baseline cannot be combined with --write-baseline")
     baselines = (given.baseline, given.write_baseline)
-    outside = links_out([*given.files, given.config, *baselines, *(file for _, file in given.report)], given.within)
-    if outside:
-        judging = _audit("judging")
-        _WRITERS[given.format]([judging.FileReport(path, problems=(problem,)) for path, problem in outside])
-        return 1
+    named = [*given.files, given.config, *baselines, *(file for _, file in given.report)]
+    if outside := links_out(named, given.within):
+        return _refuse(given.format, outside)
     if not (given.files or given.context) or (given.context and (given.files or given.check_config)):
         parser.error("give FILE, or --context NAME without other files")
     if not given.check_config:
         try:
             listed = [(path, *_files_of(path)) for path in given.files]
         except Rejected as rejected:
-            judging = _audit("judging")
-            _WRITERS[given.format]([judging.FileReport(Path(), problems=rejected.problems)])
-            return 1
+            return _refuse(given.format, [(Path(), problem) for problem in rejected.problems])
         found = {file: None for _, files, _ in listed for file in files}
-        outside = links_out(found, given.within)
-        if outside:
-            judging = _audit("judging")
-            _WRITERS[given.format]([judging.FileReport(path, problems=(problem,)) for path, problem in outside])
-            return 1
+        if outside := links_out(found, given.within):
+            return _refuse(given.format, outside)
         searched = {file for path, files, is_folder in listed if is_folder for file in files if file != path}
         searched -= {path for path, _, is_folder in listed if not is_folder}
         form = "verbose" if given.verbose and given.format == "text" else given.format
@@ -144,6 +137,12 @@ def _run(parser: argparse.ArgumentParser, given: argparse.Namespace) -> int:
     if given.format not in _CONFIG_FORMATS:
         parser.error(f"--check-config supports --format {', '.join(_CONFIG_FORMATS)}")
     return check_configs(given.files, given.format)
+
+
+def _refuse(form: str, found: Iterable[tuple[Path, Problem]]) -> int:
+    judging = _audit("judging")
+    _WRITERS[form]([judging.FileReport(path, problems=(problem,)) for path, problem in found])
+    return 1
 
 
 _CONFIG_FORMATS = ("text", "json", "github")

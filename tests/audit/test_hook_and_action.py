@@ -181,11 +181,12 @@ def test_the_policy_step_annotates_and_writes_the_reports(
     write(tainted_pool, "good.yaml")
     write(tainted_pool.replace("effect: NoSchedule", "effect: PreferNoSchedule"), "bad.yaml")
     write({"gpu-pool-owned": "disabled"}, "config.json")
-    code, out = bash(
-        "Check plans and manifests", FILES="good.yaml\nbad.yaml", CONFIG="config.json", SARIF="a.sarif", JUNIT="a.xml"
-    )
+    reports = {"SARIF": "a.sarif", "JUNIT": "a.xml"}
+    files = {"FILES": "good.yaml\nbad.yaml", "CONFIG": "config.json"}
+    code, out = bash("Check plans and manifests", **files, **reports, SOURCE="acme/gpupools")
 
     assert code == 1
+    assert "(see https://acme.github.io/gpupools/reference/policies/#gpu-pool-tainted)" in out
     assert out.count("::error file=bad.yaml,line=10,title=gpu-pool-tainted::") == 1
     assert '"version": "2.1.0"' in (tmp_path / "a.sarif").read_text(encoding="utf-8")
     assert (tmp_path / "a.xml").read_text(encoding="utf-8").startswith("<?xml")

@@ -301,6 +301,14 @@ def test_a_finding_is_told_with_its_pool_its_source_and_the_rules_section() -> N
     assert format_finding(Finding(what="is wrong", fix="mend it"), {}) == "is wrong; mend it"
 
 
+def test_a_finding_links_to_the_documentation_that_is_published(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GPUPOOLS_DOCS_URL", "https://example.com/gpupools/")
+
+    said = format_finding(Finding(what="is wrong", fix="mend it"), {}, gpu_pool_tainted.RULE)
+
+    assert said.endswith("(see https://example.com/gpupools/reference/policies/#gpu-pool-tainted)")
+
+
 def test_the_value_at_a_list_position_is_shown() -> None:
     finding = Finding(what="w", property="agentPoolProfiles[1].nodeTaints", fix="f")
 

@@ -1,5 +1,6 @@
 """Rules and findings as data, and the message of a finding."""
 
+import os
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -17,6 +18,8 @@ from gpupools.readback.inputs import steps as steps
 
 DOCS = "docs/reference/policies.md"
 """The page with a section for every rule, by the rule's name."""
+DOCS_URL = "GPUPOOLS_DOCS_URL"
+"""Environment variable with the address of the published documentation, such as https://example.com/gpupools."""
 
 UNKNOWN_AT_PREVIEW = "unknownAtPreview"
 """Configuration key of rules whose findings can be unverified at preview: `violation` or `advisory`."""
@@ -119,8 +122,9 @@ class Rule:
 
     @property
     def docs(self) -> str:
-        """The section of the documentation page."""
-        return f"{DOCS}#{self.name}"
+        """The section of the documentation page: its address where `DOCS_URL` is set, else its path."""
+        site = os.environ.get(DOCS_URL, "").rstrip("/")
+        return f"{site}/reference/policies/#{self.name}" if site else f"{DOCS}#{self.name}"
 
     def option(self, context: Context, key: str) -> Any:
         """Return a configuration value, or its default if it is missing or has a wrong type."""
