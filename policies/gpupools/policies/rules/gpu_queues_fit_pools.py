@@ -1,35 +1,70 @@
-"""Queues of Kueue name pools that exist, and guarantee no more GPUs than these have."""
+"""Queues of Kueue, KAI and Volcano name pools that exist, and guarantee no more GPUs than these have."""
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 from gpupools.plan.node_resources import GPU_RESOURCE
-from gpupools.plan.pool_facts import UNKNOWN, PoolFacts
+from gpupools.plan.pool_facts import PoolFacts
 from gpupools.plan.pool_plan import POOL_LABEL
 from gpupools.policies.declared_stack import Declared, DeclaredStack
 from gpupools.policies.finding import Context, Finding, Level, Rule
 from gpupools.policies.rules._frameworks import DEDICATED
-from gpupools.readback.inputs import at, number
+from gpupools.readback.inputs import at, group_and_kind, is_list, mapping, number, text
 
 
-def _of_kueue(stack: DeclaredStack, kind: str) -> Iterator[tuple[Declared, str]]:
-    """Yield objects of a kind of Kueue, in any version of its API, with their names."""
-    for each in stack.resources:
-        name = at(each.inputs, "metadata.name")
-        if each.type.startswith("kubernetes:kueue.x-k8s.io/") and each.type.endswith(f":{kind}"):
-            yield each, name if isinstance(name, str) else ""
+class _Claim(NamedTuple):
+    """An object of a scheduler that names a pool, with the whole GPUs that it guarantees of it."""
+
+    resource: Declared
+    pool: str
+    gpus: int
+    field: str
+    """Where it guarantees them."""
 
 
-def _quotas(queue: Declared) -> Iterator[tuple[str, int]]:
-    """Yield each flavor of a queue with its quota of whole GPUs."""
-    for group in at(queue.inputs, "spec.resourceGroups") or ():
-        for flavor in at(group, "flavors") or ():
-            amounts = [at(each, "nominalQuota") for each in at(flavor, "resources") or () if _counts_gpus(each)]
-            yield str(at(flavor, "name")), sum(number(each) or 0 for each in amounts)
+def _of_kueue(stack: DeclaredStack) -> Iterator[_Claim]:
+    flavors: dict[str, str] = {}
+    for each in _objects(stack, "kueue.x-k8s.io", "ResourceFlavor"):
+        pool = text(at(each.inputs, f"spec.nodeLabels.{POOL_LABEL}"))
+        if pool:
+            flavors[text(at(each.inputs, "metadata.name"))] = pool
+            yield _Claim(each, pool, 0, "")
+    for each in _objects(stack, "kueue.x-k8s.io", "ClusterQueue", "Cohort"):
+        for group in _list(at(each.inputs, "spec.resourceGroups")):
+            for flavor in _list(at(group, "flavors")):
+                name = text(at(flavor, "name"))
+                counted = [one for one in _list(at(flavor, "resources")) if at(one, "name") == GPU_RESOURCE]
+                if name in flavors:
+                    gpus = sum(number(at(one, "nominalQuota")) or 0 for one in counted)
+                    yield _Claim(each, flavors[name], gpus, "a nominalQuota")
 
 
-def _counts_gpus(resource: Any) -> bool:
-    return bool(at(resource, "name") == GPU_RESOURCE)
+def _of_kai(stack: DeclaredStack) -> Iterator[_Claim]:
+    """Yield the schedulers of pools, and the queues below those of their pools."""
+    for each in _objects(stack, "kai.scheduler", "SchedulingShard"):
+        yield _Claim(each, text(at(each.inputs, "spec.partitionLabelValue")), 0, "")
+    for each in _objects(stack, "scheduling.run.ai", "Queue"):
+        pool = text(at(each.inputs, f"metadata.labels.{POOL_LABEL}"))
+        quota = number(at(each.inputs, "spec.resources.gpu.quota")) or 0
+        below = at(each.inputs, "spec.parentQueue") is not None
+        yield _Claim(each, pool, max(quota, 0) if below else 0, "a quota")
+
+
+def _of_volcano(stack: DeclaredStack) -> Iterator[_Claim]:
+    for each in _objects(stack, "scheduling.volcano.sh", "Queue"):
+        wanted = at(each.inputs, "spec.affinity.nodeGroupAffinity.requiredDuringSchedulingIgnoredDuringExecution")
+        kept = mapping(at(each.inputs, "spec.guarantee.resource"))
+        for pool in _list(wanted) if len(_list(wanted)) == 1 else ():
+            yield _Claim(each, text(pool), number(kept.get(GPU_RESOURCE)) or 0, "a guarantee")
+
+
+def _objects(stack: DeclaredStack, group: str, *kinds: str) -> Iterator[Declared]:
+    wanted = [(group, kind) for kind in kinds]
+    return (each for each in stack.resources if group_and_kind(each.type) in wanted)
+
+
+def _list(value: Any) -> Sequence[Any]:
+    return value if is_list(value) else []
 
 
 def _most(pool: PoolFacts) -> int | None:
@@ -43,23 +78,22 @@ def _most(pool: PoolFacts) -> int | None:
 
 def _judge(stack: DeclaredStack, context: Context) -> Iterator[tuple[str, Finding]]:
     pools = {pool.labels[POOL_LABEL]: pool for _, pool in stack.gpu_pools if POOL_LABEL in pool.labels}
-    flavors: dict[str, str] = {}
-    for each, name in _of_kueue(stack, "ResourceFlavor"):
-        wanted = (at(each.inputs, "spec.nodeLabels") or {}).get(POOL_LABEL, UNKNOWN)
-        if isinstance(wanted, str) and pools:
-            flavors[name] = wanted
-            if wanted not in pools and not any(other.unread for other in stack.resources):
-                what = f"selects pool {wanted}, and this stack has the GPU pools {', '.join(sorted(pools))}"
-                yield each.urn, Finding(what=what, fix="name one of them, or declare the pool beside it")
-    guaranteed: dict[str, int] = {}
-    queues = [*_of_kueue(stack, "ClusterQueue"), *_of_kueue(stack, "Cohort")]
-    for each, _ in queues:
-        for flavor, quota in _quotas(each):
-            guaranteed[flavor] = guaranteed.get(flavor, 0) + quota
-            most = _most(pools[flavors[flavor]]) if flavors.get(flavor) in pools else None
-            if most is not None and guaranteed[flavor] > most >= guaranteed[flavor] - quota:
-                what = f"the queues guarantee {guaranteed[flavor]} GPUs of {flavor}, and its pool has {most}"
-                yield each.urn, Finding(what=what, fix="lower a nominalQuota, or raise the pool's maximum")
+    complete = bool(pools) and not any(each.unread for each in stack.resources)
+    guaranteed = dict.fromkeys(pools, 0)
+    missing: set[str] = set()
+    for read in (_of_kueue, _of_kai, _of_volcano):
+        for resource, name, gpus, field in read(stack):
+            if name and name not in pools:
+                if complete and name not in missing:
+                    missing.add(name)
+                    what = f"selects pool {name}, and this stack has the GPU pools {', '.join(sorted(pools))}"
+                    yield resource.urn, Finding(what=what, fix="name one of them, or declare the pool beside it")
+            elif name:
+                guaranteed[name] += gpus
+                most = _most(pools[name])
+                if most is not None and guaranteed[name] > most >= guaranteed[name] - gpus:
+                    what = f"the queues guarantee {guaranteed[name]} GPUs of pool {name}, which has {most}"
+                    yield resource.urn, Finding(what=what, fix=f"lower {field}, or raise the pool's maximum")
 
 
 RULE = Rule(
