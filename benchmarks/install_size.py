@@ -13,7 +13,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from tooling.licences import installed, needed
 
-EXTRAS = ("", "audit", "cluster", "aws", "azure", "gcp", "all")
+EXTRAS = ("", "audit", "monitoring", "cluster", "aws", "azure", "gcp", "all")
 SHOWN = 8
 
 

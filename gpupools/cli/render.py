@@ -2,6 +2,7 @@
 
 import argparse
 import json
+from importlib.util import find_spec
 from pathlib import Path
 
 import yaml
@@ -10,6 +11,7 @@ from gpupools.cli.files import add_within, links_out, write_whole
 from gpupools.cli.help_texts import examples
 from gpupools.common.errors import Problem, Rejected, nearest
 from gpupools.common.json_types import JsonDict
+from gpupools.common.sdk import NEED_FOR_DASHBOARDS
 from gpupools.console.output import tell, tell_lines
 from gpupools.providers import clouds
 from gpupools.software.team_shares import team_shares
@@ -45,13 +47,16 @@ def _run(parser: argparse.ArgumentParser, given: argparse.Namespace) -> int:
 
 
 def render_monitoring(file: Path, cluster: str | None, into: Path | None, within: Path | None = None) -> int:
-    """Print or write rules and dashboards of one cluster; return 1 if the file is rejected.
+    """Print or write rules and dashboards of one cluster; return 1 if the file is rejected or the SDK is missing.
 
     Raises:
         OSError: A file cannot be written.
     """
     from gpupools.software import monitoring
 
+    if find_spec("grafana_foundation_sdk") is None:
+        tell(f"dashboards need {NEED_FOR_DASHBOARDS}", error=True)
+        return 1
     try:
         problems = [Located(path, None, problem) for path, problem in links_out([file], within)]
         plan = None if problems else check_stack_file(file, clouds()).plan

@@ -7,6 +7,8 @@ NEED = "the Pulumi SDKs: install gpupools[aws], [azure], [gcp] or [all]"
 
 NEED_FOR_CLUSTERS = "the Kubernetes client: install gpupools[cluster] or [all]"
 
+NEED_FOR_DASHBOARDS = "grafana-foundation-sdk: install gpupools[monitoring] or [all]"
+
 NEED_FOR_SOURCES = "python-hcl2: install gpupools[audit] or [all]"
 
 

@@ -203,36 +203,25 @@ def dashboards(pools: Iterable[PoolPlan], teams: Iterable[str]) -> dict[str, Jso
 
 
 def _dashboard(title: str, uid: str, panels: _Panels, choice: tuple[str, list[str]] | None) -> JsonDict:
-    """Return a dashboard of Grafana's schema 39, with two panels side by side."""
-    source = {"type": "prometheus", "uid": "${datasource}"}
-    variables: list[JsonDict] = [{"name": "datasource", "type": "datasource", "query": "prometheus"}]
+    """Return a dashboard for Grafana 11.6 or newer, with two panels side by side."""
+    from grafana_foundation_sdk.builders import dashboard, prometheus, timeseries
+    from grafana_foundation_sdk.cog.encoder import JSONEncoder
+    from grafana_foundation_sdk.models.dashboard import DataSourceRef, GridPos
+
+    source = DataSourceRef("prometheus", "${datasource}")
+    made = dashboard.Dashboard(title).uid(uid).tags(["gpupools"]).time("now-6h", "now").refresh("1m")
+    made.with_variable(dashboard.DatasourceVariable("datasource").type("prometheus"))
     if choice is not None:
-        variables.append({"name": choice[0], "type": "custom", "query": ",".join(dict.fromkeys(choice[1]))})
-    made = [
-        {
-            "id": number + 1,
-            "type": "timeseries",
-            "title": name,
-            "datasource": source,
-            "gridPos": {"h": 8, "w": 12, "x": 12 * (number % 2), "y": 8 * (number // 2)},
-            "fieldConfig": {"defaults": {"unit": unit, "min": 0}, "overrides": []},
-            "targets": [
-                {"refId": chr(65 + index), "expr": expression, "legendFormat": legend, "datasource": source}
-                for index, (legend, expression) in enumerate(expressions.items())
-            ],
-        }
-        for number, (name, expressions, unit) in enumerate(panels)
-    ]
-    return {
-        "uid": uid,
-        "title": title,
-        "tags": ["gpupools"],
-        "schemaVersion": 39,
-        "time": {"from": "now-6h", "to": "now"},
-        "refresh": "1m",
-        "templating": {"list": variables},
-        "panels": made,
-    }
+        made.with_variable(dashboard.CustomVariable(choice[0]).values(",".join(dict.fromkeys(choice[1]))))
+    for number, (name, expressions, unit) in enumerate(panels):
+        panel = timeseries.Panel().title(name).id(number + 1).datasource(source).unit(unit).min(0)
+        panel.grid_pos(GridPos(h=8, w=12, x=12 * (number % 2), y=8 * (number // 2)))
+        for index, (legend, expression) in enumerate(expressions.items()):
+            query = prometheus.Dataquery().expr(expression).legend_format(legend)
+            panel.with_target(query.ref_id(chr(65 + index)).datasource(source))
+        made.with_panel(panel)
+    found: JsonDict = json.loads(JSONEncoder(sort_keys=False).encode(made.build()))
+    return found
 
 
 def monitoring_objects(

@@ -253,3 +253,15 @@ def test_the_page_lists_every_alert_and_record() -> None:
         rule["alert"] for rule in rules if "alert" in rule
     }
     assert set(re.findall(r"`(gpupools:[\w:]+)`", page)) == {rule["record"] for rule in rules if "record" in rule}
+
+
+def test_without_grafanas_sdk_the_command_names_the_extra(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "Pulumi.dev.yaml"
+    file.write_text(STACK, encoding="utf-8")
+    monkeypatch.setattr("gpupools.cli.render.find_spec", lambda name: None)
+
+    assert main(["render", str(file), "--only", "monitoring"]) == 1
+    said = "dashboards need grafana-foundation-sdk: install gpupools[monitoring] or [all]\n"
+    assert capsys.readouterr().err == said
