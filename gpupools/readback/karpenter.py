@@ -6,7 +6,7 @@ Source, as repository and path: kubernetes-sigs/karpenter pkg/apis/crds.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from gpupools.common.json_types import JsonObject
@@ -22,6 +22,7 @@ from gpupools.readback.inputs import (
     items,
     mapping,
     number,
+    pool_facts,
     quantity,
     string_map,
     text,
@@ -153,18 +154,10 @@ def read_karpenter(spec: JsonObject, kind: str, clouds: _Clouds) -> Iterator[Poo
     foreign = _unknown_class(reference, providers)
     unsure = machines.evidence or machines.unknown or read.unknown or foreign
     path = f"{inner}.requirements"
-    yield PoolFacts(
-        cloud=cloud or "kubernetes",
-        instance_types=tuple(machines.names),
-        gpus_per_node=machines.gpus,
-        taints=tuple(read.taints),
-        evidence=machines.evidence,
-        unknown=(*machines.unknown, *read.unknown),
+    yield replace(
+        pool_facts(cloud or "kubernetes", machines, read),
         where=f"{inner}.taints",
         missing_taint=as_object(wanted_taint(machines.accelerator), KUBERNETES_EFFECTS),
-        accelerator=machines.accelerator,
-        other_accelerator=machines.other,
-        not_counted=tuple(read.not_counted),
         unresolved_taints=(f"{inner}.nodeClassRef",) if taints_too else (),
         elsewhere=(Reference(f"{inner}.nodeClassRef", classes, name, decides),) if name else (),
         min_nodes=fixed if fixed is not None else 0,

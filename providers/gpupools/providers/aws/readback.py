@@ -30,12 +30,11 @@ from gpupools.plan.pool_facts import (
     Reference,
     SoftwareHints,
 )
-from gpupools.providers.aws import bottlerocket
 from gpupools.providers.aws.karpenter import KARPENTER
 from gpupools.providers.aws.machines import INSTANCE_TYPES
 from gpupools.providers.aws.node_customization import customizations, group_customizations, node_customizations
 from gpupools.providers.aws.reserved import EFFECTS
-from gpupools.providers.aws.user_data import UserData, read_user_data
+from gpupools.providers.aws.user_data import UserData, read_settings, read_user_data
 from gpupools.providers.aws.user_data_checks import mentions_taints
 from gpupools.readback import kubelet
 from gpupools.readback.inputs import (
@@ -50,7 +49,7 @@ from gpupools.readback.inputs import (
     listed_accelerator,
     mapping,
     number,
-    relocated,
+    pool_facts,
     retired_machines,
     string_map,
     text,
@@ -102,7 +101,7 @@ def read_template(catalogue: Catalogue, type_token: str, properties: JsonObject)
     """Read a launch template or configuration, whether or not it makes a node by itself; None for anything else."""
     if type_token not in (*TEMPLATES, *_CONFIGURATIONS) or not isinstance(properties, Mapping):
         return None
-    return _machine(catalogue, properties, _prefix(type_token))
+    return _machine(catalogue, *_described(type_token, properties))
 
 
 # --- managed node groups ----------------------------------------------------------------------------------------------
@@ -139,19 +138,11 @@ def _node_group(catalogue: Catalogue, properties: JsonObject) -> tuple[PoolFacts
     _group_hardening(properties, hardening)
     retired_machines(machines.names, catalogue, "instanceTypes", hardening)
     return (
-        PoolFacts(
-            cloud="aws",
-            instance_types=tuple(machines.names),
-            gpus_per_node=machines.gpus,
-            taints=tuple(read.taints),
-            evidence=machines.evidence,
-            unknown=(*machines.unknown, *read.unknown),
+        replace(
+            pool_facts("aws", machines, read, hardening),
             unresolved_taints=tuple(unresolved_taints),
             where="taints",
             missing_taint=as_object(wanted_taint(machines.accelerator), EFFECTS),
-            accelerator=machines.accelerator,
-            other_accelerator=machines.other,
-            not_counted=tuple(read.not_counted),
             elsewhere=elsewhere,
             software=_software(image, bool(template), at(properties, "gpu") is True),
             region=text(properties.get("region")),
@@ -160,7 +151,6 @@ def _node_group(catalogue: Catalogue, properties: JsonObject) -> tuple[PoolFacts
             max_nodes=number(at(properties, "scalingConfig.maxSize")),
             labels=string_map(properties.get("labels")),
             tags=string_map(properties.get("tags")),
-            weaknesses=tuple(hardening.found),
             node_customizations=tuple(group_customizations(properties)),
             identity=next(((key, properties[key]) for key in ("nodeRoleArn", "nodeRole") if properties.get(key)), None),
         ),
@@ -255,19 +245,19 @@ _WHOLE_MACHINE = {"machine", "image", "taints"}
 # --- machines that user data makes nodes ------------------------------------------------------------------------------
 
 
-def _prefix(type_token: str) -> str:
-    return "launchTemplateData." if type_token == "aws-native:ec2:LaunchTemplate" else ""
+def _described(type_token: str, properties: JsonObject) -> tuple[Any, str]:
+    """Return what a template says of its machines, and the path before its inputs."""
+    key = "launchTemplateData"
+    return (properties.get(key), f"{key}.") if type_token == "aws-native:ec2:LaunchTemplate" else (properties, "")
 
 
 def _template(type_token: str) -> "_Reader":
-    prefix = _prefix(type_token)
-
     def read(catalogue: Catalogue, properties: JsonObject) -> tuple[PoolFacts, ...]:
-        data = mapping(at(properties, prefix.removesuffix("."))) if prefix else properties
-        given, path = _user_data(data, prefix)
-        if not data.get("iamInstanceProfile") and not read_user_data(text(given), path).self_managed:
+        data, prefix = _described(type_token, properties)
+        given, path = _user_data(mapping(data), prefix)
+        if not mapping(data).get("iamInstanceProfile") and not read_user_data(text(given), path).self_managed:
             return ()  # a managed node group's template, or none of a node: whoever refers to it is judged
-        return _nodes(_machine(catalogue, properties, prefix))
+        return _nodes(_machine(catalogue, data, prefix))
 
     return read
 
@@ -294,17 +284,16 @@ def _nodes(machine: PoolFacts) -> tuple[PoolFacts, ...]:
     return (machine,) if machine.in_cluster is None and machine.evidence else ()
 
 
-def _machine(catalogue: Catalogue, properties: JsonObject, prefix: str) -> PoolFacts:
+def _machine(catalogue: Catalogue, described: object, prefix: str) -> PoolFacts:
     """Read one description of an EC2 machine: a template's, an instance's, a spot request's."""
-    data: JsonObject = mapping(at(properties, prefix.rstrip("."))) if prefix else properties
-    machines = Machines()
-    _instance_type(catalogue, data, prefix, machines)
-    if prefix and at(properties, prefix.rstrip(".")) is UNKNOWN:
+    data, machines = mapping(described), Machines()
+    if described is UNKNOWN:
         machines.unknown.append(prefix.rstrip("."))
+    _instance_type(catalogue, data, prefix, machines)
     given, path = _user_data(data, prefix)
     given_tags = data.get("tags")
     tags = {**string_map(given_tags), **_tag_list(given_tags), **_tag_specification_tags(data.get("tagSpecifications"))}
-    user_data = UserData(unknown=(path,)) if given is UNKNOWN else read_user_data(text(given), path)
+    user_data = UserData(unknown=[path]) if given is UNKNOWN else read_user_data(text(given), path)
     in_cluster: bool | None = user_data.joins
     unresolved_taints = list(user_data.unknown)
     is_open = user_data.unevaluated or given is UNKNOWN
@@ -321,26 +310,18 @@ def _machine(catalogue: Catalogue, properties: JsonObject, prefix: str) -> PoolF
     retired_machines(machines.names, catalogue, f"{prefix}instanceType", hardening)
     plugin = {None: By.UNSAID, True: By.CLOUD, False: By.NOBODY}[user_data.own_device_plugin]
     taint = wanted_taint(machines.accelerator)
-    return PoolFacts(
-        cloud="aws",
-        instance_types=tuple(machines.names),
-        gpus_per_node=machines.gpus,
-        taints=user_data.taints,
-        evidence=machines.evidence,
+    return replace(
+        pool_facts("aws", machines, user_data, hardening),
         unknown=tuple(machines.unknown),
         unresolved_taints=tuple(unresolved_taints),
         has_unevaluated_script=user_data.unevaluated,
         where=path,
         missing_taint=MissingTaint(f"--register-with-taints={taint} (or registerWithTaints, node-taints)"),
-        accelerator=machines.accelerator,
-        other_accelerator=machines.other,
-        not_counted=user_data.not_counted,
         in_cluster=in_cluster,
         software=SoftwareHints(device_plugin=plugin, said_by=(path,) if plugin else ()),
         sharing=user_data.sharing,
         labels=user_data.labels,
         tags=tags,
-        weaknesses=tuple(hardening.found),
         node_customizations=tuple(node_customizations(data, prefix)),
     )
 
@@ -536,18 +517,11 @@ def _template_group(properties: JsonObject, reference: Reference, tags: Mapping[
 
 def _group(properties: JsonObject, machines: Machines, reference: Reference, tags: Mapping[str, str]) -> PoolFacts:
     taint = wanted_taint(machines.accelerator)
-    return PoolFacts(
-        cloud="aws",
-        instance_types=tuple(machines.names),
-        gpus_per_node=machines.gpus,
-        taints=(),
-        evidence=machines.evidence,
-        unknown=tuple(machines.unknown),
+    return replace(
+        pool_facts("aws", machines, TaintsRead()),
         unresolved_taints=(reference.property,),
         where=reference.property,
         missing_taint=MissingTaint(f"--register-with-taints={taint} in the user data of its launch template"),
-        accelerator=machines.accelerator,
-        other_accelerator=machines.other,
         in_cluster=_in_cluster(tags),
         elsewhere=(reference,),
         min_nodes=number(properties.get("minSize")),
@@ -556,36 +530,21 @@ def _group(properties: JsonObject, machines: Machines, reference: Reference, tag
     )
 
 
-def _fleet(catalogue: Catalogue, properties: JsonObject) -> tuple[PoolFacts, ...]:
-    """Read an EC2 fleet or a request for a spot fleet."""
-    tags = string_map(properties.get("tags"))
-    found: list[PoolFacts] = []
-    for where, one in items(properties.get("launchTemplateConfigs"), "launchTemplateConfigs", []):
-        given = mapping(one)
-        overrides = given.get("overrides")
-        found += _pools_by_template(
-            catalogue, overrides, given.get("launchTemplateSpecification"), where, properties, tags
-        )
-    for where, one in items(properties.get("launchSpecifications"), "launchSpecifications", []):
-        if isinstance(one, Mapping):
-            found += _nodes(_machine(catalogue, {where: one}, f"{where}."))
-    return tuple(found)
+def _fleet(prefix: str = "") -> "_Reader":
+    """Return a reader of an EC2 fleet or of a request for a spot fleet, which CloudFormation has one level deeper."""
 
+    def read(catalogue: Catalogue, properties: JsonObject) -> tuple[PoolFacts, ...]:
+        fleet = mapping(at(properties, prefix.rstrip("."))) if prefix else properties
+        tags = string_map(fleet.get("tags"))
+        found: list[PoolFacts] = []
+        for where, one in items(fleet.get("launchTemplateConfigs"), f"{prefix}launchTemplateConfigs", []):
+            overrides, base = at(one, "overrides"), at(one, "launchTemplateSpecification")
+            found += _pools_by_template(catalogue, overrides, base, where, fleet, tags)
+        for where, one in items(fleet.get("launchSpecifications"), f"{prefix}launchSpecifications", []):
+            found += _nodes(_machine(catalogue, one, f"{where}."))
+        return tuple(found)
 
-def _spot_fleet(catalogue: Catalogue, properties: JsonObject) -> tuple[PoolFacts, ...]:
-    """Read CloudFormation's spot fleet, which has its request one level deeper."""
-    key = "spotFleetRequestConfigData"
-    given = at(properties, key)
-    if given is UNKNOWN:
-        return ()
-    return tuple(_relocate(pool, key) for pool in _fleet(catalogue, mapping(given)))
-
-
-def _relocate(pool: PoolFacts, key: str) -> PoolFacts:
-    def below(path: str) -> str:
-        return f"{key}.{path}"
-
-    return relocated(pool, below, below)
+    return read
 
 
 def _pools_by_template(
@@ -624,14 +583,14 @@ def _eks_managed(catalogue: Catalogue, properties: JsonObject) -> tuple[PoolFact
     https://github.com/pulumi/pulumi-eks, nodejs/eks/nodes/nodegroup.ts, `createManagedNodeGroup`
     """
     (pool,) = _node_group(catalogue, properties)
-    found, read = _eks_settings({key: value for key, value in properties.items() if key != "taints"}, "")
+    found = _eks_settings({key: value for key, value in properties.items() if key != "taints"}, "")
     return (
         replace(
             pool,
-            taints=(*pool.taints, *read.taints),
-            unresolved_taints=(*pool.unresolved_taints, *read.unknown),
+            taints=(*pool.taints, *found.taints),
+            unresolved_taints=(*pool.unresolved_taints, *found.unknown),
             has_unevaluated_script=found.unevaluated,
-            not_counted=(*pool.not_counted, *read.not_counted),
+            not_counted=(*pool.not_counted, *found.not_counted),
             sharing=found.sharing,
         ),
     )
@@ -647,19 +606,13 @@ def _eks_cluster(catalogue: Catalogue, properties: JsonObject) -> tuple[PoolFact
     if skipped or at(properties, "autoMode.enabled") is True:
         return ()
     options = properties.get("nodeGroupOptions")
-    if options is not None:
-        given = {**properties, "nodeGroupOptions": mapping(options)}
-        facts = _self_managed(catalogue, given, "nodeGroupOptions.")
-        return (facts if options is not UNKNOWN else _unknown_options(facts),)
-    return (_self_managed(catalogue, properties, ""),)
+    if options is None:
+        return (_self_managed(catalogue, properties, ""),)
+    pool = _self_managed(catalogue, mapping(options), "nodeGroupOptions.")
+    return (pool if options is not UNKNOWN else replace(pool, gpus_per_node=None, unknown=("nodeGroupOptions",)),)
 
 
-def _unknown_options(facts: PoolFacts) -> PoolFacts:
-    return replace(facts, gpus_per_node=None, unknown=("nodeGroupOptions",))
-
-
-def _self_managed(catalogue: Catalogue, properties: JsonObject, prefix: str) -> PoolFacts:
-    data = mapping(at(properties, prefix.removesuffix("."))) if prefix else properties
+def _self_managed(catalogue: Catalogue, data: JsonObject, prefix: str) -> PoolFacts:
     machines = Machines()
     _instance_type(catalogue, data, prefix, machines)
     if flag(data.get("gpu")) is True and not machines.only_other:
@@ -667,85 +620,70 @@ def _self_managed(catalogue: Catalogue, properties: JsonObject, prefix: str) -> 
     elif data.get("gpu") is UNKNOWN and not machines.evidence:
         machines.unknown.append(f"{prefix}gpu")
     _image(data.get("amiType"), machines)
-    found, read = _eks_settings(data, prefix)
+    found = _eks_settings(data, prefix)
     hardening = Hardening(_HARDENING)
     _eks_hardening(data, prefix, hardening)
     taint = wanted_taint(machines.accelerator)
     entry = {taint.key: {"value": taint.value, "effect": taint.effect.value}}
     where = f"{prefix}taints" if prefix or "clusterTags" not in data else "nodeGroupOptions.taints"
-    return PoolFacts(
-        cloud="aws",
-        instance_types=tuple(machines.names),
-        gpus_per_node=machines.gpus,
-        taints=tuple(read.taints),
-        evidence=machines.evidence,
+    return replace(
+        pool_facts("aws", machines, found, hardening),
         unknown=tuple(machines.unknown),
-        unresolved_taints=tuple(read.unknown),
+        unresolved_taints=tuple(found.unknown),
         has_unevaluated_script=found.unevaluated,
         where=where,
         missing_taint=MissingTaint(f"{taint.key}: {{value: {taint.value}, effect: {taint.effect.value}}}", entry),
-        accelerator=machines.accelerator,
-        other_accelerator=machines.other,
-        not_counted=tuple(read.not_counted),
         software=_software(data.get("amiType"), bool(data.get("amiId")), flag(data.get("gpu")) is True),
         sharing=found.sharing,
         min_nodes=number(data.get("minSize")),
         max_nodes=number(data.get("maxSize")),
         labels=string_map(data.get("labels")),
         tags={**string_map(data.get("cloudFormationTags")), **string_map(data.get("autoScalingGroupTags"))},
-        weaknesses=tuple(hardening.found),
         node_customizations=tuple(group_customizations(data, prefix)),
     )
 
 
-def _eks_settings(data: JsonObject, prefix: str) -> tuple[UserData, TaintsRead]:
+def _eks_settings(data: JsonObject, prefix: str) -> UserData:
     """Read every way a node group of pulumi-eks takes taints: they all end as arguments of the kubelet."""
-    found, read = UserData(), TaintsRead()
+    found = UserData()
     taints = data.get("taints")
     if taints is UNKNOWN:
-        read.unknown.append(f"{prefix}taints")
+        found.unknown.append(f"{prefix}taints")
     for key, one in mapping(taints).items():
         where = f"{prefix}taints[{key!r}]"
         if one is UNKNOWN:
-            read.unknown.append(where)
+            found.unknown.append(where)
         else:
-            read.one({**mapping(one), "key": key}, where, KUBERNETES_EFFECTS)
+            found.one({**mapping(one), "key": key}, where, KUBERNETES_EFFECTS)
     if is_list(taints):
-        read.note(f"{prefix}taints: a list; pulumi-eks takes a map from key to value and effect")
+        found.note(f"{prefix}taints: a list; pulumi-eks takes a map from key to value and effect")
     for name in ("kubeletExtraArgs", "bootstrapExtraArgs"):
         given, where = data.get(name), f"{prefix}{name}"
         if given is UNKNOWN or "$" in text(given):
-            read.unknown.append(where)
+            found.unknown.append(where)
         else:
             words = [each for word in kubelet.words([text(given)]) for each in kubelet.words([word])]
-            kubelet.read_list(kubelet.last(kubelet.FLAG, words) or "", f"{where} --{kubelet.FLAG}", read)
+            kubelet.read_list(kubelet.last(kubelet.FLAG, words) or "", f"{where} --{kubelet.FLAG}", found)
+    scripts = [(f"{prefix}{name}", data.get(name)) for name in ("nodeUserDataOverride", "userData")]
+    extra = items(data.get("nodeadmExtraOptions"), f"{prefix}nodeadmExtraOptions", found.unknown)
+    contents = ((where, at(one, "content")) for where, one in extra)
+    scripts += [(where, given) for where, given in contents if given is UNKNOWN or mentions_taints(text(given))]
+    for where, given in scripts:
+        told = UserData(unknown=[where]) if given is UNKNOWN else read_user_data(text(given), where)
+        found.taints += told.taints
+        found.unknown += told.unknown
+        found.not_counted += told.not_counted
+        found.unevaluated |= told.unevaluated
     # What runs beside the command by which pulumi-eks lets the node join matters where it is about taints.
     if data.get("nodeUserData") is UNKNOWN or mentions_taints(text(data.get("nodeUserData"))):
-        read.unknown.append(f"{prefix}nodeUserData")
-        found.unevaluated = data["nodeUserData"] is not UNKNOWN
-    for name in ("nodeUserDataOverride", "userData"):
-        given, where = data.get(name), f"{prefix}{name}"
-        if given is UNKNOWN:
-            read.unknown.append(where)
-        else:
-            _merge_user_data(read_user_data(text(given), where), found, read)
-    for where, one in items(data.get("nodeadmExtraOptions"), f"{prefix}nodeadmExtraOptions", read.unknown):
-        if mentions_taints(text(at(one, "content"))):
-            _merge_user_data(read_user_data(text(at(one, "content")), where), found, read)
+        found.unknown.append(f"{prefix}nodeUserData")
+        found.unevaluated |= data["nodeUserData"] is not UNKNOWN
     settings = data.get("bottlerocketSettings")
     if settings is UNKNOWN:
-        read.unknown.append(f"{prefix}bottlerocketSettings")
+        found.unknown.append(f"{prefix}bottlerocketSettings")
     elif isinstance(settings, Mapping):
-        said = bottlerocket.read_settings(settings, f"{prefix}bottlerocketSettings", read)
-        found.sharing, found.own_device_plugin, found.labels = said.sharing, said.own_device_plugin, said.labels
-    return found, read
-
-
-def _merge_user_data(told: UserData, found: UserData, read: TaintsRead) -> None:
-    read.taints += told.taints
-    read.unknown += told.unknown
-    read.not_counted += told.not_counted
-    found.unevaluated |= told.unevaluated
+        read_settings(settings, f"{prefix}bottlerocketSettings", found)
+    return found
 
 
 def _eks_hardening(data: JsonObject, prefix: str, hardening: Hardening) -> None:
@@ -796,10 +734,10 @@ _READERS: Mapping[str, _Reader] = MappingProxyType(
         "aws:ec2/spotInstanceRequest:SpotInstanceRequest": _single,
         "aws:autoscaling/group:Group": _scaling_group,
         "aws-native:autoscaling:AutoScalingGroup": _scaling_group,
-        "aws:ec2/fleet:Fleet": _fleet,
-        "aws-native:ec2:Ec2Fleet": _fleet,
-        "aws:ec2/spotFleetRequest:SpotFleetRequest": _fleet,
-        "aws-native:ec2:SpotFleet": _spot_fleet,
+        "aws:ec2/fleet:Fleet": _fleet(),
+        "aws-native:ec2:Ec2Fleet": _fleet(),
+        "aws:ec2/spotFleetRequest:SpotFleetRequest": _fleet(),
+        "aws-native:ec2:SpotFleet": _fleet("spotFleetRequestConfigData."),
     }
 )
 

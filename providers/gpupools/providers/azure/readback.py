@@ -33,6 +33,7 @@ from gpupools.readback.inputs import (
     listed_accelerator,
     mapping,
     number,
+    pool_facts,
     retired_machines,
     string_map,
     text,
@@ -197,19 +198,11 @@ def _pool(catalogue: Catalogue, given: JsonObject, names: _Names, prefix: str = 
     least, most = (number(given.get(key)) for key in bounds)
     is_grid = any(each in catalogue and catalogue[each].gpu_model in GRID_MODELS for each in machines.names)
     software = _software(given, names, prefix, machines.accelerator)
-    return PoolFacts(
-        cloud="azure",
-        instance_types=tuple(machines.names),
-        gpus_per_node=machines.gpus,
-        taints=tuple(read.taints),
-        evidence=machines.evidence,
-        unknown=(*machines.unknown, *read.unknown),
+    return replace(
+        pool_facts("azure", machines, read, hardening),
         pool=pool,
         where=f"{prefix}nodeTaints",
         missing_taint=as_text(wanted_taint(machines.accelerator)),
-        accelerator=machines.accelerator,
-        other_accelerator=machines.other,
-        not_counted=tuple(read.not_counted),
         software=replace(software, needs_cloud_driver=is_grid),
         sharing=_sharing(profile, f"{prefix}{names.profile}", given, prefix),
         is_spot=text(given.get("scaleSetPriority")) == "Spot",
@@ -217,7 +210,6 @@ def _pool(catalogue: Catalogue, given: JsonObject, names: _Names, prefix: str = 
         max_nodes=most if most is not None else number(given.get(names.count)),
         labels=string_map(given.get("nodeLabels")),
         tags=string_map(given.get("tags")),
-        weaknesses=tuple(hardening.found),
         node_customizations=tuple(node_customizations(given, prefix)),
         no_taint_field=system,
     )
