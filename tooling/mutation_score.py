@@ -54,7 +54,6 @@ RULES_AND_READERS = (
     "gpupools/plan/pool_facts.py",
     "gpupools/readback/*.py",
     "providers/gpupools/providers/aws/user_data*.py",
-    "providers/gpupools/providers/aws/bottlerocket.py",
     "gpupools/audit/cloudformation_resources.py",
     "providers/gpupools/providers/*/readback.py",
 )

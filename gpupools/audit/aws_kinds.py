@@ -105,9 +105,7 @@ def _nodeadm(spec: JsonObject, path: str) -> PoolFacts:
     read = TaintsRead()
     argument: Any = kubelet.last(kubelet.FLAG, kubelet.words(one for one in listed if isinstance(one, str)))
     if argument is None:
-        config = at(spec, "kubelet.config")
-        taints = kubelet.of_drop_in(config) if isinstance(config, Mapping) else config
-        kubelet.configured(taints, where, read)
+        kubelet.configured(at(spec, "kubelet.config.registerWithTaints"), where, read)
     if flags is UNKNOWN or UNKNOWN in listed:
         argument = UNKNOWN
     if argument is None:

@@ -510,6 +510,22 @@ class Hardening:
         )
 
 
+def pool_facts(cloud: str, machines: Machines, read: TaintsRead, hardening: Hardening | None = None) -> PoolFacts:
+    """Return a pool with its machines, taints and weaknesses; `dataclasses.replace` adds what only its kind has."""
+    return PoolFacts(
+        cloud=cloud,
+        instance_types=tuple(machines.names),
+        gpus_per_node=machines.gpus,
+        taints=tuple(read.taints),
+        evidence=machines.evidence,
+        unknown=(*machines.unknown, *read.unknown),
+        accelerator=machines.accelerator,
+        other_accelerator=machines.other,
+        not_counted=tuple(read.not_counted),
+        weaknesses=tuple(hardening.found) if hardening is not None else (),
+    )
+
+
 def retired_machines(names: Sequence[str], catalogue: Catalogue, path: str, hardening: Hardening) -> None:
     """Record machine types that their cloud has retired."""
     for name in names:

@@ -6,8 +6,8 @@ Source, as repository and path: kubernetes-sigs/karpenter pkg/apis/crds.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gpupools.common.json_types import JsonObject
 from gpupools.common.taints import KUBERNETES_EFFECTS
@@ -22,6 +22,7 @@ from gpupools.readback.inputs import (
     items,
     mapping,
     number,
+    pool_facts,
     quantity,
     string_map,
     text,
@@ -88,48 +89,36 @@ def read_requirements(
             into.by_label.setdefault(key, []).append(Requirement(f"{labels_path}.{key}", "In", (label,)))
 
 
-@dataclass(frozen=True)
-class _Parts:
+class _Parts(NamedTuple):
     """The parts of a NodePool, Provisioner or NodeClaim."""
 
     spec: JsonObject
     kind: str
+    template: JsonObject
+    inner: str
+    """Path of the template, the node's specification."""
+    labels: Any
+    labels_path: str
+    reference: JsonObject
+    """The reference to the node class."""
+    limits: JsonObject
 
-    @property
-    def inner(self) -> str:
-        """Path of the node's specification."""
-        return "spec.template.spec" if self.kind == "NodePool" else "spec"
 
-    @property
-    def labels_path(self) -> str:
-        """Path of the nodes' labels."""
-        return "spec.template.metadata.labels" if self.kind == "NodePool" else "spec.labels"
-
-    @property
-    def template(self) -> JsonObject:
-        """The node's specification."""
-        return mapping(at(self.spec, "template.spec")) if self.kind == "NodePool" else self.spec
-
-    @property
-    def labels(self) -> Any:
-        """The nodes' labels."""
-        return at({"spec": self.spec}, self.labels_path)
-
-    @property
-    def reference(self) -> JsonObject:
-        """The reference to the node class."""
-        return mapping(self.template.get("nodeClassRef") or self.template.get("providerRef"))
-
-    @property
-    def limits(self) -> JsonObject:
-        """The limits; in a Provisioner they are one level deeper."""
-        limits = mapping(self.spec.get("limits"))
-        return mapping(limits.get("resources")) or limits
+def _parts(spec: JsonObject, kind: str) -> _Parts:
+    prefix = "spec.template." if kind == "NodePool" else ""
+    template = mapping(at(spec, "template.spec")) if prefix else spec
+    labels_path = f"{prefix}metadata.labels" if prefix else "spec.labels"
+    reference = mapping(template.get("nodeClassRef") or template.get("providerRef"))
+    limits = mapping(spec.get("limits"))
+    limits = mapping(limits.get("resources")) or limits  # a Provisioner has them one level deeper
+    return _Parts(
+        spec, kind, template, f"{prefix}spec", at({"spec": spec}, labels_path), labels_path, reference, limits
+    )
 
 
 def read_karpenter(spec: JsonObject, kind: str, clouds: _Clouds) -> Iterator[PoolFacts]:
     """Yield the pool of a NodePool, Provisioner or NodeClaim: https://karpenter.sh/docs/concepts/nodepools/."""
-    parts = _Parts(spec, kind)
+    parts = _parts(spec, kind)
     inner, reference, limits = parts.inner, parts.reference, parts.limits
     providers = dict(providers_of(clouds))
     types = (*_TYPES, *(label for each in providers.values() for label in each.type_labels))
@@ -153,18 +142,10 @@ def read_karpenter(spec: JsonObject, kind: str, clouds: _Clouds) -> Iterator[Poo
     foreign = _unknown_class(reference, providers)
     unsure = machines.evidence or machines.unknown or read.unknown or foreign
     path = f"{inner}.requirements"
-    yield PoolFacts(
-        cloud=cloud or "kubernetes",
-        instance_types=tuple(machines.names),
-        gpus_per_node=machines.gpus,
-        taints=tuple(read.taints),
-        evidence=machines.evidence,
-        unknown=(*machines.unknown, *read.unknown),
+    yield replace(
+        pool_facts(cloud or "kubernetes", machines, read),
         where=f"{inner}.taints",
         missing_taint=as_object(wanted_taint(machines.accelerator), KUBERNETES_EFFECTS),
-        accelerator=machines.accelerator,
-        other_accelerator=machines.other,
-        not_counted=tuple(read.not_counted),
         unresolved_taints=(f"{inner}.nodeClassRef",) if taints_too else (),
         elsewhere=(Reference(f"{inner}.nodeClassRef", classes, name, decides),) if name else (),
         min_nodes=fixed if fixed is not None else 0,

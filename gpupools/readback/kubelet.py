@@ -10,8 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from gpupools.common.errors import shown
-from gpupools.common.json_types import JsonObject
-from gpupools.common.taints import KUBERNETES_EFFECTS, LABEL_VALUE, QUALIFIED_NAME, parse_taint
+from gpupools.common.taints import KUBERNETES_EFFECTS, parse_taint
 from gpupools.plan.pool_facts import UNKNOWN
 from gpupools.readback.inputs import TaintsRead, at, is_list
 
@@ -77,55 +76,31 @@ def read_list(value: str, where: str, read: TaintsRead, late: str = "") -> None:
 
 def configured(value: Any, where: str, read: TaintsRead) -> None:
     """Read `registerWithTaints` of a `KubeletConfiguration`; one invalid taint invalidates the list."""
-    trial = TaintsRead()
-    trial.objects(value, where, KUBERNETES_EFFECTS)
-    seen: set[tuple[str, str]] = set()
-    wrong = value is not None and value is not UNKNOWN and not is_list(value)
-    for number, one in enumerate(value if is_list(value) else ()):
-        fault = _taint_error(one)
-        name = (str(at(one, "key")), str(at(one, "effect")))
-        if not fault and name in seen:
-            fault = f"{name[0]} with {name[1]} is listed twice, which Kubernetes rejects"
-        if not fault:
-            seen.add(name)
-            continue
-        wrong = True
-        if not any(note.startswith(f"{where}[{number}]:") for note in trial.not_counted):
-            trial.note(f"{where}[{number}]: {fault}")
-    for note in trial.not_counted:
-        read.note(note)
-    if not wrong:
-        read.taints += trial.taints
-        read.unknown += trial.unknown
-
-
-def of_drop_in(config: JsonObject) -> Any:
-    """Return `registerWithTaints` of a drop-in, whose keys are case-insensitive in Go."""
-    taints = next((value for key, value in config.items() if str(key).lower() == _FIELD.lower()), None)
-    if not isinstance(taints, list):
-        return taints
-    return [_canonical_keys(one) if isinstance(one, Mapping) else one for one in taints]
-
-
-_FIELD = "registerWithTaints"
-_TAINT_KEYS = {name.lower(): name for name in ("key", "value", "effect", "timeAdded")}
-
-
-def _canonical_keys(taint: JsonObject) -> JsonObject:
-    return {_TAINT_KEYS.get(str(key).lower(), str(key)): value for key, value in taint.items()}
+    listed = value if is_list(value) else []
+    faults = {number: fault for number, one in enumerate(listed) if (fault := _taint_error(one))}
+    names = [(at(one, "key"), at(one, "effect")) for one in listed]
+    faults |= {
+        number: f"{name[0]} with {name[1]} is listed twice, which Kubernetes rejects"
+        for number, name in enumerate(names)
+        if UNKNOWN not in name and name in names[:number] and number not in faults
+    }
+    for number, fault in faults.items():
+        read.note(f"{where}[{number}]: {fault}")
+    if not faults:
+        read.objects(value, where, KUBERNETES_EFFECTS)
 
 
 def _taint_error(one: Any) -> str:
     """Return why the kubelet or Kubernetes rejects a taint; empty for a valid one."""
     if not isinstance(one, Mapping):
-        return f"{shown(one)} is not a taint"
+        return "" if one is UNKNOWN else f"{shown(one)} is not a taint"
     key, value, effect = one.get("key"), one.get("value"), one.get("effect")
     if UNKNOWN in (key, value, effect):
         return ""
-    if not isinstance(effect, str) or effect not in KUBERNETES_EFFECTS:
-        return f"effect {shown(effect)} is invalid"
-    if not isinstance(key, str) or not QUALIFIED_NAME.fullmatch(key):
-        return f"key {shown(key)} is not a qualified name such as 'example.com/team'"
-    if value is not None and not (isinstance(value, str) and LABEL_VALUE.fullmatch(value)):
-        return f"value {shown(value)} is not a valid label value; put it in quotes"
+    if not (isinstance(key, str) and isinstance(effect, str) and isinstance(value, str | None)):
+        return "key, value and effect must be texts; put them in quotes"
+    try:
+        parse_taint(f"{key}={value or ''}:{effect}")
+    except ValueError as error:
+        return str(error)
     return "it sets timeAdded, which the kubelet rejects" if one.get("timeAdded") is not None else ""

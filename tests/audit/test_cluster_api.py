@@ -289,7 +289,7 @@ def test_a_kubelet_starts_with_no_list_of_which_one_is_wrong(judge: Judge) -> No
         if one.rule.name == RULE
     ]
 
-    assert "nodeRegistration.taints[1]: effect 'no'" in found.message
+    assert "nodeRegistration.taints[1]: got effect 'no'" in found.message
 
 
 def test_what_nobody_knows_is_an_advisory_where_configured(judge: Judge) -> None:

@@ -17,10 +17,8 @@ import yaml
 from gpupools.common.taints import GPU_TAINT
 from gpupools.plan.pool_facts import UNKNOWN
 from gpupools.providers.aws.bootstrap import MOST_USER_DATA
-from gpupools.providers.aws.bottlerocket import read_settings
-from gpupools.providers.aws.user_data import UserData, read_user_data
+from gpupools.providers.aws.user_data import UserData, read_settings, read_user_data
 from gpupools.providers.aws.user_data_checks import decode_user_data, is_mime, registers_gpu_taint, toml_error
-from gpupools.readback.inputs import TaintsRead
 
 HERE = Path(__file__).parent
 SCRIPT = "#!/bin/sh\n/etc/eks/bootstrap.sh lab --kubelet-extra-args '--register-with-taints=a=b:NoSchedule'\n"
@@ -48,7 +46,7 @@ def said(found: UserData) -> dict[str, Any]:
     if found.sharing is not None:
         different["sharing"] = {name: value for name, value in asdict(found.sharing).items() if value}
     return {
-        name: [str(one) for one in value] if isinstance(value, tuple) else value for name, value in different.items()
+        name: [str(one) for one in value] if isinstance(value, list) else value for name, value in different.items()
     }
 
 
@@ -82,7 +80,7 @@ def test_taints_are_those_that_the_node_registers_with_or_unverified(program: st
 def test_what_a_script_hides_is_unverified(script: str) -> None:
     found = read_user_data(f"#!/bin/bash\n{script}\n", "mine")
 
-    assert (found.taints, found.unknown, found.unevaluated) == ((), ("mine",), True)
+    assert (found.taints, found.unknown, found.unevaluated) == ([], ["mine"], True)
 
 
 def zipped(content: str) -> str:
@@ -121,10 +119,10 @@ def test_no_text_makes_the_reader_fail(given: str) -> None:
     "given", [UNKNOWN, {"a": UNKNOWN}, {"a": ["b:NoSchedule", UNKNOWN]}], ids=["all", "one", "one of a list"]
 )
 def test_taints_that_are_not_known_yet_name_the_setting(given: Any) -> None:
-    taints = TaintsRead()
-    read_settings({"settings": {"kubernetes": {"node-taints": given}}}, "mine", taints)
+    found = UserData()
+    read_settings({"settings": {"kubernetes": {"node-taints": given}}}, "mine", found)
 
-    assert taints.unknown == ["mine settings.kubernetes.node-taints"]
+    assert found.unknown == ["mine settings.kubernetes.node-taints"]
 
 
 @pytest.mark.parametrize(
@@ -189,4 +187,4 @@ def test_declaring_pools_imports_no_reader() -> None:
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=True)
 
     assert "gpupools.providers.aws.bootstrap" in done.stdout
-    assert not [name for name in ("user_data", "bottlerocket", "read_back", "read.kubelet") if name in done.stdout]
+    assert not [name for name in ("user_data", "read_back", "read.kubelet") if name in done.stdout]

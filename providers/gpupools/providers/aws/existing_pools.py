@@ -26,13 +26,12 @@ from gpupools.plan.existing_pools import (
     without_nothing,
 )
 from gpupools.providers.aws.bootstrap import RENAMED_BY_DEFAULT
-from gpupools.providers.aws.bottlerocket import parse_toml
 from gpupools.providers.aws.machines import INSTANCE_TYPES
 from gpupools.providers.aws.node_images import AL2023, BOTTLEROCKET
 from gpupools.providers.aws.pool_settings import LAUNCH_TEMPLATE, NODE_GROUP
 from gpupools.providers.aws.readback import TEMPLATES, accelerator
 from gpupools.providers.aws.reserved import EFFECTS
-from gpupools.providers.aws.user_data import read_user_data
+from gpupools.providers.aws.user_data import parse_toml, read_user_data
 from gpupools.providers.aws.user_data_checks import decode_user_data
 from gpupools.readback.inputs import at
 
@@ -96,7 +95,7 @@ def _can_have_gpus(inputs: JsonObject) -> bool:
     if not names:
         image = inputs.get("amiType")
         return bool(inputs.get("launchTemplate")) and (image in (None, "CUSTOM", _RETIRED) or image in _WITH_DRIVER)
-    return any(accelerator(INSTANCE_TYPES, each).vendor == "nvidia" for each in names)
+    return any(accelerator(each).vendor == "nvidia" for each in names)
 
 
 # --- launch templates ---
@@ -151,7 +150,7 @@ def _merge_template(found: Found, templates: Mapping[str, JsonObject]) -> Found 
         note = f"its launch template is in none of the files; {_describe_command(template)} prints it"
         return replace(found, notes=(*found.notes, note))
     types = _strings(found.inputs.get("instanceTypes")) or _strings(said.get("instanceType"))
-    if types and not any(accelerator(INSTANCE_TYPES, each).vendor == "nvidia" for each in types):
+    if types and not any(accelerator(each).vendor == "nvidia" for each in types):
         return None
     return replace(found, beside=without_nothing(said))
 

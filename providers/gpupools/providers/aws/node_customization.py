@@ -3,7 +3,7 @@
 import json
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import Any
@@ -77,26 +77,19 @@ def group_customizations(data: JsonObject, prefix: str = "") -> Iterator[NodeCus
         data: By wire name, all that are declared.
         prefix: Where they are in their resource.
     """
-    found: dict[str, bool | None] = {}
-    for key in ("nodeUserData", "nodeUserDataOverride", "userData"):
-        given = data.get(key)
-        found[key] = None if given is UNKNOWN else not text(given) or only_configures_node(text(given))
-    for key in ("kubeletExtraArgs", "bootstrapExtraArgs"):
-        given = data.get(key)
-        found[key] = None if given is UNKNOWN else _ALLOWED_FLAGS.fullmatch(text(given)) is not None
-    settings = data.get("bottlerocketSettings")
-    found["bottlerocketSettings"] = None if settings is UNKNOWN else not settings or _has_allowed_keys_only(settings)
     late: list[str] = []
-    for where, one in items(data.get("nodeadmExtraOptions"), "nodeadmExtraOptions", late):
-        mime, content = at(one, "contentType"), at(one, "content")
-        node_config = part_format(text(mime), text(content)) == "NodeConfig" and _is_harmless(
-            "NodeConfig", text(content)
-        )
-        found[where] = None if UNKNOWN in (mime, content) else node_config
-    for key, plain in {**found, **dict.fromkeys(late)}.items():
-        if plain is not True:
-            why = "what it runs is not known yet" if plain is None else _RUNS
-            yield NodeCustomization("user-data", f"{prefix}{key}", why, _PULUMI_EKS, plain is None)
+    extra = items(data.get("nodeadmExtraOptions"), "nodeadmExtraOptions", late)
+    found: list[tuple[str, Any, Callable[[Any], object]]] = [
+        *((key, data.get(key), only_configures_node) for key in ("nodeUserData", "nodeUserDataOverride", "userData")),
+        *((key, data.get(key), _ALLOWED_FLAGS.fullmatch) for key in ("kubeletExtraArgs", "bootstrapExtraArgs")),
+        ("bottlerocketSettings", data.get("bottlerocketSettings"), _has_allowed_keys_only),
+        *((where, at(one, "content"), only_configures_node) for where, one in extra),
+    ]
+    for key, given, is_plain in (*found, *((path, UNKNOWN, bool) for path in late)):
+        checked = given if key == "bottlerocketSettings" else text(given)
+        if given is UNKNOWN or (checked and not is_plain(checked)):
+            why = "what it runs is not known yet" if given is UNKNOWN else _RUNS
+            yield NodeCustomization("user-data", f"{prefix}{key}", why, _PULUMI_EKS, given is UNKNOWN)
 
 
 def customizations(resource: str, inputs: JsonObject) -> Iterator[NodeCustomization]:

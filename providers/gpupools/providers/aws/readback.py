@@ -11,12 +11,11 @@ that names an instance profile cannot belong to one, since EKS refuses it
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
-from functools import partial
 from types import MappingProxyType
 from typing import Any
 
-from gpupools.catalog.instance_types import Catalogue
 from gpupools.common.json_types import JsonObject
 from gpupools.common.taints import KUBERNETES_EFFECTS
 from gpupools.plan.cloud import KubernetesObjects, Readback
@@ -30,12 +29,11 @@ from gpupools.plan.pool_facts import (
     Reference,
     SoftwareHints,
 )
-from gpupools.providers.aws import bottlerocket
 from gpupools.providers.aws.karpenter import KARPENTER
 from gpupools.providers.aws.machines import INSTANCE_TYPES
 from gpupools.providers.aws.node_customization import customizations, group_customizations, node_customizations
 from gpupools.providers.aws.reserved import EFFECTS
-from gpupools.providers.aws.user_data import UserData, read_user_data
+from gpupools.providers.aws.user_data import UserData, read_settings, read_user_data
 from gpupools.providers.aws.user_data_checks import mentions_taints
 from gpupools.readback import kubelet
 from gpupools.readback.inputs import (
@@ -50,7 +48,7 @@ from gpupools.readback.inputs import (
     listed_accelerator,
     mapping,
     number,
-    relocated,
+    pool_facts,
     retired_machines,
     string_map,
     text,
@@ -80,37 +78,36 @@ FIRST_FIXED_RELEASE = 20260610
 """Date of the first Amazon Linux 2023 image with NVIDIA Container Toolkit 1.19.1 (_RELEASES)."""
 
 
-def accelerator(catalogue: Catalogue, instance_type: str) -> Accelerator:
+def accelerator(instance_type: str) -> Accelerator:
     """Return the accelerator of an instance type, by its name."""
     named = Accelerator("nvidia", None) if _GPU_FAMILY.fullmatch(instance_type) else NO_ACCELERATOR
-    return listed_accelerator(catalogue, catalogue.get(instance_type), instance_type) or named
+    return listed_accelerator(INSTANCE_TYPES, INSTANCE_TYPES.get(instance_type), instance_type) or named
 
 
-def read_pools(catalogue: Catalogue, type_token: str, properties: JsonObject) -> tuple[PoolFacts, ...]:
+def read_pools(type_token: str, properties: JsonObject) -> tuple[PoolFacts, ...]:
     """Read the pools that a declared resource holds; nothing for a resource that brings no node into a cluster.
 
     Args:
-        catalogue: The types with NVIDIA GPUs.
         type_token: Pulumi type of the resource.
         properties: Inputs in wire form; `UNKNOWN` where the engine does not know a value yet.
     """
     read = _READERS.get(type_token) if isinstance(type_token, str) else None
-    return read(catalogue, properties) if read is not None and isinstance(properties, Mapping) else ()
+    return read(properties) if read is not None and isinstance(properties, Mapping) else ()
 
 
-def read_template(catalogue: Catalogue, type_token: str, properties: JsonObject) -> PoolFacts | None:
+def read_template(type_token: str, properties: JsonObject) -> PoolFacts | None:
     """Read a launch template or configuration, whether or not it makes a node by itself; None for anything else."""
     if type_token not in (*TEMPLATES, *_CONFIGURATIONS) or not isinstance(properties, Mapping):
         return None
-    return _machine(catalogue, properties, _prefix(type_token))
+    return _machine(*_described(type_token, properties))
 
 
 # --- managed node groups ----------------------------------------------------------------------------------------------
 
 
-def _node_group(catalogue: Catalogue, properties: JsonObject) -> tuple[PoolFacts, ...]:
+def _node_group(properties: JsonObject) -> tuple[PoolFacts, ...]:
     machines = Machines()
-    _read_instance_types(catalogue, properties.get("instanceTypes"), "instanceTypes", machines)
+    _read_instance_types(properties.get("instanceTypes"), "instanceTypes", machines)
     template = properties.get("launchTemplate")
     image = properties.get("amiType")
     if properties.get("gpu") is True and not machines.only_other:  # eks:index:ManagedNodeGroup
@@ -137,21 +134,13 @@ def _node_group(catalogue: Catalogue, properties: JsonObject) -> tuple[PoolFacts
     read.objects(properties.get("taints"), "taints", EFFECTS)
     hardening = Hardening(_HARDENING)
     _group_hardening(properties, hardening)
-    retired_machines(machines.names, catalogue, "instanceTypes", hardening)
+    retired_machines(machines.names, INSTANCE_TYPES, "instanceTypes", hardening)
     return (
-        PoolFacts(
-            cloud="aws",
-            instance_types=tuple(machines.names),
-            gpus_per_node=machines.gpus,
-            taints=tuple(read.taints),
-            evidence=machines.evidence,
-            unknown=(*machines.unknown, *read.unknown),
+        replace(
+            pool_facts("aws", machines, read, hardening),
             unresolved_taints=tuple(unresolved_taints),
             where="taints",
             missing_taint=as_object(wanted_taint(machines.accelerator), EFFECTS),
-            accelerator=machines.accelerator,
-            other_accelerator=machines.other,
-            not_counted=tuple(read.not_counted),
             elsewhere=elsewhere,
             software=_software(image, bool(template), at(properties, "gpu") is True),
             region=text(properties.get("region")),
@@ -160,19 +149,18 @@ def _node_group(catalogue: Catalogue, properties: JsonObject) -> tuple[PoolFacts
             max_nodes=number(at(properties, "scalingConfig.maxSize")),
             labels=string_map(properties.get("labels")),
             tags=string_map(properties.get("tags")),
-            weaknesses=tuple(hardening.found),
             node_customizations=tuple(group_customizations(properties)),
             identity=next(((key, properties[key]) for key in ("nodeRoleArn", "nodeRole") if properties.get(key)), None),
         ),
     )
 
 
-def _read_instance_types(catalogue: Catalogue, value: object, path: str, machines: Machines) -> None:
+def _read_instance_types(value: object, path: str, machines: Machines) -> None:
     for _, name in items(value, path, machines.unknown):
         if isinstance(name, str):
-            machines.add(name, accelerator(catalogue, name), path)
+            machines.add(name, accelerator(name), path)
     if isinstance(value, str):  # not what the API takes, but nothing to walk past either
-        machines.add(value, accelerator(catalogue, value), path)
+        machines.add(value, accelerator(value), path)
 
 
 def _image(image: object, machines: Machines) -> None:
@@ -244,37 +232,37 @@ def _group_hardening(properties: JsonObject, hardening: Hardening) -> None:
             hardening.want(name, "launchTemplate", None, False, wanted, why, mandatory=False, source=source)
 
 
-def _template_reference(template: object, path: str, decides: set[str]) -> Reference:
+def _template_reference(template: object, path: str, decides: AbstractSet[str]) -> Reference:
     named = (at(template, key) for key in ("id", "launchTemplateId", "name", "launchTemplateName"))
     return Reference(path, TEMPLATES, next((one for one in named if isinstance(one, str)), ""), frozenset(decides))
 
 
-_WHOLE_MACHINE = {"machine", "image", "taints"}
+_WHOLE_MACHINE = frozenset({"machine", "image", "taints"})
 
 
 # --- machines that user data makes nodes ------------------------------------------------------------------------------
 
 
-def _prefix(type_token: str) -> str:
-    return "launchTemplateData." if type_token == "aws-native:ec2:LaunchTemplate" else ""
+def _described(type_token: str, properties: JsonObject) -> tuple[Any, str]:
+    """Return what a template says of its machines, and the path before its inputs."""
+    key = "launchTemplateData"
+    return (properties.get(key), f"{key}.") if type_token == "aws-native:ec2:LaunchTemplate" else (properties, "")
 
 
 def _template(type_token: str) -> "_Reader":
-    prefix = _prefix(type_token)
-
-    def read(catalogue: Catalogue, properties: JsonObject) -> tuple[PoolFacts, ...]:
-        data = mapping(at(properties, prefix.removesuffix("."))) if prefix else properties
-        given, path = _user_data(data, prefix)
-        if not data.get("iamInstanceProfile") and not read_user_data(text(given), path).self_managed:
+    def read(properties: JsonObject) -> tuple[PoolFacts, ...]:
+        data, prefix = _described(type_token, properties)
+        given, path = _user_data(mapping(data), prefix)
+        if not mapping(data).get("iamInstanceProfile") and not read_user_data(text(given), path).self_managed:
             return ()  # a managed node group's template, or none of a node: whoever refers to it is judged
-        return _nodes(_machine(catalogue, properties, prefix))
+        return _nodes(_machine(data, prefix))
 
     return read
 
 
-def _single(catalogue: Catalogue, properties: JsonObject) -> tuple[PoolFacts, ...]:
+def _single(properties: JsonObject) -> tuple[PoolFacts, ...]:
     """Read one machine; what it leaves out may be in a launch template."""
-    machine, template = _machine(catalogue, properties, ""), properties.get("launchTemplate")
+    machine, template = _machine(properties, ""), properties.get("launchTemplate")
     if not template:
         return _nodes(machine)
     decides = {"image"}
@@ -294,17 +282,16 @@ def _nodes(machine: PoolFacts) -> tuple[PoolFacts, ...]:
     return (machine,) if machine.in_cluster is None and machine.evidence else ()
 
 
-def _machine(catalogue: Catalogue, properties: JsonObject, prefix: str) -> PoolFacts:
+def _machine(described: object, prefix: str) -> PoolFacts:
     """Read one description of an EC2 machine: a template's, an instance's, a spot request's."""
-    data: JsonObject = mapping(at(properties, prefix.rstrip("."))) if prefix else properties
-    machines = Machines()
-    _instance_type(catalogue, data, prefix, machines)
-    if prefix and at(properties, prefix.rstrip(".")) is UNKNOWN:
+    data, machines = mapping(described), Machines()
+    if described is UNKNOWN:
         machines.unknown.append(prefix.rstrip("."))
+    _instance_type(data, prefix, machines)
     given, path = _user_data(data, prefix)
     given_tags = data.get("tags")
     tags = {**string_map(given_tags), **_tag_list(given_tags), **_tag_specification_tags(data.get("tagSpecifications"))}
-    user_data = UserData(unknown=(path,)) if given is UNKNOWN else read_user_data(text(given), path)
+    user_data = UserData(unknown=[path]) if given is UNKNOWN else read_user_data(text(given), path)
     in_cluster: bool | None = user_data.joins
     unresolved_taints = list(user_data.unknown)
     is_open = user_data.unevaluated or given is UNKNOWN
@@ -318,96 +305,64 @@ def _machine(catalogue: Catalogue, properties: JsonObject, prefix: str) -> PoolF
         unresolved_taints += [f"{prefix}{key}" for key in ("imageId", "ami") if data.get(key)]
     hardening = Hardening(_HARDENING)
     _machine_hardening(data, prefix, hardening)
-    retired_machines(machines.names, catalogue, f"{prefix}instanceType", hardening)
+    retired_machines(machines.names, INSTANCE_TYPES, f"{prefix}instanceType", hardening)
     plugin = {None: By.UNSAID, True: By.CLOUD, False: By.NOBODY}[user_data.own_device_plugin]
     taint = wanted_taint(machines.accelerator)
-    return PoolFacts(
-        cloud="aws",
-        instance_types=tuple(machines.names),
-        gpus_per_node=machines.gpus,
-        taints=user_data.taints,
-        evidence=machines.evidence,
+    return replace(
+        pool_facts("aws", machines, user_data, hardening),
         unknown=tuple(machines.unknown),
         unresolved_taints=tuple(unresolved_taints),
         has_unevaluated_script=user_data.unevaluated,
         where=path,
         missing_taint=MissingTaint(f"--register-with-taints={taint} (or registerWithTaints, node-taints)"),
-        accelerator=machines.accelerator,
-        other_accelerator=machines.other,
-        not_counted=user_data.not_counted,
         in_cluster=in_cluster,
         software=SoftwareHints(device_plugin=plugin, said_by=(path,) if plugin else ()),
         sharing=user_data.sharing,
         labels=user_data.labels,
         tags=tags,
-        weaknesses=tuple(hardening.found),
         node_customizations=tuple(node_customizations(data, prefix)),
     )
 
 
-def _instance_type(catalogue: Catalogue, data: JsonObject, prefix: str, machines: Machines) -> None:
+def _instance_type(data: JsonObject, prefix: str, machines: Machines) -> None:
     name = data.get("instanceType")
     if name is UNKNOWN:
         machines.unknown.append(f"{prefix}instanceType")
     elif isinstance(name, str) and name:
-        machines.add(name, accelerator(catalogue, name), f"{prefix}instanceType")
-    _requirements(catalogue, data.get("instanceRequirements"), f"{prefix}instanceRequirements", machines)
+        machines.add(name, accelerator(name), f"{prefix}instanceType")
+    _requirements(data.get("instanceRequirements"), f"{prefix}instanceRequirements", machines)
 
 
-def _requirements(catalogue: Catalogue, value: object, path: str, machines: Machines) -> None:
+def _requirements(value: object, path: str, machines: Machines) -> None:
     """Read attribute-based selection, which takes GPU machines only when it names accelerators or such types.
 
     https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_InstanceRequirementsRequest.html
     """
     if value is UNKNOWN:
         machines.unknown.append(path)
-    wanted = mapping(value)
-    most = at(wanted, "acceleratorCount.max")
-    if number(most) == 0:
+    if number(at(value, "acceleratorCount.max")) == 0:
         return
-    for key in ("acceleratorManufacturers", "acceleratorTypes", "acceleratorNames", *_AMOUNTS):
-        if UNKNOWN in (wanted.get(key), at(wanted, f"{key}.min")):
-            machines.unknown.append(f"{path}.{key}")
-    vendors = _words(wanted.get("acceleratorManufacturers"))
-    kinds = _words(wanted.get("acceleratorTypes"))
-    names = _words(wanted.get("acceleratorNames"))
-    amounts = {key: number(at(wanted, f"{key}.min")) or 0 for key in _AMOUNTS}
-    least = next((f"{key} {amount}" for key, amount in amounts.items() if amount > 0), "")
-    if kinds:
-        gpu = "gpu" in kinds
-    elif vendors:
-        gpu = bool(vendors & {"nvidia", "amd"})
-    else:
-        gpu = bool(names - _NO_GPU_NAMES) if names else True
-    if vendors or kinds or names or least:
-        amd = "nvidia" not in vendors and ("amd" in vendors or any(name.startswith("radeon") for name in names))
-        said = f"{path} {', '.join(sorted(vendors | kinds | names)) or least}"
-        found = Accelerator(("amd" if amd else "nvidia") if gpu else "other", None)
-        machines.show(found, said)
-    for pattern in _strings(wanted.get("allowedInstanceTypes")):
-        if re.match(r"(?:g|gr|p)(?:\d|\*)", pattern) and not catalogue.other_accelerator(pattern):
-            machines.add(pattern, accelerator(catalogue, _type_for_pattern(pattern)), f"{path}.allowedInstanceTypes")
+    wanted, words = mapping(value), set[str]()
+    for key in ("acceleratorManufacturers", "acceleratorTypes", "acceleratorNames"):
+        words |= {text(one).casefold() for _, one in items(wanted.get(key), f"{path}.{key}", machines.unknown)}
+    amounts = {key: at(wanted, f"{key}.min") for key in _AMOUNTS}
+    machines.unknown += [f"{path}.{key}" for key, amount in amounts.items() if amount is UNKNOWN]
+    least = next((f"{key} {number(amount)}" for key, amount in amounts.items() if (number(amount) or 0) > 0), "")
+    if words or least:
+        amd = "nvidia" not in words and any(one.startswith(("amd", "radeon")) for one in words)
+        vendor = "other" if words and words <= _NO_GPUS else "amd" if amd else "nvidia"
+        machines.show(Accelerator(vendor, None), f"{path} {', '.join(sorted(words)) or least}")
+    for _, one in items(wanted.get("allowedInstanceTypes"), f"{path}.allowedInstanceTypes", machines.unknown):
+        if re.match(r"(?:g|gr|p)[\d*]", text(one)):
+            found = accelerator(one.replace("*", "xlarge"))
+            machines.add(one, found if found.vendor else Accelerator("nvidia", None), f"{path}.allowedInstanceTypes")
 
 
 _AMOUNTS = ("acceleratorCount", "acceleratorTotalMemoryMib", "acceleratorTotalMemoryMiB")
 
-# https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_InstanceRequirements.html, `AcceleratorNames`
-_NO_GPU_NAMES = frozenset({"inferentia", "inferentia2", "trainium", "trainium2", "u30", "vu9p", "gaudi-hl-205"})
-
-
-def _type_for_pattern(pattern: str) -> str:
-    """Return a type that a pattern such as `g5.*`, `p5*` or `g*` allows."""
-    family, _, size = pattern.partition(".")
-    family = family.replace("*", "" if re.search(r"\d", family) else "5")
-    return f"{family}.{size.replace('*', '') or 'xlarge'}"
-
-
-def _strings(value: object) -> Iterator[str]:
-    return (one for one in value if isinstance(one, str)) if isinstance(value, list) else iter(())
-
-
-def _words(value: object) -> frozenset[str]:
-    return frozenset(one.casefold() for one in _strings(value))
+# https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_InstanceRequirements.html: names, types and manufacturers
+_NO_GPUS = frozenset(("inferentia", "inferentia2", "trainium", "trainium2", "u30", "vu9p", "gaudi-hl-205"))
+_NO_GPUS |= {"fpga", "inference", "media", "amazon-web-services", "habana", "xilinx"}
 
 
 def _user_data(data: JsonObject, prefix: str) -> tuple[Any, str]:
@@ -475,17 +430,12 @@ def _machine_hardening(data: JsonObject, prefix: str, hardening: Hardening) -> N
         "unset; reach nodes through Session Manager",
         "nodes need no SSH",
     )
-    for where, one in items(data.get("networkInterfaces"), f"{prefix}networkInterfaces", []):
+    interfaces = items(data.get("networkInterfaces"), f"{prefix}networkInterfaces", [])
+    for where, one in [*((f"{where}.", one) for where, one in interfaces), (prefix, data)]:
         public = at(one, "associatePublicIpAddress")
-        wanted = "nodes belong into private subnets, without an address of their own"
-        hardening.want(
-            "public-address", f"{where}.associatePublicIpAddress", public, flag(public) is not True, "false", wanted
-        )
-    public = data.get("associatePublicIpAddress")
-    wanted = "nodes belong into private subnets, without an address of their own"
-    hardening.want(
-        "public-address", f"{prefix}associatePublicIpAddress", public, flag(public) is not True, "false", wanted
-    )
+        why = "nodes belong into private subnets, without an address of their own"
+        path = f"{where}associatePublicIpAddress"
+        hardening.want("public-address", path, public, flag(public) is not True, "false", why)
     _disk_hardening(data, prefix, hardening)
 
 
@@ -506,48 +456,35 @@ def _disk_hardening(data: JsonObject, prefix: str, hardening: Hardening) -> None
 # --- groups and fleets that choose machines for a template ------------------------------------------------------------
 
 
-def _scaling_group(catalogue: Catalogue, properties: JsonObject) -> tuple[PoolFacts, ...]:
+def _scaling_group(properties: JsonObject) -> tuple[PoolFacts, ...]:
     """Read an Auto Scaling group: its template's machine, or those it takes instead, which may have other templates."""
-    tags = _tag_list(properties.get("tags")) or string_map(properties.get("tags"))
     found: list[PoolFacts] = []
     path = "mixedInstancesPolicy.launchTemplate"
     mixed = at(properties, path)
     if mixed is UNKNOWN:
-        found.append(_template_group(properties, Reference(path, TEMPLATES, "", frozenset(_WHOLE_MACHINE)), tags))
+        found.append(_group(properties, Reference(path, TEMPLATES, "", _WHOLE_MACHINE)))
     elif mixed:
-        base = at(mixed, "launchTemplateSpecification")
-        found += _pools_by_template(catalogue, at(mixed, "overrides"), base, path, properties, tags)
+        found += _pools_by_template(mixed, path, properties)
     template = properties.get("launchTemplate")
     if template:
-        found.append(_template_group(properties, _template_reference(template, "launchTemplate", _WHOLE_MACHINE), tags))
+        found.append(_group(properties, _template_reference(template, "launchTemplate", _WHOLE_MACHINE)))
     for key in ("launchConfiguration", "launchConfigurationName"):
         name = properties.get(key)
         if name:
-            reference = Reference(key, _CONFIGURATIONS, text(name), frozenset(_WHOLE_MACHINE))
-            found.append(_template_group(properties, reference, tags))
+            found.append(_group(properties, Reference(key, _CONFIGURATIONS, text(name), _WHOLE_MACHINE)))
     return tuple(found)
 
 
-def _template_group(properties: JsonObject, reference: Reference, tags: Mapping[str, str]) -> PoolFacts:
-    """Return a group of the machines that a template describes."""
-    machines = Machines(unknown=[reference.property])
-    return _group(properties, machines, reference, tags)
-
-
-def _group(properties: JsonObject, machines: Machines, reference: Reference, tags: Mapping[str, str]) -> PoolFacts:
-    taint = wanted_taint(machines.accelerator)
-    return PoolFacts(
-        cloud="aws",
-        instance_types=tuple(machines.names),
-        gpus_per_node=machines.gpus,
-        taints=(),
-        evidence=machines.evidence,
-        unknown=tuple(machines.unknown),
+def _group(properties: JsonObject, reference: Reference, own: Machines | None = None) -> PoolFacts:
+    """Return a group of the machines that a template describes, or of its own."""
+    machines = own or Machines(unknown=[reference.property])
+    taint, given_tags = wanted_taint(machines.accelerator), properties.get("tags")
+    tags = _tag_list(given_tags) or string_map(given_tags)
+    return replace(
+        pool_facts("aws", machines, TaintsRead()),
         unresolved_taints=(reference.property,),
         where=reference.property,
         missing_taint=MissingTaint(f"--register-with-taints={taint} in the user data of its launch template"),
-        accelerator=machines.accelerator,
-        other_accelerator=machines.other,
         in_cluster=_in_cluster(tags),
         elsewhere=(reference,),
         min_nodes=number(properties.get("minSize")),
@@ -556,55 +493,31 @@ def _group(properties: JsonObject, machines: Machines, reference: Reference, tag
     )
 
 
-def _fleet(catalogue: Catalogue, properties: JsonObject) -> tuple[PoolFacts, ...]:
-    """Read an EC2 fleet or a request for a spot fleet."""
-    tags = string_map(properties.get("tags"))
-    found: list[PoolFacts] = []
-    for where, one in items(properties.get("launchTemplateConfigs"), "launchTemplateConfigs", []):
-        given = mapping(one)
-        overrides = given.get("overrides")
-        found += _pools_by_template(
-            catalogue, overrides, given.get("launchTemplateSpecification"), where, properties, tags
-        )
-    for where, one in items(properties.get("launchSpecifications"), "launchSpecifications", []):
-        if isinstance(one, Mapping):
-            found += _nodes(_machine(catalogue, {where: one}, f"{where}."))
-    return tuple(found)
+def _fleet(prefix: str = "") -> "_Reader":
+    """Return a reader of an EC2 fleet or of a request for a spot fleet, which CloudFormation has one level deeper."""
+
+    def read(properties: JsonObject) -> tuple[PoolFacts, ...]:
+        fleet = mapping(at(properties, prefix.rstrip("."))) if prefix else properties
+        found: list[PoolFacts] = []
+        for where, one in items(fleet.get("launchTemplateConfigs"), f"{prefix}launchTemplateConfigs", []):
+            found += _pools_by_template(one, where, fleet)
+        for where, one in items(fleet.get("launchSpecifications"), f"{prefix}launchSpecifications", []):
+            found += _nodes(_machine(one, f"{where}."))
+        return tuple(found)
+
+    return read
 
 
-def _spot_fleet(catalogue: Catalogue, properties: JsonObject) -> tuple[PoolFacts, ...]:
-    """Read CloudFormation's spot fleet, which has its request one level deeper."""
-    key = "spotFleetRequestConfigData"
-    given = at(properties, key)
-    if given is UNKNOWN:
-        return ()
-    return tuple(_relocate(pool, key) for pool in _fleet(catalogue, mapping(given)))
-
-
-def _relocate(pool: PoolFacts, key: str) -> PoolFacts:
-    def below(path: str) -> str:
-        return f"{key}.{path}"
-
-    return relocated(pool, below, below)
-
-
-def _pools_by_template(
-    catalogue: Catalogue,
-    overrides: object,
-    specification: object,
-    path: str,
-    properties: JsonObject,
-    tags: Mapping[str, str],
-) -> Iterator[PoolFacts]:
+def _pools_by_template(chosen: object, path: str, properties: JsonObject) -> Iterator[PoolFacts]:
     """Yield a pool for each template that a group takes machines by, with the machines it takes in place of its own."""
-    base = f"{path}.launchTemplateSpecification"
+    base, specification = f"{path}.launchTemplateSpecification", at(chosen, "launchTemplateSpecification")
     machines: dict[str, tuple[object, Machines]] = {}
     late: list[str] = []
-    for where, one in items(overrides, f"{path}.overrides", late):
+    for where, one in items(at(chosen, "overrides"), f"{path}.overrides", late):
         own = at(one, "launchTemplateSpecification")
         key = f"{where}.launchTemplateSpecification" if own else base
         _, read = machines.setdefault(key, (own or specification, Machines()))
-        _instance_type(catalogue, mapping(one), f"{where}.", read)
+        _instance_type(mapping(one), f"{where}.", read)
     if late or not machines:
         machines.setdefault(base, (specification, Machines()))[1].unknown.extend(late)
     for reference, (template, read) in machines.items():
@@ -612,140 +525,119 @@ def _pools_by_template(
         if not read.names and not read.evidence and not read.unknown:
             decides.add("machine")
             read.unknown.append(reference)
-        yield _group(properties, read, _template_reference(template, reference, decides), tags)
+        yield _group(properties, _template_reference(template, reference, decides), read)
 
 
 # --- pulumi-eks -------------------------------------------------------------------------------------------------------
 
 
-def _eks_managed(catalogue: Catalogue, properties: JsonObject) -> tuple[PoolFacts, ...]:
+def _eks_managed(properties: JsonObject) -> tuple[PoolFacts, ...]:
     """Read a managed node group of pulumi-eks, which makes a launch template of what is no field of EKS's API.
 
     https://github.com/pulumi/pulumi-eks, nodejs/eks/nodes/nodegroup.ts, `createManagedNodeGroup`
     """
-    (pool,) = _node_group(catalogue, properties)
-    found, read = _eks_settings({key: value for key, value in properties.items() if key != "taints"}, "")
+    (pool,) = _node_group(properties)
+    found = _eks_settings({key: value for key, value in properties.items() if key != "taints"}, "")
     return (
         replace(
             pool,
-            taints=(*pool.taints, *read.taints),
-            unresolved_taints=(*pool.unresolved_taints, *read.unknown),
+            taints=(*pool.taints, *found.taints),
+            unresolved_taints=(*pool.unresolved_taints, *found.unknown),
             has_unevaluated_script=found.unevaluated,
-            not_counted=(*pool.not_counted, *read.not_counted),
+            not_counted=(*pool.not_counted, *found.not_counted),
             sharing=found.sharing,
         ),
     )
 
 
-def _eks_node_group(catalogue: Catalogue, properties: JsonObject) -> tuple[PoolFacts, ...]:
-    return (_self_managed(catalogue, properties, ""),)
+def _eks_node_group(properties: JsonObject) -> tuple[PoolFacts, ...]:
+    return (_self_managed(properties, ""),)
 
 
-def _eks_cluster(catalogue: Catalogue, properties: JsonObject) -> tuple[PoolFacts, ...]:
+def _eks_cluster(properties: JsonObject) -> tuple[PoolFacts, ...]:
     """Read the node group that comes with a cluster unless it is left out."""
     skipped = properties.get("skipDefaultNodeGroup") is True or bool(properties.get("fargate"))
     if skipped or at(properties, "autoMode.enabled") is True:
         return ()
     options = properties.get("nodeGroupOptions")
-    if options is not None:
-        given = {**properties, "nodeGroupOptions": mapping(options)}
-        facts = _self_managed(catalogue, given, "nodeGroupOptions.")
-        return (facts if options is not UNKNOWN else _unknown_options(facts),)
-    return (_self_managed(catalogue, properties, ""),)
+    if options is None:
+        return (_self_managed(properties, ""),)
+    pool = _self_managed(mapping(options), "nodeGroupOptions.")
+    return (pool if options is not UNKNOWN else replace(pool, gpus_per_node=None, unknown=("nodeGroupOptions",)),)
 
 
-def _unknown_options(facts: PoolFacts) -> PoolFacts:
-    return replace(facts, gpus_per_node=None, unknown=("nodeGroupOptions",))
-
-
-def _self_managed(catalogue: Catalogue, properties: JsonObject, prefix: str) -> PoolFacts:
-    data = mapping(at(properties, prefix.removesuffix("."))) if prefix else properties
+def _self_managed(data: JsonObject, prefix: str) -> PoolFacts:
     machines = Machines()
-    _instance_type(catalogue, data, prefix, machines)
+    _instance_type(data, prefix, machines)
     if flag(data.get("gpu")) is True and not machines.only_other:
         machines.show(Accelerator("nvidia", None), f"{prefix}gpu true")
     elif data.get("gpu") is UNKNOWN and not machines.evidence:
         machines.unknown.append(f"{prefix}gpu")
     _image(data.get("amiType"), machines)
-    found, read = _eks_settings(data, prefix)
+    found = _eks_settings(data, prefix)
     hardening = Hardening(_HARDENING)
     _eks_hardening(data, prefix, hardening)
     taint = wanted_taint(machines.accelerator)
     entry = {taint.key: {"value": taint.value, "effect": taint.effect.value}}
     where = f"{prefix}taints" if prefix or "clusterTags" not in data else "nodeGroupOptions.taints"
-    return PoolFacts(
-        cloud="aws",
-        instance_types=tuple(machines.names),
-        gpus_per_node=machines.gpus,
-        taints=tuple(read.taints),
-        evidence=machines.evidence,
+    return replace(
+        pool_facts("aws", machines, found, hardening),
         unknown=tuple(machines.unknown),
-        unresolved_taints=tuple(read.unknown),
+        unresolved_taints=tuple(found.unknown),
         has_unevaluated_script=found.unevaluated,
         where=where,
         missing_taint=MissingTaint(f"{taint.key}: {{value: {taint.value}, effect: {taint.effect.value}}}", entry),
-        accelerator=machines.accelerator,
-        other_accelerator=machines.other,
-        not_counted=tuple(read.not_counted),
         software=_software(data.get("amiType"), bool(data.get("amiId")), flag(data.get("gpu")) is True),
         sharing=found.sharing,
         min_nodes=number(data.get("minSize")),
         max_nodes=number(data.get("maxSize")),
         labels=string_map(data.get("labels")),
         tags={**string_map(data.get("cloudFormationTags")), **string_map(data.get("autoScalingGroupTags"))},
-        weaknesses=tuple(hardening.found),
         node_customizations=tuple(group_customizations(data, prefix)),
     )
 
 
-def _eks_settings(data: JsonObject, prefix: str) -> tuple[UserData, TaintsRead]:
+def _eks_settings(data: JsonObject, prefix: str) -> UserData:
     """Read every way a node group of pulumi-eks takes taints: they all end as arguments of the kubelet."""
-    found, read = UserData(), TaintsRead()
+    found = UserData()
     taints = data.get("taints")
     if taints is UNKNOWN:
-        read.unknown.append(f"{prefix}taints")
+        found.unknown.append(f"{prefix}taints")
     for key, one in mapping(taints).items():
         where = f"{prefix}taints[{key!r}]"
         if one is UNKNOWN:
-            read.unknown.append(where)
+            found.unknown.append(where)
         else:
-            read.one({**mapping(one), "key": key}, where, KUBERNETES_EFFECTS)
+            found.one({**mapping(one), "key": key}, where, KUBERNETES_EFFECTS)
     if is_list(taints):
-        read.note(f"{prefix}taints: a list; pulumi-eks takes a map from key to value and effect")
+        found.note(f"{prefix}taints: a list; pulumi-eks takes a map from key to value and effect")
     for name in ("kubeletExtraArgs", "bootstrapExtraArgs"):
         given, where = data.get(name), f"{prefix}{name}"
         if given is UNKNOWN or "$" in text(given):
-            read.unknown.append(where)
+            found.unknown.append(where)
         else:
             words = [each for word in kubelet.words([text(given)]) for each in kubelet.words([word])]
-            kubelet.read_list(kubelet.last(kubelet.FLAG, words) or "", f"{where} --{kubelet.FLAG}", read)
+            kubelet.read_list(kubelet.last(kubelet.FLAG, words) or "", f"{where} --{kubelet.FLAG}", found)
+    scripts = [(f"{prefix}{name}", data.get(name)) for name in ("nodeUserDataOverride", "userData")]
+    extra = items(data.get("nodeadmExtraOptions"), f"{prefix}nodeadmExtraOptions", found.unknown)
+    contents = ((where, at(one, "content")) for where, one in extra)
+    scripts += [(where, given) for where, given in contents if given is UNKNOWN or mentions_taints(text(given))]
+    for where, given in scripts:
+        told = UserData(unknown=[where]) if given is UNKNOWN else read_user_data(text(given), where)
+        found.taints += told.taints
+        found.unknown += told.unknown
+        found.not_counted += told.not_counted
+        found.unevaluated |= told.unevaluated
     # What runs beside the command by which pulumi-eks lets the node join matters where it is about taints.
     if data.get("nodeUserData") is UNKNOWN or mentions_taints(text(data.get("nodeUserData"))):
-        read.unknown.append(f"{prefix}nodeUserData")
-        found.unevaluated = data["nodeUserData"] is not UNKNOWN
-    for name in ("nodeUserDataOverride", "userData"):
-        given, where = data.get(name), f"{prefix}{name}"
-        if given is UNKNOWN:
-            read.unknown.append(where)
-        else:
-            _merge_user_data(read_user_data(text(given), where), found, read)
-    for where, one in items(data.get("nodeadmExtraOptions"), f"{prefix}nodeadmExtraOptions", read.unknown):
-        if mentions_taints(text(at(one, "content"))):
-            _merge_user_data(read_user_data(text(at(one, "content")), where), found, read)
+        found.unknown.append(f"{prefix}nodeUserData")
+        found.unevaluated |= data["nodeUserData"] is not UNKNOWN
     settings = data.get("bottlerocketSettings")
     if settings is UNKNOWN:
-        read.unknown.append(f"{prefix}bottlerocketSettings")
+        found.unknown.append(f"{prefix}bottlerocketSettings")
     elif isinstance(settings, Mapping):
-        said = bottlerocket.read_settings(settings, f"{prefix}bottlerocketSettings", read)
-        found.sharing, found.own_device_plugin, found.labels = said.sharing, said.own_device_plugin, said.labels
-    return found, read
-
-
-def _merge_user_data(told: UserData, found: UserData, read: TaintsRead) -> None:
-    read.taints += told.taints
-    read.unknown += told.unknown
-    read.not_counted += told.not_counted
-    found.unevaluated |= told.unevaluated
+        read_settings(settings, f"{prefix}bottlerocketSettings", found)
+    return found
 
 
 def _eks_hardening(data: JsonObject, prefix: str, hardening: Hardening) -> None:
@@ -770,12 +662,12 @@ def _eks_hardening(data: JsonObject, prefix: str, hardening: Hardening) -> None:
     hardening.want("disk-encryption", path, encrypted, flag(encrypted) is True, "true", why, source=_DISKS)
 
 
-_Reader = Callable[[Catalogue, JsonObject], tuple[PoolFacts, ...]]
+_Reader = Callable[[JsonObject], tuple[PoolFacts, ...]]
 
 
 def _component(reader: _Reader) -> _Reader:
-    def read(catalogue: Catalogue, properties: JsonObject) -> tuple[PoolFacts, ...]:
-        return tuple(replace(pool, component=True) for pool in reader(catalogue, properties))
+    def read(properties: JsonObject) -> tuple[PoolFacts, ...]:
+        return tuple(replace(pool, component=True) for pool in reader(properties))
 
     return read
 
@@ -796,10 +688,10 @@ _READERS: Mapping[str, _Reader] = MappingProxyType(
         "aws:ec2/spotInstanceRequest:SpotInstanceRequest": _single,
         "aws:autoscaling/group:Group": _scaling_group,
         "aws-native:autoscaling:AutoScalingGroup": _scaling_group,
-        "aws:ec2/fleet:Fleet": _fleet,
-        "aws-native:ec2:Ec2Fleet": _fleet,
-        "aws:ec2/spotFleetRequest:SpotFleetRequest": _fleet,
-        "aws-native:ec2:SpotFleet": _spot_fleet,
+        "aws:ec2/fleet:Fleet": _fleet(),
+        "aws-native:ec2:Ec2Fleet": _fleet(),
+        "aws:ec2/spotFleetRequest:SpotFleetRequest": _fleet(),
+        "aws-native:ec2:SpotFleet": _fleet("spotFleetRequestConfigData."),
     }
 )
 
@@ -807,10 +699,10 @@ TYPES = tuple(sorted({*_READERS, *_CONFIGURATIONS}))
 """Every type token that is read, for people."""
 
 READBACK = Readback(
-    read_pools=partial(read_pools, INSTANCE_TYPES),
-    accelerator=partial(accelerator, INSTANCE_TYPES),
+    read_pools=read_pools,
+    accelerator=accelerator,
     customizations=customizations,
-    read_template=partial(read_template, INSTANCE_TYPES),
+    read_template=read_template,
     types=TYPES,
     objects=KubernetesObjects(karpenter=KARPENTER),
 )

@@ -1,12 +1,13 @@
 """Reads the user data of an EC2 machine as far as it has a schema: whether it joins a cluster, and with which taints.
 
-Reads `NodeConfig` (https://awslabs.github.io/amazon-eks-ami/nodeadm/doc/api/), Bottlerocket's settings, and scripts
-without branches, pipes or substitutions that call `bootstrap.sh`, `kubeadm join` or `nodeadm init` once. No other
-script is evaluated. Pure, and never raises.
+Reads `NodeConfig` (https://awslabs.github.io/amazon-eks-ami/nodeadm/doc/api/), Bottlerocket's settings
+(https://bottlerocket.dev/en/os/latest/api/settings/kubernetes/), and scripts without branches, pipes or substitutions
+that call `bootstrap.sh` once. No other script is evaluated. Pure, and never raises.
 """
 
 import re
 import shlex
+import tomllib
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -14,20 +15,20 @@ from itertools import pairwise
 from typing import Any
 
 from gpupools.common.bounded_yaml import parse_yaml
-from gpupools.common.errors import Rejected
+from gpupools.common.errors import Rejected, shown
 from gpupools.common.json_types import JsonDict, JsonObject
-from gpupools.common.taints import Taint, repels_cpu_pods
-from gpupools.plan.pool_facts import SharingFacts
-from gpupools.providers.aws.bottlerocket import Settings, parse_toml, read_settings
+from gpupools.common.taints import repels_cpu_pods
+from gpupools.plan.pool_facts import UNKNOWN, SharingFacts
+from gpupools.providers.aws.bootstrap import BOTTLEROCKET_SHARING
 from gpupools.providers.aws.user_data_checks import decode_user_data
 from gpupools.readback import kubelet
-from gpupools.readback.inputs import TaintsRead, at, is_list, text
+from gpupools.readback.inputs import TaintsRead, at, flag, is_list, mapping, number, string_map, text
 
 _MIME = re.compile(r"\s*(?:mime-version|content-type)\s*:", re.IGNORECASE)
 # https://github.com/canonical/cloud-init/blob/main/cloudinit/handlers/__init__.py, `INCLUSION_TYPES_MAP`
 _CLOUD_INIT = re.compile(r"\s*#(?:!|include|cloud-|upstart-job|part-handler|# template:)")
 _SHELL = re.compile(r"#![ \t]*(?:/usr)?/bin/(?:env[ \t]+)?(?:ba)?sh(?:[ \t]+-[a-z]+)*[ \t]*(?:\n|\Z)")
-_CALL = re.compile(r"(?:sudo\s+)?(?:/etc/eks/bootstrap\.sh|(?:/usr/bin/)?(?:kubeadm\s+join|nodeadm\s+init))(?!\S)")
+_CALL = re.compile(r"(?:sudo\s+)?/etc/eks/bootstrap\.sh(?!\S)")
 _UNREADABLE_SHELL = re.compile(
     r"[|;&`<()\r]|(?<!\$)\{|^\$|^(?:if|for|while|until|case|select|function|eval|source|exec|exit|return|trap|alias|xargs"
     r"|env|nohup|awk|perl|python[\d.]*|cfn-init|[!.]|(?:\S*/)?(?:ba|da|z|k)?sh)(?!\S)",
@@ -35,22 +36,20 @@ _UNREADABLE_SHELL = re.compile(
 )
 _SELF_MANAGED = ("kubeadm", "k3s", "rke2", "k0s", "microk8s", "rancher", "nodeup")
 _ABOUT_NODES = ("taint", "bootstrap", "kube", "nodeadm", "k3s", "rke2", "k0s", "microk8s", "rancher")
-_HARMLESS_KEYS = {"package_update", "package_upgrade", "runcmd", "ssh_authorized_keys", "write_files"}
+_MOST_DOTS = 200  # in a line of TOML: tomllib needs the square of a key's parts
+_NVIDIA = "settings.kubelet-device-plugins.nvidia"
+_TAINT = re.compile(r"[A-Za-z0-9._-]{0,63}:[A-Za-z]+")
 
 
 @dataclass
-class UserData:
-    """What user data says."""
+class UserData(TaintsRead):
+    """What user data says; `unknown` has the property where it may set taints in a way that gpupools does not read."""
 
     joins: bool = False
     """True when it names the cluster that the machine joins, or is about nodes in a form that is not evaluated."""
-    taints: tuple[Taint, ...] = ()
-    unknown: tuple[str, ...] = ()
-    """The property, where it may set taints in a way that gpupools does not read."""
-    not_counted: tuple[str, ...] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
     self_managed: bool = False
-    """True when it joins, or may join, without EKS, which no node of a managed node group does."""
+    """True when it may join without EKS, which no node of a managed node group does."""
     unevaluated: bool = False
     """True when a part of it is a script or a form that gpupools does not evaluate."""
     sharing: SharingFacts | None = None
@@ -104,94 +103,64 @@ class _UserDataReader:
     """User data while it is read, part by part."""
 
     def __init__(self, path: str) -> None:
-        self.path, self.found, self.declared = path, UserData(), TaintsRead()
+        self.path, self.found = path, UserData()
         self.lines: list[str] = []  # of all scripts, in order
         self.config, self.flags = JsonDict(), list[str]()
-        self.cloud_configs, self.is_foreign, self.bodies = 0, False, list[str]()
+        self.is_foreign, self.bodies, self.unread = False, list[str](), list[str]()
 
     def part(self, mime: str, body: str) -> None:
         what = part_format(mime, body)
         self.bodies.append(body)
         self.is_foreign |= not (mime or what)  # of another system than those that EKS has images of
-        if what == "Bottlerocket":
-            self._bottlerocket(parse_toml(body))
-        elif what:
-            {"script": self._script, "cloud-config": self._cloud_config, "NodeConfig": self._node_config}[what](body)
-        self.found.unevaluated |= not what
-
-    def _script(self, body: str) -> None:
-        lines = (line.strip() for line in body.replace("\\\n", " ").split("\n"))
-        self.lines += [line for line in lines if line and not line.startswith("#")]
-
-    def _cloud_config(self, body: str) -> None:
-        document = self._document(body)
-        files, commands = at(document, "write_files") or [], at(document, "runcmd") or []
-        self.cloud_configs += 1
-        is_known = isinstance(document, Mapping) and not set(document) - _HARMLESS_KEYS and self.cloud_configs == 1
-        if not (is_known and is_list(files) and is_list(commands)):
-            self.found.unevaluated = True  # the machine decides how several of them merge
-            return
-        run = "\n".join(shlex.join(map(str, one)) if is_list(one) else text(one) for one in commands)
-        for one in files:
-            path, content, encoding = (text(at(one, key)) for key in ("path", "content", "encoding"))
-            content = (
-                (decode_user_data(content) or "") if encoding in ("b64", "base64") else "" if encoding else content
-            )
-            if _SHELL.match(content) and path in run and not set(one) & {"append", "defer"}:
-                self._script(content)
-            elif not path.startswith("/etc/eks/nodeadm.d/") or not content or "taint" in content.casefold():
-                self.found.unevaluated = True
-        self._script(run)
-
-    def _document(self, body: str) -> Any:
-        with suppress(Rejected, ValueError):
-            (found,) = parse_yaml(body, 10_000, unique=True)
-            return found.data
+        if what == "Bottlerocket" and (settings := parse_toml(body)) is not None:
+            read_settings(settings, self.path, self.found)
+        elif what == "script":
+            lines = (line.strip() for line in body.replace("\\\n", " ").split("\n"))
+            self.lines += [line for line in lines if line and not line.startswith("#")]
+        elif what == "NodeConfig":
+            self._node_config(body)
+        else:
+            self.unread.append(body)
+            self.found.unevaluated = True
 
     def _node_config(self, body: str) -> None:
-        document = self._document(body)
+        document: Any = None
+        with suppress(Rejected, ValueError):
+            (parsed,) = parse_yaml(body, 10_000, unique=True)
+            document = parsed.data
         spec, named = at(document, "spec"), (at(document, "apiVersion"), at(document, "kind"))
         config, flags = at(spec, "kubelet.config") or {}, at(spec, "kubelet.flags") or []
         if named != ("node.eks.aws/v1alpha1", "NodeConfig") or not isinstance(config, Mapping) or not is_list(flags):
             self.found.unevaluated = True
             return
-        self.config.update(config)
+        self.config.update((str(key).casefold(), value) for key, value in config.items())  # Go knows no case
         self.flags += map(text, flags)
         self.found.joins |= bool(at(spec, "cluster.name") or at(spec, "cluster.apiServerEndpoint"))
-
-    def _bottlerocket(self, document: JsonObject | None) -> None:
-        said = Settings(sets_by_command=True) if document is None else read_settings(document, self.path, self.declared)
-        self.found.unevaluated |= said.sets_by_command
-        self.found.joins, self.found.labels = said.joins, said.labels
-        self.found.sharing, self.found.own_device_plugin = said.sharing, said.own_device_plugin
 
     def _node_config_taints(self) -> None:
         """Read what all NodeConfigs say together: later settings replace earlier ones, and a flag replaces both."""
         words, where = kubelet.words(self.flags), f"{self.path} spec.kubelet"
         argument = kubelet.last(kubelet.FLAG, words)
         if argument is not None:
-            kubelet.read_list(argument, f"{where}.flags", self.declared, late=self.path)
+            kubelet.read_list(argument, f"{where}.flags", self.found, late=self.path)
         elif kubelet.last(kubelet.DROP_INS, words) is not None:
             self.found.unevaluated = True  # the kubelet reads another configuration than this one
         else:
-            taints = kubelet.of_drop_in(self.config)
-            kubelet.configured(taints, f"{where}.config.registerWithTaints", self.declared)
+            kubelet.configured(self.config.get("registerwithtaints"), f"{where}.config.registerWithTaints", self.found)
 
-    def _join_call(self) -> TaintsRead | None:
-        """Read the call that joins; None unless it is the only one, in scripts in which it certainly runs."""
+    def _bootstrap_call(self) -> TaintsRead | None:
+        """Read the call of bootstrap.sh; None unless it is the only one, in scripts in which it certainly runs."""
         calls = [line for line in self.lines if _CALL.match(line)]
         others = [line for line in self.lines if not _CALL.match(line)]
-        if len(calls) != 1 or _UNREADABLE_SHELL.search("\n".join(self.lines)) or _mentions(_ABOUT_NODES, others):
+        is_clear = len(calls) == 1 and not _UNREADABLE_SHELL.search("\n".join(self.lines))
+        if not is_clear or self.found.joins or _mentions(_ABOUT_NODES, others):
             return None
         try:
             words = [shlex.split(line, comments=True) for line in (*others, calls[0])][-1]
         except ValueError:  # a quote that does not end
             return None
         _, *words = words[words[0] == "sudo" :]
-        is_init, read = words[:1] == ["init"], TaintsRead()
-        self.found.self_managed = words[:1] == ["join"]
-        if self.found.joins != is_init:
-            return None  # `nodeadm init` reads the NodeConfigs; any other call beside them is a second one
+        read = TaintsRead()
         extra = words.index("--kubelet-extra-args") if "--kubelet-extra-args" in words else len(words)
         arguments = kubelet.words(words[extra + 1 : extra + 2])
         kubelet.read_list(kubelet.last(kubelet.FLAG, arguments) or "", f"{self.path} --{kubelet.FLAG}", read)
@@ -200,28 +169,76 @@ class _UserDataReader:
         may_say_more = "$" in "".join([*arguments, *names[1:]])
         if not names or may_say_more or any(part in word for word in words for part in ("taint", "config", "--kube")):
             return None
-        return read if not is_init else self.declared if words == ["init"] else None
+        return read
 
     def result(self) -> UserData:
         """Return what was read, once every part was."""
-        found, read = self.found, self.declared
+        found = self.found
         self._node_config_taints()
-        is_declared = found.joins and not _mentions(_ABOUT_NODES, self.lines)
-        called = self._join_call() if self.lines else read
-        if called is None:
-            found.unevaluated = True
-        elif self.lines:
-            read, found.joins = called, True
-        found.taints = tuple(read.taints) if is_declared or not found.unevaluated else ()
-        unread = [self.path] if found.unevaluated and not repels_cpu_pods(found.taints) else []
-        found.unknown = tuple(dict.fromkeys([*read.unknown, *unread]))
-        found.not_counted = tuple(read.not_counted)
+        is_declared = found.joins and not _mentions(_ABOUT_NODES, [*self.lines, *self.unread])
+        if self.lines:
+            call = self._bootstrap_call()
+            if call is None:
+                found.unevaluated = True
+            else:
+                found.taints, found.unknown, found.not_counted = call.taints, call.unknown, call.not_counted
+                found.joins = True
+        if found.unevaluated and not is_declared:
+            found.taints = []
         if found.unevaluated:
+            found.unknown += [] if repels_cpu_pods(found.taints) or self.path in found.unknown else [self.path]
             found.joins |= self.is_foreign or _mentions(_ABOUT_NODES, self.bodies)
-            found.self_managed |= self.is_foreign or _mentions(_SELF_MANAGED, self.bodies)
+            found.self_managed = self.is_foreign or _mentions(_SELF_MANAGED, self.bodies)
         return found
 
 
 def _mentions(words: Iterable[str], texts: Iterable[str]) -> bool:
     given = "\n".join(texts).casefold()
     return any(each in given for each in words)
+
+
+def parse_toml(body: str) -> JsonObject | None:
+    """Parse Bottlerocket's settings; return None where they are not TOML that can be read in time."""
+    if any(line.count(".") > _MOST_DOTS for line in body.splitlines()):
+        return None
+    with suppress(tomllib.TOMLDecodeError, RecursionError):
+        return tomllib.loads(body)
+    return None
+
+
+def read_settings(document: Any, path: str, found: UserData) -> None:
+    """Read settings, parsed from TOML or given as a map, with the key `settings`; `path` is their property."""
+    kubernetes, plugin = mapping(at(document, "settings.kubernetes")), mapping(at(document, _NVIDIA))
+    given, where = kubernetes.get("node-taints"), f"{path} settings.kubernetes.node-taints"
+    pairs = [(key, one) for key, ones in mapping(given).items() for one in (ones if is_list(ones) else [ones])]
+    wrong = [f"{key}: {shown(one)}" for key, one in pairs if not _TAINT.fullmatch(text(one))]
+    if given is UNKNOWN or any(one is UNKNOWN for _, one in pairs):
+        found.unknown.append(where)
+    elif wrong or not isinstance(given, Mapping | None):
+        what = f"{wrong[0] if wrong else shown(given)} is not a value, a colon and an effect"
+        found.note(f"{where}: {what}, so Bottlerocket ignores all of its user data")
+    else:
+        kubelet.read_list(",".join(f"{key}={one}" for key, one in pairs), where, found)
+    named = kubernetes.get("cluster-name") or kubernetes.get("api-server")
+    found.joins = bool(named) and kubernetes.get("standalone-mode") is not True
+    found.labels, found.sharing = string_map(kubernetes.get("node-labels")), _sharing(plugin)
+    found.own_device_plugin = flag(plugin.get("enabled")) is not False
+    # A bootstrap command may set the cluster or the taints.
+    found.unevaluated |= "kubernetes" in str(at(document, "settings.bootstrap-commands"))
+
+
+def _sharing(plugin: JsonObject) -> SharingFacts | None:
+    """Read how Bottlerocket's device plugin shares: https://bottlerocket.dev/en/os/latest/api/settings/kubelet-device-plugins/."""
+    has_slices = plugin.get("device-partitioning-strategy") == "mig"
+    given = text(plugin.get("device-sharing-strategy"))
+    mode = given if given in BOTTLEROCKET_SHARING else ""
+    if not has_slices and not mode:
+        return SharingFacts("none", said_by=_NVIDIA) if given == "none" else None
+    clients = number(at(plugin, f"{mode}.replicas")) if mode else None
+    profiles = dict.fromkeys(string_map(at(plugin, "mig.profile")).values())
+    return SharingFacts(
+        "+".join(part for part in ("mig-single" if has_slices else "", mode) if part),
+        clients=2 if clients is None and mode else clients,  # the documented default
+        profile=", ".join(profiles) if has_slices else "",
+        said_by=_NVIDIA,
+    )

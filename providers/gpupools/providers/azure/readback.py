@@ -7,11 +7,9 @@ resources of Azure Resource Manager, and the classic provider's node pool and de
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from string import ascii_letters
 from typing import Any
 
-from gpupools.catalog.instance_types import Catalogue
 from gpupools.common.json_types import JsonObject
 from gpupools.common.taints import HARD_EFFECTS, Effect, Taint
 from gpupools.plan.cloud import KubernetesObjects, Readback
@@ -33,6 +31,7 @@ from gpupools.readback.inputs import (
     listed_accelerator,
     mapping,
     number,
+    pool_facts,
     retired_machines,
     string_map,
     text,
@@ -93,17 +92,16 @@ _CLASSIC_NAMES = _Names(
 )
 
 
-def accelerator(catalogue: Catalogue, size: str) -> Accelerator:
+def accelerator(size: str) -> Accelerator:
     """Return the accelerator of a size, by its name."""
     named = Accelerator("nvidia", None) if _NVIDIA_FAMILY.fullmatch(size) else NO_ACCELERATOR
-    return listed_accelerator(catalogue, find_instance_type(catalogue, size), _vendor_case(size)) or named
+    return listed_accelerator(INSTANCE_TYPES, find_instance_type(INSTANCE_TYPES, size), _vendor_case(size)) or named
 
 
-def read_pools(catalogue: Catalogue, type_token: str, properties: JsonObject) -> tuple[PoolFacts, ...]:
+def read_pools(type_token: str, properties: JsonObject) -> tuple[PoolFacts, ...]:
     """Read the pools a declared resource holds; nothing for a resource without.
 
     Args:
-        catalogue: The sizes with NVIDIA GPUs.
         type_token: Pulumi type token.
         properties: Wire properties; what is not known yet is `UNKNOWN`, at any depth.
     """
@@ -112,49 +110,49 @@ def read_pools(catalogue: Catalogue, type_token: str, properties: JsonObject) ->
     given = mapping(properties)
     native = _NATIVE.fullmatch(type_token)
     if native is not None and native[1] == "AgentPool":
-        return (_pool(catalogue, given, _NATIVE_NAMES),)
+        return (_pool(given, _NATIVE_NAMES),)
     if native is not None:
-        return tuple(_profiles(catalogue, given.get("agentPoolProfiles")))
+        return tuple(_profiles(given.get("agentPoolProfiles")))
     if GENERIC.fullmatch(type_token):
-        return tuple(_generic(catalogue, given))
+        return tuple(_generic(given))
     if type_token == _CLASSIC_POOL:
-        return (_pool(catalogue, given, _CLASSIC_NAMES),)
+        return (_pool(given, _CLASSIC_NAMES),)
     if type_token == _CLASSIC_CLUSTER:
         default = given.get("defaultNodePool")
         pool = default[0] if is_list(default) and default else default  # a block is a list of one in Terraform's plans
         at_path = "defaultNodePool[0]." if is_list(default) else "defaultNodePool."
-        return (_default_pool(catalogue, pool, at_path),) if pool is not None else ()
+        return (_default_pool(pool, at_path),) if pool is not None else ()
     return ()
 
 
-def _generic(catalogue: Catalogue, given: JsonObject) -> Iterator[PoolFacts]:
+def _generic(given: JsonObject) -> Iterator[PoolFacts]:
     kind, properties = aks_kind(given), given.get("properties")
     if kind == "ManagedCluster":
         inside = UNKNOWN if properties is UNKNOWN else mapping(properties).get("agentPoolProfiles")
-        yield from _profiles(catalogue, inside, "properties.agentPoolProfiles")
+        yield from _profiles(inside, "properties.agentPoolProfiles")
     elif kind == "AgentPool" and properties is UNKNOWN:
         yield PoolFacts("azure", (), None, (), unknown=("properties",), where="properties.nodeTaints")
     elif kind == "AgentPool":
-        yield _pool(catalogue, mapping(properties), _NATIVE_NAMES, "properties.")
+        yield _pool(mapping(properties), _NATIVE_NAMES, "properties.")
 
 
-def _profiles(catalogue: Catalogue, profiles: object, path: str = "agentPoolProfiles") -> Iterator[PoolFacts]:
+def _profiles(profiles: object, path: str = "agentPoolProfiles") -> Iterator[PoolFacts]:
     late: list[str] = []
     for where, one in items(profiles, path, late):
         given = mapping(one)
-        yield _pool(catalogue, given, _NATIVE_NAMES, f"{where}.", text(given.get("name")))
+        yield _pool(given, _NATIVE_NAMES, f"{where}.", text(given.get("name")))
     for unknown in late:
         yield PoolFacts("azure", (), None, (), unknown=(unknown,), where=f"{unknown}.nodeTaints")
 
 
-def _default_pool(catalogue: Catalogue, pool: object, prefix: str) -> PoolFacts:
+def _default_pool(pool: object, prefix: str) -> PoolFacts:
     """Read the classic provider's default pool, which has no field for taints since version 6.
 
     Its one switch for a taint is `onlyCriticalAddonsEnabled`: https://github.com/hashicorp/terraform-provider-azurerm,
     website/docs/r/kubernetes_cluster.html.markdown.
     """
     given = mapping(pool)
-    found = _pool(catalogue, given, _CLASSIC_NAMES, prefix, text(given.get("name")))
+    found = _pool(given, _CLASSIC_NAMES, prefix, text(given.get("name")))
     taints, unknown = found.taints, found.unknown
     only_addons = given.get("onlyCriticalAddonsEnabled")
     if flag(only_addons) is True:
@@ -172,10 +170,10 @@ def _default_pool(catalogue: Catalogue, pool: object, prefix: str) -> PoolFacts:
     )
 
 
-def _pool(catalogue: Catalogue, given: JsonObject, names: _Names, prefix: str = "", pool: str = "") -> PoolFacts:
+def _pool(given: JsonObject, names: _Names, prefix: str = "", pool: str = "") -> PoolFacts:
     machines = Machines()
     for path, size in _sizes(given, machines.unknown, prefix):
-        machines.add(_catalog_name(catalogue, size), accelerator(catalogue, size), path)
+        machines.add(_catalog_name(size), accelerator(size), path)
     profile = given.get(names.profile)
     if isinstance(profile, str) and profile:
         machines.show(Accelerator("nvidia", None), f"{prefix}{names.profile} {profile}")
@@ -191,25 +189,17 @@ def _pool(catalogue: Catalogue, given: JsonObject, names: _Names, prefix: str = 
         read.note(f"{prefix}nodeInitializationTaints: {what} ({_TAINTS})")
     hardening = Hardening("https://learn.microsoft.com/azure/aks/use-node-public-ips")
     _harden(given, names, prefix, hardening)
-    retired_machines(machines.names, catalogue, f"{prefix}vmSize", hardening)
+    retired_machines(machines.names, INSTANCE_TYPES, f"{prefix}vmSize", hardening)
     scales = flag(_first_value(given, names.scaling))
     bounds = ("minCount", "maxCount") if scales or scales is None else (names.count, names.count)
     least, most = (number(given.get(key)) for key in bounds)
-    is_grid = any(each in catalogue and catalogue[each].gpu_model in GRID_MODELS for each in machines.names)
+    is_grid = any(each in INSTANCE_TYPES and INSTANCE_TYPES[each].gpu_model in GRID_MODELS for each in machines.names)
     software = _software(given, names, prefix, machines.accelerator)
-    return PoolFacts(
-        cloud="azure",
-        instance_types=tuple(machines.names),
-        gpus_per_node=machines.gpus,
-        taints=tuple(read.taints),
-        evidence=machines.evidence,
-        unknown=(*machines.unknown, *read.unknown),
+    return replace(
+        pool_facts("azure", machines, read, hardening),
         pool=pool,
         where=f"{prefix}nodeTaints",
         missing_taint=as_text(wanted_taint(machines.accelerator)),
-        accelerator=machines.accelerator,
-        other_accelerator=machines.other,
-        not_counted=tuple(read.not_counted),
         software=replace(software, needs_cloud_driver=is_grid),
         sharing=_sharing(profile, f"{prefix}{names.profile}", given, prefix),
         is_spot=text(given.get("scaleSetPriority")) == "Spot",
@@ -217,7 +207,6 @@ def _pool(catalogue: Catalogue, given: JsonObject, names: _Names, prefix: str = 
         max_nodes=most if most is not None else number(given.get(names.count)),
         labels=string_map(given.get("nodeLabels")),
         tags=string_map(given.get("tags")),
-        weaknesses=tuple(hardening.found),
         node_customizations=tuple(node_customizations(given, prefix)),
         no_taint_field=system,
     )
@@ -371,8 +360,8 @@ def _vendor_case(size: str) -> str:
     return "_".join([tier.capitalize(), family.upper() + features.lower(), *words])
 
 
-def _catalog_name(catalogue: Catalogue, size: str) -> str:
-    found = find_instance_type(catalogue, size)
+def _catalog_name(size: str) -> str:
+    found = find_instance_type(INSTANCE_TYPES, size)
     return found.name if found is not None else size
 
 
@@ -385,8 +374,8 @@ TYPES = (
 """Type tokens that are read, for people: of `azure-native` those of every version of the API are."""
 
 READBACK = Readback(
-    read_pools=partial(read_pools, INSTANCE_TYPES),
-    accelerator=partial(accelerator, INSTANCE_TYPES),
+    read_pools=read_pools,
+    accelerator=accelerator,
     customizations=customizations,
     unread=arm.unread,
     nested_types=arm.nested_types,

@@ -5,6 +5,7 @@ Source: https://docs.cloud.google.com/kubernetes-engine/docs/reference/crds/comp
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -24,6 +25,7 @@ from gpupools.readback.inputs import (
     items,
     mapping,
     number,
+    pool_facts,
     string_map,
     text,
     wanted_taint,
@@ -72,22 +74,13 @@ def read_compute_class(given: JsonObject, clouds: _Clouds) -> Iterator[PoolFacts
         "an account of its own with roles/container.defaultNodeServiceAccount",
         "the default account can do far more than a node needs",
     )
-    yield PoolFacts(
-        cloud="gcp",
-        instance_types=tuple(machines.names),
-        gpus_per_node=machines.gpus,
-        taints=tuple(read.taints),
-        evidence=machines.evidence,
-        unknown=(*machines.unknown, *read.unknown),
+    yield replace(
+        pool_facts("gcp", machines, read, hardening),
         unresolved_taints=unresolved,
         where="spec.nodePoolConfig.taints",
         missing_taint=as_object(wanted_taint(machines.accelerator), KUBERNETES_EFFECTS),
-        accelerator=machines.accelerator,
-        other_accelerator=machines.other,
-        not_counted=tuple(read.not_counted),
         sharing=sharing,
         labels=string_map(at(spec, "nodePoolConfig.nodeLabels")),
-        weaknesses=tuple(hardening.found),
     )
 
 

@@ -42,6 +42,7 @@ from gpupools.readback.inputs import (
     listed_accelerator,
     mapping,
     number,
+    pool_facts,
     retired_machines,
     string_map,
     text,
@@ -139,20 +140,15 @@ def _auto_provisioning(given: JsonObject, key: str) -> Iterator[PoolFacts]:
         return  # without a limit on GPUs none are added
     hardening = Hardening(_HARDENING)
     _harden(mapping(at(scaling, "autoProvisioningDefaults")), f"{path}.autoProvisioningDefaults", hardening, auto=True)
-    yield PoolFacts(
-        cloud="gcp",
-        instance_types=(),
-        gpus_per_node=None,
-        taints=(GPU_TAINT,),
-        evidence=machines.evidence,
+    yield replace(
+        pool_facts("gcp", machines, TaintsRead([GPU_TAINT]), hardening),
         unknown=() if machines.evidence else tuple(late),
+        gpus_per_node=None,
         pool="node auto-provisioning",
         where=f"{path}.resourceLimits",
         missing_taint=MissingTaint(f"{{key: {GPU_TAINT.key}, value: {GPU_TAINT.value}, effect: NO_SCHEDULE}}"),
-        accelerator="nvidia" if machines.evidence else "",
         in_cluster=None if on is UNKNOWN else True,
         no_taint_field=True,
-        weaknesses=tuple(hardening.found),
     )
 
 
@@ -197,18 +193,11 @@ def _node_pool(pool: JsonObject, prefix: str, key: str) -> PoolFacts:
     fixed = number(pool.get("nodeCount")) if not scaling else None
     zones, late = _zones(pool)
     least, most = (number(scaling.get(end)) for end in ends)
-    return PoolFacts(
-        cloud="gcp",
-        instance_types=tuple(machines.names),
-        gpus_per_node=machines.gpus,
-        taints=tuple(read.taints),
-        evidence=machines.evidence,
+    return replace(
+        pool_facts("gcp", machines, read, hardening),
         unknown=unknown,
         where=f"{path}.taints",
         missing_taint=as_object(wanted_taint(machines.accelerator), _KUBERNETES_EFFECT),
-        accelerator=machines.accelerator,
-        other_accelerator=machines.other,
-        not_counted=tuple(read.not_counted),
         cloud_taint="GKE adds the taint only while the cluster has a pool without GPUs; declare it",
         software=_software(config, path, machines.accelerator),
         sharing=_sharing(config, path),
@@ -221,7 +210,6 @@ def _node_pool(pool: JsonObject, prefix: str, key: str) -> PoolFacts:
         zones_unknown=late,
         labels=string_map(config.get("labels")),
         tags=string_map(config.get("resourceLabels")),
-        weaknesses=tuple(hardening.found),
         node_customizations=tuple(node_customizations(config, f"{path}.")),
         identity=(f"{path}.serviceAccount", config["serviceAccount"]) if config.get("serviceAccount") else None,
         deletion_protected=pool.get("deletionPolicy") == "PREVENT",

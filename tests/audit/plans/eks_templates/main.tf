@@ -17,7 +17,7 @@ resource "aws_launch_template" "bare" {
   name_prefix   = "bare-"
   image_id      = "ami-0bbbbbbbbbbbbbbbb"
   instance_type = "g5.xlarge"
-  user_data     = base64encode("#cloud-config\n${yamlencode({ runcmd = [["/etc/eks/bootstrap.sh", "lab"]] })}")
+  user_data     = base64encode("#!/bin/bash\n/etc/eks/bootstrap.sh lab\n")
 }
 
 resource "aws_launch_template" "ecs" {
