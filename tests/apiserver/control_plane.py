@@ -33,6 +33,7 @@ _CLUSTER_WIDE = frozenset(
         "ClusterRoleBinding",
         "CustomResourceDefinition",
         "DeviceClass",
+        "MutatingWebhookConfiguration",
         "Namespace",
         "Node",
         "NodePool",

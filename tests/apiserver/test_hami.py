@@ -155,6 +155,35 @@ def test_ten_pods_of_the_snippet_share_a_gpu_and_the_eleventh_waits(plane: Contr
     assert {bound(plane)[name] for name in names} == {"notebooks-1"}
 
 
+def test_pods_fill_a_node_before_the_next_unless_they_ask_for_another(plane: ControlPlane) -> None:
+    offer(plane, 2)
+    plane.wait("the eleventh", lambda: "eleventh" in bound(plane), within_s=90)
+    offer(plane, 3)
+    apart = tenth("apart")
+    apart["metadata"]["annotations"] = {"hami.io/node-scheduler-policy": "spread"}
+    for pod in (tenth("beside"), apart):
+        plane.create(pod).succeeded()
+        plane.wait("the pod", lambda name=pod["metadata"]["name"]: name in bound(plane), within_s=90)  # type: ignore[misc]
+
+    assert [bound(plane)[name] for name in ("eleventh", "beside", "apart")] == [f"notebooks-{n}" for n in (2, 2, 3)]
+
+
+def test_no_priority_stops_a_pod_and_no_room_is_kept_for_one_that_waits(plane: ControlPlane) -> None:
+    priority = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "interactive"}}
+    plane.apply({**priority, "value": 1000}).succeeded()
+    running = bound(plane).keys()
+    whole = tenth("whole")
+    whole["spec"]["priorityClassName"] = "interactive"
+    whole["spec"]["containers"][0]["resources"]["limits"] = {"nvidia.com/gpu": 1}
+    plane.create(whole).succeeded()
+    plane.wait("the verdict", lambda: waits(plane, "whole"))
+    plane.create(tenth("small")).succeeded()
+    plane.wait("the small one", lambda: "small" in bound(plane), within_s=90)
+
+    assert bound(plane).keys() == {*running, "small"}
+    assert [name for name, each in pods(plane).items() if "deletionTimestamp" in each["metadata"]] == []
+
+
 @pytest.mark.parametrize(
     ("scheduler", "changed"), [("hami-scheduler", True), ("default-scheduler", False), ("kai-scheduler", False)]
 )

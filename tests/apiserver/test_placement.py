@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import pytest
@@ -18,6 +18,7 @@ from gpupools.plan.software_plan import Piece
 from gpupools.software.objects import SMOKE_NAMESPACE
 from tests.apiserver.control_plane import ControlPlane
 from tests.apiserver.test_gpu_operator import node
+from tests.apiserver.test_teams import is_served
 from tests.charts.clusters import Planned, planned
 from tests.charts.rendering import INSTALLABLE, archive, missing, of_kind, rendered
 from tests.charts.test_rendered import PIECES, labels_left
@@ -74,8 +75,8 @@ def _applied(plane: ControlPlane, cluster: Planned) -> Seen:
     charts = [
         _in_namespace(each, release.namespace) for release in cluster.runtime.releases for each in rendered(release)
     ]
-    for policy in of_kind(charts, "ClusterPolicy"):
-        plane.wait("the CRDs", lambda policy=policy: plane.apply(policy, dry_run=True).status < 300)  # type: ignore[misc]
+    for crd in crds():
+        plane.wait("the CRD", partial(is_served, plane, crd))
     answers = {}
     made = {one["metadata"]["name"] for one in of_kind(own, "Namespace")}
     for space in {each["metadata"].get("namespace", CPU) for each in own} - made:  # the teams' own, which are there
@@ -186,7 +187,8 @@ def test_everything_else_is_bound_to_the_node_without_gpus(seen: Seen) -> None:
         and pod["metadata"]["namespace"] != SMOKE_NAMESPACE
     }
 
-    assert bool(others) == any(release.chart == "gpu-operator" for release in seen.cluster.runtime.releases)
+    charts = [each for release in seen.cluster.runtime.releases for each in rendered(release)]
+    assert bool(others) == any(of_kind(charts, "Deployment", "Job"))
     assert set(others.values()) <= {CPU}
 
 

@@ -177,6 +177,12 @@ def planned(case: str) -> tuple[Planned, ...]:
 MIRROR, SECRETS = "mirror.example.com:5000/gpu", ("mirror", "mirror.second")
 
 
+def pull_secrets(each: Planned) -> list[str]:
+    """Return the secrets that a cluster pulls from the mirror with: Volcano's chart takes only one."""
+    has_volcano = any(release.chart == "volcano" for release in each.runtime.releases)
+    return list(SECRETS[:1] if has_volcano else SECRETS)
+
+
 @cache
 def mirrored(case: str, *, by_digest: bool = False) -> tuple[Planned, ...]:
     """Plan a case with every image from a mirror, by digest if asked; a cluster that pulls none stays as it is."""
@@ -184,7 +190,7 @@ def mirrored(case: str, *, by_digest: bool = False) -> tuple[Planned, ...]:
     def asked(each: Planned) -> Mapping[str, Any]:
         pulled = sorted({image.image for image in each.runtime.images})
         made_up = {image: f"sha256:{number:064x}" for number, image in enumerate(pulled, 1)} if by_digest else {}
-        return {"registry": MIRROR, "pull_secrets": list(SECRETS), "digests": made_up} if pulled else {}
+        return {"registry": MIRROR, "pull_secrets": pull_secrets(each), "digests": made_up} if pulled else {}
 
     return _changed(case, asked)
 

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from gpupools.software.images import digest_of
-from tests.charts.clusters import CASES, MIRROR, SECRETS, Planned, mirrored, planned
+from tests.charts.clusters import CASES, MIRROR, Planned, mirrored, planned, pull_secrets
 from tests.charts.rendering import Object, containers, of_kind, pod_of, rendered
 
 pytestmark = pytest.mark.charts
@@ -101,10 +101,11 @@ def test_no_image_comes_from_outside_the_mirror(case: str) -> None:
 
 @EVERY
 def test_no_pod_is_without_the_secrets(case: str) -> None:
-    named = [{"name": name} for name in SECRETS]
     for cluster in mirrored(case):
+        secrets = pull_secrets(cluster)
+        named = [{"name": name} for name in secrets]
         without = [name for name, pod in pods(cluster) if pod.get("imagePullSecrets") != named]
-        without += [name for name, part in operated(cluster) if part.get("imagePullSecrets") != list(SECRETS)]
+        without += [name for name, part in operated(cluster) if part.get("imagePullSecrets") != secrets]
 
         assert without == []
 
