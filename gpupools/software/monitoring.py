@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from gpupools.common.csv_rows import data_rows
 from gpupools.common.json_types import JsonDict
 from gpupools.plan.pool_plan import PoolPlan
 from gpupools.software.team_shares import TeamShares
@@ -22,10 +23,25 @@ _RESOURCES = 'resource=~"nvidia_com_.+"'
 _LABELLED = 'kube_node_labels{label_gpupools_pool!=""}'
 _POOLS = f'max by (node, pool) (label_replace({_LABELLED}, "pool", "$1", "label_gpupools_pool", "(.+)"))'
 _ACTIVE_POD = 'max by (namespace, pod) (kube_pod_status_phase{phase=~"Running|Pending"} == 1)'
-_OF_NODE = '"node", "$1", "Hostname", "(.+)"), "node", "$1", "hostname", "(.+)")'
-"""The exporter renamed the label after tag 4.5.3-4.8.2: https://github.com/NVIDIA/dcgm-exporter/pull/655."""
-_BUSY = f"label_replace(label_replace(DCGM_FI_PROF_GR_ENGINE_ACTIVE, {_OF_NODE}"
+_BUSY = "DCGM_FI_PROF_GR_ENGINE_ACTIVE"
 """Share of time in which a GPU or slice was busy, 0 to 1; DCGM_FI_DEV_GPU_UTIL has no value for slices."""
+
+
+def _field(name: str, write: str = "{}") -> str:
+    """Return an expression of a field, by its name and by the one that exporters from 4.9.0 on give it by default.
+
+    https://github.com/NVIDIA/DCGM, dcgmlib/dcgm_fields.h has both. `write` has {} where the name goes.
+    """
+    renamed = next(row["renamed"] for row in data_rows("dcgm_metrics.csv") if row["field"] == name)
+    texts = [write.replace("{}", each) for each in (name, renamed) if each]
+    return f"({' or '.join(texts)})" if renamed else texts[0]
+
+
+def _by_node(expression: str) -> str:
+    """Add the label `node`. Exporter 4.8.3 renamed its own: https://github.com/NVIDIA/dcgm-exporter/pull/655."""
+    for label in ("Hostname", "hostname"):
+        expression = f'label_replace({expression}, "node", "$1", "{label}", "(.+)")'
+    return expression
 
 
 def _of_pool(expression: str) -> str:
@@ -48,25 +64,25 @@ def metric_resource(name: str) -> str:
 def recording_rules(teams: Mapping[str, Team], shares: TeamShares | None) -> Iterator[JsonDict]:
     """Yield what is recorded per pool, GPU, slice and team."""
     allocatable = _of_pool(f"kube_node_status_allocatable{{{_RESOURCES}}}")
-    held = _BUSY.replace("ACTIVE,", 'ACTIVE{exported_pod!=""} >= bool 0,')
+    busy = _of_pool(_by_node(_field(_BUSY)))
+    of_slice = _of_pool(_by_node(_field(_BUSY, '{}{GPU_I_ID!=""}')))
+    held = _of_pool(_by_node(f"""{_field(_BUSY, '{}{exported_pod!=""}')} >= bool 0"""))
+    held_slice = _of_pool(_by_node(f"""{_field(_BUSY, '{}{GPU_I_ID!="", exported_pod!=""}')} >= bool 0"""))
     records = {
         "gpupools:units_allocatable:pool": f"sum by (pool, resource) ({allocatable})",
         "gpupools:units_allocated:pool": "sum by (pool, resource) (" + _of_pool(_requests('node!=""')) + ")",
-        "gpupools:busy:gpu": f"avg by (pool, node, gpu) ({_of_pool(_BUSY)})",
-        "gpupools:busy:slice": "avg by (pool, node, gpu, GPU_I_PROFILE, GPU_I_ID) ("
-        + _of_pool(_BUSY.replace("ACTIVE,", 'ACTIVE{GPU_I_ID!=""},'))
-        + ")",
+        "gpupools:busy:gpu": f"avg by (pool, node, gpu) ({busy})",
+        "gpupools:busy:slice": f"avg by (pool, node, gpu, GPU_I_PROFILE, GPU_I_ID) ({of_slice})",
         "gpupools:busy:pool": "avg by (pool) (gpupools:busy:gpu)",
-        "gpupools:held:gpu": f"max by (pool, node, gpu) ({_of_pool(held)}) or gpupools:busy:gpu * 0",
-        "gpupools:held:slice": "max by (pool, node, gpu, GPU_I_PROFILE, GPU_I_ID) ("
-        + _of_pool(held.replace("{", '{GPU_I_ID!="", '))
-        + ") or gpupools:busy:slice * 0",
+        "gpupools:held:gpu": f"max by (pool, node, gpu) ({held}) or gpupools:busy:gpu * 0",
+        "gpupools:held:slice": f"max by (pool, node, gpu, GPU_I_PROFILE, GPU_I_ID) ({held_slice})"
+        " or gpupools:busy:slice * 0",
     }
     yield from ({"record": name, "expr": expression} for name, expression in records.items())
     for name, team in teams.items():
         spaces = "|".join(team.namespaces)
         own = f'namespace=~"{spaces}"'
-        busy = _of_pool(_BUSY.replace("ACTIVE,", f'ACTIVE{{exported_namespace=~"{spaces}"}},'))
+        busy = _of_pool(_by_node(_field(_BUSY, f'{{}}{{exported_namespace=~"{spaces}"}}')))
         by_pool = _of_pool(_requests(f'{own}, node!=""'))
         waiting = _requests(f'{own}, node=""')
         for record, expression in {
@@ -82,24 +98,26 @@ def recording_rules(teams: Mapping[str, Team], shares: TeamShares | None) -> Ite
 
 def alerts(pools: Iterable[PoolPlan], *, with_teams: bool) -> Iterator[JsonDict]:
     """Yield the alerts: failing GPUs, GPUs that are missing or idle, and pods or teams that wait in vain."""
-    held = 'DCGM_FI_PROF_GR_ENGINE_ACTIVE{exported_pod!=""}'
+    remapped = _field("DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS", "increase({}[1h])")
+    held = '{}{exported_pod!=""}'
+    idle, before = (_field(_BUSY, each) for each in (f"max_over_time({held}[1h])", f"{held} offset 1h"))
     ready = 'kube_node_status_condition{condition="Ready", status="true"} == 1'
     pending = f"sum by (resource) ({_requests('node=' + chr(34) * 2)})"
     there = "sum by (resource) (gpupools:units_allocatable:pool)"
     free = f"{there} - (sum by (resource) (gpupools:units_allocated:pool) or {there} * 0)"
     rows = [
-        ("GpuXidError", "DCGM_FI_DEV_XID_ERRORS > 0", "0m", "critical",
+        ("GpuXidError", f"{_field('DCGM_FI_DEV_XID_ERRORS')} > 0", "0m", "critical",
          "GPU {{ $labels.gpu }} of {{ $labels.Hostname }}{{ $labels.hostname }} reported XID {{ $value }}",
          "Look up the XID in https://docs.nvidia.com/deploy/xid-errors/, and drain the node if it names the hardware."),
         ("GpuMemoryFailing",
-         "DCGM_FI_DEV_ROW_REMAP_FAILURE > 0 or increase(DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS[1h]) > 0",
+         f"{_field('DCGM_FI_DEV_ROW_REMAP_FAILURE')} > 0 or {remapped} > 0",
          "0m", "critical",
          "GPU {{ $labels.gpu }} of {{ $labels.Hostname }}{{ $labels.hostname }} has uncorrectable memory errors",
          "Drain the node. A row that could not be remapped needs another GPU."),
-        ("GpuHot", f"DCGM_FI_DEV_GPU_TEMP > {HOT_C}", "10m", "warning",
+        ("GpuHot", f"{_field('DCGM_FI_DEV_GPU_TEMP')} > {HOT_C}", "10m", "warning",
          "GPU {{ $labels.gpu }} of {{ $labels.Hostname }}{{ $labels.hostname }} has {{ $value }} °C",
          "GPUs slow down when they are hot; report the node to the cloud."),
-        ("GpuHeldIdle", f"max_over_time({held}[1h]) < 0.01 and {held} offset 1h and {held}", "0m", "warning",
+        ("GpuHeldIdle", f"{idle} < 0.01 and {before} and {_field(_BUSY, held)}", "0m", "warning",
          "Pod {{ $labels.exported_namespace }}/{{ $labels.exported_pod }} holds a GPU and did not use it for an hour",
          "End the pod, or give it a share of a GPU."),
         ("GpuPoolWithoutGpus",
@@ -160,11 +178,11 @@ _BY_POOL: _Panels = (
     ("Busy", {"{{pool}}": "gpupools:busy:pool"}, "percentunit"),
     ("Nodes", {"{{pool}}": f"count by (pool) ({_POOLS})"}, "short"),
     ("Temperature, highest", {
-        "{{node}}": f"max by (node) (label_replace(label_replace(DCGM_FI_DEV_GPU_TEMP, {_OF_NODE})",
+        "{{node}}": f"max by (node) ({_by_node(_field('DCGM_FI_DEV_GPU_TEMP'))})",
     }, "celsius"),
-    ("Power", {"all GPUs": "sum(DCGM_FI_DEV_POWER_USAGE)"}, "watt"),
+    ("Power", {"all GPUs": f"sum({_field('DCGM_FI_DEV_POWER_USAGE')})"}, "watt"),
     ("XID errors", {
-        "{{node}} GPU {{gpu}}": f"label_replace(label_replace(DCGM_FI_DEV_XID_ERRORS > 0, {_OF_NODE}",
+        "{{node}} GPU {{gpu}}": _by_node(f"{_field('DCGM_FI_DEV_XID_ERRORS')} > 0"),
     }, "short"),
 )  # fmt: skip
 _IN_POOL: _Panels = (
@@ -177,7 +195,7 @@ _IN_POOL: _Panels = (
     ("Held by a pod: GPUs", {"{{node}} GPU {{gpu}}": 'gpupools:held:gpu{pool="$pool"}'}, "bool"),
     ("Held by a pod: slices", {"{{node}} GPU {{gpu}} {{GPU_I_PROFILE}}": 'gpupools:held:slice{pool="$pool"}'}, "bool"),
     ("Memory in use", {
-        "{{node}} GPU {{gpu}}": _of_pool(f"label_replace(label_replace(DCGM_FI_DEV_FB_USED, {_OF_NODE}")
+        "{{node}} GPU {{gpu}}": _of_pool(_by_node("DCGM_FI_DEV_FB_USED"))
         + ' and on (node) gpupools:busy:gpu{pool="$pool"}',
     }, "decmbytes"),
 )  # fmt: skip

@@ -54,7 +54,7 @@ def queries() -> list[str]:
 def test_every_metric_is_one_that_an_exporter_or_a_record_has() -> None:
     rules = [rule for group in groups() for rule in group["rules"]]
     records = {rule["record"] for rule in rules if "record" in rule}
-    fields = {row["field"] for row in data_rows("dcgm_metrics.csv")}
+    fields = {row[key] for row in data_rows("dcgm_metrics.csv") for key in ("field", "renamed")}
     used = {
         name
         for text in [*(rule["expr"] for rule in rules), *queries()]
@@ -195,12 +195,17 @@ CASES: Mapping[str, tuple[dict[str, str], dict[str, str]]] = {
 
 
 @needs_promtool
+@pytest.mark.parametrize("default_names", [False, True], ids=["own names", "names of 4.9.0"])
 @pytest.mark.parametrize("alert", CASES)
-def test_each_alert_fires_on_its_series_and_not_on_others(tmp_path: Path, alert: str) -> None:
+def test_each_alert_fires_on_its_series_and_not_on_others(tmp_path: Path, alert: str, default_names: bool) -> None:
     """`count(ALERTS{…})` after 100 minutes of made-up series, one sample per minute."""
+    renamed = {row["field"]: row["renamed"] for row in data_rows("dcgm_metrics.csv") if row["renamed"]}
     (tmp_path / "rules.yaml").write_text(yaml.safe_dump({"groups": groups()}))
     for fires, series in zip((True, False), CASES[alert], strict=True):
-        given = [{"series": name, "values": values} for name, values in {**NODES, **series}.items()]
+        named = dict(series)
+        for old, new in renamed.items() if default_names else ():
+            named = {name.replace(f"{old}{{", f"{new}{{"): values for name, values in named.items()}
+        given = [{"series": name, "values": values} for name, values in {**NODES, **named}.items()]
         firing = f'ALERTS{{alertname="{alert}", alertstate="firing"}}'
         expected = [{"labels": "{}", "value": 1}] if fires else []
         query = {"expr": f"count({firing}) > bool 0", "eval_time": "100m", "exp_samples": expected}
