@@ -43,17 +43,18 @@ TYPES = {
 }
 """Pulumi type by CloudFormation type, of the resources that can create nodes."""
 
-_HOLDERS = {
+HOLDERS = {
     "AWS::CloudFormation::Stack": "aws-native:cloudformation:Stack",
     "AWS::CloudFormation::StackSet": "aws-native:cloudformation:StackSet",
 }
+"""The same of the resources that hold a template."""
 _OWN_KEYS = ("Labels", "Tags")
 """Maps with user-defined keys."""
 
 
 def pulumi_type(kind: str) -> str | None:
     """Return the Pulumi type of a CloudFormation type that can create nodes; None for any other."""
-    return TYPES.get(kind) or _HOLDERS.get(kind)
+    return TYPES.get(kind) or HOLDERS.get(kind)
 
 
 def to_pulumi_names(value: Any, own: bool = False, depth: int = 0) -> Any:
@@ -186,9 +187,9 @@ def nested_types(type_token: str, properties: JsonObject) -> Iterator[str]:
 def _stacks(type_token: str, properties: JsonObject) -> Iterator[tuple[str, str, str, JsonObject]]:
     """Yield path, name, Pulumi's type and inputs of each stack that a resource holds."""
     for path, name, kind, given in _resources(type_token, properties):
-        if kind in _HOLDERS:
+        if kind in HOLDERS:
             made = to_pulumi_names(given)
-            yield path, name, _HOLDERS[kind], {"templateBody": UNKNOWN} if made is UNKNOWN else mapping(made)
+            yield path, name, HOLDERS[kind], {"templateBody": UNKNOWN} if made is UNKNOWN else mapping(made)
 
 
 def _read_pools(type_token: str, properties: JsonObject) -> tuple[PoolFacts, ...]:
