@@ -54,7 +54,7 @@ def read(text: Text) -> Document:
     if not changes and any(planned.get(key) for key in ("resources", "child_modules")):
         raise damaged(("resource_changes",), data.get("resource_changes"))
     ending: list[Resource] = []
-    plan = _Plan(text, _modules(as_map(data.get("configuration")).get("root_module"), ()))
+    plan = Plan(text, _modules(as_map(data.get("configuration")).get("root_module"), ()))
     deferred_resources = [
         (
             ("deferred_changes", index, "resource_change"),
@@ -208,7 +208,9 @@ _Name = tuple[tuple[str, ...], str, str]
 
 
 @dataclass
-class _Plan:
+class Plan:
+    """The resources of a plan, or of a configuration, with what their values refer to."""
+
     text: Text
     modules: Mapping[tuple[str, ...], JsonObject]
     """Configuration of each module by the names of its calls."""
@@ -217,10 +219,12 @@ class _Plan:
     sent: list[TerraformResource] = field(default_factory=list)
     """Data sources of `_SENDING`."""
 
-    def add(self, instance: TerraformResource, unknown: Any) -> None:
+    def add(self, instance: TerraformResource, unknown: Any = None) -> None:
+        """Add a resource with what of it is not known, as plans mark it."""
         self.instances.append((instance, unknown))
 
     def resources(self) -> Iterator[Resource]:
+        """Convert every resource that was added."""
         for instance, unknown in self.instances:
             name = (_calls(instance.module), instance.type, instance.name)
             given = self._block(name)
