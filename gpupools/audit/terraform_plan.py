@@ -15,7 +15,7 @@ from typing import Any
 from gpupools.audit.document import Document, Resource
 from gpupools.audit.terraform_names import terraform_names
 from gpupools.audit.terraform_resources import TerraformResource, as_list, as_map, instance_of, resources_of
-from gpupools.common.errors import Problem, Rejected, shown
+from gpupools.common.errors import Path, Problem, Rejected, shown
 from gpupools.common.json_types import JsonDict, JsonObject
 from gpupools.common.structured_text import Text, all_maps, damaged, one_map
 from gpupools.plan.pool_facts import UNKNOWN
@@ -55,17 +55,11 @@ def read(text: Text) -> Document:
         raise damaged(("resource_changes",), data.get("resource_changes"))
     ending: list[Resource] = []
     plan = Plan(text, _modules(as_map(data.get("configuration")).get("root_module"), ()))
-    deferred_resources = [
-        (
-            ("deferred_changes", index, "resource_change"),
-            one_map(each.get("resource_change"), ("deferred_changes", index)),
-        )
-        for index, each in enumerate(deferred)
-    ]
-    for at, change in [
-        *((("resource_changes", index), each) for index, each in enumerate(changes)),
-        *deferred_resources,
-    ]:
+    listed: list[tuple[Path, JsonObject]] = [(("resource_changes", index), each) for index, each in enumerate(changes)]
+    for index, each in enumerate(deferred):
+        place = ("deferred_changes", index)
+        listed.append(((*place, "resource_change"), one_map(each.get("resource_change"), place)))
+    for at, change in listed:
         for key in ("mode", "type"):
             if not isinstance(change.get(key), str):
                 raise damaged((*at, key), change.get(key))
@@ -97,7 +91,7 @@ def read(text: Text) -> Document:
         for calls, module in plan.modules.items()
         for name, call in as_map(module.get("module_calls")).items()
     }
-    reported = {str(each.get("address")) for each in (*changes, *(each for _, each in deferred_resources))}
+    reported = {str(each.get("address")) for _, each in listed}
     return Document(FORM, resources, tuple(_gaps(data, len(deferred), reported)), tuple(ending), sources)
 
 
@@ -229,8 +223,8 @@ class Plan:
             name = (_calls(instance.module), instance.type, instance.name)
             given = self._block(name)
             values = _known(instance.values, unknown, given)
-            for key in _WRITE_ONLY.get(instance.type, ()):
-                if given is not None and values.get(key) is None and key in given.expressions:
+            for key in _WRITE_ONLY:
+                if given is not None and key in given.expressions and values.get(key) is None:
                     values[key] = UNKNOWN
             if given is not None and instance.type in _HASHED and _HASH.fullmatch(str(values.get("user_data"))):
                 values["user_data"] = UNKNOWN
@@ -392,14 +386,7 @@ def _references(expression: Any) -> Iterator[str]:
             inside += value
 
 
-_SENT = ("sensitive_body",)
-_WRITE_ONLY: Mapping[str, tuple[str, ...]] = {
-    "azapi_data_plane_resource": _SENT,
-    "azapi_resource": _SENT,
-    "azapi_resource_action": _SENT,
-    "azapi_update_resource": _SENT,
-    "helm_release": ("set_wo",),
-}
+_WRITE_ONLY = ("sensitive_body", "set_wo")
 """Arguments that no plan shows, so that only the configuration tells that they are there.
 
 https://developer.hashicorp.com/terraform/language/manage-sensitive-data/write-only
