@@ -67,6 +67,10 @@ def machine_set(machine: str, **more: Any) -> str:
     return manifest("machine.openshift.io/v1beta1", "MachineSet", spec=spec)
 
 
+def kops(spec: Any) -> str:
+    return manifest("kops.k8s.io/v1alpha2", "InstanceGroup", spec=spec)
+
+
 def rosa(pool: Any) -> str:
     version = "controlplane.cluster.x-k8s.io/v1beta2"
     return manifest(version, "ROSAControlPlane", spec={"defaultMachinePoolSpec": pool})
@@ -133,8 +137,13 @@ OBJECTS = [
     ("eksctl selector", eksctl(instanceSelector={"vCPUs": 4, "memory": "16"}), OPEN),
     ("eksctl selector without GPUs", eksctl(instanceSelector={"vCPUs": 4, "memory": "16", "gpus": 0}), FINE),
     ("eksctl selector of GPUs", eksctl(instanceSelector={"gpus": 1}), DEFINITE),
-    ("kOps", manifest("kops.k8s.io/v1alpha2", "InstanceGroup", spec={"machineType": "g5.xlarge"}), NOT_UNDERSTOOD),
-    ("kOps CPU", manifest("kops.k8s.io/v1alpha2", "InstanceGroup", spec={"machineType": "m5.large"}), ADVISED),
+    ("kOps", kops({"machineType": "g5.xlarge"}), NOT_UNDERSTOOD),
+    ("kOps CPU", kops({"machineType": "m5.large"}), ADVISED),
+    (
+        "kOps mixed",
+        kops({"machineType": "m5.large", "mixedInstancesPolicy": {"instances": ["g5.xlarge"]}}),
+        NOT_UNDERSTOOD,
+    ),
     ("kOps cluster", manifest("kops.k8s.io/v1alpha2", "Cluster", spec={}), FINE),
     ("OpenShift bare", machine_set("g4dn.xlarge"), NOT_UNDERSTOOD),
     ("OpenShift tainted", machine_set("g4dn.xlarge", taints=[GPU_TAINT]), ADVISED),
