@@ -5,7 +5,6 @@ crossplane-contrib/provider-upjet-aws examples/eks; crossplane-contrib/provider-
 kubernetes-sigs/cluster-api-provider-aws api/v1beta2, exp/api/v1beta2 and bootstrap/eks/api.
 """
 
-import re
 from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
@@ -83,15 +82,6 @@ _MACHINES = {
     ),
 }
 
-# controlplane/rosa/api/v1beta2/rosacontrolplane_types.go, `DefaultMachinePoolSpec`.
-_ROSA_DEFAULT = MachineKind(
-    "aws",
-    ("instanceType",),
-    below="defaultMachinePoolSpec",
-    no_taint_field=True,
-    bounds=("autoscaling.minReplicas", "autoscaling.maxReplicas"),
-)
-
 
 def _eks(spec: JsonObject, path: str) -> PoolFacts:
     return kubelet_taints(kubelet_argument(spec.get("kubeletExtraArgs")), f"{path}.kubeletExtraArgs")
@@ -117,13 +107,7 @@ KINDS = CloudKinds(
     cloud="aws",
     embedded=_EMBEDDED,
     pools={("eksctl.io", "ClusterConfig"): read_cluster_config},
-    machines={
-        **{(INFRASTRUCTURE, kind): known for kind, known in _MACHINES.items()},
-        ("controlplane.cluster.x-k8s.io", "ROSAControlPlane"): _ROSA_DEFAULT,
-    },
+    machines={(INFRASTRUCTURE, kind): known for kind, known in _MACHINES.items()},
     bootstraps={"EKSConfig": _eks, "NodeadmConfig": _nodeadm},
     node_labels={"k8s.amazonaws.com/accelerator": "nvidia"},
-    machine_names=re.compile(
-        r"[a-z][a-z0-9-]{0,20}\d[a-z0-9-]{0,20}\.(?:nano|micro|small|medium|large|\d*xlarge|metal(?:-\w+)*)"
-    ),
 )

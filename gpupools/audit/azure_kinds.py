@@ -6,7 +6,6 @@ kubernetes-sigs/cluster-api-provider-azure api/v1beta1, azureasomanagedmachinepo
 azureasomanagedcontrolplane_types.go; for its machines api/v1beta1 and exp/api/v1beta1.
 """
 
-import re
 from dataclasses import replace
 from types import MappingProxyType
 
@@ -70,5 +69,4 @@ KINDS = CloudKinds(
     embedded=_EMBEDDED,
     machines={(INFRASTRUCTURE, kind): known for kind, known in _MACHINES.items()},
     node_labels={"kubernetes.azure.com/accelerator": "nvidia"},
-    machine_names=re.compile(r"(?:standard|basic|internal)_[\w-]+", re.IGNORECASE),
 )

@@ -27,7 +27,7 @@ def _resources(type_token: str, properties: JsonObject) -> Iterator[Resource]:
     if package in _PACKAGES and module.startswith("index/") and name:
         values = {snake(key): value for key, value in properties.items() if isinstance(key, str)}
         kind = f"{package.removesuffix('-beta')}_{snake(name)}"
-        yield from resources_of(TerraformResource(kind, "", "", "", None, "", values), values, {}, None)
+        yield from resources_of(TerraformResource(kind, "", values), None)
 
 
 def _readers() -> tuple[Readback | TypeReader, ...]:

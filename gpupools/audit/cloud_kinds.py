@@ -3,7 +3,6 @@
 Source, as repository and path: kubernetes-sigs/cluster-api api/core/v1beta2.
 """
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -63,8 +62,6 @@ class MachineKind:
     below: str = ""
     taints: str = ""
     """Empty where the bootstrap configuration has them."""
-    no_taint_field: bool = False
-    """Whether the pool cannot have taints, as the default pool of a cluster."""
     effects: Mapping[str, Effect] = field(default_factory=lambda: KUBERNETES_EFFECTS)
     labels: str = ""
     bounds: tuple[str, str] = ("", "")
@@ -95,8 +92,6 @@ class CloudKinds:
     """Cluster API's machines of this cloud."""
     bootstraps: Mapping[str, Bootstrap] = field(default_factory=dict)
     """Readers of Cluster API's bootstrap configurations that only machines of this cloud use, by kind."""
-    machine_names: re.Pattern[str] | None = None
-    """Names of this cloud's machines, including types not in the catalog; for objects that name no cloud."""
     node_labels: Mapping[str, str] = field(default_factory=dict)
     """Labels that this cloud sets on nodes with accelerators, with the vendor: `nvidia`, or `other`."""
 

@@ -14,7 +14,7 @@ from gpupools.audit.document import Document
 from gpupools.common.bounded_yaml import Value, is_deep
 from gpupools.common.json_types import JsonDict
 from gpupools.common.structured_text import Text, all_maps, damaged, one_map
-from gpupools.plan.pool_facts import UNKNOWN
+from gpupools.policies.wire import plain
 
 FORM = "CloudFormation change set"
 
@@ -41,15 +41,8 @@ def read(text: Text) -> Document:
             after = None
         if not isinstance(after, dict) or is_deep(after):
             raise damaged(("Changes", index, "ResourceChange", "AfterContext"), change.get("AfterContext"))
-        made = {"Type": change.get("ResourceType"), "Properties": _evaluated(after.get("Properties", {}))}
+        # `{{changeSet:KNOWN_AFTER_APPLY}}` and dynamic references
+        properties = plain(after.get("Properties", {}), lambda given: "{{" in given)
+        made = {"Type": change.get("ResourceType"), "Properties": properties}
         resources[str(change.get("LogicalResourceId"))] = made
     return Document(FORM, tuple(cloudformation_template.resources(Value({"Resources": resources}), text)))
-
-
-def _evaluated(value: Any) -> Any:
-    """Return properties with `UNKNOWN` for `{{changeSet:KNOWN_AFTER_APPLY}}` and dynamic references."""
-    if isinstance(value, dict):
-        return {key: _evaluated(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_evaluated(item) for item in value]
-    return UNKNOWN if isinstance(value, str) and "{{" in value else value

@@ -9,7 +9,7 @@ https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-resou
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -19,7 +19,7 @@ from gpupools.common.json_types import JsonObject
 from gpupools.plan.cloud import Readback
 from gpupools.plan.pool_facts import UNKNOWN, MissingTaint, PoolFacts, Reference
 from gpupools.providers import clouds
-from gpupools.readback.inputs import is_list, joined, mapping, relocated, text
+from gpupools.readback.inputs import at, is_list, joined, mapping, relocated, text
 from gpupools.readback.registry import TypeReader
 
 CLOUD_CONTROL = "aws:cloudcontrol/resource:Resource"
@@ -43,17 +43,18 @@ TYPES = {
 }
 """Pulumi type by CloudFormation type, of the resources that can create nodes."""
 
-_HOLDERS = {
+HOLDERS = {
     "AWS::CloudFormation::Stack": "aws-native:cloudformation:Stack",
     "AWS::CloudFormation::StackSet": "aws-native:cloudformation:StackSet",
 }
+"""The same of the resources that hold a template."""
 _OWN_KEYS = ("Labels", "Tags")
 """Maps with user-defined keys."""
 
 
 def pulumi_type(kind: str) -> str | None:
     """Return the Pulumi type of a CloudFormation type that can create nodes; None for any other."""
-    return TYPES.get(kind) or _HOLDERS.get(kind)
+    return TYPES.get(kind) or HOLDERS.get(kind)
 
 
 def to_pulumi_names(value: Any, own: bool = False, depth: int = 0) -> Any:
@@ -186,9 +187,9 @@ def nested_types(type_token: str, properties: JsonObject) -> Iterator[str]:
 def _stacks(type_token: str, properties: JsonObject) -> Iterator[tuple[str, str, str, JsonObject]]:
     """Yield path, name, Pulumi's type and inputs of each stack that a resource holds."""
     for path, name, kind, given in _resources(type_token, properties):
-        if kind in _HOLDERS:
+        if kind in HOLDERS:
             made = to_pulumi_names(given)
-            yield path, name, _HOLDERS[kind], {"templateBody": UNKNOWN} if made is UNKNOWN else mapping(made)
+            yield path, name, HOLDERS[kind], {"templateBody": UNKNOWN} if made is UNKNOWN else mapping(made)
 
 
 def _read_pools(type_token: str, properties: JsonObject) -> tuple[PoolFacts, ...]:
@@ -207,31 +208,31 @@ def _pools(type_token: str, properties: JsonObject, aws: Readback) -> Iterator[P
 
 def _own_pools(type_token: str, properties: JsonObject, aws: Readback) -> Iterator[PoolFacts]:
     resources = {
-        name: _Resource(path, TYPES[kind], UNKNOWN if made is UNKNOWN else given, mapping(made))
+        name: (path, TYPES[kind], given, to_pulumi_names(given))
         for path, name, kind, given in _resources(type_token, properties)
         if kind in TYPES
-        for made in (to_pulumi_names(given),)
-    }
-    names = {
-        called: name
-        for name, each in reversed(resources.items())
-        if (called := text(each.inputs.get("launchTemplateName")) or text(each.inputs.get("launchConfigurationName")))
     }
     found: list[PoolFacts] = []
     used: set[str] = set()
     reported: set[str] = set()
-    for name, each in resources.items():
-        if each.given is UNKNOWN:
-            found.append(PoolFacts("aws", (), None, (), unknown=(each.path,), where=each.path, pool=name))
-            continue
-        for own in aws.read_pools(each.token, each.inputs):
-            pool, its = _with_templates(own, each, resources, names, aws)
+    for name, (path, token, given, made) in resources.items():
+        if made is UNKNOWN:
+            found.append(PoolFacts("aws", (), None, (), unknown=(path,), where=path, pool=name))
+        for pool in aws.read_pools(token, mapping(made)):
+            its: dict[str, PoolFacts] = {}
+            for reference in pool.elsewhere:
+                called = _referenced_resource(reference, given, resources)
+                place, kind, _, inputs = resources[called] if called else ("", "", None, {})
+                if (template := aws.read_template(kind, mapping(inputs))) is not None:
+                    its[called] = _with_path_prefix(template, place)
+                    bare = replace(its[called], weaknesses=(), node_customizations=())
+                    pool = joined(pool, bare, reference.property)
             used |= its.keys()
             if pool.in_cluster is None and not (pool.evidence or pool.elsewhere):
                 continue
-            once = [template for named, template in its.items() if pool.has_gpus and named not in reported]
+            once = [each for called, each in its.items() if pool.has_gpus and called not in reported]
             reported |= its.keys() if pool.has_gpus else set()
-            pool = replace(_with_path_prefix(pool, each.path), pool=name)
+            pool = replace(_with_path_prefix(pool, path), pool=name)
             weak = (*pool.weaknesses, *(one for template in once for one in template.weaknesses))
             custom = (*pool.node_customizations, *(one for template in once for one in template.node_customizations))
             found.append(replace(pool, weaknesses=weak, node_customizations=custom))
@@ -239,51 +240,24 @@ def _own_pools(type_token: str, properties: JsonObject, aws: Readback) -> Iterat
     return (pool for pool in found if pool.pool not in used)
 
 
-def _with_templates(
-    pool: PoolFacts,
-    its: "_Resource",
-    resources: Mapping[str, "_Resource"],
-    names: Mapping[str, str],
-    aws: Readback,
-) -> tuple[PoolFacts, Mapping[str, PoolFacts]]:
-    """Return a pool joined with its launch templates, and those templates by name."""
-    templates: dict[str, PoolFacts] = {}
-    for reference in pool.elsewhere:
-        named = _referenced_resource(reference, its.given, resources, names)
-        template = aws.read_template(resources[named].token, resources[named].inputs) if named else None
-        if named and template is not None:
-            templates[named] = _with_path_prefix(template, resources[named].path)
-            pool = joined(pool, replace(template, weaknesses=(), node_customizations=()), reference.property)
-    return pool, templates
+_Resource = tuple[str, str, Any, Any]
+"""Path of a resource, Pulumi's type, its properties as written, and the same in Pulumi's names."""
 
 
-@dataclass(frozen=True)
-class _Resource:
-    """A resource of a stack or of Cloud Control."""
-
-    path: str
-    token: str
-    """Pulumi's type."""
-    given: Any
-    """Its properties as written."""
-    inputs: JsonObject
-    """The same in Pulumi's names."""
-
-
-def _referenced_resource(
-    reference: Reference, given: Any, resources: Mapping[str, _Resource], names: Mapping[str, str]
-) -> str | None:
-    """Return the resource of the same stack that a reference leads to, by function or by name."""
+def _referenced_resource(reference: Reference, given: Any, resources: Mapping[str, _Resource]) -> str:
+    """Return the resource of the same stack that a reference leads to, by function or by name; empty for none."""
     value = given
     for key, index in re.findall(r"([^.\[\]]+)|\[(\d+)\]", reference.property):
         if index:
             value = value[int(index)] if is_list(value) else None
         else:
             value = mapping(value).get(key[:1].upper() + key[1:])
-    for name in (*referenced_names(value), names.get(reference.id, "")):
-        if name in resources and resources[name].token in reference.types:
+    names = [*referenced_names(value)]
+    for name, (_, token, _, made) in resources.items():
+        own = (at(made, "launchTemplateName"), at(made, "launchConfigurationName"))
+        if token in reference.types and (name in names or (reference.id and reference.id in own)):
             return name
-    return None
+    return ""
 
 
 def referenced_names(value: Any) -> Iterator[str]:

@@ -5,18 +5,17 @@ manages the pool it has the taints too; otherwise they are in the bootstrap conf
 NodeadmConfig, …), another object. A Machine, MachineSet, MachineDeployment or MachinePool names both (`read_owner`).
 
 Sources, as repository and path: kubernetes-sigs/cluster-api api/core/v1beta2/machine_types.go and
-bootstrap/kubeadm/api; rancher/cluster-api-provider-rke2 bootstrap/api; for OpenShift's machines openshift/api
-machine/v1beta1.
+bootstrap/kubeadm/api.
 """
 
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from fractions import Fraction
-from types import MappingProxyType
 from typing import Any
 
 from gpupools.audit.cloud_kinds import Bootstrap, MachineKind, cloud_kinds
+from gpupools.audit.node_groups import group_facts
 from gpupools.common.json_types import JsonObject
 from gpupools.common.taints import GPU_TAINT, KUBERNETES_EFFECTS, Effect, Taint
 from gpupools.plan.cloud import ObjectReader
@@ -47,44 +46,15 @@ _CLOSED = {"remote-access": "nodes need no SSH", "public-address": "nodes need n
 TEMPLATE = "template.spec"
 INFRASTRUCTURE = "infrastructure.cluster.x-k8s.io"
 
-_OPENSHIFT = MachineKind(
-    "",
-    ("providerSpec.value.instanceType", "providerSpec.value.vmSize", "providerSpec.value.machineType"),
-    taints="taints",
-    labels="metadata.labels",
-    accelerators="providerSpec.value.gpus",
-)
-
-KINDS: Mapping[tuple[str, str], MachineKind] = MappingProxyType(
-    {
-        ("machine.openshift.io", "MachineSet"): replace(_OPENSHIFT, below=TEMPLATE),
-        ("machine.openshift.io", "Machine"): _OPENSHIFT,
-    }
-)
-"""By group and kind, besides those of one cloud (`CloudKinds.machines`)."""
-
 
 def _reader_of(group: str, kind: str, clouds: Clouds) -> ObjectReader | None:
-    known = machine_kind(group, kind, clouds)
-    if known is None:
-        return None
-    return with_spec(lambda manifest, clouds: read_machines(mapping(manifest.get("spec")), known, clouds))
+    for each in cloud_kinds(clouds):
+        if (known := each.machines.get((group, kind))) is not None:
+            return with_spec(lambda manifest, clouds: _read_machines(mapping(manifest.get("spec")), known, clouds))
+    return None
 
 
-def machine_kind(group: str, kind: str, clouds: Clouds) -> MachineKind | None:
-    """Return the paths of the fields of a kind of machine; None for any other kind."""
-    tables = (KINDS, *(each.machines for each in cloud_kinds(clouds)))
-    return next((known for table in tables if (known := table.get((group, kind))) is not None), None)
-
-
-def read_machines(spec: JsonObject, known: MachineKind, clouds: Clouds) -> Iterator[PoolFacts]:
-    """Read an object that names machines.
-
-    Args:
-        spec: Of the object.
-        known: What `machine_kind` says of its kind.
-        clouds: Know the machines.
-    """
+def _read_machines(spec: JsonObject, known: MachineKind, clouds: Clouds) -> Iterator[PoolFacts]:
     path = f"spec.{known.below}" if known.below else "spec"
     given = at(spec, known.below) if known.below else spec
     data, machines = mapping(given), Machines()
@@ -94,9 +64,7 @@ def read_machines(spec: JsonObject, known: MachineKind, clouds: Clouds) -> Itera
     read = TaintsRead()
     missing = as_object(wanted_taint(machines.accelerator), known.effects)
     elsewhere: tuple[Reference, ...] = ()
-    if known.no_taint_field:
-        missing = replace(missing, value=None)
-    elif known.taints:
+    if known.taints:
         read.objects(at(data, known.taints), f"{path}.{known.taints}", known.effects)
     else:
         elsewhere = (Reference(BOOTSTRAP, (), "", frozenset({"taints", "image"})),)
@@ -107,47 +75,29 @@ def read_machines(spec: JsonObject, known: MachineKind, clouds: Clouds) -> Itera
         value = at(data, key)
         closed = not value if what == "remote-access" else flag(value) is not True
         hardening.want(what, f"{path}.{key}", value, closed, "unset", _CLOSED[what], source=source)
-    least, most = (number(at(data, bound)) if bound else None for bound in known.bounds)
-    yield PoolFacts(
-        cloud=known.cloud or "kubernetes",
-        instance_types=tuple(machines.names),
-        gpus_per_node=machines.gpus,
-        taints=tuple(read.taints),
-        evidence=machines.evidence,
-        unknown=(*machines.unknown, *read.unknown),
-        where=f"{path}.{known.taints}" if known.taints else path if known.no_taint_field else BOOTSTRAP,
-        no_taint_field=known.no_taint_field,
+    least, most = (number(at(data, bound)) for bound in known.bounds)
+    yield replace(
+        group_facts(known.cloud, machines, read, f"{path}.{known.taints}" if known.taints else BOOTSTRAP),
         missing_taint=missing,
-        accelerator=machines.accelerator,
-        other_accelerator=machines.other,
-        not_counted=tuple(read.not_counted),
         elsewhere=elsewhere,
         min_nodes=least,
         max_nodes=most,
-        labels=string_map(at(data, known.labels)) if known.labels else {},
+        labels=string_map(at(data, known.labels)),
         weaknesses=tuple(hardening.found),
-        foreign=_foreign(data, clouds),
     )
-
-
-def _foreign(data: JsonObject, clouds: Clouds) -> str:
-    """Return the kind of an OpenShift provider specification of an unsupported cloud, whose name is its prefix."""
-    kind = text(at(data, "providerSpec.value.kind"))
-    return "" if not kind or kind.casefold().startswith(tuple(clouds)) else f"machine.openshift.io/{kind}"
 
 
 def _machines(data: JsonObject, path: str, known: MachineKind, machines: Machines, clouds: Clouds) -> None:
     named = [(f"{path}.{key}", at(data, key)) for key in known.machine]
     listed, inside = known.several
-    for where, one in items(at(data, listed) if listed else None, f"{path}.{listed}", machines.unknown):
+    for where, one in items(at(data, listed), f"{path}.{listed}", machines.unknown):
         named.append((f"{where}.{inside}", at(one, inside)))
     for where, name in named:
         if name is UNKNOWN:
             machines.unknown.append(where)
         elif isinstance(name, str) and name:
             machines.add(name, accelerator_by_name(name, known.cloud, clouds), where)
-    beside = at(data, known.accelerators) if known.accelerators else None
-    for where, one in items(beside, f"{path}.{known.accelerators}", machines.unknown):
+    for where, one in items(at(data, known.accelerators), f"{path}.{known.accelerators}", machines.unknown):
         kind, count = at(one, "type"), at(one, "count")
         late = [f"{where}.{key}" for key, value in (("type", kind), ("count", count)) if value is UNKNOWN]
         if late:
@@ -156,7 +106,7 @@ def _machines(data: JsonObject, path: str, known: MachineKind, machines: Machine
             found = Accelerator("nvidia", Fraction(gpus), text(kind))
             machines.show(found, f"{where} {gpus} × {text(kind).rsplit('/', 1)[-1]}")
     key, pattern = known.image
-    image = text(at(data, key)) if key else ""
+    image = text(at(data, key))
     if key and re.fullmatch(pattern, image) and not machines.only_other:
         machines.show(Accelerator("nvidia", None), f"{path}.{key} {image}")
 
@@ -224,19 +174,6 @@ def _kubeadm(spec: JsonObject, path: str) -> PoolFacts:
     return taint_facts(read, f"{path}.taints", as_object(GPU_TAINT, KUBERNETES_EFFECTS))
 
 
-def _rke2(spec: JsonObject, path: str) -> PoolFacts:
-    read = TaintsRead()
-    where = f"{path}.agentConfig.nodeTaints"
-    read.texts(at(spec, "agentConfig.nodeTaints"), where)
-    return taint_facts(read, where, MissingTaint(f'"{GPU_TAINT}"'))
-
-
-_BOOTSTRAPS: Mapping[str, Bootstrap] = {
-    "KubeadmConfig": _kubeadm,
-    "RKE2Config": _rke2,
-}
-
-
 def kubelet_argument(given: Any) -> Any:
     """Return what registers taints: of a map, or since v1beta2 of the kubeadm provider of a list of name and value."""
     if given is UNKNOWN or isinstance(given, Mapping):
@@ -263,14 +200,13 @@ def kubelet_taints(argument: Any, path: str, before: TaintsRead | None = None) -
 
 
 def _bootstraps(clouds: Clouds) -> Mapping[str, Bootstrap]:
-    kinds = dict(_BOOTSTRAPS)
+    kinds: dict[str, Bootstrap] = {"KubeadmConfig": _kubeadm}
     for each in cloud_kinds(clouds):
         kinds |= each.bootstraps
     return kinds
 
 
 def _kinds(clouds: Clouds) -> Iterator[tuple[str, str]]:
-    yield from KINDS
     for each in cloud_kinds(clouds):
         yield from each.machines
     kinds = _bootstraps(clouds)
@@ -323,23 +259,22 @@ _CONTROL_PLANE = ("controlplane.cluster.x-k8s.io", "KubeadmControlPlane")
 
 
 def _control_plane(properties: JsonObject) -> Owner:
-    """Read a KubeadmControlPlane: kubeadm taints its nodes, unless its list of taints says otherwise.
+    """Read a KubeadmControlPlane: kubeadm taints its nodes, unless it has a list of taints, which is not read.
 
     https://kubernetes.io/docs/reference/config-api/kubeadm-config.v1beta4/, `NodeRegistrationOptions.taints`.
     """
+    machines = at(properties, "spec.machineTemplate")
+    machine = at(machines, "infrastructureRef") or at(machines, "spec.infrastructureRef")  # since v1beta2
+    config = [at(properties, f"spec.kubeadmConfigSpec.{step}Configuration.nodeRegistration") for step in _STEPS]
+    given = any(at(one, "taints") is not None for one in config)
+    taint = Taint("node-role.kubernetes.io/control-plane", "", Effect.NO_SCHEDULE)
+    late = ("spec.kubeadmConfigSpec",) if given else ()
+    facts = PoolFacts("kubernetes", (), Fraction(0), () if given else (taint,), unknown=late)
     namespace = at(properties, "metadata.namespace")
-    machine = at(properties, "spec.machineTemplate.infrastructureRef")  # one step deeper since v1beta2
-    machine = at(properties, "spec.machineTemplate.spec.infrastructureRef") if machine is None else machine
-    read = TaintsRead()
-    steps = ("initConfiguration", "joinConfiguration")
-    paths = [f"spec.kubeadmConfigSpec.{step}.nodeRegistration.taints" for step in steps]
-    given = {path: value for path in paths if (value := at(properties, path)) is not None}
-    for path, value in given.items():
-        read.objects(value, path, KUBERNETES_EFFECTS)
-    if not given:
-        read.taints.append(Taint("node-role.kubernetes.io/control-plane", "", Effect.NO_SCHEDULE))
-    facts = PoolFacts("kubernetes", (), Fraction(0), tuple(read.taints), unknown=tuple(read.unknown))
     return Owner(machine=_object_reference(machine, namespace), bootstrap=Named(None, None, None), facts=facts)
+
+
+_STEPS = ("init", "join")
 
 
 def _object_reference(reference: Any, namespace: Any) -> Named:

@@ -7,22 +7,26 @@ https://docs.aws.amazon.com/eks/latest/eksctl/.
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from gpupools.audit.node_groups import NodeGroup, group_facts, read_group
+from gpupools.audit.node_groups import group_facts
 from gpupools.common.json_types import JsonObject
 from gpupools.common.taints import KUBERNETES_EFFECTS
 from gpupools.plan.pool_facts import UNKNOWN, Accelerator, PoolFacts
 from gpupools.providers.aws.user_data import read_user_data
-from gpupools.readback.inputs import Hardening, TaintsRead, at, flag, items, number, text
+from gpupools.readback.inputs import (
+    Hardening,
+    Machines,
+    TaintsRead,
+    accelerator_by_name,
+    at,
+    flag,
+    items,
+    number,
+    string_map,
+    text,
+)
 from gpupools.readback.registry import Clouds
 
-_EKSCTL = NodeGroup(
-    "aws",
-    ("instanceType", "instanceTypes", "instancesDistribution.instanceTypes"),
-    "labels",
-    ("minSize", "maxSize"),
-    "desiredCapacity",
-    "tags",
-)
+_MACHINES = ("instanceType", "instanceTypes", "instancesDistribution.instanceTypes")
 
 
 def read_cluster_config(given: JsonObject, clouds: Clouds) -> Iterator[PoolFacts]:
@@ -30,7 +34,14 @@ def read_cluster_config(given: JsonObject, clouds: Clouds) -> Iterator[PoolFacts
     late: list[str] = []
     for key in ("managedNodeGroups", "nodeGroups"):
         for path, one in items(given.get(key), key, late):
-            facts, machines = read_group(_EKSCTL, one, path, clouds)
+            machines = Machines()
+            for key in _MACHINES:
+                named = at(one, key)
+                where = f"{path}.{key}"
+                listed = [(where, named)] if isinstance(named, str) else items(named, where, machines.unknown)
+                for where, name in listed:
+                    if text(name):
+                        machines.add(name, accelerator_by_name(name, "aws", clouds), where)
             selector = at(one, "instanceSelector")
             gpus = at(selector, "gpus")
             if (number(gpus) or 0) > 0:
@@ -59,9 +70,14 @@ def read_cluster_config(given: JsonObject, clouds: Clouds) -> Iterator[PoolFacts
             hardening = Hardening("https://docs.aws.amazon.com/eks/latest/eksctl/security.html")
             ssh = flag(at(one, "ssh.allow"))
             hardening.want("remote-access", f"{path}.ssh.allow", ssh, ssh is not True, "false", "nodes need no SSH")
-            found = group_facts(facts, machines, read, f"{path}.taints")
+            least, most = (number(at(one, bound)) for bound in ("minSize", "maxSize"))
+            fixed = number(at(one, "desiredCapacity"))
             yield replace(
-                found,
+                group_facts("aws", machines, read, f"{path}.taints"),
+                min_nodes=fixed if least is None else least,
+                max_nodes=fixed if most is None else most,
+                labels=string_map(at(one, "labels")),
+                tags=string_map(at(one, "tags")),
                 pool=text(at(one, "name")),
                 weaknesses=tuple(hardening.found),
                 has_unevaluated_script=said.unevaluated,

@@ -6,7 +6,6 @@ crossplane-contrib/provider-upjet-gcp apis/container; crossplane-contrib/provide
 kubernetes-sigs/cluster-api-provider-gcp api/v1beta1 and exp/api/v1beta1.
 """
 
-import re
 from dataclasses import replace
 from types import MappingProxyType
 
@@ -83,5 +82,4 @@ KINDS = CloudKinds(
     embedded=_EMBEDDED,
     machines={(INFRASTRUCTURE, kind): known for kind, known in _MACHINES.items()},
     node_labels={"cloud.google.com/gke-accelerator": "nvidia", "cloud.google.com/gke-tpu-accelerator": "other"},
-    machine_names=re.compile(r"(?:[a-z]\d{1,2}[a-z]{0,2}|custom|ct\w{2,4}|tpu\w{1,8})(?:-[a-z0-9.]+)+(?:\+\S+)?"),
 )

@@ -7,7 +7,7 @@ from gpupools.audit.pulumi_preview import resource
 from gpupools.common.errors import Problem, Rejected
 from gpupools.common.json_types import JsonDict, JsonObject
 from gpupools.common.structured_text import Text, all_maps
-from gpupools.plan.pool_facts import UNKNOWN
+from gpupools.policies.wire import plain
 from gpupools.spec.overrides import NOT_SHOWN
 
 FORM = "gpupools preview"
@@ -42,15 +42,6 @@ def _as_in_a_state(state: JsonObject) -> JsonDict:
     places["dependencies"] = "dependsOn"
     return {
         **state,
-        "inputs": _readable(state.get("inputs")),
+        "inputs": plain(state.get("inputs"), lambda text: text.endswith(NOT_SHOWN)),
         **{key: options[option] for key, option in places.items() if option in options},
     }
-
-
-def _readable(value: Any) -> Any:
-    """Return inputs with `UNKNOWN` for values that the preview does not show."""
-    if isinstance(value, dict):
-        return {key: _readable(each) for key, each in value.items()}
-    if isinstance(value, list):
-        return [_readable(each) for each in value]
-    return UNKNOWN if isinstance(value, str) and value.endswith(NOT_SHOWN) else value

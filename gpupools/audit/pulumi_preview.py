@@ -5,11 +5,11 @@ from dataclasses import replace
 from typing import Any
 
 from gpupools.audit.document import Document, Resource
-from gpupools.audit.wire_values import plain
 from gpupools.common.errors import Path, Problem, Rejected
 from gpupools.common.json_types import JsonObject
 from gpupools.common.structured_text import Text, all_maps, damaged, one_map
 from gpupools.policies.declared_stack import Gap
+from gpupools.policies.wire import plain
 
 FORM = "Pulumi preview"
 

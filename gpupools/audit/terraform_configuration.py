@@ -7,17 +7,17 @@ reader of plans.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any
 
-from gpupools.audit import terraform_plan
 from gpupools.audit.document import Document
 from gpupools.audit.terraform_constants import read_value, references
+from gpupools.audit.terraform_plan import Plan
+from gpupools.audit.terraform_resources import TerraformResource
 from gpupools.audit.terraform_sources import Block, blocks_of, repository_of
-from gpupools.common.bounded_yaml import Value
 from gpupools.common.errors import Problem, Rejected
 from gpupools.common.json_types import JsonDict
 from gpupools.common.sdk import NEED_FOR_SOURCES
@@ -48,12 +48,13 @@ def read_configuration(folder: FilePath) -> Document:
             [Problem((), "has .tf files, which are not read without a parser", f"install {NEED_FOR_SOURCES}")]
         )
     root = _Configuration(folder)
-    changes, unread = list(root.changes()), [f"module.{name}" for (name,), _ in root.called("module", 1)]
-    configuration = {"root_module": root.configuration()}
-    plan = {"format_version": "1.2", "resource_changes": changes, "configuration": configuration}
-    document = terraform_plan.read(Text("", (Value(plan),), is_json=True))
+    unread = [f"module.{name}" for (name,), _ in root.called("module", 1)]
+    plan = Plan(Text("", (), is_json=True), {(): root.configuration()})
+    for (kind, name), block in root.called("resource", 2):  # one that is repeated counts once
+        plan.add(TerraformResource(kind, f"{kind}.{name}", root.values(block), name=name))
     what = f"modules are not read from the configuration: {', '.join(unread)}"
-    return replace(document, form=FORM, gaps=(Gap("modules-not-read", what, _PLAN),) if unread else ())
+    gaps = (Gap("modules-not-read", what, _PLAN),) if unread else ()
+    return Document(FORM, tuple(plan.resources()), gaps)
 
 
 @dataclass
@@ -105,26 +106,16 @@ class _Configuration:
             return self._locals[name]
         return UNKNOWN
 
-    def changes(self) -> Iterator[JsonDict]:
-        """Yield what a plan that creates everything says of each resource; one that is repeated counts once."""
-        for (kind, name), block in self.called("resource", 2):
-            after, unknown = self._planned(block)
-            named = {"address": f"{kind}.{name}", "mode": "managed", "type": kind, "name": name}
-            yield {**named, "change": {"actions": ["create"], "before": None, "after": after, "after_unknown": unknown}}
-
-    def _planned(self, block: Block) -> tuple[JsonDict, JsonDict]:
-        after, unknown = {}, {}
+    def values(self, block: Block) -> JsonDict:
+        """Return the values of a resource, or of a block in it."""
+        values: JsonDict = {}
         for name, found in block.inside.items():
-            if name in _META:
-                continue
             if found[0].expression is not None:
-                after[name], unknown[name] = _split(self._read(found[0].expression))
-            elif any(one.is_dynamic for one in found):
-                unknown[name] = True
+                values[name] = self._read(found[0].expression)
             else:
-                made = [self._planned(one) for one in found]
-                after[name], unknown[name] = [one for one, _ in made], [mark for _, mark in made]
-        return after, unknown
+                dynamic = any(one.is_dynamic for one in found)
+                values[name] = UNKNOWN if dynamic else [self.values(one) for one in found]
+        return {name: value for name, value in values.items() if name not in _META}
 
     def configuration(self) -> JsonDict:
         """Return the configuration in a plan's form: which resources an input refers to."""
@@ -147,19 +138,6 @@ def _is_small(value: Any) -> bool:
         count += 1
         left += each.values() if isinstance(each, dict) else each if isinstance(each, list) else ()
     return count <= _MOST_VALUES
-
-
-def _split(value: Any) -> tuple[Any, Any]:
-    """Return a value as a plan shows it: what is known, and true for what is not."""
-    if isinstance(value, dict):
-        pairs = {key: _split(item) for key, item in value.items()}
-        return {key: known for key, (known, _) in pairs.items()}, {
-            key: mark for key, (_, mark) in pairs.items() if mark
-        }
-    if isinstance(value, list):
-        items = [_split(item) for item in value]
-        return [known for known, _ in items], [mark for _, mark in items]
-    return (None, True) if value is UNKNOWN else (value, False)
 
 
 def _refers(block: Block) -> JsonDict:

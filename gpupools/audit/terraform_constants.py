@@ -33,11 +33,8 @@ def read_object(expression: Tree[Any], read: Callable[[str], str | None]) -> Any
         name, arguments = _call(inside)
         if name in ("file", "templatefile") and arguments:
             return _parsed(_file_text(name, arguments[0], read))
-        if name not in ("yamlencode", "jsonencode", "yamldecode", "jsondecode") or len(arguments) != 1:
-            return UNKNOWN
-        inside = _only(arguments[0])
-        if name.endswith("decode"):
-            return read_object(inside, read) if inside.data in (*_TEXTS, "function_call") else UNKNOWN
+        is_coder = name in ("yamlencode", "jsonencode", "yamldecode", "jsondecode") and len(arguments) == 1
+        return read_object(arguments[0], read) if is_coder else UNKNOWN
     return _value(inside) if inside.data == "object" else UNKNOWN
 
 

@@ -14,8 +14,8 @@ from typing import Any
 
 from gpupools.audit.document import Document, Resource
 from gpupools.audit.terraform_names import terraform_names
-from gpupools.audit.terraform_resources import TerraformResource, as_list, as_map, resources_of, writes_pools
-from gpupools.common.errors import Problem, Rejected, shown
+from gpupools.audit.terraform_resources import TerraformResource, as_list, as_map, instance_of, resources_of
+from gpupools.common.errors import Path, Problem, Rejected, shown
 from gpupools.common.json_types import JsonDict, JsonObject
 from gpupools.common.structured_text import Text, all_maps, damaged, one_map
 from gpupools.plan.pool_facts import UNKNOWN
@@ -54,18 +54,12 @@ def read(text: Text) -> Document:
     if not changes and any(planned.get(key) for key in ("resources", "child_modules")):
         raise damaged(("resource_changes",), data.get("resource_changes"))
     ending: list[Resource] = []
-    plan = _Plan(text, _modules(as_map(data.get("configuration")).get("root_module"), ()))
-    deferred_resources = [
-        (
-            ("deferred_changes", index, "resource_change"),
-            one_map(each.get("resource_change"), ("deferred_changes", index)),
-        )
-        for index, each in enumerate(deferred)
-    ]
-    for at, change in [
-        *((("resource_changes", index), each) for index, each in enumerate(changes)),
-        *deferred_resources,
-    ]:
+    plan = Plan(text, _modules(as_map(data.get("configuration")).get("root_module"), ()))
+    listed: list[tuple[Path, JsonObject]] = [(("resource_changes", index), each) for index, each in enumerate(changes)]
+    for index, each in enumerate(deferred):
+        place = ("deferred_changes", index)
+        listed.append(((*place, "resource_change"), one_map(each.get("resource_change"), place)))
+    for at, change in listed:
         for key in ("mode", "type"):
             if not isinstance(change.get(key), str):
                 raise damaged((*at, key), change.get(key))
@@ -73,46 +67,32 @@ def read(text: Text) -> Document:
         actions = outcome.get("actions")
         if not isinstance(actions, list) or not actions:
             raise damaged((*at, "change", "actions"), actions)
+        before, module = as_map(outcome.get("before")), change.get("module_address")
         if change["mode"] == "managed" and "delete" in actions:
-            ending += _as_it_is(change, as_map(outcome.get("before")), "create" in actions, text)
+            ends = "recreates" if "create" in actions else "deletes"
+            ending += (replace(one, ends=ends) for one in resources_of(instance_of(change, before, module), text))
         if change["mode"] == "managed" and actions not in (["delete"], ["forget"], ["read"]):
             if not isinstance(outcome.get("after"), dict):
                 raise damaged((*at, "change", "after"), outcome.get("after"))
-            plan.instances.append(
-                TerraformResource(
-                    type=change["type"],
-                    name=str(change.get("name")),
-                    address=str(change.get("address", "")),
-                    module=str(change.get("module_address", "")),
-                    index=change.get("index"),
-                    id=str(as_map(outcome.get("before")).get("id") or "") if "create" not in actions else "",
-                    values=_without_old_taints(outcome["after"], as_map(outcome.get("before"))),
-                )
-            )
-            plan.unknown.append(outcome.get("after_unknown"))
-    resources = (*plan.resources(), *_actions(data, text), *plan.data_sources(data), *_untainted(changes, text))
+            instance = instance_of(change, _without_old_taints(outcome["after"], before), module)
+            instance.id = str(before.get("id") or "") if "create" not in actions else ""
+            plan.add(instance, outcome.get("after_unknown"))
+        elif change["mode"] == "data" and change["type"] in _SENDING:
+            values = _known(outcome.get("after"), outcome.get("after_unknown"), None)
+            plan.sent.append(instance_of(change, values, module))
+    resources = (
+        *plan.resources(),
+        *_actions(data, text),
+        *plan.data_sources(data.get("prior_state")),
+        *_untainted(changes, text),
+    )
     sources = {
         (*calls, name): str(as_map(call).get("source", ""))
         for calls, module in plan.modules.items()
         for name, call in as_map(module.get("module_calls")).items()
     }
-    reported = {str(each.get("address")) for each in (*changes, *(each for _, each in deferred_resources))}
+    reported = {str(each.get("address")) for _, each in listed}
     return Document(FORM, resources, tuple(_gaps(data, len(deferred), reported)), tuple(ending), sources)
-
-
-def _as_it_is(change: JsonObject, before: JsonObject, recreated: bool, text: Text) -> Iterator[Resource]:
-    """Yield a resource that the plan ends, with the values that it has."""
-    instance = TerraformResource(
-        type=change["type"],
-        name=str(change.get("name")),
-        address=str(change.get("address", "")),
-        module=str(change.get("module_address", "")),
-        index=change.get("index"),
-        id=str(before.get("id") or ""),
-        values=before,
-    )
-    for one in resources_of(instance, before, {}, text):
-        yield replace(one, ends="recreates" if recreated else "deletes")
 
 
 def _without_old_taints(after: JsonObject, before: JsonObject) -> JsonObject:
@@ -152,12 +132,16 @@ def _gaps(data: JsonObject, deferred: int, reported: set[str]) -> Iterator[Gap]:
 
 def _managed(data: Any, key: str) -> Iterator[str]:
     """Yield the addresses of the managed resources in the values of a state or of what is planned."""
+    return (str(one.get("address")) for _, one in _in_values(data, key) if one.get("mode") == "managed")
+
+
+def _in_values(data: Any, key: str) -> Iterator[tuple[Any, JsonObject]]:
+    """Yield the resources in the values of a state or of what is planned, each with its module."""
     modules = [as_map(as_map(as_map(data).get(key)).get("root_module"))]
     while modules:
         module = modules.pop()
         modules += map(as_map, as_list(module.get("child_modules")))
-        given = map(as_map, as_list(module.get("resources")))
-        yield from (str(one.get("address")) for one in given if one.get("mode") == "managed")
+        yield from ((module.get("address"), as_map(one)) for one in as_list(module.get("resources")))
 
 
 def _actions(data: JsonObject, text: Text) -> Iterator[Resource]:
@@ -173,10 +157,7 @@ def _actions(data: JsonObject, text: Text) -> Iterator[Resource]:
     for one in (*invoked, *deferred_resources):
         values = _known(one.get("config_values"), one.get("config_unknown"), None)
         if isinstance(one.get("type"), str):
-            instance = TerraformResource(
-                one["type"], str(one.get("name")), str(one.get("address", "")), "", None, "", values
-            )
-            yield from resources_of(instance, values, {}, text)
+            yield from resources_of(instance_of(one, values), text)
 
 
 def _untainted(changes: list[JsonObject], text: Text) -> Iterator[Resource]:
@@ -221,24 +202,35 @@ _Name = tuple[tuple[str, ...], str, str]
 
 
 @dataclass
-class _Plan:
+class Plan:
+    """The resources of a plan, or of a configuration, with what their values refer to."""
+
     text: Text
     modules: Mapping[tuple[str, ...], JsonObject]
     """Configuration of each module by the names of its calls."""
-    instances: list[TerraformResource] = field(default_factory=list)
-    unknown: list[Any] = field(default_factory=list)
+    instances: list[tuple[TerraformResource, Any]] = field(default_factory=list)
+    """Each with what of it is not known."""
+    sent: list[TerraformResource] = field(default_factory=list)
+    """Data sources of `_SENDING`."""
+
+    def add(self, instance: TerraformResource, unknown: Any = None) -> None:
+        """Add a resource with what of it is not known, as plans mark it."""
+        self.instances.append((instance, unknown))
 
     def resources(self) -> Iterator[Resource]:
-        for instance, unknown in zip(self.instances, self.unknown, strict=True):
+        """Convert every resource that was added."""
+        for instance, unknown in self.instances:
             name = (_calls(instance.module), instance.type, instance.name)
             given = self._block(name)
             values = _known(instance.values, unknown, given)
-            for key in _WRITE_ONLY.get(instance.type, ()):
-                if given is not None and values.get(key) is None and key in given.expressions:
-                    values[key] = _configured_value(given.expressions[key])
+            for key in _WRITE_ONLY:
+                if given is not None and key in given.expressions and values.get(key) is None:
+                    values[key] = UNKNOWN
             if given is not None and instance.type in _HASHED and _HASH.fullmatch(str(values.get("user_data"))):
-                values["user_data"] = _configured_value(given.expressions.get("user_data"))
-            for one in resources_of(instance, values, self._refers(instance, name, values), self.text):
+                values["user_data"] = UNKNOWN
+            refers = self._refers(instance, name, values)
+            instance.values = values
+            for one in resources_of(instance, self.text, refers):
                 yield replace(one, opaque="none of its values is known yet") if unknown is True else one
 
     @cached_property
@@ -251,24 +243,21 @@ class _Plan:
             if isinstance(resource, dict) and resource.get("mode") not in _READ
         }
 
-    def data_sources(self, data: JsonObject) -> Iterator[Resource]:
+    def data_sources(self, state: Any) -> Iterator[Resource]:
         """Read the data sources that run or send something: as they were read, as they will be, or as written."""
-        known: dict[_Name, list[tuple[str, JsonObject]]] = {}
-        for module, one, values in _data_read(data):
-            name = (_calls(module), str(one["type"]), str(one.get("name")))
-            known.setdefault(name, []).append((str(one.get("address", "")), values))
-        for calls, module_ in self.modules.items():
-            for given in map(as_map, as_list(module_.get("resources"))):
-                if given.get("mode") in _READ and given.get("type") in _SENDING:
-                    name = (calls, str(given["type"]), str(given.get("name")))
+        for module, one in _in_values(state, "values"):
+            if one.get("mode") == "data" and one.get("type") in _SENDING:
+                self.sent.append(instance_of(one, as_map(one.get("values")), module))
+        known = {(_calls(one.module), one.type, one.name) for one in self.sent}
+        for calls, module in self.modules.items():
+            for given in map(as_map, as_list(module.get("resources"))):
+                name = (calls, given.get("type"), str(given.get("name")))
+                if given.get("mode") in _READ and given.get("type") in _SENDING and name not in known:
+                    expressions = as_map(given.get("expressions")).items()
+                    values = {key: as_map(each).get("constant_value", UNKNOWN) for key, each in expressions}
                     address = ".".join((*(f"module.{call}" for call in calls), str(given.get("address", ""))))
-                    values = {key: _configured_value(each) for key, each in as_map(given.get("expressions")).items()}
-                    known.setdefault(name, [(address, values)])
-        for (_, kind, _), instances in known.items():
-            for address, values in instances:
-                why = f"it writes to {path}" if (path := writes_pools(kind, values)) else ""
-                line = self.text.line_of(address)
-                yield Resource(address=address, type=f"terraform:{kind}", inputs=values, line=line, opaque=why)
+                    self.sent.append(instance_of({**given, "address": address}, values))
+        return (found for one in self.sent for found in resources_of(one, self.text))
 
     def _block(self, name: _Name) -> _Block | None:
         """Return the expressions of a resource, the same for all its instances."""
@@ -284,7 +273,7 @@ class _Plan:
     @cached_property
     def _instances(self) -> Mapping[_Name, _Alike]:
         instances: dict[_Name, _Alike] = {}
-        for instance in self.instances:
+        for instance, _ in self.instances:
             name = (_calls(instance.module), instance.type, instance.name)
             instances.setdefault(name, _Alike(instance.type)).add(instance)
         return instances
@@ -293,7 +282,7 @@ class _Plan:
     def _neighbours(self) -> Mapping[str, Mapping[str, _Alike]]:
         """What stands in each module instance and can be referred to, by type."""
         neighbours: dict[str, dict[str, _Alike]] = {}
-        for instance in self.instances:
+        for instance, _ in self.instances:
             if instance.type in terraform_names():
                 module = neighbours.setdefault(instance.module, {})
                 module.setdefault(instance.type, _Alike(instance.type)).add(instance)
@@ -385,32 +374,6 @@ class _Plan:
             yield calls, first, second
 
 
-def _data_read(data: JsonObject) -> Iterator[tuple[str, JsonObject, JsonObject]]:
-    """Yield such data sources, each with its module and its values as they were read or will be."""
-    modules = [as_map(as_map(as_map(data.get("prior_state")).get("values")).get("root_module"))]
-    while modules:
-        module = modules.pop()
-        modules += [as_map(each) for each in as_list(module.get("child_modules"))]
-        for one in map(as_map, as_list(module.get("resources"))):
-            if one.get("mode") == "data" and one.get("type") in _SENDING:
-                yield str(module.get("address", "")), one, as_map(one.get("values"))
-    for one in map(as_map, as_list(data.get("resource_changes"))):
-        if one.get("mode") == "data" and one.get("type") in _SENDING:
-            change = as_map(one.get("change"))
-            values = _known(change.get("after"), change.get("after_unknown"), None)
-            yield str(one.get("module_address", "")), one, values
-
-
-def _configured_value(expression: Any) -> Any:
-    """Return what an expression of the configuration says: a constant, blocks of such, or `UNKNOWN`."""
-    if isinstance(expression, list):
-        return [{key: _configured_value(each) for key, each in as_map(block).items()} for block in expression]
-    given = as_map(expression)
-    if "constant_value" in given:
-        return given["constant_value"]
-    return UNKNOWN if "references" in given else {key: _configured_value(each) for key, each in given.items()} or None
-
-
 def _references(expression: Any) -> Iterator[str]:
     """Yield every reference in an expression, at any depth of blocks."""
     inside = [expression]
@@ -423,14 +386,7 @@ def _references(expression: Any) -> Iterator[str]:
             inside += value
 
 
-_SENT = ("sensitive_body",)
-_WRITE_ONLY: Mapping[str, tuple[str, ...]] = {
-    "azapi_data_plane_resource": _SENT,
-    "azapi_resource": _SENT,
-    "azapi_resource_action": _SENT,
-    "azapi_update_resource": _SENT,
-    "helm_release": ("set_wo",),
-}
+_WRITE_ONLY = ("sensitive_body", "set_wo")
 """Arguments that no plan shows, so that only the configuration tells that they are there.
 
 https://developer.hashicorp.com/terraform/language/manage-sensitive-data/write-only

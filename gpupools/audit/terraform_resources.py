@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
+from types import MappingProxyType
 from typing import Any
 
-from gpupools.audit import kubernetes
+from gpupools.audit import cloudformation_resources, kubernetes
 from gpupools.audit.document import Resource
-from gpupools.audit.terraform_names import Names, terraform_names
+from gpupools.audit.terraform_names import Names, snake, terraform_names
 from gpupools.audit.terraform_sources import Sources
 from gpupools.common.bounded_yaml import MAX_DEPTH, Value, parse_yaml
 from gpupools.common.errors import Rejected
@@ -18,85 +20,85 @@ from gpupools.common.structured_text import Text
 from gpupools.plan.pool_facts import UNKNOWN
 
 
-@dataclass(frozen=True)
+@dataclass
 class TerraformResource:
     """One resource instance of a plan or a state."""
 
     type: str
-    name: str
     address: str
-    module: str
-    """Address of the module instance, empty for the root."""
-    index: Any
-    """Its key under `count` or `for_each`."""
-    id: str
     values: JsonObject
+    """In Terraform's shape, with `UNKNOWN`."""
+    id: str = ""
+    name: str = ""
+    module: str = ""
+    """Address of the module instance, empty for the root."""
+    index: Any = None
+    """Its key under `count` or `for_each`."""
+
+
+def instance_of(given: JsonObject, values: JsonObject, module: Any = None) -> TerraformResource:
+    """Return a resource as a plan or a state writes it, or an action.
+
+    Args:
+        given: What names it.
+        values: Its values.
+        module: Address of its module instance.
+    """
+    return TerraformResource(
+        type=given["type"],
+        address=str(given.get("address", "")),
+        values=values,
+        id=str(values.get("id") or ""),
+        name=str(given.get("name")),
+        module=str(module or ""),
+        index=given.get("index"),
+    )
 
 
 def resources_of(
-    source: TerraformResource, values: JsonObject, refers: Mapping[str, tuple[str, ...]], text: Text | None
+    source: TerraformResource, text: Text | None, refers: Mapping[str, tuple[str, ...]] = MappingProxyType({})
 ) -> Iterator[Resource]:
-    """Convert one resource instance; nothing for a type that holds no pools.
+    """Convert one resource instance.
 
     Args:
         source: The instance.
-        values: Its values in Terraform's shape, with `UNKNOWN`.
-        refers: Addresses it refers to, by Terraform's names.
         text: The file; None for a resource of Pulumi that bridges Terraform's.
+        refers: Addresses it refers to, by Terraform's names.
     """
+    kind, values = source.type, source.values
     line = text.line_of(source.address) if text is not None else None
-    names = terraform_names().get(source.type)
+    made = partial(Resource, source.address, line=line, id=source.id)
+    names = terraform_names().get(kind)
     if names is not None:
-        inputs = names.wire(_with_effective_taints(values) if source.type.startswith("google_container") else values)
-        if source.type == "azurerm_kubernetes_cluster":
+        inputs = names.wire(_with_effective_taints(values) if kind.startswith("google_container") else values)
+        if kind == "azurerm_kubernetes_cluster":
             _add_critical_addons_taint(inputs)
-        yield Resource(
-            address=source.address,
-            type=names.type,
-            inputs=inputs,
-            line=line,
-            id=source.id,
+        yield made(
+            names.type,
+            inputs,
             refers={_wire_path(names, key): addresses for key, addresses in refers.items()},
             spelled=names.says,
-            takes_no_taints=source.type == "azurerm_kubernetes_cluster",
+            takes_no_taints=kind == "azurerm_kubernetes_cluster",
         )
-    elif source.type in ("azapi_resource", "azapi_update_resource") or _sends_resource(source.type, values):
-        yield from _azapi(source, values, line)
-    elif source.type in _OBJECTS:
-        yield from _manifests(source, values, line)
-    elif source.type.removesuffix("_v1") in _TEXTS:
-        kind, names_ = _TEXTS[source.type.removesuffix("_v1")]
-        inputs = {theirs: values.get(ours) for ours, theirs in names_.items()}
-        yield Resource(address=source.address, type=f"kubernetes:v1:{kind}", inputs={"kind": kind, **inputs}, line=line)
-    elif path := writes_pools(source.type, values):
-        why = f"it writes to {path}"
-        yield Resource(
-            address=source.address,
-            type=f"terraform:{source.type}",
-            inputs=values,
-            line=line,
-            id=source.id,
-            opaque=why,
-        )
-    elif source.type == "helm_release":
-        yield Resource(
-            address=source.address, type="kubernetes:helm.sh/v3:Release", inputs=_helm_release(values), line=line
-        )
-    elif source.type in _TEMPLATES:
-        token, renamed = _TEMPLATES[source.type]
-        inputs = {theirs: _camel(values.get(ours), own=True) for ours, theirs in renamed.items()}
-        yield Resource(address=source.address, type=token, inputs=inputs, line=line, id=source.id)
-    elif source.type in AWSCC:
-        yield Resource(
-            address=source.address,
-            type=AWSCC[source.type],
-            inputs=_camel(values),
-            line=line,
-            id=source.id,
-            refers={_camel_word(key): addresses for key, addresses in refers.items()},
-        )
+    elif kind in ("azapi_resource", "azapi_update_resource") or _sends_resource(kind, values):
+        yield _azapi(source, made)
+    elif kind in _OBJECTS:
+        yield from _manifests(kind, values, made)
+    elif kind.removesuffix("_v1") in _TEXTS:
+        what, fields = _TEXTS[kind.removesuffix("_v1")]
+        inputs = {"kind": what, **{theirs: values.get(ours) for ours, theirs in fields.items()}}
+        yield made(f"kubernetes:v1:{what}", inputs)
+    elif path := _writes_pools(kind, values):
+        yield made(f"terraform:{kind}", values, opaque=f"it writes to {path}")
+    elif kind == "helm_release":
+        yield made("kubernetes:helm.sh/v3:Release", _helm_release(values))
+    elif kind in _TEMPLATES:
+        yield made(_TEMPLATES[kind], {_camel_word(key): value for key, value in values.items()})
+    elif kind in _AWSCC:
+        named = {_camel_word(key): addresses for key, addresses in refers.items()}
+        yield made(_AWSCC[kind], _camel(values), refers=named)
     else:
-        yield Resource(address=source.address, type=f"terraform:{source.type}", inputs=values, line=line, id=source.id)
+        yield made(f"terraform:{kind}", values)
 
 
 _TEXTS: Mapping[str, tuple[str, Mapping[str, str]]] = {
@@ -108,47 +110,26 @@ _TEXTS: Mapping[str, tuple[str, Mapping[str, str]]] = {
 https://registry.terraform.io/providers/hashicorp/kubernetes/latest/docs/resources/secret_v1
 """
 
-_STACK = {
-    "name": "name",
-    "stack_set_name": "stackSetName",
-    "template_body": "templateBody",
-    "template_url": "templateUrl",
-}
-_DEPLOYMENT = "azure:core/{0}TemplateDeployment:{1}TemplateDeployment"
-_TEMPLATES: Mapping[str, tuple[str, Mapping[str, str]]] = {
-    "aws_cloudformation_stack": ("aws:cloudformation/stack:Stack", _STACK),
-    "aws_cloudformation_stack_set": ("aws:cloudformation/stackSet:StackSet", _STACK),
-    "awscc_cloudformation_stack": ("aws-native:cloudformation:Stack", _STACK),
-    "awscc_cloudformation_stack_set": ("aws-native:cloudformation:StackSet", _STACK),
-    "aws_cloudcontrolapi_resource": (
-        "aws:cloudcontrol/resource:Resource",
-        {"type_name": "typeName", "desired_state": "desiredState"},
-    ),
-    "azurerm_template_deployment": (
-        _DEPLOYMENT.format("", ""),
-        {"template_body": "templateBody"},
-    ),
+_SCOPES = {"resource_group": "resourceGroup", "management_group": "managementGroup"}
+_SCOPES |= {"subscription": "subscription", "tenant": "tenant"}
+_TEMPLATES: Mapping[str, str] = {
+    "aws_cloudformation_stack": "aws:cloudformation/stack:Stack",
+    "aws_cloudformation_stack_set": "aws:cloudformation/stackSet:StackSet",
+    "aws_cloudcontrolapi_resource": "aws:cloudcontrol/resource:Resource",
+    "azurerm_template_deployment": "azure:core/templateDeployment:TemplateDeployment",
     **{
         f"azurerm_{scope}_template_deployment": (
-            _DEPLOYMENT.format(word[:1].lower() + word[1:], word),
-            {"template_content": "templateContent"},
+            f"azure:core/{word}TemplateDeployment:{word[:1].upper()}{word[1:]}TemplateDeployment"
         )
-        for scope, word in (
-            *(("resource_group", "ResourceGroup"), ("subscription", "Subscription")),
-            *(("management_group", "ManagementGroup"), ("tenant", "Tenant")),
-        )
+        for scope, word in _SCOPES.items()
     },
 }
-"""Pulumi's type and inputs of what holds a whole template, or a resource as text."""
+"""Pulumi's type of what holds a whole template, or a resource as text."""
 
-AWSCC: Mapping[str, str] = {
-    "awscc_eks_nodegroup": "aws-native:eks:Nodegroup",
-    "awscc_ec2_launch_template": "aws-native:ec2:LaunchTemplate",
-    "awscc_ec2_instance": "aws-native:ec2:Instance",
-    "awscc_ec2_ec2_fleet": "aws-native:ec2:Ec2Fleet",
-    "awscc_ec2_spot_fleet": "aws-native:ec2:SpotFleet",
-    "awscc_autoscaling_launch_configuration": "aws-native:autoscaling:LaunchConfiguration",
-    "awscc_autoscaling_auto_scaling_group": "aws-native:autoscaling:AutoScalingGroup",
+_AWSCC: Mapping[str, str] = {
+    f"awscc_{service.lower()}_{snake(name)}": token
+    for kind, token in {**cloudformation_resources.TYPES, **cloudformation_resources.HOLDERS}.items()
+    for _, service, name in [kind.split("::")]
 }
 """Pulumi's type of the Cloud Control provider's resources, which are CloudFormation's in small letters.
 
@@ -224,7 +205,7 @@ _CLIENTS = ("http", "restapi", "restful", "terracurl")
 _OF_POOLS = re.compile(r"/(?:nodePools|agentPools|node-groups)(?:/[^/?\s]+)?/?(?:\?|$)")
 
 
-def writes_pools(kind: str, values: JsonObject) -> str:
+def _writes_pools(kind: str, values: JsonObject) -> str:
     """Return the address of a cloud's node pools that a client of any API writes to; empty for anything else.
 
     https://registry.terraform.io/providers/Mastercard/restapi/latest/docs/resources/object,
@@ -247,38 +228,29 @@ def _sends_resource(kind: str, values: JsonObject) -> bool:
     return kind == "azapi_resource_action" and (method is UNKNOWN or str(method).upper() in ("PUT", "PATCH"))
 
 
-def _azapi(source: TerraformResource, values: JsonObject, line: int | None) -> Iterator[Resource]:
+def _azapi(source: TerraformResource, made: Callable[..., Resource]) -> Resource:
     """Read a resource in ARM's own JSON: https://registry.terraform.io/providers/Azure/azapi/latest/docs."""
-    token = _AZAPI.get(str(values.get("type", "")).partition("@")[0].lower())
-    properties, secret = _properties(values.get("body")), _properties(values.get("sensitive_body"))
-    if secret is UNKNOWN:  # it may say what the body leaves out
-        properties = {**_NOT_KNOWN, **properties} if isinstance(properties, dict) else UNKNOWN
-    elif isinstance(secret, dict) and properties is not UNKNOWN:
-        merged: JsonDict = {}
-        for part_ in (properties, secret):
-            _merge(merged, part_)
-        properties = merged
-    part = (
-        source.type == "azapi_update_resource" or values.get("action") or str(values.get("method")).upper() == "PATCH"
-    )
-    sent = source.type != "azapi_resource_action" or isinstance(properties, dict)
-    if token is not None and (part or not sent):
-        why = "it changes part of a resource that is defined elsewhere" if sent else "its body is not known yet"
-        yield Resource(address=source.address, type=f"terraform:{source.type}", inputs=values, line=line, opaque=why)
-    elif token is None:
-        kind = values.get("type")
-        named = f"arm:{kind.partition('@')[0]}" if isinstance(kind, str) else f"terraform:{source.type}"
-        why = "" if isinstance(kind, str) else "its type is not known yet"
-        yield Resource(address=source.address, type=named, inputs=values, line=line, id=source.id, opaque=why)
-    else:
-        inputs = properties if isinstance(properties, dict) else {}
-        if properties is UNKNOWN:
-            inputs = dict(_NOT_KNOWN)
-        if token == _AZAPI["microsoft.resources/deployments"]:
-            inputs = {"properties": inputs}
-        yield Resource(address=source.address, type=token, inputs=inputs, line=line, id=source.id)
+    values = source.values
+    kind = values.get("type")
+    if not isinstance(kind, str):
+        return made(f"terraform:{source.type}", values, opaque="its type is not known yet")
+    token = _AZAPI.get(kind.partition("@")[0].lower())
+    if token is None:
+        return made(f"arm:{kind.partition('@')[0]}", values)
+    properties = _properties(values.get("body"))
+    if source.type == "azapi_resource_action" and not isinstance(properties, dict):
+        return made(f"terraform:{source.type}", values, opaque="its body is not known yet")
+    patched = str(values.get("method")).upper() == "PATCH" or values.get("action")
+    if source.type == "azapi_update_resource" or patched:
+        why = "it changes part of a resource that is defined elsewhere"
+        return made(f"terraform:{source.type}", values, opaque=why)
+    inputs = _NOT_KNOWN if properties is UNKNOWN else as_map(properties)
+    if values.get("sensitive_body") is not None:  # no plan shows it, and it may say what the body leaves out
+        inputs = {**_NOT_KNOWN, **inputs}
+    return made(token, {"properties": inputs} if kind.partition("@")[0].lower() in _DEPLOYMENTS else inputs)
 
 
+_DEPLOYMENTS = ("microsoft.resources/deployments",)
 _NOT_KNOWN = {"vmSize": UNKNOWN, "nodeTaints": UNKNOWN, "agentPoolProfiles": UNKNOWN, "template": UNKNOWN}
 
 
@@ -297,9 +269,9 @@ _OBJECTS = {"kubernetes_manifest": "manifest", "kubectl_manifest": "yaml_body", 
 """Attribute with the object that a resource applies, as a value or as text; `kubectl_manifest` of any maker."""
 
 
-def _manifests(source: TerraformResource, values: JsonObject, line: int | None) -> Iterator[Resource]:
+def _manifests(kind: str, values: JsonObject, made: Callable[..., Resource]) -> Iterator[Resource]:
     """Read the objects that a resource applies."""
-    key = _OBJECTS[source.type]
+    key = _OBJECTS[kind]
     body = values.get(key)
     try:
         documents = parse_yaml(body, unique=True) if isinstance(body, str) else (Value(body),)
@@ -311,10 +283,10 @@ def _manifests(source: TerraformResource, values: JsonObject, line: int | None) 
         documents = tuple(replace(one, data={**as_map(one.data), "spec": UNKNOWN}) for one in documents)
     objects = [read for value in documents for read in kubernetes.objects(value)]
     for read in objects:
-        yield Resource(address=source.address, type=read.type, inputs=read.inputs, line=line, spelled=read.spelled)
+        yield made(read.type, read.inputs, spelled=read.spelled)
     if not objects:
         ignored = {key: values[key] for key in _IGNORED_FIELDS if key in values}
-        yield Resource(source.address, f"terraform:{source.type}", ignored, line=line, opaque=why)
+        yield made(f"terraform:{kind}", ignored, opaque=why)
 
 
 def with_constants(resource: Resource, sources: Sources) -> Iterator[Resource]:
@@ -326,8 +298,8 @@ def with_constants(resource: Resource, sources: Sources) -> Iterator[Resource]:
     if body is UNKNOWN:
         yield resource
     else:
-        instance = TerraformResource(kind, "", resource.address, "", None, resource.id, {})
-        yield from _manifests(instance, {**resource.inputs, key: body}, resource.line)
+        made = partial(Resource, resource.address, line=resource.line, id=resource.id)
+        yield from _manifests(kind, {**resource.inputs, key: body}, made)
 
 
 _IGNORED_FIELDS = ("ignore_fields", "computed_fields")
@@ -350,14 +322,24 @@ def _helm_release(values: JsonObject) -> JsonDict:
         except Rejected:
             parsed, unread = (), True
         _merge(merged, parsed[0].data if parsed else {})
-    for setting in (one for each in settings for one in as_list(each)):
-        for name, value in _helm_settings(as_map(setting)):
-            # Escaped dots switch no GPU software.
-            steps = _SET_STEP.findall(name) if _SET.fullmatch(name) else []
-            if 0 < len(steps) <= MAX_DEPTH:
-                _set_value(merged, steps, value)
-            else:
-                merged.setdefault(name, value)  # it may be an object that the chart only passes on
+    for setting in (as_map(one) for each in settings for one in as_list(each)):
+        name, value = setting.get("name"), setting.get("value")
+        if isinstance(value, str) and setting.get("type") != "literal":
+            unread = unread or ("," in value and "=" in value)  # another setting follows, as on the command line
+            value = {"true": True, "false": False}.get(value, UNKNOWN if _LIST.search(value) else value)
+        if not isinstance(name, str):
+            unread = True
+        elif "\\" in name or name.count(".") >= MAX_DEPTH:
+            merged.setdefault(name, value)  # escaped dots switch no GPU software
+        else:
+            above, bracket, _ = name.partition("[")
+            *parents, last = above.split(".")
+            into = merged
+            for parent in parents:
+                below = into.get(parent)
+                into[parent] = below if isinstance(below, dict) else {}
+                into = into[parent]
+            into[last] = UNKNOWN if bracket else value
     given = {key: values[key] for key in ("chart", "version", "devel", "name", "namespace") if values.get(key)}
     given |= {"postrender": values["postrender"]} if values.get("postrender") else {}
     return {
@@ -368,47 +350,7 @@ def _helm_release(values: JsonObject) -> JsonDict:
 
 
 # https://helm.sh/docs/intro/using_helm/#the-format-and-limitations-of---set
-_SET = re.compile(r"[^.\[\]\\{]+(?:\[\d{1,3}\])*(?:\.[^.\[\]\\{]+(?:\[\d{1,3}\])*)*")
-_SET_STEP = re.compile(r"[^.\[\]]+|\[\d+\]")
-
-
-_COMMA = re.compile(r"(?<!\\),")
-
-
-def _helm_settings(setting: JsonObject) -> Iterator[tuple[str, Any]]:
-    """Yield what one setting sets: `{a,b}` is a list, and after a comma another one follows, as on the command line."""
-    name, value = setting.get("name"), setting.get("value")
-    if not isinstance(name, str):
-        return
-    if not isinstance(value, str) or setting.get("type") == "literal":
-        yield name, value
-    elif value.startswith("{") and value.endswith("}"):
-        yield name, [_unescaped(one) for one in _COMMA.split(value[1:-1])]
-    else:
-        for place, one in enumerate(_COMMA.split(value)):
-            other, equals, rest = ("", "", one) if place == 0 else one.partition("=")
-            if equals or place == 0:
-                plain = _unescaped(rest)
-                yield other.strip() or name, {"true": True, "false": False}.get(plain, plain)
-
-
-def _unescaped(value: str) -> str:
-    return value.replace("\\,", ",")
-
-
-def _set_value(held: Any, steps: list[str], value: Any) -> Any:
-    """Set one value as `--set` does, in an existing structure or a new one, and return it."""
-    if not steps:
-        return value
-    step, *rest = steps
-    if not step.startswith("["):
-        below = held if isinstance(held, dict) else {}
-        below[step] = _set_value(below.get(step), rest, value)
-        return below
-    place, listed = int(step[1:-1]), held if isinstance(held, list) else []
-    listed += [None] * (place + 1 - len(listed))
-    listed[place] = _set_value(listed[place], rest, value)
-    return listed
+_LIST = re.compile(r"^\{|,")
 
 
 def _merge(into: JsonDict, other: Any) -> None:
@@ -439,4 +381,4 @@ def types_read() -> list[str]:
         *_TEXTS,
         *(f"{name}_v1" for name in _TEXTS),
     )
-    return sorted({*terraform_names(), *_TEMPLATES, *AWSCC, *_OBJECTS, *own})
+    return sorted({*terraform_names(), *_TEMPLATES, *_AWSCC, *_OBJECTS, *own})

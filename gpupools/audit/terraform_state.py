@@ -7,7 +7,7 @@ from typing import Any
 
 from gpupools.audit.document import Document, Resource
 from gpupools.audit.terraform_plan import check_version
-from gpupools.audit.terraform_resources import TerraformResource, resources_of
+from gpupools.audit.terraform_resources import instance_of, resources_of
 from gpupools.common.errors import Path
 from gpupools.common.structured_text import Text, all_maps, damaged, one_map
 
@@ -41,15 +41,6 @@ def _resources(given: Any, at: Path, text: Text) -> Iterator[Resource]:
                 raise damaged((*at, "resources", index, key), resource.get(key))
         if resource["mode"] == "managed":
             values = one_map(resource.get("values"), (*at, "resources", index, "values"))
-            instance = TerraformResource(
-                type=resource["type"],
-                name=str(resource.get("name")),
-                address=str(resource.get("address")),
-                module=str(module.get("address", "")),
-                index=resource.get("index"),
-                id=str(values.get("id") or ""),
-                values=values,
-            )
-            yield from resources_of(instance, values, {}, text)
+            yield from resources_of(instance_of(resource, values, module.get("address")), text)
     for index, child in enumerate(all_maps(module.get("child_modules"), (*at, "child_modules"))):
         yield from _resources(child, (*at, "child_modules", index), text)

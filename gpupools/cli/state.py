@@ -86,7 +86,7 @@ def read_state(path: Path, called: str = "") -> State:
 
 
 def _plain(value: Any) -> Any:
-    return import_module("gpupools.audit.wire_values").plain(value)
+    return import_module("gpupools.policies.wire").plain(value)
 
 
 def compare_with_state(checked: CheckedFile, states: Sequence[State], cli: bool = False) -> Comparison:

@@ -37,10 +37,10 @@ def each_kubernetes_pool(type_token: str, properties: JsonObject, clouds: Clouds
 
 
 def read_template(type_token: str, properties: JsonObject, clouds: Clouds) -> PoolFacts | None:
-    """Return the facts of an object that pools refer to: Karpenter node class, Cluster API bootstrap, kOps Cluster.
+    """Return the facts of an object that pools refer to: Karpenter node class, Cluster API bootstrap.
 
     They name no machine, so they are not pools: a class adds image, driver and hardening to one, a bootstrap
-    configuration and a Cluster add taints (`gpupools.readback.inputs.joined`). None for any other object.
+    configuration adds taints (`gpupools.readback.inputs.joined`). None for any other object.
 
     A manifest has the type `kubernetes:<apiVersion>:<kind>`.
     """

@@ -60,11 +60,18 @@ def eksctl(**group: Any) -> str:
     return manifest("eksctl.io/v1alpha5", "ClusterConfig", managedNodeGroups=[{"name": "g", **group}])
 
 
-def _kops(meta: Any, containerd: Any) -> str:
-    metadata = {"name": "gpu", "labels": {"kops.k8s.io/cluster": "a"}, **meta}
-    group = manifest("kops.k8s.io/v1alpha2", "InstanceGroup", spec={"machineType": "g5.xlarge"}, metadata=metadata)
-    cluster = manifest("kops.k8s.io/v1alpha2", "Cluster", spec={"containerd": containerd}, metadata={"name": "a"})
-    return f"{cluster}---\n{group}"
+def machine_set(machine: str, **more: Any) -> str:
+    spec = {"template": {"spec": {"providerSpec": {"value": {"instanceType": machine}}, **more}}}
+    return manifest("machine.openshift.io/v1beta1", "MachineSet", spec=spec)
+
+
+def kops(spec: Any) -> str:
+    return manifest("kops.k8s.io/v1alpha2", "InstanceGroup", spec=spec)
+
+
+def rosa(pool: Any) -> str:
+    version = "controlplane.cluster.x-k8s.io/v1beta2"
+    return manifest(version, "ROSAControlPlane", spec={"defaultMachinePoolSpec": pool})
 
 
 def node(labels: Mapping[str, str], taints: Any = (), **allocatable: str) -> str:
@@ -128,31 +135,20 @@ OBJECTS = [
     ("eksctl selector", eksctl(instanceSelector={"vCPUs": 4, "memory": "16"}), OPEN),
     ("eksctl selector without GPUs", eksctl(instanceSelector={"vCPUs": 4, "memory": "16", "gpus": 0}), FINE),
     ("eksctl selector of GPUs", eksctl(instanceSelector={"gpus": 1}), DEFINITE),
+    ("kOps", kops({"machineType": "g5.xlarge"}), NOT_UNDERSTOOD),
+    ("kOps CPU", kops({"machineType": "m5.large"}), ADVISED),
     (
-        "kOps bare",
-        manifest("kops.k8s.io/v1alpha2", "InstanceGroup", spec={"role": "Node", "machineType": "g5.xlarge"}),
-        OPEN,
+        "kOps mixed",
+        kops({"machineType": "m5.large", "mixedInstancesPolicy": {"instances": ["g5.xlarge"]}}),
+        NOT_UNDERSTOOD,
     ),
-    (
-        "kOps tainted by itself",
-        manifest(
-            "kops.k8s.io/v1alpha2",
-            "InstanceGroup",
-            spec={"role": "Node", "machineType": "g5.xlarge", "containerd": {"nvidiaGPU": {"enabled": True}}},
-        ),
-        FINE,
-    ),
-    (
-        "kOps not tainted by itself",
-        manifest(
-            "kops.k8s.io/v1alpha2",
-            "InstanceGroup",
-            spec={"role": "Node", "machineType": "g5.xlarge", "containerd": {"nvidiaGPU": {"enabled": False}}},
-        ),
-        DEFINITE,
-    ),
-    ("kOps CPU", manifest("kops.k8s.io/v1alpha2", "InstanceGroup", spec={"machineType": "m5.large"}), FINE),
     ("kOps cluster", manifest("kops.k8s.io/v1alpha2", "Cluster", spec={}), FINE),
+    ("OpenShift bare", machine_set("g4dn.xlarge"), NOT_UNDERSTOOD),
+    ("OpenShift tainted", machine_set("g4dn.xlarge", taints=[GPU_TAINT]), ADVISED),
+    ("OpenShift CPU", machine_set("m6i.xlarge"), ADVISED),
+    ("ROSA's default pool", rosa({"instanceType": "g5.xlarge"}), NOT_UNDERSTOOD),
+    ("ROSA without", rosa({}), FINE),
+    ("RKE2", manifest("bootstrap.cluster.x-k8s.io/v1beta1", "RKE2ConfigTemplate", spec={}), FINE),
     ("EKS Anywhere", manifest(f"{ANYWHERE}/v1alpha1", "Cluster", spec={}), NOT_UNDERSTOOD),
     ("EKS Anywhere's machines", manifest(f"{ANYWHERE}/v1alpha1", "NutanixMachineConfig", spec={}), NOT_UNDERSTOOD),
     ("kubeadm join", manifest("kubeadm.k8s.io/v1beta4", "JoinConfiguration"), ADVISED),
@@ -269,21 +265,6 @@ OBJECTS = [
     ("an API of Kubernetes", manifest("networking.k8s.io/v1", "Ingress", spec={}), FINE),
     ("a chart's values in a ConfigMap", config_map({"a": {"extraObjects": [{"x": 1}, UNTAINTED]}}), NOT_UNDERSTOOD),
     ("a text in a ConfigMap", config_map({"manifests": [yaml.safe_dump(UNTAINTED)]}), NOT_UNDERSTOOD),
-    *(
-        (f"kOps, {name}", _kops(group, cluster), wanted)
-        for name, group, cluster, wanted in [
-            ("its cluster taints", {}, {"nvidiaGPU": {"enabled": True}}, FINE),
-            ("its cluster does not", {}, {"nvidiaGPU": {"enabled": False}}, DEFINITE),
-            ("its cluster says nothing", {}, {}, DEFINITE),
-            ("its cluster is made later", {}, "${CONTAINERD}", OPEN),
-            (
-                "another cluster taints",
-                {"labels": {"kops.k8s.io/cluster": "b"}},
-                {"nvidiaGPU": {"enabled": True}},
-                OPEN,
-            ),
-        ]
-    ),
     ("a resource set", manifest("addons.cluster.x-k8s.io/v1beta1", "ClusterResourceSet", spec={}), ADVISED),
 ]
 

@@ -42,6 +42,12 @@ def deployment(
     return named(CORE, "MachineDeployment", name, template(joins))
 
 
+def control_plane(registration: Any) -> dict[str, Any]:
+    machines = {"infrastructureRef": {"kind": "AWSMachineTemplate", "name": "gpu"}}
+    spec = {"machineTemplate": machines, "kubeadmConfigSpec": {"joinConfiguration": {"nodeRegistration": registration}}}
+    return named("controlplane.cluster.x-k8s.io/v1beta1", "KubeadmControlPlane", "a", spec)
+
+
 def kubeadm(registration: Any, name: str = "gpu") -> dict[str, Any]:
     spec = {"joinConfiguration": {"nodeRegistration": registration}}
     return named(BOOTSTRAP, "KubeadmConfigTemplate", name, template(spec))
@@ -154,21 +160,9 @@ OPEN, LATE = [("AWSMachineTemplate/ml/gpu", True)], [("AWSMachineTemplate/ml/gpu
             [],
             id="a flag of NodeadmConfig",
         ),
-        pytest.param(
-            [
-                machine(),
-                deployment("RKE2ConfigTemplate"),
-                config("RKE2ConfigTemplate", {"agentConfig": {"nodeTaints": ["a=b:NoSchedule"]}}),
-            ],
-            [],
-            id="RKE2",
-        ),
-        pytest.param(
-            [machine(), deployment("RKE2ConfigTemplate"), config("RKE2ConfigTemplate", {"agentConfig": {}})],
-            OPEN,
-            id="RKE2 without",
-        ),
         pytest.param([machine(), deployment("TalosConfigTemplate")], LATE, id="a bootstrap that nobody here reads"),
+        pytest.param([machine(), control_plane({})], [], id="a control plane"),
+        pytest.param([machine(), control_plane({"taints": []})], LATE, id="a control plane with a list of taints"),
         pytest.param([machine(), deployment()], LATE, id="a configuration that is not here"),
         pytest.param([machine(), kubeadm({"taints": [TAINT]})], LATE, id="nothing joins the two"),
         pytest.param([machine(), deployment(taints=[{**TAINT, "propagation": "Always"}])], [], id="the owner's taints"),
@@ -258,7 +252,6 @@ def test_a_single_machine_names_both_directly(judge: Judge) -> None:
             '"nvidia.com/gpu=present',
         ),
         ("NodeadmConfigTemplate", {}, "spec.template.spec.kubelet.config.registerWithTaints", "{key: nvidia.com/gpu"),
-        ("RKE2ConfigTemplate", {}, "spec.template.spec.agentConfig.nodeTaints", '"nvidia.com/gpu=present:NoSchedule"'),
     ],
 )
 def test_the_finding_says_what_to_write_where(kind: str, spec: Any, where: str, cure: str, judge: Judge) -> None:

@@ -27,14 +27,7 @@ def of_spec(version: str, kind: str, **spec: Any) -> dict[str, Any]:
     return {"apiVersion": version, "kind": kind, "spec": spec}
 
 
-def machine_set(value: dict[str, Any], **more: Any) -> dict[str, Any]:
-    spec = {"template": {"spec": {"providerSpec": {"value": value}, **more}}}
-    return of_spec("machine.openshift.io/v1beta1", "MachineSet", **spec)
-
-
 IBM = {"group": "karpenter.ibm.sh", "kind": "IBMNodeClass"}
-OPENSTACK = {"kind": "OpenstackProviderSpec", "flavor": "gpu.a100"}
-KNOWN = ("m5.large", "u-6tb1.metal", "c7gn.16xlarge", "Standard_D4s_v5", "e2-custom-4-8192", "n2-standard-4")
 FOREIGN: dict[str, tuple[dict[str, Any], str]] = {
     "Karpenter": (karpenter(IBM), "karpenter.ibm.sh/IBMNodeClass"),
     "Karpenter with labels of a cloud": (
@@ -49,11 +42,6 @@ FOREIGN: dict[str, tuple[dict[str, Any], str]] = {
         karpenter({"apiVersion": "karpenter.ibm.sh/v1alpha1", "kind": "IBMNodeClass"}),
         "karpenter.ibm.sh/IBMNodeClass",
     ),
-    "kOps": (
-        of_spec("kops.k8s.io/v1alpha2", "InstanceGroup", role="Node", machineType="gpu-h100x1-80gb"),
-        "kops.k8s.io/InstanceGroup of gpu-h100x1-80gb",
-    ),
-    "OpenShift's machines": (machine_set(OPENSTACK), "machine.openshift.io/OpenstackProviderSpec"),
 }
 
 
@@ -89,17 +77,11 @@ def test_a_reason_in_the_configuration_leaves_such_a_kind_as_it_is(name: str, tm
     "given",
     [
         karpenter(IBM, taints=[TAINT]),
-        machine_set(OPENSTACK, taints=[TAINT]),
         {**karpenter(IBM), "spec": {**karpenter(IBM)["spec"], "limits": {"nvidia.com/gpu": 0, "amd.com/gpu": 0}}},
         karpenter({"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass"}),
         karpenter({"group": "karpenter.k8s.aws", "kind": "EC2NodeClass"},
                   requirements=[{"key": "karpenter.k8s.aws/instance-category", "operator": "In", "values": ["c"]}]),
         of_spec("karpenter.sh/v1alpha5", "Provisioner", providerRef={"name": "a"}),
-        machine_set({"kind": "AWSMachineProviderConfig", "instanceType": "m5.large"}),
-        *(
-            of_spec("kops.k8s.io/v1alpha2", "InstanceGroup", role="Node", machineType=name)
-            for name in KNOWN
-        ),
     ],
     ids=str,
 )  # fmt: skip

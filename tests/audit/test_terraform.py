@@ -12,6 +12,7 @@ import pytest
 from gpupools.audit.forms import read_document
 from gpupools.audit.judging import FileReport, judge_file
 from gpupools.audit.terraform_names import terraform_names
+from gpupools.audit.terraform_resources import TerraformResource, resources_of
 from gpupools.plan.pool_facts import UNKNOWN
 from gpupools.policies.policy_config import Config
 from gpupools.preview.sdk_schema import check_inputs, is_known_type
@@ -322,6 +323,26 @@ def test_a_helm_release_of_terraform_is_judged(judge: Callable[..., FileReport])
 
     assert "gpu-software-pinned" in {found.rule.name for found in judged.found}
     assert judged.judged == ("helm_release.pool",)
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ([{"name": "a.b", "value": "true"}], {"a": {"b": True}}),
+        ([{"name": "a.b", "value": "true", "type": "literal"}], {"a": {"b": "true"}}),
+        ([{"name": "a.b", "value": ["x"]}], {"a": {"b": ["x"]}}),
+        ([{"name": "a.b", "value": "{x,y}"}, {"name": "a.c", "value": "x,y"}], {"a": {"b": UNKNOWN, "c": UNKNOWN}}),
+        ([{"name": "a.b[0].c", "value": "x"}, {"name": "a.d", "value": "y"}], {"a": {"b": UNKNOWN, "d": "y"}}),
+        ([{"name": r"a.b\.c", "value": "x"}], {r"a.b\.c": "x"}),
+        ([{"name": "a", "value": "x,b=y"}], UNKNOWN),
+        ([{"name": UNKNOWN, "value": "x"}], UNKNOWN),
+    ],
+    ids=str,
+)
+def test_settings_of_a_release_are_read_or_unknown(settings: list[dict[str, Any]], expected: Any) -> None:
+    (release,) = resources_of(TerraformResource("helm_release", "a", {"chart": "c", "set": settings}), None)
+
+    assert release.inputs["values"] == expected
 
 
 def test_findings_speak_terraforms_names() -> None:

@@ -79,10 +79,6 @@ def release(**values: Any) -> dict[str, Any]:
     return plan("helm_release", **{"chart": "raw", "repository": "https://charts.example", "name": "a", **values})
 
 
-def setting(value: Any, name: str = "nodePools[0].instanceTypes") -> list[dict[str, Any]]:
-    return [{"name": name, "value": value}]
-
-
 def manifest(machine: str, *taints: dict[str, str]) -> str:
     requirements = [{"key": "node.kubernetes.io/instance-type", "operator": "In", "values": [machine]}]
     spec = {"template": {"spec": {"requirements": requirements, "taints": taints}}}

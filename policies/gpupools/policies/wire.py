@@ -6,7 +6,8 @@ Envelopes and values that stand for unknown ones: pulumi/pulumi `sdk/go/common/r
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from gpupools.common.json_types import JsonDict
@@ -28,6 +29,7 @@ UNKNOWN_VALUES = frozenset(
         "030794c1-ac77-496b-92df-f27374a8bd58",  # an asset
         "e48ece36-62e2-4504-bad9-02848725956a",  # an archive
         "dd056dcd-154b-4c76-9bd3-c8f88648b5ff",  # an object
+        "[secret]",  # a secret in `pulumi preview --json`: pulumi/pulumi `pkg/backend/display/json.go`
     }
 )
 
@@ -38,42 +40,46 @@ def decoded(struct: struct_pb2.Struct) -> JsonDict:
     An asset or archive, which no input of a pool can be, becomes an empty dict: neither absent nor a value that could
     satisfy a rule.
     """
-    return {key: _value(value) for key, value in struct.fields.items()}
+    return {key: plain(_value(value)) for key, value in struct.fields.items()}
 
 
 def _value(value: struct_pb2.Value) -> Any:
-    match value.WhichOneof("kind"):
-        case "string_value":
-            text = value.string_value
-            return UNKNOWN if text in UNKNOWN_VALUES else text
-        case "struct_value":
-            fields = value.struct_value.fields
-            if SIGNATURE in fields:
-                if fields[SIGNATURE].string_value not in (SECRET, OUTPUT_VALUE):
-                    return {}
-                return _value(fields["value"]) if "value" in fields else UNKNOWN
-            return {key: _value(item) for key, item in fields.items()}
-        case "list_value":
-            return [_value(item) for item in value.list_value.values]
-        case "number_value":
-            return value.number_value
-        case "bool_value":
-            return value.bool_value
-        case _:
-            return None
+    kind = value.WhichOneof("kind")
+    if kind == "struct_value":
+        return {key: _value(item) for key, item in value.struct_value.fields.items()}
+    if kind == "list_value":
+        return [_value(item) for item in value.list_value.values]
+    return getattr(value, kind) if kind not in (None, "null_value") else None
 
 
-def plain(value: Any) -> Any:
-    """Turn inputs in wire form, as Python's own types, into plain data, as `decoded` does."""
+def plain(value: Any, is_unknown: Callable[[str], bool] = UNKNOWN_VALUES.__contains__) -> Any:
+    """Turn inputs in wire form, as Python's own types, into plain data.
+
+    A secret in the clear, as `pulumi stack export --show-secrets` writes it, is looked through.
+
+    Args:
+        value: The inputs.
+        is_unknown: Returns whether a text stands for a value that is not known.
+    """
     if isinstance(value, str):
-        return UNKNOWN if value in UNKNOWN_VALUES else value
+        return UNKNOWN if is_unknown(value) else value
     if value is None or value is UNKNOWN or isinstance(value, bool | int | float):
         return value
     if isinstance(value, Mapping):
-        if SIGNATURE in value:
-            known = value[SIGNATURE] in (SECRET, OUTPUT_VALUE) if isinstance(value[SIGNATURE], str) else False
-            return plain(value.get("value", UNKNOWN)) if known else {}
-        return {key: plain(item) for key, item in value.items()}
+        signature = value.get(SIGNATURE)
+        if SIGNATURE not in value:
+            return {key: plain(item, is_unknown) for key, item in value.items()}
+        return _secret(value) if isinstance(signature, str) and signature in (SECRET, OUTPUT_VALUE) else {}
     if isinstance(value, Sequence) and not isinstance(value, bytes):
-        return [plain(item) for item in value]
+        return [plain(item, is_unknown) for item in value]
     return {}
+
+
+def _secret(envelope: Mapping[str, Any]) -> Any:
+    text = envelope.get("plaintext")
+    if "value" in envelope or not isinstance(text, str):
+        return plain(envelope.get("value", UNKNOWN))
+    try:
+        return plain(json.loads(text))
+    except (ValueError, RecursionError):
+        return UNKNOWN
