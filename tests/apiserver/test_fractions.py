@@ -26,7 +26,7 @@ from tests.gpupools.software.test_teams import plan
 
 BINDER = "kai-binder"
 ABSENT = " and ".join(each for each in (SCHEDULER, BINDER) if shutil.which(each) is None)
-LACKS = missing() or (f"{ABSENT} is not on PATH" if ABSENT else "")
+LACKS = missing("kai-scheduler") or (f"{ABSENT} is not on PATH" if ABSENT else "")
 pytestmark = [pytest.mark.apiserver, pytest.mark.skipif(bool(LACKS), reason=f"KAI's binder: {LACKS}")]
 
 ADJUSTER = "kai-node-scale-adjuster"

@@ -20,11 +20,10 @@ from gpupools.providers import clouds
 from gpupools.stackfile.check import check_stack_file
 from tests.apiserver.control_plane import ControlPlane, _free_port
 from tests.apiserver.test_volcano import add_node
-from tests.charts.rendering import archive, missing, of_kind, rendered
+from tests.charts.rendering import missing, of_kind, rendered
 
 SCHEDULER = "hami-scheduler"
-LACKS = missing() or ("" if shutil.which(SCHEDULER) else f"{SCHEDULER} is not on PATH")
-LACKS = LACKS or ("" if archive("hami").is_file() else "its chart is not there")
+LACKS = missing("hami") or ("" if shutil.which(SCHEDULER) else f"{SCHEDULER} is not on PATH")
 pytestmark = [pytest.mark.apiserver, pytest.mark.skipif(bool(LACKS), reason=f"HAMi's scheduler: {LACKS}")]
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "teams"

@@ -20,7 +20,7 @@ from tests.charts.rendering import archive, missing
 from tests.gpupools.software.test_teams import POOLS, plan
 
 SCHEDULER = "kai-sched"
-LACKS = missing() or ("" if shutil.which(SCHEDULER) else f"{SCHEDULER} is not on PATH")
+LACKS = missing("kai-scheduler") or ("" if shutil.which(SCHEDULER) else f"{SCHEDULER} is not on PATH")
 pytestmark = [pytest.mark.apiserver, pytest.mark.skipif(bool(LACKS), reason=f"KAI's scheduler: {LACKS}")]
 
 MADE = plan(TEAMS, {"big": POOLS["big"], "slices": POOLS["slices"]}, {"scheduler": "kai"})

@@ -169,7 +169,7 @@ CLUSTERS = {
 def matrix_with_teams() -> StackPlan:
     """Return the matrix stack with Kueue in each cluster that has no scheduler, and a unit of every pool for a team.
 
-    Kueue counts resources, so the pool whose GPUs are claimed takes no part.
+    Kueue counts resources, so the pool whose GPUs are claimed takes no part, and HAMi's has a scheduler of its own.
     """
     clusters = {
         name: {**each, "places": "trust", "runtime": {**each.get("runtime", {}), "scheduler": "kueue"}}
@@ -178,7 +178,11 @@ def matrix_with_teams() -> StackPlan:
     on = {
         name: [each for each in pool["clusters"] if each in clusters] for name, pool in MATRIX.config["pools"].items()
     }
-    pools = {name: {**pool, "clusters": on[name]} for name, pool in MATRIX.config["pools"].items() if on[name]}
+    pools = {
+        name: {**pool, "clusters": on[name]}
+        for name, pool in MATRIX.config["pools"].items()
+        if on[name] and pool.get("software") != "hami"
+    }
     units = {name: 1 for name in pools if name not in ("claimed", "operator-mps")}
     mixed = {name: {"3g.40gb": 1, "2g.20gb": 1, "1g.10gb": 1} for name in units if name.startswith("operator-mixed")}
     teams = {

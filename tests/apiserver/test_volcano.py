@@ -21,7 +21,7 @@ from tests.charts.rendering import archive, missing
 from tests.gpupools.software.test_teams import POOLS, plan
 
 SCHEDULER = "vc-scheduler"
-LACKS = missing() or ("" if shutil.which(SCHEDULER) else f"{SCHEDULER} is not on PATH")
+LACKS = missing("volcano") or ("" if shutil.which(SCHEDULER) else f"{SCHEDULER} is not on PATH")
 pytestmark = [pytest.mark.apiserver, pytest.mark.skipif(bool(LACKS), reason=f"Volcano's scheduler: {LACKS}")]
 
 GPU = "nvidia.com/gpu"

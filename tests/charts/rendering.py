@@ -25,12 +25,14 @@ class ChartRefused(Exception):
     """Helm, or a check in the chart itself, refused the values."""
 
 
-def missing() -> str:
-    """Say what the tier lacks here; empty where it can run."""
+def missing(*needed: str) -> str:
+    """Say what the tier lacks here, or tests that need all these charts; empty where they can run."""
     if shutil.which("helm") is None:
         return "`helm` is not on PATH"
     if FOLDER not in os.environ:
         return f"{FOLDER} names no folder with the pinned charts, which `make charts` fetches"
+    if absent := [archive(name).name for name in needed if not archive(name).is_file()]:
+        return f"{FOLDER} has no {', '.join(absent)}"
     return "" if any(archive(name).is_file() for name in INSTALLABLE) else f"{FOLDER} has none of the pinned charts"
 
 
