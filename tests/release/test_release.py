@@ -10,6 +10,7 @@ import zipfile
 from importlib.metadata import requires
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 import yaml
@@ -285,7 +286,7 @@ def test_a_dry_run_builds_all_of_a_release_and_the_same_bytes_twice(checkout: Pa
     assert sorted(f"{each['name']}=={each['version']}" for each in bom["components"]) == sorted(locked)
     assert_graph(bom)
     for each in bom["components"]:
-        assert each["purl"] == f"pkg:pypi/{each['name']}@{each['version']}"
+        assert each["purl"] == f"pkg:pypi/{each['name']}@{quote(each['version'])}"
         assert all(ref["hashes"] for ref in each["externalReferences"])
 
     again = tmp_path / "sdist"
