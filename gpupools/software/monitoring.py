@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from gpupools.common.csv_rows import data_rows
 from gpupools.common.json_types import JsonDict
+from gpupools.plan.hami import HAMI
 from gpupools.plan.pool_plan import PoolPlan
 from gpupools.software.team_shares import TeamShares
 from gpupools.spec.teams import Team
@@ -96,15 +97,19 @@ def recording_rules(teams: Mapping[str, Team], shares: TeamShares | None) -> Ite
             yield {"record": "gpupools:units_guaranteed:team", "expr": f"vector({share.guarantee})", "labels": labels}
 
 
-def alerts(pools: Iterable[PoolPlan], *, with_teams: bool) -> Iterator[JsonDict]:
+def alerts(pools: Sequence[PoolPlan], *, with_teams: bool) -> Iterator[JsonDict]:
     """Yield the alerts: failing GPUs, GPUs that are missing or idle, and pods or teams that wait in vain."""
     remapped = _field("DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS", "increase({}[1h])")
     held = '{}{exported_pod!=""}'
     idle, before = (_field(_BUSY, each) for each in (f"max_over_time({held}[1h])", f"{held} offset 1h"))
     ready = 'kube_node_status_condition{condition="Ready", status="true"} == 1'
     pending = f"sum by (resource) ({_requests('node=' + chr(34) * 2)})"
-    there = "sum by (resource) (gpupools:units_allocatable:pool)"
-    free = f"{there} - (sum by (resource) (gpupools:units_allocated:pool) or {there} * 0)"
+    # A pod for HAMi waits for memory and cores, which its ten units of a GPU do not show.
+    counted = "|".join(pool.name for pool in pools if pool.software != HAMI)
+    there, taken = (
+        f'sum by (resource) (gpupools:units_{each}:pool{{pool=~"{counted}"}})' for each in ("allocatable", "allocated")
+    )
+    free = f"{there} - ({taken} or {there} * 0)"
     rows = [
         ("GpuXidError", f"{_field('DCGM_FI_DEV_XID_ERRORS')} > 0", "0m", "critical",
          "GPU {{ $labels.gpu }} of {{ $labels.Hostname }}{{ $labels.hostname }} reported XID {{ $value }}",

@@ -81,6 +81,14 @@ def test_the_alerts_are_those_of_failing_missing_and_idle_gpus_and_of_waiting_po
     ]
 
 
+def test_free_units_of_hamis_pools_are_not_free_gpus() -> None:
+    made = plan(TEAMS, POOLS).pools
+    pools = [each._replace(software="hami") if each.name == "big" else each for each in made]
+    (found,) = (each for each in monitoring.alerts(pools, with_teams=False) if each["alert"].endswith("BesideFreeGpus"))
+
+    assert 'units_allocatable:pool{pool=~"slices"}' in found["expr"]
+
+
 def test_a_stack_without_teams_has_no_rules_and_no_dashboard_of_teams() -> None:
     planned = plan(TEAMS, POOLS)
     found = monitoring.rule_groups(planned.pools, {}, None)
