@@ -102,6 +102,12 @@ def test_the_pack_says_what_it_enforces(pack: PolicyPackProcess) -> None:
         assert said[rule.name] == (rule.level.value, rule.severity, judges)
 
 
+def test_a_pool_that_gke_may_taint_is_advice_where_the_configuration_says_so() -> None:
+    with PolicyPackProcess(config={"gpu-pool-tainted": {"taintByCloud": "advisory"}}) as running:
+        assert levels(ask(running, GCP, inputs(GCP))) == [("unverified-at-preview", "advisory")]
+        assert levels(ask(running, AWS, inputs(AWS))) == VIOLATION
+
+
 def test_an_untainted_gpu_pool_is_rejected_with_the_cure(pack: PolicyPackProcess, type_: str) -> None:
     (said,) = ask(pack, type_, inputs(type_))
 
