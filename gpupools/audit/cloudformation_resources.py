@@ -212,6 +212,11 @@ def _own_pools(type_token: str, properties: JsonObject, aws: Readback) -> Iterat
         for path, name, kind, given in _resources(type_token, properties)
         if kind in TYPES
     }
+    names = {
+        called: name
+        for name, (_, _, _, made) in reversed(resources.items())
+        if (called := text(at(made, "launchTemplateName")) or text(at(made, "launchConfigurationName")))
+    }
     found: list[PoolFacts] = []
     used: set[str] = set()
     reported: set[str] = set()
@@ -221,7 +226,7 @@ def _own_pools(type_token: str, properties: JsonObject, aws: Readback) -> Iterat
         for pool in aws.read_pools(token, mapping(made)):
             its: dict[str, PoolFacts] = {}
             for reference in pool.elsewhere:
-                called = _referenced_resource(reference, given, resources)
+                called = _referenced_resource(reference, given, resources, names)
                 place, kind, _, inputs = resources[called] if called else ("", "", None, {})
                 if (template := aws.read_template(kind, mapping(inputs))) is not None:
                     its[called] = _with_path_prefix(template, place)
@@ -244,7 +249,9 @@ _Resource = tuple[str, str, Any, Any]
 """Path of a resource, Pulumi's type, its properties as written, and the same in Pulumi's names."""
 
 
-def _referenced_resource(reference: Reference, given: Any, resources: Mapping[str, _Resource]) -> str:
+def _referenced_resource(
+    reference: Reference, given: Any, resources: Mapping[str, _Resource], names: Mapping[str, str]
+) -> str:
     """Return the resource of the same stack that a reference leads to, by function or by name; empty for none."""
     value = given
     for key, index in re.findall(r"([^.\[\]]+)|\[(\d+)\]", reference.property):
@@ -252,10 +259,8 @@ def _referenced_resource(reference: Reference, given: Any, resources: Mapping[st
             value = value[int(index)] if is_list(value) else None
         else:
             value = mapping(value).get(key[:1].upper() + key[1:])
-    names = [*referenced_names(value)]
-    for name, (_, token, _, made) in resources.items():
-        own = (at(made, "launchTemplateName"), at(made, "launchConfigurationName"))
-        if token in reference.types and (name in names or (reference.id and reference.id in own)):
+    for name in (*referenced_names(value), names.get(reference.id, "")):
+        if name in resources and resources[name][1] in reference.types:
             return name
     return ""
 

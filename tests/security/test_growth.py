@@ -4,6 +4,7 @@ Processor time, with the garbage collector off, of the same reader in the same p
 """
 
 import gc
+import json
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -107,6 +108,24 @@ def test_comparing_stack_files_takes_time_in_proportion_to_them(
         return lambda: compare([old, new], None)
 
     assert ratio(compared, 60) <= 5
+
+
+@measured
+@pytest.mark.usefixtures("collected_later")
+def test_joining_launch_templates_of_a_stack_by_name_takes_time_in_proportion_to_it(tmp_path: Path) -> None:
+    def judged(n: int) -> Callable[[], Any]:
+        data = {"LaunchTemplateData": {"InstanceType": "m5.large"}}
+        made: dict[str, Any] = {}
+        for i in range(n):
+            made[f"L{i}"] = {"Type": "AWS::EC2::LaunchTemplate", "Properties": {"LaunchTemplateName": f"l{i}", **data}}
+            group = {"ClusterName": "c", "LaunchTemplate": {"Name": f"l{i}"}}
+            made[f"G{i}"] = {"Type": "AWS::EKS::Nodegroup", "Properties": group}
+        stack = resource("aws:cloudformation/stack:Stack", "s", {"templateBody": json.dumps({"Resources": made})})
+        file = tmp_path / f"{n}.json"
+        file.write_text(state([stack]), encoding="utf-8")
+        return lambda: judge_file(file, Config())
+
+    assert ratio(judged, 500) <= 5
 
 
 def test_more_clusters_than_are_compared_are_refused(tmp_path: Path) -> None:
