@@ -227,7 +227,7 @@ class Plan:
                 if given is not None and key in given.expressions and values.get(key) is None:
                     values[key] = UNKNOWN
             if given is not None and instance.type in _HASHED and _HASH.fullmatch(str(values.get("user_data"))):
-                values["user_data"] = UNKNOWN
+                values["user_data"] = as_map(given.expressions.get("user_data")).get("constant_value", UNKNOWN)
             refers = self._refers(instance, name, values)
             instance.values = values
             for one in resources_of(instance, self.text, refers):

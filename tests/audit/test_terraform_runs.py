@@ -197,6 +197,9 @@ def test_a_data_source_is_no_resource_of_the_same_name(judge: Judge) -> None:
     assert answer(judge(group)) == "violation"
 
 
+TAINTS = (
+    "#!/bin/bash\n/etc/eks/bootstrap.sh c --kubelet-extra-args '--register-with-taints=nvidia.com/gpu=a:NoSchedule'"
+)
 HASHED = "3b18e512dba79e4c8300dd08aeb37f8e728b8dad"
 
 
@@ -207,6 +210,7 @@ HASHED = "3b18e512dba79e4c8300dd08aeb37f8e728b8dad"
         ("aws_instance", "g6.xlarge", {"references": ["local.a"]}, True),
         ("aws_launch_configuration", "g6.xlarge", {"references": ["local.a"]}, True),
         ("aws_instance", "m5.large", {"references": ["local.a"]}, False),
+        ("aws_instance", "g6.xlarge", {"constant_value": TAINTS}, False),
         ("aws_instance", "g6.xlarge", {"constant_value": "#!/bin/sh\napt-get install -y nginx"}, True),
     ],
 )
