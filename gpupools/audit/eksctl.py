@@ -35,9 +35,8 @@ def read_cluster_config(given: JsonObject, clouds: Clouds) -> Iterator[PoolFacts
     for key in ("managedNodeGroups", "nodeGroups"):
         for path, one in items(given.get(key), key, late):
             machines = Machines()
-            for key in _MACHINES:
-                named = at(one, key)
-                where = f"{path}.{key}"
+            for machine in _MACHINES:
+                named, where = at(one, machine), f"{path}.{machine}"
                 listed = [(where, named)] if isinstance(named, str) else items(named, where, machines.unknown)
                 for where, name in listed:
                     if text(name):

@@ -21,6 +21,7 @@ from gpupools.readback.inputs import (
     at,
     mapping,
     number,
+    pool_facts,
     string_map,
     wanted_taint,
 )
@@ -39,19 +40,8 @@ def group_facts(
         where: Path of the taints.
         effects: Kubernetes' effects by their names in this API.
     """
-    return PoolFacts(
-        cloud=cloud,
-        instance_types=tuple(machines.names),
-        gpus_per_node=machines.gpus,
-        taints=tuple(read.taints),
-        evidence=machines.evidence,
-        unknown=(*machines.unknown, *read.unknown),
-        where=where,
-        missing_taint=as_object(wanted_taint(machines.accelerator), effects),
-        accelerator=machines.accelerator,
-        other_accelerator=machines.other,
-        not_counted=tuple(read.not_counted),
-    )
+    missing = as_object(wanted_taint(machines.accelerator), effects)
+    return replace(pool_facts(cloud, machines, read), where=where, missing_taint=missing)
 
 
 _TYPES = ("node.kubernetes.io/instance-type", "beta.kubernetes.io/instance-type")
