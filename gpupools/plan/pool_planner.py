@@ -345,11 +345,12 @@ SERVED_BY = {"device-plugin": "device_plugin", "gpu-operator": "gpu_operator", "
 def _trust_problems(at: Path, spec: PoolSpec, software: str) -> Iterable[Problem]:
     """Refuse a pool whose containers share memory and faults while it does not say who may use it."""
     clients, cut = spec.sharing.clients, spec.sharing.mig is not None
-    needed = spec.sharing.needs_trust or software == HAMI
+    divided = software == HAMI and spec.sharing.kind == "none"
+    needed = spec.sharing.needs_trust or divided
     if needed and spec.trust is None:
         on = "a MIG slice" if cut else "a GPU"
-        mode = HAMI if software == HAMI else (clients or spec.sharing).mode
-        what = f"{mode} shares the memory and the faults of {on} between containers; the pool names no one"
+        mode, shares = (HAMI, "") if divided else ((clients or spec.sharing).mode, "the memory and ")
+        what = f"{mode} shares {shares}the faults of {on} between containers; the pool names no one"
         drop = "leave share out of mig" if cut else "use mode: mig on a GPU that has it, which isolates in hardware"
         fix = f"write trust: {{team: …}} or {{namespaces: […]}}, or {{waiver: …}} with the reason; or {drop}"
         yield Problem((*at, "trust"), what, fix, _TRUST_SOURCE)
@@ -554,7 +555,8 @@ def _gpu_problems(request: PoolRequest, cloud: Cloud) -> list[Problem]:
 
     if mig is not None and not profiles(instance.gpu_model):
         what = f"{instance.gpu_model} ({instance.name}) cannot be cut into MIG instances"
-        able = sorted(_models_with_mig(request, cloud))
+        refused = request.capability.verdict is Verdict.REFUSED
+        able = [] if refused else sorted(_models_with_mig(request, cloud))
         ways = f"{request.software} on {cloud.name} cuts: {', '.join(able)}; or use" if able else "use"
         return [Problem((*at, "sharing", "mode"), what, f"{ways} time-slicing", _MIG_SOURCE)]
     if instance.is_fraction and not (mig is None and clients is not None and clients.facts.on_part_of_a_gpu):

@@ -195,7 +195,7 @@ REFUSED: Mapping[str, tuple[str, Mapping[str, Any], Mapping[str, Any], str]] = {
         {"trust": None},
         {},
         (
-            "pools.a.trust: hami shares the memory and the faults of a GPU between containers; the pool names no one; "
+            "pools.a.trust: hami shares the faults of a GPU between containers; the pool names no one; "
             "write "
             "trust: {team: …} or {namespaces: […]}, or {waiver: …} with the reason; or use mode: mig on a GPU that "
             "has it, "
