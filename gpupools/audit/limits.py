@@ -126,9 +126,12 @@ def _judge(paths: Sequence[Path], config: Config, into: int) -> NoReturn:
 def _limit() -> None:
     import resource  # only here: Windows has none
 
+    mapped = 0  # what the process had before: a program that imports this may be large
+    with suppress(OSError):
+        mapped = int(Path("/proc/self/statm").read_bytes().split()[0]) * resource.getpagesize()
     for kind, most in (
         (resource.RLIMIT_CPU, CPU_SECONDS),
-        (resource.RLIMIT_AS, MEMORY_BYTES),
+        (resource.RLIMIT_AS, mapped + MEMORY_BYTES),
         (resource.RLIMIT_CORE, 0),
     ):
         soft, hard = resource.getrlimit(kind)

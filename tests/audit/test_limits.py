@@ -1,7 +1,9 @@
 """Judging ends at a limit of processor time and memory, with an error in every format and exit code 2."""
 
 import json
+import mmap
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from xml.etree import ElementTree as Xml
@@ -78,6 +80,15 @@ def test_a_reader_that_ends_by_itself_is_an_error(files: list[Path], run: Run, m
 
     assert code == 2
     assert "cannot be judged: its reader ended with code 7" in err
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="what is mapped is read as Linux has it")
+def test_memory_that_the_program_had_before_does_not_count(tmp_path: Path, run: Run) -> None:
+    file = tmp_path / "a.yaml"
+    file.write_text(CONFIG_MAP, encoding="utf-8")
+
+    with mmap.mmap(-1, limits.MEMORY_BYTES):  # never touched
+        assert run("policy", file)[0] == 0
 
 
 def test_without_processes_of_its_own_the_time_is_limited(

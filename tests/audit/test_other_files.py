@@ -32,9 +32,9 @@ def test_cluster_api_objects_of_several_files_are_joined(
     write: Write, run: Run, documents: list[Any], code: int, says: str
 ) -> None:
     files = [write(each, f"{place}.yaml") for place, each in enumerate(documents)]
-    ended, out, _ = run("policy", *files)
+    ended, out, err = run("policy", *files)
 
-    assert (ended, says in out) == (code, True), out
+    assert (ended, says in out) == (code, True), out + err
     assert out.count("1 GPU pool:") == 1
     assert out.count("[gpu-pool-tainted]") == out.count("1 violation,")
 
