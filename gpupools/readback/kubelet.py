@@ -12,7 +12,7 @@ from typing import Any
 from gpupools.common.errors import shown
 from gpupools.common.taints import KUBERNETES_EFFECTS, parse_taint
 from gpupools.plan.pool_facts import UNKNOWN
-from gpupools.readback.inputs import TaintsRead, at, is_list
+from gpupools.readback.inputs import TaintsRead, at, is_list, text
 
 FLAG = "register-with-taints"
 DROP_INS = "config-dir"
@@ -76,17 +76,17 @@ def read_list(value: str, where: str, read: TaintsRead, late: str = "") -> None:
 
 def configured(value: Any, where: str, read: TaintsRead) -> None:
     """Read `registerWithTaints` of a `KubeletConfiguration`; one invalid taint invalidates the list."""
-    listed = value if is_list(value) else []
-    faults = {number: fault for number, one in enumerate(listed) if (fault := _taint_error(one))}
-    names = [(at(one, "key"), at(one, "effect")) for one in listed]
-    faults |= {
-        number: f"{name[0]} with {name[1]} is listed twice, which Kubernetes rejects"
-        for number, name in enumerate(names)
-        if UNKNOWN not in name and name in names[:number] and number not in faults
-    }
-    for number, fault in faults.items():
-        read.note(f"{where}[{number}]: {fault}")
-    if not faults:
+    seen: set[tuple[str, str]] = set()
+    wrong = False
+    for number, one in enumerate(value if is_list(value) else ()):
+        key, effect = text(at(one, "key")), text(at(one, "effect"))
+        twice = f"{key} with {effect} is listed twice, which Kubernetes rejects" if (key, effect) in seen else ""
+        if fault := _taint_error(one) or twice:
+            read.note(f"{where}[{number}]: {fault}")
+            wrong = True
+        elif key and effect:  # both are known
+            seen.add((key, effect))
+    if not wrong:
         read.objects(value, where, KUBERNETES_EFFECTS)
 
 

@@ -20,6 +20,8 @@ from gpupools.policies.declared_stack import MAX_OWNERS
 from gpupools.policies.policy_config import Config
 from gpupools.policies.software_conflicts import MAX_PAIRS
 from gpupools.providers import clouds
+from gpupools.readback.inputs import TaintsRead
+from gpupools.readback.kubelet import configured
 from gpupools.stackfile.check import check_stack_file
 from gpupools.stackfile.stack import MOST_CLUSTERS
 from tests.security.growth import ratio
@@ -126,6 +128,16 @@ def test_joining_launch_templates_of_a_stack_by_name_takes_time_in_proportion_to
         return lambda: judge_file(file, Config())
 
     assert ratio(judged, 500) <= 5
+
+
+@measured
+@pytest.mark.usefixtures("collected_later")
+def test_reading_taints_of_a_kubelet_takes_time_in_proportion_to_them() -> None:
+    def read(n: int) -> Callable[[], Any]:
+        listed = [{"key": f"a{i}", "effect": "NoSchedule"} for i in range(n)]
+        return lambda: configured(listed, "taints", TaintsRead())
+
+    assert ratio(read, 3000) <= 5
 
 
 def test_more_clusters_than_are_compared_are_refused(tmp_path: Path) -> None:
