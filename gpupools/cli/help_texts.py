@@ -14,10 +14,9 @@ def examples(*calls: str) -> str:
 
 def whole_number(text: str) -> int:
     """Return a number for argparse, with a better error than "invalid int value"."""
-    try:
-        return int(text)
-    except ValueError:
-        raise ArgumentTypeError(f"{shown(text)} is not an integer; write digits") from None
+    if not (text.isascii() and text.isdecimal() and len(text) < 10):
+        raise ArgumentTypeError(f"{shown(text)} is not a whole number; write digits")
+    return int(text)
 
 
 def add_filters(parser: ArgumentParser) -> None:

@@ -125,8 +125,7 @@ class _Walk:
         if not left:
             return
         self._require_layout()
-        cordoned = [name for name, node in nodes.items() if node["spec"].get("unschedulable") is True]
-        others = [name for name in cordoned if _annotation(nodes[name]) is None]
+        others = [each for each, one in nodes.items() if one["spec"].get("unschedulable") and _annotation(one) is None]
         at_once = self.at_once - len(others)
         if at_once < 1:
             what = f"{', '.join(others)} {'is' if len(others) == 1 else 'are'} cordoned already"

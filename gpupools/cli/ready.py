@@ -33,11 +33,12 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--pool", action="append", default=[], metavar="NAME", help="only this pool; may be repeated")
     parser.add_argument("--timeout", type=whole_number, default=0, metavar="S", help="wait up to S seconds; default: 0")
     parser.add_argument("--watch", action="store_true", help="keep watching when all pools are ready")
-    parser.add_argument("--smoke", action="store_true", help="run a CUDA sample on each pool, and delete it afterwards")
+    shows = parser.add_mutually_exclusive_group()
+    shows.add_argument("--smoke", action="store_true", help="run a CUDA sample on each pool, and delete it afterwards")
     what = "use this context of the kubeconfig for a cluster, instead of the access in the stack file"
     parser.add_argument("--context", action="append", default=[], metavar="[CLUSTER=]NAME", help=what)
     parser.add_argument("--kubeconfig", type=Path, metavar="FILE", help="kubeconfig with the contexts")
-    parser.add_argument("--json", action="store_true", help="print pools and causes as JSON; with --watch one per line")
+    shows.add_argument("--json", action="store_true", help="print pools and causes as JSON; with --watch one per line")
     parser.set_defaults(run=_run)
 
 
@@ -103,12 +104,8 @@ def _wrong_call(given: argparse.Namespace, plan: StackPlan) -> Iterator[Problem]
         if not equals or key not in clusters:
             fix = f"write --context CLUSTER=NAME for each of {', '.join(sorted(clusters))}"
             yield Problem(("--context",), f"{each!r} names none of the {len(clusters)} clusters", fix)
-    if given.timeout < 0:
-        yield Problem(("--timeout",), f"got {given.timeout}", "use 0 or more seconds; 0 looks once")
     if given.kubeconfig is not None and not given.context:
         yield Problem(("--kubeconfig",), "is used for the clusters that --context names", "add --context")
-    if given.smoke and given.json:
-        yield Problem(("--smoke",), "prints text", "leave --json out")
 
 
 def tell_status(status: PoolStatus, now: datetime | None) -> None:

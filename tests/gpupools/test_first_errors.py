@@ -423,8 +423,13 @@ def test_a_folder_without_a_project_hides_no_missing_flag(folder: Path, capsys: 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["new", "dev", "--max-nodes", "two"], "argument --max-nodes: 'two' is not an integer; write digits"),
-        (["mig", "pack", "1g.5gb=1", "--max-gpus", "x"], "argument --max-gpus: 'x' is not an integer; write digits"),
+        (["new", "dev", "--max-nodes", "two"], "argument --max-nodes: 'two' is not a whole number; write digits"),
+        (["ready", "--timeout", "-1"], "argument --timeout: '-1' is not a whole number; write digits"),
+        (["ready", "--smoke", "--json"], "argument --json: not allowed with argument --smoke"),
+        (
+            ["mig", "pack", "1g.5gb=1", "--max-gpus", "x"],
+            "argument --max-gpus: 'x' is not a whole number; write digits",
+        ),
     ],
 )
 def test_a_number_that_is_none(arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -208,7 +208,6 @@ def test_plugin_gives_a_token(ask: Asked) -> None:
     ("words", "what"),
     [
         (["--pool", "whle"], "--pool: the file has no pool 'whle'; did you mean 'whole'?"),
-        (["--timeout", "-1"], "--timeout: got -1; use 0 or more seconds"),
         (["--kubeconfig", "kube"], "--kubeconfig: is used for the clusters that --context names"),
         (["--context", "none"], "the default kubeconfig: Invalid kube-config file"),
     ],
