@@ -37,6 +37,8 @@ def add(parser: argparse.ArgumentParser) -> None:
     shows.add_argument("--smoke", action="store_true", help="run a CUDA sample on each pool, and delete it afterwards")
     what = "use this context of the kubeconfig for a cluster, instead of the access in the stack file"
     parser.add_argument("--context", action="append", default=[], metavar="[CLUSTER=]NAME", help=what)
+    what = "let the credential of the cloud's login go to this host, which the stack file names"
+    parser.add_argument("--trust-endpoint", action="append", default=[], metavar="HOST", help=what)
     parser.add_argument("--kubeconfig", type=Path, metavar="FILE", help="kubeconfig with the contexts")
     shows.add_argument("--json", action="store_true", help="print pools and causes as JSON; with --watch one per line")
     parser.set_defaults(run=_run)
@@ -56,7 +58,15 @@ def _run(given: argparse.Namespace) -> int:
         return 2
     wanted = [each for each in promises(plan) if not given.pool or each.pool.name in given.pool]
     clusters = plan.stack.clusters
-    access = partial(access_of, clusters=clusters, clouds=clouds(), contexts=given.context, file=given.kubeconfig)
+    access = partial(
+        access_of,
+        clusters=clusters,
+        clouds=clouds(),
+        contexts=given.context,
+        file=given.kubeconfig,
+        trusted=given.trust_endpoint,
+        folder=given.file.parent,
+    )
     watch = Watch(wanted, clusters, clouds(), access, str(given.file))
     shown: dict[str, str] = {}
     for is_last in watch.looks(given.timeout, stays=given.watch):

@@ -1,6 +1,5 @@
 """Judges pools: what is short of their promises."""
 
-import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import NamedTuple
@@ -15,6 +14,7 @@ from gpupools.plan.tolerations import selects, untolerated
 from gpupools.ready.causes import SIGNALS, Finding, Seen, findings
 from gpupools.ready.evidence import created, evidence, is_of, owner_of, parsed_time, unknown_to_autoscaler, waits_for
 from gpupools.ready.promises import GPU_DRIVER, Promise
+from gpupools.ready.same_cluster import Proof, prove
 from gpupools.ready.snapshot import Snapshot, condition, full_name, is_ready
 from gpupools.spec.models import Cluster
 
@@ -87,23 +87,16 @@ _SHOWN = 3
 
 
 def judge(
-    promises: Iterable[Promise], snapshot: Snapshot, cluster: Cluster, clouds: Mapping[str, Cloud], file: str
+    promises: Iterable[Promise],
+    snapshot: Snapshot,
+    cluster: Cluster,
+    clouds: Mapping[str, Cloud],
+    file: str,
+    proof: Proof | None = None,
 ) -> list[PoolStatus]:
     """Return the status of each pool of one cluster; `file` is the stack file, for commands."""
-    # Nodes of other machines may join a cluster, such as hybrid nodes.
-    pattern = clouds[cluster.cloud].node_pattern(cluster)
-    reasons = [foreign_node(cluster, pattern, node) for node in snapshot.of("nodes")]
-    foreign = reasons[0] if reasons and all(reasons) else ""
-    return [_judged(each, snapshot, foreign, clouds.values(), file) for each in promises]
-
-
-def foreign_node(cluster: Cluster, pattern: str, node: JsonObject) -> str:
-    """Return why a live node belongs to another cluster; empty for a node that may belong to this one."""
-    name, provider = node["metadata"]["name"], node["spec"].get("providerID", "")
-    region = node["metadata"].get("labels", {}).get("topology.kubernetes.io/region", "")
-    if not provider or re.match(pattern, f"{provider} {region} {name}", re.IGNORECASE):
-        return ""
-    return f"node {name} ({provider}) is not of the cluster in {cluster.cloud} {cluster.region_name()}"
+    proof = proof or prove(cluster, clouds[cluster.cloud], snapshot.of("nodes"))
+    return [_judged(each, snapshot, proof.other, clouds.values(), file) for each in promises]
 
 
 def _judged(promise: Promise, snapshot: Snapshot, foreign: str, clouds: Collection[Cloud], file: str) -> PoolStatus:

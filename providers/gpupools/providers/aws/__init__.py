@@ -7,7 +7,7 @@ from pathlib import Path
 
 from gpupools.plan.cloud import Cloud, NodePools, call_later, get_later
 from gpupools.providers.aws.capabilities import CAPABILITIES, DEFAULT_SOFTWARE, SOFTWARE
-from gpupools.providers.aws.cluster import EksCluster, node_pattern
+from gpupools.providers.aws.cluster import EksCluster, kubeconfig_name, node_pattern
 from gpupools.providers.aws.constraints import check_pool, check_settings
 from gpupools.providers.aws.machines import INSTANCE_TYPES
 from gpupools.providers.aws.node_software import node_runtime
@@ -59,6 +59,8 @@ CLOUD = Cloud(
     access=call_later(f"{__name__}.access", "exec_plugin"),
     discover=get_later(f"{__name__}.discovery", "DISCOVERY"),
     node_pattern=node_pattern,
+    cluster_label="alpha.eksctl.io/cluster-name",
+    kubeconfig_name=kubeconfig_name,
     node_runtime=node_runtime,
     supports_dra_from_zero=False,
     own_registry=own_registry,
