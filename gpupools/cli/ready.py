@@ -13,7 +13,7 @@ from gpupools.common.errors import Problem, Rejected, nearest
 from gpupools.console.output import Style, answer, printable, tell, tell_parts
 from gpupools.console.terminal import columns, shows_colour
 from gpupools.providers import clouds
-from gpupools.ready.live_cluster import access_of
+from gpupools.ready.live_cluster import access_of, endpoint_host
 from gpupools.ready.pool_status import PoolStatus
 from gpupools.ready.promises import promises
 from gpupools.ready.watch import Watch
@@ -114,6 +114,10 @@ def _wrong_call(given: argparse.Namespace, plan: StackPlan) -> Iterator[Problem]
         if not equals or key not in clusters:
             fix = f"write --context CLUSTER=NAME for each of {', '.join(sorted(clusters))}"
             yield Problem(("--context",), f"{each!r} names none of the {len(clusters)} clusters", fix)
+    hosts = {endpoint_host(cluster) for cluster in plan.stack.clusters.values()} - {""}
+    for host in given.trust_endpoint:
+        if host.casefold() not in hosts:
+            yield Problem(("--trust-endpoint",), f"the file has no endpoint {host!r}", nearest(host, hosts))
     if given.kubeconfig is not None and not given.context:
         yield Problem(("--kubeconfig",), "is used for the clusters that --context names", "add --context")
 

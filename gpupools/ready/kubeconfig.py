@@ -130,8 +130,8 @@ def _context(data: Any, name: str | None, base: Path | None, folder: Path) -> Co
     if unsupported := sorted(_UNSUPPORTED & user.keys()):
         raise ValueError(f"user {user_name} has {unsupported[0]}, which gpupools does not support; use an exec plugin")
     plugin = user.get("exec") or {}
-    if not isinstance(plugin, dict):
-        raise ValueError(f"exec of user {user_name} is not a map")
+    if not isinstance(plugin, dict) or not isinstance(plugin.get("args") or [], list):
+        raise ValueError(f"exec of user {user_name} is not a map with a list of args")
     command = plugin and _text(plugin, "command")
     if command and os.path.basename(command) != command and not os.path.isabs(command):  # noqa: PTH117, PTH119
         if base is None:

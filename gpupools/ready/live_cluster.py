@@ -223,6 +223,8 @@ class ClusterApi:
         self._client.update_params_for_auth(headers, [], ["BearerToken"], path, method, body)
         url = f"{self._client.configuration.host}{path}" + (f"?{urlencode(query)}" if query else "")
         seconds = min(REQUEST_S, self._end - time.monotonic())
+        if seconds <= 0:
+            raise Unreachable(f"{self.host} does not answer all requests in {LOOK_S:.0f} s", may_pass=True)
         status, given, data = self._within(seconds, lambda: self._fetch(method, url, headers, body, seconds))
         self.now, self._size = self._time(given.get("Date")), len(data)
         if given.get("Content-Encoding", "identity") != "identity":
@@ -276,10 +278,10 @@ class ClusterApi:
 
         thread = threading.Thread(target=run, daemon=True)
         thread.start()
-        thread.join(max(seconds, 0))
+        thread.join(seconds)
         if done:
             return done[0]
-        error = failed[0] if failed else TimeoutError(f"no whole answer in {max(seconds, 0):.0f} s")
+        error = failed[0] if failed else TimeoutError(f"no whole answer in {seconds:.0f} s")
         if isinstance(error, urllib3.exceptions.HTTPError | OSError):
             raise Unreachable(f"{self.host} is not reachable: {_one_line(error)}", may_pass=True) from None
         raise error
@@ -316,11 +318,11 @@ class ClusterApi:
         """Return an object whose form is that of its kind, as far as it is read."""
         meta, plural = _map_at(found, "metadata"), _PLURAL.match(path)
         kind = plural[1] if plural else ""
-        wrong = [] if re.fullmatch(_NAME, str(meta.get("name"))) else ["metadata.name"]
+        wrong = [] if re.fullmatch(_NAME, str(meta.get("name", ""))) else ["metadata.name"]
         wrong += ["metadata.namespace"] if kind in ("pods", "daemonsets") and "namespace" not in meta else []
         parts = [(_MODELS.get(kind, "V1ObjectMeta"), found if kind in _MODELS else meta)]
         if kind not in _MODELS:  # of a custom resource, the conditions
-            wrong += [key for key in ("spec", "status") if not isinstance(found.get(key, {}), dict)]
+            wrong += [key for key in _PARTS if not isinstance(found.get(key, {}), dict)]
             conditions = _map_at(found, "status").get("conditions", ())
             parts += [("V1Condition", each) for each in conditions] if isinstance(conditions, list | tuple) else []
         wrong += [each for model, part in parts for each in _misfits(getattr(self._client_library, model), part)]
@@ -339,7 +341,7 @@ class ClusterApi:
             page = self.request(path, more)
             if page is None and path.startswith("/api/v1/"):
                 raise self._odd("404 to what every cluster has")
-            page = page or {"items": []}
+            page = {"items": []} if page is None else page
             more["continue"], last = _map_at(page, "metadata").get("continue", ""), more.get("continue")
             # Go writes an empty list as null.
             found = page.get("items", [] if str(page.get("kind")).endswith("List") else None)
@@ -349,7 +351,9 @@ class ClusterApi:
             if size > MOST_BYTES or count > _MOST_OBJECTS:
                 raise self._odd(f"more than {MOST_BYTES} bytes or {_MOST_OBJECTS} objects in one list")
             for each in found:
-                item = self._object(path, pruned(kind, each) if isinstance(each, dict) else each)
+                if not isinstance(each, dict) or any(not isinstance(each.get(key, {}), dict) for key in _PARTS):
+                    raise self._odd("an object of another form")
+                item = self._object(path, pruned(kind, each))
                 if not item["metadata"].get("uid"):
                     raise self._odd("an object without uid")
                 yield item
@@ -360,6 +364,7 @@ class ClusterApi:
         raise self._odd(f"more than {MOST_PAGES} pages")
 
 
+_PARTS = ("metadata", "spec", "status")
 _PLURAL = re.compile(r"/api(?:s/[^/]+)?/[^/]+/(?:namespaces/[^/]+/)?([a-z]+)")
 _NAME = r"[A-Za-z0-9][A-Za-z0-9._:-]{0,252}"
 """Names go into commands that people copy."""
