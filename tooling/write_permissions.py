@@ -18,12 +18,14 @@ from typing import Any, Literal
 
 from gpupools.audit import cluster_objects
 from gpupools.ready.snapshot import READS
-from gpupools.software.objects import MANAGED_BY
+from gpupools.software.objects import MANAGED_BY, SMOKE_NAMESPACE
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "docs" / "reference" / "permissions"
 ACCOUNT = "123456789012"
 """The account of the vendors' own examples, for whoever copies a file to replace."""
+REGION = "eu-central-1"
+"""Also to be replaced, or listed with others."""
 
 Access = Literal["preview", "deploy"]
 _TITLES: dict[Access, str] = {"preview": "GPU pools preview", "deploy": "GPU pools deploy"}
@@ -34,13 +36,36 @@ _MEANINGS: dict[Access, str] = {
 
 _ON = {
     "*": ["*"],
-    "nodegroup": [f"arn:aws:eks:*:{ACCOUNT}:cluster/*", f"arn:aws:eks:*:{ACCOUNT}:nodegroup/*/*/*"],
+    "new machine": [f"arn:aws:ec2:{REGION}:{ACCOUNT}:{kind}/*" for kind in ("launch-template", "placement-group")],
+    "new tags": [f"arn:aws:ec2:{REGION}:{ACCOUNT}:*/*"],
+    "own machine": [f"arn:aws:ec2:{REGION}:{ACCOUNT}:{kind}/*" for kind in ("launch-template", "placement-group")],
+    "scaling group": [f"arn:aws:autoscaling:{REGION}:{ACCOUNT}:autoScalingGroup:*:autoScalingGroupName/eks-*"],
+    "node group": [f"arn:aws:eks:{REGION}:{ACCOUNT}:{kind}" for kind in ("cluster/*", "nodegroup/*/*/*")],
+    "new node group": [f"arn:aws:eks:{REGION}:{ACCOUNT}:cluster/*"],
+    "own node group": [f"arn:aws:eks:{REGION}:{ACCOUNT}:nodegroup/*/*/*"],
     "role": [f"arn:aws:iam::{ACCOUNT}:role/gpu-nodes"],
     "role to EKS": [f"arn:aws:iam::{ACCOUNT}:role/gpu-nodes"],
     "linked role": [f"arn:aws:iam::{ACCOUNT}:role/aws-service-role/eks-nodegroup.amazonaws.com/*"],
 }
 """What an action of AWS is allowed on; these are the narrowest that hold for every stack of an account."""
-_CONDITIONS = {
+_TAG = "gpupools:pool"
+"""Every node group, launch template and placement group of a pool has it from its creation."""
+_OWN = {"Null": {f"aws:ResourceTag/{_TAG}": "false"}}
+_NEW = {"Null": {f"aws:RequestTag/{_TAG}": "false"}}
+# https://docs.aws.amazon.com/service-authorization/latest/reference/ has the keys of each action.
+# https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/supported-iam-actions-tagging.html
+# EKS tags its groups: https://docs.aws.amazon.com/aws-managed-policy/latest/reference/AWSServiceRoleForAmazonEKSNodegroup.html
+_CONDITIONS: dict[str, dict[str, dict[str, Any]]] = {
+    "*": {"StringEquals": {"aws:RequestedRegion": REGION}},
+    "new machine": _NEW,
+    # Otherwise the tag could be given to what others made.
+    "new tags": {
+        "StringEquals": {"ec2:CreateAction": ["CreateLaunchTemplate", "CreatePlacementGroup", "RunInstances"]}
+    },
+    "own machine": _OWN,
+    "scaling group": {"Null": {"aws:ResourceTag/eks:nodegroup-name": "false"}},
+    "new node group": _NEW,
+    "own node group": _OWN,
     "role to EKS": {"StringEquals": {"iam:PassedToService": "eks.amazonaws.com"}},
     "linked role": {"StringEquals": {"iam:AWSServiceName": "eks-nodegroup.amazonaws.com"}},
 }
@@ -77,22 +102,25 @@ def documents() -> dict[str, Any]:
     found["cluster-ready.json"] = _cluster_role("gpupools-ready", _ready_rules())
     found["cluster-policy.json"] = _cluster_role("gpupools-policy", _policy_rules())
     found["cluster-mig-walk.json"] = _cluster_role("gpupools-mig-walk", _WALK_RULES)
-    found["cluster-ready-smoke.json"] = _cluster_role("gpupools-ready-smoke", _SMOKE_RULES)
+    found["namespace-mig-walk.json"] = _cluster_role("gpupools-mig-walk", _WALK_CONFIG_RULES, "gpu-operator")
+    found["namespace-ready.json"] = _cluster_role("gpupools-ready", _ready_rules(in_namespace=True), "kube-system")
+    found["namespace-ready-smoke.json"] = _cluster_role("gpupools-ready-smoke", _SMOKE_RULES, SMOKE_NAMESPACE)
     return found
 
 
-def _cluster_role(name: str, rules: Iterable[tuple[str, str, list[str], str]]) -> dict[str, Any]:
-    """Return a role for `kubectl apply`: https://kubernetes.io/docs/reference/access-authn-authz/rbac/."""
+def _cluster_role(name: str, rules: Iterable[tuple[str, str, list[str], str]], space: str = "") -> dict[str, Any]:
+    """Return a role of the cluster or of a namespace for `kubectl apply`: https://kubernetes.io/docs/reference/access-authn-authz/rbac/."""
     found = [
         {"apiGroups": [group], "resources": [resource], "verbs": verbs} | ({"resourceNames": [only]} if only else {})
         for group, resource, verbs, only in rules
     ]
-    meta = {"name": name, "labels": MANAGED_BY}
-    return {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": meta, "rules": found}
+    meta = {"name": name, **({"namespace": space} if space else {}), "labels": MANAGED_BY}
+    kind = "Role" if space else "ClusterRole"
+    return {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": kind, "metadata": meta, "rules": found}
 
 
-def _ready_rules() -> Iterator[tuple[str, str, list[str], str]]:
-    for read in READS:
+def _ready_rules(*, in_namespace: bool = False) -> Iterator[tuple[str, str, list[str], str]]:
+    for read in (each for each in READS if bool(each.name) == in_namespace):
         group = read.api.rpartition("/")[0]
         yield group, read.plural, ["get"] if read.name else ["list"], read.name.rpartition("/")[2]
 
@@ -106,19 +134,20 @@ _WALK_RULES = (
     ("", "nodes", ["get", "list", "patch"], ""),
     ("", "pods", ["list"], ""),
     ("", "pods/eviction", ["create"], ""),
-    ("", "configmaps", ["get"], ""),
     ("nvidia.com", "clusterpolicies", ["list"], ""),
 )
-"""What `gpupools mig walk --yes` needs."""
-_MAKES = ["create", "delete", "get"]
+"""What `gpupools mig walk --yes` needs of nodes, and of pods in all namespaces."""
+_WALK_CONFIG_RULES = (("", "configmaps", ["get"], ""),)
+"""It reads the layouts of the MIG manager."""
 _SMOKE_RULES = (
-    ("", "namespaces", _MAKES, ""),
-    ("batch", "jobs", _MAKES, ""),
-    ("resource.k8s.io", "resourceclaimtemplates", _MAKES, ""),
+    # Kubernetes asks a namespace's own roles about the namespace.
+    ("", "namespaces", ["get"], SMOKE_NAMESPACE),
+    ("batch", "jobs", ["create", "delete", "get"], ""),
+    ("resource.k8s.io", "resourceclaimtemplates", ["create", "delete", "get"], ""),
     ("", "pods", ["list"], ""),
     ("", "pods/log", ["get"], ""),
 )
-"""What `gpupools ready --smoke` needs in addition."""
+"""What `gpupools ready --smoke` needs in addition, in a namespace that an administrator creates."""
 
 
 def _allowed(found: Iterable[Row], access: Access) -> list[Row]:
@@ -127,13 +156,14 @@ def _allowed(found: Iterable[Row], access: Access) -> list[Row]:
 
 def _iam_policy(found: Iterable[Row], access: Access) -> dict[str, Any]:
     """Return a policy of IAM: https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_elements.html."""
-    by_target = groupby(sorted(_allowed(found, access), key=lambda row: list(_ON).index(row.on)), lambda row: row.on)
+    on_each = [(on, row) for row in _allowed(found, access) for on in row.on.split("; ")]
+    by_target = groupby(sorted(on_each, key=lambda each: list(_ON).index(each[0])), lambda each: each[0])
     statements = []
     for on, those in by_target:
         said: dict[str, Any] = {
             "Sid": "".join(word.capitalize() for word in ("any" if on == "*" else on).split()),
             "Effect": "Allow",
-            "Action": sorted({row.permission for row in those}),
+            "Action": sorted({row.permission for _, row in those}),
             "Resource": _ON[on],
         }
         statements.append(said | ({"Condition": _CONDITIONS[on]} if on in _CONDITIONS else {}))
@@ -163,7 +193,7 @@ def _google_role(found: Iterable[Row], access: Access) -> dict[str, Any]:
         "title": _TITLES[access],
         "description": _MEANINGS[access],
         "stage": "GA",
-        "includedPermissions": sorted({row.permission for row in _allowed(found, access)}),
+        "includedPermissions": sorted({row.permission for row in _allowed(found, access) if not row.on}),
     }
 
 

@@ -43,7 +43,8 @@ def add(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("file", nargs="?", type=Path, default=DEV_STACK, metavar="FILE", help=f"default: {DEV_STACK}")
     parser.add_argument("--pool", required=True, metavar="NAME")
-    parser.add_argument("--cluster", metavar="KEY", help="the pool's cluster, where it is on several")
+    what = "name or key of the cluster; required if the pool is on several, or nothing proves that it is the file's"
+    parser.add_argument("--cluster", metavar="NAME", help=what)
     parser.add_argument(
         "--to", required=True, metavar="LAYOUT", help="a profile, or the profiles of a GPU: 3g.40gb,4g.40gb"
     )
@@ -51,6 +52,8 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--timeout", type=whole_number, default=3600, metavar="S", help="per step; default: 3600")
     parser.add_argument("--context", metavar="NAME", help="use this context of the kubeconfig")
     parser.add_argument("--kubeconfig", type=Path, metavar="FILE", help="kubeconfig with the context")
+    what = "let the credential of the cloud's login go to this host, which the stack file names"
+    parser.add_argument("--trust-endpoint", action="append", default=[], metavar="HOST", help=what)
 
 
 def run_walk(given: argparse.Namespace) -> int:
@@ -60,8 +63,11 @@ def run_walk(given: argparse.Namespace) -> int:
         pool = _pool(plan, given)
         _layout(pool, given.to)  # before the cluster is asked
         contexts = [given.context] if given.context else []
-        access = live_cluster.access_of(pool.cluster, plan.stack.clusters, clouds(), contexts, given.kubeconfig)
-        _Walk(live_cluster.ClusterApi(access), plan, pool, given.to, given.timeout).run(does=given.yes)
+        where = (given.kubeconfig, given.trust_endpoint, given.file.parent)
+        access = live_cluster.access_of(pool.cluster, plan.stack.clusters, clouds(), contexts, *where)
+        walk = _Walk(live_cluster.ClusterApi(access), plan, pool, given.to, given.timeout)
+        walk.is_named = given.cluster is not None
+        walk.run(does=given.yes)
         return 0
     except _Failed as error:
         tell(error, error=True)
@@ -76,11 +82,15 @@ def run_walk(given: argparse.Namespace) -> int:
 
 def _pool(plan: StackPlan, given: argparse.Namespace) -> PoolPlan:
     named = [each for each in plan.pools if each.name == given.pool]
-    found = [each for each in named if given.cluster in (None, each.cluster)]
+    names = {
+        each.cluster: (None, each.cluster, getattr(plan.stack.clusters[each.cluster], "name", "")) for each in named
+    }
+    found = [each for each in named if given.cluster in names[each.cluster]]
     wrong = Problem(("--pool",), f"the file has no pool {given.pool!r}", nearest(given.pool, plan.stack.pools))
     if named:
         fix = f"use --cluster {' or '.join(each.cluster for each in named)}"
-        wrong = Problem(("--cluster",), f"the pool is on {len(named)} clusters", fix)
+        what = f"the pool is not on {given.cluster!r}" if given.cluster else f"the pool is on {len(named)} clusters"
+        wrong = Problem(("--cluster",), what, fix)
     if len(found) != 1:
         raise Rejected([wrong])
     return found[0]
@@ -117,9 +127,12 @@ class _Walk:
         self.at_once = plan.stack.pools[pool.name].upgrade.max_unavailable or 1
         self.label, self.resources, self.config = _layout(pool, to)
         self.labelled: set[str] = set()
+        self.cluster = plan.stack.clusters[pool.cluster]
+        self.is_named = False
 
     def run(self, *, does: bool) -> None:
         nodes = self._nodes()
+        self._prove(nodes, does=does)
         left = [name for name, node in nodes.items() if _annotation(node) is not None or not self._has_layout(node)]
         tell(f"{len(nodes) - len(left)} of {len(nodes)} nodes have {self.label}")
         if not left:
@@ -145,7 +158,20 @@ class _Walk:
             label = f"{MIG_CONFIG_LABEL}={self.label}"
             tell(f"would cordon {name}, evict {count}, set {label}, wait for {offers}, and uncordon it")
 
+    def _prove(self, nodes: Mapping[str, JsonObject], *, does: bool) -> None:
+        """Raise `Unreachable` unless the nodes are of the file's cluster; what is not known, the caller has to name."""
+        cloud = clouds()[self.cluster.cloud]
+        proof = live_cluster.proof_of(self.api, self.cluster, cloud, list(nodes.values()))
+        if proof.other:
+            raise live_cluster.Unreachable(f"this is not the cluster of the file: {proof.other}; use its context")
+        if proof.unproven and not self.is_named:
+            what = f"nothing proves that this is cluster {self.pool.cluster} of the file: {proof.unproven}"
+            if does:
+                raise live_cluster.Unreachable(f"{what}; add --cluster {self.pool.cluster} if it is")
+            tell(what, error=True)
+
     def _walk(self, names: list[str]) -> None:
+        self._prove({name: self._node(name) for name in names}, does=True)
         for name in names:  # first all, so that no pod moves from one to another
             tell(f"{name}: cordon and drain")
             self._patch(name, {"annotations": {ANNOTATION: self.label}}, unschedulable=True)

@@ -124,7 +124,8 @@ def _run(parser: argparse.ArgumentParser, given: argparse.Namespace) -> int:
         if given.context:
             live = import_module("gpupools.ready.live_cluster")
             try:
-                api = live.ClusterApi(live.Access(str(given.kubeconfig) if given.kubeconfig else None, given.context))
+                api = live.ClusterApi(live.Access(given.kubeconfig, given.context))
+                api.start_look()
                 options["live"] = {Path(f"context {given.context}"): _audit("cluster_objects").read_cluster(api.items)}
             except (live.Unreachable, PermissionError) as error:
                 tell(f"context {given.context}: {error}", error=True)

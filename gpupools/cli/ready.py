@@ -13,7 +13,7 @@ from gpupools.common.errors import Problem, Rejected, nearest
 from gpupools.console.output import Style, answer, printable, tell, tell_parts
 from gpupools.console.terminal import columns, shows_colour
 from gpupools.providers import clouds
-from gpupools.ready.live_cluster import access_of
+from gpupools.ready.live_cluster import access_of, endpoint_host
 from gpupools.ready.pool_status import PoolStatus
 from gpupools.ready.promises import promises
 from gpupools.ready.watch import Watch
@@ -37,6 +37,8 @@ def add(parser: argparse.ArgumentParser) -> None:
     shows.add_argument("--smoke", action="store_true", help="run a CUDA sample on each pool, and delete it afterwards")
     what = "use this context of the kubeconfig for a cluster, instead of the access in the stack file"
     parser.add_argument("--context", action="append", default=[], metavar="[CLUSTER=]NAME", help=what)
+    what = "let the credential of the cloud's login go to this host, which the stack file names"
+    parser.add_argument("--trust-endpoint", action="append", default=[], metavar="HOST", help=what)
     parser.add_argument("--kubeconfig", type=Path, metavar="FILE", help="kubeconfig with the contexts")
     shows.add_argument("--json", action="store_true", help="print pools and causes as JSON; with --watch one per line")
     parser.set_defaults(run=_run)
@@ -56,7 +58,15 @@ def _run(given: argparse.Namespace) -> int:
         return 2
     wanted = [each for each in promises(plan) if not given.pool or each.pool.name in given.pool]
     clusters = plan.stack.clusters
-    access = partial(access_of, clusters=clusters, clouds=clouds(), contexts=given.context, file=given.kubeconfig)
+    access = partial(
+        access_of,
+        clusters=clusters,
+        clouds=clouds(),
+        contexts=given.context,
+        file=given.kubeconfig,
+        trusted=given.trust_endpoint,
+        folder=given.file.parent,
+    )
     watch = Watch(wanted, clusters, clouds(), access, str(given.file))
     shown: dict[str, str] = {}
     for is_last in watch.looks(given.timeout, stays=given.watch):
@@ -104,6 +114,10 @@ def _wrong_call(given: argparse.Namespace, plan: StackPlan) -> Iterator[Problem]
         if not equals or key not in clusters:
             fix = f"write --context CLUSTER=NAME for each of {', '.join(sorted(clusters))}"
             yield Problem(("--context",), f"{each!r} names none of the {len(clusters)} clusters", fix)
+    hosts = {endpoint_host(cluster) for cluster in plan.stack.clusters.values()} - {""}
+    for host in given.trust_endpoint:
+        if host.casefold() not in hosts:
+            yield Problem(("--trust-endpoint",), f"the file has no endpoint {host!r}", nearest(host, hosts))
     if given.kubeconfig is not None and not given.context:
         yield Problem(("--kubeconfig",), "is used for the clusters that --context names", "add --context")
 

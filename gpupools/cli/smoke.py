@@ -66,7 +66,7 @@ def _outcome(pool: PoolPlan, api: ClusterApi, job: str, timeout_s: int) -> str:
         time.sleep(2)
         conditions = at(api.request(f"{_JOBS}/{job}"), "status.conditions") or ()
         ended = {each["type"]: each.get("message", "") for each in conditions if each.get("status") == "True"}
-    pods = at(api.request(_PODS, {"labelSelector": f"job-name={job}"}), "items") or ()
+    pods = api.items(_PODS, "pods", labelSelector=f"job-name={job}")
     log = "\n".join(str(api.request(f"{_PODS}/{pod['metadata']['name']}/log") or "") for pod in pods).strip()
     if "Failed" in ended:
         return f"{ended['Failed']} {log.rpartition(chr(10))[2]}".strip()

@@ -251,9 +251,16 @@ class Cloud(NamedTuple):
     component_name_limit: int | None = None
     """Most characters of a pool component's name where the cloud's own names are made from it; None for no limit."""
     node_pattern: Callable[[Cluster], str] = lambda cluster: ""
-    """Return a pattern of the nodes of a cluster: `<provider id> <region> <name>`, in upper or lower case."""
+    """Return a pattern of the nodes of a cluster: `<provider id> <region> <name> <label>`, in upper or lower case.
+
+    Its group `named` matches if the node carries the name of the cluster.
+    """
     pool_command: str = "kubectl get nodes"
     """Command that shows why nodes of a cluster do not start, with keys of the cluster in braces."""
+    cluster_label: str = ""
+    """Label of nodes that tells to which cluster they belong."""
+    kubeconfig_name: Callable[[Cluster], str] = lambda cluster: ""
+    """Return a pattern of the name that the cloud's own program gives to a cluster in a kubeconfig."""
     untyped_resource: Callable[[str], UntypedResourceLookup | None] = no_untyped_resource
     """Return what says of resources of a type whose class takes any properties what they are; None for other types."""
 

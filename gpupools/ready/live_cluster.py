@@ -1,18 +1,28 @@
-"""Reads the objects of a live cluster with the official Kubernetes client, the extra `gpupools[cluster]`."""
+"""The only door to a cluster: who decides where a credential goes, and requests within limits.
+
+It uses the official Kubernetes client, the extra `gpupools[cluster]`.
+"""
 
 import json
-import subprocess
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
+import re
+import shlex
+import threading
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, NamedTuple
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit
 
-from gpupools.common.json_types import JsonDict
+from gpupools.common.bounded_yaml import is_deep
+from gpupools.common.json_types import JsonDict, JsonObject
 from gpupools.common.sdk import NEED_FOR_CLUSTERS
+from gpupools.console.output import tell
 from gpupools.plan.cloud import Cloud
+from gpupools.ready.kubeconfig import Context, Credential, parsed, read_context, run_plugin
+from gpupools.ready.kubeconfig import Unreachable as Unreachable
+from gpupools.ready.same_cluster import Proof, prove
 from gpupools.ready.snapshot import READS, SELECTORS, Snapshot, daemons_of, pruned
 from gpupools.spec.cluster_access import (
     ACCESS_KEYS,
@@ -25,138 +35,394 @@ from gpupools.spec.models import Cluster, Late, StackOutput
 
 PAGE = 500
 """Objects per request."""
-_TIMEOUT_S = (5, 60)
-"""Seconds to connect, and between two parts of an answer."""
-PLUGIN_TIMEOUT_S = 60
-
-
-class Unreachable(Exception):
-    """The API of a cluster gave no answer, or nothing leads to it; `may_pass` says whether waiting may help."""
-
-    def __init__(self, why: str, *, may_pass: bool = False) -> None:
-        self.may_pass = may_pass
-        super().__init__(why)
+MOST_PAGES = 2_000
+MOST_BYTES = 256 * 1024 * 1024
+"""Of one list. One answer has at most `_ANSWER_BYTES`; a page of 500 nodes has about 10 MB."""
+_ANSWER_BYTES = 32 * 1024 * 1024
+_MOST_VALUES = 1_000_000
+"""Values of one answer, as its brackets and commas tell: empty maps would take thirty times their text in memory."""
+_MOST_OBJECTS = 200_000
+"""Objects of one list: Kubernetes supports 150,000 pods (https://kubernetes.io/docs/setup/best-practices/cluster-large/)."""
+REQUEST_S = 25.0
+"""Of one request with its answer, however slowly it comes."""
+LOOK_S = 300.0
+"""Of all requests of one look."""
+RETRY_S = 10.0
+"""How long a request is repeated that the API answers with 429 or 503."""
+_RENEWED = timedelta(minutes=1)
+"""How long before its end a token is renewed."""
 
 
 class Access(NamedTuple):
-    """How the API of a cluster is reached: content or file of a kubeconfig, and its context; None for the default."""
+    """How the API of a cluster is reached."""
 
-    kubeconfig: JsonDict | str | None
+    kubeconfig: JsonDict | Path | None
+    """Content or file of a kubeconfig; None for kubectl's default file."""
     context: str | None = None
+    """None for the current context."""
+    folder: Path = Path()
+    """Folder of the stack file: no kubeconfig of its checkout is read."""
+    named_by: str = ""
+    """Who chose host and program, if not the caller: it is printed before they are used."""
+    is_silent: bool = False
+    """Whether the program that uses it has announced it already."""
 
 
 def access_of(
-    key: str, clusters: Mapping[str, Cluster], clouds: Mapping[str, Cloud], contexts: Sequence[str], file: Path | None
+    key: str,
+    clusters: Mapping[str, Cluster],
+    clouds: Mapping[str, Cloud],
+    contexts: Sequence[str],
+    file: Path | None,
+    trusted: Collection[str],
+    folder: Path,
 ) -> Access:
-    """Return the access by the first of some `[cluster=]context`, or that the stack file has; raise `Unreachable`."""
+    """Return the access by the first of some `[cluster=]context`, or that the stack file has.
+
+    Args:
+        key: Key of the cluster in the stack file.
+        clusters: The clusters of the stack file.
+        clouds: All clouds.
+        contexts: Contexts that the caller names.
+        file: The caller's kubeconfig with these contexts.
+        trusted: Hosts in the stack file to which the caller's credential may go.
+        folder: Folder of the stack file.
+
+    Raises:
+        Unreachable: The stack file has no access, or it names a host that the caller does not trust.
+    """
     for each in contexts:
         named, equals, context = each.partition("=")
         if not equals or named == key:
-            return Access(str(file) if file is not None else None, context or each)
+            return Access(file, context or each, folder)
     given = dict(clusters[key])
     source = given.get("kubeconfig")
     if isinstance(source, KubeconfigFile):
-        return Access(str(Path(source.path).expanduser()), source.context)
+        return Access(Path(source.path), source.context, folder, f"{source.path}, which the stack file names")
     unknown = (Late, StackOutput, KubeconfigSecret)
     late = [name for name in ("name", *ACCESS_KEYS) if isinstance(given.get(name), unknown)]
     if late or given.get("endpoint") is None:
         what = f"only Pulumi knows its {late[0]}" if late else "the stack file has no access to its API"
         raise Unreachable(f"{what}; use --context {key}=NAME with a context of your kubeconfig")
-    plugin = clouds[clusters[key].cloud].access(given)
-    return Access(built_kubeconfig(key, api_url(given["endpoint"]), given["certificate_authority"], plugin))
+    plugin, host = clouds[clusters[key].cloud].access(given), endpoint_host(clusters[key])
+    if host not in {each.casefold() for each in trusted}:
+        what = f"the stack file sends the token of {plugin.command} to {host}"
+        fix = f"compare it with the cloud's console and add --trust-endpoint {host}"
+        raise Unreachable(f"{what}; {fix}, or use --context {key}=NAME with a context of your kubeconfig")
+    made = built_kubeconfig(key, api_url(given["endpoint"]), given["certificate_authority"], plugin)
+    return Access(made, None, folder, "the stack file")
+
+
+def endpoint_host(cluster: Cluster) -> str:
+    """Return the host of the API, with a port if it has one, that the stack file names; empty for none."""
+    endpoint = getattr(cluster, "endpoint", None)
+    return urlsplit(api_url(endpoint)).netloc.casefold() if isinstance(endpoint, str) else ""
+
+
+def program_access(kubeconfig: str, context: str | None) -> Access:
+    """Return the access of a Pulumi program: the path of a kubeconfig, or its text.
+
+    Raises:
+        Unreachable: The text is no kubeconfig.
+    """
+    if kubeconfig.startswith(("/", "~/")):
+        return Access(Path(kubeconfig), context, is_silent=True)
+    return Access(parsed(kubeconfig.encode(), "the kubeconfig"), context, is_silent=True)
+
+
+class _Busy(Unreachable):
+    """The API asks to come back later."""
+
+    def __init__(self, why: str, wait_s: float) -> None:
+        self.wait_s = wait_s
+        super().__init__(why, may_pass=True)
 
 
 class ClusterApi:
     """The API of one cluster."""
 
     def __init__(self, access: Access) -> None:
-        """Load the kubeconfig, which runs its exec plugin; raise `Unreachable` if that fails."""
+        """Read the kubeconfig and run its exec plugin; raise `Unreachable` if that fails."""
         try:
             from kubernetes import client, config
         except ModuleNotFoundError:
             raise Unreachable(f"reading a cluster requires {NEED_FOR_CLUSTERS}") from None
-        self._failed: list[str] = []
+        self._client_library, self._config_library = client, config
         self.now: datetime | None = None
-        loader: Any = config.kube_config
-        plugin: Any = config.exec_provider.ExecProvider
-        vars(config.exec_provider)["subprocess"] = SimpleNamespace(PIPE=subprocess.PIPE, Popen=_limited)
-        loader.ExecProvider = lambda *words: SimpleNamespace(run=lambda: _token(plugin(*words), self._failed))
-        given = access.kubeconfig
-        load = config.new_client_from_config_dict if isinstance(given, dict) else config.new_client_from_config
-        configuration = client.Configuration()
+        """The server's time at the last answer."""
+        self.context: Context = read_context(access.kubeconfig, access.context, access.folder)
+        self._credential = Credential({}, None)
+        self._end = float("inf")
+        self._size = 0
+        self._announce(access)
+        self._connect()
+
+    @property
+    def host(self) -> str:
+        """Host and port of the API."""
+        return self.context.host
+
+    def _announce(self, access: Access) -> None:
+        words = [self.context.plugin.get("command"), *(self.context.plugin.get("args") or ())]
+        # Arguments of the caller's own kubeconfig may be secrets.
+        shown = shlex.join(map(str, words if isinstance(access.kubeconfig, dict) else words[:1]))
+        by = f" (from {access.named_by})" if access.named_by else ""
+        token = f" with a token of {shown}" if self.context.plugin else ""
+        if (by or token) and not access.is_silent:
+            tell(f"connects to {self.host}{by}{token}", error=True)
+
+    def _connect(self) -> None:
+        """Make a client, with a new credential where a plugin gives it."""
+        if self.context.plugin:
+            self._credential = run_plugin(self.context)
+        user = {**self.context.user, **self._credential.user}
+        made = {
+            "clusters": [{"name": "c", "cluster": self.context.cluster}],
+            "users": [{"name": "u", "user": user}],
+            "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+        }
+        configuration = self._client_library.Configuration()
         configuration.retries = False
         try:
-            self._client = load(given, context=access.context, client_configuration=configuration)
-        except (config.ConfigException, OSError, ValueError, TypeError, KeyError) as error:
-            file = given if isinstance(given, str) else "the kubeconfig" if given else "the default kubeconfig"
-            raise Unreachable(f"{file}: {_one_line(error)}; check it, or use --context") from None
-        self._raise_failed()
+            load: Any = self._config_library.new_client_from_config_dict
+            self._client = load(made, context="x", client_configuration=configuration)
+        except (self._config_library.ConfigException, OSError, ValueError, TypeError) as error:
+            raise Unreachable(f"the kubeconfig for {self.host}: {_one_line(error)}; check it") from None
 
-    def _raise_failed(self) -> None:
-        if self._failed:
-            raise Unreachable(self._failed.pop())
+    def start_look(self) -> None:
+        """Give all requests from now on one deadline."""
+        self._end = time.monotonic() + LOOK_S
 
     def request(
         self, path: str, query: Mapping[str, str] | None = None, method: str = "GET", body: JsonDict | None = None
     ) -> Any:
-        """Return JSON or text; None for 404. Raise `Unreachable`, or `PermissionError` for 403."""
-        import urllib3
+        """Return an object or list, or the text of a log; None for 404.
 
+        The API is asked again for a while if it answers 429 or 503, except for evictions (429 is the answer of a
+        disruption budget) and for what a repetition would create twice.
+
+        Raises:
+            PermissionError: 403.
+            Unreachable: There is no answer, or it is not of the form of the API.
+        """
+        end = time.monotonic() + RETRY_S
+        while True:
+            try:
+                return self._request(path, query, method, body)
+            except _Busy as busy:
+                if method == "POST" or time.monotonic() + busy.wait_s > min(end, self._end):
+                    raise
+                time.sleep(busy.wait_s)
+
+    def _request(self, path: str, query: Mapping[str, str] | None, method: str, body: JsonDict | None) -> Any:
+        if self._credential.expires is not None and self._credential.expires - datetime.now(UTC) < _RENEWED:
+            self._connect()
         content = "application/merge-patch+json" if method == "PATCH" else "application/json"
-        headers = {"Accept": "application/json", "Content-Type": content}
-        host = self._client.configuration.host
-        url = f"{host}{path}" + (f"?{urlencode(query)}" if query else "")
-        try:
-            self._client.update_params_for_auth(headers, [], ["BearerToken"], path, method, body)
-            self._raise_failed()
-            answer = self._client.call_api(method, url, headers, body, _request_timeout=_TIMEOUT_S)
-            data, status = answer.read(), answer.status
-        except (urllib3.exceptions.HTTPError, OSError) as error:
-            raise Unreachable(f"{host} is not reachable: {_one_line(error)}", may_pass=True) from None
-        date = answer.headers.get("Date")
-        self.now = parsedate_to_datetime(date) if date else None
-        is_json = "json" in answer.headers.get("Content-Type", "")
-        found = json.loads(data) if is_json else data.decode(errors="replace")
-        if status < 300 or status == 404:
-            return found if status < 300 else None
-        message = _one_line(found.get("message", found) if is_json else found)
+        # A compressed answer may unpack to any size.
+        headers = {"Accept": "application/json", "Accept-Encoding": "identity", "Content-Type": content}
+        self._client.update_params_for_auth(headers, [], ["BearerToken"], path, method, body)
+        url = f"{self._client.configuration.host}{path}" + (f"?{urlencode(query)}" if query else "")
+        seconds = min(REQUEST_S, self._end - time.monotonic())
+        if seconds <= 0:
+            raise Unreachable(f"{self.host} does not answer all requests in {LOOK_S:.0f} s", may_pass=True)
+        status, given, data = self._within(seconds, lambda: self._fetch(method, url, headers, body, seconds))
+        self.now, self._size = self._time(given.get("Date")), len(data)
+        if given.get("Content-Encoding", "identity") != "identity":
+            raise self._odd("a compressed body, which was not asked for")
+        is_log = status < 300 and path.endswith("/log")
+        found = data.decode(errors="replace") if is_log or status == 404 else self._parsed(status, given, data)
+        if status < 300:
+            is_object = "limit" not in (query or ()) and method != "DELETE" and not path.endswith("/eviction")
+            return found if is_log else self._object(path, found) if is_object else found
+        if status == 404:
+            return None
+        message = _one_line(found.get("message", found) if isinstance(found, dict) else found)
         if status == 403:
             raise PermissionError(message)
-        what = f"the API rejects the credentials: {message}; log in again" if status == 401 else f"{status} {message}"
-        raise Unreachable(what, may_pass=status in (410, 429) or status >= 500)
+        if status == 401:
+            raise Unreachable(f"{self.host} rejects the credentials: {message}; log in again")
+        what = f"{self.host} answers {status}: {message}"
+        if status in (429, 503):
+            wait = given.get("Retry-After", "1")
+            raise _Busy(what, float(wait) if re.fullmatch("[0-9]{1,4}", wait) else 1.0)
+        raise Unreachable(what, may_pass=status == 410 or status >= 500)
+
+    def _fetch(
+        self, method: str, url: str, headers: dict[str, str], body: Any, seconds: float
+    ) -> tuple[int, Mapping[str, str], bytes]:
+        answer = self._client.call_api(method, url, headers, body, _request_timeout=(min(5, seconds), seconds))
+        data, end = bytearray(), time.monotonic() + seconds
+        try:
+            for part in answer.response.stream(2**16, decode_content=False):
+                data += part
+                if len(data) > _ANSWER_BYTES:
+                    raise self._odd(f"more than {_ANSWER_BYTES} bytes")
+                if time.monotonic() > end:
+                    break
+        finally:
+            answer.response.release_conn() if answer.response.closed else answer.response.close()
+        return answer.status, answer.headers, bytes(data)
+
+    def _within(self, seconds: float, call: Callable[[], Any]) -> Any:
+        """Return what a call returns in this time; a server may send a byte now and then without end."""
+        import urllib3
+
+        done: list[Any] = []
+        failed: list[Exception] = []
+
+        def run() -> None:
+            try:
+                done.append(call())
+            except Exception as error:
+                failed.append(error)
+
+        thread = threading.Thread(target=run, daemon=True)
+        thread.start()
+        thread.join(seconds)
+        if done:
+            return done[0]
+        error = failed[0] if failed else TimeoutError(f"no whole answer in {seconds:.0f} s")
+        if isinstance(error, urllib3.exceptions.HTTPError | OSError):
+            raise Unreachable(f"{self.host} is not reachable: {_one_line(error)}", may_pass=True) from None
+        raise error
+
+    def _odd(self, what: str) -> Unreachable:
+        return Unreachable(f"the API of {self.host} answers with {what}; check that it is the API of a cluster")
+
+    def _time(self, date: str | None) -> datetime | None:
+        try:
+            found = parsedate_to_datetime(date) if date else None
+        except (ValueError, TypeError):
+            raise self._odd("a date that is none") from None
+        return found.replace(tzinfo=UTC) if found is not None and found.tzinfo is None else found
+
+    def _parsed(self, status: int, headers: Mapping[str, str], data: bytes) -> Any:
+        kind = headers.get("Content-Type", "")
+        if "json" not in kind:
+            if status >= 300:
+                return data[:2000].decode(errors="replace")
+            raise self._odd(
+                f"{_one_line(kind) or 'a body of no type'} instead of JSON, as sign-in pages and proxies do"
+            )
+        if sum(map(data.count, (b"{", b"[", b","))) > _MOST_VALUES:
+            raise self._odd(f"more than {_MOST_VALUES} values")
+        try:
+            found = json.loads(data, object_hook=_without_null)
+        except (ValueError, RecursionError):
+            raise self._odd(f"{len(data)} bytes that are not JSON") from None
+        if status < 300 and (not isinstance(found, dict) or is_deep(found)):
+            raise self._odd("JSON that is not an object of Kubernetes")
+        return found
+
+    def _object(self, path: str, found: Any) -> JsonDict:
+        """Return an object whose form is that of its kind, as far as it is read."""
+        meta, plural = _map_at(found, "metadata"), _PLURAL.match(path)
+        kind = plural[1] if plural else ""
+        wrong = [] if re.fullmatch(_NAME, str(meta.get("name", ""))) else ["metadata.name"]
+        wrong += ["metadata.namespace"] if kind in ("pods", "daemonsets") and "namespace" not in meta else []
+        parts = [(_MODELS.get(kind, "V1ObjectMeta"), found if kind in _MODELS else meta)]
+        if kind not in _MODELS:  # of a custom resource, the conditions
+            wrong += [key for key in _PARTS if not isinstance(found.get(key, {}), dict)]
+            conditions = _map_at(found, "status").get("conditions", ())
+            parts += [("V1Condition", each) for each in conditions] if isinstance(conditions, list | tuple) else []
+        wrong += [each for model, part in parts for each in _misfits(getattr(self._client_library, model), part)]
+        if wrong:
+            raise self._odd(f"{kind or 'an object'} whose {_one_line(wrong[0])} is missing or has another form")
+        return {"spec": {}, "status": {}, **found}
 
     def items(self, path: str, kind: str, **query: str) -> Iterator[JsonDict]:
-        """Yield the objects of a list by pages; none of a kind that the cluster does not have."""
-        more = {"limit": str(PAGE), **query}
-        while True:
-            page = self.request(path, more) or {}
-            yield from [pruned(kind, each) for each in page.pop("items", None) or ()]
-            more["continue"] = page.get("metadata", {}).get("continue", "")
+        """Yield the objects of a list by pages, shortened for a kind; none of a kind that the cluster does not have.
+
+        Raises:
+            Unreachable: The list has no end within the limits, or an object has another form.
+        """
+        more, size, count = {"limit": str(PAGE), **query}, 0, 0
+        for _ in range(MOST_PAGES):
+            page = self.request(path, more)
+            if page is None and path.startswith("/api/v1/"):
+                raise self._odd("404 to what every cluster has")
+            page = {"items": []} if page is None else page
+            more["continue"], last = _map_at(page, "metadata").get("continue", ""), more.get("continue")
+            # Go writes an empty list as null.
+            found = page.get("items", [] if str(page.get("kind")).endswith("List") else None)
+            if not isinstance(found, list) or not isinstance(more["continue"], str):
+                raise self._odd("a list of another form")
+            count, size = count + len(found), size + self._size
+            if size > MOST_BYTES or count > _MOST_OBJECTS:
+                raise self._odd(f"more than {MOST_BYTES} bytes or {_MOST_OBJECTS} objects in one list")
+            for each in found:
+                if not isinstance(each, dict) or any(not isinstance(each.get(key, {}), dict) for key in _PARTS):
+                    raise self._odd("an object of another form")
+                item = self._object(path, pruned(kind, each))
+                if not item["metadata"].get("uid"):
+                    raise self._odd("an object without uid")
+                yield item
             if not more["continue"]:
                 return
+            if more["continue"] == last:
+                raise self._odd("the same page again")
+        raise self._odd(f"more than {MOST_PAGES} pages")
+
+
+_PARTS = ("metadata", "spec", "status")
+_PLURAL = re.compile(r"/api(?:s/[^/]+)?/[^/]+/(?:namespaces/[^/]+/)?([a-z]+)")
+_NAME = r"[A-Za-z0-9][A-Za-z0-9._:-]{0,252}"
+"""Names go into commands that people copy."""
+_MODELS = {
+    "nodes": "V1Node",
+    "pods": "V1Pod",
+    "daemonsets": "V1DaemonSet",
+    "events": "CoreV1Event",
+    "runtimeclasses": "V1RuntimeClass",
+    "resourceslices": "V1ResourceSlice",
+    "configmaps": "V1ConfigMap",
+    "jobs": "V1Job",
+}
+"""Models of the Kubernetes client."""
+_INDEXED = {"type", "status", "key", "kind", "name", "spec", "selector", "template", "driver"}
+_INDEXED |= {"involvedObject"}
+"""Required fields that are read. The API has others."""
+
+
+def _misfits(model: Any, found: Any) -> list[str]:
+    """Return the fields of an object that have another form than the API's."""
+    from pydantic import ValidationError
+
+    try:
+        model.model_validate(found)
+    except ValidationError as error:
+        problems = error.errors(include_url=False, include_context=False, include_input=False)
+        read = (each for each in problems if each["type"] != "missing" or each["loc"][-1] in _INDEXED)
+        return [".".join(map(str, each["loc"])) for each in read]
+    return []
+
+
+def _map_at(found: Any, key: str) -> JsonDict:
+    value = found.get(key) if isinstance(found, dict) else None
+    return value if isinstance(value, dict) else {}
+
+
+def _without_null(found: JsonDict) -> JsonDict:
+    return {key: value for key, value in found.items() if value is not None} if None in found.values() else found
 
 
 def _one_line(text: object) -> str:
     return " ".join(str(text).split())[:200]
 
 
-def _token(plugin: Any, failed: list[str]) -> Any:
-    """Return what an exec plugin gives, or record why it failed, which the client only logs."""
-    try:
-        return plugin.run()
-    except Exception as error:
-        failed.append(f"{plugin.args[0]} gave no token: {_one_line(error)}; install it, log in again, or use --context")
-        return {"token": ""}
+def proof_of(api: ClusterApi, cluster: Cluster, cloud: Cloud, nodes: Sequence[JsonObject]) -> Proof:
+    """Return whether an API with these nodes is that of the cluster in the stack file."""
+    return prove(cluster, cloud, nodes, api.host == endpoint_host(cluster), api.context.cluster_name)
 
 
-def _limited(*words: Any, **options: Any) -> Any:
-    """Run a program in place of `Popen`, with which the client would wait for it without end."""
-    done = subprocess.run(*words, **{**options, "stdin": subprocess.DEVNULL, "timeout": PLUGIN_TIMEOUT_S})
-    return SimpleNamespace(communicate=lambda: (done.stdout, done.stderr), wait=lambda: done.returncode)
+def read_snapshot(api: ClusterApi, proves: Callable[[Sequence[JsonObject]], Proof]) -> Snapshot:
+    """Return the objects of a cluster; of another cluster, as its nodes tell, the nodes alone.
 
-
-def read_snapshot(api: ClusterApi) -> Snapshot:
-    """Return the objects of a cluster; raise `Unreachable`, or `PermissionError` if nodes may not be read."""
+    Raises:
+        PermissionError: Nodes may not be read.
+        Unreachable: The API does not answer as one.
+    """
+    api.start_look()
     objects: dict[str, Sequence[JsonDict]] = {}
     unseen: dict[str, str] = {}
     for read in READS:
@@ -166,6 +432,8 @@ def read_snapshot(api: ClusterApi) -> Snapshot:
             if read.plural == "nodes":
                 raise
             unseen[read.plural] = str(error)
+        if read.plural == "nodes" and proves(objects["nodes"]).other:
+            break
     return Snapshot(objects, unseen, api.now)
 
 

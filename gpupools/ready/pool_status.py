@@ -1,6 +1,5 @@
 """Judges pools: what is short of their promises."""
 
-import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import datetime
 from shlex import quote
@@ -29,6 +28,7 @@ from gpupools.ready.evidence import (
     waits_for,
 )
 from gpupools.ready.promises import GPU_DRIVER, VALIDATOR, Promise
+from gpupools.ready.same_cluster import Proof, prove
 from gpupools.ready.snapshot import Snapshot, condition, full_name, is_ready
 from gpupools.spec.models import Cluster
 
@@ -105,28 +105,18 @@ _SHOWN = 3
 
 
 def judge(
-    promises: Iterable[Promise], snapshot: Snapshot, cluster: Cluster, clouds: Mapping[str, Cloud], file: str
+    promises: Iterable[Promise],
+    snapshot: Snapshot,
+    cluster: Cluster,
+    clouds: Mapping[str, Cloud],
+    file: str,
+    proof: Proof | None = None,
 ) -> list[PoolStatus]:
     """Return the status of each pool of one cluster; `file` is the stack file, for commands."""
-    # Nodes of other machines may join a cluster, such as hybrid nodes.
-    pattern = clouds[cluster.cloud].node_pattern(cluster)
-    reasons = [foreign_node(cluster, pattern, node) for node in snapshot.of("nodes")]
-    foreign = reasons[0] if reasons and all(reasons) else ""
+    proof = proof or prove(cluster, clouds[cluster.cloud], snapshot.of("nodes"))
     given = {key: value if isinstance(value, str) else key.upper() for key, value in cluster}
     command = clouds[cluster.cloud].pool_command.format(**{key: quote(value) for key, value in given.items()})
-    return [_judged(each, snapshot, foreign, clouds.values(), file, command) for each in promises]
-
-
-def foreign_node(cluster: Cluster, pattern: str, node: JsonObject) -> str:
-    """Return why a live node belongs to another cluster; empty for a node that may belong to this one."""
-    name, provider = node["metadata"]["name"], node["spec"].get("providerID", "")
-    labels, own = node["metadata"].get("labels", {}), getattr(cluster, "name", None)
-    region, other = labels.get("topology.kubernetes.io/region", ""), labels.get("alpha.eksctl.io/cluster-name", own)
-    if isinstance(own, str) and other != own:
-        return f"node {name} is of the cluster {other}, not {own}"
-    if not provider or re.match(pattern, f"{provider} {region} {name}", re.IGNORECASE):
-        return ""
-    return f"node {name} ({provider}) is not of the cluster in {cluster.cloud} {cluster.region_name()}"
+    return [_judged(each, snapshot, proof.other, clouds.values(), file, command) for each in promises]
 
 
 def _judged(promise: Promise, snapshot: Snapshot, foreign: str, clouds: Clouds, file: str, command: str) -> PoolStatus:

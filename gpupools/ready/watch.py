@@ -5,10 +5,11 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 
 from gpupools.common.errors import Problem
 from gpupools.plan.cloud import Cloud
-from gpupools.ready.live_cluster import Access, ClusterApi, Unreachable, read_snapshot
+from gpupools.ready.live_cluster import Access, ClusterApi, Unreachable, proof_of, read_snapshot
 from gpupools.ready.pool_status import PoolStatus, judge
 from gpupools.ready.promises import Promise
 from gpupools.spec.models import Cluster
@@ -68,10 +69,13 @@ class Watch:
             try:
                 if key not in self.apis:
                     self.apis[key] = ClusterApi(self.access(key))
-                snapshot = read_snapshot(self.apis[key])
+                api, cluster = self.apis[key], self.clusters[key]
+                prove = partial(proof_of, api, cluster, self.clouds[cluster.cloud])
+                snapshot = read_snapshot(api, prove)
                 self.now, may_help = snapshot.now, True
                 wanted = [each for each in self.wanted if each.pool.cluster == key]
-                self.statuses[key] = judge(wanted, snapshot, self.clusters[key], self.clouds, self.file)
+                proof = prove(snapshot.of("nodes"))
+                self.statuses[key] = judge(wanted, snapshot, cluster, self.clouds, self.file, proof)
             except PermissionError as error:
                 fix = "bind the role of docs/reference/permissions/cluster-ready.json"
                 self.problems[key] = Problem(("clusters", key), str(error), fix)

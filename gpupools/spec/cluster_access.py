@@ -66,6 +66,8 @@ def _absolute(path: str) -> str:
         # The provider resolves the path in its own working folder, and reads a path without a file as a kubeconfig:
         # https://github.com/pulumi/pulumi-kubernetes, provider/pkg/provider/util.go.
         raise ValueError(f"got {shown(path)}; write an absolute path, or one that starts with ~/")
+    if {":", ";"} & set(path):  # Kubernetes clients read such a path as a list of files
+        raise ValueError(f"got {shown(path)}; write the path of one file, without : and ;")
     return path
 
 

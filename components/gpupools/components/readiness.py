@@ -4,17 +4,15 @@ import asyncio
 import json
 from collections.abc import Mapping
 from hashlib import sha256
-from pathlib import Path
 from typing import Any
 
 import pulumi
-import yaml
 
 from gpupools.common.json_types import JsonObject
 from gpupools.components.kubernetes_access import kubeconfig_of
 from gpupools.console.output import line
 from gpupools.providers import clouds
-from gpupools.ready.live_cluster import Access, Unreachable
+from gpupools.ready.live_cluster import program_access
 from gpupools.ready.promises import promises
 from gpupools.ready.watch import Watch
 from gpupools.stackfile.stack import StackPlan
@@ -61,16 +59,9 @@ def _digest(records: Any) -> str:
 
 def wait_until_ready(plan: StackPlan, key: str, kubeconfig: str, context: str | None) -> None:
     """Return when the pools of a cluster are ready; raise `pulumi.RunError` with the causes if the time is over."""
-
-    def access(_: str) -> Access:
-        try:
-            given = yaml.safe_load(kubeconfig)
-        except yaml.YAMLError:  # its message may repeat a secret
-            raise Unreachable("the kubeconfig is not YAML; check it") from None
-        return Access(given if isinstance(given, dict) else str(Path(kubeconfig).expanduser()), context)
-
     wanted = [each for each in promises(plan) if each.pool.cluster == key]
-    watch = Watch(wanted, plan.stack.clusters, clouds(), access, f"Pulumi.{pulumi.get_stack()}.yaml")
+    stack_file = f"Pulumi.{pulumi.get_stack()}.yaml"
+    watch = Watch(wanted, plan.stack.clusters, clouds(), lambda _: program_access(kubeconfig, context), stack_file)
     seconds = plan.stack.clusters[key].runtime.wait_ready or 0
     for _ in watch.looks(seconds):
         pass

@@ -45,7 +45,13 @@ class Api(ThreadingHTTPServer):
             return 403, {"message": f'{kind} is forbidden: User "dev" cannot list resource "{kind}"'}
         found = self.world.objects.get(kind)
         if kind == "configmaps" or found is None:
-            return (200, found[0]) if found else (404, {}) if kind in ("configmaps", "clusterpolicies") else (200, {})
+            return (
+                (200, found[0])
+                if found
+                else (404, {})
+                if kind in ("configmaps", "clusterpolicies")
+                else (200, {"items": []})
+            )
         found = [each for each in found if not space or each["metadata"]["namespace"] == space]
         for key, value in (pair.split("=") for pair in query.get("labelSelector", "").split(",") if pair):
             found = [each for each in found if each["metadata"].get("labels", {}).get(key) == value]
@@ -75,8 +81,8 @@ class _Handler(BaseHTTPRequestHandler):
         if path.endswith("/log"):
             return 200, self.server.log
         if path.endswith("/pods"):
-            return 200, {"items": [{"metadata": {"name": "p"}}]}
-        done = {"status": {"conditions": [{"type": "Complete", "status": "True"}]}}
+            return 200, {"items": [{"metadata": {"name": "p", "namespace": "s", "uid": "1"}}]}
+        done = {"metadata": {"name": "made"}, "status": {"conditions": [{"type": "Complete", "status": "True"}]}}
         return (200, done) if "/jobs/" in path and self.server.jobs else (404, {})
 
     def do_POST(self) -> None:

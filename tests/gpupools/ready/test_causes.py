@@ -7,7 +7,8 @@ import pytest
 
 from gpupools.providers import clouds
 from gpupools.ready.causes import CAUSES, SIGNALS
-from gpupools.ready.pool_status import foreign_node, quantity
+from gpupools.ready.pool_status import quantity
+from gpupools.ready.same_cluster import prove
 from tests.gpupools.ready.scripts import SCRIPTS, Script
 from tests.gpupools.ready.world import OLD, World, plan
 
@@ -69,7 +70,7 @@ AZURE = "azure:///subscriptions/11111111-2222-3333-4444-555555555555/resourceGro
 def test_nodes_of_another_cluster(cluster: str, provider: str, name: str, is_foreign: bool) -> None:
     given = plan().stack.clusters[cluster]
     node = {"metadata": {"name": name}, "spec": {"providerID": provider} if provider else {}}
-    assert bool(foreign_node(given, clouds()[given.cloud].node_pattern(given), node)) == is_foreign
+    assert bool(prove(given, clouds()[given.cloud], [node]).other) == is_foreign
 
 
 def test_a_hybrid_node_does_not_make_a_cluster_another() -> None:

@@ -1,6 +1,7 @@
 """`gpupools ready` against a small server that answers like the Kubernetes API."""
 
 import json
+import re
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -12,7 +13,7 @@ import pytest
 
 from gpupools.cli import ready
 from gpupools.cli.main import main
-from gpupools.ready import live_cluster, watch
+from gpupools.ready import kubeconfig, watch
 from tests.gpupools.ready.api import serving, write_files
 from tests.gpupools.ready.world import World
 
@@ -34,7 +35,7 @@ def ask(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.
         file = write_files(world, f"http://127.0.0.1:{port}", tmp_path, user)
         code = main(["ready", str(file), *words])
         out, err = capsys.readouterr()
-        return code, out, err
+        return code, out, re.sub(r"\Aconnects to 127[^\n]*\n", "", err)
 
     return asked
 
@@ -182,7 +183,7 @@ def plugin(command: str, *args: str) -> dict[str, Any]:
             plugin("/no/such/aws"),
             "/no/such/aws gave no token: [Errno 2] No such file or directory: ",
         ),
-        (plugin("sleep", "30"), "sleep gave no token: Command "),
+        (plugin("sleep", "30"), "sleep gave no token: it did not end in 1 s; "),
         (plugin("false"), "false gave no token: exec: process returned 1; "),
         (plugin("echo", "[]"), "echo gave no token"),
     ],
@@ -190,7 +191,7 @@ def plugin(command: str, *args: str) -> dict[str, Any]:
 def test_plugin_that_gives_no_token(
     ask: Asked, monkeypatch: pytest.MonkeyPatch, user: dict[str, Any], what: str
 ) -> None:
-    monkeypatch.setattr(live_cluster, "PLUGIN_TIMEOUT_S", 1)
+    monkeypatch.setattr(kubeconfig, "PLUGIN_TIMEOUT_S", 1)
     with serving(healthy("train", "whole")) as api:
         code, out, err = ask(api.world, api.server_port, user=user)
         assert api.requests == []
@@ -209,7 +210,7 @@ def test_plugin_gives_a_token(ask: Asked) -> None:
     [
         (["--pool", "whle"], "--pool: the file has no pool 'whle'; did you mean 'whole'?"),
         (["--kubeconfig", "kube"], "--kubeconfig: is used for the clusters that --context names"),
-        (["--context", "none"], "the default kubeconfig: Invalid kube-config file"),
+        (["--context", "none"], ".kube/config: cannot be read: No such file or directory; "),
     ],
 )
 def test_wrong_calls_are_one_line_and_exit_2(ask: Asked, words: list[str], what: str) -> None:

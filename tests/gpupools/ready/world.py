@@ -214,7 +214,7 @@ class World:
         listed = [
             {"name": f"gpu-{index}", **({"taints": [taint]} if taint and not index else {})} for index in range(devices)
         ]
-        spec = {"driver": driver, "nodeName": node, "pool": {"generation": 1}, "devices": listed}
+        spec = {"driver": driver, "nodeName": node, "pool": {"name": node, "generation": 1}, "devices": listed}
         self.put("resourceslices", {"metadata": {"name": f"{node}-{driver}"}, "spec": spec})
 
     def policy(self, message: str) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from gpupools.plan.cloud import Cloud, NodePools, call_later, get_later
 from gpupools.providers.aws.capabilities import CAPABILITIES, DEFAULT_SOFTWARE, SOFTWARE
-from gpupools.providers.aws.cluster import EksCluster, node_pattern
+from gpupools.providers.aws.cluster import EksCluster, kubeconfig_name, node_pattern
 from gpupools.providers.aws.constraints import check_pool, check_settings
 from gpupools.providers.aws.machines import INSTANCE_TYPES
 from gpupools.providers.aws.node_software import node_runtime
@@ -61,6 +61,8 @@ CLOUD = Cloud(
     node_pattern=node_pattern,
     pool_command="aws autoscaling describe-scaling-activities --region {region} --max-items 20 --output text"
     " --query 'Activities[].[StartTime,AutoScalingGroupName,StatusMessage]'",
+    cluster_label="alpha.eksctl.io/cluster-name",
+    kubeconfig_name=kubeconfig_name,
     node_runtime=node_runtime,
     supports_dra_from_zero=False,
     own_registry=own_registry,

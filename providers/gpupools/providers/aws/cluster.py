@@ -184,5 +184,20 @@ class EksCluster(ReachableCluster):
 
 
 def node_pattern(cluster: Cluster) -> str:
-    """Return a pattern of a node's provider id and region."""
-    return rf"aws:\S* ({pattern_of(cluster.region_name())}|) "
+    """Return a pattern of a node's provider id, its region and the label of eksctl.
+
+    https://docs.aws.amazon.com/eks/latest/eksctl/nodegroups.html
+    """
+    name = getattr(cluster, "name", None)
+    named = f"(?P<named>{pattern_of(name)})|$" if isinstance(name, str) else ""
+    return rf"aws:\S* ({pattern_of(cluster.region_name())}|) \S+ ({named})"
+
+
+def kubeconfig_name(cluster: Cluster) -> str:
+    """Return a pattern of the ARN that `aws eks update-kubeconfig` takes as name.
+
+    https://github.com/aws/aws-cli, awscli/customizations/eks/update_kubeconfig.py
+    """
+    place = cluster.place_of(dict(cluster))
+    region, account, name = (pattern_of(place[key]) for key in ("region", "account", "name"))
+    return f"arn:[a-z-]+:eks:{region}:{account}:cluster/{name}"

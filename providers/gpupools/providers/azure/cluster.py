@@ -100,5 +100,5 @@ def node_pattern(cluster: Cluster) -> str:
     """
     own, name, subscription = (getattr(cluster, key, None) for key in ("resource_group", "name", "subscription_id"))
     is_known = isinstance(own, str) and isinstance(name, str)
-    group = pattern_of(f"mc_{own}_{name}_", 80) if is_known else "mc_"
-    return f"azure:///subscriptions/{pattern_of(subscription)}/resourcegroups/({group}|(?!mc_))"
+    known = rf"(?P<named>{pattern_of(f'mc_{own}_{name}_', 80)}[a-z0-9]*)(?=[/ ])"
+    return f"azure:///subscriptions/{pattern_of(subscription)}/resourcegroups/({known if is_known else 'mc_'}|(?!mc_))"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from gpupools.plan.cloud import Cloud, NodePools, call_later, get_later
 from gpupools.providers.gcp.capabilities import CAPABILITIES, DEFAULT_SOFTWARE, SOFTWARE
-from gpupools.providers.gcp.cluster import GkeCluster, node_pattern
+from gpupools.providers.gcp.cluster import GkeCluster, kubeconfig_name, node_pattern
 from gpupools.providers.gcp.constraints import check_pool, check_settings
 from gpupools.providers.gcp.machines import INSTANCE_TYPES, find_instance_type
 from gpupools.providers.gcp.node_software import node_runtime
@@ -58,6 +58,8 @@ CLOUD = Cloud(
     node_pattern=node_pattern,
     pool_command="gcloud container operations list --project {project} --location {location}"
     " --sort-by=~START_TIME --limit 20",
+    cluster_label="cloud.google.com/gke-nodepool",
+    kubeconfig_name=kubeconfig_name,
     node_runtime=node_runtime,
     supports_dra_from_zero=True,
     find_instance_type=find_instance_type,

@@ -138,10 +138,20 @@ class GkeCluster(ReachableCluster):
 
 
 def node_pattern(cluster: Cluster) -> str:
-    """Return a pattern of a node's provider id, gce://<project>/<zone>/<name>, its region and its name.
+    """Return a pattern of a node's provider id, gce://<project>/<zone>/<name>, its region, name and pool.
 
-    GKE names nodes gke-<cluster>-<pool>-<hash>, with long names cut off:
+    GKE names nodes gke-<cluster>-<pool>-<hash>-<suffix>, with long names cut off:
     https://docs.cloud.google.com/kubernetes-engine/docs/concepts/node-pools
     """
-    project, name = pattern_of(getattr(cluster, "project", None)), pattern_of(getattr(cluster, "name", None), 12)
-    return rf"gce://{project}/{pattern_of(cluster.region_name())}[-/]\S* \S* (gke-{name}|(?!gke-))"
+    project, name = (getattr(cluster, key, None) for key in ("project", "name"))
+    whole = rf"(?P<named>gke-{pattern_of(name)})-(?P<pool>\S+)-[0-9a-f]+-[0-9a-z]+ (?P=pool)$|"
+    names = rf"({whole if isinstance(name, str) else ''}gke-{pattern_of(name, 12)}|(?!gke-))"
+    return rf"gce://{pattern_of(project)}/{pattern_of(cluster.region_name())}[-/]\S* \S* {names}"
+
+
+def kubeconfig_name(cluster: Cluster) -> str:
+    """Return a pattern of the name that `gcloud container clusters get-credentials` gives.
+
+    https://docs.cloud.google.com/kubernetes-engine/docs/how-to/cluster-access-for-kubectl
+    """
+    return "_".join(["gke", *(pattern_of(getattr(cluster, key, None)) for key in ("project", "location", "name"))])

@@ -1,0 +1,243 @@
+"""Reads one context of a kubeconfig, and runs its exec plugin. No other library opens a file or starts a program.
+
+https://kubernetes.io/docs/reference/config-api/kubeconfig.v1/
+https://kubernetes.io/docs/reference/access-authn-authz/authentication/#client-go-credential-plugins
+"""
+
+import base64
+import json
+import os
+import signal
+import stat
+import subprocess
+import threading
+from collections.abc import Mapping
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+from gpupools.common.bounded_yaml import parse_yaml
+from gpupools.common.errors import Rejected
+from gpupools.common.json_types import JsonDict, JsonObject
+from gpupools.stackfile.reader import is_in_checkout
+
+MAX_BYTES = 4 * 1024 * 1024
+"""Of a kubeconfig and of what a plugin prints; a kubeconfig for a thousand clusters has about 3 MB."""
+PLUGIN_TIMEOUT_S = 60
+
+_FILES = {
+    "certificate-authority": "certificate-authority-data",
+    "client-certificate": "client-certificate-data",
+    "client-key": "client-key-data",
+    "tokenFile": "token",
+}
+"""Keys that name a file, and the key for its content."""
+_CLUSTER_KEYS = {"server", "certificate-authority-data", "insecure-skip-tls-verify", "tls-server-name", "proxy-url"}
+_USER_KEYS = {"token", "client-certificate-data", "client-key-data", "username", "password"}
+_UNSUPPORTED = {"auth-provider", "as", "as-uid", "as-groups", "as-user-extra"}
+"""Keys of a user that change who is asked, or from whom a token comes."""
+
+
+class Unreachable(Exception):
+    """The API of a cluster gave no answer, or nothing leads to it; `may_pass` says whether waiting may help."""
+
+    def __init__(self, why: str, *, may_pass: bool = False) -> None:
+        self.may_pass = may_pass
+        super().__init__(why)
+
+
+class Context(NamedTuple):
+    """What one context says; files are read already."""
+
+    cluster_name: str
+    """Name of the cluster's entry, in which `aws` and `gcloud` write the identity of the cluster."""
+    host: str
+    cluster: JsonDict
+    user: JsonDict
+    plugin: JsonDict
+    """The exec plugin; empty for none."""
+
+
+def read_context(source: JsonObject | Path | None, context: str | None, folder: Path) -> Context:
+    """Return a context of a kubeconfig that is given, in a file, or in kubectl's default file.
+
+    Args:
+        source: Content, or a file; None for `KUBECONFIG` or `~/.kube/config`.
+        context: Name; None for the current context.
+        folder: Folder of the stack file. No file of its checkout is read.
+
+    Raises:
+        Unreachable: The kubeconfig cannot be read, or it has no such context.
+    """
+    base, data = None, source
+    if not isinstance(source, Mapping):
+        file = Path(source or os.environ.get("KUBECONFIG") or "~/.kube/config").expanduser()
+        base, data = file.absolute().parent, parsed(_read(file, folder), str(file))
+    about = str(file) if base else "the kubeconfig"
+    try:
+        return _context(data, context, base, folder)
+    except ValueError as error:
+        raise Unreachable(f"{about}: {error}; check it, or use --context") from None
+
+
+def parsed(content: bytes, about: str) -> JsonDict:
+    """Return the content of a kubeconfig; raise `Unreachable`, without repeating any of it."""
+    try:
+        documents = parse_yaml(content.decode("utf-8-sig"), unique=True)
+    except UnicodeDecodeError:
+        raise Unreachable(f"{about}: is not text; check that it is a kubeconfig") from None
+    except Rejected as rejected:
+        raise Unreachable(f"{about}: {rejected.problems[0].what}; check it") from None
+    if len(documents) != 1 or not isinstance(documents[0].data, dict):
+        raise Unreachable(f"{about}: is not a kubeconfig: it has {len(documents)} YAML documents with a map")
+    return documents[0].data
+
+
+def _read(file: Path, folder: Path) -> bytes:
+    """Return the content of a regular file outside the checkout, within the limit."""
+    if {":", ";"} & set(str(file)):
+        raise Unreachable(f"{file}: is a list of files, or has : or ; in its name; name one file with --kubeconfig")
+    home = os.path.expanduser("~")  # noqa: PTH111 - never raises
+    if not Path(home).is_relative_to(folder.resolve()) and is_in_checkout(str(file), folder):
+        raise Unreachable(f"{file}: is inside the checkout, but a kubeconfig names programs that run; move it outside")
+    try:
+        # Opening a FIFO would wait for a writer.
+        with os.fdopen(os.open(file, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)), "rb") as opened:
+            if not stat.S_ISREG(os.fstat(opened.fileno()).st_mode):
+                raise Unreachable(f"{file}: is not a regular file; use --kubeconfig with a file")
+            content = opened.read(MAX_BYTES + 1)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else error
+        raise Unreachable(f"{file}: cannot be read: {reason}; use --kubeconfig and --context") from None
+    if len(content) > MAX_BYTES:
+        raise Unreachable(f"{file}: has more than {MAX_BYTES} bytes; use a kubeconfig with fewer clusters")
+    return content
+
+
+def _context(data: Any, name: str | None, base: Path | None, folder: Path) -> Context:
+    name = name or _text(data, "current-context")
+    if not name:
+        raise ValueError("it has no current context")
+    context = _entry(data, "context", name)
+    cluster_name, user_name = _text(context, "cluster"), _text(context, "user")
+    cluster = _with_files(_entry(data, "cluster", cluster_name), base, folder)
+    user = _with_files(_entry(data, "user", user_name), base, folder) if user_name else {}
+    server = urlsplit(_text(cluster, "server"))
+    if server.scheme not in ("http", "https") or not server.hostname or server.username or server.query:
+        raise ValueError(f"the server of cluster {cluster_name} is not an https address")
+    if unsupported := sorted(_UNSUPPORTED & user.keys()):
+        raise ValueError(f"user {user_name} has {unsupported[0]}, which gpupools does not support; use an exec plugin")
+    plugin = user.get("exec") or {}
+    if not isinstance(plugin, dict) or not isinstance(plugin.get("args") or [], list):
+        raise ValueError(f"exec of user {user_name} is not a map with a list of args")
+    command = plugin and _text(plugin, "command")
+    if command and os.path.basename(command) != command and not os.path.isabs(command):  # noqa: PTH117, PTH119
+        if base is None:
+            raise ValueError(f"the program {command} has no absolute path")
+        plugin = {**plugin, "command": str(base / command)}
+    cluster = {key: value for key, value in cluster.items() if key in _CLUSTER_KEYS}
+    return Context(cluster_name, server.netloc, cluster, {key: user[key] for key in _USER_KEYS & user.keys()}, plugin)
+
+
+def _text(holder: Any, key: str) -> str:
+    value = holder.get(key, "") if isinstance(holder, dict) else None
+    if not isinstance(value, str):
+        raise ValueError(f"{key} is not text")
+    return value
+
+
+def _entry(data: JsonObject, kind: str, name: str) -> JsonDict:
+    listed = data.get(f"{kind}s")
+    found = [each for each in listed if isinstance(each, dict) and each.get("name") == name] if listed else []
+    if len(found) != 1 or not isinstance(found[0].get(kind), dict):
+        raise ValueError(f"it has {len(found) or 'no'} {kind}{'s' if found[1:] else ''} named {name!r}")
+    return dict(found[0][kind])
+
+
+def _with_files(entry: JsonDict, base: Path | None, folder: Path) -> JsonDict:
+    """Return an entry with the content of the files that it names."""
+    for key, content in _FILES.items():
+        if name := _text(entry, key):
+            if base is None and not Path(name).is_absolute():
+                raise ValueError(f"{key} is not an absolute path")
+            read = _read((base or Path()) / name, folder)
+            entry.setdefault(content, read.decode().strip() if key == "tokenFile" else base64.b64encode(read).decode())
+    for key in (_USER_KEYS | _CLUSTER_KEYS) - {"insecure-skip-tls-verify"}:
+        if not _text(entry, key).isprintable():  # a new line in a header
+            raise ValueError(f"{key} has unprintable characters")
+    return entry
+
+
+class Credential(NamedTuple):
+    """What an exec plugin gives: keys of a user, and when they expire."""
+
+    user: JsonDict
+    expires: datetime | None
+
+
+def run_plugin(context: Context) -> Credential:
+    """Return what the exec plugin of a context gives; raise `Unreachable` with its reason."""
+    try:
+        return _credential(context)
+    except (OSError, ValueError, TypeError, AttributeError, KeyError, RecursionError) as error:
+        text = " ".join(str(error).split())[:200]
+        command = context.plugin.get("command")
+        raise Unreachable(f"{command} gave no token: {text}; install it, log in again, or use --context") from None
+
+
+def _credential(context: Context) -> Credential:
+    plugin, version = context.plugin, context.plugin["apiVersion"]
+    spec: JsonDict = {"interactive": False}
+    if plugin.get("provideClusterInfo"):
+        spec["cluster"] = context.cluster
+    asked = {"apiVersion": version, "kind": "ExecCredential", "spec": spec}
+    env = {each["name"]: each["value"] for each in plugin.get("env") or ()}
+    words = [plugin["command"], *(plugin.get("args") or ())]
+    output = _output(words, {**os.environ, **env, "KUBERNETES_EXEC_INFO": json.dumps(asked)})
+    answer = json.loads(output)
+    if (answer["apiVersion"], answer["kind"]) != (version, "ExecCredential"):
+        raise ValueError(f"it answers in {answer['apiVersion']}, not {version}")
+    given = answer["status"]
+    user = {"token": given.get("token")}
+    if user["token"] is None:
+        names = {"client-certificate-data": "clientCertificateData", "client-key-data": "clientKeyData"}
+        user = {key: base64.b64encode(given[name].encode()).decode() for key, name in names.items()}
+    if not _text(user, next(iter(user))).isprintable():
+        raise ValueError("it has unprintable characters")
+    expires = given.get("expirationTimestamp")
+    until = datetime.fromisoformat(expires.replace("Z", "+00:00")) if expires else None
+    return Credential(user, until if until is None or until.tzinfo else until.replace(tzinfo=UTC))
+
+
+def _output(words: list[str], env: Mapping[str, str]) -> bytes:
+    """Run a program without input, and return what it prints within the limits of time and size."""
+    pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    program: subprocess.Popen[bytes] = subprocess.Popen(words, **pipes, env=env, start_new_session=True)  # type: ignore[call-overload]
+    found = {"stdout": b"", "stderr": b""}
+
+    def read(name: str) -> None:
+        found[name] = getattr(program, name).read(MAX_BYTES + 1)
+
+    readers = [threading.Thread(target=read, args=(name,), daemon=True) for name in found]
+    try:
+        for each in readers:
+            each.start()
+        readers[0].join(PLUGIN_TIMEOUT_S)
+        if readers[0].is_alive():
+            raise ValueError(f"it did not end in {PLUGIN_TIMEOUT_S} s")
+        if len(found["stdout"]) > MAX_BYTES:
+            raise ValueError(f"it prints more than {MAX_BYTES} bytes")
+        with suppress(subprocess.TimeoutExpired):
+            program.wait(PLUGIN_TIMEOUT_S)
+    finally:
+        # With what it started, which may keep the pipes open.
+        with suppress(OSError):
+            os.killpg(program.pid, signal.SIGKILL) if hasattr(os, "killpg") else program.kill()
+        program.wait()
+        readers[1].join(1)
+    if program.returncode:
+        said = " ".join(found["stderr"].decode(errors="replace").split())
+        raise ValueError(f"exec: process returned {program.returncode}" + (f": {said}" if said else ""))
+    return found["stdout"]

@@ -1,0 +1,61 @@
+"""Whether a live cluster is the one of the stack file: the one judge for every command. Pure."""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from gpupools.common.json_types import JsonObject
+from gpupools.plan.cloud import Cloud
+from gpupools.spec.models import Cluster
+
+_WRITTEN = re.compile(r"arn:[a-z-]+:eks:\S+:cluster/\S+|gke_[^_\s]+_[^_\s]+_\S+")
+"""Names that the clouds' programs give to clusters in a kubeconfig.
+
+https://github.com/aws/aws-cli, awscli/customizations/eks/update_kubeconfig.py;
+https://docs.cloud.google.com/kubernetes-engine/docs/how-to/cluster-access-for-kubectl
+"""
+
+
+class Proof(NamedTuple):
+    """Why a live cluster is another one, or what is missing for a proof that it is the file's; both empty if it is."""
+
+    other: str
+    unproven: str
+
+
+def prove(
+    cluster: Cluster, cloud: Cloud, nodes: Sequence[JsonObject], is_endpoint: bool = False, name: str = ""
+) -> Proof:
+    """Compare the nodes of a live cluster with the cluster of the stack file.
+
+    Args:
+        cluster: The cluster of the stack file.
+        cloud: Its cloud.
+        nodes: All nodes of the live cluster.
+        is_endpoint: Whether the API is at the address that the stack file names.
+        name: Name of the cluster in the kubeconfig.
+    """
+    pattern = cloud.node_pattern(cluster)
+    if _WRITTEN.fullmatch(name) and not re.fullmatch(cloud.kubeconfig_name(cluster), name):
+        return Proof(f"{name} in the kubeconfig is not the cluster of the file", "")
+    matches = [(node, re.match(pattern, _identity(cloud, node), re.IGNORECASE)) for node in nodes]
+    # Nodes of other machines may join a cluster, such as hybrid nodes.
+    foreign = [node for node, match in matches if match is None and node["spec"].get("providerID")]
+    if nodes and len(foreign) == len(nodes):
+        meta, provider = foreign[0]["metadata"], foreign[0]["spec"]["providerID"]
+        named = meta.get("labels", {}).get(cloud.cluster_label)
+        what = f" of {named}" if named else ""
+        where = f"{cluster.cloud} {cluster.region_name()}"
+        return Proof(f"node {meta['name']} ({provider}){what} is not of the cluster in {where}", "")
+    is_named = any(match is not None and match.groupdict().get("named") for _, match in matches)
+    if is_endpoint or is_named or _WRITTEN.fullmatch(name):
+        return Proof("", "")
+    what = "none of its nodes carries the name of a cluster" if nodes else "it has no nodes"
+    return Proof("", f"{what}, and its name in the kubeconfig is {name or 'missing'}")
+
+
+def _identity(cloud: Cloud, node: JsonObject) -> str:
+    """Return what a node tells about its cluster: provider id, region, name, and the label that names it."""
+    labels: Mapping[str, str] = node["metadata"].get("labels", {})
+    region, named = labels.get("topology.kubernetes.io/region", ""), labels.get(cloud.cluster_label, "")
+    return f"{node['spec'].get('providerID', '')} {region} {node['metadata']['name']} {named}"
