@@ -119,7 +119,7 @@ class ClusterApi:
         found = json.loads(data) if is_json else data.decode(errors="replace")
         if status < 300 or status == 404:
             return found if status < 300 else None
-        message = _one_line(found.get("message", found) if is_json else found)
+        message = _one_line(error_text(found))
         if status == 403:
             raise PermissionError(message)
         what = f"the API rejects the credentials: {message}; log in again" if status == 401 else f"{status} {message}"
@@ -134,6 +134,16 @@ class ClusterApi:
             more["continue"] = page.get("metadata", {}).get("continue", "")
             if not more["continue"]:
                 return
+
+
+def error_text(found: Any) -> str:
+    """Return the message of an error with its causes: of an eviction, they name the disruption budget."""
+    if not isinstance(found, dict):
+        return str(found)
+    details = found.get("details")
+    causes = details.get("causes") if isinstance(details, dict) else None
+    more = [str(each.get("message")) for each in causes or () if isinstance(each, dict)]
+    return " ".join([str(found.get("message", found)), *more])
 
 
 def _one_line(text: object) -> str:
