@@ -847,7 +847,10 @@ def _ready_causes() -> str:
     """Describe what shows each cause of `gpupools ready`."""
     rows = []
     for cause in CAUSES.values():
-        shown = [f"{_signal(each)} ([source]({each.source}))" for each in SIGNALS if each.cause == cause.cause]
+        by_source: dict[str, list[str]] = {}
+        for each in (each for each in SIGNALS if each.cause == cause.key):
+            by_source.setdefault(each.source, []).append(_signal(each))
+        shown = [f"{', '.join(texts)} ([source]({source}))" for source, texts in by_source.items()]
         rows.append(
             (cause.title, "<br>".join(shown) or "none of the others; the command shows what it saw", cause.cure)
         )

@@ -252,6 +252,8 @@ class Cloud(NamedTuple):
     """Most characters of a pool component's name where the cloud's own names are made from it; None for no limit."""
     node_pattern: Callable[[Cluster], str] = lambda cluster: ""
     """Return a pattern of the nodes of a cluster: `<provider id> <region> <name>`, in upper or lower case."""
+    pool_command: str = "kubectl get nodes"
+    """Command that shows why nodes of a cluster do not start, with keys of the cluster in braces."""
     untyped_resource: Callable[[str], UntypedResourceLookup | None] = no_untyped_resource
     """Return what says of resources of a type whose class takes any properties what they are; None for other types."""
 

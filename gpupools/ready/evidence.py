@@ -1,20 +1,25 @@
-"""What pods, events and the software's own states say about a pool that is not ready."""
+"""What pods, events and the software's own states say about a pool."""
 
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 
 import yaml
 
 from gpupools.common.json_types import JsonObject
-from gpupools.plan.node_labels import SOFTWARE_LABEL
+from gpupools.plan.node_labels import GPU_PRESENT_LABEL, SOFTWARE_LABEL
 from gpupools.plan.pool_plan import POOL_LABEL
 from gpupools.readback.inputs import at
-from gpupools.ready.causes import Seen
+from gpupools.ready.causes import Seen, cause_of
 from gpupools.ready.promises import Promise
 from gpupools.ready.snapshot import AUTOSCALER_STATUS, CONTAINERS, Snapshot, about_of, condition, full_name, is_ready
 
 EVENT_AGE = timedelta(minutes=30)
 """Older events say nothing about now."""
+RECENT = timedelta(minutes=10)
+"""A restart or a failed pod that is older may be repaired: kubelets restart a container after 5 minutes at most."""
+BOOT = timedelta(minutes=15)
+"""How long a node may boot: drivers are compiled on it."""
 _STATUS = ("ConfigMap", "kube-system", AUTOSCALER_STATUS)
 _STATUS_MAP = "ConfigMap kube-system/" + AUTOSCALER_STATUS
 _ANSWERS = ("TriggeredScaleUp", "FailedScaleUp", "NotTriggerScaleUp")
@@ -22,7 +27,7 @@ _ANSWERS = ("TriggeredScaleUp", "FailedScaleUp", "NotTriggerScaleUp")
 
 
 def evidence(promise: Promise, nodes: Sequence[JsonObject], snapshot: Snapshot) -> Iterator[Seen]:
-    """Yield it; of an autoscaler only where nodes are missing."""
+    """Yield what may explain that a pool is not ready; of an autoscaler only where nodes are missing."""
     names = dict.fromkeys(node["metadata"]["name"] for node in nodes)
     pods = [pod for name in names for pod in snapshot.pods_on.get(name, ())]
     pods += [pod for pod in snapshot.pods_on.get("", ()) if waits_for(pod, promise) or _daemon_node(pod) & names.keys()]
@@ -39,11 +44,90 @@ def evidence(promise: Promise, nodes: Sequence[JsonObject], snapshot: Snapshot) 
         yield from _of_pod(pod)
     if len(nodes) < max(promise.pool.min_nodes, 1):
         yield from _of_autoscaler(promise, snapshot)
+    for about, _, message, since in _policy_errors(promise, snapshot):
+        yield Seen("policy", about, message, since)
+
+
+def faults(promise: Promise, nodes: Sequence[JsonObject], snapshot: Snapshot) -> Iterator[Seen]:
+    """Yield what is wrong with a pool although its nodes may have all that the plan promises."""
+    ours = {node["metadata"]["name"] for node in nodes}
+    yield from _failing_pods(ours, snapshot)
+    for about, reason, message, since in _policy_errors(promise, snapshot):
+        # Nodes of other pools may be why the operator waits.
+        waits = not nodes or any(_unsettled(node, ours, snapshot) for node in snapshot.of("nodes"))
+        if reason != "OperandNotReady" or not waits:
+            yield Seen("policy", about, message, since)
+    if not nodes:
+        yield from (each for each in _of_autoscaler(promise, snapshot) if each.kind == "autoscaler")
+
+
+def _policy_errors(promise: Promise, snapshot: Snapshot) -> Iterator[tuple[str, str, str, datetime | None]]:
+    """Yield object, reason, message and time of what the GPU Operator that serves a pool reports.
+
+    https://github.com/NVIDIA/gpu-operator/blob/main/internal/conditions/clusterpolicy.go
+    """
     for policy in snapshot.of("clusterpolicies") if promise.labels.get(SOFTWARE_LABEL) == "gpu-operator" else ():
-        error = condition({"status": policy.get("status", {})}, "Error")
+        status = policy.get("status") or {}
+        error, about = condition({"status": status}, "Error"), f"ClusterPolicy {full_name(policy)}"
         if error.get("status") == "True":
-            message, since = error.get("message") or error.get("reason", ""), error.get("lastTransitionTime")
-            yield Seen("policy", f"ClusterPolicy {full_name(policy)}", message, parsed_time(since))
+            reason, since = str(error.get("reason", "")), parsed_time(error.get("lastTransitionTime"))
+            yield about, reason, error.get("message") or reason, since
+        elif status.get("state") == "notReady":
+            yield about, "OperandNotReady", "its state is notReady", None
+
+
+def _unsettled(node: JsonObject, ours: Collection[str], snapshot: Snapshot) -> bool:
+    """Return whether a node outside the pool may be what the GPU Operator waits for."""
+    name = node["metadata"]["name"]
+    labels, daemons = node["metadata"].get("labels", {}), snapshot.pods_on.get(name, ())
+    if name in ours or not {POOL_LABEL, GPU_PRESENT_LABEL} & labels.keys():
+        return False
+    return is_young(node, snapshot) or not all(map(is_ready, (node, *(pod for pod in daemons if owner_of(pod)))))
+
+
+def is_young(node: JsonObject, snapshot: Snapshot) -> bool:
+    """Return whether a node may still boot."""
+    return _is_recent(created(node), snapshot, BOOT)
+
+
+def _is_recent(time: datetime | None, snapshot: Snapshot, age: timedelta = RECENT) -> bool:
+    return time is not None and snapshot.now is not None and snapshot.now - time <= age
+
+
+def _failing_pods(nodes: Collection[str], snapshot: Snapshot) -> Iterator[Seen]:
+    """Yield each pod on some nodes that NVIDIA's software fails now, by the errors of kind `device`."""
+    told: dict[str, list[Seen]] = {}
+    for pod in (pod for node in nodes for pod in snapshot.pods_on.get(node, ())):
+        status, of = pod["status"], f"Pod {full_name(pod)}"
+        times = (
+            created(pod),
+            *(parsed_time(each.get("lastTransitionTime")) for each in status.get("conditions") or ()),
+        )
+        if status.get("phase") != "Failed" or any(_is_recent(time, snapshot) for time in times):
+            why = f"{status.get('reason', '')} {status.get('message', '')}".strip()
+            told[of] = [] if is_ready(pod) else [Seen("pod", of, why, created(pod)), *_of_pod(pod)]
+    for (kind, *names), events in snapshot.events_of.items():
+        of = f"{kind} {'/'.join(names)}"
+        for event in events if kind == "Pod" else ():
+            # Of a pod that is not read, the event says where it is.
+            if told.get(of) or (of not in snapshot.pods_read and at(event, "source.host") in nodes):
+                told.setdefault(of, []).extend(_of_event(event, snapshot, RECENT))
+    for seen in told.values():
+        errors = (each._replace(kind="device") for each in seen)
+        yield from [each._replace(cause=cause_of(each)) for each in errors if cause_of(each)][:1]
+
+
+def restarts(pod: JsonObject, snapshot: Snapshot) -> Iterator[Seen]:
+    """Yield the containers of a pod that ended and run again, unless their node had restarted."""
+    for each in pod["status"].get("containerStatuses") or ():
+        ended = at(each, "lastState.terminated") or {}
+        time = parsed_time(ended.get("finishedAt"))
+        # The kubelet says so of containers that ended with their node.
+        with_node = (ended.get("reason"), ended.get("exitCode")) == ("Unknown", 255)
+        if each.get("restartCount") and not with_node and _is_recent(time, snapshot):
+            what = f"container {each['name']} restarted {each['restartCount']} time(s): "
+            what += f"{ended.get('reason', '')}, exit code {ended.get('exitCode', 'unknown')}"
+            yield Seen("plan", f"Pod {full_name(pod)}", what, time, "restarts", name=each["name"])
 
 
 def _of_pod(pod: JsonObject) -> Iterator[Seen]:
@@ -68,9 +152,9 @@ def _of_pod(pod: JsonObject) -> Iterator[Seen]:
 _USUAL = ("Completed", "ContainerCreating", "PodInitializing")
 
 
-def _of_event(event: JsonObject, snapshot: Snapshot) -> Iterator[Seen]:
+def _of_event(event: JsonObject, snapshot: Snapshot, age: timedelta = EVENT_AGE) -> Iterator[Seen]:
     last = parsed_time(at(event, "series.lastObservedTime") or event.get("lastTimestamp") or event.get("eventTime"))
-    if last is None or snapshot.now is None or snapshot.now - last <= EVENT_AGE:
+    if last is None or snapshot.now is None or snapshot.now - last <= age:
         kind, *names = about_of(event)
         since = parsed_time(event.get("firstTimestamp")) or last
         about = f"{kind} {'/'.join(filter(None, names))}"
@@ -89,17 +173,15 @@ def _of_autoscaler(promise: Promise, snapshot: Snapshot) -> Iterator[Seen]:
             yield Seen("autoscaler", _STATUS_MAP, message.strip(), parsed_time(at(group, "scaleUp.lastTransitionTime")))
 
 
-def unknown_to_autoscaler(promise: Promise, waiting: Sequence[JsonObject], snapshot: Snapshot) -> Iterator[Seen]:
-    """Report an autoscaler that has no status or does not list the node group, while pods wait for a node."""
+def unknown_to_autoscaler(promise: Promise, waiting: Sequence[JsonObject], snapshot: Snapshot) -> str:
+    """Say that an autoscaler has no status or does not list the node group; empty if it may know it."""
     groups, asking = _node_groups(snapshot), {("Pod", *full_name(pod).split("/")) for pod in waiting}
     about = {key for key, events in snapshot.events_of.items() if any(one.get("reason") in _ANSWERS for one in events)}
-    what = ""
     if groups is None and not (about & asking or _STATUS in snapshot.events_of or "configmaps" in snapshot.unseen):
-        what = f"waits for a node, and the cluster has no {_STATUS_MAP}"
-    elif groups and not any(_names_pool(str(group.get("name", "")), promise) for group in groups):
-        what = f"waits for a node, and Cluster Autoscaler lists no node group of {promise.pool.name}"
-    if what:
-        yield Seen("plan", f"Pod {full_name(waiting[0])}", what, created(waiting[0]), "no-autoscaler")
+        return f"the cluster has no {_STATUS_MAP}"
+    if groups and not any(_names_pool(str(group.get("name", "")), promise) for group in groups):
+        return f"Cluster Autoscaler lists no node group of {promise.pool.name}"
+    return ""
 
 
 def _node_groups(snapshot: Snapshot) -> list[JsonObject] | None:
@@ -114,9 +196,18 @@ def _node_groups(snapshot: Snapshot) -> list[JsonObject] | None:
 
 
 def _names_pool(text: str, promise: Promise) -> bool:
-    """Return whether a text has the pool's name, as names of node groups do; AKS's have no hyphens."""
-    words, name = text.casefold(), promise.pool.name
-    return name in words or f"-{name.replace('-', '')}" in words
+    """Return whether a text names the pool's node group; AKS's names have no hyphens and end after eight characters."""
+    name = promise.pool.name
+    words = [f"-{word}" for word in re.findall("[a-z0-9-]+", text.casefold())]
+    parts = [word.rpartition(f"-{own}") for word in words for own in (name, name.replace("-", "")[:8])]
+    return any(found and _GROUP_END.fullmatch(rest) for _, found, rest in parts)
+
+
+_GROUP_END = re.compile(
+    r"(-nodes)?(-[a-z]{4}(?=-[0-9a-f]{8}-grp$)|[a-z0-9]{4}(?=-\d+-vmss$))?"
+    r"(-(?=[a-z]*\d|[0-9a-f]{4,}(-|$))[a-z0-9]+)*(-grp|-vmss)?"
+)
+"""What clouds and gpupools.common.naming append to the name of a pool, but no other word."""
 
 
 def waits_for(pod: JsonObject, promise: Promise) -> bool:

@@ -13,7 +13,7 @@ from urllib.parse import urlencode
 from gpupools.common.json_types import JsonDict
 from gpupools.common.sdk import NEED_FOR_CLUSTERS
 from gpupools.plan.cloud import Cloud
-from gpupools.ready.snapshot import READS, Snapshot, daemons_of, pruned
+from gpupools.ready.snapshot import READS, SELECTORS, Snapshot, daemons_of, pruned
 from gpupools.spec.cluster_access import (
     ACCESS_KEYS,
     KubeconfigFile,
@@ -183,12 +183,8 @@ def _objects(api: ClusterApi, kind: str, path: str, daemon_sets: Iterable[JsonDi
     if kind == "configmaps":
         found = api.request(path)
         return [] if found is None else [pruned(kind, found)]
-    lists = [(path, "")]
-    if kind == "pods":
-        lists = [(path, "status.phase=Pending")]
-    elif kind == "events":
-        lists = [(path, each) for each in ("type=Warning", "reason=NotTriggerScaleUp", "reason=TriggeredScaleUp")]
-    objects = [each for where, selector in lists for each in api.items(where, kind, fieldSelector=selector)]
+    lists = SELECTORS.get(kind, ("",))
+    objects = [each for selector in lists for each in api.items(path, kind, fieldSelector=selector)]
     for each in (each for each in daemon_sets if kind == "pods" and daemons_of(each)):
         labels = ",".join(f"{key}={value}" for key, value in each["spec"]["selector"].get("matchLabels", {}).items())
         where = path.replace("/pods", f"/namespaces/{each['metadata']['namespace']}/pods")

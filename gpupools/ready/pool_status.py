@@ -1,20 +1,32 @@
 """Judges pools: what is short of their promises."""
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from shlex import quote
 from typing import NamedTuple
 
 from gpupools.common.json_types import JsonDict, JsonObject
-from gpupools.common.taints import HARD_EFFECTS, KUBERNETES_EFFECTS, Taint
+from gpupools.common.taints import HARD_EFFECTS, KUBERNETES_EFFECTS, STARTUP_TAINT, Taint
 from gpupools.plan.cloud import Cloud
 from gpupools.plan.node_labels import MIG_CONFIG_LABEL, MIG_STATE_LABEL
 from gpupools.plan.node_resources import GPU_RESOURCE, unshared
 from gpupools.plan.pool_plan import POOL_LABEL
 from gpupools.plan.tolerations import selects, untolerated
-from gpupools.ready.causes import SIGNALS, Finding, Seen, findings
-from gpupools.ready.evidence import created, evidence, is_of, owner_of, parsed_time, unknown_to_autoscaler, waits_for
-from gpupools.ready.promises import GPU_DRIVER, Promise
+from gpupools.ready.causes import CAUSES, SIGNALS, UNKNOWN, Finding, Seen, cause_of, findings
+from gpupools.ready.evidence import (
+    created,
+    evidence,
+    faults,
+    is_of,
+    is_young,
+    owner_of,
+    parsed_time,
+    restarts,
+    unknown_to_autoscaler,
+    waits_for,
+)
+from gpupools.ready.promises import GPU_DRIVER, VALIDATOR, Promise
 from gpupools.ready.snapshot import Snapshot, condition, full_name, is_ready
 from gpupools.spec.models import Cluster
 
@@ -36,6 +48,8 @@ class PoolStatus(NamedTuple):
     findings: tuple[Finding, ...]
     unseen: tuple[str, ...]
     """What could not be read, with the reason."""
+    notes: tuple[str, ...] = ()
+    """What a ready pool does not show yet."""
 
     @property
     def is_ready(self) -> bool:
@@ -50,10 +64,10 @@ class PoolStatus(NamedTuple):
 
     def summary(self) -> str:
         """Return the state on one line."""
-        most = max(self.promised_nodes, self.nodes)
+        most = self.ready_nodes if self.is_ready else max(self.promised_nodes, self.nodes)
         nodes = f"{most} node{'s' if most > 1 else ''}"
         if self.is_ready:
-            text = f"ready, {nodes if most else 'scales from zero'}"
+            text = "; ".join((f"ready, {nodes if most else 'scales from zero'}", *self.notes))
         elif self.findings:
             counts = f"{self.ready_nodes} of {nodes} ready" if most else "no node yet"
             text = f"not ready, {counts}: {self.findings[0].cause.title}"
@@ -94,62 +108,117 @@ def judge(
     pattern = clouds[cluster.cloud].node_pattern(cluster)
     reasons = [foreign_node(cluster, pattern, node) for node in snapshot.of("nodes")]
     foreign = reasons[0] if reasons and all(reasons) else ""
-    return [_judged(each, snapshot, foreign, clouds.values(), file) for each in promises]
+    given = {key: value if isinstance(value, str) else key.upper() for key, value in cluster}
+    command = clouds[cluster.cloud].pool_command.format(**{key: quote(value) for key, value in given.items()})
+    return [_judged(each, snapshot, foreign, clouds.values(), file, command) for each in promises]
 
 
 def foreign_node(cluster: Cluster, pattern: str, node: JsonObject) -> str:
     """Return why a live node belongs to another cluster; empty for a node that may belong to this one."""
     name, provider = node["metadata"]["name"], node["spec"].get("providerID", "")
-    region = node["metadata"].get("labels", {}).get("topology.kubernetes.io/region", "")
+    labels, own = node["metadata"].get("labels", {}), getattr(cluster, "name", None)
+    region, other = labels.get("topology.kubernetes.io/region", ""), labels.get("alpha.eksctl.io/cluster-name", own)
+    if isinstance(own, str) and other != own:
+        return f"node {name} is of the cluster {other}, not {own}"
     if not provider or re.match(pattern, f"{provider} {region} {name}", re.IGNORECASE):
         return ""
     return f"node {name} ({provider}) is not of the cluster in {cluster.cloud} {cluster.region_name()}"
 
 
-def _judged(promise: Promise, snapshot: Snapshot, foreign: str, clouds: Collection[Cloud], file: str) -> PoolStatus:
-    pool = promise.pool
+def _judged(
+    promise: Promise, snapshot: Snapshot, foreign: str, clouds: Collection[Cloud], file: str, pool_command: str
+) -> PoolStatus:
+    pool, notes = promise.pool, []
     nodes = snapshot.nodes_of_pool.get(pool.name, [])
-    short, whole = [], 0
-    for node in () if foreign else nodes:
-        found = list(_short_of_node(promise, node, snapshot))
-        whole += not found
-        short += found
+    by_node = [] if foreign else [(node, list(_short_of_node(promise, node, snapshot))) for node in nodes]
+    whole = sum(not found for _, found in by_node)
+    # The autoscaler may add nodes at any time; those that boot break no promise.
+    starting = [node for node, found in by_node if found and _only_boots(promise, node, found, snapshot, clouds)]
+    starting = starting if whole >= max(pool.min_nodes, 1) else []
     if foreign:
         seen = short = [Seen("plan", f"Cluster {pool.cluster}", foreign, None, "wrong-cluster")]
     else:
-        short += _short_of_pool(promise, len(nodes), snapshot)
-        seen = [*short, *(evidence(promise, nodes, snapshot) if short else ())]
-    needed = {"nodes", "daemonsets", "pods"}
+        settled = [node for node in nodes if node not in starting]
+        short = [each for node, found in by_node if node not in starting for each in found]
+        short += _short_of_pool(promise, nodes, snapshot)
+        short += faults(promise, settled, snapshot)
+        seen = [*short, *(evidence(promise, settled, snapshot) if short else ())]
+        notes = [f"{len(starting)} more start{'' if len(starting) > 1 else 's'}"] if starting else []
+    if not nodes:
+        view = unknown_to_autoscaler(promise, (), snapshot)
+        notes = ["nothing checked on a node yet", *([view] if view else [])]
+    needed = {"nodes", "daemonsets", "pods", "events", *(["configmaps"] if not nodes else [])}
     needed |= {"resourceslices"} if promise.devices and nodes else set()
-    needed |= {"runtimeclasses"} if promise.runtime_class and nodes else set()
+    needed |= {"runtimeclasses"} if promise.runtime_class else set()
+    needed |= {"clusterpolicies"} if VALIDATOR in promise.daemons else set()
     unseen = tuple(f"{kind}: {why}" for kind, why in snapshot.unseen.items() if kind in needed)
     state = "not ready" if short else "not seen" if unseen else "ready"
     texts = tuple(dict.fromkeys(f"{each.object}: {each.message}" for each in short))
-    counts = (len(nodes), whole, pool.min_nodes)
-    return PoolStatus(pool.cluster, pool.name, state, *counts, texts, tuple(findings(seen, clouds, file)), unseen)
+    counts, causes = (len(nodes), whole, pool.min_nodes), tuple(findings(seen, clouds, file, pool_command))
+    return PoolStatus(pool.cluster, pool.name, state, *counts, texts, causes, unseen, tuple(notes))
 
 
-def _short_of_pool(promise: Promise, nodes: int, snapshot: Snapshot) -> Iterator[Seen]:
+def _only_boots(
+    promise: Promise, node: JsonObject, found: Sequence[Seen], snapshot: Snapshot, clouds: Collection[Cloud]
+) -> bool:
+    """Return whether a node lacks only what it may lack while it boots."""
+    seen = [*found, *faults(promise, [node], snapshot), *evidence(promise, [node], snapshot)]
+    return is_young(node, snapshot) and all(CAUSES[cause_of(each, clouds) or UNKNOWN].boots for each in seen)
+
+
+def _short_of_pool(promise: Promise, nodes: Collection[JsonObject], snapshot: Snapshot) -> Iterator[Seen]:
     pool, at = promise.pool, f"Pool {promise.pool.cluster}/{promise.pool.name}"
     waiting = [] if nodes else [pod for pod in snapshot.pods_on.get("", ()) if waits_for(pod, promise)]
-    if nodes < pool.min_nodes:
-        yield Seen("plan", at, f"promised {pool.min_nodes} node(s), found {nodes}")
+    if len(nodes) < pool.min_nodes:
+        yield Seen("plan", at, f"promised {pool.min_nodes} node(s), found {len(nodes)}", None, "no-node")
         for node in snapshot.nodes_of_pool.get("", ()):
-            if node["metadata"].get("labels", {}).get("node.kubernetes.io/instance-type") == pool.instance.name:
-                what = f"is a {pool.instance.name} without the label {POOL_LABEL}"
+            if node["metadata"].get("labels", {}).get(_INSTANCE_TYPE, "").casefold() == promise.machine.casefold():
+                what = f"is a {promise.machine} without the label {POOL_LABEL}"
                 yield Seen("plan", f"Node {full_name(node)}", what, created(node), "label-or-taint")
     elif waiting:
         what = f"{len(waiting)} pod(s) wait for the first node, e.g. {full_name(waiting[0])}"
-        yield Seen("plan", at, what, created(waiting[0]))
-    if waiting:
-        yield from unknown_to_autoscaler(promise, waiting, snapshot)
-    classes = {"", *(each["metadata"]["name"] for each in snapshot.of("runtimeclasses"))}
-    if nodes and promise.runtime_class not in classes and "runtimeclasses" not in snapshot.unseen:
-        what = f"does not exist, but pods of {pool.name} name it"
-        yield Seen("plan", f"RuntimeClass {promise.runtime_class}", what, None, "runtime")
+        yield Seen("plan", at, what, created(waiting[0]), "no-node")
+    if waiting and (why := unknown_to_autoscaler(promise, waiting, snapshot)):
+        what = f"waits for a node, and {why}"
+        yield Seen("plan", f"Pod {full_name(waiting[0])}", what, created(waiting[0]), "no-autoscaler")
+    handlers = {each["metadata"]["name"]: each.get("handler", "") for each in snapshot.of("runtimeclasses")}
+    if promise.runtime_class and "runtimeclasses" not in snapshot.unseen:
+        handler = handlers.get(promise.runtime_class)
+        what = f"does not exist, but pods of {pool.name} name it" if handler is None else ""
+        what = f"has the handler {handler}, which gives pods no GPU" if handler and "nvidia" not in handler else what
+        if what:
+            yield Seen("plan", f"RuntimeClass {promise.runtime_class}", what, None, "runtime")
+    if not nodes and not {"daemonsets", "clusterpolicies"} & snapshot.unseen.keys():
+        yield from _not_installed(promise, at, snapshot)
+
+
+def _not_installed(promise: Promise, at: str, snapshot: Snapshot) -> Iterator[Seen]:
+    """Yield the components that nothing would bring to the first node."""
+    # The GPU Operator makes its DaemonSets with the first GPU node of the cluster.
+    operator = promise.daemons.get(VALIDATOR) if snapshot.of("clusterpolicies") else None
+    for piece in sorted(promise.required):
+        owner = promise.daemons[piece]
+        brings = any(
+            is_of(name, owner) and piece in {one.piece for one in each[1]} for name, each in snapshot.bringers.items()
+        )
+        if owner != operator and not brings:
+            what = f"no DaemonSet of {promise.owners[piece]} brings the {piece}"
+            yield Seen("plan", at, what, None, "not-installed")
+
+
+_INSTANCE_TYPE = "node.kubernetes.io/instance-type"
 
 
 def _short_of_node(promise: Promise, node: JsonObject, snapshot: Snapshot) -> Iterator[Seen]:
+    found = list(_differences(promise, node, snapshot))
+    yield from found
+    if not found and STARTUP_TAINT.key in {each.key for each in _taints_of(node)}:
+        what = f"taint {STARTUP_TAINT} keeps pods off, although the node has all that the plan promises"
+        yield Seen("plan", f"Node {full_name(node)}", what, created(node), "startup-gate")
+
+
+def _differences(promise: Promise, node: JsonObject, snapshot: Snapshot) -> Iterator[Seen]:
+    """Compare a node with the plan, without the start-up taint: it follows from other differences."""
     at, since = f"Node {full_name(node)}", created(node)
     labels = node["metadata"].get("labels", {})
     for each in node["status"].get("conditions") or ():
@@ -159,7 +228,11 @@ def _short_of_node(promise: Promise, node: JsonObject, snapshot: Snapshot) -> It
         if each["status"] in bad or (each["type"] == "Ready" and each["status"] != "True"):
             yield Seen("condition", at, message.strip(), changed, name=each["type"], state=each["status"])
     if not condition(node, "Ready"):
-        yield Seen("plan", at, "the kubelet has not reported yet", since)
+        yield Seen("plan", at, "the kubelet has not reported yet", since, "node-not-ready")
+    machine = labels.get(_INSTANCE_TYPE, promise.machine)
+    if machine.casefold() != promise.machine.casefold():
+        what = f"instance type: promised {promise.machine}, found {machine}"
+        yield Seen("plan", at, what, since, "other-machine")
     for key, value in promise.labels.items():
         if labels.get(key) != value:
             what = f"label {key}: promised {value}, found {labels.get(key, 'none')}"
@@ -168,11 +241,16 @@ def _short_of_node(promise: Promise, node: JsonObject, snapshot: Snapshot) -> It
     for taint in (each for each in promise.pool.taints if each not in taints):
         yield Seen("plan", at, f"taint {taint} is missing", since, "label-or-taint")
     for taint in (each for each in taints if each not in promise.pool.taints and each.effect in HARD_EFFECTS):
+        if taint.key == STARTUP_TAINT.key:
+            continue
         yield Seen("taint", at, f"taint {taint} keeps pods off", since, name=taint.key)
-    state = labels.get(MIG_STATE_LABEL, "")
+    state = _mig_state(node)
     if MIG_CONFIG_LABEL in promise.labels and state != "success":
         what = f"label {MIG_STATE_LABEL} is {state or 'missing'}"
         yield Seen("label", at, what, since, name=MIG_STATE_LABEL, state=state)
+    for key, value in {(one.name, one.state) for one in SIGNALS if one.kind == "label" and one.name != MIG_STATE_LABEL}:
+        if labels.get(key) == value:
+            yield Seen("label", at, f"label {key} is {value}", since, name=key, state=value)
     yield from _resources(promise, node, at, since)
     for driver, count in promise.devices.items() if "resourceslices" not in snapshot.unseen else ():
         yield from _devices(driver, count, snapshot.slices_on.get((node["metadata"]["name"], driver), ()), at, since)
@@ -184,26 +262,37 @@ def _taints_of(node: JsonObject) -> list[Taint]:
     return [Taint(each["key"], each.get("value") or "", KUBERNETES_EFFECTS[each["effect"]]) for each in given]
 
 
+def _mig_state(node: JsonObject) -> str:
+    return str(node["metadata"].get("labels", {}).get(MIG_STATE_LABEL, ""))
+
+
 def _resources(promise: Promise, node: JsonObject, at: str, since: Since) -> Iterator[Seen]:
     pool, has_mig = promise.pool, promise.pool.sharing.mig is not None
     offered, capacity = node["status"].get("allocatable") or {}, node["status"].get("capacity") or {}
     early = {GPU_RESOURCE: pool.instance.devices}
     early |= unshared(pool.instance, pool.sharing) if promise.resources else {}
-    uncut = has_mig and node["metadata"].get("labels", {}).get(MIG_STATE_LABEL, "success") == "success"
+    # While the MIG manager works, the counts of a node say nothing about its GPUs.
+    is_cut = MIG_CONFIG_LABEL not in promise.labels or _mig_state(node) == "success"
+    uncut = has_mig and is_cut
     for name, promised in promise.resources.items():
-        wanted, found = quantity(promised), quantity(offered.get(name))
+        wanted, found, gpus = quantity(promised), quantity(offered.get(name)), pool.instance.devices
         if found == wanted or (found > wanted and not promised.isdigit()):
             continue
         what = f"{name}: promised {promised}, allocatable {offered.get(name, 0)}"
-        what += f" of {capacity[name]}" if quantity(capacity.get(name)) > found else ""
+        is_unhealthy = quantity(capacity.get(name)) > found
+        what += f" of {capacity[name]}" if is_unhealthy else ""
         cause = ""
         if name in promise.fabric_resources:
             cause = "fabric"
-        elif uncut and name == GPU_RESOURCE and found == pool.instance.devices:
+        elif uncut and name == GPU_RESOURCE and found == gpus:
             cause = "mig-layout"
-        elif found and found == early.get(name):
+        elif found and found == early.get(name) and not is_unhealthy:
             cause = "plugin-config"
-        elif 0 < found < wanted and found * pool.instance.devices % wanted == 0:
+        elif 0 < found < wanted and is_unhealthy and is_cut:
+            cause = "fewer-gpus"
+        elif found and not has_mig and wanted > gpus and found % gpus == 0:
+            cause = "plugin-config"
+        elif 0 < found == wanted - wanted / gpus and is_cut:
             cause = "fewer-gpus"
         yield Seen("plan", at, what, since, cause)
     for name in sorted(each for each in offered if each.startswith("nvidia.com/") and each not in promise.resources):
@@ -214,21 +303,42 @@ def _resources(promise: Promise, node: JsonObject, at: str, since: Since) -> Ite
 
 
 def _devices(driver: str, promised: int, slices: Iterable[JsonObject], at: str, since: Since) -> Iterator[Seen]:
-    """Compare the devices of the newest ResourceSlices, without those that a taint keeps from pods."""
-    generations = [(each.get("pool", {}).get("generation", 0), each) for each in slices]
-    newest = max((number for number, _ in generations), default=0)
-    devices = [device for number, each in generations if number == newest for device in each.get("devices") or ()]
+    """Compare the devices of the newest ResourceSlices, without those that a taint keeps from pods.
+
+    https://kubernetes.io/docs/concepts/scheduling-eviction/dynamic-resource-allocation/
+    """
+    pools: dict[str, dict[int, list[JsonObject]]] = {}
+    for each in slices:
+        pool = each.get("pool", {})
+        pools.setdefault(pool.get("name", ""), {}).setdefault(pool.get("generation", 0), []).append(each)
+    newest = [generations[max(generations)] for generations in pools.values()]
+    for found in newest:
+        if len(found) < (count := found[0].get("pool", {}).get("resourceSliceCount", 1)):
+            yield Seen("plan", at, f"{len(found)} of {count} ResourceSlices of {driver}", since, "slices")
+            return
+    # Drivers list the MIG devices that a GPU could be cut into beside the GPU.
+    devices = [one for found in newest for each in found for one in each.get("devices") or () if not _is_mig(one)]
     tainted = [
-        f"{device['name']} has taint {taint['key']}"
+        (device["name"], taint["key"])
         for device in devices
         for taint in [each for each in device.get("taints") or () if each.get("effect") in HARD_EFFECTS][:1]
     ]
-    found = len(devices) - len(tainted)
-    if found < promised or (found > promised and driver == GPU_DRIVER):
-        what = f"devices of {driver}: promised {promised}, found {found}"
-        what += f" ({', '.join(tainted)})" if tainted else ""
-        cause = "fabric" if driver != GPU_DRIVER else "fewer-gpus" if devices else ""
+    whole = len(devices) - len(tainted)
+    if whole < promised or (whole > promised and driver == GPU_DRIVER):
+        what = f"devices of {driver}: promised {promised}, found {whole}"
+        what += f" ({', '.join(f'{name} has taint {key}' for name, key in tainted)})" if tainted else ""
+        is_lost = 0 < len(devices) == promised - 1 or any(key.startswith(driver) for _, key in tainted)
+        cause = "fabric" if driver != GPU_DRIVER else "fewer-gpus" if is_lost else ""
         yield Seen("plan", at, what, since, cause)
+
+
+def _is_mig(device: JsonObject) -> bool:
+    """Return whether a device is a MIG device.
+
+    https://github.com/kubernetes-sigs/dra-driver-nvidia-gpu/blob/main/cmd/gpu-kubelet-plugin/deviceinfo.go
+    """
+    kind = ((device.get("attributes") or {}).get("type") or {}).get("string", "")
+    return kind == "mig" or (not kind and "-mig-" in device["name"])
 
 
 def _daemons(promise: Promise, node: JsonObject, at: str, snapshot: Snapshot) -> Iterator[Seen]:
@@ -249,6 +359,7 @@ def _daemons(promise: Promise, node: JsonObject, at: str, snapshot: Snapshot) ->
         for pod in own.get(piece, ()):
             if not is_ready(pod):
                 yield Seen("plan", f"Pod {full_name(pod)}", f"the {piece} is not ready", created(pod))
+            yield from restarts(pod, snapshot)
 
 
 def _why_not_there(piece: str, promise: Promise, node: JsonObject, at: str, snapshot: Snapshot) -> Seen:
@@ -259,7 +370,9 @@ def _why_not_there(piece: str, promise: Promise, node: JsonObject, at: str, snap
             why = _keeps_off(each["spec"]["template"]["spec"], node)
             what = f"no pod with the {piece} on {at}" + (f": {why}" if why else "")
             return Seen("plan", f"DaemonSet {name}", what, created(node), cause if why else "")
-    return Seen("plan", at, f"no DaemonSet of {promise.owners[piece]} brings the {piece}", created(node), cause)
+    return Seen(
+        "plan", at, f"no DaemonSet of {promise.owners[piece]} brings the {piece}", created(node), "not-installed"
+    )
 
 
 def _keeps_off(pod: JsonObject, node: JsonObject) -> str:

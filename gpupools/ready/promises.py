@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from gpupools.plan.dra import DRA_DRIVER
-from gpupools.plan.node_labels import GPU_PRESENT_LABEL
+from gpupools.plan.node_labels import GPU_PRESENT_LABEL, SOFTWARE_LABEL
 from gpupools.plan.pool_plan import PoolPlan
 from gpupools.plan.software_plan import Piece, RuntimePlan
 from gpupools.ready.snapshot import DAEMONS
@@ -15,6 +15,10 @@ GPU_DRIVER = "gpu.nvidia.com"
 DOMAIN_DRIVER = "compute-domain.nvidia.com"
 NETWORK_DRIVER = "dra.net"
 """Drivers in ResourceSlices: https://github.com/kubernetes-sigs/dra-driver-nvidia-gpu and kubernetes-sigs/dranet."""
+
+
+VALIDATOR = "validator"
+"""What tests the other components on each node; its DaemonSet is the GPU Operator's."""
 
 
 class Promise(NamedTuple):
@@ -34,6 +38,8 @@ class Promise(NamedTuple):
     """Piece to the namespace, or `namespace/name`, of the DaemonSet that brings it, where one does."""
     required: frozenset[str]
     """Pieces that need a ready pod of their owner on each node."""
+    machine: str
+    """Instance type, as the cloud writes it on its nodes."""
 
 
 def promises(plan: StackPlan) -> tuple[Promise, ...]:
@@ -58,6 +64,9 @@ def _promise(pool: PoolPlan, runtime: RuntimePlan, spec: RuntimeSpec) -> Promise
     known = {each.piece for each in DAEMONS.values() if pool.sharing.mig is not None or each.piece != Piece.MIG_MANAGER}
     theirs = {software.name for key, software in spec.existing.named().items() if key != "gpu_operator"}
     daemons = dict(_daemons(owners, runtime, spec))
+    required = {piece for piece in daemons if piece in known and owners[Piece(piece)] not in theirs}
+    if pool.labels.get(SOFTWARE_LABEL) == "gpu-operator" and Piece.DEVICE_PLUGIN.value in daemons:
+        daemons[VALIDATOR] = daemons[Piece.DEVICE_PLUGIN.value]
     return Promise(
         pool=pool,
         # Controllers set the omitted label by what they find on the node.
@@ -68,7 +77,8 @@ def _promise(pool: PoolPlan, runtime: RuntimePlan, spec: RuntimeSpec) -> Promise
         runtime_class=pool.runtime_class or ("" if by_image else "nvidia"),
         owners={piece.value: owner for piece, owner in owners.items()},
         daemons=daemons,
-        required=frozenset(piece for piece in daemons if piece in known and owners[Piece(piece)] not in theirs),
+        required=frozenset(required),
+        machine=pool.instance.extra.get("machine_type", pool.instance.name),
     )
 
 

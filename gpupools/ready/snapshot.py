@@ -33,7 +33,7 @@ AUTOSCALER_STATUS = "cluster-autoscaler-status"
 READS = (
     Read("nodes", "v1", "labels, taints, conditions and allocatable resources"),
     Read("daemonsets", "apps/v1", "owners of the components"),
-    Read("pods", "v1", "pods of these DaemonSets, and pods that wait for a node"),
+    Read("pods", "v1", "pods of these DaemonSets, and pods that wait for a node or failed"),
     Read("events", "v1", "causes"),
     Read("runtimeclasses", "node.k8s.io/v1", "the RuntimeClass that pods name"),
     Read("resourceslices", "resource.k8s.io/v1", "devices of DRA drivers"),
@@ -42,12 +42,17 @@ READS = (
 )
 """Everything that the command reads; the ClusterRole in docs/reference/permissions is generated from it."""
 
+SELECTORS = {
+    "pods": ("status.phase=Pending", "status.phase=Failed"),
+    "events": ("type=Warning", "reason=NotTriggerScaleUp", "reason=TriggeredScaleUp"),
+}
+"""Field selectors of large kinds; of pods, those of the DaemonSets are read in addition."""
 CONTAINERS = "initContainerStatuses containerStatuses"
 _META = "name namespace uid labels annotations creationTimestamp deletionTimestamp ownerReferences"
 _KEPT = {
     "nodes": {"spec": "providerID taints", "status": "allocatable capacity conditions"},
     "daemonsets": {"spec": "selector template"},
-    "pods": {"spec": "nodeName nodeSelector affinity", "status": f"phase conditions {CONTAINERS}"},
+    "pods": {"spec": "nodeName nodeSelector affinity", "status": f"phase reason message conditions {CONTAINERS}"},
 }
 """Fields that are kept of large kinds: a node lists 50 images."""
 
@@ -92,6 +97,7 @@ class Snapshot:
         self.nodes_of_pool = _grouped(staying, lambda node: node["metadata"].get("labels", {}).get(POOL_LABEL, ""))
         """Nodes by the pool that their label names, without those that are being removed."""
         self.pods_on = _grouped(self.of("pods"), lambda pod: pod["spec"].get("nodeName", ""))
+        self.pods_read = {f"Pod {full_name(pod)}" for pod in self.of("pods")}
         self.events_of = _grouped(self.of("events"), about_of)
         slices = (each["spec"] for each in self.of("resourceslices"))
         self.slices_on = _grouped(slices, lambda each: (each.get("nodeName", ""), each["driver"]))

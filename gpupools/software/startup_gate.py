@@ -2,8 +2,8 @@
 
     python startup_gate.py PROMISES
 
-PROMISES is a JSON file: pool to resource to count. A watch begins with all nodes that there are and ends after five
-minutes, so that nothing stays missed (https://kubernetes.io/docs/reference/using-api/api-concepts/#watch-bookmarks).
+PROMISES is a JSON file: pool to resource to count. A watch begins with all nodes that there are and ends after a
+minute, so that nothing stays missed and what failed is tried again (https://kubernetes.io/docs/reference/using-api/api-concepts/#watch-bookmarks).
 """
 
 import json
@@ -20,7 +20,8 @@ from urllib.parse import quote
 
 KEY = "startup-taint.cluster-autoscaler.kubernetes.io/gpupools"
 POOL = "gpupools/pool"
-_WATCH_S = 300
+MIG = "nvidia.com/mig.config"
+_WATCH_S = 60
 
 
 class Api:
@@ -43,7 +44,14 @@ class Api:
 
 
 def is_complete(node: Mapping[str, Any], promised: Mapping[str, int]) -> bool:
-    """Return whether a node offers at least the promised count of each resource."""
+    """Return whether a node of a pool offers at least the promised count of each resource.
+
+    Whole GPUs may be as many as slices will be, so a MIG manager must have cut them:
+    https://github.com/NVIDIA/mig-parted/blob/main/cmd/nvidia-mig-manager/reconfigure_mig.go.
+    """
+    labels = node.get("metadata", {}).get("labels") or {}
+    if POOL not in labels or (MIG in labels and labels.get(f"{MIG}.state") != "success"):
+        return False
     offered = node["status"].get("allocatable") or {}
     given = {name: str(offered.get(name, "")) for name in promised}
     return all(given[name].isdecimal() and int(given[name]) >= count for name, count in promised.items())
@@ -68,9 +76,16 @@ def watch(api: Api, promises: Mapping[str, Mapping[str, int]]) -> None:
             node = event["object"]
             patch = patch_of(node) if event["type"] in ("ADDED", "MODIFIED") else None
             if patch is not None and is_complete(node, promises[node["metadata"]["labels"][POOL]]):
-                name = node["metadata"]["name"]
-                api.open(f"/api/v1/nodes/{quote(name)}", patch).close()
-                print(f"{name} offers its GPUs; removed the start-up taint", flush=True)  # noqa: T201 - its log
+                _remove(api, node["metadata"]["name"], patch)
+
+
+def _remove(api: Api, node: str, patch: Any) -> None:
+    """Send the patch of a node; what fails, such as a conflict with another change, concerns no other node."""
+    try:
+        api.open(f"/api/v1/nodes/{quote(node)}", patch).close()
+        print(f"{node} offers its GPUs; removed the start-up taint", flush=True)  # noqa: T201 - its log
+    except (OSError, HTTPException) as error:
+        print(f"{node} keeps the start-up taint until it is tried again: {error}", flush=True)  # noqa: T201
 
 
 def main() -> None:
@@ -80,7 +95,7 @@ def main() -> None:
     while True:
         try:
             watch(api, promises)
-        except (OSError, HTTPException, ValueError, KeyError) as error:  # a conflict with another change, too
+        except (OSError, HTTPException, ValueError, KeyError) as error:
             print(f"trying again: {error}", flush=True)  # noqa: T201
             time.sleep(2)
 

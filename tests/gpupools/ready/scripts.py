@@ -62,12 +62,15 @@ SCRIPTS = (
     ),
     Script(
         "no-capacity",
-        "train",
+        "serve",
         "zero",
         (
             WAITING,
-            lambda w: w.autoscaler(
-                "eks-zero-x1-20c7", errorCode="OutOfResource", errorMessage="placeholder-cannot-be-fulfilled"
+            lambda w: w.event(
+                STATUS,
+                "FailedToScaleUpGroup",
+                'Scale-up failed for group aks-zero1x2y-31046788-vmss: Code="ZonalAllocationFailed" Message="Allocation'
+                ' failed. We do not have sufficient capacity for the requested VM size in this zone."',
             ),
         ),
     ),

@@ -37,7 +37,7 @@ def test_cause_is_named_and_no_prefix_is_wrongly_ready(script: Script) -> None:
 
 def test_each_cause_has_two_scripts_on_different_clouds() -> None:
     assert set(Counter((each.cause, each.cluster) for each in SCRIPTS).values()) == {1}
-    assert Counter(each.cause for each in SCRIPTS) == {key: 2 for key in CAUSES if key != "unknown"}
+    assert set(Counter(each.cause for each in SCRIPTS).values()) == {2}
     assert len(SCRIPTS) == 32
 
 

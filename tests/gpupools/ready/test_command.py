@@ -157,7 +157,7 @@ def test_on_a_terminal_waiting_pools_are_redrawn_in_place(
 def test_watching_goes_on_and_prints_a_line_of_json_per_look(ask: Asked) -> None:
     world = World("train", "zero")
     with serving(world) as api:
-        api.steps = [world.heal, lambda: None, world.waiting, world.node]
+        api.steps = [world.heal, lambda: None, world.waiting, lambda: world.offer("h0", **{"nvidia.com/gpu": "0"})]
         code, out, _ = ask(world, api.server_port, "--watch", "--timeout", "4", "--json")
     states = [json.loads(line)["pools"][0]["state"] for line in out.splitlines()]
     assert (code, states[0], states[-1]) == (1, "ready", "not ready")
@@ -250,4 +250,4 @@ def test_clock_of_this_machine_does_not_matter(ask: Asked) -> None:
     world.event("Pod gpu-operator/device-plugin-h1", "FailedMount", 'configmap "a" not found')
     with serving(world) as api:
         _, out, _ = ask(world, api.server_port)
-    assert "cause: plugin configuration not found: Pod gpu-operator/device-plugin-h1, since 5 min" in out
+    assert "cause: plugin has another configuration: Pod gpu-operator/device-plugin-h1, since 5 min" in out

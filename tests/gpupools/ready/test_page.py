@@ -37,6 +37,7 @@ def test_page_has_a_pass_and_four_failures(capsys: pytest.CaptureFixture[str]) -
         world = World("train", pool)
         if pool == "whole":
             world.heal()
+        world.autoscaler()
         tell_status(world.status(), NOW)
     assert f"$ gpupools ready Pulumi.live.yaml\n{capsys.readouterr().out}```" in PAGE.read_text("utf-8")
 

@@ -181,7 +181,16 @@ class World:
         up = {"status": "Backoff" if backoff else "NoActivity", "backoffInfo": backoff, "lastTransitionTime": THEN}
         import yaml
 
-        text = yaml.safe_dump({"nodeGroups": [{"name": group or f"eks-{self.pool}-x-1", "scaleUp": up}]})
+        text = yaml.safe_dump(
+            {
+                "nodeGroups": [
+                    {
+                        "name": group or f"eks-train-{self.pool}-nodes-1a2b3c4-20c7b1e2-abcd-4f00-9a1b-0123456789ab",
+                        "scaleUp": up,
+                    }
+                ]
+            }
+        )
         meta = {"namespace": "kube-system", "name": "cluster-autoscaler-status"}
         self.put("configmaps", {"metadata": meta, "data": {"status": text}})
 

@@ -2,8 +2,12 @@
 
 import json
 from collections.abc import Mapping
+from email.message import Message
+from http.client import IncompleteRead
+from io import BytesIO
 from pathlib import Path
 from typing import Any
+from urllib.error import HTTPError
 
 import pytest
 
@@ -11,6 +15,7 @@ from gpupools.common.errors import Rejected
 from gpupools.common.json_types import JsonDict
 from gpupools.common.taints import STARTUP_TAINT
 from gpupools.diff.pool_diff import diff
+from gpupools.plan.node_labels import MIG_STATE_LABEL
 from gpupools.providers import clouds
 from gpupools.software import startup_gate
 from gpupools.stackfile.stack import StackPlan, plan_config
@@ -144,7 +149,50 @@ PROMISED = {"nvidia.com/gpu": 7, "vpc.amazonaws.com/efa": 4}
     ],
 )
 def test_a_node_is_complete_with_all_it_promises(offered: Mapping[str, str] | None, complete: bool) -> None:
-    assert startup_gate.is_complete({"status": {"allocatable": offered}}, PROMISED) == complete
+    node = {"metadata": {"labels": {startup_gate.POOL: "a"}}, "status": {"allocatable": offered}}
+    assert startup_gate.is_complete(node, PROMISED) == complete
+
+
+@pytest.mark.parametrize(
+    ("state", "complete"),
+    [(None, False), ("pending", False), ("rebooting", False), ("failed", False), ("success", True)],
+)
+def test_as_many_whole_gpus_as_slices_are_not_complete_before_they_are_cut(state: str | None, complete: bool) -> None:
+    (pool,) = plan({**MIG, "gpu": "H100-80GB", "sharing": {"mode": "mig", "profile": "7g.80gb"}}, "aws").pools
+    labels = {**pool.labels, startup_gate.POOL: "a"} | ({MIG_STATE_LABEL: state} if state else {})
+    node = {"metadata": {"labels": labels}, "status": {"allocatable": {"nvidia.com/gpu": "8"}}}
+    assert startup_gate.is_complete(node, pool.node_resources) == complete
+    assert f"{startup_gate.MIG}.state" == MIG_STATE_LABEL
+
+
+def test_a_patch_that_fails_stops_no_other_node(capsys: pytest.CaptureFixture[str]) -> None:
+    def node(name: str) -> dict[str, Any]:
+        meta = {"name": name, "labels": {startup_gate.POOL: "a"}}
+        spec = {"taints": [{"key": startup_gate.KEY, "effect": "NoSchedule"}]}
+        return {"metadata": meta, "spec": spec, "status": {"allocatable": {"nvidia.com/gpu": "8"}}}
+
+    class Api(startup_gate.Api):
+        def __init__(self) -> None:
+            self.patched: list[str] = []
+
+        def open(self, path: str, patch: Any = None, timeout_s: int = 30) -> Any:
+            if patch is None:
+                events = [{"type": "ADDED", "object": node(name)} for name in ("bad", "cut", "good")]
+                return BytesIO(b"\n".join(json.dumps(each).encode() for each in events))
+            name = path.rpartition("/")[2]
+            if name == "bad":
+                raise HTTPError(path, 403, "denied by a webhook", Message(), None)
+            if name == "cut":
+                raise IncompleteRead(b"")
+            self.patched.append(name)
+            return BytesIO()
+
+    api = Api()
+    startup_gate.watch(api, {"a": {"nvidia.com/gpu": 8}})
+    assert api.patched == ["good"]
+    out = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in out] == ["bad", "cut", "good"]
+    assert "denied by a webhook" in out[0]
 
 
 def test_the_patch_keeps_the_other_taints_and_tests_what_it_saw() -> None:

@@ -59,6 +59,8 @@ CLOUD = Cloud(
     access=call_later(f"{__name__}.access", "exec_plugin"),
     discover=get_later(f"{__name__}.discovery", "DISCOVERY"),
     node_pattern=node_pattern,
+    pool_command="aws autoscaling describe-scaling-activities --region {region} --max-items 20 --output text"
+    " --query 'Activities[].[StartTime,AutoScalingGroupName,StatusMessage]'",
     node_runtime=node_runtime,
     supports_dra_from_zero=False,
     own_registry=own_registry,

@@ -59,6 +59,7 @@ CLOUD = Cloud(
     access=call_later(f"{__name__}.access", "exec_plugin"),
     discover=get_later(f"{__name__}.discovery", "DISCOVERY"),
     node_pattern=node_pattern,
+    pool_command="az aks nodepool list --resource-group {resource_group} --cluster-name {name} --output table",
     reserved_labels=LABELS,
     reserved_taints=TAINTS,
     node_pools=NodePools(
