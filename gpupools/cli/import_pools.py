@@ -66,10 +66,9 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(given: argparse.Namespace) -> int:
-    outside = dict(links_out([given.out], given.within))
     try:
-        problems = [replace(problem, path=(str(path),)) for path, problem in outside.items()]
-        problems += _unwritable(given.out) if given.out not in outside else ()
+        problems = [replace(problem, path=(str(path),)) for path, problem in links_out([given.out], given.within)]
+        problems += () if problems else _unwritable(given.out)
         pools = _read(given.files, given.cloud, problems)
         served = {"device_plugin": given.device_plugin, "gpu_operator": given.gpu_operator}
         config = _config(pools, {key: value for key, value in served.items() if value}, given.team)

@@ -144,12 +144,12 @@ class _Walk:
     def run(self) -> None:
         walked: set[str] = set()
         offers = ", ".join(f"{count} {resource}" for resource, count in self.resources.items())
+        steps = f"set {MIG_CONFIG_LABEL}={self.label}, wait for {offers}"
         while left := self._left(walked):
             pods = {name: self._pods(name) for name in left}
             for name in () if self.given.yes else left:
                 count = f"{len(pods[name])} pod{'' if len(pods[name]) == 1 else 's'}"
-                label = f"{MIG_CONFIG_LABEL}={self.label}"
-                tell(f"would cordon {name}, evict {count}, set {label}, wait for {offers}, and uncordon it")
+                tell(f"would cordon {name}, evict {count}, {steps}, and uncordon it")
             losses = [loss for name in left for loss in self._losses(name, pods[name])]
             for loss in losses:
                 tell(loss, error=True)
@@ -172,12 +172,9 @@ class _Walk:
             raise _Failed(f"{what}, such as pulumi up with the old stack file")
         if left and not walked:
             self._require_layout()
-            old = self.pool.labels[MIG_CONFIG_LABEL]
-            if old != self.label:
+            if (old := self.pool.labels[MIG_CONFIG_LABEL]) != self.label:
                 what = f"{self.given.file}: pools.{self.pool.name} still has {old}, and nodes that join get it"
                 tell(f"{what}; change it there after the walk, and run no pulumi up before")
-            if begun:
-                tell(f"{', '.join(begun)}: an earlier walk began, and may have left cordoned")
         others = [name for name, node in nodes.items() if node["spec"].get("unschedulable") and name not in begun]
         self.now_at_once = self.at_once - len(others)
         if left and (self.now_at_once < 1 or set(left) <= set(others)):
@@ -199,9 +196,6 @@ class _Walk:
     def _walk(self, names: list[str]) -> None:
         pending, failed = list(names), list[str]()
         try:
-            for name in names:  # first all, so that no pod moves from one to another
-                tell(f"{name}: cordon and drain; if the command is ended here, run it again or {_undo(name)}")
-                self._patch(name, {"annotations": {ANNOTATION: self.label}}, unschedulable=True)
             while pending:
                 for name in list(pending):
                     try:
@@ -211,8 +205,6 @@ class _Walk:
                         failed.append(f"{name}: {error}; {self._let_go(name)}")
                     pending.remove(name)
                 time.sleep(_INTERVAL_S if pending else 0)
-        except _FAILURES as error:
-            raise _Failed("; ".join([str(error), *(f"{each}: {self._let_go(each)}" for each in pending)])) from None
         except BaseException:
             tell(f"{', '.join(pending)} may stay cordoned: run the command again or {_undo(*pending)}", error=True)
             raise
@@ -242,6 +234,10 @@ class _Walk:
         if node is None:
             tell(f"{name}: the node is gone")
             return ""
+        if _annotation(node) != self.label or not node["spec"].get("unschedulable"):
+            tell(f"{name}: cordon and drain; if the command is ended here, run it again or {_undo(name)}")
+            self._patch(name, {"annotations": {ANNOTATION: self.label}}, unschedulable=True)
+            return "it is not cordoned"  # first all, so that no pod moves from one to another
         if pods := self._pods(name):
             if losses := list(self._losses(name, pods)):
                 raise _Failed("; ".join(each.removeprefix(f"{name}: ") for each in losses))

@@ -242,8 +242,7 @@ def _stack_files(folder: Path, checkout: Path | None) -> tuple[list[_Listed], li
         what = "is not in a repository: there is no stack file, and no Pulumi.yaml or .git in it or above"
         raise _Refused([Located(folder, None, Problem((), what, "use the folder of a repository"))])
     found = {file: project_file(file) for file in files}
-    outside = links_out([*found, *found.values()], checkout)
-    if outside:
+    if outside := links_out([*found, *found.values()], checkout):
         raise _Refused([Located(path, None, problem) for path, problem in outside])
     projects: dict[Path, Project] = {}
     listed: list[_Listed] = []
@@ -258,8 +257,7 @@ def _stack_files(folder: Path, checkout: Path | None) -> tuple[list[_Listed], li
             project = projects.setdefault(of, read_project(of))
         except Rejected as rejected:
             raise _Refused([Located(of, None, each) for each in rejected.problems]) from None
-        outside = links_out(_beside(project), checkout)
-        if outside:
+        if outside := links_out(_beside(project), checkout):
             raise _Refused([Located(path, None, problem) for path, problem in outside])
         if not is_read(file, project):
             left_out.append({"file": str(file), "why": f"the stack files of {project.name} are in another folder"})
