@@ -5,6 +5,8 @@ from pathlib import Path
 
 from gpupools.audit.document import Resource
 from gpupools.audit.terraform_sources import Sources
+from gpupools.common.input_files import read_bytes
+from gpupools.common.structured_text import MAX_BYTES
 
 _MARK = "gpupools:ignore"
 _COMMENTS = ("#", "//")
@@ -51,6 +53,6 @@ def _about(lines: list[str], number: int, starts: Mapping[int, list[str]]) -> li
 
 def _text(file: Path) -> str:
     try:
-        return file.read_text(encoding="utf-8")
+        return read_bytes(file, MAX_BYTES).decode("utf-8")
     except (OSError, ValueError):
         return ""

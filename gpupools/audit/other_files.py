@@ -10,6 +10,8 @@ from gpupools.audit import cloudformation_template, kubernetes
 from gpupools.audit.document import Document, Resource
 from gpupools.audit.forms import read_document
 from gpupools.common.errors import Rejected
+from gpupools.common.input_files import read_bytes
+from gpupools.common.structured_text import MAX_BYTES
 from gpupools.readback.inputs import at, group_and_kind, text
 
 _CLUSTER_API = "cluster.x-k8s.io"
@@ -58,7 +60,7 @@ def _objects(files: tuple[Path, ...]) -> Mapping[_Key, list[tuple[Path, Resource
 
 def _read(file: Path) -> Iterator[Resource]:
     with suppress(Rejected, RecursionError, OSError):  # the report on the file itself says so
-        if file.is_file() and _CLUSTER_API.encode() in file.read_bytes():
+        if file.is_file() and _CLUSTER_API.encode() in read_bytes(file, MAX_BYTES):
             document = read_document(file)
             yield from document.resources if document.form == kubernetes.FORM else ()
 

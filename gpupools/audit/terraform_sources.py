@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpupools.audit.terraform_constants import read_object
 from gpupools.common.errors import Problem, Rejected
+from gpupools.common.input_files import read_bytes
 from gpupools.common.sdk import NEED_FOR_SOURCES
 from gpupools.plan.pool_facts import UNKNOWN
 
@@ -104,8 +105,7 @@ class Sources:
         """Return the text of a file of a module; None where it cannot be read, is large, or is outside."""
         file = folder / path
         try:
-            fits = self._is_within(file) and file.is_file() and file.stat().st_size <= _MOST_BYTES
-            return file.read_text(encoding="utf-8") if fits else None
+            return read_bytes(file, _MOST_BYTES).decode("utf-8") if self._is_within(file) else None
         except (OSError, ValueError):
             return None
 
@@ -128,9 +128,9 @@ class Sources:
         """The folders that `terraform init` notes, by the names of calls with dots between."""
         manifest = self._folder / ".terraform" / "modules" / "modules.json"
         try:
-            if not self._is_within(manifest) or manifest.stat().st_size > _MOST_BYTES:
+            if not self._is_within(manifest):
                 return {}
-            modules = json.loads(manifest.read_text(encoding="utf-8"))["Modules"]
+            modules = json.loads(read_bytes(manifest, _MOST_BYTES))["Modules"]
             return {each["Key"]: each["Dir"] for each in modules if isinstance(each["Dir"], str)}
         except (OSError, ValueError, KeyError, TypeError, RecursionError):
             return {}
@@ -177,7 +177,7 @@ def blocks_of(file: FilePath) -> list[tuple[list[str], Block]]:
     from lark.exceptions import LarkError
 
     try:
-        body = next(_children(parses_to_tree(file.read_text(encoding="utf-8")), "body"), None)
+        body = next(_children(parses_to_tree(read_bytes(file, _MOST_BYTES).decode("utf-8")), "body"), None)
     except (OSError, ValueError, LarkError, RecursionError):
         raise Rejected([Problem((), f"{file} cannot be read as Terraform", "format it with terraform fmt")]) from None
     return [([], _inside(body, 1)), *((_words(block), _read(block)) for block in _blocks(body))]

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from gpupools.cli.files import add_within, links_out
+from gpupools.cli.files import add_within
 from gpupools.cli.help_texts import examples
 from gpupools.common.errors import Problem, Rejected
 from gpupools.console.output import Style, annotate, answer, tell_parts
@@ -28,13 +28,13 @@ def add(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--json", action="store_const", const="json", dest="format", help="same as --format json")
     add_within(parser)
-    parser.set_defaults(run=lambda given: check_files(given.files, given.format, given.within))
+    parser.set_defaults(run=lambda given: check_files(given.files, given.format))
 
 
-def check_files(files: Sequence[Path], form: str = "text", within: Path | None = None) -> int:
+def check_files(files: Sequence[Path], form: str = "text") -> int:
     """Print all problems and warnings of all files in one of the formats; return 1 if there is a problem."""
     checked: list[_Checked] = []
-    for each in _checked(files, within):
+    for each in _checked(files):
         checked.append(each)
         if form != "json":
             _tell(each, form)
@@ -60,12 +60,7 @@ class _Checked(NamedTuple):
     """As `<cluster>/<pool>`."""
 
 
-def _checked(files: Sequence[Path], within: Path | None) -> Iterator[_Checked]:
-    """Check each file; if a link leads out of the checkout, read none."""
-    outside = links_out(files, within)
-    if outside:
-        yield from (_Checked(path, [Located(path, None, problem)]) for path, problem in outside)
-        return
+def _checked(files: Sequence[Path]) -> Iterator[_Checked]:
     for path in files:
         try:
             checked = check_stack_file(path, clouds())

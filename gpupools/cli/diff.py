@@ -7,7 +7,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from gpupools.cli.files import add_within, links_out
+from gpupools.cli.files import add_within
 from gpupools.cli.git import WITHOUT, NotInGit, file_at
 from gpupools.cli.help_texts import examples
 from gpupools.common.errors import Problem, Rejected
@@ -97,7 +97,6 @@ def add(parser: argparse.ArgumentParser) -> None:
             given.since,
             given.format,
             Failure(given.exit_code, given.fail_on),
-            given.within,
             given.state,
             given.stack,
         )
@@ -109,7 +108,6 @@ def compare(
     since: str | None,
     form: str = "text",
     failure: Failure = NEVER,
-    within: Path | None = None,
     states: Sequence[Path] = (),
     stack: str | None = None,
 ) -> int:
@@ -119,9 +117,6 @@ def compare(
     file.
     """
     as_json = form == "json"
-    outside = [Located(path, None, problem) for path, problem in links_out([*files, *states], within)]
-    if outside:
-        return _refuse(outside, as_json)
     try:
         if states or stack is not None:
             return _compare_with_state(_file_of_state(files, since, stack), states, stack, form, failure)

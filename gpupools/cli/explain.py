@@ -17,6 +17,7 @@ from gpupools.cli.help_texts import examples
 from gpupools.cli.schema import stack_schema
 from gpupools.cli.stack_text import cluster_schema
 from gpupools.common.errors import Problem, Rejected, nearest
+from gpupools.common.input_files import STANDARD_INPUT, read_bytes
 from gpupools.console.output import Style, answer, tell, tell_parts
 from gpupools.console.tables import tell_table
 from gpupools.console.terminal import columns
@@ -25,7 +26,9 @@ from gpupools.plan.cloud import Cloud, nearest_cloud
 from gpupools.plan.matrix import matrix
 from gpupools.plan.quotas import known_quotas
 from gpupools.providers import clouds
+from gpupools.ready.causes import error_texts
 from gpupools.stackfile.check import Located, check_stack_file, locate
+from gpupools.stackfile.config_values import MAX_BYTES
 from gpupools.stackfile.stack import StackPlan, quotas_of
 
 
@@ -39,7 +42,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         "gpupools explain --file stacks/Pulumi.prod.yaml 'VcpuLimitExceeded: You have requested more vCPU capacity'",
         "gpupools explain 'pools.l4.sharing.mode: L4 cannot be cut into MIG instances'",
     )
-    parser.add_argument("text", nargs="*", metavar="TERM|PROBLEM", help="default: list all terms and rules")
+    parser.add_argument("text", nargs="*", metavar="TERM|PROBLEM", help="- reads standard input; default: list all")
     parser.add_argument("--file", type=Path, help="stack file whose pools the error of a cloud may be about")
     parser.add_argument("--json", action="store_true")
     parser.set_defaults(run=lambda given: explain(" ".join(given.text), given.json, given.file))
@@ -50,7 +53,7 @@ class Entry(NamedTuple):
 
     name: str
     kind: str
-    """`word` (a term), `rule`, `key` of a stack file or another tool, `refusal`, or `cloud error`."""
+    """`word` (a term), `rule`, `key` of a stack file or another tool, `refusal`, `cloud error` or `error`."""
     what: str
     source: str
     page: str
@@ -59,6 +62,8 @@ class Entry(NamedTuple):
 def explain(text: str, as_json: bool, file: Path | None = None) -> int:
     """Print the entries for a text, or a list of all without one; return 2 if there is none."""
     plan = None
+    if text == "-":
+        text = read_bytes(STANDARD_INPUT, MAX_BYTES).decode(errors="replace") or "-"
     if file is not None:
         try:
             plan = check_stack_file(file, clouds()).plan
@@ -144,7 +149,7 @@ def _rules() -> Mapping[str, Entry]:
 
 
 def _found(text: str, plan: StackPlan | None = None) -> list[Entry]:
-    """Return the entry that a text names, else the entries it mentions: rules, refusals, keys, terms."""
+    """Return the entry that a text names, else its errors, and the rules, refusals and keys that it mentions."""
     whole = _normalized_text(text)
     named = next(
         (each for each in words() if whole in (_normalized_text(each.word), _normalized_text(f"{each.word}s"))), None
@@ -156,7 +161,7 @@ def _found(text: str, plan: StackPlan | None = None) -> list[Entry]:
         return [_words()[named.word], *_own_keys(text)]
     if len(text.split()) == 1 and ":" not in text and (keys := list(_keys(text))):
         return [*_own_keys(text), *keys]
-    if errors := list(_launch_errors(text, plan)):
+    if errors := list(_errors(text, plan)):
         return errors
     rule = next(
         (
@@ -170,10 +175,8 @@ def _found(text: str, plan: StackPlan | None = None) -> list[Entry]:
         return [rule]
     if len(text.split()) == 1 and ":" not in text.removeprefix("gpupools:"):
         return list(_own_keys(text))
-    # Without the path, which is not what it is about.
-    said = " ".join(each for each in text.split(" ") if not (each.startswith("pools.") and each.endswith(":")))
-    found = [*_rules_in(text), *_refusals_in(text), *_unknown_key(text), *_words_in(said)]
-    return list(dict.fromkeys(found or _keys_in(text)))
+    found = [*_rules_in(text), *_refusals_in(text), *_unknown_key(text)] or list(_keys_in(text))
+    return list(dict.fromkeys(found))
 
 
 def _normalized_text(text: str) -> str:
@@ -189,8 +192,8 @@ def _keys(key: str) -> Iterator[Entry]:
             yield Entry(row.key, "key", what, row.source, "docs/reference/stack-file.md")
 
 
-def _launch_errors(text: str, plan: StackPlan | None) -> Iterator[Entry]:
-    """Yield what each error of a cloud in a text means: a quota or capacity, which one, which pools, the next step."""
+def _errors(text: str, plan: StackPlan | None) -> Iterator[Entry]:
+    """Yield what each error in a text means: a quota or capacity, which one, which pools, the next step."""
     for cloud in clouds().values():
         found = cloud.launch_errors(text)
         named = [name for name in cloud.instance_types if found and _has_word(text, name)]
@@ -198,15 +201,21 @@ def _launch_errors(text: str, plan: StackPlan | None) -> Iterator[Entry]:
         pools = list(_pools_in(text, cloud, named, codes, plan)) if found and plan is not None else []
         lists = (("Quota", codes), ("Instance type", named), ("Pool", pools))
         about = "".join(f" {word}: {', '.join(values)}." for word, values in lists if values)
-        told: set[str] = set()
-        for row in found:
-            pattern = row["pattern"]
-            is_part = any(pattern in other["pattern"] and pattern != other["pattern"] for other in found)
-            is_part = is_part or (row["kind"] == "unclear" and any(other["kind"] != "unclear" for other in found))
-            if not is_part and row["what"] not in told:
-                told.add(row["what"])
-                what = f"{row['kind']} ({cloud.service}): {row['what']}{about} Next: {row['next']}."
-                yield Entry(pattern, "cloud error", what, row["source"], "docs/reference/quotas.md")
+        yield from _error_entries(found, f" ({cloud.service})", about, "cloud error", "docs/reference/quotas.md")
+    yield from _error_entries(error_texts(text), "", "", "error", "docs/how-to/troubleshoot.md")
+
+
+def _error_entries(found: Sequence[Mapping[str, str]], of: str, about: str, kind: str, page: str) -> Iterator[Entry]:
+    told: set[str] = set()
+    for row in found:
+        pattern = row["pattern"]
+        is_part = any(pattern in other["pattern"] and pattern != other["pattern"] for other in found)
+        is_part = is_part or (row["kind"] == "unclear" and any(other["kind"] != "unclear" for other in found))
+        if not is_part and row["what"] not in told:
+            told.add(row["what"])
+            yield Entry(
+                pattern, kind, f"{row['kind']}{of}: {row['what']}{about} Next: {row['next']}.", row["source"], page
+            )
 
 
 def _pools_in(
@@ -242,7 +251,7 @@ def _own_keys(text: str) -> Iterator[Entry]:
     told: set[str] = set()
     for path, described in _described_keys():
         names = [each for each in path.split(".") if each != "<name>"]
-        if names[-len(parts) :] == parts and described not in told and len(told) < _MOST:
+        if names[-len(parts) :] == parts and described not in told and len(told) < 6:
             told.add(described)
             yield Entry(path, "key", described, "", "docs/reference/stack-file.md")
 
@@ -329,7 +338,7 @@ def _keys_in(text: str) -> Iterator[Entry]:
             pool[1], "key", f"{what.strip()} (of a pool)", source[1] if source else "", "docs/reference/stack-file.md"
         )
         return
-    match = re.search(r"\bclusters?\b.*", text)
+    match = re.search(r"\bclusters\.[\w-]+[.:].*", text)
     named = re.findall(r"[a-z_]+", match[0]) if match is not None else []
     for cloud in clouds().values():
         keys = cluster_schema(cloud)["properties"]
@@ -337,24 +346,3 @@ def _keys_in(text: str) -> Iterator[Entry]:
         if key is not None:
             what = f"{keys[key]['description'].strip()} (of a cluster of {cloud.service})"
             yield Entry(key, "key", what, "", "docs/reference/stack-file.md")
-
-
-_MOST = 6
-"""Maximum number of terms of a text that are explained."""
-
-
-def _words_in(text: str) -> Sequence[Entry]:
-    """Return the glossary terms in a text, in order."""
-    found: dict[str, int] = {}
-    for each in words():
-        names = [each.word, *each.also.split()]
-        places = [
-            match.start()
-            for name in names
-            if len(name) > 3 or name.isupper()
-            for match in re.finditer(rf"(?<![a-z]){re.escape(name)}(?:s|es)?(?![a-z])", text, re.IGNORECASE)
-        ]
-        if places:
-            found[each.word] = min(places)
-    known = _words()
-    return [known[name] for name in sorted(found, key=found.__getitem__)[:_MOST]]

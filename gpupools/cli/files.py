@@ -3,10 +3,11 @@
 import argparse
 import errno
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 
 from gpupools.common.errors import Problem
+from gpupools.common.input_files import leads_out
 
 
 def add_within(parser: argparse.ArgumentParser) -> None:
@@ -23,16 +24,8 @@ def links_out(files: Iterable[Path | None], folder: Path | None) -> list[tuple[P
     """Return the files inside a folder whose links lead outside it; paths outside the folder are allowed."""
     if folder is None:
         return []
-    return list(_links_out((file for file in files if file is not None), folder))
-
-
-def _links_out(files: Iterable[Path], folder: Path) -> Iterator[tuple[Path, Problem]]:
-    root = Path(os.path.realpath(folder))
-    for file in files:
-        named = Path(os.path.abspath(file))  # noqa: PTH100 - resolve() would follow the links
-        inside = any(named.is_relative_to(each) for each in (root, os.path.abspath(folder)))  # noqa: PTH100
-        if inside and not Path(os.path.realpath(file)).is_relative_to(root):
-            yield file, Problem((), f"is a link that leads out of {folder}", "commit the file itself")
+    problem = Problem((), f"is a link that leads out of {folder}", "commit the file itself")
+    return [(file, problem) for file in files if file is not None and leads_out(file, folder)]
 
 
 def write_whole(file: Path, text: str) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from gpupools.cli.files import add_within, links_out
+from gpupools.cli.files import add_within
 from gpupools.cli.help_texts import examples
 from gpupools.common.errors import Rejected
 from gpupools.common.json_types import JsonDict
@@ -27,7 +27,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--json", action="store_true", help="print all images and charts with digests, sources and users as JSON"
     )
     add_within(parser)
-    parser.set_defaults(run=lambda given: show(given.file, given.json, given.within))
+    parser.set_defaults(run=lambda given: show(given.file, given.json))
 
 
 class Pulled(NamedTuple):
@@ -49,11 +49,11 @@ class Pulled(NamedTuple):
     note: str = ""
 
 
-def show(file: Path, as_json: bool, within: Path | None = None) -> int:
+def show(file: Path, as_json: bool) -> int:
     """Print the images and charts to mirror; return 1 if the file is rejected."""
+    problems: Sequence[Located] = ()
     try:
-        problems = [Located(path, None, problem) for path, problem in links_out([file], within)]
-        runtimes = () if problems else check_stack_file(file, clouds()).plan.runtimes
+        runtimes = check_stack_file(file, clouds()).plan.runtimes
     except Rejected as rejected:
         problems, runtimes = locate(file, rejected), ()
     images, packages = _images(runtimes), _charts(runtimes)

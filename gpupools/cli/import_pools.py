@@ -66,17 +66,16 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(given: argparse.Namespace) -> int:
-    outside = dict(links_out([*given.files, given.out], given.within))
     try:
-        problems = [replace(problem, path=(str(path),)) for path, problem in outside.items()]
-        problems += _unwritable(given.out) if given.out not in outside else ()
-        pools = _read([path for path in given.files if path not in outside], given.cloud, problems)
+        problems = [replace(problem, path=(str(path),)) for path, problem in links_out([given.out], given.within)]
+        problems += () if problems else _unwritable(given.out)
+        pools = _read(given.files, given.cloud, problems)
         served = {"device_plugin": given.device_plugin, "gpu_operator": given.gpu_operator}
         config = _config(pools, {key: value for key, value in served.items() if value}, given.team)
         if problems:
             raise Rejected([*problems, *_refused(pools, config)])
         _fit(pools, config)
-        _refuse_pools_of_another_stack(pools, config, given.out, given.within)
+        _refuse_pools_of_another_stack(pools, config, given.out)
         _write(given.out, config)
     except Rejected as rejected:
         if given.json:
@@ -192,11 +191,11 @@ def _refused(pools: Sequence[_Pool], config: JsonDict) -> Sequence[Problem]:
     return ()
 
 
-def _refuse_pools_of_another_stack(pools: Sequence[_Pool], config: JsonObject, out: Path, within: Path | None) -> None:
-    """Reject pools that a stack file beside the new one imports; files behind links out of the checkout are ignored."""
+def _refuse_pools_of_another_stack(pools: Sequence[_Pool], config: JsonObject, out: Path) -> None:
+    """Reject pools that a stack file beside the new one imports."""
     theirs: dict[tuple[Any, ...], str] = {}
     for file in sorted(out.parent.glob("Pulumi.*.yaml")):
-        if not links_out([file], within) and says_ours(file):
+        if says_ours(file):
             with suppress(Rejected):  # gpupools check reports its problems
                 found = adopted_pools(check_stack_file(file, clouds()).plan)
                 theirs |= {which: f"{key} of {file}" for which, key in found}

@@ -12,6 +12,7 @@ from importlib import import_module
 from typing import Any, NoReturn
 
 from gpupools.common.errors import nearest, shown
+from gpupools.common.input_files import limit_to
 from gpupools.common.sdk import NEED, is_missing
 from gpupools.console.output import printable, tell, tell_lines
 from gpupools.console.startup import end_lightly, start_lightly
@@ -73,6 +74,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             whole.print_help(sys.stderr)
             return 2
         given = whole.parse_args(words)
+        limit_to(getattr(given, "within", None))
         code: int = given.run(given)
         sys.stdout.flush()
     except BrokenPipeError:  # the reader closed the pipe: `gpupools … | head`

@@ -7,7 +7,7 @@ import argparse
 import json
 import shlex
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,10 @@ from gpupools.stackfile.stack import StackPlan
 ANNOTATION = "gpupools/mig-walk"
 """On a node that the walk cordoned: the layout that it is to have."""
 _INTERVAL_S = 5.0
+_PATIENCE_S = 300
+"""How long an API server that does not answer is asked again, such as while it is restarted."""
+
+Given = argparse.Namespace
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -49,6 +53,8 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--to", required=True, metavar="LAYOUT", help="a profile, or the profiles of a GPU: 3g.40gb,4g.40gb"
     )
     parser.add_argument("--yes", action="store_true", help="do the steps")
+    for flag, (pods, _) in _LOSSES.items():
+        parser.add_argument(flag, action="store_true", help=f"evict {pods} too")
     parser.add_argument("--timeout", type=whole_number, default=3600, metavar="S", help="per step; default: 3600")
     parser.add_argument("--context", metavar="NAME", help="use this context of the kubeconfig")
     parser.add_argument("--kubeconfig", type=Path, metavar="FILE", help="kubeconfig with the context")
@@ -56,7 +62,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--trust-endpoint", action="append", default=[], metavar="HOST", help=what)
 
 
-def run_walk(given: argparse.Namespace) -> int:
+def run_walk(given: Given) -> int:
     """Print or do the steps."""
     try:
         plan = check_stack_file(given.file, clouds()).plan
@@ -65,9 +71,7 @@ def run_walk(given: argparse.Namespace) -> int:
         contexts = [given.context] if given.context else []
         where = (given.kubeconfig, given.trust_endpoint, given.file.parent)
         access = live_cluster.access_of(pool.cluster, plan.stack.clusters, clouds(), contexts, *where)
-        walk = _Walk(live_cluster.ClusterApi(access), plan, pool, given.to, given.timeout)
-        walk.is_named = given.cluster is not None
-        walk.run(does=given.yes)
+        _Walk(live_cluster.ClusterApi(access), plan, pool, given).run()
         return 0
     except _Failed as error:
         tell(error, error=True)
@@ -80,7 +84,7 @@ def run_walk(given: argparse.Namespace) -> int:
     return 2
 
 
-def _pool(plan: StackPlan, given: argparse.Namespace) -> PoolPlan:
+def _pool(plan: StackPlan, given: Given) -> PoolPlan:
     named = [each for each in plan.pools if each.name == given.pool]
     names = {
         each.cluster: (None, each.cluster, getattr(plan.stack.clusters[each.cluster], "name", "")) for each in named
@@ -121,42 +125,83 @@ class _Failed(Exception):
     """A step did not end as it should."""
 
 
-class _Walk:
-    def __init__(self, api: live_cluster.ClusterApi, plan: StackPlan, pool: PoolPlan, to: str, timeout_s: int) -> None:
-        self.api, self.pool, self.timeout_s = api, pool, timeout_s
-        self.at_once = plan.stack.pools[pool.name].upgrade.max_unavailable or 1
-        self.label, self.resources, self.config = _layout(pool, to)
-        self.labelled: set[str] = set()
-        self.cluster = plan.stack.clusters[pool.cluster]
-        self.is_named = False
+_LOSSES = {
+    "--force": ("pods without a controller", "has no controller and would not come back"),
+    "--delete-emptydir-data": ("pods with an emptyDir", "would lose the data of its emptyDir"),
+    "--evict-jobs": ("pods of Jobs and other controllers that work towards an end", "would lose the work it has done"),
+}
+"""By flag, the pods that it allows to evict and what they lose. The first two names and what they mean are of kubectl
+drain, which evicts pods of Jobs without a word: https://github.com/kubernetes/kubectl/blob/master/pkg/drain/filters.go"""
+_REPLACED = ("ReplicaSet", "ReplicationController", "StatefulSet")
+"""Controllers whose pods serve, and do not work towards an end."""
+_FAILURES = (_Failed, PermissionError, live_cluster.Unreachable)
 
-    def run(self, *, does: bool) -> None:
+
+class _Walk:
+    def __init__(self, api: live_cluster.ClusterApi, plan: StackPlan, pool: PoolPlan, given: Given) -> None:
+        self.api, self.pool, self.given = api, pool, given
+        self.cluster = plan.stack.clusters[pool.cluster]
+        self.at_once = plan.stack.pools[pool.name].upgrade.max_unavailable or 1
+        self.label, self.resources, self.config = _layout(pool, given.to)
+        self.refused = [flag for flag in _LOSSES if not vars(given)[flag[2:].replace("-", "_")]]
+        self.labelled: set[str] = set()
+        self.waits: dict[str, tuple[str, float]] = {}
+        """What each node waits for, and until when."""
+        self.blocked: dict[str, list[str]] = {}
+        """The answers of the API that keep pods of a node."""
+
+    def run(self) -> None:
+        walked: set[str] = set()
+        offers = ", ".join(f"{count} {resource}" for resource, count in self.resources.items())
+        steps = f"set {MIG_CONFIG_LABEL}={self.label}, wait for {offers}"
+        while left := self._left(walked):
+            pods = {name: self._pods(name) for name in left}
+            for name in () if self.given.yes else left:
+                count = f"{len(pods[name])} pod{'' if len(pods[name]) == 1 else 's'}"
+                tell(f"would cordon {name}, evict {count}, {steps}, and uncordon it")
+            losses = [loss for name in left for loss in self._losses(name, pods[name])]
+            for loss in losses:
+                tell(loss, error=True)
+            if losses:
+                raise _Failed(f"nothing is done to {', '.join(left)}: let these pods end, or add the flags")
+            if not self.given.yes:
+                return
+            for start in range(0, len(left), self.now_at_once):
+                self._walk(left[start : start + self.now_at_once])
+            walked.update(left)
+
+    def _left(self, walked: set[str]) -> list[str]:
+        """Return the nodes without the layout, also those that joined; first those that an earlier run began."""
         nodes = self._nodes()
-        self._prove(nodes, does=does)
-        left = [name for name, node in nodes.items() if _annotation(node) is not None or not self._has_layout(node)]
+        self._prove(nodes, does=self.given.yes)
+        begun = [name for name, node in nodes.items() if _annotation(node) is not None]
+        left = begun + [name for name, node in nodes.items() if name not in begun and not self._has_layout(node)]
         tell(f"{len(nodes) - len(left)} of {len(nodes)} nodes have {self.label}")
-        if not left:
-            return
-        self._require_layout()
-        others = [each for each, one in nodes.items() if one["spec"].get("unschedulable") and _annotation(one) is None]
-        at_once = self.at_once - len(others)
-        if at_once < 1:
+        if again := walked.intersection(left):
+            what = f"{', '.join(sorted(again))} lost the layout again: something else sets {MIG_CONFIG_LABEL}"
+            raise _Failed(f"{what}, such as pulumi up with the old stack file")
+        if left and not walked:
+            self._require_layout()
+            if (old := self.pool.labels[MIG_CONFIG_LABEL]) != self.label:
+                what = f"{self.given.file}: pools.{self.pool.name} still has {old}, and nodes that join get it"
+                tell(f"{what}; change it there after the walk, and run no pulumi up before")
+        others = [name for name, node in nodes.items() if node["spec"].get("unschedulable") and name not in begun]
+        self.now_at_once = self.at_once - len(others)
+        if left and (self.now_at_once < 1 or set(left) <= set(others)):
             what = f"{', '.join(others)} {'is' if len(others) == 1 else 'are'} cordoned already"
             raise _Failed(f"{what}, and max_unavailable is {self.at_once}; uncordon them first")
-        # First those that an earlier run began.
-        left.sort(key=lambda name: _annotation(nodes[name]) is None)
-        pods = {name: self._pods(name) for name in left}
-        metas = [(name, pod["metadata"]) for name in left for pod in pods[name]]
-        alone = [f"{name}: {pod['namespace']}/{pod['name']}" for name, pod in metas if not pod.get("ownerReferences")]
-        if alone:
-            raise _Failed(f"{', '.join(alone)} has no controller and would not come back; delete it, or let it end")
-        for start in range(0, len(left) if does else 0, at_once):
-            self._walk(left[start : start + at_once])
-        offers = ", ".join(f"{count} {resource}" for resource, count in self.resources.items())
-        for name in () if does else left:
-            count = f"{len(pods[name])} pod{'' if len(pods[name]) == 1 else 's'}"
-            label = f"{MIG_CONFIG_LABEL}={self.label}"
-            tell(f"would cordon {name}, evict {count}, set {label}, wait for {offers}, and uncordon it")
+        return [name for name in left if name not in others]
+
+    def _losses(self, name: str, pods: Iterable[JsonObject]) -> Iterator[str]:
+        """Yield what the pods of a node would lose and no flag allows."""
+        for pod in (each for each in pods if not each["metadata"].get("deletionTimestamp")):
+            owner = _controller(pod)
+            kind = owner.get("kind")
+            is_lost = {"--force": not owner, "--evict-jobs": kind is not None and kind not in _REPLACED}
+            is_lost["--delete-emptydir-data"] = any("emptyDir" in each for each in pod["spec"].get("volumes") or ())
+            for flag in (each for each in self.refused if is_lost[each]):
+                by = f" of {kind} {owner.get('name')}" if owner else ""
+                yield f"{name}: {_name(pod)}{by} {_LOSSES[flag][1]} ({flag} allows it)"
 
     def _prove(self, nodes: Mapping[str, JsonObject], *, does: bool) -> None:
         """Raise `Unreachable` unless the nodes are of the file's cluster; what is not known, the caller has to name."""
@@ -164,40 +209,63 @@ class _Walk:
         proof = live_cluster.proof_of(self.api, self.cluster, cloud, list(nodes.values()))
         if proof.other:
             raise live_cluster.Unreachable(f"this is not the cluster of the file: {proof.other}; use its context")
-        if proof.unproven and not self.is_named:
+        if proof.unproven and self.given.cluster is None:
             what = f"nothing proves that this is cluster {self.pool.cluster} of the file: {proof.unproven}"
             if does:
                 raise live_cluster.Unreachable(f"{what}; add --cluster {self.pool.cluster} if it is")
             tell(what, error=True)
 
     def _walk(self, names: list[str]) -> None:
-        self._prove({name: self._node(name) for name in names}, does=True)
-        for name in names:  # first all, so that no pod moves from one to another
-            tell(f"{name}: cordon and drain")
-            self._patch(name, {"annotations": {ANNOTATION: self.label}}, unschedulable=True)
-        before, end = dict[str, str](), 0.0
-        while waits := {name: why for name in names if (why := self._step(name))}:
-            if waits != before:
-                before, end = waits, time.monotonic() + self.timeout_s
-            elif time.monotonic() > end:
-                name, why = next(iter(waits.items()))
-                raise _Failed(f"{name}: {why} in {self.timeout_s} s; run the command again to go on")
-            names = list(waits)
-            time.sleep(_INTERVAL_S)
+        if nodes := {name: node for name, node in self._nodes().items() if name in names}:
+            self._prove(nodes, does=True)
+        pending, failed = list(names), list[str]()
+        try:
+            while pending:
+                for name in list(pending):
+                    try:
+                        if not self._is_done(name):
+                            continue
+                    except _FAILURES as error:
+                        failed.append(f"{name}: {error}; {self._let_go(name)}")
+                    pending.remove(name)
+                time.sleep(_INTERVAL_S if pending else 0)
+        except BaseException:
+            tell(f"{', '.join(pending)} may stay cordoned: run the command again or {_undo(*pending)}", error=True)
+            raise
+        if failed:
+            raise _Failed("; ".join(failed))
+
+    def _is_done(self, name: str) -> bool:
+        """Do the next step of a node; raise `_Failed` where one takes too long."""
+        why, (before, end) = self._step(name), self.waits.get(name, ("", 0.0))
+        if why != before:
+            self.waits[name] = why, time.monotonic() + self.given.timeout
+        elif why and time.monotonic() > end:
+            raise _Failed("; ".join([f"{why} in {self.given.timeout} s", *self.blocked.get(name, ())]))
+        return not why
+
+    def _let_go(self, name: str) -> str:
+        """Uncordon a node whose step failed; return what became of it."""
+        try:
+            self._patch(name, {"annotations": {ANNOTATION: None}}, unschedulable=None)
+        except _FAILURES as error:
+            return f"it may stay cordoned ({error}): run the command again or {_undo(name)}"
+        return "it is uncordoned; run the command again to go on"
 
     def _step(self, name: str) -> str:
         """Do the next steps of a node; return what it waits for, empty when it is done."""
-        node = self._node(name)
+        node = self._ask(lambda: self.api.request(f"/api/v1/nodes/{name}"))
+        if node is None:
+            tell(f"{name}: the node is gone")
+            return ""
+        if _annotation(node) != self.label or not node["spec"].get("unschedulable"):
+            tell(f"{name}: cordon and drain; if the command is ended here, run it again or {_undo(name)}")
+            self._patch(name, {"annotations": {ANNOTATION: self.label}}, unschedulable=True)
+            return "it is not cordoned"  # first all, so that no pod moves from one to another
         if pods := self._pods(name):
-            for pod in pods:
-                meta = {key: pod["metadata"][key] for key in ("name", "namespace")}
-                path = f"/api/v1/namespaces/{meta['namespace']}/pods/{meta['name']}/eviction"
-                body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": meta}
-                try:
-                    self.api.request(path, method="POST", body=body)
-                except live_cluster.Unreachable as error:  # a disruption budget may refuse for now
-                    if not error.may_pass:
-                        raise
+            if losses := list(self._losses(name, pods)):
+                raise _Failed("; ".join(each.removeprefix(f"{name}: ") for each in losses))
+            self._evict(name, pods)
             return "its pods did not end"
         labels = node["metadata"].get("labels", {})
         is_set, state = labels.get(MIG_CONFIG_LABEL) == self.label, labels.get(MIG_STATE_LABEL)
@@ -209,8 +277,7 @@ class _Walk:
                 self._patch(name, {"labels": {MIG_CONFIG_LABEL: None}})
             self._patch(name, {"labels": {MIG_CONFIG_LABEL: self.label, MIG_STATE_LABEL: "pending"}})
         elif state == "failed":
-            what = f"{name}: the MIG manager failed, and the node stays cordoned"
-            raise _Failed(f"{what}; see kubectl logs -n {self._config()[0]} -l app=nvidia-mig-manager")
+            raise _Failed(f"the MIG manager failed: see kubectl logs -n {self._config()[0]} -l app=nvidia-mig-manager")
         elif self._has_layout(node):
             self._patch(name, {"annotations": {ANNOTATION: None}}, unschedulable=None)
             tell(f"{name}: has {self.label}")
@@ -218,37 +285,67 @@ class _Walk:
         self.labelled.add(name)
         return "the layout did not come"
 
+    def _evict(self, name: str, pods: Iterable[JsonObject]) -> None:
+        before, self.blocked[name] = self.blocked.get(name, []), []
+        for pod in (each for each in pods if not each["metadata"].get("deletionTimestamp")):
+            meta = {key: pod["metadata"][key] for key in ("name", "namespace")}
+            path = f"/api/v1/namespaces/{meta['namespace']}/pods/{meta['name']}/eviction"
+            body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": meta}
+            try:
+                self.api.request(path, method="POST", body=body)
+            except live_cluster.Unreachable as error:
+                if not error.may_pass:
+                    raise
+                # A disruption budget, which the answer names, may refuse for now.
+                self.blocked[name].append(f"{_name(pod)} stays: {error}")
+        for each in self.blocked[name]:
+            if each not in before:
+                tell(f"{name}: {each}", error=True)
+
+    def _ask(self, call: Callable[[], Any]) -> Any:
+        """Return an answer of the API; with --yes it is asked again for a while where it fails for the moment."""
+        end = time.monotonic() + (min(self.given.timeout, _PATIENCE_S) if self.given.yes else 0)
+        told = False
+        while True:
+            try:
+                return call()
+            except live_cluster.Unreachable as error:
+                if not error.may_pass or time.monotonic() >= end:
+                    raise
+                if not told:
+                    tell(f"{error}; asks again for {end - time.monotonic():.0f} s", error=True)
+                told = True
+                time.sleep(_INTERVAL_S)
+
     def _has_layout(self, node: JsonObject) -> bool:
         labels, found = node["metadata"].get("labels", {}), node["status"].get("allocatable", {})
         is_set = (labels.get(MIG_CONFIG_LABEL), labels.get(MIG_STATE_LABEL)) == (self.label, "success")
         return is_set and all(found.get(name) == count for name, count in self.resources.items())
 
     def _nodes(self) -> dict[str, JsonDict]:
-        found = self.api.items("/api/v1/nodes", "", labelSelector=f"{POOL_LABEL}={self.pool.name}")
-        return {name: self._node(name) for name in sorted(each["metadata"]["name"] for each in found)}
-
-    def _node(self, name: str) -> JsonDict:
-        found = self.api.request(f"/api/v1/nodes/{name}")
-        if found is None:
-            raise _Failed(f"{name}: the node is gone; run the command again")
-        return dict(found)
+        found = self._list("/api/v1/nodes", labelSelector=f"{POOL_LABEL}={self.pool.name}")
+        by_name = {each["metadata"]["name"]: each for each in found}
+        return {name: by_name[name] for name in sorted(by_name)}
 
     def _pods(self, name: str) -> list[JsonDict]:
         """Return the pods of a node that a drain moves."""
         return [
             pod
-            for pod in self.api.items("/api/v1/pods", "", fieldSelector=f"spec.nodeName={name}")
-            if not {"DaemonSet", "Node"} & {each["kind"] for each in pod["metadata"].get("ownerReferences", ())}
+            for pod in self._list("/api/v1/pods", fieldSelector=f"spec.nodeName={name}")
+            if _controller(pod).get("kind") not in ("DaemonSet", "Node")  # a node controls its static pods
             and pod["status"].get("phase") not in ("Succeeded", "Failed")
         ]
 
     def _patch(self, name: str, metadata: JsonObject, **spec: bool | None) -> None:
         body = {"metadata": metadata, **({"spec": spec} if spec else {})}
-        self.api.request(f"/api/v1/nodes/{name}", method="PATCH", body=body)
+        self._ask(lambda: self.api.request(f"/api/v1/nodes/{name}", method="PATCH", body=body))
+
+    def _list(self, path: str, **query: str) -> list[JsonDict]:
+        return list(self._ask(lambda: list(self.api.items(path, "", **query))))
 
     def _config(self) -> tuple[str, str]:
         """Return namespace and name of the MIG manager's ConfigMap."""
-        policy = next(iter(self.api.items("/apis/nvidia.com/v1/clusterpolicies", "")), {})
+        policy = next(iter(self._list("/apis/nvidia.com/v1/clusterpolicies")), {})
         name = policy.get("spec", {}).get("migManager", {}).get("config", {}).get("name") or ""
         return policy.get("status", {}).get("namespace") or "gpu-operator", name
 
@@ -258,7 +355,7 @@ class _Walk:
         if not name:
             what = "the cluster has no ClusterPolicy that names the MIG manager's layouts"
             raise _Failed(f"{what}; run gpupools ready")
-        found = self.api.request(f"/api/v1/namespaces/{space}/configmaps/{name}") or {}
+        found = self._ask(lambda: self.api.request(f"/api/v1/namespaces/{space}/configmaps/{name}")) or {}
         known = (yaml.safe_load(found.get("data", {}).get("config.yaml", "")) or {}).get("mig-configs", {})
         if self.label not in known:
             merged = {"version": "v1", "mig-configs": {**known, **self.config}}
@@ -271,3 +368,17 @@ class _Walk:
 def _annotation(node: JsonObject) -> str | None:
     found: str | None = node["metadata"].get("annotations", {}).get(ANNOTATION)
     return found
+
+
+def _controller(pod: JsonObject) -> JsonObject:
+    """Return the reference to the controller of a pod; empty for none."""
+    owners: Sequence[JsonObject] = pod["metadata"].get("ownerReferences") or ()
+    return next((each for each in owners if each.get("controller")), {})
+
+
+def _name(pod: JsonObject) -> str:
+    return f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
+
+
+def _undo(*names: str) -> str:
+    return f"kubectl uncordon {' '.join(names)}"

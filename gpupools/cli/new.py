@@ -1,7 +1,6 @@
 """`gpupools new`: generate a stack file from flags and questions, or a whole project with --project."""
 
 import argparse
-import errno
 import json
 import os
 import re
@@ -21,6 +20,7 @@ from gpupools.cli.project import PULUMI_NAME, make_project
 from gpupools.cli.schema import stack_schema
 from gpupools.cli.stack_text import cluster_schema, stack_text
 from gpupools.common.errors import Problem, Rejected, nearest, shown
+from gpupools.common.input_files import read_bytes
 from gpupools.common.json_types import JsonDict, JsonObject
 from gpupools.console.output import line, tell
 from gpupools.plan.cloud import Cloud
@@ -165,7 +165,7 @@ def _stacks() -> Path:
         fix = "run the command in a project, create one with gpupools new --project, or set --output"
         raise Rejected([Problem((), "there is no Pulumi.yaml in this folder or above", fix)])
     try:
-        project = yaml.safe_load(found.read_bytes())
+        project = yaml.safe_load(read_bytes(found, _MOST))
     except (yaml.YAMLError, RecursionError):
         raise Rejected([Problem((str(found),), "is not YAML", "fix it first")]) from None
     folder = project.get("stackConfigDir", ".") if isinstance(project, dict) else None
@@ -283,20 +283,10 @@ def _kubeconfig(given: Given) -> JsonDict:
     return {"kubeconfig": {"path": given.kubeconfig}} if given.kubeconfig is not None else {}
 
 
-def _read(name: str) -> bytes:
-    if name != "-":
-        with Path(name).open("rb") as file:
-            return file.read(_MOST + 1)
-    if sys.stdin is None:
-        raise OSError(errno.EBADF, "standard input is closed")
-    return sys.stdin.buffer.read(_MOST + 1)
-
-
 def _described(name: str) -> tuple[str, JsonObject]:
     """Return the cloud and the keys of a described cluster."""
     try:
-        content = _read(name)
-        told = json.loads(content) if len(content) <= _MOST else None
+        told = json.loads(read_bytes(Path(name), _MOST))
     except OSError as error:
         what = f"{name} cannot be read: {error.strerror}"
         raise Rejected([Problem(("--describe",), what, "use a file, or - for standard input")]) from None

@@ -114,8 +114,6 @@ def _run(parser: argparse.ArgumentParser, given: argparse.Namespace) -> int:
         except Rejected as rejected:
             return _refuse(given.format, [(Path(), problem) for problem in rejected.problems])
         found = {file: None for _, files, _ in listed for file in files}
-        if outside := links_out(found, given.within):
-            return _refuse(given.format, outside)
         searched = {file for path, files, is_folder in listed if is_folder for file in files if file != path}
         searched -= {path for path, _, is_folder in listed if not is_folder}
         form = "verbose" if given.verbose and given.format == "text" else given.format

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import yaml
 
-from gpupools.cli.files import add_within, links_out, write_whole
+from gpupools.cli.files import add_within, write_whole
 from gpupools.cli.help_texts import examples
 from gpupools.common.errors import Problem, Rejected, nearest
 from gpupools.common.json_types import JsonDict
@@ -15,7 +15,7 @@ from gpupools.common.sdk import NEED_FOR_DASHBOARDS
 from gpupools.console.output import tell, tell_lines
 from gpupools.providers import clouds
 from gpupools.software.team_shares import team_shares
-from gpupools.stackfile.check import Located, check_stack_file, locate
+from gpupools.stackfile.check import check_stack_file, locate
 from gpupools.stackfile.format_problem import tell_located
 from gpupools.stackfile.stack import StackPlan
 
@@ -42,11 +42,11 @@ def _run(parser: argparse.ArgumentParser, given: argparse.Namespace) -> int:
     if given.only == "teams":
         if given.into is not None:
             parser.error("--into goes with --only monitoring")
-        return render(given.file, given.cluster, given.within)
-    return render_monitoring(given.file, given.cluster, given.into, given.within)
+        return render(given.file, given.cluster)
+    return render_monitoring(given.file, given.cluster, given.into)
 
 
-def render_monitoring(file: Path, cluster: str | None, into: Path | None, within: Path | None = None) -> int:
+def render_monitoring(file: Path, cluster: str | None, into: Path | None) -> int:
     """Print or write rules and dashboards of one cluster; return 1 if the file is rejected or the SDK is missing.
 
     Raises:
@@ -58,14 +58,11 @@ def render_monitoring(file: Path, cluster: str | None, into: Path | None, within
         tell(f"dashboards need {NEED_FOR_DASHBOARDS}", error=True)
         return 1
     try:
-        problems = [Located(path, None, problem) for path, problem in links_out([file], within)]
-        plan = None if problems else check_stack_file(file, clouds()).plan
-        key = _cluster_of(plan, cluster) if plan is not None else ""
+        plan = check_stack_file(file, clouds()).plan
+        key = _cluster_of(plan, cluster)
     except Rejected as rejected:
-        problems, plan, key = locate(file, rejected), None, ""
-    for each in problems:
-        tell_located(each)
-    if plan is None:
+        for each in locate(file, rejected):
+            tell_located(each)
         return 1
     pools = [pool for pool in plan.pools if pool.cluster == key]
     teams = plan.stack.teams
@@ -96,18 +93,14 @@ def _cluster_of(plan: StackPlan, wanted: str | None) -> str:
     return wanted or keys[0]
 
 
-def render(file: Path, cluster: str | None, within: Path | None = None) -> int:
+def render(file: Path, cluster: str | None) -> int:
     """Print the objects of one cluster as YAML; return 1 if the file is rejected or has none."""
     try:
-        problems = [Located(path, None, problem) for path, problem in links_out([file], within)]
-        made = {} if problems else _objects(file, cluster)
+        (found,) = _objects(file, cluster).values()
     except Rejected as rejected:
-        problems, made = locate(file, rejected), {}
-    for each in problems:
-        tell_located(each)
-    if problems:
+        for each in locate(file, rejected):
+            tell_located(each)
         return 1
-    (found,) = made.values()
     tell_lines(yaml.safe_dump_all(found, sort_keys=False, explicit_start=True).removesuffix("\n"))
     return 0
 

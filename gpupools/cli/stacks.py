@@ -13,6 +13,7 @@ from gpupools.cli.git import NotInGit, NotThen, file_at, gone_since, top_of
 from gpupools.cli.help_texts import examples
 from gpupools.cli.stack_objects import Origin, stack_objects
 from gpupools.common.errors import Problem, Rejected
+from gpupools.common.input_files import read_bytes
 from gpupools.common.json_types import JsonDict
 from gpupools.console.output import answer, tell, tell_json, tell_lines
 from gpupools.diff.comparison import compare_files, counted, in_words
@@ -21,6 +22,7 @@ from gpupools.providers import clouds
 from gpupools.spec.identity import place
 from gpupools.spec.models import Cluster
 from gpupools.stackfile.check import CheckedFile, Located, check_stack_file, locate
+from gpupools.stackfile.config_values import MAX_BYTES
 from gpupools.stackfile.format_problem import tell_located
 from gpupools.stackfile.reader import stack_name
 from gpupools.stackfile.repository import (
@@ -240,8 +242,7 @@ def _stack_files(folder: Path, checkout: Path | None) -> tuple[list[_Listed], li
         what = "is not in a repository: there is no stack file, and no Pulumi.yaml or .git in it or above"
         raise _Refused([Located(folder, None, Problem((), what, "use the folder of a repository"))])
     found = {file: project_file(file) for file in files}
-    outside = links_out([*found, *found.values()], checkout)
-    if outside:
+    if outside := links_out([*found, *found.values()], checkout):
         raise _Refused([Located(path, None, problem) for path, problem in outside])
     projects: dict[Path, Project] = {}
     listed: list[_Listed] = []
@@ -256,8 +257,7 @@ def _stack_files(folder: Path, checkout: Path | None) -> tuple[list[_Listed], li
             project = projects.setdefault(of, read_project(of))
         except Rejected as rejected:
             raise _Refused([Located(of, None, each) for each in rejected.problems]) from None
-        outside = links_out(_beside(project), checkout)
-        if outside:
+        if outside := links_out(_beside(project), checkout):
             raise _Refused([Located(path, None, problem) for path, problem in outside])
         if not is_read(file, project):
             left_out.append({"file": str(file), "why": f"the stack files of {project.name} are in another folder"})
@@ -320,7 +320,7 @@ _OF_ITS_PROGRAM = ("__main__.py", "requirements.txt")
 
 
 _LARGEST = 2**20
-"""Bytes that are read of one of these files; a larger one counts as changed."""
+"""Bytes of one of these files."""
 
 
 def _beside(project: Project) -> list[Path]:
@@ -337,7 +337,7 @@ def _compare(listed: Sequence[_Listed], folder: Path, since: str) -> list[str]:
         if project.folder not in of_projects:
             of_projects[project.folder] = [one.name for one in _beside(project) if _is_other(one, since, folder)]
         then = _then(file, since, folder)
-        if then != file.read_bytes():
+        if then != read_bytes(file, MAX_BYTES):
             each.changed.append(str(file))
         each.changed += of_projects[project.folder]
         if each.checked is not None:
@@ -369,9 +369,10 @@ def _is_other(file: Path, since: str, folder: Path) -> bool:
     """Return whether a file differs from the commit; a file that is missing in both does not."""
     if not file.is_file():
         return _then(file, since, folder) is not None
-    with file.open("rb") as content:
-        now = content.read(_LARGEST + 1)
-    return len(now) > _LARGEST or _then(file, since, folder) != now
+    try:
+        return _then(file, since, folder) != read_bytes(file, _LARGEST)
+    except OSError:  # a larger one counts as changed
+        return True
 
 
 # --- telling ---

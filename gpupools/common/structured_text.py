@@ -9,7 +9,6 @@ import codecs
 import gc
 import json
 import re
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from typing import Any
 
 from gpupools.common.bounded_yaml import MAX_DEPTH, Value, is_deep, parse_yaml
 from gpupools.common.errors import Path, Problem, Rejected, shown
+from gpupools.common.input_files import read_bytes
 from gpupools.common.json_types import JsonDict, JsonObject
 
 MAX_BYTES = 64 * 1024 * 1024
@@ -97,10 +97,6 @@ def _unquoted(text: str) -> str:
         return text
 
 
-STANDARD_INPUT = FilePath("-")
-"""Path that means standard input."""
-
-
 class NotStructured(Rejected):
     """A file is neither JSON nor YAML."""
 
@@ -142,20 +138,12 @@ def _rendered(text: str, problem: Problem) -> Problem:
 
 def _decoded(path: FilePath) -> str:
     try:
-        if path.is_dir():
-            raise Rejected([Problem((), "is a folder", "list its files")])
-        if path == STANDARD_INPUT:
-            content = sys.stdin.buffer.read(MAX_BYTES + 1)
-        else:
-            with path.open("rb") as file:
-                content = file.read(MAX_BYTES + 1)
+        content = read_bytes(path, MAX_BYTES)
     except FileNotFoundError:
         raise Rejected([Problem((), "there is no such file")]) from None
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise Rejected([Problem((), f"cannot be read: {reason}")]) from None
-    if len(content) > MAX_BYTES:
-        raise Rejected([Problem((), f"has more than {MAX_BYTES} bytes", "split it and check each part")])
     if content.startswith(_ZIP):
         what, fix = "is a binary file, such as a saved Terraform plan", "write it with: terraform show -json PLAN"
         raise Rejected([Problem((), what, fix)])

@@ -85,6 +85,20 @@ _ORDER = list(CAUSES)
 SIGNALS = sorted((Signal(**row) for row in data_rows("ready_signals.csv")), key=lambda each: _ORDER.index(each.cause))
 """What shows each cause, in the order of the causes."""
 
+_DEVICE_ERRORS = [
+    {"pattern": each.text, "kind": each.cause, "what": f"{CAUSES[each.cause].title}.", "next": CAUSES[each.cause].cure}
+    | {"source": each.source}
+    for each in SIGNALS
+    if each.kind == "device" and CAUSES[each.cause].cause != UNKNOWN
+]
+
+
+def error_texts(text: str) -> list[Mapping[str, str]]:
+    """Return the errors of Kubernetes and its GPU software that a text has, in the form of `Cloud.launch_errors`."""
+    rows = [*data_rows("error_texts.csv"), *_DEVICE_ERRORS]
+    return [row for row in rows if has_text(text, row["pattern"])]
+
+
 _LAUNCH_KINDS = {"quota": "quota", "capacity": "no-capacity", "place or capacity": "no-capacity"}
 
 

@@ -236,7 +236,7 @@ class ClusterApi:
             return found if is_log else self._object(path, found) if is_object else found
         if status == 404:
             return None
-        message = _one_line(found.get("message", found) if isinstance(found, dict) else found)
+        message = _one_line(error_text(found))
         if status == 403:
             raise PermissionError(message)
         if status == 401:
@@ -404,6 +404,16 @@ def _map_at(found: Any, key: str) -> JsonDict:
 
 def _without_null(found: JsonDict) -> JsonDict:
     return {key: value for key, value in found.items() if value is not None} if None in found.values() else found
+
+
+def error_text(found: Any) -> str:
+    """Return the message of an error with its causes: of an eviction, they name the disruption budget."""
+    if not isinstance(found, dict):
+        return str(found)
+    details = found.get("details")
+    causes = details.get("causes") if isinstance(details, dict) else None
+    more = [str(each.get("message")) for each in causes or () if isinstance(each, dict)]
+    return " ".join([str(found.get("message", found)), *more])
 
 
 def _one_line(text: object) -> str:

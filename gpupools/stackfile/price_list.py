@@ -7,7 +7,8 @@ from datetime import date
 from decimal import Decimal, InvalidOperation
 from pathlib import Path as FilePath
 
-from gpupools.common.errors import Path, Problem, Rejected, nearest, shown
+from gpupools.common.errors import Path, Problem, Rejected, shown
+from gpupools.common.input_files import read_bytes
 from gpupools.plan.prices import Price, PriceList
 from gpupools.spec.models import Late
 from gpupools.stackfile.reader import is_in_checkout
@@ -31,19 +32,17 @@ def read_price_list(raw: object, folder: FilePath) -> PriceList:
     if not isinstance(raw, str) or not raw:
         what = "is a secret" if isinstance(raw, Late) else f"got {shown(raw)}"
         raise Rejected([Problem(_AT, what, "write the path of a CSV file, such as prices.csv")])
+    if not raw.endswith(".csv"):
+        raise Rejected([Problem(_AT, f"{shown(raw)} is not a CSV file", "write the path of a file *.csv")])
     if not is_in_checkout(str(folder / raw), folder):
         raise Rejected([Problem(_AT, f"{shown(raw)} is outside the project", _EXAMPLE)])
     try:
-        with (folder / raw).open("rb") as opened:
-            data = opened.read(_MOST_BYTES + 1)
-        text = data.decode("utf-8-sig")
+        text = read_bytes(folder / raw, _MOST_BYTES).decode("utf-8-sig")
     except UnicodeDecodeError:
         raise Rejected([Problem(_AT, f"{shown(raw)} is not UTF-8 text", _EXAMPLE)]) from None
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or "is no path"
         raise Rejected([Problem(_AT, f"{shown(raw)} cannot be read: {why}", _EXAMPLE)]) from None
-    if len(data) > _MOST_BYTES:
-        raise Rejected([Problem(_AT, f"{shown(raw)} has more than 4 MiB", "remove the types that no pool uses")])
     if "\0" in text:
         raise Rejected([Problem(_AT, f"{shown(raw)} is not text", _EXAMPLE)])
     prices: dict[tuple[str, str, str], Price] = {}
@@ -61,9 +60,10 @@ def _read_rows(text: str, name: str, prices: dict[tuple[str, str, str], Price]) 
     lines = csv.reader(text.splitlines())
     try:
         columns = [each.strip() for each in next(lines, [])]
-        for column in columns:
+        for number, column in enumerate(columns, 1):
             if column not in (*_NEEDED, *_OTHERS):
-                yield Problem(_AT, f"{name}:1: unknown column {shown(column)}", nearest(column, (*_NEEDED, *_OTHERS)))
+                what = f"{name}:1: column {number} has an unknown name"
+                yield Problem(_AT, what, f"use the names {', '.join((*_NEEDED, *_OTHERS))}")
         missing = [each for each in _NEEDED if each not in columns]
         if missing or len(set(columns)) < len(columns):
             what = f"has no column {', '.join(missing)}" if missing else "has a column twice"
@@ -93,22 +93,22 @@ def _read_row(row: Mapping[str, str], at: str, prices: dict[tuple[str, str, str]
     except InvalidOperation:
         price = Decimal(0)
     problems = [
-        ("type", row["type"], bool(row["type"]), "write an instance type"),
-        ("region", row["region"], bool(row["region"]), "write the region of the cluster"),
-        ("price", row["price"], price.is_finite() and price > 0, "write a number above 0 with a decimal point"),
+        ("type", bool(row["type"]), "write an instance type"),
+        ("region", bool(row["region"]), "write the region of the cluster"),
+        ("price", price.is_finite() and price > 0, "write a number above 0 with a decimal point"),
         (
             "currency",
-            row["currency"],
             re.fullmatch("[A-Z]{3}", row["currency"]),
             "write its ISO 4217 code, such as EUR",
         ),
-        ("capacity", capacity, capacity in _CAPACITIES, f"use one of {', '.join(_CAPACITIES)}"),
-        ("dated", dated, not dated or _is_date(dated), "write a date such as 2026-11-30, or nothing"),
-        ("row", " ".join(where), where not in prices, "remove one of the two rows for it"),
+        ("capacity", capacity in _CAPACITIES, f"use one of {', '.join(_CAPACITIES)}"),
+        ("dated", not dated or _is_date(dated), "write a date such as 2026-11-30, or nothing"),
+        ("row", where not in prices, "remove one of the two rows for it"),
     ]
-    wrong = [(column, given, fix) for column, given, is_right, fix in problems if not is_right]
-    for column, given, fix in wrong:
-        yield Problem(_AT, f"{at}: {column}: got {shown(given)}", fix)
+    wrong = [(column, fix) for column, is_right, fix in problems if not is_right]
+    for column, fix in wrong:
+        # Never the value: the file may be another one, with a secret, and reports are public.
+        yield Problem(_AT, f"{at}: {column}: {'is given twice' if column == 'row' else 'has a wrong value'}", fix)
     if not wrong:
         prices[where] = Price(price, dated, at, row["currency"])
 

@@ -2,7 +2,6 @@
 
 import os
 import re
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -12,6 +11,7 @@ from typing import Any, NamedTuple
 import yaml
 
 from gpupools.common.errors import Path, Problem, Rejected, nearest, shown
+from gpupools.common.input_files import read_bytes
 from gpupools.common.json_types import JsonDict, JsonObject
 from gpupools.spec.models import LATE
 from gpupools.stackfile.config_values import (
@@ -28,7 +28,6 @@ from gpupools.stackfile.config_values import (
 from gpupools.stackfile.stack import KEYS
 
 NAMESPACE = "gpupools"
-STANDARD_INPUT = FilePath("-")
 """Path that means standard input; a file of that name is `./-`."""
 _NEEDED = ("clusters", "pools")
 _CONFIG = (("config",), ("environment", "values", "pulumiConfig"))
@@ -317,17 +316,7 @@ def stack_name(path: FilePath) -> str:
 
 def _text(path: FilePath) -> str:
     try:
-        if path == STANDARD_INPUT:
-            content = _standard_input()
-        elif path.is_dir():
-            raise Rejected([Problem((), "is a folder", "use a file, e.g. stacks/Pulumi.dev.yaml")])
-        else:
-            with path.open("rb") as file:
-                content = file.read(MAX_BYTES + 1)
-        if len(content) > MAX_BYTES:
-            what = f"is larger than {MAX_BYTES} bytes"
-            raise Rejected([Problem((), what, "use a stack file, or split the stack into several stacks")])
-        return content.decode("utf-8-sig")
+        return read_bytes(path, MAX_BYTES).decode("utf-8-sig")
     except FileNotFoundError:
         near = sorted(other.name for other in path.parent.glob("Pulumi.*.yaml")) if path.parent.is_dir() else []
         fix = f"stack files in that folder: {', '.join(near)}" if near else "use a file, e.g. stacks/Pulumi.dev.yaml"
@@ -337,14 +326,8 @@ def _text(path: FilePath) -> str:
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise Rejected(
-            [Problem((), f"cannot be read: {reason}", "make the file readable, or use another one")]
+            [Problem((), f"cannot be read: {reason}", "use a stack file, e.g. stacks/Pulumi.dev.yaml")]
         ) from None
-
-
-def _standard_input() -> bytes:
-    if sys.stdin is None:
-        raise Rejected([Problem((), "standard input is closed", "pipe a stack file into the command, or use a file")])
-    return sys.stdin.buffer.read(MAX_BYTES + 1)
 
 
 _NO_BLANK = ("could not find expected ':'", "mapping values are not allowed in this context")

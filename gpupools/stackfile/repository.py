@@ -9,6 +9,7 @@ from pathlib import Path
 
 from gpupools.common.bounded_yaml import parse_yaml
 from gpupools.common.errors import Problem, Rejected, shown
+from gpupools.common.input_files import read_bytes
 from gpupools.stackfile.config_values import MAX_BYTES
 from gpupools.stackfile.reader import NAMESPACE, stack_name
 
@@ -69,8 +70,7 @@ def read_project(file: Path) -> Project:
         Rejected: The file cannot be read, is not YAML, or has no name.
     """
     try:
-        with file.open("rb") as opened:
-            text = opened.read(MAX_BYTES).decode("utf-8-sig")
+        text = read_bytes(file, MAX_BYTES).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise Rejected([Problem((), f"is not UTF-8 text (byte {error.start})", "save it as UTF-8")]) from None
     except OSError as error:
@@ -86,12 +86,11 @@ def read_project(file: Path) -> Project:
 
 
 def says_ours(file: Path) -> bool:
-    """Return whether a file has configuration of gpupools; at most the size of a stack file is read."""
+    """Return whether a file has configuration of gpupools; one that cannot be read counts too."""
     if not file.is_file():
         return False
     try:
-        with file.open("rb") as opened:
-            return names_ours(opened.read(MAX_BYTES))
+        return names_ours(read_bytes(file, MAX_BYTES))
     except OSError:
         return True  # checking the file reports the error
 

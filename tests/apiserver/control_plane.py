@@ -24,6 +24,7 @@ _SCHEDULER = "scheduler"
 _STARTS_WITHIN_S = 60
 _PLURALS = {"RuntimeClass": "runtimeclasses", "DeviceClass": "deviceclasses", "ClusterPolicy": "clusterpolicies"}
 _PLURALS |= {"NetworkPolicy": "networkpolicies", "PriorityClass": "priorityclasses"}
+_PLURALS |= {"PodDisruptionBudget": "poddisruptionbudgets"}
 _PLURALS |= {"ValidatingAdmissionPolicy": "validatingadmissionpolicies"}
 _PLURALS |= {"Topology": "topologies", "WorkloadPriorityClass": "workloadpriorityclasses"}
 _CLUSTER_WIDE = frozenset(
@@ -144,6 +145,22 @@ class ControlPlane:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
+
+    def restart(self) -> None:
+        """End the API server and start it again; it is away for some seconds."""
+        running = next(each for each in self._running if "kube-apiserver" in str(each.args))
+        running.terminate()
+        running.wait(timeout=60)
+        self._running.remove(running)
+        self.run("kube-apiserver", *list(running.args)[1:])  # type: ignore[arg-type]
+        self.wait("the API server", lambda: self._asked("GET", "/readyz", None, "") == (200, b"ok"))
+
+    def run_controller_manager(self, *controllers: str) -> None:
+        """Start some controllers."""
+        self.run(
+            "kube-controller-manager", f"--kubeconfig={self.kubeconfig}", f"--controllers={','.join(controllers)}",
+            "--leader-elect=false", "--bind-address=127.0.0.1", f"--secure-port={_free_port()}",
+        )  # fmt: skip
 
     def apply(self, manifest: Mapping[str, Any], part: str = "", *, dry_run: bool = False) -> Answer:
         """Apply an object on the server's side; a key its schema does not have is an error."""

@@ -1,7 +1,8 @@
 """`gpupools mig walk` against a real API server; a thread does what the MIG manager does."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import yaml
 from gpupools.cli import mig_walk
 from gpupools.cli.main import main
 from gpupools.plan.node_labels import MIG_CONFIG_LABEL, MIG_STATE_LABEL
+from gpupools.ready import live_cluster
 from tests.apiserver.control_plane import ControlPlane
 from tests.gpupools.test_mig_walk import FILE, NEW, OLD
 
@@ -53,7 +55,7 @@ def node(name: str) -> dict[str, Any]:
 
 
 def pod(on: str, owner: str) -> dict[str, Any]:
-    owners = [{"apiVersion": "apps/v1", "kind": owner, "name": "x", "uid": "1"}]
+    owners = [{"apiVersion": "apps/v1", "kind": owner, "name": "x", "uid": "1", "controller": True}]
     meta = {"name": f"{owner.lower()}-{on}", "namespace": "walk", "ownerReferences": owners}
     spec = {
         "nodeName": on,
@@ -91,39 +93,184 @@ def filled(server: ControlPlane) -> ControlPlane:
     return server
 
 
-def test_the_nodes_of_a_real_api_get_the_layout(
-    cluster: ControlPlane, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+class MigManager:
+    """What NVIDIA's does, and what happens at the first eviction that succeeds."""
+
+    def __init__(self, cluster: ControlPlane, happens: Callable[[], None] = lambda: None) -> None:
+        self.cluster, self.happens = cluster, happens
+        self.most = 0
+        self.done = threading.Event()
+        self.thread = threading.Thread(target=self._manage)
+
+    def __enter__(self) -> "MigManager":
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.done.set()
+        self.thread.join()
+
+    def _manage(self) -> None:
+        waits = True
+        while not self.done.wait(0.05):
+            with suppress(OSError, AssertionError):  # the server may be down
+                nodes = self.cluster.items("/api/v1/nodes")
+                cordoned = sum(bool(each["spec"].get("unschedulable")) for each in nodes)
+                self.most = max(self.most, cordoned)
+                if waits and cordoned:
+                    waits = False
+                    self.happens()
+                for each in nodes:
+                    if each["metadata"]["labels"].get(MIG_STATE_LABEL) == "pending":
+                        self._cut(node(each["metadata"]["name"]))
+
+    def _cut(self, given: dict[str, Any]) -> None:
+        offers = {"status": {"capacity": {"nvidia.com/gpu": "24"}, "allocatable": {"nvidia.com/gpu": "24"}}}
+        self.cluster.merge(given, offers, "/status").succeeded()
+        self.cluster.merge(given, {"metadata": {"labels": {MIG_STATE_LABEL: "success"}}}).succeeded()
+
+
+@pytest.fixture
+def walk(cluster: ControlPlane, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
     monkeypatch.setattr(mig_walk, "_INTERVAL_S", 0.1)
     file = tmp_path / "Pulumi.walk.yaml"
     file.write_text(FILE.replace("/kube}", f"{cluster.kubeconfig}}}").replace("fixed: 5", "fixed: 3"))
-    done, most = threading.Event(), [0]
 
-    def manage() -> None:
-        while not done.wait(0.05):
-            nodes = cluster.items("/api/v1/nodes")
-            most[0] = max(most[0], sum(bool(each["spec"].get("unschedulable")) for each in nodes))
-            for each in nodes:
-                if each["metadata"]["labels"].get(MIG_STATE_LABEL) == "pending":
-                    offers = {"status": {"capacity": {"nvidia.com/gpu": "24"}, "allocatable": {"nvidia.com/gpu": "24"}}}
-                    cluster.merge(node(each["metadata"]["name"]), offers, "/status").succeeded()
-                    state = {"metadata": {"labels": {MIG_STATE_LABEL: "success"}}}
-                    cluster.merge(node(each["metadata"]["name"]), state).succeeded()
+    def walked(*words: str, timeout: str = "30") -> int:
+        return main(["mig", "walk", "--pool", "slices", "--to", "2g.20gb", "--timeout", timeout, *words, str(file)])
 
-    manager = threading.Thread(target=manage)
-    manager.start()
-    try:
-        code = main(["mig", "walk", "--pool", "slices", "--to", "2g.20gb", "--timeout", "30", "--yes", str(file)])
-    finally:
-        done.set()
-        manager.join()
+    return walked
 
-    assert code == 0
-    assert 1 <= most[0] <= 2
-    for name in NAMES:
+
+def assert_walked(cluster: ControlPlane, names: Sequence[str] = NAMES) -> None:
+    for name in names:
         found = cluster.get(node(name)).succeeded()
         assert found["metadata"]["labels"][MIG_CONFIG_LABEL] == NEW
         assert mig_walk.ANNOTATION not in found["metadata"].get("annotations", {})
         assert not found["spec"].get("unschedulable")
+
+
+def cordoned(cluster: ControlPlane) -> list[str]:
+    return [each["metadata"]["name"] for each in cluster.items("/api/v1/nodes") if each["spec"].get("unschedulable")]
+
+
+def test_the_nodes_of_a_real_api_get_the_layout(cluster: ControlPlane, walk: Any) -> None:
+    with MigManager(cluster) as manager:
+        assert walk("--yes") == 0
+
+    assert 1 <= manager.most <= 2
+    assert_walked(cluster)
+    for name in NAMES:
         assert cluster.get(pod(name, "ReplicaSet")).status == 404
         assert cluster.get(pod(name, "DaemonSet")).status == 200
+
+
+def test_a_pod_without_a_controller_created_in_the_middle_stays(
+    cluster: ControlPlane, walk: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    alone = pod("walk-2", "ReplicaSet")
+    alone["metadata"] = {"name": "alone", "namespace": "walk"}
+
+    def create() -> None:
+        cluster.create(alone).succeeded()
+
+    with MigManager(cluster, create):
+        assert walk("--yes") == 1
+
+    assert "walk/alone has no controller and would not come back (--force allows it)" in capsys.readouterr().err
+    assert cluster.get(alone).status == 200
+    assert cordoned(cluster) == []
+    with MigManager(cluster):
+        assert walk("--yes", "--force") == 0
+    assert_walked(cluster)
+
+
+def test_a_node_that_joins_is_walked(cluster: ControlPlane, walk: Any) -> None:
+    def join() -> None:
+        cluster.create(node("walk-9")).succeeded()
+
+    with MigManager(cluster, join):
+        assert walk("--yes") == 0
+    assert_walked(cluster, (*NAMES, "walk-9"))
+
+
+def test_an_api_server_that_is_restarted_ends_no_walk(
+    cluster: ControlPlane, walk: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with MigManager(cluster, cluster.restart):
+        assert walk("--yes", timeout="120") == 0
+
+    assert "asks again for" in capsys.readouterr().err
+    assert_walked(cluster)
+
+
+def test_a_budget_of_none_is_named_and_leaves_no_node_cordoned(
+    cluster: ControlPlane, walk: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The controller manager counts the pods of the budget; without a kubelet, the test says that they are ready."""
+    cluster.run_controller_manager("disruption-controller")
+    for name in NAMES:
+        one = pod(name, "ReplicaSet")
+        cluster.merge(one, {"metadata": {"labels": {"app": "web"}}}).succeeded()
+        ready = {"status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}}
+        cluster.merge(one, ready, "/status").succeeded()
+    spec = {"maxUnavailable": 0, "selector": {"matchLabels": {"app": "web"}}}
+    meta = {"name": "web-budget", "namespace": "walk"}
+    budget = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": meta, "spec": spec}
+    cluster.create(budget).succeeded()
+    with MigManager(cluster):
+        assert walk("--yes", timeout="5") == 1
+
+    said = capsys.readouterr().err
+    assert "walk/replicaset-walk-0 stays: " in said
+    assert "The disruption budget web-budget " in said
+    assert "it is uncordoned; run the command again to go on" in said
+    assert cordoned(cluster) == []
+    assert all(cluster.get(pod(name, "ReplicaSet")).status == 200 for name in NAMES)
+
+
+class Killed(BaseException):
+    """The process ended."""
+
+
+def test_killed_at_every_request(
+    cluster: ControlPlane, walk: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No node is cordoned that the output does not name; the last run finishes all."""
+    left, request = [0], live_cluster.ClusterApi.request
+
+    def counted(self: live_cluster.ClusterApi, *words: Any, **named: Any) -> Any:
+        found = request(self, *words, **named)  # the server has done it, and nobody reads the answer
+        left[0] -= 1
+        if not left[0]:
+            raise Killed
+        return found
+
+    monkeypatch.setattr(live_cluster.ClusterApi, "request", counted)
+    with MigManager(cluster):
+        for at in range(1, 200):
+            left[0] = at
+            try:
+                code = walk("--yes")
+            except Killed:
+                code = None
+            said = "".join(capsys.readouterr())
+            assert all(f"kubectl uncordon {name}" in said for name in cordoned(cluster))
+            if code == 0:
+                break
+            reset(cluster)
+        else:
+            raise AssertionError("no run came to its end")
+    assert at > 20
+    assert_walked(cluster)
+
+
+def reset(cluster: ControlPlane) -> None:
+    """Give the nodes their first layout and pods again."""
+    for name in NAMES:
+        labels = {MIG_CONFIG_LABEL: OLD, MIG_STATE_LABEL: "success"}
+        meta = {"labels": labels, "annotations": {mig_walk.ANNOTATION: None}}
+        cluster.merge(node(name), {"metadata": meta, "spec": {"unschedulable": None}}).succeeded()
+        amounts = {"nvidia.com/gpu": "56"}
+        cluster.merge(node(name), {"status": {"capacity": amounts, "allocatable": amounts}}, "/status").succeeded()
+        assert cluster.create(pod(name, "ReplicaSet")).status in (201, 409)

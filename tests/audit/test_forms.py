@@ -194,7 +194,7 @@ def test_a_file_beyond_the_size_limit_is_not_read(
 ) -> None:
     monkeypatch.setattr(structured_text, "MAX_BYTES", 100)
 
-    assert [problem.what for problem in judge(PLAN).problems] == ["has more than 100 bytes"]
+    assert [problem.what for problem in judge(PLAN).problems] == ["cannot be read: it has more than 100 bytes"]
 
 
 # --- Pulumi ---

@@ -154,7 +154,7 @@ def test_a_wrong_file_among_right_ones_fails_the_command(tmp_path: Path, capsys:
         pytest.param("config: [", ":2:1: is not YAML", id="broken YAML"),
         pytest.param("config: " + "[" * 100_000, ":1:68: holds more than", id="deep"),
         pytest.param("a: 1\n---\nb: 1\n", ":2:1: has a second YAML document", id="two documents"),
-        pytest.param("a" * 2_000_000, ": is larger than 1048576 bytes", id="large"),
+        pytest.param("a" * 2_000_000, ": cannot be read: it has more than 1048576 bytes", id="large"),
         pytest.param(GOOD.replace("fake", "fale"), ":3: clusters.lab.cloud: unknown cloud 'fale'", id="cloud"),
         pytest.param(GOOD.replace("L4", "L5"), ":7: pools.a.gpu: 'L5' is not an NVIDIA GPU model", id="a GPU"),
         pytest.param(GOOD.replace("max: 4", "max: 4, min: 5"), ":8: pools.a.nodes: min 5 is above max 4", id="min"),

@@ -1,9 +1,8 @@
 """`gpupools explain`: every word, rule and refusal with a source, and the nearest for one that is not known."""
 
-import ast
+import io
 import json
 import re
-from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -175,46 +174,43 @@ def test_without_a_word_every_one_is_listed(capsys: pytest.CaptureFixture[str]) 
 
 # --- every refusal ---
 
-_SOURCES = [
-    *(ROOT / "gpupools" / "asked").glob("*.py"),
-    *(ROOT / "gpupools" / "planned").glob("*.py"),
-    *(ROOT / "providers" / "gpupools" / "providers").glob("*/*.py"),
-    ROOT / "gpupools" / "cli" / "import_pools.py",
+_TEXTS = [
+    line.split("\t")
+    for line in (Path(__file__).parent / "explain_texts.tsv").read_text(encoding="utf-8").splitlines()[1:]
 ]
+"""Texts of public threads with their sources, and the kinds of all that is said of each, or `none`."""
 
 
-def _said(node: ast.expr | None, named: Mapping[str, str]) -> str:
-    """Return a text as the code writes it, without the values in it."""
-    if isinstance(node, ast.JoinedStr):
-        return "".join(_said(each, named) if isinstance(each, ast.Constant) else "x" for each in node.values)
-    if isinstance(node, ast.BinOp):
-        return _said(node.left, named) + _said(node.right, named)
-    if isinstance(node, ast.Name):
-        return named.get(node.id, "x")
-    return str(node.value) if isinstance(node, ast.Constant) else "x"
+@pytest.mark.parametrize(("kinds", "source", "text"), _TEXTS, ids=lambda each: each[-40:])
+def test_a_text_that_people_paste_gets_its_error_or_no_answer(
+    kinds: str, source: str, text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert source.startswith("https://")
+    found = explained(capsys, text, code=2 if kinds == "none" else 0)["entries"]
+
+    said = {each["what"].partition(" (")[0].partition(":")[0] for each in found}
+    assert said == ({*kinds.split("|")} if kinds != "none" else set())
+    assert all(each["kind"] in ("cloud error", "error") and each["source"].startswith("https://") for each in found)
 
 
-def check_pool(source: Path, call: str) -> Iterator[str]:
-    """Yield what and cure of every refusal that a file of the code makes."""
-    for function in ast.walk(ast.parse(source.read_text(encoding="utf-8"))):
-        if not isinstance(function, ast.FunctionDef):
-            continue
-        named: dict[str, str] = {}
-        for node in sorted(
-            (each for each in ast.walk(function) if isinstance(each, ast.Assign | ast.Call)),
-            key=lambda each: (each.lineno, isinstance(each, ast.Call)),
-        ):
-            if isinstance(node, ast.Assign):
-                named |= {each.id: _said(node.value, named) for each in node.targets if isinstance(each, ast.Name)}
-            elif isinstance(node.func, ast.Name) and node.func.id == call:
-                yield "; ".join(_said(each, named) for each in node.args[1:3])
+def test_there_are_enough_texts() -> None:
+    assert len(_TEXTS) >= 40
+    assert len({source for _, source, _ in _TEXTS}) >= 40
 
 
-def test_every_refusal_of_an_import_is_explained() -> None:
-    said = [each for source in _SOURCES for each in check_pool(source, "refuse")]
+@pytest.mark.parametrize(
+    "text", ["the driver of the node pool with MIG fails", "clusters in region eu-central-1 have no name", "a b c DRA"]
+)
+def test_no_longer_text_gets_the_definition_of_a_word_in_it(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert explained(capsys, text, code=2)["entries"] == []
 
-    assert len(said) > 20
-    assert [each for each in said if not _found(f"x: {each}")] == []
+
+def test_standard_input_is_explained(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    log = b"\x1b[31mWarning\x1b[0m  FailedScheduling\n 0/3 nodes are available:\n 3 Insufficient nvidia.com/gpu.\n"
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(log)))
+
+    (entry,) = explained(capsys, "-")["entries"]
+    assert entry["name"] == "Insufficient nvidia.com/"
 
 
 def test_every_refusal_of_a_pool_is_explained() -> None:

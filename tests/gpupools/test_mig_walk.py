@@ -13,6 +13,7 @@ from gpupools.cli.main import main
 from gpupools.plan.node_labels import MIG_CONFIG_LABEL, MIG_STATE_LABEL
 from gpupools.ready import live_cluster
 
+DAEMON_SET = {"kind": "DaemonSet", "name": "agent", "controller": True}
 OLD, NEW = "a100-80gb-all-1g.10gb", "a100-80gb-all-2g.20gb"
 
 
@@ -38,6 +39,8 @@ class Api:
         self.most_cordoned = 0
         self.most_waiting = 0
         self.bare = ""
+        self.owner = "ReplicaSet"
+        self.volumes: list[dict[str, Any]] = []
         self.fails = ""
         self.written: list[str] = []
 
@@ -70,17 +73,18 @@ class Api:
     def items(self, path: str, kind: str, **query: str) -> Iterator[dict[str, Any]]:
         self._count()
         if path.endswith("/nodes"):
-            yield from [{"metadata": {"name": name}} for name in self.nodes]
+            yield from list(self.nodes.values())
         elif path.endswith("/clusterpolicies"):
             spec = {"migManager": {"config": {"name": "layouts"}}}
             yield {"metadata": {"name": "p"}, "spec": spec, "status": {"namespace": "gpu-operator"}}
         else:
             node = query["fieldSelector"].partition("=")[2]
             for pod in [pod for pod, where in self.pods.items() if where == node]:
-                owners = [] if pod == self.bare else [{"kind": "ReplicaSet"}]
+                owners = [] if pod == self.bare else [{"kind": self.owner, "name": "web", "controller": True}]
                 meta = {"name": pod, "namespace": "web", "ownerReferences": owners}
-                yield {"metadata": meta, "spec": {"nodeName": node}, "status": {"phase": "Running"}}
-            meta = {"name": f"agent-{node}", "namespace": "web", "ownerReferences": [{"kind": "DaemonSet"}]}
+                spec: dict[str, Any] = {"nodeName": node, "volumes": self.volumes}
+                yield {"metadata": meta, "spec": spec, "status": {"phase": "Running"}}
+            meta = {"name": f"agent-{node}", "namespace": "web", "ownerReferences": [DAEMON_SET]}
             yield {"metadata": meta, "spec": {"nodeName": node}, "status": {"phase": "Running"}}
 
     def request(self, path: str, query: Any = None, method: str = "GET", body: Any = None) -> Any:
@@ -94,7 +98,9 @@ class Api:
             return {}
         if "/configmaps/" in path:
             return {"data": {"config.yaml": yaml.safe_dump({"mig-configs": {key: [] for key in self.layouts}})}}
-        node = self.nodes[path.rpartition("/")[2]]
+        node = self.nodes.get(path.rpartition("/")[2])
+        if node is None:
+            return None
         if method == "PATCH":
             self.written.append(path)
             _merge(node, body)
@@ -154,10 +160,14 @@ def test_without_yes_the_steps_are_printed(walk: Any, capsys: pytest.CaptureFixt
     assert walk(api) == 0
     out = capsys.readouterr().out.splitlines()
     assert out[0] == f"0 of 5 nodes have {NEW}"
-    assert out[1] == (
+    assert out[1].endswith(
+        f"Pulumi.walk.yaml: pools.slices still has {OLD}, and nodes that join get it; "
+        "change it there after the walk, and run no pulumi up before"
+    )
+    assert out[2] == (
         f"would cordon n0, evict 2 pods, set {MIG_CONFIG_LABEL}={NEW}, wait for 24 nvidia.com/gpu, and uncordon it"
     )
-    assert len(out) == 6
+    assert len(out) == 7
     assert api.written == []
 
 
@@ -184,15 +194,19 @@ def test_killed_before_any_request_the_next_run_finishes(walk: Any) -> None:
         assert_done(api)
 
 
-def test_a_node_that_fails_stays_cordoned_and_a_later_run_finishes_it(
+def test_a_node_that_fails_is_uncordoned_and_a_later_run_finishes_it(
     walk: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     api = Api()
     api.fails = "n1"
 
     assert walk(api, "--yes") == 1
-    assert "n1: the MIG manager failed, and the node stays cordoned" in capsys.readouterr().err
-    assert api.nodes["n1"]["spec"]["unschedulable"]
+    assert capsys.readouterr().err == (
+        "n1: the MIG manager failed: see kubectl logs -n gpu-operator -l app=nvidia-mig-manager; "
+        "it is uncordoned; run the command again to go on\n"
+    )
+    assert not any(node["spec"].get("unschedulable") for node in api.nodes.values())
+    assert api.nodes["n0"]["metadata"]["labels"][MIG_CONFIG_LABEL] == NEW
     assert api.nodes["n2"]["metadata"]["labels"][MIG_CONFIG_LABEL] == OLD
 
     api.fails = ""
@@ -206,7 +220,7 @@ def test_what_holds_a_walk_is_said_before_anything_is_written(walk: Any, capsys:
     for name in ("n0", "n4"):
         cordoned.nodes[name]["spec"]["unschedulable"] = True
     said = (
-        "n3: web/p3 has no controller and would not come back",
+        "n3: web/p3 has no controller and would not come back (--force allows it)",
         "n0, n4 are cordoned already, and max_unavailable is 2",
         f"the MIG manager does not know {NEW}; wait a minute after this, and run the walk again: kubectl",
     )
@@ -221,7 +235,153 @@ def test_a_budget_that_never_allows_an_eviction_ends_the_walk(walk: Any, capsys:
     api.budget = 0
 
     assert walk(api, "--yes", "--timeout", "0") == 1
-    assert "n0: its pods did not end in 0 s; run the command again to go on" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "n0: web/p0 stays: 429 budget\n" in said
+    assert (
+        "n0: its pods did not end in 0 s; web/p0 stays: 429 budget; web/p5 stays: 429 budget; it is uncordoned" in said
+    )
+    assert not any(node["spec"].get("unschedulable") for node in api.nodes.values())
+
+
+@pytest.mark.parametrize(
+    ("owner", "volumes", "flag", "loss"),
+    [
+        ("Job", [], "--evict-jobs", "web/p0 of Job web would lose the work it has done"),
+        ("PyTorchJob", [], "--evict-jobs", "web/p0 of PyTorchJob web would lose the work it has done"),
+        (
+            "StatefulSet",
+            [{"name": "x", "emptyDir": {}}],
+            "--delete-emptydir-data",
+            "web/p0 of StatefulSet web would lose",
+        ),
+    ],
+)
+def test_what_an_eviction_loses_needs_its_flag(
+    walk: Any, capsys: pytest.CaptureFixture[str], owner: str, volumes: list[Any], flag: str, loss: str
+) -> None:
+    api = Api()
+    api.owner, api.volumes = owner, volumes
+
+    for words in ((), ("--yes",), ("--yes", "--force")):
+        assert walk(api, *words) == 1
+        said = capsys.readouterr().err.splitlines()
+        assert said[0].startswith(f"n0: {loss}")
+        assert said[0].endswith(f"({flag} allows it)")
+        assert len(said) == 11
+        assert api.written == []
+    assert walk(api, "--yes", flag) == 0
+    assert_done(api)
+
+
+class Changing(Api):
+    """Something happens at the first eviction."""
+
+    def __init__(self, happens: str) -> None:
+        super().__init__()
+        self.happens = happens
+
+    def request(self, path: str, query: Any = None, method: str = "GET", body: Any = None) -> Any:
+        found = super().request(path, query, method, body)
+        if path.endswith("/eviction") and self.happens == "bare":
+            self.pods["late"], self.bare = "n1", "late"
+        if path.endswith("/eviction") and self.happens == "joins":
+            self.nodes.setdefault("n9", self._node("n9"))
+        if path.endswith("/eviction") and self.happens == "gone":
+            self.nodes.pop("n1", None)
+            self.pods = {pod: node for pod, node in self.pods.items() if node != "n1"}
+        return found
+
+
+def test_a_pod_without_a_controller_that_comes_meanwhile_is_not_evicted(
+    walk: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    api = Changing("bare")
+
+    assert walk(api, "--yes") == 1
+    assert capsys.readouterr().err == (
+        "n1: web/late has no controller and would not come back (--force allows it); "
+        "it is uncordoned; run the command again to go on\n"
+    )
+    assert api.pods["late"] == "n1"
+    assert not any(node["spec"].get("unschedulable") for node in api.nodes.values())
+
+
+def test_a_node_that_joins_gets_the_layout_too_and_one_that_leaves_ends_nothing(walk: Any) -> None:
+    for happens in ("joins", "gone"):
+        api = Changing(happens)
+        assert walk(api, "--yes") == 0
+        assert len(api.nodes) == (6 if happens == "joins" else 4)
+        assert_done(api)
+
+
+class Failing(Api):
+    """Some requests get no answer."""
+
+    def __init__(self, at: int, most: int, *, may_pass: bool) -> None:
+        super().__init__()
+        self.at, self.left, self.may_pass = at, most, may_pass
+
+    def _count(self) -> None:
+        if self.requests >= self.at and self.left:
+            self.left -= 1
+            raise live_cluster.Unreachable("the API is not reachable", may_pass=self.may_pass)
+        super()._count()
+
+
+def test_an_answer_that_fails_for_the_moment_is_asked_for_again(walk: Any) -> None:
+    whole = Api()
+    assert walk(whole, "--yes") == 0
+    for place in range(whole.requests):
+        api = Failing(place, 2, may_pass=True)
+        assert walk(api, "--yes") == 0
+        assert_done(api)
+
+
+@pytest.mark.parametrize("most", [1, 1000])
+def test_no_node_stays_cordoned_without_a_sentence(walk: Any, capsys: pytest.CaptureFixture[str], most: int) -> None:
+    """The API rejects one request, or all from then on; or the process ends."""
+    whole = Api()
+    assert walk(whole, "--yes") == 0
+    for place in range(whole.requests):
+        failing, killed = Failing(place, most, may_pass=False), Api()
+        killed.kill_at = place
+        assert walk(failing, "--yes") in (1, 2)
+        assert_said(failing, capsys.readouterr().err)
+        with pytest.raises(Killed):
+            walk(killed, "--yes")
+        assert_said(killed, capsys.readouterr().err)
+
+
+def assert_said(api: Api, said: str) -> None:
+    for name, node in api.nodes.items():
+        if node["spec"].get("unschedulable"):
+            assert "run the command again or kubectl uncordon" in said
+            assert name in said.rpartition("kubectl uncordon")[2] or f"kubectl uncordon {name}" in said
+
+
+def test_a_node_that_somebody_else_cordoned_stays_so(walk: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    api = Api()
+    api.nodes["n4"]["spec"]["unschedulable"] = True
+
+    assert walk(api, "--yes") == 1
+    assert "n4 is cordoned already" in capsys.readouterr().err
+    assert api.nodes["n4"]["metadata"]["labels"][MIG_CONFIG_LABEL] == OLD
+    assert api.nodes["n3"]["metadata"]["labels"][MIG_CONFIG_LABEL] == NEW
+
+
+def test_a_label_that_something_sets_back_ends_the_walk(walk: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    api = Api()
+    merge = api.request
+
+    def set_back(path: str, query: Any = None, method: str = "GET", body: Any = None) -> Any:
+        found = merge(path, query, method, body)
+        if api.written.count("/api/v1/nodes/n4") > 2:
+            api.nodes["n0"]["metadata"]["labels"][MIG_CONFIG_LABEL] = OLD
+        return found
+
+    api.request = set_back  # type: ignore[method-assign]
+    assert walk(api, "--yes") == 1
+    assert "n0 lost the layout again: something else sets nvidia.com/mig.config" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """A team's own prices, from a file of the project."""
 
 import json
+import os
 from decimal import Decimal
 from pathlib import Path
 
@@ -102,18 +103,20 @@ def test_a_price_is_of_its_capacity_mode(project: Path) -> None:
         ),
         pytest.param(
             HEAD.encode() + b'a,b,"1,50",EUR\n',
-            "prices.csv:2: price: got '1,50'; write a number above 0 with a decimal point",
+            "prices.csv:2: price: has a wrong value; write a number above 0 with a decimal point",
             id="quoted comma",
         ),
-        pytest.param(HEAD.encode() + b"a,b,0,EUR\n", "prices.csv:2: price: got '0'", id="zero"),
-        pytest.param(HEAD.encode() + b"a,b,nan,EUR\n", "prices.csv:2: price: got 'nan'", id="not a number"),
-        pytest.param(HEAD.encode() + b"a,b,1,euro\n", "prices.csv:2: currency: got 'euro'", id="currency"),
+        pytest.param(HEAD.encode() + b"a,b,0,EUR\n", "prices.csv:2: price: has a wrong value", id="zero"),
+        pytest.param(HEAD.encode() + b"a,b,nan,EUR\n", "prices.csv:2: price: has a wrong value", id="not a number"),
+        pytest.param(HEAD.encode() + b"a,b,1,euro\n", "prices.csv:2: currency: has a wrong value", id="currency"),
         pytest.param(
             HEAD.encode() + b"a,b,1,EUR\nc,b,1,USD\n", "prices.csv has prices in EUR and USD", id="two currencies"
         ),
-        pytest.param(HEAD.encode() + b"a,b,1,EUR\na,b,2,EUR\n", "prices.csv:3: row: got 'a on-demand b'", id="twice"),
+        pytest.param(HEAD.encode() + b"a,b,1,EUR\na,b,2,EUR\n", "prices.csv:3: row: is given twice", id="twice"),
         pytest.param(
-            b"typ" + HEAD.encode()[4:], "prices.csv:1: unknown column 'typ'; did you mean 'type'", id="column"
+            b"typ" + HEAD.encode()[4:],
+            "prices.csv:1: column 1 has an unknown name; use the names",
+            id="column",
         ),
     ],
 )
@@ -130,11 +133,14 @@ def test_a_wrong_file_is_refused_with_its_line(project: Path, content: bytes, wh
     ("given", "what"),
     [
         ("../prices.csv", "'../prices.csv' is outside the project"),
-        ("/etc/hostname", "'/etc/hostname' is outside the project"),
+        ("/etc/hostname.csv", "'/etc/hostname.csv' is outside the project"),
+        ("workspace.env", "'workspace.env' is not a CSV file"),
+        (".git/credentials.csv", "cannot be read: it is below .git"),
+        ("pipe.csv", "cannot be read: it is not a regular file"),
         ("link.csv", "'link.csv' is outside the project"),
         ("none.csv", "'none.csv' cannot be read: No such file or directory"),
-        (".", "'.' cannot be read: Is a directory"),
-        ("a\0b", "cannot be read: is no path"),
+        ("folder.csv", "'folder.csv' cannot be read: it is a folder"),
+        ("a\0b.csv", "cannot be read: is no path"),
         (["prices.csv"], "write the path of a CSV file, such as prices.csv"),
         ("", "got ''; write the path of a CSV file"),
     ],
@@ -143,10 +149,23 @@ def test_a_path_outside_the_project_is_not_read(project: Path, given: object, wh
     """Nor is one through a link."""
     (project.parent / "prices.csv").write_text(HEAD + "a,b,1,EUR\n")
     (project / "link.csv").symlink_to(project.parent / "prices.csv")
+    for folder in ("folder.csv", ".git"):
+        (project / folder).mkdir()
+    (project / ".git" / "credentials.csv").write_text(HEAD)
+    os.mkfifo(project / "pipe.csv")
     with pytest.raises(Rejected) as rejected:
         read_price_list(given, project)
 
     assert what in str(rejected.value)
+
+
+def test_no_content_of_another_file_is_shown(project: Path) -> None:
+    """A report of a pull request is public, and the file may hold a token."""
+    for content in ("TOKEN=hunter2\n", HEAD + "hunter2,,hunter2,hunter2\n", HEAD + "hunter2\n", f"hunter2,{HEAD}"):
+        (project / "prices.csv").write_text(content)
+        with pytest.raises(Rejected) as rejected:
+            read_price_list("prices.csv", project)
+        assert "hunter2" not in str(rejected.value)
 
 
 def test_no_file_means_list_prices(project: Path) -> None:

@@ -354,7 +354,11 @@ def test_broken_yaml_says_where(text: str, place: str, what: str, tmp_path: Path
         pytest.param("größe: 1".encode("latin-1"), "is not UTF-8 text (byte 2); save it as UTF-8", id="Latin-1"),
         pytest.param(GOOD.encode("utf-16"), "is not UTF-8 text (byte 0); save it as UTF-8", id="UTF-16"),
         pytest.param(bytes(range(128, 256)), "is not UTF-8 text (byte 0); save it as UTF-8", id="a binary file"),
-        pytest.param(b"a" * (10 * 1024 * 1024), f"is larger than {MAX_BYTES} bytes; use a stack file", id="10 MB"),
+        pytest.param(
+            b"a" * (10 * 1024 * 1024),
+            f"cannot be read: it has more than {MAX_BYTES} bytes; use a stack file",
+            id="10 MB",
+        ),
     ],
 )
 def test_what_is_no_text(text: str | bytes, found: str, tmp_path: Path) -> None:
@@ -410,7 +414,7 @@ def test_sixty_levels_are_still_read(tmp_path: Path) -> None:
 
 
 def test_a_folder_is_no_file(tmp_path: Path) -> None:
-    with pytest.raises(Rejected, match=r"^is a folder; use a file, e\.g\. stacks/Pulumi\.dev\.yaml$"):
+    with pytest.raises(Rejected, match=r"^cannot be read: it is a folder; use a stack file, e\.g\. "):
         read_stack_file(tmp_path)
 
 
@@ -445,18 +449,13 @@ def test_what_cannot_be_opened_says_why(name: str, reason: str, tmp_path: Path) 
     with pytest.raises(Rejected) as caught:
         read_stack_file(tmp_path / name)
 
-    assert str(caught.value) == f"cannot be read: {reason}; make the file readable, or use another one"
+    assert str(caught.value) == f"cannot be read: {reason}; use a stack file, e.g. stacks/Pulumi.dev.yaml"
 
 
-@pytest.mark.parametrize(
-    ("device", "found"),
-    [(os.devnull, EMPTY), ("/dev/zero", f"is larger than {MAX_BYTES} bytes; use a stack file, or {SPLIT}")],
-)
-def test_devices_are_read_no_further_than_a_stack_file_goes(device: str, found: str) -> None:
-    with pytest.raises(Rejected) as caught:
+@pytest.mark.parametrize("device", [os.devnull, "/dev/zero"])
+def test_devices_are_not_read(device: str) -> None:
+    with pytest.raises(Rejected, match="cannot be read: it is not a regular file"):
         read_stack_file(Path(device))
-
-    assert str(caught.value) == found
 
 
 # --- the CLI's own reading ---

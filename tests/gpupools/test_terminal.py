@@ -269,7 +269,7 @@ def test_a_file_may_be_piped_in(stack: Path) -> None:
         (b"", b"-: the file is empty"),
         (b"\x7fELF\x02\x01\x00\xff\xfe", b"-: is not UTF-8 text (byte 7)"),
         (b"a\x00b", b"is not YAML"),
-        (b"x" * (1024 * 1024 + 1), b"-: is larger than 1048576 bytes"),
+        (b"x" * (1024 * 1024 + 1), b"-: cannot be read: it has more than 1048576 bytes"),
     ],
     ids=["nothing", "a program", "a null byte", "too much"],
 )
@@ -285,7 +285,9 @@ def test_a_closed_standard_input_is_said() -> None:
     done = subprocess.run(f"{INSTALLED} check - <&-", shell=True, capture_output=True, check=False)
 
     assert (done.returncode, done.stdout) == (1, b"")
-    assert done.stderr == b"-: standard input is closed; pipe a stack file into the command, or use a file\n"
+    assert (
+        done.stderr == b"-: cannot be read: standard input is closed; use a stack file, e.g. stacks/Pulumi.dev.yaml\n"
+    )
 
 
 # --- words ---

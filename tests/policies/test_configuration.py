@@ -118,7 +118,9 @@ def test_a_file_beyond_the_size_limit_is_not_read(tmp_path: Path) -> None:
 
     _, problems = read_config(file)
 
-    assert [str(problem) for problem in problems] == ["has more than 1048576 bytes; name a policy configuration"]
+    assert [str(problem) for problem in problems] == [
+        "cannot be read: it has more than 1048576 bytes; name a policy configuration"
+    ]
 
 
 COMMITTED = [path for path in sorted(POLICIES.glob("policy-config.*.json")) if "schema" not in path.name]

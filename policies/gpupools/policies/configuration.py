@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from gpupools.common.errors import Problem, nearest, shown
+from gpupools.common.input_files import read_bytes
 from gpupools.common.json_types import JsonDict, JsonObject
 from gpupools.policies import waivers
 from gpupools.policies.finding import Level
@@ -183,12 +184,8 @@ _MAX_BYTES = 1_048_576
 def read_config(path: Path) -> tuple[object, list[Problem]]:
     """Return the parsed JSON of a configuration file, with all values of duplicate keys; or None and the problem."""
     try:
-        with path.open("rb") as file:
-            content = file.read(_MAX_BYTES + 1)
-        if len(content) > _MAX_BYTES:
-            return None, [Problem((), f"has more than {_MAX_BYTES} bytes", "name a policy configuration")]
-        return json.loads(content.decode("utf-8"), object_pairs_hook=_unique_keys), []
+        return json.loads(read_bytes(path, _MAX_BYTES).decode("utf-8"), object_pairs_hook=_unique_keys), []
     except OSError as error:
-        return None, [Problem((), f"cannot be read: {error.strerror}", "give the path of an existing file")]
+        return None, [Problem((), f"cannot be read: {error.strerror}", "name a policy configuration")]
     except (ValueError, RecursionError) as error:
         return None, [Problem((), f"is not JSON: {error}", "correct it; JSON allows no comments or trailing commas")]

@@ -1,0 +1,55 @@
+"""Opens every file that a pull request, a file of it or an option can name."""
+
+import errno
+import os
+import stat
+import sys
+from pathlib import Path
+
+STANDARD_INPUT = Path("-")
+"""Path that means standard input."""
+
+_PIPES = ("/dev/fd/", "/dev/stdin", "/proc/self/fd/")
+"""Names of what a shell pipes into a command: `<(terraform show -json plan)` is `/dev/fd/63`."""
+_limits: dict[str, Path | None] = {"within": None}
+
+
+def limit_to(folder: Path | None) -> None:
+    """Set the folder of `--within` for all files that the process reads; None for none."""
+    _limits["within"] = folder
+
+
+def leads_out(file: Path, folder: Path) -> bool:
+    """Return whether a path inside a folder leads outside it by a link."""
+    root = Path(os.path.realpath(folder))
+    named = Path(os.path.abspath(file))  # noqa: PTH100 - resolve() would follow the links
+    inside = any(named.is_relative_to(each) for each in (root, os.path.abspath(folder)))  # noqa: PTH100
+    return inside and not Path(os.path.realpath(file)).is_relative_to(root)
+
+
+def read_bytes(path: Path, most: int) -> bytes:
+    """Return the content of a regular file, of standard input, or of what a shell pipes into the command.
+
+    Raises:
+        OSError: It cannot be read, is of another kind, below `.git`, which may hold a token, or has more than `most`
+            bytes; or a link leads out of the folder of `--within`. `strerror` says which.
+    """
+    if path == STANDARD_INPUT:
+        if sys.stdin is None:
+            raise OSError(errno.EBADF, "standard input is closed")
+        content = sys.stdin.buffer.read(most + 1)
+    else:
+        mode, within = path.stat().st_mode, _limits["within"]
+        if not stat.S_ISREG(mode) and not (stat.S_ISFIFO(mode) and str(path).startswith(_PIPES)):
+            raise OSError(
+                errno.EINVAL, "it is a folder" if stat.S_ISDIR(mode) else "it is not a regular file", str(path)
+            )
+        if ".git" in Path(os.path.realpath(path)).parts:
+            raise OSError(errno.EACCES, "it is below .git", str(path))
+        if within is not None and leads_out(path, within):
+            raise OSError(errno.EACCES, f"it is a link that leads out of {within}", str(path))
+        with path.open("rb") as file:
+            content = file.read(most + 1)
+    if len(content) > most:
+        raise OSError(errno.EFBIG, f"it has more than {most} bytes", str(path))
+    return content
