@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from gpupools.common.errors import Problem, Rejected
 from gpupools.common.json_types import JsonObject
 from gpupools.common.structured_text import all_maps, one_map, read_text
-from gpupools.diff.comparison import Comparison
+from gpupools.diff.comparison import Comparison, compared
 from gpupools.diff.guard import POOL_TYPE, RECORD, drift, judge, read_earlier
 from gpupools.diff.input_diff import DeclaredInputs, with_inputs
 from gpupools.plan.pool_facts import UNKNOWN
@@ -125,14 +125,12 @@ def compare_with_state(checked: CheckedFile, states: Sequence[State], cli: bool 
     judged = judge(earlier, plan, clouds(), references)
     old = [DeclaredInputs(urn, each["parent"], each["inputs"]) for urn, each in own.resources.items()]
     pools = list(with_inputs(judged.changes, old, _declared(checked, project, own), plan, clouds()))
-    warnings = [
+    notes = [
         *filter(None, [checked.file.note]),
         *(f"outputs of {stack} are not compared; add its state with --state" for stack in used.keys() - references),
-        *(f"pulumi up refuses this: {problem}" for problem in judged.unknown),
-        *judged.warnings,
-        *drift(earlier.resources, plan, clouds()),
     ]
-    return Comparison(pools, judged.software, judged.forbidden, warnings)
+    warnings = (*judged.warnings, *drift(earlier.resources, plan, clouds()))
+    return compared(replace(judged, changes=tuple(pools), warnings=warnings), notes)
 
 
 def _known(value: Any) -> Any:

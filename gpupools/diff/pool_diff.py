@@ -247,6 +247,12 @@ class PoolRecord:
     values: JsonObject
     """`planned_values`; what is not there was None."""
 
+    @property
+    def shares_by_mps(self) -> bool:
+        """Return whether its pods share GPUs through the control daemon of the device plugin's chart."""
+        mode = self.values.get("sharing.share.mode") or self.values.get("sharing.mode")
+        return has_control_daemon(str(mode))
+
     def as_json(self) -> JsonDict:
         """Return the record in JSON types, without values that are None."""
         values = {name: value for name, value in self.values.items() if value is not None}

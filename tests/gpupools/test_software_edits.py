@@ -25,6 +25,7 @@ from gpupools.diff.software_diff import (
 )
 from gpupools.plan.edit_tables import EditEffect
 from gpupools.providers import clouds
+from gpupools.software.charts import charts
 from gpupools.stackfile.check import check_stack_file
 from gpupools.stackfile.stack import StackPlan
 from tests.gpupools.test_diff import CLUSTERS as BARE
@@ -95,6 +96,8 @@ def test_every_step_of_a_stack_has_words_when_it_comes_goes_and_changes(file: Pa
     for runtime in plan.runtimes:
         for step in record_software(runtime, plan.stack).steps.values():
             for name in step.values.keys() - {"apiVersion", "kind"}:
+                if step.of in charts() and name.partition(".")[0] in ("version", "values"):
+                    continue  # a row of release_edits.csv: see software/test_changes.py
                 assert software_edit(step.of, "changed", name).effect is not EditEffect.UNKNOWN or step.of == ACCESS, (
                     f"{step.of} {name}"
                 )
@@ -151,14 +154,14 @@ def test_giving_the_software_to_a_team_is_no_edit_without_words(
     assert said[-1].startswith(
         "  pulumi up rejects this: lab has software of the production pool a; if this is intended:"
     )
-    assert main(["diff", *files, "--json"]) == 0
+    assert main(["diff", *files, "--json"]) == 3
     answer = json.loads(capsys.readouterr().out)
     assert {each["step"] for each in answer["software"] if each["effect"] == "replace"} == {
         "gpu-operator",
         "driver-installer",
     }
     assert all(each["refused"]["reason"] == "has software of the production pool a" for each in answer["software"])
-    assert main(["diff", *files, "--format", "markdown"]) == 0
+    assert main(["diff", *files, "--format", "markdown"]) == 3
     assert "removes chart gpu-operator" in capsys.readouterr().out
 
 

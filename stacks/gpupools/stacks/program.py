@@ -108,7 +108,7 @@ def run(folder: Path) -> None:
         pulumi.log.error(f"the stack was rejected, nothing was declared:\n{rejected}")
         sys.exit(ERROR_SHOWN)  # pulumi.RunError would add a line about an unhandled error
 
-    for warning in judged.warnings:
+    for warning in (*judged.warnings, *(f"{key}: {each.told}" for key, each in judged.allowed.items())):
         pulumi.log.warn(warning)
     _declare(config, plan, earlier, state)
 
