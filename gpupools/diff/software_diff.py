@@ -12,13 +12,22 @@ from typing import Any, NamedTuple, Self
 
 from gpupools.common.csv_rows import data_rows
 from gpupools.common.json_types import JsonDict, JsonObject
-from gpupools.diff.pool_diff import FieldChange, PoolChange, leaves, strongest, whole_numbers, with_stack
+from gpupools.diff.pool_diff import (
+    FieldChange,
+    PoolChange,
+    leaves,
+    same_value,
+    strongest,
+    whole_numbers,
+    with_stack,
+)
 from gpupools.plan.edit_tables import EditEffect
 from gpupools.plan.software_plan import KubernetesObject, Release, RuntimePlan
 from gpupools.software.charts import charts
 from gpupools.software.objects import SMOKE_NAMESPACE
 from gpupools.software.release_changes import PodEffect, ReleaseChange, ReleaseState, release_change
-from gpupools.spec.cluster_access import ACCESS_KEYS, KubeconfigSecret
+from gpupools.spec.cluster_access import ACCESS_KEYS, KubeconfigFile, KubeconfigSecret
+from gpupools.spec.identity import place_in_cloud
 from gpupools.spec.models import Cluster, has_control_daemon
 from gpupools.stackfile.stack import Stack, StackPlan
 
@@ -228,7 +237,15 @@ def _access(cluster: Cluster) -> JsonDict:
         if isinstance(value, KubeconfigSecret):
             value = {"secret": True, "context": value.context}
         found[key] = with_stack(value, cluster.stack)
+    if isinstance(getattr(cluster, "kubeconfig", None), KubeconfigFile):
+        # The path may stay when the cluster does not.
+        named = {key: with_stack(getattr(cluster, key), cluster.stack) for key in type(cluster).model_fields}
+        found[_PLACE] = ", ".join(f"{key} {value}" for key, value in place_in_cloud(named).items())
     return _kept("", found)
+
+
+_PLACE = "cluster"
+"""Of the access to a cluster by a kubeconfig's path, which cluster it is; records of older releases lack it."""
 
 
 def _kept(name: str, value: Any) -> JsonDict:
@@ -316,6 +333,13 @@ class SoftwareChange:
 
 
 _MOST_NAMED = 4
+
+
+def moved_clusters(changes: Iterable[SoftwareChange]) -> list[str]:
+    """Return the keys under which the stack file names other clusters than the last update did."""
+    return [
+        each.cluster for each in changes if any(field.field == _PLACE for field in each.fields if each.of == ACCESS)
+    ]
 
 
 def diff_software(old: StackPlan, new: StackPlan, pools: Iterable[PoolChange]) -> list[SoftwareChange]:
@@ -430,9 +454,14 @@ def _compared(was: SoftwareRecord, now: SoftwareRecord) -> Iterator[SoftwareChan
 def _fields(old: StepRecord, new: StepRecord) -> Iterator[FieldChange]:
     for name in dict.fromkeys([*old.values, *new.values]):
         before, after = old.values.get(name), new.values.get(name)
-        if before == after or (name == "metadata.name" and old.of in ("config", "smoke-test")):
+        if same_value(before, after) or (name == "metadata.name" and old.of in ("config", "smoke-test")):
             continue
-        if new.of in charts() and (name == _VERSION or name.startswith(f"{_VALUES}.")):
+        if new.of == ACCESS and name == _PLACE and None in (before, after):
+            continue
+        if new.of == ACCESS and name.startswith("kubeconfig.") and _PLACE not in old.values:
+            row = software_edit(ACCESS, "changed", "kubeconfig")
+            yield FieldChange(name, before, after, row.effect, row.pods)
+        elif new.of in charts() and (name == _VERSION or name.startswith(f"{_VALUES}.")):
             yield FieldChange(name, before, after, EditEffect.UNKNOWN)  # see `_with_release`
         else:
             row = software_edit(new.of, "changed", name)

@@ -275,7 +275,7 @@ def of_another_stack(resources: RESOURCES) -> None:
     [
         (
             encrypted,
-            "state.json: the record of train-a is encrypted; export it with: pulumi stack export --show-secrets",
+            "state.json: the record of train-a is encrypted, as releases before this one left it; export it with",
         ),
         (of_another_stack, "state.json: is the state of gpupools/other, not of gpupools/acme; export that of acme"),
         (
