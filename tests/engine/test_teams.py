@@ -29,8 +29,8 @@ def test_kueue_comes_before_its_objects_and_nothing_changes_after_them(engine: E
     engine.run("preview", "--expect-no-changes", "--stack", "queues").succeeded()
     queues = [entry["name"] for entry in done if entry["type"].endswith(":ClusterQueue")]
     engine.admit(queues[0])
-    gone = engine.run("destroy", "--yes", "--skip-preview", "--stack", "queues").failed()
-    assert "is not deleted after 600 s: finalizer kueue.x-k8s.io/resource-in-use" in gone.output
+    held = engine.run("destroy", "--yes", "--skip-preview", "--stack", "queues").failed()
+    assert "is not deleted after 600 s: finalizer kueue.x-k8s.io/resource-in-use" in held.output
     assert (KUEUE_QUEUE, queues[0]) in {(each["type"].rpartition(":")[2], each["id"]) for each in engine.resources()}
     engine.admit()
     done = engine.journal()
