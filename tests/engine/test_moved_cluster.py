@@ -25,6 +25,7 @@ def write(engine: Engine, name: str, **keys: Any) -> None:
 
 
 def software(engine: Engine) -> set[tuple[str, str]]:
+    """Return what the cluster has that is behind the path now, and what was abandoned in its predecessors."""
     return {(each["type"], each["id"]) for each in engine.resources() if each["type"].startswith("kubernetes:")}
 
 
@@ -50,9 +51,7 @@ def test_another_cluster_behind_the_same_path_gets_the_software(engine: Engine) 
     assert "lab: changes access to the cluster's API: cluster; the stack file names another cluster" in said.output
     moved = move(engine, "lab-2")
     assert sorted(moved) == sorted(made)
-    assert {each["id"] for each in engine.resources() if each["type"].startswith("kubernetes:")} == {
-        identifier for _, identifier in wanted
-    }
+    assert software(engine) == wanted
     engine.run("preview", "--expect-no-changes", "--stack", "moved").succeeded()
 
     production: dict[str, Any] = {"gpupools:production": True}
@@ -63,3 +62,23 @@ def test_another_cluster_behind_the_same_path_gets_the_software(engine: Engine) 
     allowed = production | {"gpupools:allow_destroy": ["lab", "lab/a"]}
     assert move(engine, "lab-2", **allowed) == []  # which removes the protection
     assert sorted(move(engine, "lab-3", **allowed)) == sorted(made)
+
+
+def test_a_move_that_breaks_off_is_told_and_finished_by_the_next_update(engine: Engine) -> None:
+    allowed: dict[str, Any] = {"gpupools:production": True, "gpupools:allow_destroy": ["lab", "lab/a"]}
+    write(engine, "lab-3", **allowed)
+    wanted = {each["id"] for each in engine.resources() if each["type"].startswith("kubernetes:")}
+    engine.behind(PATH, "lab-4")
+    write(engine, "lab-4", **allowed)
+    engine.misbehave("fail", calls=("create",), urn="runtime-nvidia-device-plugin$")
+    engine.up("moved").failed()
+    state = engine.folder / "moved.json"
+    state.write_text(engine.run("stack", "export", "--stack", "moved").succeeded().output, encoding="utf-8")
+    said = engine.gpupools("orphans", str(state)).failed()
+    assert "moved: the replacement of " in said.output
+    assert "finish it with the same stack file; delete nothing by hand: pulumi up --stack moved" in said.output
+
+    engine.misbehave()
+    engine.up("moved").succeeded()
+    assert {each["id"] for each in engine.resources() if each["type"].startswith("kubernetes:")} == wanted
+    engine.run("preview", "--expect-no-changes", "--stack", "moved").succeeded()

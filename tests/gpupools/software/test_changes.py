@@ -127,7 +127,7 @@ def test_nothing_is_said_of_what_stays_or_comes() -> None:
 
 
 PLANS = {
-    f"{cloud}, {pool['software']}, {pool.get('sharing', {}).get('mode')}, {runtime}": (cloud, pool, runtime)
+    f"{cloud}, {pool['software']}, {'mps' if 'sharing' in pool else 'whole'}, {runtime}": (cloud, pool, runtime)
     for cloud in ("azure", "aws")
     for pool in (OPERATOR, MPS, {**MPS, "software": "device-plugin"}, {"gpu": "T4", "software": "device-plugin"})
     for runtime in ({"digests": "off"}, {"digests": "off", "driver_auto_upgrade": False})
