@@ -19,21 +19,22 @@ from gpupools.report.markdown_budget import LIMIT, MarkdownBudget, code, touched
 from gpupools.stackfile.check import CheckedFile, Located, check_stack_file, locate
 from gpupools.stackfile.format_problem import tell_located
 
-DESTROYS = 3
-"""Exit code with --exit-code if something is or may be replaced or deleted."""
+REJECTED = 3
+"""Exit code if `pulumi up` would reject the edit, or if it does what --exit-code or --fail-on names."""
 
 _EXITS = f"""\
 exit codes:
   0  compared
   1  one of the files was rejected
   2  incorrect call, no git checkout, unknown git reference, or file not in that commit
-  {DESTROYS}  with --exit-code: a pool or software is or may be replaced or deleted;
+  {REJECTED}  pulumi up would reject the edit;
+     with --exit-code: a pool or software is or may be replaced or deleted;
      with --fail-on: the edit does that to pods or pools, or worse, or may
 """
 
 
 class Failure(NamedTuple):
-    """When the command ends with `DESTROYS`."""
+    """When the command ends with `REJECTED`."""
 
     destroys: bool = False
     """If a pool or software is or may be replaced or deleted."""
@@ -43,7 +44,7 @@ class Failure(NamedTuple):
     def is_met(self, found: Comparison) -> bool:
         """Return whether an edit does that."""
         too_bad = self.harm is not None and found.harm() >= HARMS.index(self.harm)
-        return too_bad or (self.destroys and found.destroys)
+        return found.is_refused or too_bad or (self.destroys and found.destroys)
 
 
 NEVER = Failure()
@@ -82,13 +83,13 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--exit-code",
         action="store_true",
-        help=f"exit with {DESTROYS} if a pool or software is or may be replaced or deleted",
+        help=f"exit with {REJECTED} if a pool or software is or may be replaced or deleted",
     )
     parser.add_argument(
         "--fail-on",
         choices=HARMS,
         metavar="HARM",
-        help=f"exit with {DESTROYS} if the edit does this or worse to running pods: {', '.join(HARMS)}",
+        help=f"exit with {REJECTED} if the edit does this or worse to running pods: {', '.join(HARMS)}",
     )
     add_within(parser)
     parser.set_defaults(
@@ -137,7 +138,7 @@ def compare(
 
 def _print(found: Comparison, form: str, failure: Failure) -> int:
     _PRINTERS[form](found)
-    return DESTROYS if failure.is_met(found) else 0
+    return REJECTED if failure.is_met(found) else 0
 
 
 def _file_of_state(files: Sequence[Path], since: str | None, stack: str | None) -> Path:
@@ -194,8 +195,9 @@ def _sides(files: Sequence[Path], since: str | None) -> tuple[Side, Side]:
 
 def _json(found: Comparison) -> None:
     def with_refusal(change: JsonDict, key: str) -> JsonDict:
-        refused = found.refused.get(key)
-        return change | {"refused": None if refused is None else refused.as_json()}
+        refused, allowed = found.refused.get(key), found.judged.allowed.get(key)
+        verdict = {"refused": refused and refused.as_json(), "allowed": None if allowed is None else str(allowed)}
+        return change | verdict
 
     lists = {
         "pools": [with_refusal(each.as_json(), each.key) for each in found.pools],
@@ -207,10 +209,12 @@ def _json(found: Comparison) -> None:
 def _text(found: Comparison) -> None:
     for warning in found.warnings:
         tell_parts(("warning", Style.WARNING), (f": {warning}", None), error=True)
-    for change, refusal in found.refusals_in_words():
+    for change, refusal, allowed in found.verdicts():
         tell_parts((change, {"bad": Style.BAD, "warn": Style.WARNING, None: None}[severity(change)]))
         if refusal is not None:
             tell_parts(("  pulumi up rejects this", Style.BAD), (f": {refusal}", None))
+        if allowed is not None:
+            tell_parts((f"  {allowed}", Style.WARNING))
     if found.cost:
         tell(found.cost)
 

@@ -61,7 +61,9 @@ def _run(given: argparse.Namespace) -> int:
     except Rejected as rejected:
         if given.json:
             problems = [each.as_json() for each in rejected.problems]
-            answer("orphans", "refused", problems, {"pending": [], "left": [], "without_component": []})
+            answer(
+                "orphans", "refused", problems, {"pending": [], "left": [], "without_component": [], "replacements": []}
+            )
             return 1
         for each in rejected.problems:
             tell(each, error=True)
@@ -69,11 +71,12 @@ def _run(given: argparse.Namespace) -> int:
     if given.json:
         details = {"pending": [each.as_json() for each in pending], "left": [each.as_json() for each in left]}
         details["without_component"] = [{"urn": each.address, "type": each.type} for each in read.torn]
+        details["replacements"] = [{"urn": each.address, "id": each.id, "left": what} for each, what in read.replaced]
         answer("orphans", "accepted", [], details)
     else:
         for line in _lines(pending, left, read):
             tell(line)
-    return 3 if pending or left or read.torn else 0
+    return 3 if pending or left or read.torn or read.replaced else 0
 
 
 @dataclass(frozen=True)
@@ -120,6 +123,8 @@ class _Read:
     pending: list[_Pending] = field(default_factory=list)
     torn: list[Resource] = field(default_factory=list)
     """Pools without their component."""
+    replaced: list[tuple[Resource, str]] = field(default_factory=list)
+    """Resources whose replacement broke off, with what it left to do."""
     next: list[Resource] = field(default_factory=list)
     """Resources that the next update creates."""
     there: list[There] = field(default_factory=list)
@@ -180,6 +185,10 @@ def _read_state(data: JsonObject, text: Any, read: _Read) -> None:
     urns = {each.address for each in found}
     read.has += [each for each in found if each.id]
     read.urns |= urns
+    left = {"delete": "delete the old one", "pendingReplacement": "create the new one"}
+    read.replaced += [
+        (each, what) for state, each in zip(states, found, strict=True) for key, what in left.items() if state.get(key)
+    ]
     read.torn += [each for each in found if _is_pool(each) and not _is_in_component(each, urns)]
     at = ("deployment", "pending_operations")
     operations = all_maps(data["deployment"].get(at[1]), at)
@@ -380,5 +389,9 @@ def _lines(pending: Sequence[_Pending], left: Sequence[_Left], read: _Read) -> I
         option = " --clear-pending-creates" if clear else ""
         when = "when the lists are complete, and their resources are imported or deleted"
         yield f"{when}: pulumi refresh{option} --stack {shlex.quote(stack)}"
-    if not pending and not left and not read.torn:
+    for resource, what in read.replaced:
+        yield f"{resource.stack}: the replacement of {_name(resource)} ({resource.type}) broke off; it left to {what}"
+    for stack in sorted({resource.stack for resource, _ in read.replaced}):
+        yield f"finish it with the same stack file; delete nothing by hand: pulumi up --stack {shlex.quote(stack)}"
+    if not pending and not left and not read.torn and not read.replaced:
         yield f"no orphaned resources: {', '.join(read.stacks) or 'an empty state'}"

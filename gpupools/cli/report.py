@@ -7,7 +7,7 @@ from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 
-from gpupools.cli.diff import Side, planned_side
+from gpupools.cli.diff import REJECTED, Side, planned_side
 from gpupools.cli.files import add_within, links_out, write_whole
 from gpupools.cli.git import NotInGit, NotThen, file_at, gone_since
 from gpupools.cli.help_texts import examples
@@ -32,6 +32,7 @@ exit codes:
   1  written, with a rejected file, an error of the program or a violated mandatory policy;
      or not written, because a link leads out of --within
   2  incorrect call, existing output file, no git checkout, or unknown git reference
+  3  written, with an edit since GIT-REF that pulumi up would reject
 """
 
 
@@ -86,6 +87,8 @@ def _run(given: argparse.Namespace) -> int:
         _answer(reports, gone, given.output, refused)
     elif given.output is not None:
         _tell(reports, gone, given)
+    if any(report.comparison is not None and report.comparison.is_refused for report in reports):
+        return REJECTED
     return 1 if refused else 0
 
 

@@ -1,5 +1,6 @@
 """`gpupools diff --state FILE` and `--stack NAME`: compare the last update with this version of gpupools."""
 
+import json
 import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,7 +12,7 @@ from typing import Any, NamedTuple
 from gpupools.common.errors import Problem, Rejected
 from gpupools.common.json_types import JsonObject
 from gpupools.common.structured_text import all_maps, one_map, read_text
-from gpupools.diff.comparison import Comparison
+from gpupools.diff.comparison import Comparison, compared
 from gpupools.diff.guard import POOL_TYPE, RECORD, drift, judge, read_earlier
 from gpupools.diff.input_diff import DeclaredInputs, with_inputs
 from gpupools.plan.pool_facts import UNKNOWN
@@ -36,15 +37,17 @@ class State(NamedTuple):
 def exported(stack: str, file: Path) -> State:
     """Return the state that Pulumi's CLI exports for a stack, in the project of a stack file.
 
+    Records that a release before this one encrypted are decrypted in memory; nothing else is, and no file has them.
+
     Raises:
         Rejected: There is no CLI, it fails, or the state is invalid.
     """
     command, project = ["pulumi", "stack", "export", "--stack", stack], project_file(file)
-    with tempfile.TemporaryDirectory() as folder:
-        copy = Path(folder) / "state.json"
+
+    def export(*options: str) -> bytes:
         try:
             ended = subprocess.run(
-                [*command, "--file", str(copy)], cwd=project and project.parent, capture_output=True, check=False
+                [*command, *options], cwd=project and project.parent, capture_output=True, check=False
             )
         except FileNotFoundError:
             what, fix = "pulumi is not on PATH", "install the Pulumi CLI, or use --state FILE"
@@ -53,7 +56,22 @@ def exported(stack: str, file: Path) -> State:
             said = [f"failed with exit code {ended.returncode}", *ended.stderr.decode(errors="replace").split("\n")]
             what = [line for line in said if line.strip()][-1].strip()
             raise Rejected([Problem((" ".join(command),), what, "log in to the stack's backend, or use --state FILE")])
-        return read_state(copy, " ".join(command))
+        return ended.stdout
+
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder) / "state.json"
+        export("--file", str(copy))
+        state = read_state(copy, " ".join(command))
+    encrypted = _encrypted_records(state)
+    decrypted = json.loads(export("--show-secrets"))["deployment"]["resources"] if encrypted else ()
+    for each in decrypted:
+        if each["urn"] in encrypted:
+            state.resources[each["urn"]]["outputs"][RECORD] = _plain(each["outputs"][RECORD])
+    return state
+
+
+def _encrypted_records(state: State) -> list[str]:
+    return [urn for urn, each in state.resources.items() if each["outputs"].get(RECORD) is UNKNOWN]
 
 
 def read_state(path: Path, called: str = "") -> State:
@@ -111,10 +129,11 @@ def compare_with_state(checked: CheckedFile, states: Sequence[State], cli: bool 
     if own is None:
         what, fix = f"the state of {project}/{name} is missing", f"add what pulumi stack export --stack {name} prints"
         raise Rejected([Problem(("--state",), what, fix)])
-    for urn, each in own.resources.items():
-        if each["type"] == POOL_TYPE and each["outputs"].get(RECORD) is UNKNOWN:
-            what = f"the record of {urn.rpartition('::')[2]} is encrypted"
-            raise Rejected([Problem((own.called,), what, "export it with: pulumi stack export --show-secrets")])
+    encrypted = _encrypted_records(own)
+    if encrypted:
+        what = f"the record of {encrypted[0].rpartition('::')[2]} is encrypted, as releases before this one left it"
+        fix = "export it with --show-secrets, or use --stack, which decrypts only records and writes no file"
+        raise Rejected([Problem((own.called,), what, fix)])
     references: dict[str, JsonObject] = {}
     for stack in used:
         state = by_stack.get(stack.partition("/")[2]) or (exported(stack, checked.file.path) if cli else None)
@@ -125,14 +144,12 @@ def compare_with_state(checked: CheckedFile, states: Sequence[State], cli: bool 
     judged = judge(earlier, plan, clouds(), references)
     old = [DeclaredInputs(urn, each["parent"], each["inputs"]) for urn, each in own.resources.items()]
     pools = list(with_inputs(judged.changes, old, _declared(checked, project, own), plan, clouds()))
-    warnings = [
+    notes = [
         *filter(None, [checked.file.note]),
         *(f"outputs of {stack} are not compared; add its state with --state" for stack in used.keys() - references),
-        *(f"pulumi up refuses this: {problem}" for problem in judged.unknown),
-        *judged.warnings,
-        *drift(earlier.resources, plan, clouds()),
     ]
-    return Comparison(pools, judged.software, judged.forbidden, warnings)
+    warnings = (*judged.warnings, *drift(earlier.resources, plan, clouds()))
+    return compared(replace(judged, changes=tuple(pools), warnings=warnings), notes)
 
 
 def _known(value: Any) -> Any:

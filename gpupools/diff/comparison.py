@@ -1,11 +1,11 @@
 """Compare two stack files: the one result that every command reports. Pure."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
-from gpupools.diff.guard import Forbidden, forbidden, forbidden_software, idle_switch, unknown_names
-from gpupools.diff.pool_diff import PoolChange, diff
-from gpupools.diff.software_diff import SoftwareChange, diff_software
+from gpupools.diff.guard import Allowed, Forbidden, GuardReport, earlier_of, judge
+from gpupools.diff.pool_diff import PoolChange
+from gpupools.diff.software_diff import SoftwareChange
 from gpupools.plan.cloud import Cloud
 from gpupools.plan.edit_tables import EditEffect, PodImpact
 from gpupools.plan.prices import price_change
@@ -14,23 +14,43 @@ from gpupools.stackfile.stack import Stack, StackPlan, prices_of
 
 
 class Comparison(NamedTuple):
-    """The effects of an edit."""
+    """The effects of an edit or an upgrade, as `judge` decides on them, and what else there is to say of it."""
 
-    pools: Sequence[PoolChange]
-    software: Sequence[SoftwareChange]
-    refused: Mapping[str, Forbidden]
-    """Why `pulumi up` would reject the change, by key of the pool or of the cluster whose software changes."""
-    warnings: Sequence[str]
+    judged: GuardReport
+    warnings: Sequence[str] = ()
+    """Those of `judged` among others."""
     cost: str = ""
     """What the edit adds or removes per hour, in words; empty if no price changes."""
 
-    def refusals_in_words(self) -> Iterator[tuple[PoolChange | SoftwareChange, str | None]]:
-        """Yield each change with the reason why it is rejected; for software, with the last change of its cluster."""
+    @property
+    def pools(self) -> Sequence[PoolChange]:
+        """What happens to each pool."""
+        return self.judged.changes
+
+    @property
+    def software(self) -> Sequence[SoftwareChange]:
+        """What happens to the software of each cluster."""
+        return self.judged.software
+
+    @property
+    def refused(self) -> Mapping[str, Forbidden]:
+        """Why `pulumi up` would reject the change, by key of the pool or of the cluster whose software changes."""
+        return self.judged.forbidden
+
+    @property
+    def is_refused(self) -> bool:
+        """Return whether `pulumi up` would reject the edit."""
+        return bool(self.judged.forbidden or self.judged.unknown)
+
+    def verdicts(self) -> Iterator[tuple[PoolChange | SoftwareChange, str | None, Allowed | None]]:
+        """Yield each change, why it is rejected, and what allows it; for software, with its cluster's last change."""
         for change in self.pools:
-            yield change, self._words(change.key)
+            yield change, self._words(change.key), self.judged.allowed.get(change.key)
         for index, each in enumerate(self.software):
-            is_last = all(other.cluster != each.cluster for other in self.software[index + 1 :])
-            yield each, self._words(each.cluster) if is_last else None
+            if any(other.cluster == each.cluster for other in self.software[index + 1 :]):
+                yield each, None, None
+            else:
+                yield each, self._words(each.cluster), self.judged.allowed.get(each.cluster)
 
     def _words(self, key: str) -> str | None:
         found = self.refused.get(key)
@@ -49,21 +69,18 @@ class Comparison(NamedTuple):
         return any(each.destroys for each in self.pools) or any(each.destroys for each in self.software)
 
 
+def compared(judged: GuardReport, notes: Iterable[str] = (), cost: str = "") -> Comparison:
+    """Return a judgement with notes on how it was made before its own warnings."""
+    unknown = [f"pulumi up refuses this: {problem}" for problem in judged.unknown]
+    return Comparison(judged, [*dict.fromkeys(notes), *unknown, *judged.warnings], cost)
+
+
 def compare_files(old: CheckedFile | None, new: CheckedFile, clouds: Mapping[str, Cloud]) -> Comparison:
     """Return the effects on every pool and on each cluster's software; without an old file, everything is new."""
     before = old.plan if old is not None else StackPlan(Stack({}, {}), (), ())
-    changes = diff(before, new.plan, clouds)
-    software = diff_software(before, new.plan, changes)
-    stack = new.plan.stack
-    unknown = [f"pulumi up refuses this: {problem}" for problem in unknown_names(changes, stack, software)]
     notes = [each.file.note for each in (old, new) if each is not None and each.file.note]
-    return Comparison(
-        changes,
-        software,
-        forbidden(changes, stack) | forbidden_software(software, stack.allow_destroy),
-        [*dict.fromkeys(notes), *unknown, *idle_switch(changes, stack, software)],
-        price_change(prices_of(before, clouds), prices_of(new.plan, clouds)),
-    )
+    cost = price_change(prices_of(before, clouds), prices_of(new.plan, clouds))
+    return compared(judge(earlier_of(before), new.plan, clouds), notes, cost)
 
 
 HARMS = ("drain", "evict", "replace", "delete")

@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 from gpupools.common.errors import Problem, nearest
 from gpupools.common.json_types import JsonObject
-from gpupools.diff.pool_diff import PoolChange, PoolRecord, changed_outputs, compare
+from gpupools.diff.pool_diff import PoolChange, PoolRecord, changed_outputs, compare, record
 from gpupools.diff.software_diff import (
     ACCESS,
     IDENTITY,
@@ -15,6 +15,7 @@ from gpupools.diff.software_diff import (
     SoftwareRecord,
     StepRecord,
     compare_software,
+    record_software,
     software_edits,
 )
 from gpupools.plan.cloud import Cloud
@@ -52,6 +53,8 @@ class Earlier:
     """Outputs of other stacks that the last update used, by stack."""
     resources: Mapping[str, JsonObject] = field(default_factory=dict)
     """Outputs of the pools' own resources, by URN."""
+    switches: Mapping[str, Collection[str]] | None = None
+    """The names in `SWITCH` and `DISRUPTION`; None if unknown, since no update records them."""
 
     def of(self, cluster: str, pool: str, former: str | None) -> PoolRecord | None:
         """Return the record of a pool, under its name or the one it had before; None when there is none."""
@@ -70,6 +73,8 @@ class Forbidden:
     does: str
     """The change, after `would`: `delete it (up to 4 nodes × 8 GPUs)`."""
     fix: str
+    switches: tuple[tuple[str, str], ...] = ()
+    """Names that would allow it, each with `SWITCH` or `DISRUPTION`."""
 
     @property
     def problem(self) -> Problem:
@@ -82,6 +87,26 @@ class Forbidden:
 
 
 @dataclass(frozen=True)
+class Allowed:
+    """What an update does only because a name in the stack file allows it."""
+
+    does: str
+    """As in `Forbidden`."""
+    switch: str
+    """`SWITCH` or `DISRUPTION`."""
+    added: bool
+    """Whether the edit itself adds the name."""
+
+    def __str__(self) -> str:
+        return f"allowed by {self.switch}{', added in this edit' if self.added else ''}"
+
+    @property
+    def told(self) -> str:
+        """What it does and what allows it, in one sentence."""
+        return f"this update would {self.does}; {self}"
+
+
+@dataclass(frozen=True)
 class GuardReport:
     """What an update would do to the pools and the software there are, and what speaks against it."""
 
@@ -89,6 +114,8 @@ class GuardReport:
     software: tuple[SoftwareChange, ...] = ()
     forbidden: Mapping[str, Forbidden] = field(default_factory=dict)
     """By pool, as `<cluster>/<pool>`, and by cluster for its software; if not empty, nothing may be declared."""
+    allowed: Mapping[str, Allowed] = field(default_factory=dict)
+    """By the same keys, what would be forbidden if the stack file did not allow it."""
     warnings: tuple[str, ...] = ()
     """Warnings that do not stop the update."""
     unknown: tuple[Problem, ...] = ()
@@ -119,6 +146,16 @@ def read_earlier(state: JsonObject) -> Earlier:
         elif any(f"{POOL_TYPE}$" in other and other.rpartition("::")[2].startswith(f"{name}-") for other in state):
             unrecorded.append(name)
     return Earlier(tuple(records), tuple(unrecorded), tuple(_software(state)), references, resources)
+
+
+def earlier_of(plan: StackPlan) -> Earlier:
+    """Return what an update of this plan records."""
+    stack = plan.stack
+    return Earlier(
+        tuple(record(each, stack) for each in plan.pools),
+        software=tuple(record_software(each, stack) for each in plan.runtimes),
+        switches=_names(stack),
+    )
 
 
 def _software(state: JsonObject) -> Iterator[SoftwareRecord]:
@@ -162,15 +199,20 @@ def judge(
     clouds: Mapping[str, Cloud],
     references: Mapping[str, JsonObject] = MappingProxyType({}),
 ) -> GuardReport:
-    """Compare what is there with what is to be, and say what only the switch in the stack file allows.
+    """Decide what an update does to pods and what of it is refused, for every command and for `pulumi up`.
 
-    `references` has the outputs that other stacks have now, by stack.
+    Args:
+        earlier: What the last update recorded, or what one of another plan would record (`earlier_of`).
+        new: The plan.
+        clouds: The clouds by name.
+        references: The outputs that other stacks have now, by stack.
     """
     changes = compare(earlier.pools, new, clouds, changed_outputs(new.stack, earlier.references, references))
     missing, changes = _with_unrecorded(earlier.unrecorded, new.stack, changes)
-    software = compare_software(_named_as_planned(earlier.software, new), new, changes)
-    warnings = [*_not_compared(missing), *idle_switch(changes, new.stack, software)]
-    refused = forbidden(changes, new.stack) | forbidden_software(software, new.stack.allow_destroy)
+    mps = {(each.cluster, each.pool) for each in earlier.pools if each.shares_by_mps}
+    software = compare_software(_named_as_planned(earlier.software, new), new, changes, mps)
+    refused, allowed, used = _decided(changes, software, new.stack, earlier.switches)
+    warnings = [*_not_compared(missing), *_idle_names(changes, software, new.stack, used)]
     for change in changes:
         if (
             change.effect is EditEffect.REPLACE
@@ -178,8 +220,39 @@ def judge(
             and any(e.is_output for e in change.fields)
         ):
             warnings.append(f"{change.key}: this update replaces it ({change.nodes}): {_fields(change)}")
-    unknown = tuple(unknown_names(changes, new.stack, software))
-    return GuardReport(tuple(changes), tuple(software), refused, tuple(warnings), unknown)
+    unknown = tuple(_unknown_names(changes, new.stack, software))
+    return GuardReport(tuple(changes), tuple(software), refused, allowed, tuple(warnings), unknown)
+
+
+_Name = tuple[str, str]
+"""`SWITCH` or `DISRUPTION`, and a name in it."""
+
+
+def _decided(
+    changes: Sequence[PoolChange],
+    software: Sequence[SoftwareChange],
+    stack: Stack,
+    earlier: Mapping[str, Collection[str]] | None,
+) -> tuple[dict[str, Forbidden], dict[str, Allowed], set[_Name]]:
+    """Return what is refused, what only a name in the stack file allows, and the names that have an effect.
+
+    The first two are by key of the pool or the cluster. `earlier` has the names of the last update, if known.
+    """
+    refused = forbidden(changes, stack) | forbidden_software(software, stack)
+    nothing = stack._replace(allow_destroy=(), allow_disruption=())
+    without = forbidden(changes, nothing) | forbidden_software(software, nothing)
+    given = {(switch, name) for switch, names in _names(stack).items() for name in names}
+    allowed: dict[str, Allowed] = {}
+    for key, refusal in without.items():
+        names = [each for each in refusal.switches if each in given]
+        if key not in refused and names:
+            added = earlier is not None and all(name not in earlier[switch] for switch, name in names)
+            allowed[key] = Allowed(refusal.does, names[0][0], added)
+    return refused, allowed, {each for refusal in without.values() for each in refusal.switches}
+
+
+def _names(stack: Stack) -> dict[str, tuple[str, ...]]:
+    return {SWITCH: stack.allow_destroy, DISRUPTION: stack.allow_disruption}
 
 
 def drift(resources: Mapping[str, JsonObject], new: StackPlan, clouds: Mapping[str, Cloud]) -> Iterator[str]:
@@ -205,24 +278,32 @@ def drift(resources: Mapping[str, JsonObject], new: StackPlan, clouds: Mapping[s
 
 def _named_as_planned(records: Iterable[SoftwareRecord], new: StackPlan) -> Iterator[SoftwareRecord]:
     """Yield the records with unrecorded steps named as in the new plan and assigned to their cluster's pools."""
-    for record in records:
-        plans = [each for each in new.runtimes if each.cluster == record.cluster]
+    for was in records:
+        plans = [each for each in new.runtimes if each.cluster == was.cluster]
         names = {_resource_name(step): step for plan in plans for step in plan.depends}
         pools = tuple(name for plan in plans for name in plan.pods)
         steps = {
             step if each.known else names.get(step, step): each if each.known else replace(each, pools=pools)
-            for step, each in record.steps.items()
+            for step, each in was.steps.items()
         }
-        yield replace(record, steps=steps)
+        yield replace(was, steps=steps)
 
 
-def forbidden_software(changes: Iterable[SoftwareChange], allowed: Collection[str]) -> dict[str, Forbidden]:
+def forbidden_software(changes: Sequence[SoftwareChange], stack: Stack) -> dict[str, Forbidden]:
     """Return the software changes that are rejected, by key of the cluster."""
-    by_cluster: dict[str, list[SoftwareChange]] = {}
-    for change in changes:
-        if _loses(change, allowed) or _is_held(change):
-            by_cluster.setdefault(change.cluster, []).append(change)
-    return {key: _forbidden_software(key, refused, allowed) for key, refused in by_cluster.items()}
+    allowed = stack.allow_destroy
+    found: dict[str, Forbidden] = {}
+    for key in dict.fromkeys(change.cluster for change in changes):
+        here = [change for change in changes if change.cluster == key]
+        lost = [change for change in here if _loses(change, allowed) or _is_held(change)]
+        ended = [change for change in here if _ends(change, stack)]
+        refusals = [_forbidden_software(key, lost, allowed)] if lost else []
+        refusals += [_forbidden_end(key, ended, stack)] if ended else []
+        if refusals:
+            does, fix = ("; ".join(getattr(each, name) for each in refusals) for name in ("does", "fix"))
+            switches = tuple(name for each in refusals for name in each.switches)
+            found[key] = replace(refusals[0], does=does, fix=fix, switches=switches)
+    return found
 
 
 def _loses(change: SoftwareChange, allowed: Collection[str]) -> list[str]:
@@ -235,6 +316,26 @@ def _loses(change: SoftwareChange, allowed: Collection[str]) -> list[str]:
 def _is_held(change: SoftwareChange) -> bool:
     """Return whether Pulumi would reject the deletion, because the last update left it protected."""
     return change.protected and change.change == "removed" and bool(change.serves)
+
+
+def _ends(change: SoftwareChange, stack: Stack) -> list[str]:
+    """Return the production pools of which a release ends pods without permission."""
+    allowed = {*stack.allow_destroy, *stack.allow_disruption}
+    ended = () if change.release is None or change.cluster in allowed else change.release.ends
+    return [name for name in ended if name in change.production and f"{change.cluster}/{name}" not in allowed]
+
+
+def _forbidden_end(cluster: str, changes: Sequence[SoftwareChange], stack: Stack) -> Forbidden:
+    pools = list(dict.fromkeys(name for change in changes for name in _ends(change, stack)))
+    keys = [f"{cluster}/{name}" for name in pools]
+    does = dict.fromkeys(f"{change.ending} ({change.called})" for change in changes)
+    fix = f"if this is intended, add {', '.join(keys)} to {DISRUPTION}"
+    switches = [(switch, key) for switch in (DISRUPTION, SWITCH) for key in keys]
+    return Forbidden(cluster, _has_software_of(pools), "; ".join(does), fix, (*switches, (SWITCH, cluster)))
+
+
+def _has_software_of(pools: Sequence[str]) -> str:
+    return f"has software of the production pool{'s' if len(pools) > 1 else ''} {', '.join(pools)}"
 
 
 def _forbidden_software(cluster: str, changes: Sequence[SoftwareChange], allowed: Collection[str]) -> Forbidden:
@@ -250,10 +351,10 @@ def _forbidden_software(cluster: str, changes: Sequence[SoftwareChange], allowed
         return Forbidden(
             cluster, reason, does, _two_edits(f"leave {cluster} in" if cluster in allowed else f"add {cluster} to")
         )
-    reason = f"has software of the production pool{'s' if len(pools) > 1 else ''} {', '.join(pools)}"
     add = f"add {cluster} to"
     fix = f"if this is intended: {_two_edits(add)}" if held else f"if this is intended, {add} {SWITCH}"
-    return Forbidden(cluster, reason, does, fix)
+    names = [cluster, *(f"{cluster}/{name}" for name in pools)]
+    return Forbidden(cluster, _has_software_of(pools), does, fix, tuple((SWITCH, name) for name in names))
 
 
 def _two_edits(switch: str) -> str:
@@ -319,7 +420,7 @@ def _not_allowed(change: PoolChange, most: str) -> Forbidden | None:
         fix = (
             f"if it was renamed to {change.looks_like}, set renamed_from: {change.pool} there to keep the nodes; {fix}"
         )
-    return Forbidden(change.key, reason, does, fix)
+    return Forbidden(change.key, reason, does, fix, ((SWITCH, change.key),))
 
 
 def _disruption(change: PoolChange) -> Forbidden | None:
@@ -332,7 +433,8 @@ def _disruption(change: PoolChange) -> Forbidden | None:
     fix = f"if this is intended, add {change.key} to {DISRUPTION}"
     if change.pods is PodImpact.BLOCKED:
         fix = f"create a second pool, or drain its nodes; {fix}"
-    return Forbidden(change.key, "is a production pool", f"{does} up to {at_once}: {fields}", fix)
+    switches = ((DISRUPTION, change.key), (SWITCH, change.key))
+    return Forbidden(change.key, "is a production pool", f"{does} up to {at_once}: {fields}", fix, switches)
 
 
 def _forgets_first_name(change: PoolChange) -> Forbidden | None:
@@ -345,7 +447,8 @@ def _forgets_first_name(change: PoolChange) -> Forbidden | None:
     ):
         return None
     fix = f"set first_name: {decisive[0].old} beside renamed_from: {change.former}"
-    return Forbidden(change.key, "was not created under the name in renamed_from", f"replace it ({change.nodes})", fix)
+    does, reason = f"replace it ({change.nodes})", "was not created under the name in renamed_from"
+    return Forbidden(change.key, reason, does, fix, ((SWITCH, change.key),))
 
 
 def _still_protected(change: PoolChange) -> Forbidden | None:
@@ -425,8 +528,8 @@ def _not_compared(missing: Sequence[PoolChange]) -> Iterable[str]:
         )
 
 
-def unknown_names(
-    changes: Sequence[PoolChange], stack: Stack, software: Sequence[SoftwareChange] = ()
+def _unknown_names(
+    changes: Sequence[PoolChange], stack: Stack, software: Sequence[SoftwareChange]
 ) -> Iterator[Problem]:
     """Reject names in `gpupools:allow_destroy` that exist neither before nor after the update."""
     pools = {change.key for change in changes}
@@ -439,21 +542,24 @@ def unknown_names(
             yield Problem(("allow_destroy", index), what, f"remove or correct it; {nearest(name, known)}")
 
 
-def idle_switch(changes: Sequence[PoolChange], stack: Stack, software: Sequence[SoftwareChange] = ()) -> Iterable[str]:
-    """Warn about names in `gpupools:allow_destroy` that have no effect."""
+def _idle_names(
+    changes: Sequence[PoolChange], software: Sequence[SoftwareChange], stack: Stack, used: Collection[_Name]
+) -> Iterator[str]:
+    """Warn about names in `gpupools:allow_destroy` and `gpupools:allow_disruption` that have no effect."""
+    destroyed = {change.key for change in changes if change.change == "deleted" or change.destroys}
+    destroyed |= {change.cluster for change in software if change.destroys}
     by_key = {change.key: change for change in changes}
-    for name in stack.allow_destroy:
-        change = by_key.get(name)
-        if "/" not in name:
-            if name in stack.clusters and not any(each.cluster == name and each.destroys for each in software):
-                yield (
-                    f"{SWITCH} names {name}, but this update does not destroy its software; remove the name to protect"
-                    " the software again"
-                )
-            continue
-        if change is None:  # no pool by that name: see `unknown_names`
-            continue
-        if change.change != "deleted" and not change.destroys and stack.is_production(change.pool):
-            yield (
-                f"{SWITCH} names {name}, but this update does not destroy it; remove the name to protect the pool again"
-            )
+    for switch, names in _names(stack).items():
+        for name in names:
+            if (switch, name) in used or (switch == SWITCH and name in destroyed):
+                continue
+            if "/" not in name and name in stack.clusters:
+                does, kept = "destroy its software", "the software"
+            elif name not in by_key:  # see `_unknown_names`
+                continue
+            elif not stack.is_production(by_key[name].pool):
+                yield f"{switch} names {name}, which is no production pool and needs no permission; remove the name"
+                continue
+            else:
+                does, kept = ("destroy it", "the pool") if switch == SWITCH else ("end its pods", "them")
+            yield f"{switch} names {name}, but this update does not {does}; remove the name to protect {kept} again"

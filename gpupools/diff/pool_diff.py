@@ -69,6 +69,8 @@ class FieldChange:
     @property
     def _printable_values(self) -> tuple[Any, Any]:
         """The values as they may be printed."""
+        if ENCRYPTED in (self.new if isinstance(self.new, list) else [self.new]):
+            return "(encrypted)", "(encrypted)"  # a record of an older release may have the value in clear
         if not self.field.startswith("overrides."):
             return self.old, self.new
         return tellable(self.field, self.old), tellable(self.field, self.new)
@@ -246,6 +248,12 @@ class PoolRecord:
     """Everything its plan said, as `planned_values` names it without parts: a later release may know other fields."""
     values: JsonObject
     """`planned_values`; what is not there was None."""
+
+    @property
+    def shares_by_mps(self) -> bool:
+        """Return whether its pods share GPUs through the control daemon of the device plugin's chart."""
+        mode = self.values.get("sharing.share.mode") or self.values.get("sharing.mode")
+        return has_control_daemon(str(mode))
 
     def as_json(self) -> JsonDict:
         """Return the record in JSON types, without values that are None."""
@@ -512,11 +520,13 @@ def with_stack(value: Any, stack: object) -> Any:
     if isinstance(value, StackOutput):
         return f"{_OUTPUT}{stack}: {value.output}"
     if isinstance(value, Late):
-        return f"{_OUTPUT}the configuration"
+        return ENCRYPTED
     return [with_stack(each, stack) for each in value] if isinstance(value, list) else value
 
 
 _OUTPUT = "output of "
+ENCRYPTED = f"{_OUTPUT}the configuration"
+"""Stands for an encrypted value of the stack file, which no record has: any two count as the same."""
 
 
 def leaves(name: str, value: Any) -> Iterator[tuple[str, Any]]:
@@ -564,7 +574,7 @@ def _changes(
     for name in dict.fromkeys([*before, *after]):
         written = before.get(name)
         was, now = _resolved(written, outputs, 0), _resolved(after.get(name), outputs, 1)
-        if not _same(was, now, name in unordered) and _top_field(name) in known:
+        if not same_value(was, now, name in unordered) and _top_field(name) in known:
             change = _field_change(name, was, now, new, tables)
             if written == after.get(name):
                 source = ", ".join(written) if isinstance(written, list) else written
@@ -614,7 +624,13 @@ def _is_kept(path: str, kept: Iterable[str]) -> bool:
     return any(f"{path}.".startswith(f"{each}.") or f"{each}.".startswith(f"{path}.") for each in kept)
 
 
-def _same(old: Any, new: Any, unordered: bool) -> bool:
+def same_value(old: Any, new: Any, unordered: bool = False) -> bool:
+    """Return whether a value stays, also one that is encrypted now."""
+    if isinstance(old, list) and isinstance(new, list) and ENCRYPTED in new:
+        clear = [each for each in new if each != ENCRYPTED]
+        return len(old) == len(new) and all(each in old for each in clear)
+    if new == ENCRYPTED:
+        return old is not None
     if unordered and isinstance(old, list) and isinstance(new, list):
         return sorted(map(str, old)) == sorted(map(str, new))
     return bool(old == new)
@@ -631,7 +647,7 @@ def in_recorded_order(plan: PoolPlan, earlier: PoolRecord | None) -> PoolPlan:
         if earlier is not None
         and isinstance(old := earlier.values.get(name), list)
         and isinstance(new := getattr(plan.provider_plan, name, None), tuple)
-        and _same(old, list(new), unordered=True)
+        and same_value(old, list(new), unordered=True)
     }
     return plan._replace(provider_plan=replace(plan.provider_plan, **kept)) if kept else plan
 

@@ -5,20 +5,30 @@ compared before and after. What a difference does to pods is a row of `data/soft
 """
 
 import hashlib
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cache
 from typing import Any, NamedTuple, Self
 
 from gpupools.common.csv_rows import data_rows
 from gpupools.common.json_types import JsonDict, JsonObject
-from gpupools.diff.pool_diff import FieldChange, PoolChange, leaves, strongest, whole_numbers, with_stack
+from gpupools.diff.pool_diff import (
+    FieldChange,
+    PoolChange,
+    leaves,
+    same_value,
+    strongest,
+    whole_numbers,
+    with_stack,
+)
 from gpupools.plan.edit_tables import EditEffect
 from gpupools.plan.software_plan import KubernetesObject, Release, RuntimePlan
+from gpupools.software.charts import charts
 from gpupools.software.objects import SMOKE_NAMESPACE
-from gpupools.software.release_changes import PodEffect, ReleaseChange, release_changes
-from gpupools.spec.cluster_access import ACCESS_KEYS, KubeconfigSecret
-from gpupools.spec.models import Cluster
+from gpupools.software.release_changes import PodEffect, ReleaseChange, ReleaseState, release_change
+from gpupools.spec.cluster_access import ACCESS_KEYS, KubeconfigFile, KubeconfigSecret
+from gpupools.spec.identity import place_in_cloud
+from gpupools.spec.models import Cluster, has_control_daemon
 from gpupools.stackfile.stack import Stack, StackPlan
 
 ACCESS, IDENTITY = "access", "identity"
@@ -227,7 +237,15 @@ def _access(cluster: Cluster) -> JsonDict:
         if isinstance(value, KubeconfigSecret):
             value = {"secret": True, "context": value.context}
         found[key] = with_stack(value, cluster.stack)
+    if isinstance(getattr(cluster, "kubeconfig", None), KubeconfigFile):
+        # The path may stay when the cluster does not.
+        named = {key: with_stack(getattr(cluster, key), cluster.stack) for key in type(cluster).model_fields}
+        found[_PLACE] = ", ".join(f"{key} {value}" for key, value in place_in_cloud(named).items())
     return _kept("", found)
+
+
+_PLACE = "cluster"
+"""Of the access to a cluster by a kubeconfig's path, which cluster it is; records of older releases lack it."""
 
 
 def _kept(name: str, value: Any) -> JsonDict:
@@ -269,12 +287,20 @@ class SoftwareChange:
         return self.effect in (EditEffect.REPLACE, EditEffect.UNKNOWN)
 
     @property
+    def ending(self) -> str:
+        """What a release does to running pods that it ends, after `would`; empty if it ends none."""
+        if self.release is None or not self.release.ends:
+            return ""
+        whose = "pods that share by MPS" if self.release.effect is PodEffect.MPS_PODS else "pods that have a GPU"
+        return f"end {whose} on {', '.join(self.release.ends)}, node by node"
+
+    @property
     def key(self) -> str:
         """The change's name among others: `train/gpu-operator`."""
         return f"{self.cluster}/{self.step}"
 
     def __str__(self) -> str:
-        if self.release is not None:
+        if self.release is not None and self.effect is _OF_PODS[self.release.effect]:
             return str(self.release)
         done = {"added": "installs", "removed": "removes", "changed": "changes"}[self.change]
         what = ", ".join(self.named())
@@ -309,16 +335,17 @@ class SoftwareChange:
 _MOST_NAMED = 4
 
 
-def diff_software(old: StackPlan, new: StackPlan, pools: Iterable[PoolChange]) -> list[SoftwareChange]:
-    """Return what happens to the software of every cluster, in the order of the new file; `pools` comes from `diff`."""
-    changes = compare_software([record_software(each, old.stack) for each in old.runtimes], new, pools)
-    releases = {(each.cluster, each.chart): each for each in release_changes(old.runtimes, new.runtimes, old.pools)}
+def moved_clusters(changes: Iterable[SoftwareChange]) -> list[str]:
+    """Return the keys under which the stack file names other clusters than the last update did."""
     return [
-        change
-        if (release := releases.get((change.cluster, change.step))) is None
-        else replace(change, effect=_OF_PODS[release.effect], pods="; ".join(release.details), release=release)
-        for change in changes
+        each.cluster for each in changes if any(field.field == _PLACE for field in each.fields if each.of == ACCESS)
     ]
+
+
+def diff_software(old: StackPlan, new: StackPlan, pools: Iterable[PoolChange]) -> list[SoftwareChange]:
+    """Return what happens to the software of every cluster by two plans; `pools` is what happens to the pools."""
+    mps = {(pool.cluster, pool.name) for pool in old.pools if has_control_daemon(pool.sharing_kind)}
+    return compare_software([record_software(each, old.stack) for each in old.runtimes], new, pools, mps)
 
 
 _OF_PODS = {
@@ -331,9 +358,19 @@ _OF_PODS = {
 
 
 def compare_software(
-    old: Iterable[SoftwareRecord], new: StackPlan, pools: Iterable[PoolChange]
+    old: Iterable[SoftwareRecord],
+    new: StackPlan,
+    pools: Iterable[PoolChange],
+    mps: Collection[tuple[str, str]] = (),
 ) -> list[SoftwareChange]:
-    """Return what happens to all recorded software, like `diff_software`."""
+    """Return what happens to all recorded software, in the order of the new plan.
+
+    Args:
+        old: The records of the clusters' software.
+        new: The plan.
+        pools: What happens to the pools.
+        mps: The pools, by cluster and former name, whose pods shared GPUs by MPS.
+    """
     before = {each.cluster: each for each in old}
     after = {each.cluster: record_software(each, new.stack) for each in new.runtimes}
     changes = list(pools)
@@ -345,12 +382,47 @@ def compare_software(
         production = {*(stay.get(name, "") for name in was.production), *now.production}
         for change in _compared(was, now):
             serves = tuple(dict.fromkeys(stay[name] for name in change.serves if name in stay))
+            change = replace(change, serves=serves, production=tuple(name for name in serves if name in production))
             if change.change == "removed" and not serves and change.of not in (ACCESS, IDENTITY):
                 change = replace(change, effect=EditEffect.NONE, pods="it is removed with the pools it served")
-            found.append(
-                replace(change, serves=serves, production=tuple(name for name in serves if name in production))
-            )
+            elif change.change == "changed":
+                shared = [stay[name] for cluster, name in mps if cluster == key and name in stay]
+                change = _with_release(change, was.steps[change.step], now.steps[change.step], shared)
+            found.append(change)
     return found
+
+
+def _with_release(change: SoftwareChange, old: StepRecord, new: StepRecord, mps: Collection[str]) -> SoftwareChange:
+    """Return the change of a Helm release with what its version and values do; any other change as it is."""
+    before, after = (_release_state(each, change.serves) for each in (old, new))
+    release = before and after and release_change(change.cluster, before, after, mps)
+    if not release:
+        return change
+    edits = {_VERSION: _VERSION} | {path: f"{_VALUES}.{path}" for path in release.values}
+    rows = {edits[path]: row for path, row in release.edits.items()}
+    fields = tuple(
+        replace(each, effect=_OF_PODS[row.effect], detail=row.detail) if (row := rows.get(each.field)) else each
+        for each in change.fields
+    )
+    others = [each for each in fields if each.field not in rows]
+    effect = strongest([_OF_PODS[release.effect], *(each.effect for each in others)])
+    details = [*release.details, *(each.detail for each in others if each.effect is effect)]
+    pods = "; ".join(dict.fromkeys(details))
+    return replace(change, effect=effect, pods=pods, fields=fields, release=release)
+
+
+_VERSION, _VALUES = "version", "values"
+"""Of a release's record, the chart's version, and the first part of its values."""
+
+
+def _release_state(step: StepRecord, serves: Sequence[str]) -> ReleaseState | None:
+    """Return a recorded release; None for an object."""
+    if _VERSION not in step.values or step.of not in charts():
+        return None
+    start = f"{_VALUES}."
+    values = {name.removeprefix(start): value for name, value in step.values.items() if name.startswith(start)}
+    pools = tuple(name for name in serves if name in step.pools)
+    return ReleaseState(step.of, str(step.values[_VERSION]), values, pools)
 
 
 def _staying(cluster: str, changes: Collection[PoolChange]) -> dict[str, str]:
@@ -382,6 +454,15 @@ def _compared(was: SoftwareRecord, now: SoftwareRecord) -> Iterator[SoftwareChan
 def _fields(old: StepRecord, new: StepRecord) -> Iterator[FieldChange]:
     for name in dict.fromkeys([*old.values, *new.values]):
         before, after = old.values.get(name), new.values.get(name)
-        if before != after and not (name == "metadata.name" and old.of in ("config", "smoke-test")):
+        if same_value(before, after) or (name == "metadata.name" and old.of in ("config", "smoke-test")):
+            continue
+        if new.of == ACCESS and name == _PLACE and None in (before, after):
+            continue
+        if new.of == ACCESS and name.startswith("kubeconfig.") and _PLACE not in old.values:
+            row = software_edit(ACCESS, "changed", "kubeconfig")
+            yield FieldChange(name, before, after, row.effect, row.pods)
+        elif new.of in charts() and (name == _VERSION or name.startswith(f"{_VALUES}.")):
+            yield FieldChange(name, before, after, EditEffect.UNKNOWN)  # see `_with_release`
+        else:
             row = software_edit(new.of, "changed", name)
             yield FieldChange(name, before, after, row.effect, row.pods)

@@ -88,8 +88,9 @@ class StackReport:
         return "; ".join([said, *self._further()])
 
     def _further(self) -> Iterable[str]:
-        if self.comparison is not None and self.comparison.refused:
-            yield f"pulumi up refuses {len(self.comparison.refused)} of it"
+        if self.comparison is not None and self.comparison.is_refused:
+            judged = self.comparison.judged
+            yield f"pulumi up refuses {len(judged.forbidden) + len(judged.unknown)} of it"
         if self.problems:
             yield _count(len(self.problems), "problem")
         for word, refuses in (("refusing", True), ("advisory", False)):

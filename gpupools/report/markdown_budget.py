@@ -56,8 +56,8 @@ def code(text: object) -> str:
 
 
 def touched(found: Comparison) -> Iterator[list[str]]:
-    """Yield the entry of each change that touches something, with why `pulumi up` refuses it."""
-    for change, refusal in found.refusals_in_words():
+    """Yield the entry of each change that touches something, with why `pulumi up` refuses it or what allows it."""
+    for change, refusal, allowed in found.verdicts():
         if change.change != "unchanged":
             refused = [f"  - pulumi up refuses that: {code(refusal)}"] if refusal is not None else []
-            yield [f"- {code(change)}", *refused]
+            yield [f"- {code(change)}", *refused, *([f"  - {allowed}"] if allowed is not None else [])]

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from gpupools.diff.comparison import FATES, fate, severity
+from gpupools.diff.guard import Allowed
 from gpupools.diff.pool_diff import PoolChange
 from gpupools.plan.node_labels import TRUST_LABEL
 from gpupools.plan.pool_plan import PoolPlan
@@ -150,8 +151,8 @@ def _changes(report: StackReport) -> Iterator[Html]:
     if report.comparison.warnings:
         yield _lines((f"Warning: {each}" for each in report.comparison.warnings), "warn")
     changes = [
-        element("li", str(change), *_refusal(refusal), class_=severity(change))
-        for change, refusal in report.comparison.refusals_in_words()
+        element("li", str(change), *_verdict(refusal, allowed), class_=severity(change))
+        for change, refusal, allowed in report.comparison.verdicts()
         if change.change != "unchanged"
     ]
     yield element("ul", *changes) if changes else element("p", "Nothing changes.")
@@ -162,10 +163,13 @@ def _changes(report: StackReport) -> Iterator[Html]:
         yield _folded(f"{len(same)} without a change", element("p", ", ".join(change.key for change in same)))
 
 
-def _refusal(words: str | None) -> Iterator[Html]:
-    if words is not None:
+def _verdict(refusal: str | None, allowed: Allowed | None) -> Iterator[Html]:
+    if refusal is not None:
         yield element("br")
-        yield element("strong", f"pulumi up refuses that: {words}", class_="bad")
+        yield element("strong", f"pulumi up refuses that: {refusal}", class_="bad")
+    if allowed is not None:
+        yield element("br")
+        yield element("strong", str(allowed), class_="warn")
 
 
 def _folded(summary: str, *parts: Html) -> Html:

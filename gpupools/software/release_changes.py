@@ -1,19 +1,29 @@
-"""What a change of a Helm release does to the pods that run: two plans of one cluster's software compared. Pure.
+"""What a change of a Helm release does to the pods that run, from two plans or from two records of releases. Pure.
 
 Which value of which chart does what is a row of `data/release_edits.csv`, each with its source.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cache
 from typing import NamedTuple
 
 from gpupools.common.csv_rows import data_rows
-from gpupools.common.json_types import JsonDict
+from gpupools.common.json_types import JsonDict, JsonObject
 from gpupools.plan.pool_plan import PoolPlan
 from gpupools.plan.software_plan import Release, RuntimePlan
-from gpupools.software.charts import is_older, known_versions, value_paths, value_seen, versions_installed
+from gpupools.software.charts import (
+    accepted_values,
+    is_older,
+    known_versions,
+    nested,
+    tag_of,
+    value_paths,
+    value_seen,
+    versions_installed,
+)
+from gpupools.software.images import slots
 from gpupools.spec.models import has_control_daemon
 
 
@@ -56,6 +66,21 @@ def release_edits() -> tuple[ReleaseEdit, ...]:
     return tuple(ReleaseEdit(**{**row, "effect": PodEffect(row["effect"])}) for row in data_rows("release_edits.csv"))  # type: ignore[arg-type]
 
 
+class ReleaseState(NamedTuple):
+    """What decides on the effect of a change of a release, as a plan or a record of the last update has it."""
+
+    chart: str
+    version: str
+    values: JsonObject
+    """By path; an empty map may be left out."""
+    pools: tuple[str, ...]
+
+    def seen(self) -> JsonDict:
+        """Return the values that the chart reads, nested; keys of maps, such as labels, are left out."""
+        known = accepted_values(self.chart, self.version)
+        return nested({path: value for path, value in self.values.items() if path in known})
+
+
 @dataclass(frozen=True)
 class ReleaseChange:
     """What becomes of one Helm release that is there before and after an edit."""
@@ -66,13 +91,32 @@ class ReleaseChange:
     """Of the chart, before and after."""
     installs: Mapping[str, tuple[str | None, str | None]]
     """Component to its version before and after, where they differ; None where it is not there."""
-    values: tuple[str, ...]
-    """Paths of the values that differ."""
+    edits: Mapping[str, ReleaseEdit]
+    """The row of each value that differs, by path, and of `version`."""
     pools: tuple[str, ...]
     """The pools whose nodes it serves before and after: those with pods that run."""
-    effect: PodEffect
-    details: tuple[str, ...]
-    """What happens, of the strongest effect, in words."""
+    ends: tuple[str, ...]
+    """Those of which it ends pods."""
+    pinned: tuple[str, ...]
+    """Images of which only the name changes, between a tag and its digest: `driver manager v0.12.0`."""
+    pins: Collection[str] = ()
+    """The values that do this."""
+
+    @property
+    def values(self) -> tuple[str, ...]:
+        """The paths of the values that differ."""
+        return tuple(path for path in self.edits if path != _VERSION)
+
+    @property
+    def effect(self) -> PodEffect:
+        """The strongest effect of the edits."""
+        return max((edit.effect for edit in self.edits.values()), key=_STRENGTH.__getitem__)
+
+    @property
+    def details(self) -> tuple[str, ...]:
+        """What happens, of the strongest effect, in words."""
+        found = (edit.detail for edit in self.edits.values() if edit.effect is self.effect and edit.detail)
+        return tuple(dict.fromkeys(found))
 
     def as_json(self) -> JsonDict:
         """Return the change in JSON types."""
@@ -82,17 +126,25 @@ class ReleaseChange:
             "version": {"old": self.versions[0], "new": self.versions[1]},
             "installs": {name: {"old": old, "new": new} for name, (old, new) in self.installs.items()},
             "values": list(self.values),
+            "pinned": list(self.pinned),
             "pools": list(self.pools),
             "effect": self.effect.value,
             "details": list(self.details),
         }
 
-    def __str__(self) -> str:
+    @property
+    def what(self) -> str:
+        """What changes, in words: versions or values, what they install, and images that are only named by digest."""
         old, new = self.versions
-        what = f"{old} → {new}" if old != new else f"{', '.join(self.values)}"
+        others = [path for path in self.values if path not in self.pins]
+        parts = [f"{old} → {new}" if old != new else ", ".join(others)]
+        if self.pinned:
+            parts.append(f"the same images, now by another name: {', '.join(self.pinned)}")
         pieces = ", ".join(f"{name} {was or 'none'} → {now or 'none'}" for name, (was, now) in self.installs.items())
-        what += f" ({pieces})" if pieces else ""
-        on = f" on {', '.join(self.pools)}" if self.pools else ""
+        return "; ".join(filter(None, parts)) + (f" ({pieces})" if pieces else "")
+
+    def __str__(self) -> str:
+        on = f" on {', '.join(self.ends or self.pools)}" if self.pools else ""
         words = {
             PodEffect.NONE: "no change for pods",
             PodEffect.DAEMONS: f"pods keep running{on}",
@@ -100,7 +152,11 @@ class ReleaseChange:
             PodEffect.MPS_PODS: f"pods that share by MPS fail{on}",
             PodEffect.GPU_PODS: f"ends pods that have a GPU{on}",
         }
-        return "; ".join((f"{self.cluster}: {self.chart} {what}: {words[self.effect]}", *self.details))
+        return "; ".join((f"{self.cluster}: {self.chart} {self.what}: {words[self.effect]}", *self.details))
+
+
+_VERSION = "version"
+"""Stands for the chart's version among the paths of values."""
 
 
 def release_changes(
@@ -111,53 +167,89 @@ def release_changes(
     mps = {(pool.cluster, pool.name) for pool in pools if has_control_daemon(pool.sharing_kind)}
     found = []
     for plan in new:
+        shared = [name for cluster, name in mps if cluster == plan.cluster]
         for release in plan.releases:
             was = before.get((plan.cluster, release.name))
-            change = _changed(plan.cluster, was, release, mps) if was is not None else None
+            change = None
+            if was is not None:
+                stay = tuple(pool for pool in was.pools if pool in release.pools)
+                change = release_change(plan.cluster, _state(was), _state(release)._replace(pools=stay), shared)
             found += [change] if change is not None else []
     return tuple(found)
 
 
-def _changed(cluster: str, old: Release, new: Release, mps: set[tuple[str, str]]) -> ReleaseChange | None:
-    before, after = dict(value_paths(old.values)), dict(value_paths(new.values))
-    paths = tuple(path for path in {**before, **after} if before.get(path) != after.get(path))
+def _state(release: Release) -> ReleaseState:
+    return ReleaseState(release.chart, release.version, dict(value_paths(release.values)), release.pools)
+
+
+def release_change(cluster: str, old: ReleaseState, new: ReleaseState, mps: Collection[str]) -> ReleaseChange | None:
+    """Return what a change of a release does to running pods; None if no value and no version differs.
+
+    Args:
+        cluster: Key of the cluster.
+        old: The release before.
+        new: The release after, with the pools that it serves before and after.
+        mps: The pools whose pods share GPUs by MPS before.
+    """
+    paths = tuple(path for path in {**old.values, **new.values} if old.values.get(path) != new.values.get(path))
     if not paths and old.version == new.version:
         return None
-    stay = tuple(pool for pool in old.pools if pool in new.pools)
     unknown = [each for each in (old.version, new.version) if each not in known_versions(old.chart)]
-    conditions = {"", *_driver(old, new), *(("mps",) if any((cluster, pool) in mps for pool in stay) else ())}
-    edits = [_edit(old.chart, path, conditions) for path in (*(("version",) * (old.version != new.version)), *paths)]
-    if unknown and old.version != new.version:
-        what = f"what {' and '.join(unknown)} installs is not known to this release"
-        edits.append(ReleaseEdit(old.chart, "version", "", PodEffect.UNKNOWN, what, ""))
-    effect = max((edit.effect for edit in edits), key=_STRENGTH.__getitem__)
-    there, then = (versions_installed(each.chart, each.version, each.values) for each in (old, new))
-    told = (
-        {}
-        if unknown
-        else {
-            name: (there.get(name), then.get(name)) for name in {**there, **then} if there.get(name) != then.get(name)
-        }
-    )
-    return ReleaseChange(
+    was, now = old.seen(), new.seen()
+    shared = tuple(pool for pool in new.pools if pool in mps)
+    conditions = {"", *_driver(old, was, new, now), *(("mps",) if shared else ())}
+    edits = {path: _edit(old.chart, path, conditions) for path in paths}
+    if old.version != new.version:
+        edit = _edit(old.chart, _VERSION, conditions)
+        if unknown and _STRENGTH[edit.effect] < _STRENGTH[PodEffect.UNKNOWN]:
+            what = f"what {' and '.join(unknown)} installs is not known to this release"
+            edit = ReleaseEdit(old.chart, _VERSION, "", PodEffect.UNKNOWN, what, "")
+        edits = {_VERSION: edit, **edits}
+    there, then = (versions_installed(old.chart, each.version, values) for each, values in ((old, was), (new, now)))
+    differ = {} if unknown else {name: (there.get(name), then.get(name)) for name in {**there, **then}}
+    pins = dict(_pins(old, was, new, now))
+    change = ReleaseChange(
         cluster=cluster,
         chart=old.chart,
         versions=(old.version, new.version),
-        installs=told,
-        values=paths,
-        pools=stay,
-        effect=effect,
-        details=tuple(dict.fromkeys(edit.detail for edit in edits if edit.effect is effect and edit.detail)),
+        installs={name: pair for name, pair in differ.items() if pair[0] != pair[1]},
+        edits=edits,
+        pools=new.pools,
+        ends=(),
+        pinned=tuple(dict.fromkeys(pins.values())),
+        pins=pins.keys(),
     )
+    ends = {PodEffect.GPU_PODS: new.pools, PodEffect.MPS_PODS: shared}.get(change.effect, ())
+    return replace(change, ends=ends)
 
 
-def _driver(old: Release, new: Release) -> Iterator[str]:
+def _pins(old: ReleaseState, was: JsonObject, new: ReleaseState, now: JsonObject) -> Iterator[tuple[str, str]]:
+    """Yield the values that name an image of the same version otherwise, by tag or digest, with the image."""
+    for slot in slots(old.chart) if old.version == new.version else ():
+        own = "" if slot.own_tag and old.version != known_versions(old.chart)[0] else slot.own_tag or old.version
+        paths = [path for path in (slot.repository, slot.image, slot.tag) if path]
+        names: list[tuple[str, ...]] = []
+        for values in (was, now):
+            seen = {path: str(value_seen(old.chart, values, path, old.version) or "") for path in paths}
+            tag = tag_of(seen[slot.tag] or own)
+            repository = seen[slot.repository] or slot.own_repository
+            image = seen.get(slot.image) or slot.own_image
+            names.append((repository.removesuffix(_BY_DIGEST), image.removesuffix(_BY_DIGEST), tag))
+        if names[0] == names[1] and names[0][-1]:
+            changed = (path for path in paths if old.values.get(path) != new.values.get(path))
+            yield from ((path, f"{slot.what} {names[0][-1]}") for path in changed)
+
+
+_BY_DIGEST = "@sha256"
+
+
+def _driver(old: ReleaseState, was: JsonObject, new: ReleaseState, now: JsonObject) -> Iterator[str]:
     """Give the conditions that hold for the driver's owner."""
     if old.chart != "gpu-operator":
         return
-    here, there = (value_seen(each.chart, each.values, "driver.enabled", each.version) for each in (old, new))
-    if here and there:
-        by_itself = value_seen(new.chart, new.values, "driver.upgradePolicy.autoUpgrade", new.version)
+    sides = ((old, was), (new, now))
+    if all(value_seen(each.chart, values, "driver.enabled", each.version) for each, values in sides):
+        by_itself = value_seen(new.chart, now, "driver.upgradePolicy.autoUpgrade", new.version)
         yield "driver" if by_itself else "driver-by-hand"
         if by_itself and any(is_older(each.version, "v26.7.0") for each in (old, new)):
             yield "old-driver"

@@ -61,6 +61,17 @@ def place(cluster: Cluster) -> JsonObject:
     return {"cloud": cluster.cloud, **cluster.place_of(given)}
 
 
+def place_in_cloud(given: JsonObject) -> dict[str, str]:
+    """Return what tells clusters apart by the keys that every cluster of a cloud has.
+
+    An account or a subscription is left out: whoever adds one later names the same cluster.
+    """
+    return {key: str(given[key]).casefold() for key in _PLACE_KEYS if given.get(key) is not None}
+
+
+_PLACE_KEYS = ("project", "resource_group", "region", "location", "name")
+
+
 def identity(cluster: Cluster) -> tuple[Any, ...] | None:
     """Return a tuple that is equal for the same cluster in two stack files; None if no file tells which it is.
 

@@ -199,6 +199,17 @@ class Engine:
         """Let the stand-ins take every input from now on: to look each up in an SDK takes longer than all the rest."""
         self.cloud.write_text(json.dumps({**self._kept(), "unchecked": True}), encoding="utf-8")
 
+    def behind(self, path: str, cluster: str) -> None:
+        """Let the kubeconfig at a path be that of another cluster from now on."""
+        kept = self._kept()
+        self.cloud.write_text(
+            json.dumps({**kept, "behind": kept.get("behind", {}) | {path: cluster}}), encoding="utf-8"
+        )
+
+    def admit(self, *queues: str) -> None:
+        """Let Kueue have admitted workloads of these ClusterQueues from now on, and of no others."""
+        self.cloud.write_text(json.dumps({**self._kept(), "admitted": queues}), encoding="utf-8")
+
     def settle(self) -> None:
         """Wait until the providers of a killed engine have ended: what they were at is done then."""
         kept = self._kept()

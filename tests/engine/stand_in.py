@@ -151,6 +151,9 @@ CONFIG_FORCE_NEW = {"aws": ("region",)}
 pulumi/pulumi-terraform-bridge pkg/tfbridge/provider.go, configDiffer; pulumi/pulumi-aws PR 4000.
 """
 
+IDENTIFIER = "clusterIdentifier"
+"""The setting of the Kubernetes provider that says which cluster it is for."""
+
 HOW = {
     "fail": "the cloud refuses: InternalServerException",
     "throttle": "the cloud has refused every attempt: ThrottlingException: Rate exceeded",
@@ -388,6 +391,7 @@ class StandIn(provider_pb2_grpc.ResourceProviderServicer):
         self.package = package
         self.version = version
         self.settings: dict[str, Any] = {}
+        self.behind: dict[str, str] = {}
         self.stopped = threading.Event()
 
     def GetPluginInfo(self, request: Any, context: Any) -> plugin_pb2.PluginInfo:  # noqa: N802 - the protocol's names
@@ -408,9 +412,12 @@ class StandIn(provider_pb2_grpc.ResourceProviderServicer):
 
     def DiffConfig(self, request: pb.DiffRequest, context: Any) -> pb.DiffResponse:  # noqa: N802
         different = changed(plain(request.old_inputs), plain(request.news))
+        replaces = [path for path in different if path in CONFIG_FORCE_NEW.get(self.package, ())]
+        # A change of the identifier replaces; to add or to remove one does not (pulumi/pulumi-kubernetes
+        # provider/pkg/provider/provider.go, DiffConfig).
+        replaces += [path for path, how in different.items() if (path, how) == (IDENTIFIER, pb.PropertyDiff.UPDATE)]
         return pb.DiffResponse(
-            changes=pb.DiffResponse.DIFF_SOME if different else pb.DiffResponse.DIFF_NONE,
-            replaces=[path for path in different if path in CONFIG_FORCE_NEW.get(self.package, ())],
+            changes=pb.DiffResponse.DIFF_SOME if different else pb.DiffResponse.DIFF_NONE, replaces=replaces
         )
 
     def Configure(self, request: pb.ConfigureRequest, context: grpc.ServicerContext) -> pb.ConfigureResponse:  # noqa: N802
@@ -422,7 +429,7 @@ class StandIn(provider_pb2_grpc.ResourceProviderServicer):
         settings = plain(request.args)
         with state() as content:
             content["configured"].append({"package": self.package, "settings": settings})
-            self.settings = settings
+            self.settings, self.behind = settings, content.get("behind", {})
             account, profiles = content["account"], content.get("profiles", {})
         profile = settings.get("profile")
         if profile is not None:
@@ -556,7 +563,9 @@ class StandIn(provider_pb2_grpc.ResourceProviderServicer):
         """Return where the file has a resource: objects of two clusters may have the same id."""
         if self.package != "kubernetes":
             return identifier
-        cluster = hashlib.sha256(json.dumps(self.settings, sort_keys=True).encode()).hexdigest()[:8]
+        settings = {key: value for key, value in self.settings.items() if key != IDENTIFIER}
+        settings["kubeconfig"] = self.behind.get(str(settings.get("kubeconfig")), settings.get("kubeconfig"))
+        cluster = hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:8]
         return f"{cluster} {kind} {identifier}"
 
     def Create(self, request: pb.CreateRequest, context: grpc.ServicerContext) -> pb.CreateResponse:  # noqa: N802
@@ -641,7 +650,17 @@ class StandIn(provider_pb2_grpc.ResourceProviderServicer):
         how = self._struck("delete", request.urn)
         self._before(how, context)
         with state() as content:
-            gone = content["resources"].pop(self._key(kind_of(request.urn), request.id), None)
+            key = self._key(kind_of(request.urn), request.id)
+            found = content["resources"].get(key, {"type": "", "inputs": {}})
+            held = found["type"].endswith(":ClusterQueue") and request.id in content.get("admitted", ())
+            if held and found["inputs"]["spec"].get("stopPolicy") != "HoldAndDrain":
+                # The finalizer stays while Kueue has admitted workloads of the queue (kubernetes-sigs/kueue
+                # pkg/controller/core/clusterqueue_controller.go), and the provider waits 10 minutes for it, or
+                # `customTimeouts.delete` (pulumi/pulumi-kubernetes provider/pkg/await/await.go, Deletion).
+                content["journal"].append({"op": "held", "type": found["type"], "name": request.id})
+                waited = f"{request.timeout or 600:.0f} s: finalizer kueue.x-k8s.io/resource-in-use"
+                context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, f"{request.id} is not deleted after {waited}")
+            gone = content["resources"].pop(key, None)
             if gone is not None:
                 entry = {"op": "delete", "type": gone["type"], "name": name_of(gone["type"], gone["inputs"])}
                 content["journal"].append(entry | {"id": request.id})

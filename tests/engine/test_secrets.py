@@ -136,6 +136,40 @@ def test_secret_addresses_are_in_the_state_and_on_the_screen_as_secrets_only(eng
     assert all(json.dumps(each)[1:-1] in decrypted for each in PLANTED.values() if "kubeconfig" not in each)
 
 
+SIGNATURE, SECRET = "4dabf18193072939515e22adb298388d", "1b47061264138c4ac30d75fd1eb44270"
+"""The key and the value that mark a secret in a state (pulumi/pulumi sdk/go/common/resource/sig/sig.go)."""
+
+
+def test_records_hold_no_secret_and_are_compared_with_those_that_older_releases_encrypted(engine: Engine) -> None:
+    clusters = json.loads(json.dumps(CLUSTERS))
+    del clusters["train"]["kubeconfig"], clusters["serve"]["kubeconfig"]
+    stack = laid(engine, "compared", clusters)
+    stack.plant(PLANTED)
+    engine.up("compared").succeeded()
+    state = json.loads(engine.run("stack", "export", "--stack", "compared").succeeded().output)
+    having = [each for each in state["deployment"]["resources"] if "record" in each.get("outputs", {})]
+    records = [each["outputs"]["record"] for each in having]
+
+    assert len(records) == 4  # three pools, and the software of one cluster
+    assert not any(each in json.dumps(records) for each in (SIGNATURE, *FORBIDDEN))
+    now = engine.gpupools("diff", "--exit-code", "--stack", "compared").succeeded()
+    assert [f"{key}: no change for the nodes" for key in ("lab/c", "serve/b", "train/a")] == now.output.split("\n")[:3]
+
+    for each in having:
+        record = each["outputs"]["record"]
+        for key in ("name", "node_role_arn"):
+            if record["cluster"] == "train" and f"cluster.{key}" in record.get("values", {}):
+                record["values"][f"cluster.{key}"] = PLANTED[f"clusters.train.{key}"]
+        each["outputs"]["record"] = {SIGNATURE: SECRET, "plaintext": json.dumps(record)}
+    old = engine.folder / "old.json"
+    old.write_text(json.dumps(state), encoding="utf-8")
+    engine.run("stack", "import", "--stack", "compared", "--file", str(old)).succeeded()
+    then = engine.gpupools("diff", "--exit-code", "--stack", "compared").succeeded()
+
+    assert then.output == now.output
+    assert not any(each in without_ids(shown(stack, now, then), engine) for each in FORBIDDEN)
+
+
 OUTPUTS: dict[str, dict[str, Any]] = {
     "train": {
         "name": "hunter-name",

@@ -10,6 +10,7 @@ from tests.engine.cli import Engine
 pytestmark = pytest.mark.engine
 
 STACK = Path(__file__).parents[2] / "examples" / "teams" / "Pulumi.queues.yaml"
+KUEUE_QUEUE = "ClusterQueue"
 KUEUE, RELEASE = "kubernetes:kueue.x-k8s.io/", "kubernetes:helm.sh/v3:Release"
 
 
@@ -26,6 +27,13 @@ def test_kueue_comes_before_its_objects_and_nothing_changes_after_them(engine: E
     assert release < min(objects)
 
     engine.run("preview", "--expect-no-changes", "--stack", "queues").succeeded()
+    queues = [entry["name"] for entry in done if entry["type"].endswith(":ClusterQueue")]
+    engine.admit(queues[0])
+    held = engine.run("destroy", "--yes", "--skip-preview", "--stack", "queues").failed()
+    assert "is not deleted after 600 s: finalizer kueue.x-k8s.io/resource-in-use" in held.output
+    assert (KUEUE_QUEUE, queues[0]) in {(each["type"].rpartition(":")[2], each["id"]) for each in engine.resources()}
+    engine.admit()
+    done = engine.journal()
     engine.run("destroy", "--yes", "--skip-preview", "--stack", "queues").succeeded()
     gone = [(entry["type"], entry["name"]) for entry in engine.journal()[len(done) :]]
     assert max(at for at, (kind, _) in enumerate(gone) if kind.startswith(KUEUE)) < gone.index((RELEASE, "kueue"))

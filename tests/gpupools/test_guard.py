@@ -509,18 +509,21 @@ def test_diff_says_what_pulumi_up_will_refuse(tmp_path: Path, capsys: pytest.Cap
         )
     ]
 
-    assert main(["diff", *files]) == 0
+    assert main(["diff", *files]) == 3
     said = capsys.readouterr()
     assert said.err == (
         f"warning: pulumi up refuses this: allow_destroy[1]: 'lab/x' is no pool of {UNKNOWN}"
         " did you mean 'lab/d' or 'lab/c'?\n"
     )
     assert [line for line in said.out.splitlines() if line.startswith("  ")] == [
-        f"  pulumi up rejects this: {name} is a production pool; if this is intended, add {name} to"
-        " gpupools:allow_destroy"
-        for name in ("serve/b", "lab/c", "lab/d")
+        "  allowed by gpupools:allow_destroy, added in this edit",
+        *(
+            f"  pulumi up rejects this: {name} is a production pool; if this is intended, add {name} to"
+            " gpupools:allow_destroy"
+            for name in ("serve/b", "lab/c", "lab/d")
+        ),
     ]
-    assert main(["diff", "--json", *files]) == 0
+    assert main(["diff", "--json", *files]) == 3
     assert [each["refused"] for each in json.loads(capsys.readouterr().out)["pools"]][:2] == [
         None,
         {"reason": "is a production pool", "fix": "if this is intended, add serve/b to gpupools:allow_destroy"},

@@ -285,6 +285,17 @@ def test_a_pool_without_its_component_is_not_to_be_updated(kind: str, asked: Ask
         assert (code, json.loads(said)["without_component"]) == (3, [{"urn": torn["urn"], "type": kind}])
 
 
+@pytest.mark.parametrize(
+    ("mark", "what"), [("delete", "delete the old one"), ("pendingReplacement", "create the new one")]
+)
+def test_a_replacement_that_broke_off_is_finished_by_the_same_update(mark: str, what: str, asked: Asked) -> None:
+    code, said = asked(state({**resource(GROUP, id=IDS[GROUP]), mark: True}))
+
+    assert code == 3
+    assert f"broke off; it left to {what}" in said
+    assert "pulumi up --stack" in said
+
+
 def test_a_pool_of_somebody_elses_program_needs_no_component(asked: Asked) -> None:
     theirs = resource(GROUP, id="train:theirs", inputs={"clusterName": "train", "labels": {"team": "a"}}, parent="")
 

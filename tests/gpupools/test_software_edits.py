@@ -1,7 +1,7 @@
 """What an edit does to the software of a cluster: every step has words, and production loses none of it unasked."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from gpupools.diff.software_diff import (
     SoftwareChange,
     SoftwareRecord,
     diff_software,
+    moved_clusters,
     pools_of_steps,
     protected_steps,
     record_software,
@@ -25,8 +26,10 @@ from gpupools.diff.software_diff import (
 )
 from gpupools.plan.edit_tables import EditEffect
 from gpupools.providers import clouds
+from gpupools.software.charts import charts
+from gpupools.spec.models import LATE
 from gpupools.stackfile.check import check_stack_file
-from gpupools.stackfile.stack import StackPlan
+from gpupools.stackfile.stack import StackPlan, plan_config
 from tests.gpupools.test_diff import CLUSTERS as BARE
 from tests.gpupools.test_diff import MACHINES, written
 
@@ -95,6 +98,8 @@ def test_every_step_of_a_stack_has_words_when_it_comes_goes_and_changes(file: Pa
     for runtime in plan.runtimes:
         for step in record_software(runtime, plan.stack).steps.values():
             for name in step.values.keys() - {"apiVersion", "kind"}:
+                if step.of in charts() and name.partition(".")[0] in ("version", "values"):
+                    continue  # a row of release_edits.csv: see software/test_changes.py
                 assert software_edit(step.of, "changed", name).effect is not EditEffect.UNKNOWN or step.of == ACCESS, (
                     f"{step.of} {name}"
                 )
@@ -151,14 +156,14 @@ def test_giving_the_software_to_a_team_is_no_edit_without_words(
     assert said[-1].startswith(
         "  pulumi up rejects this: lab has software of the production pool a; if this is intended:"
     )
-    assert main(["diff", *files, "--json"]) == 0
+    assert main(["diff", *files, "--json"]) == 3
     answer = json.loads(capsys.readouterr().out)
     assert {each["step"] for each in answer["software"] if each["effect"] == "replace"} == {
         "gpu-operator",
         "driver-installer",
     }
     assert all(each["refused"]["reason"] == "has software of the production pool a" for each in answer["software"])
-    assert main(["diff", *files, "--format", "markdown"]) == 0
+    assert main(["diff", *files, "--format", "markdown"]) == 3
     assert "removes chart gpu-operator" in capsys.readouterr().out
 
 
@@ -266,7 +271,8 @@ def test_a_pool_whose_sharing_changes_names_the_line_of_the_configuration(tmp_pa
 @pytest.mark.parametrize(
     ("access", "effect"),
     [
-        pytest.param({"kubeconfig": {"path": "~/.kube/other"}}, EditEffect.UNKNOWN, id="another file"),
+        pytest.param({"kubeconfig": {"path": "~/.kube/other"}}, EditEffect.NONE, id="another file"),
+        pytest.param({"name": "other"}, EditEffect.REPLACE, id="another cluster"),
         pytest.param(
             {
                 "kubeconfig": None,
@@ -286,8 +292,57 @@ def test_another_way_to_the_api_is_named_without_its_value(
     (found,) = changes(planned(tmp_path, pools), planned(tmp_path, pools, {**CLUSTERS, "train": other}))
 
     assert (found.of, found.effect) == (ACCESS, effect)
+    assert moved_clusters([found]) == (["train"] if "name" in access else [])
     assert "10.0.0.9" not in f"{found}{found.as_json()}"
     assert "/other" not in f"{found}{found.as_json()}"
+
+
+def test_a_record_of_an_older_release_tells_no_move_and_no_effect_of_another_file(tmp_path: Path) -> None:
+    was, pools = planned(tmp_path, {"a": pool("train")}), {"a": pool("train")}
+    earlier = recorded(was)
+    (record,) = earlier.software
+    access = record.steps[ACCESS]
+    values = {key: value for key, value in access.values.items() if key != "cluster"}
+    record = replace(record, steps={**record.steps, ACCESS: replace(access, values=values)})
+    earlier = replace(earlier, software=(record,))
+    file = {"kubeconfig": {"path": "~/.kube/other"}}
+    now = planned(tmp_path, pools, {**CLUSTERS, "train": {**CLUSTERS["train"], **file}})
+
+    assert judge(earlier, was, clouds()).software == ()
+    (found,) = judge(earlier, now, clouds()).software
+    assert found.effect is EditEffect.UNKNOWN
+
+
+@pytest.mark.parametrize("file", STACKS, ids=lambda file: file.name)
+def test_no_record_has_an_address_that_may_be_encrypted(file: Path) -> None:
+    read = check_stack_file(file, clouds()).file
+    config: dict[str, Any] = json.loads(json.dumps(read.config))
+    hidden: list[str] = []
+    for key, cluster in config["clusters"].items():
+        model = type(check_stack_file(file, clouds()).plan.stack.clusters[key])
+        for name in model.address_keys() & cluster.keys() - {"kubeconfig"}:
+            if isinstance(cluster[name], str):
+                hidden.append(cluster[name])
+                cluster[name] = LATE
+    plan = plan_config(config, clouds(), price_list=lambda _: check_stack_file(file, clouds()).plan.stack.prices)
+    records = [record(each, plan.stack).as_json() for each in plan.pools]
+    records += [record_software(each, plan.stack).as_json() for each in plan.runtimes]
+    leaves = {value for each in records for value in _texts(each)}
+    clear = set(_texts(config))
+
+    assert [each for each in hidden if any(each in leaf for leaf in leaves - clear)] == []
+    wanted = {f"cluster.{name}" for each in plan.stack.clusters.values() for name in each.address_keys()}
+    for each in plan.pools:
+        values = record(each, plan.stack).values
+        shown = {name: values[name] for name in wanted & values.keys() if isinstance(values[name], str)}
+        assert all(value.startswith("output of ") for value in shown.values()), shown
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    for each in value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else ():
+        yield from _texts(each)
 
 
 def test_the_record_of_software_comes_back_from_the_engine_as_it_was(tmp_path: Path) -> None:

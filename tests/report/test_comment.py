@@ -12,6 +12,7 @@ from gpupools.cli.main import main
 from gpupools.common.errors import Problem
 from gpupools.console.output import mermaid_text
 from gpupools.diff.comparison import Comparison, compare_files
+from gpupools.diff.guard import GuardReport
 from gpupools.preview.format_preview import PolicyVerdict, Violation
 from gpupools.providers import clouds
 from gpupools.report.comment import MARKER, comment
@@ -196,4 +197,4 @@ def test_nothing_to_compare_is_no_comparison(stack_file: Write, capsys: pytest.C
 
 
 def test_of_an_empty_comparison_there_is_nothing_to_tell() -> None:
-    assert StackReport("f", "s", None, comparison=Comparison([], [], {}, [])).summary() == "no pools"
+    assert StackReport("f", "s", None, comparison=Comparison(GuardReport())).summary() == "no pools"

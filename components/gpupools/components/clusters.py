@@ -11,8 +11,8 @@ from pulumi.runtime.rpc import UNKNOWN
 from gpupools.common.json_types import JsonObject
 from gpupools.plan.cloud import ResourceFactory
 from gpupools.providers import clouds
-from gpupools.spec.cluster_access import KubeconfigSecret
-from gpupools.spec.identity import place, same_place, second_key
+from gpupools.spec.cluster_access import KubeconfigFile, KubeconfigSecret
+from gpupools.spec.identity import place, place_in_cloud, same_place, second_key
 from gpupools.spec.models import Cluster, Late, StackOutput
 
 
@@ -80,6 +80,18 @@ def _compare(one: tuple[str, type[Cluster]], other: tuple[str, type[Cluster]], c
         return
     if same:
         raise pulumi.RunError(str(second_key(first, second, location)))
+
+
+def kubernetes_identifier(where: Mapping[str, pulumi.Input[Any]]) -> pulumi.Input[str] | None:
+    """Return what identifies a cluster whose kubeconfig is a file; None for others, whose API's address does.
+
+    Pulumi compares the paths of kubeconfigs, not the files; adding an identifier replaces nothing:
+    https://github.com/pulumi/pulumi-kubernetes, provider/pkg/provider/provider.go, DiffConfig.
+    """
+    if not isinstance(where.get("kubeconfig"), KubeconfigFile):
+        return None
+    keys = {key: value for key, value in where.items() if key != "kubeconfig"}
+    return pulumi.Output.json_dumps(pulumi.Output.from_input(keys).apply(place_in_cloud))
 
 
 def resource_factory(cloud: str) -> ResourceFactory:

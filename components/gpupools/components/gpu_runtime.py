@@ -58,6 +58,8 @@ class PlannedRuntime(NamedTuple):
     """The record that the program's next run compares the software with."""
     protected: Collection[str] = ()
     """Steps of the plan that Pulumi protects from deletion."""
+    moved: bool = False
+    """Whether it was in another cluster before, whose kubeconfig may have had the same path."""
 
 
 class GpuRuntime(pulumi.ComponentResource):
@@ -92,8 +94,7 @@ class GpuRuntime(pulumi.ComponentResource):
             raise Refused(rejected) from None
         shown = plan.as_json()
         declare_pool = planned.declare_pool if planned is not None else _dependencies_as_pools(opts)
-        protected = planned.protected if planned is not None else ()
-        _declare(name, plan, pulumi.ResourceOptions(parent=self), declare_pool, protected)
+        _declare(name, plan, pulumi.ResourceOptions(parent=self), declare_pool, planned)
         self.owners = pulumi.Output.from_input(shown["owners"])
         self.pods = pulumi.Output.from_input(shown["pods"])
         recorded = {RECORD: planned.record} if planned is not None else {}
@@ -167,16 +168,24 @@ def _declare(
     plan: RuntimePlan,
     opts: pulumi.ResourceOptions,
     declare_pool: DeclarePool,
-    protected: Collection[str],
+    planned: PlannedRuntime | None,
 ) -> None:
-    """Declare every step of the plan after its dependencies."""
+    """Declare every step of the plan after its dependencies.
+
+    Of what keeps its name, the old is deleted first: in a new cluster, with a kubeconfig at the same path, its deletion
+    after the creation would delete the new.
+    """
+    protected, moved = (planned.protected, planned.moved) if planned is not None else ((), False)
     releases = {release.name: release for release in plan.releases}
     objects = {planned.name: planned for planned in plan.objects}
     made: dict[str, Resources] = {}
     for step, before in plan.depends.items():
         waits_for = [resource for each in before for resource in made[each]]
         protect = True if step in protected else None
-        below = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(depends_on=waits_for, protect=protect))
+        renamed = step in objects and objects[step].kind in ("ConfigMap", "Job")  # with its content
+        first = True if moved or not renamed else None
+        own = pulumi.ResourceOptions(depends_on=waits_for, protect=protect, delete_before_replace=first)
+        below = pulumi.ResourceOptions.merge(opts, own)
         own_name = f"{name}-{step.replace('/', '-')}"
         if step in releases:
             made[step] = [declare_release(own_name, releases[step], below)]

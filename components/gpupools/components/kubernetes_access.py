@@ -15,12 +15,26 @@ from gpupools.spec.cluster_access import KubeconfigFile, KubeconfigSecret, api_u
 
 
 def create_kubernetes_provider(
-    name: str, cloud: str, cluster: JsonObject, opts: pulumi.ResourceOptions | None = None
+    name: str,
+    cloud: str,
+    cluster: JsonObject,
+    opts: pulumi.ResourceOptions | None = None,
+    identifier: pulumi.Input[str] | None = None,
 ) -> kubernetes.Provider:
-    """Declare the Kubernetes provider of a cluster whose keys have resolved values."""
+    """Declare the Kubernetes provider of a cluster whose keys have resolved values.
+
+    If two updates give another `identifier`, the provider counts as that of another cluster.
+    """
     kubeconfig, context = kubeconfig_of(cloud, cluster)
     # Update a ConfigMap in place while its name is the same; by default the provider deletes it first.
-    return kubernetes.Provider(name, kubeconfig=kubeconfig, context=context, enable_config_map_mutable=True, opts=opts)
+    return kubernetes.Provider(
+        name,
+        kubeconfig=kubeconfig,
+        context=context,
+        cluster_identifier=identifier,
+        enable_config_map_mutable=True,
+        opts=opts,
+    )
 
 
 def kubeconfig_of(cloud: str, cluster: JsonObject) -> tuple[pulumi.Input[str], str | None]:

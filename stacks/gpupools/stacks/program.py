@@ -4,7 +4,7 @@ import gc
 import os
 import signal
 import sys
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import cast
@@ -13,7 +13,7 @@ import pulumi
 
 from gpupools.common.errors import Problem, Rejected
 from gpupools.common.json_types import JsonDict, JsonObject
-from gpupools.components.clusters import addresses, provider, wait_for_distinct_clusters
+from gpupools.components.clusters import addresses, kubernetes_identifier, provider, wait_for_distinct_clusters
 from gpupools.components.gpu_node_pool import GpuNodePool, PlannedPool, PoolArgs
 from gpupools.components.gpu_runtime import GpuRuntime, PlannedRuntime, Resources
 from gpupools.components.kubernetes_access import create_kubernetes_provider
@@ -21,12 +21,13 @@ from gpupools.components.protection import PROTECTION_TYPE, Protection, hold_des
 from gpupools.components.stack_config import StackConfig, hiding_values, read_stack_config
 from gpupools.diff.guard import POOL_TYPE, Earlier, GuardReport, drift, judge, read_earlier
 from gpupools.diff.pool_diff import in_recorded_order, record
-from gpupools.diff.software_diff import protected_steps, record_software
+from gpupools.diff.software_diff import moved_clusters, protected_steps, record_software
 from gpupools.plan.software_plan import RuntimePlan
 from gpupools.providers import clouds
 from gpupools.providers.previous_state import engine_outputs, last_update
 from gpupools.providers.sdk_aliases import make_no_urns_of_aliases
 from gpupools.spec.cluster_access import ACCESS_KEYS
+from gpupools.spec.models import Cluster
 from gpupools.stackfile.check import file_access_problems
 from gpupools.stackfile.price_list import read_price_list
 from gpupools.stackfile.stack import StackPlan, parse_stack, plan_config
@@ -95,9 +96,9 @@ def run(folder: Path) -> None:
         prices = partial(read_price_list, folder=config.folder)
         checks = file_access_problems(folder)
         plan = plan_config(config.marked, clouds(), config.others, checks, price_list=prices)
+        clusters = plan.stack.clusters
         if config.encrypted and config.is_decrypted:
-            stack = hiding_values(parse_stack, config.values, clouds())
-            plan = plan._replace(stack=stack._replace(prices=plan.stack.prices))
+            clusters = hiding_values(parse_stack, config.values, clouds()).clusters
         state = _earlier_state()
         _check_state_owner(state or {})
         earlier = read_earlier(state or {})
@@ -108,12 +109,24 @@ def run(folder: Path) -> None:
         pulumi.log.error(f"the stack was rejected, nothing was declared:\n{rejected}")
         sys.exit(ERROR_SHOWN)  # pulumi.RunError would add a line about an unhandled error
 
-    for warning in judged.warnings:
+    for warning in (*judged.warnings, *(f"{key}: {each.told}" for key, each in judged.allowed.items())):
         pulumi.log.warn(warning)
-    _declare(config, plan, earlier, state)
+    _declare(config, plan, clusters, earlier, state, moved_clusters(judged.software))
 
 
-def _declare(config: StackConfig, plan: StackPlan, earlier: Earlier, state: JsonObject | None) -> None:
+def _declare(
+    config: StackConfig,
+    plan: StackPlan,
+    clusters: Mapping[str, Cluster],
+    earlier: Earlier,
+    state: JsonObject | None,
+    moved: Collection[str],
+) -> None:
+    """Declare everything.
+
+    `clusters` have the decrypted addresses, of which the plan and its records know nothing; `moved` are the keys under
+    which the last update knew other clusters.
+    """
     stack = plan.stack
     recorded = {
         f"{each.cluster}/{each.name}": earlier.of(each.cluster, each.name, stack.pools[each.name].renamed_from)
@@ -123,16 +136,12 @@ def _declare(config: StackConfig, plan: StackPlan, earlier: Earlier, state: Json
         key: in_recorded_order(each, recorded[key]) for each in plan.pools for key in [f"{each.cluster}/{each.name}"]
     }
 
-    def protected_record(plain: JsonObject) -> pulumi.Input[JsonObject]:
-        """Return a record as a secret if the configuration has secrets, which it may contain."""
-        return pulumi.Output.secret(plain) if config.encrypted else plain
-
-    records = {key: protected_record(record(each, stack).as_json()) for key, each in planned.items()}
+    records = {key: record(each, stack).as_json() for key, each in planned.items()}
     references: dict[str, pulumi.StackReference] = {}
     located = wait_for_distinct_clusters(
-        stack.clusters,
+        clusters,
         {
-            each.cluster: addresses(stack.clusters[each.cluster], references, secret="clusters" in config.encrypted)
+            each.cluster: addresses(clusters[each.cluster], references, secret="clusters" in config.encrypted)
             for each in plan.runtimes
         },
     )
@@ -182,15 +191,18 @@ def _declare(config: StackConfig, plan: StackPlan, earlier: Earlier, state: Json
             return [made]
 
         if runtime.needs_kubernetes:
+            identifier = kubernetes_identifier(where)
+            access = create_kubernetes_provider(f"{key}-kubernetes", cloud, where, held, identifier)
             software = GpuRuntime(
                 f"{key}-runtime",
                 {"cloud": cloud, "cluster": cluster, "pools": mine},
-                pulumi.ResourceOptions(providers=[create_kubernetes_provider(f"{key}-kubernetes", cloud, where, held)]),
+                pulumi.ResourceOptions(providers=[access]),
                 PlannedRuntime(
                     runtime,
                     declare_pool,
-                    protected_record(record_software(runtime, stack).as_json()),
+                    record_software(runtime, stack).as_json(),
                     protected_steps(runtime, stack),
+                    key in moved,
                 ),
             )
             everything.append(software)
@@ -210,11 +222,11 @@ def _declare(config: StackConfig, plan: StackPlan, earlier: Earlier, state: Json
         if stack.clusters[key].runtime.wait_ready is not None:
             from gpupools.components.readiness import Readiness  # only this needs to read clusters
 
-            plain = [record(pool, stack).as_json() for pool in planned.values() if pool.cluster == key]
+            plain = [records[f"{pool.cluster}/{pool.name}"] for pool in planned.values() if pool.cluster == key]
             plain.append(record_software(each, stack).as_json())
             # After all clusters, since the engine starts nothing more once a wait has failed.
             opts = pulumi.ResourceOptions(depends_on=everything)
-            Readiness(plan, key, located[key], last, protected_record({"records": plain}), opts)
+            Readiness(plan, key, located[key], last, {"records": plain}, opts)
     types = {each.get("type") for each in (state or {}).values()}
     if protect and POOL_TYPE in types and PROTECTION_TYPE not in types:
         reject_incomplete(everything)

@@ -1,15 +1,20 @@
 """What a change of a release does to the pods that run, and that every value ever sent has a row which says so."""
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
+from gpupools.diff.pool_diff import PoolChange
+from gpupools.diff.software_diff import SoftwareRecord, compare_software, record_software
+from gpupools.plan.edit_tables import EditEffect
 from gpupools.plan.software_plan import RuntimePlan
 from gpupools.providers import clouds
 from gpupools.software.charts import merged, nested, value_paths
 from gpupools.software.planning import plan_runtimes
 from gpupools.software.release_changes import PodEffect, ReleaseChange, release_changes, release_edits
+from gpupools.stackfile.stack import StackPlan
 from tests.gpupools.software.combinations import COMBINATIONS
 from tests.gpupools.software.conftest import pools_of, stack_of
 from tests.stack_plans import plan_stack
@@ -119,6 +124,46 @@ def test_nothing_is_said_of_what_stays_or_comes() -> None:
     assert release_changes([old], [old], ()) == ()
     assert release_changes([], [old], ()) == ()
     assert release_changes([old], [], ()) == ()
+
+
+PLANS = {
+    f"{cloud}, {pool['software']}, {'mps' if 'sharing' in pool else 'whole'}, {runtime}": (cloud, pool, runtime)
+    for cloud in ("azure", "aws")
+    for pool in (OPERATOR, MPS, {**MPS, "software": "device-plugin"}, {"gpu": "T4", "software": "device-plugin"})
+    for runtime in ({"digests": "off"}, {"digests": "off", "driver_auto_upgrade": False})
+    if len(runtime) == 1 or (pool["software"], cloud) == ("gpu-operator", "azure")  # where it installs the driver
+}
+
+
+@pytest.mark.parametrize("case", PLANS)
+def test_the_last_updates_record_is_judged_like_its_plan_by_every_row(case: str) -> None:
+    cloud, pool, runtime = PLANS[case]
+    pool = {**pool, "image": {"family": "al2023"}} if cloud == "aws" else pool
+    stack, pools = stack_of(cloud, {"a": pool}, runtime), pools_of(cloud, {"a": pool})
+    old = planned(cloud, pool, **runtime)
+    chart = old.releases[0].chart
+    digests = planned(cloud, pool, **{key: value for key, value in runtime.items() if key != "digests"})
+    news = {"digests": digests, "version": with_release(old, "v26.3.3"), "unknown": with_release(old, "v99.0.0")}
+    news |= {
+        row.path: with_release(old, values={row.path: "other"})
+        for row in release_edits()
+        if row.chart == chart and row.path not in ("", "version")
+    }
+    record = SoftwareRecord.from_json(json.loads(json.dumps(record_software(old, stack).as_json()), parse_int=float))
+    assert record is not None
+    sharing = {("c", "a")} if pool.get("sharing") else set()
+    seen: set[str] = set()
+    for name, new in news.items():
+        (change, *_) = release_changes([old], [new], pools)
+        plan = StackPlan(stack, tuple(pools), (new,))
+        stay = [PoolChange("c", "a", "unchanged", EditEffect.NONE, (), "")]
+        (said, *_) = (each for each in compare_software([record], plan, stay, sharing) if each.release is not None)
+        assert said.release is not None
+        assert (said.release.as_json(), said.release.ends) == (change.as_json(), change.ends), name
+        assert str(said) == str(change), name
+        seen.add(change.effect.value)
+        assert all(edit in release_edits() or edit.path == "version" for edit in change.edits.values()), name
+    assert len(seen) > 1 or chart != "gpu-operator"
 
 
 def test_every_value_that_is_ever_sent_has_a_row() -> None:

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 import pulumi
 import pulumi_aws as aws
+from pulumi.runtime.rpc import UNKNOWN
 
 from gpupools.common.json_types import JsonDict, JsonObject
 from gpupools.plan.cloud import ResourceFactory
@@ -83,6 +84,8 @@ def _late_account(own: Any, assumed: Any, role: Any) -> str:
     Raises (while the program runs):
         pulumi.RunError: It is no role, or one of another account than the file says.
     """
+    if role == UNKNOWN:  # encrypted, in an offline preview
+        return UNKNOWN
     try:
         account = account_of(role)
     except (TypeError, ValueError):
