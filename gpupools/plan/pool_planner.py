@@ -41,6 +41,7 @@ def plan_pool(name: str, spec: PoolSpec, cluster_key: str, cluster: Cluster, clo
     Raises:
         Rejected: Every reason why the pool cannot exist, not only the first.
     """
+    spec = cluster.completed(spec)
     if not cluster.tags:
         return _pool_plan(name, spec, cluster_key, cluster, cloud)
     tags = ("pools", name, "tags")
@@ -72,6 +73,7 @@ def independent_problems(
         unread: Invalid keys of the pool.
     """
     at: Path = ("pools", name)
+    spec = cluster.completed(spec) if cluster is not None else spec
     problems: list[Problem] = []
     machines: tuple[InstanceType, ...] = ()
     if spec.instance_type is not None and not unread & {"gpu", "instance_type"}:

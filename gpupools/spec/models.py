@@ -177,6 +177,10 @@ class Cluster(ConsistentModel):
         """Return the values of the cluster that its pools depend on, by key; `zones` are the pool's own, if any."""
         return {key: getattr(self, key) for key in type(self).model_fields if key not in self.not_pool_inputs}
 
+    def completed(self, pool: "PoolSpec") -> "PoolSpec":
+        """Return a pool with the keys that the cluster sets for all its pools, where the pool does not set them."""
+        return pool
+
     @classmethod
     @abstractmethod
     def place_of(cls, given: JsonObject) -> JsonObject:

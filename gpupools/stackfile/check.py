@@ -100,6 +100,7 @@ def warnings(checked: CheckedFile) -> list[Located]:
         *not_compared(checked.plan.stack.clusters),
         *_unknown_allow_destroy(checked.plan.stack),
         *_foreign_endpoints(checked.plan.stack),
+        *_outside_security_groups(checked.plan.stack),
         *(each for runtime in checked.plan.runtimes for each in runtime.warnings),
     ]
     return _located(file.path, file, found)
@@ -113,6 +114,24 @@ def _unknown_allow_destroy(stack: Stack) -> Iterator[Problem]:
         if name not in known:
             what = f"{name!r} is not a {kind} of this file; it only has an effect in the update that deletes it"
             yield Problem(("allow_destroy", index), what, nearest(name, known))
+
+
+def _outside_security_groups(stack: Stack) -> Iterator[Problem]:
+    """Yield clusters of which some pools name security groups, and others get only the cluster's own."""
+    for key, cluster in stack.clusters.items():
+        own = {name: pool.network for name, pool in stack.pools.items() if key in pool.clusters}
+        # Pools with RDMA have to name a group, usually the cluster's own.
+        named = [name for name, network in own.items() if network.security_group_ids and not network.rdma]
+        others = [name for name, network in own.items() if not network.security_group_ids]
+        if named and others and not getattr(cluster, "security_group_ids", None):
+            what = (
+                f"nodes of pool {named[0]} are in security groups that the nodes of {', '.join(others)} are not in, so"
+            )
+            what += " DNS and other traffic between them may be blocked"
+            yield Problem(("clusters", key), what, "set security_group_ids here, for all pools that name none", _GROUPS)
+
+
+_GROUPS = "https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.html"
 
 
 def _foreign_endpoints(stack: Stack) -> Iterator[Problem]:

@@ -558,6 +558,10 @@ def _cluster_software(
     return here
 
 
+_NO_OWNERS = {"cluster_autoscaler", "karpenter", "node_monitoring_agent"}
+"""Existing software that makes no node offer GPUs."""
+
+
 def _is_installed_by_team(cluster: Cluster, pools: Sequence[PoolPlan]) -> bool:
     """Return whether gpupools leaves the software of a cluster to the team: API access and `runtime` are not set.
 
@@ -566,7 +570,8 @@ def _is_installed_by_team(cluster: Cluster, pools: Sequence[PoolPlan]) -> bool:
     return (
         isinstance(cluster, ReachableCluster)
         and not cluster.has_access
-        and "runtime" not in cluster.model_fields_set
+        and cluster.runtime.model_fields_set <= {"existing"}
+        and cluster.runtime.existing.named().keys() <= _NO_OWNERS
         and len({plan.software for plan in pools} & set(SERVED_BY)) == 1
         and not any(map(_is_shared_by_software, pools))
     )
@@ -584,9 +589,8 @@ def _team_installed_plan(key: str, cluster: Cluster, cloud: Cloud, pools: Sequen
     nodes = [cloud.node_runtime(pool.software, pool.provider_plan) for pool in pools]
     brought |= {chart.existing for node in nodes for chart in node.charts if chart.existing}
     types: Mapping[str, type[ExistingSoftware]] = {"dra_driver": ExistingDraDriver, "rdma_plugin": ExistingRdmaPlugin}
-    named: JsonDict = {
-        each: types.get(each, ExistingSoftware).model_construct(name="yours") for each in sorted(brought)
-    }
+    named: JsonDict = dict(cluster.runtime.existing.named())
+    named |= {each: types.get(each, ExistingSoftware).model_construct(name="yours") for each in sorted(brought)}
     if any(pool.compute_domains for pool in pools):
         serves = "both" if "dra_driver" in named else "compute-domains"
         named["dra_driver"] = ExistingDraDriver.model_construct(name="yours", serves=serves)
@@ -594,9 +598,17 @@ def _team_installed_plan(key: str, cluster: Cluster, cloud: Cloud, pools: Sequen
     # Without validation, which would build the models.
     spec = RuntimeSpec.model_construct(management="external", existing=Existing.model_construct(**named))
     runtime = plan_runtime(key, cluster, cloud, pools, spec)
-    software = " and ".join(sorted(brought)).replace("_", " ")
-    note = f"nothing is installed in {key}: its pools provide GPUs once you run a {software} there, or set API access"
-    return runtime._replace(notes=(*runtime.notes, note))
+    software, names = " and ".join(sorted(brought)).replace("_", " "), ", ".join(pool.name for pool in pools)
+    what = (
+        f"no pool of the cluster offers GPUs ({names}): nothing is installed in the cluster, and no {software} is named"
+    )
+    if any(pool.provider_plan.requires_gpu_resource() and pool.min_nodes < pool.max_nodes for pool in pools):
+        # kubernetes/autoscaler cluster-autoscaler/processors/customresources/gpu_processor.go, and issue 10301
+        what += f", and {cloud.service}'s autoscaler stops scaling while their nodes are not ready"
+    keys = ", ".join(f"{each}: <namespace>/<name>" for each in sorted(brought))
+    fix = f"add kubeconfig: {{path: …}}, or runtime: {{management: external, existing: {{{keys}}}}} for what runs there"
+    warning = Problem(("clusters", key), what, fix)
+    return runtime._replace(notes=(*runtime.notes, str(warning)), warnings=(warning, *runtime.warnings))
 
 
 def _installed(runtime: RuntimePlan) -> list[str]:
