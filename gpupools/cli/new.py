@@ -124,8 +124,8 @@ def _run(parser: argparse.ArgumentParser, given: Given) -> int:
         return 1
     for located in warnings(checked):
         tell_located(located, warning=True)
-    for pool in checked.plan.pools:
-        tell(f"{file}: written; pool {pool.name} uses {pool.instance.name} on {pool.cluster}")
+    for made in checked.plan.pools:
+        tell(f"{file}: written; pool {made.name} uses {made.instance.name} on {made.cluster}")
     for why in (*left_out, *unused):
         tell(f"{file}: not taken over: {why}")
     tell(f"Next: gpupools check {file}, then gpupools preview {file}")

@@ -19,7 +19,7 @@ from gpupools.providers import clouds
 from gpupools.stackfile.check import CheckedFile
 from gpupools.stackfile.reader import NAMESPACE
 from gpupools.stackfile.repository import project_file
-from gpupools.stackfile.stack import planned
+from gpupools.stackfile.stack import places_against_lists, planned
 
 
 class State(NamedTuple):
@@ -129,6 +129,7 @@ def compare_with_state(checked: CheckedFile, states: Sequence[State], cli: bool 
         *filter(None, [checked.file.note]),
         *(f"outputs of {stack} are not compared; add its state with --state" for stack in used.keys() - references),
         *(f"pulumi up refuses this: {problem}" for problem in judged.unknown),
+        *map(str, places_against_lists(plan)),
         *judged.warnings,
         *drift(earlier.resources, plan, clouds()),
     ]

@@ -140,6 +140,10 @@ class Cluster(ConsistentModel):
         given = getattr(self, self.region_key) if self.region_key else None
         return given if isinstance(given, str) else ""
 
+    def own_zones(self) -> Sequence[str]:
+        """Return the zones of pools that name none; empty if the file does not have them."""
+        return ()
+
     def known_places(self) -> Places:
         """Return the places of the cloud; none if the file trusts what it names."""
         return Places() if self.places_file is None or self.places == "trust" else read_places(self.places_file)

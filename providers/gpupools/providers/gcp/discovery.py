@@ -50,12 +50,13 @@ def _read_outputs(outputs: JsonObject) -> Described | None:
     names = {"name": _first(outputs, "name", "cluster_name", "kubernetes_cluster_name"), **_of(link)}
     space = str(outputs.get("identity_namespace", ""))
     project = names.get("project") or space.removesuffix(".svc.id.goog") or _first(outputs, "project_id", "project")
-    if not (project and names["name"] and _first(outputs, "location", "region") and "aks_id" not in outputs):
+    location = names.get("location") or _first(outputs, "location", "region")
+    if not (project and names["name"] and location):
         return None
     found: JsonDict = {
         "name": names["name"],
         "project": project,
-        "location": names.get("location") or _first(outputs, "location", "region"),
+        "location": location,
         "service_account": outputs.get("service_account"),
         "node_locations": outputs.get("zones"),
         "endpoint": _first(outputs, "endpoint", "kubernetes_endpoint"),
