@@ -94,7 +94,7 @@ def test_software_that_is_left_to_the_team_is_decided_once(decisions: Decisions)
     pools = {"a": {"clusters": ["serve"], "gpu": "T4", "nodes": {"max": 2}}}
     plan = plan_config({"clusters": clusters, "pools": pools}, clouds())
 
-    assert any(note.startswith("nothing is installed in serve") for note in plan.runtimes[0].notes)
+    assert "no pool of the cluster offers GPUs (a): nothing is installed" in plan.runtimes[0].notes[-1]
     assert decisions == once({"gpupools:pools": pools})
 
 

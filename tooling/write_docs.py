@@ -15,6 +15,7 @@ import json
 import re
 import sys
 import textwrap
+import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
@@ -91,13 +92,30 @@ def regenerated(page: str) -> str:
     return _PART.sub(part, page)
 
 
-def stale(pages: Iterable[Path]) -> dict[Path, str]:
+def addressed(text: str, address: str) -> str:
+    """Return a text with the repository's address wherever one of a repository of this name stands."""
+    slug = "/".join(address.rsplit("/", 2)[-2:])
+    text = re.sub(r"https://[\w.-]+/[\w.-]+/gpupools(?=[@\s\"]|$)", address, text, flags=re.MULTILINE)
+    return re.sub(r"(?<![/\w])[\w.-]+/gpupools(?=@RELEASE)|(?<=--repo )[\w.-]+/gpupools", slug, text)
+
+
+ADDRESS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["urls"]["Repository"]
+"""Address of the repository."""
+
+
+def written() -> list[Path]:
+    """Return the pages, and the other files that have the address."""
+    others = [ROOT / "README.md", ROOT / "templates" / "project" / "requirements.txt"]
+    return [*sorted(DOCS.rglob("*.md")), *sorted((ROOT / "examples" / "ci").glob("*.yml")), *others]
+
+
+def stale(pages: Iterable[Path], address: str = ADDRESS) -> dict[Path, str]:
     """Return the pages whose generated parts differ from the code, with the text they should have."""
     found = {}
     for page in pages:
         text = page.read_text(encoding="utf-8")
         try:
-            wanted = regenerated(text)
+            wanted = addressed(regenerated(text), address)
         except BadPage as error:
             raise BadPage(f"{page}: {error}") from None
         if wanted != text:
@@ -111,7 +129,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 if a page is stale")
     check = parser.parse_args(arguments).check
     try:
-        found = stale(sorted(DOCS.rglob("*.md")))
+        found = stale(written())
     except BadPage as error:
         print(error, file=sys.stderr)
         return 2

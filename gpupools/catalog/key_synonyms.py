@@ -15,7 +15,10 @@ class OtherKey(NamedTuple):
     """One row."""
 
     key: str
-    """Of the other tool, in the spelling of Terraform; `machineType` and `machine-type` mean the same."""
+    """Of the other tool, in the spelling of Terraform; `machineType` and `machine-type` mean the same.
+
+    With `=value`, the row is for this value only, before rows without one.
+    """
     in_place: str
     """The key that a map has which takes `write`; of the same word another map may make something else."""
     write: str
@@ -50,18 +53,20 @@ def meant(key: object, known: Collection[str]) -> str | None:
     return near[0] if len(near) == 1 else None
 
 
-def known_elsewhere(key: str, known: Collection[str]) -> str:
+def known_elsewhere(key: str, known: Collection[str], value: object = None) -> str:
     """Say what to write for a key of another tool, or of another spelling; empty when nothing is known of it.
 
     Args:
         key: As written.
         known: The keys that its map takes.
+        value: What is written under it.
     """
     plain = _normalized_key(key)
-    spelt = next((each for each in known if _normalized_key(each) == plain), None)
+    row = _row(_normalized_key(f"{key}={value}"), known) if isinstance(value, str) else None
+    spelt = next((each for each in known if row is None and _normalized_key(each) == plain), None)
     if spelt is not None:
-        return f"write {spelt}"
-    row = _row(plain, known)
+        return "" if spelt == key else f"write {spelt}"
+    row = row or _row(plain, known)
     return f"write {row.write}" if row is not None else ""
 
 

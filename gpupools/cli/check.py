@@ -1,6 +1,8 @@
 """`gpupools check FILE...`: validate stack files without Pulumi and without cloud access."""
 
 import argparse
+import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -8,10 +10,11 @@ from typing import NamedTuple
 from gpupools.cli.files import add_within
 from gpupools.cli.help_texts import examples
 from gpupools.common.errors import Problem, Rejected
-from gpupools.console.output import Style, annotate, answer, tell_parts
+from gpupools.console.output import Style, annotate, answer, tell, tell_parts
 from gpupools.providers import clouds
 from gpupools.stackfile.check import Located, check_stack_file, locate, warnings
 from gpupools.stackfile.format_problem import tell_located
+from gpupools.stackfile.parsing import MOST_ALIKE
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -72,13 +75,21 @@ def _checked(files: Sequence[Path]) -> Iterator[_Checked]:
 
 def _tell(checked: _Checked, form: str) -> None:
     for kind, found in (("error", checked.problems), ("warning", checked.warnings)):
+        alike: Counter[str] = Counter()
         for located in found:
+            about = re.sub(r"'[^']*'|[0-9]+", "…", located.problem.what)
+            alike[about] += 1
+            if alike[about] > MOST_ALIKE:
+                continue
             if form == "github":
                 problem = located.problem
                 bare = Problem((), problem.what, problem.fix, problem.source)
                 annotate(kind, located.file, located.line, problem.key or "gpupools check", bare)
             else:
                 tell_located(located, warning=kind == "warning")
+        for about, count in alike.items():
+            if count > MOST_ALIKE and form == "text":
+                tell(f"{checked.file}: and {count - MOST_ALIKE} more: {about}", error=True)
     if not checked.problems:
         pools = len(checked.pools)
         tell_parts(

@@ -2,7 +2,7 @@
 
 import argparse
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,6 +14,7 @@ from gpupools.common.errors import Problem, Rejected
 from gpupools.common.json_types import JsonDict
 from gpupools.console.output import Style, answer, tell, tell_lines, tell_parts
 from gpupools.diff.comparison import HARMS, Comparison, compare_files, counted, in_words, severity
+from gpupools.diff.guard import pools_of
 from gpupools.providers import clouds
 from gpupools.report.markdown_budget import LIMIT, MarkdownBudget, code, touched
 from gpupools.stackfile.check import CheckedFile, Located, check_stack_file, locate
@@ -151,10 +152,13 @@ def _file_of_state(files: Sequence[Path], since: str | None, stack: str | None) 
 
 def _compare_with_state(file: Path, states: Sequence[Path], stack: str | None, form: str, failure: Failure) -> int:
     checked = planned_side(Side(file))
-    if not isinstance(checked, CheckedFile):
-        return _refuse(checked, form == "json")
     reader = import_module("gpupools.cli.state")
     try:
+        if not isinstance(checked, CheckedFile) and states:  # a pool that runs may be in a place that no list has
+            running = {name for path in states for name in pools_of(reader.read_state(path).resources)}
+            checked = planned_side(Side(file), running)
+        if not isinstance(checked, CheckedFile):
+            return _refuse(checked, form == "json")
         read = [reader.read_state(path) for path in states]
         read += [reader.exported(stack, file)] if stack is not None else []
         found = reader.compare_with_state(checked, read, cli=stack is not None)
@@ -240,19 +244,19 @@ _PRINTERS: Mapping[str, Callable[[Comparison], None]] = {
 }
 
 
-def planned_side(side: Side) -> CheckedFile | list[Located]:
-    """Return the plan of a file, or its problems under its display name."""
+def planned_side(side: Side, running: Collection[str] = ()) -> CheckedFile | list[Located]:
+    """Return the plan of a file, or its problems under its display name; `running` as for `check_stack_file`."""
     if side.text is None:
-        return _planned_file(side.called, side.called)
+        return _planned_file(side.called, side.called, running)
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder) / side.called.name
         copy.write_bytes(side.text)
         return _planned_file(copy, side.called)
 
 
-def _planned_file(file: Path, called: Path) -> CheckedFile | list[Located]:
+def _planned_file(file: Path, called: Path, running: Collection[str] = ()) -> CheckedFile | list[Located]:
     try:
-        return check_stack_file(file, clouds())
+        return check_stack_file(file, clouds(), running)
     except Rejected as rejected:
         return locate(called, rejected)
 

@@ -38,6 +38,7 @@ GROUPS = {
         "orphans": "list resources that an interrupted update left behind, and how to import or delete them",
         "render": "print the objects that share pools among teams, for Argo CD and Flux",
         "images": "list the images and charts that a stack file needs, with digests, to mirror them",
+        "prices": "make a file of prices for a stack file from the price lists that the clouds publish",
     },
     "Look up": {
         "catalog": "list the instance types with NVIDIA GPUs",

@@ -8,6 +8,7 @@ import shlex
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -18,15 +19,17 @@ from gpupools.catalog.mig import profiles
 from gpupools.cli.help_texts import examples, filter_problem, whole_number
 from gpupools.cli.project import PULUMI_NAME, make_project
 from gpupools.cli.schema import stack_schema
-from gpupools.cli.stack_text import cluster_schema, stack_text
+from gpupools.cli.stack_text import cluster_schema, flow, stack_text
 from gpupools.common.errors import Problem, Rejected, nearest, shown
 from gpupools.common.input_files import read_bytes
 from gpupools.common.json_types import JsonDict, JsonObject
 from gpupools.console.output import line, tell
 from gpupools.plan.cloud import Cloud
+from gpupools.plan.discovery import Described
 from gpupools.providers import clouds
 from gpupools.spec.models import MODES, SHARED_MODES
-from gpupools.stackfile.check import CheckedFile, check_stack_file
+from gpupools.stackfile.check import CheckedFile, check_stack_file, warnings
+from gpupools.stackfile.format_problem import tell_located
 from gpupools.stackfile.stack import bad_key, parse_cluster
 
 _MOST = 8 * 1024 * 1024
@@ -40,7 +43,8 @@ Wrong = Callable[[str], Problem | None]
 def add(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.epilog = examples(
-        "gpupools new lab --cloud azure --cluster lab --set resource_group=ml --gpu T4 -o Pulumi.lab.yaml"
+        "gpupools new lab --cloud azure --cluster lab --set resource_group=ml --gpu T4 --kubeconfig ~/.kube/lab"
+        " -o Pulumi.lab.yaml"
     )
     parser.add_argument(
         "env", metavar="ENV", nargs="?", help="stack name, as in Pulumi.<ENV>.yaml; with --project, the folder"
@@ -52,7 +56,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="FILE",
-        help="description of the cluster by the cloud's CLI as JSON, or - for standard input; repeatable",
+        help="the cluster as JSON by the cloud's CLI or terraform output -json, or - for standard input; repeatable",
     )
     parser.add_argument("--cluster", metavar="NAME", help="name of the cluster")
     parser.add_argument(
@@ -109,7 +113,8 @@ def _run(parser: argparse.ArgumentParser, given: Given) -> int:
             raise Rejected([*nowhere, *rejected.problems]) from None
         if file is None:
             raise Rejected(nowhere)
-        checked = _write_file(given.env, file, *asked)
+        cloud, cluster, left_out, key, pool = asked
+        checked, unused = _write_file(given.env, file, cloud, cluster, key, pool)
     except Rejected as rejected:
         for problem in rejected.problems:
             tell(f"gpupools new: {problem}", error=True)
@@ -117,8 +122,12 @@ def _run(parser: argparse.ArgumentParser, given: Given) -> int:
         if answers.typed:
             tell(f"Your answers as flags: {shlex.join(answers.typed)}", error=True)
         return 1
-    for pool in checked.plan.pools:
-        tell(f"{file}: written; pool {pool.name} uses {pool.instance.name} on {pool.cluster}")
+    for located in warnings(checked):
+        tell_located(located, warning=True)
+    for made in checked.plan.pools:
+        tell(f"{file}: written; pool {made.name} uses {made.instance.name} on {made.cluster}")
+    for why in (*left_out, *unused):
+        tell(f"{file}: not taken over: {why}")
     tell(f"Next: gpupools check {file}, then gpupools preview {file}")
     return 0
 
@@ -227,8 +236,8 @@ class _Answers:
             raise Rejected(self.problems)
 
 
-def _asked(given: Given, answers: _Answers) -> tuple[Cloud, JsonObject, str, JsonObject]:
-    """Return the cloud, the keys of the cluster, and key and keys of the pool."""
+def _asked(given: Given, answers: _Answers) -> tuple[Cloud, JsonObject, list[str], str, JsonObject]:
+    """Return the cloud, the keys of the cluster and why others are left out, and key and keys of the pool."""
     answers.problems += [
         Problem((f"--{flag.replace('_', '-')}",), "is empty", "set a value, or remove the flag")
         for flag, value in vars(given).items()
@@ -264,13 +273,16 @@ def _asked(given: Given, answers: _Answers) -> tuple[Cloud, JsonObject, str, Jso
             ]
         )
     cloud = clouds()[name]
-    cluster = {"cloud": name, **dict(_cluster(given, cloud, [keys for _, keys in described], answers))}
+    cluster = {"cloud": name, **dict(_cluster(given, cloud, [each.keys for _, each in described], answers))}
+    access = {"kubeconfig"} if "endpoint" in cluster else set()
+    known = {*cluster, *cluster.get("runtime", {}), *access}
+    left_out = [why for _, each in described for key, why in each.left_out.items() if key not in known]
     answers.problems += _wrong_keys(cluster)
     pool = _pool(given, cloud, answers)
     answers.stop_if_wrong()
     named_after = re.sub(r"-[0-9]+gb$", "", pool["gpu"].casefold()) if "gpu" in pool else "gpus"
     key = given.pool or named_after
-    return cloud, cluster, key, pool
+    return cloud, cluster, left_out, key, pool
 
 
 def _asked_keys(cloud: Cloud) -> list[str]:
@@ -283,25 +295,79 @@ def _kubeconfig(given: Given) -> JsonDict:
     return {"kubeconfig": {"path": given.kubeconfig}} if given.kubeconfig is not None else {}
 
 
-def _described(name: str) -> tuple[str, JsonObject]:
+def _described(name: str) -> tuple[str, Described]:
     """Return the cloud and the keys of a described cluster."""
+    hidden: list[str] = []
+    try:
+        told = _one_document(name)
+        is_output = isinstance(told, dict) and bool(told) and all(map(_is_terraform_output, told.values()))
+        found = _outputs(told, hidden) if is_output else _read_by_any(told)
+    except Rejected as rejected:
+        raise Rejected(replace(problem, path=("--describe",)) for problem in rejected.problems) from None
+    if len(found) == 1:
+        return found[0]
+    fix = f"write it with one of: {'; '.join(command for cloud in clouds().values() for command in _commands(cloud))}"
+    what = f"{name} describes no cluster"
+    if found:
+        what, fix = f"{name} has the outputs of {len(found)} clusters", "keep those of a single cluster"
+    elif hidden:
+        what += f", and its sensitive outputs are not read: {', '.join(hidden)}"
+        fix = f"output the module's values one by one, without its secrets; or {fix}"
+    raise Rejected([Problem(("--describe",), what, fix)])
+
+
+def _commands(cloud: Cloud) -> tuple[str, ...]:
+    return cloud.discover().commands
+
+
+def _one_document(name: str) -> Any:
+    """Return the document in a file; of a list its only item."""
+    what, fix = f"{name} is not JSON", "use JSON output of the cloud's CLI: --output json, or --format json of gcloud"
     try:
         told = json.loads(read_bytes(Path(name), _MOST))
     except OSError as error:
-        what = f"{name} cannot be read: {error.strerror}"
-        raise Rejected([Problem(("--describe",), what, "use a file, or - for standard input")]) from None
-    except (ValueError, RecursionError):
-        raise Rejected(
-            [Problem(("--describe",), f"{name} is not JSON", "use JSON output of the cloud's CLI")]
-        ) from None
-    try:
-        for cloud in clouds().values():
-            if isinstance(told, dict) and (keys := cloud.discover().read(told)) is not None:
-                return cloud.name, keys
-    except Rejected as rejected:
-        raise Rejected(replace(problem, path=("--describe",)) for problem in rejected.problems) from None
-    commands = "; ".join(command for cloud in clouds().values() for command in cloud.discover().commands)
-    raise Rejected([Problem(("--describe",), f"{name} describes no cluster", f"write it with one of: {commands}")])
+        what, fix = f"{name} cannot be read: {error.strerror}", "use a file, or - for standard input"
+    except (ValueError, RecursionError) as error:
+        if getattr(error, "msg", "") == "Extra data":
+            what, fix = f"{name} has more than one document", "write a file for each, and repeat --describe"
+    else:
+        if not isinstance(told, list) or len(told) == 1:
+            return told[0] if isinstance(told, list) else told
+        named = [str(each["name"]) for each in told if isinstance(each, dict) and "name" in each]
+        what = f"{name} lists {len(told)} clusters" + (f": {', '.join(map(shown, named[:5]))}" if named else "")
+        fix = "describe a single cluster"
+    raise Rejected([Problem((), what, fix)])
+
+
+def _read_by_any(told: Any, *, outputs: bool = False) -> list[tuple[str, Described]]:
+    """Return what each cloud reads in a document, or in Terraform outputs by name."""
+    readers = [(cloud.name, cloud.discover()) for cloud in clouds().values() if isinstance(told, dict)]
+    read = [(name, (each.outputs if outputs else each.read)(told)) for name, each in readers]
+    return [(name, each) for name, each in read if each is not None][:1]
+
+
+def _is_terraform_output(value: Any) -> bool:
+    return isinstance(value, dict) and {"value", "sensitive"} <= value.keys()
+
+
+def _outputs(told: JsonObject, hidden: list[str]) -> list[tuple[str, Described]]:
+    """Return the clusters that `terraform output -json` describes; add the names of sensitive outputs.
+
+    It prints sensitive values in clear text, and an output may be all outputs of a module:
+    https://developer.hashicorp.com/terraform/cli/commands/output
+    """
+    hidden += [key for key, each in told.items() if each["sensitive"]]
+    plain = {key: each["value"] for key, each in told.items() if not each["sensitive"]}
+    modules = [each for each in plain.values() if isinstance(each, dict)]
+    everything = {key: value for each in (*modules, plain) for key, value in each.items()}
+    whole = [each for each in modules if _read_by_any({**plain, **each}, outputs=True)]
+    single = [everything] if _read_by_any(plain, outputs=True) else [{**everything, **each} for each in whole]
+    found = [one for each in single for one in _read_by_any(each, outputs=True)]
+    why = (
+        f"sensitive outputs {', '.join(hidden)}; add --kubeconfig PATH, or output nonsensitive(…) of what is no secret"
+    )
+    left = {"kubeconfig": why} if hidden else {}
+    return [(name, each._replace(left_out={**each.left_out, **left})) for name, each in found]
 
 
 def _cluster(
@@ -315,15 +381,29 @@ def _cluster(
             answers.problems.append(
                 Problem(("--describe",), what, "describe a single cluster, or remove the conflicting flag")
             )
-    known: JsonDict = {key: value for keys in (*described, told) for key, value in keys.items()}
-    if given.kubeconfig is not None:
-        known = {key: value for key, value in known.items() if key not in ("endpoint", "certificate_authority")}
+    found = {key: value for keys in described for key, value in keys.items()}
+    pair = {"endpoint", "certificate_authority"}
+    if given.kubeconfig is not None or len(pair & (found.keys() | told.keys())) == 1:
+        found = {key: value for key, value in found.items() if key not in pair}
+    known: JsonDict = found | _runtime(described) | told
     asked = _asked_keys(cloud)
     for key in cloud.cluster.model_fields:
         if key in asked and key not in known:
             known[key] = _value(cloud, key, answers.text(_cluster_flag(key), None, _meaning(cloud, key)))
         if key in known and key != "cloud":
             yield key, known[key]
+
+
+def _runtime(described: Sequence[JsonObject]) -> JsonDict:
+    """Return the key `runtime` from what descriptions say about the cluster."""
+    groups = [taints for keys in described for taints in keys.get("cpu_taints", ())]
+    # The software runs on any CPU node whose taints it tolerates; where one has none, it needs nothing.
+    taints = [] if [] in groups else list(dict.fromkeys(each for group in groups for each in group))
+    merged = {key: value for keys in described for key, value in keys.items()}
+    runtime: JsonDict = {"kubernetes": merged["kubernetes"]} if "kubernetes" in merged else {}
+    runtime |= {"cpu_taints": taints} if taints else {}
+    runtime |= {"existing": {"karpenter": merged["karpenter"]}} if "karpenter" in merged else {}
+    return {"runtime": runtime} if runtime else {}
 
 
 def _told_keys(given: Given, cloud: Cloud, answers: _Answers) -> JsonDict:
@@ -484,30 +564,50 @@ def _sharing(given: Given, model: str, answers: _Answers) -> JsonDict:
 # --- writing ----------------------------------------------------------------------------------------------------------
 
 
-def _write_file(env: str, file: Path, cloud: Cloud, cluster: JsonObject, key: str, pool: JsonObject) -> CheckedFile:
-    """Write the file and validate it; remove it if it is invalid."""
+def _write_file(
+    env: str, file: Path, cloud: Cloud, cluster: JsonObject, key: str, pool: JsonObject
+) -> tuple[CheckedFile, list[str]]:
+    """Write the file and validate it; remove it if it is invalid. Return also which keys this pool has no use for."""
     is_new = not file.parent.exists()
     file.parent.mkdir(parents=True, exist_ok=True)
     schema = _schema(file)
-    text = stack_text(env, cloud, cluster, key, pool, os.path.relpath(schema, file.parent))
-    try:
-        with file.open("x", encoding="utf-8") as out:
-            out.write(text)
-    except FileExistsError:
-        raise Rejected([Problem((str(file),), "already exists, and nothing is overwritten")]) from None
-    try:
-        checked = check_stack_file(file, clouds())
-    except BaseException as error:
-        file.unlink()
+    refused: Rejected | None = None
+    unused: list[str] = []
+    for tried, unused in _without_unused(cluster):  # noqa: B007
+        text = stack_text(env, cloud, tried, key, pool, os.path.relpath(schema, file.parent))
+        try:
+            with file.open("x", encoding="utf-8") as out:
+                out.write(text)
+        except FileExistsError:
+            raise Rejected([Problem((str(file),), "already exists, and nothing is overwritten")]) from None
+        try:
+            checked = check_stack_file(file, clouds())
+            break
+        except BaseException as error:
+            file.unlink()
+            if not isinstance(error, Rejected):
+                raise
+            refused = error
+    else:
         if is_new:
             file.parent.rmdir()
-        if isinstance(error, Rejected):
-            raise Rejected(map(_with_flag, error.problems)) from None
-        raise
+        raise Rejected(map(_with_flag, refused.problems if refused else ())) from None
     if not os.path.lexists(schema):
         schema.write_text(json.dumps(stack_schema(), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
         tell(f"{schema}: written; editors use it to complete and check the file")
-    return checked
+    return checked, unused
+
+
+def _without_unused(cluster: JsonObject) -> Iterator[tuple[JsonObject, list[str]]]:
+    """Yield the cluster with fewer and fewer keys of `runtime`, since `check` refuses those that change nothing."""
+    runtime = cluster.get("runtime", {})
+    given = [key for key in ("kubernetes", "cpu_taints") if key in runtime]
+    for count in range(len(given) + 1):
+        for unused in combinations(given, count):
+            rest = {key: value for key, value in runtime.items() if key not in unused}
+            tried = {key: value for key, value in cluster.items() if key != "runtime"}
+            about = [f"runtime.{key}: {flow(runtime[key])}, which nothing on this pool depends on" for key in unused]
+            yield tried | ({"runtime": rest} if rest else {}), about
 
 
 def _schema(file: Path) -> Path:

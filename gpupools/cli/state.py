@@ -20,7 +20,7 @@ from gpupools.providers import clouds
 from gpupools.stackfile.check import CheckedFile
 from gpupools.stackfile.reader import NAMESPACE
 from gpupools.stackfile.repository import project_file
-from gpupools.stackfile.stack import planned
+from gpupools.stackfile.stack import places_against_lists, planned
 
 
 class State(NamedTuple):
@@ -147,6 +147,7 @@ def compare_with_state(checked: CheckedFile, states: Sequence[State], cli: bool 
     notes = [
         *filter(None, [checked.file.note]),
         *(f"outputs of {stack} are not compared; add its state with --state" for stack in used.keys() - references),
+        *map(str, places_against_lists(plan)),
     ]
     warnings = (*judged.warnings, *drift(earlier.resources, plan, clouds()))
     return compared(replace(judged, changes=tuple(pools), warnings=warnings), notes)

@@ -90,24 +90,29 @@ class Rejected(Exception):
         super().__init__("\n".join(str(problem) for problem in self.problems))
 
 
-def nearest(word: object, known: Iterable[str], *, most: int = 12) -> str:
-    """Return a fix that suggests the closest known words, or lists at most `most` known words if none is close."""
+_NEAREST = 5
+"""Most known words that a fix lists, if none is similar enough to be meant."""
+
+
+def nearest(word: object, known: Iterable[str], *, most: int = _NEAREST) -> str:
+    """Return a fix that suggests the closest known words; if none is close, all (up to `most`) or the nearest few."""
     words: Sequence[str] = sorted({each for each in known if each.isprintable()})
     near = close(word, words)
     if near:
         return "did you mean " + " or ".join(map(repr, near)) + "?"
     if not words:
         return "there are no known values"
-    listed = ", ".join(words[:most])
-    return f"known: {listed}" + (f" and {len(words) - most} more" if len(words) > most else "")
+    if len(words) <= most:
+        return f"known: {', '.join(words)}"
+    return f"the nearest of {len(words)}: {', '.join(close(word, words, most=_NEAREST, cutoff=0.0))}"
 
 
-def close(word: object, known: Iterable[str]) -> list[str]:
-    """Return at most three known words that are similar to a word, the closest first."""
+def close(word: object, known: Iterable[str], *, most: int = 3, cutoff: float = 0.6) -> list[str]:
+    """Return at most some known words that are similar to a word, the closest first."""
     from difflib import get_close_matches  # imported for errors only, to keep the start fast
 
     folded = {candidate.casefold(): candidate for candidate in sorted(known)}
-    return [folded[each] for each in get_close_matches(str(word).casefold()[:200], folded, n=3, cutoff=0.6)]
+    return [folded[each] for each in get_close_matches(str(word).casefold()[:200], folded, n=most, cutoff=cutoff)]
 
 
 def shown(value: object, *, most: int = 60) -> str:

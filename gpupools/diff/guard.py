@@ -122,6 +122,11 @@ class GuardReport:
     """Names in `allow_destroy` that do not exist; if not empty, nothing may be declared."""
 
 
+def pools_of(state: JsonObject) -> set[str]:
+    """Return the pools that a state has, as `<cluster>-<pool>`; `state` as for `read_earlier`."""
+    return {urn.rpartition("::")[2] for urn, resource in state.items() if resource.get("type") == POOL_TYPE}
+
+
 def read_earlier(state: JsonObject) -> Earlier:
     """Return the pools and software recorded in the state of a stack.
 

@@ -240,6 +240,8 @@ class Cloud(NamedTuple):
     helpers: Mapping[str, str] = MappingProxyType({})
     """Software beside the GPUs that only clusters of this cloud may have, by its key in `runtime.existing`, with the
     public page about it: what starts nodes, what calls them broken."""
+    karpenter_excludes_autoscaling: str = ""
+    """URL of the page that says that pools beside the cloud's Karpenter cannot autoscale; empty where they can."""
     discover: "Callable[[], Discovery]" = no_discovery
     """Say how a cluster is looked up for a new stack file."""
     own_registry: Callable[[Cluster], str] = no_registry

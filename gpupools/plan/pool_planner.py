@@ -41,6 +41,7 @@ def plan_pool(name: str, spec: PoolSpec, cluster_key: str, cluster: Cluster, clo
     Raises:
         Rejected: Every reason why the pool cannot exist, not only the first.
     """
+    spec = cluster.completed(spec)
     if not cluster.tags:
         return _pool_plan(name, spec, cluster_key, cluster, cloud)
     tags = ("pools", name, "tags")
@@ -72,6 +73,7 @@ def independent_problems(
         unread: Invalid keys of the pool.
     """
     at: Path = ("pools", name)
+    spec = cluster.completed(spec) if cluster is not None else spec
     problems: list[Problem] = []
     machines: tuple[InstanceType, ...] = ()
     if spec.instance_type is not None and not unread & {"gpu", "instance_type"}:
@@ -120,7 +122,7 @@ def _pool_plan(name: str, spec: PoolSpec, cluster_key: str, cluster: Cluster, cl
     problems += [Problem((*at, "startup_taint"), what, fix) for what, fix in against]
     problems += _adoption_problems(at, spec, cloud)
     if instance is not None:
-        problems += _place_problems(at, cluster_key, spec, cluster, instance)
+        problems += () if knows_its_place(spec) else unlisted_place(at, spec, cluster_key, cluster, instance)
         problems += check_pool(request_for(instance), cloud)
     problems += _trust_problems(at, spec, software)
     problems += _fraction_problems(at, cluster_key, spec, cluster, software)
@@ -304,18 +306,28 @@ def _machines_by_gpu(at: Path, spec: PoolSpec, cloud: Cloud, problems: list[Prob
     return tuple(machines)
 
 
-def _place_problems(
-    at: Path, cluster_key: str, spec: PoolSpec, cluster: Cluster, instance: InstanceType
-) -> Iterable[Problem]:
-    """Refuse an instance type that a list does not have in a region, or in the pool's zones, that it covers."""
+def unlisted_place(
+    at: Path, spec: PoolSpec, cluster_key: str, cluster: Cluster, machine: InstanceType
+) -> list[Problem]:
+    """Return the problem of an instance type that a list does not have in a region, or in zones, that it covers."""
     places, region = cluster.known_places(), cluster.region_name()
-    if places.offered(instance.name, region, spec.zones) is False:
-        where = f"{region} {', '.join(spec.zones)}".strip()
-        others = ", ".join(places.nearest_offers(instance.name, region)[:5])
-        key = f"clusters.{cluster_key}" if cluster_key else "cluster"
-        what = f"{instance.name} is not offered in {where}, according to a list of {places.dated}"
-        fix = f"use another type, or a cluster in {others}; set {key}.places: trust if it is new there"
-        yield Problem((*at, "gpu" if spec.instance_type is None else "instance_type"), what, fix, places.source)
+    zones = spec.zones or cluster.own_zones()
+    if places.offered(machine.name, region, zones) is not False:
+        return []
+    where = " and ".join(zones) or region
+    nearest = places.nearest_offers(machine.name, region)
+    here = [each for each in nearest if each.startswith(f"{region}-") and each not in zones] if zones else []
+    key = f"clusters.{cluster_key}" if cluster_key else "cluster"
+    what = f"{machine.name} is not offered in {where}, according to a list of {places.dated}"
+    fix = f"set zones: [{here[0]}]" + (f" (or of {', '.join(here[1:])})" if here[1:] else "") if here else "use another"
+    fix += "" if here else f" type, or a cluster in {', '.join(nearest[:5])}"
+    fix += f"; set {key}.places: trust if it is new there"
+    return [Problem((*at, "gpu" if spec.instance_type is None else "instance_type"), what, fix, places.source)]
+
+
+def knows_its_place(spec: PoolSpec) -> bool:
+    """Return whether a pool's machines are known to be there, whatever a list says: it exists, or they are reserved."""
+    return spec.adopt is not None or spec.capacity.mode in ("reservation", "capacity-block")
 
 
 def _matrix_problems(

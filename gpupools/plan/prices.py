@@ -74,6 +74,8 @@ class PoolPrice(NamedTuple):
     units: int
     """Shares or slices of a node."""
     currency: str = "USD"
+    missing_key: str = ""
+    """Key of the cluster with the region, if the price is not known because the file does not have it."""
 
     @property
     def at_min(self) -> Decimal | None:
@@ -158,7 +160,8 @@ def pool_prices(
         resource = next(iter(plan.node_resources)) if shared else ""
         key = f"{plan.cluster}/{plan.name}"
         nodes = (plan.min_nodes, plan.max_nodes)
-        found.append(PoolPrice(key, capacity, *nodes, price, gpus, resource, plan.units, own.currency))
+        missing = "" if region or price else f"clusters.{plan.cluster}.{clusters[plan.cluster].region_key}"
+        found.append(PoolPrice(key, capacity, *nodes, price, gpus, resource, plan.units, own.currency, missing))
     return found
 
 
@@ -247,7 +250,9 @@ def over_budget(prices: Sequence[PoolPrice], budget: Budget) -> Iterator[Problem
         elif cost.unpriced and not budget.allows_unpriced:
             missing = ", ".join(each.key for each in own if each.price is None)
             what = f"cannot be checked: no price is known for {missing}"
-            yield Problem(at, what, "set budget.unpriced: allow to leave these pools out of the sum")
+            keys = dict.fromkeys(each.missing_key for each in own if each.missing_key)
+            fix = "add the price to gpupools:prices, or set budget.unpriced: allow to leave these pools out of the sum"
+            yield Problem(at, what, f"set {' and '.join(keys)}, by which the price is known" if keys else fix)
 
 
 def list_price(cloud: Cloud, machine: str, region: str, *, is_spot: bool) -> Decimal | None:

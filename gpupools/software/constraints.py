@@ -247,6 +247,7 @@ def note(draft: Draft, measured: set[str]) -> None:
     draft.notes += _needed_beside(draft, measured)
     draft.notes += _closed_network(draft)
     draft.warnings += _named_for_nothing(draft)
+    draft.warnings += _beside_karpenter(draft)
     if draft.spec.management == "external":
         for pool in draft.pools:
             draft.notes += _asked_of_others(pool)
@@ -313,6 +314,25 @@ def _about_trust(draft: Draft, pool: PoolPlan) -> Iterator[str]:
             f"only the taint keeps other teams out. Set {draft.runtime}.trust_policy: true to enforce it with"
             " an admission policy."
         )
+
+
+def _beside_karpenter(draft: Draft) -> Iterator[Problem]:
+    """Say that Karpenter scales none of these pools, and what does."""
+    existing, growing = draft.spec.existing, [pool.name for pool in draft.pools if pool.min_nodes < pool.max_nodes]
+    if existing.karpenter is None or not growing or existing.cluster_autoscaler is not None:
+        return
+    pools = ", ".join(growing)
+    what = f"{existing.karpenter.name} scales only nodes that it makes itself, so not those of {pools}"
+    fix, source = "", "https://karpenter.sh/docs/faq/"
+    if "cluster_autoscaler" in draft.cloud.helpers:
+        fix = f"run Cluster Autoscaler for them and name it in {draft.runtime}.existing.cluster_autoscaler, or use"
+        fix += " nodes: {fixed: …}"
+    elif draft.cloud.karpenter_excludes_autoscaling:
+        what += f", and {draft.cloud.service} makes no pools with its own autoscaler beside it"
+        fix, source = "use nodes: {fixed: …}", draft.cloud.karpenter_excludes_autoscaling
+    else:
+        what += f": {draft.cloud.service}'s own autoscaler does"
+    yield Problem((*draft.at, "existing", "karpenter"), what, fix, source)
 
 
 def _named_for_nothing(draft: Draft) -> Iterator[Problem]:

@@ -228,7 +228,7 @@ def _network_policies(draft: Draft) -> None:
         draft.problems.append(Problem((*draft.at, "block_instance_metadata"), what, "leave it out"))
 
 
-_ON_CPU_NODES = ("cluster_autoscaler", "scheduler")
+_ON_CPU_NODES = ("cluster_autoscaler", "karpenter", "scheduler")
 """Existing software that has no pods on GPU nodes."""
 
 

@@ -140,6 +140,10 @@ class Cluster(ConsistentModel):
         given = getattr(self, self.region_key) if self.region_key else None
         return given if isinstance(given, str) else ""
 
+    def own_zones(self) -> Sequence[str]:
+        """Return the zones of pools that name none; empty if the file does not have them."""
+        return ()
+
     def known_places(self) -> Places:
         """Return the places of the cloud; none if the file trusts what it names."""
         return Places() if self.places_file is None or self.places == "trust" else read_places(self.places_file)
@@ -176,6 +180,10 @@ class Cluster(ConsistentModel):
     def pool_inputs(self, zones: Sequence[str]) -> JsonDict:
         """Return the values of the cluster that its pools depend on, by key; `zones` are the pool's own, if any."""
         return {key: getattr(self, key) for key in type(self).model_fields if key not in self.not_pool_inputs}
+
+    def completed(self, pool: "PoolSpec") -> "PoolSpec":
+        """Return a pool with the keys that the cluster sets for all its pools, where the pool does not set them."""
+        return pool
 
     @classmethod
     @abstractmethod

@@ -218,6 +218,8 @@ class Existing(ConsistentModel):
     """Device plugin for RDMA interfaces: the Network Operator's on AKS, your own EFA plugin on EKS."""
     cluster_autoscaler: Annotated[ExistingAutoscaler, BeforeValidator(_software_from_name)] | None = None
     """EKS: Cluster Autoscaler, a name or a map that may also have `dynamic_resource_allocation`."""
+    karpenter: Named | None = None
+    """Karpenter, EKS Auto Mode or AKS node auto-provisioning, which scale only nodes that they make themselves."""
     scheduler: Named | None = None
     """The `scheduler`, which you install yourself. gpupools then declares only its objects."""
     kai_resource_isolator: Named | None = None

@@ -1,7 +1,7 @@
 """Read, validate and plan a stack file, with file and line for every problem."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
 from pathlib import Path as FilePath
 from typing import NamedTuple
@@ -16,7 +16,7 @@ from gpupools.spec.models import Cluster
 from gpupools.stackfile.config_values import TOO_MUCH
 from gpupools.stackfile.price_list import read_price_list
 from gpupools.stackfile.reader import FileRejected, NotYaml, Span, StackFile, is_in_checkout, read_stack_file
-from gpupools.stackfile.stack import Stack, StackPlan, plan_config
+from gpupools.stackfile.stack import Stack, StackPlan, places_against_lists, plan_config
 
 
 class CheckedFile(NamedTuple):
@@ -52,8 +52,8 @@ class Located(NamedTuple):
         return self.problem.as_json(self.file, self.line)
 
 
-def check_stack_file(path: FilePath, clouds: Mapping[str, Cloud]) -> CheckedFile:
-    """Return one stack file with its plan.
+def check_stack_file(path: FilePath, clouds: Mapping[str, Cloud], running: Collection[str] = ()) -> CheckedFile:
+    """Return one stack file with its plan; `running` as for `plan_config`.
 
     Raises:
         FileRejected: All problems of the file; `locate` adds their lines.
@@ -69,7 +69,7 @@ def check_stack_file(path: FilePath, clouds: Mapping[str, Cloud]) -> CheckedFile
     try:
         checks = file_access_problems(path.parent)
         prices = partial(read_price_list, folder=path.parent)
-        return CheckedFile(file, plan_config(file.config, clouds, file.others, checks, misread, prices))
+        return CheckedFile(file, plan_config(file.config, clouds, file.others, checks, misread, prices, running))
     except Rejected as rejected:
         raise FileRejected(rejected.problems, file) from None
 
@@ -97,12 +97,26 @@ def warnings(checked: CheckedFile) -> list[Located]:
     file = checked.file
     found = [
         *([Problem(("environment",), file.note)] if file.note else []),
+        *places_against_lists(checked.plan),
+        *_unused_prices(checked.plan),
         *not_compared(checked.plan.stack.clusters),
         *_unknown_allow_destroy(checked.plan.stack),
         *_foreign_endpoints(checked.plan.stack),
+        *_outside_security_groups(checked.plan.stack),
         *(each for runtime in checked.plan.runtimes for each in runtime.warnings),
     ]
     return _located(file.path, file, found)
+
+
+def _unused_prices(plan: StackPlan) -> Iterator[Problem]:
+    """Yield one problem for the rows of a team's own prices that no pool uses; a zone is no region."""
+    clusters = [(pool.instance.name, plan.stack.clusters[pool.cluster].region_name()) for pool in plan.pools]
+    unused = [(each, price) for each, price in plan.stack.prices.prices.items() if (each[0], each[2]) not in clusters]
+    for (name, _, region), price in sorted(unused, key=lambda row: row[0][0] not in dict(clusters))[:1]:
+        own = next((each for machine, each in clusters if machine == name), "")
+        what = f"{price.source}: {name} in {region} is no instance type and region of a pool, so the price is not used"
+        what += f"; {len(unused) - 1} more rows are not used either" if len(unused) > 1 else ""
+        yield Problem(("prices",), what, f"write the region {own}" if own else "remove the row, if it is a mistake")
 
 
 def _unknown_allow_destroy(stack: Stack) -> Iterator[Problem]:
@@ -113,6 +127,24 @@ def _unknown_allow_destroy(stack: Stack) -> Iterator[Problem]:
         if name not in known:
             what = f"{name!r} is not a {kind} of this file; it only has an effect in the update that deletes it"
             yield Problem(("allow_destroy", index), what, nearest(name, known))
+
+
+def _outside_security_groups(stack: Stack) -> Iterator[Problem]:
+    """Yield clusters of which some pools name security groups, and others get only the cluster's own."""
+    for key, cluster in stack.clusters.items():
+        own = {name: pool.network for name, pool in stack.pools.items() if key in pool.clusters}
+        # Pools with RDMA have to name a group, usually the cluster's own.
+        named = [name for name, network in own.items() if network.security_group_ids and not network.rdma]
+        others = [name for name, network in own.items() if not network.security_group_ids]
+        if named and others and not getattr(cluster, "security_group_ids", None):
+            what = (
+                f"nodes of pool {named[0]} are in security groups that the nodes of {', '.join(others)} are not in, so"
+            )
+            what += " DNS and other traffic between them may be blocked"
+            yield Problem(("clusters", key), what, "set security_group_ids here, for all pools that name none", _GROUPS)
+
+
+_GROUPS = "https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.html"
 
 
 def _foreign_endpoints(stack: Stack) -> Iterator[Problem]:

@@ -10,11 +10,14 @@ from pydantic_core import ErrorDetails
 
 from gpupools.common.errors import Path, Problem, Rejected, may_hold_secret, nearest, shown
 from gpupools.common.model import BuiltOnUse, ConflictingKeysError
-from gpupools.spec.models import Late, PoolSpec, StackPool, contradiction
+from gpupools.spec.models import Cluster, Late, PoolSpec, StackPool, contradiction
 
 MODEL = TypeVar("MODEL", bound=BaseModel)
 
 MISSING = "is missing"
+
+MOST_ALIKE = 20
+"""Most problems of one kind that are reported one by one."""
 
 
 def parse(model: type[MODEL], at: Path, raw: object) -> MODEL:
@@ -27,9 +30,15 @@ def parse(model: type[MODEL], at: Path, raw: object) -> MODEL:
         return model.model_validate(raw)
     except ValidationError as error:
         named: set[Path] = set()
-        problems = [
-            each for details in error.errors(include_url=False) for each in _problems(model, at, details, named)
-        ]
+        problems: list[Problem] = []
+        unknown = 0
+        for details in error.errors(include_url=False):
+            unknown += details["type"] == "extra_forbidden"
+            if details["type"] != "extra_forbidden" or unknown <= MOST_ALIKE:
+                problems += _problems(model, at, details, named)
+        if unknown > MOST_ALIKE:
+            what = f"and {unknown - MOST_ALIKE} more unknown keys"
+            problems.append(Problem(at, what, "fix or remove the reported ones first"))
         # pydantic validates combinations of keys only if each key is valid.
         if issubclass(model, PoolSpec) and isinstance(raw, Mapping) and not any(each.path == at for each in problems):
             wrong = contradiction(raw)
@@ -41,13 +50,15 @@ def parse(model: type[MODEL], at: Path, raw: object) -> MODEL:
 
 def _problems(model: type[BaseModel], at: Path, details: ErrorDetails, named: set[Path]) -> list[Problem]:
     """Convert a pydantic error to problems of the file; `named` collects the keys that unknown keys stand for."""
+    from gpupools.catalog.key_synonyms import known_elsewhere  # only on the way to an error
+
     bare, kinds = _walk(model, details["loc"])
     path: Path = (*at, *bare)
     given, kind = details["input"], details["type"]
     if kind in ("extra_forbidden", "invalid_key"):
         *around, key = details["loc"]
         above, parents = _walk(model, around)
-        return [_unknown(model, (*at, *above, key), around, parents, named)]
+        return [_unknown(model, (*at, *above, key), given, around, parents, named)]
     if isinstance(given, Late) and not (kind == "value_error" and repr(given) not in details["msg"]):
         what = "is a secret, or an output that is known only while the program runs"
         return [Problem(path, what, "write the value itself; only addresses in clusters may be secrets or outputs")]
@@ -60,7 +71,8 @@ def _problems(model: type[BaseModel], at: Path, details: ErrorDetails, named: se
             return [Problem(path, f"got {shown(given)}", f"write {' or '.join(forms)}")]
         mode = given.get("mode") if isinstance(given, Mapping) else None
         what = f"got {shown(mode)}" if mode is not None else MISSING
-        return [Problem((*path, "mode"), what, f"use one of {', '.join(modes)}")]
+        fix = known_elsewhere("mode", ("mode",), mode) if mode not in modes else ""
+        return [Problem((*path, "mode"), what, fix or f"use one of {', '.join(modes)}")]
     if kind == "value_error":
         return _validator_problems(path, details.get("ctx", {}).get("error", details["msg"]))
     if kind in ("model_type", "model_attributes_type", "dict_type", "mapping_type"):
@@ -113,7 +125,7 @@ def _validator_problems(path: Path, error: object) -> list[Problem]:
 
 
 def _unknown(
-    model: type[BaseModel], path: Path, around: list[Any], parents: Iterable[Any], named: set[Path]
+    model: type[BaseModel], path: Path, value: object, around: list[Any], parents: Iterable[Any], named: set[Path]
 ) -> Problem:
     """Return the problem of an unknown key, with the key that was probably meant."""
     from gpupools.catalog.key_synonyms import known_elsewhere, meant  # only on the way to an error
@@ -125,7 +137,8 @@ def _unknown(
     found = meant(path[-1], known)
     if found is not None:
         named.add((*path[:-1], found))
-    fix = known_elsewhere(str(path[-1]), known) or _in_another_map(model, str(path[-1])) or nearest(path[-1], known)
+    key = str(path[-1])
+    fix = known_elsewhere(key, known, value) or _in_another_map(model, key) or nearest(key, known)
     return Problem(path, "unknown key", fix, of_key=True)
 
 
@@ -133,6 +146,8 @@ def _in_another_map(model: type[BaseModel], key: str) -> str:
     """Return where else in a stack file a key is written; empty if nowhere, or in several maps."""
     from gpupools.spec.cluster_access import ReachableCluster  # only on the way to an error
 
+    if not issubclass(model, PoolSpec | Cluster):
+        return ""  # elsewhere, as of a team, the same word means something else
     found = {**_places(StackPool, key, "the pool"), **_places(ReachableCluster, key, "the cluster")}
     places = [place for place, owner in found.items() if not (place.startswith(f"{key} ") and issubclass(model, owner))]
     return f"write {places[0]}" if len(places) == 1 else ""

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import replace
 from itertools import islice
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -12,7 +13,7 @@ from gpupools.common.json_types import JsonDict
 from gpupools.plan.capability import Verdict
 from gpupools.plan.cloud import Cloud, nearest_cloud
 from gpupools.plan.pool_plan import PoolPlan
-from gpupools.plan.pool_planner import SERVED_BY, independent_problems, plan_pool
+from gpupools.plan.pool_planner import SERVED_BY, independent_problems, knows_its_place, plan_pool, unlisted_place
 from gpupools.plan.prices import Budget, PoolPrice, PriceList, over_budget, pool_prices, read_budget
 from gpupools.plan.quotas import QuotaNeed, exceeded, quota_needs, read_limits
 from gpupools.plan.software_plan import RuntimePlan
@@ -119,6 +120,15 @@ def unlisted_offers(plan: StackPlan) -> list[str]:
     return list(found)
 
 
+def places_against_lists(plan: StackPlan) -> Iterator[Problem]:
+    """Yield pools that a list does not have in their place, but that are there: reserved, or of the last update."""
+    for pool in plan.pools:
+        spec, cluster = plan.stack.pools[pool.name], plan.stack.clusters[pool.cluster]
+        for problem in unlisted_place(("pools", pool.name), spec, pool.cluster, cluster, pool.instance):
+            known = "it is reserved" if knows_its_place(spec) and spec.adopt is None else "the pool exists"
+            yield replace(problem, fix=f"accepted, because {known}; clusters.{pool.cluster}.places: trust hides this")
+
+
 def prices_of(plan: StackPlan, clouds: Mapping[str, Cloud]) -> list[PoolPrice]:
     """Return what the pools of a stack cost per hour."""
     return pool_prices(plan.pools, plan.stack.clusters, plan.stack.pools, clouds, plan.stack.prices)
@@ -131,6 +141,7 @@ def plan_config(
     also: Callable[[Mapping[str, Cluster]], Iterable[Problem]] = lambda clusters: (),
     misread: Sequence[Problem] = (),
     price_list: Callable[[object], PriceList] = lambda raw: PriceList(),
+    running: Collection[str] = (),
 ) -> StackPlan:
     """Return the plan of a configuration.
 
@@ -141,6 +152,7 @@ def plan_config(
         also: Additional checks of the valid clusters.
         misread: Problems of unreadable values.
         price_list: Reads the value of `prices`; raises `Rejected`.
+        running: Pools of the last update, as `<cluster>-<pool>`, whose machines are there whatever a list says.
 
     Raises:
         Rejected: All problems, except those that only follow from others.
@@ -149,7 +161,7 @@ def plan_config(
     known = _PLANNED.get()
     if known is not None and known[0].is_like(given) and not [*also(known[1].stack.clusters)]:
         return known[1]
-    plan, problems = _judged(config, clouds, also, price_list)
+    plan, problems = _judged(config, clouds, also, price_list, running)
     problems += idle_settings(given.others, clouds)
     if problems or misread:
         certain = (each for each in problems if not any(_is_about(each.path, value.path) for value in misread))
@@ -168,6 +180,7 @@ def _judged(
     clouds: Mapping[str, Cloud],
     also: Callable[[Mapping[str, Cluster]], Iterable[Problem]],
     price_list: Callable[[object], PriceList],
+    running: Collection[str],
 ) -> tuple[StackPlan, list[Problem]]:
     """Return the plan of all that is valid, and the problems of the configuration."""
     stack, problems = _parsed(config, clouds)
@@ -183,8 +196,9 @@ def _judged(
     for key, cluster in stack.clusters.items():
         for name, pool in stack.pools.items():
             if key in pool.clusters:
+                there = cluster.model_copy(update={"places": "trust"}) if f"{key}-{name}" in running else cluster
                 try:
-                    plans[key].append(plan_pool(name, _pool_on(stack, key, name), key, cluster, clouds[cluster.cloud]))
+                    plans[key].append(plan_pool(name, _pool_on(stack, key, name), key, there, clouds[cluster.cloud]))
                 except Rejected as rejected:
                     problems += rejected.problems
                     whole.discard(key)
@@ -558,6 +572,10 @@ def _cluster_software(
     return here
 
 
+_NO_OWNERS = {"cluster_autoscaler", "karpenter", "node_monitoring_agent"}
+"""Existing software that makes no node offer GPUs."""
+
+
 def _is_installed_by_team(cluster: Cluster, pools: Sequence[PoolPlan]) -> bool:
     """Return whether gpupools leaves the software of a cluster to the team: API access and `runtime` are not set.
 
@@ -566,7 +584,8 @@ def _is_installed_by_team(cluster: Cluster, pools: Sequence[PoolPlan]) -> bool:
     return (
         isinstance(cluster, ReachableCluster)
         and not cluster.has_access
-        and "runtime" not in cluster.model_fields_set
+        and cluster.runtime.model_fields_set <= {"existing"}
+        and cluster.runtime.existing.named().keys() <= _NO_OWNERS
         and len({plan.software for plan in pools} & set(SERVED_BY)) == 1
         and not any(map(_is_shared_by_software, pools))
     )
@@ -584,9 +603,8 @@ def _team_installed_plan(key: str, cluster: Cluster, cloud: Cloud, pools: Sequen
     nodes = [cloud.node_runtime(pool.software, pool.provider_plan) for pool in pools]
     brought |= {chart.existing for node in nodes for chart in node.charts if chart.existing}
     types: Mapping[str, type[ExistingSoftware]] = {"dra_driver": ExistingDraDriver, "rdma_plugin": ExistingRdmaPlugin}
-    named: JsonDict = {
-        each: types.get(each, ExistingSoftware).model_construct(name="yours") for each in sorted(brought)
-    }
+    named: JsonDict = dict(cluster.runtime.existing.named())
+    named |= {each: types.get(each, ExistingSoftware).model_construct(name="yours") for each in sorted(brought)}
     if any(pool.compute_domains for pool in pools):
         serves = "both" if "dra_driver" in named else "compute-domains"
         named["dra_driver"] = ExistingDraDriver.model_construct(name="yours", serves=serves)
@@ -594,9 +612,15 @@ def _team_installed_plan(key: str, cluster: Cluster, cloud: Cloud, pools: Sequen
     # Without validation, which would build the models.
     spec = RuntimeSpec.model_construct(management="external", existing=Existing.model_construct(**named))
     runtime = plan_runtime(key, cluster, cloud, pools, spec)
-    software = " and ".join(sorted(brought)).replace("_", " ")
-    note = f"nothing is installed in {key}: its pools provide GPUs once you run a {software} there, or set API access"
-    return runtime._replace(notes=(*runtime.notes, note))
+    software, names = " and ".join(sorted(brought)).replace("_", " "), ", ".join(pool.name for pool in pools)
+    what = f"no pool of the cluster offers GPUs ({names}): nothing is installed in it, and no {software} is named"
+    if any(pool.provider_plan.requires_gpu_resource() and pool.min_nodes < pool.max_nodes for pool in pools):
+        # kubernetes/autoscaler cluster-autoscaler/processors/customresources/gpu_processor.go, and issue 10301
+        what += f", and {cloud.service}'s autoscaler stops scaling while their nodes are not ready"
+    keys = ", ".join(f"{each}: <namespace>/<name>" for each in sorted(brought))
+    fix = f"add kubeconfig: {{path: …}}, or runtime: {{management: external, existing: {{{keys}}}}} for what runs there"
+    warning = Problem(("clusters", key), what, fix)
+    return runtime._replace(notes=(*runtime.notes, str(warning)), warnings=(warning, *runtime.warnings))
 
 
 def _installed(runtime: RuntimePlan) -> list[str]:

@@ -279,7 +279,7 @@ def test_whole_gpus_need_no_way_in_and_the_plan_says_who_then_brings_the_plugin(
 
     (runtime,) = runtimes
     assert (runtime.releases, runtime.objects) == ((), ())
-    assert any("nothing is installed in serve" in note for note in runtime.notes)
+    assert "nothing is installed in it, and no device plugin is named" in str(runtime.warnings[0])
 
 
 def test_pools_that_no_software_could_serve_together_are_refused_before_anybody_gives_a_way_in() -> None:

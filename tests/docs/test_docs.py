@@ -6,6 +6,7 @@ lines. A session that stands on several pages runs once. Parts between `<!-- gen
 what `tooling/write_docs.py` writes.
 """
 
+import json
 import os
 import re
 import subprocess
@@ -15,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+import yaml
 
 from gpupools.plan.cloud import Cloud
 from gpupools.plan.matrix import matrix
@@ -176,7 +178,7 @@ def test_a_stack_file_on_a_page_is_yaml_without_a_key_given_twice(page: Path, te
 
 
 def test_generated_parts_are_what_the_code_says() -> None:
-    stale = write_docs.stale(sorted((ROOT / "docs").rglob("*.md")))
+    stale = write_docs.stale(write_docs.written())
 
     assert [page.name for page in stale] == [], "run: python tooling/write_docs.py"
 
@@ -263,3 +265,30 @@ def test_a_bad_page_is_named(
     said = capsys.readouterr().err
     assert "bad.md" in said
     assert complaint in said
+
+
+def test_the_address_of_the_repository_stands_once() -> None:
+    """Another address in pyproject.toml changes every page, example and template, and leaves none of the old."""
+    moved = write_docs.stale(write_docs.written(), "https://git.example/team/gpupools")
+    old = write_docs.ADDRESS.removeprefix("https://")
+
+    assert {"install.md", "ci.md", "own-repository.md", "check.yml", "requirements.txt"} <= {
+        each.name for each in moved
+    }
+    assert [page.name for page, text in moved.items() if old in text or "OWNER/gpupools" in text] == []
+    files = [*(ROOT / "templates").rglob("*"), *(ROOT / "examples").rglob("*"), *PAGES, ROOT / "action.yml"]
+    named = {each for each in files if each.is_file() and old in each.read_text(encoding="utf-8", errors="replace")}
+    assert named <= moved.keys()
+
+
+def test_the_profile_of_jupyterhub_is_the_exported_pod(printed: Printed) -> None:
+    page = ROOT / "docs" / "how-to" / "notebooks.md"
+    (session,) = sessions(page)
+    pod = json.loads(printed(session))
+    (block,) = (each["body"] for each in BLOCK.finditer(page.read_text("utf-8")) if "jupyterhub.yaml" in each["body"])
+    ((profile,), (container,)) = yaml.safe_load(block)["singleuser"]["profileList"], pod["containers"]
+    told = profile["kubespawner_override"]
+
+    assert (told["node_selector"], told["tolerations"]) == (pod["nodeSelector"], pod["tolerations"])
+    limits = {key: str(value) for key, value in container["resources"]["limits"].items()}
+    assert told["extra_resource_limits"] == limits

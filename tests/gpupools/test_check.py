@@ -429,8 +429,8 @@ def test_a_value_that_nobody_can_judge_does_not_hide_the_rest(
     assert main(["check", str(file)]) == 1
     said = [line.removeprefix(f"{file}:") for line in capsys.readouterr().err.splitlines()]
     octal = "starts with 0, which some YAML parsers read as octal and others as decimal; remove the zero, or write"
-    gpu = "6: pools.a.gpu: 'L5' is not an NVIDIA GPU model; known: "
-    assert [line.partition("known: ")[0] + "known: " if line.startswith(gpu) else line for line in said] == [
+    gpu = "6: pools.a.gpu: 'L5' is not an NVIDIA GPU model; the nearest of 31: L4, L40S, "
+    assert [gpu if line.startswith(gpu) else line for line in said] == [
         f"3: clusters.lab.project: {octal} it in quotes if it is text",
         f"6: pools.a.nodes.max: {octal} it in quotes if it is text",
         "6: pools.a.tags.until: is a date, which Pulumi would convert to other text; write it in quotes",

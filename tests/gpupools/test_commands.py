@@ -153,7 +153,7 @@ def test_the_fewest_gpus_are_found(capsys: pytest.CaptureFixture[str]) -> None:
             ("fit", "--gpu", "A100-80GB", "1g.5gb"),
             "A100-80GB has no MIG profile '1g.5gb' (it is a profile of A100-40GB)",
         ),
-        (("fit", "--gpu", "Voodoo", "1g.5gb"), "--gpu: unknown GPU 'Voodoo'; known: "),
+        (("fit", "--gpu", "Voodoo", "1g.5gb"), "--gpu: unknown GPU 'Voodoo'; the nearest of 31: V100-32GB, "),
         (("pack", "--gpu", "A30", "1g.6gb=0"), ""),
         (("pack", "--gpu", "A30", "1g.6gb=1", "--max-gpus", "99"), ""),
     ],

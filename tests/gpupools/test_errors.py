@@ -63,9 +63,7 @@ def test_a_rejection_carries_every_problem_in_order() -> None:
         pytest.param("GPU", ["gpu"], "did you mean 'gpu'?", id="another case"),
         pytest.param("l4", ["L4", "L40S"], "did you mean 'L4' or 'L40S'?", id="several, the closest first"),
         pytest.param("zzz", ["b", "a"], "known: a, b", id="none is close"),
-        pytest.param(
-            "zzz", [str(n) for n in range(14)], "known: 0, 1, 10, 11, 12, 13, 2, 3, 4, 5, 6, 7 and 2 more", id="many"
-        ),
+        pytest.param("zzz", [str(n) for n in range(14)], "the nearest of 14: 9, 8, 7, 6, 5", id="many"),
         pytest.param("zzz", [], "there are no known values", id="nothing is known"),
         pytest.param(7, ["7x"], "did you mean '7x'?", id="not a text"),
         pytest.param(None, ["a"], "known: a", id="null"),

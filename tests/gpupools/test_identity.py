@@ -159,7 +159,8 @@ def test_what_the_file_does_not_tell_is_said(tmp_path: Path, cloud: str, changes
 
     checked = check_stack_file(tmp_path / "Pulumi.dev.yaml", clouds())
 
-    assert [str(located.problem) for located in warnings(checked)] == [
+    said = [str(located.problem) for located in warnings(checked)]
+    assert [each for each in said if "offers GPUs" not in each] == [
         (
             f"clusters.y: may be the same cluster as x: {late} cannot be compared before pulumi runs; "
             "make sure that they are different clusters"

@@ -13,11 +13,13 @@ from gpupools.common.errors import Rejected
 from gpupools.providers import clouds
 from gpupools.spec.models import Mig, Mps, Nodes, StackPool
 from gpupools.spec.pool_options import Network, NodeImage, Spot
+from gpupools.spec.software_spec import Existing, RuntimeSpec
+from gpupools.spec.teams import Team
 from gpupools.stackfile.stack import parse_stack
 from tests.rows import each_row
 
 MAPS: tuple[type[BaseModel], ...] = (
-    *(StackPool, Nodes, Mig, Mps, Spot, NodeImage, Network),
+    *(StackPool, Nodes, Mig, Mps, Spot, NodeImage, Network, Team, RuntimeSpec, Existing),
     *(cloud.cluster for cloud in clouds().values()),
 )
 LAB = {"cloud": "gcp", **clouds()["gcp"].example_cluster}

@@ -279,7 +279,7 @@ def test_descriptions_are_read_by_names_the_vendors_have() -> None:
             ["'regoin=x' does not set a key of the cluster; did you mean"],
         ),
         (["dev", *EKS, "--gpu", "L4", "--set", "cloud=gcp"], ["'cloud=gcp' does not set a key of the cluster"]),
-        (["dev", *in_region("Frankfurt"), "--gpu", "L4"], ["got 'Frankfurt'; known: af-south-1"]),
+        (["dev", *in_region("Frankfurt"), "--gpu", "L4"], ["got 'Frankfurt'; the nearest of 46: af-south-1"]),
         (["dev", *EKS, "--gpu", "L4", "--max-nodes", "0"], ["--max-nodes: got 0; use 1 or more"]),
         (["dev", *EKS, "--gpu", "L4", "--pool", "Big Pool"], ["--pool: is not a valid key"]),
         (["dev", *EKS, "--gpu", ""], ["--gpu: is empty"]),

@@ -319,7 +319,8 @@ def helped(*words: str) -> str:
 HELP = [*((name,) for name in COMMANDS), ("mig", "profiles"), ("mig", "fit"), ("mig", "pack")]
 
 
-@pytest.mark.parametrize("words", HELP, ids=" ".join)
+# `prices` reads what somebody downloaded: tests/gpupools/test_prices_of_clouds.py.
+@pytest.mark.parametrize("words", [each for each in HELP if each != ("prices",)], ids=" ".join)
 def test_the_examples_of_help_run(words: tuple[str, ...], tmp_path: Path) -> None:
     if words == ("completion",):
         pytest.importorskip("shtab")

@@ -94,7 +94,7 @@ def test_a_value_of_its_inputs_type_is_right(name: str, values: list[Any]) -> No
         ("colour", secret("rad"), "colour: got a secret; known: blue, red"),
         ("size", True, "size: got true; known: 1, 2"),
         ("size", 3, "size: got 3; known: 1, 2"),
-        ("oneOfMany", "x", f"oneOfMany: got 'x'; known: {', '.join(f'v{each:02}' for each in range(20))} and 2 more"),
+        ("oneOfMany", "x", "oneOfMany: got 'x'; the nearest of 22: v21, v20, v19, v18, v17"),
         ("openColour", 1, "openColour: got 1; known: blue, red"),
         ("severalWords", "a", "severalWords: got 'a'; use a list"),
         ("severalWords", {"a": "b"}, "severalWords: got a map with 'a'; use a list"),
@@ -241,7 +241,7 @@ def test_a_type_is_known_by_the_class_that_an_sdk_registered(
         ({"severalWords": "[1]", "word": "a"}, ['severalWords[0]: got 1; write it as a string: "1"']),
         ({"severalWords": "[", "word": "a"}, ["severalWords: got '['; use a list"]),
         ({"switch": '"a"', "word": "a"}, ["switch: got 'a'; use true or false"]),
-        ({"nobody": "[1]", "word": "a"}, ["nobody: pulumi:providers:madeup has no such input; known: "]),
+        ({"nobody": "[1]", "word": "a"}, ["nobody: pulumi:providers:madeup has no such input; the nearest of 24: "]),
     ],
     ids=[
         "JSON text",

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.source_roots import ROOT
-from tests.wheel.build import build_wheel, lay_packages_in_the_way
+from tests.wheel.build import build_wheel, lay_environment, lay_packages_in_the_way
 
 pytestmark = pytest.mark.slow
 
@@ -129,3 +129,29 @@ def test_the_extras_are_what_the_lock_installs() -> None:
     for tool in ("pytest", "mypy", "ruff", "import-linter", "botocore"):
         assert f"\n{tool}==" not in locked
         assert f"\n{tool}==" in (ROOT / "requirements-dev.txt").read_text(encoding="utf-8")
+
+
+def test_an_environment_without_the_checkout_does_a_first_hour(wheel: Path, tmp_path: Path) -> None:
+    """`new`, `check`, `preview` and `policy` of the installed command, in a folder of its own."""
+    lay_environment(tmp_path / "venv", wheel)
+    folder = tmp_path / "team"
+
+    def run(*arguments: str, cwd: Path = folder, output: str = "") -> str:
+        environment = {"PATH": os.environ["PATH"], "PYTHONDONTWRITEBYTECODE": "1", "HOME": str(tmp_path)}
+        command = [str(tmp_path / "venv" / "bin" / "gpupools"), *arguments]
+        done = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, check=False)
+        assert (done.returncode, "Traceback" in done.stderr) == (0, False), done.stderr
+        if output:
+            (folder / output).write_text(done.stdout, encoding="utf-8")
+        return done.stdout
+
+    assert "team: wrote 11 files" in run("new", "--project", "team", cwd=tmp_path)
+    keys = ("region=eu-central-1", "subnet_ids=subnet-0a1b2c3d4e5f60718")
+    role = "node_role_arn=arn:aws:iam::123456789012:role/gpu-nodes"
+    sets = [word for key in (*keys, role) for word in ("--set", key)]
+    run("new", "dev", "--cloud", "aws", "--cluster", "train", *sets, "--gpu", "L4")
+    assert "ok, 1 pool" in run("check", "stacks/Pulumi.dev.yaml")
+    assert "aws:eks:NodeGroup" in run("preview", "stacks/Pulumi.dev.yaml")
+    run("preview", "--json", "stacks/Pulumi.dev.yaml", output="preview.json")
+    assert "1 GPU pool: 0 violations" in run("policy", "preview.json")
+    assert str(ROOT) not in run("catalog", "--sources")

@@ -19,7 +19,7 @@ from gpupools.components.gpu_runtime import GpuRuntime, PlannedRuntime, Resource
 from gpupools.components.kubernetes_access import create_kubernetes_provider
 from gpupools.components.protection import PROTECTION_TYPE, Protection, hold_destroy, reject_incomplete
 from gpupools.components.stack_config import StackConfig, hiding_values, read_stack_config
-from gpupools.diff.guard import POOL_TYPE, Earlier, GuardReport, drift, judge, read_earlier
+from gpupools.diff.guard import POOL_TYPE, Earlier, GuardReport, drift, judge, pools_of, read_earlier
 from gpupools.diff.pool_diff import in_recorded_order, record
 from gpupools.diff.software_diff import moved_clusters, protected_steps, record_software
 from gpupools.plan.software_plan import RuntimePlan
@@ -30,7 +30,7 @@ from gpupools.spec.cluster_access import ACCESS_KEYS
 from gpupools.spec.models import Cluster
 from gpupools.stackfile.check import file_access_problems
 from gpupools.stackfile.price_list import read_price_list
-from gpupools.stackfile.stack import StackPlan, parse_stack, plan_config
+from gpupools.stackfile.stack import StackPlan, parse_stack, places_against_lists, plan_config
 from gpupools.stacks.debug_messages import send_debug_messages_in_background
 
 ERROR_SHOWN = 32
@@ -95,12 +95,15 @@ def run(folder: Path) -> None:
         # Plan everything once, before the first resource is declared; encrypted values are unknown to the plan.
         prices = partial(read_price_list, folder=config.folder)
         checks = file_access_problems(folder)
-        plan = plan_config(config.marked, clouds(), config.others, checks, price_list=prices)
+        state = _earlier_state()
+        running = pools_of(state or {})
+        plan = plan_config(config.marked, clouds(), config.others, checks, price_list=prices, running=running)
         clusters = plan.stack.clusters
         if config.encrypted and config.is_decrypted:
             clusters = hiding_values(parse_stack, config.values, clouds()).clusters
-        state = _earlier_state()
         _check_state_owner(state or {})
+        for place in places_against_lists(plan):
+            pulumi.log.warn(str(place))
         earlier = read_earlier(state or {})
         judged = GuardReport() if state is None else judge(earlier, plan, clouds(), _other_stacks(earlier, plan))
         if judged.forbidden or judged.unknown:

@@ -5,20 +5,25 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path as FilePath
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import BeforeValidator, field_validator
+from pydantic import BeforeValidator, Field, field_validator
 
 from gpupools.catalog.places import read_places
 from gpupools.common.errors import Path, shown
 from gpupools.common.json_types import JsonDict, JsonObject
 from gpupools.spec.cluster_access import ReachableCluster
 from gpupools.spec.identifiers import CERTIFICATE, Form, pattern, pattern_of
-from gpupools.spec.models import Address, Addresses, Cluster
+from gpupools.spec.models import Address, Addresses, Cluster, PoolSpec
 
 _IDENTIFIERS = "https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_identifiers.html"
 _ROLE = re.compile(r"arn:(aws[a-z-]*):iam::([0-9]{12}):role/[\w+=,.@/-]+", re.ASCII)
 _SUBNETS = pattern(
     "subnet-(?:[0-9a-f]{8}|[0-9a-f]{17})",
     "write a subnet id: subnet- and 8 or 17 digits or letters from a to f",
+    "https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/resource-ids.html",
+)
+SECURITY_GROUP = pattern(
+    "sg-(?:[0-9a-f]{8}|[0-9a-f]{17})",
+    "write a security group id, such as sg-0a1b2c3d4e5f60718",
     "https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/resource-ids.html",
 )
 _PARTITIONS = {
@@ -89,6 +94,12 @@ class EksCluster(ReachableCluster):
     """Private subnets for the nodes; the subnet decides whether nodes get a public address."""
     subnets_by_zone: dict[str, Addresses] | None = None
     """The same by availability zone, instead of subnet_ids, for pools that name their zones."""
+    security_group_ids: list[str] | None = Field(default=None, min_length=1)
+    """Security groups of the nodes, for pools that name none under `network`. Default: the cluster's own group.
+
+    Nodes of terraform-aws-eks are in a group of their own, and nodes outside of it get no DNS from them
+    (https://github.com/terraform-aws-modules/terraform-aws-eks/issues/1877).
+    """
     node_role_arn: Address
     """IAM role of the nodes: https://docs.aws.amazon.com/eks/latest/userguide/create-node-role.html."""
     account: Annotated[str, BeforeValidator(_require_quotes)] | None = None
@@ -113,6 +124,7 @@ class EksCluster(ReachableCluster):
         ),
         "subnet_ids": _SUBNETS,
         "subnets_by_zone": _SUBNETS,
+        "security_group_ids": SECURITY_GROUP,
         "node_role_arn": _ROLE_FORM,
         "assume_role": _ROLE_FORM,
         "account": pattern("[0-9]{12}", "write the 12 digits of an AWS account", _IDENTIFIERS),
@@ -123,7 +135,7 @@ class EksCluster(ReachableCluster):
         ),
         "certificate_authority": CERTIFICATE,
     }
-    not_pool_inputs: ClassVar[frozenset[str]] = ReachableCluster.not_pool_inputs | frozenset(identity)
+    not_pool_inputs: ClassVar[frozenset[str]] = ReachableCluster.not_pool_inputs | {*identity, "security_group_ids"}
     # `schema.TypeSet` in https://github.com/hashicorp/terraform-provider-aws/blob/main/internal/service/eks/node_group.go.
     unordered: ClassVar[frozenset[str]] = frozenset({"subnet_ids"})
 
@@ -141,6 +153,15 @@ class EksCluster(ReachableCluster):
         if isinstance(found["subnet_ids"], list):
             found["subnet_ids"] = sorted(found["subnet_ids"], key=str)
         return found
+
+    def completed(self, pool: PoolSpec) -> PoolSpec:
+        """Return a pool with the cluster's security groups, unless the pool names groups or has its own template."""
+        template = pool.overrides.get("aws", {}).get("LaunchTemplate", {})
+        own = {"vpcSecurityGroupIds", "networkInterfaces"} & template.keys()
+        if self.security_group_ids is None or pool.network.security_group_ids or pool.adopt is not None or own:
+            return pool
+        network = pool.network.model_copy(update={"security_group_ids": self.security_group_ids})
+        return pool.model_copy(update={"network": network})
 
     @field_validator("region")
     @classmethod

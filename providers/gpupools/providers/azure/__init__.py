@@ -57,6 +57,7 @@ CLOUD = Cloud(
     # https://learn.microsoft.com/azure/aks/imds-restriction
     open_metadata_address="169.254.169.254/32",
     access=call_later(f"{__name__}.access", "exec_plugin"),
+    karpenter_excludes_autoscaling="https://learn.microsoft.com/dotnet/api/azure.resourcemanager.containerservice.models.nodeprovisioningmode.auto",
     discover=get_later(f"{__name__}.discovery", "DISCOVERY"),
     node_pattern=node_pattern,
     pool_command="az aks nodepool list --resource-group {resource_group} --cluster-name {name} --output table",

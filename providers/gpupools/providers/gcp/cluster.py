@@ -1,7 +1,7 @@
 """The keys that a stack file gives for a GKE cluster."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path as FilePath
 from typing import ClassVar, Literal
 
@@ -118,6 +118,10 @@ class GkeCluster(ReachableCluster):
     def region_name(self) -> str:
         """Return the region of a location, which may be a zone."""
         return "-".join(self.location.split("-")[:2])
+
+    def own_zones(self) -> Sequence[str]:
+        """Return the zones of its nodes, or the zone of a zonal cluster."""
+        return self.node_locations or ([self.location] if ZONE.fullmatch(self.location) else ())
 
     def conflicting_keys(self) -> Iterator[tuple[Path, str]]:
         """Reject node zones outside the region of the control plane."""

@@ -1,0 +1,145 @@
+"""`gpupools prices LIST… --stack FILE`: make the CSV of `gpupools:prices` from price lists that the clouds publish."""
+
+import argparse
+import csv
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal, InvalidOperation
+from pathlib import Path
+from typing import Any
+
+from gpupools.catalog.instance_types import InstanceType
+from gpupools.cli.help_texts import examples
+from gpupools.common.errors import Problem, Rejected
+from gpupools.console.output import tell
+from gpupools.providers import clouds
+from gpupools.stackfile.reader import read_stack_file
+from gpupools.stackfile.stack import plan_config
+
+_MOST = 256 * 2**20
+"""Most bytes of a JSON document, which is read as a whole; the CSV of AWS, which is larger, is read line by line."""
+_PAGE = "docs/reference/prices.md#from-the-clouds-price-lists"
+_COLUMNS = ("type", "region", "price", "currency", "capacity", "dated")
+_Row = tuple[str, str, str, str, str, str]
+_Wanted = Mapping[tuple[str, str], InstanceType]
+"""By name and region."""
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.epilog = examples("gpupools prices offers.csv azure.json --stack stacks/Pulumi.dev.yaml > prices.csv")
+    parser.add_argument("lists", nargs="+", type=Path, metavar="LIST", help=f"downloaded price list, see {_PAGE}")
+    parser.add_argument("--stack", type=Path, required=True, metavar="FILE", help="stack file whose types are priced")
+    parser.set_defaults(run=lambda given: _run(given.lists, given.stack))
+
+
+def _run(lists: Sequence[Path], stack: Path) -> int:
+    try:
+        file = read_stack_file(stack)
+        config = {key: value for key, value in file.config.items() if key not in ("prices", "budget")}
+        plan = plan_config(config, clouds(), file.others)
+        regions = {key: cluster.region_name() for key, cluster in plan.stack.clusters.items()}
+        wanted = {(pool.instance.name, regions[pool.cluster]): pool.instance for pool in plan.pools}
+        by_date = sorted((row for path in lists for row in _read(path, wanted)), key=lambda row: row[5])
+        rows = sorted({(*row[:2], row[4]): row for row in by_date}.values())
+        currencies = sorted({row[3] for row in rows})
+        if len(currencies) > 1:
+            raise Rejected(
+                [Problem((), f"the lists are in {' and '.join(currencies)}", "download all in one currency")]
+            )
+    except Rejected as rejected:
+        for problem in rejected.problems:
+            tell(f"gpupools prices: {problem}", error=True)
+        return 1
+    missing = wanted.keys() - {row[:2] for row in rows}
+    for name, region in sorted(missing):
+        where = region or "a region that the stack file does not name"
+        tell(f"gpupools prices: no list has a price of {name} in {where}", error=True)
+    for each in (_COLUMNS, *rows):
+        tell(",".join(each))
+    return 3 if missing else 0
+
+
+def _read(path: Path, wanted: _Wanted) -> Iterator[_Row]:
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            is_offer = file.read(16).startswith('"FormatVersion"')
+            file.seek(0)
+            if not is_offer and path.stat().st_size > _MOST:
+                fix = f"use the CSV of AWS, and a file for each page of the others: {_PAGE}"
+                raise Rejected([Problem((str(path),), "has more than 256 MiB", fix)])
+            if is_offer:
+                yield from _aws(csv.reader(file), wanted)
+                return
+            document: Any = json.load(file)
+            yield from _azure(document["Items"], wanted) if "Items" in document else _google(document["skus"], wanted)
+    except OSError as error:
+        raise Rejected([Problem((str(path),), f"cannot be read: {error.strerror}", "use a file")]) from None
+    except (ValueError, LookupError, TypeError, AttributeError, InvalidOperation, RecursionError, csv.Error):
+        what = "is not a price list of AWS, Azure or Google"
+        raise Rejected([Problem((str(path),), what, f"download it as {_PAGE} shows")]) from None
+
+
+_LINUX = ("OnDemand", "Shared", "Linux", "NA", "Used", "Hrs")
+_KINDS = ("TermType", "Tenancy", "Operating System", "Pre Installed S/W", "CapacityStatus", "Unit")
+
+
+def _aws(lines: Iterator[list[str]], wanted: _Wanted) -> Iterator[_Row]:
+    """Read a region's offers: https://docs.aws.amazon.com/awsaccountbilling/latest/aboutv2/reading-an-offer.html."""
+    about = dict(line[:2] for line in (next(lines, []) for _ in range(5)))
+    columns = next(lines, [])
+    type_at, region_at, *kinds_at = map(columns.index, ("Instance Type", "Region Code", *_KINDS))
+    price_at, currency_at = map(columns.index, ("PricePerUnit", "Currency"))
+    for line in lines:
+        key = (line[type_at], line[region_at])
+        if key in wanted and tuple(line[each] for each in kinds_at) == _LINUX:
+            yield (
+                *key,
+                f"{Decimal(line[price_at]).normalize():f}",
+                line[currency_at],
+                "",
+                about["Publication Date"][:10],
+            )
+
+
+def _azure(items: Any, wanted: _Wanted) -> Iterator[_Row]:
+    """Read a page: https://learn.microsoft.com/rest/api/cost-management/retail-prices/azure-retail-prices."""
+    for item in items:
+        key, called = (item["armSkuName"], item["armRegionName"]), f"{item['productName']} {item['skuName']}"
+        plain = item["type"] == "Consumption" and item["unitOfMeasure"] == "1 Hour"
+        if key in wanted and plain and not re.search("Windows|CloudServices|Cloud Services|Low Priority", called):
+            kind = "spot" if called.endswith(" Spot") else ""
+            price, dated = f"{Decimal(str(item['retailPrice'])):f}", item["effectiveStartDate"][:10]
+            yield *key, price, item["currencyCode"], kind, dated
+
+
+_FAMILIES = {"n1": "N1 Predefined", "a2": "A2", "a3-highgpu": "A3", "a3-megagpu": "A3Plus", "g2": "G2"}
+_GPUS = {"A100-40GB": "Tesla A100", "A100-80GB": "Tesla A100 80GB", "H100-80GB": "H100 80GB", "L4": "L4"}
+"""Words of Google's SKUs by start of a machine type, and by GPU: https://cloud.google.com/skus."""
+
+
+def _google(skus: Any, wanted: _Wanted) -> Iterator[_Row]:
+    """Add up cores, memory and GPUs: https://docs.cloud.google.com/billing/docs/reference/rest/v1/services.skus/list."""
+    costs: dict[tuple[str, str, str], tuple[Decimal, str, str]] = {}
+    for sku in skus:
+        text = re.sub("^Spot Preemptible | attached to Spot Preemptible VMs", "", sku["description"])
+        part, _, running = text.partition(" running in ")
+        for region in sku["serviceRegions"] if running else ():
+            info = sku["pricingInfo"][0]
+            price = info["pricingExpression"]["tieredRates"][-1]["unitPrice"]
+            amount = Decimal(str(price.get("units", 0))) + Decimal(price.get("nanos", 0)).scaleb(-9)
+            found = (amount, price["currencyCode"], info["effectiveTime"][:10])
+            costs[part, region, sku["category"]["usageType"]] = found
+    for (name, region), machine in wanted.items():
+        family = next((word for start, word in _FAMILIES.items() if name.startswith(start)), "")
+        gpu = _GPUS.get(machine.gpu_model, f"Tesla {machine.gpu_model.partition('-')[0]}")
+        gpu += " Mega" if name.startswith("a3-mega") else ""
+        parts = {f"{family} Instance Core": machine.vcpus, f"{family} Instance Ram": machine.memory_gib}
+        counts = {**parts, f"Nvidia {gpu} GPU": float(machine.gpus)}
+        for usage, kind in (("OnDemand", ""), ("Preemptible", "spot")):
+            each = [(costs[part, region, usage], count) for part, count in counts.items()
+                    if (part, region, usage) in costs and count]  # fmt: skip
+            if family and len(each) == len(counts):
+                amount = sum((cost[0] * Decimal(str(count)) for cost, count in each), Decimal(0))
+                yield name, region, f"{amount.normalize():f}", each[0][0][1], kind, each[0][0][2]
