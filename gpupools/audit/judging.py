@@ -7,7 +7,15 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path as FilePath
 
-from gpupools.audit import terraform_configuration, terraform_plan, terraform_sources, terraform_state
+from gpupools.audit import (
+    arm_template,
+    cloudformation_template,
+    kubernetes,
+    terraform_configuration,
+    terraform_plan,
+    terraform_sources,
+    terraform_state,
+)
 from gpupools.audit.comment_waivers import comments_of
 from gpupools.audit.document import Document, Resource
 from gpupools.audit.forms import UnknownForm, read_document
@@ -23,8 +31,8 @@ from gpupools.policies import waivers
 from gpupools.policies.classify import classify
 from gpupools.policies.components import FindingKey, finding_key, judge_resource
 from gpupools.policies.declared_software import read_software
-from gpupools.policies.declared_stack import ANSWERS, Declared, DeclaredStack
-from gpupools.policies.finding import Context, Finding, Level, Rule, format_finding, steps
+from gpupools.policies.declared_stack import ANSWERS, Declared, DeclaredStack, Gap
+from gpupools.policies.finding import Context, Finding, FindingLevel, Rule, format_finding, steps
 from gpupools.policies.kinds import is_read, readers, readings
 from gpupools.policies.policy_config import Config
 from gpupools.policies.rules import ALL_RULES, RULE_NAMES, STACK_RULES
@@ -39,6 +47,16 @@ MAX_FINDINGS = 200
 """Findings of one rule that are listed; the rest are counted."""
 MAX_ADDRESSES = 1_000
 """Addresses that a report lists."""
+ALL_RESOURCES = "all-resources"
+"""Address of an unverified finding about all resources together, for waivers."""
+
+_TEMPLATES = {
+    terraform_configuration.FORM: "judge the plan: terraform show -json PLAN",
+    cloudformation_template.FORM: "judge the change set (describe-change-set --include-property-values)",
+    arm_template.FORM: "judge the result of az deployment group what-if --no-pretty-print",
+    kubernetes.FORM: "judge the rendered objects: helm template CHART | gpupools policy -, or kustomize build DIR",
+}
+"""Forms that people write, which a tool completes, with what settles the findings that they leave unverified."""
 
 
 @dataclass(frozen=True)
@@ -46,11 +64,12 @@ class ReportedFinding:
     """One finding, ready to be shown."""
 
     rule: Rule
-    level: Level
+    level: FindingLevel
     finding: Finding
     address: str
     """Address of the resource; empty for a finding about all resources together."""
     type: str
+    """Its type, or the name of the gap that the finding is about."""
     line: int | None
     message: str
     count: int = 1
@@ -59,6 +78,8 @@ class ReportedFinding:
     """Waiver that suppresses it."""
     file: FilePath | None = None
     """File of the line, if it is not the file that was judged."""
+    settled_by: str = ""
+    """What settles an unverified finding."""
 
     def as_json(self) -> JsonDict:
         """Return the finding as JSON types."""
@@ -73,6 +94,7 @@ class ReportedFinding:
             "line": self.line,
             "message": self.message,
             "unverified": self.finding.unverified,
+            **({"settled_by": self.settled_by} if self.settled_by else {}),
             "url": self.finding.source or self.rule.url,
             "count": self.count,
             **({"waiver": self.waiver.as_json()} if self.waiver else {}),
@@ -107,16 +129,23 @@ class FileReport:
     """Whether the file has none of the forms that are read."""
     in_baseline: int = 0
     """Findings that the baseline of the run lists."""
-    fail_on: str = "violation"
-    """Which findings fail the file: `violation`, `advisory` (any finding) or `never`."""
+    fail_on: str = ""
+    """Which findings fail the file: `violation`, `unverified` (these too) or `never`; if empty, its form decides."""
+    is_searched: bool = False
+    """Whether the file was found in a folder, not named."""
     unfinished: bool = False
     """Whether a limit of time or memory ended the run before the file was judged."""
 
+    def fails(self, found: ReportedFinding) -> bool:
+        """Say whether a finding fails the file; an unverified one does in a complete document, such as a plan."""
+        is_complete = not self.is_searched and (self.form not in _TEMPLATES or self.path == FilePath("-"))
+        fail_on = self.fail_on or ("unverified" if is_complete else "violation")
+        return found.level in _FAILING[fail_on]
+
     @property
     def refuses(self) -> bool:
-        """Return whether the file fails: a mandatory rule is violated, or the file could not be judged."""
-        failing = (self.fail_on == "advisory" or found.level is Level.MANDATORY for found in self.found)
-        return bool(self.problems) or (self.fail_on != "never" and any(failing))
+        """Return whether the file fails: by a finding, or because it was named and could not be judged."""
+        return any(map(self.fails, self.found)) or (bool(self.problems) and not self.is_searched) or self.unfinished
 
     def as_json(self) -> JsonDict:
         """Return the verdict as JSON types."""
@@ -134,6 +163,13 @@ class FileReport:
             "in_baseline": self.in_baseline,
             "problems": [each.as_json(self.path) for each in self.problems],
         }
+
+
+_FAILING = {
+    "violation": (FindingLevel.VIOLATION,),
+    "unverified": (FindingLevel.VIOLATION, FindingLevel.UNVERIFIED),
+    "never": (),
+}
 
 
 def judge_file(path: FilePath, config: Config) -> FileReport:
@@ -179,6 +215,7 @@ def judge_document(path: FilePath, document: Document, config: Config, beside: S
     lent = [_declared(address, each, known) for address, each in others.items() if address not in resources]
     stack = DeclaredStack([*declared.values(), *lent], document.gaps, ended)
     found, waived = _all_findings(ending | resources, declared, stack, config, sources)
+    found = tuple(_settled(each, document.form) for each in found)
     judged = {each.urn: None for each in stack.resources if each.urn in resources and (each.pools or each.software)}
     not_understood = tuple(address for address in stack.unread if address in resources and address not in judged)
     counts = (len(judged), len(resources) - len(judged) - len(not_understood), len(not_understood))
@@ -193,7 +230,7 @@ def judge_document(path: FilePath, document: Document, config: Config, beside: S
         gpu_pools=sum(_may_have_gpus(pool) for each, pool in stack.pools if each.urn in resources),
         found=found,
         waived=waived,
-        scopes=frozenset(map(waivers.scope, resources)),
+        scopes=frozenset(map(waivers.scope, (*resources, *(gap.address for gap in document.gaps)))),
     )
 
 
@@ -213,14 +250,16 @@ def _all_findings(
     for waiver in config.waivers:
         if not waiver.is_pattern:
             given.setdefault(waiver.resource, []).append(waiver)
+    gaps = {gap.address: gap for gap in stack.gaps}
     found: dict[tuple[str, str, str], ReportedFinding] = {}
-    counted: Counter[tuple[str, Level]] = Counter()
+    counted: Counter[tuple[str, FindingLevel]] = Counter()
     used: set[Waiver] = set()
     # The rule on waivers runs last, when it is known which waivers were used.
     for rule, address, finding in _findings(resources, declared, stack, config, used):
         level = config.level(rule, finding)
-        if level is None or (address and address not in resources):
+        if level is None or (address and address not in resources and address not in gaps):
             continue
+        address = address or (ALL_RESOURCES if level is FindingLevel.UNVERIFIED else "")
         of_rule = (each for each in (*given.get(address, ()), *patterns) if each.rule == rule.name)
         let_pass = next((each for each in of_rule if each.covers(address, finding.pool, config.today)), None)
         if let_pass is not None:
@@ -228,7 +267,7 @@ def _all_findings(
         else:
             counted[rule.name, level] += 1
         if let_pass is not None or counted[rule.name, level] <= MAX_FINDINGS:
-            one = _reported_finding(rule, level, finding, address, resources.get(address), sources)
+            one = _reported_finding(rule, level, finding, address, resources.get(address) or gaps.get(address), sources)
             found[rule.name, address, one.message] = replace(one, waiver=let_pass)
     places = {address: place for place, address in enumerate(resources)}
     all_found = (*found.values(), *_omitted_findings(counted))
@@ -241,22 +280,31 @@ def _all_findings(
 
 def _reported_finding(
     rule: Rule,
-    level: Level,
+    level: FindingLevel,
     finding: Finding,
     address: str,
-    resource: Resource | None,
+    resource: Resource | Gap | None,
     sources: Sources | None,
 ) -> ReportedFinding:
     """Return a finding with its message, file and line."""
-    if resource is None:
-        return ReportedFinding(rule, level, finding, "", "", None, format_finding(finding, {}, rule))
+    if not isinstance(resource, Resource):
+        kind = resource.name if resource else ""
+        return ReportedFinding(rule, level, finding, address, kind, None, format_finding(finding, {}, rule))
     place = sources.place(address, resource.spelled(finding.property)) if sources else None
     file, line = place or (None, _line(resource, finding))
     message = resource.spelled(format_finding(finding, resource.inputs, rule))
     return ReportedFinding(rule, level, finding, address, resource.type, line, message, file=file)
 
 
-def _omitted_findings(counted: Mapping[tuple[str, Level], int]) -> Iterator[ReportedFinding]:
+def _settled(found: ReportedFinding, form: str) -> ReportedFinding:
+    """Return an unverified finding with what settles it: the document that its tool makes, or its own fix."""
+    if found.level is not FindingLevel.UNVERIFIED:
+        return found
+    fix = found.finding.fix
+    return replace(found, settled_by=fix if found.finding.needs_fix else _TEMPLATES.get(form, fix))
+
+
+def _omitted_findings(counted: Mapping[tuple[str, FindingLevel], int]) -> Iterator[ReportedFinding]:
     """Yield one finding per rule that counts the findings beyond `MAX_FINDINGS`."""
     rules = {rule.name: rule for rule in ALL_RULES}
     for (name, level), count in counted.items():
@@ -284,7 +332,9 @@ def judge_waivers(judged: Sequence[FileReport], config: Config, *, some: bool = 
     )
     scopes = frozenset[str]().union(*(file.scopes for file in judged))
     found = tuple(
-        ReportedFinding(CURRENT, Level.MANDATORY, finding, address, "", None, format_finding(finding, {}, CURRENT))
+        ReportedFinding(
+            CURRENT, FindingLevel.VIOLATION, finding, address, "", None, format_finding(finding, {}, CURRENT)
+        )
         for address, finding in outdated_waivers(given, used, scopes, config.today)
     )
     return FileReport(config.path, form="policy configuration", found=found) if found else None

@@ -14,7 +14,7 @@ from gpupools.audit.judging import FileReport, ReportedFinding
 from gpupools.common.errors import Problem
 from gpupools.common.json_types import JsonDict
 from gpupools.console.output import printable, sarif_text, uri
-from gpupools.policies.finding import Level, Rule
+from gpupools.policies.finding import FindingLevel, Level, Rule
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 
@@ -61,7 +61,7 @@ def _rule(rule: Rule) -> JsonDict:
         "fullDescription": {"text": f"{rule.why} {rule.fix}"},
         "help": {"text": f"{rule.fix} {rule.url}"},
         "helpUri": rule.url,
-        "defaultConfiguration": {"level": _level(rule.level)},
+        "defaultConfiguration": {"level": "error" if rule.level is Level.MANDATORY else "note"},
         "properties": {
             "precision": "high",
             "problem.severity": "error" if rule.level is Level.MANDATORY else "recommendation",
@@ -71,8 +71,7 @@ def _rule(rule: Rule) -> JsonDict:
     }
 
 
-def _level(level: Level) -> str:
-    return "error" if level is Level.MANDATORY else "warning"
+_LEVELS = {FindingLevel.VIOLATION: "error", FindingLevel.UNVERIFIED: "warning", FindingLevel.ADVICE: "note"}
 
 
 def _results(judged: Iterable[FileReport], positions: dict[str, int]) -> Iterable[JsonDict]:
@@ -81,11 +80,12 @@ def _results(judged: Iterable[FileReport], positions: dict[str, int]) -> Iterabl
             result = {
                 "ruleId": found.rule.name,
                 "ruleIndex": positions[found.rule.name],
-                "level": _level(found.level),
+                "level": _LEVELS[found.level],
                 "message": {
                     "text": sarif_text(f"{found.address}: {found.message}" if found.address else found.message)
                 },
                 "locations": [_location(file.path, found)],
+                "properties": {"level": found.level.value, "settledBy": sarif_text(found.settled_by)},
                 "partialFingerprints": {"gpupoolsFinding/v1": fingerprint(file.path, found)},
             }
             if found.waiver is not None:

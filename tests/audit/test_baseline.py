@@ -19,7 +19,7 @@ def baseline(bad: Path, tmp_path: Path, run: Run) -> Path:
     file = tmp_path / "baseline.json"
     code, out, _ = run("policy", bad, "--write-baseline", file)
 
-    assert (code, "0 violations, 0 advisories, 2 in the baseline" in out) == (0, True), out
+    assert (code, "0 violations, 0 unverified, 0 advice, 2 in the baseline" in out) == (0, True), out
     return file
 
 
@@ -36,14 +36,14 @@ def test_a_new_finding_fails(bad: Path, baseline: Path, run: Run, write: Any) ->
     code, out, _ = run("policy", bad, "--baseline", baseline)
 
     assert code == 1
-    assert "NodePool/new: mandatory" in out
-    assert "NodePool/gpu: mandatory" not in out
+    assert "NodePool/new: violation" in out
+    assert "NodePool/gpu: violation" not in out
     assert run("policy", write(pool, "other.yaml"), "--baseline", baseline)[0] == 1
 
 
 def test_a_finding_whose_level_rises_is_new(bad: Path, baseline: Path, run: Run) -> None:
     known = json.loads(baseline.read_text(encoding="utf-8"))
-    known["findings"] = [{**each, "level": "advisory"} for each in known["findings"]]
+    known["findings"] = [{**each, "level": "advice"} for each in known["findings"]]
     baseline.write_text(json.dumps(known), encoding="utf-8")
 
     assert run("policy", bad, "--baseline", baseline)[0] == 1
@@ -80,7 +80,7 @@ def test_a_baseline_that_cannot_be_used_is_one_line(bad: Path, write: Any, run: 
     assert what in err
 
 
-@pytest.mark.parametrize(("level", "codes"), [("violation", (1, 0)), ("advisory", (1, 1)), ("never", (0, 0))])
+@pytest.mark.parametrize(("level", "codes"), [("violation", (1, 0)), ("unverified", (1, 0)), ("never", (0, 0))])
 def test_which_findings_fail_is_configurable(
     bad: Path, write: Any, run: Run, level: str, codes: tuple[int, int]
 ) -> None:

@@ -51,18 +51,18 @@ def test_the_taints_that_nodes_have_count(judge: Judge, document: Any, passes: b
     assert (faults(judge(document)) == []) is passes
 
 
-@pytest.mark.parametrize("level", ["mandatory", "advisory"])
+@pytest.mark.parametrize("level", ["violation", "advice"])
 def test_the_level_of_a_pool_that_gke_may_taint_is_configurable(judge: Judge, level: str) -> None:
-    option = {"taintByCloud": "violation" if level == "mandatory" else "advisory"}
+    option = {"taintByCloud": "violation" if level == "violation" else "advisory"}
     ((found, message),) = faults(judge(state(NO_TAINT), Config(options={"gpu-pool-tainted": option})))
 
     assert found == level
     assert "GKE adds the taint only while the cluster has a pool without GPUs; declare it" in message
 
 
-def test_a_pool_of_unknown_machines_stays_a_violation(judge: Judge) -> None:
+def test_a_pool_of_unknown_machines_stays_unverified(judge: Judge) -> None:
     document = plan({}, {"taint": []})
     document["resource_changes"][0]["change"]["after_unknown"] = {"node_config": [{"machine_type": True}]}
     report = judge(document, Config(options={"gpu-pool-tainted": {"taintByCloud": "advisory"}}))
 
-    assert [each.level.value for each in report.found if each.rule.name == "gpu-pool-tainted"] == ["mandatory"]
+    assert [each.level.value for each in report.found if each.rule.name == "gpu-pool-tainted"] == ["unverified"]

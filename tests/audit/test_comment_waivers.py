@@ -39,7 +39,7 @@ def judged(run: Run, path: Path) -> tuple[list[str], list[str]]:
     _, out, err = run("policy", path)
     lines = (out + err).splitlines()
     wanted = ("[gpu-pool-tainted]", "[gpu-waiver-current]")
-    return [line for line in lines if "mandatory" in line and line.endswith(wanted)], [
+    return [line for line in lines if ": violation" in line and line.endswith(wanted)], [
         line for line in lines if ": waived until" in line
     ]
 

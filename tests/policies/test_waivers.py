@@ -63,14 +63,14 @@ def test_a_waiver_lets_one_resource_pass_and_is_listed(judge: Callable[..., tupl
 
     assert code == 0
     assert f"NodePool/lab: waived until {LATER} by vision: a driver is tried out: has 1 NVIDIA GPU" in said
-    assert "0 violations, 0 advisories, 1 waived" in said
+    assert "0 violations, 0 unverified, 0 advice, 1 waived" in said
 
 
 def test_it_lets_no_other_resource_and_no_other_rule_pass(judge: Callable[..., tuple[int, str]]) -> None:
     code, said = judge(pool() + "---\n" + pool("other"), waiver())
 
     assert code == 1
-    assert "NodePool/other: mandatory: has 1 NVIDIA GPU" in said
+    assert "NodePool/other: violation: has 1 NVIDIA GPU" in said
     assert judge(pool(), waiver(), rule="gpu-pool-owned")[0] == 1
 
 
@@ -78,7 +78,7 @@ def test_one_that_has_ended_is_a_violation_beside_what_it_let_pass(judge: Callab
     code, said = judge(pool(), waiver(expires=BEFORE))
 
     assert code == 1
-    assert "NodePool/lab: mandatory: has 1 NVIDIA GPU" in said
+    assert "NodePool/lab: violation: has 1 NVIDIA GPU" in said
     assert f"(vision: a driver is tried out) expired on {BEFORE}" in said
 
 

@@ -75,6 +75,13 @@ class Gap:
     """Stable name, e.g. `unchanged-resources`."""
     what: str
     fix: str
+    part: str = ""
+    """What is left out, if it has an address."""
+
+    @property
+    def address(self) -> str:
+        """Return the address of findings about it, for waivers."""
+        return self.part or self.name
 
 
 @dataclass(frozen=True)

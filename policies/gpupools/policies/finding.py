@@ -30,10 +30,20 @@ WAIVERS_CURRENT = "gpu-waiver-current"
 
 
 class Level(StrEnum):
-    """What a finding does to a deployment; the values are Pulumi's."""
+    """How a rule is enforced; the values are Pulumi's."""
 
     ADVISORY = "advisory"
     MANDATORY = "mandatory"
+
+
+class FindingLevel(StrEnum):
+    """What a finding means, in the words of every report."""
+
+    VIOLATION = "violation"
+    """A mandatory rule is broken."""
+    UNVERIFIED = "unverified"
+    """A mandatory rule may be broken: what was read proves neither that nor the opposite."""
+    ADVICE = "advice"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,6 +63,8 @@ class Finding:
     """Public source of the finding, if it differs from that of the rule."""
     unverified: bool = False
     """True when the inputs known at preview prove neither a violation nor safety."""
+    needs_fix: bool = False
+    """True for an unverified finding that the complete document of a tool, such as a plan, does not settle either."""
     advice: bool = False
     """True for advice of a rule whose other findings are violations."""
 
@@ -134,6 +146,11 @@ class Rule:
             given = context.config.get(key, schema.get("default"))
             context.options[known] = given if _fits(given, schema) else schema.get("default")
         return context.options[known]
+
+    def is_advice(self, finding: Finding, context: Context) -> bool:
+        """Say whether a finding is advice though the rule is mandatory: by itself, or as the configuration wants."""
+        late = finding.unverified and UNKNOWN_AT_PREVIEW in self.config
+        return finding.advice or (late and self.option(context, UNKNOWN_AT_PREVIEW) == "advisory")
 
 
 def _fits(value: Any, schema: JsonObject) -> bool:

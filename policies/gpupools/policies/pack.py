@@ -34,7 +34,7 @@ from gpupools.policies.classify import classify
 from gpupools.policies.components import FindingKey, finding_key, judge_resource
 from gpupools.policies.declared_software import DeclaredSoftware, is_software, read_software
 from gpupools.policies.declared_stack import Declared, DeclaredStack, shows_gpus
-from gpupools.policies.finding import UNKNOWN_AT_PREVIEW, WAIVERS_CURRENT, Context, Finding, Rule, format_finding, steps
+from gpupools.policies.finding import WAIVERS_CURRENT, Context, Finding, Rule, format_finding, steps
 from gpupools.policies.rules import (
     ALL_RULES,
     RESOURCE_RULES,
@@ -276,8 +276,7 @@ class Analyzer(_SdkServer):  # type: ignore[misc]
                 continue
             message = format_finding(finding, resource.inputs if resource else {}, rule)
             message = f"{resource.name}: {message}" if resource else message
-            late = finding.unverified and UNKNOWN_AT_PREVIEW in rule.config
-            if finding.advice or (late and rule.option(context, UNKNOWN_AT_PREVIEW) == "advisory"):
+            if rule.is_advice(finding, context):
                 self._say(answer, advisory, f"{message} ({rule.name})", urn, of=rule.name)
             else:
                 self._say(answer, rule.name, message, urn)

@@ -8,7 +8,7 @@ from pathlib import Path as FilePath
 from gpupools.common.errors import Rejected
 from gpupools.common.json_types import JsonObject
 from gpupools.policies import configuration, waivers
-from gpupools.policies.finding import UNKNOWN_AT_PREVIEW, Context, Finding, Level, Rule
+from gpupools.policies.finding import Context, Finding, FindingLevel, Level, Rule
 from gpupools.policies.rules import ALL_RULES
 from gpupools.policies.waivers import Waiver
 
@@ -29,21 +29,15 @@ class Config:
     files: tuple[FilePath, ...] = ()
     """All files of the run, which may refer to each other."""
 
-    def level(self, rule: Rule, finding: Finding) -> Level | None:
-        """Return the level of a finding; None where its rule is disabled.
-
-        The level of an unverified finding may be configured as advisory.
-        """
+    def level(self, rule: Rule, finding: Finding) -> FindingLevel | None:
+        """Return the level of a finding; None where its rule is disabled."""
         given = self.levels.get(rule.name, rule.level.value)
         if given == "disabled":
             return None
-        if finding.advice:
-            return Level.ADVISORY
-        if finding.unverified and UNKNOWN_AT_PREVIEW in rule.config:
-            context = Context(config=self.options.get(rule.name, {}))
-            if rule.option(context, UNKNOWN_AT_PREVIEW) == "advisory":
-                return Level.ADVISORY
-        return Level.ADVISORY if given == Level.ADVISORY else Level.MANDATORY
+        context = Context(config=self.options.get(rule.name, {}))
+        if given == Level.ADVISORY or rule.is_advice(finding, context):
+            return FindingLevel.ADVICE
+        return FindingLevel.UNVERIFIED if finding.unverified else FindingLevel.VIOLATION
 
 
 def read_config(path: FilePath, today: date) -> Config:

@@ -192,5 +192,7 @@ def scope(address: str) -> str:
         return "::".join(address.split("::")[:2])
     if re.match(r"[A-Z]\w*/", address):
         return MANIFESTS
+    if re.fullmatch(r"[a-z]+(-[a-z]+)+", address):
+        return address  # a gap of a file, or all resources together
     # A logical id of CloudFormation has letters and digits alone, an address of Terraform a dot.
     return "CloudFormation" if address.isalnum() else "ARM" if re.match(r"resources\b", address) else "Terraform"
