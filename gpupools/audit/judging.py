@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path as FilePath
 
 from gpupools.audit import (
@@ -204,11 +205,10 @@ def judge_document(path: FilePath, document: Document, config: Config, beside: S
     resources = _by_unique_address(tuple(found_resources))
     known = dict(clouds())
     folders = [folder, *(folder / each for each in document.modules.values() if each.startswith("."))]
-    comments = comments_of(path, resources, sources, folders)
-    declared = {
-        address: replace(_declared(address, each, known), comments=comments.get(address, ()))
-        for address, each in resources.items()
-    }
+    declared = {address: _declared(address, each, known) for address, each in resources.items()}
+    pools = {address: each.pools for address, each in declared.items()}
+    for address, comments in comments_of(path, resources, pools, sources, folders).items():
+        declared[address] = replace(declared[address], comments=comments)
     ending = {each.address: each for each in document.ending}
     ended = [(_declared(address, each, known), each.ends) for address, each in ending.items()]
     others = _by_unique_address(beside)
@@ -242,14 +242,15 @@ def _all_findings(
     sources: Sources | None,
 ) -> tuple[tuple[ReportedFinding, ...], tuple[ReportedFinding, ...]]:
     """Return the findings and the waived findings, each in the order of their resources."""
-    given = {
-        address: [*waivers.annotated(address, each.type, each.inputs, RULE_NAMES, each.comments)[0]]
-        for address, each in declared.items()
-    }
-    patterns = [waiver for waiver in config.waivers if waiver.is_pattern]
-    for waiver in config.waivers:
-        if not waiver.is_pattern:
-            given.setdefault(waiver.resource, []).append(waiver)
+    limits = config.limits
+    configured = [waiver for waiver in config.waivers if not limits.fault(waiver)]
+    patterns = [waiver for waiver in configured if waiver.is_pattern]
+    given: dict[tuple[str, str, str], list[Waiver]] = {}
+    for address, each in declared.items():
+        for waiver in waivers.annotated(address, each.type, each.inputs, RULE_NAMES, limits, each.comments)[0]:
+            given.setdefault((address, waiver.rule, waiver.pool), []).append(waiver)
+    for waiver in configured:
+        given.setdefault((waiver.resource, waiver.rule, waiver.pool), []).append(waiver)
     gaps = {gap.address: gap for gap in stack.gaps}
     found: dict[tuple[str, str, str], ReportedFinding] = {}
     counted: Counter[tuple[str, FindingLevel]] = Counter()
@@ -260,7 +261,8 @@ def _all_findings(
         if level is None or (address and address not in resources and address not in gaps):
             continue
         address = address or (ALL_RESOURCES if level is FindingLevel.UNVERIFIED else "")
-        of_rule = (each for each in (*given.get(address, ()), *patterns) if each.rule == rule.name)
+        listed = [given.get((address, rule.name, pool), ()) for pool in (finding.pool, "")]
+        of_rule = (*chain(*listed), *(each for each in patterns if each.rule == rule.name))
         let_pass = next((each for each in of_rule if each.covers(address, finding.pool, config.today)), None)
         if let_pass is not None:
             used.add(let_pass)
@@ -335,7 +337,7 @@ def judge_waivers(judged: Sequence[FileReport], config: Config, *, some: bool = 
         ReportedFinding(
             CURRENT, FindingLevel.VIOLATION, finding, address, "", None, format_finding(finding, {}, CURRENT)
         )
-        for address, finding in outdated_waivers(given, used, scopes, config.today)
+        for address, finding in outdated_waivers(given, used, scopes, config.limits)
     )
     return FileReport(config.path, form="policy configuration", found=found) if found else None
 
@@ -428,7 +430,7 @@ def _findings(
         found_on[address] = {finding_key(rule.name, finding) for rule, finding in found}
         yield from ((rule, address, finding) for rule, finding in found)
     for rule in STACK_RULES:
-        context = Context(config=config.options.get(rule.name, {}), today=config.today, waived=waived)
+        context = Context(config=config.options.get(rule.name, {}), limits=config.limits, waived=waived)
         yield from ((rule, *each) for each in (rule.stack(stack, context) if rule.stack else ()))
 
 

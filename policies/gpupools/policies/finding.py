@@ -4,7 +4,6 @@ import os
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import date
 from enum import StrEnum
 from typing import Any
 
@@ -13,7 +12,7 @@ from gpupools.common.json_types import JsonObject
 from gpupools.plan.pool_facts import UNKNOWN, PoolFacts
 from gpupools.policies.declared_software import DeclaredSoftware
 from gpupools.policies.declared_stack import DeclaredStack
-from gpupools.policies.waivers import KEY, SCHEMA, Waiver
+from gpupools.policies.waivers import KEY, SCHEMA, Waiver, WaiverLimits
 from gpupools.readback.inputs import steps as steps
 
 DOCS = "docs/reference/policies.md"
@@ -79,8 +78,8 @@ class Context:
     """Name of the Pulumi stack."""
     protect: bool = False
     """The resource option of that name."""
-    today: date = date.min
-    """The day for which waivers are checked."""
+    limits: WaiverLimits = field(default_factory=WaiverLimits)
+    """For the rule on waivers: what the configuration allows of them."""
     waivers: tuple[Waiver, ...] = ()
     """For the rule on waivers: those of the configuration."""
     waived: Collection[Waiver] = ()

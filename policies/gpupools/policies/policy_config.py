@@ -8,9 +8,12 @@ from pathlib import Path as FilePath
 from gpupools.common.errors import Rejected
 from gpupools.common.json_types import JsonObject
 from gpupools.policies import configuration, waivers
-from gpupools.policies.finding import Context, Finding, FindingLevel, Level, Rule
+from gpupools.policies.finding import WAIVERS_CURRENT, Context, Finding, FindingLevel, Level, Rule
 from gpupools.policies.rules import ALL_RULES
-from gpupools.policies.waivers import Waiver
+from gpupools.policies.rules.gpu_waiver_current import waiver_limits
+from gpupools.policies.waivers import Waiver, WaiverLimits
+
+_LOW = ("advisory", "disabled")
 
 
 @dataclass(frozen=True)
@@ -28,6 +31,12 @@ class Config:
     """Its file."""
     files: tuple[FilePath, ...] = ()
     """All files of the run, which may refer to each other."""
+
+    @property
+    def limits(self) -> WaiverLimits:
+        """Return what the configuration allows of waivers."""
+        mandatory = (rule.name for rule in ALL_RULES if self.levels.get(rule.name, rule.level) not in _LOW)
+        return waiver_limits(self.options.get(WAIVERS_CURRENT, {}), mandatory, self.today)
 
     def level(self, rule: Rule, finding: Finding) -> FindingLevel | None:
         """Return the level of a finding; None where its rule is disabled."""
