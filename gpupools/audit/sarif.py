@@ -7,6 +7,8 @@ https://docs.github.com/en/code-security/code-scanning/integrating-with-code-sca
 from __future__ import annotations
 
 import hashlib
+import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path as FilePath
 
@@ -14,6 +16,7 @@ from gpupools.audit.judging import FileReport, ReportedFinding
 from gpupools.common.errors import Problem
 from gpupools.common.json_types import JsonDict
 from gpupools.console.output import printable, sarif_text, uri
+from gpupools.policies.components import finding_key
 from gpupools.policies.finding import FindingLevel, Level, Rule
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
@@ -75,8 +78,11 @@ _LEVELS = {FindingLevel.VIOLATION: "error", FindingLevel.UNVERIFIED: "warning", 
 
 
 def _results(judged: Iterable[FileReport], positions: dict[str, int]) -> Iterable[JsonDict]:
+    alike: Counter[str] = Counter()  # findings of one fingerprint are numbered
     for file in judged:
         for found in (*file.found, *file.waived):
+            same = fingerprint(found)
+            alike[same] += 1
             result = {
                 "ruleId": found.rule.name,
                 "ruleIndex": positions[found.rule.name],
@@ -86,7 +92,7 @@ def _results(judged: Iterable[FileReport], positions: dict[str, int]) -> Iterabl
                 },
                 "locations": [_location(file.path, found)],
                 "properties": {"level": found.level.value, "settledBy": sarif_text(found.settled_by)},
-                "partialFingerprints": {"gpupoolsFinding/v1": fingerprint(file.path, found)},
+                "partialFingerprints": {"gpupoolsFinding/v2": f"{same}:{alike[same]}"},
             }
             if found.waiver is not None:
                 kind = "inSource" if found.waiver.annotated else "external"
@@ -107,11 +113,21 @@ def _physical(path: FilePath, line: int | None) -> JsonDict:
     return {"artifactLocation": {"uri": uri(path)}, "region": {"startLine": line or 1}}
 
 
-def fingerprint(path: FilePath, found: ReportedFinding) -> str:
-    """Return an identifier that stays when the message or line of a finding changes."""
-    parts = (uri(path), found.address, found.finding.pool, found.rule.name, found.finding.property)
+def fingerprint(found: ReportedFinding) -> str:
+    """Return an identifier that stays when a message, a line or the name of a file, resource or pool changes."""
+    control = finding_key(found.rule.name, found.finding)[1]
+    return short_hash(found.rule.name, control, found.type, without_indices(found.finding.property))
+
+
+def short_hash(*parts: str) -> str:
+    """Return a hash of texts."""
     # Names may contain a lone surrogate, which UTF-8 cannot encode.
     return hashlib.sha256("\0".join(parts).encode(errors="surrogatepass")).hexdigest()[:32]
+
+
+def without_indices(text: str) -> str:
+    """Return a text with paths in it that stay the same when something is inserted before."""
+    return re.sub(r"\[\d+\]", "[]", text)
 
 
 def _notification(path: FilePath, problem: Problem) -> JsonDict:

@@ -282,8 +282,10 @@ def _without_known(judged: list[FileReport], baseline: Path | None, write: Path 
         write_whole(write, module.baseline_text(known))
     reports: list[FileReport]
     reports, gone = module.without_known(judged, known)
-    for each in gone:
+    for each in gone[: _GROUP_SIZES[0]]:
         tell(f"{baseline}: fixed: {each}", error=True)
+    if len(gone) > _GROUP_SIZES[0]:
+        tell(f"{baseline}: fixed: {len(gone) - _GROUP_SIZES[0]} more", error=True)
     return reports
 
 
