@@ -257,7 +257,7 @@ def _all_findings(
     used: set[Waiver] = set()
     # The rule on waivers runs last, when it is known which waivers were used.
     for rule, address, finding in _findings(resources, declared, stack, config, used):
-        level = config.level(rule, finding)
+        level = config.level(rule, finding, address)
         if level is None or (address and address not in resources and address not in gaps):
             continue
         address = address or (ALL_RESOURCES if level is FindingLevel.UNVERIFIED else "")

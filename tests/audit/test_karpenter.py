@@ -47,7 +47,7 @@ def found(judge: Judge, *objects: Mapping[str, Any], config: Config | None = Non
 @pytest.mark.parametrize(
     ("group", "spec", "rule", "level"),
     [
-        (EC2, {"metadataOptions": {"httpTokens": "optional"}}, "gpu-node-hardened", "violation"),
+        (EC2, {"metadataOptions": {"httpTokens": "optional"}}, "gpu-node-hardened", "advice"),
         (EC2, {"userData": "echo hi"}, "gpu-node-customised", "advice"),
         (AKS, {"kubelet": {"allowedUnsafeSysctls": ["net.*"]}}, "gpu-node-customised", "advice"),
     ],

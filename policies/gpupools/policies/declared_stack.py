@@ -350,6 +350,17 @@ class DeclaredStack:
             self._clusters[resource.urn] = Cluster(bits, _cluster_name(resource), self._component_cluster(resource))
         return self._clusters[resource.urn]
 
+    def has_workload_identity(self, resource: Declared) -> bool:
+        """Say whether the GKE cluster of a pool, if it is in the stack, has workload identity."""
+        named, urns = _cluster_name(resource), self._cluster_urns(resource)
+        found = (
+            each.inputs
+            for each in self.resources
+            if "workloadIdentityConfig" in each.inputs
+            and (each.urn in urns or (named and each.inputs.get("name") == named))
+        )
+        return any(at(one, "workloadIdentityConfig.workloadPool") is not None for one in found)
+
     def origin_of(self, software: Declared) -> Origin:
         """Return the origin of a chart or workload, for `runs_on`."""
         bits = 0

@@ -119,6 +119,8 @@ class Rule:
     framework: Framework
     config: Mapping[str, JsonObject] = field(default_factory=dict)
     """JSON schema of each configuration key, with its default."""
+    advice_outside_stacks: bool = False
+    """Whether its findings are advice on resources of other tools, unless the configuration names its level."""
     pool: Callable[[PoolFacts, Context], Iterable[Finding]] | None = None
     """Judges one pool by its own resource."""
     software: Callable[["DeclaredSoftware", Context], Iterable[Finding]] | None = None

@@ -38,13 +38,14 @@ class Config:
         mandatory = (rule.name for rule in ALL_RULES if self.levels.get(rule.name, rule.level) not in _LOW)
         return waiver_limits(self.options.get(WAIVERS_CURRENT, {}), mandatory, self.today)
 
-    def level(self, rule: Rule, finding: Finding) -> FindingLevel | None:
-        """Return the level of a finding; None where its rule is disabled."""
+    def level(self, rule: Rule, finding: Finding, address: str) -> FindingLevel | None:
+        """Return the level of a finding on a resource; None where its rule is disabled."""
         given = self.levels.get(rule.name, rule.level.value)
         if given == "disabled":
             return None
         context = Context(config=self.options.get(rule.name, {}))
-        if given == Level.ADVISORY or rule.is_advice(finding, context):
+        is_foreign = rule.name not in self.levels and not address.startswith("urn:pulumi:")
+        if given == Level.ADVISORY or rule.is_advice(finding, context) or (is_foreign and rule.advice_outside_stacks):
             return FindingLevel.ADVICE
         return FindingLevel.UNVERIFIED if finding.unverified else FindingLevel.VIOLATION
 
