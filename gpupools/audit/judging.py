@@ -26,6 +26,7 @@ from gpupools.audit.terraform_sources import Sources
 from gpupools.common.errors import Path, Problem, Rejected
 from gpupools.common.json_types import JsonDict
 from gpupools.common.structured_text import without_collecting
+from gpupools.common.taints import repels_cpu_pods
 from gpupools.plan.cloud import Cloud
 from gpupools.plan.pool_facts import PoolFacts
 from gpupools.policies import waivers
@@ -134,6 +135,8 @@ class FileReport:
     """Which findings fail the file: `violation`, `unverified` (these too) or `never`; if empty, its form decides."""
     is_searched: bool = False
     """Whether the file was found in a folder, not named."""
+    has_cpu_pool: bool = False
+    """Whether a pool of it certainly takes pods without GPUs."""
     unfinished: bool = False
     """Whether a limit of time or memory ended the run before the file was judged."""
 
@@ -228,6 +231,7 @@ def judge_document(path: FilePath, document: Document, config: Config, beside: S
         answers=dict(zip(ANSWERS, counts, strict=True)),
         gaps=tuple(dict.fromkeys(gap.name for gap in document.gaps)),
         gpu_pools=sum(_may_have_gpus(pool) for each, pool in stack.pools if each.urn in resources),
+        has_cpu_pool=any(_takes_cpu_pods(pool) for each, pool in stack.pools if each.urn in resources),
         found=found,
         waived=waived,
         scopes=frozenset(map(waivers.scope, (*resources, *(gap.address for gap in document.gaps)))),
@@ -346,6 +350,19 @@ def _may_have_gpus(pool: PoolFacts) -> bool:
     if pool.in_cluster is None and not (pool.gpus_per_node or pool.evidence):
         return False  # machines of which nothing says that they are nodes
     return pool.in_cluster is not False and pool.gpus_per_node != 0 and pool.accelerator != "other"
+
+
+def _takes_cpu_pods(pool: PoolFacts) -> bool:
+    return pool.in_cluster is True and pool.gpus_per_node == 0 and not (pool.unknown or repels_cpu_pods(pool.taints))
+
+
+def without_settled(judged: Sequence[FileReport]) -> list[FileReport]:
+    """Return the reports of a run without what a pool for other pods in any of its files settles."""
+    if not any(file.has_cpu_pool for file in judged):
+        return [*judged]
+    return [
+        replace(file, found=tuple(each for each in file.found if not each.finding.lacks_cpu_pool)) for file in judged
+    ]
 
 
 def missing_parser(judged: Iterable[FileReport]) -> str:

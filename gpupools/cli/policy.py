@@ -15,6 +15,7 @@ from contextlib import redirect_stdout
 from dataclasses import replace
 from datetime import UTC, datetime
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -215,9 +216,12 @@ def judge_files(
         given = tuple(dict.fromkeys(files))
         judged = [judging.judge_document(path, document, chosen) for path, document in (live or {}).items()]
         judged += limits.judge_within_limits(given, replace(chosen, files=given)) if given else ()
-        judged = [replace(each, is_searched=each.path in searched and not each.unfinished) for each in judged]
+        # Without the parser no .tf file at all is read, which is no fault of a file.
+        named = {each.path for each in judged if each.unfinished or (each.path.is_dir() and find_spec("hcl2") is None)}
+        judged = [replace(each, is_searched=each.path in searched and each.path not in named) for each in judged]
         skipped = sum(each.is_of_no_form and each.is_searched for each in judged)
         judged = [each for each in judged if not (each.is_of_no_form and each.is_searched)]
+        judged = judging.without_settled(judged)
         of_waivers = None if _unfinished(judged) else judging.judge_waivers(judged, chosen, some=changed)
         judged += [of_waivers] if of_waivers else []
         if baseline or write_baseline:
@@ -230,12 +234,10 @@ def judge_files(
         write_whole(file, text.getvalue())
     _WRITERS[form](judged)
     if not all(file.problems for file in judged) and (form in _FOR_PEOPLE or skipped):
-        of_one = f"{judged[0].path}: " if len(judged) == 1 else ""
-        skips = (
-            f", {_count(skipped, 'file of no known form is', 'files of no known form are')} skipped" if skipped else ""
-        )
-        said = f"{of_one}{_summary(judged)}{skips}; {time.monotonic() - started:.1f} s"
-        tell("; ".join(filter(None, (said, _next_step(judged, bool(baseline))))), error=form not in _FOR_PEOPLE)
+        said = [(f"{judged[0].path}: " if len(judged) == 1 else "") + _summary(judged)]
+        said += [f"{_count(skipped, 'file')} of no known form skipped"] if skipped else []
+        said += [f"{time.monotonic() - started:.1f} s", *_next_step(judged, bool(baseline))]
+        tell("; ".join(said), error=form not in _FOR_PEOPLE)
     if note := judging.missing_parser(judged):
         tell(note, error=True)
     if _unfinished(judged):
@@ -339,20 +341,24 @@ def _tell_findings(judged: Sequence[FileReport], *, every: bool = False) -> None
 
 
 def _lines(judged: Sequence[FileReport]) -> Iterator[tuple[str, str, str, str, Rule]]:
-    """Yield kind, place, level, message and rule of each finding, and one for all modules of a folder not read."""
+    """Yield kind, place, level, message and rule of each finding."""
     for file in judged:
-        modules = [each for each in file.found if each.type == "modules-not-read" and each.settled_by]
-        for found in (*file.found, *file.waived):
-            level, kind, message = found.level.value, found.level.value, found.message
-            if found.waiver:
-                level, kind = str(found.waiver), "waived"
-            elif found in modules[1:]:
-                continue
-            elif found in modules:
-                names = ", ".join(each.address for each in modules[:5]) + (", …" if len(modules) > 5 else "")
-                message = f"{_count(len(modules), 'module')} not read: {names}; {found.settled_by}"
-                found = replace(found, address="")
-            yield kind, _place(file, found), level, message, found.rule
+        for found in _findings(file):
+            kind, level = ("waived", str(found.waiver)) if found.waiver else (found.level.value, found.level.value)
+            yield kind, _place(file, found), level, found.message, found.rule
+
+
+def _findings(file: FileReport) -> Iterator[ReportedFinding]:
+    """Yield the findings of a file, one for all modules of a folder that are not read, and the waived ones."""
+    modules = [each for each in file.found if each.type == "modules-not-read" and each.settled_by]
+    for found in file.found:
+        if found is (modules[0] if modules else None):
+            names = ", ".join(each.address for each in modules[:5]) + (", …" if len(modules) > 5 else "")
+            message = f"{_count(len(modules), 'module')} not read: {names}; {found.settled_by}"
+            yield replace(found, address="", message=message)
+        elif not any(found is each for each in modules):
+            yield found
+    yield from file.waived
 
 
 def _place(file: FileReport, found: ReportedFinding) -> str:
@@ -368,11 +374,8 @@ def _summary(judged: Sequence[FileReport]) -> str:
         answers.update(file.answers)
         for found in file.found:
             levels[found.level.value] += found.count
-    waived, known, unread = (
-        sum(len(file.waived) for file in judged),
-        sum(file.in_baseline for file in judged),
-        sum(bool(file.problems) for file in judged),
-    )
+    waived, known = sum(len(file.waived) for file in judged), sum(file.in_baseline for file in judged)
+    unread = sum(bool(file.problems) for file in judged)
     return (
         f"{judged[0].form if len(judged) == 1 else _count(len(judged), 'file')}, "
         f"{_count(sum(file.resources for file in judged), 'resource')} ({answers['judged']} judged, "
@@ -385,13 +388,13 @@ def _summary(judged: Sequence[FileReport]) -> str:
     )
 
 
-def _next_step(judged: Sequence[FileReport], has_baseline: bool) -> str:
-    """Return what to do now; empty if there is nothing."""
+def _next_step(judged: Sequence[FileReport], has_baseline: bool) -> list[str]:
+    """Return what to do now, if there is something."""
     found = [each for file in judged for each in file.found]
     if any(each.level.value == "violation" for each in found):
-        return "next: fix the violations" + ("" if has_baseline else ", or accept them with --write-baseline FILE")
+        return ["next: fix the violations" + ("" if has_baseline else ", or accept them with --write-baseline FILE")]
     steps = Counter(each.settled_by for each in found if each.settled_by)
-    return f"next: {steps.most_common(1)[0][0]}" if steps else ""
+    return [f"next: {step}" for step, _ in steps.most_common(1)]
 
 
 def _count(number: int, one: str, many: str = "") -> str:
@@ -426,10 +429,7 @@ def _github(judged: Sequence[FileReport]) -> None:
     for file in judged:
         for problem in file.problems:
             annotate("warning" if file.is_searched else "error", file.path, None, "gpupools policy", problem)
-        modules = [each for each in file.found if each.type == "modules-not-read"]
-        for found in (*file.found, *file.waived):
-            if found in modules[1:]:
-                continue
+        for found in _findings(file):
             kind = "error" if file.fails(found) else "notice" if found.level.value == "advice" else "warning"
             what = f"{found.waiver}: {found.message}" if found.waiver else found.message
             what = f"{found.address}: {what}" if found.address else what

@@ -46,7 +46,7 @@ def test_a_folder_is_searched_for_files_of_a_known_form(folder: Path, run: Run) 
     assert out.splitlines()[-1].startswith(
         "2 files, 2 resources (2 judged, 0 no node pools, 0 not understood), 2 GPU pools"
     )
-    assert "2 files of no known form are skipped; " in out.splitlines()[-1]
+    assert "2 files of no known form skipped; " in out.splitlines()[-1]
     _, whole, _ = run("policy", folder, "--verbose")
     assert [line.partition(": Kub")[0] for line in whole.splitlines() if ": Kubernetes manifest" in line] == [
         str(folder / "a.yaml"),

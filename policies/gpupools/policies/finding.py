@@ -64,6 +64,8 @@ class Finding:
     """True when the inputs known at preview prove neither a violation nor safety."""
     needs_fix: bool = False
     """True for an unverified finding that the complete document of a tool, such as a plan, does not settle either."""
+    lacks_cpu_pool: bool = False
+    """True for an unverified finding that a pool for pods without GPUs, in another file of the run, settles."""
     advice: bool = False
     """True for advice of a rule whose other findings are violations."""
 
