@@ -6,20 +6,28 @@ import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 from gpupools.audit.judging import FileReport, ReportedFinding
-from gpupools.audit.sarif import fingerprint
+from gpupools.audit.sarif import fingerprint, short_hash, without_indices
 from gpupools.common.errors import Problem, Rejected, shown
 from gpupools.common.structured_text import read_text
 from gpupools.console.output import uri
 from gpupools.policies.finding import WAIVERS_CURRENT
 
-VERSION = 1
-_KEYS = ("file", "resource", "rule", "level", "fingerprint")
+VERSION = 2
+_KEYS = ("file", "resource", "pool", "rule", "level", "fingerprint", "evidence")
 _Entry = tuple[str, ...]
 """The values of `_KEYS`."""
+_SAME = (
+    ("file", "resource", "pool", "level", "fingerprint"),
+    ("file", "level", "fingerprint", "evidence"),  # its resource or pool was renamed
+    ("resource", "pool", "level", "fingerprint"),  # its file was renamed or moved
+)
+"""What a known finding has in common with one of the run, the surest first."""
 
 
 def entries(judged: Sequence[FileReport]) -> Counter[_Entry]:
@@ -37,8 +45,11 @@ def _entry(report: FileReport, found: ReportedFinding) -> _Entry | None:
     """Return what identifies a finding; None for one that counts others, and for outdated waivers."""
     if found.count > 1 or found.rule.name == WAIVERS_CURRENT:
         return None
-    place = uri(report.path), found.address
-    return (*place, found.rule.name, found.level.value, fingerprint(report.path, found))
+    what = found.finding.what
+    for name in filter(None, (found.address, found.finding.pool)):
+        what = what.replace(name, "")
+    place = uri(report.path), found.address, found.finding.pool
+    return (*place, found.rule.name, found.level.value, fingerprint(found), short_hash(without_indices(what)))
 
 
 def read_baseline(path: Path) -> Counter[_Entry]:
@@ -65,16 +76,34 @@ def _is_entry(given: Any) -> bool:
 
 def without_known(judged: Sequence[FileReport], baseline: Counter[_Entry]) -> tuple[list[FileReport], list[str]]:
     """Return the reports without the findings of a baseline, and its findings that these files no longer have."""
+    here = {uri(report.path) for report in judged if not report.problems}
+    seen = {file: file in here or not _exists(file) for file in {each[0] for each in baseline}}
     left = baseline.copy()
+    new = {
+        (place, number): entry
+        for place, report in enumerate(judged)
+        for number, found in enumerate(report.found)
+        if (entry := _entry(report, found))
+    }
+    for keys in _SAME:
+        chosen = itemgetter(*(_KEYS.index(key) for key in keys))
+        # A finding of a file that this run did not judge is still there, so no finding of another file is it.
+        known: dict[tuple[str, ...], list[_Entry]] = {}
+        for entry in left.elements():
+            if "file" in keys or seen[entry[0]]:
+                known.setdefault(chosen(entry), []).append(entry)
+        for where, entry in list(new.items()):
+            if same := known.get(chosen(entry)):
+                left[same.pop()] -= 1
+                del new[where]
     reports = []
-    for report in judged:
-        new = []
-        for found in report.found:
-            entry = _entry(report, found)
-            if entry is not None and left[entry] > 0:
-                left[entry] -= 1
-            else:
-                new.append(found)
-        reports.append(replace(report, found=tuple(new), in_baseline=len(report.found) - len(new)))
-    files = {uri(report.path) for report in judged if not report.problems}
-    return reports, [f"{file}: {address} [{rule}]" for file, address, rule, *_ in left.elements() if file in files]
+    for place, report in enumerate(judged):
+        kept = [
+            each for number, each in enumerate(report.found) if (place, number) in new or _entry(report, each) is None
+        ]
+        reports.append(replace(report, found=tuple(kept), in_baseline=len(report.found) - len(kept)))
+    return reports, [f"{file}: {address} [{rule}]" for file, address, _, rule, *_ in left.elements() if seen[file]]
+
+
+def _exists(file: str) -> bool:
+    return Path(unquote(file.removeprefix("file://"))).exists()

@@ -5,9 +5,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path as FilePath
 
-from gpupools.audit import terraform_configuration, terraform_plan, terraform_sources, terraform_state
+from gpupools.audit import (
+    arm_template,
+    cloudformation_template,
+    kubernetes,
+    terraform_configuration,
+    terraform_plan,
+    terraform_sources,
+    terraform_state,
+)
 from gpupools.audit.comment_waivers import comments_of
 from gpupools.audit.document import Document, Resource
 from gpupools.audit.forms import UnknownForm, read_document
@@ -17,14 +26,15 @@ from gpupools.audit.terraform_sources import Sources
 from gpupools.common.errors import Path, Problem, Rejected
 from gpupools.common.json_types import JsonDict
 from gpupools.common.structured_text import without_collecting
+from gpupools.common.taints import repels_cpu_pods
 from gpupools.plan.cloud import Cloud
 from gpupools.plan.pool_facts import PoolFacts
 from gpupools.policies import waivers
 from gpupools.policies.classify import classify
 from gpupools.policies.components import FindingKey, finding_key, judge_resource
 from gpupools.policies.declared_software import read_software
-from gpupools.policies.declared_stack import ANSWERS, Declared, DeclaredStack
-from gpupools.policies.finding import Context, Finding, Level, Rule, format_finding, steps
+from gpupools.policies.declared_stack import ANSWERS, Declared, DeclaredStack, Gap
+from gpupools.policies.finding import Context, Finding, FindingLevel, Rule, format_finding, steps
 from gpupools.policies.kinds import is_read, readers, readings
 from gpupools.policies.policy_config import Config
 from gpupools.policies.rules import ALL_RULES, RULE_NAMES, STACK_RULES
@@ -39,6 +49,16 @@ MAX_FINDINGS = 200
 """Findings of one rule that are listed; the rest are counted."""
 MAX_ADDRESSES = 1_000
 """Addresses that a report lists."""
+ALL_RESOURCES = "all-resources"
+"""Address of an unverified finding about all resources together, for waivers."""
+
+_TEMPLATES = {
+    terraform_configuration.FORM: "judge the plan: terraform show -json PLAN",
+    cloudformation_template.FORM: "judge the change set (describe-change-set --include-property-values)",
+    arm_template.FORM: "judge the result of az deployment group what-if --no-pretty-print",
+    kubernetes.FORM: "judge the rendered objects: helm template CHART | gpupools policy -, or kustomize build DIR",
+}
+"""Forms that people write, which a tool completes, with what settles the findings that they leave unverified."""
 
 
 @dataclass(frozen=True)
@@ -46,11 +66,12 @@ class ReportedFinding:
     """One finding, ready to be shown."""
 
     rule: Rule
-    level: Level
+    level: FindingLevel
     finding: Finding
     address: str
     """Address of the resource; empty for a finding about all resources together."""
     type: str
+    """Its type, or the name of the gap that the finding is about."""
     line: int | None
     message: str
     count: int = 1
@@ -59,6 +80,8 @@ class ReportedFinding:
     """Waiver that suppresses it."""
     file: FilePath | None = None
     """File of the line, if it is not the file that was judged."""
+    settled_by: str = ""
+    """What settles an unverified finding."""
 
     def as_json(self) -> JsonDict:
         """Return the finding as JSON types."""
@@ -73,6 +96,7 @@ class ReportedFinding:
             "line": self.line,
             "message": self.message,
             "unverified": self.finding.unverified,
+            **({"settled_by": self.settled_by} if self.settled_by else {}),
             "url": self.finding.source or self.rule.url,
             "count": self.count,
             **({"waiver": self.waiver.as_json()} if self.waiver else {}),
@@ -107,16 +131,25 @@ class FileReport:
     """Whether the file has none of the forms that are read."""
     in_baseline: int = 0
     """Findings that the baseline of the run lists."""
-    fail_on: str = "violation"
-    """Which findings fail the file: `violation`, `advisory` (any finding) or `never`."""
+    fail_on: str = ""
+    """Which findings fail the file: `violation`, `unverified` (these too) or `never`; if empty, its form decides."""
+    is_searched: bool = False
+    """Whether the file was found in a folder, not named."""
+    has_cpu_pool: bool = False
+    """Whether a pool of it certainly takes pods without GPUs."""
     unfinished: bool = False
     """Whether a limit of time or memory ended the run before the file was judged."""
 
+    def fails(self, found: ReportedFinding) -> bool:
+        """Say whether a finding fails the file; an unverified one does in a complete document, such as a plan."""
+        is_complete = not self.is_searched and (self.form not in _TEMPLATES or self.path == FilePath("-"))
+        fail_on = self.fail_on or ("unverified" if is_complete else "violation")
+        return found.level in _FAILING[fail_on]
+
     @property
     def refuses(self) -> bool:
-        """Return whether the file fails: a mandatory rule is violated, or the file could not be judged."""
-        failing = (self.fail_on == "advisory" or found.level is Level.MANDATORY for found in self.found)
-        return bool(self.problems) or (self.fail_on != "never" and any(failing))
+        """Return whether the file fails: by a finding, or because it was named and could not be judged."""
+        return any(map(self.fails, self.found)) or (bool(self.problems) and not self.is_searched) or self.unfinished
 
     def as_json(self) -> JsonDict:
         """Return the verdict as JSON types."""
@@ -134,6 +167,13 @@ class FileReport:
             "in_baseline": self.in_baseline,
             "problems": [each.as_json(self.path) for each in self.problems],
         }
+
+
+_FAILING = {
+    "violation": (FindingLevel.VIOLATION,),
+    "unverified": (FindingLevel.VIOLATION, FindingLevel.UNVERIFIED),
+    "never": (),
+}
 
 
 def judge_file(path: FilePath, config: Config) -> FileReport:
@@ -168,17 +208,17 @@ def judge_document(path: FilePath, document: Document, config: Config, beside: S
     resources = _by_unique_address(tuple(found_resources))
     known = dict(clouds())
     folders = [folder, *(folder / each for each in document.modules.values() if each.startswith("."))]
-    comments = comments_of(path, resources, sources, folders)
-    declared = {
-        address: replace(_declared(address, each, known), comments=comments.get(address, ()))
-        for address, each in resources.items()
-    }
+    declared = {address: _declared(address, each, known) for address, each in resources.items()}
+    pools = {address: each.pools for address, each in declared.items()}
+    for address, comments in comments_of(path, resources, pools, sources, folders).items():
+        declared[address] = replace(declared[address], comments=comments)
     ending = {each.address: each for each in document.ending}
     ended = [(_declared(address, each, known), each.ends) for address, each in ending.items()]
     others = _by_unique_address(beside)
     lent = [_declared(address, each, known) for address, each in others.items() if address not in resources]
     stack = DeclaredStack([*declared.values(), *lent], document.gaps, ended)
     found, waived = _all_findings(ending | resources, declared, stack, config, sources)
+    found = tuple(_settled(each, document.form) for each in found)
     judged = {each.urn: None for each in stack.resources if each.urn in resources and (each.pools or each.software)}
     not_understood = tuple(address for address in stack.unread if address in resources and address not in judged)
     counts = (len(judged), len(resources) - len(judged) - len(not_understood), len(not_understood))
@@ -191,9 +231,10 @@ def judge_document(path: FilePath, document: Document, config: Config, beside: S
         answers=dict(zip(ANSWERS, counts, strict=True)),
         gaps=tuple(dict.fromkeys(gap.name for gap in document.gaps)),
         gpu_pools=sum(_may_have_gpus(pool) for each, pool in stack.pools if each.urn in resources),
+        has_cpu_pool=any(_takes_cpu_pods(pool) for each, pool in stack.pools if each.urn in resources),
         found=found,
         waived=waived,
-        scopes=frozenset(map(waivers.scope, resources)),
+        scopes=frozenset(map(waivers.scope, (*resources, *(gap.address for gap in document.gaps)))),
     )
 
 
@@ -205,30 +246,34 @@ def _all_findings(
     sources: Sources | None,
 ) -> tuple[tuple[ReportedFinding, ...], tuple[ReportedFinding, ...]]:
     """Return the findings and the waived findings, each in the order of their resources."""
-    given = {
-        address: [*waivers.annotated(address, each.type, each.inputs, RULE_NAMES, each.comments)[0]]
-        for address, each in declared.items()
-    }
-    patterns = [waiver for waiver in config.waivers if waiver.is_pattern]
-    for waiver in config.waivers:
-        if not waiver.is_pattern:
-            given.setdefault(waiver.resource, []).append(waiver)
+    limits = config.limits
+    configured = [waiver for waiver in config.waivers if not limits.fault(waiver)]
+    patterns = [waiver for waiver in configured if waiver.is_pattern]
+    given: dict[tuple[str, str, str], list[Waiver]] = {}
+    for address, each in declared.items():
+        for waiver in waivers.annotated(address, each.type, each.inputs, RULE_NAMES, limits, each.comments)[0]:
+            given.setdefault((address, waiver.rule, waiver.pool), []).append(waiver)
+    for waiver in configured:
+        given.setdefault((waiver.resource, waiver.rule, waiver.pool), []).append(waiver)
+    gaps = {gap.address: gap for gap in stack.gaps}
     found: dict[tuple[str, str, str], ReportedFinding] = {}
-    counted: Counter[tuple[str, Level]] = Counter()
+    counted: Counter[tuple[str, FindingLevel]] = Counter()
     used: set[Waiver] = set()
     # The rule on waivers runs last, when it is known which waivers were used.
     for rule, address, finding in _findings(resources, declared, stack, config, used):
-        level = config.level(rule, finding)
-        if level is None or (address and address not in resources):
+        level = config.level(rule, finding, address)
+        if level is None or (address and address not in resources and address not in gaps):
             continue
-        of_rule = (each for each in (*given.get(address, ()), *patterns) if each.rule == rule.name)
+        address = address or (ALL_RESOURCES if level is FindingLevel.UNVERIFIED else "")
+        listed = [given.get((address, rule.name, pool), ()) for pool in (finding.pool, "")]
+        of_rule = (*chain(*listed), *(each for each in patterns if each.rule == rule.name))
         let_pass = next((each for each in of_rule if each.covers(address, finding.pool, config.today)), None)
         if let_pass is not None:
             used.add(let_pass)
         else:
             counted[rule.name, level] += 1
         if let_pass is not None or counted[rule.name, level] <= MAX_FINDINGS:
-            one = _reported_finding(rule, level, finding, address, resources.get(address), sources)
+            one = _reported_finding(rule, level, finding, address, resources.get(address) or gaps.get(address), sources)
             found[rule.name, address, one.message] = replace(one, waiver=let_pass)
     places = {address: place for place, address in enumerate(resources)}
     all_found = (*found.values(), *_omitted_findings(counted))
@@ -241,22 +286,31 @@ def _all_findings(
 
 def _reported_finding(
     rule: Rule,
-    level: Level,
+    level: FindingLevel,
     finding: Finding,
     address: str,
-    resource: Resource | None,
+    resource: Resource | Gap | None,
     sources: Sources | None,
 ) -> ReportedFinding:
     """Return a finding with its message, file and line."""
-    if resource is None:
-        return ReportedFinding(rule, level, finding, "", "", None, format_finding(finding, {}, rule))
+    if not isinstance(resource, Resource):
+        kind = resource.name if resource else ""
+        return ReportedFinding(rule, level, finding, address, kind, None, format_finding(finding, {}, rule))
     place = sources.place(address, resource.spelled(finding.property)) if sources else None
     file, line = place or (None, _line(resource, finding))
     message = resource.spelled(format_finding(finding, resource.inputs, rule))
     return ReportedFinding(rule, level, finding, address, resource.type, line, message, file=file)
 
 
-def _omitted_findings(counted: Mapping[tuple[str, Level], int]) -> Iterator[ReportedFinding]:
+def _settled(found: ReportedFinding, form: str) -> ReportedFinding:
+    """Return an unverified finding with what settles it: the document that its tool makes, or its own fix."""
+    if found.level is not FindingLevel.UNVERIFIED:
+        return found
+    fix = found.finding.fix
+    return replace(found, settled_by=fix if found.finding.needs_fix else _TEMPLATES.get(form, fix))
+
+
+def _omitted_findings(counted: Mapping[tuple[str, FindingLevel], int]) -> Iterator[ReportedFinding]:
     """Yield one finding per rule that counts the findings beyond `MAX_FINDINGS`."""
     rules = {rule.name: rule for rule in ALL_RULES}
     for (name, level), count in counted.items():
@@ -284,8 +338,10 @@ def judge_waivers(judged: Sequence[FileReport], config: Config, *, some: bool = 
     )
     scopes = frozenset[str]().union(*(file.scopes for file in judged))
     found = tuple(
-        ReportedFinding(CURRENT, Level.MANDATORY, finding, address, "", None, format_finding(finding, {}, CURRENT))
-        for address, finding in outdated_waivers(given, used, scopes, config.today)
+        ReportedFinding(
+            CURRENT, FindingLevel.VIOLATION, finding, address, "", None, format_finding(finding, {}, CURRENT)
+        )
+        for address, finding in outdated_waivers(given, used, scopes, config.limits)
     )
     return FileReport(config.path, form="policy configuration", found=found) if found else None
 
@@ -294,6 +350,19 @@ def _may_have_gpus(pool: PoolFacts) -> bool:
     if pool.in_cluster is None and not (pool.gpus_per_node or pool.evidence):
         return False  # machines of which nothing says that they are nodes
     return pool.in_cluster is not False and pool.gpus_per_node != 0 and pool.accelerator != "other"
+
+
+def _takes_cpu_pods(pool: PoolFacts) -> bool:
+    return pool.in_cluster is True and pool.gpus_per_node == 0 and not (pool.unknown or repels_cpu_pods(pool.taints))
+
+
+def without_settled(judged: Sequence[FileReport]) -> list[FileReport]:
+    """Return the reports of a run without what a pool for other pods in any of its files settles."""
+    if not any(file.has_cpu_pool for file in judged):
+        return [*judged]
+    return [
+        replace(file, found=tuple(each for each in file.found if not each.finding.lacks_cpu_pool)) for file in judged
+    ]
 
 
 def missing_parser(judged: Iterable[FileReport]) -> str:
@@ -378,7 +447,7 @@ def _findings(
         found_on[address] = {finding_key(rule.name, finding) for rule, finding in found}
         yield from ((rule, address, finding) for rule, finding in found)
     for rule in STACK_RULES:
-        context = Context(config=config.options.get(rule.name, {}), today=config.today, waived=waived)
+        context = Context(config=config.options.get(rule.name, {}), limits=config.limits, waived=waived)
         yield from ((rule, *each) for each in (rule.stack(stack, context) if rule.stack else ()))
 
 

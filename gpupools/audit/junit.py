@@ -10,13 +10,14 @@ from xml.etree import ElementTree as Xml
 
 from gpupools.audit.judging import FileReport, ReportedFinding
 from gpupools.console.output import printable
-from gpupools.policies.finding import Level
+from gpupools.policies.finding import FindingLevel
 
 
 def junit(judged: Sequence[FileReport]) -> str:
     """Return the report: one suite for each file, one case for each resource that was judged.
 
-    A violation fails the case and a file that cannot be judged is an error; advisories are a passing case's output.
+    What fails the run fails its case, and a file that cannot be judged is an error. Other unverified findings skip the
+    case, with what settles them; advice is a passing case's output.
     """
     root = Xml.Element("testsuites", name="gpupools policy")
     totals = {"tests": 0, "failures": 0, "errors": 0}
@@ -27,7 +28,7 @@ def junit(judged: Sequence[FileReport]) -> str:
         properties = Xml.SubElement(suite, "properties")
         for key, number in file.answers.items():
             Xml.SubElement(properties, "property", name=key, value=str(number))
-        counts = {"tests": 0, "failures": 0, "errors": len(file.problems)}
+        counts = {"tests": 0, "failures": 0, "errors": len(file.problems), "skipped": 0}
         for problem in file.problems:
             counts["tests"] += 1
             case = Xml.SubElement(suite, "testcase", name="file", classname=path)
@@ -40,19 +41,25 @@ def junit(judged: Sequence[FileReport]) -> str:
             case = Xml.SubElement(suite, "testcase", name=printable(address or "all resources"), classname=path)
             waived = [one for one in found if one.waiver is not None]
             found = [one for one in found if one.waiver is None]
-            refusing = [one for one in found if one.level is Level.MANDATORY]
+            refusing = [one for one in found if file.fails(one)]
+            unverified = [one for one in found if one.level is FindingLevel.UNVERIFIED and one not in refusing]
             if refusing:
                 counts["failures"] += 1
                 message, rule = printable(refusing[0].message), refusing[0].rule.name
                 failure = Xml.SubElement(case, "failure", message=message, type=rule)
                 failure.text = _lines(refusing)
-            output = _lines(one for one in found if one.level is not Level.MANDATORY)
+            elif unverified:
+                counts["skipped"] += 1
+                message = printable(f"{unverified[0].message}; {unverified[0].settled_by}")
+                Xml.SubElement(case, "skipped", message=message)
+            output = _lines(one for one in found if one not in refusing)
             output += "".join(printable(f"\n{one.waiver}: {one.rule.name}: {one.message}") for one in waived)
             if output:
                 Xml.SubElement(case, "system-out").text = output.strip()
         for name, count in counts.items():
             suite.set(name, str(count))
-            totals[name] += count
+            if name in totals:
+                totals[name] += count
     for name, count in totals.items():
         root.set(name, str(count))
     Xml.indent(root)

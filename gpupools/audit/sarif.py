@@ -7,6 +7,8 @@ https://docs.github.com/en/code-security/code-scanning/integrating-with-code-sca
 from __future__ import annotations
 
 import hashlib
+import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path as FilePath
 
@@ -14,7 +16,8 @@ from gpupools.audit.judging import FileReport, ReportedFinding
 from gpupools.common.errors import Problem
 from gpupools.common.json_types import JsonDict
 from gpupools.console.output import printable, sarif_text, uri
-from gpupools.policies.finding import Level, Rule
+from gpupools.policies.components import finding_key
+from gpupools.policies.finding import FindingLevel, Level, Rule
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 
@@ -61,7 +64,7 @@ def _rule(rule: Rule) -> JsonDict:
         "fullDescription": {"text": f"{rule.why} {rule.fix}"},
         "help": {"text": f"{rule.fix} {rule.url}"},
         "helpUri": rule.url,
-        "defaultConfiguration": {"level": _level(rule.level)},
+        "defaultConfiguration": {"level": "error" if rule.level is Level.MANDATORY else "note"},
         "properties": {
             "precision": "high",
             "problem.severity": "error" if rule.level is Level.MANDATORY else "recommendation",
@@ -71,22 +74,25 @@ def _rule(rule: Rule) -> JsonDict:
     }
 
 
-def _level(level: Level) -> str:
-    return "error" if level is Level.MANDATORY else "warning"
+_LEVELS = {FindingLevel.VIOLATION: "error", FindingLevel.UNVERIFIED: "warning", FindingLevel.ADVICE: "note"}
 
 
 def _results(judged: Iterable[FileReport], positions: dict[str, int]) -> Iterable[JsonDict]:
+    alike: Counter[str] = Counter()  # findings of one fingerprint are numbered
     for file in judged:
         for found in (*file.found, *file.waived):
+            same = fingerprint(found)
+            alike[same] += 1
             result = {
                 "ruleId": found.rule.name,
                 "ruleIndex": positions[found.rule.name],
-                "level": _level(found.level),
+                "level": _LEVELS[found.level],
                 "message": {
                     "text": sarif_text(f"{found.address}: {found.message}" if found.address else found.message)
                 },
                 "locations": [_location(file.path, found)],
-                "partialFingerprints": {"gpupoolsFinding/v1": fingerprint(file.path, found)},
+                "properties": {"level": found.level.value, "settledBy": sarif_text(found.settled_by)},
+                "partialFingerprints": {"gpupoolsFinding/v2": f"{same}:{alike[same]}"},
             }
             if found.waiver is not None:
                 kind = "inSource" if found.waiver.annotated else "external"
@@ -107,11 +113,21 @@ def _physical(path: FilePath, line: int | None) -> JsonDict:
     return {"artifactLocation": {"uri": uri(path)}, "region": {"startLine": line or 1}}
 
 
-def fingerprint(path: FilePath, found: ReportedFinding) -> str:
-    """Return an identifier that stays when the message or line of a finding changes."""
-    parts = (uri(path), found.address, found.finding.pool, found.rule.name, found.finding.property)
+def fingerprint(found: ReportedFinding) -> str:
+    """Return an identifier that stays when a message, a line or the name of a file, resource or pool changes."""
+    control = finding_key(found.rule.name, found.finding)[1]
+    return short_hash(found.rule.name, control, found.type, without_indices(found.finding.property))
+
+
+def short_hash(*parts: str) -> str:
+    """Return a hash of texts."""
     # Names may contain a lone surrogate, which UTF-8 cannot encode.
     return hashlib.sha256("\0".join(parts).encode(errors="surrogatepass")).hexdigest()[:32]
+
+
+def without_indices(text: str) -> str:
+    """Return a text with paths in it that stay the same when something is inserted before."""
+    return re.sub(r"\[\d+\]", "[]", text)
 
 
 def _notification(path: FilePath, problem: Problem) -> JsonDict:

@@ -48,12 +48,11 @@ def read_configuration(folder: FilePath) -> Document:
             [Problem((), "has .tf files, which are not read without a parser", f"install {NEED_FOR_SOURCES}")]
         )
     root = _Configuration(folder)
-    unread = [f"module.{name}" for (name,), _ in root.called("module", 1)]
+    unread = dict.fromkeys(f"module.{name}" for (name,), _ in root.called("module", 1))
     plan = Plan(Text("", (), is_json=True), {(): root.configuration()})
     for (kind, name), block in root.called("resource", 2):  # one that is repeated counts once
         plan.add(TerraformResource(kind, f"{kind}.{name}", root.values(block), name=name))
-    what = f"modules are not read from the configuration: {', '.join(unread)}"
-    gaps = (Gap("modules-not-read", what, _PLAN),) if unread else ()
+    gaps = tuple(Gap("modules-not-read", "modules are not read from the configuration", _PLAN, each) for each in unread)
     return Document(FORM, tuple(plan.resources()), gaps)
 
 

@@ -8,12 +8,14 @@ from __future__ import annotations
 import argparse
 import io
 import os
+import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import redirect_stdout
 from dataclasses import replace
 from datetime import UTC, datetime
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,8 +28,10 @@ from gpupools.console.output import Style, annotate, answer, tell, tell_json, te
 if TYPE_CHECKING:
     from gpupools.audit.document import Document
     from gpupools.audit.judging import FileReport, ReportedFinding
+    from gpupools.policies.finding import Rule
 
 _REPORTS = ("json", "sarif", "junit")
+_FOR_PEOPLE = ("text", "verbose", "github")
 FORMATS = ("text", *_REPORTS, "github")
 
 
@@ -40,7 +44,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         "The format is detected from the content; files of a folder that have none are skipped and counted.\n\n"
     ) + examples("gpupools policy --admission audit", "gpupools policy --check-config policies/policy-config.prod.json")
     parser.add_argument("files", nargs="*", type=Path, metavar="FILE|DIR")
-    parser.add_argument("--verbose", action="store_true", help="list every advisory finding, not one line per rule")
+    parser.add_argument("--verbose", action="store_true", help="list every finding, file and waived finding")
     parser.add_argument("--format", choices=FORMATS, default="text", help="default: text")
     parser.add_argument("--json", action="store_const", const="json", dest="format", help="same as --format json")
     parser.add_argument(
@@ -74,9 +78,10 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--baseline", type=Path, metavar="FILE", help="fail only on findings that FILE does not list")
     parser.add_argument(
         "--fail-on",
-        choices=("violation", "advisory", "never"),
-        default="violation",
-        help="findings that fail the run; files that cannot be judged always do; default: violation",
+        choices=("violation", "unverified", "never"),
+        default="",
+        help="findings that fail the run, besides named files that cannot be judged; default: violation, and in plans, "
+        "states, previews and standard input also unverified ones",
     )
     add_within(parser)
     parser.set_defaults(run=lambda given: _run(parser, given))
@@ -183,18 +188,19 @@ def judge_files(
     searched: Collection[Path] = (),
     baseline: Path | None = None,
     write_baseline: Path | None = None,
-    fail_on: str = "violation",
+    fail_on: str = "",
     live: Mapping[Path, Document] | None = None,
 ) -> int:
     """Check all files, or `live` objects, against the policies and print one report.
 
     Files of no known form that were `searched` are skipped.
 
-    Return 1 if a mandatory rule is violated or a file cannot be read, and 2 if the limit of time or memory is reached.
+    Return 1 if a finding fails or a named file cannot be read, and 2 if the limit of time or memory is reached.
 
     Raises:
         OSError: A report cannot be written.
     """
+    started, skipped = time.monotonic(), 0
     # Imported only here: the other commands start fast without the rules.
     judging = _audit("judging")
     judged: list[FileReport]
@@ -209,11 +215,12 @@ def judge_files(
         given = tuple(dict.fromkeys(files))
         judged = [judging.judge_document(path, document, chosen) for path, document in (live or {}).items()]
         judged += limits.judge_within_limits(given, replace(chosen, files=given)) if given else ()
-        skipped = [each for each in judged if each.is_of_no_form and each.path in searched]
-        judged = [each for each in judged if each not in skipped]
-        if skipped or (searched and not judged):
-            number = _count(len(skipped), "file of no known form is skipped", "files of no known form are skipped")
-            tell(f"{number}, {len(judged)} judged", error=True)
+        # Without the parser no .tf file at all is read, which is no fault of a file.
+        named = {each.path for each in judged if each.unfinished or (each.path.is_dir() and find_spec("hcl2") is None)}
+        judged = [replace(each, is_searched=each.path in searched and each.path not in named) for each in judged]
+        skipped = sum(each.is_of_no_form and each.is_searched for each in judged)
+        judged = [each for each in judged if not (each.is_of_no_form and each.is_searched)]
+        judged = judging.without_settled(judged)
         of_waivers = None if _unfinished(judged) else judging.judge_waivers(judged, chosen, some=changed)
         judged += [of_waivers] if of_waivers else []
         if baseline or write_baseline:
@@ -225,6 +232,11 @@ def judge_files(
             _WRITERS[each](judged)
         write_whole(file, text.getvalue())
     _WRITERS[form](judged)
+    if not all(file.problems for file in judged) and (form in _FOR_PEOPLE or skipped):
+        said = [(f"{judged[0].path}: " if len(judged) == 1 else "") + _summary(judged)]
+        said += [f"{_count(skipped, 'file')} of no known form skipped"] if skipped else []
+        said += [f"{time.monotonic() - started:.1f} s", *_next_step(judged, bool(baseline))]
+        tell("; ".join(said), error=form not in _FOR_PEOPLE)
     if note := judging.missing_parser(judged):
         tell(note, error=True)
     if _unfinished(judged):
@@ -271,8 +283,10 @@ def _without_known(judged: list[FileReport], baseline: Path | None, write: Path 
         write_whole(write, module.baseline_text(known))
     reports: list[FileReport]
     reports, gone = module.without_known(judged, known)
-    for each in gone:
+    for each in gone[: _GROUP_SIZES[0]]:
         tell(f"{baseline}: fixed: {each}", error=True)
+    if len(gone) > _GROUP_SIZES[0]:
+        tell(f"{baseline}: fixed: {len(gone) - _GROUP_SIZES[0]} more", error=True)
     return reports
 
 
@@ -281,40 +295,69 @@ def _unfinished(judged: Sequence[FileReport]) -> bool:
 
 
 def _text(judged: Sequence[FileReport]) -> None:
-    _tell_files(judged, grouped=True)
-    advice: dict[str, list[str]] = {}
-    for file in judged:
-        for found in file.found:
-            if found.level.value == "advisory":
-                advice.setdefault(found.rule.name, []).append(f"{_place(file, found)} {found.message}")
-    for rule, lines in advice.items():
-        if len(lines) > 1:
-            more = f"{len(lines)} findings, the first: {lines[0]} [{rule}]"
-            tell_parts(("advisory", Style.WARNING), (f": {more}", None))
-    if any(len(lines) > 1 for lines in advice.values()):
-        tell("--verbose lists all advisory findings")
+    _tell_findings(judged)
 
 
 def _verbose_text(judged: Sequence[FileReport]) -> None:
-    _tell_files(judged, grouped=False)
-
-
-def _tell_files(judged: Sequence[FileReport], *, grouped: bool) -> None:
-    """Print the findings of each file; with `grouped`, of advice only what is the rule's one finding."""
-    numbers = Counter(each.rule.name for file in judged for each in file.found if each.level.value == "advisory")
+    _tell_findings(judged, every=True)
     for file in judged:
-        for problem in file.problems:
-            tell(f"{file.path}: {problem}", error=True)
-        for found in file.found:
-            if grouped and found.level.value == "advisory" and numbers[found.rule.name] > 1:
-                continue
-            style = Style.BAD if found.level.value == "mandatory" else Style.WARNING
-            said = f": {found.message} [{found.rule.name}]"
-            tell_parts((f"{_place(file, found)} ", None), (found.level.value, style), (said, None))
-        for found in file.waived:
-            tell(f"{_place(file, found)} {found.waiver}: {found.message} [{found.rule.name}]")
         if not file.problems:
-            tell(f"{file.path}: {_summary(file)}")
+            tell(f"{file.path}: {_summary([file])}")
+
+
+_MOST_LINES = 50
+"""Lines of a run without --verbose, besides the summary."""
+_STYLES = {"violation": Style.BAD, "unverified": Style.WARNING, "advice": Style.FAINT, "waived": Style.FAINT}
+_GROUP_SIZES = (10, 5, 3, 2, 1)
+"""Findings of a rule that are listed, the most that fit into `_MOST_LINES`."""
+_LISTED = ("violation", "unverified")
+"""Of advice and waived findings only the first of each rule is listed."""
+
+
+def _tell_findings(judged: Sequence[FileReport], *, every: bool = False) -> None:
+    """Print the problems of named files, and findings by level and rule: the first ones, or with `every` all."""
+    searched = [(file, each) for file in judged for each in file.problems if file.is_searched and not every]
+    for file in judged:
+        for problem in file.problems if every or not file.is_searched else ():
+            tell(f"{file.path}: {problem}", error=True)
+    if searched:
+        first, problem = searched[0]
+        tell(f"{_count(len(searched), 'file')} not read, the first: {first.path}: {problem}", error=True)
+    groups: dict[tuple[str, str], list[tuple[str, str, str]]] = {}
+    for kind, place, level, message, by in sorted(
+        _lines(judged), key=lambda each: (list(_STYLES).index(each[0]), each[-1].order)
+    ):
+        groups.setdefault((kind, by.name), []).append((place, level, message))
+    for size in _GROUP_SIZES:
+        sizes = {key: min(len(lines), size if key[0] in _LISTED else 1) for key, lines in groups.items()}
+        if sum(sizes.values()) <= _MOST_LINES:
+            break
+    for (kind, rule), lines in groups.items():
+        size = len(lines) if every else sizes[kind, rule]
+        for number, (place, level, message) in enumerate(lines[:size], start=1):
+            more = f" ({len(lines) - size} more with --verbose)" if size == number < len(lines) else ""
+            tell_parts((f"{place} ", None), (level, _STYLES[kind]), (f": {message} [{rule}]{more}", None))
+
+
+def _lines(judged: Sequence[FileReport]) -> Iterator[tuple[str, str, str, str, Rule]]:
+    """Yield kind, place, level, message and rule of each finding."""
+    for file in judged:
+        for found in _findings(file):
+            kind, level = ("waived", str(found.waiver)) if found.waiver else (found.level.value, found.level.value)
+            yield kind, _place(file, found), level, found.message, found.rule
+
+
+def _findings(file: FileReport) -> Iterator[ReportedFinding]:
+    """Yield the findings of a file, one for all modules of a folder that are not read, and the waived ones."""
+    modules = [each for each in file.found if each.type == "modules-not-read" and each.settled_by]
+    for found in file.found:
+        if found is (modules[0] if modules else None):
+            names = ", ".join(each.address for each in modules[:5]) + (", …" if len(modules) > 5 else "")
+            message = f"{_count(len(modules), 'module')} not read: {names}; {found.settled_by}"
+            yield replace(found, address="", message=message)
+        elif not any(found is each for each in modules):
+            yield found
+    yield from file.waived
 
 
 def _place(file: FileReport, found: ReportedFinding) -> str:
@@ -322,18 +365,35 @@ def _place(file: FileReport, found: ReportedFinding) -> str:
     return f"{found.file or file.path}{line}: {found.address}:" if found.address else f"{file.path}:"
 
 
-def _summary(file: FileReport) -> str:
-    violations = sum(found.count for found in file.found if found.level.value == "mandatory")
-    advisories = sum(found.count for found in file.found) - violations
-    answers = file.answers
+def _summary(judged: Sequence[FileReport]) -> str:
+    """Return the numbers of files as text."""
+    levels = Counter[str]()
+    answers = Counter[str]()
+    for file in judged:
+        answers.update(file.answers)
+        for found in file.found:
+            levels[found.level.value] += found.count
+    waived, known = sum(len(file.waived) for file in judged), sum(file.in_baseline for file in judged)
+    unread = sum(bool(file.problems) for file in judged)
     return (
-        f"{file.form}, {_count(file.resources, 'resource')} ({answers['judged']} judged, "
+        f"{judged[0].form if len(judged) == 1 else _count(len(judged), 'file')}, "
+        f"{_count(sum(file.resources for file in judged), 'resource')} ({answers['judged']} judged, "
         f"{_count(answers['no_node_pool'], 'no node pool', 'no node pools')}, {answers['not_understood']} not "
-        f"understood), {_count(file.gpu_pools, 'GPU pool')}: "
-        f"{_count(violations, 'violation')}, {_count(advisories, 'advisory', 'advisories')}"
-        + (f", {len(file.waived)} waived" if file.waived else "")
-        + (f", {file.in_baseline} in the baseline" if file.in_baseline else "")
+        f"understood), {_count(sum(file.gpu_pools for file in judged), 'GPU pool')}: "
+        f"{_count(levels['violation'], 'violation')}, {levels['unverified']} unverified, {levels['advice']} advice"
+        + (f", {waived} waived" if waived else "")
+        + (f", {known} in the baseline" if known else "")
+        + (f", {_count(unread, 'file')} not read" if unread else "")
     )
+
+
+def _next_step(judged: Sequence[FileReport], has_baseline: bool) -> list[str]:
+    """Return what to do now, if there is something."""
+    found = [each for file in judged for each in file.found]
+    if any(each.level.value == "violation" for each in found):
+        return ["next: fix the violations" + ("" if has_baseline else ", or accept them with --write-baseline FILE")]
+    steps = Counter(each.settled_by for each in found if each.settled_by)
+    return [f"next: {step}" for step, _ in steps.most_common(1)]
 
 
 def _count(number: int, one: str, many: str = "") -> str:
@@ -366,18 +426,14 @@ def _junit(judged: Sequence[FileReport]) -> None:
 
 def _github(judged: Sequence[FileReport]) -> None:
     for file in judged:
-        problems: tuple[Problem, ...] = file.problems
-        for problem in problems:
-            annotate("error", file.path, None, "gpupools policy", problem)
-        for found in file.found:
-            kind = "error" if found.level.value == "mandatory" else "warning"
-            message = f"{found.address}: {found.message}" if found.address else found.message
-            annotate(kind, found.file or file.path, found.line, found.rule.name, message)
-        for found in file.waived:
-            message = f"{found.address}: {found.waiver}: {found.message}"
-            annotate("notice", found.file or file.path, found.line, found.rule.name, message)
-        if not problems:
-            tell(f"{file.path}: {_summary(file)}")
+        for problem in file.problems:
+            annotate("warning" if file.is_searched else "error", file.path, None, "gpupools policy", problem)
+        for found in _findings(file):
+            kind = "error" if file.fails(found) else "notice" if found.level.value == "advice" else "warning"
+            what = f"{found.waiver}: {found.message}" if found.waiver else found.message
+            what = f"{found.address}: {what}" if found.address else what
+            kind = "notice" if found.waiver else kind
+            annotate(kind, found.file or file.path, found.line, found.rule.name, what)
 
 
 _WRITERS: dict[str, Callable[[Sequence[FileReport]], None]] = {

@@ -19,7 +19,7 @@ def baseline(bad: Path, tmp_path: Path, run: Run) -> Path:
     file = tmp_path / "baseline.json"
     code, out, _ = run("policy", bad, "--write-baseline", file)
 
-    assert (code, "0 violations, 0 advisories, 2 in the baseline" in out) == (0, True), out
+    assert (code, "0 violations, 0 unverified, 0 advice, 2 in the baseline" in out) == (0, True), out
     return file
 
 
@@ -36,14 +36,14 @@ def test_a_new_finding_fails(bad: Path, baseline: Path, run: Run, write: Any) ->
     code, out, _ = run("policy", bad, "--baseline", baseline)
 
     assert code == 1
-    assert "NodePool/new: mandatory" in out
-    assert "NodePool/gpu: mandatory" not in out
+    assert "NodePool/new: violation" in out
+    assert "NodePool/gpu: violation" not in out
     assert run("policy", write(pool, "other.yaml"), "--baseline", baseline)[0] == 1
 
 
 def test_a_finding_whose_level_rises_is_new(bad: Path, baseline: Path, run: Run) -> None:
     known = json.loads(baseline.read_text(encoding="utf-8"))
-    known["findings"] = [{**each, "level": "advisory"} for each in known["findings"]]
+    known["findings"] = [{**each, "level": "advice"} for each in known["findings"]]
     baseline.write_text(json.dumps(known), encoding="utf-8")
 
     assert run("policy", bad, "--baseline", baseline)[0] == 1
@@ -63,12 +63,12 @@ def test_fixed_findings_are_listed(bad: Path, good: Path, baseline: Path, run: R
     ("content", "what"),
     [
         (
-            {"baseline": 2, "findings": []},
-            "is a baseline of version 2, and this gpupools reads version 1; write it again",
+            {"baseline": 1, "findings": []},
+            "is a baseline of version 1, and this gpupools reads version 2; write it again",
         ),
         ({"baseline": True, "findings": []}, "is a baseline of version true"),
         ({"findings": []}, "is not a baseline; write one with --write-baseline"),
-        ({"baseline": 1, "findings": [{"file": "a"}]}, "is not a baseline"),
+        ({"baseline": 2, "findings": [{"file": "a"}]}, "is not a baseline"),
         ("[1", "wrong.json: "),
     ],
 )
@@ -80,7 +80,7 @@ def test_a_baseline_that_cannot_be_used_is_one_line(bad: Path, write: Any, run: 
     assert what in err
 
 
-@pytest.mark.parametrize(("level", "codes"), [("violation", (1, 0)), ("advisory", (1, 1)), ("never", (0, 0))])
+@pytest.mark.parametrize(("level", "codes"), [("violation", (1, 0)), ("unverified", (1, 0)), ("never", (0, 0))])
 def test_which_findings_fail_is_configurable(
     bad: Path, write: Any, run: Run, level: str, codes: tuple[int, int]
 ) -> None:
@@ -91,6 +91,83 @@ def test_which_findings_fail_is_configurable(
 
     assert tuple(run("policy", file, "--fail-on", level)[0] for file in (bad, advised)) == codes
     assert run("policy", broken, "--fail-on", level)[0] == 1
+
+
+HEAD = (
+    "apiVersion: eksctl.io/v1alpha5\nkind: ClusterConfig\nmetadata: {name: c, region: eu-west-1}\nmanagedNodeGroups:\n"
+)
+
+
+@pytest.fixture
+def fleet(tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Write ten files of ten untainted groups each, and their baseline."""
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / "fleet" / "a"
+    folder.mkdir(parents=True)
+    for number in range(10):
+        groups = "".join(f"  - {{name: g{each}, instanceType: g5.xlarge, tags: {{team: x}}}}\n" for each in range(10))
+        (folder / f"{number}.yaml").write_text(HEAD + groups)
+    code, out, _ = run("policy", "fleet", "--write-baseline", "base.json")
+
+    assert (code, "100 in the baseline" in out) == (0, True), out
+    return folder
+
+
+def edit(old: str, new: str) -> Callable[[Path], object]:
+    return lambda folder: (folder / "3.yaml").write_text((folder / "3.yaml").read_text().replace(old, new))
+
+
+def copied(folder: Path) -> None:
+    (folder / "copy.yaml").write_text((folder / "3.yaml").read_text())
+
+
+def replaced(folder: Path) -> None:
+    edit("g5.xlarge", "g5.2xlarge")(folder)
+    edit("name: g0", "name: other")(folder)
+
+
+@pytest.mark.parametrize(
+    ("move", "new", "fixed"),
+    [
+        (lambda folder: None, 0, 0),
+        (edit("Groups:\n", "Groups:\n  - {name: cpu, instanceType: m6i.large}\n"), 0, 0),
+        (edit("name: g4", "name: renamed"), 0, 0),
+        (edit("name: c", "name: renamed"), 0, 0),
+        (edit("g5.xlarge", "g5.2xlarge"), 0, 0),
+        (lambda folder: (folder / "3.yaml").rename(folder / "renamed.yaml"), 0, 0),
+        (lambda folder: folder.rename(folder.with_name("b")), 0, 0),
+        (lambda folder: (folder / "3.yaml").unlink(), 0, 10),
+        (edit("name: g9, instanceType: g5", "name: g9, instanceType: m5"), 0, 1),
+        (edit("Groups:\n", "Groups:\n  - {name: new, instanceType: g5.xlarge, tags: {team: x}}\n"), 1, 0),
+        (copied, 10, 0),
+        (replaced, 1, 1),
+    ],
+)
+def test_a_baseline_survives_moves(fleet: Path, run: Run, move: Callable[[Path], Any], new: int, fixed: int) -> None:
+    move(fleet)
+    code, out, err = run("policy", "fleet", "--baseline", "base.json")
+
+    assert (code, out.count(": violation: "), err.count("fixed: ")) == (int(new > 0), new, fixed)
+
+
+def test_a_run_of_some_files_takes_no_finding_of_the_others(fleet: Path, run: Run) -> None:
+    """A copy of a file that still exists is new, though the run judges the copy alone."""
+    copied(fleet)
+    code, _, err = run("policy", "fleet/a/copy.yaml", "--baseline", "base.json")
+
+    assert (code, err) == (1, "")
+
+
+def test_sarif_names_findings_as_the_baseline_does(fleet: Path, run: Run) -> None:
+    def names() -> set[str]:
+        (one,) = json.loads(run("policy", "fleet", "--format", "sarif")[1])["runs"]
+        return {each["partialFingerprints"]["gpupoolsFinding/v2"] for each in one["results"]}
+
+    before = names()
+    fleet.rename(fleet.with_name("b"))
+
+    assert names() == before
+    assert len(before) == 100
 
 
 def waiver(resource: str) -> dict[str, str]:

@@ -36,10 +36,10 @@ def found(judged: FileReport, *rules: str) -> list[tuple[str, str, bool]]:
     )
 
 
-DEFINITE = [("mandatory", "gpu-pool-tainted", False)]
-OPEN = [("mandatory", "gpu-pool-tainted", True)]
-NOT_UNDERSTOOD = [("mandatory", RULE, True)]
-ADVISED = [("advisory", RULE, False)]
+DEFINITE = [("violation", "gpu-pool-tainted", False)]
+OPEN = [("unverified", "gpu-pool-tainted", True)]
+NOT_UNDERSTOOD = [("unverified", RULE, True)]
+ADVISED = [("advice", RULE, False)]
 ANYWHERE = "anywhere.eks.amazonaws.com"
 ON_GKE: dict[str, Any] = {"forProvider": {"virtualClusterConfig": [{"kubernetesClusterConfig": []}]}}
 FINE: list[Any] = []
@@ -436,7 +436,7 @@ def test_a_deferred_change_is_judged_and_what_it_brings_later_is_open(judge: Jud
 
     judged = judge({"format_version": "1.2", "resource_changes": [], "deferred_changes": deferred, "complete": False})
 
-    assert found(judged) == [*DEFINITE, *NOT_UNDERSTOOD]
+    assert found(judged) == [*NOT_UNDERSTOOD, *DEFINITE]
     assert judged.gaps == ("deferred-changes",)
 
 
@@ -460,8 +460,8 @@ Resources:
       Taints: %s
   Role: {Type: AWS::IAM::Role}
 """
-JOINED = [("mandatory", "gpu-pool-tainted", False)]
-JOINED_OPEN = [("mandatory", "gpu-pool-tainted", True)]
+JOINED = [("violation", "gpu-pool-tainted", False)]
+JOINED_OPEN = [("unverified", "gpu-pool-tainted", True)]
 
 
 @pytest.mark.parametrize(
@@ -678,7 +678,7 @@ def test_a_gap_is_left_out_with_a_reason_and_is_still_said(judge: Judge) -> None
     options = {RULE: {"reasons": {"unchanged-resources": "judged nightly"}}}
     judged = judge(preview(12, "update"), Config(options=options))
 
-    assert [(each.level.value, each.count) for each in judged.found] == [("advisory", 1)]
+    assert [(each.level.value, each.count) for each in judged.found] == [("advice", 1)]
     assert judged.gaps == ("unchanged-resources",)
 
 
@@ -738,7 +738,7 @@ def of_pods(kind: str, script: str, place: str = "containers") -> str:
     ],
 )
 def test_a_template_that_a_macro_rewrites_is_not_understood(given: Any, expected: list[Any], judge: Judge) -> None:
-    assert [each for each in found(judge(given)) if each[0] == "mandatory"] == expected
+    assert [each for each in found(judge(given)) if each[0] != "advice"] == expected
 
 
 @pytest.mark.parametrize("first", ["g5.xlarge", "m5.xlarge"])

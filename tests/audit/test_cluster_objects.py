@@ -108,13 +108,13 @@ def test_nodes_and_pods_of_a_cluster_are_judged(judge: Callable[..., tuple[int, 
         code, out, err = judge(api)
 
     assert (code, err) == (1, "")
-    assert "context prod: Node/bare: mandatory: has 1 NVIDIA GPU" in out
+    assert "context prod: Node/bare: violation: has 1 NVIDIA GPU" in out
     found = [line for line in out.splitlines() if "[gpu-node-pods-use-gpus]" in line]
     assert [line.partition(": runs")[0] for line in found] == [
-        "context prod: Pod/web/web: advisory",
-        "context prod: Pod/web/half-by-nobody: advisory",
+        "context prod: Pod/web/web: advice",
+        "context prod: Pod/web/half-by-nobody: advice",
     ]
-    assert "Node/tainted: mandatory" not in out
+    assert "Node/tainted: violation" not in out
 
 
 def test_pages_are_read_to_the_end(judge: Callable[..., tuple[int, str, str]]) -> None:
@@ -123,7 +123,7 @@ def test_pages_are_read_to_the_end(judge: Callable[..., tuple[int, str, str]]) -
         code, out, _ = judge(api)
 
     assert code == 1
-    assert "Node/bare: mandatory" in out
+    assert "Node/bare: violation" in out
     assert api.asked.count("nodes") == 3
 
 

@@ -42,8 +42,13 @@ def test_a_folder_is_searched_for_files_of_a_known_form(folder: Path, run: Run) 
     code, out, err = run("policy", folder)
 
     assert code == 0
-    assert err == "2 files of no known form are skipped, 2 judged\n"
-    assert [line.partition(": Kub")[0] for line in out.splitlines() if ": Kubernetes manifest" in line] == [
+    assert err == ""
+    assert out.splitlines()[-1].startswith(
+        "2 files, 2 resources (2 judged, 0 no node pools, 0 not understood), 2 GPU pools"
+    )
+    assert "2 files of no known form skipped; " in out.splitlines()[-1]
+    _, whole, _ = run("policy", folder, "--verbose")
+    assert [line.partition(": Kub")[0] for line in whole.splitlines() if ": Kubernetes manifest" in line] == [
         str(folder / "a.yaml"),
         str(folder / "sub" / "b.yml"),
     ]
@@ -56,7 +61,7 @@ def test_a_violation_in_a_folder_fails_and_a_named_file_is_not_skipped(folder: P
     named, _, err = run("policy", folder, folder / "package.json")
 
     assert code == named == 1
-    assert "NodePool/b: mandatory" in out
+    assert "NodePool/b: violation" in out
     assert "package.json: has no supported format" in err
 
 
@@ -65,10 +70,11 @@ def test_advice_is_one_line_per_rule_unless_all_is_wanted(folder: Path, run: Run
     _, short, _ = run("policy", folder)
     _, whole, _ = run("policy", folder, "--verbose")
 
-    assert f"advisory: 2 findings, the first: {folder / 'a.yaml'}" in short
+    assert f"{folder / 'a.yaml'}:1: NodePool/a: advice: no label" in short
+    assert "[gpu-pool-owned] (1 more with --verbose)" in short
     assert short.count("[gpu-pool-owned]") == 1
     assert whole.count("[gpu-pool-owned]") == 2
-    assert "advisory: 2 findings" not in whole
+    assert "more with --verbose" not in whole
 
 
 def test_standard_input_is_judged(folder: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

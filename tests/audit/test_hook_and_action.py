@@ -192,6 +192,54 @@ def test_the_policy_step_annotates_and_writes_the_reports(
     assert (tmp_path / "a.xml").read_text(encoding="utf-8").startswith("<?xml")
 
 
+def test_a_pull_request_cannot_waive_its_own_findings(tainted_pool: str, write: Any, tmp_path: Path, bash: Any) -> None:
+    def git(*words: str) -> str:
+        user = ("-c", "user.name=a", "-c", "user.email=a@example.com")
+        return subprocess.run(["git", *user, *words], cwd=tmp_path, check=True, capture_output=True, text=True).stdout
+
+    write(tainted_pool.replace("effect: NoSchedule", "effect: PreferNoSchedule"), "bad.yaml")
+    write({"gpu-pool-owned": "disabled"}, "config.json")
+    git("init", "-q")
+    git("add", "config.json")
+    git("commit", "-qm", "base")
+    base = git("rev-parse", "HEAD").strip()
+    waiver = {"resource": "NodePool/gpu", "reason": "mine", "owner": "me", "expires": "2999-01-31"}
+    write({"gpu-pool-tainted": {"waivers": [waiver]}}, "config.json")
+    write({"baseline": 2, "findings": []}, "base.json")
+    where = {"RUNNER_TEMP": str(tmp_path), "GITHUB_OUTPUT": str(tmp_path / "output")}
+
+    def run(base: str) -> tuple[int, str]:
+        (tmp_path / "output").write_text("", encoding="utf-8")
+        code, said = bash(
+            "Take the policy settings from the base commit",
+            BASE=base,
+            CONFIG="config.json",
+            BASELINE="base.json",
+            **where,
+        )
+        assert code == 0, said
+        lines = (tmp_path / "output").read_text(encoding="utf-8").splitlines()
+        settings = {key.upper(): value for key, _, value in (each.partition("=") for each in lines)}
+        return bash("Check plans and manifests", FILES="bad.yaml", **settings)[0], said
+
+    assert run("") == (0, "")
+    code, said = run(base)
+    assert code == 1
+    assert "baseline: the base commit does not have the file" in said
+
+
+def test_the_policy_step_takes_a_baseline_and_what_fails(
+    tainted_pool: str, write: Any, tmp_path: Path, bash: Any
+) -> None:
+    write(tainted_pool.replace("effect: NoSchedule", "effect: PreferNoSchedule"), "bad.yaml")
+    step = "Check plans and manifests"
+
+    assert bash(step, FILES="bad.yaml", FAIL_ON="never")[0] == 0
+    assert bash(step, FILES="bad.yaml", FAIL_ON="unverified")[0] == 1
+    code, out = bash(step, FILES="bad.yaml", BASELINE="missing.json")
+    assert (code, "missing.json" in out) == (1, True)
+
+
 def test_the_configuration_step_stops_a_file_that_weakens_a_mandatory_rule(write: Any, bash: Any) -> None:
     write({"gpu-pool-owned": "mandatory"}, "policy-config.dev.json")
     good = bash("Check policy configurations", FILES="policy-config.*.json")

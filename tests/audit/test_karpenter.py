@@ -47,9 +47,9 @@ def found(judge: Judge, *objects: Mapping[str, Any], config: Config | None = Non
 @pytest.mark.parametrize(
     ("group", "spec", "rule", "level"),
     [
-        (EC2, {"metadataOptions": {"httpTokens": "optional"}}, "gpu-node-hardened", "mandatory"),
-        (EC2, {"userData": "echo hi"}, "gpu-node-customised", "advisory"),
-        (AKS, {"kubelet": {"allowedUnsafeSysctls": ["net.*"]}}, "gpu-node-customised", "advisory"),
+        (EC2, {"metadataOptions": {"httpTokens": "optional"}}, "gpu-node-hardened", "advice"),
+        (EC2, {"userData": "echo hi"}, "gpu-node-customised", "advice"),
+        (AKS, {"kubelet": {"allowedUnsafeSysctls": ["net.*"]}}, "gpu-node-customised", "advice"),
     ],
     ids=str,
 )
@@ -79,8 +79,9 @@ def test_the_taint_that_googles_class_adds_counts(
     classes: list[dict[str, Any]], wanted: list[bool], judge: Judge
 ) -> None:
     pool = node_pool(GCE, "g2-standard-4")
-    tainted = ("gpu-pool-tainted", "mandatory", "NodePool/pool")
-    assert found(judge, pool, *classes) == [(*tainted, open_) for open_ in wanted]
+    assert found(judge, pool, *classes) == [
+        ("gpu-pool-tainted", "unverified" if open_ else "violation", "NodePool/pool", open_) for open_ in wanted
+    ]
     assert found(judge, node_pool(GCE, "g2-standard-4", taints=[TAINT]), *classes) == []
     assert found(judge, node_pool(GCE, "n2-standard-4"), *classes) == []
 
@@ -92,7 +93,7 @@ def test_a_claim_of_a_gpu_is_a_gpu(judge: Judge) -> None:
         return named("karpenter.sh/v1", "NodeClaim", "claim", spec=spec)
 
     asks = {"resources": {"requests": {"nvidia.com/gpu": "1"}}}
-    violation = ("gpu-pool-tainted", "mandatory", "NodeClaim/claim", False)
+    violation = ("gpu-pool-tainted", "violation", "NodeClaim/claim", False)
     assert found(judge, claim(**asks)) == [violation]
     assert found(judge, claim(**asks, taints=[TAINT])) == []
     assert found(judge, claim(resources={"requests": {"cpu": "1", "nvidia.com/gpu": 0}})) == []
@@ -101,7 +102,7 @@ def test_a_claim_of_a_gpu_is_a_gpu(judge: Judge) -> None:
 
 @pytest.mark.parametrize("group", KINDS)
 def test_what_lets_gpus_in_is_advice_which_a_waiver_ends(group: str, judge: Judge) -> None:
-    advice = [(KEPT_OUT, "advisory", "NodePool/pool", False)]
+    advice = [(KEPT_OUT, "advice", "NodePool/pool", False)]
     pool = node_pool(group)
     assert found(judge, pool) == advice
     assert found(judge, node_pool(group, taints=[TAINT])) == []

@@ -156,7 +156,7 @@ def test_the_three_answers_are_counted(kind: str, judge: Judge) -> None:
     judged = judge(yaml.safe_dump_all(objects))
 
     assert judged.answers == {"judged": 1, "no_node_pool": 1, "not_understood": 1}
-    assert levels(judged, UNDERSTOOD) == {"mandatory" if kind == "WorkerPool" else "advisory"}
+    assert levels(judged, UNDERSTOOD) == {"unverified" if kind == "WorkerPool" else "advice"}
 
 
 # --- wrappers ---------------------------------------------------------------------------------------------------------
@@ -213,7 +213,7 @@ def test_a_pool_inside_a_wrapper_is_named_with_what_to_do(name: str, judge: Judg
     for one in (pool(), pool(TAINTS), manifest("example.com/v1", "WorkerPool", spec={})):
         (found,) = [each for each in judge(json.dumps(WRAPPERS[name](one))).found if each.rule.name == UNDERSTOOD]
 
-        assert found.level.value == "mandatory"
+        assert found.level.value == "unverified"
         assert "check that object as a manifest of its own" in found.message
 
 

@@ -56,7 +56,7 @@ def test_a_limit_is_reported_in_every_format(
     errors = [each.get("message") for each in Xml.parse(reports["junit"]).iter("error")]
 
     assert code == 2
-    assert f"{files[0]}: Kubernetes manifest, 1 resource" in out
+    assert "3 files, 1 resource (0 judged" in out
     assert err.splitlines() == [f"{files[1]}: {said}", f"{files[2]}: {LATER}"]
     assert of_json["result"] == "failed"
     assert [len(each["problems"]) for each in of_json["files"]] == [0, 1, 1]

@@ -35,23 +35,22 @@ def test_every_file_is_judged_though_one_cannot_be(good: Path, bad: Path, write:
 
     assert code == 1
     assert "broken: line 2, column 1: is not YAML" in err
-    seen = "Kubernetes manifest, 1 resource (1 judged, 0 no node pools, 0 not understood), 1 GPU pool"
-    assert f"{good}: {seen}: 0 violations" in out
-    assert out.count(f"{bad}:10: NodePool/gpu: mandatory: ") == 1
-    assert out.count(f"{bad}: {seen}: 1 violation") == 1
+    assert "3 files, 2 resources (2 judged, 0 no node pools, 0 not understood), 2 GPU pools: 1 violation" in out
+    assert "1 file not read; " in out
+    assert out.count(f"{bad}:10: NodePool/gpu: violation: ") == 1
 
 
 def test_the_text_names_file_line_resource_rule_and_cure(bad: Path, run: Run) -> None:
-    line = next(line for line in run("policy", bad)[1].splitlines() if "mandatory" in line)
+    line = next(line for line in run("policy", bad)[1].splitlines() if ": violation: " in line)
 
-    assert line.startswith(f"{bad}:10: NodePool/gpu: mandatory: has ")
+    assert line.startswith(f"{bad}:10: NodePool/gpu: violation: has ")
     assert "found spec.template.spec.taints: nvidia.com/gpu:PreferNoSchedule; add " in line
     assert line.endswith("[gpu-pool-tainted]")
 
 
 def test_json_has_everything_a_program_needs(bad: Path, run: Run) -> None:
     report = json.loads(run("policy", bad, "--json")[1])
-    finding = next(each for each in report["files"][0]["findings"] if each["level"] == "mandatory")
+    finding = next(each for each in report["files"][0]["findings"] if each["level"] == "violation")
 
     assert report["result"] == "refused"
     assert finding["rule"] == "gpu-pool-tainted"
@@ -154,9 +153,9 @@ def test_a_rule_can_be_raised_and_an_unproven_violation_left_to_the_update(write
     before, after = levels(), levels("--config", config)
     late, surely = "aws_eks_node_group.late_taint", "aws_eks_node_group.untainted"
 
-    assert (before[late, "gpu-pool-tainted"], after[late, "gpu-pool-tainted"]) == ("mandatory", "advisory")
-    assert (before[surely, "gpu-pool-tainted"], after[surely, "gpu-pool-tainted"]) == ("mandatory", "mandatory")
-    assert (before[surely, "gpu-pool-owned"], after[surely, "gpu-pool-owned"]) == ("advisory", "mandatory")
+    assert (before[late, "gpu-pool-tainted"], after[late, "gpu-pool-tainted"]) == ("unverified", "advice")
+    assert (before[surely, "gpu-pool-tainted"], after[surely, "gpu-pool-tainted"]) == ("violation", "violation")
+    assert (before[surely, "gpu-pool-owned"], after[surely, "gpu-pool-owned"]) == ("advice", "violation")
 
 
 def test_an_advisory_rule_can_be_switched_off(write: Any, run: Run) -> None:

@@ -27,7 +27,7 @@ def judged(tmp_path: Path, run: Run) -> Callable[..., list[str]]:
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(text)
         _, out, err = run("policy", tmp_path)
-        assert "Terraform configuration" in out + err
+        assert "GPU pool" in out + err
         lines = [line.removeprefix(f"{tmp_path}/") for line in out.splitlines()]
         return [line for line in lines if "[gpu-pool-tainted" in line or "[node-pools-understood" in line]
 
@@ -48,9 +48,9 @@ def test_literals_defaults_locals_and_keys_are_read(judged: Callable[..., list[s
     found = judged(main)
 
     assert [line.split(": ")[:3] for line in found] == [
-        ["main.tf:6", "aws_eks_node_group.bare", "mandatory"],
-        ["main.tf:17", "aws_eks_node_group.named", "mandatory"],
-        ["main.tf:21", "aws_eks_node_group.each", "mandatory"],
+        ["main.tf:6", "aws_eks_node_group.bare", "violation"],
+        ["main.tf:17", "aws_eks_node_group.named", "violation"],
+        ["main.tf:21", "aws_eks_node_group.each", "unverified"],
     ]
     assert ["no permanent taint" in line for line in found] == [True, True, False]
 
@@ -78,10 +78,10 @@ def test_modules_are_named_as_not_read(judged: Callable[..., list[str]]) -> None
     calls = 'module "gpu" { source = "./modules/pool" }\nmodule "eks" { source = "terraform-aws-modules/eks/aws" }\n'
     module = 'variable "type" { default = "g6.xlarge" }\n' + group("this", "[var.type]")
 
-    unread, pool = judged(calls, modules__pool__main=module)
+    pool, unread = judged(calls, modules__pool__main=module)
 
-    assert "modules are not read from the configuration: module.gpu, module.eks" in unread
-    assert pool.startswith("modules/pool/main.tf:2: aws_eks_node_group.this: mandatory: has 1 NVIDIA GPU")
+    assert "unverified: 2 modules not read: module.gpu, module.eks; judge the plan: terraform show" in unread
+    assert pool.startswith("modules/pool/main.tf:2: aws_eks_node_group.this: violation: has 1 NVIDIA GPU")
 
 
 @pytest.mark.parametrize("block", ['resource "a" {}', "resource {}", "variable {}", 'locals "x" {}', "module {}"])

@@ -168,15 +168,19 @@ FINE: dict[str, Any] = {
 }
 
 
+DECIDED = ("a pool that an action sends",)
+
+
 def answer(judged: FileReport) -> str:
     said = [found for found in judged.found if found.rule.name in RULES]
     assert judged.problems == ()
-    return "violation" if any(found.level == "mandatory" for found in said) else "advice" if said else "fine"
+    levels = {found.level.value for found in said}
+    return next((each for each in ("violation", "unverified", "advice") if each in levels), "fine")
 
 
 @pytest.mark.parametrize("name", VIOLATIONS)
 def test_what_may_make_nodes_is_a_violation(name: str, judge: Judge) -> None:
-    assert answer(judge(VIOLATIONS[name])) == "violation"
+    assert answer(judge(VIOLATIONS[name])) == ("violation" if name in DECIDED else "unverified")
 
 
 @pytest.mark.parametrize("name", ADVICE)
@@ -194,7 +198,7 @@ def test_a_data_source_is_no_resource_of_the_same_name(judge: Judge) -> None:
     resources = group["configuration"]["root_module"]["resources"]
     resources.append({**resources[0], "mode": "data", "address": "data.aws_eks_node_group.a", "expressions": {}})
 
-    assert answer(judge(group)) == "violation"
+    assert answer(judge(group)) == "unverified"
 
 
 TAINTS = (

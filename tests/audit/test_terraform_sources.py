@@ -123,7 +123,7 @@ def test_every_report_on_a_plan_names_file_and_line(tmp_path: Path, run: Callabl
     results = json.loads(reports["sarif"])["runs"][0]["results"]
     places = [each["locations"][0]["physicalLocation"] for each in results]
 
-    assert f'{inner}:{line}: module.pool["untainted"].aws_eks_node_group.inner: mandatory: ' in reports["text"]
+    assert f'{inner}:{line}: module.pool["untainted"].aws_eks_node_group.inner: violation: ' in reports["text"]
     assert any(each.get("file") == str(inner) and each["line"] >= line for each in of_json(reports["json"]))
     assert any(each["artifactLocation"]["uri"].endswith("pool/main.tf") for each in places)
     assert f"::error file={inner}" in reports["github"]

@@ -35,6 +35,9 @@ spec:
 """
 
 
+IN_FILES = {CURRENT: {"waivers_in_files": "allowed"}}
+
+
 def pool(name: str = "lab", notes: Mapping[str, str] | None = None) -> str:
     return POOL.format(name=name, notes=json.dumps(notes or {}))
 
@@ -50,7 +53,7 @@ def judge(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..., t
     def judged(manifest: str, *given: Mapping[str, str], form: str = "text", rule: str = TAINTED) -> tuple[int, str]:
         file, config = tmp_path / "pools.yaml", tmp_path / "config.json"
         file.write_text(manifest, encoding="utf-8")
-        config.write_text(json.dumps({rule: {"waivers": list(given)}}), encoding="utf-8")
+        config.write_text(json.dumps({rule: {"waivers": list(given)}, **IN_FILES}), encoding="utf-8")
         code = main(["policy", str(file), "--config", str(config), "--format", form])
         said = capsys.readouterr()
         return code, said.out + said.err
@@ -63,14 +66,14 @@ def test_a_waiver_lets_one_resource_pass_and_is_listed(judge: Callable[..., tupl
 
     assert code == 0
     assert f"NodePool/lab: waived until {LATER} by vision: a driver is tried out: has 1 NVIDIA GPU" in said
-    assert "0 violations, 0 advisories, 1 waived" in said
+    assert "0 violations, 0 unverified, 0 advice, 1 waived" in said
 
 
 def test_it_lets_no_other_resource_and_no_other_rule_pass(judge: Callable[..., tuple[int, str]]) -> None:
     code, said = judge(pool() + "---\n" + pool("other"), waiver())
 
     assert code == 1
-    assert "NodePool/other: mandatory: has 1 NVIDIA GPU" in said
+    assert "NodePool/other: violation: has 1 NVIDIA GPU" in said
     assert judge(pool(), waiver(), rule="gpu-pool-owned")[0] == 1
 
 
@@ -78,7 +81,7 @@ def test_one_that_has_ended_is_a_violation_beside_what_it_let_pass(judge: Callab
     code, said = judge(pool(), waiver(expires=BEFORE))
 
     assert code == 1
-    assert "NodePool/lab: mandatory: has 1 NVIDIA GPU" in said
+    assert "NodePool/lab: violation: has 1 NVIDIA GPU" in said
     assert f"(vision: a driver is tried out) expired on {BEFORE}" in said
 
 
@@ -246,7 +249,7 @@ def ask() -> Callable[..., list[Diagnostic]]:
     """Let a pack with waivers judge bare groups, each and then all of them."""
 
     def asked(*names: str, waivers: Any = (), inputs: Mapping[str, Any] = GROUP, kind: str = EKS) -> list[Diagnostic]:
-        with PolicyPackProcess(config={TAINTED: {"waivers": list(waivers)}}) as pack:
+        with PolicyPackProcess(config={TAINTED: {"waivers": list(waivers)}, **IN_FILES}) as pack:
             urns = {name: f"urn:pulumi:preview::gpupools::{kind}::{name}" for name in names}
             said = [each for name, urn in urns.items() for each in pack.analyze(urn, kind, name, packed(inputs))]
             whole = [

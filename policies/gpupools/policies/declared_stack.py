@@ -17,6 +17,7 @@ from gpupools.plan.pool_facts import UNKNOWN, PoolFacts, Reference
 from gpupools.policies.classify import Unclassified, is_harmless
 from gpupools.policies.declared_software import DeclaredSoftware
 from gpupools.policies.dependency_graph import reachable_marks
+from gpupools.policies.waivers import Comment
 from gpupools.readback.inputs import at, joined, mapping
 from gpupools.readback.machine_owners import BOOTSTRAP, Named, Owner, bootstrapped
 from gpupools.readback.registry import read_owner
@@ -63,7 +64,7 @@ class Declared:
     """URNs of its dependencies."""
     by_property: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """URNs of the dependencies of each input."""
-    comments: tuple[str, ...] = ()
+    comments: Sequence[Comment] = ()
     """Waivers in comments of its file."""
 
 
@@ -75,6 +76,13 @@ class Gap:
     """Stable name, e.g. `unchanged-resources`."""
     what: str
     fix: str
+    part: str = ""
+    """What is left out, if it has an address."""
+
+    @property
+    def address(self) -> str:
+        """Return the address of findings about it, for waivers."""
+        return self.part or self.name
 
 
 @dataclass(frozen=True)
@@ -341,6 +349,17 @@ class DeclaredStack:
                 bits |= self._cluster_bits.get(urn, 0)
             self._clusters[resource.urn] = Cluster(bits, _cluster_name(resource), self._component_cluster(resource))
         return self._clusters[resource.urn]
+
+    def has_workload_identity(self, resource: Declared) -> bool:
+        """Say whether the GKE cluster of a pool, if it is in the stack, has workload identity."""
+        named, urns = _cluster_name(resource), self._cluster_urns(resource)
+        found = (
+            each.inputs
+            for each in self.resources
+            if "workloadIdentityConfig" in each.inputs
+            and (each.urn in urns or (named and each.inputs.get("name") == named))
+        )
+        return any(at(one, "workloadIdentityConfig.workloadPool") is not None for one in found)
 
     def origin_of(self, software: Declared) -> Origin:
         """Return the origin of a chart or workload, for `runs_on`."""

@@ -4,7 +4,6 @@ import os
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import date
 from enum import StrEnum
 from typing import Any
 
@@ -13,7 +12,7 @@ from gpupools.common.json_types import JsonObject
 from gpupools.plan.pool_facts import UNKNOWN, PoolFacts
 from gpupools.policies.declared_software import DeclaredSoftware
 from gpupools.policies.declared_stack import DeclaredStack
-from gpupools.policies.waivers import KEY, SCHEMA, Waiver
+from gpupools.policies.waivers import KEY, SCHEMA, Waiver, WaiverLimits
 from gpupools.readback.inputs import steps as steps
 
 DOCS = "docs/reference/policies.md"
@@ -30,10 +29,20 @@ WAIVERS_CURRENT = "gpu-waiver-current"
 
 
 class Level(StrEnum):
-    """What a finding does to a deployment; the values are Pulumi's."""
+    """How a rule is enforced; the values are Pulumi's."""
 
     ADVISORY = "advisory"
     MANDATORY = "mandatory"
+
+
+class FindingLevel(StrEnum):
+    """What a finding means, in the words of every report."""
+
+    VIOLATION = "violation"
+    """A mandatory rule is broken."""
+    UNVERIFIED = "unverified"
+    """A mandatory rule may be broken: what was read proves neither that nor the opposite."""
+    ADVICE = "advice"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,6 +62,10 @@ class Finding:
     """Public source of the finding, if it differs from that of the rule."""
     unverified: bool = False
     """True when the inputs known at preview prove neither a violation nor safety."""
+    needs_fix: bool = False
+    """True for an unverified finding that the complete document of a tool, such as a plan, does not settle either."""
+    lacks_cpu_pool: bool = False
+    """True for an unverified finding that a pool for pods without GPUs, in another file of the run, settles."""
     advice: bool = False
     """True for advice of a rule whose other findings are violations."""
 
@@ -67,8 +80,8 @@ class Context:
     """Name of the Pulumi stack."""
     protect: bool = False
     """The resource option of that name."""
-    today: date = date.min
-    """The day for which waivers are checked."""
+    limits: WaiverLimits = field(default_factory=WaiverLimits)
+    """For the rule on waivers: what the configuration allows of them."""
     waivers: tuple[Waiver, ...] = ()
     """For the rule on waivers: those of the configuration."""
     waived: Collection[Waiver] = ()
@@ -108,6 +121,8 @@ class Rule:
     framework: Framework
     config: Mapping[str, JsonObject] = field(default_factory=dict)
     """JSON schema of each configuration key, with its default."""
+    advice_outside_stacks: bool = False
+    """Whether its findings are advice on resources of other tools, unless the configuration names its level."""
     pool: Callable[[PoolFacts, Context], Iterable[Finding]] | None = None
     """Judges one pool by its own resource."""
     software: Callable[["DeclaredSoftware", Context], Iterable[Finding]] | None = None
@@ -134,6 +149,11 @@ class Rule:
             given = context.config.get(key, schema.get("default"))
             context.options[known] = given if _fits(given, schema) else schema.get("default")
         return context.options[known]
+
+    def is_advice(self, finding: Finding, context: Context) -> bool:
+        """Say whether a finding is advice though the rule is mandatory: by itself, or as the configuration wants."""
+        late = finding.unverified and UNKNOWN_AT_PREVIEW in self.config
+        return finding.advice or (late and self.option(context, UNKNOWN_AT_PREVIEW) == "advisory")
 
 
 def _fits(value: Any, schema: JsonObject) -> bool:

@@ -34,7 +34,7 @@ from gpupools.policies.classify import classify
 from gpupools.policies.components import FindingKey, finding_key, judge_resource
 from gpupools.policies.declared_software import DeclaredSoftware, is_software, read_software
 from gpupools.policies.declared_stack import Declared, DeclaredStack, shows_gpus
-from gpupools.policies.finding import UNKNOWN_AT_PREVIEW, WAIVERS_CURRENT, Context, Finding, Rule, format_finding, steps
+from gpupools.policies.finding import WAIVERS_CURRENT, Context, Finding, Rule, format_finding, steps
 from gpupools.policies.rules import (
     ALL_RULES,
     RESOURCE_RULES,
@@ -44,6 +44,7 @@ from gpupools.policies.rules import (
     node_pools_understood,
 )
 from gpupools.policies.rules.gpu_pool_tainted import taint_can_be_added
+from gpupools.policies.rules.gpu_waiver_current import waiver_limits
 from gpupools.policies.waivers import Waiver
 from gpupools.policies.wire import SECRET, SIGNATURE, decoded, plain
 from gpupools.providers import clouds
@@ -276,8 +277,7 @@ class Analyzer(_SdkServer):  # type: ignore[misc]
                 continue
             message = format_finding(finding, resource.inputs if resource else {}, rule)
             message = f"{resource.name}: {message}" if resource else message
-            late = finding.unverified and UNKNOWN_AT_PREVIEW in rule.config
-            if finding.advice or (late and rule.option(context, UNKNOWN_AT_PREVIEW) == "advisory"):
+            if rule.is_advice(finding, context):
                 self._say(answer, advisory, f"{message} ({rule.name})", urn, of=rule.name)
             else:
                 self._say(answer, rule.name, message, urn)
@@ -293,9 +293,10 @@ class Analyzer(_SdkServer):  # type: ignore[misc]
             report(message, urn or None)
 
     def _is_waived(self, rule: str, config: JsonObject, urn: str, finding: Finding, resource: Declared | None) -> bool:
-        given = waivers.configured(rule, config)
+        limits = self._contexts_of(False)[WAIVERS_CURRENT].limits
+        given = tuple(each for each in waivers.configured(rule, config) if not limits.fault(each))
         if resource is not None:
-            given += waivers.annotated(urn, resource.type, resource.inputs, RULE_NAMES)[0]
+            given += waivers.annotated(urn, resource.type, resource.inputs, RULE_NAMES, limits)[0]
         waiver = next((each for each in given if each.rule == rule and each.covers(urn, finding.pool, _today())), None)
         if waiver is not None:
             self._used_waivers.setdefault(waiver, finding.what)
@@ -313,7 +314,10 @@ class Analyzer(_SdkServer):  # type: ignore[misc]
             given = tuple(each for rule in ALL_RULES for each in waivers.configured(rule.name, found[rule.name].config))
             current = found[WAIVERS_CURRENT]
             used = self._used_waivers.keys()
-            found[WAIVERS_CURRENT] = replace(current, waivers=given, waived=used, today=_today())
+            low = (EnforcementLevel.ADVISORY, EnforcementLevel.DISABLED)
+            high = (each.name for each in ALL_RULES if self._get_enforcement_level(POLICIES[each.name]) not in low)
+            limits = waiver_limits(current.config, high, _today())
+            found[WAIVERS_CURRENT] = replace(current, waivers=given, waived=used, limits=limits)
         return found
 
     def _declared(self, wire: Any) -> Declared:

@@ -8,9 +8,12 @@ from pathlib import Path as FilePath
 from gpupools.common.errors import Rejected
 from gpupools.common.json_types import JsonObject
 from gpupools.policies import configuration, waivers
-from gpupools.policies.finding import UNKNOWN_AT_PREVIEW, Context, Finding, Level, Rule
+from gpupools.policies.finding import WAIVERS_CURRENT, Context, Finding, FindingLevel, Level, Rule
 from gpupools.policies.rules import ALL_RULES
-from gpupools.policies.waivers import Waiver
+from gpupools.policies.rules.gpu_waiver_current import waiver_limits
+from gpupools.policies.waivers import Waiver, WaiverLimits
+
+_LOW = ("advisory", "disabled")
 
 
 @dataclass(frozen=True)
@@ -29,21 +32,22 @@ class Config:
     files: tuple[FilePath, ...] = ()
     """All files of the run, which may refer to each other."""
 
-    def level(self, rule: Rule, finding: Finding) -> Level | None:
-        """Return the level of a finding; None where its rule is disabled.
+    @property
+    def limits(self) -> WaiverLimits:
+        """Return what the configuration allows of waivers."""
+        mandatory = (rule.name for rule in ALL_RULES if self.levels.get(rule.name, rule.level) not in _LOW)
+        return waiver_limits(self.options.get(WAIVERS_CURRENT, {}), mandatory, self.today)
 
-        The level of an unverified finding may be configured as advisory.
-        """
+    def level(self, rule: Rule, finding: Finding, address: str) -> FindingLevel | None:
+        """Return the level of a finding on a resource; None where its rule is disabled."""
         given = self.levels.get(rule.name, rule.level.value)
         if given == "disabled":
             return None
-        if finding.advice:
-            return Level.ADVISORY
-        if finding.unverified and UNKNOWN_AT_PREVIEW in rule.config:
-            context = Context(config=self.options.get(rule.name, {}))
-            if rule.option(context, UNKNOWN_AT_PREVIEW) == "advisory":
-                return Level.ADVISORY
-        return Level.ADVISORY if given == Level.ADVISORY else Level.MANDATORY
+        context = Context(config=self.options.get(rule.name, {}))
+        is_foreign = rule.name not in self.levels and not address.startswith("urn:pulumi:")
+        if given == Level.ADVISORY or rule.is_advice(finding, context) or (is_foreign and rule.advice_outside_stacks):
+            return FindingLevel.ADVICE
+        return FindingLevel.UNVERIFIED if finding.unverified else FindingLevel.VIOLATION
 
 
 def read_config(path: FilePath, today: date) -> Config:

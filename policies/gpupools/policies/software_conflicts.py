@@ -267,4 +267,5 @@ def not_compared(too_many: TooManyKinds, question: str) -> Finding:
         what=f"{question} cannot be verified: the stack has {too_many.what}, more than {MAX_PAIRS:,} pairs",
         fix="split the stack, or use the same node selector and provider for similar pools and charts",
         unverified=True,
+        needs_fix=True,
     )

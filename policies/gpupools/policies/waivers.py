@@ -7,11 +7,11 @@ Expired and unused waivers are violations.
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from typing import Any
 
 from gpupools.common.bounded_yaml import parse_yaml
@@ -88,6 +88,44 @@ class Waiver:
         return {"reason": self.reason, "owner": self.owner, "expires": self.expires.isoformat()}
 
 
+@dataclass(frozen=True)
+class Comment:
+    """A comment with a waiver."""
+
+    text: str
+    """What stands behind the mark."""
+    pool: str = ""
+    """The pool whose lines follow, if the object has several."""
+    fault: str = ""
+    """Why it waives nothing, whatever its text says."""
+
+
+IN_FILES = "waivers_in_files"
+LONGEST = "longest_waiver_days"
+
+
+@dataclass(frozen=True)
+class WaiverLimits:
+    """What the configuration allows of waivers."""
+
+    today: date = date.min
+    in_files: str = "advisory-rules"
+    """Which rules annotations and comments may waive: `allowed` (all), `advisory-rules` or `none`."""
+    longest_days: int | None = None
+    """Most days from today until a waiver ends."""
+    mandatory: frozenset[str] = frozenset()
+
+    def fault(self, waiver: Waiver) -> str:
+        """Return why a waiver is not allowed; empty if it is."""
+        of_rule = self.in_files == "advisory-rules" and waiver.rule in self.mandatory
+        if waiver.annotated and (of_rule or self.in_files == "none"):
+            which = f"the mandatory rule {waiver.rule}" if of_rule else "a rule"
+            return f"move it to {waiver.rule}.{KEY} of the policy configuration; {IN_FILES} lets no file waive {which}"
+        if self.longest_days is not None and (waiver.expires - self.today).days > self.longest_days:
+            return f"end it within {self.longest_days} days from today, which {LONGEST} allows"
+        return ""
+
+
 def waiver_problem(given: object, *, annotated: bool = False) -> str:
     """Return how to correct a waiver; empty if it is valid."""
     wanted = [key for key in _KEYS if key not in _OPTIONAL and not (annotated and key == "resource")]
@@ -136,36 +174,58 @@ def configured(rule: str, options: JsonObject) -> tuple[Waiver, ...]:
     )
 
 
+_FORMS = (
+    '# gpupools:ignore RULE until=YYYY-MM-DD owner=… reason="…"',
+    "{reason: …, owner: …, expires: YYYY-MM-DD}",
+)
+"""A comment and an annotation."""
+
+
 def annotated(
-    address: str, type_token: str, inputs: JsonObject, rules: Collection[str], comments: Iterable[str] = ()
-) -> tuple[tuple[Waiver, ...], tuple[str, ...]]:
-    """Return the waivers in annotations of a Kubernetes object and in comments, and the problems of invalid ones."""
+    address: str,
+    type_token: str,
+    inputs: JsonObject,
+    rules: Collection[str],
+    limits: WaiverLimits,
+    comments: Iterable[Comment] = (),
+) -> tuple[tuple[Waiver, ...], Mapping[str, str]]:
+    """Return the waivers in annotations of a Kubernetes object and in comments, and the fix of each other one."""
     metadata = inputs.get("metadata") if type_token.startswith("kubernetes:") else None
     notes = metadata.get("annotations") if isinstance(metadata, Mapping) else None
     found: list[Waiver] = []
-    problems: list[str] = []
-    given_at = [
-        (f"annotation {key}", key.removeprefix(ANNOTATION), _parse_annotation(value))
+    problems: dict[str, str] = {}
+    given_at: list[tuple[str, str, Any, str]] = [
+        (f"annotation {key}", key.removeprefix(ANNOTATION), _parse_annotation(value), "")
         for key, value in (notes.items() if isinstance(notes, Mapping) else ())
         if isinstance(key, str) and key.startswith(ANNOTATION)
     ]
-    for where, rule, given in (*given_at, *map(_parse_comment, comments)):
+    for where, rule, given, misplaced in (*given_at, *map(_parse_comment, comments)):
         fault = waiver_problem(given, annotated=True) if rule in rules else f"there is no rule {shown(rule)}"
-        if fault:
-            problems.append(f"{where} waives nothing: {fault}")
-        else:
-            found.append(_new_waiver(rule, address, given, annotated=True))
-    return tuple(found), tuple(problems)
+        if fault and not misplaced:
+            problems[where] = f"{fault}, as in {_FORMS[where.startswith('annotation')]}"
+            continue
+        waiver = None if misplaced else _new_waiver(rule, address, given, annotated=True)
+        if fault := limits.fault(waiver) if waiver else misplaced:
+            problems[where] = fault
+        elif waiver:
+            found.append(waiver)
+    return tuple(found), problems
 
 
-def _parse_comment(text: str) -> tuple[str, str, JsonDict]:
-    """Return what stands in `RULE until=2027-01-31 owner=ml reason="…"`: place, rule and the keys of a waiver."""
-    try:
-        rule, *words = shlex.split(text)
-    except ValueError:  # nothing, or a quotation mark without its other
+_SHOWN = 200
+"""Characters of a comment that a finding shows."""
+_WORDS = re.compile(r"""(?:[^\s"']|"[^"]*"|'[^']*')+""")
+
+
+@lru_cache(maxsize=10_000)
+def _parse_comment(comment: Comment) -> tuple[str, str, JsonDict, str]:
+    """Return what `RULE until=2027-01-31 owner=ml reason="…"` says: place, rule, keys of a waiver, and its fault."""
+    rule, *words = _WORDS.findall(comment.text) or [""]
+    if "".join(_WORDS.split(comment.text)).strip():  # a quotation mark without its other
         rule, words = "", []
-    pairs = (word.partition("=") for word in words)
-    return f"the comment {shown(text)}", rule, {"expires" if key == "until" else key: value for key, _, value in pairs}
+    pairs = (re.sub("[\"']", "", word).partition("=") for word in words)
+    given = {"expires" if key == "until" else key: value for key, _, value in pairs}
+    return f"the comment {shown(comment.text, most=_SHOWN)}", rule, {"pool": comment.pool, **given}, comment.fault
 
 
 def _parse_annotation(value: object) -> Any:
@@ -192,5 +252,7 @@ def scope(address: str) -> str:
         return "::".join(address.split("::")[:2])
     if re.match(r"[A-Z]\w*/", address):
         return MANIFESTS
+    if re.fullmatch(r"[a-z]+(-[a-z]+)+", address):
+        return address  # a gap of a file, or all resources together
     # A logical id of CloudFormation has letters and digits alone, an address of Terraform a dot.
     return "CloudFormation" if address.isalnum() else "ARM" if re.match(r"resources\b", address) else "Terraform"

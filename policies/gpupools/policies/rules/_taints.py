@@ -47,6 +47,7 @@ def find_missing_taint(pool: PoolFacts) -> Finding | None:
         pool=pool.pool,
         found=_shown_taints(pool),
         unverified=True,
+        needs_fix=pool.has_unevaluated_script,
     )
 
 

@@ -59,6 +59,7 @@ def _unschedulable_operators(software_conflicts: SoftwareConflicts) -> Iterator[
                 found="without it",
                 fix="add a pool without GPUs and taints, or tolerate it there (runtime.cpu_taints in a stack file)",
                 unverified=True,
+                lacks_cpu_pool=True,
             ),
         )
 

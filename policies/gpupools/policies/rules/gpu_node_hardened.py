@@ -10,22 +10,36 @@ from gpupools.policies.rules._pools import hardening_findings
 
 
 def _judge(pool: PoolFacts, context: Context) -> Iterator[Finding]:
-    return hardening_findings(pool, mandatory=True) if pool.has_gpus else iter(())
+    return (each for each in _findings(pool) if not _is_set_by_cluster(pool, each)) if pool.has_gpus else iter(())
+
+
+def _findings(pool: PoolFacts) -> Iterator[Finding]:
+    return hardening_findings(pool, mandatory=True)
+
+
+def _is_set_by_cluster(pool: PoolFacts, finding: Finding) -> bool:
+    """Say whether the cluster may set what the pool leaves out: with workload identity, new pools get GKE_METADATA.
+
+    https://docs.cloud.google.com/kubernetes-engine/docs/how-to/workload-identity#enable-existing-cluster
+    """
+    return pool.cloud == "gcp" and finding.what.startswith("metadata-service") and finding.found == "unset"
 
 
 def _judge_stack(stack: DeclaredStack, context: Context) -> Iterator[tuple[str, Finding]]:
-    """Report launch templates and node classes that GPU pools use."""
+    """Report launch templates and node classes that GPU pools use, and what only the cluster of a pool decides."""
     seen: set[str] = set()
     reported: set[tuple[str, str]] = set()
     for resource in stack.resources:
         for pool in resource.pools:
+            if pool.has_gpus and not stack.has_workload_identity(resource):
+                yield from ((resource.urn, each) for each in _findings(pool) if _is_set_by_cluster(pool, each))
             if not pool.elsewhere or not stack.joined(resource, pool).has_gpus:
                 continue
             for other in stack.referred(resource, pool):
                 if other.urn in seen or any(each.has_gpus for each in other.pools):
                     continue  # a pool itself, which is judged alone
                 seen.add(other.urn)
-                for finding in hardening_findings(other.template, mandatory=True) if other.template else ():
+                for finding in _findings(other.template) if other.template else ():
                     if (other.urn, finding.property) not in reported:
                         reported.add((other.urn, finding.property))
                         yield other.urn, finding
@@ -41,6 +55,7 @@ RULE = Rule(
     url="https://docs.aws.amazon.com/eks/latest/best-practices/protecting-the-infrastructure.html",
     framework=HARDENING,
     config=unknown_at_preview("advisory"),
+    advice_outside_stacks=True,
     pool=_judge,
     stack=_judge_stack,
 )

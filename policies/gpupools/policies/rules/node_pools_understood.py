@@ -24,7 +24,7 @@ def _judge(stack: DeclaredStack, context: Context) -> Iterator[tuple[str, Findin
     for gap in stack.gaps:
         why = reason(gap.name)
         what = f"{gap.what}{f'; accepted: {why}' if why else ''}"
-        yield "", Finding(what=what, fix=gap.fix, unverified=True, advice=bool(why))
+        yield gap.address, Finding(what=what, fix=gap.fix, unverified=True, advice=bool(why))
     alike: dict[tuple[str, str], list[tuple[str, Unclassified]]] = {}
     for urn, unread in stack.unread.items():
         why = reason(unread.kind)
@@ -40,6 +40,7 @@ def _judge(stack: DeclaredStack, context: Context) -> Iterator[tuple[str, Findin
                 f"{shown(urn, most=_MAX_ADDRESS_LENGTH)}, reason: …, owner: …, expires: …}}]}}",
                 source=unread.source,
                 unverified=True,
+                needs_fix=True,
             ),
         )
     for (kind, why), found in alike.items():
