@@ -6,7 +6,7 @@ and the plan, which `gpupools.ready.pool_status` finds.
 
 from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
-from shlex import join, quote
+from shlex import quote
 from typing import NamedTuple
 
 from gpupools.common.csv_rows import data_rows, has_text
@@ -14,6 +14,7 @@ from gpupools.common.json_types import JsonDict
 from gpupools.plan.cloud import Cloud
 
 UNKNOWN = "unknown"
+STARTUP_GATE = "startup-gate"
 
 
 class Cause(NamedTuple):
@@ -36,7 +37,6 @@ class Signal(NamedTuple):
     """
 
     cause: str
-    """Key of the cause."""
     kind: str
     name: str
     """Reason, name, type or key; of a taint, the start of its key; empty or `*` for any."""
@@ -56,7 +56,7 @@ class Seen(NamedTuple):
     message: str
     since: datetime | None = None
     cause: str = ""
-    """Set where the difference from the plan is the cause: its key."""
+    """Key of the cause, where the difference from the plan is the cause."""
     name: str = ""
     state: str = ""
 
@@ -74,10 +74,8 @@ class Finding(NamedTuple):
     def as_json(self) -> JsonDict:
         """Return the finding as JSON types."""
         since = self.since.isoformat() if self.since is not None else None
-        key = self.cause.cause
-        return {"cause": key, "title": self.cause.title, "fix": self.cause.cure, **self._asdict(), "since": since} | {
-            "cause": key
-        }
+        given = {**self._asdict(), "since": since, "cause": self.cause.cause}
+        return {"title": self.cause.title, "fix": self.cause.cure, **given}
 
 
 CAUSES: Mapping[str, Cause] = {row["key"]: Cause(**row) for row in data_rows("ready_causes.csv")}
@@ -128,16 +126,14 @@ def _shows(signal: Signal, seen: Seen) -> bool:
 def findings(seen: Iterable[Seen], clouds: Collection[Cloud], file: str, pool_command: str) -> list[Finding]:
     """Return each cause once, with the first object that shows it; what was seen if nothing shows one.
 
-    Args:
-        seen: What is seen in the cluster.
-        clouds: All clouds, for their errors.
-        file: The stack file, for commands.
-        pool_command: The cloud's command for node pools, where the next look is not in the cluster.
+    The commands are about the stack file, or `pool_command` where the next look is not in the cluster.
     """
     by_key: dict[str, list[Seen]] = {}
     for each in seen:
         by_key.setdefault(cause_of(each, clouds) or UNKNOWN, []).append(each)
     keys = [key for key in CAUSES if key in by_key]
+    # Our own taint follows from whatever else is missing.
+    keys = [key for key in keys if key != STARTUP_GATE] or keys
     keys = [key for key in keys if CAUSES[key].cause != UNKNOWN] or keys
     words = {"file": quote(file), "pool_command": pool_command}
     return [_finding(CAUSES[key], by_key[key], words) for key in keys if key != UNKNOWN or len(keys) == 1]
@@ -149,12 +145,10 @@ def _finding(cause: Cause, shown: list[Seen], words: Mapping[str, str]) -> Findi
     message = "; ".join(every) if cause.key == UNKNOWN else first.message
     kind, _, name = first.object.partition(" ")
     space, _, short = name.rpartition("/")
-    target = ["kubectl", *(["-n", space] if space else [])]
-    given = {"object": short, "message": message, "container": first.name}
-    given = {**words, **{key: quote(value) for key, value in given.items()}, "kubectl": join(target)}
-    is_there = kind not in ("Cluster", "Pool")
-    given["describe"] = join([*target, "describe", kind.casefold(), short]) if is_there else words["pool_command"]
-    is_log = kind == "Pod" and first.kind != "device"
-    given["logs"] = join([*target, "logs", short, "--all-containers", "--tail=50"]) if is_log else given["describe"]
-    command = cause.next.format(**given)
+    kubectl, short = f"kubectl -n {quote(space)}" if space else "kubectl", quote(short)
+    describe = f"{kubectl} describe {kind.casefold()} {short}"
+    describe = words["pool_command"] if kind in ("Cluster", "Pool") else describe
+    logs = f"{kubectl} logs {short} --all-containers --tail=50"
+    logs = logs if kind == "Pod" and first.kind != "device" else describe
+    command = cause.next.format(**words, object=short, message=quote(message), describe=describe, logs=logs)
     return Finding(cause, first.object, message, first.since, command, len({each.object for each in shown}) - 1)

@@ -31,7 +31,8 @@ def evidence(promise: Promise, nodes: Sequence[JsonObject], snapshot: Snapshot) 
     names = dict.fromkeys(node["metadata"]["name"] for node in nodes)
     pods = [pod for name in names for pod in snapshot.pods_on.get(name, ())]
     pods += [pod for pod in snapshot.pods_on.get("", ()) if waits_for(pod, promise) or _daemon_node(pod) & names.keys()]
-    late = {full_name(pod): pod for pod in pods if not is_ready(pod)}
+    ours_or_waiting = (pod for pod in pods if owner_of(pod) in snapshot.bringers or not pod["spec"].get("nodeName"))
+    late = {full_name(pod): pod for pod in ours_or_waiting if not is_ready(pod)}
     ours = {"Node": lambda full: full[1:] in names, "Pod": lambda full: full in late}
     ours["DaemonSet"] = lambda full: any(is_of(full, each) for each in promise.daemons.values())
     for kind, space, name in sorted(snapshot.events_of):
@@ -42,92 +43,84 @@ def evidence(promise: Promise, nodes: Sequence[JsonObject], snapshot: Snapshot) 
                 yield from _of_event(event, snapshot)
     for pod in (each for each in late.values() if owner_of(each)):
         yield from _of_pod(pod)
-    if len(nodes) < max(promise.pool.min_nodes, 1):
+    if len(snapshot.nodes_of_pool.get(promise.pool.name, ())) < max(promise.pool.min_nodes, 1):
         yield from _of_autoscaler(promise, snapshot)
-    for about, _, message, since in _policy_errors(promise, snapshot):
-        yield Seen("policy", about, message, since)
+    yield from _policy_errors(promise, snapshot)
 
 
 def faults(promise: Promise, nodes: Sequence[JsonObject], snapshot: Snapshot) -> Iterator[Seen]:
     """Yield what is wrong with a pool although its nodes may have all that the plan promises."""
     ours = {node["metadata"]["name"] for node in nodes}
     yield from _failing_pods(ours, snapshot)
-    for about, reason, message, since in _policy_errors(promise, snapshot):
-        # Nodes of other pools may be why the operator waits.
-        waits = not nodes or any(_unsettled(node, ours, snapshot) for node in snapshot.of("nodes"))
-        if reason != "OperandNotReady" or not waits:
-            yield Seen("policy", about, message, since)
+    for error in _policy_errors(promise, snapshot):
+        # Nodes of other pools may be what the operator waits for.
+        if error.state != "OperandNotReady" or not any(
+            _unsettled(node, ours, snapshot) for node in snapshot.of("nodes")
+        ):
+            yield error
     if not nodes:
         yield from (each for each in _of_autoscaler(promise, snapshot) if each.kind == "autoscaler")
 
 
-def _policy_errors(promise: Promise, snapshot: Snapshot) -> Iterator[tuple[str, str, str, datetime | None]]:
-    """Yield object, reason, message and time of what the GPU Operator that serves a pool reports.
-
-    https://github.com/NVIDIA/gpu-operator/blob/main/internal/conditions/clusterpolicy.go
-    """
+def _policy_errors(promise: Promise, snapshot: Snapshot) -> Iterator[Seen]:
+    """Yield what the GPU Operator that serves a pool reports of all nodes, with the reason as the state."""
+    # https://github.com/NVIDIA/gpu-operator/blob/main/internal/conditions/clusterpolicy.go
     for policy in snapshot.of("clusterpolicies") if promise.labels.get(SOFTWARE_LABEL) == "gpu-operator" else ():
         status = policy.get("status") or {}
-        error, about = condition({"status": status}, "Error"), f"ClusterPolicy {full_name(policy)}"
-        if error.get("status") == "True":
-            reason, since = str(error.get("reason", "")), parsed_time(error.get("lastTransitionTime"))
-            yield about, reason, error.get("message") or reason, since
-        elif status.get("state") == "notReady":
-            yield about, "OperandNotReady", "its state is notReady", None
+        error = condition({"status": status}, "Error")
+        error = error if error.get("status") == "True" else {}
+        if error or status.get("state") == "notReady":
+            since, reason = parsed_time(error.get("lastTransitionTime")), str(error.get("reason") or "OperandNotReady")
+            yield Seen(
+                "policy", f"ClusterPolicy {full_name(policy)}", error.get("message") or reason, since, state=reason
+            )
 
 
 def _unsettled(node: JsonObject, ours: Collection[str], snapshot: Snapshot) -> bool:
     """Return whether a node outside the pool may be what the GPU Operator waits for."""
-    name = node["metadata"]["name"]
-    labels, daemons = node["metadata"].get("labels", {}), snapshot.pods_on.get(name, ())
-    if name in ours or not {POOL_LABEL, GPU_PRESENT_LABEL} & labels.keys():
-        return False
-    return is_young(node, snapshot) or not all(map(is_ready, (node, *(pod for pod in daemons if owner_of(pod)))))
+    name, labels = node["metadata"]["name"], node["metadata"].get("labels", {})
+    parts = [node, *(pod for pod in snapshot.pods_on.get(name, ()) if owner_of(pod))]
+    settled = all(map(is_ready, parts)) and not is_recent(created(node), snapshot, BOOT)
+    return name not in ours and bool({POOL_LABEL, GPU_PRESENT_LABEL} & labels.keys()) and not settled
 
 
-def is_young(node: JsonObject, snapshot: Snapshot) -> bool:
-    """Return whether a node may still boot."""
-    return _is_recent(created(node), snapshot, BOOT)
-
-
-def _is_recent(time: datetime | None, snapshot: Snapshot, age: timedelta = RECENT) -> bool:
+def is_recent(time: datetime | None, snapshot: Snapshot, age: timedelta = RECENT) -> bool:
+    """Return whether a time is less than `age` ago."""
     return time is not None and snapshot.now is not None and snapshot.now - time <= age
 
 
 def _failing_pods(nodes: Collection[str], snapshot: Snapshot) -> Iterator[Seen]:
     """Yield each pod on some nodes that NVIDIA's software fails now, by the errors of kind `device`."""
-    told: dict[str, list[Seen]] = {}
+    late, seen = set(), list[Seen]()
     for pod in (pod for node in nodes for pod in snapshot.pods_on.get(node, ())):
         status, of = pod["status"], f"Pod {full_name(pod)}"
-        times = (
-            created(pod),
-            *(parsed_time(each.get("lastTransitionTime")) for each in status.get("conditions") or ()),
-        )
-        if status.get("phase") != "Failed" or any(_is_recent(time, snapshot) for time in times):
+        times = [created(pod)] + [parsed_time(each.get("lastTransitionTime")) for each in status.get("conditions", ())]
+        ended = status.get("phase") == "Failed" and not any(is_recent(time, snapshot) for time in times)
+        if not is_ready(pod) and not ended:
+            late.add(of)
             why = f"{status.get('reason', '')} {status.get('message', '')}".strip()
-            told[of] = [] if is_ready(pod) else [Seen("pod", of, why, created(pod)), *_of_pod(pod)]
+            seen += [Seen("pod", of, why, created(pod)), *_of_pod(pod)]
     for (kind, *names), events in snapshot.events_of.items():
         of = f"{kind} {'/'.join(names)}"
         for event in events if kind == "Pod" else ():
             # Of a pod that is not read, the event says where it is.
-            if told.get(of) or (of not in snapshot.pods_read and at(event, "source.host") in nodes):
-                told.setdefault(of, []).extend(_of_event(event, snapshot, RECENT))
-    for seen in told.values():
-        errors = (each._replace(kind="device") for each in seen)
-        yield from [each._replace(cause=cause_of(each)) for each in errors if cause_of(each)][:1]
+            if of in late or (of not in snapshot.pods_read and at(event, "source.host") in nodes):
+                seen += _of_event(event, snapshot, RECENT)
+    errors = [each._replace(kind="device") for each in reversed(seen)]
+    yield from {each.object: each for each in errors if cause_of(each)}.values()
 
 
 def restarts(pod: JsonObject, snapshot: Snapshot) -> Iterator[Seen]:
-    """Yield the containers of a pod that ended and run again, unless their node had restarted."""
+    """Yield the containers of a pod that ended and run again."""
     for each in pod["status"].get("containerStatuses") or ():
         ended = at(each, "lastState.terminated") or {}
-        time = parsed_time(ended.get("finishedAt"))
-        # The kubelet says so of containers that ended with their node.
-        with_node = (ended.get("reason"), ended.get("exitCode")) == ("Unknown", 255)
-        if each.get("restartCount") and not with_node and _is_recent(time, snapshot):
-            what = f"container {each['name']} restarted {each['restartCount']} time(s): "
-            what += f"{ended.get('reason', '')}, exit code {ended.get('exitCode', 'unknown')}"
-            yield Seen("plan", f"Pod {full_name(pod)}", what, time, "restarts", name=each["name"])
+        time, how = parsed_time(ended.get("finishedAt")), (ended.get("reason"), ended.get("exitCode"))
+        # The kubelet says Unknown and 255 of containers that ended with their node.
+        if is_recent(time, snapshot) and how != ("Unknown", 255):
+            what = (
+                f"container {each['name']} restarted {each.get('restartCount', 1)} time(s), by {how[0]}, code {how[1]}"
+            )
+            yield Seen("plan", f"Pod {full_name(pod)}", what, time, "restarts")
 
 
 def _of_pod(pod: JsonObject) -> Iterator[Seen]:

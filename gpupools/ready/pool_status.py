@@ -1,7 +1,7 @@
 """Judges pools: what is short of their promises."""
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import datetime
 from shlex import quote
 from typing import NamedTuple
@@ -13,13 +13,15 @@ from gpupools.plan.node_labels import MIG_CONFIG_LABEL, MIG_STATE_LABEL
 from gpupools.plan.node_resources import GPU_RESOURCE, unshared
 from gpupools.plan.pool_plan import POOL_LABEL
 from gpupools.plan.tolerations import selects, untolerated
-from gpupools.ready.causes import CAUSES, SIGNALS, UNKNOWN, Finding, Seen, cause_of, findings
+from gpupools.readback.inputs import at as value_at
+from gpupools.ready.causes import CAUSES, SIGNALS, STARTUP_GATE, UNKNOWN, Finding, Seen, cause_of, findings
 from gpupools.ready.evidence import (
+    BOOT,
     created,
     evidence,
     faults,
     is_of,
-    is_young,
+    is_recent,
     owner_of,
     parsed_time,
     restarts,
@@ -31,6 +33,8 @@ from gpupools.ready.snapshot import Snapshot, condition, full_name, is_ready
 from gpupools.spec.models import Cluster
 
 Since = datetime | None
+Clouds = Collection[Cloud]
+_INSTANCE_TYPE = "node.kubernetes.io/instance-type"
 
 
 class PoolStatus(NamedTuple):
@@ -125,28 +129,24 @@ def foreign_node(cluster: Cluster, pattern: str, node: JsonObject) -> str:
     return f"node {name} ({provider}) is not of the cluster in {cluster.cloud} {cluster.region_name()}"
 
 
-def _judged(
-    promise: Promise, snapshot: Snapshot, foreign: str, clouds: Collection[Cloud], file: str, pool_command: str
-) -> PoolStatus:
-    pool, notes = promise.pool, []
+def _judged(promise: Promise, snapshot: Snapshot, foreign: str, clouds: Clouds, file: str, command: str) -> PoolStatus:
+    pool = promise.pool
     nodes = snapshot.nodes_of_pool.get(pool.name, [])
     by_node = [] if foreign else [(node, list(_short_of_node(promise, node, snapshot))) for node in nodes]
     whole = sum(not found for _, found in by_node)
-    # The autoscaler may add nodes at any time; those that boot break no promise.
     starting = [node for node, found in by_node if found and _only_boots(promise, node, found, snapshot, clouds)]
+    # The autoscaler may add nodes at any time; those that boot break no promise.
     starting = starting if whole >= max(pool.min_nodes, 1) else []
     if foreign:
         seen = short = [Seen("plan", f"Cluster {pool.cluster}", foreign, None, "wrong-cluster")]
     else:
         settled = [node for node in nodes if node not in starting]
         short = [each for node, found in by_node if node not in starting for each in found]
-        short += _short_of_pool(promise, nodes, snapshot)
-        short += faults(promise, settled, snapshot)
+        short += [*_short_of_pool(promise, nodes, snapshot), *faults(promise, settled, snapshot)]
         seen = [*short, *(evidence(promise, settled, snapshot) if short else ())]
-        notes = [f"{len(starting)} more start{'' if len(starting) > 1 else 's'}"] if starting else []
+    notes = [f"{len(starting)} more boot{'' if len(starting) > 1 else 's'}"] if starting else []
     if not nodes:
-        view = unknown_to_autoscaler(promise, (), snapshot)
-        notes = ["nothing checked on a node yet", *([view] if view else [])]
+        notes = ["nothing checked on a node yet", *filter(None, [unknown_to_autoscaler(promise, (), snapshot)])]
     needed = {"nodes", "daemonsets", "pods", "events", *(["configmaps"] if not nodes else [])}
     needed |= {"resourceslices"} if promise.devices and nodes else set()
     needed |= {"runtimeclasses"} if promise.runtime_class else set()
@@ -154,16 +154,16 @@ def _judged(
     unseen = tuple(f"{kind}: {why}" for kind, why in snapshot.unseen.items() if kind in needed)
     state = "not ready" if short else "not seen" if unseen else "ready"
     texts = tuple(dict.fromkeys(f"{each.object}: {each.message}" for each in short))
-    counts, causes = (len(nodes), whole, pool.min_nodes), tuple(findings(seen, clouds, file, pool_command))
+    counts, causes = (len(nodes), whole, pool.min_nodes), tuple(findings(seen, clouds, file, command))
     return PoolStatus(pool.cluster, pool.name, state, *counts, texts, causes, unseen, tuple(notes))
 
 
-def _only_boots(
-    promise: Promise, node: JsonObject, found: Sequence[Seen], snapshot: Snapshot, clouds: Collection[Cloud]
-) -> bool:
-    """Return whether a node lacks only what it may lack while it boots."""
+def _only_boots(promise: Promise, node: JsonObject, found: list[Seen], snapshot: Snapshot, clouds: Clouds) -> bool:
+    """Return whether a node lacks only what it may lack while it boots, whatever the GPU Operator says of all nodes."""
+    if not is_recent(created(node), snapshot, BOOT):
+        return False
     seen = [*found, *faults(promise, [node], snapshot), *evidence(promise, [node], snapshot)]
-    return is_young(node, snapshot) and all(CAUSES[cause_of(each, clouds) or UNKNOWN].boots for each in seen)
+    return all(CAUSES[cause_of(each, clouds) or UNKNOWN].boots for each in seen if each.kind != "policy")
 
 
 def _short_of_pool(promise: Promise, nodes: Collection[JsonObject], snapshot: Snapshot) -> Iterator[Seen]:
@@ -182,43 +182,21 @@ def _short_of_pool(promise: Promise, nodes: Collection[JsonObject], snapshot: Sn
         what = f"waits for a node, and {why}"
         yield Seen("plan", f"Pod {full_name(waiting[0])}", what, created(waiting[0]), "no-autoscaler")
     handlers = {each["metadata"]["name"]: each.get("handler", "") for each in snapshot.of("runtimeclasses")}
-    if promise.runtime_class and "runtimeclasses" not in snapshot.unseen:
-        handler = handlers.get(promise.runtime_class)
-        what = f"does not exist, but pods of {pool.name} name it" if handler is None else ""
-        what = f"has the handler {handler}, which gives pods no GPU" if handler and "nvidia" not in handler else what
-        if what:
-            yield Seen("plan", f"RuntimeClass {promise.runtime_class}", what, None, "runtime")
-    if not nodes and not {"daemonsets", "clusterpolicies"} & snapshot.unseen.keys():
-        yield from _not_installed(promise, at, snapshot)
-
-
-def _not_installed(promise: Promise, at: str, snapshot: Snapshot) -> Iterator[Seen]:
-    """Yield the components that nothing would bring to the first node."""
+    handler = handlers.get(promise.runtime_class) if "runtimeclasses" not in snapshot.unseen else ""
+    if promise.runtime_class and (handler is None or (handler and "nvidia" not in handler)):
+        what = f"has the handler {handler}" if handler else "does not exist"
+        what += f", but pods of {pool.name} name it"
+        yield Seen("plan", f"RuntimeClass {promise.runtime_class}", what, None, "runtime")
     # The GPU Operator makes its DaemonSets with the first GPU node of the cluster.
-    operator = promise.daemons.get(VALIDATOR) if snapshot.of("clusterpolicies") else None
-    for piece in sorted(promise.required):
-        owner = promise.daemons[piece]
-        brings = any(
-            is_of(name, owner) and piece in {one.piece for one in each[1]} for name, each in snapshot.bringers.items()
-        )
-        if owner != operator and not brings:
+    operator = promise.daemons.get(VALIDATOR) if snapshot.of("clusterpolicies") else ""
+    is_seen = not nodes and not {"daemonsets", "clusterpolicies"} & snapshot.unseen.keys()
+    for piece in sorted(promise.required) if is_seen else ():
+        if promise.daemons[piece] != operator and _daemon_set(piece, promise, snapshot) is None:
             what = f"no DaemonSet of {promise.owners[piece]} brings the {piece}"
             yield Seen("plan", at, what, None, "not-installed")
 
 
-_INSTANCE_TYPE = "node.kubernetes.io/instance-type"
-
-
 def _short_of_node(promise: Promise, node: JsonObject, snapshot: Snapshot) -> Iterator[Seen]:
-    found = list(_differences(promise, node, snapshot))
-    yield from found
-    if not found and STARTUP_TAINT.key in {each.key for each in _taints_of(node)}:
-        what = f"taint {STARTUP_TAINT} keeps pods off, although the node has all that the plan promises"
-        yield Seen("plan", f"Node {full_name(node)}", what, created(node), "startup-gate")
-
-
-def _differences(promise: Promise, node: JsonObject, snapshot: Snapshot) -> Iterator[Seen]:
-    """Compare a node with the plan, without the start-up taint: it follows from other differences."""
     at, since = f"Node {full_name(node)}", created(node)
     labels = node["metadata"].get("labels", {})
     for each in node["status"].get("conditions") or ():
@@ -241,10 +219,9 @@ def _differences(promise: Promise, node: JsonObject, snapshot: Snapshot) -> Iter
     for taint in (each for each in promise.pool.taints if each not in taints):
         yield Seen("plan", at, f"taint {taint} is missing", since, "label-or-taint")
     for taint in (each for each in taints if each not in promise.pool.taints and each.effect in HARD_EFFECTS):
-        if taint.key == STARTUP_TAINT.key:
-            continue
-        yield Seen("taint", at, f"taint {taint} keeps pods off", since, name=taint.key)
-    state = _mig_state(node)
+        cause = STARTUP_GATE if taint.key == STARTUP_TAINT.key else ""
+        yield Seen("taint", at, f"taint {taint} keeps pods off", since, cause, taint.key)
+    state = labels.get(MIG_STATE_LABEL, "")
     if MIG_CONFIG_LABEL in promise.labels and state != "success":
         what = f"label {MIG_STATE_LABEL} is {state or 'missing'}"
         yield Seen("label", at, what, since, name=MIG_STATE_LABEL, state=state)
@@ -262,83 +239,62 @@ def _taints_of(node: JsonObject) -> list[Taint]:
     return [Taint(each["key"], each.get("value") or "", KUBERNETES_EFFECTS[each["effect"]]) for each in given]
 
 
-def _mig_state(node: JsonObject) -> str:
-    return str(node["metadata"].get("labels", {}).get(MIG_STATE_LABEL, ""))
-
-
 def _resources(promise: Promise, node: JsonObject, at: str, since: Since) -> Iterator[Seen]:
     pool, has_mig = promise.pool, promise.pool.sharing.mig is not None
     offered, capacity = node["status"].get("allocatable") or {}, node["status"].get("capacity") or {}
     early = {GPU_RESOURCE: pool.instance.devices}
     early |= unshared(pool.instance, pool.sharing) if promise.resources else {}
     # While the MIG manager works, the counts of a node say nothing about its GPUs.
-    is_cut = MIG_CONFIG_LABEL not in promise.labels or _mig_state(node) == "success"
-    uncut = has_mig and is_cut
+    state = node["metadata"].get("labels", {}).get(MIG_STATE_LABEL)
+    is_cut = state == "success" or MIG_CONFIG_LABEL not in promise.labels
     for name, promised in promise.resources.items():
         wanted, found, gpus = quantity(promised), quantity(offered.get(name)), pool.instance.devices
         if found == wanted or (found > wanted and not promised.isdigit()):
             continue
         what = f"{name}: promised {promised}, allocatable {offered.get(name, 0)}"
-        is_unhealthy = quantity(capacity.get(name)) > found
+        is_unhealthy, is_shared = quantity(capacity.get(name)) > found, wanted > gpus and not has_mig
         what += f" of {capacity[name]}" if is_unhealthy else ""
         cause = ""
         if name in promise.fabric_resources:
             cause = "fabric"
-        elif uncut and name == GPU_RESOURCE and found == gpus:
+        elif has_mig and is_cut and name == GPU_RESOURCE and found == gpus:
             cause = "mig-layout"
-        elif found and found == early.get(name) and not is_unhealthy:
+        elif found and not is_unhealthy and (found == early.get(name) or (is_shared and found % gpus == 0)):
             cause = "plugin-config"
-        elif 0 < found < wanted and is_unhealthy and is_cut:
-            cause = "fewer-gpus"
-        elif found and not has_mig and wanted > gpus and found % gpus == 0:
-            cause = "plugin-config"
-        elif 0 < found == wanted - wanted / gpus and is_cut:
+        elif is_cut and 0 < found < wanted and (is_unhealthy or found == wanted - wanted / gpus):
             cause = "fewer-gpus"
         yield Seen("plan", at, what, since, cause)
     for name in sorted(each for each in offered if each.startswith("nvidia.com/") and each not in promise.resources):
         if quantity(offered[name]) > 0:
-            cause = "mig-layout" if uncut else "plugin-config" if name in early and not has_mig else ""
+            cause = "mig-layout" if has_mig and is_cut else "plugin-config" if name in early and not has_mig else ""
             cause = "two-owners" if GPU_DRIVER in promise.devices else cause
             yield Seen("plan", at, f"{name}: not promised, allocatable {offered[name]}", since, cause)
 
 
 def _devices(driver: str, promised: int, slices: Iterable[JsonObject], at: str, since: Since) -> Iterator[Seen]:
-    """Compare the devices of the newest ResourceSlices, without those that a taint keeps from pods.
-
-    https://kubernetes.io/docs/concepts/scheduling-eviction/dynamic-resource-allocation/
-    """
-    pools: dict[str, dict[int, list[JsonObject]]] = {}
-    for each in slices:
-        pool = each.get("pool", {})
-        pools.setdefault(pool.get("name", ""), {}).setdefault(pool.get("generation", 0), []).append(each)
-    newest = [generations[max(generations)] for generations in pools.values()]
-    for found in newest:
-        if len(found) < (count := found[0].get("pool", {}).get("resourceSliceCount", 1)):
-            yield Seen("plan", at, f"{len(found)} of {count} ResourceSlices of {driver}", since, "slices")
-            return
-    # Drivers list the MIG devices that a GPU could be cut into beside the GPU.
-    devices = [one for found in newest for each in found for one in each.get("devices") or () if not _is_mig(one)]
+    """Compare the devices of the newest ResourceSlices, without those that a taint keeps from pods."""
+    generations = [(each.get("pool", {}).get("generation", 0), each) for each in slices]
+    newest = [each for number, each in generations if number == max(number for number, _ in generations)]
+    count = max((each.get("pool", {}).get("resourceSliceCount", 1) for each in newest), default=0)
+    if len(newest) < count:
+        yield Seen("plan", at, f"found {len(newest)} of {count} ResourceSlices of {driver}", since, "slices")
+        return
+    devices = [device for each in newest for device in each.get("devices") or ()]
+    # The driver lists the MIG devices into which a GPU could be cut beside the GPU:
+    # https://github.com/kubernetes-sigs/dra-driver-nvidia-gpu/blob/main/cmd/gpu-kubelet-plugin/deviceinfo.go
+    devices = [each for each in devices if "mig" not in (value_at(each, "attributes.type.string") or each["name"])]
     tainted = [
-        (device["name"], taint["key"])
+        f"{device['name']} has taint {taint['key']}"
         for device in devices
         for taint in [each for each in device.get("taints") or () if each.get("effect") in HARD_EFFECTS][:1]
     ]
-    whole = len(devices) - len(tainted)
-    if whole < promised or (whole > promised and driver == GPU_DRIVER):
-        what = f"devices of {driver}: promised {promised}, found {whole}"
-        what += f" ({', '.join(f'{name} has taint {key}' for name, key in tainted)})" if tainted else ""
-        is_lost = 0 < len(devices) == promised - 1 or any(key.startswith(driver) for _, key in tainted)
+    found = len(devices) - len(tainted)
+    if found < promised or (found > promised and driver == GPU_DRIVER):
+        what = f"devices of {driver}: promised {promised}, found {found}"
+        what += f" ({', '.join(tainted)})" if tainted else ""
+        is_lost = 0 < len(devices) == promised - 1 or any(f" {driver}/" in text for text in tainted)
         cause = "fabric" if driver != GPU_DRIVER else "fewer-gpus" if is_lost else ""
         yield Seen("plan", at, what, since, cause)
-
-
-def _is_mig(device: JsonObject) -> bool:
-    """Return whether a device is a MIG device.
-
-    https://github.com/kubernetes-sigs/dra-driver-nvidia-gpu/blob/main/cmd/gpu-kubelet-plugin/deviceinfo.go
-    """
-    kind = ((device.get("attributes") or {}).get("type") or {}).get("string", "")
-    return kind == "mig" or (not kind and "-mig-" in device["name"])
 
 
 def _daemons(promise: Promise, node: JsonObject, at: str, snapshot: Snapshot) -> Iterator[Seen]:
@@ -364,15 +320,20 @@ def _daemons(promise: Promise, node: JsonObject, at: str, snapshot: Snapshot) ->
 
 def _why_not_there(piece: str, promise: Promise, node: JsonObject, at: str, snapshot: Snapshot) -> Seen:
     """Say why the owner of a component has no pod on a node; the DaemonSet controller reports nothing."""
-    owner, cause = promise.daemons[piece], "plugin-not-scheduled"
+    if (found := _daemon_set(piece, promise, snapshot)) is None:
+        what = f"no DaemonSet of {promise.owners[piece]} brings the {piece}"
+        return Seen("plan", at, what, created(node), "not-installed")
+    why = _keeps_off(found["spec"]["template"]["spec"], node)
+    what = f"no pod with the {piece} on {at}" + (f": {why}" if why else "")
+    return Seen("plan", f"DaemonSet {full_name(found)}", what, created(node), "plugin-not-scheduled" if why else "")
+
+
+def _daemon_set(piece: str, promise: Promise, snapshot: Snapshot) -> JsonObject | None:
+    """Return the DaemonSet with which the owner brings a component; None if there is none."""
     for name, (each, brings) in snapshot.bringers.items():
-        if is_of(name, owner) and any(one.piece == piece for one in brings):
-            why = _keeps_off(each["spec"]["template"]["spec"], node)
-            what = f"no pod with the {piece} on {at}" + (f": {why}" if why else "")
-            return Seen("plan", f"DaemonSet {name}", what, created(node), cause if why else "")
-    return Seen(
-        "plan", at, f"no DaemonSet of {promise.owners[piece]} brings the {piece}", created(node), "not-installed"
-    )
+        if is_of(name, promise.daemons[piece]) and any(one.piece == piece for one in brings):
+            return each
+    return None
 
 
 def _keeps_off(pod: JsonObject, node: JsonObject) -> str:

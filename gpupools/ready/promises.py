@@ -64,9 +64,8 @@ def _promise(pool: PoolPlan, runtime: RuntimePlan, spec: RuntimeSpec) -> Promise
     known = {each.piece for each in DAEMONS.values() if pool.sharing.mig is not None or each.piece != Piece.MIG_MANAGER}
     theirs = {software.name for key, software in spec.existing.named().items() if key != "gpu_operator"}
     daemons = dict(_daemons(owners, runtime, spec))
-    required = {piece for piece in daemons if piece in known and owners[Piece(piece)] not in theirs}
-    if pool.labels.get(SOFTWARE_LABEL) == "gpu-operator" and Piece.DEVICE_PLUGIN.value in daemons:
-        daemons[VALIDATOR] = daemons[Piece.DEVICE_PLUGIN.value]
+    has_validator = pool.labels.get(SOFTWARE_LABEL) == "gpu-operator" and Piece.DEVICE_PLUGIN in daemons
+    validator = {VALIDATOR: daemons[Piece.DEVICE_PLUGIN]} if has_validator else {}
     return Promise(
         pool=pool,
         # Controllers set the omitted label by what they find on the node.
@@ -76,8 +75,8 @@ def _promise(pool: PoolPlan, runtime: RuntimePlan, spec: RuntimeSpec) -> Promise
         devices={driver: count for driver, count in devices.items() if count},
         runtime_class=pool.runtime_class or ("" if by_image else "nvidia"),
         owners={piece.value: owner for piece, owner in owners.items()},
-        daemons=daemons,
-        required=frozenset(required),
+        daemons={**daemons, **validator},
+        required=frozenset(piece for piece in daemons if piece in known and owners[Piece(piece)] not in theirs),
         machine=pool.instance.extra.get("machine_type", pool.instance.name),
     )
 

@@ -44,12 +44,9 @@ class Api:
 
 
 def is_complete(node: Mapping[str, Any], promised: Mapping[str, int]) -> bool:
-    """Return whether a node of a pool offers at least the promised count of each resource.
-
-    Whole GPUs may be as many as slices will be, so a MIG manager must have cut them:
-    https://github.com/NVIDIA/mig-parted/blob/main/cmd/nvidia-mig-manager/reconfigure_mig.go.
-    """
+    """Return whether a node of a pool offers at least the promised count of each resource, cut if it is to be."""
     labels = node.get("metadata", {}).get("labels") or {}
+    # Whole GPUs may be as many as the slices will be.
     if POOL not in labels or (MIG in labels and labels.get(f"{MIG}.state") != "success"):
         return False
     offered = node["status"].get("allocatable") or {}
@@ -75,17 +72,14 @@ def watch(api: Api, promises: Mapping[str, Mapping[str, int]]) -> None:
             event = json.loads(line)
             node = event["object"]
             patch = patch_of(node) if event["type"] in ("ADDED", "MODIFIED") else None
-            if patch is not None and is_complete(node, promises[node["metadata"]["labels"][POOL]]):
-                _remove(api, node["metadata"]["name"], patch)
-
-
-def _remove(api: Api, node: str, patch: Any) -> None:
-    """Send the patch of a node; what fails, such as a conflict with another change, concerns no other node."""
-    try:
-        api.open(f"/api/v1/nodes/{quote(node)}", patch).close()
-        print(f"{node} offers its GPUs; removed the start-up taint", flush=True)  # noqa: T201 - its log
-    except (OSError, HTTPException) as error:
-        print(f"{node} keeps the start-up taint until it is tried again: {error}", flush=True)  # noqa: T201
+            if patch is None or not is_complete(node, promises[node["metadata"]["labels"][POOL]]):
+                continue
+            name, what = node["metadata"]["name"], "offers its GPUs; removed the start-up taint"
+            try:
+                api.open(f"/api/v1/nodes/{quote(name)}", patch).close()
+            except (OSError, HTTPException) as error:  # a conflict with another change, too; the next watch repeats it
+                what = f"keeps the start-up taint: {error}"
+            print(f"{name} {what}", flush=True)  # noqa: T201 - its log
 
 
 def main() -> None:

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,9 @@ import yaml
 
 from gpupools.cli.smoke import job_of
 from gpupools.software.objects import smoke_namespace
-from tests.apiserver.control_plane import ControlPlane, User
+from tests.apiserver.control_plane import ControlPlane, User, path_of
 from tests.gpupools.ready.scripts import SCRIPTS, Script
+from tests.gpupools.ready.situations import SITUATIONS, Situation
 from tests.gpupools.ready.world import FILE, World, plan_of
 from tooling.write_permissions import documents
 
@@ -29,17 +31,40 @@ KINDS = {
     "runtimeclasses": ("node.k8s.io/v1", "RuntimeClass"),
     "resourceslices": ("resource.k8s.io/v1", "ResourceSlice"),
     "configmaps": ("v1", "ConfigMap"),
+    "clusterpolicies": ("nvidia.com/v1", "ClusterPolicy"),
 }
 SPACE = {"apiVersion": "v1", "kind": "Namespace"}
+_ANY = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+CLUSTER_POLICIES = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {"name": "clusterpolicies.nvidia.com"},
+    "spec": {
+        "group": "nvidia.com",
+        "scope": "Cluster",
+        "names": {"kind": "ClusterPolicy", "plural": "clusterpolicies"},
+        "versions": [
+            {
+                "name": "v1",
+                "served": True,
+                "storage": True,
+                "subresources": {"status": {}},
+                "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": _ANY, "status": _ANY}}},
+            }
+        ],
+    },
+}
+"""The part of https://github.com/NVIDIA/gpu-operator/blob/main/deployments/gpu-operator/crds that `ready` reads."""
 
 
-def manifest(kind: str, item: Mapping[str, Any]) -> dict[str, Any]:
+def manifest(kind: str, item: Mapping[str, Any], *, keeps_times: bool = False) -> dict[str, Any]:
     """Return an object of a script with what the API requires in addition."""
     api, name = KINDS[kind]
     kept = {key: value for key, value in item["metadata"].items() if key not in ("uid", "creationTimestamp")}
     made = {"apiVersion": api, "kind": name, **item, "metadata": kept}
     image = {"image": "registry.example.com/none"}
     if kind == "daemonsets":
+        made["spec"]["template"].setdefault("metadata", {"labels": made["spec"]["selector"]["matchLabels"]})
         pod = made["spec"]["template"]["spec"]
         pod["containers"] = [{**each, **image} for each in pod["containers"]]
     elif kind == "pods":
@@ -47,19 +72,22 @@ def manifest(kind: str, item: Mapping[str, Any]) -> dict[str, Any]:
         made["spec"] = {**spec, **made["spec"]}
         owners = kept.get("ownerReferences", [])
         kept["ownerReferences"] = [{"apiVersion": "apps/v1", "uid": "1", **each} for each in owners]
+        for key in ("initContainerStatuses", "containerStatuses"):
+            for each in made["status"].get(key, ()):
+                each.update({"restartCount": 0, "image": "", "imageID": "", **each})
     elif kind == "events":
-        made = {key: value for key, value in made.items() if key != "lastTimestamp"}
+        made = {key: value for key, value in made.items() if key != "lastTimestamp" or keeps_times}
         made |= {"type": "Normal" if item["reason"] == "NotTriggerScaleUp" else "Warning"}
         kept["namespace"] = item["involvedObject"].get("namespace", "default")
     elif kind == "runtimeclasses":
-        made["handler"] = "nvidia"
+        made.setdefault("handler", "nvidia")
     elif kind == "resourceslices":
         # Without the feature gate DRADeviceTaints the server drops taints, and drivers leave such devices out.
         devices = [each for each in item["spec"]["devices"] if "taints" not in each]
         made["spec"] = {
             **item["spec"],
             "devices": devices,
-            "pool": {"name": kept["name"], "generation": 1, "resourceSliceCount": 1},
+            "pool": {"name": kept["name"], "generation": 1, "resourceSliceCount": 1, **item["spec"].get("pool", {})},
         }
     return made
 
@@ -70,11 +98,11 @@ class Live:
     def __init__(self, server: ControlPlane) -> None:
         self.server, self.made = server, dict[tuple[str, str, str], dict[str, Any]]()
 
-    def copy(self, world: World) -> None:
+    def copy(self, world: World, *, keeps_times: bool = False) -> None:
         wanted = {}
         for kind, items in world.objects.items():
             for item in items if kind in KINDS else ():
-                made = manifest(kind, deepcopy(item))
+                made = manifest(kind, deepcopy(item), keeps_times=keeps_times)
                 wanted[kind, made["metadata"].get("namespace", ""), made["metadata"]["name"]] = made
         for key in [each for each in self.made if each not in wanted or self.made[each] != wanted[each]]:
             self.server.delete_now(self.made.pop(key))
@@ -86,9 +114,16 @@ class Live:
                     ).succeeded()
                 answer = self.server.create({name: value for name, value in made.items() if name != "status"})
                 answer.succeeded()
-                if "status" in made:
-                    self.server.merge(made, {"status": made["status"]}, "/status").succeeded()
                 self.made[key] = made
+                if "status" in made:
+                    # Custom resources have no strategic merge patch.
+                    how = (
+                        "application/merge-patch+json"
+                        if key[0] == "clusterpolicies"
+                        else "application/strategic-merge-patch+json"
+                    )
+                    change = {"status": made["status"]}
+                    self.server._ask("PATCH", f"{path_of(made)}/status", change, how).succeeded()
 
     def clear(self) -> None:
         for made in self.made.values():
@@ -101,6 +136,11 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     plane = ControlPlane(tmp_path_factory.mktemp("ready"))
     try:
         plane.start()
+        plane.apply(CLUSTER_POLICIES).succeeded()
+        plane.wait(
+            "the ClusterPolicies",
+            lambda: plane._ask("GET", "/apis/nvidia.com/v1/clusterpolicies", None, "").status == 200,
+        )
         yield plane
     finally:
         plane.stop()
@@ -142,6 +182,36 @@ def test_cause_is_named_from_real_objects(script: Script, live: Live, server: Co
     world.heal()
     live.copy(world)
     assert asked(world, server.kubeconfig, tmp_path)["state"] == "ready"
+
+
+def is_possible(given: Situation) -> bool:
+    """Say whether a fresh API server can show it: it sets the ages itself, and its administrator may read all."""
+    ages = [each["metadata"]["creationTimestamp"] for key, each in given.do.items() if _has_age(key, each)]
+    return not given.unseen and not any(age.endswith("h ago") for age in ages)
+
+
+def _has_age(key: str, patch: Mapping[str, Any] | None) -> bool:
+    return "creationTimestamp" in (patch or {}).get("metadata", {}) and key.startswith(("nodes/", "pods/"))
+
+
+REAL = [each for each in SITUATIONS if is_possible(each)]
+
+
+@pytest.mark.parametrize("given", REAL, ids=[each.name for each in REAL])
+def test_situation_is_judged_from_real_objects(
+    given: Situation, live: Live, server: ControlPlane, tmp_path: Path
+) -> None:
+    world = given.world(datetime.now(UTC))
+    live.copy(world, keeps_times=True)
+    found = asked(world, server.kubeconfig, tmp_path)
+    assert found["state"] == given.truth, found
+    for first in found["causes"][:1]:
+        assert (first["cause"], first["title"]) == (given.cause, given.title or first["title"]), found
+        assert first["next"].startswith(given.next)
+
+
+def test_most_situations_are_possible_on_a_real_server() -> None:
+    assert len(REAL) > 60
 
 
 def test_role_is_enough_and_reads_only(server: ControlPlane) -> None:
