@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -22,6 +23,9 @@ class Killed(BaseException):
 
 class Api:
     """Nodes of a pool with pods, a disruption budget and a MIG manager that cuts GPUs no pod uses."""
+
+    host = "api.example.com"
+    context = SimpleNamespace(cluster_name="arn:aws:eks:us-east-1:123456789012:cluster/train")
 
     def __init__(self, nodes: int = 5, layouts: tuple[str, ...] = (OLD, NEW)) -> None:
         self.nodes = {f"n{index}": self._node(f"n{index}") for index in range(nodes)}
