@@ -11,6 +11,7 @@ import pytest
 
 from gpupools.common.json_types import JsonDict
 from gpupools.common.taints import STARTUP_TAINT
+from gpupools.plan.node_labels import MIG_STATE_LABEL
 from gpupools.plan.pool_plan import PoolPlan
 from gpupools.providers import clouds
 from gpupools.stackfile.stack import plan_config
@@ -104,7 +105,10 @@ def test_no_pod_is_bound_before_the_node_offers_what_the_plan_promises(server: C
     assert bound(server) == {}
     assert STARTUP_TAINT.key in keys(server, first)
 
-    offers(server, first, 7)
+    offers(server, first, 7)  # of the last boot, while the MIG manager has not said that it is done
+    time.sleep(2)
+    assert STARTUP_TAINT.key in keys(server, first)
+    server.merge(first, {"metadata": {"labels": {MIG_STATE_LABEL: "success"}}}).succeeded()
     server.wait("pods on the slices", lambda: len(bound(server)) == 7)
     assert keys(server, first) == ["nvidia.com/gpu"]
 

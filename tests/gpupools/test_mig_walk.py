@@ -82,8 +82,8 @@ class Api:
             for pod in [pod for pod, where in self.pods.items() if where == node]:
                 owners = [] if pod == self.bare else [{"kind": self.owner, "name": "web", "controller": True}]
                 meta = {"name": pod, "namespace": "web", "ownerReferences": owners}
-                spec: dict[str, Any] = {"nodeName": node, "volumes": self.volumes}
-                yield {"metadata": meta, "spec": spec, "status": {"phase": "Running"}}
+                own: dict[str, Any] = {"nodeName": node, "volumes": self.volumes}
+                yield {"metadata": meta, "spec": own, "status": {"phase": "Running"}}
             meta = {"name": f"agent-{node}", "namespace": "web", "ownerReferences": [DAEMON_SET]}
             yield {"metadata": meta, "spec": {"nodeName": node}, "status": {"phase": "Running"}}
 

@@ -55,8 +55,9 @@ class Api(ThreadingHTTPServer):
         found = [each for each in found if not space or each["metadata"]["namespace"] == space]
         for key, value in (pair.split("=") for pair in query.get("labelSelector", "").split(",") if pair):
             found = [each for each in found if each["metadata"].get("labels", {}).get(key) == value]
-        if "status.phase" in query.get("fieldSelector", ""):
-            found = [each for each in found if each["status"]["phase"] == "Pending"]
+        field, _, phase = query.get("fieldSelector", "").partition("=")
+        if field == "status.phase":
+            found = [each for each in found if each["status"]["phase"] == phase]
         start = int(query.get("continue", 0))
         more = {"continue": str(start + self.page)} if len(found) > start + self.page else {}
         return 200, {"metadata": more, "items": found[start : start + self.page]}

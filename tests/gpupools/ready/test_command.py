@@ -15,7 +15,7 @@ from gpupools.cli import ready
 from gpupools.cli.main import main
 from gpupools.ready import kubeconfig, watch
 from tests.gpupools.ready.api import serving, write_files
-from tests.gpupools.ready.world import World
+from tests.gpupools.ready.world import THEN, World
 
 
 def healthy(cluster: str, pool: str) -> World:
@@ -85,6 +85,19 @@ def test_causes_are_found_without_events(ask: Asked) -> None:
         code, out, _ = ask(world, api.server_port)
     assert code == 1
     assert "cause: MIG layout refused: Node h0" in out
+
+
+def test_failed_pods_of_users_are_read(ask: Asked) -> None:
+    world = healthy("train", "whole")
+    why = "Allocate failed due to no healthy devices present; cannot allocate unhealthy devices nvidia.com/gpu"
+    meta = {"namespace": "team", "name": "job", "creationTimestamp": THEN}
+    status = {"phase": "Failed", "reason": "UnexpectedAdmissionError", "message": why}
+    world.put("pods", {"metadata": meta, "spec": {"nodeName": "h0"}, "status": status})
+    with serving(world) as api:
+        code, out, _ = ask(world, api.server_port)
+    assert code == 1
+    assert f"  Pod team/job: UnexpectedAdmissionError {why}\n" in out
+    assert "    next: kubectl -n team describe pod job\n" in out
 
 
 def test_forbidden_nodes_are_one_line_and_exit_2(ask: Asked) -> None:
