@@ -46,10 +46,18 @@ POLICY = {
 
 def node(name: str) -> dict[str, Any]:
     labels = {"gpupools/pool": "slices", MIG_CONFIG_LABEL: OLD, MIG_STATE_LABEL: "success"}
+    labels |= {"topology.kubernetes.io/region": "us-east-1", "alpha.eksctl.io/cluster-name": "train"}
     amounts = {"cpu": "8", "memory": "32Gi", "pods": "110", "nvidia.com/gpu": "56"}
     ready = [{"type": "Ready", "status": "True", "reason": "KubeletReady"}]
     status = {"capacity": amounts, "allocatable": amounts, "conditions": ready}
-    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}, "status": status}
+    spec = {"providerID": f"aws:///us-east-1a/i-{name}"}
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": labels},
+        "spec": spec,
+        "status": status,
+    }
 
 
 def pod(on: str, owner: str) -> dict[str, Any]:

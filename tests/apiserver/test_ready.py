@@ -145,7 +145,7 @@ def test_cause_is_named_from_real_objects(script: Script, live: Live, server: Co
 
 
 def test_role_is_enough_and_reads_only(server: ControlPlane) -> None:
-    for name in ("cluster-ready.json", "cluster-ready-smoke.json"):
+    for name in ("cluster-ready.json", "namespace-ready.json"):
         server.apply(documents()[name]).succeeded()
     role = documents()["cluster-ready.json"]
     user = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": "watchers"}
