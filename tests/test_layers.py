@@ -162,3 +162,26 @@ def test_no_two_files_have_one_name() -> None:
 
     assert {name: places for name, places in twice.items() if name not in ONE_NAME_FOR_SEVERAL} == {}
     assert not ONE_NAME_FOR_SEVERAL.keys() - twice.keys(), "stands once now; take it out"
+
+
+DOOR = {"gpupools/ready/live_cluster.py", "gpupools/ready/kubeconfig.py"}
+"""The only modules that open a kubeconfig, run its programs or ask a cluster."""
+OTHER_REQUESTS = {
+    "gpupools/report/post.py": "GitHub's and GitLab's API, in the Action",
+    "gpupools/software/startup_gate.py": "a program in the cluster, with its own service account",
+}
+CLUSTER_ACCESS = re.compile(
+    r"(?m)^\s*(?:from|import) kubernetes\b(?!\.utils)"
+    r"|\bKUBECONFIG\b|expanduser\(\"~/\.kube|urllib\.request|urllib3|http\.client|\bimport (requests|httpx|socket)\b"
+)
+
+
+def test_one_door_leads_to_a_cluster() -> None:
+    found = {
+        str(file.relative_to(ROOT))
+        for name in FOLDERS
+        for file in (ROOT / name).rglob("*.py")
+        if CLUSTER_ACCESS.search(file.read_text(encoding="utf-8"))
+    }
+
+    assert found == DOOR | set(OTHER_REQUESTS)

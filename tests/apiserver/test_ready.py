@@ -215,7 +215,7 @@ def test_most_situations_are_possible_on_a_real_server() -> None:
 
 
 def test_role_is_enough_and_reads_only(server: ControlPlane) -> None:
-    for name in ("cluster-ready.json", "cluster-ready-smoke.json"):
+    for name in ("cluster-ready.json", "namespace-ready.json"):
         server.apply(documents()[name]).succeeded()
     role = documents()["cluster-ready.json"]
     user = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": "watchers"}

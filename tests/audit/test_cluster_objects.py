@@ -19,11 +19,11 @@ TAINT = {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}
 
 def node(name: str, gpus: int, *taints: Mapping[str, str]) -> dict[str, Any]:
     capacity = {"cpu": "8"} | ({"nvidia.com/gpu": str(gpus)} if gpus else {})
-    return {"metadata": {"name": name}, "spec": {"taints": list(taints)}, "status": {"capacity": capacity}}
+    return {"metadata": {"name": name, "uid": name}, "spec": {"taints": list(taints)}, "status": {"capacity": capacity}}
 
 
 def pod(name: str, on: str, owner: str = "ReplicaSet", **limits: str) -> dict[str, Any]:
-    meta = {"name": name, "namespace": "web", "ownerReferences": [{"kind": owner, "name": "x"}]}
+    meta = {"name": name, "uid": name, "namespace": "web", "ownerReferences": [{"kind": owner, "name": "x"}]}
     containers = [{"name": "main", "resources": {"limits": limits}}]
     return {"metadata": meta, "spec": {"nodeName": on, "containers": containers}, "status": {"phase": "Running"}}
 
@@ -48,7 +48,7 @@ class _Handler(BaseHTTPRequestHandler):
         kind, query = url.path.rpartition("/")[2], parse_qs(url.query)
         self.server.asked.append(kind)
         start, limit = int(query.get("continue", ["0"])[0]), int(query["limit"][0])
-        found = self.server.lists.get(kind)
+        found = self.server.lists.get(kind, [] if kind in ("nodes", "pods") else None)
         status = 403 if kind in self.server.forbidden else 404 if found is None else 200
         more = {"continue": str(start + limit)} if len(found or ()) > start + limit else {}
         page = {"metadata": more, "items": (found or [])[start : start + limit]}
