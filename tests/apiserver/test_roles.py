@@ -110,7 +110,7 @@ def account(
     monkeypatch.setattr(live_cluster.ClusterApi, "request", recorded)
     monkeypatch.setattr(mig_walk, "_INTERVAL_S", 0.05)
     sleep = time.sleep
-    monkeypatch.setattr(smoke.time, "sleep", lambda seconds: sleep(min(seconds, 0.05)))
+    monkeypatch.setattr(time, "sleep", lambda seconds: sleep(min(seconds, 0.05)))
     return made
 
 

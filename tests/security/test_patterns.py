@@ -45,7 +45,7 @@ COMPUTED = frozenset(
         "identifiers.py",  # WRAPPERS
         "package.py",  # names of ours
         "patterns.py",  # globs of the policy configuration; `fnmatch` writes atomic groups
-        "pool_status.py",  # `node_pattern`, which the test reads
+        "same_cluster.py",  # `node_pattern`, which the test reads
     }
 )
 """Files with patterns that are known only while the program runs."""
