@@ -25,7 +25,7 @@ from gpupools.common.input_files import read_bytes
 from gpupools.common.json_types import JsonDict, JsonObject
 from gpupools.console.output import line, tell
 from gpupools.plan.cloud import Cloud
-from gpupools.plan.discovery import Described
+from gpupools.plan.discovery import Described, read_description
 from gpupools.providers import clouds
 from gpupools.spec.models import MODES, SHARED_MODES
 from gpupools.stackfile.check import CheckedFile, check_stack_file, warnings
@@ -306,7 +306,8 @@ def _described(name: str) -> tuple[str, Described]:
         raise Rejected(replace(problem, path=("--describe",)) for problem in rejected.problems) from None
     if len(found) == 1:
         return found[0]
-    fix = f"write it with one of: {'; '.join(command for cloud in clouds().values() for command in _commands(cloud))}"
+    commands = [command for cloud in clouds().values() for command in cloud.discover().commands]
+    fix = f"write it with one of: {'; '.join(commands)}"
     what = f"{name} describes no cluster"
     if found:
         what, fix = f"{name} has the outputs of {len(found)} clusters", "keep those of a single cluster"
@@ -314,10 +315,6 @@ def _described(name: str) -> tuple[str, Described]:
         what += f", and its sensitive outputs are not read: {', '.join(hidden)}"
         fix = f"output the module's values one by one, without its secrets; or {fix}"
     raise Rejected([Problem(("--describe",), what, fix)])
-
-
-def _commands(cloud: Cloud) -> tuple[str, ...]:
-    return cloud.discover().commands
 
 
 def _one_document(name: str) -> Any:
@@ -341,8 +338,8 @@ def _one_document(name: str) -> Any:
 
 def _read_by_any(told: Any, *, outputs: bool = False) -> list[tuple[str, Described]]:
     """Return what each cloud reads in a document, or in Terraform outputs by name."""
-    readers = [(cloud.name, cloud.discover()) for cloud in clouds().values() if isinstance(told, dict)]
-    read = [(name, (each.outputs if outputs else each.read)(told)) for name, each in readers]
+    known = clouds().values() if isinstance(told, dict) else ()
+    read = ((cloud.name, read_description(cloud.discover(), told, outputs=outputs)) for cloud in known)
     return [(name, each) for name, each in read if each is not None][:1]
 
 
