@@ -43,17 +43,15 @@ def _run(lists: Sequence[Path], stack: Path) -> int:
         wanted = {(pool.instance.name, regions[pool.cluster]): pool.instance for pool in plan.pools}
         by_date = sorted((row for path in lists for row in _read(path, wanted)), key=lambda row: row[5])
         rows = sorted({(*row[:2], row[4]): row for row in by_date}.values())
-        currencies = sorted({row[3] for row in rows})
-        if len(currencies) > 1:
-            raise Rejected(
-                [Problem((), f"the lists are in {' and '.join(currencies)}", "download all in one currency")]
-            )
+        if len(currencies := sorted({row[3] for row in rows})) > 1:
+            what = f"the lists are in {' and '.join(currencies)}"
+            raise Rejected([Problem((), what, "download all in one currency")])
     except Rejected as rejected:
         for problem in rejected.problems:
             tell(f"gpupools prices: {problem}", error=True)
         return 1
-    missing = wanted.keys() - {row[:2] for row in rows}
-    for name, region in sorted(missing):
+    missing = sorted(wanted.keys() - {row[:2] for row in rows})
+    for name, region in missing:
         where = region or "a region that the stack file does not name"
         tell(f"gpupools prices: no list has a price of {name} in {where}", error=True)
     for each in (_COLUMNS, *rows):
@@ -62,23 +60,25 @@ def _run(lists: Sequence[Path], stack: Path) -> int:
 
 
 def _read(path: Path, wanted: _Wanted) -> Iterator[_Row]:
+    what, fix = "is not a price list of AWS, Azure or Google", f"download it as {_PAGE} shows"
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             is_offer = file.read(16).startswith('"FormatVersion"')
             file.seek(0)
-            if not is_offer and path.stat().st_size > _MOST:
-                fix = f"use the CSV of AWS, and a file for each page of the others: {_PAGE}"
-                raise Rejected([Problem((str(path),), "has more than 256 MiB", fix)])
             if is_offer:
                 yield from _aws(csv.reader(file), wanted)
                 return
-            document: Any = json.load(file)
-            yield from _azure(document["Items"], wanted) if "Items" in document else _google(document["skus"], wanted)
+            if path.stat().st_size <= _MOST:
+                document: Any = json.load(file)
+                is_azure = "Items" in document
+                yield from _azure(document["Items"], wanted) if is_azure else _google(document["skus"], wanted)
+                return
+            what, fix = "has more than 256 MiB", f"use the CSV of AWS, and a file for each page of the others: {_PAGE}"
     except OSError as error:
-        raise Rejected([Problem((str(path),), f"cannot be read: {error.strerror}", "use a file")]) from None
+        what, fix = f"cannot be read: {error.strerror}", "use a file"
     except (ValueError, LookupError, TypeError, AttributeError, InvalidOperation, RecursionError, csv.Error):
-        what = "is not a price list of AWS, Azure or Google"
-        raise Rejected([Problem((str(path),), what, f"download it as {_PAGE} shows")]) from None
+        pass
+    raise Rejected([Problem((str(path),), what, fix)])
 
 
 _LINUX = ("OnDemand", "Shared", "Linux", "NA", "Used", "Hrs")
@@ -94,13 +94,8 @@ def _aws(lines: Iterator[list[str]], wanted: _Wanted) -> Iterator[_Row]:
     for line in lines:
         key = (line[type_at], line[region_at])
         if key in wanted and tuple(line[each] for each in kinds_at) == _LINUX:
-            yield (
-                *key,
-                f"{Decimal(line[price_at]).normalize():f}",
-                line[currency_at],
-                "",
-                about["Publication Date"][:10],
-            )
+            price = f"{Decimal(line[price_at]).normalize():f}"
+            yield *key, price, line[currency_at], "", about["Publication Date"][:10]
 
 
 def _azure(items: Any, wanted: _Wanted) -> Iterator[_Row]:
@@ -135,11 +130,12 @@ def _google(skus: Any, wanted: _Wanted) -> Iterator[_Row]:
         family = next((word for start, word in _FAMILIES.items() if name.startswith(start)), "")
         gpu = _GPUS.get(machine.gpu_model, f"Tesla {machine.gpu_model.partition('-')[0]}")
         gpu += " Mega" if name.startswith("a3-mega") else ""
-        parts = {f"{family} Instance Core": machine.vcpus, f"{family} Instance Ram": machine.memory_gib}
-        counts = {**parts, f"Nvidia {gpu} GPU": float(machine.gpus)}
+        counts = {f"{family} Instance Core": machine.vcpus, f"{family} Instance Ram": machine.memory_gib}
+        counts |= {f"Nvidia {gpu} GPU": float(machine.gpus)}
         for usage, kind in (("OnDemand", ""), ("Preemptible", "spot")):
-            each = [(costs[part, region, usage], count) for part, count in counts.items()
-                    if (part, region, usage) in costs and count]  # fmt: skip
+            found = [costs.get((part, region, usage)) for part, count in counts.items() if count]
+            each = [cost for cost in found if cost is not None]
             if family and len(each) == len(counts):
-                amount = sum((cost[0] * Decimal(str(count)) for cost, count in each), Decimal(0))
-                yield name, region, f"{amount.normalize():f}", each[0][0][1], kind, each[0][0][2]
+                sums = zip(each, counts.values(), strict=True)
+                amount = sum((cost[0] * Decimal(str(count)) for cost, count in sums), Decimal(0))
+                yield name, region, f"{amount.normalize():f}", each[0][1], kind, each[0][2]

@@ -1,6 +1,6 @@
 """Reads what a cloud's command line or Terraform prints about an existing cluster, for a new stack file.
 
-What stands where is a row of `discovery.csv` in the cloud's folder, `source,path,key,note`; `read_description` reads them.
+What stands where is a row of `discovery.csv` in the cloud's folder, `source,path,key,note`.
 """
 
 import re
