@@ -271,7 +271,7 @@ def _asked(given: Given, answers: _Answers) -> tuple[Cloud, JsonObject, list[str
     cloud = clouds()[name]
     cluster = {"cloud": name, **dict(_cluster(given, cloud, [each.keys for _, each in described], answers))}
     access = {"kubeconfig"} if "endpoint" in cluster else set()
-    known = {*cluster, *cluster.get("runtime", {}), *access}
+    known = {*(key for key, value in cluster.items() if value != []), *cluster.get("runtime", {}), *access}
     left_out = [why for _, each in described for key, why in each.left_out.items() if key not in known]
     answers.problems += _wrong_keys(cluster)
     pool = _pool(given, cloud, answers)
@@ -368,7 +368,8 @@ def _cluster(
         if len({str(each).casefold() for each in said}) > 1:
             what = f"{key} is {' and '.join(dict.fromkeys(map(shown, said)))}, so these are different clusters"
             answers.wrong("--describe", what, "describe a single cluster, or remove the conflicting flag")
-    found = {key: value for keys in described for key, value in keys.items()}
+    said_by_all = [(key, value) for keys in described for key, value in keys.items()]
+    found = dict(sorted(said_by_all, key=lambda each: each[1] != []))
     pair = {"endpoint", "certificate_authority"}
     if given.kubeconfig is not None or len(pair & (found.keys() | told.keys())) == 1:
         found = {key: value for key, value in found.items() if key not in pair}

@@ -16,7 +16,10 @@ class Described(NamedTuple):
     """What an output says about a cluster."""
 
     keys: JsonObject
-    """Keys of the cluster. `cpu_taints` has the taints of each group of CPU nodes; `kubernetes` is the version."""
+    """Keys of the cluster, with an empty list for values that the output does not name.
+
+    `cpu_taints` has the taints of each group of CPU nodes; `kubernetes` is the version.
+    """
     left_out: JsonObject = MappingProxyType({})
     """By key of the cluster: why the output has no value for it, and what to do, unless a flag sets it."""
 
@@ -70,7 +73,7 @@ def _read(by: Discovery, rows: Sequence[Mapping[str, str]], told: JsonObject) ->
     for path, key, note in ((row["path"], row["key"], row["note"]) for row in rows):
         name, _, text = key.removesuffix("[]").partition("=")
         if name == "cpu_taints" and path:
-            keys[name] = keys.get(name, []) + [_taints(each) for each in _at(told, path, by.has_gpu)]
+            keys |= {name: [_taints(each) for each in groups]} if (groups := _at(told, path, by.has_gpu)) else {}
             continue
         values = [each for each in _at(told, path) if each]
         several = note and "[]." in path and len(set(map(str, values))) > 1
@@ -80,6 +83,7 @@ def _read(by: Discovery, rows: Sequence[Mapping[str, str]], told: JsonObject) ->
             shown[name] = [*shown.get(name, []), *(note for _ in values)]
         elif name.startswith("-") or several:
             left |= {name.removeprefix("-"): note} if values else {}
+            keys |= {name[1:]: []} if values and name.startswith("-") else {}
         elif name not in keys and (fits := [each for each in values if _is_text(each)]):
             found = text or (fits if key.endswith("[]") else fits[0])
             # An older CLI of Azure shows westeurope as West Europe.
@@ -90,7 +94,7 @@ def _read(by: Discovery, rows: Sequence[Mapping[str, str]], told: JsonObject) ->
         return None
     if shown.get("!"):
         raise Rejected([Problem((), shown["!"][0])])
-    return Described({key: value for key, value in keys.items() if value}, left)
+    return Described(keys, left)
 
 
 def _at(told: Any, path: str, leave: Callable[[JsonObject], bool] | None = None) -> list[Any]:
