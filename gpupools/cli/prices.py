@@ -20,7 +20,6 @@ from gpupools.stackfile.stack import plan_config
 _MOST = 256 * 2**20
 """Most bytes of a JSON document, which is read as a whole; the CSV of AWS, which is larger, is read line by line."""
 _PAGE = "docs/reference/prices.md#from-the-clouds-price-lists"
-_COLUMNS = ("type", "region", "price", "currency", "capacity", "dated")
 _Row = tuple[str, str, str, str, str, str]
 _Wanted = Mapping[tuple[str, str], InstanceType]
 """By name and region."""
@@ -54,7 +53,7 @@ def _run(lists: Sequence[Path], stack: Path) -> int:
     for name, region in missing:
         where = region or "a region that the stack file does not name"
         tell(f"gpupools prices: no list has a price of {name} in {where}", error=True)
-    for each in (_COLUMNS, *rows):
+    for each in (("type", "region", "price", "currency", "capacity", "dated"), *rows):
         tell(",".join(each))
     return 3 if missing else 0
 
@@ -69,9 +68,8 @@ def _read(path: Path, wanted: _Wanted) -> Iterator[_Row]:
                 yield from _aws(csv.reader(file), wanted)
                 return
             if path.stat().st_size <= _MOST:
-                document: Any = json.load(file)
-                is_azure = "Items" in document
-                yield from _azure(document["Items"], wanted) if is_azure else _google(document["skus"], wanted)
+                told: Any = json.load(file)
+                yield from _azure(told["Items"], wanted) if "Items" in told else _google(told["skus"], wanted)
                 return
             what, fix = "has more than 256 MiB", f"use the CSV of AWS, and a file for each page of the others: {_PAGE}"
     except OSError as error:
@@ -81,19 +79,18 @@ def _read(path: Path, wanted: _Wanted) -> Iterator[_Row]:
     raise Rejected([Problem((str(path),), what, fix)])
 
 
-_LINUX = ("OnDemand", "Shared", "Linux", "NA", "Used", "Hrs")
-_KINDS = ("TermType", "Tenancy", "Operating System", "Pre Installed S/W", "CapacityStatus", "Unit")
+_LINUX = {"TermType": "OnDemand", "Tenancy": "Shared", "Operating System": "Linux", "Pre Installed S/W": "NA",
+          "CapacityStatus": "Used", "Unit": "Hrs"}  # fmt: skip
 
 
 def _aws(lines: Iterator[list[str]], wanted: _Wanted) -> Iterator[_Row]:
     """Read a region's offers: https://docs.aws.amazon.com/awsaccountbilling/latest/aboutv2/reading-an-offer.html."""
-    about = dict(line[:2] for line in (next(lines, []) for _ in range(5)))
-    columns = next(lines, [])
-    type_at, region_at, *kinds_at = map(columns.index, ("Instance Type", "Region Code", *_KINDS))
-    price_at, currency_at = map(columns.index, ("PricePerUnit", "Currency"))
+    about, columns = dict(line[:2] for line in (next(lines, []) for _ in range(5))), next(lines, [])
+    names = ("Instance Type", "Region Code", "PricePerUnit", "Currency", *_LINUX)
+    type_at, region_at, price_at, currency_at, *kinds_at = map(columns.index, names)
     for line in lines:
         key = (line[type_at], line[region_at])
-        if key in wanted and tuple(line[each] for each in kinds_at) == _LINUX:
+        if key in wanted and [line[each] for each in kinds_at] == [*_LINUX.values()]:
             price = f"{Decimal(line[price_at]).normalize():f}"
             yield *key, price, line[currency_at], "", about["Publication Date"][:10]
 
@@ -105,8 +102,8 @@ def _azure(items: Any, wanted: _Wanted) -> Iterator[_Row]:
         plain = item["type"] == "Consumption" and item["unitOfMeasure"] == "1 Hour"
         if key in wanted and plain and not re.search("Windows|CloudServices|Cloud Services|Low Priority", called):
             kind = "spot" if called.endswith(" Spot") else ""
-            price, dated = f"{Decimal(str(item['retailPrice'])):f}", item["effectiveStartDate"][:10]
-            yield *key, price, item["currencyCode"], kind, dated
+            price = f"{Decimal(str(item['retailPrice'])):f}"
+            yield *key, price, item["currencyCode"], kind, item["effectiveStartDate"][:10]
 
 
 _FAMILIES = {"n1": "N1 Predefined", "a2": "A2", "a3-highgpu": "A3", "a3-megagpu": "A3Plus", "g2": "G2"}
@@ -124,8 +121,8 @@ def _google(skus: Any, wanted: _Wanted) -> Iterator[_Row]:
             info = sku["pricingInfo"][0]
             price = info["pricingExpression"]["tieredRates"][-1]["unitPrice"]
             amount = Decimal(str(price.get("units", 0))) + Decimal(price.get("nanos", 0)).scaleb(-9)
-            found = (amount, price["currencyCode"], info["effectiveTime"][:10])
-            costs[part, region, sku["category"]["usageType"]] = found
+            usage = sku["category"]["usageType"]
+            costs[part, region, usage] = (amount, price["currencyCode"], info["effectiveTime"][:10])
     for (name, region), machine in wanted.items():
         family = next((word for start, word in _FAMILIES.items() if name.startswith(start)), "")
         gpu = _GPUS.get(machine.gpu_model, f"Tesla {machine.gpu_model.partition('-')[0]}")
@@ -133,9 +130,8 @@ def _google(skus: Any, wanted: _Wanted) -> Iterator[_Row]:
         counts = {f"{family} Instance Core": machine.vcpus, f"{family} Instance Ram": machine.memory_gib}
         counts |= {f"Nvidia {gpu} GPU": float(machine.gpus)}
         for usage, kind in (("OnDemand", ""), ("Preemptible", "spot")):
-            found = [costs.get((part, region, usage)) for part, count in counts.items() if count]
-            each = [cost for cost in found if cost is not None]
-            if family and len(each) == len(counts):
-                sums = zip(each, counts.values(), strict=True)
-                amount = sum((cost[0] * Decimal(str(count)) for cost, count in sums), Decimal(0))
+            each = [costs[part, region, usage] for part in counts if (part, region, usage) in costs]
+            if family and len(each) == len(counts) and all(counts.values()):
+                amounts = (cost[0] * Decimal(str(count)) for cost, count in zip(each, counts.values(), strict=True))
+                amount = sum(amounts, Decimal(0))
                 yield name, region, f"{amount.normalize():f}", each[0][1], kind, each[0][2]
