@@ -408,3 +408,16 @@ def test_what_is_protected_serves_a_protected_pool_and_takes_gpus_away_when_it_g
     assert protected_steps(train, plan.stack) == frozenset()
     assert pools_of_steps(lab)["namespace/gpu-operator"] == ("a", "b")
     assert pools_of_steps(train)["smoke-test/c"] == ("c",)
+
+
+def test_what_is_encrypted_is_said_not_to_be_compared() -> None:
+    key, cluster = next((key, each) for key, each in CLUSTERS.items() if each["cloud"] == "aws")
+    hidden = {**cluster, "node_role_arn": LATE}
+    old, new = (
+        plan_config({"clusters": {key: each}, "pools": {"a": pool(key)}}, clouds()) for each in (cluster, hidden)
+    )
+    said = f"clusters.{key}: an edit of what is encrypted is not seen here: node_role_arn; pulumi preview shows it"
+
+    assert said in judged(new, new).warnings
+    assert not any("encrypted" in each for each in judged(old, old).warnings)
+    assert not any("encrypted" in each for each in judge(Earlier(), new, clouds()).warnings)
