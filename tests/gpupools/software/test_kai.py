@@ -116,7 +116,14 @@ MIXED: JsonDict = {
         (
             {},
             {"a": {"namespaces": ["a"], "guarantee": {"parts": 2}}},
-            {"parts": {**POOLS["big"], "sharing": {"mode": "time-slicing", "replicas": 2, "rename": True}}},
+            {
+                "parts": {
+                    **POOLS["big"],
+                    "software": "device-plugin",
+                    "sharing": {"mode": "time-slicing", "replicas": 2, "rename": True},
+                    "trust": {"namespaces": ["a"]},
+                }
+            },
             (
                 "teams.a: KAI counts nvidia.com/gpu and slices, and pool parts offers nvidia.com/gpu.shared; use no"
                 " rename in its sharing, or remove the pool here"
@@ -153,7 +160,7 @@ def test_what_kai_cannot_do_is_refused(runtime: JsonDict, teams: JsonDict, pools
 
 
 def test_kai_counts_a_slice_by_its_compute_slices() -> None:
-    layout = {"mode": "mig", "layout": {"all": ["3g.20gb", "2g.10gb", "1g.5gb"]}}
+    layout = {"mode": "mig", "layout": {index: ["3g.20gb", "2g.10gb", "1g.5gb"] for index in range(8)}}
     pools = {"mixed": {**POOLS["big"], "software": "gpu-operator", "nodes": {"max": 1}, "sharing": layout}}
     share = {"3g.20gb": 2, "1g.5gb": 4}
     made = specs(plan({"a": {"namespaces": ["a"], "guarantee": {"mixed": share}}}, pools, RUNTIME), "Queue")
