@@ -41,7 +41,7 @@ _CLUSTER_WIDE = frozenset(
         "ResourceSlice",
         "RuntimeClass",
     }
-    | {"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"}
+    | {"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding", "ValidatingWebhookConfiguration"}
     | {
         "AdmissionCheck",
         "ClusterQueue",
