@@ -14,7 +14,7 @@ from gpupools.plan.pool_plan import POOL_LABEL, PoolPlan
 from gpupools.plan.software_plan import KubernetesObject
 from gpupools.software.draft import Draft
 from gpupools.software.queues import declared, priorities
-from gpupools.software.team_shares import Share, TeamShares, Unit
+from gpupools.software.team_shares import TeamShares, Unit
 from gpupools.spec.teams import Team
 
 CHART = "kueue"
@@ -117,10 +117,11 @@ def share_pools(draft: Draft, teams: Mapping[str, Team], shares: TeamShares) -> 
     found = [_flavor(pool) for pool in draft.pools]
     found += [each for pool in draft.pools for each in (*_topology(pool), *_queued(pool))]
     found += priorities(PRIORITIES, "WorkloadPriorityClass", API)
+    fair = shares.fair_shares({name: team.weight for name, team in teams.items()})
     if shares.shares:
-        found.append(_cohort(shares))
-    for name, own in shares.shares.items():
-        found.append(_cluster_queue(name, teams[name], own, shares))
+        found.append(_cohort(shares, fair))
+    for name in shares.shares:
+        found.append(_cluster_queue(name, teams[name], fair[name], shares))
         found += [_local_queue(name, space) for space in teams[name].namespaces]
     return found
 
@@ -225,18 +226,27 @@ def _groups(units: Mapping[Unit, JsonObject], pools: Iterable[PoolPlan]) -> list
     ]
 
 
-def _cohort(shares: TeamShares) -> KubernetesObject:
-    free = {unit: {"nominalQuota": count} for unit, count in shares.free().items()}
-    why = "has the units that no team has a guarantee of, for all teams by weight"
+def _cohort(shares: TeamShares, fair: Mapping[str, Mapping[Unit, int]]) -> KubernetesObject:
+    free = {
+        unit: {"nominalQuota": shares.capacity[unit] - sum(own.get(unit, 0) for own in fair.values())}
+        for unit in shares.free()
+    }
+    why = "has the units that the weights leave over"
     return declared("cohort", "Cohort", COHORT, why, API, spec={"resourceGroups": _groups(free, shares.pools)})
 
 
-def _cluster_queue(name: str, team: Team, own: Mapping[Unit, Share], shares: TeamShares) -> KubernetesObject:
+def _cluster_queue(name: str, team: Team, fair: Mapping[Unit, int], shares: TeamShares) -> KubernetesObject:
+    """Return the queue of a team with its guarantee and its part, by weight, of the rest.
+
+    Kueue's own weights add up a resource over all flavors, so that a slice would weigh as much as a whole GPU:
+    https://github.com/kubernetes-sigs/kueue tag v0.19.2, pkg/cache/scheduler/fair_sharing.go.
+    """
+    own = shares.shares[name]
     quotas: dict[Unit, JsonObject] = {
         unit: {
-            "nominalQuota": share.guarantee,
-            **({"borrowingLimit": share.limit - share.guarantee} if share.limit is not None else {}),
-            **({"lendingLimit": 0} if team.lends_to == [] else {}),
+            "nominalQuota": fair[unit],
+            **({"borrowingLimit": share.limit - fair[unit]} if share.limit is not None else {}),
+            **({"lendingLimit": fair[unit] - share.guarantee} if team.lends_to == [] else {}),
         }
         for unit, share in own.items()
     }

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any
 
 from gpupools.common.json_types import JsonDict
@@ -10,6 +11,8 @@ from gpupools.plan.software_plan import KubernetesObject
 from gpupools.software.objects import admission, filled_policy, wire_form
 from gpupools.software.team_shares import TeamShares
 from gpupools.spec.teams import Team
+
+_sorted = partial(json.dumps, sort_keys=True)
 
 
 def declared(
@@ -37,7 +40,7 @@ def queue_policy(owners: Mapping[str, Iterable[str]], named: str) -> list[Kubern
         owners: Queue to namespaces.
         named: Where a pod names its queue, below its metadata, as CEL has it.
     """
-    words = {"owners": json.dumps({queue: sorted(spaces) for queue, spaces in owners.items()}), "named": named}
+    words = {"owners": _sorted({queue: sorted(spaces) for queue, spaces in owners.items()}), "named": named}
     why = "keeps jobs of other namespaces out of the queues of teams"
     return admission("team-queues", filled_policy("queues", words), {}, why) if owners else []
 
@@ -59,8 +62,8 @@ def pod_policy(shares: TeamShares, teams: Mapping[str, Team], own: Iterable[str]
         return []
     scheduler = pools[0].scheduler_name
     words = {
-        "labels": json.dumps({pool.name: dict(pool.labels) for pool in pools}),
-        "spaces": json.dumps({pool: sorted(each) for pool, each in spaces.items()}),
+        "labels": _sorted({pool.name: dict(pool.labels) for pool in pools}),
+        "spaces": _sorted({pool: sorted(each) for pool, each in spaces.items()}),
         "claims": "true" if any(pool.claim_template for pool in pools) else "false",
         "scheduled": f"object.spec.?schedulerName.orValue('') == '{scheduler}'" if scheduler else "true",
         "scheduler": f" and schedulerName: {scheduler}" if scheduler else "",

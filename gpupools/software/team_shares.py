@@ -238,7 +238,6 @@ def team_shares(
             for _, count, units in _units(draft, ("teams", name, "limit", key), key, amount):
                 _limit(draft, name, key, count, units)
     draft.problems += _lent_too_far(draft, teams)
-    draft.problems += _unlike_units(draft)
     draft.problems += _quotas_below_guarantees(draft, teams)
     shares = {name: draft.shares[name] for name in teams if name in draft.shares}
     return TeamShares(own, capacity, shares), draft.problems
@@ -325,32 +324,6 @@ def _lent_too_far(draft: _Resolving, teams: Mapping[str, Team]) -> Iterator[Prob
                 what += f" this team, and {scheduler} lends what is idle"
                 fix = f"set limit.{unit[0]} of the others, or remove lends_to"
                 yield Problem(("teams", name, "lends_to"), what, fix, source)
-
-
-def _unlike_units(draft: _Resolving) -> Iterator[Problem]:
-    """Yield the teams that may borrow units of one name and different sizes: Kueue weighs the sum of a resource.
-
-    https://github.com/kubernetes-sigs/kueue tag v0.19.2, pkg/cache/scheduler/fair_sharing.go. The other schedulers have
-    queues for each pool.
-    """
-    sizes = {(pool.name, each): pool.instance.gpus / n for pool in draft.pools for each, n in pool.countable.items()}
-    for name, own in draft.shares.items():
-        others = {unit for other, units in draft.shares.items() if other != name for unit in units}
-        borrowed: dict[str, list[Unit]] = {}
-        for unit, share in own.items():
-            if share.limit is None or share.limit > share.guarantee:
-                borrowed.setdefault(unit[1], []).append(unit)
-        for resource, units in borrowed.items() if draft.lending is KUEUE_LENDING else ():
-            if len({sizes[unit] for unit in units}) > 1 and others & {*units}:
-                names = " and ".join(unit[0] for unit in units)
-                what = f"may borrow {resource} of {names}, which are parts of a GPU of different size, but Kueue weighs"
-                what += " them alike"
-                fix = "set limit to the guarantee on all but one of them, use a second team for the others, or give"
-                fix += " their units a name of their own (sharing.strategy: mixed, or rename: true)"
-                yield Problem(("teams", name), what, fix, _WEIGHTS)
-
-
-_WEIGHTS = "https://kueue.sigs.k8s.io/docs/concepts/fair_sharing/"
 
 
 def about_shares(shares: TeamShares, teams: Mapping[str, Team], lending: Lending) -> Iterator[str]:

@@ -162,3 +162,103 @@ def test_weights_of_3_to_1_share_500_pods(scheduler: str, tmp_path: Any) -> None
         got = cluster.waits(shares, (60, 20), 120)
         near = abs(got[0] - 60) <= 3 and abs(got[1] - 20) <= 3
         recorded(scheduler, "weights 3 : 1 over 500 pods on 80 GPUs", (60, 20), (60, 20) if near else got)
+
+
+COMPACT: JsonDict = {
+    "instance_type": "a3-megagpu-8g",
+    "nodes": {"fixed": 2},
+    "zones": ["europe-west4-a"],
+    "network": {"placement": "compact"},
+}
+KINDS: JsonDict = {
+    "halves": {
+        **POOLS["slices"],
+        "nodes": {"max": 1},
+        "sharing": {"mode": "time-slicing", "replicas": 2},
+        "trust": {"namespaces": ["research"]},
+    },
+    "cut": {**POOLS["slices"], "nodes": {"max": 1}},
+    "spot": {**POOLS["small"], "capacity": {"mode": "spot"}},
+    "demand": {**POOLS["small"], "labels": {}},
+    "near": COMPACT,
+    "rdma": {**RDMA, "nodes": {"max": 2}},
+    "rack": {**RACK, "nodes": {"fixed": 2}},
+    "dra": {**POOLS["small"], "software": "dra-driver"},
+}
+OF_KINDS: JsonDict = {
+    "research": {
+        "namespaces": ["research"],
+        "guarantee": {"demand": 8, "halves": 2, "cut": 7, "near": 8, "rdma": 16, "rack": 4, "dra": 8},
+        "limit": {"spot": 8},
+    },
+    "vision": {"namespaces": ["vision"], "guarantee": {"spot": 8}},
+}
+
+
+@pytest.fixture(scope="module")
+def kinds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    if reason := lacks("kueue"):
+        pytest.skip(reason)
+    with started(tmp_path_factory.mktemp("kinds"), planned(OF_KINDS, KINDS, "kueue"), "kueue") as made:
+        yield made
+
+
+@pytest.mark.parametrize("whole_node", [False, True])
+@pytest.mark.parametrize("pool", KINDS)
+def test_kueue_starts_the_exported_pods_of_every_kind(kinds: Cluster, pool: str, whole_node: bool) -> None:
+    if whole_node and pool not in kinds.exported.get("node_pods", {}):
+        pytest.skip("its nodes are no unit of work")
+    space = "vision" if pool == "spot" else "research"
+    name = f"{pool}-{'node' if whole_node else 'unit'}"
+    kinds.run(space, name, pool, whole_node=whole_node)
+    got = kinds.waits(partial(kinds.count, space, name), 1)
+    recorded("kueue", f"exported {'node_pod' if whole_node else 'pod'} of {pool}", 1, got)
+    assert kinds.nodes(space, name)[0].startswith(pool)
+    kinds.clear()
+
+
+def test_jobs_without_a_pool_take_own_whole_gpus_first(kinds: Cluster) -> None:
+    """The pod is the one of the pool `demand`; `spot` and `halves` stand before it in the file."""
+    for index in range(8):
+        kinds.run("research", f"any-{index}", "demand", anywhere=True)
+    names = [f"any-{index}" for index in range(8)]
+    kinds.waits(partial(kinds.count, "research", *names), 8)
+    got = {each.partition("-")[0] for name in names for each in kinds.nodes("research", name)}
+    recorded(
+        "kueue", "8 jobs without selector: the own guarantee before spot of vision", {"demand"} | got & {"near"}, got
+    )
+    for index in range(24):
+        kinds.run("research", f"more-{index}", "demand", anywhere=True)
+    kinds.stays(lambda: None, 15)
+    every = [f"more-{index}" for index in range(24)]
+    on = {each.partition("-")[0] for name in every for each in kinds.nodes("research", name)}
+    recorded("kueue", "24 more: none on GPUs that only trusted jobs share", False, "halves" in on)
+    kinds.clear()
+
+
+def test_a_removed_queue_stays_until_its_job_ends_or_is_drained(kinds: Cluster) -> None:
+    kinds.run("vision", "holds", "spot")
+    kinds.waits(partial(kinds.count, "vision", "holds"), 1)
+    queue = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ClusterQueue", "metadata": {"name": "vision"}}
+    kinds.server.delete(queue)
+    got = kinds.stays(lambda: (kinds.server.get(queue).status, kinds.count("vision", "holds")))
+    recorded("kueue", "queue deleted while its job runs: there, pods", (200, 1), got)
+    change = {"spec": {"stopPolicy": "HoldAndDrain"}}
+    path = "/apis/kueue.x-k8s.io/v1beta2/clusterqueues/vision"
+    kinds.server._ask("PATCH", path, change, "application/merge-patch+json").succeeded()
+    got = kinds.waits(lambda: (kinds.server.get(queue).status, kinds.count("vision", "holds")), (404, 0))
+    recorded("kueue", "then stopPolicy: HoldAndDrain: there, pods", (404, 0), got)
+
+
+@pytest.mark.parametrize("scheduler", ["kai", "volcano"])
+def test_pods_of_a_removed_queue_run_on_and_new_ones_wait(scheduler: str, tmp_path: Any) -> None:
+    if reason := lacks(scheduler):
+        pytest.skip(reason)
+    with started(tmp_path, planned(TEAMS, SHARED, scheduler), scheduler) as cluster:
+        cluster.run("vision", "old", "big", queue="vision.big")
+        cluster.waits(partial(cluster.count, "vision", "old"), 1)
+        (queue,) = (each for each in cluster.exported["objects"] if each["name"] == "queue/vision.big")
+        cluster.server.delete(queue["manifest"])
+        cluster.run("vision", "new", "big", queue="vision.big")
+        got = cluster.stays(lambda: (cluster.count("vision", "old"), cluster.count("vision", "new")), 10)
+        recorded(scheduler, "queue deleted while its job runs: old pods, new pods", (1, 0), got)
