@@ -1,7 +1,7 @@
 """A cluster of teams: control plane, a scheduler with its controllers, and pods as the plan exports them, unchanged.
 
-`Cluster.run` and `Cluster.pod` are the only ways to start a pod here, and take what `gpupools preview --json` prints. A user
-adds an image; of several teams, each writes its own queue.
+`Cluster.run` and `Cluster.pod` are the only ways to start a pod here, and take what `gpupools preview --json` prints. A
+user adds an image; of several teams, each writes its own queue.
 """
 
 import base64
@@ -241,8 +241,8 @@ def _start_volcano(server: ControlPlane, made: Cluster) -> None:
         "--listen-address=127.0.0.1:0",
     )  # fmt: skip
     server.run(
-        "vc-scheduler", f"--kubeconfig={server.kubeconfig}", f"--scheduler-conf={configuration}", "--leader-elect=false",
-        "--listen-address=127.0.0.1:0", "--enable-metrics=false", "--enable-healthz=false",
+        "vc-scheduler", f"--kubeconfig={server.kubeconfig}", f"--scheduler-conf={configuration}",
+        "--leader-elect=false", "--listen-address=127.0.0.1:0", "--enable-metrics=false", "--enable-healthz=false",
         DEBUG_SOCKET_DIR=str(server.folder),
     )  # fmt: skip
 

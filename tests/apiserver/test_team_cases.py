@@ -2,8 +2,7 @@
 
 The schedulers' programs are built from their pinned tags and are on PATH: `kueue`; `kai-sched`, `kai-binder` and
 `kai-podgrouper`; `vc-scheduler` and `vc-controller-manager`. Kueue's manager looks for its certificate in
-`k8s-webhook-server/serving-certs` of the folder for temporary files. `GPUPOOLS_TEAM_TABLE` names a file for the table of
-wanted and got.
+`k8s-webhook-server/serving-certs` of the folder for temporary files. `GPUPOOLS_TEAM_TABLE` names a file for the table.
 """
 
 from collections.abc import Iterator
@@ -14,7 +13,7 @@ import pytest
 
 from gpupools.common.json_types import JsonDict
 from tests.apiserver.team_cluster import Cluster, lacks, recorded, started
-from tests.gpupools.software.test_teams import POOLS, plan
+from tests.gpupools.software.test_teams import POOLS, RACK, RDMA, plan
 
 pytestmark = pytest.mark.apiserver
 
