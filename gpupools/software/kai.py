@@ -13,7 +13,7 @@ from gpupools.plan.pool_plan import POOL_LABEL, PoolPlan
 from gpupools.plan.software_plan import KubernetesObject
 from gpupools.software.draft import Draft
 from gpupools.software.kueue import topology_levels
-from gpupools.software.queues import declared, first_queue, priorities, queue_metadata, queue_policy
+from gpupools.software.queues import declared, first_queue, priorities, queue_policy
 from gpupools.software.team_shares import Lending, TeamShares
 from gpupools.spec.teams import Team
 
@@ -74,9 +74,9 @@ def pod_metadata(draft: Draft) -> dict[str, JsonDict]:
     for pool in draft.pools:
         fractional = pool.sharing.fractions is not None
         if pool.scheduler_name or fractional:
-            labels = queue_metadata(draft.shares, pool, QUEUE_LABEL, {POOL_LABEL: pool.name})
+            queue = first_queue(draft.shares, pool)
             found[pool.name] = {
-                "labels": labels,
+                "labels": {POOL_LABEL: pool.name, **({QUEUE_LABEL: queue} if queue else {})},
                 **({"annotations": {FRACTION_ANNOTATIONS[0]: "0.5"}} if fractional else {}),
             }
     return found

@@ -75,11 +75,5 @@ def pod_policy(shares: TeamShares, teams: Mapping[str, Team], own: Iterable[str]
 
 
 def first_queue(shares: TeamShares, pool: PoolPlan) -> str:
-    """Return the queue of the first team that has a share of a pool; empty for none."""
+    """Return the queue of the first team that has a share of a pool, which other teams replace; empty for none."""
     return next((f"{team}.{pool.name}" for team, own in shares.shares.items() if any(pool.name in u for u in own)), "")
-
-
-def queue_metadata(shares: TeamShares, pool: PoolPlan, key: str, labels: JsonDict) -> JsonDict:
-    """Return labels with the queue of a pool's first team; pods of other teams name theirs instead."""
-    queue = first_queue(shares, pool)
-    return {**labels, **({key: queue} if queue else {})}

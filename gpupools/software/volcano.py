@@ -13,7 +13,7 @@ from gpupools.plan.pool_plan import PoolPlan
 from gpupools.plan.software_plan import KubernetesObject
 from gpupools.software.draft import Draft
 from gpupools.software.kueue import PRIORITIES
-from gpupools.software.queues import declared, priorities, queue_metadata, queue_policy
+from gpupools.software.queues import declared, first_queue, priorities, queue_policy
 from gpupools.software.team_shares import Lending, TeamShares, Unit
 from gpupools.spec.software_spec import VOLCANO_WORDS
 from gpupools.spec.teams import Team
@@ -110,7 +110,7 @@ def _topology_discovery(pools: Iterable[PoolPlan]) -> str:
 def pod_metadata(draft: Draft) -> dict[str, JsonDict]:
     """Return the metadata of a pod, by pool: its queue."""
     own = [pool for pool in draft.pools if pool.scheduler_name]
-    return {pool.name: {"annotations": queue_metadata(draft.shares, pool, QUEUE_ANNOTATION, {})} for pool in own}
+    return {pool.name: {"annotations": {QUEUE_ANNOTATION: first_queue(draft.shares, pool)}} for pool in own}
 
 
 def share_pools(draft: Draft, teams: Mapping[str, Team], shares: TeamShares) -> list[KubernetesObject]:

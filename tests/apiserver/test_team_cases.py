@@ -181,7 +181,7 @@ KINDS: JsonDict = {
     "demand": {**POOLS["small"], "labels": {}},
     "near": COMPACT,
     "rdma": {**RDMA, "nodes": {"max": 2}},
-    "rack": {**RACK, "nodes": {"fixed": 2}},
+    "rack": {**RACK, "nodes": {"fixed": 2}, "software": "dra-driver"},
     "dra": {**POOLS["small"], "software": "dra-driver"},
 }
 OF_KINDS: JsonDict = {
