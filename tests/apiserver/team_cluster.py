@@ -18,13 +18,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import pytest
 import yaml
 
+from gpupools.software.kueue import topology_levels
 from gpupools.stackfile.stack import StackPlan
 from tests.apiserver.control_plane import Answer, ControlPlane
 from tests.apiserver.test_edited_pools import MANAGER
-from tests.apiserver.test_fabric import CLASSES, devices, in_space, made_by_controllers, slice_of
+from tests.apiserver.test_fabric import CLASSES, devices, in_space, made_by_controllers, node, slice_of
 from tests.apiserver.test_stack_objects import established
 from tests.charts.rendering import archive, missing
 
@@ -162,6 +162,14 @@ class Cluster:
                 self.server.merge(whole, {"status": {"phase": "Running", "conditions": ready}}, "/status")
 
 
+def _is_served(server: ControlPlane, definition: Mapping[str, Any]) -> bool:
+    return established(server.get(definition).succeeded())
+
+
+def _is_taken(server: ControlPlane, manifest: Mapping[str, Any]) -> bool:
+    return server.apply(manifest).status < 300
+
+
 def _definitions(server: ControlPlane, scheduler: str) -> None:
     chart = archive(CHARTS[scheduler])
     command = ["helm", "show", "crds", str(chart)] if scheduler == "kai" else ["helm", "template", "x", str(chart)]
@@ -171,7 +179,7 @@ def _definitions(server: ControlPlane, scheduler: str) -> None:
         if each and each["kind"] == "CustomResourceDefinition":
             each.get("spec", {}).pop("conversion", None)
             server.apply(each).succeeded()
-            server.wait("the definition", lambda each=each: established(server.get(each).succeeded()))
+            server.wait("the definition", partial(_is_served, server, each))
 
 
 def _webhooks(values: Mapping[str, Any], folder: Path) -> Iterator[dict[str, Any]]:
@@ -273,7 +281,7 @@ def started(folder: Path, planned: StackPlan, scheduler: str) -> Iterator[Cluste
             _start_kueue(server, made, config)
         for each in made.exported["objects"]:
             if each["name"].startswith("team-pods") or each["manifest"] in made.runtime.json_team_objects():
-                server.wait(each["name"], lambda each=each: server.apply(each["manifest"]).status < 300)
+                server.wait(each["name"], partial(_is_taken, server, each["manifest"]))
         for pool in planned.pools:
             for space in made.spaces:
                 for each in (*pool.namespace_objects, *([pool.claim_template] if pool.claim_template else [])):
@@ -281,10 +289,11 @@ def started(folder: Path, planned: StackPlan, scheduler: str) -> Iterator[Cluste
                     needed["metadata"]["namespace"] = space
                     server.apply(needed).succeeded()
             for index in range(pool.max_nodes):
-                from tests.apiserver.test_fabric import node
-
                 name = f"{pool.name}-{index}"
-                server.create(node(pool, name)).succeeded()
+                machine = node(pool, name)
+                for level in topology_levels(pool):  # which the cloud writes
+                    machine["metadata"]["labels"].setdefault(level, pool.name)
+                server.create(machine).succeeded()
                 for driver, listed in devices(pool).items():
                     server.create(slice_of(name, driver, listed)).succeeded()
         if scheduler == "kai":
@@ -314,6 +323,3 @@ def recorded(scheduler: str, case: str, wanted: Any, got: Any) -> None:
         with Path(table).open("a", encoding="utf-8") as file:
             file.write(f"| {scheduler} {version} | {case} | {wanted} | {got} | {'✓' if wanted == got else '✗'} |\n")
     assert got == wanted, case
-
-
-__all__ = ["Cluster", "lacks", "partial", "pytest", "recorded", "started"]

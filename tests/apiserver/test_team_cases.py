@@ -70,12 +70,12 @@ def test_another_scheduler_does_not_pass(cluster: Cluster) -> None:
         cluster.run("research", "fill", "big", 32)
         cluster.waits(partial(cluster.count, "research", "fill"), 32)
         assert cluster.pod("research", "plain", "big").status == 201
-        plain = lambda: [  # noqa: E731
+        gates = [
             each["spec"].get("schedulingGates", [{}])[0].get("name")
             for each in cluster.server.items("/api/v1/namespaces/research/pods")
             if each["metadata"]["name"] == "plain"
         ]
-        recorded("kueue", "a plain pod of the team waits for quota", ["kueue.x-k8s.io/admission"], plain())
+        recorded("kueue", "a plain pod of the team waits for quota", ["kueue.x-k8s.io/admission"], gates)
         return
     answer = cluster.pod("research", "x", "big", changed={"schedulerName": "default-scheduler"})
     recorded(cluster.scheduler, "exported pod with the default scheduler", 403, answer.status)
