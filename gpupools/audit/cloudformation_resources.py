@@ -67,8 +67,8 @@ def to_pulumi_names(value: Any, own: bool = False, depth: int = 0) -> Any:
     """
     if isinstance(value, Mapping):
         if depth > MAX_DEPTH or is_function(value):
-            literal = text(value.get("Fn::Base64"))  # user data; what cfn-init runs stands elsewhere in the template
-            return literal if literal and "cfn-init" not in literal else UNKNOWN
+            literal = _user_data(value.get("Fn::Base64"))
+            return literal if literal and "cfn-init" not in literal else UNKNOWN  # it runs what stands elsewhere
         return {
             key if own else key[:1].lower() + key[1:]: item
             if key == "TemplateBody" and "Resources" in mapping(item)
@@ -79,6 +79,16 @@ def to_pulumi_names(value: Any, own: bool = False, depth: int = 0) -> Any:
     if is_list(value):
         return UNKNOWN if depth > MAX_DEPTH else [to_pulumi_names(item, depth=depth + 1) for item in value]
     return value
+
+
+def _user_data(given: Any) -> str:
+    """Return user data with `${…}` for what functions insert; empty unless it is literal, or a script."""
+    inserted: Any = mapping(given).get("Fn::Sub")
+    joined: Any = mapping(given).get("Fn::Join")
+    if is_list(joined) and len(joined) == 2 and is_list(joined[1]):
+        inserted = str(joined[0]).join(one if isinstance(one, str) else "${part}" for one in joined[1])
+    script = text(inserted[0] if is_list(inserted) and inserted else inserted)
+    return text(given) or (script if script.startswith("#!") else "")
 
 
 def is_function(value: Any) -> bool:

@@ -229,7 +229,7 @@ OBJECTS = [
                 ]
             },
         ),
-        DEFINITE,
+        NOT_UNDERSTOOD,
     ),
     ("ManifestWork bare", work(UNTAINTED), NOT_UNDERSTOOD),
     ("kro bare", graph("g5"), NOT_UNDERSTOOD),

@@ -27,7 +27,7 @@ def pools(resources: Any) -> dict[str, PoolFacts]:
         ({"InstanceTypes": [{"Fn::If": ["Prod", "a", "b"]}]}, {"instanceTypes": [UNKNOWN]}),
         ({"UserData": {"Fn::Base64": "#!/bin/sh"}}, {"userData": "#!/bin/sh"}),
         ({"UserData": {"Fn::Base64": "cfn-init -r Gpu"}}, {"userData": UNKNOWN}),
-        ({"UserData": {"Fn::Base64": {"Fn::Sub": "#!/bin/sh"}}}, {"userData": UNKNOWN}),
+        ({"UserData": {"Fn::Base64": {"Fn::Sub": "#cloud-config"}}}, {"userData": UNKNOWN}),
         ({"A": {"B": 1, "Fn::Transform": {}}}, {"a": UNKNOWN}),
         ({"A": {"Ref": "x", "B": 1}}, {"a": {"ref": "x", "b": 1}}),
         ({"Fn::If": ["Prod", {}, {}]}, UNKNOWN),
