@@ -1,7 +1,7 @@
 """Reads the AKS pools inside templates of Azure Resource Manager, which Bicep compiles to. Pure.
 
-Literal values are read. What an expression returns is `UNKNOWN`, and of a copy loop one resource is read. The output of
-`az deployment group what-if` holds the evaluated values.
+Literal values and defaults of parameters are read. What else an expression returns is `UNKNOWN`, and of a copy loop
+one resource is read. The output of `az deployment group what-if` holds the evaluated values.
 https://learn.microsoft.com/azure/azure-resource-manager/templates/syntax and, for Bicep's symbolic names,
 https://learn.microsoft.com/azure/azure-resource-manager/templates/resource-declaration.
 """
@@ -154,6 +154,31 @@ def known(value: Any, depth: int = 0) -> Any:
         # https://learn.microsoft.com/azure/azure-resource-manager/templates/copy-properties
         return {**made, **{text(at(loop, "name")): UNKNOWN for loop in loops}}
     return [known(item, depth + 1) for item in value] if is_list(value) else value
+
+
+_PARAMETER = re.compile(r"\[parameters\('(\w+)'\)\]")
+
+
+def with_defaults(template: Any) -> Any:
+    """Return a template whose resources have the literal defaults of its parameters; nested templates have their own.
+
+    https://learn.microsoft.com/azure/azure-resource-manager/templates/parameters
+    """
+    given = mapping(mapping(template).get("parameters"))
+    defaults = {name: value for name, one in given.items() if known(value := at(one, "defaultValue")) is not UNKNOWN}
+    defaults = {name: value for name, value in defaults.items() if value is not None}
+
+    def filled(value: Any, depth: int = 0) -> Any:
+        if isinstance(value, str):
+            match = _PARAMETER.fullmatch(value)
+            return defaults.get(match[1], value) if match else value
+        if depth > MAX_DEPTH or "$schema" in mapping(value):
+            return value
+        if isinstance(value, Mapping):
+            return {key: filled(item, depth + 1) for key, item in value.items()}
+        return [filled(item, depth + 1) for item in value] if is_list(value) else value
+
+    return {**template, "resources": filled(template.get("resources"))} if defaults else template
 
 
 def is_expression(value: Any) -> bool:

@@ -129,8 +129,8 @@ class _Run:
                 self._not_read(address)
 
     def _not_read(self, address: str) -> None:
-        if address not in self.unread:
-            self.unread.append(address)
+        if (name := re.sub(r"\[[^]]*\]", "", address)) not in self.unread:
+            self.unread.append(name)
 
     def _registry(self, rows: tuple[ModuleRow, ...], address: str, version: Any, given: JsonDict) -> None:
         if why := unknown_version(rows[0], version):

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from gpupools.audit.arm_resources import READER, closed_part, known, parts
+from gpupools.audit.arm_resources import READER, closed_part, known, parts, with_defaults
 from gpupools.plan.pool_facts import UNKNOWN
 
 AGENT_POOL = "Microsoft.ContainerService/managedClusters/agentPools"
@@ -78,3 +78,20 @@ def test_parameters_are_not_evaluated(size: str, gpus: int | None) -> None:
     found = READER.read_pools("azure-native:resources:Deployment", inputs)
 
     assert [each.gpus_per_node for each in found] == [gpus]
+
+
+@pytest.mark.parametrize(
+    ("parameter", "size"),
+    [
+        ({"defaultValue": "Standard_NC24ads_A100_v4"}, "Standard_NC24ads_A100_v4"),
+        ({"defaultValue": "[concat('a', 'b')]"}, UNKNOWN),
+        ({"type": "string"}, UNKNOWN),
+    ],
+    ids=str,
+)
+def test_a_literal_default_of_a_parameter_is_read(parameter: Any, size: Any) -> None:
+    inner = {"$schema": "s", "resources": [pool("[parameters('size')]")]}
+    resources = [pool("[parameters('size')]"), nested(DEPLOYMENT, template=inner)]
+    found = [*parts(with_defaults({"parameters": {"size": parameter}, "resources": resources}))]
+
+    assert [each.properties["vmSize"] for each in found if each.type == AGENT_POOL] == [size, UNKNOWN]

@@ -56,6 +56,11 @@ def karpenter(family: str, taints: Any = None) -> dict[str, Any]:
     return {"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "gpu"}, "spec": spec}
 
 
+def node_config(kubelet: dict[str, Any]) -> str:
+    spec = {"instance": {"localStorage": {"strategy": "RAID0"}}, "kubelet": {"config": kubelet}}
+    return yaml.safe_dump({"apiVersion": "node.eks.aws/v1alpha1", "kind": "NodeConfig", "spec": spec})
+
+
 def eksctl(**group: Any) -> str:
     return manifest("eksctl.io/v1alpha5", "ClusterConfig", managedNodeGroups=[{"name": "g", **group}])
 
@@ -131,6 +136,33 @@ OBJECTS = [
     ("eksctl soft taint", eksctl(instanceType="p4d.24xlarge", taints={"a": "b:PreferNoSchedule"}), DEFINITE),
     ("eksctl CPU", eksctl(instanceTypes=["m5.large", "c5.large"]), FINE),
     ("eksctl default type", eksctl(), FINE),
+    ("eksctl NodeConfig", eksctl(instanceType="p5.48xlarge", overrideBootstrapCommand=node_config({})), DEFINITE),
+    (
+        "eksctl NodeConfig of a tainted group",
+        eksctl(instanceType="p5.48xlarge", taints=[GPU_TAINT], overrideBootstrapCommand=node_config({})),
+        FINE,
+    ),
+    (
+        "eksctl NodeConfig with a taint",
+        eksctl(instanceType="p5.48xlarge", overrideBootstrapCommand=node_config({"registerWithTaints": [GPU_TAINT]})),
+        FINE,
+    ),
+    (
+        "eksctl NodeConfig that replaces a taint",
+        manifest(
+            "eksctl.io/v1alpha5",
+            "ClusterConfig",
+            nodeGroups=[
+                {
+                    "name": "g",
+                    "instanceType": "p5.48xlarge",
+                    "taints": [GPU_TAINT],
+                    "overrideBootstrapCommand": node_config({"registerWithTaints": []}),
+                }
+            ],
+        ),
+        DEFINITE,
+    ),
     ("eksctl template", eksctl(launchTemplate={"id": "lt-1"}), OPEN),
     ("eksctl selector", eksctl(instanceSelector={"vCPUs": 4, "memory": "16"}), OPEN),
     ("eksctl selector without GPUs", eksctl(instanceSelector={"vCPUs": 4, "memory": "16", "gpus": 0}), FINE),
@@ -552,7 +584,9 @@ CHILD = {
         (arm(A100), DEFINITE),
         (arm(A100, ARM_TAINT), FINE),
         (arm("Standard_D4s_v5"), FINE),
-        (arm("[parameters('size')]", parameters={"size": {"defaultValue": "Standard_D4s_v5"}}), OPEN),
+        (arm("[parameters('size')]", parameters={"size": {"defaultValue": "Standard_D4s_v5"}}), FINE),
+        (arm("[parameters('size')]", parameters={"size": {"defaultValue": A100}}), DEFINITE),
+        (arm("[parameters('size')]", parameters={"size": {"type": "string"}}), OPEN),
         (arm("", resources=[CLUSTER]), DEFINITE),
         (arm("", resources=[CHILD]), DEFINITE),
         (arm("", languageVersion="2.0", resources={"pool": json.loads(arm(A100))["resources"][0]}), DEFINITE),
@@ -567,7 +601,7 @@ CHILD = {
         (arm("", resources=[{"type": "Microsoft.Storage/storageAccounts", "name": "s"}]), FINE),
         (arm("", resources=[{"type": "Microsoft.HybridContainerService/agentPools", "name": "s"}]), NOT_UNDERSTOOD),
     ],
-    ids=range(12),
+    ids=range(14),
 )
 def test_an_arm_template_is_read(text: str, wanted: list[Any], judge: Judge) -> None:
     judged = judge(text)
