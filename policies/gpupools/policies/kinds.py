@@ -115,7 +115,10 @@ def is_read(type_token: str) -> bool:
     for readback in readings():
         readback.read_pools(type_token, probe)
         readback.read_template(type_token, probe)
-    return probe.looked or any(each.read_pools(type_token, probe) or probe.looked for each in type_readers())
+    for reader in type_readers():
+        reader.unread(type_token, probe)
+        reader.read_pools(type_token, probe)
+    return probe.looked
 
 
 _OF_TERRAFORM = frozenset({"kubernetes", "helm", "kubectl"})
