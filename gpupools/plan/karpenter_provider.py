@@ -3,6 +3,7 @@
 Source, as repository and path: kubernetes-sigs/karpenter pkg/apis/crds.
 """
 
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -81,11 +82,6 @@ class Requirements:
         return Requirements({key: found for key, found in self.by_label.items() if not key.startswith(tuple(domains))})
 
 
-def fits_any(name: str, wanted: Requirements) -> bool:
-    """Say that nothing but its own name speaks against a machine."""
-    return True
-
-
 def shows_nothing(wanted: Requirements, accelerator: Callable[[str], Accelerator]) -> Iterable[tuple[Accelerator, str]]:
     """Show no accelerator: no label of this provider stands for several machines."""
     return ()
@@ -112,8 +108,6 @@ class KarpenterProvider:
     """Whether a class may taint nodes with GPUs."""
     type_labels: tuple[str, ...] = ()
     """Labels that name the machine, besides Kubernetes' own."""
-    fits: Callable[[str, Requirements], bool] = fits_any
-    """Say whether a machine is not ruled out by requirements that its name answers."""
     shown: Callable[[Requirements, Callable[[str], Accelerator]], Iterable[tuple[Accelerator, str]]] = shows_nothing
     """Yield the accelerators that requirements on machine families select, each with the requirement.
 
@@ -126,8 +120,23 @@ class KarpenterProvider:
     """
     counts_none: bool = False
     """Whether machines without GPUs have the label of their number too, with 0."""
+    newer: Mapping[str, str] = field(default_factory=dict)
+    """Patterns (RE2) of values that only machines with GPUs have, by label; they also find machines newer than the
+    catalogue. The label of the type is Kubernetes' own."""
+    cpu_values: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """All values of machines without accelerators, by label: where they are excluded, only GPU machines are left."""
+    name_parts: Mapping[str, str] = field(default_factory=dict)
+    """Patterns (RE2) of the part of a machine's name that a label has as its value, the narrower label first."""
     without_gpus: str = ""
     """Its label, without the domain, that all machines with GPUs have and no other."""
+
+    def fits(self, name: str, wanted: Requirements) -> bool:
+        """Return whether no requirement on a label that follows from its name rules a machine out."""
+        return all(
+            wanted.allow(found[0] if (found := re.search(pattern, name)) else "", f"{domain}{label}")
+            for domain in self.domains
+            for label, pattern in self.name_parts.items()
+        )
 
     def tells(self, label: str) -> bool:
         """Say whether machines with GPUs have a label, as far as that is known, so that without it there are none."""

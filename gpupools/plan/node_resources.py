@@ -20,6 +20,23 @@ FRACTION_ANNOTATIONS = ("gpu-fraction", "gpu-memory")
 https://github.com/kai-scheduler/KAI-Scheduler tag v0.17.0, pkg/common/constants/constants.go.
 """
 
+ACCELERATOR_RESOURCES = (
+    "nvidia.com/",
+    "deviceclass.resource.kubernetes.io/",
+    "volcano.sh/vgpu-",
+    "amd.com/gpu",
+    "google.com/tpu",
+    "aws.amazon.com/neuron",
+    "habana.ai/gaudi",
+)
+"""Prefixes of resources by which pods ask for an accelerator; a device class may have a resource of its own.
+
+https://kubernetes.io/docs/concepts/scheduling-eviction/dynamic-resource-allocation/#extended-resource,
+https://github.com/volcano-sh/volcano docs/user-guide/how_to_use_volcano_vgpu.md,
+https://docs.cloud.google.com/kubernetes-engine/docs/how-to/tpus,
+https://docs.aws.amazon.com/eks/latest/userguide/node-instances-neuron.html.
+"""
+
 _RENAMED = ".shared"
 """What the device plugin appends under renameByDefault (NVIDIA/k8s-device-plugin, api/config/v1/consts.go)."""
 

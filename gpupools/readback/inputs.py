@@ -36,12 +36,12 @@ NOTHING: JsonObject = {}
 # docs/install.md), Karpenter (https://karpenter.sh/docs/concepts/nodepools/), Cluster API, the cluster autoscaler's
 # prefixes (kubernetes/autoscaler cluster-autoscaler/FAQ.md), and those of Kubernetes for nodes that are not ready yet
 # (https://kubernetes.io/docs/reference/labels-annotations-taints/).
-_STARTUP_TAINTS = (
+STARTUP_TAINTS = (
     *("node.cilium.io/agent-not-ready", "karpenter.sh/unregistered", "node.cluster.x-k8s.io/uninitialized"),
     *("startup-taint.cluster-autoscaler.kubernetes.io/", "ignore-taint.cluster-autoscaler.kubernetes.io/"),
     *("node.cloudprovider.kubernetes.io/", "node.kubernetes.io/"),
 )
-_STARTUP_SUFFIX = ".csi.aws.com/agent-not-ready"
+STARTUP_SUFFIX = ".csi.aws.com/agent-not-ready"
 _MAX_NOTES = 8  # limit of notes on invalid taints
 
 
@@ -227,8 +227,8 @@ class TaintsRead:
 
 def _is_removed(key: str) -> bool:
     """Return whether a taint with this key is removed once a node is ready."""
-    whole = any(key == one or (one.endswith("/") and key.startswith(one)) for one in _STARTUP_TAINTS)
-    return whole or key.endswith(_STARTUP_SUFFIX)
+    whole = any(key == one or (one.endswith("/") and key.startswith(one)) for one in STARTUP_TAINTS)
+    return whole or key.endswith(STARTUP_SUFFIX)
 
 
 def _same_word(name: str, value: object) -> bool:

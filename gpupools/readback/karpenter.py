@@ -34,15 +34,15 @@ if TYPE_CHECKING:
 
 _Clouds = Mapping[str, "Cloud"]
 
-_TYPES = ("node.kubernetes.io/instance-type", "beta.kubernetes.io/instance-type")
-_GPU_KEYS = ("gpu-name", "gpu-manufacturer", "gpu-count", "gpu-memory")
+TYPE_LABELS = ("node.kubernetes.io/instance-type", "beta.kubernetes.io/instance-type")
+GPU_KEYS = ("gpu-name", "gpu-manufacturer", "gpu-count", "gpu-memory")
 _OTHER_KEYS = ("accelerator-name", "accelerator-manufacturer", "accelerator-count")
 _RESOURCES = {"nvidia.com/gpu": "nvidia", "amd.com/gpu": "amd"}
 # https://kubernetes.io/docs/reference/labels-annotations-taints/; Karpenter maps older names to newer ones
 # (kubernetes-sigs/karpenter pkg/apis/v1/labels.go, NormalizedLabels).
 ARCHITECTURE, SYSTEM = "kubernetes.io/arch", "kubernetes.io/os"
-_OLDER = {"beta.kubernetes.io/arch": ARCHITECTURE, "beta.kubernetes.io/os": SYSTEM, _TYPES[1]: _TYPES[0]}
-TYPE = _TYPES[0]
+_OLDER = {"beta.kubernetes.io/arch": ARCHITECTURE, "beta.kubernetes.io/os": SYSTEM, TYPE_LABELS[1]: TYPE_LABELS[0]}
+TYPE = TYPE_LABELS[0]
 _MAX_REQUIREMENTS = 100
 """Limit of the API: `maxItems` in pkg/apis/crds/karpenter.sh_nodepools.yaml."""
 
@@ -121,7 +121,7 @@ def read_karpenter(spec: JsonObject, kind: str, clouds: _Clouds) -> Iterator[Poo
     parts = _parts(spec, kind)
     inner, reference, limits = parts.inner, parts.reference, parts.limits
     providers = dict(providers_of(clouds))
-    types = (*_TYPES, *(label for each in providers.values() for label in each.type_labels))
+    types = (*TYPE_LABELS, *(label for each in providers.values() for label in each.type_labels))
     wanted = _read_selection(parts, types, providers)
     cloud = _cloud_of(reference, wanted, providers)
     own = wanted.without(_foreign_domains(reference, cloud, providers))
@@ -263,7 +263,7 @@ def _add_required_accelerators(
     wanted: Requirements, prefix: str, provider: KarpenterProvider, machines: Machines
 ) -> None:
     """Add accelerators from requirements on accelerator labels."""
-    for key, one in wanted.of(*(f"{prefix}{name}" for name in _GPU_KEYS)):
+    for key, one in wanted.of(*(f"{prefix}{name}" for name in GPU_KEYS)):
         # Lt and Lte match only machines that have the label: kubernetes-sigs/karpenter pkg/scheduling/requirements.go.
         below = one.operator in ("Lt", "Lte") and one.allows("1")
         of_all = provider.counts_none and key.endswith("gpu-count")
@@ -280,7 +280,7 @@ def _add_required_accelerators(
 def _excludes_gpus(wanted: Requirements, limits: JsonObject, providers: Iterable[KarpenterProvider]) -> bool:
     """Return whether requirements or limits exclude every GPU."""
     for prefix, provider in ((prefix, each) for each in providers for prefix in each.prefixes):
-        for key in _GPU_KEYS:
+        for key in GPU_KEYS:
             left_out = any(one.operator == "DoesNotExist" for _, one in wanted.of(f"{prefix}{key}"))
             if left_out and provider.tells(f"{provider.part}{key}"):
                 return True

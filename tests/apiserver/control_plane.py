@@ -70,6 +70,7 @@ class Answer:
 
     status: int
     body: Mapping[str, Any]
+    warnings: tuple[str, ...] = ()
 
     @property
     def message(self) -> str:
@@ -96,6 +97,7 @@ class ControlPlane:
     folder: Path
     _running: list[subprocess.Popen[bytes]] = field(default_factory=list)
     _port: int = 0
+    _warnings: tuple[str, ...] = ()
 
     def start(self) -> None:
         client, peer, self._port = (_free_port() for _ in range(3))
@@ -239,7 +241,7 @@ class ControlPlane:
         status, text = self._asked(method, path, body, kind, by)
         # A kind whose definition is a moment old is answered in plain text: 404 page not found.
         plain = status == 404 and not text.startswith(b"{")
-        return Answer(status, {"message": text.decode()} if plain else json.loads(text))
+        return Answer(status, {"message": text.decode()} if plain else json.loads(text), self._warnings)
 
     def _asked(
         self, method: str, path: str, body: Mapping[str, Any] | None, kind: str, by: User | None = None
@@ -257,6 +259,7 @@ class ControlPlane:
         try:
             trusted = ssl.create_default_context(cafile=authority)
             with urllib.request.urlopen(request, timeout=30, context=trusted) as response:
+                self._warnings = tuple(response.headers.get_all("Warning") or ())
                 return response.status, response.read()
         except urllib.error.HTTPError as error:
             with error:

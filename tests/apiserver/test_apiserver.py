@@ -309,6 +309,7 @@ KEPT_OFF: Mapping[str, tuple[dict[str, Any], Mapping[str, str], User | None]] = 
     "NVIDIA's runtime": ({**main(env=[SEALED]), "runtimeClassName": "nvidia"}, {}, None),
     "a daemon with a GPU": (main(**limit("nvidia.com/gpu")), {}, DAEMON_SETS),
     "a daemon with the variable": (main(**env("all")), {}, DAEMON_SETS),
+    "a daemon with the variable through envFrom": (main(**FROM_MAP), {}, DAEMON_SETS),
     "a daemon with the device list": (mounting("/var/run/nvidia-container-devices/all"), {}, DAEMON_SETS),
     "a daemon with a CDI annotation": (main(), INJECTED, DAEMON_SETS),
     "a daemon with NVIDIA's runtime": ({**main(), "runtimeClassName": "nvidia-cdi"}, {}, DAEMON_SETS),
@@ -389,7 +390,7 @@ LET_THROUGH: Mapping[str, tuple[dict[str, Any], Mapping[str, str], User | None]]
     "everything, sealed": (main(env=[SEALED]), {}, None),
     "everything, sealed against envFrom": (main(env=[SEALED], **FROM_MAP), {}, None),
     "a daemon": (main(), {}, DAEMON_SETS),
-    "a daemon with envFrom": (main(**FROM_MAP), {}, DAEMON_SETS),
+    "a daemon, sealed against envFrom": (main(env=[SEALED], **FROM_MAP), {}, DAEMON_SETS),
     "a privileged daemon of the host": (
         {**main(securityContext={"privileged": True}), "hostPID": True, "hostNetwork": True},
         {},

@@ -26,6 +26,7 @@ _DOMAINS = tuple(f"{group}/" for group in _GROUPS)
 # (aws/karpenter-provider-aws pkg/providers/instance/filter, which prefers other machines only while there are some).
 _CPU_CATEGORIES = ("a", "c", "d", "h", "hpc", "i", "im", "is", "m", "r", "t", "u", "x", "z")
 _GPU_CATEGORIES = ("g", "gr", "p")  # of NVIDIA and AMD
+_GPU_FAMILY = "(g|gr|p)[0-9][a-z0-9-]*"
 _OTHER_CATEGORIES = ("inf", "trn", "dl", "vt", "f")
 
 
@@ -49,16 +50,6 @@ def _accelerators(wanted: Requirements, accelerator: Callable[[str], Accelerator
 
 def _names_families(wanted: Requirements, domain: str) -> bool:
     return any(one.operator == "In" for _, one in wanted.of(f"{domain}instance-family"))
-
-
-def _fits(name: str, wanted: Requirements) -> bool:
-    family, _, size = name.partition(".")
-    return all(
-        wanted.allow(family, f"{domain}instance-family")
-        and wanted.allow(_category(family), f"{domain}instance-category")
-        and (not size or wanted.allow(size, f"{domain}instance-size"))
-        for domain in _DOMAINS
-    )
 
 
 def _category(family: str) -> str:
@@ -146,8 +137,10 @@ KARPENTER = KarpenterProvider(
     part="instance-",
     classes={"EC2NodeClass": _ec2_node_class},
     former_classes=("AWSNodeTemplate",),
-    fits=_fits,
     shown=_accelerators,
     gpu_machines=_gpu_machines,
+    newer={TYPE: rf"^{_GPU_FAMILY}[.][a-z0-9-]+$", "instance-family": f"^{_GPU_FAMILY}$"},
+    cpu_values={"instance-category": _CPU_CATEGORIES},
+    name_parts={"instance-family": "^[^.]+", "instance-category": "^[a-z]+", "instance-size": "[^.]+$"},
     without_gpus="instance-gpu-count",
 )

@@ -101,6 +101,11 @@ KARPENTER = KarpenterProvider(
     type_labels=(f"{_GROUP}/sku-name",),
     shown=_accelerators,
     gpu_machines=_gpu_machines,
+    newer={
+        TYPE: "(?i)^standard_n(cc?|d|g|v)[0-9]",
+        **{each.partition("/")[2]: "(?i)^n([cdv]|$)" for each in _FAMILIES},
+    },
+    cpu_values={"sku-family": _CPU_FAMILIES},
     counts_none=True,
     without_gpus="sku-gpu-manufacturer",
 )

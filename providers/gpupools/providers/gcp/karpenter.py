@@ -78,5 +78,6 @@ KARPENTER = KarpenterProvider(
     part="instance-",
     shown=_accelerators,
     gpu_machines=_gpu_machines,
+    newer={TYPE: "^[ag][2-9][a-z0-9]{0,8}-[a-z0-9-]+$", "instance-family": "^[ag][2-9][a-z0-9]{0,8}(-|$)"},
     without_gpus="instance-gpu-count",
 )
