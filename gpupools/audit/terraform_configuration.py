@@ -194,7 +194,7 @@ class _Configuration:
         defaults = {
             name: self._attributes(block).get("default", UNKNOWN) for (name,), block in self.called("variable", 1)
         }
-        return defaults | (written if self.given is None else self.given)
+        return {**defaults, **(written if self.given is None else self.given)}
 
     def _attributes(self, block: Block) -> JsonDict:
         return {name: self._read(found[0].expression) for name, found in block.inside.items() if found[0].expression}

@@ -69,7 +69,11 @@ NODES = {"serviceAccount": "a@b", "workloadMetadataConfig": {"mode": "GKE_METADA
         (CLUSTER, {"defaultNodePool": {"name": "a", "vmSize": A100}}, BARE),
         (CLUSTER, {"defaultNodePool": [{"name": "a", "vmSize": A100}]}, BARE),
         ("aws:index/eksNodeGroup:EksNodeGroup", {"instanceTypes": ["p4d.24xlarge"]}, BARE),
-        ("awscc:index/eksNodegroup:EksNodegroup", {"instanceTypes": ["p4d.24xlarge"]}, BARE),
+        (
+            "awscc:index/eksNodegroup:EksNodegroup",
+            {"instanceTypes": ["p4d.24xlarge"]},
+            [("node-pools-understood", True)],
+        ),
     ],
 )
 def test_a_bridged_resource_gets_the_verdict_of_terraform(judge: Judge, token: str, inputs: Any, wanted: Any) -> None:

@@ -383,14 +383,15 @@ PLANS = [
         plan("aws_cloudcontrolapi_resource", {**STATE, "type_name": "AWS::SageMaker::Cluster"}),
         NOT_UNDERSTOOD,
     ),
-    ("awscc bare", plan("awscc_eks_nodegroup", {"instance_types": ["g5.xlarge"], "taints": []}), DEFINITE),
+    ("awscc bare", plan("awscc_eks_nodegroup", {"instance_types": ["g5.xlarge"], "taints": []}), NOT_UNDERSTOOD),
     (
         "awscc good",
         plan(
             "awscc_eks_nodegroup", {"instance_types": ["g5.xlarge"], "taints": [{"key": "a", "effect": "NO_SCHEDULE"}]}
         ),
-        FINE,
+        ADVISED,
     ),
+    ("awscc template", plan("awscc_ec2_launch_template", {"launch_template_name": "a"}), NOT_UNDERSTOOD),
     ("awscc bucket", plan("awscc_s3_bucket", {}), FINE),
     ("ARM bare", plan(DEPLOYMENT, {"template_content": arm(A100)}), NOT_UNDERSTOOD),
     ("ARM good", plan(DEPLOYMENT, {"template_content": arm(A100, ARM_TAINT)}), FINE),
