@@ -86,6 +86,8 @@ def test_every_row_of_kubernetes_decides_by_the_kind_alone(row: Row) -> None:
         ("terraform:aws_cloudformation_stack_set_instance", {"parameter_overrides": {"a": "b"}}, True),
         ("terraform:aws_cloudformation_stack_set_instance", {}, None),
         ("azure-native:containerservice:Machine", {}, True),
+        ("kubernetes:modelplane.ai/v1alpha1:InferenceCluster", {}, True),
+        ("kubernetes:infrastructure.modelplane.ai/v1alpha1:EKSCluster", {}, True),
         ("terraform:azurerm_linux_virtual_machine_scale_set", {}, False),
         ("gcp:compute/instance:Instance", {}, False),
         ("command:local:Command", {"create": "eksctl create nodegroup"}, False),
@@ -168,7 +170,6 @@ def test_a_clouds_pool_inside_an_object_is_never_fine_unless_it_shows_that(
         ("elasticsearch.k8s.elastic.co/v1:Elasticsearch", None),
         ("kaito.sh/v1beta1:Workspace", "the taint sku=gpu:NoSchedule"),
         ("kaito.sh/v1beta1:RAGEngine", "the taint sku=gpu:NoSchedule"),
-        ("modelplane.ai/v1alpha1:InferenceCluster", "taints its GPU pools"),
         ("infrastructure.modelplane.ai/v1alpha1:GKECluster", "taints its GPU pools"),
     ],
 )
