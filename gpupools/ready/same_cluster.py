@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from gpupools.common.json_types import JsonObject
 from gpupools.plan.cloud import Cloud
+from gpupools.plan.pool_plan import PoolPlan
 from gpupools.spec.models import Cluster
 
 _WRITTEN = re.compile(r"arn:[a-z-]+:eks:[^:\s]+:[^:\s]+:cluster/\S+|gke_[^_\s]+_[^_\s]+_\S+")
@@ -52,6 +53,15 @@ def prove(
         return Proof("", "")
     what = "none of its nodes carries the name of a cluster" if nodes else "it has no nodes"
     return Proof("", f"{what}, and its name in the kubeconfig is {name or 'missing'}")
+
+
+def other_group(pool: PoolPlan, node: JsonObject) -> str:
+    """Say that a node is of another node group than a pool's own; empty if nothing tells that it is."""
+    label, names = pool.provider_plan.node_groups(pool.cluster, pool.name)
+    group = node["metadata"].get("labels", {}).get(label, "")
+    # Autonaming of Pulumi may add anything before and after the name.
+    is_own = not group or any(each in group for each in names)
+    return "" if is_own else f"label {label}: promised {' or '.join(sorted(names))}, found {group}"
 
 
 def _is_named(node: JsonObject, match: re.Match[str], cloud: Cloud) -> bool:

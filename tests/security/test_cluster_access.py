@@ -221,12 +221,13 @@ def test_a_host_that_the_caller_trusts_is_printed_with_the_program_before_it_get
     assert set(listener.credentials) == {"Bearer SECRET"}
 
 
+@pytest.mark.parametrize("command", OF_FILES)
 def test_a_trusted_host_that_the_file_does_not_name_is_refused(
-    checkout: Path, capsys: pytest.CaptureFixture[str]
+    command: str, checkout: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = stack(checkout, kubeconfig={"path": "/kube"})
     assert "--trust-endpoint: the file has no endpoint 'h'" in refused(
-        ("ready", str(file), "--trust-endpoint", "h"), capsys
+        (*OF_FILES[command], str(file), "--trust-endpoint", "h"), capsys
     )
 
 
