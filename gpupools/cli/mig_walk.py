@@ -35,7 +35,7 @@ ANNOTATION = "gpupools/mig-walk"
 """On a node that the walk cordoned: the layout that it is to have."""
 _INTERVAL_S = 5.0
 _PATIENCE_S = 300
-"""How long an API server that does not answer is asked again, such as while it is restarted."""
+"""How long an API server that does not answer is asked again, such as while it is restarted, once a node is begun."""
 
 Given = argparse.Namespace
 
@@ -314,18 +314,19 @@ class _Walk:
 
     def _ask(self, call: Callable[[], Any]) -> Any:
         """Return an answer of the API; with --yes it is asked again for a while where it fails for the moment."""
-        end = time.monotonic() + (min(self.given.timeout, _PATIENCE_S) if self.given.yes else 0)
-        told = False
+        patience = min(self.given.timeout, _PATIENCE_S) if self.uids else live_cluster.RETRY_S
+        end = time.monotonic() + (patience if self.given.yes else 0)
+        told = not self.uids
         while True:
             try:
                 return call()
             except live_cluster.Unreachable as error:
-                if not error.may_pass or time.monotonic() >= end:
+                if not error.may_pass or end - time.monotonic() < 0.1:
                     raise
                 if not told:
                     tell(f"{error}; asks again for {end - time.monotonic():.0f} s", error=True)
                 told = True
-                time.sleep(_INTERVAL_S)
+                time.sleep(min(_INTERVAL_S, max(end - time.monotonic(), 0)))
 
     def _has_layout(self, node: JsonObject) -> bool:
         labels, found = node["metadata"].get("labels", {}), node["status"].get("allocatable", {})
