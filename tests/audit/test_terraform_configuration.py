@@ -202,7 +202,7 @@ H100 = 'vm_size = "Standard_NC40ads_H100_v5"'
         (eks("instance_types = var.x"), "cannot be verified: instance_types"),
         (eks('instance_types = ["g5.xlarge"], pre_bootstrap_user_data = "mkdir /x"'), "no permanent taint"),
         (eks('instance_types = ["g5.xlarge"], bootstrap_extra_args = "--x taints=a"'), "taints not known"),
-        (eks('instance_types = ["g5.xlarge"]', version=">= 18"), "module.m: unverified: allows versions that are not known (>= 18)"),
+        (eks('instance_types = ["g5.xlarge"]', version=">= 18"), "module.m: unverified: allows versions that are not"),
         (eks('instance_types = ["g5.xlarge"]', version="~> 22.0"), 'set version = "~> 21.0", or plan it'),
         (eks('instance_types = ["g5.xlarge"]', version="17.24.0"), "the inputs of 18 to 21 are read"),
         (call("m", EKS), "module.m: unverified: has no version"),
