@@ -267,7 +267,7 @@ class _Walk:
             tell(f"{name}: the node is gone")
             return ""
         self._prove({name: node}, does=True)
-        self.uids[name] = node["metadata"]["uid"]
+        self.uids[name] = node["metadata"].get("uid", "")
         if _annotation(node) != self.label or not node["spec"].get("unschedulable"):
             tell(f"{name}: cordon and drain; if the command is ended here, run it again or {_undo(name)}")
             self._patch(name, {"annotations": {ANNOTATION: self.label}}, unschedulable=True)

@@ -41,10 +41,13 @@ _UNSUPPORTED = {"auth-provider", "as", "as-uid", "as-groups", "as-user-extra"}
 
 
 class Unreachable(Exception):
-    """The API of a cluster gave no answer, or nothing leads to it; `may_pass` says whether waiting may help."""
+    """The API of a cluster gave no answer, or nothing leads to it.
 
-    def __init__(self, why: str, *, may_pass: bool = False) -> None:
-        self.may_pass = may_pass
+    `may_pass` says whether waiting may help, and `wait_s` how long the API asks for.
+    """
+
+    def __init__(self, why: str, *, may_pass: bool = False, wait_s: float | None = None) -> None:
+        self.may_pass, self.wait_s = may_pass, wait_s
         super().__init__(why)
 
 

@@ -92,6 +92,18 @@ def test_what_is_not_read_says_why(tmp_path: Path) -> None:
     assert refused(tmp_path / "fifo") == refused(Path("/dev/zero")) == "it is not a regular file"
 
 
+def test_a_file_that_names_programs_is_no_pipe() -> None:
+    reads, writes = os.pipe()
+    os.close(writes)
+    path = Path(f"/dev/fd/{reads}")
+    with pytest.raises(OSError, match="not a regular file"):
+        read_bytes(path, 10, only_files=True)
+    with pytest.raises(FileNotFoundError):
+        read_bytes(Path("-"), 10, only_files=True)
+    assert read_bytes(path, 10) == b""
+    os.close(reads)
+
+
 def test_no_link_leads_out_of_a_checkout(tmp_path: Path) -> None:
     checkout = tmp_path / "checkout"
     checkout.mkdir()

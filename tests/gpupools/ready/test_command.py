@@ -13,7 +13,9 @@ import pytest
 
 from gpupools.cli import ready
 from gpupools.cli.main import main
+from gpupools.common.errors import Problem
 from gpupools.ready import kubeconfig, watch
+from gpupools.ready.live_cluster import Access
 from tests.gpupools.ready.api import serving, write_files
 from tests.gpupools.ready.world import THEN, World
 
@@ -76,6 +78,20 @@ def test_what_is_forbidden_is_not_seen_and_no_pass(ask: Asked, kind: str) -> Non
     assert (code, of_json[0], json.loads(of_json[1])["result"]) == (3, 3, "unknown")
     assert out.startswith(f"train/whole: not seen ({kind}: {kind} is forbidden: ")
     assert out.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("is_whole", "problem", "code"), [(True, "", 0), (True, "x", 3), (False, "x", 1), (None, "x", 2)]
+)
+def test_a_cluster_that_is_not_read_is_unknown_where_no_pool_fails(
+    is_whole: bool | None, problem: str, code: int
+) -> None:
+    world = healthy("train", "whole")
+    world.offer("h1", **{"nvidia.com/gpu": "8" if is_whole else "7"})
+    seen = watch.Watch([], {}, {}, lambda key: Access(None), "Pulumi.live.yaml")
+    seen.statuses = {} if is_whole is None else {"train": [world.status()]}
+    seen.problems = {"lab": Problem((), problem)} if problem else {}
+    assert seen.code == code
 
 
 def test_causes_are_found_without_events(ask: Asked) -> None:
