@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import get_type_hints
 
 from gpupools.common.errors import Rejected
-from gpupools.diff.pool_diff import PLAN_FIELDS, common_plan_edits
+from gpupools.diff.pool_diff import common_plan_edits
 from gpupools.plan.cloud import Cloud
 from gpupools.providers import clouds
 from gpupools.spec.models import SHARING_KINDS
@@ -24,6 +24,7 @@ FILES: Mapping[str, str] = {
     "capabilities.py": "the capability matrix and who brings what",
     "cluster.py": "the keys of a cluster",
     "constraints.py": "which settings exclude each other",
+    "discovery.csv": "where descriptions of a cluster have its keys",
     "edits.csv": "what an edit of each input does",
     "edit_effects.py": "the tables of edits",
     "instance_types.csv": "the machines with NVIDIA GPUs",
@@ -38,6 +39,23 @@ FILES: Mapping[str, str] = {
     "pool_plan.py": "the cloud's part of a plan",
 }
 """What is in every cloud's folder, by the same name everywhere."""
+
+
+PLAN_FIELDS = (
+    "instance_type",
+    "software",
+    "sharing",
+    "sharing.rename",
+    "sharing.share.rename",
+    "sharing.memory",
+    "trust",
+    "taints",
+    "labels",
+    "nodes.min",
+    "nodes.max",
+    "disk_gib",
+)
+"""The portable fields of `planned_values`."""
 
 
 def folders() -> tuple[str, ...]:

@@ -25,7 +25,7 @@ from google.cloud import container_v1, container_v1beta1
 from pulumi import _types
 
 from gpupools.common.errors import Rejected
-from gpupools.diff.pool_diff import FieldChange, PoolChange, common_plan_edits, diff, edit_of
+from gpupools.diff.pool_diff import FieldChange, PoolChange, common_plan_edits, edit_of
 from gpupools.plan.edit_tables import EditEffect, PlanEdit
 from gpupools.preview.command import PROGRAM
 from gpupools.preview.monitor import DeclaredResource
@@ -37,6 +37,7 @@ from gpupools.providers.azure import pool_settings as azure_pool_settings
 from gpupools.providers.gcp import pool_settings as gcp_pool_settings
 from gpupools.spec.overrides import Overridable, apply_overrides
 from gpupools.stackfile.stack import plan_config
+from tests.changes import diff
 from tests.declared_pools import DeclaredPools, declare, sent, stack
 from tests.rows import each_row
 

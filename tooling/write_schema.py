@@ -309,7 +309,8 @@ def _config() -> JsonSchemaValue:
             **_or_json(destroyed, "["),
         },
         "allow_disruption": {
-            "description": "Production pools, as `<cluster>/<pool>`, of which an update may end pods on several nodes.",
+            "description": "Production pools, as `<cluster>/<pool>`, of which an update may end pods: by an edit on "
+            "several nodes at once, or by software such as a driver, node by node.",
             **_or_json(disrupted, "["),
         },
         "budget": {

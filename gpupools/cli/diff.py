@@ -154,16 +154,16 @@ def _compare_with_state(file: Path, states: Sequence[Path], stack: str | None, f
     checked = planned_side(Side(file))
     reader = import_module("gpupools.cli.state")
     try:
-        if not isinstance(checked, CheckedFile) and states:  # a pool that runs may be in a place that no list has
-            running = {name for path in states for name in pools_of(reader.read_state(path).resources)}
-            checked = planned_side(Side(file), running)
-        if not isinstance(checked, CheckedFile):
-            return _refuse(checked, form == "json")
         read = [reader.read_state(path) for path in states]
         read += [reader.exported(stack, file)] if stack is not None else []
+        if not isinstance(checked, CheckedFile):  # a pool that runs may be in a place that no list has
+            checked = planned_side(Side(file), {name for state in read for name in pools_of(state.resources)})
+        if not isinstance(checked, CheckedFile):
+            return _refuse(checked, form == "json")
         found = reader.compare_with_state(checked, read, cli=stack is not None)
     except Rejected as rejected:
-        return _refuse(rejected.problems, form == "json")
+        invalid = () if isinstance(checked, CheckedFile) else checked
+        return _refuse([*invalid, *rejected.problems], form == "json")
     return _print(found, form, failure)
 
 

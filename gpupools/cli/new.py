@@ -8,7 +8,6 @@ import shlex
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +24,7 @@ from gpupools.common.input_files import read_bytes
 from gpupools.common.json_types import JsonDict, JsonObject
 from gpupools.console.output import line, tell
 from gpupools.plan.cloud import Cloud
-from gpupools.plan.discovery import Described
+from gpupools.plan.discovery import Described, read_description
 from gpupools.providers import clouds
 from gpupools.spec.models import MODES, SHARED_MODES
 from gpupools.stackfile.check import CheckedFile, check_stack_file, warnings
@@ -205,12 +204,16 @@ class _Answers:
             self.typed += [word, key.replace("…", answer) if key else answer]
             return answer
         if given is None and default is None:
-            self.problems.append(Problem((flag,), "is missing", f"set it ({question})"))
+            self.wrong(flag, "is missing", f"set it ({question})")
         found = given if given is not None else default or ""
         problem = wrong(found) if found else None
         if problem is not None:
-            self.problems.append(Problem((flag,), problem.what, problem.fix))
+            self.wrong(flag, problem.what, problem.fix)
         return found
+
+    def wrong(self, flag: str, what: str, fix: str) -> None:
+        """Add a problem of a flag."""
+        self.problems.append(Problem((flag,), what, fix))
 
     def _answer(self, question: str, wrong: Wrong, default: str | None) -> str:
         while True:
@@ -263,19 +266,12 @@ def _asked(given: Given, answers: _Answers) -> tuple[Cloud, JsonObject, list[str
         _rest(given, given.gpu or "", answers)
     answers.stop_if_wrong()
     if named - {name}:
-        raise Rejected(
-            [
-                Problem(
-                    ("--describe",),
-                    f"describes a cluster of {named.pop()}, not of {name}",
-                    "use the description of the right cluster",
-                )
-            ]
-        )
+        what, fix = f"describes a cluster of {named.pop()}, not of {name}", "use the description of the right cluster"
+        raise Rejected([Problem(("--describe",), what, fix)])
     cloud = clouds()[name]
     cluster = {"cloud": name, **dict(_cluster(given, cloud, [each.keys for _, each in described], answers))}
     access = {"kubeconfig"} if "endpoint" in cluster else set()
-    known = {*cluster, *cluster.get("runtime", {}), *access}
+    known = {*(key for key, value in cluster.items() if value != []), *cluster.get("runtime", {}), *access}
     left_out = [why for _, each in described for key, why in each.left_out.items() if key not in known]
     answers.problems += _wrong_keys(cluster)
     pool = _pool(given, cloud, answers)
@@ -291,10 +287,6 @@ def _asked_keys(cloud: Cloud) -> list[str]:
     return [key for key, field in fields if key != "cloud" and (field.is_required() or key in cloud.discover().asked)]
 
 
-def _kubeconfig(given: Given) -> JsonDict:
-    return {"kubeconfig": {"path": given.kubeconfig}} if given.kubeconfig is not None else {}
-
-
 def _described(name: str) -> tuple[str, Described]:
     """Return the cloud and the keys of a described cluster."""
     hidden: list[str] = []
@@ -306,7 +298,8 @@ def _described(name: str) -> tuple[str, Described]:
         raise Rejected(replace(problem, path=("--describe",)) for problem in rejected.problems) from None
     if len(found) == 1:
         return found[0]
-    fix = f"write it with one of: {'; '.join(command for cloud in clouds().values() for command in _commands(cloud))}"
+    commands = [command for cloud in clouds().values() for command in cloud.discover().commands]
+    fix = f"write it with one of: {'; '.join(commands)}"
     what = f"{name} describes no cluster"
     if found:
         what, fix = f"{name} has the outputs of {len(found)} clusters", "keep those of a single cluster"
@@ -314,10 +307,6 @@ def _described(name: str) -> tuple[str, Described]:
         what += f", and its sensitive outputs are not read: {', '.join(hidden)}"
         fix = f"output the module's values one by one, without its secrets; or {fix}"
     raise Rejected([Problem(("--describe",), what, fix)])
-
-
-def _commands(cloud: Cloud) -> tuple[str, ...]:
-    return cloud.discover().commands
 
 
 def _one_document(name: str) -> Any:
@@ -341,8 +330,8 @@ def _one_document(name: str) -> Any:
 
 def _read_by_any(told: Any, *, outputs: bool = False) -> list[tuple[str, Described]]:
     """Return what each cloud reads in a document, or in Terraform outputs by name."""
-    readers = [(cloud.name, cloud.discover()) for cloud in clouds().values() if isinstance(told, dict)]
-    read = [(name, (each.outputs if outputs else each.read)(told)) for name, each in readers]
+    known = clouds().values() if isinstance(told, dict) else ()
+    read = ((cloud.name, read_description(cloud.discover(), told, outputs=outputs)) for cloud in known)
     return [(name, each) for name, each in read if each is not None][:1]
 
 
@@ -378,10 +367,9 @@ def _cluster(
         said = [keys[key] for keys in (*described, told) if key in keys]
         if len({str(each).casefold() for each in said}) > 1:
             what = f"{key} is {' and '.join(dict.fromkeys(map(shown, said)))}, so these are different clusters"
-            answers.problems.append(
-                Problem(("--describe",), what, "describe a single cluster, or remove the conflicting flag")
-            )
-    found = {key: value for keys in described for key, value in keys.items()}
+            answers.wrong("--describe", what, "describe a single cluster, or remove the conflicting flag")
+    said_by_all = [(key, value) for keys in described for key, value in keys.items()]
+    found = dict(sorted(said_by_all, key=lambda each: each[1] != []))
     pair = {"endpoint", "certificate_authority"}
     if given.kubeconfig is not None or len(pair & (found.keys() | told.keys())) == 1:
         found = {key: value for key, value in found.items() if key not in pair}
@@ -410,15 +398,15 @@ def _told_keys(given: Given, cloud: Cloud, answers: _Answers) -> JsonDict:
     """Return the keys of the cluster from flags; collect the problems of `--set`."""
     fields = cloud.cluster.model_fields
     told: JsonDict = {"name": given.cluster} if given.cluster is not None else {}
-    told |= _kubeconfig(given)
+    told |= {"kubeconfig": {"path": given.kubeconfig}} if given.kubeconfig is not None else {}
     for pair in given.keys:
         key, equals, value = pair.partition("=")
         if not equals or key not in fields or key == "cloud":
             fix = nearest(key, fields) if equals else "write KEY=VALUE"
             fix = "use --cloud" if equals and key == "cloud" else fix
-            answers.problems.append(Problem(("--set",), f"{shown(pair)} does not set a key of the cluster", fix))
+            answers.wrong("--set", f"{shown(pair)} does not set a key of the cluster", fix)
         elif key in told:
-            answers.problems.append(Problem((f"--set {key}=…",), "is set twice", "remove one of them"))
+            answers.wrong(f"--set {key}=…", "is set twice", "remove one of them")
         else:
             told[key] = _value(cloud, key, value)
     return told
@@ -461,9 +449,8 @@ def _pool(given: Given, cloud: Cloud, answers: _Answers) -> JsonDict:
         if len(found) == 1:
             return None
         if found:
-            return Problem(
-                (), f"{shown(word)} is ambiguous: {' or '.join(found)}", "use the model with its memory size"
-            )
+            what, fix = f"{shown(word)} is ambiguous: {' or '.join(found)}", "use the model with its memory size"
+            return Problem((), what, fix)
         return Problem((), f"{cloud.name} has no GPU {shown(word)}", nearest_gpu_model(word, offered))
 
     pool: JsonDict = {}
@@ -473,9 +460,7 @@ def _pool(given: Given, cloud: Cloud, answers: _Answers) -> JsonDict:
         pool["instance_type"], model = given.instance_type, machine.gpu_model if machine is not None else ""
         for flag, value in (("--gpu", given.gpu), ("--gpus-per-node", given.gpus_per_node)):
             if value is not None:
-                answers.problems.append(
-                    Problem((flag,), "cannot be combined with --instance-type", "remove one of them")
-                )
+                answers.wrong(flag, "cannot be combined with --instance-type", "remove one of them")
     else:
         gpu = answers.text("--gpu", given.gpu, f"GPU: {', '.join(offered)}", wrong_gpu)
         if wrong_gpu(gpu) is not None:
@@ -503,7 +488,7 @@ def _rest(given: Given, model: str, answers: _Answers) -> JsonDict:
             name = answers.text("--capacity-name", name, "The reservation or capacity block")
         pool["capacity"] = {"mode": given.capacity, **({"name": name} if name is not None else {})}
     elif given.capacity_name is not None:
-        answers.problems.append(Problem(("--capacity-name",), "requires --capacity", "add --capacity"))
+        answers.wrong("--capacity-name", "requires --capacity", "add --capacity")
     if given.software is not None:
         pool["software"] = given.software
     sharing = _sharing(given, model, answers)
@@ -528,9 +513,8 @@ def _sharing(given: Given, model: str, answers: _Answers) -> JsonDict:
         return None if word in _MODES else Problem((), f"unknown sharing mode {shown(word)}", nearest(word, _MODES))
 
     def wrong_number(word: str) -> Problem | None:
-        return (
-            None if word.isascii() and word.isdigit() else Problem((), f"{shown(word)} is not a number", "write digits")
-        )
+        is_number = word.isascii() and word.isdigit()
+        return None if is_number else Problem((), f"{shown(word)} is not a number", "write digits")
 
     mode = answers.text("--sharing", given.sharing, f"Sharing of one GPU: {', '.join(_MODES)}", wrong_mode, "none")
     found: JsonDict = {"mode": mode}
@@ -541,9 +525,7 @@ def _sharing(given: Given, model: str, answers: _Answers) -> JsonDict:
     ):
         if value is not None and mode in _MODES and mode not in modes:
             fix = f"remove it, or set --sharing {' or '.join(modes)}"
-            answers.problems.append(
-                Problem((flag,), f"requires sharing {' or '.join(modes)}, but sharing is {mode}", fix)
-            )
+            answers.wrong(flag, f"requires sharing {' or '.join(modes)}, but sharing is {mode}", fix)
     if mode in SHARED_MODES:
         number = None if given.replicas is None else str(given.replicas)
         replicas = answers.text("--replicas", number, "Containers that share one GPU", wrong_number)
@@ -555,9 +537,7 @@ def _sharing(given: Given, model: str, answers: _Answers) -> JsonDict:
             names = names or "e.g. 1g.10gb"
             found["profile"] = answers.text("--profile", given.profile, f"MIG profile: {names}")
         else:
-            answers.problems.append(
-                Problem(("--sharing",), f"{model} does not support MIG", "use another sharing mode")
-            )
+            answers.wrong("--sharing", f"{model} does not support MIG", "use another sharing mode")
     return found if mode != "none" else {}
 
 
@@ -571,10 +551,10 @@ def _write_file(
     is_new = not file.parent.exists()
     file.parent.mkdir(parents=True, exist_ok=True)
     schema = _schema(file)
-    refused: Rejected | None = None
     unused: list[str] = []
-    for tried, unused in _without_unused(cluster):  # noqa: B007
-        text = stack_text(env, cloud, tried, key, pool, os.path.relpath(schema, file.parent))
+    checked: CheckedFile | None = None
+    while checked is None:
+        text = stack_text(env, cloud, cluster, key, pool, os.path.relpath(schema, file.parent))
         try:
             with file.open("x", encoding="utf-8") as out:
                 out.write(text)
@@ -582,32 +562,32 @@ def _write_file(
             raise Rejected([Problem((str(file),), "already exists, and nothing is overwritten")]) from None
         try:
             checked = check_stack_file(file, clouds())
-            break
         except BaseException as error:
             file.unlink()
-            if not isinstance(error, Rejected):
-                raise
-            refused = error
-    else:
-        if is_new:
-            file.parent.rmdir()
-        raise Rejected(map(_with_flag, refused.problems if refused else ())) from None
+            problems = error.problems if isinstance(error, Rejected) else ()
+            cluster, idle = _without_idle(cluster, problems)
+            if not idle:
+                if is_new:
+                    file.parent.rmdir()
+                if not problems:
+                    raise
+                raise Rejected(map(_with_flag, problems)) from None
+            unused += idle
     if not os.path.lexists(schema):
         schema.write_text(json.dumps(stack_schema(), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
         tell(f"{schema}: written; editors use it to complete and check the file")
     return checked, unused
 
 
-def _without_unused(cluster: JsonObject) -> Iterator[tuple[JsonObject, list[str]]]:
-    """Yield the cluster with fewer and fewer keys of `runtime`, since `check` refuses those that change nothing."""
+def _without_idle(cluster: JsonObject, problems: Sequence[Problem]) -> tuple[JsonObject, list[str]]:
+    """Return the cluster without the keys of `runtime` that `check` refuses as changing nothing, and say which."""
+    idle = {each.path[3] for each in problems if each.path[2:3] == ("runtime",) and each.fix == "leave it out"}
     runtime = cluster.get("runtime", {})
-    given = [key for key in ("kubernetes", "cpu_taints") if key in runtime]
-    for count in range(len(given) + 1):
-        for unused in combinations(given, count):
-            rest = {key: value for key, value in runtime.items() if key not in unused}
-            tried = {key: value for key, value in cluster.items() if key != "runtime"}
-            about = [f"runtime.{key}: {flow(runtime[key])}, which nothing on this pool depends on" for key in unused]
-            yield tried | ({"runtime": rest} if rest else {}), about
+    rest = {key: value for key, value in runtime.items() if key not in idle}
+    about = [
+        f"runtime.{key}: {flow(runtime[key])}, which nothing on this pool depends on" for key in runtime if key in idle
+    ]
+    return {key: value for key, value in {**cluster, "runtime": rest}.items() if value != {}}, about
 
 
 def _schema(file: Path) -> Path:

@@ -20,7 +20,6 @@ from gpupools.stackfile.stack import plan_config
 _MOST = 256 * 2**20
 """Most bytes of a JSON document, which is read as a whole; the CSV of AWS, which is larger, is read line by line."""
 _PAGE = "docs/reference/prices.md#from-the-clouds-price-lists"
-_COLUMNS = ("type", "region", "price", "currency", "capacity", "dated")
 _Row = tuple[str, str, str, str, str, str]
 _Wanted = Mapping[tuple[str, str], InstanceType]
 """By name and region."""
@@ -43,64 +42,57 @@ def _run(lists: Sequence[Path], stack: Path) -> int:
         wanted = {(pool.instance.name, regions[pool.cluster]): pool.instance for pool in plan.pools}
         by_date = sorted((row for path in lists for row in _read(path, wanted)), key=lambda row: row[5])
         rows = sorted({(*row[:2], row[4]): row for row in by_date}.values())
-        currencies = sorted({row[3] for row in rows})
-        if len(currencies) > 1:
-            raise Rejected(
-                [Problem((), f"the lists are in {' and '.join(currencies)}", "download all in one currency")]
-            )
+        if len(currencies := sorted({row[3] for row in rows})) > 1:
+            what = f"the lists are in {' and '.join(currencies)}"
+            raise Rejected([Problem((), what, "download all in one currency")])
     except Rejected as rejected:
         for problem in rejected.problems:
             tell(f"gpupools prices: {problem}", error=True)
         return 1
-    missing = wanted.keys() - {row[:2] for row in rows}
-    for name, region in sorted(missing):
+    missing = sorted(wanted.keys() - {row[:2] for row in rows})
+    for name, region in missing:
         where = region or "a region that the stack file does not name"
         tell(f"gpupools prices: no list has a price of {name} in {where}", error=True)
-    for each in (_COLUMNS, *rows):
+    for each in (("type", "region", "price", "currency", "capacity", "dated"), *rows):
         tell(",".join(each))
     return 3 if missing else 0
 
 
 def _read(path: Path, wanted: _Wanted) -> Iterator[_Row]:
+    what, fix = "is not a price list of AWS, Azure or Google", f"download it as {_PAGE} shows"
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             is_offer = file.read(16).startswith('"FormatVersion"')
             file.seek(0)
-            if not is_offer and path.stat().st_size > _MOST:
-                fix = f"use the CSV of AWS, and a file for each page of the others: {_PAGE}"
-                raise Rejected([Problem((str(path),), "has more than 256 MiB", fix)])
             if is_offer:
                 yield from _aws(csv.reader(file), wanted)
                 return
-            document: Any = json.load(file)
-            yield from _azure(document["Items"], wanted) if "Items" in document else _google(document["skus"], wanted)
+            if path.stat().st_size <= _MOST:
+                told: Any = json.load(file)
+                yield from _azure(told["Items"], wanted) if "Items" in told else _google(told["skus"], wanted)
+                return
+            what, fix = "has more than 256 MiB", f"use the CSV of AWS, and a file for each page of the others: {_PAGE}"
     except OSError as error:
-        raise Rejected([Problem((str(path),), f"cannot be read: {error.strerror}", "use a file")]) from None
+        what, fix = f"cannot be read: {error.strerror}", "use a file"
     except (ValueError, LookupError, TypeError, AttributeError, InvalidOperation, RecursionError, csv.Error):
-        what = "is not a price list of AWS, Azure or Google"
-        raise Rejected([Problem((str(path),), what, f"download it as {_PAGE} shows")]) from None
+        pass
+    raise Rejected([Problem((str(path),), what, fix)])
 
 
-_LINUX = ("OnDemand", "Shared", "Linux", "NA", "Used", "Hrs")
-_KINDS = ("TermType", "Tenancy", "Operating System", "Pre Installed S/W", "CapacityStatus", "Unit")
+_LINUX = {"TermType": "OnDemand", "Tenancy": "Shared", "Operating System": "Linux", "Pre Installed S/W": "NA",
+          "CapacityStatus": "Used", "Unit": "Hrs"}  # fmt: skip
 
 
 def _aws(lines: Iterator[list[str]], wanted: _Wanted) -> Iterator[_Row]:
     """Read a region's offers: https://docs.aws.amazon.com/awsaccountbilling/latest/aboutv2/reading-an-offer.html."""
-    about = dict(line[:2] for line in (next(lines, []) for _ in range(5)))
-    columns = next(lines, [])
-    type_at, region_at, *kinds_at = map(columns.index, ("Instance Type", "Region Code", *_KINDS))
-    price_at, currency_at = map(columns.index, ("PricePerUnit", "Currency"))
+    about, columns = dict(line[:2] for line in (next(lines, []) for _ in range(5))), next(lines, [])
+    names = ("Instance Type", "Region Code", "PricePerUnit", "Currency", *_LINUX)
+    type_at, region_at, price_at, currency_at, *kinds_at = map(columns.index, names)
     for line in lines:
         key = (line[type_at], line[region_at])
-        if key in wanted and tuple(line[each] for each in kinds_at) == _LINUX:
-            yield (
-                *key,
-                f"{Decimal(line[price_at]).normalize():f}",
-                line[currency_at],
-                "",
-                about["Publication Date"][:10],
-            )
+        if key in wanted and [line[each] for each in kinds_at] == [*_LINUX.values()]:
+            price = f"{Decimal(line[price_at]).normalize():f}"
+            yield *key, price, line[currency_at], "", about["Publication Date"][:10]
 
 
 def _azure(items: Any, wanted: _Wanted) -> Iterator[_Row]:
@@ -110,8 +102,8 @@ def _azure(items: Any, wanted: _Wanted) -> Iterator[_Row]:
         plain = item["type"] == "Consumption" and item["unitOfMeasure"] == "1 Hour"
         if key in wanted and plain and not re.search("Windows|CloudServices|Cloud Services|Low Priority", called):
             kind = "spot" if called.endswith(" Spot") else ""
-            price, dated = f"{Decimal(str(item['retailPrice'])):f}", item["effectiveStartDate"][:10]
-            yield *key, price, item["currencyCode"], kind, dated
+            price = f"{Decimal(str(item['retailPrice'])):f}"
+            yield *key, price, item["currencyCode"], kind, item["effectiveStartDate"][:10]
 
 
 _FAMILIES = {"n1": "N1 Predefined", "a2": "A2", "a3-highgpu": "A3", "a3-megagpu": "A3Plus", "g2": "G2"}
@@ -129,17 +121,17 @@ def _google(skus: Any, wanted: _Wanted) -> Iterator[_Row]:
             info = sku["pricingInfo"][0]
             price = info["pricingExpression"]["tieredRates"][-1]["unitPrice"]
             amount = Decimal(str(price.get("units", 0))) + Decimal(price.get("nanos", 0)).scaleb(-9)
-            found = (amount, price["currencyCode"], info["effectiveTime"][:10])
-            costs[part, region, sku["category"]["usageType"]] = found
+            usage = sku["category"]["usageType"]
+            costs[part, region, usage] = (amount, price["currencyCode"], info["effectiveTime"][:10])
     for (name, region), machine in wanted.items():
         family = next((word for start, word in _FAMILIES.items() if name.startswith(start)), "")
         gpu = _GPUS.get(machine.gpu_model, f"Tesla {machine.gpu_model.partition('-')[0]}")
         gpu += " Mega" if name.startswith("a3-mega") else ""
-        parts = {f"{family} Instance Core": machine.vcpus, f"{family} Instance Ram": machine.memory_gib}
-        counts = {**parts, f"Nvidia {gpu} GPU": float(machine.gpus)}
+        counts = {f"{family} Instance Core": machine.vcpus, f"{family} Instance Ram": machine.memory_gib}
+        counts |= {f"Nvidia {gpu} GPU": float(machine.gpus)}
         for usage, kind in (("OnDemand", ""), ("Preemptible", "spot")):
-            each = [(costs[part, region, usage], count) for part, count in counts.items()
-                    if (part, region, usage) in costs and count]  # fmt: skip
-            if family and len(each) == len(counts):
-                amount = sum((cost[0] * Decimal(str(count)) for cost, count in each), Decimal(0))
-                yield name, region, f"{amount.normalize():f}", each[0][0][1], kind, each[0][0][2]
+            each = [costs[part, region, usage] for part in counts if (part, region, usage) in costs]
+            if family and len(each) == len(counts) and all(counts.values()):
+                amounts = (cost[0] * Decimal(str(count)) for cost, count in zip(each, counts.values(), strict=True))
+                amount = sum(amounts, Decimal(0))
+                yield name, region, f"{amount.normalize():f}", each[0][1], kind, each[0][2]

@@ -15,6 +15,7 @@ from gpupools.common.structured_text import all_maps, one_map, read_text
 from gpupools.diff.comparison import Comparison, compared
 from gpupools.diff.guard import POOL_TYPE, RECORD, drift, judge, read_earlier
 from gpupools.diff.input_diff import DeclaredInputs, with_inputs
+from gpupools.diff.pool_diff import hide_addresses
 from gpupools.plan.pool_facts import UNKNOWN
 from gpupools.providers import clouds
 from gpupools.stackfile.check import CheckedFile
@@ -37,7 +38,8 @@ class State(NamedTuple):
 def exported(stack: str, file: Path) -> State:
     """Return the state that Pulumi's CLI exports for a stack, in the project of a stack file.
 
-    Records that a release before this one encrypted are decrypted in memory; nothing else is, and no file has them.
+    Records that a release before this one encrypted are decrypted in memory; nothing else is, no file has them, and
+    addresses in them, which may have been secrets, are not printed.
 
     Raises:
         Rejected: There is no CLI, it fails, or the state is invalid.
@@ -66,7 +68,7 @@ def exported(stack: str, file: Path) -> State:
     decrypted = json.loads(export("--show-secrets"))["deployment"]["resources"] if encrypted else ()
     for each in decrypted:
         if each["urn"] in encrypted:
-            state.resources[each["urn"]]["outputs"][RECORD] = _plain(each["outputs"][RECORD])
+            state.resources[each["urn"]]["outputs"][RECORD] = _record(each["outputs"][RECORD])
     return state
 
 
@@ -90,6 +92,8 @@ def read_state(path: Path, called: str = "") -> State:
         for index, raw in enumerate(all_maps(data["deployment"].get("resources"), at)):
             if not raw.get("delete"):
                 parts = {key: _plain(one_map(raw.get(key), (*at, index, key))) for key in ("inputs", "outputs")}
+                if RECORD in parts["outputs"]:
+                    parts["outputs"][RECORD] = _record(raw["outputs"][RECORD])
                 found[str(raw.get("urn"))] = {"type": raw.get("type"), "parent": str(raw.get("parent")), **parts}
         stacks = sorted({"/".join(urn.removeprefix("urn:pulumi:").split("::")[1::-1]) for urn in found})
         if not stacks:
@@ -105,6 +109,12 @@ def read_state(path: Path, called: str = "") -> State:
 
 def _plain(value: Any) -> Any:
     return import_module("gpupools.policies.wire").plain(value)
+
+
+def _record(raw: Any) -> Any:
+    """Return a record; addresses in one that was encrypted may have been secrets, and are not printed."""
+    was_secret = isinstance(raw, Mapping) and import_module("gpupools.policies.wire").SIGNATURE in raw
+    return hide_addresses(_plain(raw)) if was_secret else _plain(raw)
 
 
 def compare_with_state(checked: CheckedFile, states: Sequence[State], cli: bool = False) -> Comparison:

@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 from gpupools.common.errors import Problem, nearest
 from gpupools.common.json_types import JsonObject
-from gpupools.diff.pool_diff import PoolChange, PoolRecord, changed_outputs, compare, record
+from gpupools.diff.pool_diff import PoolChange, PoolRecord, changed_outputs, compare, encrypted_keys, record
 from gpupools.diff.software_diff import (
     ACCESS,
     IDENTITY,
@@ -218,6 +218,10 @@ def judge(
     software = compare_software(_named_as_planned(earlier.software, new), new, changes, mps)
     refused, allowed, used = _decided(changes, software, new.stack, earlier.switches)
     warnings = [*_not_compared(missing), *_idle_names(changes, software, new.stack, used)]
+    for key in dict.fromkeys(each.cluster for each in (*earlier.pools, *earlier.software)):
+        if key in new.stack.clusters and (hidden := encrypted_keys(new.stack.clusters[key])):
+            what = f"clusters.{key}: an edit of what is encrypted is not seen here: {', '.join(hidden)}"
+            warnings.append(f"{what}; pulumi preview shows it")
     for change in changes:
         if (
             change.effect is EditEffect.REPLACE

@@ -71,6 +71,8 @@ class FieldChange:
         """The values as they may be printed."""
         if ENCRYPTED in (self.new if isinstance(self.new, list) else [self.new]):
             return "(encrypted)", "(encrypted)"  # a record of an older release may have the value in clear
+        if any(isinstance(each, _Hidden) for each in (self.old if isinstance(self.old, list) else [self.old])):
+            return "(encrypted)", self.new
         if not self.field.startswith("overrides."):
             return self.old, self.new
         return tellable(self.field, self.old), tellable(self.field, self.new)
@@ -320,11 +322,6 @@ def _resolved(value: Any, outputs: Mapping[str, tuple[Any, ...]], which: int) ->
     return outputs[value][which] if isinstance(value, str) and value in outputs else value
 
 
-def diff(old: StackPlan, new: StackPlan, clouds: Mapping[str, Cloud]) -> list[PoolChange]:
-    """Return what happens to every pool, in the order of the new file; deleted pools come last."""
-    return compare([record(plan, old.stack) for plan in old.pools], new, clouds)
-
-
 def compare(
     old: Iterable[PoolRecord],
     new: StackPlan,
@@ -483,22 +480,6 @@ def _top_field(name: str) -> str:
     return f"{first}.{rest.partition('.')[0]}" if first == "cluster" else first
 
 
-PLAN_FIELDS = (
-    "instance_type",
-    "software",
-    "sharing",
-    "sharing.rename",
-    "sharing.share.rename",
-    "sharing.memory",
-    "trust",
-    "taints",
-    "labels",
-    "nodes.min",
-    "nodes.max",
-    "disk_gib",
-)
-"""The portable fields of `planned_values`."""
-
 _PORTABLE = frozenset(
     {"labels", "taints", "overrides", "fabric", "most_pods"}
 )  # the last two are what pods ask for and how many fit, and nothing of a pool's
@@ -527,6 +508,31 @@ def with_stack(value: Any, stack: object) -> Any:
 _OUTPUT = "output of "
 ENCRYPTED = f"{_OUTPUT}the configuration"
 """Stands for an encrypted value of the stack file, which no record has: any two count as the same."""
+
+
+def encrypted_keys(cluster: Cluster) -> list[str]:
+    """Return the keys of a cluster whose values are encrypted: no record has them."""
+
+    def is_late(value: Any) -> bool:
+        value = dict(value) if isinstance(value, BaseModel) else value
+        inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
+        return isinstance(value, Late) or any(map(is_late, inner))
+
+    return [key for key in type(cluster).model_fields if is_late(getattr(cluster, key))]
+
+
+class _Hidden(str):
+    """An address that may have been a secret: it is compared, and not printed."""
+
+
+def hide_addresses(value: Any, is_address: bool = False) -> Any:
+    """Return a record with the addresses of its cluster as texts that are compared, but not printed."""
+    if isinstance(value, Mapping):
+        parts = ("cluster.", "access", "identity")
+        return {key: hide_addresses(each, is_address or key.startswith(parts)) for key, each in value.items()}
+    if isinstance(value, list):
+        return [hide_addresses(each, is_address) for each in value]
+    return _Hidden(value) if is_address and isinstance(value, str) else value
 
 
 def leaves(name: str, value: Any) -> Iterator[tuple[str, Any]]:

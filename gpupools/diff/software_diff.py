@@ -28,7 +28,7 @@ from gpupools.software.objects import SMOKE_NAMESPACE
 from gpupools.software.release_changes import PodEffect, ReleaseChange, ReleaseState, release_change
 from gpupools.spec.cluster_access import ACCESS_KEYS, KubeconfigFile, KubeconfigSecret
 from gpupools.spec.identity import place_in_cloud
-from gpupools.spec.models import Cluster, has_control_daemon
+from gpupools.spec.models import Cluster
 from gpupools.stackfile.stack import Stack, StackPlan
 
 ACCESS, IDENTITY = "access", "identity"
@@ -340,12 +340,6 @@ def moved_clusters(changes: Iterable[SoftwareChange]) -> list[str]:
     return [
         each.cluster for each in changes if any(field.field == _PLACE for field in each.fields if each.of == ACCESS)
     ]
-
-
-def diff_software(old: StackPlan, new: StackPlan, pools: Iterable[PoolChange]) -> list[SoftwareChange]:
-    """Return what happens to the software of every cluster by two plans; `pools` is what happens to the pools."""
-    mps = {(pool.cluster, pool.name) for pool in old.pools if has_control_daemon(pool.sharing_kind)}
-    return compare_software([record_software(each, old.stack) for each in old.runtimes], new, pools, mps)
 
 
 _OF_PODS = {

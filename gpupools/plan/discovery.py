@@ -1,10 +1,14 @@
-"""Reads what a cloud's command line or Terraform prints about an existing cluster, for a new stack file."""
+"""Reads what a cloud's command line or Terraform prints about an existing cluster, for a new stack file.
+
+What stands where is a row of `discovery.csv` in the cloud's folder, `source,path,key,note`.
+"""
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from gpupools.common.errors import Problem, Rejected
 from gpupools.common.json_types import JsonDict, JsonObject
 
 
@@ -12,14 +16,12 @@ class Described(NamedTuple):
     """What an output says about a cluster."""
 
     keys: JsonObject
-    """Keys of the cluster. `cpu_taints` has the taints of each group of CPU nodes; `kubernetes` is the version."""
+    """Keys of the cluster, with an empty list for values that the output does not name.
+
+    `cpu_taints` has the taints of each group of CPU nodes; `kubernetes` is the version.
+    """
     left_out: JsonObject = MappingProxyType({})
     """By key of the cluster: why the output has no value for it, and what to do, unless a flag sets it."""
-
-
-def recognize_nothing(printed: JsonObject) -> Described | None:
-    """Recognize no output."""
-    return None
 
 
 class Discovery(NamedTuple):
@@ -27,13 +29,10 @@ class Discovery(NamedTuple):
 
     commands: tuple[str, ...] = ()
     """Commands that print the cluster as JSON; names in capitals are placeholders."""
-    read: Callable[[JsonObject], Described | None] = recognize_nothing
-    """Return the cluster keys that the output contains; None where it is no cluster of this cloud.
-
-    Rejects a cluster that cannot have node pools.
-    """
-    outputs: Callable[[JsonObject], Described | None] = recognize_nothing
-    """Return the same from the values of Terraform outputs, named as the module for this cloud names them."""
+    rows: Sequence[Mapping[str, str]] = ()
+    """Those of `discovery.csv`."""
+    has_gpu: Callable[[JsonObject], bool] = bool
+    """Return whether the nodes of a described group have GPUs."""
     which: tuple[str, ...] = ("name",)
     """Keys that identify the cluster."""
     asked: tuple[str, ...] = ()
@@ -47,36 +46,90 @@ def inner(value: Any, *keys: str) -> Any:
     return value
 
 
-def maps(value: Any) -> list[JsonObject]:
+def read_description(by: Discovery, told: JsonObject, *, outputs: bool = False) -> Described | None:
+    """Return the cluster keys in a document, or in Terraform `outputs`; None where it is no cluster of this cloud.
+
+    A row with a `source` that is not `outputs` is for documents. Its `path` has keys between dots: `[].` stands for
+    each item of a list or map, `[*].` for them if all say the same, and a pattern of the whole text follows `~`. Of
+    several rows for a `key` the first with a value counts; `key=text` sets this text, `key[]` a list. The `note` says
+    why a key is left out without a value, with several after `[].`, and of `-key` with one. A value for `?` shows
+    whose document it is, without such a row the keys in `which` do; one for `!` rejects it, and `*` has further keys.
+
+    Raises:
+        Rejected: The cluster cannot have node pools.
+    """
+    for source in dict.fromkeys(row["source"] for row in by.rows):
+        if (source == "outputs") == outputs:
+            found = _read(by, [row for row in by.rows if row["source"] == source], told)
+            if found is not None:
+                return found
+    return None
+
+
+def _read(by: Discovery, rows: Sequence[Mapping[str, str]], told: JsonObject) -> Described | None:
+    keys: JsonDict = {}
+    left: JsonDict = {}
+    shown: dict[str, list[str]] = {}
+    for path, key, note in ((row["path"], row["key"], row["note"]) for row in rows):
+        name, _, text = key.removesuffix("[]").partition("=")
+        if name == "cpu_taints" and path:
+            keys |= {name: [_taints(each) for each in groups]} if (groups := _at(told, path, by.has_gpu)) else {}
+            continue
+        values = [each for each in _at(told, path) if each]
+        several = note and "[]." in path and len(set(map(str, values))) > 1
+        if name == "*":
+            told = {**told, **(values[0] if values else {})}
+        elif name in ("?", "!"):
+            shown[name] = [*shown.get(name, []), *(note for _ in values)]
+        elif name.startswith("-") or several:
+            left |= {name.removeprefix("-"): note} if values else {}
+            keys |= {name[1:]: []} if values and name.startswith("-") else {}
+        elif name not in keys and (fits := [each for each in values if _is_text(each)]):
+            found = text or (fits if key.endswith("[]") else fits[0])
+            # An older CLI of Azure shows westeurope as West Europe.
+            keys[name] = found.replace(" ", "").casefold() if name == "location" else found
+        elif note and "[]." not in path:
+            left[name] = note
+    if not (shown["?"] if "?" in shown else set(by.which) <= keys.keys()):
+        return None
+    if shown.get("!"):
+        raise Rejected([Problem((), shown["!"][0])])
+    return Described(keys, left)
+
+
+def _at(told: Any, path: str, leave: Callable[[JsonObject], bool] | None = None) -> list[Any]:
+    """Return the values at a path; of items, those for which `leave` is not true."""
+    path, _, form = path.partition("~")
+    first, each, rest = re.fullmatch(r"([^[]*)(\[\*?\]\.)?(.*)", path).groups()  # type: ignore[union-attr]
+    found = [inner(told, *filter(None, first.split(".")))] if path else []
+    if each:
+        items = [item for item in _maps(found[0]) if leave is None or not leave(item)]
+        found = [inner(item, *rest.split(".")) for item in items]
+    if form:
+        found = [match[1] if (match := re.fullmatch(form, str(value))) else None for value in found]
+    return found if each != "[*]." or len(set(map(str, found))) == 1 else []
+
+
+def _maps(value: Any) -> list[JsonObject]:
     """Return the maps of a list or of a map of maps."""
     items: Iterable[Any] = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
     return [each for each in items if isinstance(each, Mapping)]
 
 
-def texts(found: JsonObject) -> JsonDict:
-    """Keep strings, lists of strings and true; other values under these names are no cluster keys."""
-
-    def fits(value: Any) -> bool:
-        several = value if isinstance(value, list) else [value]
-        return value is True or (bool(several) and all(isinstance(each, str) and each for each in several))
-
-    return {key: value for key, value in found.items() if fits(value)}
-
-
-def minor_version(text: Any) -> str | None:
-    """Return `1.34` of `1.34`, `1.34.3` and `1.34.1-gke.1829001`."""
-    found = re.match(r"v?(1\.[0-9]+)(?:[.+-]|$)", text) if isinstance(text, str) else None
-    return found[1] if found else None
+def _is_text(value: Any) -> bool:
+    """Return whether a value is a string, a list of strings or true; others are no cluster keys."""
+    several = value if isinstance(value, list) else [value]
+    return value is True or all(isinstance(each, str) and each for each in several)
 
 
 _EFFECTS = {"NO_SCHEDULE": "NoSchedule", "NO_EXECUTE": "NoExecute", "PREFER_NO_SCHEDULE": "PreferNoSchedule"}
 """https://docs.aws.amazon.com/eks/latest/APIReference/API_Taint.html and NodeTaint of GKE's API name them alike."""
 
 
-def taint_texts(taints: Any) -> list[str]:
+def _taints(given: Any) -> list[str]:
     """Return taints of a node group as `kubectl taint` writes them, without those that only prefer."""
-    found = []
-    for each in maps(taints):
+    found = [each for each in given or () if isinstance(each, str)] if isinstance(given, list) else []
+    for each in _maps(given):
         effect = _EFFECTS.get(str(each.get("effect")), str(each.get("effect")))
         found.append(f"{each.get('key')}={each.get('value') or ''}:{effect}".replace("=:", ":"))
     return [each for each in found if not each.endswith(":PreferNoSchedule")]

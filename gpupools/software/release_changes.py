@@ -3,7 +3,7 @@
 Which value of which chart does what is a row of `data/release_edits.csv`, each with its source.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cache
@@ -11,20 +11,16 @@ from typing import NamedTuple
 
 from gpupools.common.csv_rows import data_rows
 from gpupools.common.json_types import JsonDict, JsonObject
-from gpupools.plan.pool_plan import PoolPlan
-from gpupools.plan.software_plan import Release, RuntimePlan
 from gpupools.software.charts import (
     accepted_values,
     is_older,
     known_versions,
     nested,
     tag_of,
-    value_paths,
     value_seen,
     versions_installed,
 )
 from gpupools.software.images import slots
-from gpupools.spec.models import has_control_daemon
 
 
 class PodEffect(StrEnum):
@@ -157,29 +153,6 @@ class ReleaseChange:
 
 _VERSION = "version"
 """Stands for the chart's version among the paths of values."""
-
-
-def release_changes(
-    old: Iterable[RuntimePlan], new: Iterable[RuntimePlan], pools: Iterable[PoolPlan]
-) -> tuple[ReleaseChange, ...]:
-    """Say what becomes of every release that is in both plans and differs; `pools` are those before."""
-    before = {(plan.cluster, release.name): release for plan in old for release in plan.releases}
-    mps = {(pool.cluster, pool.name) for pool in pools if has_control_daemon(pool.sharing_kind)}
-    found = []
-    for plan in new:
-        shared = [name for cluster, name in mps if cluster == plan.cluster]
-        for release in plan.releases:
-            was = before.get((plan.cluster, release.name))
-            change = None
-            if was is not None:
-                stay = tuple(pool for pool in was.pools if pool in release.pools)
-                change = release_change(plan.cluster, _state(was), _state(release)._replace(pools=stay), shared)
-            found += [change] if change is not None else []
-    return tuple(found)
-
-
-def _state(release: Release) -> ReleaseState:
-    return ReleaseState(release.chart, release.version, dict(value_paths(release.values)), release.pools)
 
 
 def release_change(cluster: str, old: ReleaseState, new: ReleaseState, mps: Collection[str]) -> ReleaseChange | None:

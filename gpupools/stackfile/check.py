@@ -93,8 +93,10 @@ def locate(path: FilePath, rejected: Rejected) -> list[Located]:
 
 
 def warnings(checked: CheckedFile) -> list[Located]:
-    """Return the warnings about a valid file with their lines, in the order of the file."""
+    """Return the warnings about a valid file with their lines: of pods that would not run first, others after them."""
     file = checked.file
+    first = [*(each for runtime in checked.plan.runtimes for each in runtime.warnings)]
+    first += _outside_security_groups(checked.plan.stack)
     found = [
         *([Problem(("environment",), file.note)] if file.note else []),
         *places_against_lists(checked.plan),
@@ -102,10 +104,8 @@ def warnings(checked: CheckedFile) -> list[Located]:
         *not_compared(checked.plan.stack.clusters),
         *_unknown_allow_destroy(checked.plan.stack),
         *_foreign_endpoints(checked.plan.stack),
-        *_outside_security_groups(checked.plan.stack),
-        *(each for runtime in checked.plan.runtimes for each in runtime.warnings),
     ]
-    return _located(file.path, file, found)
+    return _located(file.path, file, first) + _located(file.path, file, found)
 
 
 def _unused_prices(plan: StackPlan) -> Iterator[Problem]:
@@ -136,11 +136,12 @@ def _outside_security_groups(stack: Stack) -> Iterator[Problem]:
         # Pools with RDMA have to name a group, usually the cluster's own.
         named = [name for name, network in own.items() if network.security_group_ids and not network.rdma]
         others = [name for name, network in own.items() if not network.security_group_ids]
-        if named and others and not getattr(cluster, "security_group_ids", None):
-            what = (
-                f"nodes of pool {named[0]} are in security groups that the nodes of {', '.join(others)} are not in, so"
-            )
-            what += " DNS and other traffic between them may be blocked"
+        groups, pools = getattr(cluster, "security_group_ids", None), ", ".join(others)
+        what = f"the cluster has further security groups, and the nodes of {pools} are in none of them"
+        if named:
+            what = f"nodes of pool {named[0]} are in security groups that the nodes of {pools} are not in"
+        if others and (groups == [] or (named and not groups)):
+            what += ", so DNS and other traffic between them may be blocked"
             yield Problem(("clusters", key), what, "set security_group_ids here, for all pools that name none", _GROUPS)
 
 

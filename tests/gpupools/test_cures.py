@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
+from gpupools.catalog.key_synonyms import OtherKey, other_keys
 from gpupools.cli.main import main
 from gpupools.common.errors import Rejected
 from gpupools.providers import clouds
@@ -160,6 +161,9 @@ def test_security_groups_stand_once_on_the_cluster(capsys: pytest.CaptureFixture
     assert "set security_group_ids here, for all pools that name none" in said
 
     assert checked(stack(f"{EKS}, security_group_ids: [sg-0a1b2c3d4e5f60718]", TWO), capsys) == ""
+    none = stack(f"{EKS}, security_group_ids: []", TWO.partition(", network")[0] + "}")
+    assert "the cluster has further security groups, and the nodes of a are in none of them" in checked(none, capsys)
+    assert checked(none.replace("ids: []", "ids: [sg-0a1b2c3d4e5f60718]"), capsys) == ""
     wrong = checked(stack(f"{EKS}, security_group_ids: [vpc-1]", TWO), capsys)
     assert "clusters.lab.security_group_ids" in wrong
     assert "write a security group id, such as sg-0a1b2c3d4e5f60718" in wrong
@@ -250,3 +254,59 @@ def test_a_pool_of_the_last_update_passes_a_list() -> None:
 
     (problem,) = places_against_lists(plan_config(given, clouds(), running={"lab-a"}))
     assert "accepted, because the pool exists" in str(problem)
+
+
+TEAM_VALUES = {
+    "guarantee": "{a: 4}",
+    "limit": "{a: 4}",
+    "lends_to": "[]",
+    "weight": "2",
+    "namespaces": "[nlp]",
+}
+WORDS = [each for each in other_keys() if each.used_by in ("Kueue", "Volcano", "KAI", "HAMi", "Karpenter", "Run:ai")]
+TEAM_WORDS = [each for each in other_keys() if each.in_place in TEAM_VALUES and each.write.startswith(each.in_place)]
+
+
+@pytest.mark.parametrize("row", TEAM_WORDS, ids=lambda row: f"{row.used_by} {row.key}")
+def test_every_word_of_a_team_has_a_cure_that_checks(row: OtherKey, capsys: pytest.CaptureFixture[str]) -> None:
+    """The word as a stack file has it, `nominalQuota` or `nominal_quota`, is refused with our key of the same level."""
+    key, value = row.in_place, TEAM_VALUES[row.in_place]
+    others = {name: text for name, text in {"namespaces": "[nlp]", "guarantee": "{a: 4}"}.items() if name != key}
+    text = stack(KUEUE, more="  gpupools:teams:\n    nlp: {%s}\n")
+
+    def keys(first: str) -> str:
+        return ", ".join([f"{first}: {value}", *(f"{name}: {given}" for name, given in others.items())])
+
+    said = checked(text % keys(re.sub("_(.)", lambda found: found[1].upper(), row.key)), capsys)
+    assert f"unknown key; write {row.write}" in said
+    assert row.write.startswith(f"{key}: ")
+    checked(text % keys(key), capsys)
+    assert main(["check", "Pulumi.dev.yaml"]) == 0
+
+
+SCHEDULERS = [each for each in WORDS if each.in_place == "scheduler"]
+
+
+@pytest.mark.parametrize("row", SCHEDULERS, ids=lambda row: row.key)
+def test_every_scheduler_among_existing_software_has_a_cure_that_checks(
+    row: OtherKey, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = checked(stack(f"{GKE}, {EXISTING}{{existing: {{{row.key}: a/b}}}}"), capsys)
+    assert f"write {row.write}" in said
+    teams = "  gpupools:teams:\n    nlp: {namespaces: [nlp], guarantee: {a: 4}}\n"
+    cured = row.write.removeprefix("runtime: ").replace("<namespace>/<name>", "a/b")
+    checked(stack(f"{GKE}, {EXISTING}{cured}", more=teams), capsys)
+    assert main(["check", "Pulumi.dev.yaml"]) == 0
+
+
+def test_karpenter_beside_the_software_moves_below_existing(capsys: pytest.CaptureFixture[str]) -> None:
+    text = stack(f"{EKS}, runtime: {{karpenter: a/b}}", "a: {clusters: [lab], gpu: T4, nodes: {fixed: 4}}")
+    assert "write runtime: {existing: {karpenter: <namespace>/<name>}}" in checked(text, capsys)
+    checked(text.replace("{karpenter: a/b}", "{existing: {karpenter: a/b}}"), capsys)
+    assert main(["check", "Pulumi.dev.yaml"]) == 0
+
+
+def test_no_word_is_left_out_here() -> None:
+    """The three that are left are in tests above."""
+    left = [each.key for each in WORDS if each not in TEAM_WORDS and each not in SCHEDULERS]
+    assert left == ["startup_taints", "karpenter", "mode=hami"]

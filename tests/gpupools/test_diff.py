@@ -19,7 +19,6 @@ from gpupools.diff.pool_diff import (
     PoolRecord,
     common_plan_edits,
     compare,
-    diff,
     edit_of,
     in_recorded_order,
     planned_values,
@@ -29,6 +28,7 @@ from gpupools.plan.cloud import Cloud
 from gpupools.plan.edit_tables import EditEffect, EditTables, InputEdit, PlanEdit
 from gpupools.providers import clouds
 from gpupools.stackfile.check import check_stack_file
+from tests.changes import diff
 from tests.cloud_parts import fields_of
 from tests.declared_pools import declare, sent
 from tests.declared_pools import stack as one_pool

@@ -210,7 +210,9 @@ def test_eks_auto_mode_and_security_groups_are_said(project: Path, capsys: pytes
 
     assert code == 0
     assert cluster["runtime"] == {"existing": {"karpenter": "EKS Auto Mode"}}
+    assert cluster["security_group_ids"] == []
     out, err = capsys.readouterr()
+    assert any("the cluster has further security groups" in line for line in err.splitlines()[:2])
     assert "EKS Auto Mode scales only nodes that it makes itself, so not those of a10g; run Cluster Autoscaler" in err
     assert "the security groups of the nodes are not in it" in out
 

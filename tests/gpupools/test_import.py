@@ -15,11 +15,12 @@ from gpupools.cli import import_pools
 from gpupools.cli.main import main
 from gpupools.common.errors import Problem, Rejected
 from gpupools.diff.guard import Earlier, judge
-from gpupools.diff.pool_diff import diff, record
+from gpupools.diff.pool_diff import record
 from gpupools.preview.command import PROGRAM
 from gpupools.preview.program_run import preview_program
 from gpupools.providers import clouds
 from gpupools.stackfile.check import check_stack_file
+from tests.changes import diff
 from tests.engine.existing_pools import ExistingPool, aks_pool, eks_pool, gke_pool
 
 SERVED = ("--device-plugin", "kube-system/plugin", "--gpu-operator", "gpu-operator/operator", "--team", "vision")

@@ -10,13 +10,12 @@ import pytest
 
 from gpupools.cli.main import main
 from gpupools.diff.guard import Earlier, GuardReport, judge, read_earlier
-from gpupools.diff.pool_diff import diff, record
+from gpupools.diff.pool_diff import record
 from gpupools.diff.software_diff import (
     ACCESS,
     IDENTITY,
     SoftwareChange,
     SoftwareRecord,
-    diff_software,
     moved_clusters,
     pools_of_steps,
     protected_steps,
@@ -30,6 +29,7 @@ from gpupools.software.charts import charts
 from gpupools.spec.models import LATE
 from gpupools.stackfile.check import check_stack_file
 from gpupools.stackfile.stack import StackPlan, plan_config
+from tests.changes import diff, diff_software
 from tests.gpupools.test_diff import CLUSTERS as BARE
 from tests.gpupools.test_diff import MACHINES, written
 

@@ -309,3 +309,58 @@ def test_a_file_that_is_no_state_or_a_missing_cli_is_refused_in_one_line(
         assert main(["diff", *words]) == 1
         (line,) = capsys.readouterr().err.splitlines()
         assert line.startswith(said)
+
+
+NOT_OFFERED = {"clusters__train__region": "us-east-2", "pools__a__instance_type": "p4de.24xlarge"}
+SEALED = {"4dabf18193072939515e22adb298388d": "1b47061264138c4ac30d75fd1eb44270"}
+OLD_SUBNET = "subnet-0secret0"
+
+
+def exporting(folder: Path, monkeypatch: pytest.MonkeyPatch, secret: bool = True, **keys: Any) -> None:
+    """Put a CLI on PATH that exports the state, with a subnet in its record that an older release encrypted."""
+
+    def put(resources: RESOURCES, form: str = "") -> None:
+        record = of(resources, "train-a")["outputs"]["record"]
+        record["values"]["cluster.subnet_ids"] = [OLD_SUBNET]
+        sealed = {"ciphertext": "v1:xyz"} if form == "ciphertext" else {"plaintext": json.dumps(record)}
+        of(resources, "train-a")["outputs"]["record"] = {**SEALED, **sealed} if secret else record
+
+    for name, form in (("sealed", "ciphertext"), ("clear", "plaintext")):
+        edited(folder, lambda resources, form=form: put(resources, form), **keys)  # type: ignore[misc]
+        (folder / "state.json").rename(folder / f"{name}.json")
+    program = f"""#!/bin/sh
+for last; do :; done
+case "$*" in *--show-secrets*) cat {folder}/clear.json ;; *) cp {folder}/sealed.json "$last" ;; esac
+"""
+    (folder / "pulumi").write_text(program, encoding="utf-8")
+    (folder / "pulumi").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
+
+
+@pytest.mark.parametrize("form", ["text", "json", "markdown"])
+@pytest.mark.parametrize("road", ["--stack", "--state"])
+def test_an_old_secret_is_compared_and_not_printed(
+    road: str, form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    exporting(tmp_path, monkeypatch)
+    source = "acme" if road == "--stack" else str(tmp_path / "clear.json")
+
+    code = main(["diff", road, source, "--format", form, "--exit-code", str(tmp_path / "Pulumi.acme.yaml")])
+
+    shown = capsys.readouterr()
+    assert code == 3
+    assert "cluster.subnet_ids" in shown.out
+    assert "(encrypted)" in shown.out
+    assert OLD_SUBNET not in shown.out + shown.err
+
+
+def test_a_place_of_a_pool_that_runs_passes_by_the_cli_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    exporting(tmp_path, monkeypatch, secret=False, **NOT_OFFERED)
+    arguments = [str(tmp_path / "Pulumi.acme.yaml")]
+
+    assert main(["check", *arguments]) == 1
+    capsys.readouterr()
+    main(["diff", "--stack", "acme", *arguments])
+    assert "accepted, because the pool exists" in capsys.readouterr().err

@@ -13,8 +13,9 @@ from gpupools.plan.software_plan import RuntimePlan
 from gpupools.providers import clouds
 from gpupools.software.charts import merged, nested, value_paths
 from gpupools.software.planning import plan_runtimes
-from gpupools.software.release_changes import PodEffect, ReleaseChange, release_changes, release_edits
+from gpupools.software.release_changes import PodEffect, ReleaseChange, release_edits
 from gpupools.stackfile.stack import StackPlan
+from tests.changes import release_changes
 from tests.gpupools.software.combinations import COMBINATIONS
 from tests.gpupools.software.conftest import pools_of, stack_of
 from tests.stack_plans import plan_stack

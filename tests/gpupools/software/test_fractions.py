@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from gpupools.common.json_types import JsonDict
-from gpupools.diff.software_diff import diff_software
 from gpupools.plan.capability import Verdict
 from gpupools.providers import clouds
 from gpupools.spec.models import Fractions
 from gpupools.stackfile.stack import StackPlan, plan_config
+from tests.changes import diff_software
 from tests.gpupools.software.test_teams import POOLS, plan, refused
 
 KAI: JsonDict = {"scheduler": "kai"}

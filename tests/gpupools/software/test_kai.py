@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from gpupools.common.json_types import JsonDict
-from gpupools.diff.software_diff import diff_software
 from gpupools.stackfile.stack import StackPlan
+from tests.changes import diff_software
 from tests.gpupools.software.test_teams import POOLS, TEAMS, plan, refused, team
 
 RUNTIME: JsonDict = {"scheduler": "kai"}

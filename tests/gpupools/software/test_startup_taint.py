@@ -14,11 +14,11 @@ import pytest
 from gpupools.common.errors import Rejected
 from gpupools.common.json_types import JsonDict
 from gpupools.common.taints import STARTUP_TAINT
-from gpupools.diff.pool_diff import diff
 from gpupools.plan.node_labels import MIG_STATE_LABEL
 from gpupools.providers import clouds
 from gpupools.software import startup_gate
 from gpupools.stackfile.stack import StackPlan, plan_config
+from tests.changes import diff
 
 OPERATOR = {"gpu": "A100-80GB", "gpus_per_node": 8, "nodes": {"max": 2}, "software": "gpu-operator"}
 MIG = {**OPERATOR, "sharing": {"mode": "mig", "profile": "1g.10gb"}}

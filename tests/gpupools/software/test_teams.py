@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from gpupools.cli.main import main
 from gpupools.common.errors import Rejected
 from gpupools.common.json_types import JsonDict
-from gpupools.diff.software_diff import diff_software
 from gpupools.providers import clouds
 from gpupools.software.kueue import FRAMEWORKS, PRIORITIES
 from gpupools.software.team_shares import slices_of, team_rows, team_shares
 from gpupools.spec.teams import Team
 from gpupools.stackfile.check import check_stack_file
 from gpupools.stackfile.stack import StackPlan, plan_config
+from tests.changes import diff_software
 
 CLUSTER: JsonDict = {
     **clouds()["gcp"].example_cluster,

@@ -7,10 +7,10 @@ import pytest
 import yaml
 
 from gpupools.common.json_types import JsonDict
-from gpupools.diff.software_diff import diff_software
 from gpupools.software.volcano import scheduler_configuration
 from gpupools.spec.software_spec import VOLCANO_WORDS
 from gpupools.stackfile.stack import StackPlan
+from tests.changes import diff_software
 from tests.gpupools.software.test_teams import POOLS, TEAMS, plan, refused, team
 
 RUNTIME: JsonDict = {"scheduler": "volcano"}

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path as FilePath
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import BeforeValidator, Field, field_validator
+from pydantic import BeforeValidator, field_validator
 
 from gpupools.catalog.places import read_places
 from gpupools.common.errors import Path, shown
@@ -94,9 +94,10 @@ class EksCluster(ReachableCluster):
     """Private subnets for the nodes; the subnet decides whether nodes get a public address."""
     subnets_by_zone: dict[str, Addresses] | None = None
     """The same by availability zone, instead of subnet_ids, for pools that name their zones."""
-    security_group_ids: list[str] | None = Field(default=None, min_length=1)
+    security_group_ids: list[str] | None = None
     """Security groups of the nodes, for pools that name none under `network`. Default: the cluster's own group.
 
+    An empty list means that the cluster has further groups, of which nobody has said yet which ones nodes need.
     Nodes of terraform-aws-eks are in a group of their own, and nodes outside of it get no DNS from them
     (https://github.com/terraform-aws-modules/terraform-aws-eks/issues/1877).
     """
@@ -158,7 +159,7 @@ class EksCluster(ReachableCluster):
         """Return a pool with the cluster's security groups, unless the pool names groups or has its own template."""
         template = pool.overrides.get("aws", {}).get("LaunchTemplate", {})
         own = {"vpcSecurityGroupIds", "networkInterfaces"} & template.keys()
-        if self.security_group_ids is None or pool.network.security_group_ids or pool.adopt is not None or own:
+        if not self.security_group_ids or pool.network.security_group_ids or pool.adopt is not None or own:
             return pool
         network = pool.network.model_copy(update={"security_group_ids": self.security_group_ids})
         return pool.model_copy(update={"network": network})
