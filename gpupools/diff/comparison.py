@@ -8,7 +8,7 @@ from gpupools.common.json_types import JsonObject
 from gpupools.diff.format_values import format_change
 from gpupools.diff.guard import Allowed, Forbidden, GuardReport, earlier_of, judge
 from gpupools.diff.pool_diff import PoolChange
-from gpupools.diff.software_diff import SoftwareChange
+from gpupools.diff.software_diff import DONE, SoftwareChange
 from gpupools.plan.cloud import Cloud
 from gpupools.plan.edit_tables import EditEffect, PodImpact
 from gpupools.plan.prices import price_change
@@ -84,7 +84,9 @@ class Comparison(NamedTuple):
             for group in [*groups, quiet] if quiet else groups:
                 named = ", ".join(each.called for each in group[:_MOST_NAMED])
                 more = f" and {len(group) - _MOST_NAMED} more" if len(group) > _MOST_NAMED else ""
-                headline = f"{cluster}: running pods keep their GPUs; changes {named}{more}"
+                done = {DONE[each.change] for each in group}
+                headline = f"{cluster}: running pods keep their GPUs; "
+                headline += f"{done.pop() if len(done) == 1 else 'changes'} {named}{more}"
                 pods = [each.pods for each in group if each.effect is not EditEffect.NONE and each.pods != _NO_PODS]
                 lines += _first(list(dict.fromkeys(pods)))
                 headline = headline if group is quiet else group[0].headline
@@ -144,6 +146,8 @@ def _edited_keys(old: JsonObject, new: JsonObject) -> _Edited:
 
 
 def _differing(path: Path, old: Any, new: Any) -> Iterator[tuple[Path, str]]:
+    if "overrides" in path and isinstance(old or new, Mapping):
+        old, new = old or {}, new or {}
     if isinstance(old, Mapping) and isinstance(new, Mapping):
         for key in dict.fromkeys([*old, *new]):
             yield from _differing((*path, key), old.get(key), new.get(key))

@@ -157,7 +157,7 @@ class PoolChange:
         if self.effect is EditEffect.UNKNOWN:  # which says it
             return ""
         return {
-            PodImpact.STAY: "pods stay" if self.effect is EditEffect.IN_PLACE and self.change != "created" else "",
+            PodImpact.STAY: "pods stay" if self.effect is EditEffect.IN_PLACE and self.change == "changed" else "",
             PodImpact.NEW_NODES: "pods stay, new nodes change",
             PodImpact.DRAINED: f"drains {'up to ' if count > 1 else ''}{nodes} at a time",
             PodImpact.UNKNOWN: "effect on pods unknown",

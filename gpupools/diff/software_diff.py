@@ -304,9 +304,8 @@ class SoftwareChange:
         """What happens, without the values."""
         if self.release is not None and self.effect is _OF_PODS[self.release.effect]:
             return self.release.headline
-        done = {"added": "installs", "removed": "removes", "changed": "changes"}[self.change]
         serves = f" (for {', '.join(self.serves)})" if self.serves and self.change == "removed" else ""
-        return f"{self.cluster}: {done} {self.called}{serves}"
+        return f"{self.cluster}: {DONE[self.change]} {self.called}{serves}"
 
     def __str__(self) -> str:
         # Addresses may be secret.
@@ -327,6 +326,10 @@ class SoftwareChange:
             "fields": [each.as_json() for each in told],
             "release": None if self.release is None else self.release.as_json(),
         }
+
+
+DONE = {"added": "installs", "removed": "removes", "changed": "changes"}
+"""What an update does to a step, by `SoftwareChange.change`."""
 
 
 def moved_clusters(changes: Iterable[SoftwareChange]) -> list[str]:

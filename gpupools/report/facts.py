@@ -162,7 +162,12 @@ def once(said: Iterable[tuple[str, str]]) -> Iterator[str]:
     for name, sentence in said:
         names.setdefault(sentence.removeprefix(f"{name}:").strip(), []).append(name)
     for sentence, own in names.items():
-        yield ": ".join(filter(None, [", ".join(dict.fromkeys(filter(None, own))), sentence]))
+        own = list(dict.fromkeys(filter(None, own)))
+        more = f" and {len(own) - _MOST_NAMED} more" if len(own) > _MOST_NAMED else ""
+        yield ": ".join(filter(None, [", ".join(own[:_MOST_NAMED]) + more, sentence]))
+
+
+_MOST_NAMED = 10
 
 
 class Tolerations:

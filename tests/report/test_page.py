@@ -67,7 +67,7 @@ def written(stack_file: Write, text: str = STACK) -> str:
 def hostile_report(stack_file: Write, findings: int = 1) -> StackReport:
     checked = check_stack_file(stack_file(), clouds())
     problem = Problem((HOSTILE,), HOSTILE, HOSTILE)
-    violations = tuple(Violation(f"urn::{HOSTILE}{each}", f"{HOSTILE}\n{HOSTILE}") for each in range(findings))
+    violations = tuple(Violation(f"urn::{HOSTILE}{each}", f"{HOSTILE}\n{HOSTILE}{each}") for each in range(findings))
     return StackReport(
         HOSTILE,
         HOSTILE,
