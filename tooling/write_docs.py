@@ -754,6 +754,7 @@ def _kinds_read() -> str:
 _ANSWERS = {
     "nodes": "unknown: a violation that cannot be verified",
     "elsewhere": "unknown: advice",
+    "tainted": "creates GPU nodes with a taint: advice",
     "none": "creates no nodes",
 }
 

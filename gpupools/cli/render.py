@@ -26,9 +26,9 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", type=Path, metavar="FILE", help="Pulumi.<stack>.yaml")
     parser.add_argument(
         "--only",
-        required=True,
         choices=["teams", "monitoring"],
-        help="teams: queues, flavors and priorities of the scheduler; monitoring: rules, alerts and dashboards",
+        help="teams: queues, flavors and priorities of the scheduler; monitoring: rules, alerts and dashboards."
+        " Default: both, without teams if the cluster has no scheduler",
     )
     parser.add_argument("--cluster", metavar="KEY", help="key of the cluster, if several could be meant")
     parser.add_argument(
@@ -43,10 +43,12 @@ def _run(parser: argparse.ArgumentParser, given: argparse.Namespace) -> int:
         if given.into is not None:
             parser.error("--into goes with --only monitoring")
         return render(given.file, given.cluster)
-    return render_monitoring(given.file, given.cluster, given.into)
+    if given.only is None and given.into is not None:
+        parser.error("--into goes with --only monitoring")
+    return render_monitoring(given.file, given.cluster, given.into, with_teams=given.only is None)
 
 
-def render_monitoring(file: Path, cluster: str | None, into: Path | None) -> int:
+def render_monitoring(file: Path, cluster: str | None, into: Path | None, *, with_teams: bool = False) -> int:
     """Print or write rules and dashboards of one cluster; return 1 if the file is rejected or the SDK is missing.
 
     Raises:
@@ -70,6 +72,8 @@ def render_monitoring(file: Path, cluster: str | None, into: Path | None) -> int
     if into is None:
         namespace = plan.stack.clusters[key].runtime.monitoring_namespace or "monitoring"
         made = monitoring.monitoring_objects(pools, teams, shares, namespace)
+        for runtime in plan.runtimes if with_teams else ():
+            made = [*runtime.json_team_objects(), *made] if runtime.cluster == key else made
         tell_lines(yaml.safe_dump_all(made, sort_keys=False, explicit_start=True).removesuffix("\n"))
         return 0
     groups = {"groups": monitoring.rule_groups(pools, teams, shares)}

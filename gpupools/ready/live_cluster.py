@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from urllib.parse import urlencode, urlsplit
 
 from gpupools.common.bounded_yaml import is_deep
+from gpupools.common.errors import Problem, nearest
 from gpupools.common.json_types import JsonDict, JsonObject
 from gpupools.common.sdk import NEED_FOR_CLUSTERS
 from gpupools.console.output import tell
@@ -117,6 +118,14 @@ def endpoint_host(cluster: Cluster) -> str:
     """Return the host of the API, with a port if it has one, that the stack file names; empty for none."""
     endpoint = getattr(cluster, "endpoint", None)
     return urlsplit(api_url(endpoint)).netloc.casefold() if isinstance(endpoint, str) else ""
+
+
+def unknown_hosts(trusted: Iterable[str], clusters: Mapping[str, Cluster]) -> Iterator[Problem]:
+    """Yield what is wrong with hosts that the caller trusts: that the stack file does not name them."""
+    hosts = {endpoint_host(cluster) for cluster in clusters.values()} - {""}
+    for host in trusted:
+        if host.casefold() not in hosts:
+            yield Problem(("--trust-endpoint",), f"the file has no endpoint {host!r}", nearest(host, hosts))
 
 
 def program_access(kubeconfig: str, context: str | None) -> Access:

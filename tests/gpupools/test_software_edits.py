@@ -124,7 +124,9 @@ def test_every_row_is_of_a_step_that_some_stack_has(tmp_path: Path) -> None:
     }
     gke = {**clouds()["gcp"].example_cluster, "places": "trust", "kubeconfig": {"path": "~/.kube/train"}}
     for scheduler in ("kueue", "kai", "volcano"):
-        plans.append(planned(tmp_path, shared, {"train": {**gke, "runtime": {"scheduler": scheduler}}}, teams=teams))
+        own = {"scheduler": scheduler, "trust_policy": True}
+        plans.append(planned(tmp_path, shared, {"train": {**gke, "runtime": own}}, teams=teams))
+        shared, teams = {"near": shared["near"]}, {"research": {"namespaces": ["research"], "guarantee": {"near": 8}}}
     kinds = {
         step.of
         for plan in plans

@@ -35,6 +35,8 @@ OPENERS = {
     ("gpupools/cli/import_pools.py", "_write"),
     ("gpupools/cli/new.py", "_write_file"),
     ("gpupools/cli/project.py", "make_project"),
+    # A cloud's price list, which the caller names; it may have gigabytes, and is read line by line.
+    ("gpupools/cli/prices.py", "_read"),
     # Pipes and streams of this process, and the limits of its memory.
     ("gpupools/audit/limits.py", "_in_child"),
     ("gpupools/audit/limits.py", "_judge"),

@@ -72,7 +72,8 @@ def test_what_is_forbidden_is_not_seen_and_no_pass(ask: Asked, kind: str) -> Non
     with serving(world) as api:
         api.forbidden = {kind}
         code, out, _ = ask(world, api.server_port)
-    assert code == 1
+        of_json = ask(world, api.server_port, "--json")
+    assert (code, of_json[0], json.loads(of_json[1])["result"]) == (3, 3, "unknown")
     assert out.startswith(f"train/whole: not seen ({kind}: {kind} is forbidden: ")
     assert out.count("\n") == 1
 
@@ -249,6 +250,18 @@ def test_smoke_test_is_deleted_and_sees_a_slice(ask: Asked, log: str, code: int)
     assert job["metadata"]["generateName"] == "ready-mig-"
     assert job["spec"]["template"]["spec"]["containers"][0]["command"][2].startswith("nvidia-smi -L")
     assert len(made) == len(deleted) == 2
+
+
+def test_what_of_a_smoke_test_cannot_be_deleted_is_named_and_the_rest_deleted(ask: Asked) -> None:
+    world = healthy("train", "mig")
+    with serving(world) as api:
+        api.log, api.keeps_jobs = "MIG 1g.10gb Device 0: (UUID: MIG-1)", True
+        code, _, err = ask(world, api.server_port, "--smoke")
+        deleted = [path for method, path in api.requests if method == "DELETE"]
+    assert code == 1
+    assert "smoke test failed: /apis/batch/v1/namespaces/gpupools-smoke-test/jobs/made is left: jobs are not" in err
+    assert deleted[-1].startswith("/api/v1/namespaces/")
+    assert len(deleted) == 2
 
 
 def test_clock_of_this_machine_does_not_matter(ask: Asked) -> None:
