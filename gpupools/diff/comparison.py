@@ -80,7 +80,8 @@ class Comparison(NamedTuple):
             here = [each for each in self.software if each.cluster == cluster]
             groups = [[each] for each in here if severity(each)]
             quiet = [each for each in here if not severity(each)]
-            lines = self._edited(("teams",), ("clusters", cluster, "runtime"))
+            queues = [("teams",)] if any("queue" in each.of for each in here) else []
+            lines = self._edited(("clusters", cluster, "runtime"), *queues)
             for group in [*groups, quiet] if quiet else groups:
                 named = ", ".join(each.called for each in group[:_MOST_NAMED])
                 more = f" and {len(group) - _MOST_NAMED} more" if len(group) > _MOST_NAMED else ""

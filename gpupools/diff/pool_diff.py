@@ -200,13 +200,13 @@ class PoolChange:
         }.get(self.effect, self.effect.value)
 
     def reasons(self) -> list[str]:
-        """Return what the decisive fields do, and what pods have to do whatever the nodes go through."""
-        stay = self.pods is PodImpact.STAY and self.effect in (EditEffect.NONE, EditEffect.IN_PLACE)
-        telling = [] if stay else self.decisive()
+        """Return what happens to pods because of the fields, and what pods have to do whatever the nodes go through."""
+        stay = self.pods is PodImpact.STAY
+        open_ends = (EditEffect.UNKNOWN, EditEffect.REFUSED)
+        telling = [each for each in self.fields if each.effect in open_ends or (each.pods is self.pods and not stay)]
         telling += [each for each in self.fields if each.field.endswith(".rename")]
         # So is what by hand runs on the nodes or opens them.
         telling += [each for each in self.fields if each.field.startswith("overrides.")]
-        telling += [each for each in self.fields if self.disrupts and each.pods is self.pods]
         return list(dict.fromkeys(each.detail for each in telling if each.detail))
 
     def _changes_besides_label(self) -> list[FieldChange]:

@@ -636,7 +636,7 @@ def test_a_change_is_a_headline_the_edited_keys_and_what_to_do(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     sharing = {"sharing": {"mode": "time-slicing", "replicas": 8}}
-    old = {"lab": pool("lab", **SHARED), "train": pool("train", labels={"a": "b"}), "same": pool("lab")}
+    old = {"train": pool("train", labels={"a": "b"}), "lab": pool("lab", **SHARED), "same": pool("lab")}
     new = {**old, "lab": pool("lab", **SHARED | sharing), "train": pool("train", labels={"a": "c"})}
     stacks = [stack(each) for each in (old, new)]
     for each in stacks:
@@ -646,33 +646,33 @@ def test_a_change_is_a_headline_the_edited_keys_and_what_to_do(
     assert main(["diff", *sides]) == 3
     shown = capsys.readouterr().out.splitlines()
     assert shown == [
-        "lab/lab: ends pods on up to 4 nodes at once; replaces up to 4 nodes × 1 GPU;"
-        " creates the new pool before it deletes the old one",
-        "  pools.lab.sharing.replicas 4 → 8",
-        shown[2],
         "train/train: pods stay; in place",
         "  pools.train.labels.a b → c",
+        shown[2],
+        "  pools.lab.sharing.replicas 4 → 8",
+        shown[4],
         "unchanged: lab/same",
     ]
-    assert shown[2].startswith("  pulumi up rejects this: lab/lab is a production pool; if this is intended: ")
+    assert shown[2].startswith("lab/lab: ends pods on up to 4 nodes at once; replaces up to 4 nodes × 1 GPU; ")
+    assert shown[4].startswith("  pulumi up rejects this: lab/lab is a production pool; if this is intended: ")
 
     assert main(["diff", *sides, "--verbose"]) == 3
     folded = [line for line in capsys.readouterr().out.splitlines() if line not in shown]
-    assert folded[0] == "    max_shared_clients_per_gpu 4 → 8"
-    assert folded[-1] == "    labels.a b → c: EKS also sets them on running nodes"
+    assert folded[0] == "    labels.a b → c: EKS also sets them on running nodes"
+    assert folded[1] == "    max_shared_clients_per_gpu 4 → 8"
 
 
 @pytest.mark.parametrize(
     ("team", "line"),
     [
         ({"namespaces": ["x"], "limit": {"a": 4}}, "teams.x none → {namespaces: [x], limit: {a: 4}}"),
-        (None, "clusters.lab.runtime.kubernetes none → 1.34"),
+        (None, "clusters.lab.runtime.trust_policy none → true"),
     ],
 )
 def test_keys_of_teams_and_software_stand_with_the_software(
     team: dict[str, Any] | None, line: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    runtime = {"scheduler": "kueue", "digests": "off"}
+    runtime = {"scheduler": "kueue"}
     lab = {**CLUSTERS["lab"], "kubeconfig": {"path": "~/.kube/lab"}, "runtime": runtime}
     old, new = (stack({"a": pool("lab")}, {"lab": lab}) for _ in range(2))
     teams = {"y": {"namespaces": ["y"], "guarantee": {"a": 1}}}
@@ -681,13 +681,12 @@ def test_keys_of_teams_and_software_stand_with_the_software(
     if team is not None:
         new["config"]["gpupools:teams"] = {**teams, "x": team}
     else:
-        runtime = {"scheduler": "kueue", "kubernetes": "1.34"}
-        new["config"]["gpupools:clusters"] = {"lab": {**lab, "runtime": runtime}}
+        new["config"]["gpupools:clusters"] = {"lab": {**lab, "runtime": {**runtime, "trust_policy": True}}}
 
     assert main(["diff", *(str(written(tmp_path, name, each)) for name, each in (("old", old), ("new", new)))]) == 0
     out = capsys.readouterr().out
     assert out.count(line) == 1
-    assert out.splitlines()[0].startswith("lab: running pods keep their GPUs; changes ")
+    assert out.splitlines()[0].startswith("lab: running pods keep their GPUs; ")
     assert "{'" not in out
 
 

@@ -354,3 +354,11 @@ def test_a_refused_file_has_the_keys_of_a_report_with_nothing_in_them() -> None:
         "stack": "test",
     }
     assert {key: type(value) for key, value in empty.items()} == {key: type(value) for key, value in whole.items()}
+
+
+def test_the_tags_of_a_pool_are_one_line() -> None:
+    tags = [resource("aws:autoscaling/tag:Tag", f"pool-label/{each}", "urn:pool") for each in ("a", "b", "c")]
+    shown = tree(Preview("gpupools", "test", resources=[*RESOURCES, *tags]))
+
+    assert [line for line in shown if "Tag" in line] == [" +     └─ aws:autoscaling:Tag      pool-label/a and 2 more"]
+    assert f"Resources: {len(RESOURCES) + 2} to create, 1 to import" in sections(report(resources=[*RESOURCES, *tags]))
