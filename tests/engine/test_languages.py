@@ -23,7 +23,8 @@ pytestmark = pytest.mark.engine
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "how-to" / "other-languages.md").read_text(encoding="utf-8")
-FILES = {"typescript": "index.ts", "go": "main.go", "csharp": "Program.cs", "py": "generated_sdk.py"}
+FILES = {"typescript": "index.ts", "go": "main.go", "csharp": "Program.cs"}
+FILES |= {"python": "imported.py", "py": "generated_sdk.py"}
 """Programs that the page links to."""
 BLOCKS = {
     **dict(re.findall(r"^```(\w+)\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)),
