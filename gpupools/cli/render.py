@@ -17,7 +17,7 @@ from gpupools.providers import clouds
 from gpupools.software.team_shares import team_shares
 from gpupools.stackfile.check import check_stack_file, locate
 from gpupools.stackfile.format_problem import tell_located
-from gpupools.stackfile.stack import StackPlan
+from gpupools.stackfile.stack import StackPlan, prices_of
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -69,17 +69,19 @@ def render_monitoring(file: Path, cluster: str | None, into: Path | None, *, wit
     pools = [pool for pool in plan.pools if pool.cluster == key]
     teams = plan.stack.teams
     shares = team_shares(pools, teams, key)[0] if teams else None
+    prices = [each for each in prices_of(plan, clouds()) if each.key.partition("/")[0] == key]
+    spec = plan.stack.clusters[key].runtime
+    groups = monitoring.rule_groups(pools, teams, shares, spec.scheduler, prices)
+    boards = monitoring.dashboards(pools, teams)
     if into is None:
-        namespace = plan.stack.clusters[key].runtime.monitoring_namespace or "monitoring"
-        made = monitoring.monitoring_objects(pools, teams, shares, namespace)
+        made = monitoring.monitoring_objects(pools, groups, boards, spec)
         for runtime in plan.runtimes if with_teams else ():
             made = [*runtime.json_team_objects(), *made] if runtime.cluster == key else made
         tell_lines(yaml.safe_dump_all(made, sort_keys=False, explicit_start=True).removesuffix("\n"))
         return 0
-    groups = {"groups": monitoring.rule_groups(pools, teams, shares)}
     into.mkdir(parents=True, exist_ok=True)
-    write_whole(into / "gpupools-rules.yaml", yaml.safe_dump(groups, sort_keys=False))
-    for name, dashboard in monitoring.dashboards(pools, teams).items():
+    write_whole(into / "gpupools-rules.yaml", yaml.safe_dump({"groups": groups}, sort_keys=False))
+    for name, dashboard in boards.items():
         write_whole(into / f"{name}.json", json.dumps(dashboard, indent=1) + "\n")
     tell(f"{into}: written")
     return 0

@@ -88,6 +88,7 @@ def gpu_operator(draft: Draft) -> None:
         "daemonsets.tolerations": tolerations_for(pools),
         "dcgmExporter.enabled": spec.metrics is not False and spec.existing.dcgm_exporter is None,
         "dcgmExporter.serviceMonitor.enabled": spec.service_monitors,
+        **_monitor_labels(spec, "dcgmExporter."),
         "operator.cleanupCRD": not spec.keep_crds,
         "operator.upgradeCRD": True,
         **_common(draft, pools, "values of the GPU Operator", lambda node: node.operator_values),
@@ -262,6 +263,12 @@ def hami(draft: Draft) -> None:
         "scheduler.service.type": "ClusterIP",
         "scheduler.kubeScheduler.image.registry": "registry.k8s.io",
         "scheduler.kubeScheduler.image.repository": "kube-scheduler",
+        # The chart's own is of a private account; its arguments are the same.
+        "scheduler.patch.imageNew.registry": "registry.k8s.io",
+        "scheduler.patch.imageNew.repository": "ingress-nginx/kube-webhook-certgen",
+        "scheduler.patch.imageNew.tag": "v1.6.9",
+        # Pods name HAMi's scheduler themselves, so none of the cluster has to wait for its one replica.
+        "scheduler.admissionWebhook.failurePolicy": "Ignore",
         # Left out, the chart takes the cluster's version.
         **({"scheduler.kubeScheduler.image.tag": f"v{version}" + ".0" * (version.count(".") == 1)} if version else {}),
     }
@@ -359,8 +366,14 @@ def dcgm_exporter(draft: Draft) -> None:
         # The ConfigMap keeps its name and the exporter reads the list once, so another list has to restart it.
         "podAnnotations": {"gpupools/metrics": objects.METRICS_DIGEST},
         "serviceMonitor.enabled": spec.service_monitors,
+        **_monitor_labels(spec, ""),
     }
     _release(draft, "dcgm-exporter", pools, values, ("the chart has no CRDs",))
+
+
+def _monitor_labels(spec: RuntimeSpec, at: str) -> JsonDict:
+    chosen = spec.monitoring_labels if spec.service_monitors else {}
+    return {f"{at}serviceMonitor.additionalLabels": dict(chosen)} if chosen else {}
 
 
 def node_charts(draft: Draft) -> None:
