@@ -754,6 +754,7 @@ def _kinds_read() -> str:
 _ANSWERS = {
     "nodes": "unknown: a violation that cannot be verified",
     "elsewhere": "unknown: advice",
+    "tainted": "creates GPU nodes with a taint: advice",
     "none": "creates no nodes",
 }
 
@@ -924,6 +925,25 @@ def _recovery() -> str:
     )
 
 
+def _packages() -> str:
+    """List the packages in the order of the import contract, each with the first line of its docstring."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    layers = project["tool"]["importlinter"]["contracts"][0]["layers"]
+    rows = []
+    for name in (name for layer in reversed(layers) for name in layer.split(" | ")):
+        (package,) = (*ROOT.glob(f"gpupools/{name}/__init__.py"), *ROOT.glob(f"*/gpupools/{name}/__init__.py"))
+        told = ast.get_docstring(ast.parse(package.read_text(encoding="utf-8"))) or ""
+        rows.append((f"`{name}`", re.split(r"[;\n]", told)[0].rstrip(".")))
+    return _table(("Package", "Responsibility"), rows)
+
+
+def _node_baseline(resource: str) -> str:
+    """List what every node of a pool has, with the rule that reports it turned off."""
+    with (ROOT / "tooling" / "node_baseline.csv").open(encoding="utf-8", newline="") as file:
+        rows = [each[1:] for each in csv.reader(file) if each[0] == resource]
+    return _table(("What", "Input", "Emitted", "Off", "Rule", "dev", "prod"), rows)
+
+
 def _once(runs: Iterable[Mapping[str, Any]], key: str) -> int:
     return sum(run[key] for run in {id(run): run for run in runs}.values())
 
@@ -935,6 +955,11 @@ PARTS: Mapping[str, Callable[[], str]] = MappingProxyType(
         "permissions-gcp": partial(_permissions, "gcp"),
         "permissions-ready": _permissions_ready,
         "ready-causes": _ready_causes,
+        "packages": _packages,
+        "baseline-eks": partial(_node_baseline, "aws:eks/nodeGroup:NodeGroup"),
+        "baseline-launch-template": partial(_node_baseline, "aws:ec2/launchTemplate:LaunchTemplate"),
+        "baseline-aks": partial(_node_baseline, "azure-native:containerservice:AgentPool"),
+        "baseline-gke": partial(_node_baseline, "gcp:container/nodePool:NodePool"),
         "pool": _pool_keys,
         "team": _team_keys,
         "nodes": _nodes_keys,

@@ -26,7 +26,7 @@ from gpupools.cli.main import main as gpupools
 ROOT = Path(__file__).resolve().parent.parent
 Scheme = Literal["light", "dark"]
 PICTURES: dict[Scheme, Path] = {"light": ROOT / "docs" / "report.png", "dark": ROOT / "docs" / "report-dark.png"}
-_WIDE, _HIGH = 900, 1010
+_WIDE, _HIGH = 900, 1500
 _KEY = b"gpupools page"
 
 _BEFORE = """\

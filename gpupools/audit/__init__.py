@@ -19,7 +19,7 @@ FORMS: tuple[str, ...] = (
 TYPE_READERS: tuple[str, ...] = ("cloudformation_resources", "arm_resources", "bridged_packages")
 """Modules that read pools inside resources of Pulumi types, each with a `TypeReader`."""
 
-KUBERNETES_READERS: tuple[str, ...] = ("cluster_api", "node_groups", "embedded_pools")
+KUBERNETES_READERS: tuple[str, ...] = ("cluster_api", "node_groups")
 """Modules that read Kubernetes objects, each with a `KubernetesReader`."""
 
 CLOUD_KINDS: Mapping[str, str] = {"aws": "aws_kinds", "azure": "azure_kinds", "gcp": "gcp_kinds"}

@@ -1,23 +1,24 @@
 """Reads the AKS pools inside templates of Azure Resource Manager, which Bicep compiles to. Pure.
 
-Literal values are read. What an expression returns is `UNKNOWN`, and of a copy loop one resource is read. The output of
-`az deployment group what-if` holds the evaluated values.
+Literal values and defaults of parameters are read. What else an expression returns is `UNKNOWN`, and of a copy loop
+one resource is read. The output of `az deployment group what-if` holds the evaluated values.
 https://learn.microsoft.com/azure/azure-resource-manager/templates/syntax and, for Bicep's symbolic names,
 https://learn.microsoft.com/azure/azure-resource-manager/templates/resource-declaration.
 """
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
+from gpupools.audit.cloudformation_resources import HELD
 from gpupools.common.bounded_yaml import MAX_DEPTH, is_deep
 from gpupools.common.json_types import JsonObject
-from gpupools.plan.pool_facts import UNKNOWN, PoolFacts
+from gpupools.plan.pool_facts import UNKNOWN
 from gpupools.providers import clouds
 from gpupools.providers.azure.arm import DEPLOYMENTS
-from gpupools.readback.inputs import at, flag, is_list, mapping, relocated, text
+from gpupools.readback.inputs import at, flag, is_list, mapping, text
 from gpupools.readback.registry import TypeReader
 
 DEPLOYMENT = re.compile(
@@ -68,30 +69,6 @@ class Part:
     """Machine size of a scale set, which is not among its properties."""
 
 
-def _read_pools(type_token: str, properties: JsonObject) -> tuple[PoolFacts, ...]:
-    """Read the pools inside a deployment."""
-    if not (isinstance(type_token, str) and DEPLOYMENT.fullmatch(type_token)):
-        return ()
-    path, template = _template(mapping(properties))
-    pools: list[PoolFacts] = []
-    for part in parts(template, path):
-        token = POOLS.get(part.type.casefold())
-        if token is None:
-            continue
-        inner = f"{part.path}.properties"
-        if part.properties is UNKNOWN:
-            pools.append(PoolFacts("azure", (), None, (), unknown=(inner,), where=inner, pool=part.name))
-            continue
-        for pool in clouds()["azure"].readback().read_pools(token, mapping(part.properties)):
-            moved = relocated(pool, _under(inner), _under(inner))
-            pools.append(replace(moved, pool=" ".join(filter(None, (part.name, pool.pool)))))
-    return tuple(pools)
-
-
-def _under(path: str) -> Callable[[str], str]:
-    return lambda inner: f"{path}.{inner}"
-
-
 def _unread(type_token: str, properties: JsonObject) -> str:
     if not DEPLOYMENT.fullmatch(type_token):
         return ""
@@ -100,8 +77,16 @@ def _unread(type_token: str, properties: JsonObject) -> str:
         return f"{path} is not known yet"
     if not mapping(template):
         return f"its template is not available, or {path} is none"
-    closed = ((part.path, why) for part in parts(template, path) if (why := closed_part(part)))
+    closed = ((part.path, why) for part in parts(template, path) if (why := closed_part(part) or _held_pool(part)))
     return next((f"{where}: {why}" for where, why in closed), "")
+
+
+def _held_pool(part: Part) -> str:
+    """Return why a pool inside a template needs a look; empty where a taint keeps others off, or it has no GPUs."""
+    token = POOLS.get(part.type.casefold(), "")
+    pools = clouds()["azure"].readback().read_pools(token, mapping(part.properties))
+    is_late = bool(token) and part.properties is UNKNOWN
+    return HELD if is_late or any(pool.lacks_taint for pool in pools) else ""
 
 
 def _held_types(type_token: str, properties: JsonObject) -> Iterator[str]:
@@ -154,6 +139,31 @@ def known(value: Any, depth: int = 0) -> Any:
         # https://learn.microsoft.com/azure/azure-resource-manager/templates/copy-properties
         return {**made, **{text(at(loop, "name")): UNKNOWN for loop in loops}}
     return [known(item, depth + 1) for item in value] if is_list(value) else value
+
+
+_PARAMETER = re.compile(r"\[parameters\('(\w+)'\)\]")
+
+
+def with_defaults(template: Any) -> Any:
+    """Return a template whose resources have the literal defaults of its parameters; nested templates have their own.
+
+    https://learn.microsoft.com/azure/azure-resource-manager/templates/parameters
+    """
+    given = mapping(mapping(template).get("parameters"))
+    defaults = {name: value for name, one in given.items() if known(value := at(one, "defaultValue")) is not UNKNOWN}
+    defaults = {name: value for name, value in defaults.items() if value is not None}
+
+    def filled(value: Any, depth: int = 0) -> Any:
+        if isinstance(value, str):
+            match = _PARAMETER.fullmatch(value)
+            return defaults.get(match[1], value) if match else value
+        if depth > MAX_DEPTH or "$schema" in mapping(value):
+            return value
+        if isinstance(value, Mapping):
+            return {key: filled(item, depth + 1) for key, item in value.items()}
+        return [filled(item, depth + 1) for item in value] if is_list(value) else value
+
+    return {**template, "resources": filled(template.get("resources"))} if defaults else template
 
 
 def is_expression(value: Any) -> bool:
@@ -217,7 +227,6 @@ READER = TypeReader(
         "azure:core/resourceGroupTemplateDeployment:ResourceGroupTemplateDeployment",
         "azure:core/subscriptionTemplateDeployment:SubscriptionTemplateDeployment",
     ),
-    read_pools=_read_pools,
     unread=_unread,
     nested_types=_held_types,
 )

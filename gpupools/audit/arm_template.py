@@ -32,7 +32,7 @@ _EXTENDED = re.compile(r"(?P<group>[\w.-]+)/(?P<kind>\w+)@(?P<version>\w+)")
 
 def resources(template: Any, text: Text) -> Iterator[Resource]:
     """Yield the resources of a template."""
-    for part in arm_resources.parts(template):
+    for part in arm_resources.parts(arm_resources.with_defaults(template)):
         extended = _EXTENDED.fullmatch(part.type)
         if extended:  # a Kubernetes object
             group = extended["group"]

@@ -1,50 +1,21 @@
 """Kubernetes objects of other tools that create EKS nodes or EC2 machines.
 
-Sources, as repository and path: aws-controllers-k8s/eks-controller apis/v1alpha1/nodegroup.go;
-crossplane-contrib/provider-upjet-aws examples/eks; crossplane-contrib/provider-aws apis/eks/manualv1alpha1;
-kubernetes-sigs/cluster-api-provider-aws api/v1beta2, exp/api/v1beta2 and bootstrap/eks/api.
+Source, as repository and path: kubernetes-sigs/cluster-api-provider-aws api/v1beta2, exp/api/v1beta2 and
+bootstrap/eks/api.
 """
 
 from collections.abc import Mapping
 from dataclasses import replace
-from types import MappingProxyType
 from typing import Any
 
-from gpupools.audit.cloud_kinds import CloudKinds, EmbeddedKinds, EmbeddedPool, MachineKind
+from gpupools.audit.cloud_kinds import CloudKinds, MachineKind
 from gpupools.audit.cluster_api import INFRASTRUCTURE, TEMPLATE, kubelet_argument, kubelet_taints, taint_facts
 from gpupools.audit.eksctl import read_cluster_config
-from gpupools.audit.embedded_pools import CROSSPLANE, TERRAFORM, upbound
 from gpupools.common.json_types import JsonObject
 from gpupools.common.taints import GPU_TAINT, KUBERNETES_EFFECTS, Effect
 from gpupools.plan.pool_facts import UNKNOWN, PoolFacts
 from gpupools.readback import kubelet
 from gpupools.readback.inputs import TaintsRead, as_object, at, is_list
-
-_NODE_GROUP = "aws:eks/nodeGroup:NodeGroup"
-_TEMPLATE = "aws:ec2/launchTemplate:LaunchTemplate"
-_SINGLE = frozenset(
-    {
-        "iamInstanceProfile",
-        "instanceRequirements",
-        "launchTemplate",
-        "metadataOptions",
-        "remoteAccess",
-        "scalingConfig",
-    }
-)
-
-_EMBEDDED: EmbeddedKinds = MappingProxyType(
-    {
-        ("eks.services.k8s.aws", "Nodegroup"): EmbeddedPool(_NODE_GROUP, single=_SINGLE),
-        **upbound("aws", "eks.aws.upbound.io", "NodeGroup", EmbeddedPool(_NODE_GROUP, names=TERRAFORM, single=_SINGLE)),
-        **upbound(
-            "aws", "ec2.aws.upbound.io", "LaunchTemplate", EmbeddedPool(_TEMPLATE, names=TERRAFORM, single=_SINGLE)
-        ),
-        ("eks.aws.crossplane.io", "NodeGroup"): EmbeddedPool(
-            _NODE_GROUP, CROSSPLANE, {"ec2SshKey": "ec2SSHKey"}, single=_SINGLE
-        ),
-    }
-)
 
 # The provider spells effects differently: exp/api/v1beta2/types.go, `TaintEffect`.
 _EFFECTS: Mapping[str, Effect] = {
@@ -105,7 +76,6 @@ def _nodeadm(spec: JsonObject, path: str) -> PoolFacts:
 
 KINDS = CloudKinds(
     cloud="aws",
-    embedded=_EMBEDDED,
     pools={("eksctl.io", "ClusterConfig"): read_cluster_config},
     machines={(INFRASTRUCTURE, kind): known for kind, known in _MACHINES.items()},
     bootstraps={"EKSConfig": _eks, "NodeadmConfig": _nodeadm},

@@ -17,7 +17,7 @@ from gpupools.providers import clouds
 from gpupools.readback.inputs import relocated
 from gpupools.readback.registry import TypeReader
 
-_PACKAGES = frozenset({"aws", "awscc", "azapi", "azurerm", "google", "google-beta"})
+_PACKAGES = frozenset({"aws", "azapi", "azurerm", "google", "google-beta"})
 
 
 def _resources(type_token: str, properties: JsonObject) -> Iterator[Resource]:

@@ -14,45 +14,6 @@ from gpupools.plan.cloud import GroupKind, ObjectReader
 from gpupools.plan.pool_facts import PoolFacts
 
 
-def no_extra_inputs(given: JsonObject) -> JsonObject:
-    """Return no inputs from outside the specification."""
-    return {}
-
-
-@dataclass(frozen=True)
-class EmbeddedPool:
-    """A kind of object whose specification is a resource of the cloud."""
-
-    token: str
-    """Pulumi type of the cloud's resource of this form."""
-    below: tuple[str, ...] = ("spec",)
-    """Paths of the specification; earlier paths override later ones."""
-    names: Mapping[str, str] = field(default_factory=dict)
-    """The object's names for properties."""
-    single: frozenset[str] = frozenset()
-    """Blocks that occur at most once: a list of one item counts as the item."""
-    references: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Keys that refer to another object, by the property that they replace."""
-    beside: Callable[[JsonObject], JsonObject] = no_extra_inputs
-    """Return inputs from outside the specification."""
-
-
-@dataclass(frozen=True)
-class EmbeddedList:
-    """A kind of object that lists others, some of which are pools."""
-
-    path: str
-    """Path of the list."""
-    kind: str
-    """Kind of the items that are node pools."""
-    token: str
-    """Pulumi type that their specification has the form of."""
-
-
-EmbeddedKinds = Mapping[tuple[str, str], EmbeddedPool | EmbeddedList]
-"""Resources inside Kubernetes objects, by group and kind."""
-
-
 @dataclass(frozen=True)
 class MachineKind:
     """Paths of the fields of a kind, below `spec` and, if set, `below`."""
@@ -84,8 +45,6 @@ class CloudKinds:
     """Kubernetes objects of other tools that create nodes on one cloud."""
 
     cloud: str
-    embedded: EmbeddedKinds = field(default_factory=dict)
-    """Objects that contain the cloud's own resources."""
     pools: Mapping[GroupKind, ObjectReader] = field(default_factory=dict)
     """Readers of objects that are node groups by themselves, such as eksctl's."""
     machines: Mapping[GroupKind, MachineKind] = field(default_factory=dict)

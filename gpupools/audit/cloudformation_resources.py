@@ -1,25 +1,21 @@
-"""Reads pools that are written in CloudFormation's form, inside resources that take any type of resource. Pure.
+"""Reads resources in CloudFormation's form, and finds pools inside those that take any type of resource. Pure.
 
-Cloud Control takes one resource as JSON, aws-native's extension resource as a map, a stack a whole template. Literal
-values are read. What an intrinsic function returns is `UNKNOWN`; `Ref` and `Fn::GetAtt` only join resources of the same
-template. A change set holds the evaluated values.
+Cloud Control takes one resource as JSON, aws-native's extension resource as a map, a stack a whole template. What an
+intrinsic function returns is `UNKNOWN`. A change set holds the evaluated values.
 https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-resource-eks-nodegroup.html
 """
 
 import json
-import re
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
 from gpupools.common.bounded_yaml import MAX_DEPTH, is_deep, parse_yaml
 from gpupools.common.errors import Rejected, shown
 from gpupools.common.json_types import JsonObject
-from gpupools.plan.cloud import Readback
-from gpupools.plan.pool_facts import UNKNOWN, MissingTaint, PoolFacts, Reference
+from gpupools.plan.pool_facts import UNKNOWN
 from gpupools.providers import clouds
-from gpupools.readback.inputs import at, is_list, joined, mapping, relocated, text
+from gpupools.readback.inputs import is_list, mapping, text
 from gpupools.readback.registry import TypeReader
 
 CLOUD_CONTROL = "aws:cloudcontrol/resource:Resource"
@@ -48,6 +44,7 @@ HOLDERS = {
     "AWS::CloudFormation::StackSet": "aws-native:cloudformation:StackSet",
 }
 """The same of the resources that hold a template."""
+HELD = "a pool inside a template is not read here; check the template as a file of its own"
 _OWN_KEYS = ("Labels", "Tags")
 """Maps with user-defined keys."""
 
@@ -67,8 +64,8 @@ def to_pulumi_names(value: Any, own: bool = False, depth: int = 0) -> Any:
     """
     if isinstance(value, Mapping):
         if depth > MAX_DEPTH or is_function(value):
-            literal = text(value.get("Fn::Base64"))  # user data; what cfn-init runs stands elsewhere in the template
-            return literal if literal and "cfn-init" not in literal else UNKNOWN
+            literal = _user_data(value.get("Fn::Base64"))
+            return literal if literal and "cfn-init" not in literal else UNKNOWN  # it runs what stands elsewhere
         return {
             key if own else key[:1].lower() + key[1:]: item
             if key == "TemplateBody" and "Resources" in mapping(item)
@@ -79,6 +76,16 @@ def to_pulumi_names(value: Any, own: bool = False, depth: int = 0) -> Any:
     if is_list(value):
         return UNKNOWN if depth > MAX_DEPTH else [to_pulumi_names(item, depth=depth + 1) for item in value]
     return value
+
+
+def _user_data(given: Any) -> str:
+    """Return user data with `${…}` for what functions insert; empty unless it is literal, or a script."""
+    inserted: Any = mapping(given).get("Fn::Sub")
+    joined: Any = mapping(given).get("Fn::Join")
+    if is_list(joined) and len(joined) == 2 and is_list(joined[1]):
+        inserted = str(joined[0]).join(one if isinstance(one, str) else "${part}" for one in joined[1])
+    script = text(inserted[0] if is_list(inserted) and inserted else inserted)
+    return text(given) or (script if script.startswith("#!") else "")
 
 
 def is_function(value: Any) -> bool:
@@ -144,6 +151,11 @@ def unread(type_token: str, properties: JsonObject) -> str:
         return ""
     if why := _unread(type_token, properties):
         return why
+    aws = clouds()["aws"].readback()
+    for path, _, kind, given in _resources(type_token, properties):
+        made = to_pulumi_names(given) if kind in TYPES else {}
+        if made is UNKNOWN or any(pool.lacks_taint for pool in aws.read_pools(TYPES.get(kind, ""), mapping(made))):
+            return f"{path}: {HELD}"
     held = ((path, unread(inner, inputs)) for path, _, inner, inputs in _stacks(type_token, properties))
     return next((f"{path}: {closed}" for path, closed in held if closed), "")
 
@@ -175,7 +187,7 @@ def _unread_parts(template: JsonObject) -> Iterator[str]:
 
 
 def nested_types(type_token: str, properties: JsonObject) -> Iterator[str]:
-    """Yield the types inside a resource of one of `TOKENS` that `READER.read_pools` does not read."""
+    """Yield the types inside a resource of one of `TOKENS` that make no node by themselves."""
     if type_token in TOKENS:
         yield from (
             f"cloudformation:{kind}" for _, _, kind, _ in _resources(type_token, properties) if kind not in TYPES
@@ -190,79 +202,6 @@ def _stacks(type_token: str, properties: JsonObject) -> Iterator[tuple[str, str,
         if kind in HOLDERS:
             made = to_pulumi_names(given)
             yield path, name, HOLDERS[kind], {"templateBody": UNKNOWN} if made is UNKNOWN else mapping(made)
-
-
-def _read_pools(type_token: str, properties: JsonObject) -> tuple[PoolFacts, ...]:
-    """Read the pools inside a resource of one of `TOKENS`, and inside the stacks that it holds."""
-    if type_token not in TOKENS or not isinstance(properties, Mapping):
-        return ()
-    return tuple(_pools(type_token, properties, clouds()["aws"].readback()))
-
-
-def _pools(type_token: str, properties: JsonObject, aws: Readback) -> Iterator[PoolFacts]:
-    yield from _own_pools(type_token, properties, aws)
-    for path, name, inner, inputs in _stacks(type_token, properties):
-        for pool in _pools(inner, inputs, aws):
-            yield replace(_with_path_prefix(pool, path), pool=" ".join(filter(None, (name, pool.pool))))
-
-
-def _own_pools(type_token: str, properties: JsonObject, aws: Readback) -> Iterator[PoolFacts]:
-    resources = {
-        name: (path, TYPES[kind], given, to_pulumi_names(given))
-        for path, name, kind, given in _resources(type_token, properties)
-        if kind in TYPES
-    }
-    names = {
-        called: name
-        for name, (_, _, _, made) in reversed(resources.items())
-        if (called := text(at(made, "launchTemplateName")) or text(at(made, "launchConfigurationName")))
-    }
-    found: list[PoolFacts] = []
-    used: set[str] = set()
-    reported: set[str] = set()
-    for name, (path, token, given, made) in resources.items():
-        if made is UNKNOWN:
-            found.append(PoolFacts("aws", (), None, (), unknown=(path,), where=path, pool=name))
-        for pool in aws.read_pools(token, mapping(made)):
-            its: dict[str, PoolFacts] = {}
-            for reference in pool.elsewhere:
-                called = _referenced_resource(reference, given, resources, names)
-                place, kind, _, inputs = resources[called] if called else ("", "", None, {})
-                if (template := aws.read_template(kind, mapping(inputs))) is not None:
-                    its[called] = _with_path_prefix(template, place)
-                    bare = replace(its[called], weaknesses=(), node_customizations=())
-                    pool = joined(pool, bare, reference.property)
-            used |= its.keys()
-            if pool.in_cluster is None and not (pool.evidence or pool.elsewhere):
-                continue
-            once = [each for called, each in its.items() if pool.has_gpus and called not in reported]
-            reported |= its.keys() if pool.has_gpus else set()
-            pool = replace(_with_path_prefix(pool, path), pool=name)
-            weak = (*pool.weaknesses, *(one for template in once for one in template.weaknesses))
-            custom = (*pool.node_customizations, *(one for template in once for one in template.node_customizations))
-            found.append(replace(pool, weaknesses=weak, node_customizations=custom))
-    # A launch template is judged with each group that uses it; its hardening is reported once, with the first group.
-    return (pool for pool in found if pool.pool not in used)
-
-
-_Resource = tuple[str, str, Any, Any]
-"""Path of a resource, Pulumi's type, its properties as written, and the same in Pulumi's names."""
-
-
-def _referenced_resource(
-    reference: Reference, given: Any, resources: Mapping[str, _Resource], names: Mapping[str, str]
-) -> str:
-    """Return the resource of the same stack that a reference leads to, by function or by name; empty for none."""
-    value = given
-    for key, index in re.findall(r"([^.\[\]]+)|\[(\d+)\]", reference.property):
-        if index:
-            value = value[int(index)] if is_list(value) else None
-        else:
-            value = mapping(value).get(key[:1].upper() + key[1:])
-    for name in (*referenced_names(value), names.get(reference.id, "")):
-        if name in resources and resources[name][1] in reference.types:
-            return name
-    return ""
 
 
 def referenced_names(value: Any) -> Iterator[str]:
@@ -313,20 +252,4 @@ def _parsed(body: str) -> Any:
     return documents[0].data if documents else None
 
 
-def _with_path_prefix(pool: PoolFacts, path: str) -> PoolFacts:
-    """Return a pool whose paths are those in the resource around it."""
-
-    def place(name: str) -> str:
-        return f"{path}.{re.sub(r'(^|[.])([a-z])', lambda match: match[1] + match[2].upper(), name)}"
-
-    def sentence(words: str) -> str:
-        first, blank, rest = words.partition(" ")
-        return f"{place(first)}{blank}{rest}"
-
-    taint = re.sub(r"(?<=[{ ])(key|value|effect)(?=:)", lambda match: match[0].capitalize(), pool.missing_taint.text)
-    return replace(relocated(pool, place, sentence), missing_taint=MissingTaint(taint))
-
-
-READER = TypeReader(
-    cloud="aws", types=tuple(sorted(TOKENS)), read_pools=_read_pools, unread=unread, nested_types=nested_types
-)
+READER = TypeReader(cloud="aws", types=tuple(sorted(TOKENS)), unread=unread, nested_types=nested_types)

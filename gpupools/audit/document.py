@@ -41,6 +41,8 @@ class Resource:
     """Name of its Pulumi stack."""
     takes_no_taints: bool = False
     """Its tool has no field for the taints of the pool, though the cloud has."""
+    is_partial: bool = False
+    """True for a pool that a module creates, whose arguments name machines and taints but not every setting."""
     opaque: str = ""
     """Why what it holds cannot be read, e.g. `yaml_body is not known yet`; empty where it can."""
     ends: str = ""

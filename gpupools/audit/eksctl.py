@@ -11,7 +11,7 @@ from gpupools.audit.node_groups import group_facts
 from gpupools.common.json_types import JsonObject
 from gpupools.common.taints import KUBERNETES_EFFECTS
 from gpupools.plan.pool_facts import UNKNOWN, Accelerator, PoolFacts
-from gpupools.providers.aws.user_data import read_user_data
+from gpupools.providers.aws.user_data import part_format, read_user_data
 from gpupools.readback.inputs import (
     Hardening,
     Machines,
@@ -62,8 +62,17 @@ def read_cluster_config(given: JsonObject, clouds: Clouds) -> Iterator[PoolFacts
                 read.objects(taints, f"{path}.taints", KUBERNETES_EFFECTS)
             command = text(at(one, "overrideBootstrapCommand"))
             # In place of eksctl's own: https://docs.aws.amazon.com/eks/latest/eksctl/custom-ami-support.html.
-            said = read_user_data(command if command.startswith("#!") else f"#!/bin/bash\n{command}", path)
-            if command.strip():
+            # A NodeConfig comes after eksctl's and replaces its taints (eksctl-io/eksctl pkg/nodebootstrap/al2023.go).
+            is_merged = part_format("", command) == "NodeConfig"
+            is_whole = is_merged or command.startswith("#!")
+            said = read_user_data(
+                command if is_whole else f"#!/bin/bash\n{command}", f"{path}.overrideBootstrapCommand"
+            )
+            if is_merged:
+                keeps = key == "managedNodeGroups" or "taint" not in command.casefold()  # EKS sets those of its groups
+                read.taints = [*(read.taints if keeps else ()), *said.taints]
+                read.unknown += said.unknown
+            elif command.strip():
                 read = TaintsRead(list(said.taints), list(said.unknown))
                 read.note(f"{path}.overrideBootstrapCommand: replaces the command that sets the group's taints")
             hardening = Hardening("https://docs.aws.amazon.com/eks/latest/eksctl/security.html")

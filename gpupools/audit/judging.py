@@ -394,6 +394,8 @@ def _declared(address: str, resource: Resource, known: Mapping[str, Cloud]) -> D
     if pools:
         logical = resource.address.rpartition("::")[2] if resource.address.startswith("urn:pulumi:") else ""
         pools = [with_name(pool, resource.inputs, logical) for pool in pools]
+    if resource.is_partial:
+        pools = [replace(pool, weaknesses=(), node_customizations=(), identity=None) for pool in pools]
     if resource.takes_no_taints:
         pools = [replace(pool, no_taint_field=True) for pool in pools]
     templates = [each.read_template(resource.type, resource.inputs) for each in (readings() if read else ())]

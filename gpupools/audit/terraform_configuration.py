@@ -1,20 +1,26 @@
 """A folder of `.tf` files, read as the plan that its literals, the defaults of its variables and its locals give.
 
-What needs a provider, a state or a function is unknown, and modules are named as not read. The result goes through the
-reader of plans.
+Local modules are read with the arguments of each call, and three modules of the registry by `terraform_modules`. What
+needs a provider, a state or a function is unknown, and other modules are named as not read. The result goes through
+the reader of plans.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from functools import cached_property
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from importlib.util import find_spec
 from pathlib import Path as FilePath
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from gpupools.audit.document import Document
 from gpupools.audit.terraform_constants import read_value, references
+from gpupools.audit.terraform_modules import ModuleRow, pools_of, rows_of, unknown_version
+from gpupools.audit.terraform_names import terraform_names
 from gpupools.audit.terraform_plan import Plan
 from gpupools.audit.terraform_resources import TerraformResource
 from gpupools.audit.terraform_sources import Block, blocks_of, repository_of
@@ -33,12 +39,14 @@ FORM = "Terraform configuration"
 _PLAN = "plan it, and give this the output of terraform show -json PLAN"
 _MOST_BYTES = 1_000_000
 """Of all files together; the parser reads about 50 kB a second."""
-_META = frozenset({"count", "for_each", "provider", "depends_on", "lifecycle", "provisioner", "connection"})
+_META = frozenset(
+    {"count", "for_each", "provider", "providers", "depends_on", "lifecycle", "provisioner", "connection"}
+)
 """https://developer.hashicorp.com/terraform/language/meta-arguments"""
 
 
 def read_configuration(folder: FilePath) -> Document:
-    """Read the `.tf` files of a folder.
+    """Read the `.tf` files of a folder, and the local modules that it calls with the arguments of each call.
 
     Raises:
         Rejected: A file cannot be read, or the parser is not installed.
@@ -47,26 +55,129 @@ def read_configuration(folder: FilePath) -> Document:
         raise Rejected(
             [Problem((), "has .tf files, which are not read without a parser", f"install {NEED_FOR_SOURCES}")]
         )
-    root = _Configuration(folder)
-    unread = dict.fromkeys(f"module.{name}" for (name,), _ in root.called("module", 1))
-    plan = Plan(Text("", (), is_json=True), {(): root.configuration()})
-    for (kind, name), block in root.called("resource", 2):  # one that is repeated counts once
-        plan.add(TerraformResource(kind, f"{kind}.{name}", root.values(block), name=name))
-    gaps = tuple(Gap("modules-not-read", "modules are not read from the configuration", _PLAN, each) for each in unread)
-    return Document(FORM, tuple(plan.resources()), gaps)
+    run = _Run(repository_of(folder))
+    run.read(_Configuration(folder, run), "", ())
+    plan = Plan(Text("", (), is_json=True), run.modules)
+    for resource in run.resources:
+        plan.add(resource)
+    what = "modules are not read from the configuration"
+    gaps = (*(Gap("modules-not-read", what, _PLAN, each) for each in run.unread), *run.gaps)
+    written = tuple(
+        replace(one, spelled=run.spelled[one.address], is_partial=True) if one.address in run.spelled else one
+        for one in plan.resources()
+    )
+    return Document(FORM, written, gaps, modules=run.sources)
+
+
+Scope = Mapping[str, Any]
+"""Values of `each.key`, `each.value`, `count.index` and of the iterators of dynamic blocks."""
+_NO_SCOPE: Scope = MappingProxyType({})
+_MOST_REPEATS = 2_000
+"""Resources, modules and blocks that `for_each` and `count` make of one folder; the rest counts once, unknown."""
+_MOST_CALLS = 8
+"""Modules within each other."""
+
+
+@dataclass
+class _Run:
+    """What the configuration of a folder and its local modules make."""
+
+    repository: FilePath
+    resources: list[TerraformResource] = field(default_factory=list)
+    modules: dict[tuple[str, ...], JsonDict] = field(default_factory=dict)
+    sources: dict[tuple[str, ...], str] = field(default_factory=dict)
+    spelled: dict[str, Callable[[str], str]] = field(default_factory=dict)
+    unread: list[str] = field(default_factory=list)
+    gaps: list[Gap] = field(default_factory=list)
+    left: int = _MOST_REPEATS
+    """Repetitions that are still made."""
+
+    def read(self, root: _Configuration, address: str, calls: tuple[str, ...]) -> None:
+        """Add what a module makes, whose address ends with a dot."""
+        self.modules[calls] = root.configuration()
+        for (kind, name), block in root.called("resource", 2):
+            for index, scope in root.repeated(block):
+                here = f"{address}{kind}.{name}{_in_brackets(index)}"
+                values, module = root.values(block, scope), address.rstrip(".")
+                self.resources.append(TerraformResource(kind, here, values, name=name, module=module, index=index))
+        for (name,), block in root.called("module", 1):
+            for index, scope in root.repeated(block):
+                self._call(
+                    root, f"{address}module.{name}{_in_brackets(index)}", (*calls, name), root.values(block, scope)
+                )
+
+    def _call(self, caller: _Configuration, address: str, calls: tuple[str, ...], given: JsonDict) -> None:
+        source, version = (given.pop(key, None) for key in ("source", "version"))
+        source = source if isinstance(source, str) else ""
+        self.sources[calls] = source
+        if rows := rows_of(source):
+            self._registry(rows, address, version, given)
+            return
+        folder = (caller.folder / source).resolve()
+        if not source.startswith(("./", "../")) or not folder.is_relative_to(self.repository):
+            self._not_read(address)
+        elif folder in caller.above:
+            self.gaps.append(Gap("module-cycle", f"calls itself through {source}", "remove that call", address))
+        elif len(calls) > _MOST_CALLS:
+            self._not_read(address)
+        else:
+            kept = len(self.resources)
+            try:
+                self.read(_Configuration(folder, self, given, (*caller.above, folder)), f"{address}.", calls)
+            except Rejected:
+                del self.resources[kept:]
+                self._not_read(address)
+
+    def _not_read(self, address: str) -> None:
+        if (name := re.sub(r"\[[^]]*\]", "", address)) not in self.unread:
+            self.unread.append(name)
+
+    def _registry(self, rows: tuple[ModuleRow, ...], address: str, version: Any, given: JsonDict) -> None:
+        if why := unknown_version(rows[0], version):
+            most = rows[0].versions.partition("-")[2]
+            self.gaps.append(Gap("module-version", why, f'set version = "~> {most}.0", or {_PLAN}', address))
+            return
+        self.unread += [f"{address}.{key}" for row in rows for key in row.unread.split() if given.get(key)]
+        for row in rows:
+            for inner, values in pools_of(row, given):
+                resource = TerraformResource(row.type, f"{address}{inner}", values, name=inner)
+                self.resources.append(resource)
+                self.spelled[resource.address] = partial(_in_words_of, row)
+
+
+def _in_words_of(row: ModuleRow, sentence: str) -> str:
+    """Return a sentence about the resource that a module creates with the names of the module's arguments."""
+    pairs = (key.partition(":") for key in (row.taints, *row.keys.split()))
+    ours = {path: key for key, _, path in pairs if path}
+    written = terraform_names()[row.type].says(sentence).replace("default_node_pool[0]", "default_node_pool")
+    # A plain word such as `taint` is a path only where one is due.
+    paths = r"(?<![\w.])(?:[a-z]+[._][a-z_.]*[a-z]|(?<=(?:found|.. to|.. in) )taint)(?![\w.])"
+    return re.sub(paths, lambda match: ours.get(match[0], match[0]), written)
+
+
+def _in_brackets(index: Any) -> str:
+    return "" if index is None else f"[{json.dumps(index)}]"
 
 
 @dataclass
 class _Configuration:
     folder: FilePath
+    run: _Run
+    given: Mapping[str, Any] | None = None
+    """Arguments of the call of a module; None for the root."""
+    above: tuple[FilePath, ...] = ()
+    """Folders of the modules around it."""
     _locals: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.above = self.above or (self.folder.resolve(),)
 
     @cached_property
     def _blocks(self) -> list[tuple[list[str], Block]]:
         files = sorted(self.folder.glob("*.tf"))
         if any(self.folder.glob("*override.tf")) or any(self.folder.glob("*.tf.json")):
             raise Rejected([Problem((), "has override files or .tf.json files, which are not read", _PLAN)])
-        if any(not file.resolve().is_relative_to(repository_of(self.folder)) for file in files):
+        if any(not file.resolve().is_relative_to(self.run.repository) for file in files):
             raise Rejected([Problem((), "has links that lead out of the repository", "commit the files")])
         if sum(file.stat().st_size for file in files) > _MOST_BYTES:
             raise Rejected([Problem((), "has .tf files that are larger than 1 MB together", _PLAN)])
@@ -83,18 +194,20 @@ class _Configuration:
         defaults = {
             name: self._attributes(block).get("default", UNKNOWN) for (name,), block in self.called("variable", 1)
         }
-        return defaults | written
+        return {**defaults, **(written if self.given is None else self.given)}
 
     def _attributes(self, block: Block) -> JsonDict:
         return {name: self._read(found[0].expression) for name, found in block.inside.items() if found[0].expression}
 
-    def _read(self, expression: Tree[Any] | None) -> Any:
-        value = read_value(expression, self._named) if expression is not None else UNKNOWN
+    def _read(self, expression: Tree[Any] | None, scope: Scope = _NO_SCOPE) -> Any:
+        value = read_value(expression, partial(self._named, scope)) if expression is not None else UNKNOWN
         return value if _is_small(value) else UNKNOWN
 
-    def _named(self, name: str) -> Any:
-        """Return the value of `var.NAME` or `local.NAME`."""
+    def _named(self, scope: Scope, name: str) -> Any:
+        """Return the value of `var.NAME` or `local.NAME`, or of what repeats a block."""
         kind, _, rest = name.partition(".")
+        if name in scope:
+            return scope[name]
         if kind == "var":
             return self._variables.get(rest, UNKNOWN)
         if kind == "local":
@@ -105,16 +218,52 @@ class _Configuration:
             return self._locals[name]
         return UNKNOWN
 
-    def values(self, block: Block) -> JsonDict:
+    def repeated(self, block: Block) -> Iterator[tuple[Any, Scope]]:
+        """Yield index and values of each instance of a block; one where it is not known how many there are."""
+        if "for_each" in block.inside:
+            found = self._items(block.inside["for_each"][0].expression, _NO_SCOPE)
+            each = found and [(key, {"each.key": key, "each.value": item}) for key, item in found]
+        elif "count" in block.inside:
+            number = self._read(block.inside["count"][0].expression)
+            known = type(number) is int and self._spend(number)
+            each = [(place, {"count.index": place}) for place in range(number)] if known else None
+        else:
+            each = [(None, _NO_SCOPE)]
+        yield from [(None, _NO_SCOPE)] if each is None else each
+
+    def _items(self, expression: Tree[Any] | None, scope: Scope) -> list[tuple[Any, Any]] | None:
+        """Return keys and values over which a block is repeated; None where they are not known."""
+        given = self._read(expression, scope)
+        pairs = [*given.items()] if isinstance(given, dict) else None
+        if isinstance(given, list):
+            pairs = [(one if isinstance(one, str) else place, one) for place, one in enumerate(given)]
+        return pairs if pairs is not None and self._spend(len(pairs)) else None
+
+    def _spend(self, number: int) -> bool:
+        self.run.left -= number
+        return self.run.left >= 0
+
+    def values(self, block: Block, scope: Scope) -> JsonDict:
         """Return the values of a resource, or of a block in it."""
         values: JsonDict = {}
         for name, found in block.inside.items():
             if found[0].expression is not None:
-                values[name] = self._read(found[0].expression)
+                values[name] = self._read(found[0].expression, scope)
             else:
-                dynamic = any(one.is_dynamic for one in found)
-                values[name] = UNKNOWN if dynamic else [self.values(one) for one in found]
+                made = [each for one in found for each in self._block_values(one, scope)]
+                values[name] = UNKNOWN if UNKNOWN in made else made
         return {name: value for name, value in values.items() if name not in _META}
+
+    def _block_values(self, block: Block, scope: Scope) -> Iterator[Any]:
+        """Yield the values of a block, or of each that a dynamic one makes."""
+        if not block.iterator:
+            yield self.values(block, scope)
+            return
+        each = self._items(block.repeats, scope)
+        for key, item in [] if each is None else each:
+            yield self.values(block, {**scope, f"{block.iterator}.key": key, f"{block.iterator}.value": item})
+        if each is None:
+            yield UNKNOWN
 
     def configuration(self) -> JsonDict:
         """Return the configuration in a plan's form: which resources an input refers to."""

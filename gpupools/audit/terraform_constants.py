@@ -124,18 +124,56 @@ def _value(tree: Tree[Any], named: Named = lambda _: UNKNOWN) -> Any:
             return [_value(each, named) for each in _trees(tree)]
         case "get_attr_expr_term" | "index_expr_term":
             return _attribute(tree, named)
+        case "function_call":
+            return _called(*_call(tree), named)
+        case "conditional":
+            condition, *either = _trees(tree)
+            holds = _value(condition, named)
+            return _value(either[0 if holds else 1], named) if isinstance(holds, bool) else UNKNOWN
+        case "unary_op" | "binary_op":
+            return _operation(tree, named)
         case "object":
-            pairs = [(_key(key), _value(value, named)) for key, value in map(_trees, _trees(tree))]
+            pairs = [(_key(key, named), _value(value, named)) for key, value in map(_trees, _trees(tree))]
             names = [key for key, _ in pairs]
             return UNKNOWN if None in names or len(set(names)) < len(names) else dict(pairs)
     return UNKNOWN
 
 
-def _key(tree: Tree[Any]) -> str | None:
+def _called(name: str, given: list[Tree[Any]], named: Named) -> Any:
+    """Return what a function returns that only names or looks up its arguments."""
+    values = [_value(each, named) for each in given]
+    if name in ("toset", "tolist", "tomap") and len(values) == 1:
+        return values[0]
+    if name == "lookup" and len(values) == 3 and isinstance(values[0], dict) and isinstance(values[1], str):
+        return values[0].get(values[1], values[2])
+    return UNKNOWN
+
+
+def _operation(tree: Tree[Any], named: Named) -> Any:
+    """Return `!a`, `a == b` or `a != b` of plain values."""
+    first, *rest = _trees(tree)
+    value = _value(first, named)
+    if tree.data == "unary_op":
+        return not value if isinstance(value, bool) and str(tree.children[0]) == "!" else UNKNOWN
+    sign, second = _trees(rest[0])
+    other = _value(second, named)
+    plain = all(each is None or isinstance(each, str | int | float) for each in (value, other))
+    equal = value == other and type(value) is type(other)
+    return {"==": equal, "!=": not equal}.get(str(sign.children[0]), UNKNOWN) if plain else UNKNOWN
+
+
+def line_of_key(expression: Tree[Any], key: str) -> int | None:
+    """Return the line of a key of an object literal; None where it has none."""
+    inside = _only(expression)
+    elements = _trees(inside) if inside.data == "object" else []
+    return next((each.meta.line for each in elements if _key(_trees(each)[0]) == key), None)
+
+
+def _key(tree: Tree[Any], named: Named = lambda _: UNKNOWN) -> str | None:
     inside = _only(_trees(tree)[0]) if _trees(tree) else tree
     if inside.data == "identifier":
         return str(inside.children[0])
-    key = _value(inside)
+    key = _value(inside, named)
     return key if isinstance(key, str) else None
 
 

@@ -9,9 +9,9 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any
 
-from gpupools.audit import cloudformation_resources, kubernetes
+from gpupools.audit import kubernetes
 from gpupools.audit.document import Resource
-from gpupools.audit.terraform_names import Names, snake, terraform_names
+from gpupools.audit.terraform_names import Names, terraform_names
 from gpupools.audit.terraform_sources import Sources
 from gpupools.common.bounded_yaml import MAX_DEPTH, Value, parse_yaml
 from gpupools.common.errors import Rejected
@@ -94,9 +94,6 @@ def resources_of(
         yield made("kubernetes:helm.sh/v3:Release", _helm_release(values))
     elif kind in _TEMPLATES:
         yield made(_TEMPLATES[kind], {_camel_word(key): value for key, value in values.items()})
-    elif kind in _AWSCC:
-        named = {_camel_word(key): addresses for key, addresses in refers.items()}
-        yield made(_AWSCC[kind], _camel(values), refers=named)
     else:
         yield made(f"terraform:{kind}", values)
 
@@ -126,30 +123,10 @@ _TEMPLATES: Mapping[str, str] = {
 }
 """Pulumi's type of what holds a whole template, or a resource as text."""
 
-_AWSCC: Mapping[str, str] = {
-    f"awscc_{service.lower()}_{snake(name)}": token
-    for kind, token in {**cloudformation_resources.TYPES, **cloudformation_resources.HOLDERS}.items()
-    for _, service, name in [kind.split("::")]
-}
-"""Pulumi's type of the Cloud Control provider's resources, which are CloudFormation's in small letters.
-
-https://registry.terraform.io/providers/hashicorp/awscc/latest/docs
-"""
-
 
 def _camel_word(name: str) -> str:
     first, *rest = name.split("_")
     return first + "".join(word.capitalize() for word in rest)
-
-
-def _camel(value: Any, own: bool = False) -> Any:
-    """Write names as Pulumi does; `own` for a map whose keys are their author's."""
-    if isinstance(value, dict):
-        return {
-            key if own else _camel_word(key): _camel(item, key in ("labels", "tags") and isinstance(item, dict))
-            for key, item in value.items()
-        }
-    return [_camel(item) for item in value] if isinstance(value, list) else value
 
 
 def _wire_path(names: Names, path: str) -> str:
@@ -381,4 +358,4 @@ def types_read() -> list[str]:
         *_TEXTS,
         *(f"{name}_v1" for name in _TEXTS),
     )
-    return sorted({*terraform_names(), *_TEMPLATES, *_AWSCC, *_OBJECTS, *own})
+    return sorted({*terraform_names(), *_TEMPLATES, *_OBJECTS, *own})

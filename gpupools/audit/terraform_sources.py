@@ -12,12 +12,12 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from importlib.util import find_spec
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any
 
-from gpupools.audit.terraform_constants import read_object
+from gpupools.audit.terraform_constants import line_of_key, read_object
 from gpupools.common.errors import Problem, Rejected
 from gpupools.common.input_files import read_bytes
 from gpupools.common.sdk import NEED_FOR_SOURCES
@@ -36,6 +36,8 @@ _ADDRESS = re.compile(
     r'(?P<modules>(?:module\.[\w-]+(?:\[(?:"(?:[^"\\]|\\.)*"|\d+)\])?\.)*)(?P<type>[\w-]+)\.(?P<name>[\w-]+)'
 )
 _PLAIN = ("NAME", "STRING_CHARS")
+_POOL = re.compile(r'module\.[\w-]+(?:\[[^]]*\])?\.([\w-]+)(?:\["([^"]*)"\])?$')
+"""A pool that a module's argument names."""
 _MODULE = re.compile(r'module\.([\w-]+)(?:\[(?:"(?:[^"\\]|\\.)*"|\d+)\])?\.')
 
 
@@ -48,14 +50,17 @@ class Block:
     """Attributes and blocks by name; a `dynamic` block by the name of what it makes."""
     expression: Tree[Any] | None = None
     """Of an attribute."""
-    is_dynamic: bool = False
+    repeats: Tree[Any] | None = None
+    """`for_each` of a `dynamic` block."""
+    iterator: str = ""
+    """Of a `dynamic` block: the name of the repeated value in it; empty for any other."""
 
     def at(self, path: str) -> int:
         """Return the line of an input, or of what is nearest around it."""
         name, bracket, rest = re.match(r"([^.\[]*)(\[\d+\])?\.?(.*)", path).groups()  # type: ignore[union-attr]
         found = self.inside.get(name)
         if not found:
-            return self.line
+            return (line_of_key(self.expression, path) if self.expression is not None else None) or self.line
         place = int(bracket[1:-1]) if bracket else 0
         return found[place if place < len(found) else 0].at(rest) if rest else found[min(place, len(found) - 1)].line
 
@@ -89,7 +94,13 @@ class Sources:
             path: The input in Terraform's names, or what is nearest around it.
         """
         found = self._block(address)
-        return (found[0], found[1].at(path.partition(" ")[0])) if found is not None else None
+        where = path.partition(" ")[0]
+        in_module = (
+            _POOL.search(address) if found is not None and where.partition(".")[0] not in found[1].inside else None
+        )
+        if in_module is not None:
+            where = ".".join(filter(None, in_module.groups()))
+        return (found[0], found[1].at(where)) if found is not None else None
 
     def object_of(self, address: str, attribute: str) -> Any:
         """Return the object that an attribute of a resource is as far as it is constant; else `UNKNOWN`."""
@@ -158,13 +169,13 @@ class Sources:
         return self._read[folder]
 
     def _resources(self, file: FilePath) -> Iterator[tuple[tuple[str, str], Block]]:
-        """Yield type, name and block of each resource of a file; nothing of one that cannot be read."""
+        """Yield type, name and block of each resource and module of a file; nothing of one that cannot be read."""
         with suppress(Rejected, OSError, ImportError):  # `missing_parser` says what to install
             if file.is_file() and self._is_within(file) and file.stat().st_size <= self._left:
                 self._left -= file.stat().st_size
                 for words, block in blocks_of(file):
-                    if words[:1] == ["resource"] and len(words) == 3:
-                        yield (words[1], words[2]), block
+                    if (words[:1], len(words)) in ((["resource"], 3), (["module"], 2)):
+                        yield (words[-2], words[-1]), block
 
 
 def blocks_of(file: FilePath) -> list[tuple[list[str], Block]]:
@@ -173,13 +184,26 @@ def blocks_of(file: FilePath) -> list[tuple[list[str], Block]]:
     Raises:
         Rejected: It cannot be read.
     """
+    try:
+        stat = file.stat()
+    except OSError:
+        raise _unreadable(file) from None
+    return _parsed_blocks(file.resolve(), stat.st_mtime_ns, stat.st_size)
+
+
+def _unreadable(file: FilePath) -> Rejected:
+    return Rejected([Problem((), f"{file} cannot be read as Terraform", "format it with terraform fmt")])
+
+
+@lru_cache(maxsize=256)  # a module is read for each of its calls
+def _parsed_blocks(file: FilePath, changed: int, size: int) -> list[tuple[list[str], Block]]:
     from hcl2 import parses_to_tree  # slow to import, and only findings need it
     from lark.exceptions import LarkError
 
     try:
         body = next(_children(parses_to_tree(read_bytes(file, _MOST_BYTES).decode("utf-8")), "body"), None)
     except (OSError, ValueError, LarkError, RecursionError):
-        raise Rejected([Problem((), f"{file} cannot be read as Terraform", "format it with terraform fmt")]) from None
+        raise _unreadable(file) from None
     return [([], _inside(body, 1)), *((_words(block), _read(block)) for block in _blocks(body))]
 
 
@@ -230,7 +254,11 @@ def _inside(body: Tree[Any] | None, line: int) -> Block:
         words = _words(inner)
         if words[0] == "dynamic" and len(words) == 2:
             content = next((each for each in _blocks(next(_children(inner, "body"), None))), inner)
-            made.inside.setdefault(words[1], []).append(replace(_read(content), is_dynamic=True))
+            given = _read(inner).inside
+            repeats = given["for_each"][0].expression if "for_each" in given else None
+            named = given["iterator"][0].expression if "iterator" in given else None
+            iterator = _text(named) if named is not None else words[1]
+            made.inside.setdefault(words[1], []).append(replace(_read(content), repeats=repeats, iterator=iterator))
         else:
             made.inside.setdefault(words[0], []).append(_read(inner))
     return made

@@ -3,6 +3,7 @@
 import argparse
 import tempfile
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,10 +14,10 @@ from gpupools.cli.help_texts import examples
 from gpupools.common.errors import Problem, Rejected
 from gpupools.common.json_types import JsonDict
 from gpupools.console.output import Style, answer, tell, tell_lines, tell_parts
-from gpupools.diff.comparison import HARMS, Comparison, compare_files, counted, in_words, severity
+from gpupools.diff.comparison import HARMS, Comparison, compare_files, counted, in_words
 from gpupools.diff.guard import pools_of
 from gpupools.providers import clouds
-from gpupools.report.markdown_budget import LIMIT, MarkdownBudget, code, touched
+from gpupools.report.markdown_budget import LIMIT, MarkdownBudget, code, put_changes
 from gpupools.stackfile.check import CheckedFile, Located, check_stack_file, locate
 from gpupools.stackfile.format_problem import tell_located
 
@@ -58,7 +59,7 @@ class CallError(Exception):
 def add(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.usage = (
-        "gpupools diff [--format FORMAT] [--json] [--exit-code] [--fail-on HARM] [--within DIR]"
+        "gpupools diff [--format FORMAT] [--json] [--verbose] [--exit-code] [--fail-on HARM] [--within DIR]"
         " (OLD NEW | --since GIT-REF [FILE] | --state STATE [FILE] | --stack NAME [FILE])"
     )
     parser.epilog = examples("gpupools diff stacks/Pulumi.dev.yaml stacks/Pulumi.prod.yaml") + "\n" + _EXITS
@@ -81,6 +82,13 @@ def add(parser: argparse.ArgumentParser) -> None:
         help="default: text; json: all changed fields of all pools; markdown: a pull request comment",
     )
     parser.add_argument("--json", action="store_const", const="json", dest="format", help="the same as --format json")
+    parser.add_argument(
+        "--verbose",
+        action="store_const",
+        const="verbose",
+        dest="format",
+        help="text with the labels, tags and values that only follow from the edit",
+    )
     parser.add_argument(
         "--exit-code",
         action="store_true",
@@ -210,15 +218,22 @@ def _json(found: Comparison) -> None:
     answer("diff", "accepted", [], {**lists, "warnings": found.warnings, "cost": found.cost})
 
 
-def _text(found: Comparison) -> None:
+def _text(found: Comparison, *, verbose: bool = False) -> None:
     for warning in found.warnings:
         tell_parts(("warning", Style.WARNING), (f": {warning}", None), error=True)
-    for change, refusal, allowed in found.verdicts():
-        tell_parts((change, {"bad": Style.BAD, "warn": Style.WARNING, None: None}[severity(change)]))
-        if refusal is not None:
-            tell_parts(("  pulumi up rejects this", Style.BAD), (f": {refusal}", None))
-        if allowed is not None:
-            tell_parts((f"  {allowed}", Style.WARNING))
+    for each in found.entries():
+        tell_parts((each.headline, {"bad": Style.BAD, "warn": Style.WARNING, None: None}[each.severity]))
+        for line in each.lines:
+            tell(f"  {line}")
+        if each.refusal is not None:
+            tell_parts(("  pulumi up rejects this", Style.BAD), (f": {each.refusal}", None))
+        if each.allowed is not None:
+            tell_parts((f"  {each.allowed}", Style.WARNING))
+        for line in each.folded if verbose else ():
+            tell(f"    {line}")
+    same = [change.key for change in found.pools if change.change == "unchanged"]
+    if same:
+        tell(f"unchanged: {', '.join(same) if verbose or len(same) == 1 else f'{len(same)} pools'}")
     if found.cost:
         tell(found.cost)
 
@@ -230,15 +245,16 @@ def _markdown(found: Comparison) -> None:
     room.many(0.2, ([f"- Warning: {code(warning)}"] for warning in found.warnings))
     if found.cost:
         room.put(f"- {code(found.cost)}")
-    room.many(0.8, touched(found))
-    rest = [change for change in found.pools if change.change == "unchanged"]
+    put_changes(room, found, 0.8)
+    rest = [change.key for change in found.pools if change.change == "unchanged"]
     if rest:
-        room.folded(f"{len(rest)} unchanged", 1, ([f"- {code(change)}"] for change in rest))
+        room.folded(f"{len(rest)} unchanged", 1, ([f"- {code(key)}"] for key in rest))
     tell_lines("\n".join(room.lines))
 
 
 _PRINTERS: Mapping[str, Callable[[Comparison], None]] = {
     "text": _text,
+    "verbose": partial(_text, verbose=True),
     "json": _json,
     "markdown": _markdown,
 }

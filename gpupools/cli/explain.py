@@ -202,7 +202,7 @@ def _errors(text: str, plan: StackPlan | None) -> Iterator[Entry]:
         lists = (("Quota", codes), ("Instance type", named), ("Pool", pools))
         about = "".join(f" {word}: {', '.join(values)}." for word, values in lists if values)
         yield from _error_entries(found, f" ({cloud.service})", about, "cloud error", "docs/reference/quotas.md")
-    yield from _error_entries(error_texts(text), "", "", "error", "docs/how-to/troubleshoot.md")
+    yield from _error_entries(list(error_texts(text)), "", "", "error", "docs/how-to/troubleshoot.md")
 
 
 def _error_entries(found: Sequence[Mapping[str, str]], of: str, about: str, kind: str, page: str) -> Iterator[Entry]:

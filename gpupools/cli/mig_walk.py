@@ -6,6 +6,7 @@ The state is on the node: an annotation says that the walk cordoned it, so that 
 import argparse
 import json
 import shlex
+import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -24,6 +25,7 @@ from gpupools.plan.plugin_configs import mig_config
 from gpupools.plan.pool_plan import POOL_LABEL, PoolPlan
 from gpupools.providers import clouds
 from gpupools.ready import live_cluster
+from gpupools.ready.same_cluster import other_group
 from gpupools.spec.models import Mig
 from gpupools.stackfile.check import check_stack_file, locate
 from gpupools.stackfile.format_problem import tell_located
@@ -33,7 +35,7 @@ ANNOTATION = "gpupools/mig-walk"
 """On a node that the walk cordoned: the layout that it is to have."""
 _INTERVAL_S = 5.0
 _PATIENCE_S = 300
-"""How long an API server that does not answer is asked again, such as while it is restarted."""
+"""How long an API server that does not answer is asked again, such as while it is restarted, once a node is begun."""
 
 Given = argparse.Namespace
 
@@ -67,6 +69,8 @@ def run_walk(given: Given) -> int:
     try:
         plan = check_stack_file(given.file, clouds()).plan
         pool = _pool(plan, given)
+        if wrong := list(live_cluster.unknown_hosts(given.trust_endpoint, plan.stack.clusters)):
+            raise Rejected(wrong)
         _layout(pool, given.to)  # before the cluster is asked
         contexts = [given.context] if given.context else []
         where = (given.kubeconfig, given.trust_endpoint, given.file.parent)
@@ -147,6 +151,8 @@ class _Walk:
         self.labelled: set[str] = set()
         self.waits: dict[str, tuple[str, float]] = {}
         """What each node waits for, and until when."""
+        self.uids: dict[str, str] = {}
+        """Of the nodes that are proven to be of the file's cluster: no other is changed."""
         self.blocked: dict[str, list[str]] = {}
         """The answers of the API that keep pods of a node."""
 
@@ -209,6 +215,8 @@ class _Walk:
         proof = live_cluster.proof_of(self.api, self.cluster, cloud, list(nodes.values()))
         if proof.other:
             raise live_cluster.Unreachable(f"this is not the cluster of the file: {proof.other}; use its context")
+        if others := [f"{name}: {why}" for name, node in nodes.items() if (why := other_group(self.pool, node))]:
+            raise live_cluster.Unreachable(f"{'; '.join(others)}; use the context of the file's cluster")
         if proof.unproven and self.given.cluster is None:
             what = f"nothing proves that this is cluster {self.pool.cluster} of the file: {proof.unproven}"
             if does:
@@ -216,8 +224,6 @@ class _Walk:
             tell(what, error=True)
 
     def _walk(self, names: list[str]) -> None:
-        if nodes := {name: node for name, node in self._nodes().items() if name in names}:
-            self._prove(nodes, does=True)
         pending, failed = list(names), list[str]()
         try:
             while pending:
@@ -246,6 +252,8 @@ class _Walk:
 
     def _let_go(self, name: str) -> str:
         """Uncordon a node whose step failed; return what became of it."""
+        if name not in self.uids:
+            return f"nothing was done to it now; if an earlier run cordoned it, run the command again or {_undo(name)}"
         try:
             self._patch(name, {"annotations": {ANNOTATION: None}}, unschedulable=None)
         except _FAILURES as error:
@@ -258,6 +266,8 @@ class _Walk:
         if node is None:
             tell(f"{name}: the node is gone")
             return ""
+        self._prove({name: node}, does=True)
+        self.uids[name] = node["metadata"].get("uid", "")
         if _annotation(node) != self.label or not node["spec"].get("unschedulable"):
             tell(f"{name}: cordon and drain; if the command is ended here, run it again or {_undo(name)}")
             self._patch(name, {"annotations": {ANNOTATION: self.label}}, unschedulable=True)
@@ -304,18 +314,19 @@ class _Walk:
 
     def _ask(self, call: Callable[[], Any]) -> Any:
         """Return an answer of the API; with --yes it is asked again for a while where it fails for the moment."""
-        end = time.monotonic() + (min(self.given.timeout, _PATIENCE_S) if self.given.yes else 0)
-        told = False
+        patience = min(self.given.timeout, _PATIENCE_S) if self.uids else live_cluster.RETRY_S
+        end = time.monotonic() + (patience if self.given.yes else 0)
+        told = not self.uids
         while True:
             try:
                 return call()
             except live_cluster.Unreachable as error:
-                if not error.may_pass or time.monotonic() >= end:
+                if not error.may_pass or end - time.monotonic() < 0.1:
                     raise
                 if not told:
                     tell(f"{error}; asks again for {end - time.monotonic():.0f} s", error=True)
                 told = True
-                time.sleep(_INTERVAL_S)
+                time.sleep(min(_INTERVAL_S, max(end - time.monotonic(), 0)))
 
     def _has_layout(self, node: JsonObject) -> bool:
         labels, found = node["metadata"].get("labels", {}), node["status"].get("allocatable", {})
@@ -337,7 +348,9 @@ class _Walk:
         ]
 
     def _patch(self, name: str, metadata: JsonObject, **spec: bool | None) -> None:
-        body = {"metadata": metadata, **({"spec": spec} if spec else {})}
+        sys.stdout.flush()  # that a node may stay cordoned is said before, even if the process is killed
+        # The API changes no other node of this name: it answers 409 to another uid.
+        body = {"metadata": {**metadata, "uid": self.uids[name]}, **({"spec": spec} if spec else {})}
         self._ask(lambda: self.api.request(f"/api/v1/nodes/{name}", method="PATCH", body=body))
 
     def _list(self, path: str, **query: str) -> list[JsonDict]:

@@ -13,7 +13,7 @@ from gpupools.common.errors import Problem, Rejected, nearest
 from gpupools.console.output import Style, answer, printable, tell, tell_parts
 from gpupools.console.terminal import columns, shows_colour
 from gpupools.providers import clouds
-from gpupools.ready.live_cluster import access_of, endpoint_host
+from gpupools.ready.live_cluster import access_of, unknown_hosts
 from gpupools.ready.pool_status import PoolStatus
 from gpupools.ready.promises import promises
 from gpupools.ready.watch import Watch
@@ -26,7 +26,8 @@ def add(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.epilog = (
         f"{examples('gpupools ready --help')}\n"
-        "Exit code 0: all pools are ready. 1: a pool is not. 2: no cluster could be read.\n"
+        "Exit code 0: all pools are ready. 1: a pool is not. 2: no cluster could be read. 3: a permission or one of\n"
+        "several clusters is missing to say so.\n"
         "The command only reads, except with --smoke. docs/how-to/check-gpus.md has the causes.\n"
     )
     parser.add_argument("file", nargs="?", type=Path, default=DEV_STACK, metavar="FILE", help=f"default: {DEV_STACK}")
@@ -71,7 +72,7 @@ def _run(given: argparse.Namespace) -> int:
     shown: dict[str, str] = {}
     for is_last in watch.looks(given.timeout, stays=given.watch):
         if given.json and (is_last or given.watch):
-            result = "accepted" if watch.is_ready else "refused" if watch.found else "failed"
+            result = _RESULTS[watch.code]
             problems = [each.as_json() for each in watch.problems.values()]
             holds = {"pools": [each.as_json() for each in watch.found]}
             answer("ready", result, problems, holds, indent=None if given.watch else 2)
@@ -90,7 +91,11 @@ def _run(given: argparse.Namespace) -> int:
         from gpupools.cli.smoke import run_smoke_tests
 
         return run_smoke_tests([each.pool for each in wanted], watch.apis, given.timeout or 1800)
-    return 0 if watch.is_ready else 1 if watch.found else 2
+    return watch.code
+
+
+_RESULTS = ("accepted", "refused", "failed", "unknown")
+"""By exit code."""
 
 
 def _tell_waiting(texts: Mapping[str, str], shown: Mapping[str, str]) -> None:
@@ -114,10 +119,7 @@ def _wrong_call(given: argparse.Namespace, plan: StackPlan) -> Iterator[Problem]
         if not equals or key not in clusters:
             fix = f"write --context CLUSTER=NAME for each of {', '.join(sorted(clusters))}"
             yield Problem(("--context",), f"{each!r} names none of the {len(clusters)} clusters", fix)
-    hosts = {endpoint_host(cluster) for cluster in plan.stack.clusters.values()} - {""}
-    for host in given.trust_endpoint:
-        if host.casefold() not in hosts:
-            yield Problem(("--trust-endpoint",), f"the file has no endpoint {host!r}", nearest(host, hosts))
+    yield from unknown_hosts(given.trust_endpoint, plan.stack.clusters)
     if given.kubeconfig is not None and not given.context:
         yield Problem(("--kubeconfig",), "is used for the clusters that --context names", "add --context")
 

@@ -17,7 +17,7 @@ from gpupools.providers import clouds
 from gpupools.software.team_shares import team_shares
 from gpupools.stackfile.check import check_stack_file, locate
 from gpupools.stackfile.format_problem import tell_located
-from gpupools.stackfile.stack import StackPlan
+from gpupools.stackfile.stack import StackPlan, prices_of
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -26,9 +26,9 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", type=Path, metavar="FILE", help="Pulumi.<stack>.yaml")
     parser.add_argument(
         "--only",
-        required=True,
         choices=["teams", "monitoring"],
-        help="teams: queues, flavors and priorities of the scheduler; monitoring: rules, alerts and dashboards",
+        help="teams: queues, flavors and priorities of the scheduler; monitoring: rules, alerts and dashboards."
+        " Default: both, without teams if the cluster has no scheduler",
     )
     parser.add_argument("--cluster", metavar="KEY", help="key of the cluster, if several could be meant")
     parser.add_argument(
@@ -43,10 +43,12 @@ def _run(parser: argparse.ArgumentParser, given: argparse.Namespace) -> int:
         if given.into is not None:
             parser.error("--into goes with --only monitoring")
         return render(given.file, given.cluster)
-    return render_monitoring(given.file, given.cluster, given.into)
+    if given.only is None and given.into is not None:
+        parser.error("--into goes with --only monitoring")
+    return render_monitoring(given.file, given.cluster, given.into, with_teams=given.only is None)
 
 
-def render_monitoring(file: Path, cluster: str | None, into: Path | None) -> int:
+def render_monitoring(file: Path, cluster: str | None, into: Path | None, *, with_teams: bool = False) -> int:
     """Print or write rules and dashboards of one cluster; return 1 if the file is rejected or the SDK is missing.
 
     Raises:
@@ -67,15 +69,19 @@ def render_monitoring(file: Path, cluster: str | None, into: Path | None) -> int
     pools = [pool for pool in plan.pools if pool.cluster == key]
     teams = plan.stack.teams
     shares = team_shares(pools, teams, key)[0] if teams else None
+    prices = [each for each in prices_of(plan, clouds()) if each.key.partition("/")[0] == key]
+    spec = plan.stack.clusters[key].runtime
+    groups = monitoring.rule_groups(pools, teams, shares, spec.scheduler, prices)
+    boards = monitoring.dashboards(pools, teams)
     if into is None:
-        namespace = plan.stack.clusters[key].runtime.monitoring_namespace or "monitoring"
-        made = monitoring.monitoring_objects(pools, teams, shares, namespace)
+        made = monitoring.monitoring_objects(pools, groups, boards, spec)
+        for runtime in plan.runtimes if with_teams else ():
+            made = [*runtime.json_team_objects(), *made] if runtime.cluster == key else made
         tell_lines(yaml.safe_dump_all(made, sort_keys=False, explicit_start=True).removesuffix("\n"))
         return 0
-    groups = {"groups": monitoring.rule_groups(pools, teams, shares)}
     into.mkdir(parents=True, exist_ok=True)
-    write_whole(into / "gpupools-rules.yaml", yaml.safe_dump(groups, sort_keys=False))
-    for name, dashboard in monitoring.dashboards(pools, teams).items():
+    write_whole(into / "gpupools-rules.yaml", yaml.safe_dump({"groups": groups}, sort_keys=False))
+    for name, dashboard in boards.items():
         write_whole(into / f"{name}.json", json.dumps(dashboard, indent=1) + "\n")
     tell(f"{into}: written")
     return 0

@@ -22,10 +22,7 @@ def run_smoke_tests(pools: Iterable[PoolPlan], apis: Mapping[str, ClusterApi], t
     """Run the smoke test of each pool; return 1 if one fails."""
     code = 0
     for pool in pools:
-        try:
-            why = _failure(pool, apis[pool.cluster], timeout_s)
-        except (Unreachable, PermissionError) as error:
-            why = str(error)
+        why = _failure(pool, apis[pool.cluster], timeout_s)
         tell(f"{pool.cluster}/{pool.name}: smoke test {f'failed: {why}' if why else 'passed'}", error=bool(why))
         code = 1 if why else code
     return code
@@ -42,8 +39,8 @@ def job_of(pool: PoolPlan) -> JsonDict:
 
 
 def _failure(pool: PoolPlan, api: ClusterApi, timeout_s: int) -> str:
-    """Return why the test failed; empty if it passed. Deletes what it created."""
-    created: list[str] = []
+    """Return why the test failed, or what of it is left; empty if it passed. Deletes what it created."""
+    created, why = list[str](), list[str]()
     objects = [(_CLAIMS, dict(each.manifest)) for each in smoke_claims(pool)]
     objects = [("/api/v1/namespaces", dict(smoke_namespace([pool]).manifest)), *objects, (_JOBS, job_of(pool))]
     try:
@@ -52,10 +49,16 @@ def _failure(pool: PoolPlan, api: ClusterApi, timeout_s: int) -> str:
             if name is None or api.request(f"{path}/{name}") is None:
                 name = api.request(path, method="POST", body=manifest)["metadata"]["name"]
                 created.append(f"{path}/{name}")
-        return _outcome(pool, api, str(name), timeout_s)
+        why.append(_outcome(pool, api, str(name), timeout_s))
+    except (Unreachable, PermissionError) as error:
+        why.append(str(error))
     finally:
         for path in reversed(created):
-            api.request(path, method="DELETE", body={"propagationPolicy": "Background"})
+            try:
+                api.request(path, method="DELETE", body={"propagationPolicy": "Background"})
+            except (Unreachable, PermissionError) as error:
+                why.append(f"{path} is left: {error}")
+    return "; ".join(filter(None, why))
 
 
 def _outcome(pool: PoolPlan, api: ClusterApi, job: str, timeout_s: int) -> str:

@@ -109,7 +109,8 @@ def _check_events(text: str, loader: Any, most: int) -> None:
 def _too_much(mark: Any, most: int) -> Rejected:
     line = mark.line + 1 if mark is not None else 1
     what = f"line {line}: has more than {most} values, or more than {MAX_DEPTH} levels of nesting"
-    return Rejected([Problem((), what, "split the file")])
+    fix = "give JSON, which has no such limit, or split the file" if most == MAX_VALUES else "split the file"
+    return Rejected([Problem((), what, fix)])
 
 
 def _twice(key: str, line: int, before: int | None) -> Rejected:

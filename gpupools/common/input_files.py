@@ -27,20 +27,21 @@ def leads_out(file: Path, folder: Path) -> bool:
     return inside and not Path(os.path.realpath(file)).is_relative_to(root)
 
 
-def read_bytes(path: Path, most: int) -> bytes:
-    """Return the content of a regular file, of standard input, or of what a shell pipes into the command.
+def read_bytes(path: Path, most: int, *, only_files: bool = False) -> bytes:
+    """Return the content of a regular file, or without `only_files` of standard input and what a shell pipes in.
 
     Raises:
         OSError: It cannot be read, is of another kind, below `.git`, which may hold a token, or has more than `most`
             bytes; or a link leads out of the folder of `--within`. `strerror` says which.
     """
-    if path == STANDARD_INPUT:
+    if path == STANDARD_INPUT and not only_files:
         if sys.stdin is None:
             raise OSError(errno.EBADF, "standard input is closed")
         content = sys.stdin.buffer.read(most + 1)
     else:
         mode, within = path.stat().st_mode, _limits["within"]
-        if not stat.S_ISREG(mode) and not (stat.S_ISFIFO(mode) and str(path).startswith(_PIPES)):
+        is_pipe = stat.S_ISFIFO(mode) and str(path).startswith(_PIPES) and not only_files
+        if not stat.S_ISREG(mode) and not is_pipe:
             raise OSError(
                 errno.EINVAL, "it is a folder" if stat.S_ISDIR(mode) else "it is not a regular file", str(path)
             )

@@ -175,14 +175,6 @@ def markdown_code(text: object) -> str:
     return f"{fence}{padding}{shown}{padding}{fence}"
 
 
-def mermaid_text(text: object) -> str:
-    """Return text for a quoted Mermaid label, with all but letters, digits and spaces as entity codes.
-
-    https://mermaid.js.org/syntax/flowchart.html#entity-codes-to-escape-characters
-    """
-    return "".join(one if one.isalnum() or one in " -.,:" else f"#{ord(one)};" for one in line(text))
-
-
 def html_text(text: object) -> str:
     """Return text for an HTML element or a quoted attribute."""
     return printable(text).translate(_HTML)

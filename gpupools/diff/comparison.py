@@ -1,16 +1,38 @@
 """Compare two stack files: the one result that every command reports. Pure."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
+from gpupools.common.errors import Path, may_hold_secret
+from gpupools.common.json_types import JsonObject
+from gpupools.diff.format_values import format_change
 from gpupools.diff.guard import Allowed, Forbidden, GuardReport, earlier_of, judge
 from gpupools.diff.pool_diff import PoolChange
-from gpupools.diff.software_diff import SoftwareChange
+from gpupools.diff.software_diff import DONE, SoftwareChange
 from gpupools.plan.cloud import Cloud
 from gpupools.plan.edit_tables import EditEffect, PodImpact
 from gpupools.plan.prices import price_change
+from gpupools.spec.overrides import tellable
 from gpupools.stackfile.check import CheckedFile
 from gpupools.stackfile.stack import Stack, StackPlan, prices_of
+
+
+class Entry(NamedTuple):
+    """One change as people read it."""
+
+    headline: str
+    """What happens to pods, on how many nodes at once, and what the update does."""
+    lines: Sequence[str]
+    """The keys as the user wrote them, then what follows from them for pods."""
+    folded: Sequence[str]
+    """Labels, tags and values that only follow from them."""
+    severity: Literal["bad", "warn"] | None
+    refusal: str | None
+    allowed: Allowed | None
+
+
+_Edited = Sequence[tuple[Path, str]]
+_MOST_LINES = 6
 
 
 class Comparison(NamedTuple):
@@ -21,6 +43,8 @@ class Comparison(NamedTuple):
     """Those of `judged` among others."""
     cost: str = ""
     """What the edit adds or removes per hour, in words; empty if no price changes."""
+    edited: _Edited = ()
+    """The keys of the stack file that differ, each with its values in words; none if there is only a state."""
 
     @property
     def pools(self) -> Sequence[PoolChange]:
@@ -42,19 +66,48 @@ class Comparison(NamedTuple):
         """Return whether `pulumi up` would reject the edit."""
         return bool(self.judged.forbidden or self.judged.unknown)
 
-    def verdicts(self) -> Iterator[tuple[PoolChange | SoftwareChange, str | None, Allowed | None]]:
-        """Yield each change, why it is rejected, and what allows it; for software, with its cluster's last change."""
-        for change in self.pools:
-            yield change, self._words(change.key), self.judged.allowed.get(change.key)
-        for index, each in enumerate(self.software):
-            if any(other.cluster == each.cluster for other in self.software[index + 1 :]):
-                yield each, None, None
-            else:
-                yield each, self._words(each.cluster), self.judged.allowed.get(each.cluster)
+    def entries(self) -> Iterator[Entry]:
+        """Yield each change; of a cluster's software those that end or risk pods, then all others as one."""
+        for pool in self.pools:
+            if pool.change != "unchanged":
+                reasons = pool.reasons() if pool.key not in self.refused else []
+                keys = self._edited(("pools", pool.pool), ("clusters", pool.cluster)) if pool.fields else []
+                keys = keys or _first(list(map(str, pool.decisive())))
+                folded = [": ".join(filter(None, (str(each), each.detail))) for each in pool.fields]
+                folded = [each for each in folded if each not in keys]
+                yield Entry(str(pool), [*keys, *reasons], folded, severity(pool), *self._verdict(pool.key))
+        for cluster in dict.fromkeys(each.cluster for each in self.software):
+            here = [each for each in self.software if each.cluster == cluster]
+            groups = [[each] for each in here if severity(each)]
+            quiet = [each for each in here if not severity(each)]
+            queues = [("teams",)] if any("queue" in each.of for each in here) else []
+            lines = self._edited(("clusters", cluster, "runtime"), *queues)
+            for group in [*groups, quiet] if quiet else groups:
+                named = ", ".join(each.called for each in group[:_MOST_NAMED])
+                more = f" and {len(group) - _MOST_NAMED} more" if len(group) > _MOST_NAMED else ""
+                done = {DONE[each.change] for each in group}
+                headline = f"{cluster}: running pods keep their GPUs; "
+                headline += f"{done.pop() if len(done) == 1 else 'changes'} {named}{more}"
+                pods = [each.pods for each in group if each.effect is not EditEffect.NONE and each.pods != _NO_PODS]
+                lines += _first(list(dict.fromkeys(pods)))
+                headline = headline if group is quiet else group[0].headline
+                verdict = self._verdict(cluster if group is (groups or [quiet])[-1] else "")
+                folded = [str(each).removeprefix(f"{headline}: ") for each in group]
+                yield Entry(headline, lines, folded, severity(group[0]), *verdict)
+                lines = []
 
-    def _words(self, key: str) -> str | None:
+    def _edited(self, *starts: Path) -> list[str]:
+        """Return the edited keys that begin so; what `runtime` says is of the software alone."""
+        found = [
+            words
+            for path, words in self.edited
+            if any(path[: len(start)] == start and path[len(start) : 3] != ("runtime",) for start in starts)
+        ]
+        return _first(found)
+
+    def _verdict(self, key: str) -> tuple[str | None, Allowed | None]:
         found = self.refused.get(key)
-        return None if found is None else f"{key} {found.reason}; {found.fix}"
+        return None if found is None else f"{key} {found.reason}; {found.fix}", self.judged.allowed.get(key)
 
     def harm(self) -> int:
         """Return the worst of the edit as an index into `HARMS`; -1 if pods stay."""
@@ -80,7 +133,37 @@ def compare_files(old: CheckedFile | None, new: CheckedFile, clouds: Mapping[str
     before = old.plan if old is not None else StackPlan(Stack({}, {}), (), ())
     notes = [each.file.note for each in (old, new) if each is not None and each.file.note]
     cost = price_change(prices_of(before, clouds), prices_of(new.plan, clouds))
-    return compared(judge(earlier_of(before), new.plan, clouds), notes, cost)
+    found = compared(judge(earlier_of(before), new.plan, clouds), notes, cost)
+    return found if old is None else found._replace(edited=_edited_keys(old.file.config, new.file.config))
+
+
+def _edited_keys(old: JsonObject, new: JsonObject) -> _Edited:
+    """Return the keys that differ; a renamed pool is compared under its new name."""
+    before, pools = dict(old), dict(old.get("pools") or {})
+    for name, pool in (new.get("pools") or {}).items():
+        if name not in pools and pool.get("renamed_from") in pools:
+            pools[name] = pools.pop(pool["renamed_from"])
+    return tuple(_differing((), {**before, "pools": pools}, new))
+
+
+def _differing(path: Path, old: Any, new: Any) -> Iterator[tuple[Path, str]]:
+    if "overrides" in path and isinstance(old or new, Mapping):
+        old, new = old or {}, new or {}
+    if isinstance(old, Mapping) and isinstance(new, Mapping):
+        for key in dict.fromkeys([*old, *new]):
+            yield from _differing((*path, key), old.get(key), new.get(key))
+    elif old != new:
+        name, hides = ".".join(map(str, path)), "overrides" in path or may_hold_secret(path)
+        yield path, format_change(name, *(tellable(name, each) if hides else each for each in (old, new)))
+
+
+_MOST_NAMED = 2
+_NO_PODS = "running pods are not affected"
+
+
+def _first(lines: Sequence[str]) -> list[str]:
+    more = len(lines) - _MOST_LINES
+    return [*lines[:_MOST_LINES], *([f"and {more} more"] if more > 0 else [])]
 
 
 HARMS = ("drain", "evict", "replace", "delete")

@@ -77,12 +77,6 @@ class FieldChange:
             return self.old, self.new
         return tellable(self.field, self.old), tellable(self.field, self.new)
 
-    @property
-    def short(self) -> str:
-        """The field without its parts: `labels` of `labels.team`; addresses, overrides and inputs stay whole."""
-        first = self.field.partition(".")[0]
-        return self.field if first in ("cluster", "overrides") or first[:1].isupper() else first
-
     def as_json(self) -> JsonDict:
         """Return field, old, new, effect and what happens to pods."""
         old, new = self._printable_values
@@ -155,8 +149,7 @@ class PoolChange:
         }
 
     def __str__(self) -> str:
-        impact = self.impact
-        return f"{self.key}: {impact}{'; ' if impact else ''}{self._description()}"
+        return f"{self.key}: {'; '.join(filter(None, [self.impact, self._description()]))}"
 
     @property
     def impact(self) -> str:
@@ -166,7 +159,7 @@ class PoolChange:
         if self.effect is EditEffect.UNKNOWN:  # which says it
             return ""
         return {
-            PodImpact.STAY: "",
+            PodImpact.STAY: "pods stay" if self.effect is EditEffect.IN_PLACE and self.change == "changed" else "",
             PodImpact.NEW_NODES: "pods stay, new nodes change",
             PodImpact.DRAINED: f"drains {'up to ' if count > 1 else ''}{nodes} at a time",
             PodImpact.UNKNOWN: "effect on pods unknown",
@@ -199,25 +192,24 @@ class PoolChange:
         return renamed + self._effect_description()
 
     def _effect_description(self) -> str:
-        decisive = self.decisive()
-        what = ", ".join(str(each) for each in decisive)
-        # What pods have to do is said whatever the nodes go through.
-        # So is what by hand runs on the nodes or opens them.
-        telling = [*decisive, *(each for each in self.fields if each.field.endswith(".rename"))]
-        telling += [each for each in self.fields if each.field.startswith("overrides.")]
-        telling += [each for each in self.fields if self.disrupts and each.pods is self.pods]
-        details = "; ".join(dict.fromkeys(each.detail for each in telling if each.detail))
-        because = f"; {details}" if details else ""
-        others = dict.fromkeys(each.short for each in self.fields if EditEffect.NONE != each.effect != self.effect)
-        beside = f" (and {', '.join(others)})" if others else ""
         if self.effect is EditEffect.REPLACE:
-            return f"replaces {self.nodes}: {what}{beside}{because}; creates the new pool before it deletes the old one"
-        if self.effect is EditEffect.UNKNOWN:
-            return f"effect unknown until pulumi preview: {what}{beside}{because}"
-        if self.effect is EditEffect.NONE:
-            return "no change for the nodes" + (f": {what}" if what else "")
-        names = {EditEffect.IN_PLACE: "in place", EditEffect.REFUSED: "refused by the cloud"}
-        return f"{names.get(self.effect, self.effect.value)}: {what}{beside}{because}"
+            return f"replaces {self.nodes}; creates the new pool before it deletes the old one"
+        return {
+            EditEffect.UNKNOWN: "effect unknown until pulumi preview",
+            EditEffect.NONE: "no change for the nodes",
+            EditEffect.IN_PLACE: "in place",
+            EditEffect.REFUSED: "refused by the cloud",
+        }.get(self.effect, self.effect.value)
+
+    def reasons(self) -> list[str]:
+        """Return what happens to pods because of the fields, and what pods have to do whatever the nodes go through."""
+        stay = self.pods is PodImpact.STAY
+        open_ends = (EditEffect.UNKNOWN, EditEffect.REFUSED)
+        telling = [each for each in self.fields if each.effect in open_ends or (each.pods is self.pods and not stay)]
+        telling += [each for each in self.fields if each.field.endswith(".rename")]
+        # So is what by hand runs on the nodes or opens them.
+        telling += [each for each in self.fields if each.field.startswith("overrides.")]
+        return list(dict.fromkeys(each.detail for each in telling if each.detail))
 
     def _changes_besides_label(self) -> list[FieldChange]:
         quiet = _NAME_FIELDS - {"first_name"}

@@ -299,22 +299,18 @@ class SoftwareChange:
         """The change's name among others: `train/gpu-operator`."""
         return f"{self.cluster}/{self.step}"
 
-    def __str__(self) -> str:
+    @property
+    def headline(self) -> str:
+        """What happens, without the values."""
         if self.release is not None and self.effect is _OF_PODS[self.release.effect]:
-            return str(self.release)
-        done = {"added": "installs", "removed": "removes", "changed": "changes"}[self.change]
-        what = ", ".join(self.named())
+            return self.release.headline
         serves = f" (for {', '.join(self.serves)})" if self.serves and self.change == "removed" else ""
-        return f"{self.cluster}: {done} {self.called}{serves}{f': {what}' if what else ''}; {self.pods}"
+        return f"{self.cluster}: {DONE[self.change]} {self.called}{serves}"
 
-    def named(self) -> list[str]:
-        """Return the differences in words; for addresses, which may be secret, only the keys."""
-        decisive = [each for each in self.fields if each.effect is self.effect] or list(self.fields)
-        if self.of == ACCESS:
-            return list(dict.fromkeys(each.field.partition(".")[0] for each in decisive))
-        shown = [str(each) for each in decisive[:_MOST_NAMED]]
-        more = len(self.fields) - len(shown)
-        return [*shown, f"{more} more"] if more else shown
+    def __str__(self) -> str:
+        # Addresses may be secret.
+        told = {each.field.partition(".")[0] if self.of == ACCESS else str(each): None for each in self.fields}
+        return f"{self.headline}{f': {what}' if (what := ', '.join(told)) else ''}; {self.pods}"
 
     def as_json(self) -> JsonDict:
         """Return cluster, step, change, effect on pods, and the fields except addresses."""
@@ -332,7 +328,8 @@ class SoftwareChange:
         }
 
 
-_MOST_NAMED = 4
+DONE = {"added": "installs", "removed": "removes", "changed": "changes"}
+"""What an update does to a step, by `SoftwareChange.change`."""
 
 
 def moved_clusters(changes: Iterable[SoftwareChange]) -> list[str]:

@@ -15,6 +15,12 @@ RDMA_CLAIM = "rdma"
 CHANNEL_CLAIM = "compute-domain"
 """How a pod calls its claims."""
 
+CHANNEL_CLASS = "compute-domain-default-channel.nvidia.com"
+"""DeviceClass of the template that the controller of a ComputeDomain makes.
+
+https://github.com/kubernetes-sigs/dra-driver-nvidia-gpu tag v0.4.1, templates/compute-domain-workload-claim-template.
+"""
+
 _DOMAIN_API = "resource.nvidia.com/v1beta1"
 # https://github.com/kubernetes-sigs/dra-driver-nvidia-gpu tag v0.4.1, crds/resource.nvidia.com_computedomains.yaml
 

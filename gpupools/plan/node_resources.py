@@ -14,6 +14,9 @@ GPU_RESOURCE = "nvidia.com/gpu"
 KAI_SCHEDULER = "kai-scheduler"
 """The `schedulerName` of pods with a fraction of a GPU."""
 
+KAI_NAMESPACES = ("kai-resource-reservation", "kai-scale-adjust")
+"""Namespaces of KAI's pods on GPU nodes: those that hold a GPU of which pods have parts, and those that start nodes."""
+
 FRACTION_ANNOTATIONS = ("gpu-fraction", "gpu-memory")
 """Annotations by which pods of KAI ask for a fraction of a GPU instead of a resource.
 

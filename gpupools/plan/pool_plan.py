@@ -9,9 +9,10 @@ from gpupools.catalog.instance_types import InstanceType
 from gpupools.common.json_types import JsonDict, JsonObject
 from gpupools.common.taints import Effect, Taint
 from gpupools.plan.capability import Capability, Owners
-from gpupools.plan.dra import DRA_DRIVER, GPU_CLAIM, claim_name, claim_template, node_claim_template
+from gpupools.plan.dra import DEVICE_CLASS, DRA_DRIVER, GPU_CLAIM, claim_name, claim_template, node_claim_template
 from gpupools.plan.fabric import (
     CHANNEL_CLAIM,
+    CHANNEL_CLASS,
     RDMA_CLAIM,
     channel_name,
     compute_domain,
@@ -73,6 +74,8 @@ class PoolPlan(NamedTuple):
 
     startup_taint: Taint | None = None
     """The taint of a new node, until it offers `node_resources`."""
+    scheduler_name: str = ""
+    """The scheduler that keeps the shares of teams on this pool; empty for the cluster's own."""
 
     @property
     def node_taints(self) -> tuple[Taint, ...]:
@@ -132,6 +135,7 @@ class PoolPlan(NamedTuple):
         listed = [{"name": name, "resourceClaimTemplateName": each} for name, each in claims.items()]
         return {
             **({"schedulerName": KAI_SCHEDULER} if is_fractional else {}),
+            **({"schedulerName": self.scheduler_name} if self.scheduler_name and not gpu_only else {}),
             **({"schedulerName": HAMI_SCHEDULER} if self.software == HAMI else {}),
             "nodeSelector": {POOL_LABEL: self.name},
             "tolerations": [_toleration(taint) for taint in self.taints if taint.effect != Effect.PREFER_NO_SCHEDULE],
@@ -162,6 +166,19 @@ class PoolPlan(NamedTuple):
         if self.compute_domains:
             found.append(compute_domain(self.name))
         return tuple(found)
+
+    @property
+    def countable(self) -> Mapping[str, int]:
+        """What a node has of what a scheduler counts: resources, or devices of the DeviceClass that pods claim."""
+        return self.node_resources or {DEVICE_CLASS: self.instance.devices}
+
+    @property
+    def device_classes(self) -> frozenset[str]:
+        """The DeviceClasses that the pool's pods claim devices of."""
+        made = [*self.namespace_objects, *([self.claim_template] if self.claim_template else [])]
+        templates = [each["spec"]["spec"]["devices"] for each in made if each["kind"] == "ResourceClaimTemplate"]
+        found = {request["exactly"]["deviceClassName"] for each in templates for request in each["requests"]}
+        return frozenset(found | ({CHANNEL_CLASS} if self.compute_domains else set()))
 
     @property
     def claim_template(self) -> JsonObject:

@@ -129,9 +129,22 @@ class Total(NamedTuple):
         known = per_hour(self.known, self.currency)
         return known if not self.unpriced else f"≥ {known}; {self.missing()}"
 
+    @property
+    def monthly(self) -> str:
+        """The sum of a month, without what is not known."""
+        if self.pools and self.unpriced == self.pools:
+            return "unknown"
+        number = f"{self.known * _HOURS:,.0f}"
+        more = "≥ " if self.unpriced else ""
+        return f"{more}${number}/month" if self.currency == "USD" else f"{more}{number} {self.currency}/month"
+
     def missing(self) -> str:
         """Return how many pools have no price."""
         return f"{self.unpriced} of {self.pools} pools {'has' if self.unpriced == 1 else 'have'} no price"
+
+
+_HOURS = 730
+"""Of a month, as the clouds' calculators count (https://docs.aws.amazon.com/pricing-calculator/latest/userguide/)."""
 
 
 def per_hour(amount: Decimal, currency: str) -> str:

@@ -1,6 +1,6 @@
 """What a cloud decides for one pool: the request it gets, and its part of the plan."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple
 
@@ -74,6 +74,10 @@ class ProviderPlan:
     def adopted_pool(self) -> AdoptedPool | None:
         """Return the pool in the cloud that was made by other means and becomes this one; None for one made here."""
         return None
+
+    def node_groups(self, cluster: str, pool: str) -> tuple[str, Collection[str]]:
+        """Return the cloud's label of nodes with the name of their group, and what names of the pool's own contain."""
+        return "", ()
 
     def kept_input(self, field: str, inputs: Iterable[str]) -> str:
         """Return the input of an adopted pool that keeps its value instead of a field of the plan; empty if none.

@@ -16,13 +16,17 @@ from gpupools.readback.machine_owners import Owner
 Clouds = Mapping[str, Cloud]
 
 
+def _no_pools(type_token: str, properties: JsonObject) -> tuple[PoolFacts, ...]:
+    return ()
+
+
 class TypeReader(NamedTuple):
     """Reads the pools inside resources of some Pulumi types, such as CloudFormation stacks."""
 
     cloud: str
     types: tuple[str, ...]
     """Type tokens, for the documentation."""
-    read_pools: Callable[[str, JsonObject], tuple[PoolFacts, ...]]
+    read_pools: Callable[[str, JsonObject], tuple[PoolFacts, ...]] = _no_pools
     """As `Readback.read_pools`."""
     unread: Callable[[str, JsonObject], str] = nothing_unread
     """As `Readback.unread`."""

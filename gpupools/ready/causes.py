@@ -1,10 +1,11 @@
 """The causes for which pools do not become ready, and what in the cluster shows each of them.
 
-Owns `data/ready_causes.csv` and `data/ready_signals.csv`. A signal of kind `plan` is a difference between the cluster
-and the plan, which `gpupools.ready.pool_status` finds.
+Owns `data/ready_causes.csv` and `data/ready_signals.csv`, the one table of error texts, whose column `answers` says
+whether `ready`, `explain` or both know a row. A signal of kind `plan` is a difference between the cluster and the plan,
+which `gpupools.ready.pool_status` finds.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import datetime
 from shlex import quote
 from typing import NamedTuple
@@ -81,22 +82,19 @@ class Finding(NamedTuple):
 CAUSES: Mapping[str, Cause] = {row["key"]: Cause(**row) for row in data_rows("ready_causes.csv")}
 """By key; one that another follows from comes first."""
 
-_ORDER = list(CAUSES)
-SIGNALS = sorted((Signal(**row) for row in data_rows("ready_signals.csv")), key=lambda each: _ORDER.index(each.cause))
+_ORDER, _ROWS = list(CAUSES), data_rows("ready_signals.csv")
+_OF_READY = (Signal(*(row[key] for key in Signal._fields)) for row in _ROWS if row["answers"] != "explain")
+SIGNALS = sorted(_OF_READY, key=lambda each: _ORDER.index(each.cause))
 """What shows each cause, in the order of the causes."""
 
-_DEVICE_ERRORS = [
-    {"pattern": each.text, "kind": each.cause, "what": f"{CAUSES[each.cause].title}.", "next": CAUSES[each.cause].cure}
-    | {"source": each.source}
-    for each in SIGNALS
-    if each.kind == "device" and CAUSES[each.cause].cause != UNKNOWN
-]
 
-
-def error_texts(text: str) -> list[Mapping[str, str]]:
-    """Return the errors of Kubernetes and its GPU software that a text has, in the form of `Cloud.launch_errors`."""
-    rows = [*data_rows("error_texts.csv"), *_DEVICE_ERRORS]
-    return [row for row in rows if has_text(text, row["pattern"])]
+def error_texts(text: str) -> Iterator[Mapping[str, str]]:
+    """Yield the errors of Kubernetes and its GPU software that a text has, in the form of `Cloud.launch_errors`."""
+    for row in (row for row in _ROWS if row["answers"] != "ready" and has_text(text, row["text"])):
+        cause = CAUSES.get(row["cause"])
+        said = {"what": row["what"], "next": row["next"]}
+        said = said if cause is None or row["what"] else {"what": f"{cause.title}.", "next": cause.cure}
+        yield {"pattern": row["text"], "kind": row["cause"], "source": row["source"], **said}
 
 
 _LAUNCH_KINDS = {"quota": "quota", "capacity": "no-capacity", "place or capacity": "no-capacity"}

@@ -8,7 +8,6 @@ import base64
 import json
 import os
 import signal
-import stat
 import subprocess
 import threading
 from collections.abc import Mapping
@@ -20,6 +19,7 @@ from urllib.parse import urlsplit
 
 from gpupools.common.bounded_yaml import parse_yaml
 from gpupools.common.errors import Rejected
+from gpupools.common.input_files import read_bytes
 from gpupools.common.json_types import JsonDict, JsonObject
 from gpupools.stackfile.reader import is_in_checkout
 
@@ -41,10 +41,13 @@ _UNSUPPORTED = {"auth-provider", "as", "as-uid", "as-groups", "as-user-extra"}
 
 
 class Unreachable(Exception):
-    """The API of a cluster gave no answer, or nothing leads to it; `may_pass` says whether waiting may help."""
+    """The API of a cluster gave no answer, or nothing leads to it.
 
-    def __init__(self, why: str, *, may_pass: bool = False) -> None:
-        self.may_pass = may_pass
+    `may_pass` says whether waiting may help, and `wait_s` how long the API asks for.
+    """
+
+    def __init__(self, why: str, *, may_pass: bool = False, wait_s: float | None = None) -> None:
+        self.may_pass, self.wait_s = may_pass, wait_s
         super().__init__(why)
 
 
@@ -74,7 +77,7 @@ def read_context(source: JsonObject | Path | None, context: str | None, folder: 
     base, data = None, source
     if not isinstance(source, Mapping):
         file = Path(source or os.environ.get("KUBECONFIG") or "~/.kube/config").expanduser()
-        base, data = file.absolute().parent, parsed(_read(file, folder), str(file))
+        base, data = file.absolute().parent, parsed(_content(file, folder), str(file))
     about = str(file) if base else "the kubeconfig"
     try:
         return _context(data, context, base, folder)
@@ -95,7 +98,7 @@ def parsed(content: bytes, about: str) -> JsonDict:
     return documents[0].data
 
 
-def _read(file: Path, folder: Path) -> bytes:
+def _content(file: Path, folder: Path) -> bytes:
     """Return the content of a regular file outside the checkout, within the limit."""
     if {":", ";"} & set(str(file)):
         raise Unreachable(f"{file}: is a list of files, or has : or ; in its name; name one file with --kubeconfig")
@@ -103,17 +106,10 @@ def _read(file: Path, folder: Path) -> bytes:
     if not Path(home).is_relative_to(folder.resolve()) and is_in_checkout(str(file), folder):
         raise Unreachable(f"{file}: is inside the checkout, but a kubeconfig names programs that run; move it outside")
     try:
-        # Opening a FIFO would wait for a writer.
-        with os.fdopen(os.open(file, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)), "rb") as opened:
-            if not stat.S_ISREG(os.fstat(opened.fileno()).st_mode):
-                raise Unreachable(f"{file}: is not a regular file; use --kubeconfig with a file")
-            content = opened.read(MAX_BYTES + 1)
+        return read_bytes(file, MAX_BYTES, only_files=True)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else error
         raise Unreachable(f"{file}: cannot be read: {reason}; use --kubeconfig and --context") from None
-    if len(content) > MAX_BYTES:
-        raise Unreachable(f"{file}: has more than {MAX_BYTES} bytes; use a kubeconfig with fewer clusters")
-    return content
 
 
 def _context(data: Any, name: str | None, base: Path | None, folder: Path) -> Context:
@@ -162,7 +158,7 @@ def _with_files(entry: JsonDict, base: Path | None, folder: Path) -> JsonDict:
         if name := _text(entry, key):
             if base is None and not Path(name).is_absolute():
                 raise ValueError(f"{key} is not an absolute path")
-            read = _read((base or Path()) / name, folder)
+            read = _content((base or Path()) / name, folder)
             entry.setdefault(content, read.decode().strip() if key == "tokenFile" else base64.b64encode(read).decode())
     for key in (_USER_KEYS | _CLUSTER_KEYS) - {"insecure-skip-tls-verify"}:
         if not _text(entry, key).isprintable():  # a new line in a header

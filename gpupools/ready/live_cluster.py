@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from urllib.parse import urlencode, urlsplit
 
 from gpupools.common.bounded_yaml import is_deep
+from gpupools.common.errors import Problem, nearest
 from gpupools.common.json_types import JsonDict, JsonObject
 from gpupools.common.sdk import NEED_FOR_CLUSTERS
 from gpupools.console.output import tell
@@ -119,6 +120,14 @@ def endpoint_host(cluster: Cluster) -> str:
     return urlsplit(api_url(endpoint)).netloc.casefold() if isinstance(endpoint, str) else ""
 
 
+def unknown_hosts(trusted: Iterable[str], clusters: Mapping[str, Cluster]) -> Iterator[Problem]:
+    """Yield what is wrong with hosts that the caller trusts: that the stack file does not name them."""
+    hosts = {endpoint_host(cluster) for cluster in clusters.values()} - {""}
+    for host in trusted:
+        if host.casefold() not in hosts:
+            yield Problem(("--trust-endpoint",), f"the file has no endpoint {host!r}", nearest(host, hosts))
+
+
 def program_access(kubeconfig: str, context: str | None) -> Access:
     """Return the access of a Pulumi program: the path of a kubeconfig, or its text.
 
@@ -128,14 +137,6 @@ def program_access(kubeconfig: str, context: str | None) -> Access:
     if kubeconfig.startswith(("/", "~/")):
         return Access(Path(kubeconfig), context, is_silent=True)
     return Access(parsed(kubeconfig.encode(), "the kubeconfig"), context, is_silent=True)
-
-
-class _Busy(Unreachable):
-    """The API asks to come back later."""
-
-    def __init__(self, why: str, wait_s: float) -> None:
-        self.wait_s = wait_s
-        super().__init__(why, may_pass=True)
 
 
 class ClusterApi:
@@ -209,10 +210,11 @@ class ClusterApi:
         while True:
             try:
                 return self._request(path, query, method, body)
-            except _Busy as busy:
-                if method == "POST" or time.monotonic() + busy.wait_s > min(end, self._end):
+            except Unreachable as error:
+                wait = error.wait_s
+                if wait is None or method == "POST" or time.monotonic() + wait > min(end, self._end):
                     raise
-                time.sleep(busy.wait_s)
+                time.sleep(wait)
 
     def _request(self, path: str, query: Mapping[str, str] | None, method: str, body: JsonDict | None) -> Any:
         if self._credential.expires is not None and self._credential.expires - datetime.now(UTC) < _RENEWED:
@@ -238,14 +240,13 @@ class ClusterApi:
             return None
         message = _one_line(error_text(found))
         if status == 403:
-            raise PermissionError(message)
+            raise PermissionError(message if isinstance(found, dict) else f"{self.host} answers 403: {message}")
         if status == 401:
             raise Unreachable(f"{self.host} rejects the credentials: {message}; log in again")
         what = f"{self.host} answers {status}: {message}"
-        if status in (429, 503):
-            wait = given.get("Retry-After", "1")
-            raise _Busy(what, float(wait) if re.fullmatch("[0-9]{1,4}", wait) else 1.0)
-        raise Unreachable(what, may_pass=status == 410 or status >= 500)
+        wait = given.get("Retry-After", "") if status in (429, 503) else None
+        wait_s = None if wait is None else float(wait) if re.fullmatch("[0-9]{1,4}", wait) else 1.0
+        raise Unreachable(what, may_pass=status in (410, 429) or status >= 500, wait_s=wait_s)
 
     def _fetch(
         self, method: str, url: str, headers: dict[str, str], body: Any, seconds: float

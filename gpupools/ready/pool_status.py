@@ -28,7 +28,7 @@ from gpupools.ready.evidence import (
     waits_for,
 )
 from gpupools.ready.promises import GPU_DRIVER, VALIDATOR, Promise
-from gpupools.ready.same_cluster import Proof, prove
+from gpupools.ready.same_cluster import Proof, other_group, prove
 from gpupools.ready.snapshot import Snapshot, condition, full_name, is_ready
 from gpupools.spec.models import Cluster
 
@@ -73,8 +73,9 @@ class PoolStatus(NamedTuple):
         if self.is_ready:
             text = "; ".join((f"ready, {nodes if most else 'scales from zero'}", *self.notes))
         elif self.findings:
-            counts = f"{self.ready_nodes} of {nodes} ready" if most else "no node yet"
-            text = f"not ready, {counts}: {self.findings[0].cause.title}"
+            counts = f"{self.ready_nodes} of {nodes} ready:" if most else "no node yet:"
+            counts = f"{nodes} as planned, but" if most == self.ready_nodes > 0 else counts
+            text = f"not ready, {counts} {self.findings[0].cause.title}"
         else:
             text = f"not seen ({'; '.join(self.unseen)})"
         return f"{self.cluster}/{self.pool}: {text}"
@@ -201,6 +202,8 @@ def _short_of_node(promise: Promise, node: JsonObject, snapshot: Snapshot) -> It
     if machine.casefold() != promise.machine.casefold():
         what = f"instance type: promised {promise.machine}, found {machine}"
         yield Seen("plan", at, what, since, "other-machine")
+    if why := other_group(promise.pool, node):
+        yield Seen("plan", at, why, since, "other-group")
     for key, value in promise.labels.items():
         if labels.get(key) != value:
             what = f"label {key}: promised {value}, found {labels.get(key, 'none')}"

@@ -6,9 +6,10 @@ from typing import NamedTuple
 
 from gpupools.common.json_types import JsonObject
 from gpupools.plan.cloud import Cloud
+from gpupools.plan.pool_plan import PoolPlan
 from gpupools.spec.models import Cluster
 
-_WRITTEN = re.compile(r"arn:[a-z-]+:eks:\S+:cluster/\S+|gke_[^_\s]+_[^_\s]+_\S+")
+_WRITTEN = re.compile(r"arn:[a-z-]+:eks:[^:\s]+:[^:\s]+:cluster/\S+|gke_[^_\s]+_[^_\s]+_\S+")
 """Names that the clouds' programs give to clusters in a kubeconfig.
 
 https://github.com/aws/aws-cli, awscli/customizations/eks/update_kubeconfig.py;
@@ -47,11 +48,26 @@ def prove(
         what = f" of {named}" if named else ""
         where = f"{cluster.cloud} {cluster.region_name()}"
         return Proof(f"node {meta['name']} ({provider}){what} is not of the cluster in {where}", "")
-    is_named = any(match is not None and match.groupdict().get("named") for _, match in matches)
+    is_named = any(match is not None and _is_named(node, match, cloud) for node, match in matches)
     if is_endpoint or is_named or _WRITTEN.fullmatch(name):
         return Proof("", "")
     what = "none of its nodes carries the name of a cluster" if nodes else "it has no nodes"
     return Proof("", f"{what}, and its name in the kubeconfig is {name or 'missing'}")
+
+
+def other_group(pool: PoolPlan, node: JsonObject) -> str:
+    """Say that a node is of another node group than a pool's own; empty if nothing tells that it is."""
+    label, names = pool.provider_plan.node_groups(pool.cluster, pool.name)
+    group = node["metadata"].get("labels", {}).get(label, "")
+    # Autonaming of Pulumi may add anything before and after the name.
+    is_own = not group or any(each in group for each in names)
+    return "" if is_own else f"label {label}: promised {' or '.join(sorted(names))}, found {group}"
+
+
+def _is_named(node: JsonObject, match: re.Match[str], cloud: Cloud) -> bool:
+    """Return whether a node carries the name of its cluster, in a name that also has the pool where the cloud does."""
+    groups, pool = match.groupdict(), node["metadata"].get("labels", {}).get(cloud.cluster_label)
+    return bool(groups.get("named")) and groups.get("pool", pool) == pool
 
 
 def _identity(cloud: Cloud, node: JsonObject) -> str:

@@ -46,6 +46,13 @@ class Watch:
         """Whether all pools are."""
         return bool(self.found) and not self.problems and all(each.is_ready for each in self.found)
 
+    @property
+    def code(self) -> int:
+        """0: all pools are ready. 1: a pool is not. 2: no cluster was seen. 3: not all that matters was seen."""
+        if self.is_ready or not self.found:
+            return 0 if self.is_ready else 2
+        return 1 if any(each.state == "not ready" for each in self.found) else 3
+
     def looks(self, timeout_s: float, *, stays: bool = False) -> Iterator[bool]:
         """Look until the pools are ready or the time is over; yield after each look whether it is the last.
 

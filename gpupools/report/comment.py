@@ -2,19 +2,15 @@
 
 from collections.abc import Iterator, Sequence
 
-from gpupools.console.output import mermaid_text
-from gpupools.diff.comparison import FATES, counted, fate
+from gpupools.diff.comparison import FATES, counted
 from gpupools.plan.pool_plan import PoolPlan
-from gpupools.preview.format_preview import price_rows, price_total
-from gpupools.report.facts import STAYS, StackReport, nodes_in_words
-from gpupools.report.markdown_budget import LIMIT, MarkdownBudget, code, touched
-from gpupools.report.page import finding_text
+from gpupools.preview.format_preview import passing, price_rows
+from gpupools.report.facts import STAYS, StackReport, finding_lines, nodes_in_words
+from gpupools.report.markdown_budget import LIMIT, MarkdownBudget, code, put_changes
 
 MARKER = "<!-- gpupools report -->"
 """The first line, by which the comment is found again to be updated in place."""
 
-_MOST_DRAWN = 40
-"""Pools in the picture: Mermaid takes 50,000 characters (its schema-docs/config.html, maxTextSize)."""
 _LEAST = 600
 """Bytes that a file's own part needs."""
 
@@ -54,21 +50,24 @@ def _summary(reports: Sequence[StackReport], counts: dict[str, int] | None) -> s
 
 def _stack(room: MarkdownBudget, report: StackReport) -> None:
     since = f" since {code(report.since)}" if report.since is not None else ""
-    room.put(f"#### {code(report.file)}{since}", "", f"**{report.summary()}**", "")
+    room.put(f"#### {code(report.file)}{since}", "")
     if report.refused:
+        room.put(f"**{report.summary()}**", "")
         room.many(0.9, ([f"- {code(each)}"] for each in report.refused))
         return
+    room.put(*(f"- {asked}: **{code(said) if '/' in said else said}**" for asked, said in report.answers()), "")
     if report.not_compared:
         room.put(code(report.not_compared), "")
-    room.many(0.5, _touched(report))
+    if report.comparison is not None:
+        room.many(0.2, ([f"- Warning: {code(each)}"] for each in report.comparison.warnings))
+        put_changes(room, report.comparison, 0.5)
     problems = [[f"- Refused: {code(each)}"] for each in report.problems]
-    room.many(0.3, [*problems, *_findings(report), *([f"- Warning: {code(each.problem)}"] for each in report.warnings)])
+    room.many(0.3, [*problems, *_findings(report), *([f"- Warning: {code(each)}"] for each in report.advice())])
     if report.not_judged:
         room.put("", f"Policies are not judged here: {code(report.not_judged)}")
     elif report.verdicts:
-        room.put("", f"{report.passing()}.")
+        room.put("", f"{passing(report.verdicts)}.")
     if report.pools:
-        _picture(room, report)
         room.folded(
             "Every pool",
             0.5,
@@ -79,29 +78,21 @@ def _stack(room: MarkdownBudget, report: StackReport) -> None:
             for row in price_rows(report.prices)
         )
         if report.prices:
-            room.put("", f"List prices: {price_total(report.prices)}.")
+            costs = (
+                [f"- {code(name)}: {most}{f', {idle} idle' if idle else ''}"] for name, idle, most in report.costs()
+            )
+            room.folded("Cost of a month by cluster and team", 0.2, costs)
             room.folded("List prices per hour", 0.4, prices)
-        quotas = ([f"- {code(each)}"] for each in report.quotas)
+        quotas = ([f"- {code(each)}; limit: {report.limit(each)}"] for each in report.quotas)
         room.folded("Quotas needed with all nodes", 0.4, quotas)
         room.folded("Who brings the GPU software", 0.6, _owners(report))
     room.put("")
 
 
-def _touched(report: StackReport) -> Iterator[list[str]]:
-    if report.comparison is None:
-        return
-    for warning in report.comparison.warnings:
-        yield [f"- Warning: {code(warning)}"]
-    if report.comparison.cost:
-        yield [f"- {code(report.comparison.cost)}"]
-    yield from touched(report.comparison)
-
-
 def _findings(report: StackReport) -> Iterator[list[str]]:
     for verdict in report.findings:
         word = "refuses" if verdict.refuses else "advises"
-        for each in verdict.violations:
-            yield [f"- {code(verdict.policy)} {word}: {code(finding_text(verdict, each.urn, each.message))}"]
+        yield from ([f"- {code(verdict.policy)} {word}: {code(each)}"] for each in finding_lines(verdict))
 
 
 def _pool(plan: PoolPlan) -> str:
@@ -114,46 +105,3 @@ def _owners(report: StackReport) -> Iterator[list[str]]:
         for (software, owned), pools in runtime.owners_alike().items():
             who = "; ".join(f"{owner}: {pieces}" for owner, pieces in owned)
             yield [f"- {code(runtime.cluster)}, {code(', '.join(pools))}: {code(f'{software}; {who}')}"]
-
-
-def _picture(room: MarkdownBudget, report: StackReport) -> None:
-    """Draw the pools that are touched, else all, in their clusters."""
-    changes = {each.key: each for each in report.comparison.pools} if report.comparison is not None else {}
-    marks = {
-        plan: fate(changes[key]) for plan in range(len(report.pools)) if (key := _key(report.pools[plan])) in changes
-    }
-    order = sorted(range(len(report.pools)), key=lambda index: marks.get(index, "unchanged") == "unchanged")
-    drawn = sorted(order[:_MOST_DRAWN])
-    lines = ["```mermaid", "flowchart LR"]
-    for place, cluster in enumerate(dict.fromkeys(report.pools[index].cluster for index in drawn)):
-        lines.append(f'  subgraph c{place}["{mermaid_text(cluster)}"]')
-        for index in drawn:
-            plan = report.pools[index]
-            if plan.cluster == cluster:
-                lines.append(f'    p{index}["{mermaid_text(plan.name)}: {_label(plan, marks.get(index))}"]')
-        lines.append("  end")
-    lines += [f"  class p{index} {marks[index]}" for index in drawn if marks.get(index, "unchanged") != "unchanged"]
-    lines += [*_CLASSES, "```"]
-    if len(report.pools) > len(drawn):
-        lines.append(f"and {len(report.pools) - len(drawn)} more")
-    room_needed = sum(len(each.encode()) + 1 for each in lines) + 200
-    if room_needed < room.left:
-        room.put("", "<details open><summary>Picture</summary>", "", *lines, "", "</details>")
-
-
-_CLASSES = (
-    "  classDef moved,refused stroke:#cf222e,stroke-width:3px",
-    "  classDef drained,unknown stroke:#9a6700,stroke-width:3px",
-    "  classDef created stroke:#1a7f37,stroke-width:3px",
-)
-
-
-def _key(plan: PoolPlan) -> str:
-    return f"{plan.cluster}/{plan.name}"
-
-
-def _label(plan: PoolPlan, mark: str | None) -> str:
-    said = [nodes_in_words(plan), f"{plan.instance.gpus} × {plan.instance.gpu_model}", plan.sharing.described()]
-    if mark not in (None, "unchanged"):
-        said.append(FATES[mark])
-    return ", ".join(mermaid_text(each) for each in said)

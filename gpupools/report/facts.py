@@ -1,18 +1,20 @@
 """What there is to show of one stack file."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
 from gpupools.common.errors import Problem
 from gpupools.common.taints import HARD_EFFECTS, Taint
 from gpupools.diff.comparison import Comparison, counted, in_words
+from gpupools.plan.node_labels import TRUST_LABEL
 from gpupools.plan.pool_plan import PoolPlan
-from gpupools.plan.prices import PoolPrice
+from gpupools.plan.prices import PoolPrice, total
 from gpupools.plan.quotas import QuotaNeed
 from gpupools.plan.software_plan import RuntimePlan
 from gpupools.plan.tolerations import tolerates
 from gpupools.preview.format_preview import PolicyVerdict
 from gpupools.software.owners import tolerations_of
+from gpupools.software.team_shares import TeamRow, team_rows
 from gpupools.stackfile.check import Located
 from gpupools.stackfile.stack import StackPlan
 
@@ -66,12 +68,6 @@ class StackReport:
         """The policies that were asked and have nothing against it."""
         return [each for each in self.verdicts if not each.violations and each.level != "disabled"]
 
-    def passing(self) -> str:
-        """Say how many policies pass, and how many were not asked."""
-        asked = len(self.passed) + len(self.findings)
-        disabled = len(self.verdicts) - asked
-        return f"{len(self.passed)} of {asked} policies pass" + (f", {disabled} disabled" if disabled else "")
-
     def counts(self) -> dict[str, int]:
         """Count its pools by what becomes of them; empty where that is not known."""
         return counted(self.comparison.pools) if self.comparison is not None else {}
@@ -87,6 +83,60 @@ class StackReport:
             said = f"{_count(pools, 'pool')} on {_count(clusters, 'cluster')}"
         return "; ".join([said, *self._further()])
 
+    def answers(self) -> Iterator[tuple[str, str]]:
+        """Yield what a reader asks first, and the answers."""
+        if self.prices:
+            idle = total(self.prices, at_max=False).monthly
+            paid = f"{total(self.prices).monthly} with all nodes, {idle} for those that always run (list prices)"
+            yield "What do we pay", paid
+        users: dict[str, list[str]] = {}
+        shared = {row.pool: "teams by their guarantees" for row in self.teams}
+        for plan in self.pools:
+            key = f"{plan.cluster}/{plan.name}"
+            users.setdefault(plan.labels.get(TRUST_LABEL) or shared.get(key, "everybody"), []).append(key)
+        yield "Who uses it", "; ".join(f"{who}: {', '.join(pools)}" for who, pools in users.items())
+        if self.comparison is not None:
+            yield "What changes", "; ".join(filter(None, [self.summary(), self.comparison.cost]))
+        else:
+            yield "What is declared", self.summary()
+
+    @property
+    def teams(self) -> list[TeamRow]:
+        """What teams may use of the pools."""
+        return team_rows(self.plan.pools, self.plan.stack.teams) if self.plan is not None else []
+
+    def costs(self) -> Iterator[tuple[str, str, str]]:
+        """Yield what each cluster and team costs a month: of nodes that always run, and of all, or guaranteed."""
+        owned: dict[str, list[PoolPrice]] = {}
+        pools = {price.key: (plan, price) for plan, price in zip(self.pools, self.prices, strict=True)}
+        for plan, price in pools.values():
+            owned.setdefault(f"cluster {plan.cluster}", []).append(price)
+            if TRUST_LABEL in plan.labels:
+                owned.setdefault(f"pools of {plan.labels[TRUST_LABEL]}", []).append(price)
+        for row in self.teams:
+            plan, price = pools[row.pool]
+            # Slices of several sizes have no price of their own.
+            part = price.price if len(plan.node_resources) == 1 else None
+            if part is not None:
+                part = part._replace(amount=part.amount * row.guarantee / plan.node_resources[row.resource])
+            owned.setdefault(f"guarantee of {row.team}", []).append(
+                price._replace(price=part, min_nodes=0, max_nodes=1)
+            )
+        for name, prices in owned.items():
+            yield name, total(prices, at_max=False).monthly, total(prices).monthly
+
+    def limit(self, need: QuotaNeed) -> str:
+        """Return the limit of a quota that the stack file has, in words."""
+        limit = self.plan.stack.quotas.get(need.code) if self.plan is not None else None
+        return "not in gpupools:quotas" if limit is None else f"{limit} {need.unit}s"
+
+    def advice(self) -> Iterator[str]:
+        """Yield the warnings about the file, each once."""
+        return once(
+            (f"{each.place}: {'.'.join(map(str, each.problem.path))}", str(replace(each.problem, path=())))
+            for each in self.warnings
+        )
+
     def _further(self) -> Iterable[str]:
         if self.comparison is not None and self.comparison.is_refused:
             judged = self.comparison.judged
@@ -97,6 +147,27 @@ class StackReport:
             number = sum(len(each.violations) for each in self.findings if each.refuses is refuses)
             if number:
                 yield f"{number} {word} policy {'finding' if number == 1 else 'findings'}"
+
+
+def finding_lines(verdict: PolicyVerdict) -> Iterator[str]:
+    """Yield what a policy says beside its own description, each once."""
+    said = [[line for line in each.message.splitlines() if line != verdict.description] for each in verdict.violations]
+    names = [each.urn.rpartition("::")[2] for each in verdict.violations]
+    return once(zip(names, (" ".join(filter(None, lines)) for lines in said), strict=True))
+
+
+def once(said: Iterable[tuple[str, str]]) -> Iterator[str]:
+    """Yield each sentence once, after the names of all that it is said of."""
+    names: dict[str, list[str]] = {}
+    for name, sentence in said:
+        names.setdefault(sentence.removeprefix(f"{name}:").strip(), []).append(name)
+    for sentence, own in names.items():
+        own = list(dict.fromkeys(filter(None, own)))
+        more = f" and {len(own) - _MOST_NAMED} more" if len(own) > _MOST_NAMED else ""
+        yield ": ".join(filter(None, [", ".join(own[:_MOST_NAMED]) + more, sentence]))
+
+
+_MOST_NAMED = 10
 
 
 class Tolerations:

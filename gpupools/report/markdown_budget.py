@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 
 from gpupools.console.output import line, markdown_code
-from gpupools.diff.comparison import Comparison
+from gpupools.diff.comparison import Comparison, Entry
 
 LIMIT = 65_536
 """Characters that GitHub takes in a comment: "body is too long (maximum is 65536 characters)".
@@ -28,11 +28,11 @@ class MarkdownBudget:
             self.lines.append(each)
             self.left -= len(each.encode()) + 1
 
-    def many(self, share: float, lines: Iterable[Sequence[str]]) -> None:
+    def many(self, share: float, lines: Iterable[Iterable[str]]) -> None:
         """Put entries of one or more lines as long as they take no more than a share; the rest is counted."""
         room = int(self.left * share) - 40
         rest = 0
-        for entry in lines:
+        for entry in map(list, lines):
             size = sum(len(each.encode()) + 1 for each in entry)
             if rest or size > room:
                 rest += 1
@@ -55,9 +55,21 @@ def code(text: object) -> str:
     return markdown_code(shown if len(shown) <= _LONGEST else f"{shown[:_LONGEST]}…")
 
 
-def touched(found: Comparison) -> Iterator[list[str]]:
-    """Yield the entry of each change that touches something, with why `pulumi up` refuses it or what allows it."""
-    for change, refusal, allowed in found.verdicts():
-        if change.change != "unchanged":
-            refused = [f"  - pulumi up refuses that: {code(refusal)}"] if refusal is not None else []
-            yield [f"- {code(change)}", *refused, *([f"  - {allowed}"] if allowed is not None else [])]
+def put_changes(room: MarkdownBudget, found: Comparison, share: float) -> None:
+    """Put each change with why `pulumi up` refuses it or what allows it, then the values that follow, folded."""
+    entries = list(found.entries())
+    room.many(share, map(_change, entries))
+    folded = [
+        [f"- {code(each.headline)}", *(f"  - {code(line)}" for line in each.folded)] for each in entries if each.folded
+    ]
+    if folded:
+        room.folded("Values that follow", share / 2, folded)
+
+
+def _change(entry: Entry) -> Iterator[str]:
+    yield f"- **{code(entry.headline)}**"
+    yield from (f"  - {code(line)}" for line in entry.lines)
+    if entry.refusal is not None:
+        yield f"  - pulumi up refuses that: {code(entry.refusal)}"
+    if entry.allowed is not None:
+        yield f"  - {entry.allowed}"

@@ -3,18 +3,17 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from gpupools.diff.comparison import FATES, fate, severity
-from gpupools.diff.guard import Allowed
+from gpupools.diff.comparison import FATES, Entry, fate
 from gpupools.diff.pool_diff import PoolChange
 from gpupools.plan.node_labels import TRUST_LABEL
 from gpupools.plan.pool_plan import PoolPlan
 from gpupools.plan.software_plan import RuntimePlan
-from gpupools.preview.format_preview import PRICE_COLUMNS, PolicyVerdict, price_rows, price_total
+from gpupools.preview.format_preview import PRICE_COLUMNS, PolicyVerdict, passing, price_rows, price_total
 from gpupools.preview.format_preview import node_resource_lines as offers_of
 from gpupools.report.drawing import Drawings
-from gpupools.report.facts import STAYS, StackReport, Tolerations, nodes_in_words
+from gpupools.report.facts import STAYS, StackReport, Tolerations, finding_lines, nodes_in_words
 from gpupools.report.html import Html, element, html
-from gpupools.software.team_shares import TeamRow, team_rows
+from gpupools.software.team_shares import TeamRow
 
 _STYLE = Path(__file__).with_name("page.css")
 
@@ -84,23 +83,24 @@ def _stack(number: int, report: StackReport, drawings: Drawings) -> Html:
     parts = [
         element("h2", f"Stack {report.stack}", id=f"{anchor}h"),
         element("p", element("code", report.file), compared),
-        element("p", element("strong", report.summary())),
     ]
     if report.refused:
+        parts.append(element("p", element("strong", report.summary())))
         return element("section", *parts, _lines(report.refused, "bad"), id=anchor, aria_labelledby=f"{anchor}h")
+    answers = [element("div", element("dt", asked), element("dd", said)) for asked, said in report.answers()]
+    parts.append(element("dl", *answers, class_="answers"))
     if report.warnings:
-        parts += [
-            element("h3", "Warnings"),
-            _lines([f"{each.place}: {each.problem}" for each in report.warnings], "warn"),
-        ]
+        parts += [element("h3", "Warnings"), _lines(report.advice(), "warn")]
     parts += [*_changes(report), *_policies(report)]
     changes = {change.key: change for change in report.comparison.pools} if report.comparison is not None else {}
     runtimes = {each.cluster: each for each in report.plan.runtimes} if report.plan is not None else {}
     for place, (cluster, plans) in enumerate(_by_cluster(report).items()):
         parts.append(_cluster(f"{anchor}c{place}", cluster, plans, runtimes.get(cluster), changes, drawings))
-    if report.plan is not None and (teams := team_rows(report.plan.pools, report.plan.stack.teams)):
-        parts.append(_table("Teams, with the GPUs or slices of all nodes", TeamRow._fields, teams))
+    if report.teams:
+        parts.append(_table("Teams, with the GPUs or slices of all nodes", TeamRow._fields, report.teams))
     if report.prices:
+        headers = ("cluster or team", "nodes that always run", "all nodes, or guaranteed")
+        parts.append(_table("List prices of a month", headers, report.costs()))
         parts += [_prices(report), element("p", price_total(report.prices))]
     if report.quotas:
         parts.append(_quotas(report))
@@ -118,12 +118,13 @@ def _quotas(report: StackReport) -> Html:
         (
             ", ".join(dict.fromkeys(pool.key for pool in each.pools)),
             str(each),
+            report.limit(each),
             element("a", "raise", href=each.link) if each.link else "",
             f"{each.source}, {each.dated}" if each.source else "",
         )
         for each in report.quotas
     ]
-    return _table("Quotas needed with all nodes", ("pools", "quota", "link", "source, date"), rows)
+    return _table("Quotas needed with all nodes", ("pools", "quota", "limit", "link", "source, date"), rows)
 
 
 def _lines(lines: Iterable[object], class_: str | None = None) -> Html:
@@ -150,26 +151,22 @@ def _changes(report: StackReport) -> Iterator[Html]:
         return
     if report.comparison.warnings:
         yield _lines((f"Warning: {each}" for each in report.comparison.warnings), "warn")
-    changes = [
-        element("li", str(change), *_verdict(refusal, allowed), class_=severity(change))
-        for change, refusal, allowed in report.comparison.verdicts()
-        if change.change != "unchanged"
-    ]
-    yield element("ul", *changes) if changes else element("p", "Nothing changes.")
-    if report.comparison.cost:
-        yield element("p", report.comparison.cost)
-    same = [change for change in report.comparison.pools if change.change == "unchanged"]
+    changes = [element("li", *_change(each), class_=each.severity) for each in report.comparison.entries()]
+    yield element("ul", *changes, class_="changes") if changes else element("p", "Nothing changes.")
+    same = [change.key for change in report.comparison.pools if change.change == "unchanged"]
     if same:
-        yield _folded(f"{len(same)} without a change", element("p", ", ".join(change.key for change in same)))
+        yield _folded(f"{len(same)} without a change", element("p", ", ".join(same)))
 
 
-def _verdict(refusal: str | None, allowed: Allowed | None) -> Iterator[Html]:
-    if refusal is not None:
-        yield element("br")
-        yield element("strong", f"pulumi up refuses that: {refusal}", class_="bad")
-    if allowed is not None:
-        yield element("br")
-        yield element("strong", str(allowed), class_="warn")
+def _change(entry: Entry) -> Iterator[Html]:
+    yield element("strong", entry.headline)
+    yield element("ul", *(element("li", line) for line in entry.lines))
+    if entry.refusal is not None:
+        yield element("p", element("strong", f"pulumi up refuses that: {entry.refusal}", class_="bad"))
+    if entry.allowed is not None:
+        yield element("p", element("strong", str(entry.allowed), class_="warn"))
+    if entry.folded:
+        yield _folded("Values that follow", _lines(entry.folded))
 
 
 def _folded(summary: str, *parts: Html) -> Html:
@@ -195,21 +192,14 @@ def _policies(report: StackReport) -> Iterator[Html]:
     names = element(
         "ul", *(element("li", element("code", each.policy), f": {each.description}") for each in report.passed)
     )
-    yield _folded(report.passing(), names)
+    yield _folded(passing(report.verdicts), names)
 
 
 def _verdict_lines(verdict: PolicyVerdict) -> Iterator[str]:
-    for violation in verdict.violations[:MOST_FINDINGS]:
-        yield finding_text(verdict, violation.urn, violation.message)
-    if len(verdict.violations) > MOST_FINDINGS:
-        yield f"and {len(verdict.violations) - MOST_FINDINGS} more"
-
-
-def finding_text(verdict: PolicyVerdict, urn: str, message: str) -> str:
-    """Write one finding: the resource, and what is said of it beside the policy's own description."""
-    own = " ".join(line for line in message.splitlines() if line and line != verdict.description)
-    name = urn.rpartition("::")[2]
-    return own if own.startswith(f"{name}:") else ": ".join(filter(None, [name, own]))
+    lines = list(finding_lines(verdict))
+    yield from lines[:MOST_FINDINGS]
+    if len(lines) > MOST_FINDINGS:
+        yield f"and {len(lines) - MOST_FINDINGS} more"
 
 
 # --- Clusters and pools ---

@@ -10,7 +10,7 @@ from gpupools.common.taints import GPU_TAINT
 from gpupools.plan.dra import DRA_CHART, DRA_DRIVER
 from gpupools.plan.hami import HAMI
 from gpupools.plan.node_labels import CONFIG_LABELS, GPU_PRESENT_LABEL
-from gpupools.plan.node_resources import GPU_RESOURCE
+from gpupools.plan.node_resources import GPU_RESOURCE, KAI_NAMESPACES
 from gpupools.plan.plugin_configs import client_limits
 from gpupools.plan.pool_plan import PoolPlan
 from gpupools.plan.tolerations import kept_taint_note, untolerated
@@ -97,8 +97,8 @@ def _too_old(draft: Draft) -> Iterator[Problem]:
         return
     there = {
         "ValidatingAdmissionPolicy": (
-            draft.spec.trust_policy or any(pool.startup_taint for pool in draft.pools),
-            "or leave trust_policy and startup_taint out",
+            draft.spec.trust_policy or any(pool.startup_taint or pool.scheduler_name for pool in draft.pools),
+            "or leave trust_policy, startup_taint and the teams of KAI and Volcano out",
         ),
         "gpu-operator": (uses_operator(draft), "or use other software"),
         HAMI: (bool(draft.served(HAMI)), "or use other software"),
@@ -374,7 +374,7 @@ def _closed_network(draft: Draft) -> Iterator[str]:
     spec = draft.spec
     if spec.pull_secrets:
         spaces = {release.namespace for release in draft.releases}
-        spaces |= set(kai.NAMESPACES) if kai.fractional(draft) else set()
+        spaces |= set(KAI_NAMESPACES) if kai.fractional(draft) else set()
         spaces |= {
             each.manifest["metadata"]["namespace"] for each in draft.objects if each.kind in ("DaemonSet", "Job")
         }

@@ -9,6 +9,7 @@ from gpupools.plan.node_software import NodeRuntime
 from gpupools.plan.pool_plan import PoolPlan
 from gpupools.plan.software_plan import ContainerImage, KubernetesObject, Release
 from gpupools.software.images import Pulls, pulls_of
+from gpupools.software.team_shares import TeamShares
 from gpupools.spec.software_spec import RuntimeSpec
 
 
@@ -31,6 +32,8 @@ class Draft:
     problems: list[Problem] = field(default_factory=list)
     images: list[ContainerImage] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    shares: TeamShares = field(default_factory=lambda: TeamShares((), {}, {}))
+    """The shares of the teams, once the scheduler is planned."""
     warnings: list[Problem] = field(default_factory=list)
     undecided: set[tuple[str, str]] = field(default_factory=set)
     """Pools and what they need otherwise than another pool of their release: values, pieces."""

@@ -3,8 +3,8 @@
 Fields: https://github.com/kai-scheduler/KAI-Scheduler tag v0.17.0, deployments/kai-scheduler/crds.
 """
 
+import re
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from gpupools.common.errors import Problem, nearest, shown
 from gpupools.common.json_types import JsonDict
@@ -13,11 +13,13 @@ from gpupools.plan.pool_plan import POOL_LABEL, PoolPlan
 from gpupools.plan.software_plan import KubernetesObject
 from gpupools.software.draft import Draft
 from gpupools.software.kueue import topology_levels
-from gpupools.software.objects import wire_form
-from gpupools.software.team_shares import Lending, team_shares
+from gpupools.software.queues import declared, first_queue, priorities, queue_policy
+from gpupools.software.team_shares import Lending, TeamShares
 from gpupools.spec.teams import Team
 
 CHART = "kai-scheduler"
+API = "kai.scheduler/v1"
+QUEUE_LABEL = "kai.scheduler/queue"
 REGISTRY = "ghcr.io/kai-scheduler/kai-scheduler"
 LENDING = Lending("KAI", False, "https://github.com/kai-scheduler/KAI-Scheduler/blob/v0.17.0/docs/queues/README.md")
 
@@ -34,10 +36,6 @@ DECISIONS = (
         " bindrequests.scheduling.run.ai configs.kai.scheduler schedulingshards.kai.scheduler topologies.kai.scheduler"
     ),
 )
-
-
-NAMESPACES = ("kai-resource-reservation", "kai-scale-adjust")
-"""Namespaces of pods on GPU nodes: those that hold a GPU of which pods have parts, and those that start nodes."""
 
 
 def values(draft: Draft) -> JsonDict:
@@ -71,18 +69,17 @@ def fractional(draft: Draft) -> list[PoolPlan]:
 
 
 def pod_metadata(draft: Draft) -> dict[str, JsonDict]:
-    """Return the metadata of a pod with half a GPU, by pool; with its queue if only one team has one."""
+    """Return the metadata of a pod, by pool: its queue, and half a GPU where pods ask for fractions."""
     found = {}
-    for pool in fractional(draft):
-        queues = _team_queues(draft, pool)
-        labels = {POOL_LABEL: pool.name, **({"kai.scheduler/queue": queues[0]} if len(queues) == 1 else {})}
-        found[pool.name] = {"labels": labels, "annotations": {FRACTION_ANNOTATIONS[0]: "0.5"}}
+    for pool in draft.pools:
+        fractional = pool.sharing.fractions is not None
+        if pool.scheduler_name or fractional:
+            queue = first_queue(draft.shares, pool)
+            found[pool.name] = {
+                "labels": {POOL_LABEL: pool.name, **({QUEUE_LABEL: queue} if queue else {})},
+                **({"annotations": {FRACTION_ANNOTATIONS[0]: "0.5"}} if fractional else {}),
+            }
     return found
-
-
-def _team_queues(draft: Draft, pool: PoolPlan) -> list[str]:
-    made = [each.manifest for each in draft.team_objects if each.kind == "Queue"]
-    return [each["metadata"]["name"] for each in made if each["spec"].get("parentQueue") == pool.name]
 
 
 def notes(draft: Draft, pool: PoolPlan) -> Iterator[str]:
@@ -92,42 +89,47 @@ def notes(draft: Draft, pool: PoolPlan) -> Iterator[str]:
         return
     if fractions.memory == "trust":
         yield "nothing limits the memory of a fraction: each pod can use the memory of the whole GPU"
-    if not _team_queues(draft, pool):
+    if not first_queue(draft.shares, pool):
         yield "no team has a share of it, so no queue starts pods with fractions of its GPUs; add it to gpupools:teams"
 
 
-def share_pools(draft: Draft, teams: Mapping[str, Team]) -> list[KubernetesObject]:
+def share_pools(draft: Draft, teams: Mapping[str, Team], shares: TeamShares) -> list[KubernetesObject]:
     """Return the objects with which KAI shares the draft's pools; problems go to the draft."""
-    shares, problems = team_shares(draft.pools, teams, draft.cluster, LENDING)
-    draft.problems += problems
     draft.problems += _spread_problems(draft)
-    counted = [pool for pool in draft.pools if GPU_RESOURCE in pool.node_resources]
-    found = [
-        _object(
-            "priority-class",
-            "PriorityClass",
-            name,
-            "orders the jobs of a team",
-            api="scheduling.k8s.io/v1",
-            value=value,
-            description=text,
-            globalDefault=False,
-        )
-        for name, (value, text) in PRIORITIES.items()
-    ]
-    for pool in counted:
-        found += _of_pool(pool, "spread" if pool.name in draft.spec.spread else "binpack")
+    found = priorities(PRIORITIES)
+    owners: dict[str, list[str]] = {}
+    for pool in draft.pools:
+        if any(map(gpus_of, pool.node_resources)):
+            found += _of_pool(pool, "spread" if pool.name in draft.spec.spread else "binpack")
+            owners[pool.name] = []
     for name, own in shares.shares.items():
-        for (where, resource), share in own.items():
-            if resource == GPU_RESOURCE:
-                limit, weight = shares.most(name, (where, resource)), teams[name].weight
-                gpus = {"quota": share.guarantee, "limit": limit, "overQuotaWeight": weight}
-                found.append(_queue(f"{name}.{where}", where, gpus, f"of team {name}", where))
-            else:
-                what = f"KAI counts {GPU_RESOURCE}, and pool {where} offers {resource}"
-                fix = "use strategy: single or no rename in its sharing, or remove the pool here"
-                draft.problems.append(Problem(("teams", name), what, fix))
+        for where in dict.fromkeys(pool for pool, _ in own):
+            units = {unit: share for unit, share in own.items() if unit[0] == where}
+            for _, resource in units:
+                if not gpus_of(resource):
+                    what = f"KAI counts {GPU_RESOURCE} and slices, and pool {where} offers {resource}"
+                    fix = "use no rename in its sharing, or remove the pool here"
+                    draft.problems.append(Problem(("teams", name), what, fix))
+            quota = sum(gpus_of(unit[1]) * share.guarantee for unit, share in units.items())
+            limit = sum(gpus_of(unit[1]) * shares.most(name, unit) for unit in units)
+            gpus = {"quota": quota, "limit": limit, "overQuotaWeight": teams[name].weight}
+            found.append(_queue(f"{name}.{where}", where, gpus, f"of team {name}", where))
+            owners[f"{name}.{where}"] = teams[name].namespaces
+    if shares.shares:
+        found += queue_policy(owners, f"?labels[?'{QUEUE_LABEL}']")
     return found
+
+
+def gpus_of(resource: str) -> int:
+    """Return how many GPUs KAI counts for a unit: N for a slice of N compute slices; 0 for what it does not count.
+
+    https://github.com/kai-scheduler/KAI-Scheduler tag v0.17.0, pkg/scheduler/api/resource_info/
+    gpu_resource_requirment.go.
+    """
+    if resource == GPU_RESOURCE:
+        return 1
+    found = re.fullmatch(r"nvidia\.com/mig-(\d+)g\.\d+gb", resource)
+    return int(found[1]) if found else 0
 
 
 def _spread_problems(draft: Draft) -> Iterator[Problem]:
@@ -138,12 +140,6 @@ def _spread_problems(draft: Draft) -> Iterator[Problem]:
             yield Problem((*draft.at, "spread", index), what, nearest(name, names))
 
 
-def _object(
-    step: str, kind: str, name: str, why: str, pool: str = "", api: str = "kai.scheduler/v1", **body: Any
-) -> KubernetesObject:
-    return KubernetesObject(f"{step}/{name}", wire_form(kind, name, api=api, pool=pool, **body), why)
-
-
 def _of_pool(pool: PoolPlan, placement: str) -> Iterator[KubernetesObject]:
     """Yield the scheduler of a pool's nodes, the queue above those of the teams, and the topology of the nodes."""
     spec: JsonDict = {
@@ -151,13 +147,14 @@ def _of_pool(pool: PoolPlan, placement: str) -> Iterator[KubernetesObject]:
         "placementStrategy": {"gpu": placement, "cpu": placement},
     }
     why = f"schedules the jobs on pool {pool.name}"
-    yield _object("shard", "SchedulingShard", f"gpupools-{pool.name}", why, pool.name, spec=spec)
-    every = pool.node_resources[GPU_RESOURCE] * pool.max_nodes
+    yield declared("shard", "SchedulingShard", f"gpupools-{pool.name}", why, API, pool=pool.name, spec=spec)
+    every = sum(gpus_of(each) * count for each, count in pool.node_resources.items()) * pool.max_nodes
     yield _queue(pool.name, pool.name, {"quota": every, "limit": every, "overQuotaWeight": 1}, "of all teams")
     levels = [{"nodeLabel": each} for each in topology_levels(pool)]
     if levels:
-        why, api = f"lets jobs on {pool.name} ask for nodes that are close together", "kai.scheduler/v1alpha1"
-        yield _object("topology", "Topology", pool.name, why, pool.name, api, spec={"levels": levels})
+        why = f"lets jobs on {pool.name} ask for nodes that are close together"
+        spec = {"levels": levels}
+        yield declared("topology", "Topology", pool.name, why, "kai.scheduler/v1alpha1", pool=pool.name, spec=spec)
 
 
 def _queue(name: str, pool: str, gpus: JsonDict, whose: str, parent: str = "") -> KubernetesObject:
@@ -168,4 +165,4 @@ def _queue(name: str, pool: str, gpus: JsonDict, whose: str, parent: str = "") -
         "resources": {"gpu": gpus, "cpu": unlimited, "memory": unlimited},
     }
     why = f"the GPUs {whose} on pool {pool}"
-    return _object("queue", "Queue", name, why, pool, "scheduling.run.ai/v2", spec=spec)
+    return declared("queue", "Queue", name, why, "scheduling.run.ai/v2", pool=pool, spec=spec)

@@ -9,11 +9,12 @@ import yaml
 
 from gpupools.common.errors import Problem
 from gpupools.common.json_types import JsonDict, JsonObject
+from gpupools.plan.node_labels import TRUST_LABEL
 from gpupools.plan.pool_plan import POOL_LABEL, PoolPlan
 from gpupools.plan.software_plan import KubernetesObject
 from gpupools.software.draft import Draft
-from gpupools.software.objects import wire_form
-from gpupools.software.team_shares import Share, TeamShares, Unit, team_shares
+from gpupools.software.queues import declared, priorities
+from gpupools.software.team_shares import TeamShares, Unit
 from gpupools.spec.teams import Team
 
 CHART = "kueue"
@@ -29,6 +30,9 @@ PRIORITIES: Mapping[str, tuple[int, str]] = {
     "training": (100, "Jobs that can be stopped and started again."),
 }
 """Name of each WorkloadPriorityClass to its value and description."""
+
+PREFERRED_TOPOLOGY = f"{GROUP}/podset-preferred-topology"
+"""Annotation of pods: the level at which they are close together, if they fit."""
 
 MOST_FLAVORS, MOST_TAINTS = 64, 8
 """maxItems of `flavors` and `nodeTaints` in the CRDs."""
@@ -50,15 +54,26 @@ FRAMEWORKS = (
 """The frameworks of the chart's own configuration."""
 
 
-def configuration(teams: Mapping[str, Team]) -> str:
-    """Return Kueue's configuration: the chart's own, with fair sharing and the teams' namespaces."""
+def values(draft: Draft, teams: Mapping[str, Team]) -> JsonDict:
+    """Return the values of the chart: pods of the teams start only while its webhooks answer."""
+    return {
+        "managerConfig.controllerManagerConfigYaml": configuration(draft.pools, teams),
+        "controllerManager.replicas": 2,
+        "controllerManager.podDisruptionBudget.enabled": True,
+        "controllerManager.manager.priorityClassName": "system-cluster-critical",
+    }
+
+
+def configuration(pools: Iterable[PoolPlan], teams: Mapping[str, Team]) -> str:
+    """Return Kueue's configuration: the chart's own, with fair sharing, the teams' namespaces and the pools' claims."""
     spaces = sorted(space for team in teams.values() for space in team.namespaces)
+    classes = sorted({name for pool in pools for name in pool.device_classes})
     chosen = {"matchExpressions": [{"key": "kubernetes.io/metadata.name", "operator": "In", "values": spaces}]}
     found: JsonDict = {
         "apiVersion": "config.kueue.x-k8s.io/v1beta2",
         "kind": "Configuration",
         "health": {"healthProbeBindAddress": ":8081"},
-        "metrics": {"bindAddress": ":8443"},
+        "metrics": {"bindAddress": ":8443", "enableClusterQueueResources": True},
         "webhook": {"port": 9443},
         "leaderElection": {"leaderElect": True, "resourceName": "c1f6bfd2.kueue.x-k8s.io"},
         "controller": {
@@ -76,7 +91,11 @@ def configuration(teams: Mapping[str, Team]) -> str:
         # Without it, weights have no effect.
         "fairSharing": {"preemptionStrategies": ["LessThanOrEqualToFinalShare", "LessThanInitialShare"]},
         # Queues have quotas of GPUs alone. By default, a job that also requests CPU would never be admitted.
-        "resources": {"quotaCheckStrategy": "IgnoreUndeclared"},
+        "resources": {
+            "quotaCheckStrategy": "IgnoreUndeclared",
+            # A job with a claim of another DeviceClass is never admitted (kubernetes-sigs/kueue #10504).
+            **({"deviceClassMappings": [{"name": n, "deviceClassNames": [n]} for n in classes]} if classes else {}),
+        },
     }
     if spaces:
         # Jobs that no queue admits would use GPUs beside the guarantees.
@@ -92,38 +111,28 @@ DECISIONS = (
 )
 
 
-def share_pools(draft: Draft, teams: Mapping[str, Team]) -> list[KubernetesObject]:
+def share_pools(draft: Draft, teams: Mapping[str, Team], shares: TeamShares) -> list[KubernetesObject]:
     """Return the objects with which Kueue shares the draft's pools; problems go to the draft."""
-    shares, problems = team_shares(draft.pools, teams, draft.cluster)
-    draft.problems += problems
-    counted = [pool for pool in draft.pools if pool.node_resources]
-    draft.problems += _beyond_the_crds(draft, counted)
-    found = [_flavor(pool) for pool in counted]
-    found += [each for pool in counted for each in (*_topology(pool), *_queued(pool))]
-    found += [
-        _object(
-            "priority-class",
-            "WorkloadPriorityClass",
-            name,
-            why="orders the jobs of a team",
-            value=value,
-            description=text,
-        )
-        for name, (value, text) in PRIORITIES.items()
-    ]
+    draft.problems += _beyond_the_crds(draft, draft.pools)
+    found = [_flavor(pool) for pool in draft.pools]
+    found += [each for pool in draft.pools for each in (*_topology(pool), *_queued(pool))]
+    found += priorities(PRIORITIES, "WorkloadPriorityClass", API)
+    fair = shares.fair_shares({name: team.weight for name, team in teams.items()})
     if shares.shares:
-        found.append(_cohort(shares))
-    for name, own in shares.shares.items():
-        found.append(_cluster_queue(name, teams[name], own, shares))
+        found.append(_cohort(shares, fair))
+    for name in shares.shares:
+        found.append(_cluster_queue(name, teams[name], fair[name], shares))
         found += [_local_queue(name, space) for space in teams[name].namespaces]
     return found
 
 
-def _object(
-    step: str, kind: str, name: str, why: str, space: str = "", pool: str = "", **body: object
-) -> KubernetesObject:
-    made = wire_form(kind, name, space, API, pool, **body)
-    return KubernetesObject(name=f"{step}/{space or name}", manifest=made, why=why)
+def pod_metadata(draft: Draft) -> dict[str, JsonDict]:
+    """Return the metadata of a pod on nodes with a topology, by pool.
+
+    Kueue implies it only in a queue all of whose flavors have one (pkg/cache/scheduler/tas_flavor_snapshot.go).
+    """
+    levels = {pool.name: topology_levels(pool) for pool in draft.pools}
+    return {name: {"annotations": {PREFERRED_TOPOLOGY: own[-1]}} for name, own in levels.items() if own}
 
 
 def _beyond_the_crds(draft: Draft, pools: Iterable[PoolPlan]) -> Iterator[Problem]:
@@ -150,10 +159,11 @@ def _flavor(pool: PoolPlan) -> KubernetesObject:
     spec = {
         "nodeLabels": {POOL_LABEL: pool.name},
         "nodeTaints": tainted,
-        "tolerations": pool.pod()["tolerations"],
+        # Only jobs that tolerate the taint of `trust` themselves share GPUs with others.
+        "tolerations": [each for each in pool.pod()["tolerations"] if each["key"] != TRUST_LABEL],
         **topology,
     }
-    return _object("flavor", "ResourceFlavor", pool.name, f"the nodes of pool {pool.name}", pool=pool.name, spec=spec)
+    return declared("flavor", "ResourceFlavor", pool.name, f"the nodes of {pool.name}", API, pool=pool.name, spec=spec)
 
 
 def topology_levels(pool: PoolPlan) -> tuple[str, ...]:
@@ -168,7 +178,7 @@ def _topology(pool: PoolPlan) -> Iterator[KubernetesObject]:
     levels = [{"nodeLabel": each} for each in topology_levels(pool)]
     if levels:
         why = f"lets jobs on {pool.name} ask for nodes that are close together"
-        yield _object("topology", "Topology", pool.name, why, pool=pool.name, spec={"levels": levels})
+        yield declared("topology", "Topology", pool.name, why, API, pool=pool.name, spec={"levels": levels})
 
 
 def _queued(pool: PoolPlan) -> Iterator[KubernetesObject]:
@@ -180,8 +190,8 @@ def _queued(pool: PoolPlan) -> Iterator[KubernetesObject]:
     parameters = {"apiGroup": GROUP, "kind": "ProvisioningRequestConfig", "name": pool.name}
     check = {"controllerName": "kueue.x-k8s.io/provisioning-request", "parameters": parameters}
     why = f"requests all nodes of a job on {pool.name} together"
-    yield _object("provisioning", "ProvisioningRequestConfig", pool.name, why, pool=pool.name, spec=config)
-    yield _object("admission-check", "AdmissionCheck", pool.name, why, pool=pool.name, spec=check)
+    yield declared("provisioning", "ProvisioningRequestConfig", pool.name, why, API, pool=pool.name, spec=config)
+    yield declared("admission-check", "AdmissionCheck", pool.name, why, API, pool=pool.name, spec=check)
 
 
 def _groups(units: Mapping[Unit, JsonObject], pools: Iterable[PoolPlan]) -> list[JsonDict]:
@@ -191,7 +201,8 @@ def _groups(units: Mapping[Unit, JsonObject], pools: Iterable[PoolPlan]) -> list
     in common are in one group: https://kueue.sigs.k8s.io/docs/concepts/cluster_queue/#resource-groups.
     """
     groups: list[tuple[set[str], list[str]]] = []
-    for pool in pools:
+    # Kueue takes the first flavor that fits: whole GPUs before parts of GPUs, and else in the order of the file.
+    for pool in sorted(pools, key=lambda each: each.sharing_kind != "none"):
         resources = {resource for name, resource in units if name == pool.name}
         if not resources:
             continue
@@ -215,18 +226,27 @@ def _groups(units: Mapping[Unit, JsonObject], pools: Iterable[PoolPlan]) -> list
     ]
 
 
-def _cohort(shares: TeamShares) -> KubernetesObject:
-    free = {unit: {"nominalQuota": count} for unit, count in shares.free().items()}
-    why = "has the units that no team has a guarantee of, for all teams by weight"
-    return _object("cohort", "Cohort", COHORT, why, spec={"resourceGroups": _groups(free, shares.pools)})
+def _cohort(shares: TeamShares, fair: Mapping[str, Mapping[Unit, int]]) -> KubernetesObject:
+    free = {
+        unit: {"nominalQuota": shares.capacity[unit] - sum(own.get(unit, 0) for own in fair.values())}
+        for unit in shares.free()
+    }
+    why = "has the units that the weights leave over"
+    return declared("cohort", "Cohort", COHORT, why, API, spec={"resourceGroups": _groups(free, shares.pools)})
 
 
-def _cluster_queue(name: str, team: Team, own: Mapping[Unit, Share], shares: TeamShares) -> KubernetesObject:
+def _cluster_queue(name: str, team: Team, fair: Mapping[Unit, int], shares: TeamShares) -> KubernetesObject:
+    """Return the queue of a team with its guarantee and its part, by weight, of the rest.
+
+    Kueue's own weights add up a resource over all flavors, so that a slice would weigh as much as a whole GPU:
+    https://github.com/kubernetes-sigs/kueue tag v0.19.2, pkg/cache/scheduler/fair_sharing.go.
+    """
+    own = shares.shares[name]
     quotas: dict[Unit, JsonObject] = {
         unit: {
-            "nominalQuota": share.guarantee,
-            **({"borrowingLimit": share.limit - share.guarantee} if share.limit is not None else {}),
-            **({"lendingLimit": 0} if team.lends_to == [] else {}),
+            "nominalQuota": fair[unit],
+            **({"borrowingLimit": share.limit - fair[unit]} if share.limit is not None else {}),
+            **({"lendingLimit": fair[unit] - share.guarantee} if team.lends_to == [] else {}),
         }
         for unit, share in own.items()
     }
@@ -241,13 +261,15 @@ def _cluster_queue(name: str, team: Team, own: Mapping[Unit, Share], shares: Tea
                 {"key": "kubernetes.io/metadata.name", "operator": "In", "values": sorted(team.namespaces)}
             ]
         },
+        # The team's own idle guarantee in any pool before units that another team lends.
+        "flavorFungibility": {"whenCanBorrow": "TryNextFlavor"},
         "preemption": {"reclaimWithinCohort": "Any", "withinClusterQueue": "LowerPriority"},
         "resourceGroups": _groups(quotas, shares.pools),
         **({"admissionChecksStrategy": {"admissionChecks": checks}} if checks else {}),
     }
-    return _object("cluster-queue", "ClusterQueue", name, f"what team {name} may use", spec=spec)
+    return declared("cluster-queue", "ClusterQueue", name, f"what team {name} may use", API, spec=spec)
 
 
 def _local_queue(team: str, space: str) -> KubernetesObject:
     why = f"puts jobs of namespace {space} into the queue of team {team}"
-    return _object("local-queue", "LocalQueue", QUEUE, why, space, spec={"clusterQueue": team})
+    return declared("local-queue", "LocalQueue", QUEUE, why, API, space, spec={"clusterQueue": team})

@@ -287,7 +287,7 @@ def startup_gate(pools: Sequence[PoolPlan], tolerations: Sequence[JsonObject], p
     return [
         _namespace(_GATE, "restricted", why),
         code,
-        *_admission(
+        *admission(
             "startup-gate", _filled(_trust_policies()["startup_gate"], words), {}, "lets it change nothing else"
         ),
         *(KubernetesObject(name=f"startup-gate/{key}", manifest=each, why=why) for key, each in made.items()),
@@ -340,10 +340,10 @@ def trust_objects(
         pods["matchConstraints"]["namespaceSelector"] = _existing_pools(trust, inside)
         nodes["matchConstraints"]["namespaceSelector"] = _existing_pools(trust, inside)
         shared = ", ".join(names)
-        found += _admission(f"trust/{mark}", pods, {}, f"keeps pods outside {who} off {shared}")
+        found += admission(f"trust/{mark}", pods, {}, f"keeps pods outside {who} off {shared}")
         by_node = {"paramRef": {"selector": {"matchLabels": {TRUST_LABEL: mark}}, "parameterNotFoundAction": "Allow"}}
         why = f"keeps what passes the scheduler off the nodes of {shared}"
-        found += _admission(f"trust/{mark}/nodes", nodes, by_node, why)
+        found += admission(f"trust/{mark}/nodes", nodes, by_node, why)
     return found
 
 
@@ -375,7 +375,14 @@ def _existing_pools(trust: Trust, inside: Sequence[str]) -> JsonDict:
     return {"matchExpressions": [named, *([team] if trust.team is not None else [])]}
 
 
-def _admission(step: str, spec: JsonObject, parameters: JsonObject, why: str) -> list[KubernetesObject]:
+def filled_policy(key: str, words: Mapping[str, str]) -> JsonDict:
+    """Return an admission policy of `data/trust_policies.yaml` with its words in place."""
+    filled: JsonDict = _filled(_trust_policies()[key], words)
+    return filled
+
+
+def admission(step: str, spec: JsonObject, parameters: JsonObject, why: str) -> list[KubernetesObject]:
+    """Declare an admission policy and what puts it into force."""
     name = f"gpupools-{step.replace('/', '-')}"
     version = "admissionregistration.k8s.io/v1"
     policy = wire_form("ValidatingAdmissionPolicy", name, api=version, spec=spec)

@@ -6,6 +6,7 @@ from types import MappingProxyType
 
 from gpupools.common.errors import Problem, Rejected, shown
 from gpupools.plan.cloud import Cloud
+from gpupools.plan.node_resources import KAI_NAMESPACES
 from gpupools.plan.pool_plan import PoolPlan
 from gpupools.plan.software_plan import ContainerImage, Piece, PoolOwners, RuntimePlan
 from gpupools.software import kai, objects
@@ -22,7 +23,9 @@ from gpupools.software.constraints import (
 from gpupools.software.draft import Draft
 from gpupools.software.images import moved
 from gpupools.software.owners import claims, needed_pieces, settle
+from gpupools.software.queues import pod_policy
 from gpupools.software.releases import (
+    SCHEDULERS,
     dcgm_exporter,
     device_plugin,
     dra_driver,
@@ -77,6 +80,8 @@ def plan_runtime(
         _startup_gate(draft)
         _extras(draft)
     scheduler(draft, teams)
+    if draft.spec.trust_policy:
+        _trust_policies(draft, teams)
     if draft.spec.management == "managed":
         refuse_what_moves_nothing(draft)
     if left_to is not None:
@@ -95,7 +100,7 @@ def plan_runtime(
         releases=tuple(draft.releases),
         objects=tuple(draft.objects),
         pods={pool.name: pool.pod() for pool in own},
-        pod_metadata=kai.pod_metadata(draft),
+        pod_metadata=SCHEDULERS[draft.spec.scheduler].pod_metadata(draft) if draft.spec.scheduler else {},
         claim_templates={pool.name: pool.claim_template for pool in own if pool.claim_template},
         node_pods={pool.name: pool.node_pod for pool in own if pool.node_pod},
         namespace_objects={pool.name: pool.namespace_objects for pool in own if pool.namespace_objects},
@@ -183,29 +188,34 @@ def _extras(draft: Draft) -> None:
             serving = [release.name for release in draft.releases if pool.name in release.pools]
             claims_by = [draft.add(each, space) for each in objects.smoke_claims(pool)]
             draft.add(objects.smoke_test(pool, draft.pulls), space, f"pool/{pool.name}", *serving, *claims_by)
-    if spec.trust_policy:
-        own = {*(release.namespace for release in draft.releases), *((objects.SMOKE_NAMESPACE,) * spec.smoke_test)}
-        own |= {each.namespace for each in spec.existing.named().values() if each.namespace}
-        own |= set(objects.CALICO_NAMESPACES) if spec.calico else set()
-        own |= set(kai.NAMESPACES) if kai.fractional(draft) else set()
-        _refuse_fences_around_their_own(draft)
-        guards = objects.trust_objects(draft.pools, own, spec.system_namespaces)
-        for each in guards:
-            policy = each.name.removesuffix("/binding")
-            draft.add(each, *((policy,) if policy != each.name else ()))
-            for pool in draft.pools:
-                mark = pool.trust.mark(pool.name) if pool.trust is not None else None
-                if mark is not None and policy in (f"trust/{mark}", f"trust/{mark}/nodes"):
-                    # Guarded before the first pod can land there.
-                    draft.depends[f"pool/{pool.name}"].add(each.name)
-        if not guards:
-            fix = "set trust: {team: …} or {namespaces: […]} on a pool, or remove trust_policy"
-            what = "requires an admission policy, but no pool of the cluster sets trust"
-            draft.problems.append(Problem((*draft.at, "trust_policy"), what, fix))
     for each in objects.trust_quotas(draft.pools):
         draft.add(each)
     _network_policies(draft)
     draft.warnings += [*quotas_that_meet(draft.pools), *quotas_below_a_node(draft.pools)]
+
+
+def _trust_policies(draft: Draft, teams: Mapping[str, Team]) -> None:
+    """Declare what keeps pods off the pools of others: those that set trust, and those that teams share."""
+    spec = draft.spec
+    own = {*(release.namespace for release in draft.releases), *((objects.SMOKE_NAMESPACE,) * spec.smoke_test)}
+    own |= {each.namespace for each in spec.existing.named().values() if each.namespace}
+    own |= set(objects.CALICO_NAMESPACES) if spec.calico else set()
+    own |= set(KAI_NAMESPACES) if kai.fractional(draft) else set()
+    _refuse_fences_around_their_own(draft)
+    guards = objects.trust_objects(draft.pools, own, spec.system_namespaces)
+    shared = pod_policy(draft.shares, teams, {*own, *objects.SYSTEM_NAMESPACES, *(spec.system_namespaces or ())})
+    for each in (*guards, *shared):
+        policy = each.name.removesuffix("/binding")
+        draft.add(each, *((policy,) if policy != each.name else ()))
+        for pool in draft.pools:
+            mark = pool.trust.mark(pool.name) if pool.trust is not None else None
+            if mark is not None and policy in (f"trust/{mark}", f"trust/{mark}/nodes"):
+                # Guarded before the first pod can land there.
+                draft.depends[f"pool/{pool.name}"].add(each.name)
+    if not guards and not shared and not draft.problems:
+        fix = "set trust: {team: …} or {namespaces: […]} on a pool, or remove trust_policy"
+        what = "requires an admission policy, but no pool of the cluster sets trust or is shared among teams"
+        draft.problems.append(Problem((*draft.at, "trust_policy"), what, fix))
 
 
 def _network_policies(draft: Draft) -> None:

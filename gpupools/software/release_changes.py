@@ -133,22 +133,28 @@ class ReleaseChange:
         """What changes, in words: versions or values, what they install, and images that are only named by digest."""
         old, new = self.versions
         others = [path for path in self.values if path not in self.pins]
-        parts = [f"{old} → {new}" if old != new else ", ".join(others)]
+        more = f" and {len(others) - 3} more" if len(others) > 3 else ""
+        parts = [f"{old} → {new}" if old != new else f"{', '.join(others[:3])}{more}"]
         if self.pinned:
-            parts.append(f"the same images, now by another name: {', '.join(self.pinned)}")
+            parts.append("the same images, now by another name")
         pieces = ", ".join(f"{name} {was or 'none'} → {now or 'none'}" for name, (was, now) in self.installs.items())
         return "; ".join(filter(None, parts)) + (f" ({pieces})" if pieces else "")
 
-    def __str__(self) -> str:
+    @property
+    def headline(self) -> str:
+        """What it does to pods, and what changes."""
         on = f" on {', '.join(self.ends or self.pools)}" if self.pools else ""
         words = {
             PodEffect.NONE: "no change for pods",
             PodEffect.DAEMONS: f"pods keep running{on}",
             PodEffect.UNKNOWN: f"nobody can say here what this does to pods{on}",
-            PodEffect.MPS_PODS: f"pods that share by MPS fail{on}",
-            PodEffect.GPU_PODS: f"ends pods that have a GPU{on}",
+            PodEffect.MPS_PODS: f"pods that share by MPS fail{on}, node by node",
+            PodEffect.GPU_PODS: f"ends pods that have a GPU{on}, node by node",
         }
-        return "; ".join((f"{self.cluster}: {self.chart} {self.what}: {words[self.effect]}", *self.details))
+        return f"{self.cluster}: {words[self.effect]}; {self.chart} {self.what}"
+
+    def __str__(self) -> str:
+        return "; ".join((self.headline, *self.details))
 
 
 _VERSION = "version"

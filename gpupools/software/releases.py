@@ -36,7 +36,7 @@ from gpupools.software.charts import (
 )
 from gpupools.software.draft import Draft
 from gpupools.software.images import placed, slots
-from gpupools.software.team_shares import pools_of
+from gpupools.software.team_shares import KUEUE_LENDING, Lending, TeamShares, about_shares, pools_of, team_shares
 from gpupools.spec.software_spec import RuntimeSpec
 from gpupools.spec.teams import Team
 
@@ -88,6 +88,7 @@ def gpu_operator(draft: Draft) -> None:
         "daemonsets.tolerations": tolerations_for(pools),
         "dcgmExporter.enabled": spec.metrics is not False and spec.existing.dcgm_exporter is None,
         "dcgmExporter.serviceMonitor.enabled": spec.service_monitors,
+        **_monitor_labels(spec, "dcgmExporter."),
         "operator.cleanupCRD": not spec.keep_crds,
         "operator.upgradeCRD": True,
         **_common(draft, pools, "values of the GPU Operator", lambda node: node.operator_values),
@@ -262,6 +263,12 @@ def hami(draft: Draft) -> None:
         "scheduler.service.type": "ClusterIP",
         "scheduler.kubeScheduler.image.registry": "registry.k8s.io",
         "scheduler.kubeScheduler.image.repository": "kube-scheduler",
+        # The chart's own is of a private account; its arguments are the same.
+        "scheduler.patch.imageNew.registry": "registry.k8s.io",
+        "scheduler.patch.imageNew.repository": "ingress-nginx/kube-webhook-certgen",
+        "scheduler.patch.imageNew.tag": "v1.6.9",
+        # Pods name HAMi's scheduler themselves, so none of the cluster has to wait for its one replica.
+        "scheduler.admissionWebhook.failurePolicy": "Ignore",
         # Left out, the chart takes the cluster's version.
         **({"scheduler.kubeScheduler.image.tag": f"v{version}" + ".0" * (version.count(".") == 1)} if version else {}),
     }
@@ -359,8 +366,14 @@ def dcgm_exporter(draft: Draft) -> None:
         # The ConfigMap keeps its name and the exporter reads the list once, so another list has to restart it.
         "podAnnotations": {"gpupools/metrics": objects.METRICS_DIGEST},
         "serviceMonitor.enabled": spec.service_monitors,
+        **_monitor_labels(spec, ""),
     }
     _release(draft, "dcgm-exporter", pools, values, ("the chart has no CRDs",))
+
+
+def _monitor_labels(spec: RuntimeSpec, at: str) -> JsonDict:
+    chosen = spec.monitoring_labels if spec.service_monitors else {}
+    return {f"{at}serviceMonitor.additionalLabels": dict(chosen)} if chosen else {}
 
 
 def node_charts(draft: Draft) -> None:
@@ -381,8 +394,10 @@ class Scheduler(NamedTuple):
     """Software that shares pools among teams."""
 
     chart: str
-    share_pools: Callable[[Draft, Mapping[str, Team]], list[KubernetesObject]]
+    lending: Lending
+    share_pools: Callable[[Draft, Mapping[str, Team], TeamShares], list[KubernetesObject]]
     values: Callable[[Draft, Mapping[str, Team]], JsonDict]
+    pod_metadata: Callable[[Draft], dict[str, JsonDict]]
     decisions: tuple[str, ...]
     needs: str
     """What a scheduler of the user's own needs in its configuration, and what happens without it."""
@@ -398,25 +413,32 @@ def _kai_node_values(draft: Draft) -> JsonDict:
 SCHEDULERS: Mapping[str, Scheduler] = {
     "kueue": Scheduler(
         kueue.CHART,
+        KUEUE_LENDING,
         kueue.share_pools,
-        lambda _, teams: {"managerConfig.controllerManagerConfigYaml": kueue.configuration(teams)},
+        kueue.values,
+        kueue.pod_metadata,
         kueue.DECISIONS,
         "fairSharing, resources.quotaCheckStrategy: IgnoreUndeclared and manageJobsWithoutQueueName in its"
         " configuration; without them, weights have no effect, jobs that request CPU are never admitted, and jobs"
         " without a queue ignore the guarantees",
+        has_critical_pods=True,
     ),
     "kai": Scheduler(
         kai.CHART,
+        kai.LENDING,
         kai.share_pools,
         lambda draft, _: {**kai.values(draft), **_kai_node_values(draft)},
+        kai.pod_metadata,
         kai.DECISIONS,
         f"global.nodePoolLabelKey: {POOL_LABEL} in its values; without it, nodes, jobs and queues of a pool do not find"
         " each other",
     ),
     "volcano": Scheduler(
         volcano.CHART,
+        volcano.LENDING,
         volcano.share_pools,
         lambda draft, _: volcano.values(draft),
+        volcano.pod_metadata,
         volcano.DECISIONS,
         "the action reclaim and the plugins capacity and nodegroup in its configuration, and neither proportion nor"
         " enqueue; otherwise teams do not get their guarantees back, or jobs that do not fit start no nodes",
@@ -440,8 +462,21 @@ def scheduler(draft: Draft, teams: Mapping[str, Team]) -> None:
         return
     software = SCHEDULERS[spec.scheduler]
     chart = software.chart
-    made = software.share_pools(draft, teams)
+    draft.shares, problems = team_shares(draft.pools, teams, draft.cluster, software.lending)
+    draft.problems += problems
+    if problems:
+        return
+    made = software.share_pools(draft, teams, draft.shares)
     draft.team_objects += made
+    draft.notes += about_shares(draft.shares, teams, software.lending)
+    classes = sorted({each for pool in draft.pools for each in pool.device_classes})
+    if classes and spec.scheduler == "kueue" and (spec.management == "external" or spec.existing.scheduler is not None):
+        draft.notes.append(f"Kueue needs resources.deviceClassMappings of {', '.join(classes)} in its configuration")
+    if draft.shares.shares and not spec.trust_policy:
+        what = "pods of other namespaces" + (" and schedulers" if spec.scheduler != "kueue" else "")
+        draft.notes.append(
+            f"{what} use the teams' GPUs without a share. Set {draft.runtime}.trust_policy: true to reject them."
+        )
     if kai.fractional(draft) and (spec.management == "external" or spec.existing.scheduler is not None):
         needed = {**kai.fraction_values(draft), **_kai_node_values(draft)}
         listed = ", ".join(f"{path}: {json.dumps(value)}" for path, value in needed.items())

@@ -2,12 +2,13 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from graphlib import CycleError, TopologicalSorter
 from typing import NamedTuple
 
 from gpupools.common.errors import Path, Problem, nearest, shown
-from gpupools.plan.node_resources import node_layouts
+from gpupools.plan.node_resources import KAI_NAMESPACES, KAI_SCHEDULER, node_layouts
 from gpupools.plan.pool_plan import PoolPlan
+from gpupools.software.charts import charts
+from gpupools.software.objects import CALICO_NAMESPACES, SMOKE_NAMESPACE
 from gpupools.spec.models import Cluster, StackPool
 from gpupools.spec.teams import Amount, Team
 
@@ -86,6 +87,8 @@ class TeamRow(NamedTuple):
     limit: int
     """Maximum with the guarantee."""
     weight: int
+    all_busy: int
+    """What it gets by weight while all teams want all that they may use: its guarantee and a part of the rest."""
 
 
 def team_rows(pools: Iterable[PoolPlan], teams: Mapping[str, Team]) -> list[TeamRow]:
@@ -96,11 +99,12 @@ def team_rows(pools: Iterable[PoolPlan], teams: Mapping[str, Team]) -> list[Team
     found = []
     for cluster, own in by_cluster.items():
         shares, _ = team_shares(own, teams, cluster)
+        fair = shares.fair_shares({name: team.weight for name, team in teams.items()})
         for team, units in shares.shares.items():
-            for (name, resource), share in units.items():
-                most = shares.most(team, (name, resource))
-                row = (team, f"{cluster}/{name}", resource, share.guarantee, most, teams[team].weight)
-                found.append(TeamRow(*row))
+            for unit, share in units.items():
+                most, weight = shares.most(team, unit), teams[team].weight
+                where = (f"{cluster}/{unit[0]}", unit[1])
+                found.append(TeamRow(team, *where, share.guarantee, most, weight, fair[team][unit]))
     return found
 
 
@@ -116,7 +120,12 @@ def pools_of(key: str, pools: Iterable[PoolPlan]) -> list[PoolPlan]:
 
 
 def check_teams(
-    teams: Mapping[str, Team], pools: Mapping[str, StackPool], clusters: Mapping[str, Cluster], *, all_read: bool
+    teams: Mapping[str, Team],
+    pools: Mapping[str, StackPool],
+    clusters: Mapping[str, Cluster],
+    *,
+    all_read: bool,
+    all_teams: bool,
 ) -> Iterator[Problem]:
     """Yield the problems of teams that no capacity decides.
 
@@ -125,8 +134,12 @@ def check_teams(
         pools: The valid pools of the stack.
         clusters: The valid clusters of the stack.
         all_read: Whether these are all pools of the file.
+        all_teams: Whether these are all teams of the file.
     """
     owners: dict[str, str] = {}
+    unshared = {key: own.runtime for key, own in clusters.items() if own.runtime.scheduler == "kueue"}
+    reserved = {*KAI_NAMESPACES, *CALICO_NAMESPACES, SMOKE_NAMESPACE, *(each.namespace for each in charts().values())}
+    reserved |= {each.namespace for own in clusters.values() for each in own.runtime.existing.named().values()}
     for name, team in teams.items():
         at: Path = ("teams", name)
         for index, space in enumerate(team.namespaces):
@@ -134,11 +147,9 @@ def check_teams(
             if first != name:
                 what = f"{space!r} is also a namespace of team {first}"
                 yield Problem((*at, "namespaces", index), what, "remove it from one of the two")
-        for index, other in enumerate(team.lends_to or ()):
-            if other == name:
-                yield Problem((*at, "lends_to", index), "is the team itself", "remove it")
-            elif other not in teams:
-                yield Problem((*at, "lends_to", index), f"unknown team {shown(other)}", nearest(other, teams))
+            if space.startswith("kube-") or space in reserved:
+                what = f"{space!r} is a namespace of Kubernetes or of the cluster's GPU software"
+                yield Problem((*at, "namespaces", index), what, "use a namespace of the team's own")
         given = [("guarantee", key) for key in team.guarantee] + [("limit", key) for key in team.limit]
         for part, key in given:
             named = [
@@ -151,13 +162,18 @@ def check_teams(
                 fix = "add it to the labels of a pool, or name pools" if "=" in key else nearest(key, pools)
                 yield Problem((*at, part, key), what, fix, of_key=True)
             used = {each for pool in named for each in pools[pool].clusters}
+            unshared = {each: own for each, own in unshared.items() if each not in used}
+            all_teams = all_teams and bool(named)
             if used and used <= clusters.keys() and not any(clusters[each].runtime.scheduler for each in used):
                 what = f"no cluster of {key} has a scheduler, so nothing would enforce it"
                 fix = f"set clusters.{min(used)}.runtime.scheduler: kueue"
                 yield Problem((*at, part, key), what, fix, of_key=True)
             for pool in named:
                 yield from _trust_disagrees(name, team, teams, pool, pools[pool])
-    yield from _lending_cycles(teams)
+    for key, own in unshared.items() if all_read and all_teams else ():
+        if own.existing.scheduler is None and own.management == "managed":
+            what = "Kueue's webhooks would have to admit pods of nearly every namespace, but no team has a share here"
+            yield Problem(("clusters", key, "runtime", "scheduler"), what, "add gpupools:teams, or leave it out")
 
 
 def _trust_disagrees(name: str, team: Team, teams: Mapping[str, Team], pool: str, spec: StackPool) -> Iterator[Problem]:
@@ -172,18 +188,6 @@ def _trust_disagrees(name: str, team: Team, teams: Mapping[str, Team], pool: str
     elif trust.team is not None and trust.team != name and trust.team in teams:
         what = f"pool {pool} trusts only team {trust.team}"
         yield Problem(at[:2], what, f"remove the pool from this team, or change pools.{pool}.trust")
-
-
-def _lending_cycles(teams: Mapping[str, Team]) -> Iterator[Problem]:
-    """Yield the first cycle of teams that lend to each other by name; teams that lend to everyone are in none."""
-    try:
-        TopologicalSorter({name: team.lends_to or () for name, team in teams.items()}).prepare()
-    except CycleError as error:
-        names: list[str] = error.args[1][::-1]
-        if len(names) > 2:  # a team that lends to itself is reported at its own entry
-            what = f"the teams lend in a cycle: {' → '.join(names)}"
-            fix = "remove lends_to from all of them: teams without it lend to each other"
-            yield Problem(("teams", names[0], "lends_to"), what, fix)
 
 
 @dataclass
@@ -205,9 +209,7 @@ def team_shares(
 ) -> tuple[TeamShares, list[Problem]]:
     """Return what each team gets of a cluster's pools, and the problems of guarantees and limits."""
     own = tuple(pools)
-    capacity = {
-        (pool.name, each): count * pool.max_nodes for pool in own for each, count in pool.node_resources.items()
-    }
+    capacity = {(pool.name, each): count * pool.max_nodes for pool in own for each, count in pool.countable.items()}
     draft = _Resolving(own, capacity, lending)
     where = f" on {cluster}" if cluster else ""
     wanted = [
@@ -235,7 +237,6 @@ def team_shares(
         for key, amount in team.limit.items():
             for _, count, units in _units(draft, ("teams", name, "limit", key), key, amount):
                 _limit(draft, name, key, count, units)
-        _borrowed(draft, name, team, teams)
     draft.problems += _lent_too_far(draft, teams)
     draft.problems += _quotas_below_guarantees(draft, teams)
     shares = {name: draft.shares[name] for name in teams if name in draft.shares}
@@ -245,21 +246,25 @@ def team_shares(
 def _units(draft: _Resolving, at: Path, key: str, amount: Amount) -> Iterator[tuple[str, int, list[Unit]]]:
     """Yield profile, amount and the units that a key of a guarantee or limit stands for on this cluster."""
     named = pools_of(key, draft.pools)
-    claimed = [pool.name for pool in named if not pool.node_resources]
-    if claimed:
-        what = f"pods claim the GPUs of {', '.join(claimed)}, and {draft.lending.scheduler} counts resources"
-        draft.problems.append(Problem(at, what, "use software: device-plugin for it, or remove it here", of_key=True))
-    named = [pool for pool in named if pool.node_resources]
+    for pool in named if draft.lending is not KUEUE_LENDING else ():
+        scheduler = draft.lending.scheduler
+        if not pool.node_resources:
+            what = f"pods claim the GPUs of {pool.name}, and {scheduler} counts resources"
+            fix = "use scheduler: kueue or software: device-plugin, or remove it here"
+            draft.problems.append(Problem(at, what, fix, of_key=True))
+        if pool.provider_plan.provisioning_class():
+            what = f"only a ProvisioningRequest starts nodes of {pool.name}, and {scheduler} makes none"
+            draft.problems.append(Problem(at, what, "use scheduler: kueue, or another capacity.mode", of_key=True))
     if not named:
         return
     if isinstance(amount, int):
-        resources = {resource for pool in named for resource in pool.node_resources}
+        resources = {resource for pool in named for resource in pool.countable}
         if len(resources) > 1:
             what = f"{key} has several kinds of units: {', '.join(sorted(resources))}"
             fix = "write a count for each MIG profile, such as {1g.10gb: 7}, or name single pools"
             draft.problems.append(Problem(at, what, fix))
             return
-        yield "", amount, [(pool.name, resource) for pool in named for resource in pool.node_resources]
+        yield "", amount, [(pool.name, resource) for pool in named for resource in pool.countable]
         return
     for profile, count in amount.items():
         units = [(pool.name, each) for pool in named for each in [slices_of(pool, profile)] if each]
@@ -306,37 +311,12 @@ def _limit(draft: _Resolving, name: str, key: str, count: int, units: Sequence[U
         rest -= more
 
 
-def _borrowed(draft: _Resolving, name: str, team: Team, teams: Mapping[str, Team]) -> None:
-    """Let the teams that a team names use the pools it lends."""
-    for unit, share in list(draft.shares.get(name, {}).items()):
-        for other in team.lends_to or () if share.guarantee else ():
-            if other in teams:
-                draft.of(other, unit)
-
-
 def _lent_too_far(draft: _Resolving, teams: Mapping[str, Team]) -> Iterator[Problem]:
-    """Yield the lenders whose idle units another team could borrow: queues of one cohort lend to all others."""
-    if any(_lending_cycles(teams)):
-        return
-    borrowers: dict[Unit, list[str]] = {}
-    for name, own in draft.shares.items():
-        for unit, share in own.items():
-            if share.limit is None or share.limit > share.guarantee:
-                borrowers.setdefault(unit, []).append(name)
+    """Yield the teams that lend to nobody, where the limits of the others do not leave their guarantee free."""
     scheduler, keeps, source = draft.lending
     shares = TeamShares(draft.pools, draft.capacity, draft.shares)
     for name, own in draft.shares.items():
-        given = teams[name].lends_to
-        listed = {*(given or ())}
-        for unit, share in own.items() if listed and listed <= teams.keys() else ():
-            others = [each for each in borrowers.get(unit, ()) if each != name and each not in listed]
-            if share.guarantee and others:
-                more = f" and {len(others) - 1} more" if len(others) > 1 else ""
-                what = f"{others[0]}{more} could borrow {unit[0]} too"
-                what += f": {scheduler} lends to every team that may use a pool"
-                fix = f"add them here, or set limit.{unit[0]} of each to its guarantee"
-                yield Problem(("teams", name, "lends_to"), what, fix, source)
-        for unit, share in own.items() if given == [] and not keeps else ():
+        for unit, share in own.items() if teams[name].lends_to == [] and not keeps else ():
             theirs = sum(shares.most(each, unit) for each in draft.shares if each != name)
             left = draft.capacity[unit] - share.guarantee
             if share.guarantee and theirs > left:
@@ -344,6 +324,32 @@ def _lent_too_far(draft: _Resolving, teams: Mapping[str, Team]) -> Iterator[Prob
                 what += f" this team, and {scheduler} lends what is idle"
                 fix = f"set limit.{unit[0]} of the others, or remove lends_to"
                 yield Problem(("teams", name, "lends_to"), what, fix, source)
+
+
+def about_shares(shares: TeamShares, teams: Mapping[str, Team], lending: Lending) -> Iterator[str]:
+    """Yield what of the teams' shares is other than it looks."""
+    pools = {pool.name: pool for pool in shares.pools}
+    for name, own in shares.shares.items():
+        kinds = {pools[pool].sharing_kind for pool, _ in own}
+        if len(kinds) > 1 and lending is KUEUE_LENDING:
+            what = f"team {name} has whole GPUs and parts of GPUs: a job without nodeSelector gpupools/pool gets what"
+            yield f"{what} is free first, whole GPUs before parts"
+        for (pool, resource), share in own.items():
+            node = pools[pool].countable[resource]
+            if pools[pool].node_pod and share.guarantee % node:
+                what = f"team {name}: the guarantee of {share.guarantee} on {pool} is no multiple of a node's {node}"
+                yield f"{what}, so pods that take a whole node (node_pod) get {share.guarantee // node * node} of it"
+        for key, amount in teams[name].limit.items():
+            here = [pool for pool in pools_of(key, shares.pools) if isinstance(amount, int)]
+            most = sum(count for (pool, _), count in shares.capacity.items() if pool in {each.name for each in here})
+            if here and isinstance(amount, int) and amount > most:
+                yield f"team {name}: the limit of {amount} on {key} is more than the {most} that it has with all nodes"
+
+
+def scheduler_name(scheduler: str | None, teams: Mapping[str, Team], pool: PoolPlan) -> str:
+    """Return the scheduler that pods of a pool name, so that the shares of the teams bind them; empty for none."""
+    shared = any(pools_of(key, [pool]) for team in teams.values() for key in (*team.guarantee, *team.limit))
+    return {"kai": KAI_SCHEDULER, "volcano": "volcano"}.get(scheduler or "", "") if shared else ""
 
 
 def _quotas_below_guarantees(draft: _Resolving, teams: Mapping[str, Team]) -> Iterator[Problem]:

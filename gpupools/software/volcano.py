@@ -13,12 +13,13 @@ from gpupools.plan.pool_plan import PoolPlan
 from gpupools.plan.software_plan import KubernetesObject
 from gpupools.software.draft import Draft
 from gpupools.software.kueue import PRIORITIES
-from gpupools.software.objects import wire_form
-from gpupools.software.team_shares import Lending, TeamShares, Unit, team_shares
+from gpupools.software.queues import declared, first_queue, priorities, queue_policy
+from gpupools.software.team_shares import Lending, TeamShares, Unit
 from gpupools.spec.software_spec import VOLCANO_WORDS
 from gpupools.spec.teams import Team
 
 CHART = "volcano"
+QUEUE_ANNOTATION = "scheduling.volcano.sh/queue-name"
 LENDING = Lending(
     "Volcano", False, "https://github.com/volcano-sh/volcano/blob/v1.15.1/docs/user-guide/how_to_use_capacity_plugin.md"
 )
@@ -106,12 +107,14 @@ def _topology_discovery(pools: Iterable[PoolPlan]) -> str:
     return yaml.safe_dump({"networkTopologyDiscovery": [source]}, sort_keys=False)
 
 
-def share_pools(draft: Draft, teams: Mapping[str, Team]) -> list[KubernetesObject]:
+def pod_metadata(draft: Draft) -> dict[str, JsonDict]:
+    """Return the metadata of a pod, by pool: its queue."""
+    own = [pool for pool in draft.pools if pool.scheduler_name]
+    return {pool.name: {"annotations": {QUEUE_ANNOTATION: first_queue(draft.shares, pool)}} for pool in own}
+
+
+def share_pools(draft: Draft, teams: Mapping[str, Team], shares: TeamShares) -> list[KubernetesObject]:
     """Return the objects with which Volcano shares the draft's pools; problems go to the draft."""
-    shares, problems = team_shares(draft.pools, teams, draft.cluster, LENDING)
-    draft.problems += problems
-    if problems:
-        return []
     words = words_of(draft)
     if "reclaim" not in words and any(share.guarantee for own in shares.shares.values() for share in own.values()):
         what = "lacks reclaim, without which a team does not get back what others borrowed of its guarantee"
@@ -120,20 +123,12 @@ def share_pools(draft: Draft, teams: Mapping[str, Team]) -> list[KubernetesObjec
         what = "Volcano's chart takes one pull secret"
         draft.problems.append(Problem((*draft.at, "pull_secrets"), what, "put the logins into one secret"))
     fair = shares.fair_shares({name: team.weight for name, team in teams.items()})
-    found = [
-        KubernetesObject(
-            name=f"priority-class/{name}",
-            manifest=wire_form(
-                "PriorityClass", name, api="scheduling.k8s.io/v1", value=value, description=text, globalDefault=False
-            ),
-            why="orders the jobs of a team",
-        )
-        for name, (value, text) in PRIORITIES.items()
-    ]
-    return found + [
-        _queue(name, pool, teams[name], fair[name], shares)
-        for name, own in shares.shares.items()
-        for pool in dict.fromkeys(pool for pool, _ in own)
+    own = {f"{name}.{pool}": (name, pool) for name, units in shares.shares.items() for pool, _ in units}
+    owners = {queue: teams[name].namespaces for queue, (name, _) in own.items()}
+    return [
+        *priorities(PRIORITIES),
+        *(_queue(name, pool, teams[name], fair[name], shares) for name, pool in own.values()),
+        *queue_policy(owners, f"?annotations[?'{QUEUE_ANNOTATION}']"),
     ]
 
 
@@ -154,5 +149,5 @@ def _queue(name: str, pool: str, team: Team, fair: Mapping[Unit, int], shares: T
         **({"guarantee": {"resource": kept}} if team.lends_to == [] and kept else {}),
         "affinity": {"nodeGroupAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [pool]}},
     }
-    made = wire_form("Queue", f"{name}.{pool}", api="scheduling.volcano.sh/v1beta1", pool=pool, spec=spec)
-    return KubernetesObject(f"queue/{name}.{pool}", made, f"what team {name} may use of pool {pool}")
+    name, api = f"{name}.{pool}", "scheduling.volcano.sh/v1beta1"
+    return declared("queue", "Queue", name, f"what the team may use of pool {pool}", api, pool=pool, spec=spec)

@@ -80,7 +80,7 @@ def tellable(path: str, value: Any) -> Any:
     # Instance metadata may contain anything that programs on the machine read.
     keys = tuple(path.split("."))
     secret = may_hold_secret(keys) or "metadata" in keys[:-1] or any(map(may_hold_secret, _paths(value)))
-    size = len(json.dumps(value, ensure_ascii=False)) - (2 if isinstance(value, str) else 0)
+    size = len(json.dumps(value, ensure_ascii=False, default=str)) - (2 if isinstance(value, str) else 0)
     if not secret and size <= _LONG:
         return value
     kind = "text" if isinstance(value, str) else "map" if isinstance(value, Mapping) else "list"

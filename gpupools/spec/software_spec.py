@@ -267,7 +267,12 @@ class RuntimeSpec(ConsistentModel):
     metrics: bool | None = None
     """DCGM exporter on all pools (true) or none (false). Default: on pools for which software is installed anyway."""
     service_monitors: bool = False
-    """Create a ServiceMonitor for the exporter. Requires the CRD of the Prometheus Operator."""
+    """Create a ServiceMonitor for the exporter. Requires the CRD of the Prometheus Operator.
+
+    `gpupools render` then also writes one for the scheduler and HAMi.
+    """
+    monitoring_labels: dict[str, str] = Field(default={}, max_length=16)
+    """Labels of rules and ServiceMonitors by which Prometheus selects them, such as `release: prometheus`."""
     monitoring_namespace: Name | None = None
     """Namespace of Prometheus. A NetworkPolicy then closes the exporter's port to pods of all other namespaces.
 

@@ -35,8 +35,8 @@ class Team(ConsistentModel):
     """Maximum units of the team, its guarantee included. Default: all units of the pool that are free."""
     weight: int = Field(default=1, ge=1, le=1000)
     """Share of the free units, compared with the weights of other teams that want them."""
-    lends_to: list[Name] | None = Field(default=None, max_length=500)
-    """Teams that may use this team's guarantee while it is idle. Default: all teams. `[]`: none."""
+    lends_to: list[Name] | None = Field(default=None, json_schema_extra={"maxItems": 0})
+    """`[]`: no team may use this team's guarantee while it is idle. Default: all teams of the pool may."""
 
     def conflicting_keys(self) -> Iterator[tuple[Path, str]]:
         """Reject a team without a share, limits below the guarantee, and names that are listed twice."""
@@ -46,9 +46,9 @@ class Team(ConsistentModel):
             guarantee = self.guarantee.get(key)
             if isinstance(limit, int) and isinstance(guarantee, int) and limit < guarantee:
                 yield ("limit", key), f"{limit} is below the guarantee of {guarantee}; raise it, or lower the guarantee"
-        for field in ("namespaces", "lends_to"):
-            seen: set[str] = set()
-            for index, name in enumerate(getattr(self, field) or ()):
-                if name in seen:
-                    yield (field, index), f"{name!r} is listed twice; list each name once"
-                seen.add(name)
+        for index, name in enumerate(self.namespaces):
+            if name in self.namespaces[:index]:
+                yield ("namespaces", index), f"{name!r} is listed twice; list each name once"
+        if self.lends_to:
+            what = f"got {self.lends_to}, but schedulers lend to all teams of a pool or to none"
+            yield ("lends_to",), f"{what}; write [], or leave it out and set limit of the others to their guarantee"

@@ -18,7 +18,7 @@ from gpupools.plan.prices import Budget, PoolPrice, PriceList, over_budget, pool
 from gpupools.plan.quotas import QuotaNeed, exceeded, quota_needs, read_limits
 from gpupools.plan.software_plan import RuntimePlan
 from gpupools.software.planning import plan_runtime, plan_runtimes
-from gpupools.software.team_shares import check_teams
+from gpupools.software.team_shares import check_teams, scheduler_name
 from gpupools.spec.cluster_access import ReachableCluster, missing_access
 from gpupools.spec.identity import ambiguous_names, identity, place, same_apis, same_clusters
 from gpupools.spec.models import Cluster, Late, PoolSpec, StackPool
@@ -198,7 +198,9 @@ def _judged(
             if key in pool.clusters:
                 there = cluster.model_copy(update={"places": "trust"}) if f"{key}-{name}" in running else cluster
                 try:
-                    plans[key].append(plan_pool(name, _pool_on(stack, key, name), key, there, clouds[cluster.cloud]))
+                    made = plan_pool(name, _pool_on(stack, key, name), key, there, clouds[cluster.cloud])
+                    shared_by = scheduler_name(cluster.runtime.scheduler, stack.teams, made)
+                    plans[key].append(made._replace(scheduler_name=shared_by))
                 except Rejected as rejected:
                     problems += rejected.problems
                     whole.discard(key)
@@ -372,11 +374,10 @@ def _parsed(
     teams: dict[str, Team] = {}
     if "teams" in config:
         teams = dict(_parse_each("teams", config, lambda at, raw: parse(Team, at, raw), problems))
-        all_read = isinstance(raw, Mapping) and len(raw) == len(pools)
-        given = config["teams"]
-        every = isinstance(given, Mapping) and len(given) == len(teams)
-        found = check_teams(teams, pools, clusters, all_read=all_read)
-        problems += (each for each in found if every or "lends_to" not in each.path)  # it may name one that is invalid
+    all_read = isinstance(raw, Mapping) and len(raw) == len(pools)
+    given = config.get("teams", {})
+    all_teams = isinstance(given, Mapping) and len(given) == len(teams)
+    problems += check_teams(teams, pools, clusters, all_read=all_read, all_teams=all_teams)
     production = _production(config, problems)
     return Stack(clusters, pools, production, destroyed, disrupted, limits, budget, teams=teams), problems
 

@@ -42,7 +42,7 @@ _CLUSTER_WIDE = frozenset(
         "ResourceSlice",
         "RuntimeClass",
     }
-    | {"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"}
+    | {"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding", "ValidatingWebhookConfiguration"}
     | {
         "AdmissionCheck",
         "ClusterQueue",

@@ -24,7 +24,7 @@ LACKS = missing("kai-scheduler") or ("" if shutil.which(SCHEDULER) else f"{SCHED
 pytestmark = [pytest.mark.apiserver, pytest.mark.skipif(bool(LACKS), reason=f"KAI's scheduler: {LACKS}")]
 
 MADE = plan(TEAMS, {"big": POOLS["big"], "slices": POOLS["slices"]}, {"scheduler": "kai"})
-BIND_REQUESTS = f"/apis/scheduling.run.ai/v1alpha2/namespaces/{SPACE}/bindrequests"
+BIND_REQUESTS = "/apis/scheduling.run.ai/v1alpha2/bindrequests"
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +39,7 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
             if each:
                 found.apply(each).succeeded()
                 found.wait("the definition", partial(is_served, found, each))
-        for space in (SPACE, "kai-scheduler", "kai-resource-reservation"):
+        for space in (SPACE, "serving", "kai-scheduler", "kai-resource-reservation"):
             found.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": space}}).succeeded()
         for each in MADE.runtimes[0].json_team_objects():
             found.apply(each).succeeded()
@@ -62,12 +62,12 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
 
 def start(plane: ControlPlane, job: str, queue: str, count: int, priority: str) -> None:
     """Create the pod group and the pods of a job, as KAI's podgrouper does."""
-    pool = queue.partition(".")[2]
+    space, _, pool = queue.partition(".")
     labels = {"job": job, "kai.scheduler/queue": queue, "gpupools/pool": pool}
     group = {
         "apiVersion": "scheduling.run.ai/v2alpha2",
         "kind": "PodGroup",
-        "metadata": {"name": job, "namespace": SPACE, "labels": labels},
+        "metadata": {"name": job, "namespace": space, "labels": labels},
         "spec": {"minMember": count, "queue": queue, "priorityClassName": priority},
     }
     plane.create(group).succeeded()
@@ -80,21 +80,21 @@ def start(plane: ControlPlane, job: str, queue: str, count: int, priority: str) 
             "tolerations": planned.pod()["tolerations"],
             "containers": [{"name": "main", "image": "scratch", "resources": {"limits": limits, "requests": limits}}],
         }
-        metadata = {"name": f"{job}-{number}", "namespace": SPACE, "labels": labels}
+        metadata = {"name": f"{job}-{number}", "namespace": space, "labels": labels}
         pod = {**metadata, "annotations": {"pod-group-name": job}}
         plane.create({"apiVersion": "v1", "kind": "Pod", "metadata": pod, "spec": spec}).succeeded()
 
 
 def bound(plane: ControlPlane, job: str) -> list[str]:
     """Return the nodes of a job's pods, after what binder and kubelets do."""
-    for each in plane.items(f"/api/v1/namespaces/{SPACE}/pods"):
+    for each in plane.items("/api/v1/pods"):
         whole: Mapping[str, Any] = {**each, "apiVersion": "v1", "kind": "Pod"}
         if "deletionTimestamp" in each["metadata"]:
             plane.delete_now(whole)
         elif each["spec"].get("nodeName") and each["status"].get("phase") != "Running":
             plane.merge(whole, {"status": {"phase": "Running"}}, "/status").succeeded()
     for each in plane.items(BIND_REQUESTS):
-        pod = {"name": each["spec"]["podName"], "namespace": SPACE}
+        pod = {"name": each["spec"]["podName"], "namespace": each["metadata"]["namespace"]}
         plane.bind({"apiVersion": "v1", "kind": "Pod", "metadata": pod}, each["spec"]["selectedNode"])
         plane.delete_now({**each, "apiVersion": "scheduling.run.ai/v1alpha2", "kind": "BindRequest"})
     return sorted(each["spec"]["nodeName"] for each in pods(plane, job) if each["spec"].get("nodeName"))
@@ -102,7 +102,8 @@ def bound(plane: ControlPlane, job: str) -> list[str]:
 
 def is_judged(plane: ControlPlane, job: str) -> bool:
     """Say whether the scheduler has found that a job does not fit."""
-    metadata = {"name": job, "namespace": SPACE}
+    space = "research" if job == "gang" else "serving"
+    metadata = {"name": job, "namespace": space}
     group = {"apiVersion": "scheduling.run.ai/v2alpha2", "kind": "PodGroup", "metadata": metadata}
     return bool(plane.get(group).succeeded().get("status", {}).get("schedulingConditions"))
 

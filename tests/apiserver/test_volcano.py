@@ -45,7 +45,7 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
             if each and each["kind"] == "CustomResourceDefinition":
                 found.apply(each).succeeded()
                 found.wait("the definition", partial(is_served, found, each))
-        for space in (SPACE, "volcano-system"):
+        for space in (SPACE, "serving", "volcano-system"):
             found.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": space}}).succeeded()
         for each in MADE.runtimes[0].json_team_objects():
             found.apply(each).succeeded()
@@ -82,10 +82,11 @@ def add_node(plane: ControlPlane, name: str, number: int, made_by: StackPlan = M
 
 def start(plane: ControlPlane, job: str, queue: str, pods: int, gpus: int, **more: Any) -> None:
     """Create the pod group and the pods of a job, as Volcano's controller does."""
+    space = queue.partition(".")[0]
     group = {
         "apiVersion": "scheduling.volcano.sh/v1beta1",
         "kind": "PodGroup",
-        "metadata": {"name": job, "namespace": SPACE},
+        "metadata": {"name": job, "namespace": space},
         "spec": {"minMember": pods, "queue": queue, **more},
     }
     plane.create(group).succeeded()
@@ -97,7 +98,7 @@ def start(plane: ControlPlane, job: str, queue: str, pods: int, gpus: int, **mor
             "tolerations": pool.pod()["tolerations"],
             "containers": [{"name": "main", "image": "scratch", "resources": {"limits": limits, "requests": limits}}],
         }
-        metadata = {"name": f"{job}-{number}", "namespace": SPACE, "labels": {"job": job}}
+        metadata = {"name": f"{job}-{number}", "namespace": space, "labels": {"job": job}}
         metadata["annotations"] = {"scheduling.k8s.io/group-name": job}
         plane.create({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}).succeeded()
 
@@ -105,8 +106,8 @@ def start(plane: ControlPlane, job: str, queue: str, pods: int, gpus: int, **mor
 def pods(plane: ControlPlane, job: str) -> list[Mapping[str, Any]]:
     return [
         each
-        for each in plane.items(f"/api/v1/namespaces/{SPACE}/pods")
-        if each["metadata"]["labels"].get("job") == job and "deletionTimestamp" not in each["metadata"]
+        for each in plane.items("/api/v1/pods")
+        if each["metadata"].get("labels", {}).get("job") == job and "deletionTimestamp" not in each["metadata"]
     ]
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from gpupools.audit.arm_resources import READER, closed_part, known, parts
+from gpupools.audit.arm_resources import READER, closed_part, known, parts, with_defaults
 from gpupools.plan.pool_facts import UNKNOWN
 
 AGENT_POOL = "Microsoft.ContainerService/managedClusters/agentPools"
@@ -71,10 +71,35 @@ def test_what_may_be_of_any_type_cannot_be_read(resources: Any) -> None:
     assert [closed_part(part) for part in parts({"resources": resources})] == ["its type is not known yet"]
 
 
-@pytest.mark.parametrize(("size", "gpus"), [("Standard_NC24ads_A100_v4", 1), ("[parameters('size')]", None)])
-def test_parameters_are_not_evaluated(size: str, gpus: int | None) -> None:
-    body = {"parameters": {"size": {"defaultValue": "Standard_D4s_v5"}}, "resources": [pool(size)]}
-    inputs = {"template": body, "parameters": {"size": {"value": "Standard_D4s_v5"}}}
-    found = READER.read_pools("azure-native:resources:Deployment", inputs)
+@pytest.mark.parametrize(
+    ("properties", "why"),
+    [
+        ({"vmSize": "Standard_NC24ads_A100_v4"}, "template.resources[0]: a pool inside a template is not read here"),
+        ({"vmSize": "[parameters('size')]"}, "template.resources[0]: a pool inside a template is not read here"),
+        ("[parameters('all')]", "template.resources[0]: a pool inside a template is not read here"),
+        ({"vmSize": "Standard_NC24ads_A100_v4", "nodeTaints": ["sku=gpu:NoSchedule"]}, ""),
+        ({"vmSize": "Standard_D4s_v5"}, ""),
+    ],
+    ids=str,
+)
+def test_a_pool_inside_a_deployment_needs_a_look_unless_it_shows_otherwise(properties: Any, why: str) -> None:
+    body = {"resources": [{"type": AGENT_POOL, "name": "a", "properties": properties}]}
 
-    assert [each.gpus_per_node for each in found] == [gpus]
+    assert READER.unread("azure-native:resources:Deployment", {"template": body}).partition(";")[0] == why
+
+
+@pytest.mark.parametrize(
+    ("parameter", "size"),
+    [
+        ({"defaultValue": "Standard_NC24ads_A100_v4"}, "Standard_NC24ads_A100_v4"),
+        ({"defaultValue": "[concat('a', 'b')]"}, UNKNOWN),
+        ({"type": "string"}, UNKNOWN),
+    ],
+    ids=str,
+)
+def test_a_literal_default_of_a_parameter_is_read(parameter: Any, size: Any) -> None:
+    inner = {"$schema": "s", "resources": [pool("[parameters('size')]")]}
+    resources = [pool("[parameters('size')]"), nested(DEPLOYMENT, template=inner)]
+    found = [*parts(with_defaults({"parameters": {"size": parameter}, "resources": resources}))]
+
+    assert [each.properties["vmSize"] for each in found if each.type == AGENT_POOL] == [size, UNKNOWN]

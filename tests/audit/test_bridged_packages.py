@@ -57,7 +57,7 @@ NODES = {"serviceAccount": "a@b", "workloadMetadataConfig": {"mode": "GKE_METADA
         (AZAPI, {"type": AGENT_POOL, "body": LATE}, OPEN),
         (AZAPI, azapi(LATE, vmSize=A100), [("node-pools-understood", True)]),
         (AZAPI, azapi("Microsoft.Network/virtualNetworks@2024-01-01"), []),
-        (AZAPI, deployment(vmSize=A100), BARE),
+        (AZAPI, deployment(vmSize=A100), [("node-pools-understood", True)]),
         (AZAPI, deployment(vmSize=A100, nodeTaints=["sku=gpu:NoSchedule"]), []),
         ("azapi:index/updateResource:UpdateResource", azapi(vmSize=A100), [("node-pools-understood", True)]),
         (GKE, {"nodeConfig": {"machineType": "g2-standard-4", **NODES}}, BARE),
@@ -69,7 +69,11 @@ NODES = {"serviceAccount": "a@b", "workloadMetadataConfig": {"mode": "GKE_METADA
         (CLUSTER, {"defaultNodePool": {"name": "a", "vmSize": A100}}, BARE),
         (CLUSTER, {"defaultNodePool": [{"name": "a", "vmSize": A100}]}, BARE),
         ("aws:index/eksNodeGroup:EksNodeGroup", {"instanceTypes": ["p4d.24xlarge"]}, BARE),
-        ("awscc:index/eksNodegroup:EksNodegroup", {"instanceTypes": ["p4d.24xlarge"]}, BARE),
+        (
+            "awscc:index/eksNodegroup:EksNodegroup",
+            {"instanceTypes": ["p4d.24xlarge"]},
+            [("node-pools-understood", True)],
+        ),
     ],
 )
 def test_a_bridged_resource_gets_the_verdict_of_terraform(judge: Judge, token: str, inputs: Any, wanted: Any) -> None:

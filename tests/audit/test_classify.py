@@ -56,6 +56,11 @@ def karpenter(family: str, taints: Any = None) -> dict[str, Any]:
     return {"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "gpu"}, "spec": spec}
 
 
+def node_config(kubelet: dict[str, Any]) -> str:
+    spec = {"instance": {"localStorage": {"strategy": "RAID0"}}, "kubelet": {"config": kubelet}}
+    return yaml.safe_dump({"apiVersion": "node.eks.aws/v1alpha1", "kind": "NodeConfig", "spec": spec})
+
+
 def eksctl(**group: Any) -> str:
     return manifest("eksctl.io/v1alpha5", "ClusterConfig", managedNodeGroups=[{"name": "g", **group}])
 
@@ -131,6 +136,33 @@ OBJECTS = [
     ("eksctl soft taint", eksctl(instanceType="p4d.24xlarge", taints={"a": "b:PreferNoSchedule"}), DEFINITE),
     ("eksctl CPU", eksctl(instanceTypes=["m5.large", "c5.large"]), FINE),
     ("eksctl default type", eksctl(), FINE),
+    ("eksctl NodeConfig", eksctl(instanceType="p5.48xlarge", overrideBootstrapCommand=node_config({})), DEFINITE),
+    (
+        "eksctl NodeConfig of a tainted group",
+        eksctl(instanceType="p5.48xlarge", taints=[GPU_TAINT], overrideBootstrapCommand=node_config({})),
+        FINE,
+    ),
+    (
+        "eksctl NodeConfig with a taint",
+        eksctl(instanceType="p5.48xlarge", overrideBootstrapCommand=node_config({"registerWithTaints": [GPU_TAINT]})),
+        FINE,
+    ),
+    (
+        "eksctl NodeConfig that replaces a taint",
+        manifest(
+            "eksctl.io/v1alpha5",
+            "ClusterConfig",
+            nodeGroups=[
+                {
+                    "name": "g",
+                    "instanceType": "p5.48xlarge",
+                    "taints": [GPU_TAINT],
+                    "overrideBootstrapCommand": node_config({"registerWithTaints": []}),
+                }
+            ],
+        ),
+        DEFINITE,
+    ),
     ("eksctl template", eksctl(launchTemplate={"id": "lt-1"}), OPEN),
     ("eksctl selector", eksctl(instanceSelector={"vCPUs": 4, "memory": "16"}), OPEN),
     ("eksctl selector without GPUs", eksctl(instanceSelector={"vCPUs": 4, "memory": "16", "gpus": 0}), FINE),
@@ -229,7 +261,7 @@ OBJECTS = [
                 ]
             },
         ),
-        DEFINITE,
+        NOT_UNDERSTOOD,
     ),
     ("ManifestWork bare", work(UNTAINTED), NOT_UNDERSTOOD),
     ("kro bare", graph("g5"), NOT_UNDERSTOOD),
@@ -338,31 +370,32 @@ PLANS = [
     ("kubectl_manifest no object", plan("kubectl_manifest", {"yaml_body": "a: 1"}), NOT_UNDERSTOOD),
     ("kubernetes_manifest not known", plan("kubernetes_manifest", {}, {"manifest": True}), NOT_UNDERSTOOD),
     ("kustomization_resource", plan("kustomization_resource", {"manifest": json.dumps(UNTAINTED)}), DEFINITE),
-    ("stack bare", plan("aws_cloudformation_stack", {"template_body": stack("g5.xlarge")}), DEFINITE),
+    ("stack bare", plan("aws_cloudformation_stack", {"template_body": stack("g5.xlarge")}), NOT_UNDERSTOOD),
     ("stack good", plan("aws_cloudformation_stack", {"template_body": stack("g5.xlarge", HARD)}), FINE),
     ("stack CPU", plan("aws_cloudformation_stack", {"template_body": stack("m5.large")}), FINE),
     ("stack elsewhere", plan("aws_cloudformation_stack", {"template_url": "https://x"}), NOT_UNDERSTOOD),
     ("stack not known", plan("aws_cloudformation_stack", {}, {"template_body": True}), NOT_UNDERSTOOD),
-    ("stack set bare", plan("aws_cloudformation_stack_set", {"template_body": stack("g5.xlarge")}), DEFINITE),
-    ("Cloud Control bare", plan("aws_cloudcontrolapi_resource", STATE), DEFINITE),
+    ("stack set bare", plan("aws_cloudformation_stack_set", {"template_body": stack("g5.xlarge")}), NOT_UNDERSTOOD),
+    ("Cloud Control bare", plan("aws_cloudcontrolapi_resource", STATE), NOT_UNDERSTOOD),
     ("Cloud Control bucket", plan("aws_cloudcontrolapi_resource", {**STATE, "type_name": "AWS::S3::Bucket"}), FINE),
     (
         "Cloud Control HyperPod",
         plan("aws_cloudcontrolapi_resource", {**STATE, "type_name": "AWS::SageMaker::Cluster"}),
         NOT_UNDERSTOOD,
     ),
-    ("awscc bare", plan("awscc_eks_nodegroup", {"instance_types": ["g5.xlarge"], "taints": []}), DEFINITE),
+    ("awscc bare", plan("awscc_eks_nodegroup", {"instance_types": ["g5.xlarge"], "taints": []}), NOT_UNDERSTOOD),
     (
         "awscc good",
         plan(
             "awscc_eks_nodegroup", {"instance_types": ["g5.xlarge"], "taints": [{"key": "a", "effect": "NO_SCHEDULE"}]}
         ),
-        FINE,
+        ADVISED,
     ),
+    ("awscc template", plan("awscc_ec2_launch_template", {"launch_template_name": "a"}), NOT_UNDERSTOOD),
     ("awscc bucket", plan("awscc_s3_bucket", {}), FINE),
-    ("ARM bare", plan(DEPLOYMENT, {"template_content": arm(A100)}), DEFINITE),
+    ("ARM bare", plan(DEPLOYMENT, {"template_content": arm(A100)}), NOT_UNDERSTOOD),
     ("ARM good", plan(DEPLOYMENT, {"template_content": arm(A100, ARM_TAINT)}), FINE),
-    ("ARM parameter", plan(DEPLOYMENT, {"template_content": arm("[parameters('size')]")}), OPEN),
+    ("ARM parameter", plan(DEPLOYMENT, {"template_content": arm("[parameters('size')]")}), NOT_UNDERSTOOD),
     ("ARM not known", plan(DEPLOYMENT, {}, {"template_content": True}), NOT_UNDERSTOOD),
     (
         "azapi_update_resource of AKS",
@@ -552,7 +585,9 @@ CHILD = {
         (arm(A100), DEFINITE),
         (arm(A100, ARM_TAINT), FINE),
         (arm("Standard_D4s_v5"), FINE),
-        (arm("[parameters('size')]", parameters={"size": {"defaultValue": "Standard_D4s_v5"}}), OPEN),
+        (arm("[parameters('size')]", parameters={"size": {"defaultValue": "Standard_D4s_v5"}}), FINE),
+        (arm("[parameters('size')]", parameters={"size": {"defaultValue": A100}}), DEFINITE),
+        (arm("[parameters('size')]", parameters={"size": {"type": "string"}}), OPEN),
         (arm("", resources=[CLUSTER]), DEFINITE),
         (arm("", resources=[CHILD]), DEFINITE),
         (arm("", languageVersion="2.0", resources={"pool": json.loads(arm(A100))["resources"][0]}), DEFINITE),
@@ -567,7 +602,7 @@ CHILD = {
         (arm("", resources=[{"type": "Microsoft.Storage/storageAccounts", "name": "s"}]), FINE),
         (arm("", resources=[{"type": "Microsoft.HybridContainerService/agentPools", "name": "s"}]), NOT_UNDERSTOOD),
     ],
-    ids=range(12),
+    ids=range(14),
 )
 def test_an_arm_template_is_read(text: str, wanted: list[Any], judge: Judge) -> None:
     judged = judge(text)
@@ -739,23 +774,6 @@ def of_pods(kind: str, script: str, place: str = "containers") -> str:
 )
 def test_a_template_that_a_macro_rewrites_is_not_understood(given: Any, expected: list[Any], judge: Judge) -> None:
     assert [each for each in found(judge(given)) if each[0] != "advice"] == expected
-
-
-@pytest.mark.parametrize("first", ["g5.xlarge", "m5.xlarge"])
-def test_how_a_template_inside_a_stack_is_hardened_is_told_once(first: str, judge: Judge) -> None:
-    options = {"MetadataOptions": {"HttpPutResponseHopLimit": 3}}
-    template = {"Type": "AWS::EC2::LaunchTemplate", "Properties": {"LaunchTemplateData": options}}
-    properties = {"InstanceTypes": ["g5.xlarge"], "Taints": HARD, "LaunchTemplate": {"Id": {"Ref": "Lt"}}}
-    group = {"Type": "AWS::EKS::Nodegroup", "Properties": properties}
-    one = {**group, "Properties": {**properties, "InstanceTypes": [first]}}
-    body = json.dumps({"Resources": {"Lt": template, "One": one, "Two": group}})
-
-    judged = judge(plan("aws_cloudformation_stack", {"template_body": body}))
-    (hops,) = [each.message for each in judged.found if "metadata-hop-limit" in each.message]
-
-    assert "templateBody.Resources.Lt.Properties.LaunchTemplateData.MetadataOptions.HttpPutResponseHopLimit" in (
-        hops.replace("template_body", "templateBody")
-    )
 
 
 def test_a_look_at_a_file_leaves_the_collector_as_it_was(judge: Judge) -> None:

@@ -6,16 +6,11 @@ from typing import Any
 import pytest
 
 from gpupools.audit.cloudformation_resources import READER, to_pulumi_names, unread_resource
-from gpupools.plan.pool_facts import UNKNOWN, PoolFacts
+from gpupools.plan.pool_facts import UNKNOWN
 from tests.rows import each_row
 
 STACK = "aws:cloudformation/stack:Stack"
 GROUP = "aws:eks/nodeGroup:NodeGroup"
-
-
-def pools(resources: Any) -> dict[str, PoolFacts]:
-    found = READER.read_pools(STACK, {"templateBody": {"Resources": resources}})
-    return {pool.pool: pool for pool in found}
 
 
 @pytest.mark.parametrize(
@@ -27,7 +22,7 @@ def pools(resources: Any) -> dict[str, PoolFacts]:
         ({"InstanceTypes": [{"Fn::If": ["Prod", "a", "b"]}]}, {"instanceTypes": [UNKNOWN]}),
         ({"UserData": {"Fn::Base64": "#!/bin/sh"}}, {"userData": "#!/bin/sh"}),
         ({"UserData": {"Fn::Base64": "cfn-init -r Gpu"}}, {"userData": UNKNOWN}),
-        ({"UserData": {"Fn::Base64": {"Fn::Sub": "#!/bin/sh"}}}, {"userData": UNKNOWN}),
+        ({"UserData": {"Fn::Base64": {"Fn::Sub": "#cloud-config"}}}, {"userData": UNKNOWN}),
         ({"A": {"B": 1, "Fn::Transform": {}}}, {"a": UNKNOWN}),
         ({"A": {"Ref": "x", "B": 1}}, {"a": {"ref": "x", "b": 1}}),
         ({"Fn::If": ["Prod", {}, {}]}, UNKNOWN),
@@ -38,29 +33,28 @@ def test_literals_are_read_and_functions_are_not_evaluated(given: Any, made: Any
     assert to_pulumi_names(given) == made
 
 
-def test_a_group_is_read_whatever_its_condition() -> None:
-    group = {"Type": "AWS::EKS::Nodegroup", "Condition": "Never", "Properties": {"InstanceTypes": ["g6.xlarge"]}}
-
-    assert pools({"G": group})["G"].gpus_per_node == 1
+TAINT = {"Key": "nvidia.com/gpu", "Effect": "NO_SCHEDULE"}
 
 
 @pytest.mark.parametrize(
-    ("function", "is_joined"),
+    ("properties", "needs_a_look"),
     [
-        ({"Ref": "Lt"}, True),
-        ({"Fn::GetAtt": ["Lt", "LaunchTemplateId"]}, True),
-        ({"Fn::GetAtt": "Lt.LaunchTemplateId"}, True),
-        ({"Fn::If": ["Prod", {"Ref": "Lt"}, {"Ref": "Other"}]}, True),
-        ({"Fn::GetAtt": []}, False),
-        ({"Fn::ImportValue": "Lt"}, False),
+        ({"InstanceTypes": ["g6.xlarge"]}, True),
+        ({"InstanceTypes": {"Ref": "Types"}}, True),
+        ({"LaunchTemplate": {"Id": {"Ref": "Lt"}, "Version": "1"}}, True),
+        ({"Fn::If": ["Prod", {}, {}]}, True),
+        ({"InstanceTypes": ["g6.xlarge"], "Taints": [TAINT]}, False),
+        ({"InstanceTypes": ["m5.large"]}, False),
     ],
     ids=str,
 )
-def test_a_reference_joins_a_group_and_its_launch_template(function: Any, is_joined: bool) -> None:
-    template = {"Type": "AWS::EC2::LaunchTemplate", "Properties": {"LaunchTemplateData": {"InstanceType": "g5.xlarge"}}}
-    group = {"Type": "AWS::EKS::Nodegroup", "Properties": {"LaunchTemplate": {"Id": function, "Version": "1"}}}
+def test_a_pool_inside_a_stack_needs_a_look_unless_it_shows_otherwise(properties: Any, needs_a_look: bool) -> None:
+    group = {"Resources": {"G": {"Type": "AWS::EKS::Nodegroup", "Condition": "Never", "Properties": properties}}}
+    inner = {"Type": "AWS::CloudFormation::StackSet", "Properties": {"TemplateBody": json.dumps(group)}}
+    why = READER.unread(STACK, {"templateBody": {"Resources": {"S": inner}}})
 
-    assert (pools({"Lt": template, "G": group})["G"].gpus_per_node == 1) is is_joined
+    assert bool(READER.unread(STACK, {"templateBody": group})) is needs_a_look
+    assert why.endswith("check the template as a file of its own") is needs_a_look
 
 
 @pytest.mark.parametrize(
@@ -74,14 +68,6 @@ def test_a_reference_joins_a_group_and_its_launch_template(function: Any, is_joi
 )
 def test_what_is_not_written_out_says_so(name: str, resource: Any, why: str) -> None:
     assert unread_resource(name, resource) == why
-
-
-def test_a_literal_template_inside_a_template_is_read() -> None:
-    group = {"Type": "AWS::EKS::Nodegroup", "Properties": {"InstanceTypes": ["g6.xlarge"]}}
-    body = json.dumps({"Resources": {"G": group}})
-    inner = {"Type": "AWS::CloudFormation::StackSet", "Properties": {"TemplateBody": body}}
-
-    assert pools({"S": inner})["S G"].gpus_per_node == 1
 
 
 def test_a_body_nested_too_deeply_cannot_be_read() -> None:

@@ -14,7 +14,7 @@ from gpupools.policies.classify import classify
 from gpupools.policies.kinds import Row, row_of, rows
 
 Judge = Callable[..., FileReport]
-ANSWERS = {"none", "nodes", "elsewhere", "where", "pool"}
+ANSWERS = {"none", "nodes", "tainted", "elsewhere", "where", "pool"}
 TAINTS = [{"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}]
 UNDERSTOOD, TAINTED = "node-pools-understood", "gpu-pool-tainted"
 
@@ -70,7 +70,7 @@ def test_every_row_of_kubernetes_decides_by_the_kind_alone(row: Row) -> None:
         assert found is None
     else:
         assert found is not None
-        assert (found.nodes, found.source) == (row.answer != "elsewhere", row.source)
+        assert (found.nodes, found.source) == (row.answer not in ("elsewhere", "tainted"), row.source)
         assert row.why in found.why
     if row.where:
         assert classify(f"kubernetes:{group}/v1:{kind}", {}) is None
@@ -86,6 +86,8 @@ def test_every_row_of_kubernetes_decides_by_the_kind_alone(row: Row) -> None:
         ("terraform:aws_cloudformation_stack_set_instance", {"parameter_overrides": {"a": "b"}}, True),
         ("terraform:aws_cloudformation_stack_set_instance", {}, None),
         ("azure-native:containerservice:Machine", {}, True),
+        ("kubernetes:modelplane.ai/v1alpha1:InferenceCluster", {}, True),
+        ("kubernetes:infrastructure.modelplane.ai/v1alpha1:EKSCluster", {}, True),
         ("terraform:azurerm_linux_virtual_machine_scale_set", {}, False),
         ("gcp:compute/instance:Instance", {}, False),
         ("command:local:Command", {"create": "eksctl create nodegroup"}, False),
@@ -113,6 +115,71 @@ def test_types_of_clouds_and_tools_get_their_answer(
     assert (found and found.nodes) is nodes
 
 
+CPU, GPU, K8S, API = "m5.large", "g5.xlarge", "NoSchedule", "NO_SCHEDULE"
+
+
+def taint(effect: str) -> list[dict[str, str]]:
+    return [{"key": "nvidia.com/gpu", "effect": effect}]
+
+
+@pytest.mark.parametrize(
+    ("type_token", "spec", "nodes"),
+    [
+        ("eks.services.k8s.aws/v1alpha1:Nodegroup", {"instanceTypes": [GPU]}, True),
+        ("eks.services.k8s.aws/v1alpha1:Nodegroup", {"instanceTypes": [GPU], "taints": taint(API)}, False),
+        ("eks.services.k8s.aws/v1alpha1:Nodegroup", {"instanceTypes": [GPU], "taints": taint(K8S)}, True),
+        ("eks.services.k8s.aws/v1alpha1:Nodegroup", {"instanceTypes": [CPU]}, False),
+        ("eks.services.k8s.aws/v1alpha1:Nodegroup", {"amiType": "AL2023_x86_64_NVIDIA"}, True),
+        ("eks.aws.m.upbound.io/v1beta1:NodeGroup", {"forProvider": {"instanceTypes": [CPU, GPU]}}, True),
+        ("eks.aws.upbound.io/v1beta1:NodeGroup", {"forProvider": {"taint": taint(API)}}, False),
+        ("eks.aws.upbound.io/v1beta1:NodeGroup", {"forProvider": {"taints": taint(API)}}, True),
+        ("eks.aws.crossplane.io/v1alpha1:NodeGroup", {"forProvider": {"taints": taint(API)}}, False),
+        ("eks.aws.upbound.io/v1beta1:NodeGroup", {"forProvider": UNKNOWN}, True),
+        ("containerservice.azure.com/v1:ManagedClustersAgentPool", {"vmSize": "Standard_NC4as_T4_v3"}, True),
+        ("containerservice.azure.com/v1:ManagedClustersAgentPool", {"nodeTaints": ["a=b:NoSchedule"]}, False),
+        ("infrastructure.cluster.x-k8s.io/v1beta1:AzureASOManagedMachinePool",
+         {"resources": [{"spec": {"vmSize": "Standard_D4s_v5"}}, {"spec": {"vmSize": "Standard_NC4as_T4_v3"}}]}, True),
+        ("infrastructure.cluster.x-k8s.io/v1beta1:AzureASOManagedControlPlane",
+         {"resources": [{"spec": {"agentPoolProfiles": [{"vmSize": "Standard_D4s_v5"}]}}]}, False),
+        ("container.gcp.upbound.io/v1beta1:NodePool",
+         {"forProvider": {"nodeConfig": [{"machineType": "g2-standard-4", "taint": taint(API)}]}}, False),
+        ("container.gcp.upbound.io/v1beta1:NodePool",
+         {"forProvider": {"nodeConfig": {"machineType": "g2-standard-4", "taint": taint(API)[0]}}}, True),
+        ("container.cnrm.cloud.google.com/v1beta1:ContainerNodePool", {"nodeConfig": {"machineType": "e2-a"}}, False),
+        ("container.cnrm.cloud.google.com/v1beta1:ContainerCluster", {"nodeConfig": {"machineType": "g2"}}, True),
+        ("container.cnrm.cloud.google.com/v1beta1:ContainerCluster", {"location": "us-east1"}, None),
+        ("ec2.aws.upbound.io/v1beta1:LaunchTemplate", {"forProvider": {"instanceType": GPU}}, True),
+    ],
+)  # fmt: skip
+def test_a_clouds_pool_inside_an_object_is_never_fine_unless_it_shows_that(
+    type_token: str, spec: dict[str, Any], nodes: bool | None
+) -> None:
+    found = classify(f"kubernetes:{type_token}", {"spec": spec})
+
+    assert (found and found.nodes) is nodes
+
+
+@pytest.mark.parametrize(
+    ("type_token", "said"),
+    [
+        ("kai.resources/v1alpha1:NodePool", None),
+        ("config.openshift.io/v1:Node", None),
+        ("autoscaling.x-k8s.io/v1beta1:CapacityBuffer", None),
+        ("scheduling.x-k8s.io/v1alpha1:PodGroup", None),
+        ("modelplane.ai/v1alpha1:ModelDeployment", None),
+        ("elasticsearch.k8s.elastic.co/v1:Elasticsearch", None),
+        ("kaito.sh/v1beta1:Workspace", "the taint sku=gpu:NoSchedule"),
+        ("kaito.sh/v1beta1:RAGEngine", "the taint sku=gpu:NoSchedule"),
+        ("infrastructure.modelplane.ai/v1alpha1:GKECluster", "taints its GPU pools"),
+    ],
+)
+def test_projects_of_the_field_have_rows(type_token: str, said: str | None) -> None:
+    found = classify(f"kubernetes:{type_token}", {"spec": {"nodeSets": [], "nodeSelector": {}}})
+
+    assert (found and (found.nodes, found.harmless)) == (said and (False, True))
+    assert said is None or (found is not None and said in found.why)
+
+
 # --- kinds without a row ----------------------------------------------------------------------------------------------
 
 
@@ -127,6 +194,12 @@ def test_types_of_clouds_and_tools_get_their_answer(
         ("kubernetes:${GROUP}/v1:${KIND}", {}, True),
         ("terraform:somecloud_kubernetes_node_pool", {}, True),
         ("terraform:somecloud_cluster", {"node_pool": [{}]}, True),
+        ("kubernetes:example.com/v1:Thing", {"resource": {"instanceType": "a"}}, True),
+        ("kubernetes:example.com/v1:Thing", {"spec": {"pools": [{"gpuCount": 8}]}}, True),
+        ("kubernetes:example.com/v1:NodePool", {"spec": {"nodeSelector": {"matchLabels": {}}}}, False),
+        ("kubernetes:example.com/v1:NodePool", {"spec": {"selector": {"matchLabels": {}}, "vmSize": "a"}}, True),
+        ("kubernetes:example.com/v1:Thing", {"status": {"instanceType": "a"}}, False),
+        ("terraform:somecloud_machine_image", {"instance_type": "a"}, False),
         ("kubernetes:example.com/v1:Thing", {}, False),
         ("kubernetes:example.com/v1:Thing", {"spec": {"nodeSelector": {"a": "b"}}}, False),
         ("kubernetes:example.com/v1:Thing", {"spec": {"size": "p5.48xlarge"}}, False),

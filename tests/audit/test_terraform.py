@@ -54,7 +54,6 @@ VERDICTS: dict[str, dict[str, str]] = {
         'aws_autoscaling_group.plain["tainted"]': "unverified",  # plans do not show which key is which template
         'aws_autoscaling_group.plain["bare"]': "unverified",
         "aws_autoscaling_group.dynamic": "unverified",
-        "aws_autoscaling_group.ecs": "unverified",  # its user data is a script of its own
         "aws_instance.bare": "untainted",
         'aws_eks_node_group.own_image["tainted"]': "unverified",
         'aws_eks_node_group.own_image["bare"]': "unverified",

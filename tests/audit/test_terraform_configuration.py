@@ -50,9 +50,9 @@ def test_literals_defaults_locals_and_keys_are_read(judged: Callable[..., list[s
     assert [line.split(": ")[:3] for line in found] == [
         ["main.tf:6", "aws_eks_node_group.bare", "violation"],
         ["main.tf:17", "aws_eks_node_group.named", "violation"],
-        ["main.tf:21", "aws_eks_node_group.each", "unverified"],
+        ["main.tf:21", 'aws_eks_node_group.each["a"]', "violation"],
     ]
-    assert ["no permanent taint" in line for line in found] == [True, True, False]
+    assert all("no permanent taint" in line for line in found)
 
 
 @pytest.mark.parametrize(
@@ -73,27 +73,172 @@ def test_a_file_of_values_counts_before_the_defaults(judged: Callable[..., list[
     assert judged(variable + group("pool", "var.types"), terraform='types = ["m5.large"]\n') == []
 
 
-def test_modules_are_named_as_not_read(judged: Callable[..., list[str]]) -> None:
-    """A local module is a folder of its own, whose defaults its caller may replace: the run does not pass."""
-    calls = 'module "gpu" { source = "./modules/pool" }\nmodule "eks" { source = "terraform-aws-modules/eks/aws" }\n'
-    module = 'variable "type" { default = "g6.xlarge" }\n' + group("this", "[var.type]")
+POOLS = 'variable "pools" {}\n' + group("this", "[each.value.type]", "  for_each = var.pools\n")
 
-    pool, unread = judged(calls, modules__pool__main=module)
 
-    assert "unverified: 2 modules not read: module.gpu, module.eks; judge the plan: terraform show" in unread
-    assert pool.startswith("modules/pool/main.tf:2: aws_eks_node_group.this: violation: has 1 NVIDIA GPU")
+def call(name: str, source: str, more: str = "") -> str:
+    return f'module "{name}" {{\n  source = "{source}"\n{more}}}\n'
+
+
+def test_a_local_module_is_read_with_the_arguments_of_each_call(judged: Callable[..., list[str]]) -> None:
+    pools = '  pools = { gpu = { type = "g5.xlarge" }, cpu = { type = "m5.large" } }\n'
+    calls = call("gpu", "./modules/pool", pools) + call("cpu", "./modules/pool", "  pools = {}\n")
+    found = judged(calls, modules__pool__main=POOLS)
+
+    assert [line.split(": ")[:2] for line in found] == [
+        ["modules/pool/main.tf:2", 'module.gpu.aws_eks_node_group.this["gpu"]'],
+        ["modules/pool/main.tf:2", "aws_eks_node_group.this"],
+    ]
+    assert ["cannot be verified" in line for line in found] == [False, True]
+
+
+def test_other_modules_are_named_as_not_read(judged: Callable[..., list[str]]) -> None:
+    calls = (
+        call("vpc", "terraform-aws-modules/vpc/aws") + call("gone", "./gone") + call("git", "git::https://a.example/b")
+    )
+    (unread,) = judged(calls + call("in", "./modules/a"), modules__a__main=call("logs", "x/y/aws"))[:1]
+
+    assert "3 modules not read: module.vpc, module.git, module.in.module.logs; judge the plan" in unread
+
+
+def test_a_module_that_calls_itself_is_said_once(judged: Callable[..., list[str]]) -> None:
+    found = judged(call("a", "./modules/a"), modules__a__main=call("b", "../b"), modules__b__main=call("a", "../a"))
+
+    assert "module.a.module.b.module.a: unverified: calls itself through ../a; remove that call" in found[0]
+
+
+@pytest.mark.parametrize(
+    ("repeats", "addresses"),
+    [
+        ("count = 2", ["aws_eks_node_group.x[0]", "aws_eks_node_group.x[1]"]),
+        ("count = 0", []),
+        ("count = var.on ? 1 : 0", ["aws_eks_node_group.x[0]"]),
+        ("count = !var.on ? 1 : 0", []),
+        ('count = var.name == "a" ? 0 : 1', []),
+        ('count = var.name != "a" ? 0 : 1', ["aws_eks_node_group.x[0]"]),
+        ("count = data.x.y.n", ["aws_eks_node_group.x"]),
+        ("count = 1000000", ["aws_eks_node_group.x"]),
+        ('for_each = toset(["a"])', ['aws_eks_node_group.x["a"]']),
+        ("for_each = {}", []),
+        ("for_each = aws_subnet.all", ["aws_eks_node_group.x"]),
+        ('for_each = { (var.name) = lookup(var.map, "k", 1) }', ['aws_eks_node_group.x["a"]']),
+    ],
+)
+def test_literal_repetitions_are_made(judged: Callable[..., list[str]], repeats: str, addresses: list[str]) -> None:
+    variables = 'variable "on" { default = true }\nvariable "name" { default = "a" }\nvariable "map" { default = {} }\n'
+    found = judged(variables + group("x", '["g5.xlarge"]', f"  {repeats}\n"))
+
+    assert [line.split(": ")[1] for line in found] == addresses
+
+
+def dynamic(items: str) -> str:
+    return f"""  dynamic "taint" {{
+    for_each = {items}
+    iterator = one
+    content {{
+      key    = one.value.key
+      effect = one.value.effect
+    }}
+  }}
+"""
+
+
+@pytest.mark.parametrize(
+    ("items", "said"),
+    [
+        ('[{ key = "nvidia.com/gpu", effect = "NO_SCHEDULE" }]', None),
+        ('{ a = { key = "nvidia.com/gpu", effect = "NO_SCHEDULE" } }', None),
+        ("[]", "no permanent taint"),
+        ('[{ key = "nvidia.com/gpu", effect = "PREFER_NO_SCHEDULE" }]', "no permanent taint"),
+        ("aws_x.y.z", "cannot be verified: taints not known yet"),
+    ],
+)
+def test_a_dynamic_block_is_made_for_each_literal(
+    judged: Callable[..., list[str]], items: str, said: str | None
+) -> None:
+    found = judged(group("pool", '["g6.xlarge"]', dynamic(items)))
+
+    assert [bool(said) and str(said) in line for line in found] == ([] if said is None else [True])
+
+
+EKS, GKE, AKS = (
+    "terraform-aws-modules/eks/aws",
+    "terraform-google-modules/kubernetes-engine/google",
+    "Azure/aks/azurerm",
+)
+TAINTS = '[{ key = "nvidia.com/gpu", value = "present", effect = "NO_SCHEDULE" }]'
+
+
+def eks(group_: str, more: str = "", version: str = "~> 21.0") -> str:
+    return call(
+        "m", EKS, f'  version = "{version}"\n{more}  eks_managed_node_groups = {{\n    gpu = {{ {group_} }}\n  }}\n'
+    )
+
+
+def gke(pool: str, more: str = "", variant: str = "") -> str:
+    return call(
+        "m", GKE + variant, f'  version = "44.2.0"\n{more}  node_pools = [\n    {{ name = "gpu", {pool} }},\n  ]\n'
+    )
+
+
+def aks(arguments: str) -> str:
+    return call("m", AKS, f'  version = ">= 10.0, < 12"\n{arguments}')
+
+
+V21 = '  version = "21.1.0"\n'
+H100 = 'vm_size = "Standard_NC40ads_H100_v5"'
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (eks('instance_types = ["g5.xlarge"]'), 'main.tf:5: module.m.eks_managed_node_groups["gpu"]: violation: has 1'),
+        (eks('instance_types = ["m5.large"]'), None),
+        (eks(f'instance_types = ["g5.xlarge"], taints = {TAINTS}'), None),
+        (eks(f'instance_types = ["g5.xlarge"], taints = {{ a = {TAINTS}[0] }}'), None),
+        (eks('instance_types = ["g5.xlarge"]', f"  eks_managed_node_group_defaults = {{ taints = {TAINTS} }}\n"), None),
+        (eks('ami_type = "AL2023_x86_64_NVIDIA"'), "has NVIDIA GPUs (ami_type AL2023_x86_64_NVIDIA)"),
+        (eks('instance_types = ["g5.xlarge"], create = false'), None),
+        (eks("instance_types = var.x"), "cannot be verified: instance_types"),
+        (eks('instance_types = ["g5.xlarge"], pre_bootstrap_user_data = "mkdir /x"'), "no permanent taint"),
+        (eks('instance_types = ["g5.xlarge"], bootstrap_extra_args = "--x taints=a"'), "taints not known"),
+        (eks('instance_types = ["g5.xlarge"]', version=">= 18"), "module.m: unverified: allows versions that are not"),
+        (eks('instance_types = ["g5.xlarge"]', version="~> 22.0"), 'set version = "~> 21.0", or plan it'),
+        (eks('instance_types = ["g5.xlarge"]', version="17.24.0"), "the inputs of 18 to 21 are read"),
+        (call("m", EKS), "module.m: unverified: has no version"),
+        (call("m", f"{EKS}//modules/eks-managed-node-group", f"{V21}  instance_types = [\"p5.48xlarge\"]\n"),
+         "module.m.aws_eks_node_group: violation: has 8"),
+        (call("m", EKS, f'{V21}  self_managed_node_groups = {{ a = {{}} }}\n'),
+         "1 module not read: module.m.self_managed_node_groups;"),
+        (call("m", f"{EKS}//modules/karpenter", V21), "1 module not read: module.m;"),
+        (gke('machine_type = "a3-highgpu-8g"'), 'main.tf:4: module.m.node_pools["gpu"]: violation: has 8'),
+        (gke('accelerator_type = "nvidia-tesla-t4", accelerator_count = "1"'), "has 1 NVIDIA GPU"),
+        (gke('machine_type = "e2-medium"'), None),
+        (gke('machine_type = "a3-highgpu-8g"', f"  node_pools_taints = {{ gpu = {TAINTS} }}\n"), None),
+        (gke('machine_type = "a3-highgpu-8g"', f"  node_pools_taints = {{ all = {TAINTS} }}\n"), None),
+        (gke('machine_type = "a3-highgpu-8g"', f"  node_pools_taints = {{ b = {TAINTS} }}\n"), "to node_pools_taints"),
+        (gke('machine_type = "a3-highgpu-8g"', "  node_pools_taints = local.x\n"), "cannot be verified"),
+        (gke('machine_type = "a3-highgpu-8g"', variant="//modules/beta-private-cluster-update-variant"), "has 8"),
+        (gke('machine_type = "a3-highgpu-8g"', variant="//modules/hub-legacy"), "1 module not read"),
+        (aks(f"  node_pools = {{ g = {{ {H100} }} }}\n"), 'module.m.node_pools["g"]: violation: has 1'),
+        (aks(f'  node_pools = {{ g = {{ {H100}, node_taints = ["sku=gpu:NoSchedule"] }} }}\n'), None),
+        (aks('  agents_size = "Standard_NC40ads_H100_v5"\n'), "agents_size Standard_NC40ads_H100_v5"),
+        (aks('  agents_size = "Standard_NC40ads_H100_v5"\n  agents_taints = ["sku=gpu:NoSchedule"]\n'), None),
+        (aks('  agents_size = "Standard_D2s_v3"\n'), None),
+    ],
+)  # fmt: skip
+def test_three_registry_modules_are_read_by_one_table(
+    judged: Callable[..., list[str]], text: str, said: str | None
+) -> None:
+    found = judged(text)
+
+    assert len(found) == (said is not None)
+    assert said is None or said in found[0]
 
 
 @pytest.mark.parametrize("block", ['resource "a" {}', "resource {}", "variable {}", 'locals "x" {}', "module {}"])
 def test_a_block_without_its_names_is_no_crash(judged: Callable[..., list[str]], block: str) -> None:
     assert len(judged(f"{block}\n" + group("pool", '["g6.xlarge"]'))) == 1
-
-
-def test_a_dynamic_block_may_have_no_taint(judged: Callable[..., list[str]]) -> None:
-    block = '  dynamic "taint" {\n    for_each = []\n    content { key = "nvidia.com/gpu" }\n  }\n'
-    (found,) = judged(group("pool", '["g6.xlarge"]', block))
-
-    assert "cannot be verified: taints not known yet" in found
 
 
 def test_a_launch_template_in_another_file_is_found(tmp_path: Path, run: Run) -> None:

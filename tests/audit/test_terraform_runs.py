@@ -211,11 +211,11 @@ HASHED = "3b18e512dba79e4c8300dd08aeb37f8e728b8dad"
     ("kind", "machine", "written", "wrong"),
     [
         ("aws_instance", "g6.xlarge", {"constant_value": JOINS}, True),
-        ("aws_instance", "g6.xlarge", {"references": ["local.a"]}, True),
+        ("aws_instance", "g6.xlarge", {"references": ["local.a"]}, False),  # nothing scales it
         ("aws_launch_configuration", "g6.xlarge", {"references": ["local.a"]}, True),
         ("aws_instance", "m5.large", {"references": ["local.a"]}, False),
         ("aws_instance", "g6.xlarge", {"constant_value": TAINTS}, False),
-        ("aws_instance", "g6.xlarge", {"constant_value": "#!/bin/sh\napt-get install -y nginx"}, True),
+        ("aws_instance", "g6.xlarge", {"constant_value": "#!/bin/sh\napt-get install -y nginx"}, False),
     ],
 )
 def test_user_data_of_which_a_plan_has_a_hash_is_read_as_written(

@@ -292,3 +292,12 @@ def test_the_profile_of_jupyterhub_is_the_exported_pod(printed: Printed) -> None
     assert (told["node_selector"], told["tolerations"]) == (pod["nodeSelector"], pod["tolerations"])
     limits = {key: str(value) for key, value in container["resources"]["limits"].items()}
     assert told["extra_resource_limits"] == limits
+
+
+def test_the_pages_stay_short() -> None:
+    """Words of what people write, without the tables that `tooling/write_docs.py` writes."""
+    pages = [*PAGES, ROOT / "SECURITY.md"]
+    generated = re.compile(r"<!-- generated[^>]*-->.*?<!-- end -->", re.DOTALL)
+    words = sum(len(generated.sub("", page.read_text("utf-8")).split()) for page in pages)
+
+    assert words <= 25_000, "say each thing once"

@@ -21,8 +21,15 @@ from tests.engine.test_components import NOISE
 
 pytestmark = pytest.mark.engine
 
-PAGE = (Path(__file__).parents[2] / "docs" / "how-to" / "other-languages.md").read_text(encoding="utf-8")
-BLOCKS = dict(re.findall(r"^```(\w+)\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE))
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "how-to" / "other-languages.md").read_text(encoding="utf-8")
+FILES = {"typescript": "index.ts", "go": "main.go", "csharp": "Program.cs"}
+FILES |= {"python": "imported.py", "py": "generated_sdk.py"}
+"""Programs that the page links to."""
+BLOCKS = {
+    **dict(re.findall(r"^```(\w+)\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)),
+    **{name: (ROOT / "examples" / "languages" / file).read_text(encoding="utf-8") for name, file in FILES.items()},
+}
 GO_SDK = "v3.259.0"
 SDK_PATH = "github.com/acme/pulumi-gpupools/sdk/go/gpupools"
 PLUGIN: Mapping[str, Any] = {"providers": [{"name": "gpupools", "path": "../repository/components"}]}

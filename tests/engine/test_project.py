@@ -69,7 +69,7 @@ def test_the_steps_of_the_page_lead_to_a_pull_request_that_can_be_reviewed(engin
         "stacks/Pulumi.dev.yaml: ok, 1 pool",
         "pulumi:pulumi:Stack gpus-dev create",
         "gpupools:index:GpuNodePool train-l4 create",
-        "train/l4: in place: nodes.max 2 → 4; running nodes stay",
+        "train/l4: pods stay; in place\n  pools.l4.nodes.max 2 → 4",
         "### GPU pools: 1 changed in place",
         " policies pass.",
     ):

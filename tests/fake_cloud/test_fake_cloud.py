@@ -18,6 +18,7 @@ import yaml
 from gpupools.plan.cloud import Cloud, NodePools, Readback, ResourceFactory
 from gpupools.providers import clouds
 from tests.cloud_parts import FILES
+from tests.said import joined
 
 pytestmark = pytest.mark.slow
 
@@ -167,16 +168,19 @@ def test_diff_says_what_an_edit_does(tree: Path, tmp_path: Path) -> None:
 
     said = gpupools(tree, "diff", write(old, FILE), str(new))
 
-    assert said.splitlines() == [
+    assert joined(said.splitlines()) == [
         (
             "sky/train: ends pods on up to 2 nodes at once; "
-            "replaces up to 2 nodes × 8 GPUs: instance_type stratus.8 → cumulus.4 (and labels); "
-            "creates the new pool before it deletes the old one"
+            "replaces up to 2 nodes × 8 GPUs; creates the new pool before it deletes the old one: "
+            "pools.train.instance_type stratus.8 → cumulus.4"
         ),
-        "sky/shared: drains 1 node at a time; rolling: time_slices 4 → 8; Nimbus drains and replaces every node",
+        (
+            "sky/shared: drains 1 node at a time; rolling: "
+            "pools.shared.sharing.replicas 4 → 8; Nimbus drains and replaces every node"
+        ),
         (
             "sky/plugin: drains 1 node at a time; "
-            "rolling: overrides.NodePool.startupScript none → (a text of 4 characters, not shown); "
+            "rolling: pools.plugin.overrides.nimbus.NodePool.startupScript none → (a text of 4 characters, not shown); "
             "Nimbus drains and replaces every node; "
             "NodePool.startupScript is start-up-script: it runs on every node, as root"
         ),

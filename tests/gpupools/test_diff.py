@@ -34,6 +34,7 @@ from tests.declared_pools import declare, sent
 from tests.declared_pools import stack as one_pool
 from tests.providers.azure_pools import GROUP
 from tests.rows import each_row
+from tests.said import change_said
 
 CLUSTERS: dict[str, dict[str, Any]] = {
     "train": {
@@ -145,8 +146,8 @@ CASES = [
         {"instance_type": "p4d.24xlarge"},
         {"instance_type": "p4de.24xlarge"},
         "ends pods on up to 4 nodes at once; "
-        "replaces up to 4 nodes × 8 GPUs: instance_type p4d.24xlarge → p4de.24xlarge; creates the new pool"
-        " before it deletes the old one",
+        "replaces up to 4 nodes × 8 GPUs; creates the new pool"
+        " before it deletes the old one: instance_type p4d.24xlarge → p4de.24xlarge",
         id="another machine on EKS replaces",
     ),
     pytest.param(
@@ -154,15 +155,14 @@ CASES = [
         {},
         {"instance_type": "g2-standard-24"},
         "ends pods on up to 4 nodes at once; "
-        "replaces up to 4 nodes × 1 GPU: accelerator_count 1 → 2 (and instance_type, machine_type);"
-        " creates the new pool before it deletes the old one",
+        "replaces up to 4 nodes × 1 GPU; creates the new pool before it deletes the old one: accelerator_count 1 → 2",
         id="more GPUs on GKE replace",
     ),
     pytest.param(
         "serve",
         {},
         {"labels": {"team": "vision"}},
-        "in place: labels.team none → vision; AKS also sets them on running nodes",
+        "pods stay; in place: labels.team none → vision",
         id="a label is in place",
     ),
     pytest.param(
@@ -170,8 +170,8 @@ CASES = [
         {},
         {"zones": ["us-east-1a"]},
         "ends pods on up to 4 nodes at once; "
-        "replaces up to 4 nodes × 4 GPUs: cluster.subnet_ids [subnet-0000000a, subnet-0000000b] → [subnet-0000000a];"
-        " creates the new pool before it deletes the old one",
+        "replaces up to 4 nodes × 4 GPUs; creates the new pool before it deletes the old one:"
+        " cluster.subnet_ids [subnet-0000000a, subnet-0000000b] → [subnet-0000000a]",
         id="fewer zones on EKS replace",
     ),
     pytest.param(
@@ -185,7 +185,7 @@ CASES = [
         "lab",
         {"nodes": {"max": 8}},
         {"nodes": {"max": 80}},
-        "in place: nodes.max 8 → 80; limit over all zones; running nodes stay",
+        "pods stay; in place: nodes.max 8 → 80",
         id="more nodes are in place",
     ),
     pytest.param(
@@ -209,7 +209,7 @@ CASES = [
         {"sharing": {"mode": "mps", "replicas": 4, "rename": True}, "trust": {"team": "vision"}},
         (
             "drains 1 node at a time; "
-            "rolling: user_data (rename-by-default false → true) (and labels, sharing); EKS drains and replaces every"
+            "rolling: user_data (rename-by-default false → true); EKS drains and replaces every"
             " node; pods must request the new resource name"
         ),
         id="replicas by another name",
@@ -222,7 +222,7 @@ CASES = [
 def test_an_edit_in_words(cluster: str, old: dict[str, Any], new: dict[str, Any], words: str, tmp_path: Path) -> None:
     found = changes(tmp_path, stack({"a": pool(cluster, **old)}), stack({"a": pool(cluster, **new)}))
 
-    assert [str(change) for change in found] == [f"{cluster}/a: {words}"]
+    assert [change_said(change) for change in found] == [f"{cluster}/a: {words}"]
 
 
 def test_the_order_of_pools_clusters_keys_and_taints_changes_nothing(tmp_path: Path) -> None:
@@ -251,8 +251,7 @@ def test_a_pool_renamed_and_changed_says_both(tmp_path: Path) -> None:
     found = changes(tmp_path, stack({"a": pool("serve")}), stack({"b": pool("serve", renamed_from="a", disk_gib=400)}))
 
     assert str(found[0]) == (
-        "serve/b: ends pods on up to 4 nodes at once; renamed from a; replaces up to 4 nodes × 1 GPU: disk_gib"
-        " 200 → 400 (and labels);"
+        "serve/b: ends pods on up to 4 nodes at once; renamed from a; replaces up to 4 nodes × 1 GPU;"
         " creates the new pool before it deletes the old one"
     )
 
@@ -304,7 +303,7 @@ def test_what_differs_in_a_long_text_is_named(tmp_path: Path) -> None:
         stack({"a": pool("train", software="device-plugin", image={"family": "al2023"}, **each)}, clusters)
         for each in ({}, {"network": {"max_pods": 30}}, {"network": {"max_pods": 60}, "disk": {"local_nvme": "raid0"}})
     )
-    from_few, from_none = (str(changes(tmp_path, each, many)[0]) for each in (few, plain))
+    from_few, from_none = (change_said(changes(tmp_path, each, many)[0]) for each in (few, plain))
 
     assert from_few.startswith(
         'train/a: drains 1 node at a time; rolling: user_data (maxPods 30 → 60, with "strategy": "RAID0")'
@@ -371,7 +370,7 @@ def test_an_input_set_by_hand_that_no_table_has_is_not_guessed(tmp_path: Path) -
 
     assert found.effect is EditEffect.UNKNOWN
     assert found.destroys
-    assert str(found) == (
+    assert change_said(found) == (
         "serve/a: effect unknown until pulumi preview: overrides.AgentPool.messageOfTheDay none → aGVsbG8=; an"
         " override whose effect is unknown"
     )
@@ -405,7 +404,7 @@ def test_what_is_taken_away_is_said_in_words_and_kept_on_record(tmp_path: Path) 
     checked = check_stack_file(written(tmp_path, "taken", taken), clouds())
     kept = PoolRecord.from_json(json.loads(json.dumps(record(checked.plan.pools[0], checked.plan.stack).as_json())))
 
-    assert "overrides.AgentPool.vnetSubnetID none → (taken away)" in str(change)
+    assert "overrides.AgentPool.vnetSubnetID none → (taken away)" in change_said(change)
     assert kept is not None
     assert [each.change for each in compare([kept], checked.plan, clouds())] == ["unchanged"]
 
@@ -482,7 +481,7 @@ def test_fewer_fixed_nodes_are_said_to_go(cluster: str, detail: str, tmp_path: P
     old, new = (stack({"a": {**pool(cluster, **zone), "nodes": {"fixed": count}}}) for count in (4, 2))
 
     said = f"{cluster}/a: ends pods on up to 2 nodes at once; in place: nodes.min 4 → 2; {detail}"
-    assert [str(each) for each in changes(tmp_path, old, new)] == [said]
+    assert [change_said(each) for each in changes(tmp_path, old, new)] == [said]
 
 
 def test_what_the_table_warns_of_is_said_of_an_input_set_by_hand(tmp_path: Path) -> None:
@@ -491,7 +490,7 @@ def test_what_the_table_warns_of_is_said_of_an_input_set_by_hand(tmp_path: Path)
         for version in ("1.33", "1.32")
     )
 
-    assert [str(each) for each in changes(tmp_path, old, new)] == [
+    assert [change_said(each) for each in changes(tmp_path, old, new)] == [
         (
             "train/a: drains 1 node at a time; "
             "rolling: overrides.NodeGroup.version 1.33 → 1.32; EKS replaces every node with the new"
@@ -594,7 +593,7 @@ def test_since_compares_with_a_commit(named: list[str], checkout: Path, capsys: 
     written(checkout, "dev", stack({"a": pool("serve", labels={"x": "1"})}))
 
     assert main(["diff", "--since", "HEAD", *named]) == 0
-    assert capsys.readouterr().out == "serve/a: in place: labels.x none → 1; AKS also sets them on running nodes\n"
+    assert capsys.readouterr().out == "serve/a: pods stay; in place\n  pools.a.labels none → {x: 1}\n"
 
 
 @pytest.mark.parametrize(
@@ -628,3 +627,76 @@ def test_the_help_tells_the_exit_codes(capsys: pytest.CaptureFixture[str]) -> No
         main(["diff", "--help"])
 
     assert "3  pulumi up would reject the edit" in capsys.readouterr().out
+
+
+SHARED = {"sharing": {"mode": "time-slicing", "replicas": 4}, "trust": {"team": "vision"}}
+
+
+def test_a_change_is_a_headline_the_edited_keys_and_what_to_do(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sharing = {"sharing": {"mode": "time-slicing", "replicas": 8}}
+    old = {"train": pool("train", labels={"a": "b"}), "lab": pool("lab", **SHARED), "same": pool("lab")}
+    new = {**old, "lab": pool("lab", **SHARED | sharing), "train": pool("train", labels={"a": "c"})}
+    stacks = [stack(each) for each in (old, new)]
+    for each in stacks:
+        each["config"]["gpupools:production"] = True
+    sides = [str(written(tmp_path, name, each)) for name, each in zip(("old", "new"), stacks, strict=True)]
+
+    assert main(["diff", *sides]) == 3
+    shown = capsys.readouterr().out.splitlines()
+    assert shown == [
+        "train/train: pods stay; in place",
+        "  pools.train.labels.a b → c",
+        shown[2],
+        "  pools.lab.sharing.replicas 4 → 8",
+        shown[4],
+        "unchanged: lab/same",
+    ]
+    assert shown[2].startswith("lab/lab: ends pods on up to 4 nodes at once; replaces up to 4 nodes × 1 GPU; ")
+    assert shown[4].startswith("  pulumi up rejects this: lab/lab is a production pool; if this is intended: ")
+
+    assert main(["diff", *sides, "--verbose"]) == 3
+    folded = [line for line in capsys.readouterr().out.splitlines() if line not in shown]
+    assert folded[0] == "    labels.a b → c: EKS also sets them on running nodes"
+    assert folded[1] == "    max_shared_clients_per_gpu 4 → 8"
+
+
+@pytest.mark.parametrize(
+    ("team", "line"),
+    [
+        ({"namespaces": ["x"], "limit": {"a": 4}}, "teams.x none → {namespaces: [x], limit: {a: 4}}"),
+        (None, "clusters.lab.runtime.trust_policy none → true"),
+    ],
+)
+def test_keys_of_teams_and_software_stand_with_the_software(
+    team: dict[str, Any] | None, line: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runtime = {"scheduler": "kueue"}
+    lab = {**CLUSTERS["lab"], "kubeconfig": {"path": "~/.kube/lab"}, "runtime": runtime}
+    old, new = (stack({"a": pool("lab")}, {"lab": lab}) for _ in range(2))
+    teams = {"y": {"namespaces": ["y"], "guarantee": {"a": 1}}}
+    for each in (old, new):
+        each["config"]["gpupools:teams"] = teams
+    if team is not None:
+        new["config"]["gpupools:teams"] = {**teams, "x": team}
+    else:
+        new["config"]["gpupools:clusters"] = {"lab": {**lab, "runtime": {**runtime, "trust_policy": True}}}
+
+    assert main(["diff", *(str(written(tmp_path, name, each)) for name, each in (("old", old), ("new", new)))]) == 0
+    out = capsys.readouterr().out
+    assert out.count(line) == 1
+    assert out.splitlines()[0].startswith("lab: running pods keep their GPUs; ")
+    assert "{'" not in out
+
+
+def test_a_value_set_by_hand_that_may_be_secret_is_not_shown_as_a_key(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    by_hand = {"gcp": {"NodePool": {"nodeConfig": {"metadata": {"startup": "token-abc"}}}}}
+    old, new = stack({"a": pool("lab")}), stack({"a": pool("lab", overrides=by_hand)})
+
+    main(["diff", *(str(written(tmp_path, name, each)) for name, each in (("old", old), ("new", new))), "--verbose"])
+    out = capsys.readouterr().out
+    assert "pools.a.overrides.gcp.NodePool.nodeConfig.metadata" in out
+    assert "token-abc" not in out

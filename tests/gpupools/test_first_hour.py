@@ -156,9 +156,9 @@ def test_aks_with_a_tainted_system_pool_and_its_own_subnet(project: Path) -> Non
     (operator,) = (each for each in runtime["releases"] if each["chart"] == "gpu-operator")
     tolerated = [each["key"] for each in operator["values"]["operator"]["tolerations"]]
     assert "CriticalAddonsOnly" in tolerated
-    assert {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"} in runtime["pods"]["a100"][
-        "tolerations"
-    ] or runtime["pods"]["a100"]["tolerations"]
+    assert runtime["pods"]["a100"]["tolerations"] == [
+        {"key": "nvidia.com/gpu", "operator": "Equal", "value": "present", "effect": "NoSchedule"}
+    ]
 
 
 def test_aks_without_access_says_first_that_no_pool_offers_gpus(

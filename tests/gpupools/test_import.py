@@ -678,7 +678,7 @@ def test_what_an_edit_does_to_an_adopted_node_group(
     check_pool = [str(each.problem) for each in judge(earlier, now, clouds()).forbidden.values()]
 
     assert change.effect == effect
-    assert reason in str(change)
+    assert reason in "; ".join(change.reasons())
     fits = "pods that tolerate only the old value of the GPU taint (operator Equal) no longer fit"
     assert (fits in change.fields[0].detail) is ("gpu_taint" in before.get("adopt", {}))
     assert bool(check_pool) is (effect == "refused")

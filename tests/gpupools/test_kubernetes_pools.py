@@ -83,18 +83,8 @@ def test_a_pulumi_resource_is_read_like_its_manifest() -> None:
             "spec.kubernetesTaints",
             "NoSchedule",
         ),
-        (
-            {
-                "apiVersion": "containerservice.azure.com/v1api20231001",
-                "kind": "ManagedCluster",
-                "spec": {"agentPoolProfiles": [{"vmSize": "Standard_NC4as_T4_v3"}]},
-            },
-            "azure",
-            "spec.agentPoolProfiles[0].nodeTaints",
-            "NoSchedule",
-        ),
     ],
-    ids=["Karpenter", "EKS", "GKE", "inside a cluster"],
+    ids=["Karpenter", "EKS", "GKE"],
 )
 def test_the_missing_taint_can_be_added_in_the_objects_own_spelling(
     manifest: dict[str, Any], cloud: str, where: str, effect: str
@@ -263,13 +253,3 @@ def test_more_requirements_than_the_api_takes_cannot_be_verified() -> None:
     assert verdict(read(node_pool(*count))) == "cpu"
     (pool,) = read(node_pool(*count, need(TYPE, "In", "g6.xlarge")))
     assert (pool.gpus_per_node, pool.unknown) == (None, ("spec.template.spec.requirements after the first 100",))
-
-
-def test_an_empty_list_in_the_place_of_a_pool_is_read_as_a_pool_that_says_nothing() -> None:
-    spec: dict[str, Any] = {"forProvider": {"defaultNodePool": []}}
-    group = "containerservice.azure.upbound.io/v1beta1"
-    (pool,) = read({"apiVersion": group, "kind": "KubernetesCluster", "spec": spec})
-
-    assert pool.where == "spec.forProvider.defaultNodePool[0].nodeTaints"
-    assert pool.gpus_per_node == 0
-    assert (*pool.unknown, *pool.not_counted) == ()

@@ -47,7 +47,7 @@ class Api:
     def _node(self, name: str) -> dict[str, Any]:
         labels = {"gpupools/pool": "slices", MIG_CONFIG_LABEL: OLD, MIG_STATE_LABEL: "success"}
         status = {"allocatable": {"nvidia.com/gpu": "56"}}
-        return {"metadata": {"name": name, "labels": labels}, "spec": {}, "status": status}
+        return {"metadata": {"name": name, "uid": f"uid-{name}", "labels": labels}, "spec": {}, "status": status}
 
     def _count(self) -> None:
         if self.requests == self.kill_at:
@@ -326,6 +326,41 @@ class Failing(Api):
             self.left -= 1
             raise live_cluster.Unreachable("the API is not reachable", may_pass=self.may_pass)
         super()._count()
+
+
+class Replaced(Api):
+    """A node belongs to another cluster, of another cloud or name, from some request on."""
+
+    def __init__(self, at: int, **identity: Any) -> None:
+        super().__init__()
+        self.at, self.identity = at, identity
+
+    def _count(self) -> None:
+        super()._count()
+        if self.requests > self.at:
+            _merge(self.nodes["n1"], self.identity)
+
+    def request(self, path: str, query: Any = None, method: str = "GET", body: Any = None) -> Any:
+        node = self.nodes.get(path.rpartition("/")[2])
+        if method == "PATCH" and node is not None and body["metadata"]["uid"] != node["metadata"]["uid"]:
+            raise live_cluster.Unreachable("409: Precondition failed: UID in precondition")
+        assert method != "PATCH" or self.requests <= self.at or node is not self.nodes["n1"]
+        return super().request(path, query, method, body)
+
+
+@pytest.mark.parametrize("of", ["gce://other/us-east1-b/n1", "aws:///us-east-1a/i-1", "nodegroup"])
+def test_no_node_of_another_cluster_is_changed(walk: Any, capsys: pytest.CaptureFixture[str], of: str) -> None:
+    """It takes the name of a node of ours at any time; the answer to the change of another uid is the API's."""
+    whole = Api()
+    assert walk(whole, "--yes") == 0
+    for place in range(0, whole.requests, 3):
+        labels = {"alpha.eksctl.io/cluster-name": "other"}
+        labels = {"eks.amazonaws.com/nodegroup": "dev-slices-nodes-1"} if of == "nodegroup" else labels
+        api = Replaced(place, spec={"providerID": of}, metadata={"uid": "other", "labels": labels})
+        code, said = walk(api, "--yes"), capsys.readouterr().err
+        refused = ("not the cluster of the file", "context of the file's cluster", "UID in precondition")
+        assert not code or any(each in said for each in refused)
+        assert_said(api, said)
 
 
 def test_an_answer_that_fails_for_the_moment_is_asked_for_again(walk: Any) -> None:

@@ -264,8 +264,24 @@ config:
     page = Texts(MarkdownIt("commonmark").render(done.stdout.decode()))
 
     assert (done.returncode, done.stderr) == (0, b"")
-    assert page.elements == ["h3", "ul", "li", "code", "details", "summary", "ul", "li", "code"]
+    changed = ["ul", "li", "strong", "code", "ul", "li", "code"]
+    assert page.elements == [
+        "h3",
+        *changed,
+        "details",
+        "summary",
+        *changed[:3],
+        *changed[4:],
+        "details",
+        "summary",
+        "ul",
+        "li",
+        "code",
+    ]
     assert page.code == [
-        "lab/one: in place: labels.team a → b; GKE also sets them on running nodes",
-        "lab/two: no change for the nodes",
+        "lab/one: pods stay; in place",
+        "pools.one.labels.team a → b",
+        "lab/one: pods stay; in place",
+        "labels.team a → b: GKE also sets them on running nodes",
+        "lab/two",
     ]

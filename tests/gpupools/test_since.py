@@ -23,7 +23,7 @@ config:
     a: {clusters: [lab], instance_type: g2-standard-8, nodes: {max: 8}}
 """
 NEW = OLD.replace("max: 8", "max: 9")
-SAID = "lab/a: in place: nodes.max 8 → 9"
+SAID = "lab/a: pods stay; in place\n  pools.a.nodes.max 8 → 9"
 NAME = "Pulumi.dev.yaml"
 
 
@@ -61,7 +61,7 @@ def said(capsys: pytest.CaptureFixture[str]) -> Said:
     def compare(file: Path | str) -> str:
         code = main(["diff", "--since", "HEAD", str(file)])
         printed = capsys.readouterr()
-        return printed.out.partition(";")[0].strip() if code == 0 else printed.err.strip()
+        return printed.out.partition("\ncost")[0].strip() if code == 0 else printed.err.strip()
 
     return compare
 
@@ -108,13 +108,13 @@ def test_in_a_repository_its_commit_says_which_commit_of_a_submodule_it_was(
         monkeypatch.chdir(folder)
         for ref in refs:
             assert main([*command, "--since", ref, str(name)]) == 0
-            assert SAID in capsys.readouterr().out
+            assert "pools.a.nodes.max 8 → 9" in capsys.readouterr().out
     assert main(["diff", "--since", "v1", str(file)]) == 2
     assert "unknown commit 'v1'" in capsys.readouterr().err
     commit(outer)
     monkeypatch.chdir(outer)
     assert main(["diff", "--since", "HEAD", f"inner/stacks/{NAME}"]) == 0
-    assert "no change for the nodes" in capsys.readouterr().out
+    assert capsys.readouterr().out == "unchanged: lab/a\n"
 
 
 @pytest.mark.parametrize(

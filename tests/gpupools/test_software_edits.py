@@ -124,7 +124,9 @@ def test_every_row_is_of_a_step_that_some_stack_has(tmp_path: Path) -> None:
     }
     gke = {**clouds()["gcp"].example_cluster, "places": "trust", "kubeconfig": {"path": "~/.kube/train"}}
     for scheduler in ("kueue", "kai", "volcano"):
-        plans.append(planned(tmp_path, shared, {"train": {**gke, "runtime": {"scheduler": scheduler}}}, teams=teams))
+        own = {"scheduler": scheduler, "trust_policy": True}
+        plans.append(planned(tmp_path, shared, {"train": {**gke, "runtime": own}}, teams=teams))
+        shared, teams = {"near": shared["near"]}, {"research": {"namespaces": ["research"], "guarantee": {"near": 8}}}
     kinds = {
         step.of
         for plan in plans
@@ -147,13 +149,15 @@ def test_giving_the_software_to_a_team_is_no_edit_without_words(
     ]
     files = [str(written(tmp_path, name, text)) for name, text in zip(("old", "new"), texts, strict=True)]
 
-    assert main(["diff", *files, "--exit-code"]) == 3
+    assert main(["diff", *files, "--exit-code", "--verbose"]) == 3
     said = capsys.readouterr().out.splitlines()
-    assert said[0] == "lab/a: no change for the nodes"
-    assert said[1].startswith("lab: removes chart gpu-operator v26.7.0 (for a); running pods keep their GPUs; ")
+    assert "unchanged: lab/a" in said
+    at = said.index("lab: removes chart gpu-operator v26.7.0 (for a)")
+    assert "  clusters.lab.runtime none → {management: external, existing: {gpu_operator: gpu/operator}}" in said
+    assert any(line.startswith("  running pods keep their GPUs; ") for line in said[at:])
     for what in ("Namespace gpu-operator", "DaemonSet kube-system/gpupools-driver-installer", "ResourceQuota "):
-        assert [line for line in said if line.startswith(f"lab: removes {what}")], what
-    assert said[-1].startswith(
+        assert [line for line in said if f"lab: removes {what}" in line], what
+    assert [line for line in said if "pulumi up rejects" in line][-1].startswith(
         "  pulumi up rejects this: lab has software of the production pool a; if this is intended:"
     )
     assert main(["diff", *files, "--json"]) == 3
@@ -225,7 +229,7 @@ def test_a_production_pool_that_changes_its_software_is_told_and_held(tmp_path: 
 
 VALUES = [
     pytest.param(
-        {"keep_crds": True}, "gpu-operator operator.cleanupCRD: no change for pods", EditEffect.NONE, id="a value"
+        {"keep_crds": True}, "no change for pods; gpu-operator operator.cleanupCRD", EditEffect.NONE, id="a value"
     ),
     pytest.param(
         {"versions": {"gpu-operator": "26.3.3"}, "metrics": False},

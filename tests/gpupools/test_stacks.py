@@ -14,7 +14,7 @@ import yaml
 
 from gpupools.cli.main import main
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs" / "how-to" / "environments.md").read_text(encoding="utf-8")
+PIPELINES = Path(__file__).resolve().parents[2] / "examples" / "ci" / "environments"
 STACK = """\
 config:
   gpupools:clusters:
@@ -313,13 +313,6 @@ def test_the_operator_gets_a_stack_object_for_each(repository: Path, capsys: pyt
     assert "requires --repository and --organization" in capsys.readouterr().err
 
 
-def block(heading: str, language: str) -> str:
-    """Return the first block of a language below a heading of the page."""
-    found = re.search(rf"^## {heading}\n.*?^```{language}\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
-    assert found is not None
-    return found[1]
-
-
 def chained(wave: int) -> str:
     """Return a stack file whose clusters take outputs of a stack of the wave before."""
     return of_cluster(f"w{wave}", f", stack: acme/gpus/w{wave - 1}" if wave > 1 else "")
@@ -335,7 +328,8 @@ def test_the_workflow_of_the_page_runs_every_stack_of_every_wave_in_order(
     waves = {f"w{wave}": wave for wave in range(1, 22)} | {f"s{number}": 1 for number in range(279)}
     files = {f"w{wave}": chained(wave) for wave in range(1, 22)} | {f"s{n}": of_cluster(f"s{n}") for n in range(279)}
     laid(tmp_path, {"Pulumi.yaml": GPUS, **{f"stacks/Pulumi.{name}.yaml": text for name, text in files.items()}})
-    caller, called = (yaml.safe_load(each) for each in re.findall(r"^```yaml\n(# .github.*?)^```$", PAGE, re.M | re.S))
+    texts = [(PIPELINES / name).read_text(encoding="utf-8") for name in ("previews.yml", "batch.yml")]
+    caller, called = (yaml.safe_load(each) for each in texts)
     (step,) = [each for each in caller["jobs"]["list"]["steps"] if each.get("id") == "list"]
     outputs = tmp_path / "outputs"
     environment = {**os.environ, "BASE": "HEAD", "GITHUB_OUTPUT": str(outputs)}
@@ -350,7 +344,7 @@ def test_the_workflow_of_the_page_runs_every_stack_of_every_wave_in_order(
     assert batch["strategy"] == {"max-parallel": 1, "matrix": {"batch": "${{ fromJSON(needs.list.outputs.batches) }}"}}
     assert batch["with"] == {"stacks": "${{ toJSON(matrix.batch.stacks) }}"}
     assert stack["strategy"]["matrix"] == {"one": "${{ fromJSON(inputs.stacks) }}"}
-    assert f"# {batch['uses'].removeprefix('./')}\n" in PAGE
+    assert texts[1].startswith(f"# {batch['uses'].removeprefix('./')}\n")
     assert set(re.findall(r"matrix\.one\.(\w+)", json.dumps(stack))) == ran[0][0][0].keys()
     # Every stack once, in its wave, no matrix beyond GitHub's limit.
     assert sorted((one["stack"], wave) for stacks, wave in ran for one in stacks) == sorted(waves.items())
@@ -401,7 +395,7 @@ def test_the_jobs_that_gitlab_gets_are_one_per_stack_in_order(
 ) -> None:
     if shutil.which("jq") is None:
         pytest.skip("jq is not on PATH")
-    (program,) = re.findall(r"jq '(.*?)'", block("GitLab", "yaml"), re.DOTALL)
+    (program,) = re.findall(r"jq '(.*?)'", (PIPELINES / "gitlab-ci.yml").read_text("utf-8"), re.DOTALL)
     answer = json.dumps(answered(capsys))
     done = subprocess.run(["jq", program], input=answer, capture_output=True, text=True, check=True)
     pipeline = json.loads(done.stdout)

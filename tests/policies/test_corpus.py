@@ -18,6 +18,7 @@ UNKNOWN = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
 SIGNATURE = "4dabf18193072939515e22adb298388d"
 SECRET = "1b47061264138c4ac30d75fd1eb44270"
 TAINTED = "gpu-pool-tainted"
+UNDERSTOOD = "node-pools-understood"
 HARDENING = "gpu-node-hardening-advised"
 ADVICE = ("gpu-taint-tolerated-by-daemons", "other-accelerator-tainted", "gpu-machines-kept-out")
 VERDICTS = ("pass", "violation", "unverified", "advisory")
@@ -63,6 +64,8 @@ def verdict(said: Sequence[Diagnostic]) -> tuple[str, Sequence[Diagnostic]]:
     if faults:
         late = all("cannot be verified" in each.message for each in faults)
         return "unverified" if late else "violation", faults
+    if held := [each for each in said if each.policy == UNDERSTOOD and each.level == "mandatory"]:
+        return "unverified", held
     advice = [each for each in said if each.policy in ADVICE]
     return "advisory" if advice else "pass", advice
 
@@ -110,7 +113,7 @@ def test_a_case_gets_its_verdict(pack: PolicyPackProcess, case: Mapping[str, Any
     assert {each.level for each in said} <= {"advisory" if given == "advisory" else "mandatory"}
     assert {each.urn for each in said} <= {urn}
     assert all(case.get("says", "") in each.message for each in said), messages
-    assert {each.policy for each in said} <= ({case["also"]} if "also" in case else {TAINTED})
+    assert {each.policy for each in said} <= ({case["also"]} if "also" in case else {TAINTED, UNDERSTOOD})
     advised = [each.message for each in everything if each.policy == HARDENING]
     wanted = case.get("advised", ())
     assert "advised" not in case or len(advised) == len(wanted), advised

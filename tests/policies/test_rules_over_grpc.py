@@ -891,28 +891,10 @@ def remediated(pack: PolicyPackProcess, type_: str, wire: Mapping[str, Any]) -> 
             id="a secret on the way",
         ),
         pytest.param(
-            "kubernetes:container.gcp.upbound.io/v1beta1:NodePool",
-            {"spec": {"forProvider": {"nodeConfig": [{"machineType": "g2-standard-4"}]}}},
-            {"spec": {"forProvider": {"nodeConfig": [{"machineType": "g2-standard-4", "taint": [TAINT]}]}}},
-            id="Crossplane, a block in a list",
-        ),
-        pytest.param(
-            "kubernetes:container.cnrm.cloud.google.com/v1beta1:ContainerNodePool",
-            {"spec": {"nodeConfig": {"machineType": "g2-standard-4"}}},
-            {"spec": {"nodeConfig": {"machineType": "g2-standard-4", "taint": [TAINT]}}},
-            id="Config Connector",
-        ),
-        pytest.param(
             "kubernetes:infrastructure.cluster.x-k8s.io/v1beta2:AWSManagedMachinePool",
             {"spec": {"instanceType": "g5.xlarge"}},
             {"spec": {"instanceType": "g5.xlarge", "taints": [{**TAINT, "effect": "no-schedule"}]}},
             id="Cluster API",
-        ),
-        pytest.param(
-            "kubernetes:eks.services.k8s.aws/v1alpha1:Nodegroup",
-            {"spec": {"instanceTypes": ["g5.xlarge"]}},
-            {"spec": {"instanceTypes": ["g5.xlarge"], "taints": [TAINT]}},
-            id="ACK",
         ),
     ],
 )

@@ -128,11 +128,10 @@ def test_violations_stand_below_their_policy() -> None:
     ]
 
     assert policy_lines(verdicts) == [
-        "  FAIL  a       mandatory",
+        "  FAIL  a  mandatory",
         "          why",
         "          it is wrong",
-        "  pass  longer  advisory",
-        "  warn  b       advisory",
+        "  warn  b  advisory",
         "          costly",
         "          one",
         "          one",
@@ -196,8 +195,7 @@ Program output:
 Warnings:
   a.b: is odd; mend it
 
-Policies: 2 checked on 3 resources
-  pass  fine   mandatory
+Policies on 3 resources: 1 of 2 policies pass
   warn  costs  advisory
           why
           group: too much
@@ -263,7 +261,7 @@ END = "Nothing was created, and no cloud API was called. To create the resources
 def test_what_follows_the_policies_is_what_came_of_it(given: dict[str, Any], expected: list[str]) -> None:
     found = report(**given)
     first = ["Stack test (f.yaml): 1 pool on 1 cluster", TABLE, "Taints:", "Resources: 2 to create, 1 to import"]
-    policies = f"Policies: {len(found.verdicts)} checked on 3 resources"
+    policies = "Policies on 3 resources: "
     told = sections(found)
 
     wanted = [*first, policies, *expected] if found.plans else [told[0], told[1], first[3], policies, *expected]
@@ -356,3 +354,11 @@ def test_a_refused_file_has_the_keys_of_a_report_with_nothing_in_them() -> None:
         "stack": "test",
     }
     assert {key: type(value) for key, value in empty.items()} == {key: type(value) for key, value in whole.items()}
+
+
+def test_the_tags_of_a_pool_are_one_line() -> None:
+    tags = [resource("aws:autoscaling/tag:Tag", f"pool-label/{each}", "urn:pool") for each in ("a", "b", "c")]
+    shown = tree(Preview("gpupools", "test", resources=[*RESOURCES, *tags]))
+
+    assert [line for line in shown if "Tag" in line] == [" +     └─ aws:autoscaling:Tag      pool-label/a and 2 more"]
+    assert f"Resources: {len(RESOURCES) + 2} to create, 1 to import" in sections(report(resources=[*RESOURCES, *tags]))

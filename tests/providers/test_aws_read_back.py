@@ -200,7 +200,7 @@ class TestJoiningATemplate:
         assert (verdict((pool,)), pool.in_cluster) == ("undecided", None)
         assert verdict((joined(pool, self.template(userData=b64(tainted)), path),)) == "kept"
         assert verdict((joined(pool, self.template(userData=b64(BOOTSTRAP)), path),)) == "open"
-        assert joined(pool, self.template(userData=b64("#!/bin/sh\ntrue\n")), path).in_cluster is None
+        assert joined(pool, self.template(userData=b64("#!/bin/sh\ntrue\n")), path).in_cluster is False
         assert joined(pool, self.template(userData=""), path).in_cluster is False
 
     def test_another_reference_changes_nothing(self) -> None:

@@ -1,7 +1,5 @@
 """The page in a real Chromium: light, dark, on paper, on a phone, with the keyboard and for a screen reader."""
 
-import os
-import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,11 +8,9 @@ from typing import Any
 import pytest
 
 from gpupools.cli.main import main
-from gpupools.console.output import mermaid_text
-from gpupools.report.comment import comment
 from gpupools.report.page import page
 from tests.report.conftest import STACK, Write
-from tests.report.test_page import HOSTILE, hostile_report
+from tests.report.test_page import hostile_report
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
@@ -177,24 +173,3 @@ def test_a_large_page_opens(shown: Any, stack_file: Write) -> None:
 
     opened = shown(Path("big.html").read_text(encoding="utf-8"))
     assert opened.evaluate("document.querySelectorAll('article svg').length") == 1000
-
-
-@pytest.mark.skipif(not os.environ.get("GPUPOOLS_MERMAID"), reason="GPUPOOLS_MERMAID names no mermaid.min.js")
-def test_mermaid_itself_draws_the_picture_of_a_comment(chromium: Any, stack_file: Write) -> None:
-    """As GitHub does, with `securityLevel: strict`; the file is in Mermaid's package as dist/mermaid.min.js."""
-    hostile = f'flowchart LR\n  subgraph c0["{mermaid_text(HOSTILE)}"]\n    p0["{mermaid_text(HOSTILE)}"]\n  end\n'
-    picture = re.search(r"```mermaid\n(.*?)```", comment([hostile_report(stack_file)]), re.DOTALL)
-    opened = chromium.new_page()
-    opened.set_content("<body></body>")
-    opened.add_script_tag(path=os.environ["GPUPOOLS_MERMAID"])
-    opened.evaluate("mermaid.initialize({startOnLoad: false, securityLevel: 'strict'})")
-    draw = """async text => { const {svg} = await mermaid.render('drawn', text); document.body.innerHTML = svg;
-      const count = what => document.body.querySelectorAll(what).length;
-      return [count('.cluster'), count('.node'), count('script, img, a'), document.body.textContent]; }"""
-
-    assert picture is not None
-    assert opened.evaluate(draw, picture[1])[:3] == [2, 3, 0]
-    *counts, text = opened.evaluate(draw, hostile)
-    assert counts == [1, 1, 0]
-    assert "<script>alert(1)</script>" in text
-    opened.close()

@@ -151,7 +151,7 @@ def test_the_difference_against_a_commit_is_told(stack_file: Write, capsys: pyte
     summary = "1 destroyed, 1 created, 1 changed in place, 1 unchanged"
     assert capsys.readouterr().out.startswith(f"Pulumi.dev.yaml: {summary}\n")
     page = Path("plan.html").read_text(encoding="utf-8")
-    assert "train/big: in place: nodes.max 4 → 5" in page
+    assert "train/big: pods stay; in place</strong><ul><li>pools.big.nodes.max 4 → 5" in page
     assert "train/cut: ends pods on up to 2 nodes at once; deletes" in page
     assert "Goes: cut" in page
 

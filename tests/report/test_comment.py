@@ -10,7 +10,6 @@ from markdown_it.token import Token
 
 from gpupools.cli.main import main
 from gpupools.common.errors import Problem
-from gpupools.console.output import mermaid_text
 from gpupools.diff.comparison import Comparison, compare_files
 from gpupools.diff.guard import GuardReport
 from gpupools.preview.format_preview import PolicyVerdict, Violation
@@ -21,7 +20,7 @@ from gpupools.report.markdown_budget import LIMIT
 from gpupools.report.page import page
 from gpupools.stackfile.check import Located, check_stack_file
 from tests.report.conftest import STACK, Write
-from tests.report.test_page import HOSTILE, hostile_report
+from tests.report.test_page import hostile_report
 
 OURS = re.compile(r"<!-- gpupools report -->|</?details( open)?>|<summary>[\w ]+</summary>")
 LAB = STACK.partition("    big:")[0]
@@ -51,7 +50,7 @@ def holds_only_ours(text: str) -> None:
         if token.type == "text":
             assert "<script" not in token.content
     assert text.count("<details") == text.count("</details>")
-    assert sum(token.type == "fence" for token in read) == text.count("```mermaid")
+    assert not any(token.type == "fence" for token in read)
     assert all(each.isprintable() for each in text.splitlines())
 
 
@@ -61,8 +60,8 @@ def test_the_comment_begins_with_what_is_created_moved_drained_and_destroyed(sta
 
     holds_only_ours(text)
     assert text.splitlines()[1] == ("### GPU pools: 1 destroyed, 1 created, 1 changed in place, 1 unchanged")
-    assert "- `train/big: in place: nodes.max 4 → 5; running nodes stay`" in text
-    assert "- `train/cut: ends pods on up to 2 nodes at once; deletes up to 2 nodes × 8 GPUs`" in text
+    assert "- **`train/big: pods stay; in place`**\n  - `pools.big.nodes.max 4 → 5`\n" in text
+    assert "- **`train/cut: ends pods on up to 2 nodes at once; deletes up to 2 nodes × 8 GPUs`**" in text
     assert "Policies are not judged here: `no SDK`" in text
 
 
@@ -74,7 +73,7 @@ def test_what_up_would_refuse_stands_below_its_pool(stack_file: Write) -> None:
     at = next(
         index
         for index, each in enumerate(lines)
-        if each.startswith("- `train/big: ends pods on up to 4 nodes at once; deletes")
+        if each.startswith("- **`train/big: ends pods on up to 4 nodes at once; deletes")
     )
     assert lines[at + 1].startswith("  - pulumi up refuses that: `train/big is a production pool")
     assert "pulumi up refuses 1 of it" in "\n".join(lines)
@@ -140,10 +139,9 @@ def test_a_thousand_pools_that_change_are_counted_where_they_do_not_fit(stack_fi
 
     holds_only_ours(text)
     assert "### GPU pools: 1000 changed in place" in text
-    told = text.count("in place: nodes.max 3 → 4")
+    told = text.count(".nodes.max 3 → 4`\n")
     assert told > 100
     assert f"- and {1000 - told} more" in text
-    assert len(re.findall(r"^    p\d+\[", text, re.MULTILINE)) == 40
 
 
 @pytest.mark.slow
@@ -157,7 +155,7 @@ def test_a_diff_as_markdown_is_never_too_long(stack_file: Write, capsys: pytest.
 
     assert main(["diff", "Pulumi.old.yaml", "Pulumi.new.yaml", "--format", "markdown"]) == 0
     text = capsys.readouterr().out
-    told, folded = text.count("; deletes"), text.count("no change for the nodes")
+    told, folded = text.count("; deletes"), text.count("- `lab/k")
     assert len(text.encode()) <= LIMIT
     assert (told > 100, folded > 100) == (True, True)
     assert re.findall(r"- and (\d+) more", text) == [str(500 - told), *([str(500 - folded)] if folded < 500 else [])]
@@ -180,12 +178,6 @@ def test_one_value_cannot_fill_the_comment(stack_file: Write) -> None:
 
     holds_only_ours(text)
     assert "### GPU pools: 1 of 1 stack files refused" in text
-
-
-def test_the_picture_names_no_character_that_mermaid_reads() -> None:
-    shown = mermaid_text(HOSTILE + '"]; click p0 "https://example.com"')
-
-    assert re.fullmatch(r"([\w \-.,:]|#\d+;)*", shown, re.ASCII)
 
 
 def test_nothing_to_compare_is_no_comparison(stack_file: Write, capsys: pytest.CaptureFixture[str]) -> None:

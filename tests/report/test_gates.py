@@ -46,7 +46,7 @@ config:
 """
 OP = "instance_type: Standard_NC24ads_A100_v4, nodes: {max: 2}"
 EDITS: dict[str, tuple[str, str, int, str]] = {
-    "nodes added": ("nodes: {max: 2}, software", "nodes: {max: 3}, software", 0, "in place: nodes.max 2 → 3"),
+    "nodes added": ("nodes: {max: 2}, software", "nodes: {max: 3}, software", 0, "pools.op.nodes.max 2 → 3"),
     "refused": (
         OP,
         "instance_type: Standard_NC48ads_A100_v4, nodes: {max: 2}",

@@ -9,11 +9,14 @@ import pytest
 
 from gpupools.cli.main import main
 from gpupools.common.errors import Problem
+from gpupools.plan.prices import total
 from gpupools.preview.format_preview import PolicyVerdict, Violation
 from gpupools.providers import clouds
-from gpupools.report.facts import StackReport
+from gpupools.report.comment import comment
+from gpupools.report.facts import StackReport, finding_lines
 from gpupools.report.page import MOST_FINDINGS, page
 from gpupools.stackfile.check import Located, check_stack_file
+from gpupools.stackfile.stack import prices_of, quotas_of
 from tests.report.conftest import STACK, Write
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -67,7 +70,7 @@ def written(stack_file: Write, text: str = STACK) -> str:
 def hostile_report(stack_file: Write, findings: int = 1) -> StackReport:
     checked = check_stack_file(stack_file(), clouds())
     problem = Problem((HOSTILE,), HOSTILE, HOSTILE)
-    violations = tuple(Violation(f"urn::{HOSTILE}{each}", f"{HOSTILE}\n{HOSTILE}") for each in range(findings))
+    violations = tuple(Violation(f"urn::{HOSTILE}{each}", f"{HOSTILE}\n{HOSTILE}{each}") for each in range(findings))
     return StackReport(
         HOSTILE,
         HOSTILE,
@@ -218,3 +221,40 @@ def test_every_box_of_a_drawing_stands_out(theme: str) -> None:
     assert min(contrast("line", on) for on in ("bg", "panel", "gpu", "slice")) >= 3
     assert min(contrast("fg", on) for on in ("bg", "panel", "gpu", "slice")) >= 4.5
     assert min(contrast(text, on) for text in ("dim", "bad", "warn", "good", "link") for on in ("bg", "panel")) >= 4.5
+
+
+TEAMS = """\
+  gpupools:teams:
+    vision: {namespaces: [vision], guarantee: {big: 8}}
+  gpupools:quotas: {L-417A185B: 9999}
+"""
+
+
+def test_the_first_answers_are_the_cost_the_users_and_the_changes(stack_file: Write) -> None:
+    text = STACK.replace("~/.kube/config}", "~/.kube/config}, runtime: {scheduler: kueue}").replace(
+        "eu-central-1", "us-east-1"
+    )
+    checked = check_stack_file(stack_file(text + TEAMS), clouds())
+    found = {"prices": prices_of(checked.plan, clouds()), "quotas": quotas_of(checked.plan, clouds())}
+    report = StackReport("f", "dev", checked.plan, **found)
+    answers = dict(report.answers())
+
+    assert list(answers) == ["What do we pay", "Who uses it", "What is declared"]
+    assert answers["What do we pay"].startswith(total(found["prices"]).monthly)
+    costs = {name: most for name, _, most in report.costs()}
+    big = next(each for each in found["prices"] if each.key == "train/big")
+    assert big.at_max is not None
+    assert costs["guarantee of vision"] == f"${big.at_max / big.max_nodes * 730:,.0f}/month"
+    assert {"cluster train", "cluster lab"} <= set(costs)
+    limits = {report.limit(each) for each in report.quotas}
+    assert limits == {"9999 vCPUs", "not in gpupools:quotas"}
+    for each in (page([report]), comment([report])):
+        assert costs["guarantee of vision"] in each
+        assert "9999 vCPUs" in each
+
+
+def test_the_same_advice_for_many_resources_is_said_once() -> None:
+    violations = tuple(Violation(f"urn::a::b::c::{each}", f"why\n{each}: keep none") for each in ("x", "y"))
+    verdict = PolicyVerdict("p", "advisory", "why", violations)
+
+    assert list(finding_lines(verdict)) == ["x, y: keep none"]

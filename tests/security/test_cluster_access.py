@@ -221,12 +221,13 @@ def test_a_host_that_the_caller_trusts_is_printed_with_the_program_before_it_get
     assert set(listener.credentials) == {"Bearer SECRET"}
 
 
+@pytest.mark.parametrize("command", OF_FILES)
 def test_a_trusted_host_that_the_file_does_not_name_is_refused(
-    checkout: Path, capsys: pytest.CaptureFixture[str]
+    command: str, checkout: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = stack(checkout, kubeconfig={"path": "/kube"})
     assert "--trust-endpoint: the file has no endpoint 'h'" in refused(
-        ("ready", str(file), "--trust-endpoint", "h"), capsys
+        (*OF_FILES[command], str(file), "--trust-endpoint", "h"), capsys
     )
 
 
@@ -245,7 +246,7 @@ FORMER = {"auth-provider": {"name": "gcp", "config": {"cmd-path": "touch mark"}}
 TWO = {"contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}] * 2}
 BAD: dict[str, tuple[Callable[[Path], object], str]] = {
     "missing": (lambda path: None, "cannot be read: No such file"),
-    "folder": (lambda path: path.mkdir(), "cannot be read: Is a directory|is not a regular file"),
+    "folder": (lambda path: path.mkdir(), "cannot be read: it is a folder"),
     "fifo": (lambda path: os.mkfifo(path), "is not a regular file"),
     "50 MB": (lambda path: write(path, "a: " + "b" * 50_000_000), "has more than 4194304 bytes"),
     "binary": (lambda path: write(path, bytes(range(256)) * 9), "is not text"),
@@ -263,7 +264,7 @@ BAD: dict[str, tuple[Callable[[Path], object], str]] = {
     "server with password": (lambda path: write(path, config({}, "https://a:b@h")), "is not an https address"),
     "server as file": (lambda path: write(path, config({}, "file:///etc/passwd")), "is not an https address"),
     "token with newline": (lambda path: write(path, config({"token": "a\nb"})), "has unprintable characters"),
-    "token of a fifo": (with_fifo, "t: is not a regular file"),
+    "token of a fifo": (with_fifo, "t: cannot be read: it is not a regular file"),
     "program of a former client": (lambda path: write(path, config(FORMER)), "auth-provider"),
     "other user": (lambda path: write(path, config({"token": "t", "as": "admin"})), "has as, which"),
     "exec as text": (lambda path: write(path, config({"exec": "touch mark"})), "is not a map with"),

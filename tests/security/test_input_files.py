@@ -35,6 +35,8 @@ OPENERS = {
     ("gpupools/cli/import_pools.py", "_write"),
     ("gpupools/cli/new.py", "_write_file"),
     ("gpupools/cli/project.py", "make_project"),
+    # A cloud's price list, which the caller names; it may have gigabytes, and is read line by line.
+    ("gpupools/cli/prices.py", "_read"),
     # Pipes and streams of this process, and the limits of its memory.
     ("gpupools/audit/limits.py", "_in_child"),
     ("gpupools/audit/limits.py", "_judge"),
@@ -88,6 +90,18 @@ def test_what_is_not_read_says_why(tmp_path: Path) -> None:
     assert refused(tmp_path) == "it is a folder"
     assert refused(tmp_path / ".git" / "config") == refused(tmp_path / "link") == "it is below .git"
     assert refused(tmp_path / "fifo") == refused(Path("/dev/zero")) == "it is not a regular file"
+
+
+def test_a_file_that_names_programs_is_no_pipe() -> None:
+    reads, writes = os.pipe()
+    os.close(writes)
+    path = Path(f"/dev/fd/{reads}")
+    with pytest.raises(OSError, match="not a regular file"):
+        read_bytes(path, 10, only_files=True)
+    with pytest.raises(FileNotFoundError):
+        read_bytes(Path("-"), 10, only_files=True)
+    assert read_bytes(path, 10) == b""
+    os.close(reads)
 
 
 def test_no_link_leads_out_of_a_checkout(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from gpupools.audit.judging import judge_file
 from gpupools.policies.policy_config import Config
 from gpupools.providers import clouds
 from gpupools.providers.aws.node_customization import group_customizations
+from gpupools.readback.karpenter import providers_of
 from tests.gpupools.ready import world
 from tests.security.backtracking import is_slow
 from tests.source_roots import FOLDERS, ROOT
@@ -28,6 +29,7 @@ WRAPPERS = {"pattern": 0, "text_of": 1}
 
 OWN_TEXT = frozenset(
     {
+        ("karpenter.py", r"[^.]+$"),  # `name_parts`, of names in the catalogue
         ("cli/stack_text.py", r"[:.]?\s+https://\S+"),  # descriptions of the schema
         ("providers/azure/karpenter.py", r"Standard_(?P<family>N[A-Z]*)\d+(?P<features>[a-z]*).*?(?P<version>_v\d+)?"),
     }
@@ -43,6 +45,7 @@ COMPUTED = frozenset(
         "existing_pools.py",  # WRAPPERS
         "explain.py",  # escaped words
         "identifiers.py",  # WRAPPERS
+        "karpenter_provider.py",  # `name_parts` of the clouds, which the test reads
         "package.py",  # names of ours
         "patterns.py",  # globs of the policy configuration; `fnmatch` writes atomic groups
         "same_cluster.py",  # `node_pattern`, which the test reads
@@ -118,7 +121,9 @@ def test_no_pattern_divides_a_text_between_repetitions_in_many_ways() -> None:
     hosts = [("cluster.py", re.compile(each.cluster.api_hosts), "fullmatch") for each in clouds().values()]
     clusters = world.plan().stack.clusters.values()
     nodes = [("cluster.py", re.compile(clouds()[each.cloud].node_pattern(each)), "match") for each in clusters]
-    slow = {(file, each.pattern) for file, each, method in [*found, *hosts, *nodes] if is_slow(each, method)}
+    providers = [each for _, each in providers_of(clouds())]
+    parts = [("karpenter.py", re.compile(text), "search") for each in providers for text in each.name_parts.values()]
+    slow = {(file, each.pattern) for file, each, method in [*found, *hosts, *nodes, *parts] if is_slow(each, method)}
 
     assert len(found) > 200
     assert slow == OWN_TEXT

@@ -16,7 +16,7 @@ from typing import Any
 
 from gpupools.common.errors import shown
 from gpupools.common.json_types import JsonObject
-from gpupools.common.taints import KUBERNETES_EFFECTS, repels_cpu_pods
+from gpupools.common.taints import KUBERNETES_EFFECTS, Effect, repels_cpu_pods
 from gpupools.plan.pool_facts import UNKNOWN
 from gpupools.policies.declared_software import CHARTS, chart_name
 from gpupools.policies.kinds import is_read, key_of, names_nodes, names_pools, plain_key, pool_kinds, readers, row_of
@@ -90,7 +90,7 @@ def _classify_row(key: str, kind: str, inputs: Any, component: bool = False) -> 
     if component and (row is None or row.by_name):
         return None  # its children are classified
     if row is None:
-        says = names_nodes(key) or _schema_names_nodes(inputs)
+        says = names_nodes(key, inputs) or _schema_names_nodes(inputs)
         why = "gpupools does not know this kind"
         return Unclassified(kind, f"{why}; it {says}" if says else why, nodes=bool(says))
     if row.answer == "none":
@@ -99,27 +99,42 @@ def _classify_row(key: str, kind: str, inputs: Any, component: bool = False) -> 
         return None
     if row.answer.startswith("pool ") and (harmless := _keeps_pods_off(inputs, *row.answer.split(" ")[1:])):
         return Unclassified(kind, harmless, nodes=False, source=row.source, harmless=True)
-    return Unclassified(kind, row.why, nodes=row.answer != "elsewhere", source=row.source)
+    nodes, tainted = row.answer not in ("elsewhere", "tainted"), row.answer == "tainted"
+    return Unclassified(kind, row.why, nodes=nodes, source=row.source, harmless=tainted)
 
 
 def _in_blocks(value: Any, path: str) -> list[Any]:
     """Look up as `at` does in each block of a list."""
     found = [value]
     for step in path.split("."):
-        found = [at(one, step) for each in found for one in (each if is_list(each) else [each])]
+        found = [one for each in found for one in _listed(at(each, step))]
     return found
+
+
+def _listed(value: Any) -> list[Any]:
+    return [*value] if is_list(value) else [value]
 
 
 def _keeps_pods_off(inputs: Any, machine: str, taints: str, patterns: str) -> str:
     """Return why no pool that is not read has GPU nodes that other pods fill; empty if that is not known."""
     read = TaintsRead()
     for path in taints.split("|"):
-        read.objects(at(inputs, path), path, KUBERNETES_EFFECTS)
+        around, _, key = path.removesuffix("!").rpartition(".")
+        for block in _in_blocks(inputs, around) if around else [inputs]:
+            given = at(block, key)
+            if is_list(given) and any(isinstance(one, str) for one in given):
+                read.texts(given, path)
+            else:
+                read.objects(given, path, _OF_CLOUD if path.endswith("!") else KUBERNETES_EFFECTS)
     if repels_cpu_pods(read.taints):
         return "a pool that gpupools does not read; its taint keeps other pods off"
     names = next((names for path in machine.split("|") if (names := _in_blocks(inputs, path)) != [None]), [])
     known = [any(fnmatchcase(text(one).casefold(), each) for each in patterns.split(",")) for one in names]
     return "a pool that gpupools does not read, of machines without GPUs" if known and all(known) else ""
+
+
+_OF_CLOUD = {"NO_SCHEDULE": Effect.NO_SCHEDULE, "NO_EXECUTE": Effect.NO_EXECUTE}
+"""Effects as the APIs of EKS and GKE spell them, at paths that end with !."""
 
 
 def _schema_names_nodes(inputs: JsonObject) -> str:

@@ -5,26 +5,29 @@ the reason, a source and its date:
 
 - `none`: creates no nodes.
 - `nodes`: may create nodes and is not read, which is a violation that cannot be verified.
+- `tainted`: creates GPU nodes that it taints itself. That is advice.
 - `elsewhere`: applies objects from another source, or that gpupools does not read. That is advice.
 - `pool <machine> <taints> <pattern>,…`: `nodes`, a pool that is not read, but advice where its taints keep pods off or
-  the names of its machines match a pattern of machines without GPUs. Alternative paths are separated by |, - is none.
+  the names of its machines match a pattern of machines without GPUs. Alternative paths are separated by |, - is none,
+  and taints at a path that ends with ! have the effects of a cloud's API (NO_SCHEDULE).
 - `where <path>|…`: `nodes` where one of these inputs is given, otherwise `none`.
 """
 
 import csv
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from gpupools.common.errors import shown
 from gpupools.common.json_types import JsonObject
 from gpupools.common.patterns import FirstOf
 from gpupools.plan.cloud import Readback
 from gpupools.providers import clouds
-from gpupools.readback.inputs import group_and_kind, kubernetes_type
+from gpupools.readback.inputs import group_and_kind, is_list, kubernetes_type, mapping
 from gpupools.readback.kubernetes_pools import kinds_read
 from gpupools.readback.registry import TypeReader, type_readers
 
@@ -112,7 +115,10 @@ def is_read(type_token: str) -> bool:
     for readback in readings():
         readback.read_pools(type_token, probe)
         readback.read_template(type_token, probe)
-    return probe.looked or any(each.read_pools(type_token, probe) or probe.looked for each in type_readers())
+    for reader in type_readers():
+        reader.unread(type_token, probe)
+        reader.read_pools(type_token, probe)
+    return probe.looked
 
 
 _OF_TERRAFORM = frozenset({"kubernetes", "helm", "kubectl"})
@@ -195,15 +201,45 @@ def _names_pool(key: str) -> bool:
     return name.endswith((*_NODE_GROUPS, "kubernetescluster"))
 
 
-def names_nodes(key: str) -> str:
-    """Return a remark if the name of a type says nodes; empty otherwise."""
+def names_nodes(key: str, inputs: Any) -> str:
+    """Return a remark if the name of a type, or what it holds, says nodes; empty otherwise.
+
+    A Kubernetes object that names machines makes nodes, whatever its name. One that selects nodes by labels groups
+    those that are there.
+    """
     package, _, name = key.partition(":")
-    if package == "kubernetes":  # every group is named after Kubernetes there
-        kind = name.rpartition("/")[2].casefold()
-        says = any(word in kind for word in _NODE_GROUPS) or _is_node(kind) or "$" in name or "{{" in name
-    else:
-        says = any(word in name for word in _NODES) or _is_node(name)
+    if package != "kubernetes":
+        return "has a name that says nodes" if any(word in name for word in _NODES) or _is_node(name) else ""
+    held = set(islice(_keys(inputs), _MOST_KEYS))
+    if named := next((each for each in sorted(held) if _plain(each) in _MACHINES), ""):
+        return f"names machines ({shown(named)})"
+    if any(_plain(each) in _SELECTORS for each in held):
+        return ""
+    kind = name.rpartition("/")[2].casefold()  # every group is named after Kubernetes
+    says = any(word in kind for word in _NODE_GROUPS) or _is_node(kind) or "$" in name or "{{" in name
     return "has a name that says nodes" if says else ""
+
+
+_MACHINES = frozenset({"instancetype", "instancetypes", "machinetype", "machinetypes", "vmsize", "gpucount"})
+_MACHINES |= {"gputype", "gpuspernode", "acceleratortype", "acceleratorcount", "guestaccelerators"}
+_SELECTORS = frozenset({"nodeselector", "labelselector", "matchlabels", "matchexpressions", "nodelabelselector"})
+_MOST_KEYS = 1_000
+
+
+def _plain(key: str) -> str:
+    return "".join(letter for letter in key.casefold() if letter.isalnum())
+
+
+def _keys(value: Any) -> Iterator[str]:
+    """Yield the keys of an object at any depth, without its metadata and status."""
+    left = [{key: one for key, one in mapping(value).items() if key not in ("metadata", "status")}]
+    while left:
+        one: Any = left.pop()
+        if isinstance(one, Mapping):
+            yield from map(str, one)
+            left += one.values()
+        elif is_list(one):
+            left += one
 
 
 def _is_node(name: str) -> bool:

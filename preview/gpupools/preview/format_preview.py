@@ -166,7 +166,7 @@ class Report:
         if preview.warnings:
             yield ["Warnings:", *(f"  {warning}" for warning in preview.warnings)]
         yield [
-            f"Policies: {len(self.verdicts)} checked on {_count(len(resources), 'resource')}",
+            f"Policies on {_count(len(resources), 'resource')}: {passing(self.verdicts)}",
             *policy_lines(self.verdicts),
         ]
         if self.problems:
@@ -292,10 +292,13 @@ def tree(preview: Preview, fit: int | None = None) -> list[str]:
 
     def below(parent: str | None, indent: str) -> Iterator[tuple[str, str, str]]:
         children = by_parent.get(parent, [])
+        tags = [child for child in children if child.type.endswith(":Tag")]
+        children = [child for child in children if child not in tags[1:]]
         for index, child in enumerate(children):
             last = index == len(children) - 1
             sign = "=" if "import" in child.options else "+"
-            yield sign, f"{indent}{'└─' if last else '├─'} {short_type(child.type)}", child.name
+            name = f"{child.name} and {len(tags) - 1} more" if child in tags[:1] and tags[1:] else child.name
+            yield sign, f"{indent}{'└─' if last else '├─'} {short_type(child.type)}", name
             yield from below(child.urn, indent + ("   " if last else "│  "))
 
     lines = [("+", "pulumi:pulumi:Stack", f"{preview.project}-{preview.stack}"), *below(None, "")]
@@ -317,14 +320,20 @@ def short_type(token: str) -> str:
     return f"{package}:{module}:{name}" if file.lower() == name.lower() else token
 
 
+def passing(verdicts: Sequence[PolicyVerdict]) -> str:
+    """Return how many policies pass, and how many were not asked."""
+    asked = [each for each in verdicts if each.violations or each.level != "disabled"]
+    said = f"{sum(not each.violations for each in asked)} of {len(asked)} policies pass"
+    return said + (f", {len(verdicts) - len(asked)} disabled" if len(asked) < len(verdicts) else "")
+
+
 def policy_lines(verdicts: Iterable[PolicyVerdict]) -> list[str]:
-    """Return one line per policy, with its description and violations below it; `warn` blocks nothing."""
+    """Return one line per violated policy, with its description and violations below it; `warn` blocks nothing."""
     lines = []
-    verdicts = list(verdicts)
-    width = max((len(verdict.policy) for verdict in verdicts), default=0)
-    for verdict in verdicts:
-        word = "FAIL" if verdict.refuses else "warn" if verdict.violations else "pass"
-        lines.append(f"  {word}  {verdict.policy:<{width}}  {verdict.level}")
+    found = [verdict for verdict in verdicts if verdict.violations]
+    width = max((len(verdict.policy) for verdict in found), default=0)
+    for verdict in found:
+        lines.append(f"  {'FAIL' if verdict.refuses else 'warn'}  {verdict.policy:<{width}}  {verdict.level}")
         messages = [line for violation in verdict.violations for line in violation.message.splitlines()]
         # Every message begins with the description; show it once.
         kept = [

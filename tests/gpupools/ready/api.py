@@ -30,6 +30,7 @@ class Api(ThreadingHTTPServer):
         self.delay_s = 0.0
         self.jobs: list[dict[str, Any]] = []
         self.log = "Test PASSED"
+        self.keeps_jobs = False
         self.steps: list[Callable[[], None]] = []
         """What happens before each look."""
         super().__init__(("127.0.0.1", port), _Handler)
@@ -97,7 +98,8 @@ class _Handler(BaseHTTPRequestHandler):
     def do_DELETE(self) -> None:
         self.rfile.read(int(self.headers["Content-Length"]))
         self.server.requests.append(("DELETE", self.path))
-        self._answer(200, {})
+        kept = "/jobs/" in self.path and self.server.keeps_jobs
+        self._answer(*((403, {"message": "jobs are not to be deleted"}) if kept else (200, {})))
 
     def _answer(self, status: int, body: Any) -> None:
         text = isinstance(body, str)

@@ -82,6 +82,24 @@ def test_a_hybrid_node_does_not_make_a_cluster_another() -> None:
     assert world.status().is_ready
 
 
+@pytest.mark.parametrize(
+    ("group", "cause"),
+    [
+        ("train-whole-nodes-3f2a1bc", ""),
+        ("acme-prod-train-whole-nodes", ""),  # with autonaming of Pulumi
+        ("dev-whole-nodes-3f2a1bc", "other-group"),
+        ("train-zero-nodes-3f2a1bc", "other-group"),
+    ],
+)
+def test_nodes_of_another_node_group(group: str, cause: str) -> None:
+    world = World("train", "whole")
+    world.heal()
+    world.label("eks.amazonaws.com/nodegroup", group, "h0")
+    status = world.status()
+    assert [each.cause.key for each in status.findings] == ([cause] if cause else [])
+    assert not cause or "found " + group in status.short[0]
+
+
 def test_old_events_are_no_cause() -> None:
     world = World("lab", "zero")
     world.waiting()

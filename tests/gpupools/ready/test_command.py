@@ -13,7 +13,9 @@ import pytest
 
 from gpupools.cli import ready
 from gpupools.cli.main import main
+from gpupools.common.errors import Problem
 from gpupools.ready import kubeconfig, watch
+from gpupools.ready.live_cluster import Access
 from tests.gpupools.ready.api import serving, write_files
 from tests.gpupools.ready.world import THEN, World
 
@@ -72,9 +74,24 @@ def test_what_is_forbidden_is_not_seen_and_no_pass(ask: Asked, kind: str) -> Non
     with serving(world) as api:
         api.forbidden = {kind}
         code, out, _ = ask(world, api.server_port)
-    assert code == 1
+        of_json = ask(world, api.server_port, "--json")
+    assert (code, of_json[0], json.loads(of_json[1])["result"]) == (3, 3, "unknown")
     assert out.startswith(f"train/whole: not seen ({kind}: {kind} is forbidden: ")
     assert out.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("is_whole", "problem", "code"), [(True, "", 0), (True, "x", 3), (False, "x", 1), (None, "x", 2)]
+)
+def test_a_cluster_that_is_not_read_is_unknown_where_no_pool_fails(
+    is_whole: bool | None, problem: str, code: int
+) -> None:
+    world = healthy("train", "whole")
+    world.offer("h1", **{"nvidia.com/gpu": "8" if is_whole else "7"})
+    seen = watch.Watch([], {}, {}, lambda key: Access(None), "Pulumi.live.yaml")
+    seen.statuses = {} if is_whole is None else {"train": [world.status()]}
+    seen.problems = {"lab": Problem((), problem)} if problem else {}
+    assert seen.code == code
 
 
 def test_causes_are_found_without_events(ask: Asked) -> None:
@@ -249,6 +266,18 @@ def test_smoke_test_is_deleted_and_sees_a_slice(ask: Asked, log: str, code: int)
     assert job["metadata"]["generateName"] == "ready-mig-"
     assert job["spec"]["template"]["spec"]["containers"][0]["command"][2].startswith("nvidia-smi -L")
     assert len(made) == len(deleted) == 2
+
+
+def test_what_of_a_smoke_test_cannot_be_deleted_is_named_and_the_rest_deleted(ask: Asked) -> None:
+    world = healthy("train", "mig")
+    with serving(world) as api:
+        api.log, api.keeps_jobs = "MIG 1g.10gb Device 0: (UUID: MIG-1)", True
+        code, _, err = ask(world, api.server_port, "--smoke")
+        deleted = [path for method, path in api.requests if method == "DELETE"]
+    assert code == 1
+    assert "smoke test failed: /apis/batch/v1/namespaces/gpupools-smoke-test/jobs/made is left: jobs are not" in err
+    assert deleted[-1].startswith("/api/v1/namespaces/")
+    assert len(deleted) == 2
 
 
 def test_clock_of_this_machine_does_not_matter(ask: Asked) -> None:

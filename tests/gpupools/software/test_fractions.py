@@ -53,11 +53,13 @@ def test_nodes_offer_whole_gpus_and_pods_ask_for_none_of_them() -> None:
     }
 
 
-def test_the_queue_is_left_to_the_reader_where_several_teams_have_one() -> None:
+def test_the_queue_is_the_one_of_the_first_team_where_several_have_one() -> None:
     other = {"serving": {"namespaces": ["serving"], "limit": {"halves": 1}}}
     pools = {"halves": {**HALVES, "trust": {"namespaces": ["research", "serving"]}}}
 
-    assert plan(TEAMS | other, pools, KAI).runtimes[0].pod_metadata["halves"]["labels"] == {"gpupools/pool": "halves"}
+    labels = plan(TEAMS | other, pools, KAI).runtimes[0].pod_metadata["halves"]["labels"]
+
+    assert labels == {"gpupools/pool": "halves", "kai.scheduler/queue": "research.halves"}
 
 
 def test_a_smoke_test_asks_for_a_whole_gpu() -> None:

@@ -78,9 +78,13 @@ def test_its_images_are_known_and_follow_the_version_of_the_cluster(
     assert images == {
         "docker.io/projecthami/hami:v2.10.0": "mirror.example.com/gpu/projecthami/hami:v2.10.0",
         f"registry.k8s.io/kube-scheduler:{tag}": f"mirror.example.com/gpu/kube-scheduler:{tag}",
-        "docker.io/liangjw/kube-webhook-certgen:v1.1.1": "mirror.example.com/gpu/liangjw/kube-webhook-certgen:v1.1.1",
+        "registry.k8s.io/ingress-nginx/kube-webhook-certgen:v1.6.9": (
+            "mirror.example.com/gpu/ingress-nginx/kube-webhook-certgen@sha256:"
+            "01038e7de14b78d702d2849c3aad72fd25903c4765af63cf16aa3398f5d5f2dd"
+        ),
     }
     assert release.values["global"]["imagePullSecrets"] == ["login"]
+    assert release.values["scheduler"]["admissionWebhook"]["failurePolicy"] == "Ignore"
 
 
 @pytest.mark.parametrize("management", ["managed", "external"])

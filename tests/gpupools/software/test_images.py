@@ -336,7 +336,7 @@ def test_what_is_installed_has_its_publishers_digest_but_for_what_none_states(
     assert {each for each in unknown if "kai-scheduler" not in each} == {
         "602401143452.dkr.ecr.us-east-1.amazonaws.com/eks/aws-efa-k8s-device-plugin",
         "docker.io/library/python",
-        *("docker.io/projecthami/hami", "docker.io/liangjw/kube-webhook-certgen", "registry.k8s.io/kube-scheduler"),
+        *("docker.io/projecthami/hami", "registry.k8s.io/kube-scheduler"),
         "https://project-hami.github.io/HAMi/hami",
         "https://helm.ngc.nvidia.com/nvidia/gpu-operator",
         "nvcr.io/nvidia/driver",

@@ -35,8 +35,8 @@ def test_teams_have_queues_below_the_queue_of_each_pool() -> None:
         "small": (None, 8, 8, 1),
         "slices": (None, 14, 14, 1),
         "research.big": ("big", 16, 32, 2),
-        "research.slices": ("slices", 0, 14, 2),
         "serving.slices": ("slices", 7, 14, 1),
+        "serving.small": ("small", 0, 8, 1),
     }
     every = specs(made, "Queue").values()
     assert all(each["resources"]["cpu"] == each["resources"]["memory"] for each in every)
@@ -115,17 +115,58 @@ MIXED: JsonDict = {
         ),
         (
             {},
-            {"a": {"namespaces": ["a"], "guarantee": {"mixed": 7}}},
-            {"mixed": MIXED},
+            {"a": {"namespaces": ["a"], "guarantee": {"parts": 2}}},
+            {
+                "parts": {
+                    **POOLS["big"],
+                    "software": "device-plugin",
+                    "sharing": {"mode": "time-slicing", "replicas": 2, "rename": True},
+                    "trust": {"namespaces": ["a"]},
+                }
+            },
             (
-                "teams.a: KAI counts nvidia.com/gpu, and pool mixed offers nvidia.com/mig-1g.5gb; use strategy: single"
-                " or no rename in its sharing, or remove the pool here"
+                "teams.a: KAI counts nvidia.com/gpu and slices, and pool parts offers nvidia.com/gpu.shared; use no"
+                " rename in its sharing, or remove the pool here"
             ),
+        ),
+        *(
+            (
+                {"scheduler": scheduler},
+                {"a": team("a")},
+                {"big": {**POOLS["big"], "capacity": {"mode": "queued"}}},
+                (
+                    f"teams.a.guarantee.big: only a ProvisioningRequest starts nodes of big, and {called} makes none;"
+                    " use scheduler: kueue, or another capacity.mode"
+                ),
+            )
+            for scheduler, called in (("kai", "KAI"), ("volcano", "Volcano"))
+        ),
+        *(
+            (
+                {"scheduler": scheduler},
+                {"a": team("a")},
+                {"big": {**POOLS["big"], "software": "dra-driver"}},
+                (
+                    f"teams.a.guarantee.big: pods claim the GPUs of big, and {called} counts resources; use scheduler:"
+                    " kueue or software: device-plugin, or remove it here"
+                ),
+            )
+            for scheduler, called in (("kai", "KAI"), ("volcano", "Volcano"))
         ),
     ],
 )
 def test_what_kai_cannot_do_is_refused(runtime: JsonDict, teams: JsonDict, pools: JsonDict, reason: str) -> None:
     assert refused(teams, pools, {**RUNTIME, **runtime}) == [reason]
+
+
+def test_kai_counts_a_slice_by_its_compute_slices() -> None:
+    layout = {"mode": "mig", "layout": {index: ["3g.20gb", "2g.10gb", "1g.5gb"] for index in range(8)}}
+    pools = {"mixed": {**POOLS["big"], "software": "gpu-operator", "nodes": {"max": 1}, "sharing": layout}}
+    share = {"3g.20gb": 2, "1g.5gb": 4}
+    made = specs(plan({"a": {"namespaces": ["a"], "guarantee": {"mixed": share}}}, pools, RUNTIME), "Queue")
+
+    assert made["mixed"]["resources"]["gpu"]["quota"] == 8 * (3 + 2 + 1)
+    assert made["a.mixed"]["resources"]["gpu"] == {"quota": 2 * 3 + 4, "limit": 8 * (3 + 1), "overQuotaWeight": 1}
 
 
 def test_a_guarantee_that_is_not_lent_needs_limits_of_the_others() -> None:

@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Mapping
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,10 @@ import yaml
 
 from gpupools.cli.main import main
 from gpupools.common.csv_rows import data_rows
+from gpupools.plan.prices import PoolPrice, Price
 from gpupools.software import monitoring
 from gpupools.software.team_shares import team_shares
+from gpupools.spec.software_spec import RuntimeSpec
 from tests.gpupools.software.test_teams import plan
 
 # https://github.com/kubernetes/kube-state-metrics/tree/main/docs/metrics
@@ -22,6 +25,10 @@ STATE_METRICS = {
     "kube_node_labels",
     "kube_node_status_allocatable",
     "kube_node_status_condition",
+    "kube_pod_info",
+    "kube_pod_created",
+    "kube_pod_nodeselectors",
+    "kube_pod_status_scheduled_time",
     "kube_pod_container_resource_requests",
     "kube_pod_status_phase",
 }
@@ -36,15 +43,45 @@ TEAMS = {
 }
 
 
-def groups() -> list[Any]:
+# Sources: gpupools/software/queue_metrics.py and, for HAMi, cmd/scheduler/metrics.go of v2.10.0.
+OF_SCHEDULERS = {
+    "kueue_cluster_queue_resource_usage",
+    "kueue_cluster_queue_resource_pending",
+    "kueue_pending_workloads",
+    "kueue_admission_wait_time_seconds_bucket",
+    "kueue_evicted_workloads_total",
+    "volcano_queue_allocated_scalar_resources",
+    "volcano_queue_request_scalar_resources",
+    "volcano_queue_pod_group_",
+    "volcano_e2e_job_scheduling_duration",
+    "hami_gpu_shared_count",
+    "hami_gpu_memory_allocated_bytes",
+    "hami_gpu_memory_limit_bytes",
+    "hami_gpu_core_allocated_ratio",
+    "hami_gpu_core_limit_ratio",
+}
+SCHEDULERS = ("kueue", "kai", "volcano")
+
+
+def planned_pools(hami: bool = False) -> list[Any]:
+    made = plan(TEAMS, POOLS).pools
+    parts = {"software": "hami", "name": "parts"}
+    return [*made, *([made[0]._replace(**parts)] if hami else [])]
+
+
+def groups(scheduler: str = "kueue", hami: bool = False) -> list[Any]:
     planned = plan(TEAMS, POOLS)
     shares, problems = team_shares(planned.pools, planned.stack.teams, "train")
     assert problems == []
-    return monitoring.rule_groups(planned.pools, planned.stack.teams, shares)
+    prices = [
+        PoolPrice(f"train/{pool.name}", "on-demand", 0, 4, Price(Decimal(16), "", ""), Decimal(8), "", 0)
+        for pool in planned.pools
+    ]
+    return monitoring.rule_groups(planned_pools(hami), planned.stack.teams, shares, scheduler, prices)
 
 
-def boards() -> dict[str, Any]:
-    return monitoring.dashboards(plan(TEAMS, POOLS).pools, TEAMS)
+def boards(hami: bool = True) -> dict[str, Any]:
+    return monitoring.dashboards(planned_pools(hami), TEAMS)
 
 
 def queries() -> list[str]:
@@ -52,17 +89,18 @@ def queries() -> list[str]:
 
 
 def test_every_metric_is_one_that_an_exporter_or_a_record_has() -> None:
-    rules = [rule for group in groups() for rule in group["rules"]]
+    rules = [rule for each in SCHEDULERS for group in groups(each, hami=True) for rule in group["rules"]]
     records = {rule["record"] for rule in rules if "record" in rule}
     fields = {row[key] for row in data_rows("dcgm_metrics.csv") for key in ("field", "renamed")}
     used = {
         name
         for text in [*(rule["expr"] for rule in rules), *queries()]
-        for name in re.findall(r"\b(?:DCGM_\w+|kube_\w+|gpupools:[\w:]+)", text)
+        for name in re.findall(r"\b(?:DCGM_\w+|(?:kube|kueue|volcano|hami)_\w+|gpupools:[\w:]+)", text)
     }
 
     assert {name for name in used if name.startswith("DCGM_")} <= fields
     assert {name for name in used if name.startswith("kube_")} == STATE_METRICS
+    assert {name for name in used if name.startswith(("kueue_", "volcano_", "hami_"))} == OF_SCHEDULERS
     assert {name for name in used if name.startswith("gpupools:")} <= records
 
 
@@ -79,14 +117,6 @@ def test_the_alerts_are_those_of_failing_missing_and_idle_gpus_and_of_waiting_po
         "TeamOverGuaranteeWhileAnotherStarves",
         "GpuSlicesMissing",
     ]
-
-
-def test_free_units_of_hamis_pools_are_not_free_gpus() -> None:
-    made = plan(TEAMS, POOLS).pools
-    pools = [each._replace(software="hami") if each.name == "big" else each for each in made]
-    (found,) = (each for each in monitoring.alerts(pools, with_teams=False) if each["alert"].endswith("BesideFreeGpus"))
-
-    assert 'units_allocatable:pool{pool=~"slices"}' in found["expr"]
 
 
 def test_a_stack_without_teams_has_no_rules_and_no_dashboard_of_teams() -> None:
@@ -162,10 +192,53 @@ NODES = {
 }
 
 
-def pod(space: str, name: str, node: str, count: int, phase: str = "Running") -> dict[str, str]:
+def pod(space: str, name: str, node: str, count: int, phase: str = "Running", pool: str = "big") -> dict[str, str]:
     labels = f'namespace="{space}", pod="{name}"'
     request = f'kube_pod_container_resource_requests{{{labels}, node="{node}", resource="nvidia_com_gpu"}}'
-    return {request: f"{count}x200", f'kube_pod_status_phase{{{labels}, phase="{phase}"}}': "1x200"}
+    return {
+        request: f"{count}x200",
+        f'kube_pod_status_phase{{{labels}, phase="{phase}"}}': "1x200",
+        f'kube_pod_nodeselectors{{{labels}, nodeselector_gpupools_pool="{pool}"}}': "1x200",
+        f'kube_pod_info{{{labels}, node="{node}"}}': "1x200",
+    }
+
+
+WHOLE = 'resource="nvidia.com/gpu"'
+
+
+def used(scheduler: str, **units: int) -> dict[str, str]:
+    """Return what a scheduler reports of GPUs of `big` that teams use; Kueue's two replicas report it twice."""
+    found = {}
+    for team, count in units.items():
+        queue = f'cluster_queue="{team}", flavor="big", {WHOLE}'
+        found |= {
+            "kueue": {
+                f'kueue_cluster_queue_resource_usage{{{queue}, replica_role="{role}"}}': f"{count}x200"
+                for role in ("leader", "follower")
+            },
+            "kai": {f'kai_queue_allocated_gpus{{queue_name="{team}.big"}}': f"{count}x200"},
+            "volcano": {
+                f'volcano_queue_allocated_scalar_resources{{queue_name="{team}.big", {WHOLE}}}': f"{count}000x200"
+            },
+        }[scheduler]
+    return found
+
+
+def waits(scheduler: str, team: str, jobs: int = 1) -> dict[str, str]:
+    """Return what a scheduler reports of jobs of 8 GPUs each that wait for `big`."""
+    volcano = f'queue_name="{team}.big"'
+    return {
+        "kueue": {
+            f'kueue_pending_workloads{{cluster_queue="{team}", status="inadmissible"}}': f"{jobs}x200",
+            f'kueue_cluster_queue_resource_pending{{cluster_queue="{team}", {WHOLE}}}': f"{8 * jobs}x200",
+        },
+        "kai": {k: v for n in range(jobs) for k, v in pod(team, f"waits-{n}", "", 8, "Pending").items()},
+        "volcano": {
+            f"volcano_queue_pod_group_pending_count{{{volcano}}}": f"{jobs}x200",
+            f"volcano_queue_request_scalar_resources{{{volcano}, {WHOLE}}}": f"{8000 * jobs}x200",
+            f"volcano_queue_allocated_scalar_resources{{{volcano}, {WHOLE}}}": "0x200",
+        },
+    }[scheduler]
 
 
 HELD = '{Hostname="n1", gpu="0", exported_namespace="vision", exported_pod="p"}'
@@ -173,7 +246,13 @@ ENDED = HELD.replace('"p"', '"ended"')
 ALLOCATABLE = 'kube_node_status_allocatable{node="n1", resource="nvidia_com_gpu"}'
 CASES: Mapping[str, tuple[dict[str, str], dict[str, str]]] = {
     # Series with which the alert fires, and with which it does not.
-    "GpuXidError": ({f"DCGM_FI_DEV_XID_ERRORS{GPU}": "79x200"}, {f"DCGM_FI_DEV_XID_ERRORS{GPU}": "0x200"}),
+    "GpuXidError": (
+        {f"DCGM_FI_DEV_XID_ERRORS{GPU}": "0x90 79x110"},
+        {
+            f"DCGM_FI_DEV_XID_ERRORS{GPU}": "0x90 31x110",
+            f"DCGM_FI_DEV_XID_ERRORS{GPU.replace('0', '1')}": "0x50 79x150",
+        },
+    ),
     "GpuMemoryFailing": (
         {f"DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS{GPU}": "0x60 1x140"},
         {f"DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS{GPU}": "1x200", f"DCGM_FI_DEV_ROW_REMAP_FAILURE{GPU}": "0x200"},
@@ -189,11 +268,11 @@ CASES: Mapping[str, tuple[dict[str, str], dict[str, str]]] = {
     "GpuPoolWithoutGpus": ({ALLOCATABLE: "0x200"}, {ALLOCATABLE: "8x200"}),
     "GpuPodsPendingBesideFreeGpus": (
         {**pod("a", "runs", "n1", 4), **pod("a", "waits", "", 4, "Pending")},
-        {**pod("a", "runs", "n1", 5), **pod("a", "waits", "", 4, "Pending")},
-    ),
-    "TeamOverGuaranteeWhileAnotherStarves": (
-        {**pod("lab", "runs", "n1", 24), **pod("vision", "waits", "", 8, "Pending")},
-        {**pod("lab", "runs", "n1", 16), **pod("vision", "waits", "", 8, "Pending")},
+        {
+            **pod("a", "runs", "n1", 5),
+            **pod("a", "waits", "", 4, "Pending"),
+            **pod("a", "s", "", 1, "Pending", "slices"),
+        },
     ),
     "GpuSlicesMissing": (
         {'kube_node_status_allocatable{node="s1", resource="nvidia_com_mig_1g_5gb"}': "6x200"},
@@ -202,26 +281,168 @@ CASES: Mapping[str, tuple[dict[str, str], dict[str, str]]] = {
 }
 
 
+PARTS = {
+    'kube_node_labels{node="h1", label_gpupools_pool="parts"}': "1x200",
+    'kube_node_status_allocatable{node="h1", resource="nvidia_com_gpu"}': "20x200",
+    **pod("a", "waits", "", 1, "Pending", "parts"),
+}
+
+
+def shared(*counts: int) -> dict[str, str]:
+    return {
+        **PARTS,
+        **{f'hami_gpu_shared_count{{node="h1", device_index="{n}"}}': f"{count}x200" for n, count in enumerate(counts)},
+    }
+
+
+OF_EACH: Mapping[tuple[str, str], tuple[dict[str, str], dict[str, str]]] = {
+    **{
+        ("TeamOverGuaranteeWhileAnotherStarves", each): (
+            {**waits(each, "vision"), **used(each, research=24)},
+            {**waits(each, "vision"), **used(each, research=24, vision=16)},
+        )
+        for each in SCHEDULERS
+    },
+    ("GpuPodsPendingBesideFreeGpus", "hami"): (shared(3, 0), shared(3, 1)),
+}
+
+
 @needs_promtool
 @pytest.mark.parametrize("default_names", [False, True], ids=["own names", "names of 4.9.0"])
 @pytest.mark.parametrize("alert", CASES)
 def test_each_alert_fires_on_its_series_and_not_on_others(tmp_path: Path, alert: str, default_names: bool) -> None:
-    """`count(ALERTS{…})` after 100 minutes of made-up series, one sample per minute."""
+    """With made-up series, one sample per minute."""
     renamed = {row["field"]: row["renamed"] for row in data_rows("dcgm_metrics.csv") if row["renamed"]}
-    (tmp_path / "rules.yaml").write_text(yaml.safe_dump({"groups": groups()}))
     for fires, series in zip((True, False), CASES[alert], strict=True):
         named = dict(series)
         for old, new in renamed.items() if default_names else ():
             named = {name.replace(f"{old}{{", f"{new}{{"): values for name, values in named.items()}
-        given = [{"series": name, "values": values} for name, values in {**NODES, **named}.items()]
-        firing = f'ALERTS{{alertname="{alert}", alertstate="firing"}}'
-        expected = [{"labels": "{}", "value": 1}] if fires else []
-        query = {"expr": f"count({firing}) > bool 0", "eval_time": "100m", "exp_samples": expected}
-        test = {"interval": "1m", "input_series": given, "promql_expr_test": [query]}
-        text = {"rule_files": ["rules.yaml"], "evaluation_interval": "1m", "tests": [test]}
-        (tmp_path / "test.yaml").write_text(yaml.safe_dump(text))
+        assert alerted(tmp_path, groups(), alert, named, fires) == ""
 
-        assert promtool(tmp_path, "test", "rules", "test.yaml") == "", "fires" if fires else "does not fire"
+
+@needs_promtool
+@pytest.mark.parametrize(("alert", "scheduler"), OF_EACH, ids=map("-".join, OF_EACH))
+def test_alerts_read_the_metrics_of_each_scheduler(tmp_path: Path, alert: str, scheduler: str) -> None:
+    made = groups(*(("kueue", True) if scheduler == "hami" else (scheduler,)))
+    for fires, series in zip((True, False), OF_EACH[alert, scheduler], strict=True):
+        assert alerted(tmp_path, made, alert, series, fires) == ""
+
+
+def alerted(folder: Path, made: list[Any], alert: str, series: Mapping[str, str], fires: bool) -> str:
+    """Return what promtool says if an alert does not fire, or fires, after 100 minutes."""
+    firing = f'ALERTS{{alertname="{alert}", alertstate="firing"}}'
+    expected = [{"labels": "{}", "value": 1}] if fires else []
+    return answered(folder, made, series, {f"count({firing}) > bool 0": expected}, "100m")
+
+
+def answered(folder: Path, made: list[Any], series: Mapping[str, str], asked: Mapping[str, list[Any]], at: str) -> str:
+    """Return what promtool says of answers to queries."""
+    (folder / "rules.yaml").write_text(yaml.safe_dump({"groups": made}))
+    given = [{"series": name, "values": values} for name, values in {**NODES, **series}.items()]
+    queries = [{"expr": expr, "eval_time": at, "exp_samples": samples} for expr, samples in asked.items()]
+    test = {"interval": "1m", "input_series": given, "promql_expr_test": queries}
+    text = {"rule_files": ["rules.yaml"], "evaluation_interval": "30s", "tests": [test]}
+    (folder / "test.yaml").write_text(yaml.safe_dump(text))
+    return promtool(folder, "test", "rules", "test.yaml")
+
+
+EVICTED = {
+    "kueue": 'kueue_evicted_workloads_total{cluster_queue="vision", reason="Preempted"}',
+    "kai": 'kai_pod_group_evicted_pods_total{exported_namespace="vision", nodepool="big"}',
+}
+SECONDS: Mapping[str, tuple[float, dict[str, str]]] = {
+    "kueue": (
+        90,
+        {
+            f'kueue_admission_wait_time_seconds_bucket{{cluster_queue="vision", le="{le}"}}': "0+6x200"
+            for le in ("100", "+Inf")
+        },
+    ),
+    "kai": (
+        40,
+        {
+            'kube_pod_status_scheduled_time{namespace="vision", pod="p"}': "140x200",
+            'kube_pod_created{namespace="vision", pod="p"}': "100x200",
+        },
+    ),
+    "volcano": (40, {'volcano_e2e_job_scheduling_duration{queue="vision.big", job_name="j"}': "40000x200"}),
+}
+
+
+@needs_promtool
+@pytest.mark.parametrize("scheduler", SCHEDULERS)
+@pytest.mark.parametrize("runs", [True, False], ids=["busy", "idle"])
+def test_each_panel_of_a_team_shows_what_its_scheduler_reports(tmp_path: Path, scheduler: str, runs: bool) -> None:
+    """16 of 16 GPUs in use and two jobs of 8 that wait, or nothing at all."""
+    seconds, waited = SECONDS[scheduler]
+    volcano = scheduler == "volcano"
+    series = {} if not runs else {**waits(scheduler, "vision", 2), **used(scheduler, vision=16), **waited}
+    if runs and volcano:  # it requests what it uses, too
+        series |= {name: "32000x200" for name in series if "_request_" in name}
+    if runs and scheduler in EVICTED:
+        series[EVICTED[scheduler]] = "0x99 3x101"
+    found = {
+        panel["title"]: [each["expr"].replace("$team", "vision") for each in panel["targets"]]
+        for panel in boards()["gpupools-team"]["panels"]
+    }
+    expected = {
+        "Used and guaranteed": [16 * runs, 16],
+        "Requested and used": [32 * runs, 16 * runs],
+        "Waiting jobs": [2 * runs],
+        "Time in queue, nine of ten jobs": [seconds] if runs else [],
+        "Evictions in an hour": [] if volcano or not runs else [3],
+        # 100 minutes, 2 dollars for each GPU-hour
+        "GPU-hours of a day": [16 * 201 / 120 * runs],
+        "Cost of a day": [2 * 16 * 201 / 120 * runs],
+    }
+    asked = {}
+    for title, values in expected.items():
+        for expr, value in zip(found[title], values or [None] * len(found[title]), strict=True):
+            text = f"round(sum({expr}), 0.001)"
+            asked[text] = [] if value is None else [{"labels": "{}", "value": value}]
+
+    assert answered(tmp_path, groups(scheduler), series, asked, "100m") == ""
+
+
+@needs_promtool
+def test_the_pool_panels_show_what_hami_reports(tmp_path: Path) -> None:
+    series = dict(PARTS)
+    for metric, value in {"memory_allocated_bytes": 6e9, "memory_limit_bytes": 24e9, "core_limit_ratio": 100}.items():
+        series[f'hami_gpu_{metric}{{node="h1", device_index="0"}}'] = f"{value:.0f}x200"
+    panels = {each["title"]: each["targets"] for each in boards()["gpupools-pool"]["panels"] if "HAMi" in each["title"]}
+    expected = {"HAMi memory, allocated and limit": [6e9, 24e9], "HAMi cores, allocated and limit": [None, 100]}
+    asked = {}
+    for title, values in expected.items():
+        for target, value in zip(panels[title], values, strict=True):
+            for pool, found in {"parts": value, "big": None}.items():
+                text = f"sum({target['expr'].replace('$pool', pool)})"
+                asked[text] = [] if found is None else [{"labels": "{}", "value": found}]
+
+    assert answered(tmp_path, groups(hami=True), series, asked, "100m") == ""
+
+
+@needs_promtool
+def test_fleet_panels_show_free_gpus_and_waiting_pods(tmp_path: Path) -> None:
+    panels = {each["title"]: each["targets"][0]["expr"] for each in boards()["gpupools-fleet"]["panels"]}
+    free, waiting = panels["Free by node"], panels["Waiting pods' units"]
+    for series, values in (
+        ({**pod("a", "runs", "n1", 5), **pod("a", "waits", "", 4, "Pending")}, (3, [{"labels": "{}", "value": 4}])),
+        ({}, (8, [])),
+    ):
+        wanted = {f'sum({free}{{node="n1"}})': [{"labels": "{}", "value": values[0]}], f"sum({waiting})": values[1]}
+        assert answered(tmp_path, groups(), series, wanted, "100m") == ""
+
+
+def test_service_monitors_and_rules_have_the_labels_of_the_stack_file() -> None:
+    chosen = {"service_monitors": True, "monitoring_labels": {"release": "prometheus"}}
+    ports = {"kueue": ["https"], "kai": ["metrics", "http-metrics"], "volcano": ["metrics"], None: []}
+    for scheduler, named in ports.items():
+        runtime = RuntimeSpec.model_validate({**chosen, "scheduler": scheduler})
+        rule, *monitors = monitoring.monitoring_objects(planned_pools(hami=True), groups(), {}, runtime)
+        assert {each["metadata"]["labels"]["release"] for each in (rule, *monitors)} == {"prometheus"}
+        found = [end["port"] for each in monitors for end in each["spec"]["endpoints"]]
+        assert found == [*named, "monitor"]
+    assert len(monitoring.monitoring_objects(planned_pools(), groups(), {}, RuntimeSpec(scheduler="kai"))) == 1
 
 
 @needs_promtool
@@ -260,7 +481,7 @@ def test_a_gpu_or_slice_is_held_while_a_pod_has_it_however_busy(tmp_path: Path, 
 
 def test_the_page_lists_every_alert_and_record() -> None:
     page = Path(__file__).resolve().parents[3].joinpath("docs", "how-to", "watch-pools.md").read_text(encoding="utf-8")
-    rules = [rule for group in groups() for rule in group["rules"]]
+    rules = [rule for group in groups("kueue") for rule in group["rules"]]
 
     assert set(re.findall(r"^\| (\w+) \| ", page, re.MULTILINE)) - {"Alert", "Record"} == {
         rule["alert"] for rule in rules if "alert" in rule

@@ -33,7 +33,7 @@ POOLS: JsonDict = {
     "slices": {"gpu": "A100-40GB", "nodes": {"max": 2}, "sharing": {"mode": "mig", "profile": "1g.5gb"}},
 }
 RESEARCH: JsonDict = {"namespaces": ["research"], "guarantee": {"big": 16}, "limit": {"big": 32}, "weight": 2}
-SERVING: JsonDict = {"namespaces": ["serving"], "guarantee": {"slices": 7}, "lends_to": ["research"]}
+SERVING: JsonDict = {"namespaces": ["serving"], "guarantee": {"slices": 7}, "limit": {"small": 8}}
 TEAMS: JsonDict = {"research": RESEARCH, "serving": SERVING}
 
 
@@ -83,9 +83,9 @@ def test_preview_and_report_say_what_each_team_may_use() -> None:
     made = plan(TEAMS)
 
     assert [tuple(each) for each in team_rows(made.pools, made.stack.teams)] == [
-        ("research", "train/big", GPU, 16, 32, 2),
-        ("research", "train/slices", GPU, 0, 14, 2),  # serving lends them
-        ("serving", "train/slices", GPU, 7, 14, 1),
+        ("research", "train/big", GPU, 16, 32, 2, 32),
+        ("serving", "train/slices", GPU, 7, 14, 1, 14),
+        ("serving", "train/small", GPU, 0, 8, 1, 8),
     ]
     assert team_rows(made.pools, {}) == []
 
@@ -94,16 +94,18 @@ def test_guarantees_limits_and_the_rest_become_quotas_of_the_pools() -> None:
     made = objects(plan(TEAMS))
 
     assert quotas(made["ClusterQueue", "research"]) == {
-        ("big", GPU): {"nominalQuota": 16, "borrowingLimit": 16},
-        ("slices", GPU): {"nominalQuota": 0},  # serving lends them
+        ("big", GPU): {"nominalQuota": 32, "borrowingLimit": 0},
     }
-    assert quotas(made["ClusterQueue", "serving"]) == {("slices", GPU): {"nominalQuota": 7}}
-    assert quotas(made["Cohort", "gpupools"]) == {
-        ("big", GPU): {"nominalQuota": 16},
-        ("slices", GPU): {"nominalQuota": 7},
+    assert quotas(made["ClusterQueue", "serving"]) == {
+        ("small", GPU): {"nominalQuota": 8, "borrowingLimit": 0},
+        ("slices", GPU): {"nominalQuota": 14},
     }
+    # Whole GPUs before parts of GPUs.
+    assert [name for name, _ in quotas(made["ClusterQueue", "serving"])] == ["small", "slices"]
+    assert {each["nominalQuota"] for each in quotas(made["Cohort", "gpupools"]).values()} == {0}
     spec = made["ClusterQueue", "research"]["spec"]
     assert spec["fairSharing"] == {"weight": 2}
+    assert spec["flavorFungibility"] == {"whenCanBorrow": "TryNextFlavor"}
     assert spec["preemption"] == {"reclaimWithinCohort": "Any", "withinClusterQueue": "LowerPriority"}
     (expression,) = spec["namespaceSelector"]["matchExpressions"]
     assert expression["values"] == ["research"]
@@ -305,22 +307,17 @@ BAD: Mapping[str, tuple[JsonDict, str]] = {
         {"a": team("a"), "b": {**team("a")}},
         "teams.b.namespaces[0]: 'a' is also a namespace of team a; remove it from one of the two",
     ),
-    "a cycle of lending": (
-        {"a": team("a", lends_to=["b"]), "b": team("b", lends_to=["c"]), "c": team("c", lends_to=["a"])},
-        "lends_to: the teams lend in a cycle: ",
+    "a list of teams to lend to": (
+        {"a": team("a", lends_to=["b"]), "b": team("b")},
+        "teams.a.lends_to: got ['b'], but schedulers lend to all teams of a pool or to none; write [], or leave it out",
     ),
-    "an unknown team": (
-        {"a": team("a", lends_to=["bb"]), "b": team("b")},
-        "teams.a.lends_to[0]: unknown team 'bb'; did you mean 'b'?",
-    ),
-    "itself": ({"a": team("a", lends_to=["a"])}, "teams.a.lends_to[0]: is the team itself; remove it"),
-    "a lender that a third team could borrow from": (
-        {"a": team("a", lends_to=["b"]), "b": team("b"), "c": team("c")},
-        (
-            "teams.a.lends_to: c could borrow big too: Kueue lends to every team that may use a pool; add them"
-            " here, or set limit.big of each to its guarantee"
-        ),
-    ),
+    **{
+        f"the namespace {space}": (
+            {"a": team("a", namespaces=[space])},
+            f"teams.a.namespaces[0]: '{space}' is a namespace of Kubernetes or of the cluster's GPU software; use",
+        )
+        for space in ("kube-system", "kueue-system", "gpu-operator", "kai-scale-adjust", "gpupools-smoke-test")
+    },
     "a team without a share": (
         {"a": {"namespaces": ["a"]}},
         "teams.a: has neither guarantee nor limit; set one of them for each pool that the team may use",
@@ -355,14 +352,128 @@ def test_trust_and_quotas_have_to_agree() -> None:
     ]
 
 
-def test_pools_whose_pods_claim_gpus_cannot_be_shared() -> None:
-    pools = {"big": {**POOLS["big"], "software": "dra-driver"}}
+def configuration(made: StackPlan) -> Mapping[str, Any]:
+    release = next(each for each in made.runtimes[0].releases if each.chart == "kueue")
+    found: Mapping[str, Any] = yaml.safe_load(release.values["managerConfig"]["controllerManagerConfigYaml"])
+    return found
 
-    assert any("pods claim the GPUs of big" in reason for reason in refused({"a": team("a")}, pools))
+
+def test_kueue_counts_the_gpus_that_pods_claim() -> None:
+    made = plan({"a": team("a")}, {"big": {**POOLS["big"], "software": "dra-driver"}})
+
+    assert quotas(objects(made)["ClusterQueue", "a"]) == {("big", "gpu.nvidia.com"): {"nominalQuota": 32}}
 
 
-def test_lending_to_nobody_and_to_listed_teams() -> None:
-    teams = {"a": team("a", lends_to=["b"]), "b": team("b"), "c": team("c", limit={"big": 8}, lends_to=[])}
+RDMA = {
+    "gpu": "H200",
+    "gpus_per_node": 8,
+    "nodes": {"max": 8},
+    "zones": ["europe-west4-a"],
+    "capacity": {"mode": "reservation", "name": "h200-2026"},
+    "network": {"rdma": True},
+}
+RACK = {
+    "instance_type": "a4x-highgpu-4g",
+    "nodes": {"max": 18},
+    "zones": ["europe-west4-a"],
+    "capacity": {"mode": "reservation", "name": "gb200"},
+    "network": {"rdma": True, "compute_domains": True},
+}
+CLAIMING = {"dra": {**POOLS["big"], "software": "dra-driver"}, "rdma": RDMA, "rack": RACK}
+
+
+@pytest.mark.parametrize("name", CLAIMING)
+def test_every_device_class_of_a_pod_is_mapped(name: str) -> None:
+    made = plan({"a": team("a", guarantee={name: 8})}, {name: CLAIMING[name]})
+    (pool,) = made.pools
+    listed = configuration(made)["resources"]["deviceClassMappings"]
+    mapped = {each for mapping in listed for each in mapping["deviceClassNames"]}
+    templates = [
+        each
+        for each in (*pool.namespace_objects, pool.claim_template)
+        if each and each["kind"] == "ResourceClaimTemplate"
+    ]
+    asked = {
+        one["exactly"]["deviceClassName"] for each in templates for one in each["spec"]["spec"]["devices"]["requests"]
+    }
+
+    assert asked
+    assert asked <= mapped
+    assert ("compute-domain-default-channel.nvidia.com" in mapped) is (name == "rack")
+
+
+def test_a_flavor_does_not_hand_out_the_taint_of_trust() -> None:
+    pool = {**POOLS["slices"], "sharing": {"mode": "time-slicing", "replicas": 2}, "trust": {"namespaces": ["a"]}}
+    made = plan({"a": team("a", guarantee={"halves": 2})}, {"halves": pool})
+    flavor = objects(made)["ResourceFlavor", "halves"]["spec"]
+
+    assert "gpupools/trust" in {each["key"] for each in flavor["nodeTaints"]}
+    assert "gpupools/trust" not in {each["key"] for each in flavor["tolerations"]}
+    assert "gpupools/trust" in {each["key"] for each in made.pools[0].pod()["tolerations"]}
+
+
+def test_kueue_without_a_team_on_the_cluster_is_refused() -> None:
+    reason = (
+        "clusters.train.runtime.scheduler: Kueue's webhooks would have to admit pods of nearly every namespace, but no"
+        " team has a share here; add gpupools:teams, or leave it out"
+    )
+    without = {key: value for key, value in config({}).items() if key != "teams"}
+    with pytest.raises(Rejected) as rejected:
+        plan_config(without, clouds())
+    assert list(map(str, rejected.value.problems)) == [reason]
+    theirs = {"scheduler": "kueue", "existing": {"scheduler": "kueue-system/kueue"}}
+    assert plan_config({**without, "clusters": {"train": {**CLUSTER, "runtime": theirs}}}, clouds()).runtimes
+
+
+def test_kueue_survives_the_loss_of_a_node() -> None:
+    manager = plan(TEAMS).runtimes[0].releases[0].values["controllerManager"]
+
+    assert (manager["replicas"], manager["podDisruptionBudget"]["enabled"]) == (2, True)
+    assert manager["manager"]["priorityClassName"] == "system-cluster-critical"
+
+
+NOTED: Mapping[str, tuple[JsonDict, JsonDict, str]] = {
+    "a limit above the pool": (
+        {"a": team("a", limit={"big": 40})},
+        POOLS,
+        "team a: the limit of 40 on big is more than the 32 that it has with all nodes",
+    ),
+    "a guarantee that no pod of a node divides": (
+        {"a": team("a", guarantee={"rdma": 12})},
+        {"rdma": RDMA},
+        (
+            "team a: the guarantee of 12 on rdma is no multiple of a node's 8, so pods that take a whole node"
+            " (node_pod) get 8 of it"
+        ),
+    ),
+    "pools of different kind": (
+        {"a": team("a", guarantee={"big": 8, "slices": 7})},
+        POOLS,
+        (
+            "team a has whole GPUs and parts of GPUs: a job without nodeSelector gpupools/pool gets what is free first,"
+            " whole GPUs before parts"
+        ),
+    ),
+    "no policy": (
+        {"a": team("a")},
+        POOLS,
+        (
+            "pods of other namespaces use the teams' GPUs without a share. Set clusters.train.runtime.trust_policy:"
+            " true to reject them."
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", NOTED)
+def test_what_is_other_than_it_looks_is_noted(case: str) -> None:
+    teams, pools, note = NOTED[case]
+
+    assert note in plan(teams, pools).runtimes[0].notes
+
+
+def test_lending_to_nobody() -> None:
+    teams = {"a": team("a"), "b": team("b"), "c": team("c", limit={"big": 8}, lends_to=[])}
     made = objects(plan(teams))
 
     assert quotas(made["ClusterQueue", "c"])["big", GPU] == {
@@ -370,15 +481,15 @@ def test_lending_to_nobody_and_to_listed_teams() -> None:
         "borrowingLimit": 0,
         "lendingLimit": 0,
     }
-    assert quotas(made["ClusterQueue", "a"])["big", GPU] == {"nominalQuota": 8}
+    assert quotas(made["ClusterQueue", "a"])["big", GPU] == {"nominalQuota": 12}  # half of what nobody has
 
 
 def test_an_edit_says_what_becomes_of_queues_and_flavors() -> None:
-    lower = {**RESEARCH, "guarantee": {"big": 8}}
+    lower = {**RESEARCH, "limit": {"big": 24}}
     before, after = plan(TEAMS), plan({"research": lower, "serving": SERVING})
     found = {each.step: str(each) for each in diff_software(before, after, ())}
 
-    assert "spec.resourceGroups.big nvidia.com/gpu.nominalQuota 16 → 8" in found["cluster-queue/research"]
+    assert "spec.resourceGroups.big nvidia.com/gpu.nominalQuota 32 → 24" in found["cluster-queue/research"]
     assert "counts as borrowed, and other teams can reclaim it" in found["cluster-queue/research"]
     gone = plan({"research": RESEARCH}, {"big": POOLS["big"]})
     removed = {each.step: str(each) for each in diff_software(before, gone, ())}
@@ -407,7 +518,7 @@ def test_whatever_is_accepted_the_guarantees_fit(mixes: list[JsonDict]) -> None:
     given: dict[tuple[str, str], int] = {}
     for name, mix in teams.items():
         own = quotas(objects(made)["ClusterQueue", name])
-        assert sum(each["nominalQuota"] for each in own.values()) == sum(mix["guarantee"].values())
+        assert sum(each["nominalQuota"] for each in own.values()) >= sum(mix["guarantee"].values())
         for unit, quota in own.items():
             given[unit] = given.get(unit, 0) + quota["nominalQuota"]
             limit = mix["limit"].get(unit[0])
@@ -434,14 +545,14 @@ def test_shares_of_a_cluster_without_teams_are_empty() -> None:
 
 
 def test_teams_are_judged_beside_an_invalid_team_and_an_invalid_cluster(tmp_path: Path) -> None:
-    """What depends on neither is reported with them; who lends to whom waits until every team is valid."""
+    """What depends on neither is reported with them."""
     file = tmp_path / "Pulumi.a.yaml"
     file.write_text(
         "config:\n  gpupools:clusters:\n"
         "    train: {cloud: gcp, name: t, project: ml-prod, location: europe-west4, kubeconfig: {path: /k},"
         " service_account: gpu-nodes@ml-prod.iam.gserviceaccount.com, runtime: {scheduler: slurm}}\n"
         "  gpupools:pools:\n    big: {clusters: [train], gpu: A100-40GB, gpus_per_node: 8, nodes: {max: 2}}\n"
-        "  gpupools:teams:\n    a: {namespaces: [x], guarantee: {bgi: 8}, lends_to: [c]}\n"
+        "  gpupools:teams:\n    a: {namespaces: [x], guarantee: {bgi: 8}}\n"
         "    b: {namespaces: [x], guarantee: {big: 8}}\n    c: {namespaces: [c], weight: 0}\n"
     )
     with pytest.raises(Rejected) as refused:

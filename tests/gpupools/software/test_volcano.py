@@ -32,12 +32,14 @@ def plugins(configuration: Mapping[str, Any]) -> list[list[str]]:
 
 
 def test_each_team_has_a_queue_for_each_pool_it_may_use() -> None:
-    made = queues(plan(TEAMS, runtime=RUNTIME))
+    other = {"namespaces": ["other"], "guarantee": {"slices": 1}, "weight": 2}
+    made = queues(plan({**TEAMS, "other": other}, runtime=RUNTIME))
 
     assert {name: (each["deserved"], each["capability"], each["weight"]) for name, each in made.items()} == {
         "research.big": ({GPU: 32}, {GPU: 32}, 2),  # its guarantee, and all that nobody has a guarantee of
-        "research.slices": ({GPU: 4}, {GPU: 14}, 2),  # two of three parts of 7 free slices
+        "other.slices": ({GPU: 5}, {GPU: 14}, 2),  # two of three parts of 6 free slices
         "serving.slices": ({GPU: 9}, {GPU: 14}, 1),
+        "serving.small": ({GPU: 8}, {GPU: 8}, 1),
     }
     affinity = {"nodeGroupAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": ["big"]}}
     assert made["research.big"]["affinity"] == affinity

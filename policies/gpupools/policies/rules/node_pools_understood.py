@@ -50,7 +50,7 @@ def _judge(stack: DeclaredStack, context: Context) -> Iterator[tuple[str, Findin
             f"; accepted: {why}"
             if why
             else ""
-            if unread.elsewhere or unread.harmless
+            if unread.elsewhere or unread.harmless or unread.kind.endswith("Cluster")
             else "; it does not seem to create nodes"
         )
         fix = "nothing to do" if why or unread.harmless else "check what it creates, if that includes nodes"

@@ -5,7 +5,7 @@ take Amazon Linux 2023.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from math import ceil
 from types import MappingProxyType
@@ -126,6 +126,11 @@ class EksPoolPlan(ProviderPlan):
     def adopted_pool(self) -> AdoptedPool | None:
         """Return the node group that becomes this pool."""
         return self.adopted
+
+    def node_groups(self, cluster: str, pool: str) -> tuple[str, Collection[str]]:
+        """Return EKS's label (https://docs.aws.amazon.com/eks/latest/userguide/managed-node-groups.html)."""
+        made = {f"{cluster}-{each}-nodes" for each in (pool, self.first_name or pool)}
+        return "eks.amazonaws.com/nodegroup", made if self.adopted is None else {self.adopted.name}
 
     def kept_input(self, field: str, inputs: Iterable[str]) -> str:
         """Name the launch template for what it holds, and for what nodes of Bottlerocket read out of it."""

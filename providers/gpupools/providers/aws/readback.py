@@ -33,7 +33,7 @@ from gpupools.providers.aws.karpenter import KARPENTER
 from gpupools.providers.aws.machines import INSTANCE_TYPES
 from gpupools.providers.aws.node_customization import customizations, group_customizations, node_customizations
 from gpupools.providers.aws.reserved import EFFECTS
-from gpupools.providers.aws.user_data import UserData, read_settings, read_user_data
+from gpupools.providers.aws.user_data import UserData, makes_no_node, read_settings, read_user_data
 from gpupools.providers.aws.user_data_checks import mentions_taints
 from gpupools.readback import kubelet
 from gpupools.readback.inputs import (
@@ -275,6 +275,11 @@ def _single(properties: JsonObject) -> tuple[PoolFacts, ...]:
     return (replace(machine, elsewhere=(_template_reference(template, "launchTemplate", decides),)),)
 
 
+def _instance(properties: JsonObject) -> tuple[PoolFacts, ...]:
+    """Read one machine that nothing scales: what may join and does not say so is no node."""
+    return tuple(each for each in _single(properties) if each.in_cluster or each.elsewhere or _in_cluster(each.tags))
+
+
 def _nodes(machine: PoolFacts) -> tuple[PoolFacts, ...]:
     """Keep machines that are nodes, or that are GPU machines of which nobody can tell yet."""
     if machine.in_cluster:
@@ -292,11 +297,14 @@ def _machine(described: object, prefix: str) -> PoolFacts:
     given_tags = data.get("tags")
     tags = {**string_map(given_tags), **_tag_list(given_tags), **_tag_specification_tags(data.get("tagSpecifications"))}
     user_data = UserData(unknown=[path]) if given is UNKNOWN else read_user_data(text(given), path)
-    in_cluster: bool | None = user_data.joins
+    no_node = given is not UNKNOWN and makes_no_node(text(given))
+    in_cluster: bool | None = user_data.joins and not no_node
     unresolved_taints = list(user_data.unknown)
     is_open = user_data.unevaluated or given is UNKNOWN
     if not in_cluster and is_open:
         in_cluster = _in_cluster(tags)
+        if in_cluster is None and no_node:
+            in_cluster = False
         unresolved_taints = [path]
     elif not in_cluster and _in_cluster(tags):
         in_cluster = None
@@ -393,7 +401,7 @@ def _in_cluster(tags: Mapping[str, str]) -> bool | None:
     (https://docs.aws.amazon.com/eks/latest/userguide/launch-workers.html), the next are cluster-autoscaler's. ECS and
     AWS Batch mark theirs: https://docs.aws.amazon.com/AmazonECS/latest/developerguide/cluster-auto-scaling.html
     """
-    if any(key.startswith(("kubernetes.io/cluster/", "k8s.io/cluster-autoscaler/")) for key in tags):
+    if any(key.startswith(("kubernetes.io/cluster/", "k8s.io/cluster-autoscaler/", "eks:")) for key in tags):
         return True
     return False if {"AmazonECSManaged", "AWSBatchServiceTag"} & set(tags) else None
 
@@ -683,9 +691,9 @@ _READERS: Mapping[str, _Reader] = MappingProxyType(
         **{token: _template(token) for token in TEMPLATES},
         "aws:ec2/launchConfiguration:LaunchConfiguration": _single,
         "aws-native:autoscaling:LaunchConfiguration": _single,
-        "aws:ec2/instance:Instance": _single,
-        "aws-native:ec2:Instance": _single,
-        "aws:ec2/spotInstanceRequest:SpotInstanceRequest": _single,
+        "aws:ec2/instance:Instance": _instance,
+        "aws-native:ec2:Instance": _instance,
+        "aws:ec2/spotInstanceRequest:SpotInstanceRequest": _instance,
         "aws:autoscaling/group:Group": _scaling_group,
         "aws-native:autoscaling:AutoScalingGroup": _scaling_group,
         "aws:ec2/fleet:Fleet": _fleet(),

@@ -244,7 +244,7 @@ def _desired_size(
 def _orphan_check(name: str, plan: PoolPlan, opts: pulumi.ResourceOptions) -> pulumi.ResourceOptions | None:
     """Return options that reject a new node group while an orphaned one of the same pool exists.
 
-    EKS has no name to refuse, since every attempt makes one up: docs/explanation/adr/0004-names-after-a-crash.md.
+    EKS has no name to refuse, since every attempt makes one up: docs/explanation/architecture.md#decisions.
     """
     try:
         if last_update() is None:

@@ -36,6 +36,10 @@ _UNREADABLE_SHELL = re.compile(
 )
 _SELF_MANAGED = ("kubeadm", "k3s", "rke2", "k0s", "microk8s", "rancher", "nodeup")
 _ABOUT_NODES = ("taint", "bootstrap", "kube", "nodeadm", "k3s", "rke2", "k0s", "microk8s", "rancher")
+_JOINS = ("bootstrap.sh", "eksbootstrap", "nodeadm", "kubelet", "node.eks.aws", *_SELF_MANAGED)
+"""Words in scripts that make their machine a node."""
+_HIDES = ("base64", "gz+b64", "gzip", "cfn-init")
+"""Words for what is not readable where it stands."""
 _MOST_DOTS = 200  # in a line of TOML: tomllib needs the square of a key's parts
 _NVIDIA = "settings.kubelet-device-plugins.nvidia"
 _TAINT = re.compile(r"[A-Za-z0-9._-]{0,63}:[A-Za-z]+")
@@ -97,6 +101,15 @@ def part_format(mime: str, body: str) -> str:
         return "NodeConfig"
     is_settings = any(line.lstrip().startswith(("[settings", "settings.")) for line in body.splitlines())
     return "Bottlerocket" if is_settings and not mime else ""
+
+
+def makes_no_node(given: str) -> bool:
+    """Return whether user data is scripts or cloud-config in which no word makes a node, as on a workstation."""
+    parts = mime_parts(decode_user_data(given) or "")
+    forms = {part_format(*part) or body.lstrip()[:12].casefold() for part in parts for body in part[1:]}
+    return forms <= {"script", "cloud-config", "<powershell>"} and not _mentions(
+        (*_JOINS, *_HIDES), (body for _, body in parts)
+    )
 
 
 class _UserDataReader:

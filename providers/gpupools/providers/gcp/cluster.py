@@ -148,7 +148,7 @@ def node_pattern(cluster: Cluster) -> str:
     https://docs.cloud.google.com/kubernetes-engine/docs/concepts/node-pools
     """
     project, name = (getattr(cluster, key, None) for key in ("project", "name"))
-    whole = rf"(?P<named>gke-{pattern_of(name)})-(?P<pool>\S+)-[0-9a-f]+-[0-9a-z]+ (?P=pool)$|"
+    whole = rf"(?P<named>gke-{pattern_of(name)})-(?P<pool>\S+)-[0-9a-f]+-[0-9a-z]+ |"
     names = rf"({whole if isinstance(name, str) else ''}gke-{pattern_of(name, 12)}|(?!gke-))"
     return rf"gce://{pattern_of(project)}/{pattern_of(cluster.region_name())}[-/]\S* \S* {names}"
 
