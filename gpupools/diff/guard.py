@@ -218,7 +218,7 @@ def judge(
     software = compare_software(_named_as_planned(earlier.software, new), new, changes, mps)
     refused, allowed, used = _decided(changes, software, new.stack, earlier.switches)
     warnings = [*_not_compared(missing), *_idle_names(changes, software, new.stack, used)]
-    for key in dict.fromkeys(each.cluster for each in (*earlier.pools, *earlier.software)):
+    for key in dict.fromkeys([*(each.cluster for each in earlier.pools), *(each.cluster for each in earlier.software)]):
         if key in new.stack.clusters and (hidden := encrypted_keys(new.stack.clusters[key])):
             what = f"clusters.{key}: an edit of what is encrypted is not seen here: {', '.join(hidden)}"
             warnings.append(f"{what}; pulumi preview shows it")

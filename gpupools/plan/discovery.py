@@ -85,7 +85,7 @@ def _read(by: Discovery, rows: Sequence[Mapping[str, str]], told: JsonObject) ->
             left |= {name.removeprefix("-"): note} if values else {}
             keys |= {name[1:]: []} if values and name.startswith("-") else {}
         elif name not in keys and (fits := [each for each in values if _is_text(each)]):
-            found = text or (fits if key.endswith("[]") else fits[0])
+            found: Any = text or (fits if key.endswith("[]") else fits[0])
             # An older CLI of Azure shows westeurope as West Europe.
             keys[name] = found.replace(" ", "").casefold() if name == "location" else found
         elif note and "[]." not in path:
