@@ -52,7 +52,7 @@ def _of(stack: Stack, plans: Iterable[PoolPlan]) -> tuple[Planned, ...]:
     pools = tuple(plans)
     return tuple(
         Planned(tuple(pool for pool in pools if pool.cluster == runtime.cluster), runtime)
-        for runtime in plan_runtimes(stack.clusters, pools, clouds())
+        for runtime in plan_runtimes(stack.clusters, pools, clouds(), stack.teams)
     )
 
 

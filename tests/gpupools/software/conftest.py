@@ -27,7 +27,10 @@ def stack_of(cloud: str, pools: Pools, runtime: Mapping[str, Any] | None = None)
         **({"runtime": runtime} if runtime else {}),
     }
     named = {name: {"clusters": ["c"], "nodes": {"max": 4}, **pool} for name, pool in pools.items()}
-    return parse_stack({"clusters": {"c": cluster}, "pools": named}, clouds())
+    # Kueue without teams is rejected.
+    share = {"research": {"namespaces": ["research"], "limit": {next(iter(named)): 1}}} if named else {}
+    teams = {"teams": share} if (runtime or {}).get("scheduler") == "kueue" else {}
+    return parse_stack({"clusters": {"c": cluster}, "pools": named, **teams}, clouds())
 
 
 def pools_of(cloud: str, pools: Pools) -> tuple[PoolPlan, ...]:
