@@ -213,7 +213,7 @@ def _write(file: Path, rows: Sequence[Row]) -> None:
 def render(chart: str) -> dict[str, Any]:
     """Render every release of a chart in this tree, and say what raising it does to pods that run."""
     from gpupools.software.charts import charts, versions_installed
-    from gpupools.software.release_changes import release_changes
+    from tests.changes import release_changes
     from tests.charts.clusters import CASES, planned
     from tests.charts.rendering import ChartRefused, rendered
 

@@ -235,14 +235,14 @@ def test_the_first_answers_are_the_cost_the_users_and_the_changes(stack_file: Wr
         "eu-central-1", "us-east-1"
     )
     checked = check_stack_file(stack_file(text + TEAMS), clouds())
-    found = {"prices": prices_of(checked.plan, clouds()), "quotas": quotas_of(checked.plan, clouds())}
-    report = StackReport("f", "dev", checked.plan, **found)
+    prices, quotas = prices_of(checked.plan, clouds()), quotas_of(checked.plan, clouds())
+    report = StackReport("f", "dev", checked.plan, prices=prices, quotas=quotas)
     answers = dict(report.answers())
 
     assert list(answers) == ["What do we pay", "Who uses it", "What is declared"]
-    assert answers["What do we pay"].startswith(total(found["prices"]).monthly)
+    assert answers["What do we pay"].startswith(total(prices).monthly)
     costs = {name: most for name, _, most in report.costs()}
-    big = next(each for each in found["prices"] if each.key == "train/big")
+    big = next(each for each in prices if each.key == "train/big")
     assert big.at_max is not None
     assert costs["guarantee of vision"] == f"${big.at_max / big.max_nodes * 730:,.0f}/month"
     assert {"cluster train", "cluster lab"} <= set(costs)

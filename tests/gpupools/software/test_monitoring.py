@@ -65,8 +65,7 @@ SCHEDULERS = ("kueue", "kai", "volcano")
 
 def planned_pools(hami: bool = False) -> list[Any]:
     made = plan(TEAMS, POOLS).pools
-    parts = {"software": "hami", "name": "parts"}
-    return [*made, *([made[0]._replace(**parts)] if hami else [])]
+    return [*made, *([made[0]._replace(software="hami", name="parts")] if hami else [])]
 
 
 def groups(scheduler: str = "kueue", hami: bool = False) -> list[Any]:
@@ -208,7 +207,7 @@ WHOLE = 'resource="nvidia.com/gpu"'
 
 def used(scheduler: str, **units: int) -> dict[str, str]:
     """Return what a scheduler reports of GPUs of `big` that teams use; Kueue's two replicas report it twice."""
-    found = {}
+    found: dict[str, str] = {}
     for team, count in units.items():
         queue = f'cluster_queue="{team}", flavor="big", {WHOLE}'
         found |= {
@@ -385,7 +384,7 @@ def test_each_panel_of_a_team_shows_what_its_scheduler_reports(tmp_path: Path, s
         panel["title"]: [each["expr"].replace("$team", "vision") for each in panel["targets"]]
         for panel in boards()["gpupools-team"]["panels"]
     }
-    expected = {
+    expected: dict[str, list[Any]] = {
         "Used and guaranteed": [16 * runs, 16],
         "Requested and used": [32 * runs, 16 * runs],
         "Waiting jobs": [2 * runs],
@@ -410,7 +409,10 @@ def test_the_pool_panels_show_what_hami_reports(tmp_path: Path) -> None:
     for metric, value in {"memory_allocated_bytes": 6e9, "memory_limit_bytes": 24e9, "core_limit_ratio": 100}.items():
         series[f'hami_gpu_{metric}{{node="h1", device_index="0"}}'] = f"{value:.0f}x200"
     panels = {each["title"]: each["targets"] for each in boards()["gpupools-pool"]["panels"] if "HAMi" in each["title"]}
-    expected = {"HAMi memory, allocated and limit": [6e9, 24e9], "HAMi cores, allocated and limit": [None, 100]}
+    expected: dict[str, list[Any]] = {
+        "HAMi memory, allocated and limit": [6e9, 24e9],
+        "HAMi cores, allocated and limit": [None, 100],
+    }
     asked = {}
     for title, values in expected.items():
         for target, value in zip(panels[title], values, strict=True):
