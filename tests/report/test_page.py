@@ -235,7 +235,7 @@ def test_the_first_answers_are_the_cost_the_users_and_the_changes(stack_file: Wr
         "eu-central-1", "us-east-1"
     )
     checked = check_stack_file(stack_file(text + TEAMS), clouds())
-    found = {"prices": prices_of(checked.plan, clouds()), "quotas": quotas_of(checked.plan, clouds())}
+    found: dict[str, Any] = {"prices": prices_of(checked.plan, clouds()), "quotas": quotas_of(checked.plan, clouds())}
     report = StackReport("f", "dev", checked.plan, **found)
     answers = dict(report.answers())
 
