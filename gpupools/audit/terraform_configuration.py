@@ -129,7 +129,7 @@ class _Run:
                 self._not_read(address)
 
     def _not_read(self, address: str) -> None:
-        if (name := re.sub(r"\[[^]]*\]", "", address)) not in self.unread:
+        if (name := re.sub(r"\[[^][]*\]", "", address)) not in self.unread:
             self.unread.append(name)
 
     def _registry(self, rows: tuple[ModuleRow, ...], address: str, version: Any, given: JsonDict) -> None:
@@ -145,14 +145,16 @@ class _Run:
                 self.spelled[resource.address] = partial(_in_words_of, row)
 
 
+_PATHS = re.compile(r"(?<![\w.])(?:[a-z]+[._][a-z_.]*[a-z]|(?<=(?:found|.. to|.. in) )taint)(?![\w.])")
+"""Names of inputs in a sentence; a plain word such as `taint` is one only where one is due."""
+
+
 def _in_words_of(row: ModuleRow, sentence: str) -> str:
     """Return a sentence about the resource that a module creates with the names of the module's arguments."""
     pairs = (key.partition(":") for key in (row.taints, *row.keys.split()))
     ours = {path: key for key, _, path in pairs if path}
     written = terraform_names()[row.type].says(sentence).replace("default_node_pool[0]", "default_node_pool")
-    # A plain word such as `taint` is a path only where one is due.
-    paths = r"(?<![\w.])(?:[a-z]+[._][a-z_.]*[a-z]|(?<=(?:found|.. to|.. in) )taint)(?![\w.])"
-    return re.sub(paths, lambda match: ours.get(match[0], match[0]), written)
+    return _PATHS.sub(lambda match: ours.get(match[0], match[0]), written)
 
 
 def _in_brackets(index: Any) -> str:

@@ -46,7 +46,9 @@ def _rows() -> tuple[ModuleRow, ...]:
 _VARIANT = re.compile(
     r"(terraform-google-modules/kubernetes-engine/google)//modules/\S*(?:-|^)cluster(?:-update-variant)?"
 )
-_WITHOUT_POOLS = re.compile(r"autopilot|//modules/(?!eks-managed-node-group|\S*cluster|gke-node-pool|self-managed)")
+_WITHOUT_POOLS = re.compile(
+    r"autopilot|//modules/(?!eks-managed-node-group|\S{0,99}cluster|gke-node-pool|self-managed)"
+)
 
 
 def rows_of(source: str) -> tuple[ModuleRow, ...]:
@@ -59,7 +61,7 @@ def rows_of(source: str) -> tuple[ModuleRow, ...]:
 def unknown_version(row: ModuleRow, version: Any) -> str:
     """Return what is wrong with a version constraint that allows versions the row does not describe; empty for none."""
     least, most = map(int, row.versions.split("-"))
-    given = re.findall(r"([=~<>!]*)\s*(\d+)[\d.]*", version) if isinstance(version, str) else []
+    given = re.findall(r"([=~<>!]{0,2})\s{0,9}(\d{1,9})[\d.]*", version) if isinstance(version, str) else []
     bounded = [sign for sign, _ in given if sign in ("", "=", "~>") or sign.startswith("<")]
     if bounded and all(least <= int(major) <= most + (sign == "<") for sign, major in given):
         return ""

@@ -36,7 +36,7 @@ _ADDRESS = re.compile(
     r'(?P<modules>(?:module\.[\w-]+(?:\[(?:"(?:[^"\\]|\\.)*"|\d+)\])?\.)*)(?P<type>[\w-]+)\.(?P<name>[\w-]+)'
 )
 _PLAIN = ("NAME", "STRING_CHARS")
-_POOL = re.compile(r'module\.[\w-]+(?:\[[^]]*\])?\.([\w-]+)(?:\["([^"]*)"\])?$')
+_POOL = re.compile(r'\bmodule\.[\w-]{1,99}(?:\[[^][]{0,99}\])?\.([\w-]{1,99})(?:\["([^"]{0,99})"\])?$')
 """A pool that a module's argument names."""
 _MODULE = re.compile(r'module\.([\w-]+)(?:\[(?:"(?:[^"\\]|\\.)*"|\d+)\])?\.')
 
