@@ -21,6 +21,7 @@ OPENERS = {
     # Files of the package itself.
     ("components/gpupools/components/package.py", "schema"),
     ("gpupools/audit/admission.py", "admission_objects"),
+    ("gpupools/audit/terraform_modules.py", "_rows"),
     ("gpupools/audit/terraform_names.py", "terraform_names"),
     ("gpupools/cli/project.py", "_requirement"),
     ("gpupools/cli/schema.py", "stack_schema"),

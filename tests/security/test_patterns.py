@@ -30,6 +30,7 @@ WRAPPERS = {"pattern": 0, "text_of": 1}
 OWN_TEXT = frozenset(
     {
         ("karpenter.py", r"[^.]+$"),  # `name_parts`, of names in the catalogue
+        ("plan/discovery.py", r"([^[]*)(\[\*?\]\.)?(.*)"),  # paths of our tables
         ("cli/stack_text.py", r"[:.]?\s+https://\S+"),  # descriptions of the schema
         ("providers/azure/karpenter.py", r"Standard_(?P<family>N[A-Z]*)\d+(?P<features>[a-z]*).*?(?P<version>_v\d+)?"),
     }
@@ -42,6 +43,7 @@ COMPUTED = frozenset(
         "cloudformation_template.py",  # names of ours
         "cluster.py",  # the region
         "cluster_api.py",  # `Machines.image` of the readers
+        "discovery.py",  # forms in our tables of descriptions
         "existing_pools.py",  # WRAPPERS
         "explain.py",  # escaped words
         "identifiers.py",  # WRAPPERS
