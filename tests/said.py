@@ -18,6 +18,6 @@ def joined(lines: Iterable[str]) -> list[str]:
 
 
 def change_said(change: PoolChange) -> str:
-    """Return what is said of a change that only plans tell: headline, decisive fields, reasons."""
+    """Return what only plans tell about a change: headline, decisive fields, reasons."""
     words = [*map(str, change.decisive()), *change.reasons()]
     return f"{change}{': ' if words else ''}{'; '.join(words)}"

@@ -157,7 +157,7 @@ def finding_lines(verdict: PolicyVerdict) -> Iterator[str]:
 
 
 def once(said: Iterable[tuple[str, str]]) -> Iterator[str]:
-    """Yield each sentence once, after the names of all that it is said of."""
+    """Yield each sentence once, after the names of everything it applies to."""
     names: dict[str, list[str]] = {}
     for name, sentence in said:
         names.setdefault(sentence.removeprefix(f"{name}:").strip(), []).append(name)

@@ -178,7 +178,7 @@ _TEXTS = [
     line.split("\t")
     for line in (Path(__file__).parent / "explain_texts.tsv").read_text(encoding="utf-8").splitlines()[1:]
 ]
-"""Texts of public threads with their sources, and the kinds of all that is said of each, or `none`."""
+"""Texts of public threads with their sources, and the kinds of the answers to each, or `none`."""
 
 
 @pytest.mark.parametrize(("kinds", "source", "text"), _TEXTS, ids=lambda each: each[-40:])
