@@ -24,7 +24,6 @@ FILES: Mapping[str, str] = {
     "capabilities.py": "the capability matrix and who brings what",
     "cluster.py": "the keys of a cluster",
     "constraints.py": "which settings exclude each other",
-    "discovery.csv": "where descriptions of a cluster have its keys",
     "edits.csv": "what an edit of each input does",
     "edit_effects.py": "the tables of edits",
     "instance_types.csv": "the machines with NVIDIA GPUs",
