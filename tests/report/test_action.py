@@ -188,7 +188,8 @@ def test_policies_judge_the_stack_files_of_forks_too(tmp_path: Path, step: Calla
     write(tmp_path, STACK)
     (tmp_path / "checkout" / "limits.json").write_text('{"gpu-pool-bounded": {"maxNodesPerPool": 10}}')
     given = {"FILES": "stacks/Pulumi.*.yaml", "GPUPOOLS_POLICIES": "true", "GPUPOOLS_ENVIRONMENT": str(sdks)}
-    assert step("Report on stack files", **given)[0] == 0
+    code, out = step("Report on stack files", **given, CONFIG="")
+    assert code == 0, out
     code, out = step("Report on stack files", **given, CONFIG="limits.json")
     without, limited = (tmp_path / "summary.md").read_text(encoding="utf-8").split(MARKER)[1:]
 

@@ -153,7 +153,7 @@ def test_a_diff_as_markdown_is_never_too_long(stack_file: Write, capsys: pytest.
     stack_file(LAB + kept + gone, "Pulumi.old.yaml")
     stack_file(LAB + kept, "Pulumi.new.yaml")
 
-    assert main(["diff", "Pulumi.old.yaml", "Pulumi.new.yaml", "--format", "markdown"]) == 0
+    assert main(["diff", "Pulumi.old.yaml", "Pulumi.new.yaml", "--format", "markdown"]) == 3
     text = capsys.readouterr().out
     told, folded = text.count("; deletes"), text.count("- `lab/k")
     assert len(text.encode()) <= LIMIT

@@ -87,7 +87,7 @@ def test_it_brings_one_name(wheel: Path) -> None:
     ("arguments", "code", "shows"),
     [
         (("check", "Pulumi.one.yaml"), 0, "Pulumi.one.yaml: ok, 1 pool"),
-        (("diff", "Pulumi.one.yaml", "Pulumi.one.yaml"), 0, "train/one: no change for the nodes"),
+        (("diff", "Pulumi.one.yaml", "Pulumi.one.yaml"), 0, "unchanged: train/one"),
         (("catalog", "--cloud", "gcp"), 0, "a2-highgpu-1g"),
         (("mig", "profiles", "--gpu", "A100-40GB"), 0, "3g.20gb"),
         (("matrix", "--cloud", "azure"), 0, "device-plugin"),
