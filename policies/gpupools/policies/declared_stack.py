@@ -352,14 +352,18 @@ class DeclaredStack:
 
     def has_workload_identity(self, resource: Declared) -> bool:
         """Say whether the GKE cluster of a pool, if it is in the stack, has workload identity."""
-        named, urns = _cluster_name(resource), self._cluster_urns(resource)
-        found = (
-            each.inputs
+        found = self._with_workload_identity
+        named, urns = (_cluster_name(resource), self._cluster_urns(resource)) if found else ("", ())
+        return any(each.urn in urns or (named and each.inputs.get("name") == named) for each in found)
+
+    @cached_property
+    def _with_workload_identity(self) -> tuple[Declared, ...]:
+        path = "workloadIdentityConfig.workloadPool"
+        return tuple(
+            each
             for each in self.resources
-            if "workloadIdentityConfig" in each.inputs
-            and (each.urn in urns or (named and each.inputs.get("name") == named))
+            if "workloadIdentityConfig" in each.inputs and at(each.inputs, path) is not None
         )
-        return any(at(one, "workloadIdentityConfig.workloadPool") is not None for one in found)
 
     def origin_of(self, software: Declared) -> Origin:
         """Return the origin of a chart or workload, for `runs_on`."""
