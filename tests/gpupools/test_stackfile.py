@@ -436,7 +436,7 @@ def test_a_missing_folder_is_answered_with_an_example(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
-        pytest.param("a\0b", "embedded null byte", id="a NUL byte"),
+        pytest.param("a\0b", "(stat: )?embedded null (byte|character in path)", id="a NUL byte"),
         pytest.param("x" * 5000, "File name too long", id="a very long name"),
         pytest.param("file/below", "Not a directory", id="below a file"),
         pytest.param("loop", "Too many levels of symbolic links", id="a link to itself"),
@@ -446,10 +446,10 @@ def test_what_cannot_be_opened_says_why(name: str, reason: str, tmp_path: Path) 
     (tmp_path / "file").touch()
     (tmp_path / "loop").symlink_to("loop")
 
-    with pytest.raises(Rejected) as caught:
+    with pytest.raises(
+        Rejected, match=rf"^cannot be read: {reason}; use a stack file, e\.g\. stacks/Pulumi\.dev\.yaml$"
+    ):
         read_stack_file(tmp_path / name)
-
-    assert str(caught.value) == f"cannot be read: {reason}; use a stack file, e.g. stacks/Pulumi.dev.yaml"
 
 
 @pytest.mark.parametrize("device", [os.devnull, "/dev/zero"])
