@@ -67,10 +67,10 @@ def render_monitoring(file: Path, cluster: str | None, into: Path | None, *, wit
             tell_located(each)
         return 1
     pools = [pool for pool in plan.pools if pool.cluster == key]
-    teams = plan.stack.teams
+    spec = plan.stack.clusters[key].runtime
+    teams = plan.stack.teams if spec.scheduler else {}
     shares = team_shares(pools, teams, key)[0] if teams else None
     prices = [each for each in prices_of(plan, clouds()) if each.key.partition("/")[0] == key]
-    spec = plan.stack.clusters[key].runtime
     groups = monitoring.rule_groups(pools, teams, shares, spec.scheduler, prices)
     boards = monitoring.dashboards(pools, teams)
     if into is None:

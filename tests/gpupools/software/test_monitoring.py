@@ -43,7 +43,7 @@ TEAMS = {
 }
 
 
-# Sources: gpupools/software/queue_metrics.py and, for HAMi, cmd/scheduler/metrics.go of v2.10.0.
+# Sources: gpupools/data/monitoring.yaml and, for HAMi, cmd/scheduler/metrics.go of v2.10.0.
 OF_SCHEDULERS = {
     "kueue_cluster_queue_resource_usage",
     "kueue_cluster_queue_resource_pending",
@@ -182,8 +182,9 @@ def test_prometheus_parses_the_rules_and_the_queries_of_the_dashboards(tmp_path:
 
 
 GPU = '{Hostname="n1", gpu="0"}'
+NODES_OF_BIG = 'kube_node_labels{node="n1", label_gpupools_pool="big"}'
 NODES = {
-    'kube_node_labels{node="n1", label_gpupools_pool="big"}': "1x200",
+    NODES_OF_BIG: "1x200",
     'kube_node_labels{node="s1", label_gpupools_pool="slices"}': "1x200",
     'kube_node_status_condition{node="n1", condition="Ready", status="true"}': "1x200",
     'kube_node_status_allocatable{node="n1", resource="nvidia_com_gpu"}': "8x200",
@@ -336,13 +337,24 @@ def alerted(folder: Path, made: list[Any], alert: str, series: Mapping[str, str]
 
 def answered(folder: Path, made: list[Any], series: Mapping[str, str], asked: Mapping[str, list[Any]], at: str) -> str:
     """Return what promtool says of answers to queries."""
-    (folder / "rules.yaml").write_text(yaml.safe_dump({"groups": made}))
+    return run_cases(folder, made, [promtool_test(series, asked, at)])
+
+
+def promtool_test(series: Mapping[str, str], asked: Mapping[str, list[Any]], at: str) -> dict[str, Any]:
     given = [{"series": name, "values": values} for name, values in {**NODES, **series}.items()]
     queries = [{"expr": expr, "eval_time": at, "exp_samples": samples} for expr, samples in asked.items()]
-    test = {"interval": "1m", "input_series": given, "promql_expr_test": queries}
-    text = {"rule_files": ["rules.yaml"], "evaluation_interval": "30s", "tests": [test]}
+    return {"interval": "1m", "input_series": given, "promql_expr_test": queries}
+
+
+def run_cases(folder: Path, made: list[Any], tests: list[dict[str, Any]]) -> str:
+    (folder / "rules.yaml").write_text(yaml.safe_dump({"groups": made}))
+    text = {"rule_files": ["rules.yaml"], "evaluation_interval": "30s", "tests": tests}
     (folder / "test.yaml").write_text(yaml.safe_dump(text))
     return promtool(folder, "test", "rules", "test.yaml")
+
+
+def one(value: float) -> list[dict[str, Any]]:
+    return [{"labels": "{}", "value": value}]
 
 
 EVICTED = {
@@ -380,6 +392,8 @@ def test_each_panel_of_a_team_shows_what_its_scheduler_reports(tmp_path: Path, s
         series |= {name: "32000x200" for name in series if "_request_" in name}
     if runs and scheduler in EVICTED:
         series[EVICTED[scheduler]] = "0x99 3x101"
+    if runs:
+        series[f"DCGM_FI_PROF_GR_ENGINE_ACTIVE{HELD}"] = "0.5x200"
     found = {
         panel["title"]: [each["expr"].replace("$team", "vision") for each in panel["targets"]]
         for panel in boards()["gpupools-team"]["panels"]
@@ -390,10 +404,12 @@ def test_each_panel_of_a_team_shows_what_its_scheduler_reports(tmp_path: Path, s
         "Waiting jobs": [2 * runs],
         "Time in queue, nine of ten jobs": [seconds] if runs else [],
         "Evictions in an hour": [] if volcano or not runs else [3],
+        "Busy": [0.5] if runs else [],
         # 100 minutes, 2 dollars for each GPU-hour
         "GPU-hours of a day": [16 * 201 / 120 * runs],
         "Cost of a day": [2 * 16 * 201 / 120 * runs],
     }
+    assert set(expected) == set(found)
     asked = {}
     for title, values in expected.items():
         for expr, value in zip(found[title], values or [None] * len(found[title]), strict=True):
@@ -408,7 +424,7 @@ def test_the_pool_panels_show_what_hami_reports(tmp_path: Path) -> None:
     series = dict(PARTS)
     for metric, value in {"memory_allocated_bytes": 6e9, "memory_limit_bytes": 24e9, "core_limit_ratio": 100}.items():
         series[f'hami_gpu_{metric}{{node="h1", device_index="0"}}'] = f"{value:.0f}x200"
-    panels = {each["title"]: each["targets"] for each in boards()["gpupools-pool"]["panels"] if "HAMi" in each["title"]}
+    panels = {each["title"]: each["targets"] for each in boards()["gpupools-pool"]["panels"]}
     expected: dict[str, list[Any]] = {
         "HAMi memory, allocated and limit": [6e9, 24e9],
         "HAMi cores, allocated and limit": [None, 100],
@@ -423,16 +439,51 @@ def test_the_pool_panels_show_what_hami_reports(tmp_path: Path) -> None:
     assert answered(tmp_path, groups(hami=True), series, asked, "100m") == ""
 
 
+BUSY, CUT = "DCGM_FI_PROF_GR_ENGINE_ACTIVE", 'Hostname="s1", gpu="0", GPU_I_PROFILE="1g.5gb", GPU_I_ID="7"'
+PANELS: Mapping[tuple[str, str], tuple[dict[str, str], list[float | None], list[float | None]]] = {
+    # Series that a panel of the fleet or of pool `big` shows, the sum of each of its queries, and the sums without.
+    ("fleet", "Allocated and allocatable"): (pod("a", "runs", "n1", 5), [5, 15], [None, 15]),
+    ("fleet", "Busy"): ({f"{BUSY}{HELD}": "0.5x200"}, [0.5], [None]),
+    ("fleet", "Free by node"): (pod("a", "runs", "n1", 5), [3 + 7], [8 + 7]),
+    ("fleet", "Waiting pods' units"): (pod("a", "waits", "", 4, "Pending"), [4], [None]),
+    ("fleet", "Nodes"): ({NODES_OF_BIG.replace("n1", "n2"): "1x200"}, [3], [2]),
+    ("fleet", "Temperature, highest"): ({f"DCGM_FI_DEV_GPU_TEMP{GPU}": "60x200"}, [60], [None]),
+    ("fleet", "Power"): ({f"DCGM_FI_DEV_POWER_USAGE{GPU}": "300x200"}, [300], [None]),
+    ("fleet", "XID errors"): ({f"DCGM_FI_DEV_XID_ERRORS{GPU}": "79x200"}, [79], [None]),
+    ("pool", "Allocated and allocatable"): (pod("a", "runs", "n1", 5), [5, 8], [None, 8]),
+    ("pool", "Busy GPUs"): ({f"{BUSY}{HELD}": "0.5x200", f"{BUSY}{{{CUT}}}": "0.1x200"}, [0.5], [None]),
+    ("pool", "Busy slices"): ({f"{BUSY}{{{CUT.replace('s1', 'n1')}}}": "0.5x200"}, [0.5], [None]),
+    ("pool", "Memory in use"): ({f"DCGM_FI_DEV_FB_USED{GPU}": "4096x200"}, [4096], [None]),
+}
+
+
+def test_every_panel_has_a_case() -> None:
+    titles = {
+        (board, each["title"])
+        for board in ("fleet", "pool")
+        for each in boards()[f"gpupools-{board}"]["panels"]
+        if not each["title"].startswith("HAMi")  # test_the_pool_panels_show_what_hami_reports
+    }
+
+    assert titles == set(PANELS)
+
+
 @needs_promtool
-def test_fleet_panels_show_free_gpus_and_waiting_pods(tmp_path: Path) -> None:
-    panels = {each["title"]: each["targets"][0]["expr"] for each in boards()["gpupools-fleet"]["panels"]}
-    free, waiting = panels["Free by node"], panels["Waiting pods' units"]
-    for series, values in (
-        ({**pod("a", "runs", "n1", 5), **pod("a", "waits", "", 4, "Pending")}, (3, [{"labels": "{}", "value": 4}])),
-        ({}, (8, [])),
-    ):
-        wanted = {f'sum({free}{{node="n1"}})': [{"labels": "{}", "value": values[0]}], f"sum({waiting})": values[1]}
-        assert answered(tmp_path, groups(), series, wanted, "100m") == ""
+@pytest.mark.parametrize("spelling", ["Hostname", "hostname"])
+def test_each_panel_of_fleet_and_pool_shows_its_series(tmp_path: Path, spelling: str) -> None:
+    """With the label of the node in the exporter's old and new spelling."""
+    tests = []
+    for (board, title), (series, *sums) in PANELS.items():
+        panel = next(each for each in boards()[f"gpupools-{board}"]["panels"] if each["title"] == title)
+        spelled = {name.replace("Hostname", spelling): values for name, values in series.items()}
+        for shown, values in zip((spelled, {}), sums, strict=True):
+            asked = {
+                f"sum({target['expr'].replace('$pool', 'big')})": [] if value is None else one(value)
+                for target, value in zip(panel["targets"], values, strict=True)
+            }
+            tests.append(promtool_test(shown, asked, "5m"))
+
+    assert run_cases(tmp_path, groups(), tests) == ""
 
 
 def test_service_monitors_and_rules_have_the_labels_of_the_stack_file() -> None:
@@ -445,40 +496,6 @@ def test_service_monitors_and_rules_have_the_labels_of_the_stack_file() -> None:
         found = [end["port"] for each in monitors for end in each["spec"]["endpoints"]]
         assert found == [*named, "monitor"]
     assert len(monitoring.monitoring_objects(planned_pools(), groups(), {}, RuntimeSpec(scheduler="kai"))) == 1
-
-
-@needs_promtool
-@pytest.mark.parametrize("label", ["Hostname", "hostname"])
-def test_a_gpu_or_slice_is_held_while_a_pod_has_it_however_busy(tmp_path: Path, label: str) -> None:
-    """With the label of the node in the exporter's old and new spelling."""
-    (tmp_path / "rules.yaml").write_text(yaml.safe_dump({"groups": groups()}))
-    metric = "DCGM_FI_PROF_GR_ENGINE_ACTIVE"
-    cut = 'Hostname="s1", gpu="0", GPU_I_PROFILE="1g.5gb"'
-    series = {
-        f"{metric}{HELD}": "0x10",
-        f'{metric}{{Hostname="n1", gpu="1"}}': "0.9x10",
-        f'{metric}{{{cut}, GPU_I_ID="7", exported_namespace="lab", exported_pod="p"}}': "0.5x10",
-        f'{metric}{{{cut}, GPU_I_ID="8"}}': "0x10",
-    }
-    whole = 'gpupools:held:gpu{pool="big", node="n1", gpu='
-    part = 'gpupools:held:slice{pool="slices", node="s1", gpu="0", GPU_I_PROFILE="1g.5gb", GPU_I_ID='
-    expected = {
-        'gpupools:held:gpu{pool="big"}': {f'{whole}"0"}}': 1, f'{whole}"1"}}': 0},
-        "gpupools:held:slice": {f'{part}"7"}}': 1, f'{part}"8"}}': 0},
-    }
-    asked = [
-        {"expr": expr, "eval_time": "5m", "exp_samples": [{"labels": name, "value": n} for name, n in found.items()]}
-        for expr, found in expected.items()
-    ]
-    given = [
-        {"series": name.replace("Hostname", label), "values": values} for name, values in {**NODES, **series}.items()
-    ]
-    test = {"interval": "1m", "input_series": given, "promql_expr_test": asked}
-    (tmp_path / "test.yaml").write_text(
-        yaml.safe_dump({"rule_files": ["rules.yaml"], "evaluation_interval": "1m", "tests": [test]})
-    )
-
-    assert promtool(tmp_path, "test", "rules", "test.yaml") == ""
 
 
 def test_the_page_lists_every_alert_and_record() -> None:
