@@ -1,11 +1,11 @@
 """What speaks against a draft of the GPU software of a cluster, and what has to be said about it."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from gpupools.catalog.gpus import gpu_models
 from gpupools.catalog.minimum_versions import numbers
 from gpupools.catalog.requirements import NEWEST_KUBERNETES, is_newer_than_known, requirement
-from gpupools.common.errors import Problem, nearest
+from gpupools.common.errors import Path, Problem, nearest
 from gpupools.common.taints import GPU_TAINT
 from gpupools.plan.dra import DRA_CHART, DRA_DRIVER
 from gpupools.plan.hami import HAMI
@@ -27,6 +27,8 @@ from gpupools.software.releases import (
     uses_operator,
     with_compute_domains,
 )
+from gpupools.software.team_shares import pools_of
+from gpupools.spec.teams import Team
 
 
 def refuse_settings_without_effect(draft: Draft) -> None:
@@ -228,7 +230,7 @@ def _needed_beside(draft: Draft, measured: set[str]) -> Iterator[str]:
             yield f"{what}, or it reaches no DCGM and EKS replaces the nodes ({_AGENT})"
 
 
-def note(draft: Draft, measured: set[str]) -> None:
+def note(draft: Draft, measured: set[str], teams: Mapping[str, Team]) -> None:
     """Note what a reader of the plan has to know or do beside it."""
     draft.notes += _about_existing(draft)
     for pool in draft.pools:
@@ -246,6 +248,7 @@ def note(draft: Draft, measured: set[str]) -> None:
         draft.notes += [f"pool {pool.name}: {each}" for each in about]
     draft.notes += _needed_beside(draft, measured)
     draft.notes += _closed_network(draft)
+    draft.warnings += _about_teams(draft, teams)
     draft.warnings += _named_for_nothing(draft)
     draft.warnings += _beside_karpenter(draft)
     if draft.spec.management == "external":
@@ -314,6 +317,40 @@ def _about_trust(draft: Draft, pool: PoolPlan) -> Iterator[str]:
             f"only the taint keeps other teams out. Set {draft.runtime}.trust_policy: true to enforce it with"
             " an admission policy."
         )
+
+
+def _about_teams(draft: Draft, teams: Mapping[str, Team]) -> Iterator[Problem]:
+    """Say what of the teams' shares is other than it looks."""
+    spec, shares, sources = draft.spec, draft.shares, {pool.name: pool for pool in draft.pools}
+    here = {name: {*team.guarantee, *team.limit} for name, team in teams.items()}
+    unbound = [name for name, keys in here.items() if any(pools_of(key, draft.pools) for key in keys)]
+    if unbound and spec.scheduler is None:
+        named = ", ".join(unbound[:4]) + (" and others" if len(unbound) > 4 else "")
+        yield Problem((*draft.at, "scheduler"), f"is not set, so nothing enforces the shares of {named} here", "set it")
+    if shares.shares and not spec.trust_policy:
+        what = "is not set, so pods of other namespaces" + (" and schedulers" if spec.scheduler != "kueue" else "")
+        yield Problem((*draft.at, "trust_policy"), f"{what} use the teams' GPUs without a share", "set it to true")
+    for name, own in shares.shares.items():
+        path: Path = ("teams", name)
+        others = {unit for each, units in shares.shares.items() if each != name for unit in units}
+        if teams[name].weight != 1 and not others & own.keys():
+            what = f"has no effect on {draft.cluster}: no other team has units of the same pool and kind there"
+            yield Problem((*path, "weight"), what, "leave it out, or give teams shares of the same pools")
+        if len({sources[pool].sharing_kind for pool, _ in own}) > 1 and spec.scheduler == "kueue":
+            what = "has whole GPUs and parts of GPUs: a job gets what is free first, whole GPUs before parts"
+            yield Problem(path, what, "set nodeSelector gpupools/pool in jobs that want parts")
+        for (pool, resource), share in own.items():
+            node = sources[pool].countable[resource]
+            if sources[pool].node_pod and share.guarantee % node:
+                what = f"{share.guarantee} on {pool} is no multiple of a node's {node}, so pods that take a whole node"
+                what += f" (node_pod) get {share.guarantee // node * node} of it"
+                yield Problem((*path, "guarantee"), what, f"guarantee a multiple of {node}")
+        for key, amount in teams[name].limit.items():
+            named_pools = {pool.name for pool in pools_of(key, draft.pools)}
+            most = sum(count for (pool, _), count in shares.capacity.items() if pool in named_pools)
+            if named_pools and isinstance(amount, int) and amount > most:
+                what = f"{amount} is more than the {most} that {draft.cluster} has with all nodes"
+                yield Problem((*path, "limit", key), what, "lower it, or raise nodes.max")
 
 
 def _beside_karpenter(draft: Draft) -> Iterator[Problem]:

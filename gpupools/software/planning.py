@@ -90,7 +90,7 @@ def plan_runtime(
     check_reach(draft)
     measured = {row.pool for row in table if Piece.DCGM_EXPORTER in row.owners}
     check_helpers(draft, measured)
-    note(draft, measured)
+    note(draft, measured, teams)
     if draft.problems:
         raise Rejected(dict.fromkeys(draft.problems))
     return RuntimePlan(

@@ -36,7 +36,7 @@ from gpupools.software.charts import (
 )
 from gpupools.software.draft import Draft
 from gpupools.software.images import placed, slots
-from gpupools.software.team_shares import KUEUE_LENDING, Lending, TeamShares, about_shares, pools_of, team_shares
+from gpupools.software.team_shares import KUEUE_LENDING, Lending, TeamShares, team_shares
 from gpupools.spec.software_spec import RuntimeSpec
 from gpupools.spec.teams import Team
 
@@ -454,11 +454,6 @@ def scheduler(draft: Draft, teams: Mapping[str, Team]) -> None:
     """
     spec = draft.spec
     if spec.scheduler is None:
-        keys = {name: {*team.guarantee, *team.limit} for name, team in teams.items()}
-        here = [name for name, used in keys.items() if any(pools_of(key, draft.pools) for key in used)]
-        if here:
-            what = f"nothing enforces the shares of {', '.join(here[:4])}{' and others' if len(here) > 4 else ''} here"
-            draft.notes.append(f"{what}, because {draft.runtime}.scheduler is not set")
         return
     software = SCHEDULERS[spec.scheduler]
     chart = software.chart
@@ -468,15 +463,9 @@ def scheduler(draft: Draft, teams: Mapping[str, Team]) -> None:
         return
     made = software.share_pools(draft, teams, draft.shares)
     draft.team_objects += made
-    draft.notes += about_shares(draft.shares, teams, software.lending)
     classes = sorted({each for pool in draft.pools for each in pool.device_classes})
     if classes and spec.scheduler == "kueue" and (spec.management == "external" or spec.existing.scheduler is not None):
         draft.notes.append(f"Kueue needs resources.deviceClassMappings of {', '.join(classes)} in its configuration")
-    if draft.shares.shares and not spec.trust_policy:
-        what = "pods of other namespaces" + (" and schedulers" if spec.scheduler != "kueue" else "")
-        draft.notes.append(
-            f"{what} use the teams' GPUs without a share. Set {draft.runtime}.trust_policy: true to reject them."
-        )
     if kai.fractional(draft) and (spec.management == "external" or spec.existing.scheduler is not None):
         needed = {**kai.fraction_values(draft), **_kai_node_values(draft)}
         listed = ", ".join(f"{path}: {json.dumps(value)}" for path, value in needed.items())

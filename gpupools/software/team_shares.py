@@ -326,26 +326,6 @@ def _lent_too_far(draft: _Resolving, teams: Mapping[str, Team]) -> Iterator[Prob
                 yield Problem(("teams", name, "lends_to"), what, fix, source)
 
 
-def about_shares(shares: TeamShares, teams: Mapping[str, Team], lending: Lending) -> Iterator[str]:
-    """Yield what of the teams' shares is other than it looks."""
-    pools = {pool.name: pool for pool in shares.pools}
-    for name, own in shares.shares.items():
-        kinds = {pools[pool].sharing_kind for pool, _ in own}
-        if len(kinds) > 1 and lending is KUEUE_LENDING:
-            what = f"team {name} has whole GPUs and parts of GPUs: a job without nodeSelector gpupools/pool gets what"
-            yield f"{what} is free first, whole GPUs before parts"
-        for (pool, resource), share in own.items():
-            node = pools[pool].countable[resource]
-            if pools[pool].node_pod and share.guarantee % node:
-                what = f"team {name}: the guarantee of {share.guarantee} on {pool} is no multiple of a node's {node}"
-                yield f"{what}, so pods that take a whole node (node_pod) get {share.guarantee // node * node} of it"
-        for key, amount in teams[name].limit.items():
-            here = [pool for pool in pools_of(key, shares.pools) if isinstance(amount, int)]
-            most = sum(count for (pool, _), count in shares.capacity.items() if pool in {each.name for each in here})
-            if here and isinstance(amount, int) and amount > most:
-                yield f"team {name}: the limit of {amount} on {key} is more than the {most} that it has with all nodes"
-
-
 def scheduler_name(scheduler: str | None, teams: Mapping[str, Team], pool: PoolPlan) -> str:
     """Return the scheduler that pods of a pool name, so that the shares of the teams bind them; empty for none."""
     shared = any(pools_of(key, [pool]) for team in teams.values() for key in (*team.guarantee, *team.limit))

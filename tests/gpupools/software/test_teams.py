@@ -252,9 +252,8 @@ def test_a_cluster_without_a_scheduler_says_that_nothing_enforces_the_shares() -
 
     assert shared.team_objects
     assert not bare.team_objects
-    assert "nothing enforces the shares of research here, because clusters.other.runtime.scheduler is not set" in (
-        bare.notes
-    )
+    said = "clusters.other.runtime.scheduler: is not set, so nothing enforces the shares of research here; set it"
+    assert said in [*map(str, bare.warnings)]
 
 
 def team(name: str, **keys: Any) -> JsonDict:
@@ -436,40 +435,68 @@ NOTED: Mapping[str, tuple[JsonDict, JsonDict, str]] = {
     "a limit above the pool": (
         {"a": team("a", limit={"big": 40})},
         POOLS,
-        "team a: the limit of 40 on big is more than the 32 that it has with all nodes",
+        "teams.a.limit.big: 40 is more than the 32 that train has with all nodes; lower it, or raise nodes.max",
     ),
     "a guarantee that no pod of a node divides": (
         {"a": team("a", guarantee={"rdma": 12})},
         {"rdma": RDMA},
         (
-            "team a: the guarantee of 12 on rdma is no multiple of a node's 8, so pods that take a whole node"
-            " (node_pod) get 8 of it"
+            "teams.a.guarantee: 12 on rdma is no multiple of a node's 8, so pods that take a whole node (node_pod) get"
+            " 8 of it; guarantee a multiple of 8"
         ),
     ),
     "pools of different kind": (
         {"a": team("a", guarantee={"big": 8, "slices": 7})},
         POOLS,
         (
-            "team a has whole GPUs and parts of GPUs: a job without nodeSelector gpupools/pool gets what is free first,"
-            " whole GPUs before parts"
+            "teams.a: has whole GPUs and parts of GPUs: a job gets what is free first, whole GPUs before parts; set"
+            " nodeSelector gpupools/pool in jobs that want parts"
+        ),
+    ),
+    "weights without a common unit": (
+        {"a": team("a", weight=3), "b": team("b", guarantee={"slices": 7})},
+        POOLS,
+        (
+            "teams.a.weight: has no effect on train: no other team has units of the same pool and kind there; leave it"
+            " out, or give teams shares of the same pools"
         ),
     ),
     "no policy": (
         {"a": team("a")},
         POOLS,
         (
-            "pods of other namespaces use the teams' GPUs without a share. Set clusters.train.runtime.trust_policy:"
-            " true to reject them."
+            "clusters.train.runtime.trust_policy: is not set, so pods of other namespaces use the teams' GPUs without a"
+            " share; set it to true"
         ),
     ),
 }
 
 
 @pytest.mark.parametrize("case", NOTED)
-def test_what_is_other_than_it_looks_is_noted(case: str) -> None:
-    teams, pools, note = NOTED[case]
+def test_what_is_other_than_it_looks_is_said_by_check_and_preview(
+    case: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    teams, pools, said = NOTED[case]
+    file = tmp_path / "Pulumi.teams.yaml"
+    file.write_text(yaml.safe_dump({"config": {f"gpupools:{k}": v for k, v in config(teams, pools).items()}}))
 
-    assert note in plan(teams, pools).runtimes[0].notes
+    assert main(["check", str(file)]) == 0
+    assert f"warning: {said}" in capsys.readouterr().err
+    assert said in plan(teams, pools).runtimes[0].notes
+
+
+def test_teams_with_a_policy_and_weights_of_common_units_have_no_warning() -> None:
+    runtime = {"scheduler": "kueue", "trust_policy": True}
+
+    assert plan({"a": team("a", weight=3), "b": team("b")}, runtime=runtime).runtimes[0].warnings == ()
+
+
+def test_a_scheduler_older_than_the_known_one_is_rejected() -> None:
+    runtime = {"scheduler": "kueue", "versions": {"kueue": "0.18.0"}}
+
+    (said,) = refused({"a": team("a")}, runtime=runtime)
+    assert said.startswith("clusters.train.runtime.versions.kueue: got 0.18.0")
+    assert "; use 0.19.2 or leave" in said
 
 
 def test_lending_to_nobody() -> None:
