@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import yaml
 
+from gpupools.common.csv_rows import DATA
 from gpupools.common.errors import Problem
 from gpupools.common.json_types import JsonDict, JsonObject
 from gpupools.plan.node_labels import TRUST_LABEL
@@ -37,22 +38,6 @@ PREFERRED_TOPOLOGY = f"{GROUP}/podset-preferred-topology"
 MOST_FLAVORS, MOST_TAINTS = 64, 8
 """maxItems of `flavors` and `nodeTaints` in the CRDs."""
 
-FRAMEWORKS = (
-    "batch/job",
-    "kubeflow.org/mpijob",
-    "ray.io/rayjob",
-    "ray.io/rayservice",
-    "ray.io/raycluster",
-    "jobset.x-k8s.io/jobset",
-    "workload.codeflare.dev/appwrapper",
-    "trainer.kubeflow.org/trainjob",
-    "pod",
-    "deployment",
-    "statefulset",
-    "leaderworkerset.x-k8s.io/leaderworkerset",
-)
-"""The frameworks of the chart's own configuration."""
-
 
 def values(draft: Draft, teams: Mapping[str, Team]) -> JsonDict:
     """Return the values of the chart: pods of the teams start only while its webhooks answer."""
@@ -65,42 +50,22 @@ def values(draft: Draft, teams: Mapping[str, Team]) -> JsonDict:
 
 
 def configuration(pools: Iterable[PoolPlan], teams: Mapping[str, Team]) -> str:
-    """Return Kueue's configuration: the chart's own, with fair sharing, the teams' namespaces and the pools' claims."""
+    """Return `data/kueue_configuration.yaml` with the teams' namespaces and the pools' claims."""
     spaces = sorted(space for team in teams.values() for space in team.namespaces)
-    classes = sorted({name for pool in pools for name in pool.device_classes})
-    chosen = {"matchExpressions": [{"key": "kubernetes.io/metadata.name", "operator": "In", "values": spaces}]}
-    found: JsonDict = {
-        "apiVersion": "config.kueue.x-k8s.io/v1beta2",
-        "kind": "Configuration",
-        "health": {"healthProbeBindAddress": ":8081"},
-        "metrics": {"bindAddress": ":8443", "enableClusterQueueResources": True},
-        "webhook": {"port": 9443},
-        "leaderElection": {"leaderElect": True, "resourceName": "c1f6bfd2.kueue.x-k8s.io"},
-        "controller": {
-            "groupKindConcurrency": {
-                "Job.batch": 5,
-                "Pod": 5,
-                "Workload.kueue.x-k8s.io": 10,
-                "LocalQueue.kueue.x-k8s.io": 5,
-                "ClusterQueue.kueue.x-k8s.io": 5,
-                "ResourceFlavor.kueue.x-k8s.io": 1,
-            }
-        },
-        "clientConnection": {"qps": 300, "burst": 500},
-        "integrations": {"frameworks": list(FRAMEWORKS)},
-        # Without it, weights have no effect.
-        "fairSharing": {"preemptionStrategies": ["LessThanOrEqualToFinalShare", "LessThanInitialShare"]},
-        # Queues have quotas of GPUs alone. By default, a job that also requests CPU would never be admitted.
-        "resources": {
-            "quotaCheckStrategy": "IgnoreUndeclared",
-            # A job with a claim of another DeviceClass is never admitted (kubernetes-sigs/kueue #10504).
-            **({"deviceClassMappings": [{"name": n, "deviceClassNames": [n]} for n in classes]} if classes else {}),
-        },
-    }
+    found: JsonDict = yaml.safe_load(DATA.joinpath("kueue_configuration.yaml").read_text(encoding="utf-8"))
+    if classes := sorted({name for pool in pools for name in pool.device_classes}):
+        # A job with a claim of another DeviceClass is never admitted (kubernetes-sigs/kueue #10504).
+        found["resources"]["deviceClassMappings"] = [{"name": name, "deviceClassNames": [name]} for name in classes]
     if spaces:
         # Jobs that no queue admits would use GPUs beside the guarantees.
-        found |= {"manageJobsWithoutQueueName": True, "managedJobsNamespaceSelector": chosen}
+        found |= {"manageJobsWithoutQueueName": True, "managedJobsNamespaceSelector": _named(spaces)}
     return yaml.safe_dump(found, sort_keys=False)
+
+
+def _named(spaces: Iterable[str]) -> JsonDict:
+    """Return a selector of namespaces by their names."""
+    names = {"key": "kubernetes.io/metadata.name", "operator": "In", "values": sorted(spaces)}
+    return {"matchExpressions": [names]}
 
 
 DECISIONS = (
@@ -256,11 +221,7 @@ def _cluster_queue(name: str, team: Team, fair: Mapping[Unit, int], shares: Team
     spec: JsonDict = {
         "cohortName": COHORT,
         "fairSharing": {"weight": team.weight},
-        "namespaceSelector": {
-            "matchExpressions": [
-                {"key": "kubernetes.io/metadata.name", "operator": "In", "values": sorted(team.namespaces)}
-            ]
-        },
+        "namespaceSelector": _named(team.namespaces),
         # The team's own idle guarantee in any pool before units that another team lends.
         "flavorFungibility": {"whenCanBorrow": "TryNextFlavor"},
         "preemption": {"reclaimWithinCohort": "Any", "withinClusterQueue": "LowerPriority"},

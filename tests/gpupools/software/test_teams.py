@@ -13,7 +13,7 @@ from gpupools.cli.main import main
 from gpupools.common.errors import Rejected
 from gpupools.common.json_types import JsonDict
 from gpupools.providers import clouds
-from gpupools.software.kueue import FRAMEWORKS, PRIORITIES
+from gpupools.software.kueue import PRIORITIES
 from gpupools.software.team_shares import slices_of, team_rows, team_shares
 from gpupools.spec.teams import Team
 from gpupools.stackfile.check import check_stack_file
@@ -192,7 +192,7 @@ def test_kueue_is_installed_once_before_its_objects_and_configured_for_the_teams
     assert found["managedJobsNamespaceSelector"]["matchExpressions"][0]["values"] == ["research", "serving"]
     assert found["manageJobsWithoutQueueName"] is True
     assert found["resources"] == {"quotaCheckStrategy": "IgnoreUndeclared"}
-    assert found["integrations"]["frameworks"] == list(FRAMEWORKS)
+    assert {"batch/job", "pod"} < set(found["integrations"]["frameworks"])
     assert [each.image for each in runtime.images] == ["registry.k8s.io/kueue/kueue:v0.19.2"]
     assert "deletes them with all queues" in release.decisions[0]
 
@@ -229,7 +229,12 @@ def test_external_management_declares_nothing_and_renders_everything(
     assert not made.releases
     assert not made.objects
     assert main(["render", str(file), "--only", "teams"]) == 0
-    assert list(yaml.safe_load_all(capsys.readouterr().out)) == made.json_team_objects()
+    queues = list(yaml.safe_load_all(capsys.readouterr().out))
+    assert queues == made.json_team_objects()
+    assert main(["render", str(file), "--only", "monitoring"]) == 0
+    watched = list(yaml.safe_load_all(capsys.readouterr().out))
+    assert main(["render", str(file)]) == 0
+    assert list(yaml.safe_load_all(capsys.readouterr().out)) == [*queues, *watched]
     assert main(["render", str(file), "--only", "teams", "--cluster", "trian"]) == 1
     assert "cluster 'trian' has no scheduler; did you mean 'train'?" in capsys.readouterr().err
 
