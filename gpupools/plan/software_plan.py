@@ -176,49 +176,32 @@ class RuntimePlan(NamedTuple):
 
     def as_json(self) -> JsonDict:
         """Return the plan as JSON types, for `gpupools preview --json`."""
-        return {
-            "cluster": self.cluster,
-            "cloud": self.cloud,
-            "owners": {
-                row.pool: {"software": row.software, **{piece.value: owner for piece, owner in row.owners.items()}}
-                for row in self.owners
-            },
-            "releases": [
-                {
-                    "name": release.name,
-                    "chart": release.chart,
-                    "version": release.version,
-                    "repository": release.repository,
-                    "namespace": release.namespace,
-                    "values": _json_value(release.values),
-                    "timeout_s": release.timeout_s,
-                    "skip_await": release.skip_await,
-                    "pools": list(release.pools),
-                    "decisions": list(release.decisions),
-                }
-                for release in self.releases
-            ],
-            "objects": [
-                {"name": each.name, "why": each.why, "manifest": _json_value(each.manifest)} for each in self.objects
-            ],
-            "pods": {pool: _json_value(pod) for pool, pod in self.pods.items()},
-            **({"pod_metadata": _json_value(self.pod_metadata)} if self.pod_metadata else {}),
-            **(
-                {"claim_templates": {pool: _json_value(each) for pool, each in self.claim_templates.items()}}
-                if self.claim_templates
-                else {}
-            ),
-            **(
-                {
-                    "node_pods": {pool: _json_value(pod) for pool, pod in self.node_pods.items()},
-                    "namespace_objects": {pool: _json_value(each) for pool, each in self.namespace_objects.items()},
-                }
-                if self.node_pods
-                else {}
-            ),
-            "depends": {step: list(befores) for step, befores in self.depends.items()},
-            "notes": list(self.notes),
+        hidden = ("cleanup_on_fail", "skip_crds")
+        optional = {
+            "pod_metadata": self.pod_metadata,
+            "claim_templates": self.claim_templates,
+            "node_pods": self.node_pods,
+            "namespace_objects": self.namespace_objects if self.node_pods else None,
         }
+        found: JsonDict = _json_value(
+            {
+                "cluster": self.cluster,
+                "cloud": self.cloud,
+                "owners": {
+                    row.pool: {"software": row.software, **{piece.value: owner for piece, owner in row.owners.items()}}
+                    for row in self.owners
+                },
+                "releases": [
+                    {key: value for key, value in each._asdict().items() if key not in hidden} for each in self.releases
+                ],
+                "objects": [{"name": each.name, "why": each.why, "manifest": each.manifest} for each in self.objects],
+                "pods": self.pods,
+                **{key: value for key, value in optional.items() if value},
+                "depends": self.depends,
+                "notes": self.notes,
+            }
+        )
+        return found
 
 
 def _json_value(value: Any) -> Any:

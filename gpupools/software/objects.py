@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from gpupools.common.csv_rows import data_rows
+from gpupools.common.csv_rows import DATA, data_rows
 from gpupools.common.json_types import JsonDict, JsonObject
 from gpupools.common.taints import STARTUP_TAINT
 from gpupools.plan.dra import CLAIM_QUOTA, claim_template
@@ -230,7 +230,6 @@ def smoke_namespace(pools: Iterable[PoolPlan]) -> KubernetesObject:
 GATE_IMAGE = "docker.io/library/python:3.13.9-alpine3.22"
 """Runs `startup_gate.py`, which needs Python alone (https://hub.docker.com/_/python)."""
 _GATE = "gpupools-startup-gate"
-_TOKEN = "It has a token: it changes nodes, and an admission policy narrows that to the start-up taint."
 
 
 def _promised(pool: PoolPlan) -> dict[str, int]:
@@ -251,47 +250,18 @@ def startup_gate(pools: Sequence[PoolPlan], tolerations: Sequence[JsonObject], p
     script = Path(__file__).with_name("startup_gate.py").read_text(encoding="utf-8")
     promised = json.dumps({pool.name: _promised(pool) for pool in pools}, indent=1, sort_keys=True)
     code = config_map(f"config/{_GATE}", _GATE, _GATE, {"startup_gate.py": script, "promises.json": promised}, why)
-    subject = {"kind": "ServiceAccount", "name": _GATE, "namespace": _GATE}
-    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": _GATE}
-    rules = [{"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "list", "patch", "watch"]}]
-    container = {
-        "name": "gate",
-        "image": pulls.reference(GATE_IMAGE),
-        "command": ["python", "/gate/startup_gate.py", "/gate/promises.json"],
-        "resources": {"requests": {"cpu": "10m", "memory": "32Mi"}, "limits": {"memory": "256Mi"}},
-        "securityContext": {**RESTRICTED, "readOnlyRootFilesystem": True},
-        "volumeMounts": [{"name": "gate", "mountPath": "/gate", "readOnly": True}],
-    }
-    labels = {"app.kubernetes.io/name": _GATE}
-    pod = {
-        **pulls.pod(),
-        "serviceAccountName": _GATE,
-        "securityContext": dict(NOBODY),
-        **({"tolerations": list(tolerations)} if tolerations else {}),
-        "containers": [container],
-        "volumes": [{"name": "gate", "configMap": {"name": code.manifest["metadata"]["name"]}}],
-    }
-    deployment = {
-        "replicas": 1,
-        "selector": {"matchLabels": labels},
-        "template": {"metadata": {"labels": labels, "annotations": {SECURITY_NOTE: _TOKEN}}, "spec": pod},
-    }
-    words = {"account": f"system:serviceaccount:{_GATE}:{_GATE}", "key": STARTUP_TAINT.key}
-    rbac = "rbac.authorization.k8s.io/v1"
-    made = {
-        "service-account": wire_form("ServiceAccount", _GATE, _GATE),
-        "role": wire_form("ClusterRole", _GATE, api=rbac, rules=rules),
-        "role-binding": wire_form("ClusterRoleBinding", _GATE, api=rbac, roleRef=role, subjects=[subject]),
-        "deployment": wire_form("Deployment", _GATE, _GATE, "apps/v1", spec=deployment),
-    }
-    return [
-        _namespace(_GATE, "restricted", why),
-        code,
-        *admission(
-            "startup-gate", _filled(_trust_policies()["startup_gate"], words), {}, "lets it change nothing else"
-        ),
-        *(KubernetesObject(name=f"startup-gate/{key}", manifest=each, why=why) for key, each in made.items()),
-    ]
+    words = {"name": _GATE, "image": pulls.reference(GATE_IMAGE), "code": code.manifest["metadata"]["name"]}
+    objects = _filled(_templates("startup_gate.yaml"), words)
+    pod = objects["deployment"]["spec"]["template"]["spec"]
+    pod |= {**pulls.pod(), **({"tolerations": list(tolerations)} if tolerations else {})}
+    account = {"account": f"system:serviceaccount:{_GATE}:{_GATE}", "key": STARTUP_TAINT.key}
+    guard = admission("startup-gate", filled_policy("startup_gate", account), {}, "lets it change nothing else")
+    found = [_namespace(_GATE, "restricted", why), code, *guard]
+    for key, each in objects.items():
+        kind, api = each.pop("kind"), each.pop("apiVersion")
+        space = "" if kind.startswith("Cluster") else _GATE
+        found.append(KubernetesObject(f"startup-gate/{key}", wire_form(kind, _GATE, space, api, **each), why))
+    return found
 
 
 # --- trust ------------------------------------------------------------------------------------------------------------
@@ -334,9 +304,9 @@ def trust_objects(
             "pools": ", ".join(sorted(names)),
             "inside": str(inside),
             "passing": "variables.sealed" + ("" if system is not None else _OR_DAEMON),
-            "newly_injected": _trust_policies()["newly_injected"],
+            "newly_injected": _templates("trust_policies.yaml")["newly_injected"],
         }
-        pods, nodes = (_filled(_trust_policies()[each], words) for each in ("pods", "nodes"))
+        pods, nodes = (filled_policy(each, words) for each in ("pods", "nodes"))
         pods["matchConstraints"]["namespaceSelector"] = _existing_pools(trust, inside)
         nodes["matchConstraints"]["namespaceSelector"] = _existing_pools(trust, inside)
         shared = ", ".join(names)
@@ -351,9 +321,9 @@ _OR_DAEMON = " || (variables.daemon && !variables.asks)"
 
 
 @cache
-def _trust_policies() -> JsonObject:
-    text = Path(__file__).parents[1].joinpath("data", "trust_policies.yaml").read_text(encoding="utf-8")
-    found: JsonObject = yaml.safe_load(text)
+def _templates(name: str) -> JsonObject:
+    """Return a file of `gpupools/data` whose texts have words to fill in."""
+    found: JsonObject = yaml.safe_load(DATA.joinpath(name).read_text(encoding="utf-8"))
     return found
 
 
@@ -363,9 +333,9 @@ def _filled(value: Any, words: Mapping[str, str]) -> Any:
         return {key: _filled(inner, words) for key, inner in value.items()}
     if isinstance(value, list):
         return [_filled(each, words) for each in value]
-    from string import Template  # only trust policies are templates
+    from string import Template  # only some objects are templates
 
-    return Template(value).substitute(words)
+    return Template(value).substitute(words) if isinstance(value, str) else value
 
 
 def _existing_pools(trust: Trust, inside: Sequence[str]) -> JsonDict:
@@ -377,7 +347,7 @@ def _existing_pools(trust: Trust, inside: Sequence[str]) -> JsonDict:
 
 def filled_policy(key: str, words: Mapping[str, str]) -> JsonDict:
     """Return an admission policy of `data/trust_policies.yaml` with its words in place."""
-    filled: JsonDict = _filled(_trust_policies()[key], words)
+    filled: JsonDict = _filled(_templates("trust_policies.yaml")[key], words)
     return filled
 
 
