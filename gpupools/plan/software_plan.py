@@ -177,12 +177,8 @@ class RuntimePlan(NamedTuple):
     def as_json(self) -> JsonDict:
         """Return the plan as JSON types, for `gpupools preview --json`."""
         hidden = ("cleanup_on_fail", "skip_crds")
-        optional = {
-            "pod_metadata": self.pod_metadata,
-            "claim_templates": self.claim_templates,
-            "node_pods": self.node_pods,
-            "namespace_objects": self.namespace_objects if self.node_pods else None,
-        }
+        optional = {"pod_metadata": self.pod_metadata, "claim_templates": self.claim_templates}
+        node_pods = {"node_pods": self.node_pods, "namespace_objects": self.namespace_objects}
         found: JsonDict = _json_value(
             {
                 "cluster": self.cluster,
@@ -197,6 +193,7 @@ class RuntimePlan(NamedTuple):
                 "objects": [{"name": each.name, "why": each.why, "manifest": each.manifest} for each in self.objects],
                 "pods": self.pods,
                 **{key: value for key, value in optional.items() if value},
+                **(node_pods if self.node_pods else {}),
                 "depends": self.depends,
                 "notes": self.notes,
             }
