@@ -2,6 +2,7 @@
 
 import argparse
 import json
+from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -39,93 +40,67 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(parser: argparse.ArgumentParser, given: argparse.Namespace) -> int:
-    if given.only == "teams":
-        if given.into is not None:
-            parser.error("--into goes with --only monitoring")
-        return render(given.file, given.cluster)
-    if given.only is None and given.into is not None:
+    if given.into is not None and given.only != "monitoring":
         parser.error("--into goes with --only monitoring")
-    return render_monitoring(given.file, given.cluster, given.into, with_teams=given.only is None)
+    if given.only != "teams" and find_spec("grafana_foundation_sdk") is None:
+        tell(f"dashboards need {NEED_FOR_DASHBOARDS}", error=True)
+        return 1
+    try:
+        plan = check_stack_file(given.file, clouds()).plan
+        queues = {each.cluster: each.json_team_objects() for each in plan.runtimes if each.team_objects}
+        if given.only == "teams":
+            key = _cluster_of(queues, given.cluster, "a scheduler", "set runtime.scheduler on a cluster")
+        else:
+            key = _cluster_of({pool.cluster: pool for pool in plan.pools}, given.cluster, "pools", "add gpupools:pools")
+    except Rejected as rejected:
+        for each in locate(given.file, rejected):
+            tell_located(each)
+        return 1
+    made = queues.get(key, []) if given.only != "monitoring" else []
+    if given.only != "teams":
+        made += _monitoring(plan, key, given.into)
+    if given.into is None:
+        tell_lines(yaml.safe_dump_all(made, sort_keys=False, explicit_start=True).removesuffix("\n"))
+    return 0
 
 
-def render_monitoring(file: Path, cluster: str | None, into: Path | None, *, with_teams: bool = False) -> int:
-    """Print or write rules and dashboards of one cluster; return 1 if the file is rejected or the SDK is missing.
+def _cluster_of(known: Mapping[str, object], wanted: str | None, of: str, fix: str) -> str:
+    """Return the cluster that is asked for, or the only one.
+
+    Raises:
+        Rejected: It is not clear which cluster is meant, or there is none.
+    """
+    what = ""
+    if not known:
+        what = f"no cluster has {of}, so there is nothing to render"
+    elif wanted is not None and wanted not in known:
+        what, fix = f"cluster {wanted!r} has no {of.removeprefix('a ')}", nearest(wanted, known)
+    elif wanted is None and len(known) > 1:
+        what, fix = f"several clusters have {of}", f"add --cluster with one of {', '.join(known)}"
+    if what:
+        raise Rejected([Problem(("clusters",), what, fix)])
+    return wanted or next(iter(known))
+
+
+def _monitoring(plan: StackPlan, key: str, into: Path | None) -> list[JsonDict]:
+    """Return rules and dashboards of one cluster as objects, or write them to files.
 
     Raises:
         OSError: A file cannot be written.
     """
     from gpupools.software import monitoring
 
-    if find_spec("grafana_foundation_sdk") is None:
-        tell(f"dashboards need {NEED_FOR_DASHBOARDS}", error=True)
-        return 1
-    try:
-        plan = check_stack_file(file, clouds()).plan
-        key = _cluster_of(plan, cluster)
-    except Rejected as rejected:
-        for each in locate(file, rejected):
-            tell_located(each)
-        return 1
-    pools = [pool for pool in plan.pools if pool.cluster == key]
-    spec = plan.stack.clusters[key].runtime
+    pools, spec = [pool for pool in plan.pools if pool.cluster == key], plan.stack.clusters[key].runtime
     teams = plan.stack.teams if spec.scheduler else {}
     shares = team_shares(pools, teams, key)[0] if teams else None
     prices = [each for each in prices_of(plan, clouds()) if each.key.partition("/")[0] == key]
     groups = monitoring.rule_groups(pools, teams, shares, spec.scheduler, prices)
     boards = monitoring.dashboards(pools, teams)
     if into is None:
-        made = monitoring.monitoring_objects(pools, groups, boards, spec)
-        for runtime in plan.runtimes if with_teams else ():
-            made = [*runtime.json_team_objects(), *made] if runtime.cluster == key else made
-        tell_lines(yaml.safe_dump_all(made, sort_keys=False, explicit_start=True).removesuffix("\n"))
-        return 0
+        return monitoring.monitoring_objects(pools, groups, boards, spec)
     into.mkdir(parents=True, exist_ok=True)
     write_whole(into / "gpupools-rules.yaml", yaml.safe_dump({"groups": groups}, sort_keys=False))
     for name, dashboard in boards.items():
         write_whole(into / f"{name}.json", json.dumps(dashboard, indent=1) + "\n")
     tell(f"{into}: written")
-    return 0
-
-
-def _cluster_of(plan: StackPlan, wanted: str | None) -> str:
-    """Return the cluster that is asked for, or the only one with pools."""
-    keys = list(dict.fromkeys(pool.cluster for pool in plan.pools))
-    if wanted is not None and wanted not in keys:
-        raise Rejected([Problem(("clusters",), f"no pool is on cluster {wanted!r}", nearest(wanted, keys))])
-    if wanted is None and len(keys) != 1:
-        raise Rejected(
-            [Problem(("clusters",), f"{len(keys)} clusters have pools", f"add --cluster with one of {', '.join(keys)}")]
-        )
-    return wanted or keys[0]
-
-
-def render(file: Path, cluster: str | None) -> int:
-    """Print the objects of one cluster as YAML; return 1 if the file is rejected or has none."""
-    try:
-        (found,) = _objects(file, cluster).values()
-    except Rejected as rejected:
-        for each in locate(file, rejected):
-            tell_located(each)
-        return 1
-    tell_lines(yaml.safe_dump_all(found, sort_keys=False, explicit_start=True).removesuffix("\n"))
-    return 0
-
-
-def _objects(file: Path, cluster: str | None) -> dict[str, list[JsonDict]]:
-    """Return the objects by cluster: of the one that is asked for, or of the only one.
-
-    Raises:
-        Rejected: The file is invalid, or it is not clear which cluster is meant.
-    """
-    runtimes = check_stack_file(file, clouds()).plan.runtimes
-    found = {each.cluster: each.json_team_objects() for each in runtimes if each.team_objects}
-    at = ("clusters",)
-    if not found:
-        fix = "set runtime.scheduler on a cluster"
-        raise Rejected([Problem(at, "no cluster has a scheduler, so there is nothing to render", fix)])
-    if cluster is not None and cluster not in found:
-        raise Rejected([Problem(at, f"cluster {cluster!r} has no scheduler", nearest(cluster, found))])
-    if cluster is None and len(found) > 1:
-        fix = f"add --cluster with one of {', '.join(found)}"
-        raise Rejected([Problem(at, "several clusters have a scheduler", fix)])
-    return found if cluster is None else {cluster: found[cluster]}
+    return []
