@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import yaml
 
+from gpupools.common.csv_rows import DATA
 from gpupools.common.errors import Problem
 from gpupools.common.json_types import JsonDict
 from gpupools.plan.pool_plan import PoolPlan
@@ -23,9 +24,6 @@ QUEUE_ANNOTATION = "scheduling.volcano.sh/queue-name"
 LENDING = Lending(
     "Volcano", False, "https://github.com/volcano-sh/volcano/blob/v1.15.1/docs/user-guide/how_to_use_capacity_plugin.md"
 )
-
-LONGEST_WAIT = "1h"
-"""After this time, a job keeps GPUs that become free until it can start."""
 
 DECISIONS = (
     (
@@ -50,48 +48,18 @@ def values(draft: Draft) -> JsonDict:
 
 
 def scheduler_configuration(words: Iterable[str], pools: Iterable[PoolPlan]) -> str:
-    """Return the scheduler's configuration.
-
-    The action `enqueue` is left out: it keeps back the pods of jobs that do not fit on the present nodes, so that no
-    autoscaler would see them (pkg/scheduler/actions/allocate/allocate.go). With `enableHierarchy`, teams can have
-    queues of their own below theirs, and queues are not limited to the present nodes (plugins/capacity/capacity.go).
-    Eviction takes its plugins from the first tier. The gang plugin has no say in it, since it would protect a job that
-    borrowed and has no more pods than it needs. The actions `gangreclaim` and `gangpreempt` protect a job of which only
-    a part is borrowed.
-    """
-    chosen = set(words)
-    actions = ["allocate", "backfill", "reclaim", "preempt"]
+    """Return `data/volcano_scheduler.yaml` with these words of `runtime.scheduling`, and the pools' resources."""
+    left_out = {*VOLCANO_WORDS} - {*words}
     resources = sorted({resource for pool in pools for resource in pool.node_resources})
     packing = {f"binpack.resources.{resource}": 10 for resource in resources}
-    evicting: list[tuple[str, JsonDict]] = [
-        ("priority", {}),
-        ("gang", {"enablePreemptable": False, "enableReclaimable": False}),
-        ("conformance", {}),
-        ("sla", {"arguments": {"sla-waiting-time": LONGEST_WAIT}}),
-        ("capacity", {"enableHierarchy": True}),
-    ]
-    placing: list[tuple[str, JsonDict]] = [
-        ("drf", {"enablePreemptable": False}),
-        ("predicates", {}),
-        # Queues use the nodes of their pool only, and other queues use no node of a pool.
-        ("nodegroup", {"arguments": {"strict": False}}),
-        ("nodeorder", {}),
-        ("binpack", {"arguments": {"binpack.resources": ", ".join(resources), **packing}}),
-        ("network-topology-aware", {}),
-    ]
-    left_out = {_NAMES.get(word, word) for word in VOLCANO_WORDS if word not in chosen}
-    found: JsonDict = {
-        "actions": ", ".join(each for each in actions if each not in left_out),
-        "tiers": [
-            {"plugins": [{"name": name, **more} for name, more in tier if name not in left_out]}
-            for tier in (evicting, placing)
-        ],
-    }
+    found: JsonDict = yaml.safe_load(DATA.joinpath("volcano_scheduler.yaml").read_text(encoding="utf-8"))
+    found["actions"] = ", ".join(each for each in found["actions"] if each not in left_out)
+    for tier in found["tiers"]:
+        tier["plugins"] = [each for each in tier["plugins"] if each.pop("word", each["name"]) not in left_out]
+        for each in tier["plugins"]:
+            if each["name"] == "binpack":
+                each["arguments"] = {"binpack.resources": ", ".join(resources), **packing}
     return yaml.safe_dump(found, sort_keys=False)
-
-
-_NAMES = {"reservation": "sla", "bin-pack": "binpack", "network-topology": "network-topology-aware"}
-"""Plugins that have another name than the word."""
 
 
 def _topology_discovery(pools: Iterable[PoolPlan]) -> str:
