@@ -6,7 +6,7 @@ One function for the plan, the pod snippet, scale-from-zero tags and policies, s
 from collections.abc import Mapping
 
 from gpupools.catalog.instance_types import InstanceType
-from gpupools.spec.models import Mig, SharedGpu, SharingMode
+from gpupools.spec.models import Mig, SharingMode
 
 GPU_RESOURCE = "nvidia.com/gpu"
 """The resource of whole GPUs, of shared ones that keep their name, and of slices under the strategy single."""
@@ -60,7 +60,8 @@ def node_resources(instance: InstanceType, sharing: SharingMode) -> Mapping[str,
     # Only slices are shared: under mixed, a GPU left whole beside sliced ones keeps its one client.
     mixed = sharing.mig is not None and sharing.mig.naming == "mixed"
     shared = set(counts) - {GPU_RESOURCE} if mixed else set(counts)
-    offered = {_offered(name, clients): count * clients.replicas for name, count in counts.items() if name in shared}
+    suffix = _RENAMED if clients.rename else ""
+    offered = {name + suffix: count * clients.replicas for name, count in counts.items() if name in shared}
     return dict(sorted({**{name: count for name, count in counts.items() if name not in shared}, **offered}.items()))
 
 
@@ -78,11 +79,6 @@ def unshared(instance: InstanceType, sharing: SharingMode) -> Mapping[str, int]:
     )
 
     return slices_per_node(instance.gpu_model, node_layouts(instance, mig), mig.naming)
-
-
-def _offered(resource: str, clients: SharedGpu) -> str:
-    """Name the replicas of a resource."""
-    return resource + _RENAMED if clients.rename else resource
 
 
 def node_layouts(instance: InstanceType, sharing: Mig) -> list[list[str]]:

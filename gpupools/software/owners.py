@@ -140,7 +140,8 @@ def settle(
             owners[piece] = own[0].owner
         if len(own) > 1:
             first, second = own[:2]
-            twice.setdefault((_both(first, second), _cure(pool, first, second, runtime)), []).append(piece.value)
+            alike = (f"{first.owner} and {second.owner}", _cure(pool, first, second, runtime))
+            twice.setdefault(alike, []).append(piece.value)
     for (both_owners, cure), pieces in twice.items():
         what = f"would have two owners on {pool.cluster or 'these'} nodes: {both_owners}"
         problems.append(Problem(where, f"the {_enumeration(pieces)} {what}", cure))
@@ -308,10 +309,6 @@ def may_run(software: ExistingSoftware, labels: Mapping[str, str], cloud: Cloud)
         return rule is not None and rule.on_nodes
 
     return all(labels.get(key) == value or on_nodes(key) for key, value in software.node_selector.items())
-
-
-def _both(first: Claim, second: Claim) -> str:
-    return f"{first.owner} and {second.owner}"
 
 
 def _cure(pool: PoolPlan, first: Claim, second: Claim, runtime: str) -> str:

@@ -307,6 +307,13 @@ OF_EACH: Mapping[tuple[str, str], tuple[dict[str, str], dict[str, str]]] = {
 }
 
 
+def test_every_alert_has_a_case_that_fires_and_one_that_does_not() -> None:
+    made = {rule["alert"] for group in groups() for rule in group["rules"] if "alert" in rule}
+
+    assert made == {*CASES, *(alert for alert, _ in OF_EACH)}
+    assert {each for alert, each in OF_EACH if alert.startswith("Team")} == set(SCHEDULERS)
+
+
 @needs_promtool
 @pytest.mark.parametrize("default_names", [False, True], ids=["own names", "names of 4.9.0"])
 @pytest.mark.parametrize("alert", CASES)
