@@ -1,8 +1,8 @@
 """Every command and every output shown in the documentation is what the product prints.
 
 A ```yaml block whose first line is `# <file name>` is a file; a ```console block is a session: each line that begins
-with `$ ` is run, with the lines on which a `\\` at its end continues it, and what follows, up to the next command, is its
-output. `...` alone on a line stands for any lines. A session that stands on several pages runs once. Parts between
+with `$ ` is run, with the lines on which a `\\` at its end continues it, and what follows, up to the next command, is
+its output. `...` alone on a line stands for any lines. A session that stands on several pages runs once. Parts between
 `<!-- generated: … -->` and `<!-- end -->` are what `tooling/write_docs.py` writes.
 """
 
