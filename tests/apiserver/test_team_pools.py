@@ -1,0 +1,214 @@
+"""Every pool that teams may share, on the real schedulers: its exported pod starts for a team, and for nobody else.
+
+Those of the matrix stack, and 126 combinations of teams, scheduler, sharing and cloud. What `check` refuses is started
+all the same, without the refusal, to show that it would fail.
+"""
+
+from collections.abc import Callable, Mapping
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpupools.common.errors import Rejected
+from gpupools.common.json_types import JsonDict
+from gpupools.providers import clouds
+from gpupools.software import kai, releases
+from gpupools.software.team_shares import team_shares
+from gpupools.stackfile.reader import read_stack_file
+from gpupools.stackfile.stack import StackPlan, plan_config
+from tests.apiserver.conftest import only
+from tests.apiserver.team_cluster import Cluster, recorded
+from tests.gpupools.software.test_team_combinations import CLOUDS, KINDS, MACHINES
+
+pytestmark = pytest.mark.apiserver
+
+ROOT = Path(__file__).resolve().parents[2]
+MATRIX = read_stack_file(ROOT / "stacks" / "Pulumi.matrix.yaml")
+FRACTIONS = ("plugin-fraction", "operator-fraction")
+
+
+def matrix(scheduler: str, pools: Mapping[str, Any]) -> StackPlan:
+    """Plan pools of the matrix stack, with a unit of each for a team, and with this scheduler on each cluster."""
+    clusters = {}
+    for name, each in MATRIX.config["clusters"].items():
+        own = {key: value for key, value in each.get("runtime", {}).items() if key != "smoke_test"}
+        clusters[name] = {**each, "places": "trust", "runtime": {**own, "scheduler": scheduler, "trust_policy": True}}
+    units: JsonDict = dict.fromkeys(pools, 1)
+    for name in units:
+        if name.startswith("operator-mixed"):
+            units[name] = {"3g.40gb": 1, "2g.20gb": 1, "1g.10gb": 1}
+    listed = {name: 4 for name in pools if name == "operator-mps"}
+    teams = {
+        "research": {"namespaces": ["research"], "guarantee": {each: units[each] for each in units.keys() - listed}},
+        "vision": {"namespaces": ["vision", "speech"], "guarantee": listed},
+    }
+    used = {cluster for pool in pools.values() for cluster in pool["clusters"]}
+    config = {
+        **MATRIX.config,
+        "clusters": {name: each for name, each in clusters.items() if name in used},
+        "pools": dict(pools),
+        "teams": {name: team for name, team in teams.items() if team["guarantee"]},
+    }
+    return plan_config(config, clouds(), MATRIX.others)
+
+
+@cache
+def shareable(scheduler: str) -> dict[str, str]:
+    """Return why teams may not share a pool of the matrix with this scheduler; empty where they may."""
+    found = {}
+    for name, pool in MATRIX.config["pools"].items():
+        try:
+            matrix(scheduler, {name: pool})
+            found[name] = ""
+        except Rejected as rejected:
+            found[name] = str(rejected.problems[0])
+    return found
+
+
+REFUSED: Mapping[str, Mapping[str, str]] = {
+    "kueue": {"vgpu": "HAMi's scheduler", **dict.fromkeys(FRACTIONS, "only KAI places fractions")},
+    "volcano": {
+        "vgpu": "HAMi's scheduler",
+        "claimed": "Volcano counts resources",
+        **dict.fromkeys(FRACTIONS, "only KAI places fractions"),
+    },
+    "kai": {"vgpu": "HAMi's scheduler", "claimed": "KAI counts resources"},
+}
+
+
+@pytest.mark.parametrize("scheduler", REFUSED)
+def test_check_says_which_pools_of_the_matrix_a_team_may_not_share(scheduler: str) -> None:
+    found = {name: reason for name, reason in shareable(scheduler).items() if reason}
+
+    assert found.keys() == REFUSED[scheduler].keys()
+    assert all(REFUSED[scheduler][name] in reason for name, reason in found.items())
+
+
+def started_for_its_team(cluster: Cluster, at: str) -> None:
+    """Start the exported pod of each pool from its team's namespace and from another; record both."""
+    teams = cluster.planned.stack.teams if cluster.planned is not None else {}
+    pools = {
+        pool.name: next(n for n, t in teams.items() if pool.name in {**t.guarantee, **t.limit})
+        for pool in cluster.pools
+    }
+    spaces = {pool: teams[team].namespaces[0] for pool, team in pools.items()}
+    elsewhere = {
+        pool: cluster.pod("other", "x", pool, queue=f"{pools[pool]}.{pool}", dry_run=True).status for pool in pools
+    }
+    for pool, space in spaces.items():
+        cluster.run(space, pool, pool, queue=f"{pools[pool]}.{pool}")
+    wanted = {pool: [pool] for pool in pools}
+
+    def on() -> dict[str, list[str]]:
+        return {pool: [each.rpartition("-")[0] for each in cluster.nodes(spaces[pool], pool)] for pool in pools}
+
+    got = cluster.waits(on, wanted, 40)
+    rows = [
+        (f"{pool} {at}: on its pool; from elsewhere", (wanted[pool], 403), (got[pool], elsewhere[pool]))
+        for pool in pools
+    ]
+    cluster.clear()
+    failed = [row for row in rows if row[1] != row[2]]
+    for row in [*(row for row in rows if row not in failed), *failed]:
+        recorded(cluster.scheduler, *row, fail=False)
+    assert not failed
+
+
+@pytest.mark.parametrize("where", MATRIX.config["clusters"])
+def test_a_team_starts_the_exported_pod_of_every_pool_of_the_matrix(scheduled: Cluster, where: str) -> None:
+    allowed = {name for name, reason in shareable(scheduled.scheduler).items() if not reason}
+    here = {
+        name: pool for name, pool in MATRIX.config["pools"].items() if where in pool["clusters"] and name in allowed
+    }
+    if not here:
+        pytest.skip("no pool of this cluster is for its scheduler")
+    made = matrix(
+        scheduled.scheduler, {name: {**pool, "clusters": [where], "nodes": {"fixed": 1}} for name, pool in here.items()}
+    )
+    scheduled.becomes(made, where)
+    started_for_its_team(scheduled, f"of the matrix on {where}")
+
+
+def combined(cloud: str, scheduler: str, kinds: Mapping[str, JsonDict]) -> StackPlan:
+    """Plan two pools of each kind, one for team a alone and one for two teams with weights."""
+    cluster = {**clouds()[cloud].example_cluster, "places": "trust", "kubeconfig": {"path": "~/.kube/train"}}
+    cluster |= {"node_locations": ["europe-west4-a"]} if cloud == "gcp" else {}
+    runtime = {"scheduler": scheduler, "trust_policy": True}
+    pools: JsonDict = {}
+    for kind, own in kinds.items():
+        pool = {
+            "clusters": ["train"],
+            "instance_type": MACHINES[cloud],
+            "nodes": {"fixed": 1},
+            "software": "device-plugin",
+        }
+        pool |= own | ({"software": "cloud-managed"} if (cloud, kind) == ("gcp", "mps") else {})
+        pools |= {f"{kind}-{teams}".replace("-", "").replace("timeslicing", "time"): pool for teams in ("one", "two")}
+    teams = {
+        "a": {"namespaces": ["a"], "guarantee": dict.fromkeys(pools, 2), "weight": 3},
+        "b": {"namespaces": ["b"], "limit": {name: 4 for name in pools if name.endswith("two")}},
+    }
+    config = {"clusters": {"train": {**cluster, "runtime": runtime}}, "pools": pools, "teams": teams}
+    return plan_config(config, clouds())
+
+
+UNSHARED = {"kueue": (), "kai": ("renamed", "claims"), "volcano": ("claims",)}
+
+
+@pytest.mark.parametrize("mixed", [False, True], ids=["alike", "mixed"])
+@pytest.mark.parametrize("cloud", CLOUDS)
+def test_every_accepted_combination_starts(scheduled: Cluster, cloud: str, mixed: bool) -> None:
+    kinds = {k: v for k, v in KINDS.items() if k not in UNSHARED[scheduled.scheduler] and (k == "mig-mixed") == mixed}
+    scheduled.becomes(combined(cloud, scheduled.scheduler, kinds))
+    for pool in (each.name for each in scheduled.pools if each.name.endswith("two")):
+        scheduled.run("b", f"{pool}-b", pool, queue=f"b.{pool}")
+    got = {
+        pool.name: scheduled.waits(partial(scheduled.count, "b", f"{pool.name}-b"), 1, 30)
+        for pool in scheduled.pools
+        if pool.name.endswith("two")
+    }
+    recorded(scheduled.scheduler, f"the second team on each pool of two, {cloud}", dict.fromkeys(got, 1), got)
+    started_for_its_team(scheduled, f"on {cloud}")
+
+
+def unrefused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave out what refuses pools that a scheduler does not count."""
+    monkeypatch.setattr(releases, "team_shares", lambda *given, **more: (team_shares(*given, **more)[0], []))
+    monkeypatch.setattr(kai, "gpus_of", _counted(kai.gpus_of))
+
+
+def _counted(gpus_of: Callable[[str], int]) -> Callable[[str], int]:
+    return lambda resource: gpus_of(resource) or 1
+
+
+@only("kai", "volcano")
+@pytest.mark.parametrize("cloud", CLOUDS)
+def test_what_check_refuses_would_fail(scheduled: Cluster, cloud: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A team of limit 4 gets more than its limit, or none of its guarantee."""
+    unrefused(monkeypatch)
+    kinds = {kind: KINDS[kind] for kind in UNSHARED[scheduled.scheduler]}
+    scheduled.becomes(combined(cloud, scheduled.scheduler, kinds))
+    found = {}
+    for pool in scheduled.pools:
+        for team, pods in (("a", 2), ("b", 6)) if pool.name.endswith("two") else (("a", 2),):
+            scheduled.run(team, f"{pool.name}-{team}", pool.name, pods, queue=f"{team}.{pool.name}")
+    scheduled.stays(lambda: None, 12)
+    for pool in scheduled.pools:
+        found[pool.name] = (
+            scheduled.count("a", f"{pool.name}-a"),
+            scheduled.count("b", f"{pool.name}-b"),
+        )
+    scheduled.clear()
+    print(found)
+    for name, (a, b) in found.items():
+        holds = (a, b) == (2, 4 if name.endswith("two") else 0)
+        recorded(
+            scheduled.scheduler,
+            f"refused {name} on {cloud}, without the refusal: shares hold",
+            False,
+            holds,
+            fail=False,
+        )
+    assert not any(got == (2, 4 if name.endswith("two") else 0) for name, got in found.items()), found
