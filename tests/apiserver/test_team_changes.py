@@ -37,8 +37,9 @@ def test_a_lowered_guarantee_keeps_pods_until_others_ask(cluster: Cluster) -> No
     changed(cluster, research={"namespaces": ["research"], "guarantee": {"big": 16}}, vision=raised)
     got = cluster.stays(partial(cluster.count, "research", *names))
     recorded(cluster.scheduler, "guarantee lowered from 24 to 16: pods that run on", 24, got)
-    cluster.run("vision", "own", "big", 16, gang=True, queue="vision.big", priority="training")
-    got = cluster.waits(partial(cluster.count, "vision", "own"), 16, 90)
+    gang = cluster.scheduler != "volcano"  # https://github.com/volcano-sh/volcano/issues/5520
+    cluster.run("vision", "own", "big", 16, gang=gang, queue="vision.big", priority="training")
+    got = cluster.waits(partial(cluster.count, "vision", "own"), 16, 60)
     recorded(cluster.scheduler, "then vision asks for its raised guarantee of 16", 16, got)
 
 
@@ -90,22 +91,17 @@ def test_pods_of_a_removed_team_run_on_and_new_ones_wait(cluster: Cluster) -> No
     cluster.run("vision", "old", "big", queue="vision.big")
     cluster.waits(partial(cluster.count, "vision", "old"), 1)
     (queue,) = (each for each in cluster.exported["objects"] if each["name"] == "queue/vision.big")
+    status = lambda: cluster.server.get(queue["manifest"]).body["status"].get("allocated", {}).get("pods")  # noqa: E731
     if cluster.scheduler == "volcano":
-        path = "nvidia.com/gpu"
-        status = lambda: cluster.server.get(queue["manifest"]).body["status"].get("allocated", {}).get(path)  # noqa: E731
         cluster.waits(status, "1")
-        answer = cluster.server.delete(queue["manifest"])
-        cluster.forgets()
-        recorded("volcano", "its webhook lets a queue with a running pod be deleted", False, answer.status < 300)
-        assert "vision.big" in answer.message
-        return
-    cluster.server.delete(queue["manifest"])
+    # Volcano's webhook refuses it only with --enable-queue-allocated-pods-check, which its chart has no value for.
+    cluster.server.wait("the end of the queue", lambda: cluster.server.delete(queue["manifest"]).status < 300)
     cluster.run("vision", "new", "big", queue="vision.big")
     got = cluster.stays(lambda: (cluster.count("vision", "old"), cluster.count("vision", "new")), 8)
-    recorded("kai", "queue deleted while its job runs: old pods, new pods", (1, 0), got)
+    recorded(cluster.scheduler, "queue deleted while its job runs: old pods, new pods", (1, 0), got)
     changed(cluster, vision=None)
     asked = partial(cluster.pod, "vision", "direct", "big", queue="vision.big", dry_run=True)
     got = cluster.waits(lambda: asked().status, 403, 20)
-    recorded("kai", "team removed: a new pod of its namespace, by the policy", 403, got)
+    recorded(cluster.scheduler, "team removed: a new pod of its namespace, by the policy", 403, got)
     got = cluster.stays(partial(cluster.count, "vision", "old"))
-    recorded("kai", "team removed while its job runs: its pods", 1, got)
+    recorded(cluster.scheduler, "team removed while its job runs: its pods", 1, got)

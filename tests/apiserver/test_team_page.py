@@ -65,7 +65,7 @@ class Person:
         done = subprocess.run(
             ["bash", "-ec", command], cwd=self.folder, env=self.environment, capture_output=True, text=True, check=False
         )
-        recorded(self.cluster.scheduler, f"command: {command[:60]}", 0, done.returncode)
+        recorded(self.cluster.scheduler, f"command: {command[:60]}", 0, done.returncode and done.stderr)
         return str(done.stdout)
 
     def command(self, *words: str) -> str:
@@ -98,6 +98,8 @@ def test_each_command_does_what_the_page_says(person: Person) -> None:
     person.runs(person.command("TEAM").replace("TEAM", "serving"))
     shown = person.runs("kubectl get clusterqueue serving -o jsonpath='{.spec.stopPolicy}'")
     recorded("kueue", "stopPolicy after the other command of the page", "HoldAndDrain", shown)
+    for name in ("research", "serving"):
+        person.runs(person.command("TEAM").replace("TEAM", name).replace("HoldAndDrain", "None"))
 
 
 @only("kueue")
@@ -121,6 +123,7 @@ def test_the_scheduler_goes_as_the_page_says_and_its_jobs_start(person: Person) 
         recorded("kueue", "a job that waited, after the removal and the command of the page", 1, got)
     finally:
         cluster.forgets()
+        cluster.becomes(person.plan())
 
 
 @only("volcano")
@@ -128,7 +131,10 @@ def test_the_job_of_the_page_for_volcano_starts_whole(person: Person) -> None:
     (job,) = (body for kind, body in BLOCKS if kind == "yaml" and "batch.volcano.sh" in body)
     (person.folder / "job.yaml").write_text(job, encoding="utf-8")
     cluster = person.cluster
-    cluster.server.wait("the webhook", lambda: "created" in person.runs("kubectl apply -f job.yaml"))
+    answers = partial(subprocess.run, ["kubectl", "create", "--dry-run=server", "-f", "job.yaml"], check=False)
+    answers = partial(answers, cwd=person.folder, env=person.environment)
+    cluster.server.wait("the webhook", lambda: answers().returncode == 0)
+    person.runs("kubectl apply -f job.yaml")
     path = "/api/v1/namespaces/research/pods"
     on = lambda: sorted(each["spec"].get("nodeName", "") for each in cluster.server.items(path))  # noqa: E731
     wanted = [f"big-{index}" for index in range(4)]
