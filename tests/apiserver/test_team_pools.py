@@ -4,7 +4,8 @@ Those of the matrix stack, and 126 combinations of teams, scheduler, sharing and
 all the same, without the refusal, to show that it would fail.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from gpupools.common.errors import Rejected
 from gpupools.common.json_types import JsonDict
 from gpupools.providers import clouds
 from gpupools.software import kai, releases
+from gpupools.software.draft import Draft
 from gpupools.software.team_shares import team_shares
 from gpupools.stackfile.reader import read_stack_file
 from gpupools.stackfile.stack import StackPlan, plan_config
@@ -133,7 +135,7 @@ def test_a_team_starts_the_exported_pod_of_every_pool_of_the_matrix(scheduled: C
     started_for_its_team(scheduled, f"of the matrix on {where}")
 
 
-def combined(cloud: str, scheduler: str, kinds: Mapping[str, JsonDict]) -> StackPlan:
+def combined(cloud: str, scheduler: str, kinds: Mapping[str, JsonDict], **limit: int) -> StackPlan:
     """Plan two pools of each kind, one for team a alone and one for two teams with weights."""
     cluster = {**clouds()[cloud].example_cluster, "places": "trust", "kubeconfig": {"path": "~/.kube/train"}}
     cluster |= {"node_locations": ["europe-west4-a"]} if cloud == "gcp" else {}
@@ -149,7 +151,12 @@ def combined(cloud: str, scheduler: str, kinds: Mapping[str, JsonDict]) -> Stack
         pool |= own | ({"software": "cloud-managed"} if (cloud, kind) == ("gcp", "mps") else {})
         pools |= {f"{kind}-{teams}".replace("-", "").replace("timeslicing", "time"): pool for teams in ("one", "two")}
     teams = {
-        "a": {"namespaces": ["a"], "guarantee": dict.fromkeys(pools, 2), "weight": 3},
+        "a": {
+            "namespaces": ["a"],
+            "guarantee": dict.fromkeys(pools, 2),
+            "weight": 3,
+            "limit": dict.fromkeys(pools, limit["most"]) if limit else {},
+        },
         "b": {"namespaces": ["b"], "limit": {name: 4 for name in pools if name.endswith("two")}},
     }
     config = {"clusters": {"train": {**cluster, "runtime": runtime}}, "pools": pools, "teams": teams}
@@ -176,41 +183,35 @@ def test_every_accepted_combination_starts(scheduled: Cluster, cloud: str, mixed
 
 
 def unrefused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Leave out what refuses pools that a scheduler does not count."""
+    """Leave out what refuses pools that a scheduler does not count, as if a unit of theirs were a GPU."""
+
+    def share_all(draft: Draft, teams: Any, shares: Any) -> Any:
+        counted = replace(draft, pools=tuple(replace(pool, node_resources=pool.countable) for pool in draft.pools))
+        return kai.share_pools(counted, teams, shares)
+
+    gpus_of = kai.gpus_of
     monkeypatch.setattr(releases, "team_shares", lambda *given, **more: (team_shares(*given, **more)[0], []))
-    monkeypatch.setattr(kai, "gpus_of", _counted(kai.gpus_of))
-
-
-def _counted(gpus_of: Callable[[str], int]) -> Callable[[str], int]:
-    return lambda resource: gpus_of(resource) or 1
+    monkeypatch.setattr(kai, "gpus_of", lambda resource: gpus_of(resource) or 1)
+    kai_of_all = releases.SCHEDULERS["kai"]._replace(share_pools=share_all)
+    monkeypatch.setattr(releases, "SCHEDULERS", {**releases.SCHEDULERS, "kai": kai_of_all})
 
 
 @only("kai", "volcano")
 @pytest.mark.parametrize("cloud", CLOUDS)
 def test_what_check_refuses_would_fail(scheduled: Cluster, cloud: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A team of limit 4 gets more than its limit, or none of its guarantee."""
+    """Each team with a limit of 4 asks for 6: it gets more than its limit, or nothing of its guarantee."""
     unrefused(monkeypatch)
     kinds = {kind: KINDS[kind] for kind in UNSHARED[scheduled.scheduler]}
-    scheduled.becomes(combined(cloud, scheduled.scheduler, kinds))
-    found = {}
-    for pool in scheduled.pools:
-        for team, pods in (("a", 2), ("b", 6)) if pool.name.endswith("two") else (("a", 2),):
-            scheduled.run(team, f"{pool.name}-{team}", pool.name, pods, queue=f"{team}.{pool.name}")
-    scheduled.stays(lambda: None, 12)
-    for pool in scheduled.pools:
-        found[pool.name] = (
-            scheduled.count("a", f"{pool.name}-a"),
-            scheduled.count("b", f"{pool.name}-b"),
-        )
+    scheduled.becomes(combined(cloud, scheduled.scheduler, kinds, most=4))
+    asked = {pool.name: "b" if pool.name.endswith("two") else "a" for pool in scheduled.pools}
+    for pool, team in asked.items():
+        for index in range(6):
+            scheduled.run(team, f"{pool}-{index}", pool, queue=f"{team}.{pool}")
+    scheduled.stays(lambda: None, 10)
+    found = {pool: scheduled.count(team, *(f"{pool}-{index}" for index in range(6))) for pool, team in asked.items()}
     scheduled.clear()
+    for pool, got in found.items():
+        what = f"refused {pool} on {cloud}, without the refusal: 6 asked, limit 4"
+        recorded(scheduled.scheduler, what, "not 4", got if got == 4 else "not 4", fail=False)
     print(found)
-    for name, (a, b) in found.items():
-        holds = (a, b) == (2, 4 if name.endswith("two") else 0)
-        recorded(
-            scheduled.scheduler,
-            f"refused {name} on {cloud}, without the refusal: shares hold",
-            False,
-            holds,
-            fail=False,
-        )
-    assert not any(got == (2, 4 if name.endswith("two") else 0) for name, got in found.items()), found
+    assert 4 not in found.values(), found
