@@ -224,6 +224,17 @@ def test_kueue_starts_the_exported_pods_of_every_kind(kinds: Cluster, pool: str,
 
 
 @only("kueue")
+def test_a_gang_gets_the_nodes_of_a_compact_pool(kinds: Cluster) -> None:
+    """Two nodes of eight GPUs in one topology domain; nothing in a larger gang fits."""
+    for pods, wanted in ((16, 16), (17, 0)):
+        kinds.run("research", f"near-{pods}", "near", pods)
+        started = partial(kinds.count, "research", f"near-{pods}")
+        got = kinds.waits(started, wanted) if wanted else kinds.stays(started)
+        recorded("kueue", f"gang of {pods} on a compact pool of 16", wanted, got)
+        kinds.clear()
+
+
+@only("kueue")
 def test_jobs_without_a_pool_take_own_whole_gpus_first(kinds: Cluster) -> None:
     """The pod is the one of the pool `demand`; `spot` and `halves` stand before it in the file."""
     for index in range(8):

@@ -27,7 +27,7 @@ pytestmark = [
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "how-to" / "share-among-teams.md").read_text(encoding="utf-8")
 BLOCKS = [(each["kind"], each["body"]) for each in BLOCK.finditer(PAGE)]
 (FILE,) = (body for kind, body in BLOCKS if kind == "yaml" and body.startswith("# Pulumi.queues.yaml"))
-COMMANDS = [
+COMMANDS: list[str] = [
     *(body.strip() for kind, body in BLOCKS if kind == "sh"),
     *(each for each in re.findall(r"`(kubectl [^`]+)`", PAGE)),
 ]

@@ -186,7 +186,7 @@ def unrefused(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave out what refuses pools that a scheduler does not count, as if a unit of theirs were a GPU."""
 
     def share_all(draft: Draft, teams: Any, shares: Any) -> Any:
-        counted = replace(draft, pools=tuple(replace(pool, node_resources=pool.countable) for pool in draft.pools))
+        counted = replace(draft, pools=tuple(pool._replace(node_resources=pool.countable) for pool in draft.pools))
         return kai.share_pools(counted, teams, shares)
 
     gpus_of = kai.gpus_of
