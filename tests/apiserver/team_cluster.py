@@ -86,6 +86,16 @@ class Cluster:
         self._declared = wanted
         self._have_nodes()
         STARTED[self.scheduler](self)
+        if self.scheduler == "kueue":
+            for space in spaces:
+                self.server.wait(f"the queue of {space}", partial(self._is_queued, space))
+
+    def _is_queued(self, space: str) -> bool:
+        """Say whether Kueue's webhook, which reads from a cache, gives a new job the queue of its namespace."""
+        spec = {"containers": [{"name": "main", "image": "none"}], "restartPolicy": "Never"}
+        job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "x", "namespace": space}}
+        answer = self.server.create({**job, "spec": {"template": {"spec": spec}}}, dry_run=True)
+        return "kueue.x-k8s.io/queue-name" in answer.body.get("metadata", {}).get("labels", {})
 
     def removes(self, *kinds: str) -> None:
         """Delete the declared objects of some kinds, as `pulumi up` does before the release that they depend on."""

@@ -86,6 +86,23 @@ def test_a_team_is_removed_at_once_after_its_queue_is_drained(cluster: Cluster) 
     recorded("kueue", "then the team is removed: queue", 404, got)
 
 
+@only("kueue")
+def test_a_job_older_than_its_queue_needs_the_label_of_the_page(cluster: Cluster) -> None:
+    (queue,) = (each for each in cluster.exported["objects"] if each["name"] == "local-queue/vision")
+    cluster.server.delete(queue["manifest"])
+    cluster.server.wait("the end of the queue", lambda: not cluster._is_queued("vision"))
+    cluster.run("vision", "early", "big")
+    cluster.forgets()
+    cluster.becomes(planned(TEAMS, SHARED, "kueue"))
+    got = cluster.stays(partial(cluster.count, "vision", "early"))
+    recorded("kueue", "a job that is older than the queue of its namespace", 0, got)
+    job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "early", "namespace": "vision"}}
+    label = {"metadata": {"labels": {"kueue.x-k8s.io/queue-name": "default"}}}
+    cluster.server.merge(job, label).succeeded()
+    got = cluster.waits(partial(cluster.count, "vision", "early"), 1, 30)
+    recorded("kueue", "the same with the label of the page", 1, got)
+
+
 @only("kai", "volcano")
 def test_pods_of_a_removed_team_run_on_and_new_ones_wait(cluster: Cluster) -> None:
     cluster.run("vision", "old", "big", queue="vision.big")
