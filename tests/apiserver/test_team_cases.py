@@ -131,18 +131,6 @@ def test_a_gang_gets_its_guarantee_of_which_a_part_is_idle(cluster: Cluster) -> 
     names = [f"job-{index}" for index in range(28)]
     cluster.waits(partial(cluster.count, "research", *names), 28)
     cluster.run("vision", "own", "big", 8, gang=True, queue="vision.big", priority="training")
-    if cluster.scheduler == "volcano":  # https://github.com/volcano-sh/volcano/issues/5520, as the page says
-        got = cluster.stays(partial(cluster.count, "vision", "own"), 10)
-        recorded("volcano", "a gang of 8 with 4 idle and 4 borrowed waits (volcano #5520)", 0, got)
-        cluster.server.delete(
-            {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "own", "namespace": "vision"}}
-        )
-        for index in range(8):
-            cluster.run("vision", f"own-{index}", "big", queue="vision.big", priority="training")
-        names = [f"own-{index}" for index in range(8)]
-        got = cluster.waits(partial(cluster.count, "vision", *names), 8, 60)
-        recorded("volcano", "as 8 jobs it gets its guarantee", 8, got)
-        return
     got = cluster.waits(partial(cluster.count, "vision", "own"), 8, 60)
     recorded(cluster.scheduler, "a gang of 8 gets its guarantee: 4 idle, 4 that research borrowed", 8, got)
 
