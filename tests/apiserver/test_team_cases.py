@@ -144,9 +144,10 @@ WEIGHED: JsonDict = {
 def test_weights_of_3_to_1_share_500_pods(scheduled: Cluster) -> None:
     cluster, scheduler = scheduled, scheduled.scheduler
     cluster.becomes(planned(WEIGHED, {"wide": {**POOLS["big"], "nodes": {"max": 10}}}, scheduler))
-    jobs = 50 if scheduler == "kueue" else 5  # Kueue starts a job whole
+    # Kueue starts a job whole; Volcano reclaims nothing for a job whose minimum runs, so its jobs are small gangs.
+    jobs = 5 if scheduler == "kai" else 50
     for index, team in product(range(jobs), ("a", "b")):
-        cluster.run(team, f"{team}-{index}", "wide", 250 // jobs, queue=f"{team}.wide")
+        cluster.run(team, f"{team}-{index}", "wide", 250 // jobs, gang=scheduler == "volcano", queue=f"{team}.wide")
 
     def shares() -> tuple[int, int]:
         there = [cluster.server.items(f"/api/v1/namespaces/{team}/pods") for team in ("a", "b")]
