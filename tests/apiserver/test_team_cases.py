@@ -156,8 +156,8 @@ def test_weights_of_3_to_1_share_500_pods(scheduled: Cluster) -> None:
 
     got = cluster.waits(shares, (60, 20), 120)
     near = abs(got[0] - 60) <= 3 and abs(got[1] - 20) <= 3
-    recorded(scheduler, "weights 3 : 1 over 500 pods on 80 GPUs", (60, 20), (60, 20) if near else got)
     cluster.clear()
+    recorded(scheduler, "weights 3 : 1 over 500 pods on 80 GPUs", (60, 20), (60, 20) if near else got)
 
 
 COMPACT: JsonDict = {
