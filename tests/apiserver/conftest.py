@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.apiserver.control_plane import PROGRAMS, ControlPlane
+from tests.apiserver.team_cluster import CHARTS, Cluster, lacks, started
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -31,3 +32,18 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
         yield plane
     finally:
         plane.stop()
+
+
+@pytest.fixture(scope="session", params=tuple(CHARTS))
+def scheduled(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """Run a control plane with a scheduler of teams; each test makes it the cluster of a plan."""
+    if reason := lacks(request.param):
+        pytest.skip(reason)
+    with started(tmp_path_factory.mktemp(request.param), request.param) as made:
+        yield made
+        made.judge()
+
+
+def only(*schedulers: str) -> pytest.MarkDecorator:
+    """Run a test with these schedulers only."""
+    return pytest.mark.parametrize("scheduled", schedulers, indirect=True, scope="session")

@@ -21,6 +21,7 @@ PROGRAMS = ("etcd", "kube-apiserver", "kube-scheduler", "openssl")
 
 _TOKEN = "admin"  # of a server that only this machine reaches, for as long as the tests run
 _SCHEDULER = "scheduler"
+_HAMI = "hami"
 _STARTS_WITHIN_S = 60
 _PLURALS = {"RuntimeClass": "runtimeclasses", "DeviceClass": "deviceclasses", "ClusterPolicy": "clusterpolicies"}
 _PLURALS |= {"NetworkPolicy": "networkpolicies", "PriorityClass": "priorityclasses"}
@@ -99,6 +100,8 @@ class ControlPlane:
     _running: list[subprocess.Popen[bytes]] = field(default_factory=list)
     _port: int = 0
     _warnings: tuple[str, ...] = ()
+    webhook: str = ""
+    """Where the webhook of HAMi answers."""
 
     def start(self) -> None:
         client, peer, self._port = (_free_port() for _ in range(3))
@@ -106,6 +109,7 @@ class ControlPlane:
         subprocess.run(["openssl", "genrsa", "-out", str(key), "2048"], check=True, capture_output=True)
         # The scheduler goes by its own name, and may do here what it does without asking how RBAC grants it.
         users = f"{_TOKEN},admin,admin,system:masters\n{_SCHEDULER},system:kube-scheduler,scheduler,system:masters\n"
+        users += f"{_HAMI},system:serviceaccount:hami:hami-scheduler,hami,system:masters\n"
         tokens.write_text(users, encoding="utf-8")
         etcd = f"http://127.0.0.1:{client}"
         self.run(
@@ -229,19 +233,36 @@ class ControlPlane:
                 raise TimeoutError(f"no {for_what} within {within_s} s; ended: {ended}\n{logs}")
             time.sleep(0.1)
 
-    def run(self, program: str, *arguments: str, **environment: str) -> None:
-        """Start a program that ends with the control plane."""
+    def run(self, program: str, *arguments: str, **environment: str) -> subprocess.Popen[bytes]:
+        """Start a program that ends with the control plane, or by `end`."""
         found = shutil.which(program)
         assert found is not None
         with (self.folder / f"{program}.log").open("wb") as log:
             given = {**os.environ, **environment}
             started = subprocess.Popen([found, *arguments], stdout=log, stderr=log, cwd=self.folder, env=given)
             self._running.append(started)
+        return started
+
+    def end(self, process: subprocess.Popen[bytes]) -> None:
+        """End a program before the control plane."""
+        self._running.remove(process)
+        process.terminate()
+        try:
+            process.wait(timeout=15)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
 
     @property
     def kubeconfig(self) -> Path:
         """The file with which a program reaches the server."""
         return self.folder / "kubeconfig"
+
+    def kubeconfig_of_hami(self) -> Path:
+        """Write the file with which HAMi's scheduler reaches the server by its own name."""
+        file, authority = self.folder / "hami.kubeconfig", self.folder / "certificates" / "apiserver.crt"
+        file.write_text(yaml.safe_dump(self._kubeconfig(authority, _HAMI)), encoding="utf-8")
+        return file
 
     def _kubeconfig(self, authority: Path, token: str) -> dict[str, Any]:
         cluster = {"server": f"https://127.0.0.1:{self._port}", "certificate-authority": str(authority)}

@@ -10,14 +10,18 @@ import json
 import shutil
 import urllib.request
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from gpupools.plan.pool_plan import PoolPlan
+from gpupools.plan.software_plan import RuntimePlan
 from gpupools.providers import clouds
 from gpupools.stackfile.check import check_stack_file
+from gpupools.stackfile.stack import StackPlan
 from tests.apiserver.control_plane import ControlPlane, _free_port
 from tests.apiserver.test_volcano import add_node
 from tests.charts.rendering import missing, of_kind, rendered
@@ -30,52 +34,68 @@ EXAMPLES = Path(__file__).parents[2] / "examples" / "teams"
 MADE = check_stack_file(EXAMPLES / "Pulumi.hami.yaml", clouds()).plan
 (POOL,), (RUNTIME,) = MADE.pools, MADE.runtimes
 SPACE = "research"
-WEBHOOK = _free_port()
 LOCK = "hami.io/mutex.lock"
 PART = "hami.io/vgpu-devices-allocated"
 
 
-def configuration(name: str, file: str) -> str:
+def configuration(name: str, file: str, runtime: RuntimePlan = RUNTIME) -> str:
     """Return a file of a ConfigMap of the release."""
-    (release,) = (each for each in RUNTIME.releases if each.chart == "hami")
+    (release,) = (each for each in runtime.releases if each.chart == "hami")
     (found,) = (each for each in of_kind(rendered(release), "ConfigMap") if each["metadata"]["name"] == name)
     return str(found["data"][file])
 
 
-@pytest.fixture(scope="module")
-def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
-    """Run a control plane with HAMi's scheduler and one node whose GPU its device plugin has written."""
-    found = ControlPlane(tmp_path_factory.mktemp("hami"))
+@contextmanager
+def running(folder: Path, made: StackPlan, nodes: int = 2) -> Iterator[ControlPlane]:
+    """Run a control plane with HAMi's scheduler and nodes whose GPU its device plugin has written."""
+    found, port, (runtime,) = ControlPlane(folder), _free_port(), made.runtimes
     try:
         found.start()
-        found.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SPACE}}).succeeded()
+        for space in (SPACE, "vision", "other"):
+            found.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": space}}).succeeded()
+        found.run(
+            "kube-controller-manager", f"--kubeconfig={found.kubeconfig}", "--leader-elect=false",
+            "--bind-address=127.0.0.1", "--secure-port=0", "--controllers=resourcequota-controller",
+        )  # fmt: skip
+        for each in json.loads(json.dumps(runtime.as_json()))["objects"]:
+            if each["name"].startswith("trust"):
+                found.apply(each["manifest"]).succeeded()
         devices, scheduler = found.folder / "device-config.yaml", found.folder / "hami.yaml"
-        devices.write_text(configuration("hami-scheduler-device", "device-config.yaml"), encoding="utf-8")
-        written = yaml.safe_load(configuration("hami-scheduler", "config.yaml"))
+        devices.write_text(configuration("hami-scheduler-device", "device-config.yaml", runtime), encoding="utf-8")
+        written = yaml.safe_load(configuration("hami-scheduler", "config.yaml", runtime))
         (extender,) = written["extenders"]
-        extender |= {"urlPrefix": f"http://127.0.0.1:{WEBHOOK}", "enableHTTPS": False}
+        extender |= {"urlPrefix": f"http://127.0.0.1:{port}", "enableHTTPS": False}
         del extender["tlsConfig"]
-        written |= {"clientConnection": {"kubeconfig": str(found.kubeconfig)}, "leaderElection": {"leaderElect": False}}
+        own = found.kubeconfig_of_hami()
+        written |= {"clientConnection": {"kubeconfig": str(own)}, "leaderElection": {"leaderElect": False}}
         scheduler.write_text(yaml.safe_dump(written), encoding="utf-8")
         found.run(
-            SCHEDULER, f"--http_bind=127.0.0.1:{WEBHOOK}", "--scheduler-name=hami-scheduler",
+            SCHEDULER, f"--http_bind=127.0.0.1:{port}", "--scheduler-name=hami-scheduler",
             f"--device-config-file={devices}", "--force-overwrite-default-scheduler=false",
-            "--metrics-bind-address=127.0.0.1:0", KUBECONFIG=str(found.kubeconfig),
+            "--metrics-bind-address=127.0.0.1:0", KUBECONFIG=str(own),
         )  # fmt: skip
         # HAMi hears of a deleted pod after kube-scheduler may have tried again, so it tries every half minute here.
         found.run(
             "kube-scheduler", f"--config={scheduler}", "--bind-address=127.0.0.1", f"--secure-port={_free_port()}",
             "--pod-max-in-unschedulable-pods-duration=1s",
         )  # fmt: skip
-        offer(found, 0)
+        found.webhook = f"http://127.0.0.1:{port}/webhook"
+        for number in range(nodes):
+            offer(found, number, made)
         yield found
     finally:
         found.stop()
 
 
-def offer(plane: ControlPlane, number: int) -> None:
+@pytest.fixture(scope="module")
+def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    with running(tmp_path_factory.mktemp("hami"), MADE, 1) as found:
+        yield found
+
+
+def offer(plane: ControlPlane, number: int, made: StackPlan = MADE) -> None:
     """Add a node, and write its GPU as HAMi's device plugin does."""
-    add_node(plane, POOL.name, number, MADE)
+    add_node(plane, POOL.name, number, made)
     gpu = {"id": f"GPU-{number}", "count": 10, "devmem": 23034, "devcore": 100, "type": "NVIDIA-NVIDIA L4", "numa": 0}
     gpu |= {"mode": "hami-core", "health": True, "index": 0}
     node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": f"{POOL.name}-{number}"}}
@@ -93,21 +113,21 @@ def half(name: str) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": job["spec"]["template"]["spec"]}
 
 
-def tenth(name: str) -> dict[str, Any]:
+def tenth(name: str, pool: PoolPlan = POOL) -> dict[str, Any]:
     """Return a pod of the exported snippet."""
-    spec = json.loads(json.dumps(POOL.pod(), default=dict))
+    spec = json.loads(json.dumps(pool.pod(), default=dict))
     for container in spec["containers"]:
         container["image"] = "scratch"
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": SPACE}, "spec": spec}
 
 
-def pods(plane: ControlPlane) -> Mapping[str, Mapping[str, Any]]:
-    return {each["metadata"]["name"]: each for each in plane.items(f"/api/v1/namespaces/{SPACE}/pods")}
+def pods(plane: ControlPlane, space: str = SPACE) -> Mapping[str, Mapping[str, Any]]:
+    return {each["metadata"]["name"]: each for each in plane.items(f"/api/v1/namespaces/{space}/pods")}
 
 
-def bound(plane: ControlPlane) -> dict[str, str]:
+def bound(plane: ControlPlane, space: str = SPACE) -> dict[str, str]:
     """Return the nodes of pods; where one has its part, its node is unlocked."""
-    found = {name: each for name, each in pods(plane).items() if each["spec"].get("nodeName")}
+    found = {name: each for name, each in pods(plane, space).items() if each["spec"].get("nodeName")}
     for each in found.values():
         whole = {**each, "apiVersion": "v1", "kind": "Pod"}
         if each["metadata"]["annotations"].get("hami.io/bind-phase") == "allocating":
@@ -118,9 +138,9 @@ def bound(plane: ControlPlane) -> dict[str, str]:
     return {name: each["spec"]["nodeName"] for name, each in found.items()}
 
 
-def waits(plane: ControlPlane, name: str) -> bool:
+def waits(plane: ControlPlane, name: str, space: str = SPACE) -> bool:
     """Say whether the scheduler has found that a pod does not fit."""
-    conditions = pods(plane)[name]["status"].get("conditions", ())
+    conditions = pods(plane, space)[name]["status"].get("conditions", ())
     return any(each.get("reason") == "Unschedulable" for each in conditions)
 
 
@@ -192,7 +212,7 @@ def test_the_webhook_leaves_pods_of_other_schedulers_alone(plane: ControlPlane, 
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x", "namespace": SPACE}, "spec": spec}
     request = {"uid": "1", "operation": "CREATE", "namespace": SPACE, "object": pod}
     review = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
-    asked = urllib.request.Request(f"http://127.0.0.1:{WEBHOOK}/webhook", json.dumps(review).encode())
+    asked = urllib.request.Request(plane.webhook, json.dumps(review).encode())
     asked.add_header("Content-Type", "application/json")
     with urllib.request.urlopen(asked, timeout=30) as response:
         said = json.load(response)["response"]

@@ -1,23 +1,25 @@
 """What the page on teams promises, with the real schedulers and the pods that we export.
 
 The schedulers' programs are built from their pinned tags and are on PATH: `kueue`; `kai-sched`, `kai-binder` and
-`kai-podgrouper`; `vc-scheduler` and `vc-controller-manager`. Kueue's manager looks for its certificate in
-`k8s-webhook-server/serving-certs` of the folder for temporary files. `GPUPOOLS_TEAM_TABLE` names a file for the table.
+`kai-podgrouper`; `vc-scheduler`, `vc-controller-manager` and `vc-webhook-manager`. The certificates of
+Kueue's and Volcano's webhooks lie in `k8s-webhook-server/serving-certs` of the folder for temporary files.
+`GPUPOOLS_TEAM_TABLE` names a file for the table.
 """
 
 from collections.abc import Iterator
 from functools import partial
+from itertools import product
 from typing import Any
 
 import pytest
 
 from gpupools.common.json_types import JsonDict
-from tests.apiserver.team_cluster import Cluster, lacks, recorded, started
+from tests.apiserver.conftest import only
+from tests.apiserver.team_cluster import Cluster, recorded
 from tests.gpupools.software.test_teams import POOLS, RACK, RDMA, plan
 
 pytestmark = pytest.mark.apiserver
 
-SCHEDULERS = ("kueue", "kai", "volcano")
 TEAMS: JsonDict = {
     "research": {"namespaces": ["research"], "guarantee": {"big": 24}},
     "vision": {"namespaces": ["vision"], "guarantee": {"big": 8}, "limit": {"big": 8}},
@@ -30,19 +32,11 @@ def planned(teams: JsonDict, pools: JsonDict, scheduler: str) -> Any:
     return plan(teams, pools, {"scheduler": scheduler, "trust_policy": True})
 
 
-@pytest.fixture(params=SCHEDULERS, scope="module")
-def teams(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    scheduler = request.param
-    if reason := lacks(scheduler):
-        pytest.skip(reason)
-    with started(tmp_path_factory.mktemp(scheduler), planned(TEAMS, SHARED, scheduler), scheduler) as made:
-        yield made
-
-
 @pytest.fixture
-def cluster(teams: Cluster) -> Iterator[Cluster]:
-    yield teams
-    teams.clear()
+def cluster(scheduled: Cluster) -> Iterator[Cluster]:
+    scheduled.becomes(planned(TEAMS, SHARED, scheduled.scheduler))
+    yield scheduled
+    scheduled.clear()
 
 
 def test_an_exported_pod_of_a_team_starts(cluster: Cluster) -> None:
@@ -131,36 +125,39 @@ def test_a_guarantee_comes_back_and_notebooks_come_first(cluster: Cluster) -> No
     recorded(cluster.scheduler, "a notebook stops a training job of its team", 1, got)
 
 
+def test_a_gang_gets_its_guarantee_of_which_a_part_is_idle(cluster: Cluster) -> None:
+    for index in range(28):
+        cluster.run("research", f"job-{index}", "big", priority="training")
+    names = [f"job-{index}" for index in range(28)]
+    cluster.waits(partial(cluster.count, "research", *names), 28)
+    cluster.run("vision", "own", "big", 8, gang=True, queue="vision.big", priority="training")
+    got = cluster.waits(partial(cluster.count, "vision", "own"), 8, 60)
+    recorded(cluster.scheduler, "a gang of 8 gets its guarantee: 4 idle, 4 that research borrowed", 8, got)
+
+
 WEIGHED: JsonDict = {
     "a": {"namespaces": ["a"], "limit": {"wide": 80}, "weight": 3},
     "b": {"namespaces": ["b"], "limit": {"wide": 80}},
 }
 
 
-@pytest.mark.parametrize("scheduler", SCHEDULERS)
-def test_weights_of_3_to_1_share_500_pods(scheduler: str, tmp_path: Any) -> None:
-    if reason := lacks(scheduler):
-        pytest.skip(reason)
-    made = planned(WEIGHED, {"wide": {**POOLS["big"], "nodes": {"max": 10}}}, scheduler)
-    with started(tmp_path, made, scheduler) as cluster:
-        jobs = 250 if scheduler == "kueue" else 5  # Kueue starts a job whole
-        for index in range(jobs):
-            for team in ("a", "b"):
-                cluster.run(team, f"{team}-{index}", "wide", 250 // jobs, queue=f"{team}.wide")
-        names = {team: [f"{team}-{index}" for index in range(jobs)] for team in ("a", "b")}
+def test_weights_of_3_to_1_share_500_pods(scheduled: Cluster) -> None:
+    cluster, scheduler = scheduled, scheduled.scheduler
+    cluster.becomes(planned(WEIGHED, {"wide": {**POOLS["big"], "nodes": {"max": 10}}}, scheduler))
+    # Kueue starts a job whole; Volcano reclaims nothing for a job whose minimum runs, so its jobs are small gangs.
+    jobs = 5 if scheduler == "kai" else 50
+    for index, team in product(range(jobs), ("a", "b")):
+        cluster.run(team, f"{team}-{index}", "wide", 250 // jobs, gang=scheduler == "volcano", queue=f"{team}.wide")
 
-        def shares() -> tuple[int, int]:
-            found = [len(cluster.server.items(f"/api/v1/namespaces/{team}/pods")) for team in names]
-            bound = [
-                sum(bool(each["spec"].get("nodeName")) for each in cluster.server.items(f"/api/v1/namespaces/{t}/pods"))
-                for t in names
-            ]
-            assert found
-            return bound[0], bound[1]
+    def shares() -> tuple[int, int]:
+        there = [cluster.server.items(f"/api/v1/namespaces/{team}/pods") for team in ("a", "b")]
+        first, second = (sum(bool(each["spec"].get("nodeName")) for each in pods) for pods in there)
+        return first, second
 
-        got = cluster.waits(shares, (60, 20), 120)
-        near = abs(got[0] - 60) <= 3 and abs(got[1] - 20) <= 3
-        recorded(scheduler, "weights 3 : 1 over 500 pods on 80 GPUs", (60, 20), (60, 20) if near else got)
+    got = cluster.waits(shares, (60, 20), 120)
+    near = abs(got[0] - 60) <= 3 and abs(got[1] - 20) <= 3
+    cluster.clear()
+    recorded(scheduler, "weights 3 : 1 over 500 pods on 80 GPUs", (60, 20), (60, 20) if near else got)
 
 
 COMPACT: JsonDict = {
@@ -194,14 +191,14 @@ OF_KINDS: JsonDict = {
 }
 
 
-@pytest.fixture(scope="module")
-def kinds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    if reason := lacks("kueue"):
-        pytest.skip(reason)
-    with started(tmp_path_factory.mktemp("kinds"), planned(OF_KINDS, KINDS, "kueue"), "kueue") as made:
-        yield made
+@pytest.fixture
+def kinds(scheduled: Cluster) -> Iterator[Cluster]:
+    scheduled.becomes(planned(OF_KINDS, KINDS, "kueue"))
+    yield scheduled
+    scheduled.clear()
 
 
+@only("kueue")
 @pytest.mark.parametrize("whole_node", [False, True])
 @pytest.mark.parametrize("pool", KINDS)
 def test_kueue_starts_the_exported_pods_of_every_kind(kinds: Cluster, pool: str, whole_node: bool) -> None:
@@ -213,9 +210,20 @@ def test_kueue_starts_the_exported_pods_of_every_kind(kinds: Cluster, pool: str,
     got = kinds.waits(partial(kinds.count, space, name), 1)
     recorded("kueue", f"exported {'node_pod' if whole_node else 'pod'} of {pool}", 1, got)
     assert kinds.nodes(space, name)[0].startswith(pool)
-    kinds.clear()
 
 
+@only("kueue")
+def test_a_gang_gets_the_nodes_of_a_compact_pool(kinds: Cluster) -> None:
+    """Two nodes of eight GPUs in one topology domain; nothing in a larger gang fits."""
+    for pods, wanted in ((16, 16), (17, 0)):
+        kinds.run("research", f"near-{pods}", "near", pods)
+        started = partial(kinds.count, "research", f"near-{pods}")
+        got = kinds.waits(started, wanted) if wanted else kinds.stays(started)
+        recorded("kueue", f"gang of {pods} on a compact pool of 16", wanted, got)
+        kinds.clear()
+
+
+@only("kueue")
 def test_jobs_without_a_pool_take_own_whole_gpus_first(kinds: Cluster) -> None:
     """The pod is the one of the pool `demand`; `spot` and `halves` stand before it in the file."""
     for index in range(8):
@@ -232,32 +240,3 @@ def test_jobs_without_a_pool_take_own_whole_gpus_first(kinds: Cluster) -> None:
     every = [f"more-{index}" for index in range(24)]
     on = {each.partition("-")[0] for name in every for each in kinds.nodes("research", name)}
     recorded("kueue", "24 more: none on GPUs that only trusted jobs share", False, "halves" in on)
-    kinds.clear()
-
-
-def test_a_removed_queue_stays_until_its_job_ends_or_is_drained(kinds: Cluster) -> None:
-    kinds.run("vision", "holds", "spot")
-    kinds.waits(partial(kinds.count, "vision", "holds"), 1)
-    queue = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ClusterQueue", "metadata": {"name": "vision"}}
-    kinds.server.delete(queue)
-    got = kinds.stays(lambda: (kinds.server.get(queue).status, kinds.count("vision", "holds")))
-    recorded("kueue", "queue deleted while its job runs: there, pods", (200, 1), got)
-    change = {"spec": {"stopPolicy": "HoldAndDrain"}}
-    path = "/apis/kueue.x-k8s.io/v1beta2/clusterqueues/vision"
-    kinds.server._ask("PATCH", path, change, "application/merge-patch+json").succeeded()
-    got = kinds.waits(lambda: (kinds.server.get(queue).status, kinds.count("vision", "holds")), (404, 0))
-    recorded("kueue", "then stopPolicy: HoldAndDrain: there, pods", (404, 0), got)
-
-
-@pytest.mark.parametrize("scheduler", ["kai", "volcano"])
-def test_pods_of_a_removed_queue_run_on_and_new_ones_wait(scheduler: str, tmp_path: Any) -> None:
-    if reason := lacks(scheduler):
-        pytest.skip(reason)
-    with started(tmp_path, planned(TEAMS, SHARED, scheduler), scheduler) as cluster:
-        cluster.run("vision", "old", "big", queue="vision.big")
-        cluster.waits(partial(cluster.count, "vision", "old"), 1)
-        (queue,) = (each for each in cluster.exported["objects"] if each["name"] == "queue/vision.big")
-        cluster.server.delete(queue["manifest"])
-        cluster.run("vision", "new", "big", queue="vision.big")
-        got = cluster.stays(lambda: (cluster.count("vision", "old"), cluster.count("vision", "new")), 10)
-        recorded(scheduler, "queue deleted while its job runs: old pods, new pods", (1, 0), got)
