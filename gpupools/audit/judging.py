@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain
 from pathlib import Path as FilePath
 
 from gpupools.audit import (
@@ -39,8 +38,7 @@ from gpupools.policies.kinds import is_read, readers, readings
 from gpupools.policies.policy_config import Config
 from gpupools.policies.rules import ALL_RULES, RULE_NAMES, STACK_RULES
 from gpupools.policies.rules.gpu_waiver_current import RULE as CURRENT
-from gpupools.policies.rules.gpu_waiver_current import outdated_waivers
-from gpupools.policies.waivers import Waiver
+from gpupools.policies.waivers import Waiver, Waivers, outdated_waivers
 from gpupools.providers import clouds
 from gpupools.readback.inputs import with_name
 from gpupools.readback.kubernetes_pools import each_kubernetes_pool, read_template
@@ -210,14 +208,16 @@ def judge_document(path: FilePath, document: Document, config: Config, beside: S
     folders = [folder, *(folder / each for each in document.modules.values() if each.startswith("."))]
     declared = {address: _declared(address, each, known) for address, each in resources.items()}
     pools = {address: each.pools for address, each in declared.items()}
-    for address, comments in comments_of(path, resources, pools, sources, folders).items():
-        declared[address] = replace(declared[address], comments=comments)
+    comments = comments_of(path, resources, pools, sources, folders)
+    given = Waivers(config.limits, config.waivers)
+    for address, each in declared.items():
+        given.read(address, each.type, each.inputs, RULE_NAMES, comments.get(address, ()))
     ending = {each.address: each for each in document.ending}
     ended = [(_declared(address, each, known), each.ends) for address, each in ending.items()]
     others = _by_unique_address(beside)
     lent = [_declared(address, each, known) for address, each in others.items() if address not in resources]
     stack = DeclaredStack([*declared.values(), *lent], document.gaps, ended)
-    found, waived = _all_findings(ending | resources, declared, stack, config, sources)
+    found, waived = _all_findings(ending | resources, declared, stack, config, given, sources)
     found = tuple(_settled(each, document.form) for each in found)
     judged = {each.urn: None for each in stack.resources if each.urn in resources and (each.pools or each.software)}
     not_understood = tuple(address for address in stack.unread if address in resources and address not in judged)
@@ -243,38 +243,24 @@ def _all_findings(
     declared: Mapping[str, Declared],
     stack: DeclaredStack,
     config: Config,
+    given: Waivers,
     sources: Sources | None,
 ) -> tuple[tuple[ReportedFinding, ...], tuple[ReportedFinding, ...]]:
     """Return the findings and the waived findings, each in the order of their resources."""
-    limits = config.limits
-    configured = [waiver for waiver in config.waivers if not limits.fault(waiver)]
-    patterns = [waiver for waiver in configured if waiver.is_pattern]
-    given: dict[tuple[str, str, str], list[Waiver]] = {}
-    for address, each in declared.items():
-        for waiver in waivers.annotated(address, each.type, each.inputs, RULE_NAMES, limits, each.comments)[0]:
-            given.setdefault((address, waiver.rule, waiver.pool), []).append(waiver)
-    for waiver in configured:
-        given.setdefault((waiver.resource, waiver.rule, waiver.pool), []).append(waiver)
     gaps = {gap.address: gap for gap in stack.gaps}
     found: dict[tuple[str, str, str], ReportedFinding] = {}
     counted: Counter[tuple[str, FindingLevel]] = Counter()
-    used: set[Waiver] = set()
     # The rule on waivers runs last, when it is known which waivers were used.
-    for rule, address, finding in _findings(resources, declared, stack, config, used):
+    for rule, address, finding in _findings(resources, declared, stack, config, given):
         level = config.level(rule, finding, address)
         if level is None or (address and address not in resources and address not in gaps):
             continue
         address = address or (ALL_RESOURCES if level is FindingLevel.UNVERIFIED else "")
-        listed = [given.get((address, rule.name, pool), ()) for pool in (finding.pool, "")]
-        of_rule = (*chain(*listed), *(each for each in patterns if each.rule == rule.name))
-        let_pass = next((each for each in of_rule if each.covers(address, finding.pool, config.today)), None)
-        if let_pass is not None:
-            used.add(let_pass)
-        else:
-            counted[rule.name, level] += 1
-        if let_pass is not None or counted[rule.name, level] <= MAX_FINDINGS:
+        waiver = given.use(rule.name, address, finding.pool, finding.what)
+        counted[rule.name, level] += waiver is None
+        if waiver is not None or counted[rule.name, level] <= MAX_FINDINGS:
             one = _reported_finding(rule, level, finding, address, resources.get(address) or gaps.get(address), sources)
-            found[rule.name, address, one.message] = replace(one, waiver=let_pass)
+            found[rule.name, address, one.message] = replace(one, waiver=waiver)
     places = {address: place for place, address in enumerate(resources)}
     all_found = (*found.values(), *_omitted_findings(counted))
     in_order = sorted(all_found, key=lambda each: places.get(each.address, len(places)))
@@ -337,11 +323,11 @@ def judge_waivers(judged: Sequence[FileReport], config: Config, *, some: bool = 
         if not some or any(map(each.matches, there)) or waivers.scope(each.resource) != waivers.MANIFESTS
     )
     scopes = frozenset[str]().union(*(file.scopes for file in judged))
+    outdated = outdated_waivers(given, used, scopes, config.limits)
+    findings = ((address, Finding(what=what, fix=fix)) for address, what, fix in outdated)
     found = tuple(
-        ReportedFinding(
-            CURRENT, FindingLevel.VIOLATION, finding, address, "", None, format_finding(finding, {}, CURRENT)
-        )
-        for address, finding in outdated_waivers(given, used, scopes, config.limits)
+        _reported_finding(CURRENT, FindingLevel.VIOLATION, finding, address, None, None)
+        for address, finding in findings
     )
     return FileReport(config.path, form="policy configuration", found=found) if found else None
 
@@ -431,7 +417,7 @@ def _findings(
     declared: Mapping[str, Declared],
     stack: DeclaredStack,
     config: Config,
-    waived: Collection[Waiver],
+    given: Waivers,
 ) -> Iterator[tuple[Rule, str, Finding]]:
     found_on: dict[str, set[FindingKey]] = {}
     contexts: dict[tuple[str, bool], Mapping[str, Context]] = {}
@@ -449,7 +435,7 @@ def _findings(
         found_on[address] = {finding_key(rule.name, finding) for rule, finding in found}
         yield from ((rule, address, finding) for rule, finding in found)
     for rule in STACK_RULES:
-        context = Context(config=config.options.get(rule.name, {}), limits=config.limits, waived=waived)
+        context = Context(config=config.options.get(rule.name, {}), waivers=given)
         yield from ((rule, *each) for each in (rule.stack(stack, context) if rule.stack else ()))
 
 

@@ -17,7 +17,6 @@ from gpupools.plan.pool_facts import UNKNOWN, PoolFacts, Reference
 from gpupools.policies.classify import Unclassified, is_harmless
 from gpupools.policies.declared_software import DeclaredSoftware
 from gpupools.policies.dependency_graph import reachable_marks
-from gpupools.policies.waivers import Comment
 from gpupools.readback.inputs import at, joined, mapping
 from gpupools.readback.machine_owners import BOOTSTRAP, Named, Owner, bootstrapped
 from gpupools.readback.registry import read_owner
@@ -64,8 +63,6 @@ class Declared:
     """URNs of its dependencies."""
     by_property: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """URNs of the dependencies of each input."""
-    comments: Sequence[Comment] = ()
-    """Waivers in comments of its file."""
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -12,7 +12,7 @@ from gpupools.common.json_types import JsonObject
 from gpupools.plan.pool_facts import UNKNOWN, PoolFacts
 from gpupools.policies.declared_software import DeclaredSoftware
 from gpupools.policies.declared_stack import DeclaredStack
-from gpupools.policies.waivers import KEY, SCHEMA, Waiver, WaiverLimits
+from gpupools.policies.waivers import KEY, SCHEMA, Waivers
 from gpupools.readback.inputs import steps as steps
 
 DOCS = "docs/reference/policies.md"
@@ -80,12 +80,8 @@ class Context:
     """Name of the Pulumi stack."""
     protect: bool = False
     """The resource option of that name."""
-    limits: WaiverLimits = field(default_factory=WaiverLimits)
-    """For the rule on waivers: what the configuration allows of them."""
-    waivers: tuple[Waiver, ...] = ()
-    """For the rule on waivers: those of the configuration."""
-    waived: Collection[Waiver] = ()
-    """For the rule on waivers: those that suppressed a finding."""
+    waivers: Waivers = field(default_factory=Waivers)
+    """For the rule on waivers: those of the run."""
     options: dict[tuple[str, str], Any] = field(default_factory=dict, compare=False, repr=False)
     """Configuration values already looked up, by rule and key."""
 

@@ -6,7 +6,7 @@
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from importlib import import_module
 from types import MappingProxyType
 from typing import Any
@@ -45,7 +45,7 @@ from gpupools.policies.rules import (
 )
 from gpupools.policies.rules.gpu_pool_tainted import taint_can_be_added
 from gpupools.policies.rules.gpu_waiver_current import waiver_limits
-from gpupools.policies.waivers import Waiver
+from gpupools.policies.waivers import Waivers
 from gpupools.policies.wire import SECRET, SIGNATURE, decoded, plain
 from gpupools.providers import clouds
 from gpupools.readback.inputs import with_name, with_taint
@@ -213,8 +213,6 @@ class Analyzer(_SdkServer):  # type: ignore[misc]
         super().__init__(*given)
         self._contexts: dict[bool, dict[str, Context]] = {}
         """Contexts of the rules by the resource option protect."""
-        self._used_waivers: dict[Waiver, str] = {}
-        """Waived findings since the engine configured the pack, by waiver."""
         self._readings: dict[str, tuple[str, struct_pb2.Struct, _Reading]] = {}
         """Type, inputs, pools and software of each resource by URN."""
         self._on_components: dict[str, set[FindingKey]] = {}
@@ -223,7 +221,6 @@ class Analyzer(_SdkServer):  # type: ignore[misc]
     def Configure(self, request: Any, context: Any) -> Any:
         """Take the configuration of a run."""
         self._contexts.clear()
-        self._used_waivers.clear()
         return super().Configure(request, context)
 
     def Analyze(self, request: Any, _context: Any) -> Any:
@@ -240,6 +237,7 @@ class Analyzer(_SdkServer):  # type: ignore[misc]
         if shows_gpus(pools):
             # Before waivers apply: a waiver on a component also covers its children.
             self._on_components[request.urn] = {finding_key(rule.name, each) for rule, each in found}
+        self._contexts_of(False)[WAIVERS_CURRENT].waivers.read(request.urn, request.type, inputs, RULE_NAMES)
         about = {request.urn: Declared(urn=request.urn, type=request.type, name=request.name, inputs=inputs)}
         self._report(answer, [(rule, request.urn, each) for rule, each in found], contexts, about, UNVERIFIED)
         return answer
@@ -249,6 +247,9 @@ class Analyzer(_SdkServer):  # type: ignore[misc]
         answer = analyzer_pb2.AnalyzeResponse()
         contexts = self._contexts_of(False)
         stack = DeclaredStack(map(self._declared, request.resources))
+        given = contexts[WAIVERS_CURRENT].waivers
+        for each in stack.resources:
+            given.read(each.urn, each.type, each.inputs, RULE_NAMES)
         for rule in STACK_RULES:
             assert rule.stack is not None
             found = [(rule, *each) for each in rule.stack(stack, contexts[rule.name])]
@@ -258,7 +259,7 @@ class Analyzer(_SdkServer):  # type: ignore[misc]
                 total = len(stack.resources)
                 counted = f"of {total} resources {judged} judged, {no_pool} no node pool, {unread} not understood"
                 self._say(answer, UNVERIFIED_IN_STACK, f"{counted} ({rule.name})", "")
-        for waiver, what in self._used_waivers.items():
+        for waiver, what in given.used.items():
             self._say(answer, WAIVED, f"{what}; {waiver} ({waiver.rule})", waiver.resource)
         return answer
 
@@ -271,9 +272,10 @@ class Analyzer(_SdkServer):  # type: ignore[misc]
         advisory: str,
     ) -> None:
         """Report findings that no waiver covers, those that must not fail the run under the name `advisory`."""
+        given = self._contexts_of(False)[WAIVERS_CURRENT].waivers
         for rule, urn, finding in found:
             context, resource = contexts[rule.name], about.get(urn)
-            if self._is_waived(rule.name, context.config, urn, finding, resource):
+            if given.use(rule.name, urn, finding.pool, finding.what) is not None:
                 continue
             message = format_finding(finding, resource.inputs if resource else {}, rule)
             message = f"{resource.name}: {message}" if resource else message
@@ -292,16 +294,6 @@ class Analyzer(_SdkServer):  # type: ignore[misc]
             report = self._create_report_violation(answer, name, policy.description, level, policy.severity)
             report(message, urn or None)
 
-    def _is_waived(self, rule: str, config: JsonObject, urn: str, finding: Finding, resource: Declared | None) -> bool:
-        limits = self._contexts_of(False)[WAIVERS_CURRENT].limits
-        given = tuple(each for each in waivers.configured(rule, config) if not limits.fault(each))
-        if resource is not None:
-            given += waivers.annotated(urn, resource.type, resource.inputs, RULE_NAMES, limits)[0]
-        waiver = next((each for each in given if each.rule == rule and each.covers(urn, finding.pool, _today())), None)
-        if waiver is not None:
-            self._used_waivers.setdefault(waiver, finding.what)
-        return waiver is not None
-
     def _contexts_of(self, protect: bool) -> dict[str, Context]:
         found = self._contexts.get(protect)
         if found is None:
@@ -313,11 +305,10 @@ class Analyzer(_SdkServer):  # type: ignore[misc]
             }
             given = tuple(each for rule in ALL_RULES for each in waivers.configured(rule.name, found[rule.name].config))
             current = found[WAIVERS_CURRENT]
-            used = self._used_waivers.keys()
             low = (EnforcementLevel.ADVISORY, EnforcementLevel.DISABLED)
             high = (each.name for each in ALL_RULES if self._get_enforcement_level(POLICIES[each.name]) not in low)
-            limits = waiver_limits(current.config, high, _today())
-            found[WAIVERS_CURRENT] = replace(current, waivers=given, waived=used, limits=limits)
+            limits = waiver_limits(current.config, high, datetime.now(tz=UTC).date())
+            found[WAIVERS_CURRENT] = replace(current, waivers=Waivers(limits, given, checks_them=True))
         return found
 
     def _declared(self, wire: Any) -> Declared:
@@ -350,10 +341,6 @@ class Analyzer(_SdkServer):  # type: ignore[misc]
         inputs, outputs = before[1].fields, wire.properties.fields
         same = all(key in outputs and outputs[key] == value for key, value in inputs.items())
         return before[2] if same else None
-
-
-def _today() -> date:
-    return datetime.now(tz=UTC).date()
 
 
 def _is_destroy_allowed(parent: str) -> bool:
