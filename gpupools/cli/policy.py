@@ -234,6 +234,9 @@ def judge_files(
     _WRITERS[form](judged)
     if not all(file.problems for file in judged) and (form in _FOR_PEOPLE or skipped):
         said = [(f"{judged[0].path}: " if len(judged) == 1 else "") + _summary(judged)]
+    else:
+        said = [] if judged else ["nothing was judged: no file is in a form that `gpupools policy --help` names"]
+    if said:
         said += [f"{_count(skipped, 'file')} of no known form skipped"] if skipped else []
         said += [f"{time.monotonic() - started:.1f} s", *_next_step(judged, bool(baseline))]
         tell("; ".join(said), error=form not in _FOR_PEOPLE)
