@@ -66,7 +66,7 @@ def test_a_violation_in_a_folder_fails_and_a_named_file_is_not_skipped(folder: P
 
 
 @pytest.mark.parametrize("form", ["text", "sarif"])
-@pytest.mark.parametrize(("name", "skipped"), [("README.md", ""), ("package.json", "1 file of no known form skipped; ")])
+@pytest.mark.parametrize(("name", "skipped"), [("README.md", ""), ("x.json", "1 file of no known form skipped; ")])
 def test_a_folder_without_a_known_file_says_so(tmp_path: Path, run: Run, name: str, skipped: str, form: str) -> None:
     """A run that judged nothing passes, and does not look like one that found nothing."""
     (tmp_path / name).write_text("{}")

@@ -64,6 +64,11 @@ def test_levels_may_be_raised_and_rules_configured(document: dict[str, Any]) -> 
             {"all": {"enforcementLevel": "disabled"}}, "disabled lowers mandatory rules", id="all as an object"
         ),
         pytest.param({"all": {"tenants": "one"}}, "all takes a level only", id="all with a key"),
+        pytest.param(
+            {"gpu-stack-bounded": {"maxNodes": 3}},
+            "gpu-stack-bounded: is now part of gpu-pool-bounded; move its keys and waivers to gpu-pool-bounded",
+            id="a former name",
+        ),
         pytest.param({"gpu-pool-bounded": {"max": 3}}, "gpu-pool-bounded has no such key", id="key"),
         pytest.param(
             {"gpu-pool-bounded": {"maxNodesPerPool": -1}}, "whole number of 0 or more", id="below the minimum"

@@ -12,9 +12,9 @@ from typing import Any
 
 from gpupools.common.errors import Problem, nearest, shown
 from gpupools.common.input_files import read_bytes
-from gpupools.common.json_types import JsonDict, JsonObject
+from gpupools.common.json_types import JsonDict
 from gpupools.policies import waivers
-from gpupools.policies.finding import Level
+from gpupools.policies.finding import Level, correction
 from gpupools.policies.rules import ALL_RULES
 
 ADVISORY_ONLY = ("unverified-at-preview", "unverified-in-stack", "waived")
@@ -70,6 +70,9 @@ def _policy_problems(name: str, value: object, document: Mapping[Any, Any]) -> I
         return
     if name == "all":
         yield from _all_problems(value, document)
+        return
+    if new := waivers.RENAMED.get(name):
+        yield Problem((name,), f"is now part of {new}", f"move its keys and waivers to {new}")
         return
     if name not in _RULES and name not in ADVISORY_ONLY:
         yield Problem((name,), "is not a policy of this pack", nearest(name, ("all", *_RULES, *ADVISORY_ONLY)))
@@ -129,8 +132,7 @@ def _key_problems(name: str, key: str, given: object) -> Iterator[Problem]:
             if fault := waivers.waiver_problem(each):
                 yield Problem((*path, index), "is not a valid waiver", fault)
         return
-    wanted = _expected(given, own[key])
-    if wanted:
+    if wanted := correction(given, own[key]):
         yield Problem(path, f"got {shown(given)}", wanted)
 
 
@@ -146,22 +148,6 @@ def _level_problems(path: tuple[str, ...], name: str, given: object) -> Iterator
         yield Problem(
             path, f"hides findings: {_ADVISORY_DESCRIPTIONS[name]}", "leave the level out, or make it advisory"
         )
-
-
-def _expected(given: object, schema: JsonObject) -> str:
-    """Return how to correct a value; empty if it is valid."""
-    if "enum" in schema:
-        return "" if given in schema["enum"] else f"use one of: {', '.join(schema['enum'])}"
-    if schema["type"] == "integer":
-        right = isinstance(given, int) and not isinstance(given, bool) and given >= schema["minimum"]
-        return "" if right else f"use a whole number of {schema['minimum']} or more"
-    if schema["type"] == "object":
-        right = isinstance(given, Mapping) and all(isinstance(why, str) and why.strip() for why in given.values())
-        return "" if right else "use an object of <pool>/<kind> to a reason"
-    if schema["items"]["type"] == "object":
-        return "use a list of waivers, each an object"
-    right = isinstance(given, list) and all(isinstance(item, str) for item in given)
-    return "" if right else "use a list of text"
 
 
 class _DuplicateKey:

@@ -24,6 +24,9 @@ KEY = "waivers"
 ANNOTATION = "gpupools/waive."
 """Prefix of the annotation key; the name of the rule follows."""
 
+RENAMED = dict.fromkeys(("gpu-stack-bounded", "gpu-stack-within-budget"), "gpu-pool-bounded")
+"""Former names of rules, with the rule that they are now part of."""
+
 _KEYS = {
     "resource": "Address of the resource as in reports of `gpupools policy`, or its URN; * stands for any text.",
     "pool": "Name of one pool inside the resource. If not set, the waiver covers all of them.",
@@ -175,6 +178,12 @@ def configured(rule: str, options: JsonObject) -> tuple[Waiver, ...]:
     )
 
 
+def _unknown_rule(rule: str) -> str:
+    return (
+        f"write {RENAMED[rule]}, which {rule} is now part of" if rule in RENAMED else f"there is no rule {shown(rule)}"
+    )
+
+
 _FORMS = (
     '# gpupools:ignore RULE until=YYYY-MM-DD owner=… reason="…"',
     "{reason: …, owner: …, expires: YYYY-MM-DD}",
@@ -232,9 +241,11 @@ class Waivers:
             if isinstance(key, str) and key.startswith(ANNOTATION)
         ]
         for where, rule, given, misplaced in (*given_at, *map(_parse_comment, comments)):
-            fault = waiver_problem(given, annotated=True) if rule in rules else f"there is no rule {shown(rule)}"
+            fault = waiver_problem(given, annotated=True) if rule in rules else _unknown_rule(rule)
             if fault and not misplaced:
-                problems[where] = f"{fault}, as in {_FORMS[where.startswith('annotation')]}"
+                is_comment = not where.startswith("annotation")
+                fault = fault.replace("expires", "until") if is_comment else fault
+                problems[where] = f"{fault}, as in {_FORMS[not is_comment]}"
                 continue
             waiver = None if misplaced else _new_waiver(rule, address, given, annotated=True)
             if fault := self.limits.fault(waiver) if waiver else misplaced:

@@ -4,14 +4,12 @@ Each module defines `RULE`: the metadata of the rule and the function that judge
 of the same name. To add a rule, add both files; nothing else lists the rules.
 """
 
-from collections.abc import Iterator, Mapping
 from importlib import import_module
 
-from gpupools.plan.pool_facts import PoolFacts
-from gpupools.policies.finding import Context, Finding, Rule
+from gpupools.policies.finding import Rule
 from gpupools.policies.rules._modules import MODULES, RULE_NAMES
 
-__all__ = ["ALL_RULES", "RESOURCE_RULES", "RULE_NAMES", "STACK_RULES", "judge_pool"]
+__all__ = ["ALL_RULES", "RESOURCE_RULES", "RULE_NAMES", "STACK_RULES"]
 
 _RULES: list[Rule] = [import_module(f"{__name__}.{module}").RULE for module in MODULES]
 
@@ -23,12 +21,3 @@ RESOURCE_RULES = tuple(rule for rule in ALL_RULES if rule.pool or rule.software)
 
 STACK_RULES = tuple(rule for rule in ALL_RULES if rule.stack is not None)
 """Rules that need all resources of a stack."""
-
-
-def judge_pool(pool: PoolFacts, contexts: Mapping[str, Context] | None = None) -> Iterator[tuple[Rule, Finding]]:
-    """Judge one pool, from any source, by every rule on pools; a rule without a context gets its defaults."""
-    for rule in RESOURCE_RULES:
-        if rule.pool is not None:
-            context = (contexts or {}).get(rule.name) or Context()
-            for finding in rule.pool(pool, context):
-                yield rule, finding

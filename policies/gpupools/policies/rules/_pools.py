@@ -1,14 +1,13 @@
 """Findings and texts about pools that several rules share."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from fnmatch import fnmatchcase
 
-from gpupools.common.json_types import JsonObject
 from gpupools.plan.dra import DRA_DRIVER
 from gpupools.plan.node_labels import MIG_CONFIG_LABEL, PLUGIN_CONFIG_LABEL, SOFTWARE_LABEL
 from gpupools.plan.node_resources import GPU_RESOURCE, node_resources
 from gpupools.plan.plugin_configs import read_plugin_name, read_sharing
-from gpupools.plan.pool_facts import CUSTOMISATIONS, ZONES_OF_A_REGION, NodeCustomization, PoolFacts, SharingFacts
+from gpupools.plan.pool_facts import ZONES_OF_A_REGION, NodeCustomization, PoolFacts, SharingFacts
 from gpupools.plan.pool_plan import POOL_LABEL
 from gpupools.policies.finding import Context, Finding, Rule
 from gpupools.providers import clouds
@@ -96,7 +95,7 @@ def customization_findings(pool: PoolFacts, rule: Rule, context: Context) -> Ite
 
     Findings never show values, because user data and metadata may hold secrets.
     """
-    reasons = {each: why for each, why in rule.option(context, "reasons").items() if why.strip()}
+    reasons = rule.option(context, "reasons")
     named = [pool.labels.get(POOL_LABEL), pool.tags.get(_POOL_TAG), pool.pool, pool.name]
     names = [name for name in named if name] or [""]
     found = [*pool.node_customizations]
@@ -122,14 +121,3 @@ def customization_findings(pool: PoolFacts, rule: Rule, context: Context) -> Ite
                 pool=pool.pool,
                 unverified=each.unverified,
             )
-
-
-REASONS: Mapping[str, JsonObject] = {
-    "reasons": {
-        "type": "object",
-        "additionalProperties": {"type": "string", "pattern": r"\S"},
-        "default": {},
-        "description": "Settings to accept, with the reason: `<pool>/<kind>` as a pattern with * and ? to"
-        f" a sentence. Kinds: {', '.join(CUSTOMISATIONS)}.",
-    }
-}

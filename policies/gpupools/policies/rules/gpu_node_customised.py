@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
-from gpupools.plan.pool_facts import PoolFacts
+from gpupools.plan.pool_facts import CUSTOMISATIONS, PoolFacts
 from gpupools.policies.declared_stack import DeclaredStack
-from gpupools.policies.finding import Context, Finding, Level, Rule, unknown_at_preview
+from gpupools.policies.finding import Context, Finding, Level, Rule, reasons, texts, unknown_at_preview
 from gpupools.policies.rules._frameworks import HARDENING
-from gpupools.policies.rules._pools import REASONS, customization_findings
+from gpupools.policies.rules._pools import customization_findings
 
 
 def _judge(pool: PoolFacts, context: Context) -> Iterator[Finding]:
@@ -51,13 +51,13 @@ RULE = Rule(
     framework=HARDENING,
     config={
         **unknown_at_preview("advisory"),
-        **REASONS,
-        "identities": {
-            "type": "array",
-            "items": {"type": "string"},
-            "default": [],
-            "description": "Roles and service accounts that nodes may run as, as patterns with * and ?; [] allows any.",
-        },
+        "reasons": reasons(
+            "Settings to accept, with the reason: `<pool>/<kind>` as a pattern with * and ? to a sentence. "
+            f"Kinds: {', '.join(CUSTOMISATIONS)}."
+        ),
+        "identities": texts(
+            "Roles and service accounts that nodes may run as, as patterns with * and ?; [] allows any."
+        ),
     },
     pool=_judge,
     stack=_judge_stack,

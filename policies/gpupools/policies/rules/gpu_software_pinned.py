@@ -7,7 +7,7 @@ from typing import Any
 from gpupools.catalog.minimum_versions import NEWEST_BULLETIN, Floor, below_floor
 from gpupools.plan.pool_facts import UNKNOWN
 from gpupools.policies.declared_software import CHARTS, IMAGES, DeclaredSoftware, known_image, split_image, value_at
-from gpupools.policies.finding import Context, Finding, Framework, Level, Rule, unknown_at_preview
+from gpupools.policies.finding import Context, Finding, Framework, Level, Rule, choice, unknown_at_preview
 from gpupools.software.charts import charts, tag_of
 from gpupools.software.images import PUBLIC, digest_of_tag, placed
 
@@ -179,12 +179,9 @@ RULE = Rule(
     ),
     config={
         **unknown_at_preview(),
-        "imagesBy": {
-            "type": "string",
-            "enum": ["tag", "digest"],
-            "default": "tag",
-            "description": "With `digest`, images whose digest gpupools knows must be pulled by it.",
-        },
+        "imagesBy": choice(
+            "tag", "digest", of="With `digest`, images whose digest gpupools knows must be pulled by it."
+        ),
     },
     software=_judge,
 )

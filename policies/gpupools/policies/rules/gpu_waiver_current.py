@@ -5,7 +5,7 @@ from datetime import date
 
 from gpupools.common.json_types import JsonObject
 from gpupools.policies.declared_stack import DeclaredStack
-from gpupools.policies.finding import WAIVERS_CURRENT, Context, Finding, Framework, Level, Rule
+from gpupools.policies.finding import WAIVERS_CURRENT, Context, Finding, Framework, Level, Rule, choice, whole_number
 from gpupools.policies.waivers import IN_FILES, LONGEST, WaiverLimits, scope
 
 
@@ -32,17 +32,13 @@ RULE = Rule(
         "NIST SP 800-53", "Rev. 5", "CA-5, plan of action and milestones", "exceptions have an owner and an end"
     ),
     config={
-        IN_FILES: {
-            "type": "string",
-            "enum": ["allowed", "advisory-rules", "none"],
-            "default": "advisory-rules",
-            "description": "Which rules annotations and comments in files may waive: all, the advisory ones, or none.",
-        },
-        LONGEST: {
-            "type": "integer",
-            "minimum": 1,
-            "description": "Most days from today until a waiver ends. If not set, any day is allowed.",
-        },
+        IN_FILES: choice(
+            "advisory-rules",
+            "allowed",
+            "none",
+            of="Which rules annotations and comments in files may waive: the advisory ones, all, or none.",
+        ),
+        LONGEST: whole_number("Most days from today until a waiver ends.", minimum=1),
     },
     stack=_judge,
 )
