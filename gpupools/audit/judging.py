@@ -26,7 +26,6 @@ from gpupools.common.errors import Path, Problem, Rejected
 from gpupools.common.json_types import JsonDict
 from gpupools.common.structured_text import without_collecting
 from gpupools.common.taints import repels_cpu_pods
-from gpupools.plan.cloud import Cloud
 from gpupools.plan.pool_facts import PoolFacts
 from gpupools.policies import waivers
 from gpupools.policies.classify import classify
@@ -34,14 +33,11 @@ from gpupools.policies.components import FindingKey, finding_key, judge_resource
 from gpupools.policies.declared_software import read_software
 from gpupools.policies.declared_stack import ANSWERS, Declared, DeclaredStack, Gap
 from gpupools.policies.finding import Context, Finding, FindingLevel, Rule, format_finding, steps
-from gpupools.policies.kinds import is_read, readers, readings
+from gpupools.policies.kinds import read_pools, read_template
 from gpupools.policies.policy_config import Config
 from gpupools.policies.rules import ALL_RULES, RULE_NAMES, STACK_RULES
 from gpupools.policies.rules.gpu_waiver_current import RULE as CURRENT
 from gpupools.policies.waivers import Waiver, Waivers, outdated_waivers
-from gpupools.providers import clouds
-from gpupools.readback.inputs import with_name
-from gpupools.readback.kubernetes_pools import each_kubernetes_pool, read_template
 
 MAX_FINDINGS = 200
 """Findings of one rule that are listed; the rest are counted."""
@@ -204,18 +200,17 @@ def judge_document(path: FilePath, document: Document, config: Config, beside: S
     if sources is not None:
         found_resources = (one for each in document.resources for one in with_constants(each, sources))
     resources = _by_unique_address(tuple(found_resources))
-    known = dict(clouds())
     folders = [folder, *(folder / each for each in document.modules.values() if each.startswith("."))]
-    declared = {address: _declared(address, each, known) for address, each in resources.items()}
+    declared = {address: _declared(address, each) for address, each in resources.items()}
     pools = {address: each.pools for address, each in declared.items()}
     comments = comments_of(path, resources, pools, sources, folders)
     given = Waivers(config.limits, config.waivers)
     for address, each in declared.items():
         given.read(address, each.type, each.inputs, RULE_NAMES, comments.get(address, ()))
     ending = {each.address: each for each in document.ending}
-    ended = [(_declared(address, each, known), each.ends) for address, each in ending.items()]
+    ended = [(_declared(address, each), each.ends) for address, each in ending.items()]
     others = _by_unique_address(beside)
-    lent = [_declared(address, each, known) for address, each in others.items() if address not in resources]
+    lent = [_declared(address, each) for address, each in others.items() if address not in resources]
     stack = DeclaredStack([*declared.values(), *lent], document.gaps, ended)
     found, waived = _all_findings(ending | resources, declared, stack, config, given, sources)
     found = tuple(_settled(each, document.form) for each in found)
@@ -371,30 +366,21 @@ def _by_unique_address(resources: Sequence[Resource]) -> dict[str, Resource]:
     return found
 
 
-def _declared(address: str, resource: Resource, known: Mapping[str, Cloud]) -> Declared:
-    read = is_read(resource.type) or resource.type.startswith("kubernetes:")
-    pools: list[PoolFacts] = []
-    if read:
-        pools += (pool for each in readers() for pool in each.read_pools(resource.type, resource.inputs))
-        pools += each_kubernetes_pool(resource.type, resource.inputs, known)
-    if pools:
-        logical = resource.address.rpartition("::")[2] if resource.address.startswith("urn:pulumi:") else ""
-        pools = [with_name(pool, resource.inputs, logical) for pool in pools]
+def _declared(address: str, resource: Resource) -> Declared:
+    logical = resource.address.rpartition("::")[2] if resource.address.startswith("urn:pulumi:") else ""
+    pools = read_pools(resource.type, resource.inputs, logical)
     if resource.is_partial:
-        pools = [replace(pool, weaknesses=(), node_customizations=(), identity=None) for pool in pools]
+        pools = tuple(replace(pool, weaknesses=(), node_customizations=(), identity=None) for pool in pools)
     if resource.takes_no_taints:
-        pools = [replace(pool, no_taint_field=True) for pool in pools]
-    templates = [each.read_template(resource.type, resource.inputs) for each in (readings() if read else ())]
-    templates += [read_template(resource.type, resource.inputs, known)] if read else []
+        pools = tuple(replace(pool, no_taint_field=True) for pool in pools)
     software = read_software(resource.type, resource.inputs)
-    template_read = next((template for template in templates if template is not None), None)
     return Declared(
         urn=address,
         type=resource.type,
         name=resource.address,
         inputs={**resource.inputs, **({"id": resource.id} if resource.id else {})},
-        pools=tuple(pools),
-        template=template_read,
+        pools=pools,
+        template=read_template(resource.type, resource.inputs),
         software=software,
         unread=None
         if resource.in_other_file

@@ -26,9 +26,11 @@ from gpupools.common.errors import shown
 from gpupools.common.json_types import JsonObject
 from gpupools.common.patterns import FirstOf
 from gpupools.plan.cloud import Readback
+from gpupools.plan.pool_facts import PoolFacts
 from gpupools.providers import clouds
-from gpupools.readback.inputs import group_and_kind, is_list, kubernetes_type, mapping
-from gpupools.readback.kubernetes_pools import kinds_read
+from gpupools.readback import kubernetes_pools
+from gpupools.readback.inputs import group_and_kind, is_list, kubernetes_type, mapping, with_name
+from gpupools.readback.kubernetes_pools import each_kubernetes_pool, kinds_read
 from gpupools.readback.registry import TypeReader, type_readers
 
 MOST_TYPES = 200_000
@@ -119,6 +121,30 @@ def is_read(type_token: str) -> bool:
         reader.unread(type_token, probe)
         reader.read_pools(type_token, probe)
     return probe.looked
+
+
+def read_pools(type_token: str, inputs: JsonObject, name: str = "") -> tuple[PoolFacts, ...]:
+    """Return the pools that a resource declares in plain data, Kubernetes objects included.
+
+    Args:
+        type_token: Its Pulumi type.
+        inputs: Its inputs.
+        name: The name of pools that have none in their inputs.
+    """
+    if not is_read(type_token) and not type_token.startswith("kubernetes:"):
+        return ()
+    pools = [pool for each in readers() for pool in each.read_pools(type_token, inputs)]
+    pools += each_kubernetes_pool(type_token, inputs, clouds())
+    return tuple(with_name(pool, inputs, name) for pool in pools)
+
+
+def read_template(type_token: str, inputs: JsonObject) -> PoolFacts | None:
+    """Return what a resource sets for pools that refer to it; None for one that pools do not refer to."""
+    if not is_read(type_token):
+        return None
+    found = (each.read_template(type_token, inputs) for each in readings())
+    of_cloud = next((each for each in found if each is not None), None)
+    return of_cloud or kubernetes_pools.read_template(type_token, inputs, clouds())
 
 
 _OF_TERRAFORM = frozenset({"kubernetes", "helm", "kubectl"})

@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import cached_property
 from importlib import import_module
 from types import MappingProxyType
 from typing import Any
@@ -32,9 +33,10 @@ from gpupools.plan.pool_facts import PoolFacts
 from gpupools.policies import waivers
 from gpupools.policies.classify import classify
 from gpupools.policies.components import FindingKey, finding_key, judge_resource
-from gpupools.policies.declared_software import DeclaredSoftware, is_software, read_software
+from gpupools.policies.declared_software import DeclaredSoftware, read_software
 from gpupools.policies.declared_stack import Declared, DeclaredStack, shows_gpus
 from gpupools.policies.finding import WAIVERS_CURRENT, Context, Finding, Rule, format_finding, steps
+from gpupools.policies.kinds import read_pools, read_template
 from gpupools.policies.rules import (
     ALL_RULES,
     RESOURCE_RULES,
@@ -47,10 +49,7 @@ from gpupools.policies.rules.gpu_pool_tainted import taint_can_be_added
 from gpupools.policies.rules.gpu_waiver_current import waiver_limits
 from gpupools.policies.waivers import Waivers
 from gpupools.policies.wire import SECRET, SIGNATURE, decoded, plain
-from gpupools.providers import clouds
-from gpupools.readback.inputs import with_name, with_taint
-from gpupools.readback.kubernetes_pools import read_kubernetes_pools, read_template
-from gpupools.readback.registry import type_readers
+from gpupools.readback.inputs import with_taint
 
 NAME = "gpupools"
 """The pack's name, as the engine shows it."""
@@ -65,17 +64,6 @@ WAIVED = "waived"
 """The advisory policy that lists findings that waivers suppress."""
 
 import_module("gpupools.audit")  # registers its readers
-
-
-def read_pools(resource_type: str, inputs: JsonObject) -> tuple[PoolFacts, ...]:
-    """Read the pools that a resource of any cloud declares in plain data, Kubernetes objects included."""
-    known = clouds()
-    readers = [
-        *(cloud.readback().read_pools for cloud in known.values()),
-        *(each.read_pools for each in type_readers()),
-    ]
-    pools = (pool for read in readers for pool in read(resource_type, inputs))
-    return tuple(with_name(pool, inputs) for pool in (*pools, *read_kubernetes_pools(resource_type, inputs, known)))
 
 
 def _serve_by_analyzer(*_: Any) -> None:
@@ -135,50 +123,25 @@ def _policies() -> Iterator[Policy]:
     )
 
 
-# The SDK's server has several threads; each entry is the same whoever writes it.
-_HOLDS_POOLS: dict[str, bool] = {}
-_MAX_TYPES = 10_000
-
-
 class Inputs(JsonObject):
-    """Inputs of a resource, decoded on first access, with the pools and software read from them."""
+    """Inputs of a resource, decoded on first access: readers look at the type first."""
 
     def __init__(self, given: struct_pb2.Struct) -> None:
         self.given = given
-        self._plain: JsonDict | None = None
-        self._pools: tuple[PoolFacts, ...] | None = None
-        self._software: tuple[DeclaredSoftware | None] | None = None
 
+    @cached_property
     def plain(self) -> JsonDict:
-        """Return plain data."""
-        if self._plain is None:
-            self._plain = decoded(self.given)
-        return self._plain
-
-    def pools(self, resource_type: str) -> tuple[PoolFacts, ...]:
-        """Return the pools of the resource; types that hold none are not decoded."""
-        if self._pools is None:
-            # Readers look at the type before they look inside, so a type is known by whether this was decoded.
-            inside = _HOLDS_POOLS.get(resource_type)
-            self._pools = () if inside is False else read_pools(resource_type, self.plain() if inside else self)
-            if inside is None and len(_HOLDS_POOLS) < _MAX_TYPES:
-                _HOLDS_POOLS[resource_type] = self._plain is not None
-        return self._pools
-
-    def software(self, resource_type: str) -> DeclaredSoftware | None:
-        """Return the GPU software in there."""
-        if self._software is None:
-            self._software = (read_software(resource_type, self.plain()) if is_software(resource_type) else None,)
-        return self._software[0]
+        """Plain data."""
+        return decoded(self.given)
 
     def __getitem__(self, key: str) -> Any:
-        return self.plain()[key]
+        return self.plain[key]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self.plain())
+        return iter(self.plain)
 
     def __len__(self) -> int:
-        return len(self.plain())
+        return len(self.plain)
 
 
 SDK_INTERNALS = (
@@ -227,7 +190,8 @@ class Analyzer(_SdkServer):  # type: ignore[misc]
         """Judge one resource by the rules that one resource decides."""
         answer = analyzer_pb2.AnalyzeResponse()
         inputs = Inputs(request.properties)
-        pools, software = _named_pools(inputs, request.type, request.name), inputs.software(request.type)
+        pools = read_pools(request.type, inputs, request.name)
+        software = read_software(request.type, inputs)
         if not pools and software is None:
             return answer
         self._readings[request.urn] = (request.type, request.properties, (pools, software))
@@ -313,9 +277,7 @@ class Analyzer(_SdkServer):  # type: ignore[misc]
 
     def _declared(self, wire: Any) -> Declared:
         inputs, type_ = Inputs(wire.properties), wire.type
-        read = self._earlier_reading(wire) or (_named_pools(inputs, type_, wire.name), inputs.software(type_))
-        templates = [cloud.readback().read_template(type_, inputs) for cloud in clouds().values()]
-        templates.append(read_template(type_, inputs, clouds()))
+        read = self._earlier_reading(wire) or (read_pools(type_, inputs, wire.name), read_software(type_, inputs))
         provider = wire.provider.urn if wire.HasField("provider") else ""
         by_property = {key: tuple(found.urns) for key, found in wire.propertyDependencies.items() if found.urns}
         return Declared(
@@ -324,7 +286,7 @@ class Analyzer(_SdkServer):  # type: ignore[misc]
             name=wire.name,
             inputs=inputs,
             pools=read[0],
-            template=next((found for found in templates if found is not None), None),
+            template=read_template(type_, inputs),
             software=read[1],
             unread=classify(type_, inputs, component=not provider, software=read[1] is not None),
             parent=wire.parent,
@@ -356,11 +318,6 @@ def _is_destroy_allowed(parent: str) -> bool:
     except ValueError:
         return False
     return isinstance(named, list) and name in {str(each).replace("/", "-") for each in named}
-
-
-def _named_pools(inputs: Inputs, resource_type: str, name: str) -> tuple[PoolFacts, ...]:
-    """Return the pools of a resource; unnamed ones get the name of the resource."""
-    return tuple(with_name(pool, inputs, name) for pool in inputs.pools(resource_type))
 
 
 def add_missing_taint(args: ResourceValidationArgs) -> JsonObject | None:
