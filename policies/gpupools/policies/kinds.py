@@ -13,7 +13,6 @@ the reason, a source and its date:
 - `where <path>|…`: `nodes` where one of these inputs is given, otherwise `none`.
 """
 
-import csv
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from gpupools.common.csv_rows import csv_rows
 from gpupools.common.errors import shown
 from gpupools.common.json_types import JsonObject
 from gpupools.common.patterns import FirstOf
@@ -78,9 +78,7 @@ _WHERE = "where "
 @lru_cache
 def rows() -> tuple[Row, ...]:
     """Return the table."""
-    with (Path(__file__).parent / "kinds.csv").open(encoding="utf-8", newline="") as file:
-        table = islice(csv.reader(file), 1, None)
-        return tuple(Row(kind, answer, why, source, as_of) for kind, answer, why, source, as_of in table)
+    return tuple(Row(**row) for row in csv_rows(Path(__file__).parent / "kinds.csv"))
 
 
 class _Probe(JsonObject):

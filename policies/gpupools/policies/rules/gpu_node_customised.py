@@ -19,25 +19,19 @@ def _judge_stack(stack: DeclaredStack, context: Context) -> Iterator[tuple[str, 
     reported: set[tuple[str, str]] = set()
     whole: set[str] = set()
     """Templates whose findings are all reported."""
-    for resource in stack.resources:
-        for pool in resource.pools:
-            if not pool.elsewhere or not stack.joined(resource, pool).has_gpus:
-                continue
-            for other in stack.referred(resource, pool):
-                made_by = stack.component(resource)
-                if other.template is None or other.urn in whole or any(each.has_gpus for each in other.pools):
-                    continue
-                if made_by is not None and other.parent == made_by.urn:
-                    continue  # reported on the component, from its own inputs
-                # A template has no labels; those of its pool hold the pool's name, which reasons refer to.
-                template = replace(other.template, labels={**other.template.labels, **pool.labels})
-                found = list(customization_findings(template, RULE, context))
-                if len(found) == len(template.node_customizations):
-                    whole.add(other.urn)
-                for finding in found:
-                    if (other.urn, finding.property) not in reported:
-                        reported.add((other.urn, finding.property))
-                        yield other.urn, finding
+    for resource, pool, other, own in stack.templates_of_gpu_pools():
+        made_by = stack.component(resource)
+        if other.urn in whole or (made_by is not None and other.parent == made_by.urn):
+            continue  # reported before, or on the component from its own inputs
+        # A template has no labels; those of its pool hold the pool's name, which reasons refer to.
+        template = replace(own, labels={**own.labels, **pool.labels})
+        found = list(customization_findings(template, RULE, context))
+        if len(found) == len(template.node_customizations):
+            whole.add(other.urn)
+        for finding in found:
+            if (other.urn, finding.property) not in reported:
+                reported.add((other.urn, finding.property))
+                yield other.urn, finding
 
 
 RULE = Rule(

@@ -117,15 +117,15 @@ def _unverified(what: str, path: str, fix: str) -> Finding:
 def _is_versioned_by_image(software: DeclaredSoftware) -> bool:
     """Say whether the image tag decides the version, not the chart."""
     chart = CHARTS[software.kind]
-    tag = value_at(software.values, chart.parts[0].path) if chart.parts else None
+    tag = value_at(software.values, chart.parts[0][1].split(".")) if chart.parts else None
     return chart.image_decides and isinstance(tag, str) and bool(tag)
 
 
 def _part_findings(software: DeclaredSoftware) -> Iterator[Finding]:
-    for part in CHARTS[software.kind].parts:
-        value, path = value_at(software.values, part.path), ".".join(("values", *part.path))
+    for component, at in CHARTS[software.kind].parts:
+        value, path = value_at(software.values, at.split(".")), f"values.{at}"
         if value is UNKNOWN:
-            yield _unverified(f"version of {part.component or software.kind}", path, "write it as a plain value")
+            yield _unverified(f"version of {component or software.kind}", path, "write it as a plain value")
         elif isinstance(value, int | float) and not isinstance(value, bool):
             what = f"{path} is a number, which Helm may format differently"
             yield Finding(what=what, property=path, found=str(value), fix="quote the version")
@@ -134,7 +134,7 @@ def _part_findings(software: DeclaredSoftware) -> Iterator[Finding]:
                 what = f"{path} is not pinned"
                 yield Finding(what=what, property=path, found=value, fix="name an exact tag or a digest")
             else:
-                yield from _outdated(part.component, value, path, part.component)
+                yield from _outdated(component, value, path, component)
 
 
 def _outdated(component: str, version: str, path: str, what: str) -> Iterator[Finding]:
