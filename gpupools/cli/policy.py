@@ -157,8 +157,7 @@ def check_configs(files: Sequence[Path], form: str) -> int:
     configuration = import_module("gpupools.policies.configuration")
     found: dict[Path, Sequence[Problem]] = {}
     for path in dict.fromkeys(files):
-        document, problems = configuration.read_config(path)
-        found[path] = problems or configuration.config_problems(document)
+        found[path] = configuration.read_config(path)[1]
     refused = any(found.values())
     if form == "json":
         listed = [

@@ -57,7 +57,6 @@ def read_config(path: FilePath, today: date) -> Config:
         Rejected: It is not such a file, names rules or options that do not exist, or weakens a mandatory rule.
     """
     document, problems = configuration.read_config(path)
-    problems = problems or configuration.config_problems(document)
     if problems or not isinstance(document, Mapping):
         raise Rejected(problems)
     levels: dict[str, str] = {}
