@@ -296,10 +296,6 @@ def _unfinished(judged: Sequence[FileReport]) -> bool:
     return any(file.unfinished for file in judged)
 
 
-def _text(judged: Sequence[FileReport]) -> None:
-    _tell_findings(judged)
-
-
 def _verbose_text(judged: Sequence[FileReport]) -> None:
     _tell_findings(judged, every=True)
     for file in judged:
@@ -439,7 +435,7 @@ def _github(judged: Sequence[FileReport]) -> None:
 
 
 _WRITERS: dict[str, Callable[[Sequence[FileReport]], None]] = {
-    "text": _text,
+    "text": _tell_findings,
     "verbose": _verbose_text,
     "json": _json,
     "sarif": _sarif,

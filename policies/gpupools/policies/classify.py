@@ -77,7 +77,7 @@ def _classify_kind(
     ):
         return Unclassified(kind, "what it applies is not known yet, so its objects are not here", nodes=True)
     if chart_at := _CHARTS.get(key):
-        names = [name for path in chart_at for name in _all_at(inputs, path)]
+        names = [name for path in chart_at for name in _in_blocks(inputs, path) if name is not None]
         return _classify_chart(kind, key, names, component)
     if is_read(type_token):
         closed = next((why for each in readers() if (why := each.unread(type_token, inputs))), "")
@@ -178,19 +178,10 @@ _CHARTS: Mapping[str, tuple[str, ...]] = {
     "kubernetes:helm.sh/Release": ("chart",),
     "kubernetes:helm.sh/Chart": ("chart",),
     "kubernetes:helm.toolkit.fluxcd.io/HelmRelease": ("spec.chart.spec.chart",),
-    "kubernetes:argoproj.io/Application": ("spec.source.chart", "spec.sources[].chart"),
-    "kubernetes:argoproj.io/ApplicationSet": (
-        "spec.template.spec.source.chart",
-        "spec.template.spec.sources[].chart",
-    ),
+    "kubernetes:argoproj.io/Application": ("spec.source.chart", "spec.sources.chart"),
+    "kubernetes:argoproj.io/ApplicationSet": ("spec.template.spec.source.chart", "spec.template.spec.sources.chart"),
 }
 """Where a kind names the charts that it installs."""
-
-
-def _all_at(inputs: JsonObject, path: str) -> Iterator[Any]:
-    within, _, key = path.rpartition("[].")
-    listed = (one for _, one in items(at(inputs, within), within, [])) if within else (inputs,)
-    yield from (found for one in listed if (found := at(one, key)) is not None)
 
 
 def _classify_chart(kind: str, key: str, names: list[Any], component: bool) -> Unclassified | None:

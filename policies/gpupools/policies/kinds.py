@@ -78,7 +78,8 @@ _WHERE = "where "
 @lru_cache
 def rows() -> tuple[Row, ...]:
     """Return the table."""
-    return tuple(Row(**row) for row in csv_rows(Path(__file__).parent / "kinds.csv"))
+    table = csv_rows(Path(__file__).parent / "kinds.csv")
+    return tuple(Row(row["kind"], row["answer"], row["why"], row["source"], row["as_of"]) for row in table)
 
 
 class _Probe(JsonObject):

@@ -5,16 +5,18 @@ of the same name. To add a rule, add both files; nothing else lists the rules.
 """
 
 from importlib import import_module
+from pathlib import Path
 
-from gpupools.policies.finding import Rule
-from gpupools.policies.rules._modules import MODULES, RULE_NAMES
+from gpupools.policies.finding import WAIVERS_CURRENT, Rule
 
-__all__ = ["ALL_RULES", "RESOURCE_RULES", "RULE_NAMES", "STACK_RULES"]
-
-_RULES: list[Rule] = [import_module(f"{__name__}.{module}").RULE for module in MODULES]
+_FILES = sorted(Path(__file__).parent.glob("[!_]*.py"))
+_RULES: list[Rule] = [import_module(f"{__name__}.{file.stem}").RULE for file in _FILES]
 
 ALL_RULES = tuple(sorted(_RULES, key=lambda rule: rule.order))
 """Every rule of the pack, in the order of reports."""
+
+RULE_NAMES = frozenset(rule.name for rule in ALL_RULES) - {WAIVERS_CURRENT}
+"""Names of the rules that can be waived."""
 
 RESOURCE_RULES = tuple(rule for rule in ALL_RULES if rule.pool or rule.software)
 """Rules that judge one resource; some of them also judge a stack."""

@@ -13,18 +13,10 @@ from gpupools.software.images import PUBLIC, digest_of_tag, placed
 
 # A range as Helm takes it: https://github.com/Masterminds/semver#checking-version-constraints
 _EXACT = re.compile(r"v?\d+\.\d+\.\d+(?:-[0-9A-Za-z.-]+)?(?:\+[0-9A-Za-z.-]+)?")
-
-
 _IN_NAME = re.compile(r"[-@:](v?\d+\.\d+\.\d+.*)")
-
-
 _FLOATING = re.compile(r"(?:.*[-_.])?(?:latest|main|master|nightly|devel|edge|stable)", re.IGNORECASE)
-
-
 # Variants of the CUDA image are base, runtime and devel: https://hub.docker.com/r/nvidia/cuda
 _FLAVOUR = re.compile(r"\d+\.\d+(?:\.\d+)?-devel")
-
-
 # Branch and kernel of a precompiled driver; the tag does not show the release of the branch.
 # https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/precompiled-drivers.html
 _PRECOMPILED = re.compile(r"\d{3}(?:-.+)?")
