@@ -212,8 +212,7 @@ def judge_document(path: FilePath, document: Document, config: Config, beside: S
     others = _by_unique_address(beside)
     lent = [_declared(address, each) for address, each in others.items() if address not in resources]
     stack = DeclaredStack([*declared.values(), *lent], document.gaps, ended)
-    found, waived = _all_findings(ending | resources, declared, stack, config, given, sources)
-    found = tuple(_settled(each, document.form) for each in found)
+    found, waived = _all_findings(ending | resources, document.form, declared, stack, config, given, sources)
     judged = {each.urn: None for each in stack.resources if each.urn in resources and (each.pools or each.software)}
     not_understood = tuple(address for address in stack.unread if address in resources and address not in judged)
     counts = (len(judged), len(resources) - len(judged) - len(not_understood), len(not_understood))
@@ -235,6 +234,7 @@ def judge_document(path: FilePath, document: Document, config: Config, beside: S
 
 def _all_findings(
     resources: Mapping[str, Resource],
+    form: str,
     declared: Mapping[str, Declared],
     stack: DeclaredStack,
     config: Config,
@@ -255,7 +255,9 @@ def _all_findings(
         counted[rule.name, level] += waiver is None
         if waiver is not None or counted[rule.name, level] <= MAX_FINDINGS:
             one = _reported_finding(rule, level, finding, address, resources.get(address) or gaps.get(address), sources)
-            found[rule.name, address, one.message] = replace(one, waiver=waiver)
+            settled = finding.fix if finding.needs_fix else _TEMPLATES.get(form, finding.fix)
+            settled = settled if level is FindingLevel.UNVERIFIED else ""
+            found[rule.name, address, one.message] = replace(one, waiver=waiver, settled_by=settled)
     places = {address: place for place, address in enumerate(resources)}
     all_found = (*found.values(), *_omitted_findings(counted))
     in_order = sorted(all_found, key=lambda each: places.get(each.address, len(places)))
@@ -281,14 +283,6 @@ def _reported_finding(
     file, line = place or (None, _line(resource, finding))
     message = resource.spelled(format_finding(finding, resource.inputs, rule))
     return ReportedFinding(rule, level, finding, address, resource.type, line, message, file=file)
-
-
-def _settled(found: ReportedFinding, form: str) -> ReportedFinding:
-    """Return an unverified finding with what settles it: the document that its tool makes, or its own fix."""
-    if found.level is not FindingLevel.UNVERIFIED:
-        return found
-    fix = found.finding.fix
-    return replace(found, settled_by=fix if found.finding.needs_fix else _TEMPLATES.get(form, fix))
 
 
 def _omitted_findings(counted: Mapping[tuple[str, FindingLevel], int]) -> Iterator[ReportedFinding]:

@@ -7,7 +7,7 @@ pieces with several owners.
 import re
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import groupby
+from itertools import groupby, product
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -92,19 +92,9 @@ IMAGES: Mapping[str, tuple[str, str]] = MappingProxyType(
     {row["image"]: (row["component"], row["piece"]) for row in csv_rows(_FOLDER / "gpu_images.csv")}
 )
 """Image repository (its last parts) to component and piece."""
-_STAYS = frozenset(
-    {
-        *((group, kind) for group in ("apps", "extensions") for kind in ("DaemonSet", "Deployment")),
-        *((group, kind) for group in ("apps", "extensions") for kind in ("StatefulSet", "ReplicaSet")),
-        *((group, "ReplicationController") for group in ("core", "")),
-    }
-)
-_RUNS_ONCE = frozenset(
-    {
-        *(("batch", kind) for kind in ("Job", "CronJob")),
-        *((group, kind) for group in ("core", "") for kind in ("Pod", "PodTemplate")),
-    }
-)
+_STAYS = frozenset(product(("apps", "extensions"), ("DaemonSet", "Deployment", "StatefulSet", "ReplicaSet")))
+_STAYS |= {("core", "ReplicationController"), ("", "ReplicationController")}
+_RUNS_ONCE = frozenset({*product(("batch",), ("Job", "CronJob")), *product(("core", ""), ("Pod", "PodTemplate"))})
 """Workloads whose images are judged, but that own no piece of a node's software."""
 _POD_AT = {
     "Pod": ("spec",),

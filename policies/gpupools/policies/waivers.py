@@ -179,9 +179,8 @@ def configured(rule: str, options: JsonObject) -> tuple[Waiver, ...]:
 
 
 def _unknown_rule(rule: str) -> str:
-    return (
-        f"write {RENAMED[rule]}, which {rule} is now part of" if rule in RENAMED else f"there is no rule {shown(rule)}"
-    )
+    new = RENAMED.get(rule)
+    return f"write {new}, which {rule} is now part of" if new else f"there is no rule {shown(rule)}"
 
 
 _FORMS = (
