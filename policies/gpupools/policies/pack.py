@@ -15,6 +15,7 @@ from typing import Any
 import pulumi
 import pulumi_policy.policy as sdk
 from google.protobuf import struct_pb2
+from grpc import StatusCode
 from pulumi.runtime.proto import analyzer_pb2
 from pulumi_policy import (
     EnforcementLevel,
@@ -47,7 +48,7 @@ from gpupools.policies.rules import (
 )
 from gpupools.policies.rules.gpu_pool_tainted import taint_can_be_added
 from gpupools.policies.rules.gpu_waiver_current import waiver_limits
-from gpupools.policies.waivers import Waivers
+from gpupools.policies.waivers import RENAMED, Waivers
 from gpupools.policies.wire import SECRET, SIGNATURE, decoded, plain
 from gpupools.readback.inputs import with_taint
 
@@ -182,7 +183,10 @@ class Analyzer(_SdkServer):  # type: ignore[misc]
         """Findings on each component whose own inputs show GPUs, by URN."""
 
     def Configure(self, request: Any, context: Any) -> Any:
-        """Take the configuration of a run."""
+        """Take the configuration of a run; a former name in it would set no limit."""
+        if old := next((name for name in request.policyConfig if name in RENAMED), ""):
+            what = f"policy configuration: {old} is now part of {RENAMED[old]}; move its keys there"
+            context.abort(StatusCode.INVALID_ARGUMENT, what)
         self._contexts.clear()
         return super().Configure(request, context)
 
