@@ -16,7 +16,7 @@ FORMS: tuple[str, ...] = (
 """Modules of file forms, each a `forms.Form`; `kubernetes` reads what has `apiVersion` and `kind`, and
 `terraform_configuration` a folder of `.tf` files."""
 
-TYPE_READERS: tuple[str, ...] = ("cloudformation_resources", "arm_resources", "bridged_packages")
+TYPE_READERS: tuple[str, ...] = ("cloudformation_template", "arm_template", "bridged_packages")
 """Modules that read pools inside resources of Pulumi types, each with a `TypeReader`."""
 
 KUBERNETES_READERS: tuple[str, ...] = ("cluster_api", "node_groups")

@@ -24,7 +24,7 @@ def modules_with(pattern: str) -> set[str]:
     ("pattern", "entries"),
     [
         (r"^FORM = ", (*audit.FORMS, "cluster_objects", "kubernetes", "terraform_configuration")),
-        (r"^READER = TypeReader", audit.TYPE_READERS),
+        (r"^READER = reader_of_held", audit.TYPE_READERS),
         (r"^READER = KubernetesReader", audit.KUBERNETES_READERS),
         (r"^KINDS = CloudKinds", audit.CLOUD_KINDS.values()),
     ],
