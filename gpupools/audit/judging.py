@@ -20,7 +20,7 @@ from gpupools.audit import (
 from gpupools.audit.comment_waivers import comments_of
 from gpupools.audit.document import Document, Resource
 from gpupools.audit.forms import UnknownForm, read_document
-from gpupools.audit.other_files import objects_elsewhere, with_nested_templates
+from gpupools.audit.other_files import is_called_module, objects_elsewhere, with_nested_templates
 from gpupools.audit.terraform_resources import with_constants
 from gpupools.audit.terraform_sources import Sources
 from gpupools.common.errors import Path, Problem, Rejected
@@ -40,7 +40,7 @@ from gpupools.policies.policy_config import Config
 from gpupools.policies.rules import ALL_RULES, RULE_NAMES, STACK_RULES
 from gpupools.policies.rules.gpu_waiver_current import RULE as CURRENT
 from gpupools.policies.rules.gpu_waiver_current import outdated_waivers
-from gpupools.policies.waivers import Waiver
+from gpupools.policies.waivers import Comment, Waiver
 from gpupools.providers import clouds
 from gpupools.readback.inputs import with_name
 from gpupools.readback.kubernetes_pools import each_kubernetes_pool, read_template
@@ -181,6 +181,8 @@ def judge_file(path: FilePath, config: Config) -> FileReport:
     with without_collecting():
         try:
             document = with_nested_templates(path, read_document(path), config.files)
+            if is_called_module(path, config.files):
+                return FileReport(path, form=document.form)
             return judge_document(path, document, config, objects_elsewhere(path, document, config.files))
         except Rejected as rejected:
             return FileReport(path, problems=rejected.problems, is_of_no_form=isinstance(rejected, UnknownForm))
@@ -207,17 +209,20 @@ def judge_document(path: FilePath, document: Document, config: Config, beside: S
         found_resources = (one for each in document.resources for one in with_constants(each, sources))
     resources = _by_unique_address(tuple(found_resources))
     known = dict(clouds())
-    folders = [folder, *(folder / each for each in document.modules.values() if each.startswith("."))]
+    folders = [folder, *(sources.folders() if sources else ())]
     declared = {address: _declared(address, each, known) for address, each in resources.items()}
     pools = {address: each.pools for address, each in declared.items()}
-    for address, comments in comments_of(path, resources, pools, sources, folders).items():
-        declared[address] = replace(declared[address], comments=comments)
+    gaps = {gap.address: Resource(gap.address, gap.name, {}) for gap in document.gaps if sources is not None}
+    noted = comments_of(path, gaps | resources, pools, sources, folders)
+    for address in noted.keys() & declared.keys():
+        declared[address] = replace(declared[address], comments=noted[address])
     ending = {each.address: each for each in document.ending}
     ended = [(_declared(address, each, known), each.ends) for address, each in ending.items()]
     others = _by_unique_address(beside)
     lent = [_declared(address, each, known) for address, each in others.items() if address not in resources]
     stack = DeclaredStack([*declared.values(), *lent], document.gaps, ended)
-    found, waived = _all_findings(ending | resources, declared, stack, config, sources)
+    of_gaps = {address: noted[address] for address in noted.keys() & gaps.keys() - declared.keys()}
+    found, waived = _all_findings(ending | resources, declared, stack, config, sources, of_gaps)
     found = tuple(_settled(each, document.form) for each in found)
     judged = {each.urn: None for each in stack.resources if each.urn in resources and (each.pools or each.software)}
     not_understood = tuple(address for address in stack.unread if address in resources and address not in judged)
@@ -244,14 +249,16 @@ def _all_findings(
     stack: DeclaredStack,
     config: Config,
     sources: Sources | None,
+    of_gaps: Mapping[str, Sequence[Comment]],
 ) -> tuple[tuple[ReportedFinding, ...], tuple[ReportedFinding, ...]]:
     """Return the findings and the waived findings, each in the order of their resources."""
     limits = config.limits
     configured = [waiver for waiver in config.waivers if not limits.fault(waiver)]
     patterns = [waiver for waiver in configured if waiver.is_pattern]
     given: dict[tuple[str, str, str], list[Waiver]] = {}
-    for address, each in declared.items():
-        for waiver in waivers.annotated(address, each.type, each.inputs, RULE_NAMES, limits, each.comments)[0]:
+    noted = [(address, each.type, each.inputs, each.comments) for address, each in declared.items()]
+    for address, kind, inputs, comments in (*noted, *((address, "", {}, one) for address, one in of_gaps.items())):
+        for waiver in waivers.annotated(address, kind, inputs, RULE_NAMES, limits, comments)[0]:
             given.setdefault((address, waiver.rule, waiver.pool), []).append(waiver)
     for waiver in configured:
         given.setdefault((waiver.resource, waiver.rule, waiver.pool), []).append(waiver)
@@ -294,8 +301,9 @@ def _reported_finding(
 ) -> ReportedFinding:
     """Return a finding with its message, file and line."""
     if not isinstance(resource, Resource):
-        kind = resource.name if resource else ""
-        return ReportedFinding(rule, level, finding, address, kind, None, format_finding(finding, {}, rule))
+        kind, place = resource.name if resource else "", sources.place(address, "") if sources and address else None
+        file, line = place or (None, None)
+        return ReportedFinding(rule, level, finding, address, kind, line, format_finding(finding, {}, rule), file=file)
     place = sources.place(address, resource.spelled(finding.property)) if sources else None
     file, line = place or (None, _line(resource, finding))
     message = resource.spelled(format_finding(finding, resource.inputs, rule))

@@ -33,6 +33,25 @@ def with_nested_templates(path: Path, document: Document, files: tuple[Path, ...
     return replace(document, resources=resources)
 
 
+def is_called_module(path: Path, files: tuple[Path, ...]) -> bool:
+    """Return whether a folder of `.tf` files is a module that was read with the arguments of a caller in the run.
+
+    Of modules that call each other in a circle none is.
+    """
+    read, here = _modules_read(files) if len(files) > 1 and path.is_dir() else {}, path.resolve()
+    return any(here in called and caller not in read.get(here, ()) for caller, called in read.items())
+
+
+@lru_cache(maxsize=1)
+def _modules_read(files: tuple[Path, ...]) -> Mapping[Path, frozenset[Path]]:
+    """Return the folders of the local modules that are read with each folder of the run."""
+    found: dict[Path, frozenset[Path]] = {}
+    for folder in (file for file in files if file.is_dir()):
+        with suppress(Rejected, RecursionError):
+            found[folder.resolve()] = frozenset(read_document(folder).folders)
+    return found
+
+
 def objects_elsewhere(path: Path, document: Document, files: tuple[Path, ...]) -> tuple[Resource, ...]:
     """Return the Cluster API objects of the other files of the run.
 

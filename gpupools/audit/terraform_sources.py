@@ -8,6 +8,7 @@ repository is opened.
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -86,6 +87,11 @@ class Sources:
         self._left = _MOST_BYTES
         self._read: dict[FilePath, dict[tuple[str, str], tuple[FilePath, Block]]] = {}
 
+    def folders(self) -> Iterator[FilePath]:
+        """Yield the folders of the local modules."""
+        found = dict.fromkeys(self._folder_of(calls) for calls, source in self._sources.items() if source[:1] == ".")
+        return (folder for folder in found if folder is not None and self._is_within(folder))
+
     def place(self, address: str, path: str) -> tuple[FilePath, int] | None:
         """Return file and line of an input of a resource; None where the configuration is not at hand.
 
@@ -152,7 +158,8 @@ class Sources:
         if ".".join(calls) in self._installed:
             return self._folder / self._installed[".".join(calls)]
         source, parent = self._sources.get(calls, ""), self._folder_of(calls[:-1])
-        return parent / source if parent is not None and source.startswith(("./", "../")) else None
+        is_local = source.startswith(("./", "../"))
+        return FilePath(os.path.normpath(parent / source)) if parent is not None and is_local else None
 
     def _blocks(self, folder: FilePath) -> Mapping[tuple[str, str], tuple[FilePath, Block]]:
         if folder not in self._read:
