@@ -526,6 +526,22 @@ def pool_facts(cloud: str, machines: Machines, read: TaintsRead, hardening: Hard
     )
 
 
+def group_facts(
+    cloud: str, machines: Machines, read: TaintsRead, where: str, effects: Mapping[str, Effect] = KUBERNETES_EFFECTS
+) -> PoolFacts:
+    """Return the facts of a group of nodes.
+
+    Args:
+        cloud: Its cloud, or `kubernetes`.
+        machines: What it names.
+        read: Its taints.
+        where: Path of the taints.
+        effects: Kubernetes' effects by their names in this API.
+    """
+    missing = as_object(wanted_taint(machines.accelerator), effects)
+    return replace(pool_facts(cloud, machines, read), where=where, missing_taint=missing)
+
+
 def retired_machines(names: Sequence[str], catalogue: Catalogue, path: str, hardening: Hardening) -> None:
     """Record machine types that their cloud has retired."""
     for name in names:
