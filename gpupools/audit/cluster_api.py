@@ -47,10 +47,7 @@ _CLOSED = {"remote-access": "nodes need no SSH", "public-address": "nodes need n
 INFRASTRUCTURE = "infrastructure.cluster.x-k8s.io"
 
 
-def _reader_of(group: str, kind: str, clouds: Clouds) -> ObjectReader | None:
-    known = machine_kinds().get(kind) if group == INFRASTRUCTURE else None
-    if known is None:
-        return None
+def _reader_of(known: MachineKind) -> ObjectReader:
     return with_spec(lambda manifest, clouds: _read_machines(mapping(manifest.get("spec")), known, clouds))
 
 
@@ -227,13 +224,6 @@ _BOOTSTRAPS: Mapping[str, Callable[[JsonObject, str], PoolFacts]] = {
 """Readers of bootstrap configurations by kind: of its `spec` and the path of that."""
 
 
-def _kinds(clouds: Clouds) -> Iterator[tuple[str, str]]:
-    yield from ((INFRASTRUCTURE, kind) for kind in machine_kinds())
-    yield from ((_BOOTSTRAP, f"{kind}{end}") for kind in _BOOTSTRAPS for end in ("", "Template"))
-    yield from (("cluster.x-k8s.io", kind) for kind in _OWNERS)
-    yield _CONTROL_PLANE
-
-
 # --- owners -----------------------------------------------------------------------------------------------------------
 
 
@@ -300,4 +290,13 @@ def _object_reference(reference: Any, namespace: Any) -> Named:
     return Named(at(reference, "kind"), at(reference, "name"), at(reference, "namespace") or namespace)
 
 
-READER = KubernetesReader(kinds=_kinds, reader_of=_reader_of, read_template=read_bootstrap, read_owner=read_owner)
+READER = KubernetesReader(
+    pools={(INFRASTRUCTURE, kind): _reader_of(known) for kind, known in machine_kinds().items()},
+    others=(
+        *((_BOOTSTRAP, f"{kind}{end}") for kind in _BOOTSTRAPS for end in ("", "Template")),
+        *(("cluster.x-k8s.io", kind) for kind in _OWNERS),
+        _CONTROL_PLANE,
+    ),
+    read_template=read_bootstrap,
+    read_owner=read_owner,
+)

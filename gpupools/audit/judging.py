@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from itertools import chain
 from pathlib import Path as FilePath
 
@@ -27,7 +28,7 @@ from gpupools.common.errors import Path, Problem, Rejected
 from gpupools.common.json_types import JsonDict
 from gpupools.common.structured_text import without_collecting
 from gpupools.common.taints import repels_cpu_pods
-from gpupools.plan.cloud import Cloud
+from gpupools.plan.cloud import Cloud, Readback
 from gpupools.plan.pool_facts import PoolFacts
 from gpupools.policies import waivers
 from gpupools.policies.classify import classify
@@ -35,7 +36,7 @@ from gpupools.policies.components import FindingKey, finding_key, judge_resource
 from gpupools.policies.declared_software import read_software
 from gpupools.policies.declared_stack import ANSWERS, Declared, DeclaredStack, Gap
 from gpupools.policies.finding import Context, Finding, FindingLevel, Rule, format_finding, steps
-from gpupools.policies.kinds import is_read, readers, readings
+from gpupools.policies.kinds import is_read, readers_of
 from gpupools.policies.policy_config import Config
 from gpupools.policies.rules import ALL_RULES, RULE_NAMES, STACK_RULES
 from gpupools.policies.rules.gpu_waiver_current import RULE as CURRENT
@@ -208,7 +209,7 @@ def judge_document(path: FilePath, document: Document, config: Config, beside: S
     if sources is not None:
         found_resources = (one for each in document.resources for one in with_constants(each, sources))
     resources = _by_unique_address(tuple(found_resources))
-    known = dict(clouds())
+    known = _clouds()
     folders = [folder, *(sources.folders() if sources else ())]
     declared = {address: _declared(address, each, known) for address, each in resources.items()}
     pools = {address: each.pools for address, each in declared.items()}
@@ -241,6 +242,11 @@ def judge_document(path: FilePath, document: Document, config: Config, beside: S
         waived=waived,
         scopes=frozenset(map(waivers.scope, (*resources, *(gap.address for gap in document.gaps)))),
     )
+
+
+@lru_cache
+def _clouds() -> Mapping[str, Cloud]:
+    return dict(clouds())
 
 
 def _all_findings(
@@ -394,11 +400,9 @@ def _by_unique_address(resources: Sequence[Resource]) -> dict[str, Resource]:
 
 
 def _declared(address: str, resource: Resource, known: Mapping[str, Cloud]) -> Declared:
-    read = is_read(resource.type) or resource.type.startswith("kubernetes:")
-    pools: list[PoolFacts] = []
-    if read:
-        pools += (pool for each in readers() for pool in each.read_pools(resource.type, resource.inputs))
-        pools += each_kubernetes_pool(resource.type, resource.inputs, known)
+    readings = readers_of(resource.type)
+    pools = [pool for each in readings for pool in each.read_pools(resource.type, resource.inputs)]
+    pools += each_kubernetes_pool(resource.type, resource.inputs, known)
     if pools:
         logical = resource.address.rpartition("::")[2] if resource.address.startswith("urn:pulumi:") else ""
         pools = [with_name(pool, resource.inputs, logical) for pool in pools]
@@ -406,8 +410,8 @@ def _declared(address: str, resource: Resource, known: Mapping[str, Cloud]) -> D
         pools = [replace(pool, weaknesses=(), node_customizations=(), identity=None) for pool in pools]
     if resource.takes_no_taints:
         pools = [replace(pool, no_taint_field=True) for pool in pools]
-    templates = [each.read_template(resource.type, resource.inputs) for each in (readings() if read else ())]
-    templates += [read_template(resource.type, resource.inputs, known)] if read else []
+    templates = [each.read_template(resource.type, resource.inputs) for each in readings if isinstance(each, Readback)]
+    templates += [read_template(resource.type, resource.inputs, known)] if is_read(resource.type) else []
     software = read_software(resource.type, resource.inputs)
     template_read = next((template for template in templates if template is not None), None)
     return Declared(

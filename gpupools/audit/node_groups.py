@@ -63,12 +63,10 @@ def _node(given: JsonObject, clouds: Clouds) -> Iterator[PoolFacts]:
     yield replace(facts, labels=labels, min_nodes=0, max_nodes=1)
 
 
-_READERS: Mapping[tuple[str, str], ObjectReader] = {
+_POOLS: Mapping[tuple[str, str], ObjectReader] = {
     ("", "Node"): _node,
     ("core", "Node"): _node,  # as Pulumi calls the group
     ("eksctl.io", "ClusterConfig"): read_cluster_config,
 }
 
-READER = KubernetesReader(
-    kinds=lambda clouds: _READERS, reader_of=lambda group, kind, clouds: _READERS.get((group, kind))
-)
+READER = KubernetesReader(pools=_POOLS)

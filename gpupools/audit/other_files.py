@@ -57,8 +57,10 @@ def objects_elsewhere(path: Path, document: Document, files: tuple[Path, ...]) -
 
     None are returned where one is in several files, such as the layers of Kustomize: which one is meant is not known.
     """
+    if document.form != kubernetes.FORM or len(files) < 2:
+        return ()
     own = {key for each in document.resources if (key := _key(each)) is not None}
-    if document.form != kubernetes.FORM or len(files) < 2 or not own:
+    if not own:
         return ()
     others = [
         [each for file, each in found if file != path] for key, found in _objects(files).items() if key not in own

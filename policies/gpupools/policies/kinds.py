@@ -111,13 +111,21 @@ def is_read(type_token: str) -> bool:
     """Say whether a reader of pools looks inside resources of a type."""
     if kubernetes_type(type_token) is not None:
         return group_and_kind(type_token) in read_kinds()
+    return bool(readers_of(type_token))
+
+
+@lru_cache(maxsize=MOST_TYPES)
+def readers_of(type_token: str) -> tuple[Readback | TypeReader, ...]:
+    """Return the readers that look inside resources of a type."""
+    return tuple(each for each in readers() if _looks_inside(each, type_token))
+
+
+def _looks_inside(reader: Readback | TypeReader, type_token: str) -> bool:
     probe = _Probe()
-    for readback in readings():
-        readback.read_pools(type_token, probe)
-        readback.read_template(type_token, probe)
-    for reader in type_readers():
-        reader.unread(type_token, probe)
-        reader.read_pools(type_token, probe)
+    reader.read_pools(type_token, probe)
+    reader.unread(type_token, probe)
+    if isinstance(reader, Readback):
+        reader.read_template(type_token, probe)
     return probe.looked
 
 
