@@ -20,8 +20,8 @@ from gpupools.audit import (
 )
 from gpupools.audit.comment_waivers import comments_of
 from gpupools.audit.document import Document, Resource
-from gpupools.audit.forms import UnknownForm, read_document
-from gpupools.audit.other_files import is_called_module, objects_elsewhere, with_nested_templates
+from gpupools.audit.forms import UnknownForm
+from gpupools.audit.other_files import is_called_module, objects_elsewhere, read_in_run, with_nested_templates
 from gpupools.audit.terraform_resources import with_constants
 from gpupools.audit.terraform_sources import Sources
 from gpupools.common.errors import Path, Problem, Rejected
@@ -181,7 +181,7 @@ def judge_file(path: FilePath, config: Config) -> FileReport:
     """Read a file of any form and apply every rule to it; never raises for the content of the file."""
     with without_collecting():
         try:
-            document = with_nested_templates(path, read_document(path), config.files)
+            document = with_nested_templates(path, read_in_run(path, config.files), config.files)
             if is_called_module(path, config.files):
                 return FileReport(path, form=document.form)
             return judge_document(path, document, config, objects_elsewhere(path, document, config.files))

@@ -38,17 +38,27 @@ def is_called_module(path: Path, files: tuple[Path, ...]) -> bool:
 
     Of modules that call each other in a circle none is.
     """
-    read, here = _modules_read(files) if len(files) > 1 and path.is_dir() else {}, path.resolve()
-    return any(here in called and caller not in read.get(here, ()) for caller, called in read.items())
+    here, read = path.resolve(), _configurations(files) if path.is_dir() else {}
+    calls = read[path].folders if path in read else ()
+    return any(here in each.folders and caller.resolve() not in calls for caller, each in read.items())
+
+
+def read_in_run(path: Path, files: tuple[Path, ...]) -> Document:
+    """Read a file of a run, of which a folder of `.tf` files may have been read before.
+
+    Raises:
+        Rejected: As `read_document`.
+    """
+    return (_configurations(files).get(path) if path.is_dir() else None) or read_document(path)
 
 
 @lru_cache(maxsize=1)
-def _modules_read(files: tuple[Path, ...]) -> Mapping[Path, frozenset[Path]]:
-    """Return the folders of the local modules that are read with each folder of the run."""
-    found: dict[Path, frozenset[Path]] = {}
-    for folder in (file for file in files if file.is_dir()):
-        with suppress(Rejected, RecursionError):
-            found[folder.resolve()] = frozenset(read_document(folder).folders)
+def _configurations(files: tuple[Path, ...]) -> Mapping[Path, Document]:
+    """Return the folders of `.tf` files in a run of several files, as far as they can be read."""
+    found: dict[Path, Document] = {}
+    for folder in (file for file in files if len(files) > 1 and file.is_dir()):
+        with suppress(Rejected, RecursionError):  # the report on the folder itself says so
+            found[folder] = read_document(folder)
     return found
 
 

@@ -115,7 +115,9 @@ class _Run:
             return f"{address}[{json.dumps(index)}]"
         for key in ("for_each", "count"):
             if key in block.inside and (given := block.inside[key][0].expression) is not None:
-                self.repeats[address] = f"{key} = {max(references(given), key=len, default='…')}"
+                names = references(given)
+                whole = [one for one in names if not any(other.startswith(f"{one}.") for other in names)]
+                self.repeats[address] = f"{key} uses {', '.join(whole)}"
         return address
 
     def with_repeats(self, resource: Resource) -> Resource:

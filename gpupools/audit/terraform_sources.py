@@ -202,7 +202,7 @@ def _unreadable(file: FilePath) -> Rejected:
     return Rejected([Problem((), f"{file} cannot be read as Terraform", "format it with terraform fmt")])
 
 
-@lru_cache(maxsize=256)  # a module is read for each of its calls
+@lru_cache(maxsize=2_048)  # a module is read for each of its calls, and for the lines of findings
 def _parsed_blocks(file: FilePath, changed: int, size: int) -> list[tuple[list[str], Block]]:
     from hcl2 import parses_to_tree  # slow to import, and only findings need it
     from lark.exceptions import LarkError

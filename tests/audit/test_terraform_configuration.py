@@ -123,8 +123,8 @@ def test_a_module_that_calls_itself_is_said_once(judged: Callable[..., list[str]
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        (group("x", "[each.value]", "  for_each = aws_x.y.all\n"), "not known yet (for_each = aws_x.y.all)"),
-        (group("x", "var.a", "  count = data.x.y.n\n"), "not known yet (count = data.x.y.n)"),
+        (group("x", "[each.value]", "  for_each = aws_x.y.all\n"), "not known yet (for_each uses aws_x.y.all)"),
+        (group("x", "var.a", "  count = data.x.y.n\n"), "not known yet (count uses data.x.y.n)"),
         (group("x", "var.a", '  for_each = toset(["a"])\n'), "instance_types not known yet, or"),
     ],
 )
