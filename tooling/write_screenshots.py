@@ -127,7 +127,10 @@ def _taken(file: Path) -> Iterator[tuple[Scheme, bytes]]:
         for scheme in PICTURES:
             opened = browser.new_page(viewport={"width": _WIDE, "height": _HIGH}, color_scheme=scheme)
             opened.goto(file.resolve().as_uri())
-            yield scheme, opened.screenshot()
+            pools = opened.locator(".pools").first.bounding_box()
+            assert pools is not None
+            high = round(pools["y"] + pools["height"]) + 4  # to the end of the first cluster's pools
+            yield scheme, opened.screenshot(clip={"x": 0, "y": 0, "width": _WIDE, "height": high})
         browser.close()
 
 

@@ -56,6 +56,8 @@ def pages() -> list[Path]:
 def lay_source(folder: Path) -> None:
     """Copy the pages, and what they link to in the repository."""
     shutil.rmtree(folder, ignore_errors=True)
+    for style in ROOT.glob("docs/*.css"):
+        _copy(style.relative_to(ROOT), folder)
     for page in pages():
         _copy(page, folder)
         for target in linked(page):
