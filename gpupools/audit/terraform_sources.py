@@ -39,7 +39,12 @@ _ADDRESS = re.compile(
 _PLAIN = ("NAME", "STRING_CHARS")
 _POOL = re.compile(r'\bmodule\.[\w-]{1,99}(?:\[[^][]{0,99}\])?\.([\w-]{1,99})(?:\["([^"]{0,99})"\])?$')
 """A pool that a module's argument names."""
-_MODULE = re.compile(r'module\.([\w-]+)(?:\[(?:"(?:[^"\\]|\\.)*"|\d+)\])?\.')
+_MODULE = re.compile(r'module\.([\w-]+)(?:\[(?:"(?:[^"\\]|\\.)*"|\d+)\])?(?:\.|$)')
+
+
+def module_calls(module: str) -> Calls:
+    """Return the names in a module's address: `module.a["x"].module.b` is (a, b)."""
+    return tuple(_MODULE.findall(module))
 
 
 @dataclass
@@ -130,7 +135,7 @@ class Sources:
         match = _ADDRESS.match(address)
         if match is None:
             return None
-        folder = self._folder_of(tuple(_MODULE.findall(match["modules"])))
+        folder = self._folder_of(module_calls(match["modules"]))
         return self._blocks(folder).get((match["type"], match["name"])) if folder is not None else None
 
     @cached_property
