@@ -18,8 +18,8 @@ from gpupools.audit import (
 )
 from gpupools.audit.comment_waivers import comments_of
 from gpupools.audit.document import Document, Resource
-from gpupools.audit.forms import UnknownForm, read_document
-from gpupools.audit.other_files import objects_elsewhere, with_nested_templates
+from gpupools.audit.forms import UnknownForm
+from gpupools.audit.other_files import is_called_module, objects_elsewhere, read_in_run, with_nested_templates
 from gpupools.audit.terraform_resources import with_constants
 from gpupools.audit.terraform_sources import Sources
 from gpupools.common.errors import Path, Problem, Rejected
@@ -174,7 +174,9 @@ def judge_file(path: FilePath, config: Config) -> FileReport:
     """Read a file of any form and apply every rule to it; never raises for the content of the file."""
     with without_collecting():
         try:
-            document = with_nested_templates(path, read_document(path), config.files)
+            document = with_nested_templates(path, read_in_run(path, config.files), config.files)
+            if is_called_module(path, config.files):
+                return FileReport(path, form=document.form)
             return judge_document(path, document, config, objects_elsewhere(path, document, config.files))
         except Rejected as rejected:
             return FileReport(path, problems=rejected.problems, is_of_no_form=isinstance(rejected, UnknownForm))
@@ -200,12 +202,13 @@ def judge_document(path: FilePath, document: Document, config: Config, beside: S
     if sources is not None:
         found_resources = (one for each in document.resources for one in with_constants(each, sources))
     resources = _by_unique_address(tuple(found_resources))
-    folders = [folder, *(folder / each for each in document.modules.values() if each.startswith("."))]
+    folders = [folder, *(sources.folders() if sources else ())]
     declared = {address: _declared(address, each) for address, each in resources.items()}
     pools = {address: each.pools for address, each in declared.items()}
-    comments = comments_of(path, resources, pools, sources, folders)
+    gaps = {gap.address: Resource(gap.address, gap.name, {}) for gap in document.gaps if sources is not None}
+    comments = comments_of(path, gaps | resources, pools, sources, folders)
     given = Waivers(config.limits, config.waivers)
-    for address, each in declared.items():
+    for address, each in (gaps | resources).items():
         given.read(address, each.type, each.inputs, RULE_NAMES, comments.get(address, ()))
     ending = {each.address: each for each in document.ending}
     ended = [(_declared(address, each), each.ends) for address, each in ending.items()]
@@ -277,8 +280,9 @@ def _reported_finding(
 ) -> ReportedFinding:
     """Return a finding with its message, file and line."""
     if not isinstance(resource, Resource):
-        kind = resource.name if resource else ""
-        return ReportedFinding(rule, level, finding, address, kind, None, format_finding(finding, {}, rule))
+        kind, place = resource.name if resource else "", sources.place(address, "") if sources and address else None
+        file, line = place or (None, None)
+        return ReportedFinding(rule, level, finding, address, kind, line, format_finding(finding, {}, rule), file=file)
     place = sources.place(address, resource.spelled(finding.property)) if sources else None
     file, line = place or (None, _line(resource, finding))
     message = resource.spelled(format_finding(finding, resource.inputs, rule))

@@ -112,13 +112,21 @@ def is_read(type_token: str) -> bool:
     """Say whether a reader of pools looks inside resources of a type."""
     if kubernetes_type(type_token) is not None:
         return group_and_kind(type_token) in read_kinds()
+    return bool(readers_of(type_token))
+
+
+@lru_cache(maxsize=MOST_TYPES)
+def readers_of(type_token: str) -> tuple[Readback | TypeReader, ...]:
+    """Return the readers that look inside resources of a type."""
+    return tuple(each for each in readers() if _looks_inside(each, type_token))
+
+
+def _looks_inside(reader: Readback | TypeReader, type_token: str) -> bool:
     probe = _Probe()
-    for readback in readings():
-        readback.read_pools(type_token, probe)
-        readback.read_template(type_token, probe)
-    for reader in type_readers():
-        reader.unread(type_token, probe)
-        reader.read_pools(type_token, probe)
+    reader.read_pools(type_token, probe)
+    reader.unread(type_token, probe)
+    if isinstance(reader, Readback):
+        reader.read_template(type_token, probe)
     return probe.looked
 
 
@@ -132,7 +140,7 @@ def read_pools(type_token: str, inputs: JsonObject, name: str = "") -> tuple[Poo
     """
     if not is_read(type_token) and not type_token.startswith("kubernetes:"):
         return ()
-    pools = [pool for each in readers() for pool in each.read_pools(type_token, inputs)]
+    pools = [pool for each in readers_of(type_token) for pool in each.read_pools(type_token, inputs)]
     pools += each_kubernetes_pool(type_token, inputs, clouds())
     return tuple(with_name(pool, inputs, name) for pool in pools)
 
@@ -141,7 +149,8 @@ def read_template(type_token: str, inputs: JsonObject) -> PoolFacts | None:
     """Return what a resource sets for pools that refer to it; None for one that pools do not refer to."""
     if not is_read(type_token):
         return None
-    found = (each.read_template(type_token, inputs) for each in readings())
+    reading = (each for each in readers_of(type_token) if isinstance(each, Readback))
+    found = (each.read_template(type_token, inputs) for each in reading)
     of_cloud = next((each for each in found if each is not None), None)
     return of_cloud or kubernetes_pools.read_template(type_token, inputs, clouds())
 
