@@ -4,6 +4,7 @@ import re
 import subprocess
 import sys
 import textwrap
+from collections import defaultdict
 from collections.abc import Mapping
 from datetime import date
 from fractions import Fraction
@@ -26,7 +27,9 @@ from gpupools.plan.pool_facts import UNKNOWN, PoolFacts
 from gpupools.plan.pool_plan import POOL_LABEL, PoolPlan
 from gpupools.plan.pool_planner import plan_pool
 from gpupools.plan.provider_plan import ProviderPlan
-from gpupools.policies.rules import RESOURCE_RULES, judge_pool
+from gpupools.policies.components import judge_resource
+from gpupools.policies.finding import Context
+from gpupools.policies.rules import RESOURCE_RULES
 from gpupools.preview.program_run import Preview, preview_program
 from gpupools.providers import clouds
 from gpupools.spec.models import SHARING_KINDS, Cluster, PoolSpec
@@ -366,7 +369,7 @@ def test_every_declared_pool_passes_our_own_rules(cloud: Cloud, programs: Path) 
         (name, rule.name, finding)
         for name, pools in found.items()
         for pool in pools
-        for rule, finding in judge_pool(pool)
+        for rule, finding in judge_resource([pool], None, defaultdict(Context))
         # Some ways to install the software keep nodes, which the advice on idle pools says of each.
         if not (rule.name == "gpu-pool-idles-at-zero" and sampled(cloud.name)[name][1].min_nodes > 0)
         and not (rule.name == "gpu-node-hardening-advised" and finding.property.endswith(LEFT_TO_THE_FILE))
@@ -391,7 +394,10 @@ def test_the_advice_on_autoscalers_is_what_the_plan_notes(cloud: Cloud, programs
         name
         for name, pools in facts(cloud, declared(cloud.name, programs)).items()
         for pool in pools
-        if any(rule.name == "gpu-pool-ready-for-autoscaler" for rule, _ in judge_pool(pool))
+        if any(
+            rule.name == "gpu-pool-ready-for-autoscaler"
+            for rule, _ in judge_resource([pool], None, defaultdict(Context))
+        )
     }
 
     assert advised == misjudged

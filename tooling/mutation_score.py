@@ -54,7 +54,7 @@ RULES_AND_READERS = (
     "gpupools/plan/pool_facts.py",
     "gpupools/readback/*.py",
     "providers/gpupools/providers/aws/user_data*.py",
-    "gpupools/audit/cloudformation_resources.py",
+    "gpupools/audit/cloudformation_template.py",
     "providers/gpupools/providers/*/readback.py",
 )
 AREAS: Mapping[str, tuple[str, ...]] = {

@@ -29,8 +29,8 @@ from annotated_types import Ge, Le
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from gpupools.audit.arm_resources import POOLS as ARM_TYPES
-from gpupools.audit.cloudformation_resources import TYPES as CLOUDFORMATION_TYPES
+from gpupools.audit.arm_template import POOLS as ARM_TYPES
+from gpupools.audit.cloudformation_template import TYPES as CLOUDFORMATION_TYPES
 from gpupools.audit.terraform_names import terraform_names
 from gpupools.audit.terraform_resources import types_read as terraform_types
 from gpupools.catalog.glossary import NEEDS_HEADERS, sharing_needs, words

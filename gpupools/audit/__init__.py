@@ -5,8 +5,6 @@ A file form turns a file into `document.Resource`s in Pulumi's wire form (type t
 A reader of resources or Kubernetes objects is also used by the policy pack. Imports no Pulumi.
 """
 
-from collections.abc import Mapping
-
 from gpupools.readback.registry import register
 
 FORMS: tuple[str, ...] = (
@@ -16,14 +14,11 @@ FORMS: tuple[str, ...] = (
 """Modules of file forms, each a `forms.Form`; `kubernetes` reads what has `apiVersion` and `kind`, and
 `terraform_configuration` a folder of `.tf` files."""
 
-TYPE_READERS: tuple[str, ...] = ("cloudformation_resources", "arm_resources", "bridged_packages")
+TYPE_READERS: tuple[str, ...] = ("cloudformation_template", "arm_template", "bridged_packages")
 """Modules that read pools inside resources of Pulumi types, each with a `TypeReader`."""
 
 KUBERNETES_READERS: tuple[str, ...] = ("cluster_api", "node_groups")
 """Modules that read Kubernetes objects, each with a `KubernetesReader`."""
-
-CLOUD_KINDS: Mapping[str, str] = {"aws": "aws_kinds", "azure": "azure_kinds", "gcp": "gcp_kinds"}
-"""Modules of the Kubernetes objects of one cloud, each with a `CloudKinds`."""
 
 register(
     types=[f"{__name__}.{module}" for module in TYPE_READERS],

@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from gpupools.audit.cloud_kinds import cloud_kinds
+from gpupools.audit.node_groups import node_labels
 from gpupools.common.json_types import JsonDict
 from gpupools.common.taints import GPU_TAINT
 from gpupools.plan.karpenter_provider import KarpenterProvider
@@ -79,8 +79,8 @@ def admission_text(mode: str) -> str:
 
 
 def _node_labels() -> list[str]:
-    labels = [label for each in cloud_kinds(clouds()) for label, owner in each.node_labels.items() if owner == "nvidia"]
-    return [*_OWN_NODE_LABELS, *dict.fromkeys(labels)]
+    labels = [label for label, vendor in node_labels().items() if vendor == "nvidia"]
+    return [*dict.fromkeys((*_OWN_NODE_LABELS, *labels))]
 
 
 def _words() -> Mapping[str, str]:

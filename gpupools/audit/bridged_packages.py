@@ -6,16 +6,13 @@ Their names are Terraform's in camelCase: https://www.pulumi.com/docs/iac/concep
 from collections.abc import Iterator
 from dataclasses import replace
 
-from gpupools.audit import arm_resources, cloudformation_resources
 from gpupools.audit.document import Resource
+from gpupools.audit.held_resources import read_types, reader_of_held
 from gpupools.audit.terraform_names import snake
 from gpupools.audit.terraform_resources import TerraformResource, resources_of
 from gpupools.common.json_types import JsonObject
-from gpupools.plan.cloud import Readback
 from gpupools.plan.pool_facts import PoolFacts
-from gpupools.providers import clouds
 from gpupools.readback.inputs import relocated
-from gpupools.readback.registry import TypeReader
 
 _PACKAGES = frozenset({"aws", "azapi", "azurerm", "google", "google-beta"})
 
@@ -30,19 +27,13 @@ def _resources(type_token: str, properties: JsonObject) -> Iterator[Resource]:
         yield from resources_of(TerraformResource(kind, "", values), None)
 
 
-def _readers() -> tuple[Readback | TypeReader, ...]:
-    own = (cloud.readback() for cloud in clouds().values())
-    return (*own, arm_resources.READER, cloudformation_resources.READER)
-
-
 def _read_pools(type_token: str, properties: JsonObject) -> tuple[PoolFacts, ...]:
     place = _in_body if type_token.startswith("azapi:") else str
     return tuple(
         replace(relocated(pool, place, place), no_taint_field=pool.no_taint_field or each.takes_no_taints)
         for each in _resources(type_token, properties)
         if not each.opaque
-        for reader in _readers()
-        for pool in reader.read_pools(each.type, each.inputs)
+        for pool in read_types(each)
     )
 
 
@@ -50,27 +41,8 @@ def _in_body(path: str) -> str:
     return f"body.properties.{path.removeprefix('properties.')}"
 
 
-def _unread(type_token: str, properties: JsonObject) -> str:
-    found: Iterator[str] = (
-        each.opaque or reader.unread(each.type, each.inputs)
-        for each in _resources(type_token, properties)
-        for reader in _readers()
-    )
-    return next(filter(None, found), "")
-
-
-def _nested_types(type_token: str, properties: JsonObject) -> Iterator[str]:
-    for each in _resources(type_token, properties):
-        if each.type.startswith(("arm:", "terraform:")):
-            yield each.type
-        for reader in _readers():
-            yield from reader.nested_types(each.type, each.inputs)
-
-
-READER = TypeReader(
-    cloud="azure",
-    types=("azapi:index/resource:Resource", "azurerm:index/kubernetesClusterNodePool:KubernetesClusterNodePool"),
-    read_pools=_read_pools,
-    unread=_unread,
-    nested_types=_nested_types,
-)
+READER = reader_of_held(
+    "azure",
+    ("azapi:index/resource:Resource", "azurerm:index/kubernetesClusterNodePool:KubernetesClusterNodePool"),
+    _resources,
+)._replace(read_pools=_read_pools)

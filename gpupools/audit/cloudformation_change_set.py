@@ -43,6 +43,6 @@ def read(text: Text) -> Document:
             raise damaged(("Changes", index, "ResourceChange", "AfterContext"), change.get("AfterContext"))
         # `{{changeSet:KNOWN_AFTER_APPLY}}` and dynamic references
         properties = plain(after.get("Properties", {}), lambda given: "{{" in given)
-        made = {"Type": change.get("ResourceType"), "Properties": properties}
+        made = {"Type": change.get("ResourceType"), "Properties": properties, "Metadata": after.get("Metadata")}
         resources[str(change.get("LogicalResourceId"))] = made
     return Document(FORM, tuple(cloudformation_template.resources(Value({"Resources": resources}), text)))

@@ -9,13 +9,12 @@ bootstrap/kubeadm/api.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
-from gpupools.audit.cloud_kinds import Bootstrap, MachineKind, cloud_kinds
-from gpupools.audit.node_groups import group_facts
+from gpupools.audit.machine_kinds import MachineKind, machine_kinds
 from gpupools.common.json_types import JsonObject
 from gpupools.common.taints import GPU_TAINT, KUBERNETES_EFFECTS, Effect, Taint
 from gpupools.plan.cloud import ObjectReader
@@ -30,6 +29,8 @@ from gpupools.readback.inputs import (
     at,
     flag,
     group_and_kind,
+    group_facts,
+    is_list,
     items,
     mapping,
     number,
@@ -43,15 +44,11 @@ from gpupools.readback.registry import Clouds, KubernetesReader
 
 _CLOSED = {"remote-access": "nodes need no SSH", "public-address": "nodes need no public address"}
 
-TEMPLATE = "template.spec"
 INFRASTRUCTURE = "infrastructure.cluster.x-k8s.io"
 
 
-def _reader_of(group: str, kind: str, clouds: Clouds) -> ObjectReader | None:
-    for each in cloud_kinds(clouds):
-        if (known := each.machines.get((group, kind))) is not None:
-            return with_spec(lambda manifest, clouds: _read_machines(mapping(manifest.get("spec")), known, clouds))
-    return None
+def _reader_of(known: MachineKind) -> ObjectReader:
+    return with_spec(lambda manifest, clouds: _read_machines(mapping(manifest.get("spec")), known, clouds))
 
 
 def _read_machines(spec: JsonObject, known: MachineKind, clouds: Clouds) -> Iterator[PoolFacts]:
@@ -71,11 +68,11 @@ def _read_machines(spec: JsonObject, known: MachineKind, clouds: Clouds) -> Iter
         read.unknown.append(BOOTSTRAP)
         missing = replace(missing, value=None)
     hardening = Hardening("")
-    for key, (what, source) in known.open.items():
-        value = at(data, key)
+    if known.open:
+        value, what = at(data, known.open), known.control
         closed = not value if what == "remote-access" else flag(value) is not True
-        hardening.want(what, f"{path}.{key}", value, closed, "unset", _CLOSED[what], source=source)
-    least, most = (number(at(data, bound)) for bound in known.bounds)
+        hardening.want(what, f"{path}.{known.open}", value, closed, "unset", _CLOSED[what], source=known.source)
+    least, most = (number(at(data, bound)) for bound in (known.least, known.most))
     yield replace(
         group_facts(known.cloud, machines, read, f"{path}.{known.taints}" if known.taints else BOOTSTRAP),
         missing_taint=missing,
@@ -88,8 +85,8 @@ def _read_machines(spec: JsonObject, known: MachineKind, clouds: Clouds) -> Iter
 
 
 def _machines(data: JsonObject, path: str, known: MachineKind, machines: Machines, clouds: Clouds) -> None:
-    named = [(f"{path}.{key}", at(data, key)) for key in known.machine]
-    listed, inside = known.several
+    named = [(f"{path}.{key}", at(data, key)) for key in known.machine.split("|")]
+    listed, _, inside = known.several.partition("|")
     for where, one in items(at(data, listed), f"{path}.{listed}", machines.unknown):
         named.append((f"{where}.{inside}", at(one, inside)))
     for where, name in named:
@@ -105,10 +102,9 @@ def _machines(data: JsonObject, path: str, known: MachineKind, machines: Machine
         elif "nvidia" in text(kind) and (gpus := number(count) or 0) > 0:
             found = Accelerator("nvidia", Fraction(gpus), text(kind))
             machines.show(found, f"{where} {gpus} × {text(kind).rsplit('/', 1)[-1]}")
-    key, pattern = known.image
-    image = text(at(data, key))
-    if key and re.fullmatch(pattern, image) and not machines.only_other:
-        machines.show(Accelerator("nvidia", None), f"{path}.{key} {image}")
+    image = text(at(data, known.image))
+    if known.image and re.fullmatch(known.image_pattern, image) and not machines.only_other:
+        machines.show(Accelerator("nvidia", None), f"{path}.{known.image} {image}")
 
 
 # --- bootstrap configurations -----------------------------------------------------------------------------------------
@@ -123,10 +119,10 @@ def read_bootstrap(type_token: str, properties: JsonObject, clouds: Clouds) -> P
         clouds: Read those that only their machines take.
     """
     group, kind = group_and_kind(type_token)
-    if group != "bootstrap.cluster.x-k8s.io":
+    if group != _BOOTSTRAP:
         return None
     template = kind.endswith("Template")
-    reader = _bootstraps(clouds).get(kind.removesuffix("Template"))
+    reader = _BOOTSTRAPS.get(kind.removesuffix("Template"))
     if reader is None:
         return None
     path = "spec.template.spec" if template else "spec"
@@ -199,20 +195,33 @@ def kubelet_taints(argument: Any, path: str, before: TaintsRead | None = None) -
     return taint_facts(read, where, MissingTaint(f'"{GPU_TAINT}"'))
 
 
-def _bootstraps(clouds: Clouds) -> Mapping[str, Bootstrap]:
-    kinds: dict[str, Bootstrap] = {"KubeadmConfig": _kubeadm}
-    for each in cloud_kinds(clouds):
-        kinds |= each.bootstraps
-    return kinds
+def _eks(spec: JsonObject, path: str) -> PoolFacts:
+    return kubelet_taints(kubelet_argument(spec.get("kubeletExtraArgs")), f"{path}.kubeletExtraArgs")
 
 
-def _kinds(clouds: Clouds) -> Iterator[tuple[str, str]]:
-    for each in cloud_kinds(clouds):
-        yield from each.machines
-    kinds = _bootstraps(clouds)
-    yield from (("bootstrap.cluster.x-k8s.io", f"{kind}{end}") for kind in kinds for end in ("", "Template"))
-    yield from (("cluster.x-k8s.io", kind) for kind in _OWNERS)
-    yield _CONTROL_PLANE
+def _nodeadm(spec: JsonObject, path: str) -> PoolFacts:
+    """Read a NodeadmConfig; the kubelet's flags override its configuration."""
+    flags = at(spec, "kubelet.flags")
+    listed = flags if is_list(flags) else []
+    where = f"{path}.kubelet.config.registerWithTaints"
+    read = TaintsRead()
+    argument: Any = kubelet.last(kubelet.FLAG, kubelet.words(one for one in listed if isinstance(one, str)))
+    if argument is None:
+        kubelet.configured(at(spec, "kubelet.config.registerWithTaints"), where, read)
+    if flags is UNKNOWN or UNKNOWN in listed:
+        argument = UNKNOWN
+    if argument is None:
+        return taint_facts(read, where, as_object(GPU_TAINT, KUBERNETES_EFFECTS))
+    return kubelet_taints(argument, f"{path}.kubelet.flags", read)
+
+
+_BOOTSTRAP = "bootstrap.cluster.x-k8s.io"
+_BOOTSTRAPS: Mapping[str, Callable[[JsonObject, str], PoolFacts]] = {
+    "KubeadmConfig": _kubeadm,
+    "EKSConfig": _eks,
+    "NodeadmConfig": _nodeadm,
+}
+"""Readers of bootstrap configurations by kind: of its `spec` and the path of that."""
 
 
 # --- owners -----------------------------------------------------------------------------------------------------------
@@ -281,4 +290,13 @@ def _object_reference(reference: Any, namespace: Any) -> Named:
     return Named(at(reference, "kind"), at(reference, "name"), at(reference, "namespace") or namespace)
 
 
-READER = KubernetesReader(kinds=_kinds, reader_of=_reader_of, read_template=read_bootstrap, read_owner=read_owner)
+READER = KubernetesReader(
+    pools={(INFRASTRUCTURE, kind): _reader_of(known) for kind, known in machine_kinds().items()},
+    others=(
+        *((_BOOTSTRAP, f"{kind}{end}") for kind in _BOOTSTRAPS for end in ("", "Template")),
+        *(("cluster.x-k8s.io", kind) for kind in _OWNERS),
+        _CONTROL_PLANE,
+    ),
+    read_template=read_bootstrap,
+    read_owner=read_owner,
+)

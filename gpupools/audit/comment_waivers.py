@@ -2,7 +2,7 @@
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from gpupools.audit.document import Resource
@@ -37,17 +37,20 @@ def comments_of(
     """
     files = [file for folder in folders for file in folder.glob("*.tf")] if sources is not None else [path]
     marked = {file.resolve(): text for file in files if file.is_file() and _MARK in (text := _text(file))}
+    lines = {file: [*_marked_lines(text)] for file, text in marked.items()}
+    wanted = {following for of_file in lines.values() for _, following, _ in of_file}
     starts: dict[Path, dict[int, list[str]]] = {file: {} for file in marked}
     pool_at: dict[tuple[str, int], str] = {}
     for address, each in resources.items() if marked else ():
         place = sources.place(each.address, "") if sources is not None else (path, each.line)
         if place is not None and place[1] is not None and place[0].resolve() in starts:
             starts[place[0].resolve()].setdefault(place[1], []).append(address)
-            pool_at |= {(address, line): pool for line, pool in _pool_lines(each, pools.get(address, ()), sources)}
+            found_at = _pool_lines(each, pools.get(address, ()), sources, wanted)
+            pool_at |= {(address, line): pool for line, pool in found_at}
     found: dict[str, list[Comment]] = {}
-    for file, text in marked.items():
+    for file, of_file in lines.items():
         ordered = sorted(starts[file])
-        for line, following, comment in _marked_lines(text):
+        for line, following, comment in of_file:
             inside = max([line, *ordered[:1]]) if comment.fault else line  # one that waives nothing belongs to any
             for address in _about(starts[file], ordered, inside, following):
                 several = len(pools.get(address, ())) > 1
@@ -84,8 +87,10 @@ def _about(starts: Mapping[int, list[str]], ordered: Sequence[int], number: int,
     return starts[ordered[above - 1]] if above else []
 
 
-def _pool_lines(resource: Resource, pools: Sequence[PoolFacts], sources: Sources | None) -> Iterator[tuple[int, str]]:
-    """Yield the lines of each of several pools in one resource; of a Terraform resource, the first line of each."""
+def _pool_lines(
+    resource: Resource, pools: Sequence[PoolFacts], sources: Sources | None, wanted: Collection[int]
+) -> Iterator[tuple[int, str]]:
+    """Yield the wanted lines of each of several pools in one resource; in Terraform, the first line of each."""
     if len(pools) < 2:
         return
     paths = [(tuple(steps(pool.where)), pool) for pool in pools]
@@ -94,7 +99,7 @@ def _pool_lines(resource: Resource, pools: Sequence[PoolFacts], sources: Sources
         next((path[:size] for size in range(1, len(path) + 1) if counted[path[:size]] == 1), ()): pool.pool
         for path, pool in paths
     }
-    for path, line in resource.lines.items():
+    for path, line in ((path, line) for path, line in resource.lines.items() if line in wanted):
         yield from ((line, blocks[path[:size]]) for size in range(1, len(path) + 1) if path[:size] in blocks)
     if sources is None:
         return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path as FilePath
 
 from gpupools.common.errors import Path
 from gpupools.common.json_types import JsonObject
@@ -66,3 +67,5 @@ class Document:
     """Resources that the plan deletes or recreates, as they are."""
     modules: Mapping[tuple[str, ...], str] = field(default_factory=dict)
     """For Terraform, the source of each module by the names of its calls."""
+    folders: tuple[FilePath, ...] = ()
+    """For Terraform, the folders of the local modules that were read with it."""

@@ -7,7 +7,6 @@ https://docs.aws.amazon.com/eks/latest/eksctl/.
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from gpupools.audit.node_groups import group_facts
 from gpupools.common.json_types import JsonObject
 from gpupools.common.taints import KUBERNETES_EFFECTS
 from gpupools.plan.pool_facts import UNKNOWN, Accelerator, PoolFacts
@@ -19,6 +18,7 @@ from gpupools.readback.inputs import (
     accelerator_by_name,
     at,
     flag,
+    group_facts,
     items,
     number,
     string_map,

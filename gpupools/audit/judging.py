@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain
 from pathlib import Path as FilePath
 
 from gpupools.audit import (
@@ -19,15 +18,14 @@ from gpupools.audit import (
 )
 from gpupools.audit.comment_waivers import comments_of
 from gpupools.audit.document import Document, Resource
-from gpupools.audit.forms import UnknownForm, read_document
-from gpupools.audit.other_files import objects_elsewhere, with_nested_templates
+from gpupools.audit.forms import UnknownForm
+from gpupools.audit.other_files import is_called_module, objects_elsewhere, read_in_run, with_nested_templates
 from gpupools.audit.terraform_resources import with_constants
 from gpupools.audit.terraform_sources import Sources
 from gpupools.common.errors import Path, Problem, Rejected
 from gpupools.common.json_types import JsonDict
 from gpupools.common.structured_text import without_collecting
 from gpupools.common.taints import repels_cpu_pods
-from gpupools.plan.cloud import Cloud
 from gpupools.plan.pool_facts import PoolFacts
 from gpupools.policies import waivers
 from gpupools.policies.classify import classify
@@ -35,15 +33,11 @@ from gpupools.policies.components import FindingKey, finding_key, judge_resource
 from gpupools.policies.declared_software import read_software
 from gpupools.policies.declared_stack import ANSWERS, Declared, DeclaredStack, Gap
 from gpupools.policies.finding import Context, Finding, FindingLevel, Rule, format_finding, steps
-from gpupools.policies.kinds import is_read, readers, readings
+from gpupools.policies.kinds import read_pools, read_template
 from gpupools.policies.policy_config import Config
 from gpupools.policies.rules import ALL_RULES, RULE_NAMES, STACK_RULES
 from gpupools.policies.rules.gpu_waiver_current import RULE as CURRENT
-from gpupools.policies.rules.gpu_waiver_current import outdated_waivers
-from gpupools.policies.waivers import Waiver
-from gpupools.providers import clouds
-from gpupools.readback.inputs import with_name
-from gpupools.readback.kubernetes_pools import each_kubernetes_pool, read_template
+from gpupools.policies.waivers import Waiver, Waivers, outdated_waivers
 
 MAX_FINDINGS = 200
 """Findings of one rule that are listed; the rest are counted."""
@@ -180,7 +174,9 @@ def judge_file(path: FilePath, config: Config) -> FileReport:
     """Read a file of any form and apply every rule to it; never raises for the content of the file."""
     with without_collecting():
         try:
-            document = with_nested_templates(path, read_document(path), config.files)
+            document = with_nested_templates(path, read_in_run(path, config.files), config.files)
+            if is_called_module(path, config.files):
+                return FileReport(path, form=document.form)
             return judge_document(path, document, config, objects_elsewhere(path, document, config.files))
         except Rejected as rejected:
             return FileReport(path, problems=rejected.problems, is_of_no_form=isinstance(rejected, UnknownForm))
@@ -206,19 +202,20 @@ def judge_document(path: FilePath, document: Document, config: Config, beside: S
     if sources is not None:
         found_resources = (one for each in document.resources for one in with_constants(each, sources))
     resources = _by_unique_address(tuple(found_resources))
-    known = dict(clouds())
-    folders = [folder, *(folder / each for each in document.modules.values() if each.startswith("."))]
-    declared = {address: _declared(address, each, known) for address, each in resources.items()}
+    folders = [folder, *(sources.folders() if sources else ())]
+    declared = {address: _declared(address, each) for address, each in resources.items()}
     pools = {address: each.pools for address, each in declared.items()}
-    for address, comments in comments_of(path, resources, pools, sources, folders).items():
-        declared[address] = replace(declared[address], comments=comments)
+    gaps = {gap.address: Resource(gap.address, gap.name, {}) for gap in document.gaps if sources is not None}
+    comments = comments_of(path, gaps | resources, pools, sources, folders)
+    given = Waivers(config.limits, config.waivers)
+    for address, each in (gaps | resources).items():
+        given.read(address, each.type, each.inputs, RULE_NAMES, comments.get(address, ()))
     ending = {each.address: each for each in document.ending}
-    ended = [(_declared(address, each, known), each.ends) for address, each in ending.items()]
+    ended = [(_declared(address, each), each.ends) for address, each in ending.items()]
     others = _by_unique_address(beside)
-    lent = [_declared(address, each, known) for address, each in others.items() if address not in resources]
+    lent = [_declared(address, each) for address, each in others.items() if address not in resources]
     stack = DeclaredStack([*declared.values(), *lent], document.gaps, ended)
-    found, waived = _all_findings(ending | resources, declared, stack, config, sources)
-    found = tuple(_settled(each, document.form) for each in found)
+    found, waived = _all_findings(ending | resources, document.form, declared, stack, config, given, sources)
     judged = {each.urn: None for each in stack.resources if each.urn in resources and (each.pools or each.software)}
     not_understood = tuple(address for address in stack.unread if address in resources and address not in judged)
     counts = (len(judged), len(resources) - len(judged) - len(not_understood), len(not_understood))
@@ -240,41 +237,30 @@ def judge_document(path: FilePath, document: Document, config: Config, beside: S
 
 def _all_findings(
     resources: Mapping[str, Resource],
+    form: str,
     declared: Mapping[str, Declared],
     stack: DeclaredStack,
     config: Config,
+    given: Waivers,
     sources: Sources | None,
 ) -> tuple[tuple[ReportedFinding, ...], tuple[ReportedFinding, ...]]:
     """Return the findings and the waived findings, each in the order of their resources."""
-    limits = config.limits
-    configured = [waiver for waiver in config.waivers if not limits.fault(waiver)]
-    patterns = [waiver for waiver in configured if waiver.is_pattern]
-    given: dict[tuple[str, str, str], list[Waiver]] = {}
-    for address, each in declared.items():
-        for waiver in waivers.annotated(address, each.type, each.inputs, RULE_NAMES, limits, each.comments)[0]:
-            given.setdefault((address, waiver.rule, waiver.pool), []).append(waiver)
-    for waiver in configured:
-        given.setdefault((waiver.resource, waiver.rule, waiver.pool), []).append(waiver)
     gaps = {gap.address: gap for gap in stack.gaps}
     found: dict[tuple[str, str, str], ReportedFinding] = {}
     counted: Counter[tuple[str, FindingLevel]] = Counter()
-    used: set[Waiver] = set()
     # The rule on waivers runs last, when it is known which waivers were used.
-    for rule, address, finding in _findings(resources, declared, stack, config, used):
+    for rule, address, finding in _findings(resources, declared, stack, config, given):
         level = config.level(rule, finding, address)
         if level is None or (address and address not in resources and address not in gaps):
             continue
         address = address or (ALL_RESOURCES if level is FindingLevel.UNVERIFIED else "")
-        listed = [given.get((address, rule.name, pool), ()) for pool in (finding.pool, "")]
-        of_rule = (*chain(*listed), *(each for each in patterns if each.rule == rule.name))
-        let_pass = next((each for each in of_rule if each.covers(address, finding.pool, config.today)), None)
-        if let_pass is not None:
-            used.add(let_pass)
-        else:
-            counted[rule.name, level] += 1
-        if let_pass is not None or counted[rule.name, level] <= MAX_FINDINGS:
+        waiver = given.use(rule.name, address, finding.pool, finding.what)
+        counted[rule.name, level] += waiver is None
+        if waiver is not None or counted[rule.name, level] <= MAX_FINDINGS:
             one = _reported_finding(rule, level, finding, address, resources.get(address) or gaps.get(address), sources)
-            found[rule.name, address, one.message] = replace(one, waiver=let_pass)
+            settled = finding.fix if finding.needs_fix else _TEMPLATES.get(form, finding.fix)
+            settled = settled if level is FindingLevel.UNVERIFIED else ""
+            found[rule.name, address, one.message] = replace(one, waiver=waiver, settled_by=settled)
     places = {address: place for place, address in enumerate(resources)}
     all_found = (*found.values(), *_omitted_findings(counted))
     in_order = sorted(all_found, key=lambda each: places.get(each.address, len(places)))
@@ -294,20 +280,13 @@ def _reported_finding(
 ) -> ReportedFinding:
     """Return a finding with its message, file and line."""
     if not isinstance(resource, Resource):
-        kind = resource.name if resource else ""
-        return ReportedFinding(rule, level, finding, address, kind, None, format_finding(finding, {}, rule))
+        kind, place = resource.name if resource else "", sources.place(address, "") if sources and address else None
+        file, line = place or (None, None)
+        return ReportedFinding(rule, level, finding, address, kind, line, format_finding(finding, {}, rule), file=file)
     place = sources.place(address, resource.spelled(finding.property)) if sources else None
     file, line = place or (None, _line(resource, finding))
     message = resource.spelled(format_finding(finding, resource.inputs, rule))
     return ReportedFinding(rule, level, finding, address, resource.type, line, message, file=file)
-
-
-def _settled(found: ReportedFinding, form: str) -> ReportedFinding:
-    """Return an unverified finding with what settles it: the document that its tool makes, or its own fix."""
-    if found.level is not FindingLevel.UNVERIFIED:
-        return found
-    fix = found.finding.fix
-    return replace(found, settled_by=fix if found.finding.needs_fix else _TEMPLATES.get(form, fix))
 
 
 def _omitted_findings(counted: Mapping[tuple[str, FindingLevel], int]) -> Iterator[ReportedFinding]:
@@ -337,11 +316,11 @@ def judge_waivers(judged: Sequence[FileReport], config: Config, *, some: bool = 
         if not some or any(map(each.matches, there)) or waivers.scope(each.resource) != waivers.MANIFESTS
     )
     scopes = frozenset[str]().union(*(file.scopes for file in judged))
+    outdated = outdated_waivers(given, used, scopes, config.limits)
+    findings = ((address, Finding(what=what, fix=fix)) for address, what, fix in outdated)
     found = tuple(
-        ReportedFinding(
-            CURRENT, FindingLevel.VIOLATION, finding, address, "", None, format_finding(finding, {}, CURRENT)
-        )
-        for address, finding in outdated_waivers(given, used, scopes, config.limits)
+        _reported_finding(CURRENT, FindingLevel.VIOLATION, finding, address, None, None)
+        for address, finding in findings
     )
     return FileReport(config.path, form="policy configuration", found=found) if found else None
 
@@ -385,30 +364,21 @@ def _by_unique_address(resources: Sequence[Resource]) -> dict[str, Resource]:
     return found
 
 
-def _declared(address: str, resource: Resource, known: Mapping[str, Cloud]) -> Declared:
-    read = is_read(resource.type) or resource.type.startswith("kubernetes:")
-    pools: list[PoolFacts] = []
-    if read:
-        pools += (pool for each in readers() for pool in each.read_pools(resource.type, resource.inputs))
-        pools += each_kubernetes_pool(resource.type, resource.inputs, known)
-    if pools:
-        logical = resource.address.rpartition("::")[2] if resource.address.startswith("urn:pulumi:") else ""
-        pools = [with_name(pool, resource.inputs, logical) for pool in pools]
+def _declared(address: str, resource: Resource) -> Declared:
+    logical = resource.address.rpartition("::")[2] if resource.address.startswith("urn:pulumi:") else ""
+    pools = read_pools(resource.type, resource.inputs, logical)
     if resource.is_partial:
-        pools = [replace(pool, weaknesses=(), node_customizations=(), identity=None) for pool in pools]
+        pools = tuple(replace(pool, weaknesses=(), node_customizations=(), identity=None) for pool in pools)
     if resource.takes_no_taints:
-        pools = [replace(pool, no_taint_field=True) for pool in pools]
-    templates = [each.read_template(resource.type, resource.inputs) for each in (readings() if read else ())]
-    templates += [read_template(resource.type, resource.inputs, known)] if read else []
+        pools = tuple(replace(pool, no_taint_field=True) for pool in pools)
     software = read_software(resource.type, resource.inputs)
-    template_read = next((template for template in templates if template is not None), None)
     return Declared(
         urn=address,
         type=resource.type,
         name=resource.address,
         inputs={**resource.inputs, **({"id": resource.id} if resource.id else {})},
-        pools=tuple(pools),
-        template=template_read,
+        pools=pools,
+        template=read_template(resource.type, resource.inputs),
         software=software,
         unread=None
         if resource.in_other_file
@@ -431,7 +401,7 @@ def _findings(
     declared: Mapping[str, Declared],
     stack: DeclaredStack,
     config: Config,
-    waived: Collection[Waiver],
+    given: Waivers,
 ) -> Iterator[tuple[Rule, str, Finding]]:
     found_on: dict[str, set[FindingKey]] = {}
     contexts: dict[tuple[str, bool], Mapping[str, Context]] = {}
@@ -449,7 +419,7 @@ def _findings(
         found_on[address] = {finding_key(rule.name, finding) for rule, finding in found}
         yield from ((rule, address, finding) for rule, finding in found)
     for rule in STACK_RULES:
-        context = Context(config=config.options.get(rule.name, {}), limits=config.limits, waived=waived)
+        context = Context(config=config.options.get(rule.name, {}), waivers=given)
         yield from ((rule, *each) for each in (rule.stack(stack, context) if rule.stack else ()))
 
 

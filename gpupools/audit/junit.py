@@ -12,6 +12,9 @@ from gpupools.audit.judging import FileReport, ReportedFinding
 from gpupools.console.output import printable
 from gpupools.policies.finding import FindingLevel
 
+_COUNTED = (("tests", "testcase"), ("failures", "failure"), ("errors", "error"), ("skipped", "skipped"))
+"""Attributes of a suite, with the elements whose number they are; the root has the first three."""
+
 
 def junit(judged: Sequence[FileReport]) -> str:
     """Return the report: one suite for each file, one case for each resource that was judged.
@@ -20,7 +23,6 @@ def junit(judged: Sequence[FileReport]) -> str:
     case, with what settles them; advice is a passing case's output.
     """
     root = Xml.Element("testsuites", name="gpupools policy")
-    totals = {"tests": 0, "failures": 0, "errors": 0}
     for file in judged:
         # Reporters tell cases apart by class and name, over all files: two files may hold objects of one name.
         path = printable(file.path)
@@ -28,40 +30,32 @@ def junit(judged: Sequence[FileReport]) -> str:
         properties = Xml.SubElement(suite, "properties")
         for key, number in file.answers.items():
             Xml.SubElement(properties, "property", name=key, value=str(number))
-        counts = {"tests": 0, "failures": 0, "errors": len(file.problems), "skipped": 0}
         for problem in file.problems:
-            counts["tests"] += 1
             case = Xml.SubElement(suite, "testcase", name="file", classname=path)
             Xml.SubElement(case, "error", message=printable(problem), type="unreadable")
         by_address: dict[str, list[ReportedFinding]] = {address: [] for address in file.judged}
         for each in (*file.found, *file.waived):
             by_address.setdefault(each.address, []).append(each)
         for address, found in by_address.items():
-            counts["tests"] += 1
             case = Xml.SubElement(suite, "testcase", name=printable(address or "all resources"), classname=path)
             waived = [one for one in found if one.waiver is not None]
             found = [one for one in found if one.waiver is None]
             refusing = [one for one in found if file.fails(one)]
             unverified = [one for one in found if one.level is FindingLevel.UNVERIFIED and one not in refusing]
             if refusing:
-                counts["failures"] += 1
                 message, rule = printable(refusing[0].message), refusing[0].rule.name
                 failure = Xml.SubElement(case, "failure", message=message, type=rule)
                 failure.text = _lines(refusing)
             elif unverified:
-                counts["skipped"] += 1
                 message = printable(f"{unverified[0].message}; {unverified[0].settled_by}")
                 Xml.SubElement(case, "skipped", message=message)
             output = _lines(one for one in found if one not in refusing)
             output += "".join(printable(f"\n{one.waiver}: {one.rule.name}: {one.message}") for one in waived)
             if output:
                 Xml.SubElement(case, "system-out").text = output.strip()
-        for name, count in counts.items():
-            suite.set(name, str(count))
-            if name in totals:
-                totals[name] += count
-    for name, count in totals.items():
-        root.set(name, str(count))
+    for element, counted in ((root, _COUNTED[:3]), *((suite, _COUNTED) for suite in root)):
+        for name, tag in counted:
+            element.set(name, str(sum(1 for _ in element.iter(tag))))
     Xml.indent(root)
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + Xml.tostring(root, encoding="unicode") + "\n"
 

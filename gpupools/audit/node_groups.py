@@ -3,50 +3,40 @@
 Source: https://kubernetes.io/docs/reference/labels-annotations-taints/.
 """
 
+import csv
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from fractions import Fraction
+from functools import lru_cache
+from importlib.resources import files
 
-from gpupools.audit.cloud_kinds import cloud_kinds
+from gpupools.audit.eksctl import read_cluster_config
 from gpupools.common.json_types import JsonObject
-from gpupools.common.taints import KUBERNETES_EFFECTS, Effect
+from gpupools.common.taints import KUBERNETES_EFFECTS
 from gpupools.plan.cloud import ObjectReader
 from gpupools.plan.pool_facts import Accelerator, PoolFacts
 from gpupools.readback.inputs import (
     Machines,
     TaintsRead,
     accelerator_by_name,
-    as_object,
     at,
+    group_facts,
     mapping,
     number,
-    pool_facts,
     string_map,
-    wanted_taint,
 )
 from gpupools.readback.registry import Clouds, KubernetesReader
 
-
-def group_facts(
-    cloud: str, machines: Machines, read: TaintsRead, where: str, effects: Mapping[str, Effect] = KUBERNETES_EFFECTS
-) -> PoolFacts:
-    """Return the facts of a group of nodes.
-
-    Args:
-        cloud: Its cloud, or `kubernetes`.
-        machines: What it names.
-        read: Its taints.
-        where: Path of the taints.
-        effects: Kubernetes' effects by their names in this API.
-    """
-    missing = as_object(wanted_taint(machines.accelerator), effects)
-    return replace(pool_facts(cloud, machines, read), where=where, missing_taint=missing)
-
-
 _TYPES = ("node.kubernetes.io/instance-type", "beta.kubernetes.io/instance-type")
 _RESOURCE = re.compile(r"(nvidia|amd)\.com/(gpu(?:\.shared)?|mig-.+)")
-_SAYS_GPU = {"nvidia.com/gpu.present": "nvidia", "amd.com/gpu.present": "amd"}
+
+
+@lru_cache
+def node_labels() -> Mapping[str, str]:
+    """Return the labels of nodes with accelerators, with the vendor: `nvidia`, `amd` or `other`."""
+    text = (files(__package__) / "node_labels.csv").read_text(encoding="utf-8")
+    return {row[0]: row[1] for row in list(csv.reader(text.splitlines()))[1:]}
 
 
 def _node(given: JsonObject, clouds: Clouds) -> Iterator[PoolFacts]:
@@ -59,11 +49,8 @@ def _node(given: JsonObject, clouds: Clouds) -> Iterator[PoolFacts]:
                 # Slices and replicas are no GPUs, so their number is not the number of GPUs.
                 count = Fraction(offered) if match[2] == "gpu" else None
                 machines.show(Accelerator(match[1], count), f"status.{part} {resource} {amount}")
-    known = dict(_SAYS_GPU)
-    for each in cloud_kinds(clouds):
-        known |= each.node_labels
-    other = any(vendor == "other" and key in labels for key, vendor in known.items())
-    for key, vendor in known.items():
+    other = any(vendor == "other" and key in labels for key, vendor in node_labels().items())
+    for key, vendor in node_labels().items():
         value = labels.get(key, "false")
         if value not in ("", "false", "none") and not other:
             machines.show(Accelerator(vendor, None), f"metadata.labels {key} {value}")
@@ -76,20 +63,10 @@ def _node(given: JsonObject, clouds: Clouds) -> Iterator[PoolFacts]:
     yield replace(facts, labels=labels, min_nodes=0, max_nodes=1)
 
 
-def _reader_of(group: str, kind: str, clouds: Clouds) -> ObjectReader | None:
-    if (group, kind) in _NODE:
-        return _node
-    return next((read for each in cloud_kinds(clouds) if (read := each.pools.get((group, kind))) is not None), None)
+_POOLS: Mapping[tuple[str, str], ObjectReader] = {
+    ("", "Node"): _node,
+    ("core", "Node"): _node,  # as Pulumi calls the group
+    ("eksctl.io", "ClusterConfig"): read_cluster_config,
+}
 
-
-_NODE = (("", "Node"), ("core", "Node"))
-"""Group and kind; Pulumi calls the group `core`."""
-
-
-def _kinds(clouds: Clouds) -> Iterator[tuple[str, str]]:
-    yield from _NODE
-    for each in cloud_kinds(clouds):
-        yield from each.pools
-
-
-READER = KubernetesReader(kinds=_kinds, reader_of=_reader_of)
+READER = KubernetesReader(pools=_POOLS)

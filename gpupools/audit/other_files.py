@@ -33,13 +33,44 @@ def with_nested_templates(path: Path, document: Document, files: tuple[Path, ...
     return replace(document, resources=resources)
 
 
+def is_called_module(path: Path, files: tuple[Path, ...]) -> bool:
+    """Return whether a folder of `.tf` files is a module that was read with the arguments of a caller in the run.
+
+    Of modules that call each other in a circle none is.
+    """
+    here, read = path.resolve(), _configurations(files) if path.is_dir() else {}
+    calls = read[path].folders if path in read else ()
+    return any(here in each.folders and caller.resolve() not in calls for caller, each in read.items())
+
+
+def read_in_run(path: Path, files: tuple[Path, ...]) -> Document:
+    """Read a file of a run, of which a folder of `.tf` files may have been read before.
+
+    Raises:
+        Rejected: As `read_document`.
+    """
+    return (_configurations(files).get(path) if path.is_dir() else None) or read_document(path)
+
+
+@lru_cache(maxsize=1)
+def _configurations(files: tuple[Path, ...]) -> Mapping[Path, Document]:
+    """Return the folders of `.tf` files in a run of several files, as far as they can be read."""
+    found: dict[Path, Document] = {}
+    for folder in (file for file in files if len(files) > 1 and file.is_dir()):
+        with suppress(Rejected, RecursionError):  # the report on the folder itself says so
+            found[folder] = read_document(folder)
+    return found
+
+
 def objects_elsewhere(path: Path, document: Document, files: tuple[Path, ...]) -> tuple[Resource, ...]:
     """Return the Cluster API objects of the other files of the run.
 
     None are returned where one is in several files, such as the layers of Kustomize: which one is meant is not known.
     """
+    if document.form != kubernetes.FORM or len(files) < 2:
+        return ()
     own = {key for each in document.resources if (key := _key(each)) is not None}
-    if document.form != kubernetes.FORM or len(files) < 2 or not own:
+    if not own:
         return ()
     others = [
         [each for file, each in found if file != path] for key, found in _objects(files).items() if key not in own

@@ -17,7 +17,7 @@ from pathlib import Path as FilePath
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from gpupools.audit.document import Document
+from gpupools.audit.document import Document, Resource
 from gpupools.audit.terraform_constants import read_value, references
 from gpupools.audit.terraform_modules import ModuleRow, pools_of, rows_of, unknown_version
 from gpupools.audit.terraform_names import terraform_names
@@ -62,11 +62,11 @@ def read_configuration(folder: FilePath) -> Document:
         plan.add(resource)
     what = "modules are not read from the configuration"
     gaps = (*(Gap("modules-not-read", what, _PLAN, each) for each in run.unread), *run.gaps)
-    written = tuple(
+    written = (
         replace(one, spelled=run.spelled[one.address], is_partial=True) if one.address in run.spelled else one
         for one in plan.resources()
     )
-    return Document(FORM, written, gaps, modules=run.sources)
+    return Document(FORM, tuple(map(run.with_repeats, written)), gaps, modules=run.sources, folders=tuple(run.folders))
 
 
 Scope = Mapping[str, Any]
@@ -89,6 +89,10 @@ class _Run:
     spelled: dict[str, Callable[[str], str]] = field(default_factory=dict)
     unread: list[str] = field(default_factory=list)
     gaps: list[Gap] = field(default_factory=list)
+    folders: dict[FilePath, None] = field(default_factory=dict)
+    """Folders of local modules that were read, in order."""
+    repeats: dict[str, str] = field(default_factory=dict)
+    """What a block is repeated over where that is not known, by the block's address."""
     left: int = _MOST_REPEATS
     """Repetitions that are still made."""
 
@@ -97,14 +101,32 @@ class _Run:
         self.modules[calls] = root.configuration()
         for (kind, name), block in root.called("resource", 2):
             for index, scope in root.repeated(block):
-                here = f"{address}{kind}.{name}{_in_brackets(index)}"
+                here = self._place(block, f"{address}{kind}.{name}", index)
                 values, module = root.values(block, scope), address.rstrip(".")
                 self.resources.append(TerraformResource(kind, here, values, name=name, module=module, index=index))
         for (name,), block in root.called("module", 1):
             for index, scope in root.repeated(block):
-                self._call(
-                    root, f"{address}module.{name}{_in_brackets(index)}", (*calls, name), root.values(block, scope)
-                )
+                here = self._place(block, f"{address}module.{name}", index)
+                self._call(root, here, (*calls, name), root.values(block, scope))
+
+    def _place(self, block: Block, address: str, index: Any) -> str:
+        """Return the address of an instance of a block, and keep what an unknown number of them is made from."""
+        if index is not None:
+            return f"{address}[{json.dumps(index)}]"
+        for key in ("for_each", "count"):
+            if key in block.inside and (given := block.inside[key][0].expression) is not None:
+                names = references(given)
+                whole = [one for one in names if not any(other.startswith(f"{one}.") for other in names)]
+                self.repeats[address] = f"{key} uses {', '.join(whole)}"
+        return address
+
+    def with_repeats(self, resource: Resource) -> Resource:
+        """Return a resource whose sentences say what it is repeated over, where that is not known."""
+        around = (why for at, why in self.repeats.items() if f"{resource.address}.".startswith((f"{at}.", f"{at}[")))
+        if (why := next(around, "")) == "":
+            return resource
+        spelled, late = resource.spelled, "not known yet"
+        return replace(resource, spelled=lambda said: spelled(said).replace(late, f"{late} ({why})", 1))
 
     def _call(self, caller: _Configuration, address: str, calls: tuple[str, ...], given: JsonDict) -> None:
         source, version = (given.pop(key, None) for key in ("source", "version"))
@@ -124,6 +146,7 @@ class _Run:
             kept = len(self.resources)
             try:
                 self.read(_Configuration(folder, self, given, (*caller.above, folder)), f"{address}.", calls)
+                self.folders[folder] = None
             except Rejected:
                 del self.resources[kept:]
                 self._not_read(address)
@@ -155,10 +178,6 @@ def _in_words_of(row: ModuleRow, sentence: str) -> str:
     ours = {path: key for key, _, path in pairs if path}
     written = terraform_names()[row.type].says(sentence).replace("default_node_pool[0]", "default_node_pool")
     return _PATHS.sub(lambda match: ours.get(match[0], match[0]), written)
-
-
-def _in_brackets(index: Any) -> str:
-    return "" if index is None else f"[{json.dumps(index)}]"
 
 
 @dataclass

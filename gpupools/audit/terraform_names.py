@@ -47,7 +47,7 @@ class Names:
             theirs = name if name.islower() else snake(name)  # bridged packages of Pulumi have camelCase
             if not at and (theirs in self.left_out or (self.only and theirs not in self.only)):
                 continue
-            target = self.renamed.get(f"{at}.{theirs}" if at else theirs) or _camel(name)
+            target = self.renamed.get(f"{at}.{theirs}" if at else theirs) or camel(name)
             *parents, last = target.split(".")
             into = result
             for parent in parents:
@@ -100,7 +100,8 @@ _PATH = re.compile(
 )
 
 
-def _camel(name: str) -> str:
+def camel(name: str) -> str:
+    """Return a name of Terraform as the wire form has it."""
     first, *rest = name.split("_")
     return first + "".join(word[:1].upper() + word[1:] for word in rest)
 

@@ -15,6 +15,7 @@ from typing import Any
 from gpupools.audit.document import Document, Resource
 from gpupools.audit.terraform_names import terraform_names
 from gpupools.audit.terraform_resources import TerraformResource, as_list, as_map, instance_of, resources_of
+from gpupools.audit.terraform_sources import module_calls
 from gpupools.common.errors import Path, Problem, Rejected, shown
 from gpupools.common.json_types import JsonDict, JsonObject
 from gpupools.common.structured_text import Text, all_maps, damaged, one_map
@@ -212,6 +213,9 @@ class Plan:
     """Each with what of it is not known."""
     sent: list[TerraformResource] = field(default_factory=list)
     """Data sources of `_SENDING`."""
+    _blocks: dict[_Name, _Block | None] = field(default_factory=dict)
+    _addresses_by_name: dict[tuple[_Name, str], tuple[_Name, ...] | None] = field(default_factory=dict)
+    _resolved_before: dict[tuple[Any, ...], tuple[_Name, ...]] = field(default_factory=dict)
 
     def add(self, instance: TerraformResource, unknown: Any = None) -> None:
         """Add a resource with what of it is not known, as plans mark it."""
@@ -220,7 +224,7 @@ class Plan:
     def resources(self) -> Iterator[Resource]:
         """Convert every resource that was added."""
         for instance, unknown in self.instances:
-            name = (_calls(instance.module), instance.type, instance.name)
+            name = (module_calls(instance.module), instance.type, instance.name)
             given = self._block(name)
             values = _known(instance.values, unknown, given)
             for key in _WRITE_ONLY:
@@ -248,7 +252,7 @@ class Plan:
         for module, one in _in_values(state, "values"):
             if one.get("mode") == "data" and one.get("type") in _SENDING:
                 self.sent.append(instance_of(one, as_map(one.get("values")), module))
-        known = {(_calls(one.module), one.type, one.name) for one in self.sent}
+        known = {(module_calls(one.module), one.type, one.name) for one in self.sent}
         for calls, module in self.modules.items():
             for given in map(as_map, as_list(module.get("resources"))):
                 name = (calls, given.get("type"), str(given.get("name")))
@@ -267,14 +271,10 @@ class Plan:
         return self._blocks[name]
 
     @cached_property
-    def _blocks(self) -> dict[_Name, _Block | None]:
-        return {}
-
-    @cached_property
     def _instances(self) -> Mapping[_Name, _Alike]:
         instances: dict[_Name, _Alike] = {}
         for instance, _ in self.instances:
-            name = (_calls(instance.module), instance.type, instance.name)
+            name = (module_calls(instance.module), instance.type, instance.name)
             instances.setdefault(name, _Alike(instance.type)).add(instance)
         return instances
 
@@ -332,10 +332,6 @@ class Plan:
                 self._addresses_by_name[key_of_input] = None
         return self._addresses_by_name[key_of_input]
 
-    @cached_property
-    def _addresses_by_name(self) -> dict[tuple[_Name, str], tuple[_Name, ...] | None]:
-        return {}
-
     def _referenced(self, words: list[str], resource: JsonObject, calls: tuple[str, ...]) -> tuple[_Name, ...]:
         """Return the resources that the references of an expression lead to."""
         each = list(_references(resource.get("for_each_expression"))) if any(map(_EACH.match, words)) else []
@@ -353,10 +349,6 @@ class Plan:
             self._resolved_before[key_of_input] = ()  # references that lead round in a circle end here
             self._resolved_before[key_of_input] = tuple(dict.fromkeys(self._followed(parts, calls)))
         return self._resolved_before[key_of_input]
-
-    @cached_property
-    def _resolved_before(self) -> dict[tuple[Any, ...], tuple[_Name, ...]]:
-        return {}
 
     def _followed(self, parts: list[str], calls: tuple[str, ...]) -> Iterator[_Name]:
         first, second = parts[0], parts[1]
@@ -521,11 +513,3 @@ def _modules(module: Any, calls: tuple[str, ...]) -> dict[tuple[str, ...], JsonO
     for name, call in as_map(as_map(module).get("module_calls")).items():
         modules |= _modules(as_map(call).get("module"), (*calls, name))
     return modules
-
-
-_CALL = re.compile(r'module\.([\w-]+)(?:\[(?:"(?:[^"\\]|\\.)*"|\d+)\])?(?:\.|$)')
-
-
-def _calls(module: str) -> tuple[str, ...]:
-    """Return the names in a module's address: `module.a["x"].module.b` is (a, b)."""
-    return tuple(_CALL.findall(module))

@@ -11,7 +11,7 @@ from typing import Any
 
 from gpupools.audit import kubernetes
 from gpupools.audit.document import Resource
-from gpupools.audit.terraform_names import Names, terraform_names
+from gpupools.audit.terraform_names import Names, camel, terraform_names
 from gpupools.audit.terraform_sources import Sources
 from gpupools.common.bounded_yaml import MAX_DEPTH, Value, parse_yaml
 from gpupools.common.errors import Rejected
@@ -93,7 +93,7 @@ def resources_of(
     elif kind == "helm_release":
         yield made("kubernetes:helm.sh/v3:Release", _helm_release(values))
     elif kind in _TEMPLATES:
-        yield made(_TEMPLATES[kind], {_camel_word(key): value for key, value in values.items()})
+        yield made(_TEMPLATES[kind], {camel(key): value for key, value in values.items()})
     else:
         yield made(f"terraform:{kind}", values)
 
@@ -122,11 +122,6 @@ _TEMPLATES: Mapping[str, str] = {
     },
 }
 """Pulumi's type of what holds a whole template, or a resource as text."""
-
-
-def _camel_word(name: str) -> str:
-    first, *rest = name.split("_")
-    return first + "".join(word.capitalize() for word in rest)
 
 
 def _wire_path(names: Names, path: str) -> str:

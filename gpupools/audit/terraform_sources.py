@@ -8,6 +8,7 @@ repository is opened.
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -38,7 +39,12 @@ _ADDRESS = re.compile(
 _PLAIN = ("NAME", "STRING_CHARS")
 _POOL = re.compile(r'\bmodule\.[\w-]{1,99}(?:\[[^][]{0,99}\])?\.([\w-]{1,99})(?:\["([^"]{0,99})"\])?$')
 """A pool that a module's argument names."""
-_MODULE = re.compile(r'module\.([\w-]+)(?:\[(?:"(?:[^"\\]|\\.)*"|\d+)\])?\.')
+_MODULE = re.compile(r'module\.([\w-]+)(?:\[(?:"(?:[^"\\]|\\.)*"|\d+)\])?(?:\.|$)')
+
+
+def module_calls(module: str) -> Calls:
+    """Return the names in a module's address: `module.a["x"].module.b` is (a, b)."""
+    return tuple(_MODULE.findall(module))
 
 
 @dataclass
@@ -86,6 +92,11 @@ class Sources:
         self._left = _MOST_BYTES
         self._read: dict[FilePath, dict[tuple[str, str], tuple[FilePath, Block]]] = {}
 
+    def folders(self) -> Iterator[FilePath]:
+        """Yield the folders of the local modules."""
+        found = dict.fromkeys(self._folder_of(calls) for calls, source in self._sources.items() if source[:1] == ".")
+        return (folder for folder in found if folder is not None and self._is_within(folder))
+
     def place(self, address: str, path: str) -> tuple[FilePath, int] | None:
         """Return file and line of an input of a resource; None where the configuration is not at hand.
 
@@ -124,7 +135,7 @@ class Sources:
         match = _ADDRESS.match(address)
         if match is None:
             return None
-        folder = self._folder_of(tuple(_MODULE.findall(match["modules"])))
+        folder = self._folder_of(module_calls(match["modules"]))
         return self._blocks(folder).get((match["type"], match["name"])) if folder is not None else None
 
     @cached_property
@@ -152,7 +163,8 @@ class Sources:
         if ".".join(calls) in self._installed:
             return self._folder / self._installed[".".join(calls)]
         source, parent = self._sources.get(calls, ""), self._folder_of(calls[:-1])
-        return parent / source if parent is not None and source.startswith(("./", "../")) else None
+        is_local = source.startswith(("./", "../"))
+        return FilePath(os.path.normpath(parent / source)) if parent is not None and is_local else None
 
     def _blocks(self, folder: FilePath) -> Mapping[tuple[str, str], tuple[FilePath, Block]]:
         if folder not in self._read:
@@ -195,7 +207,7 @@ def _unreadable(file: FilePath) -> Rejected:
     return Rejected([Problem((), f"{file} cannot be read as Terraform", "format it with terraform fmt")])
 
 
-@lru_cache(maxsize=256)  # a module is read for each of its calls
+@lru_cache(maxsize=2_048)  # a module is read for each of its calls, and for the lines of findings
 def _parsed_blocks(file: FilePath, changed: int, size: int) -> list[tuple[list[str], Block]]:
     from hcl2 import parses_to_tree  # slow to import, and only findings need it
     from lark.exceptions import LarkError

@@ -157,8 +157,7 @@ def check_configs(files: Sequence[Path], form: str) -> int:
     configuration = import_module("gpupools.policies.configuration")
     found: dict[Path, Sequence[Problem]] = {}
     for path in dict.fromkeys(files):
-        document, problems = configuration.read_config(path)
-        found[path] = problems or configuration.config_problems(document)
+        found[path] = configuration.read_config(path)[1]
     refused = any(found.values())
     if form == "json":
         listed = [
@@ -234,6 +233,9 @@ def judge_files(
     _WRITERS[form](judged)
     if not all(file.problems for file in judged) and (form in _FOR_PEOPLE or skipped):
         said = [(f"{judged[0].path}: " if len(judged) == 1 else "") + _summary(judged)]
+    else:
+        said = [] if judged else ["nothing was judged: no file is in a form that `gpupools policy --help` names"]
+    if said:
         said += [f"{_count(skipped, 'file')} of no known form skipped"] if skipped else []
         said += [f"{time.monotonic() - started:.1f} s", *_next_step(judged, bool(baseline))]
         tell("; ".join(said), error=form not in _FOR_PEOPLE)
@@ -292,10 +294,6 @@ def _without_known(judged: list[FileReport], baseline: Path | None, write: Path 
 
 def _unfinished(judged: Sequence[FileReport]) -> bool:
     return any(file.unfinished for file in judged)
-
-
-def _text(judged: Sequence[FileReport]) -> None:
-    _tell_findings(judged)
 
 
 def _verbose_text(judged: Sequence[FileReport]) -> None:
@@ -437,7 +435,7 @@ def _github(judged: Sequence[FileReport]) -> None:
 
 
 _WRITERS: dict[str, Callable[[Sequence[FileReport]], None]] = {
-    "text": _text,
+    "text": _tell_findings,
     "verbose": _verbose_text,
     "json": _json,
     "sarif": _sarif,

@@ -4,12 +4,15 @@ Wire form means dict, list, str, number, bool, None, and `UNKNOWN` at any depth 
 at preview. The API rejects a value of a wrong type; here it counts as absent, unless that could hide a GPU.
 """
 
+import csv
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from functools import lru_cache
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gpupools.catalog.instance_types import Catalogue, InstanceType
 from gpupools.common.errors import shown
@@ -468,6 +471,36 @@ def _software(own: SoftwareHints, other: SoftwareHints, prefix: str) -> Software
     )
 
 
+class Control(NamedTuple):
+    """One row of a cloud's `hardening.csv`."""
+
+    group: str
+    """Resources whose inputs have the path."""
+    name: str
+    path: str
+    """Of the input; other names of it follow behind a |."""
+    ok: str
+    """Accepted values, separated by |, with `unset`; or, behind !, those that are not."""
+    wanted: str
+    why: str
+    mandatory: str
+    """`always`, `never`, `set` (where the input is given) or `true` (where it is true)."""
+    source: str
+
+
+@lru_cache
+def controls(package: str) -> Mapping[str, tuple[Control, ...]]:
+    """Return the table of a cloud's package by group."""
+    text = (files(package) / "hardening.csv").read_text(encoding="utf-8")
+    rows = [Control(*row) for row in list(csv.reader(text.splitlines()))[1:]]
+    return {group: tuple(row for row in rows if row.group == group) for group in {row.group for row in rows}}
+
+
+def _is_accepted(value: object, ok: str) -> bool:
+    named = {True: "true", False: "false", None: text(value)}[flag(value)] or ("" if value else "unset")
+    return (named in ok.removeprefix("!").split("|")) != ok.startswith("!")
+
+
 @dataclass
 class Hardening:
     """Collects the weaknesses of one pool."""
@@ -475,6 +508,17 @@ class Hardening:
     source: str
     """Source page of controls without one of their own."""
     found: list[Weakness] = field(default_factory=list)
+
+    def check(self, given: JsonObject, rows: Iterable[Control], prefix: str = "") -> None:
+        """Record the weaknesses by rows of a table; `prefix` is the path of the inputs."""
+        for row in rows:
+            paths = row.path.split("|")
+            value = next((found for path in paths if (found := at(given, path)) is not None), None)
+            if row.name == "retired-image" and not isinstance(value, str):
+                continue
+            given_so = {"always": True, "never": False, "set": value is not None, "true": flag(value) is True}
+            ok, path, mandatory = _is_accepted(value, row.ok), f"{prefix}{paths[0]}", given_so[row.mandatory]
+            self.want(row.name, path, value, ok, row.wanted, row.why, mandatory=mandatory, source=row.source)
 
     def want(
         self,
@@ -524,6 +568,22 @@ def pool_facts(cloud: str, machines: Machines, read: TaintsRead, hardening: Hard
         not_counted=tuple(read.not_counted),
         weaknesses=tuple(hardening.found) if hardening is not None else (),
     )
+
+
+def group_facts(
+    cloud: str, machines: Machines, read: TaintsRead, where: str, effects: Mapping[str, Effect] = KUBERNETES_EFFECTS
+) -> PoolFacts:
+    """Return the facts of a group of nodes.
+
+    Args:
+        cloud: Its cloud, or `kubernetes`.
+        machines: What it names.
+        read: Its taints.
+        where: Path of the taints.
+        effects: Kubernetes' effects by their names in this API.
+    """
+    missing = as_object(wanted_taint(machines.accelerator), effects)
+    return replace(pool_facts(cloud, machines, read), where=where, missing_taint=missing)
 
 
 def retired_machines(names: Sequence[str], catalogue: Catalogue, path: str, hardening: Hardening) -> None:

@@ -28,12 +28,9 @@ def each_kubernetes_pool(type_token: str, properties: JsonObject, clouds: Clouds
     if named is None or not isinstance(properties, Mapping):
         return iter(())
     version, kind = properties.get("apiVersion"), properties.get("kind")
-    return _read(
-        version if isinstance(version, str) else named[0],
-        kind if isinstance(kind, str) else named[1],
-        properties,
-        clouds,
-    )
+    version = version if isinstance(version, str) else named[0]
+    read = _reader_of(version.rpartition("/")[0], kind if isinstance(kind, str) else named[1], clouds)
+    return iter(read(properties, clouds) if read is not None else ())
 
 
 def read_template(type_token: str, properties: JsonObject, clouds: Clouds) -> PoolFacts | None:
@@ -57,19 +54,12 @@ def read_template(type_token: str, properties: JsonObject, clouds: Clouds) -> Po
     return next((template for template in read if template is not None), None)
 
 
-def _read(version: str, kind: str, manifest: JsonObject, clouds: Clouds) -> Iterator[PoolFacts]:
-    read = _reader_of(version.rpartition("/")[0], kind, clouds)
-    return iter(read(manifest, clouds) if read is not None else ())
-
-
 def _reader_of(group: str, kind: str, clouds: Clouds) -> ObjectReader | None:
     if (group, kind) in _KARPENTER:
         return with_spec(lambda manifest, clouds: read_karpenter(mapping(manifest.get("spec")), kind, clouds))
-    for cloud in clouds.values():
-        if (read := cloud.readback().objects.pools.get((group, kind))) is not None:
-            return read
-    registered = (each.reader_of(group, kind, clouds) for each in kubernetes_readers())
-    return next((read for read in registered if read is not None), None)
+    tables = [cloud.readback().objects.pools for cloud in clouds.values()]
+    tables += [each.pools for each in kubernetes_readers()]
+    return next((pools[group, kind] for pools in tables if (group, kind) in pools), None)
 
 
 def with_spec(read: ObjectReader) -> ObjectReader:
@@ -87,7 +77,7 @@ def kinds_read(clouds: Clouds) -> Iterator[tuple[str, str]]:
     """Yield group and kind of every object that is read as a pool or as a reference of pools."""
     yield from sorted(_KARPENTER)
     for each in kubernetes_readers():
-        yield from each.kinds(clouds)
+        yield from (*each.pools, *each.others)
     for cloud in clouds.values():
         objects = cloud.readback().objects
         yield from objects.pools

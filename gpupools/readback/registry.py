@@ -41,10 +41,10 @@ def _nothing(*_: object) -> None:
 class KubernetesReader(NamedTuple):
     """Reads Kubernetes objects of some kinds; none of it raises."""
 
-    kinds: Callable[[Clouds], Iterable[GroupKind]]
-    """Return group and kind of every object that is read."""
-    reader_of: Callable[[str, str, Clouds], ObjectReader | None]
-    """Return what reads the pools of an object by its group and kind; None for a kind without pools."""
+    pools: Mapping[GroupKind, ObjectReader]
+    """Readers of the objects with pools, by group and kind."""
+    others: tuple[GroupKind, ...] = ()
+    """What else is read, since pools refer to it."""
     read_template: Callable[[str, JsonObject, Clouds], PoolFacts | None] = _nothing
     """Read an object that pools refer to (Pulumi type, object); None for any other object."""
     read_owner: Callable[[str, JsonObject], Owner | None] = _nothing

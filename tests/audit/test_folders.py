@@ -65,6 +65,19 @@ def test_a_violation_in_a_folder_fails_and_a_named_file_is_not_skipped(folder: P
     assert "package.json: has no supported format" in err
 
 
+@pytest.mark.parametrize("form", ["text", "sarif"])
+@pytest.mark.parametrize(("name", "skipped"), [("README.md", ""), ("x.json", "1 file of no known form skipped; ")])
+def test_a_folder_without_a_known_file_says_so(tmp_path: Path, run: Run, name: str, skipped: str, form: str) -> None:
+    """A run that judged nothing passes, and does not look like one that found nothing."""
+    (tmp_path / name).write_text("{}")
+    code, out, err = run("policy", tmp_path, "--format", form)
+
+    said = out if form == "text" else err
+    assert code == 0
+    assert said.startswith("nothing was judged: no file is in a form that `gpupools policy --help` names; " + skipped)
+    assert said.count("\n") == 1
+
+
 def test_advice_is_one_line_per_rule_unless_all_is_wanted(folder: Path, run: Run) -> None:
     """The line has the number and the first finding."""
     _, short, _ = run("policy", folder)

@@ -3,13 +3,13 @@
 import re
 import subprocess
 import sys
-from importlib import import_module
 from pathlib import Path
 
 import pytest
 
 from gpupools import audit
-from gpupools.audit.cloud_kinds import CloudKinds
+from gpupools.audit.machine_kinds import machine_kinds
+from gpupools.providers import clouds
 from gpupools.readback.registry import KubernetesReader, TypeReader, kubernetes_readers, type_readers
 
 FOLDER = Path(str(audit.__file__)).parent
@@ -24,9 +24,8 @@ def modules_with(pattern: str) -> set[str]:
     ("pattern", "entries"),
     [
         (r"^FORM = ", (*audit.FORMS, "cluster_objects", "kubernetes", "terraform_configuration")),
-        (r"^READER = TypeReader", audit.TYPE_READERS),
+        (r"^READER = reader_of_held", audit.TYPE_READERS),
         (r"^READER = KubernetesReader", audit.KUBERNETES_READERS),
-        (r"^KINDS = CloudKinds", audit.CLOUD_KINDS.values()),
     ],
 )
 def test_each_reader_has_one_entry(pattern: str, entries: list[str]) -> None:
@@ -38,10 +37,7 @@ def test_the_core_has_every_registered_reader() -> None:
     assert len(kubernetes_readers()) == len(audit.KUBERNETES_READERS)
     assert all(isinstance(each, TypeReader) for each in type_readers())
     assert all(isinstance(each, KubernetesReader) for each in kubernetes_readers())
-    for cloud, module in audit.CLOUD_KINDS.items():
-        kinds = import_module(f"{audit.__name__}.{module}").KINDS
-        assert isinstance(kinds, CloudKinds)
-        assert kinds.cloud == cloud
+    assert {each.cloud for each in machine_kinds().values()} == {*clouds()}
 
 
 READ = """

@@ -1,5 +1,6 @@
 """Folders of .tf files as arguments of `gpupools policy`."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -85,11 +86,22 @@ def test_a_local_module_is_read_with_the_arguments_of_each_call(judged: Callable
     calls = call("gpu", "./modules/pool", pools) + call("cpu", "./modules/pool", "  pools = {}\n")
     found = judged(calls, modules__pool__main=POOLS)
 
-    assert [line.split(": ")[:2] for line in found] == [
-        ["modules/pool/main.tf:2", 'module.gpu.aws_eks_node_group.this["gpu"]'],
-        ["modules/pool/main.tf:2", "aws_eks_node_group.this"],
+    assert [line.split(": ")[:3] for line in found] == [
+        ["modules/pool/main.tf:2", 'module.gpu.aws_eks_node_group.this["gpu"]', "violation"],
     ]
-    assert ["cannot be verified" in line for line in found] == [False, True]
+
+
+def test_a_module_that_nobody_calls_is_read_with_its_defaults(judged: Callable[..., list[str]]) -> None:
+    (found,) = judged(call("gpu", "./modules/other", "  count = 0\n"), modules__pool__main=POOLS, modules__other__x="")
+
+    assert found.startswith("modules/pool/main.tf:2: aws_eks_node_group.this: unverified")
+
+
+def test_modules_that_only_call_each_other_are_read(judged: Callable[..., list[str]]) -> None:
+    bare = group("pool", '["g6.xlarge"]')
+    found = judged("", a__main=call("b", "../b") + bare, b__main=call("a", "../a"))
+
+    assert any("a/main.tf:4: aws_eks_node_group.pool: violation" in line for line in found)
 
 
 def test_other_modules_are_named_as_not_read(judged: Callable[..., list[str]]) -> None:
@@ -103,8 +115,39 @@ def test_other_modules_are_named_as_not_read(judged: Callable[..., list[str]]) -
 
 def test_a_module_that_calls_itself_is_said_once(judged: Callable[..., list[str]]) -> None:
     found = judged(call("a", "./modules/a"), modules__a__main=call("b", "../b"), modules__b__main=call("a", "../a"))
+    said = "modules/b/main.tf:1: module.a.module.b.module.a: unverified: calls itself through ../a; remove that call"
 
-    assert "module.a.module.b.module.a: unverified: calls itself through ../a; remove that call" in found[0]
+    assert said in found[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (group("x", "[each.value]", "  for_each = aws_x.y.all\n"), "not known yet (for_each uses aws_x.y.all)"),
+        (group("x", "var.a", "  count = data.x.y.n\n"), "not known yet (count uses data.x.y.n)"),
+        (group("x", "var.a", '  for_each = toset(["a"])\n'), "instance_types not known yet, or"),
+    ],
+)
+def test_what_a_block_is_repeated_over_is_said_where_it_is_not_known(
+    judged: Callable[..., list[str]], text: str, said: str
+) -> None:
+    (found,) = judged(text)
+
+    assert said in found
+
+
+WAIVE = '  # gpupools:ignore node-pools-understood until=2199-01-01 owner=ml reason="no nodes"\n'
+
+
+def test_a_comment_in_a_module_block_waives_what_is_said_of_the_module(tmp_path: Path, run: Run) -> None:
+    (tmp_path / "main.tf").write_text(call("vpc", "a/vpc/aws", WAIVE) + call("logs", "a/logs/aws"))
+    config = tmp_path / "config.json"
+    config.write_text('{"gpu-waiver-current": {"waivers_in_files": "allowed"}}')
+    _, out, _ = run("policy", "--format", "json", "--config", config, tmp_path / "main.tf")
+    (report, *_) = json.loads(out)["files"]
+
+    assert [(each["resource"], each["line"]) for each in report["waived"]] == [("module.vpc", 1)]
+    assert [(each["resource"], each["line"]) for each in report["findings"]] == [("module.logs", 5)]
 
 
 @pytest.mark.parametrize(

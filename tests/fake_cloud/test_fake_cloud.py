@@ -36,7 +36,10 @@ def _nimbus() -> Cloud:
 
 _CLOUDS: Mapping[str, Callable[[], Cloud]] = {{"nimbus": _nimbus, """
 
-KINDS = "CLOUD_KINDS: Mapping[str, str] = {"
+ROWS = {
+    "machine_kinds.csv": "NimbusMachinePool,nimbus,machine,,taints,,,,,,,,,,,\n",
+    "node_labels.csv": "nimbus.example.com/gpu,nvidia\n",
+}
 
 FILE: Mapping[str, Any] = {
     "gpupools:clusters": {
@@ -89,15 +92,14 @@ def add_cloud(tree: Path) -> Folder:
 
 
 def _add_kinds(package: Path) -> None:
-    """Add the module of the cloud's Kubernetes objects, and its entry in the table of `gpupools.audit`."""
+    """Add the rows of the cloud's machines in Cluster API, and of its labels of nodes."""
     package.mkdir()
     for each in (REPOSITORY / "gpupools" / "audit").iterdir():
-        if not each.name.startswith("__"):
+        if not each.name.startswith("__") and each.name not in ROWS:
             (package / each.name).symlink_to(each)
-    shutil.copy(HERE / "nimbus_kinds.py", package)
-    head, table, rest = (REPOSITORY / "gpupools/audit/__init__.py").read_text(encoding="utf-8").partition(KINDS)
-    assert table, "where a cloud's entry goes has changed, and so must CONTRIBUTING"
-    (package / "__init__.py").write_text(f'{head}{table}"nimbus": "nimbus_kinds", {rest}', encoding="utf-8")
+    for name, row in ROWS.items():
+        (package / name).write_text((REPOSITORY / "gpupools/audit" / name).read_text(encoding="utf-8") + row)
+    shutil.copy(REPOSITORY / "gpupools/audit/__init__.py", package)
 
 
 def run(tree: Path, *command: str) -> subprocess.CompletedProcess[str]:

@@ -202,11 +202,11 @@ def test_the_tables_of_facts_are_listed(capsys: pytest.CaptureFixture[str]) -> N
 def test_the_policy_adds_up_what_the_preview_adds_up(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The region of EKS pools is that of their component; the sum is the preview's."""
     policies = tmp_path / "policy-config.json"
-    policies.write_text('{"gpu-stack-within-budget": {"perHour": 443}}')
+    policies.write_text('{"gpu-pool-bounded": {"perHour": 443}}')
 
     assert main(["preview", str(PROD), "--policy-config", str(policies)]) == 1
     shown = " ".join(capsys.readouterr().out.split())
     assert "All nodes $443.54/h" in shown
     assert "cost $443.54/h with all nodes, and the budget is $443.00/h" in shown
-    policies.write_text('{"gpu-stack-within-budget": {"perHour": 444}}')
+    policies.write_text('{"gpu-pool-bounded": {"perHour": 444}}')
     assert main(["preview", str(PROD), "--policy-config", str(policies)]) == 0

@@ -6,7 +6,7 @@ from gpupools.common.json_types import JsonObject
 from gpupools.policies.components import judge_resource
 from gpupools.policies.declared_software import read_software
 from gpupools.policies.finding import Context, format_finding
-from gpupools.policies.pack import read_pools
+from gpupools.policies.kinds import read_pools
 from gpupools.policies.wire import plain
 
 

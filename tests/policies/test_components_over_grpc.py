@@ -33,7 +33,7 @@ STARTED = {
 
 @pytest.fixture(scope="module")
 def pack() -> Iterator[PolicyPackProcess]:
-    with PolicyPackProcess(config={"gpu-stack-bounded": {"maxNodes": 5}}) as running:
+    with PolicyPackProcess(config={"gpu-pool-bounded": {"maxNodes": 5}}) as running:
         yield running
 
 
@@ -168,8 +168,8 @@ def test_the_nodes_of_a_component_are_counted_once(pack: PolicyPackProcess) -> N
     ]
     twice = [StackResource(urn=urn(GROUP, str(n)), type=GROUP, name="c", properties=struct(group)) for n in range(2)]
 
-    assert [each for each in pack.analyze_stack(resources) if each.policy == "gpu-stack-bounded"] == []
-    assert [each.policy for each in pack.analyze_stack(twice)].count("gpu-stack-bounded") == 1
+    assert [each for each in pack.analyze_stack(resources) if each.policy == "gpu-pool-bounded"] == []
+    assert [each.policy for each in pack.analyze_stack(twice)].count("gpu-pool-bounded") == 1
 
 
 @pytest.mark.parametrize(("taints", "expected"), [([], [MANAGED]), ([TAINT], [])], ids=["bare", "tainted"])

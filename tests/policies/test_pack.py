@@ -15,7 +15,7 @@ from pulumi_policy.proxy import UNKNOWN_ARRAY_VALUE, UNKNOWN_STRING_VALUE
 
 from gpupools.plan.cloud import Cloud
 from gpupools.plan.pool_facts import UNKNOWN, PoolFacts
-from gpupools.policies import pack
+from gpupools.policies import kinds
 from gpupools.policies.pack import POLICIES, UNVERIFIED, UNVERIFIED_IN_STACK, WAIVED
 from gpupools.policies.rules import RESOURCE_RULES, STACK_RULES
 from gpupools.policies.wire import decoded, plain
@@ -63,10 +63,11 @@ def _reading_by(read_pools: Callable[[str, Mapping[str, Any]], tuple[PoolFacts, 
 
 def test_every_cloud_is_asked_what_it_reads(monkeypatch: pytest.MonkeyPatch) -> None:
     def read_pools(type_token: str, props: Mapping[str, Any]) -> tuple[PoolFacts, ...]:
-        return (PoolFacts("nimbus", (), Fraction(4), (), "gpus 4"),) if type_token == "nimbus:Pool" else ()
+        known = type_token == "nimbus:Pool" and props.get("gpus") is None
+        return (PoolFacts("nimbus", (), Fraction(4), (), "gpus 4"),) if known else ()
 
-    nimbus: Cloud = _reading_by(read_pools, name="nimbus")
-    monkeypatch.setattr(pack, "clouds", lambda: {**clouds(), "nimbus": nimbus})
+    read = kinds.readings()
+    monkeypatch.setattr(kinds, "readings", lambda: (*read, _reading_by(read_pools, name="nimbus").readback()))
 
     said = finding_messages("nimbus:Pool", {})
 
@@ -93,7 +94,7 @@ def test_an_error_in_a_reader_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> 
     def read_pools(type_token: str, props: Mapping[str, Any]) -> tuple[PoolFacts, ...]:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(pack, "clouds", lambda: {"x": _reading_by(read_pools)})
+    monkeypatch.setattr(kinds, "readings", lambda: (_reading_by(read_pools).readback(),))
 
     with pytest.raises(ZeroDivisionError):
         finding_messages("x", {})

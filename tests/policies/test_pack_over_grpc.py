@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 from google.protobuf import struct_pb2
+from pulumi.runtime.proto import analyzer_pb2
 
 from gpupools.policies.rules import ALL_RULES, RESOURCE_RULES
-from gpupools.preview.pack_process import Diagnostic, PolicyPackProcess, StackResource
+from gpupools.preview.pack_process import Diagnostic, PolicyPackFailed, PolicyPackProcess, StackResource
 
 UNKNOWN = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
 SIGNATURE = "4dabf18193072939515e22adb298388d"
@@ -100,6 +101,15 @@ def test_the_pack_says_what_it_enforces(pack: PolicyPackProcess) -> None:
     for rule in ALL_RULES:
         judges = "resource" if rule in RESOURCE_RULES else "stack"
         assert said[rule.name] == (rule.level.value, rule.severity, judges)
+
+
+def test_a_former_name_of_a_rule_is_refused_with_the_new_one(pack: PolicyPackProcess) -> None:
+    """The engine passes on what no policy has, so a limit would be lost without a word."""
+    request = analyzer_pb2.ConfigureAnalyzerRequest()
+    request.policyConfig["gpu-stack-within-budget"].properties.update({"perHour": 500})
+
+    with pytest.raises(PolicyPackFailed, match="gpu-stack-within-budget is now part of gpu-pool-bounded; move its"):
+        pack._call("Configure", request)
 
 
 def test_a_pool_that_gke_may_taint_is_advice_where_the_configuration_says_so() -> None:

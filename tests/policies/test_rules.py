@@ -1,6 +1,7 @@
 """The rules as plain functions on facts, from both sides."""
 
 import dataclasses
+from collections import defaultdict
 from fractions import Fraction
 from typing import Any
 
@@ -19,8 +20,9 @@ from gpupools.plan.pool_facts import (
     SoftwareHints,
     Weakness,
 )
+from gpupools.policies.components import judge_resource
 from gpupools.policies.finding import Context, Finding, Level, format_finding
-from gpupools.policies.rules import ALL_RULES, RESOURCE_RULES, gpu_pool_tainted, judge_pool
+from gpupools.policies.rules import ALL_RULES, RESOURCE_RULES, gpu_pool_tainted
 
 OBJECT = MissingTaint(
     "{key: nvidia.com/gpu, value: present, effect: NO_SCHEDULE}",
@@ -44,8 +46,8 @@ def pool(
 
 def found(facts: PoolFacts, rule: str, stack: str = "dev", protect: bool = False, **config: Any) -> list[Finding]:
     """Return what one rule has against a pool."""
-    contexts = {rule: Context(config=config, stack=stack, protect=protect)}
-    return [finding for each, finding in judge_pool(facts, contexts) if each.name == rule]
+    contexts = defaultdict(Context, {rule: Context(config=config, stack=stack, protect=protect)})
+    return [finding for each, finding in judge_resource([facts], None, contexts) if each.name == rule]
 
 
 def taint_finding(facts: PoolFacts) -> Finding | None:
@@ -354,7 +356,7 @@ def gke(kind: str, machine: str, clients: int | None = None, profile: str = "") 
 
 
 def test_a_clean_pool_passes_every_rule() -> None:
-    assert [(rule.name, finding.what) for rule, finding in judge_pool(CLEAN)] == []
+    assert [(rule.name, finding.what) for rule, finding in judge_resource([CLEAN], None, defaultdict(Context))] == []
 
 
 def test_a_waived_pool_may_be_shared_by_anyone() -> None:

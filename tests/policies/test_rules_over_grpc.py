@@ -24,8 +24,7 @@ CHART = "kubernetes:helm.sh/v4:Chart"
 DAEMONSET = "kubernetes:apps/v1:DaemonSet"
 TAINT = {"key": "nvidia.com/gpu", "value": "present", "effect": "NO_SCHEDULE"}
 CONFIG: Mapping[str, Any] = {
-    "gpu-pool-bounded": {"maxNodesPerPool": 20},
-    "gpu-stack-bounded": {"maxNodes": 30, "maxGpus": 200},
+    "gpu-pool-bounded": {"maxNodesPerPool": 20, "maxNodes": 30, "maxGpus": 200},
     "gpu-pool-protected": {"stacks": ["prod"]},
     "gpu-pool-owned": {"labels": ["owner"]},
 }
@@ -604,7 +603,7 @@ GPU_DRIVER_OFF = {"driver": {"enabled": False}, "toolkit": {"enabled": False}}
         ),
         pytest.param(
             [(EKS, "pool", eks(scalingConfig={"minSize": 0, "maxSize": 26})), (GKE, "other", gke())],
-            [("gpu-stack-bounded", "")],
+            [("gpu-pool-bounded", "")],
             id="212 GPUs",
         ),
         pytest.param(
@@ -613,7 +612,7 @@ GPU_DRIVER_OFF = {"driver": {"enabled": False}, "toolkit": {"enabled": False}}
                 (GKE, "b", gke()),
                 (AKS, "c", aks(maxCount=9)),
             ],
-            [("gpu-stack-bounded", "")],
+            [("gpu-pool-bounded", "")],
             id="33 nodes",
         ),
         pytest.param(
@@ -621,7 +620,7 @@ GPU_DRIVER_OFF = {"driver": {"enabled": False}, "toolkit": {"enabled": False}}
                 (GKE, "a", gke() | {"location": "europe-west4", "autoscaling": {"maxNodeCount": 5}}),
                 (GKE, "b", gke() | {"nodeLocations": ["us-east1-b", "us-east1-c"], "autoscaling": {"maxNodeCount": 8}}),
             ],
-            [("gpu-stack-bounded", "")],
+            [("gpu-pool-bounded", "")],
             id="31 nodes, counted in every zone",
         ),
     ],

@@ -1,5 +1,6 @@
 """AKS-managed GPU nodes: pools that only a newer version of AKS's API is_known_type, as generic resources."""
 
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -13,10 +14,11 @@ from gpupools.plan.capability import Verdict
 from gpupools.plan.node_labels import GPU_PRESENT_LABEL
 from gpupools.plan.pool_facts import UNKNOWN, By
 from gpupools.plan.pool_plan import PoolPlan
+from gpupools.policies.components import judge_resource
 from gpupools.policies.declared_software import read_software
 from gpupools.policies.declared_stack import Declared, DeclaredStack
 from gpupools.policies.finding import Context
-from gpupools.policies.rules import STACK_RULES, judge_pool
+from gpupools.policies.rules import STACK_RULES
 from gpupools.preview.sdk_schema import SECRET, SIGNATURE, check_inputs, check_property_path
 from gpupools.preview.sdk_schema import UNKNOWN as LATE
 from gpupools.providers.azure import CLOUD
@@ -397,7 +399,7 @@ def test_an_untainted_one_is_a_violation_that_can_be_mended() -> None:
     (pool,) = CLOUD.readback().read_pools(GENERIC, inputs)
     mended = with_taint(inputs, pool)
 
-    assert "gpu-pool-tainted" in {rule.name for rule, _ in judge_pool(pool)}
+    assert "gpu-pool-tainted" in {rule.name for rule, _ in judge_resource([pool], None, defaultdict(Context))}
     assert mended == {**ADDRESS, "properties": {"vmSize": T4, "nodeTaints": ["a=b:PreferNoSchedule", TEXT]}}
 
 

@@ -19,7 +19,7 @@ from gpupools.common.json_types import JsonObject
 from gpupools.common.taints import KUBERNETES_EFFECTS, Effect, repels_cpu_pods
 from gpupools.plan.pool_facts import UNKNOWN
 from gpupools.policies.declared_software import CHARTS, chart_name
-from gpupools.policies.kinds import is_read, key_of, names_nodes, names_pools, plain_key, pool_kinds, readers, row_of
+from gpupools.policies.kinds import is_read, key_of, names_nodes, names_pools, plain_key, pool_kinds, readers_of, row_of
 from gpupools.readback.inputs import TaintsRead, at, group_and_kind, is_list, items, kubernetes_type, mapping, text
 from gpupools.software.charts import charts
 
@@ -77,10 +77,10 @@ def _classify_kind(
     ):
         return Unclassified(kind, "what it applies is not known yet, so its objects are not here", nodes=True)
     if chart_at := _CHARTS.get(key):
-        names = [name for path in chart_at for name in _all_at(inputs, path)]
+        names = [name for path in chart_at for name in _in_blocks(inputs, path) if name is not None]
         return _classify_chart(kind, key, names, component)
     if is_read(type_token):
-        closed = next((why for each in readers() if (why := each.unread(type_token, inputs))), "")
+        closed = next((why for each in readers_of(type_token) if (why := each.unread(type_token, inputs))), "")
         return Unclassified(kind, closed, nodes=True) if closed else None
     return _classify_row(key, kind, inputs, component)
 
@@ -178,19 +178,10 @@ _CHARTS: Mapping[str, tuple[str, ...]] = {
     "kubernetes:helm.sh/Release": ("chart",),
     "kubernetes:helm.sh/Chart": ("chart",),
     "kubernetes:helm.toolkit.fluxcd.io/HelmRelease": ("spec.chart.spec.chart",),
-    "kubernetes:argoproj.io/Application": ("spec.source.chart", "spec.sources[].chart"),
-    "kubernetes:argoproj.io/ApplicationSet": (
-        "spec.template.spec.source.chart",
-        "spec.template.spec.sources[].chart",
-    ),
+    "kubernetes:argoproj.io/Application": ("spec.source.chart", "spec.sources.chart"),
+    "kubernetes:argoproj.io/ApplicationSet": ("spec.template.spec.source.chart", "spec.template.spec.sources.chart"),
 }
 """Where a kind names the charts that it installs."""
-
-
-def _all_at(inputs: JsonObject, path: str) -> Iterator[Any]:
-    within, _, key = path.rpartition("[].")
-    listed = (one for _, one in items(at(inputs, within), within, [])) if within else (inputs,)
-    yield from (found for one in listed if (found := at(one, key)) is not None)
 
 
 def _classify_chart(kind: str, key: str, names: list[Any], component: bool) -> Unclassified | None:
@@ -212,7 +203,7 @@ def _known_charts() -> frozenset[str]:
 
 def _nested_types(type_token: str, inputs: JsonObject) -> Iterator[Unclassified]:
     """Classify the resources of a template inside a resource."""
-    for reader in readers():
+    for reader in readers_of(type_token):
         for held in reader.nested_types(type_token, inputs):
             found = _classify_row(plain_key(held), held.partition(":")[2], UNKNOWN)
             if found is not None:

@@ -6,15 +6,16 @@ https://www.pulumi.com/docs/iac/crossguard/configuration/. `gpupools policy --ch
 """
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from gpupools.common.errors import Problem, nearest, shown
 from gpupools.common.input_files import read_bytes
-from gpupools.common.json_types import JsonDict, JsonObject
+from gpupools.common.json_types import JsonDict
 from gpupools.policies import waivers
-from gpupools.policies.finding import Level
+from gpupools.policies.finding import Level, correction
 from gpupools.policies.rules import ALL_RULES
 
 ADVISORY_ONLY = ("unverified-at-preview", "unverified-in-stack", "waived")
@@ -63,13 +64,11 @@ def config_problems(document: object) -> list[Problem]:
 
 
 def _policy_problems(name: str, value: object, document: Mapping[Any, Any]) -> Iterator[Problem]:
-    if isinstance(value, _DuplicateKey):
-        yield Problem((name,), f"is given {len(value.values)} times, and only the last one counts", "keep one")
-        for each in value.values:
-            yield from _policy_problems(name, each, document)
-        return
     if name == "all":
         yield from _all_problems(value, document)
+        return
+    if new := waivers.RENAMED.get(name):
+        yield Problem((name,), f"is now part of {new}", f"move its keys and waivers to {new}")
         return
     if name not in _RULES and name not in ADVISORY_ONLY:
         yield Problem((name,), "is not a policy of this pack", nearest(name, ("all", *_RULES, *ADVISORY_ONLY)))
@@ -107,16 +106,11 @@ def _all_problems(value: object, document: Mapping[Any, Any]) -> Iterator[Proble
 
 
 def _names_level(value: object) -> bool:
-    return isinstance(value, str | _DuplicateKey) or (isinstance(value, Mapping) and "enforcementLevel" in value)
+    return isinstance(value, str) or (isinstance(value, Mapping) and "enforcementLevel" in value)
 
 
 def _key_problems(name: str, key: str, given: object) -> Iterator[Problem]:
     path = (name, key)
-    if isinstance(given, _DuplicateKey):
-        yield Problem(path, f"is given {len(given.values)} times, and only the last one counts", "keep one")
-        for each in given.values:
-            yield from _key_problems(name, key, each)
-        return
     if key == "enforcementLevel":
         yield from _level_problems(path, name, given)
         return
@@ -129,8 +123,7 @@ def _key_problems(name: str, key: str, given: object) -> Iterator[Problem]:
             if fault := waivers.waiver_problem(each):
                 yield Problem((*path, index), "is not a valid waiver", fault)
         return
-    wanted = _expected(given, own[key])
-    if wanted:
+    if wanted := correction(given, own[key]):
         yield Problem(path, f"got {shown(given)}", wanted)
 
 
@@ -148,44 +141,22 @@ def _level_problems(path: tuple[str, ...], name: str, given: object) -> Iterator
         )
 
 
-def _expected(given: object, schema: JsonObject) -> str:
-    """Return how to correct a value; empty if it is valid."""
-    if "enum" in schema:
-        return "" if given in schema["enum"] else f"use one of: {', '.join(schema['enum'])}"
-    if schema["type"] == "integer":
-        right = isinstance(given, int) and not isinstance(given, bool) and given >= schema["minimum"]
-        return "" if right else f"use a whole number of {schema['minimum']} or more"
-    if schema["type"] == "object":
-        right = isinstance(given, Mapping) and all(isinstance(why, str) and why.strip() for why in given.values())
-        return "" if right else "use an object of <pool>/<kind> to a reason"
-    if schema["items"]["type"] == "object":
-        return "use a list of waivers, each an object"
-    right = isinstance(given, list) and all(isinstance(item, str) for item in given)
-    return "" if right else "use a list of text"
-
-
-class _DuplicateKey:
-    """All values of a duplicate key."""
-
-    def __init__(self, values: Sequence[object]) -> None:
-        self.values = tuple(values)
-
-
-def _unique_keys(pairs: Sequence[tuple[str, object]]) -> dict[str, object]:
-    found: dict[str, list[object]] = {}
-    for key, value in pairs:
-        found.setdefault(key, []).append(value)
-    return {key: values[0] if len(values) == 1 else _DuplicateKey(values) for key, values in found.items()}
-
-
 _MAX_BYTES = 1_048_576
 
 
 def read_config(path: Path) -> tuple[object, list[Problem]]:
-    """Return the parsed JSON of a configuration file, with all values of duplicate keys; or None and the problem."""
+    """Return the parsed JSON of a configuration file, or None, and its problems."""
+    twice: dict[str, None] = {}
+
+    def noting_twice(pairs: Sequence[tuple[str, object]]) -> JsonDict:
+        twice.update((key, None) for key, count in Counter(key for key, _ in pairs).items() if count > 1)
+        return dict(pairs)
+
     try:
-        return json.loads(read_bytes(path, _MAX_BYTES).decode("utf-8"), object_pairs_hook=_unique_keys), []
+        document = json.loads(read_bytes(path, _MAX_BYTES).decode("utf-8"), object_pairs_hook=noting_twice)
     except OSError as error:
         return None, [Problem((), f"cannot be read: {error.strerror}", "name a policy configuration")]
     except (ValueError, RecursionError) as error:
         return None, [Problem((), f"is not JSON: {error}", "correct it; JSON allows no comments or trailing commas")]
+    more = [Problem((), f"has the key {shown(each)} twice, and only the last one counts", "keep one") for each in twice]
+    return document, more + config_problems(document)

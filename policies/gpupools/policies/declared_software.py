@@ -7,13 +7,16 @@ pieces with several owners.
 import re
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import groupby, product
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from gpupools.common.csv_rows import csv_rows
 from gpupools.common.json_types import JsonObject
 from gpupools.plan.hami import HAMI, HAMI_LABEL
 from gpupools.plan.pool_facts import UNKNOWN
-from gpupools.readback.inputs import kubernetes_type
+from gpupools.readback.inputs import group_and_kind
 from gpupools.software.charts import CONTROLLERS, value_seen
 
 DRIVER, TOOLKIT, PLUGIN, CLAIMS = "driver", "container toolkit", "device plugin", "DRA driver"
@@ -33,118 +36,65 @@ https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/getting-star
 """
 
 
-@dataclass(frozen=True)
-class _Part:
-    """A piece inside a chart whose version a value can change."""
-
-    component: str
-    """Name in `data/version_floors.csv`."""
-    path: tuple[str, ...]
-    """Path of the value."""
-
-
-@dataclass(frozen=True)
+@dataclass
 class _Chart:
-    component: str
+    component: str = ""
     """Name in `data/version_floors.csv`; empty when there is none."""
-    installs: Mapping[str, str]
-    """Piece to the value that disables it; empty if none does."""
-    parts: tuple[_Part, ...] = ()
     image_decides: bool = False
     """True if the image tag decides the version, not the chart."""
-    within: Mapping[str, tuple[str, bool]] = field(default_factory=dict)
-    """Piece to a value that must also be enabled, with the chart's default."""
+    installs: dict[str, str] = field(default_factory=dict)
+    """Piece to the value that disables it; empty if none does."""
+    parts: list[tuple[str, str]] = field(default_factory=list)
+    """Component of each piece whose version a value can change, and the path of the value."""
+    needs: dict[str, str] = field(default_factory=dict)
+    """Piece to a value that must also be enabled, as it is by default."""
     pods: str = ""
     """Value with the node selector and the affinity; empty if they are at the top level."""
 
 
-_CLUSTER_POLICY = ("clusterPolicy.deployCR", True)
-"""Disabled if the operator serves ResourceClaims (`gpuCluster.deployCR`, off by default); only one works at a time.
+_OFF_BY_DEFAULT = frozenset({"gpuCluster.deployCR"})
+"""With it, the operator serves ResourceClaims instead of `clusterPolicy.deployCR`; only one works at a time.
 
 https://github.com/NVIDIA/gpu-operator tag v26.7.0, templates/validations.yaml
 """
-_OFF_BY_DEFAULT = frozenset({"gpuCluster.deployCR"})
-_DRA_DRIVER = _Chart("", {CLAIMS: "resources.gpus.enabled"}, (_Part("", ("image", "tag")),), pods="kubeletPlugin")
 _ALLOCATES_GPUS = "gpu-kubelet-plugin"
 """The DRA driver's program for GPUs; the same image has one for Multi-Node NVLink, which is not a second owner."""
 
+
+def _charts() -> Iterator[tuple[str, _Chart]]:
+    for name, rows in groupby(csv_rows(_FOLDER / "gpu_charts.csv"), lambda row: row["chart"]):
+        chart = _Chart()
+        for row in rows:
+            match row["use"]:
+                case "installs":
+                    chart.installs[row["name"]] = row["value"]
+                case "needs":
+                    chart.needs[row["name"]] = row["value"]
+                case "part":
+                    chart.parts.append((row["name"], row["value"]))
+                case "pods":
+                    chart.pods = row["value"]
+                case version:
+                    chart.component, chart.image_decides = row["name"], version == "image version"
+        yield name, chart
+
+
+_FOLDER = Path(__file__).parent
 # Value paths: the charts' own values.yaml, https://github.com/NVIDIA/gpu-operator/tree/main/deployments/gpu-operator,
 # https://github.com/NVIDIA/k8s-device-plugin/tree/main/deployments/helm/nvidia-device-plugin,
 # https://github.com/NVIDIA/dcgm-exporter/tree/main/deployment, https://github.com/Project-HAMi/HAMi/tree/master/charts/hami,
 # https://github.com/kubernetes-sigs/dra-driver-nvidia-gpu.
-CHARTS: Mapping[str, _Chart] = MappingProxyType(
-    {
-        "gpu-operator": _Chart(
-            "gpu-operator",
-            {
-                DRIVER: "driver.enabled",
-                TOOLKIT: "toolkit.enabled",
-                PLUGIN: "devicePlugin.enabled",
-                CLAIMS: "gpuCluster.deployCR",
-            },
-            (
-                _Part("driver", ("driver", "version")),
-                _Part("container-toolkit", ("toolkit", "version")),
-                _Part("device-plugin", ("devicePlugin", "version")),
-                _Part("device-plugin", ("gfd", "version")),
-                _Part("mig-manager", ("migManager", "version")),
-                _Part("dcgm", ("dcgm", "version")),
-                _Part("dcgm-exporter", ("dcgmExporter", "version")),
-                _Part("gpu-operator", ("operator", "version")),
-                _Part("gpu-operator", ("validator", "version")),
-                _Part("gpu-operator", ("nodeStatusExporter", "version")),
-            ),
-            within={TOOLKIT: _CLUSTER_POLICY, PLUGIN: _CLUSTER_POLICY},
-        ),
-        "nvidia-device-plugin": _Chart(
-            "device-plugin",
-            {PLUGIN: ""},
-            (_Part("device-plugin", ("image", "tag")),),
-            image_decides=True,
-            within={PLUGIN: ("devicePlugin.enabled", True)},
-        ),
-        "dcgm-exporter": _Chart("dcgm-exporter", {}, (_Part("dcgm-exporter", ("image", "tag")),), image_decides=True),
-        "hami": _Chart("", {PLUGIN: "devicePlugin.enabled"}, (_Part("", ("global", "imageTag")),)),
-        "dra-driver-nvidia-gpu": _DRA_DRIVER,
-        "nvidia-dra-driver-gpu": _DRA_DRIVER,
-    }
-)
-
-# Image repository (its last parts) to component and piece.
+CHARTS: Mapping[str, _Chart] = MappingProxyType(dict(_charts()))
+# nvidia/cuda and k8s/cuda-sample are what pods run rather than what nodes need: no piece, but as unknown tomorrow
+# without a tag. The last two are Google's installers for Container-Optimized OS, whose tags are no driver versions:
+# https://github.com/GoogleCloudPlatform/container-engine-accelerators, nvidia-driver-installer/cos.
 IMAGES: Mapping[str, tuple[str, str]] = MappingProxyType(
-    {
-        "nvidia/k8s-device-plugin": ("device-plugin", PLUGIN),
-        "k8s/container-toolkit": ("container-toolkit", TOOLKIT),
-        "k8s/dcgm-exporter": ("dcgm-exporter", ""),
-        "nvidia/dcgm-exporter": ("dcgm-exporter", ""),
-        "cloud-native/dcgm": ("dcgm", ""),
-        "cloud-native/k8s-mig-manager": ("mig-manager", ""),
-        "nvidia/gpu-operator": ("gpu-operator", ""),
-        "nvidia/driver": ("driver", DRIVER),
-        "dra-driver-nvidia/dra-driver-nvidia-gpu": ("", CLAIMS),
-        "nvidia/k8s-dra-driver-gpu": ("", CLAIMS),
-        # What pods run rather than what nodes need: no piece of the software, but as unknown tomorrow without a tag.
-        "nvidia/cuda": ("", ""),
-        "k8s/cuda-sample": ("", ""),
-        # Google's installers for Container-Optimized OS; the first is part of the node image. Their tags are no driver
-        # versions: https://github.com/GoogleCloudPlatform/container-engine-accelerators, nvidia-driver-installer/cos.
-        "cos-nvidia-installer": ("", DRIVER),
-        "cos-cloud/cos-gpu-installer": ("", DRIVER),
-    }
+    {row["image"]: (row["component"], row["piece"]) for row in csv_rows(_FOLDER / "gpu_images.csv")}
 )
-_STAYS = frozenset(
-    {
-        *((group, kind) for group in ("apps", "extensions") for kind in ("DaemonSet", "Deployment")),
-        *((group, kind) for group in ("apps", "extensions") for kind in ("StatefulSet", "ReplicaSet")),
-        *((group, "ReplicationController") for group in ("core", "")),
-    }
-)
-_RUNS_ONCE = frozenset(
-    {
-        *(("batch", kind) for kind in ("Job", "CronJob")),
-        *((group, kind) for group in ("core", "") for kind in ("Pod", "PodTemplate")),
-    }
-)
+"""Image repository (its last parts) to component and piece."""
+_STAYS = frozenset(product(("apps", "extensions"), ("DaemonSet", "Deployment", "StatefulSet", "ReplicaSet")))
+_STAYS |= {("core", "ReplicationController"), ("", "ReplicationController")}
+_RUNS_ONCE = frozenset({*product(("batch",), ("Job", "CronJob")), *product(("core", ""), ("Pod", "PodTemplate"))})
 """Workloads whose images are judged, but that own no piece of a node's software."""
 _POD_AT = {
     "Pod": ("spec",),
@@ -221,8 +171,7 @@ def is_software(type_token: str) -> bool:
 
 
 def _group_and_kind(type_token: str) -> tuple[str, str]:
-    version, kind = kubernetes_type(type_token) or ("", "")
-    return version.rpartition("/")[0], kind.removesuffix("Patch")
+    return group_and_kind(type_token.removesuffix("Patch"))
 
 
 def read_software(type_token: str, properties: JsonObject) -> DeclaredSoftware | None:
@@ -268,8 +217,8 @@ def _chart(properties: JsonObject) -> DeclaredSoftware | None:
 def _is_enabled(chart: _Chart, piece: str, values: JsonObject) -> Any:
     """Say whether a chart's values enable a piece; `UNKNOWN` if that is not known yet."""
     path = chart.installs[piece]
-    wanted = [(path, path not in _OFF_BY_DEFAULT), *([chart.within[piece]] if piece in chart.within else [])]
-    found = [(value_at(values, tuple(path.split("."))), default) for path, default in wanted if path]
+    wanted = [each for each in (path, chart.needs.get(piece, "")) if each]
+    found = [(value_at(values, each.split(".")), each not in _OFF_BY_DEFAULT) for each in wanted]
     on = [default if value is None else value for value, default in found]
     if any(value is False for value in on):
         return False

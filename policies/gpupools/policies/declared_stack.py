@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -16,8 +17,6 @@ from gpupools.common.taints import repels_cpu_pods
 from gpupools.plan.pool_facts import UNKNOWN, PoolFacts, Reference
 from gpupools.policies.classify import Unclassified, is_harmless
 from gpupools.policies.declared_software import DeclaredSoftware
-from gpupools.policies.dependency_graph import reachable_marks
-from gpupools.policies.waivers import Comment
 from gpupools.readback.inputs import at, joined, mapping
 from gpupools.readback.machine_owners import BOOTSTRAP, Named, Owner, bootstrapped
 from gpupools.readback.registry import read_owner
@@ -64,8 +63,6 @@ class Declared:
     """URNs of its dependencies."""
     by_property: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """URNs of the dependencies of each input."""
-    comments: Sequence[Comment] = ()
-    """Waivers in comments of its file."""
 
 
 @dataclass(frozen=True)
@@ -137,6 +134,12 @@ class DeclaredStack:
         self.gaps = tuple(gaps)
         self.ending = tuple(ending)
         """Resources as they are, and what a plan does to them: `deletes` or `recreates`."""
+        self._components: dict[str, Declared | None] = {}
+        self._template_facts_by_urn: dict[str, PoolFacts] = {}
+        self._dependency_cache: dict[tuple[str, str, tuple[str, ...]], tuple[Declared, ...]] = {}
+        self._apis: dict[str, object] = {}
+        self._clusters: dict[str, Cluster] = {}
+        self._named_clusters: dict[str, frozenset[str]] = {}
 
     @cached_property
     def unread(self) -> Mapping[str, Unclassified]:
@@ -201,10 +204,6 @@ class DeclaredStack:
         """Return the parent component whose inputs, or resources they refer to, show the GPUs."""
         return self._nearest_ancestor(resource, self._shows_gpus, self._components) if resource.pools else None
 
-    @cached_property
-    def _components(self) -> dict[str, Declared | None]:
-        return {}
-
     def _shows_gpus(self, resource: Declared) -> bool:
         return shows_gpus(self.joined(resource, pool) for pool in resource.pools)
 
@@ -260,10 +259,6 @@ class DeclaredStack:
             self._template_facts_by_urn[urn] = said
         return self._template_facts_by_urn[urn]
 
-    @cached_property
-    def _template_facts_by_urn(self) -> dict[str, PoolFacts]:
-        return {}
-
     def _bootstrapped(self, resource: Declared, pool: PoolFacts) -> PoolFacts:
         """Join Cluster API machines with their owner and bootstrap configuration; an owner without taint wins."""
         found: list[PoolFacts] = []
@@ -293,6 +288,14 @@ class DeclaredStack:
         for reference in pool.elsewhere:
             yield from self._referred_resources(resource, reference)
 
+    def templates_of_gpu_pools(self) -> Iterator[tuple[Declared, PoolFacts, Declared, PoolFacts]]:
+        """Yield each GPU pool with each launch template or node class that it refers to and that is no GPU pool."""
+        for resource in self.resources:
+            for pool in resource.pools:
+                for other in self.referred(resource, pool) if self.joined(resource, pool).has_gpus else ():
+                    if other.template is not None and not any(each.has_gpus for each in other.pools):
+                        yield resource, pool, other, other.template
+
     def is_reported_on_reference(self, resource: Declared, pool: PoolFacts) -> bool:
         """Say whether a resource that the pool refers to is itself a pool without taint."""
         return any(each.lacks_taint for other in self.referred(resource, pool) for each in other.pools)
@@ -319,10 +322,6 @@ class DeclaredStack:
             found = (each for each in others if each is not None and each.type in types)
             self._dependency_cache[asked] = tuple(islice(found, MAX_OWNERS))
         return self._dependency_cache[asked]
-
-    @cached_property
-    def _dependency_cache(self) -> dict[tuple[str, str, tuple[str, ...]], tuple[Declared, ...]]:
-        return {}
 
     @cached_property
     def _templates_by_id(self) -> Mapping[tuple[str, str], int]:
@@ -424,14 +423,6 @@ class DeclaredStack:
         return provider
 
     @cached_property
-    def _apis(self) -> dict[str, object]:
-        return {}
-
-    @cached_property
-    def _clusters(self) -> dict[str, Cluster]:
-        return {}
-
-    @cached_property
     def _one_cluster(self) -> bool:
         keys = {(self._cluster_urns(each) or _cluster_name(each) or each.urn) for each, _ in self.gpu_pools}
         return len(keys) == 1 and len({self.api(each) for each, _ in self.software}) == 1
@@ -444,10 +435,6 @@ class DeclaredStack:
         return self._named_clusters[resource.urn]
 
     @cached_property
-    def _named_clusters(self) -> dict[str, frozenset[str]]:
-        return {}
-
-    @cached_property
     def _cluster_bits(self) -> Mapping[str, int]:
         """A bit for each resource that is the cluster of a GPU pool."""
         urns = dict.fromkeys(urn for each, _ in self.gpu_pools for urn in self._cluster_urns(each))
@@ -456,8 +443,19 @@ class DeclaredStack:
     @cached_property
     def _clusters_depended_on(self) -> Mapping[str, int]:
         """The clusters that each resource is or depends on, as `_cluster_bits`."""
-        made_from = {each.urn: each.depends for each in self.resources}
-        return {**self._cluster_bits, **reachable_marks(made_from, self._cluster_bits)}
+        users: dict[str, list[str]] = {}
+        for each in self.resources:
+            for urn in each.depends:
+                users.setdefault(urn, []).append(each.urn)
+        found = dict(self._cluster_bits)
+        changed = deque(found)
+        while changed:
+            bits = found[urn := changed.popleft()]
+            for user in users.get(urn, ()):
+                if bits & ~found.get(user, 0):
+                    found[user] = found.get(user, 0) | bits
+                    changed.append(user)
+        return found
 
     @cached_property
     def _words_by_provider(self) -> Mapping[str, frozenset[str]]:

@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -12,7 +12,7 @@ from gpupools.common.json_types import JsonObject
 from gpupools.plan.pool_facts import UNKNOWN, PoolFacts
 from gpupools.policies.declared_software import DeclaredSoftware
 from gpupools.policies.declared_stack import DeclaredStack
-from gpupools.policies.waivers import KEY, SCHEMA, Waiver, WaiverLimits
+from gpupools.policies.waivers import KEY, SCHEMA, Waivers
 from gpupools.readback.inputs import steps as steps
 
 DOCS = "docs/reference/policies.md"
@@ -80,12 +80,8 @@ class Context:
     """Name of the Pulumi stack."""
     protect: bool = False
     """The resource option of that name."""
-    limits: WaiverLimits = field(default_factory=WaiverLimits)
-    """For the rule on waivers: what the configuration allows of them."""
-    waivers: tuple[Waiver, ...] = ()
-    """For the rule on waivers: those of the configuration."""
-    waived: Collection[Waiver] = ()
-    """For the rule on waivers: those that suppressed a finding."""
+    waivers: Waivers = field(default_factory=Waivers)
+    """For the rule on waivers: those of the run."""
     options: dict[tuple[str, str], Any] = field(default_factory=dict, compare=False, repr=False)
     """Configuration values already looked up, by rule and key."""
 
@@ -147,7 +143,7 @@ class Rule:
         if known not in context.options:
             schema = self.config[key]
             given = context.config.get(key, schema.get("default"))
-            context.options[known] = given if _fits(given, schema) else schema.get("default")
+            context.options[known] = given if not correction(given, schema) else schema.get("default")
         return context.options[known]
 
     def is_advice(self, finding: Finding, context: Context) -> bool:
@@ -156,30 +152,49 @@ class Rule:
         return finding.advice or (late and self.option(context, UNKNOWN_AT_PREVIEW) == "advisory")
 
 
-def _fits(value: Any, schema: JsonObject) -> bool:
+def correction(given: object, schema: JsonObject) -> str:
+    """Return how to correct a configuration value; empty if it is valid."""
     if "enum" in schema:
-        return value in schema["enum"]
+        return "" if given in schema["enum"] else f"use one of: {', '.join(schema['enum'])}"
     match schema["type"]:
         case "integer":  # numbers come over the wire as floats
-            return isinstance(value, int | float) and not isinstance(value, bool) and value == value and value >= 0
-        case "array":
-            return isinstance(value, list) and all(isinstance(item, str) for item in value)
+            least = schema["minimum"]
+            number = given if isinstance(given, int | float) and not isinstance(given, bool) else least - 1
+            return "" if number >= least and number % 1 == 0 else f"use a whole number of {least} or more"
         case "object":
-            return isinstance(value, Mapping) and all(isinstance(item, str) for item in value.values())
-        case _:
-            return isinstance(value, str)
+            right = isinstance(given, Mapping) and all(isinstance(why, str) and why.strip() for why in given.values())
+            return "" if right else "use an object of <pool>/<kind> to a reason"
+    if schema["items"]["type"] == "object":
+        return "use a list of waivers, each an object"
+    return "" if isinstance(given, list) and all(isinstance(item, str) for item in given) else "use a list of text"
+
+
+def choice(default: str, *others: str, of: str) -> JsonObject:
+    """Return the schema of a configuration key with several words."""
+    return {"type": "string", "enum": [default, *others], "default": default, "description": of}
+
+
+def whole_number(of: str, minimum: int = 0) -> JsonObject:
+    """Return the schema of a configuration key that limits a number."""
+    return {"type": "integer", "minimum": minimum, "description": f"{of} If not set, the rule does not check it."}
+
+
+def texts(of: str, default: Sequence[str] = ()) -> JsonObject:
+    """Return the schema of a configuration key with a list of texts."""
+    return {"type": "array", "items": {"type": "string"}, "default": [*default], "description": of}
+
+
+def reasons(of: str) -> JsonObject:
+    """Return the schema of a configuration key with what to accept, and why."""
+    why = {"type": "string", "pattern": r"\S"}
+    return {"type": "object", "additionalProperties": why, "default": {}, "description": of}
 
 
 def unknown_at_preview(default: str = "violation") -> Mapping[str, JsonObject]:
     """Return the schema of the configuration key for findings that unknown values leave unverified."""
-    return {
-        UNKNOWN_AT_PREVIEW: {
-            "type": "string",
-            "enum": ["violation", "advisory"],
-            "default": default,
-            "description": "Level of findings that cannot be verified because values are unknown at preview.",
-        }
-    }
+    other = "advisory" if default == "violation" else "violation"
+    of = "Level of findings that cannot be verified because values are unknown at preview."
+    return {UNKNOWN_AT_PREVIEW: choice(default, other, of=of)}
 
 
 def format_finding(finding: Finding, props: JsonObject, rule: Rule | None = None) -> str:

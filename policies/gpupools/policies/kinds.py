@@ -13,7 +13,6 @@ the reason, a source and its date:
 - `where <path>|…`: `nodes` where one of these inputs is given, otherwise `none`.
 """
 
-import csv
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -22,13 +21,16 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from gpupools.common.csv_rows import csv_rows
 from gpupools.common.errors import shown
 from gpupools.common.json_types import JsonObject
 from gpupools.common.patterns import FirstOf
 from gpupools.plan.cloud import Readback
+from gpupools.plan.pool_facts import PoolFacts
 from gpupools.providers import clouds
-from gpupools.readback.inputs import group_and_kind, is_list, kubernetes_type, mapping
-from gpupools.readback.kubernetes_pools import kinds_read
+from gpupools.readback import kubernetes_pools
+from gpupools.readback.inputs import group_and_kind, is_list, kubernetes_type, mapping, with_name
+from gpupools.readback.kubernetes_pools import each_kubernetes_pool, kinds_read
 from gpupools.readback.registry import TypeReader, type_readers
 
 MOST_TYPES = 200_000
@@ -76,9 +78,8 @@ _WHERE = "where "
 @lru_cache
 def rows() -> tuple[Row, ...]:
     """Return the table."""
-    with (Path(__file__).parent / "kinds.csv").open(encoding="utf-8", newline="") as file:
-        table = islice(csv.reader(file), 1, None)
-        return tuple(Row(kind, answer, why, source, as_of) for kind, answer, why, source, as_of in table)
+    table = csv_rows(Path(__file__).parent / "kinds.csv")
+    return tuple(Row(row["kind"], row["answer"], row["why"], row["source"], row["as_of"]) for row in table)
 
 
 class _Probe(JsonObject):
@@ -111,14 +112,47 @@ def is_read(type_token: str) -> bool:
     """Say whether a reader of pools looks inside resources of a type."""
     if kubernetes_type(type_token) is not None:
         return group_and_kind(type_token) in read_kinds()
+    return bool(readers_of(type_token))
+
+
+@lru_cache(maxsize=MOST_TYPES)
+def readers_of(type_token: str) -> tuple[Readback | TypeReader, ...]:
+    """Return the readers that look inside resources of a type."""
+    return tuple(each for each in readers() if _looks_inside(each, type_token))
+
+
+def _looks_inside(reader: Readback | TypeReader, type_token: str) -> bool:
     probe = _Probe()
-    for readback in readings():
-        readback.read_pools(type_token, probe)
-        readback.read_template(type_token, probe)
-    for reader in type_readers():
-        reader.unread(type_token, probe)
-        reader.read_pools(type_token, probe)
+    reader.read_pools(type_token, probe)
+    reader.unread(type_token, probe)
+    if isinstance(reader, Readback):
+        reader.read_template(type_token, probe)
     return probe.looked
+
+
+def read_pools(type_token: str, inputs: JsonObject, name: str = "") -> tuple[PoolFacts, ...]:
+    """Return the pools that a resource declares in plain data, Kubernetes objects included.
+
+    Args:
+        type_token: Its Pulumi type.
+        inputs: Its inputs.
+        name: The name of pools that have none in their inputs.
+    """
+    if not is_read(type_token) and not type_token.startswith("kubernetes:"):
+        return ()
+    pools = [pool for each in readers_of(type_token) for pool in each.read_pools(type_token, inputs)]
+    pools += each_kubernetes_pool(type_token, inputs, clouds())
+    return tuple(with_name(pool, inputs, name) for pool in pools)
+
+
+def read_template(type_token: str, inputs: JsonObject) -> PoolFacts | None:
+    """Return what a resource sets for pools that refer to it; None for one that pools do not refer to."""
+    if not is_read(type_token):
+        return None
+    reading = (each for each in readers_of(type_token) if isinstance(each, Readback))
+    found = (each.read_template(type_token, inputs) for each in reading)
+    of_cloud = next((each for each in found if each is not None), None)
+    return of_cloud or kubernetes_pools.read_template(type_token, inputs, clouds())
 
 
 _OF_TERRAFORM = frozenset({"kubernetes", "helm", "kubectl"})

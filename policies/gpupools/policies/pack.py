@@ -6,7 +6,8 @@
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
+from functools import cached_property
 from importlib import import_module
 from types import MappingProxyType
 from typing import Any
@@ -14,6 +15,7 @@ from typing import Any
 import pulumi
 import pulumi_policy.policy as sdk
 from google.protobuf import struct_pb2
+from grpc import StatusCode
 from pulumi.runtime.proto import analyzer_pb2
 from pulumi_policy import (
     EnforcementLevel,
@@ -32,9 +34,10 @@ from gpupools.plan.pool_facts import PoolFacts
 from gpupools.policies import waivers
 from gpupools.policies.classify import classify
 from gpupools.policies.components import FindingKey, finding_key, judge_resource
-from gpupools.policies.declared_software import DeclaredSoftware, is_software, read_software
+from gpupools.policies.declared_software import DeclaredSoftware, read_software
 from gpupools.policies.declared_stack import Declared, DeclaredStack, shows_gpus
 from gpupools.policies.finding import WAIVERS_CURRENT, Context, Finding, Rule, format_finding, steps
+from gpupools.policies.kinds import read_pools, read_template
 from gpupools.policies.rules import (
     ALL_RULES,
     RESOURCE_RULES,
@@ -45,12 +48,9 @@ from gpupools.policies.rules import (
 )
 from gpupools.policies.rules.gpu_pool_tainted import taint_can_be_added
 from gpupools.policies.rules.gpu_waiver_current import waiver_limits
-from gpupools.policies.waivers import Waiver
+from gpupools.policies.waivers import RENAMED, Waivers
 from gpupools.policies.wire import SECRET, SIGNATURE, decoded, plain
-from gpupools.providers import clouds
-from gpupools.readback.inputs import with_name, with_taint
-from gpupools.readback.kubernetes_pools import read_kubernetes_pools, read_template
-from gpupools.readback.registry import type_readers
+from gpupools.readback.inputs import with_taint
 
 NAME = "gpupools"
 """The pack's name, as the engine shows it."""
@@ -65,17 +65,6 @@ WAIVED = "waived"
 """The advisory policy that lists findings that waivers suppress."""
 
 import_module("gpupools.audit")  # registers its readers
-
-
-def read_pools(resource_type: str, inputs: JsonObject) -> tuple[PoolFacts, ...]:
-    """Read the pools that a resource of any cloud declares in plain data, Kubernetes objects included."""
-    known = clouds()
-    readers = [
-        *(cloud.readback().read_pools for cloud in known.values()),
-        *(each.read_pools for each in type_readers()),
-    ]
-    pools = (pool for read in readers for pool in read(resource_type, inputs))
-    return tuple(with_name(pool, inputs) for pool in (*pools, *read_kubernetes_pools(resource_type, inputs, known)))
 
 
 def _serve_by_analyzer(*_: Any) -> None:
@@ -135,50 +124,25 @@ def _policies() -> Iterator[Policy]:
     )
 
 
-# The SDK's server has several threads; each entry is the same whoever writes it.
-_HOLDS_POOLS: dict[str, bool] = {}
-_MAX_TYPES = 10_000
-
-
 class Inputs(JsonObject):
-    """Inputs of a resource, decoded on first access, with the pools and software read from them."""
+    """Inputs of a resource, decoded on first access: readers look at the type first."""
 
     def __init__(self, given: struct_pb2.Struct) -> None:
         self.given = given
-        self._plain: JsonDict | None = None
-        self._pools: tuple[PoolFacts, ...] | None = None
-        self._software: tuple[DeclaredSoftware | None] | None = None
 
+    @cached_property
     def plain(self) -> JsonDict:
-        """Return plain data."""
-        if self._plain is None:
-            self._plain = decoded(self.given)
-        return self._plain
-
-    def pools(self, resource_type: str) -> tuple[PoolFacts, ...]:
-        """Return the pools of the resource; types that hold none are not decoded."""
-        if self._pools is None:
-            # Readers look at the type before they look inside, so a type is known by whether this was decoded.
-            inside = _HOLDS_POOLS.get(resource_type)
-            self._pools = () if inside is False else read_pools(resource_type, self.plain() if inside else self)
-            if inside is None and len(_HOLDS_POOLS) < _MAX_TYPES:
-                _HOLDS_POOLS[resource_type] = self._plain is not None
-        return self._pools
-
-    def software(self, resource_type: str) -> DeclaredSoftware | None:
-        """Return the GPU software in there."""
-        if self._software is None:
-            self._software = (read_software(resource_type, self.plain()) if is_software(resource_type) else None,)
-        return self._software[0]
+        """Plain data."""
+        return decoded(self.given)
 
     def __getitem__(self, key: str) -> Any:
-        return self.plain()[key]
+        return self.plain[key]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self.plain())
+        return iter(self.plain)
 
     def __len__(self) -> int:
-        return len(self.plain())
+        return len(self.plain)
 
 
 SDK_INTERNALS = (
@@ -213,24 +177,25 @@ class Analyzer(_SdkServer):  # type: ignore[misc]
         super().__init__(*given)
         self._contexts: dict[bool, dict[str, Context]] = {}
         """Contexts of the rules by the resource option protect."""
-        self._used_waivers: dict[Waiver, str] = {}
-        """Waived findings since the engine configured the pack, by waiver."""
         self._readings: dict[str, tuple[str, struct_pb2.Struct, _Reading]] = {}
         """Type, inputs, pools and software of each resource by URN."""
         self._on_components: dict[str, set[FindingKey]] = {}
         """Findings on each component whose own inputs show GPUs, by URN."""
 
     def Configure(self, request: Any, context: Any) -> Any:
-        """Take the configuration of a run."""
+        """Take the configuration of a run; a former name in it would set no limit."""
+        if old := next((name for name in request.policyConfig if name in RENAMED), ""):
+            what = f"policy configuration: {old} is now part of {RENAMED[old]}; move its keys there"
+            context.abort(StatusCode.INVALID_ARGUMENT, what)
         self._contexts.clear()
-        self._used_waivers.clear()
         return super().Configure(request, context)
 
     def Analyze(self, request: Any, _context: Any) -> Any:
         """Judge one resource by the rules that one resource decides."""
         answer = analyzer_pb2.AnalyzeResponse()
         inputs = Inputs(request.properties)
-        pools, software = _named_pools(inputs, request.type, request.name), inputs.software(request.type)
+        pools = read_pools(request.type, inputs, request.name)
+        software = read_software(request.type, inputs)
         if not pools and software is None:
             return answer
         self._readings[request.urn] = (request.type, request.properties, (pools, software))
@@ -240,6 +205,7 @@ class Analyzer(_SdkServer):  # type: ignore[misc]
         if shows_gpus(pools):
             # Before waivers apply: a waiver on a component also covers its children.
             self._on_components[request.urn] = {finding_key(rule.name, each) for rule, each in found}
+        self._contexts_of(False)[WAIVERS_CURRENT].waivers.read(request.urn, request.type, inputs, RULE_NAMES)
         about = {request.urn: Declared(urn=request.urn, type=request.type, name=request.name, inputs=inputs)}
         self._report(answer, [(rule, request.urn, each) for rule, each in found], contexts, about, UNVERIFIED)
         return answer
@@ -249,6 +215,9 @@ class Analyzer(_SdkServer):  # type: ignore[misc]
         answer = analyzer_pb2.AnalyzeResponse()
         contexts = self._contexts_of(False)
         stack = DeclaredStack(map(self._declared, request.resources))
+        given = contexts[WAIVERS_CURRENT].waivers
+        for each in stack.resources:
+            given.read(each.urn, each.type, each.inputs, RULE_NAMES)
         for rule in STACK_RULES:
             assert rule.stack is not None
             found = [(rule, *each) for each in rule.stack(stack, contexts[rule.name])]
@@ -258,7 +227,7 @@ class Analyzer(_SdkServer):  # type: ignore[misc]
                 total = len(stack.resources)
                 counted = f"of {total} resources {judged} judged, {no_pool} no node pool, {unread} not understood"
                 self._say(answer, UNVERIFIED_IN_STACK, f"{counted} ({rule.name})", "")
-        for waiver, what in self._used_waivers.items():
+        for waiver, what in given.used.items():
             self._say(answer, WAIVED, f"{what}; {waiver} ({waiver.rule})", waiver.resource)
         return answer
 
@@ -271,9 +240,10 @@ class Analyzer(_SdkServer):  # type: ignore[misc]
         advisory: str,
     ) -> None:
         """Report findings that no waiver covers, those that must not fail the run under the name `advisory`."""
+        given = self._contexts_of(False)[WAIVERS_CURRENT].waivers
         for rule, urn, finding in found:
             context, resource = contexts[rule.name], about.get(urn)
-            if self._is_waived(rule.name, context.config, urn, finding, resource):
+            if given.use(rule.name, urn, finding.pool, finding.what) is not None:
                 continue
             message = format_finding(finding, resource.inputs if resource else {}, rule)
             message = f"{resource.name}: {message}" if resource else message
@@ -292,16 +262,6 @@ class Analyzer(_SdkServer):  # type: ignore[misc]
             report = self._create_report_violation(answer, name, policy.description, level, policy.severity)
             report(message, urn or None)
 
-    def _is_waived(self, rule: str, config: JsonObject, urn: str, finding: Finding, resource: Declared | None) -> bool:
-        limits = self._contexts_of(False)[WAIVERS_CURRENT].limits
-        given = tuple(each for each in waivers.configured(rule, config) if not limits.fault(each))
-        if resource is not None:
-            given += waivers.annotated(urn, resource.type, resource.inputs, RULE_NAMES, limits)[0]
-        waiver = next((each for each in given if each.rule == rule and each.covers(urn, finding.pool, _today())), None)
-        if waiver is not None:
-            self._used_waivers.setdefault(waiver, finding.what)
-        return waiver is not None
-
     def _contexts_of(self, protect: bool) -> dict[str, Context]:
         found = self._contexts.get(protect)
         if found is None:
@@ -313,18 +273,15 @@ class Analyzer(_SdkServer):  # type: ignore[misc]
             }
             given = tuple(each for rule in ALL_RULES for each in waivers.configured(rule.name, found[rule.name].config))
             current = found[WAIVERS_CURRENT]
-            used = self._used_waivers.keys()
             low = (EnforcementLevel.ADVISORY, EnforcementLevel.DISABLED)
             high = (each.name for each in ALL_RULES if self._get_enforcement_level(POLICIES[each.name]) not in low)
-            limits = waiver_limits(current.config, high, _today())
-            found[WAIVERS_CURRENT] = replace(current, waivers=given, waived=used, limits=limits)
+            limits = waiver_limits(current.config, high, datetime.now(tz=UTC).date())
+            found[WAIVERS_CURRENT] = replace(current, waivers=Waivers(limits, given, checks_them=True))
         return found
 
     def _declared(self, wire: Any) -> Declared:
         inputs, type_ = Inputs(wire.properties), wire.type
-        read = self._earlier_reading(wire) or (_named_pools(inputs, type_, wire.name), inputs.software(type_))
-        templates = [cloud.readback().read_template(type_, inputs) for cloud in clouds().values()]
-        templates.append(read_template(type_, inputs, clouds()))
+        read = self._earlier_reading(wire) or (read_pools(type_, inputs, wire.name), read_software(type_, inputs))
         provider = wire.provider.urn if wire.HasField("provider") else ""
         by_property = {key: tuple(found.urns) for key, found in wire.propertyDependencies.items() if found.urns}
         return Declared(
@@ -333,7 +290,7 @@ class Analyzer(_SdkServer):  # type: ignore[misc]
             name=wire.name,
             inputs=inputs,
             pools=read[0],
-            template=next((found for found in templates if found is not None), None),
+            template=read_template(type_, inputs),
             software=read[1],
             unread=classify(type_, inputs, component=not provider, software=read[1] is not None),
             parent=wire.parent,
@@ -352,10 +309,6 @@ class Analyzer(_SdkServer):  # type: ignore[misc]
         return before[2] if same else None
 
 
-def _today() -> date:
-    return datetime.now(tz=UTC).date()
-
-
 def _is_destroy_allowed(parent: str) -> bool:
     """Say whether the stack file allows deleting the pool that is a resource's parent.
 
@@ -369,11 +322,6 @@ def _is_destroy_allowed(parent: str) -> bool:
     except ValueError:
         return False
     return isinstance(named, list) and name in {str(each).replace("/", "-") for each in named}
-
-
-def _named_pools(inputs: Inputs, resource_type: str, name: str) -> tuple[PoolFacts, ...]:
-    """Return the pools of a resource; unnamed ones get the name of the resource."""
-    return tuple(with_name(pool, inputs, name) for pool in inputs.pools(resource_type))
 
 
 def add_missing_taint(args: ResourceValidationArgs) -> JsonObject | None:

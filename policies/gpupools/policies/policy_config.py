@@ -14,6 +14,7 @@ from gpupools.policies.rules.gpu_waiver_current import waiver_limits
 from gpupools.policies.waivers import Waiver, WaiverLimits
 
 _LOW = ("advisory", "disabled")
+_LEVEL = "enforcementLevel"
 
 
 @dataclass(frozen=True)
@@ -57,21 +58,11 @@ def read_config(path: FilePath, today: date) -> Config:
         Rejected: It is not such a file, names rules or options that do not exist, or weakens a mandatory rule.
     """
     document, problems = configuration.read_config(path)
-    problems = problems or configuration.config_problems(document)
     if problems or not isinstance(document, Mapping):
         raise Rejected(problems)
-    levels: dict[str, str] = {}
-    options: dict[str, JsonObject] = {}
-    for rule in ALL_RULES:
-        given = document.get(rule.name, document.get("all"))
-        options[rule.name] = given if isinstance(given, Mapping) else {"enforcementLevel": given}
-        level = options[rule.name].get("enforcementLevel") or _level(document.get("all"))
-        if level:
-            levels[rule.name] = level
-    given = tuple(each for rule in ALL_RULES for each in waivers.configured(rule.name, options[rule.name]))
-    return Config(levels, options, given, today, path)
-
-
-def _level(given: object) -> str:
-    level = given.get("enforcementLevel") if isinstance(given, Mapping) else given
-    return level if isinstance(level, str) else ""
+    given = {name: each if isinstance(each, Mapping) else {_LEVEL: each} for name, each in document.items()}
+    of_all = given.get("all", {}).get(_LEVEL)
+    options = {rule.name: given.get(rule.name, {}) for rule in ALL_RULES}
+    levels = {name: level for name, each in options.items() if (level := each.get(_LEVEL, of_all))}
+    listed = tuple(each for name, own in options.items() for each in waivers.configured(name, own))
+    return Config(levels, options, listed, today, path)

@@ -87,6 +87,8 @@ class SoftwareConflicts:
 
     def __init__(self, stack: DeclaredStack) -> None:
         self._stack = stack
+        self._installed_by_cluster: dict[Cluster, tuple[tuple[str, ...], bool]] = {}
+        self._conflicts_cache: dict[tuple[int, str], tuple[int, list[tuple[Declared, PoolFacts]]]] = {}
 
     def pools_with_owner(self, place: int, piece: str) -> tuple[int, list[tuple[Declared, PoolFacts]]]:
         """Return number and first three of the pools where the cloud installs the same piece.
@@ -104,10 +106,6 @@ class SoftwareConflicts:
             self._conflicts_cache[asked] = sum(len(pools.places) for pools in hit), pools_found
         return self._conflicts_cache[asked]
 
-    @cached_property
-    def _conflicts_cache(self) -> dict[tuple[int, str], tuple[int, list[tuple[Declared, PoolFacts]]]]:
-        return {}
-
     def _pools_of(self, bits: int) -> Iterator[_Pools]:
         while bits:
             lowest = bits & -bits
@@ -122,10 +120,6 @@ class SoftwareConflicts:
             kinds = tuple(dict.fromkeys(kind for _, kind, _ in here))
             self._installed_by_cluster[cluster] = kinds, any(driver for *_, driver in here)
         return self._installed_by_cluster[cluster]
-
-    @cached_property
-    def _installed_by_cluster(self) -> dict[Cluster, tuple[tuple[str, ...], bool]]:
-        return {}
 
     @cached_property
     def _all_software(self) -> tuple[tuple[Origin, str, bool], ...]:

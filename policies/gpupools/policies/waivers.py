@@ -7,11 +7,12 @@ Expired and unused waivers are violations.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from datetime import date
 from fnmatch import fnmatchcase
 from functools import lru_cache
+from itertools import chain
 from typing import Any
 
 from gpupools.common.bounded_yaml import parse_yaml
@@ -22,6 +23,9 @@ KEY = "waivers"
 """The key of a rule's configuration that holds its waivers."""
 ANNOTATION = "gpupools/waive."
 """Prefix of the annotation key; the name of the rule follows."""
+
+RENAMED = dict.fromkeys(("gpu-stack-bounded", "gpu-stack-within-budget"), "gpu-pool-bounded")
+"""Former names of rules, with the rule that they are now part of."""
 
 _KEYS = {
     "resource": "Address of the resource as in reports of `gpupools policy`, or its URN; * stands for any text.",
@@ -174,6 +178,11 @@ def configured(rule: str, options: JsonObject) -> tuple[Waiver, ...]:
     )
 
 
+def _unknown_rule(rule: str) -> str:
+    new = RENAMED.get(rule)
+    return f"write {new}, which {rule} is now part of" if new else f"there is no rule {shown(rule)}"
+
+
 _FORMS = (
     '# gpupools:ignore RULE until=YYYY-MM-DD owner=… reason="…"',
     "{reason: …, owner: …, expires: YYYY-MM-DD}",
@@ -181,35 +190,116 @@ _FORMS = (
 """A comment and an annotation."""
 
 
-def annotated(
-    address: str,
-    type_token: str,
-    inputs: JsonObject,
-    rules: Collection[str],
-    limits: WaiverLimits,
-    comments: Iterable[Comment] = (),
-) -> tuple[tuple[Waiver, ...], Mapping[str, str]]:
-    """Return the waivers in annotations of a Kubernetes object and in comments, and the fix of each other one."""
-    metadata = inputs.get("metadata") if type_token.startswith("kubernetes:") else None
-    notes = metadata.get("annotations") if isinstance(metadata, Mapping) else None
-    found: list[Waiver] = []
-    problems: dict[str, str] = {}
-    given_at: list[tuple[str, str, Any, str]] = [
-        (f"annotation {key}", key.removeprefix(ANNOTATION), _parse_annotation(value), "")
-        for key, value in (notes.items() if isinstance(notes, Mapping) else ())
-        if isinstance(key, str) and key.startswith(ANNOTATION)
-    ]
-    for where, rule, given, misplaced in (*given_at, *map(_parse_comment, comments)):
-        fault = waiver_problem(given, annotated=True) if rule in rules else f"there is no rule {shown(rule)}"
-        if fault and not misplaced:
-            problems[where] = f"{fault}, as in {_FORMS[where.startswith('annotation')]}"
+class Waivers:
+    """The waivers of a run: finds the one that covers a finding, and knows which were used."""
+
+    def __init__(
+        self, limits: WaiverLimits = WaiverLimits(), configured: Iterable[Waiver] = (), *, checks_them: bool = False
+    ) -> None:
+        """Start with the waivers of the configuration.
+
+        Args:
+            limits: What the configuration allows of waivers.
+            configured: Its own.
+            checks_them: Whether the rule on waivers also reports those that are outdated or match nothing.
+        """
+        self.limits = limits
+        self.used: dict[Waiver, str] = {}
+        """The first finding that each of them suppressed."""
+        self._configured = tuple(configured)
+        self._checked = self._configured if checks_them else ()
+        self._in_files: dict[str, tuple[list[Waiver], Mapping[str, str]]] = {}
+        """Waivers in annotations and comments by address, and the fix of each other one."""
+        self._patterns = [each for each in self._configured if each.is_pattern and not limits.fault(each)]
+        self._places: dict[tuple[str, str, str], list[Waiver]] = {}
+        for each in self._configured:
+            self._add(each)
+
+    def _add(self, waiver: Waiver) -> None:
+        if not waiver.is_pattern and not self.limits.fault(waiver):
+            self._places.setdefault((waiver.resource, waiver.rule, waiver.pool), []).append(waiver)
+
+    def read(
+        self,
+        address: str,
+        type_token: str,
+        inputs: JsonObject,
+        rules: Collection[str],
+        comments: Iterable[Comment] = (),
+    ) -> None:
+        """Read the waivers in annotations of a Kubernetes object and in comments, once for each address."""
+        if address in self._in_files:
+            return
+        metadata = inputs.get("metadata") if type_token.startswith("kubernetes:") else None
+        notes = metadata.get("annotations") if isinstance(metadata, Mapping) else None
+        found: list[Waiver] = []
+        problems: dict[str, str] = {}
+        given_at: list[tuple[str, str, Any, str]] = [
+            (f"annotation {key}", key.removeprefix(ANNOTATION), _parse_annotation(value), "")
+            for key, value in (notes.items() if isinstance(notes, Mapping) else ())
+            if isinstance(key, str) and key.startswith(ANNOTATION)
+        ]
+        for where, rule, given, misplaced in (*given_at, *map(_parse_comment, comments)):
+            fault = waiver_problem(given, annotated=True) if rule in rules else _unknown_rule(rule)
+            if fault and not misplaced:
+                is_comment = not where.startswith("annotation")
+                fault = fault.replace("expires", "until") if is_comment else fault
+                problems[where] = f"{fault}, as in {_FORMS[not is_comment]}"
+                continue
+            waiver = None if misplaced else _new_waiver(rule, address, given, annotated=True)
+            if fault := self.limits.fault(waiver) if waiver else misplaced:
+                problems[where] = fault
+            elif waiver:
+                found.append(waiver)
+                self._add(waiver)
+        self._in_files[address] = (found, problems)
+
+    def problems(self, address: str) -> Mapping[str, str]:
+        """Return the annotations and comments of a resource that waive nothing, each with its fix."""
+        return self._in_files[address][1] if address in self._in_files else {}
+
+    def use(self, rule: str, address: str, pool: str, what: str) -> Waiver | None:
+        """Return the waiver that covers a finding of a rule; None without one."""
+        named = (self._places.get((address, rule, each), ()) for each in dict.fromkeys((pool, "")))
+        listed = chain(*named, (each for each in self._patterns if each.rule == rule))
+        found = next((each for each in listed if each.covers(address, pool, self.limits.today)), None)
+        if found is not None:
+            self.used.setdefault(found, what)
+        return found
+
+    def outdated(self, addresses: Iterable[str], scopes: Collection[str]) -> Iterator[tuple[str, str, str]]:
+        """Yield resource, problem and fix of each waiver in files at these addresses that is not current."""
+        given = chain(self._checked, *(self._in_files[each][0] for each in addresses if each in self._in_files))
+        return outdated_waivers(given, self.used, scopes, self.limits)
+
+
+def outdated_waivers(
+    given: Iterable[Waiver], used: Collection[Waiver], scopes: Collection[str], limits: WaiverLimits
+) -> Iterator[tuple[str, str, str]]:
+    """Yield resource, problem and fix of waivers of these scopes that are expired, too long or match no finding."""
+    of_loops = {_of_loop(each) for each in used if "[" in each.resource}
+    for each in dict.fromkeys(given):
+        if scope(each.resource) not in scopes:
             continue
-        waiver = None if misplaced else _new_waiver(rule, address, given, annotated=True)
-        if fault := limits.fault(waiver) if waiver else misplaced:
-            problems[where] = fault
-        elif waiver:
-            found.append(waiver)
-    return tuple(found), problems
+        pool = f", pool {shown(each.pool)}" if each.pool else ""
+        about = f"the waiver of {each.rule} for {shown(each.resource)}{pool} ({each.owner}: {each.reason})"
+        place = "its annotation or comment" if each.annotated else f"{each.rule}.{KEY} of the policy's configuration"
+        if limits.today > each.expires:
+            yield (
+                each.resource,
+                f"{about} expired on {each.expires}",
+                f"fix the resource, or renew the waiver in {place}",
+            )
+        elif fault := limits.fault(each):
+            yield each.resource, f"{about} is not allowed", fault
+        elif each not in used and _of_loop(each) not in of_loops:
+            fix = f"remove it from {place}, or use the address that reports show"
+            yield each.resource, f"{about} matches no finding of the rule", fix
+
+
+def _of_loop(waiver: Waiver) -> Waiver:
+    """Return what all waivers of one comment have in common, at a Terraform resource that `for_each` repeats."""
+    return replace(waiver, resource=waiver.resource.partition("[")[0])
 
 
 _SHOWN = 200
@@ -217,15 +307,20 @@ _SHOWN = 200
 _WORDS = re.compile(r"""(?:[^\s"']|"[^"]*"|'[^']*')+""")
 
 
-@lru_cache(maxsize=10_000)
 def _parse_comment(comment: Comment) -> tuple[str, str, JsonDict, str]:
     """Return what `RULE until=2027-01-31 owner=ml reason="…"` says: place, rule, keys of a waiver, and its fault."""
-    rule, *words = _WORDS.findall(comment.text) or [""]
-    if "".join(_WORDS.split(comment.text)).strip():  # a quotation mark without its other
+    where, rule, given = _parse_comment_text(comment.text)
+    return where, rule, {"pool": comment.pool, **given}, comment.fault
+
+
+@lru_cache(maxsize=10_000)
+def _parse_comment_text(text: str) -> tuple[str, str, JsonDict]:
+    rule, *words = _WORDS.findall(text) or [""]
+    if "".join(_WORDS.split(text)).strip():  # a quotation mark without its other
         rule, words = "", []
     pairs = (re.sub("[\"']", "", word).partition("=") for word in words)
     given = {"expires" if key == "until" else key: value for key, _, value in pairs}
-    return f"the comment {shown(comment.text, most=_SHOWN)}", rule, {"pool": comment.pool, **given}, comment.fault
+    return f"the comment {shown(text, most=_SHOWN)}", rule, given
 
 
 def _parse_annotation(value: object) -> Any:

@@ -91,7 +91,6 @@ def read_policy_config(file: Path) -> JsonObject:
     """
     configuration = import_module("gpupools.policies.configuration")
     config, problems = configuration.read_config(file)
-    problems = problems or configuration.config_problems(config)
     if problems:
         raise Rejected(problems)
     return dict(config)

@@ -4,31 +4,22 @@ Each module defines `RULE`: the metadata of the rule and the function that judge
 of the same name. To add a rule, add both files; nothing else lists the rules.
 """
 
-from collections.abc import Iterator, Mapping
 from importlib import import_module
+from pathlib import Path
 
-from gpupools.plan.pool_facts import PoolFacts
-from gpupools.policies.finding import Context, Finding, Rule
-from gpupools.policies.rules._modules import MODULES, RULE_NAMES
+from gpupools.policies.finding import WAIVERS_CURRENT, Rule
 
-__all__ = ["ALL_RULES", "RESOURCE_RULES", "RULE_NAMES", "STACK_RULES", "judge_pool"]
-
-_RULES: list[Rule] = [import_module(f"{__name__}.{module}").RULE for module in MODULES]
+_FILES = sorted(Path(__file__).parent.glob("[!_]*.py"))
+_RULES: list[Rule] = [import_module(f"{__name__}.{file.stem}").RULE for file in _FILES]
 
 ALL_RULES = tuple(sorted(_RULES, key=lambda rule: rule.order))
 """Every rule of the pack, in the order of reports."""
+
+RULE_NAMES = frozenset(rule.name for rule in ALL_RULES) - {WAIVERS_CURRENT}
+"""Names of the rules that can be waived."""
 
 RESOURCE_RULES = tuple(rule for rule in ALL_RULES if rule.pool or rule.software)
 """Rules that judge one resource; some of them also judge a stack."""
 
 STACK_RULES = tuple(rule for rule in ALL_RULES if rule.stack is not None)
 """Rules that need all resources of a stack."""
-
-
-def judge_pool(pool: PoolFacts, contexts: Mapping[str, Context] | None = None) -> Iterator[tuple[Rule, Finding]]:
-    """Judge one pool, from any source, by every rule on pools; a rule without a context gets its defaults."""
-    for rule in RESOURCE_RULES:
-        if rule.pool is not None:
-            context = (contexts or {}).get(rule.name) or Context()
-            for finding in rule.pool(pool, context):
-                yield rule, finding

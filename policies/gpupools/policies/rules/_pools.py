@@ -1,16 +1,13 @@
 """Findings and texts about pools that several rules share."""
 
-from collections.abc import Iterator, Mapping
-from fnmatch import fnmatchcase
+from collections.abc import Iterator
 
-from gpupools.common.json_types import JsonObject
 from gpupools.plan.dra import DRA_DRIVER
 from gpupools.plan.node_labels import MIG_CONFIG_LABEL, PLUGIN_CONFIG_LABEL, SOFTWARE_LABEL
 from gpupools.plan.node_resources import GPU_RESOURCE, node_resources
 from gpupools.plan.plugin_configs import read_plugin_name, read_sharing
-from gpupools.plan.pool_facts import CUSTOMISATIONS, ZONES_OF_A_REGION, NodeCustomization, PoolFacts, SharingFacts
-from gpupools.plan.pool_plan import POOL_LABEL
-from gpupools.policies.finding import Context, Finding, Rule
+from gpupools.plan.pool_facts import ZONES_OF_A_REGION, PoolFacts, SharingFacts
+from gpupools.policies.finding import Finding
 from gpupools.providers import clouds
 from gpupools.spec.models import Mig
 
@@ -86,50 +83,3 @@ def _has_only_slices(pool: PoolFacts, plugin: str, mig: str) -> bool:
         if GPU_RESOURCE in node_resources(instance, sharing):
             return False
     return bool(pool.instance_types)
-
-
-_POOL_TAG = "gpupools:pool"
-
-
-def customization_findings(pool: PoolFacts, rule: Rule, context: Context) -> Iterator[Finding]:
-    """Report custom node settings of a pool or template for which the configuration has no reason.
-
-    Findings never show values, because user data and metadata may hold secrets.
-    """
-    reasons = {each: why for each, why in rule.option(context, "reasons").items() if why.strip()}
-    named = [pool.labels.get(POOL_LABEL), pool.tags.get(_POOL_TAG), pool.pool, pool.name]
-    names = [name for name in named if name] or [""]
-    found = [*pool.node_customizations]
-    allowed = rule.option(context, "identities") if "identities" in rule.config else []
-    if allowed and pool.identity is not None:
-        path, identity = pool.identity
-        late = not isinstance(identity, str)
-        if late or not any(fnmatchcase(identity, pattern) for pattern in allowed):
-            found.append(
-                NodeCustomization(
-                    "node-identity", path, "nodes run with an identity that is not in identities", rule.url, late
-                )
-            )
-    for each in found:
-        if not any(fnmatchcase(f"{name}/{each.kind}", pattern) for name in names for pattern in reasons):
-            yield Finding(
-                what=f"{each.kind} by hand: {each.why}",
-                property=each.property,
-                found="not known at preview" if each.unverified else "set",
-                fix=f"remove it, or state the reason in the policy configuration: {{reasons: "
-                f"{{'{names[0] or '*'}/{each.kind}': …}}}}",
-                source=each.source,
-                pool=pool.pool,
-                unverified=each.unverified,
-            )
-
-
-REASONS: Mapping[str, JsonObject] = {
-    "reasons": {
-        "type": "object",
-        "additionalProperties": {"type": "string", "pattern": r"\S"},
-        "default": {},
-        "description": "Settings to accept, with the reason: `<pool>/<kind>` as a pattern with * and ? to"
-        f" a sentence. Kinds: {', '.join(CUSTOMISATIONS)}.",
-    }
-}

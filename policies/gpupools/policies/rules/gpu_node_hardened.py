@@ -27,22 +27,16 @@ def _is_set_by_cluster(pool: PoolFacts, finding: Finding) -> bool:
 
 def _judge_stack(stack: DeclaredStack, context: Context) -> Iterator[tuple[str, Finding]]:
     """Report launch templates and node classes that GPU pools use, and what only the cluster of a pool decides."""
-    seen: set[str] = set()
-    reported: set[tuple[str, str]] = set()
     for resource in stack.resources:
         for pool in resource.pools:
             if pool.has_gpus and not stack.has_workload_identity(resource):
                 yield from ((resource.urn, each) for each in _findings(pool) if _is_set_by_cluster(pool, each))
-            if not pool.elsewhere or not stack.joined(resource, pool).has_gpus:
-                continue
-            for other in stack.referred(resource, pool):
-                if other.urn in seen or any(each.has_gpus for each in other.pools):
-                    continue  # a pool itself, which is judged alone
-                seen.add(other.urn)
-                for finding in _findings(other.template) if other.template else ():
-                    if (other.urn, finding.property) not in reported:
-                        reported.add((other.urn, finding.property))
-                        yield other.urn, finding
+    templates = {other.urn: template for _, _, other, template in stack.templates_of_gpu_pools()}
+    for urn, template in templates.items():
+        first: dict[str, Finding] = {}
+        for each in _findings(template):
+            first.setdefault(each.property, each)
+        yield from ((urn, each) for each in first.values())
 
 
 RULE = Rule(

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from gpupools.plan.pool_facts import PoolFacts
-from gpupools.policies.finding import Context, Finding, Level, Rule
+from gpupools.policies.finding import Context, Finding, Level, Rule, texts
 from gpupools.policies.rules._frameworks import HARDENING
 from gpupools.policies.rules._pools import hardening_findings
 
@@ -24,13 +24,6 @@ RULE = Rule(
     fix="Set the input that the finding names to the required value.",
     url="https://docs.aws.amazon.com/eks/latest/best-practices/protecting-the-infrastructure.html",
     framework=HARDENING,
-    config={
-        "leaveOut": {
-            "type": "array",
-            "items": {"type": "string"},
-            "default": [],
-            "description": "Inputs to ignore, as the ends of their paths.",
-        }
-    },
+    config={"leaveOut": texts("Inputs to ignore, as the ends of their paths.")},
     pool=_judge,
 )

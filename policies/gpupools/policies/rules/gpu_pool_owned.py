@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from gpupools.plan.node_labels import TRUST_LABEL
 from gpupools.plan.pool_facts import PoolFacts
 from gpupools.plan.pool_plan import POOL_LABEL
-from gpupools.policies.finding import Context, Finding, Level, Rule
+from gpupools.policies.finding import Context, Finding, Level, Rule, texts
 from gpupools.policies.rules._frameworks import CAPACITY
 
 
@@ -34,13 +34,11 @@ RULE = Rule(
     url="https://docs.aws.amazon.com/whitepapers/latest/tagging-best-practices/tagging-best-practices.html",
     framework=CAPACITY,
     config={
-        "labels": {
-            "type": "array",
-            "items": {"type": "string"},
+        "labels": texts(
+            "Labels or tags of which a GPU pool needs at least one; [] requires none.",
             # gpupools sets POOL_LABEL on its pools; the history of the stack file shows their authors.
-            "default": ["owner", "team", "cost-center", TRUST_LABEL, POOL_LABEL],
-            "description": "Labels or tags of which a GPU pool needs at least one; [] requires none.",
-        }
+            default=("owner", "team", "cost-center", TRUST_LABEL, POOL_LABEL),
+        )
     },
     pool=_judge,
 )

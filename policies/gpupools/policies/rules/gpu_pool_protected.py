@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from fnmatch import fnmatchcase
 
 from gpupools.plan.pool_facts import PoolFacts
-from gpupools.policies.finding import Context, Finding, Framework, Level, Rule
+from gpupools.policies.finding import Context, Finding, Framework, Level, Rule, texts
 
 
 def _judge(pool: PoolFacts, context: Context) -> Iterator[Finding]:
@@ -34,12 +34,7 @@ RULE = Rule(
         "AWS Well-Architected Framework", "2026", "Reliability", "protect resources that may not be available again"
     ),
     config={
-        "stacks": {
-            "type": "array",
-            "items": {"type": "string"},
-            "default": [],
-            "description": "Names of production stacks, as patterns with * and ?, e.g. [prod, '*-prod'].",
-        }
+        "stacks": texts("Names of production stacks, as patterns with * and ?, e.g. [prod, '*-prod']."),
     },
     pool=_judge,
 )

@@ -6,7 +6,7 @@ from dataclasses import replace
 from gpupools.common.taints import GPU_TAINT
 from gpupools.plan.pool_facts import PoolFacts
 from gpupools.policies.declared_stack import DeclaredStack
-from gpupools.policies.finding import Context, Finding, Level, Rule, unknown_at_preview
+from gpupools.policies.finding import Context, Finding, Level, Rule, choice, unknown_at_preview
 from gpupools.policies.rules._frameworks import DEDICATED
 from gpupools.policies.rules._taints import deciding_references, find_missing_taint, overlaps
 
@@ -78,13 +78,12 @@ RULE = Rule(
     framework=DEDICATED,
     config={
         **unknown_at_preview(),
-        _BY_CLOUD: {
-            "type": "string",
-            "enum": ["violation", "advisory"],
-            "default": "violation",
-            "description": "Level of findings on GKE pools without a declared taint. GKE adds one only while the "
-            "cluster has a pool without GPUs.",
-        },
+        _BY_CLOUD: choice(
+            "violation",
+            "advisory",
+            of="Level of findings on GKE pools without a declared taint. GKE adds one only while the cluster has a "
+            "pool without GPUs.",
+        ),
     },
     pool=_judge,
     stack=_judge_stack,

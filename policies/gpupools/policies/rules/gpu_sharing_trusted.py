@@ -6,7 +6,7 @@ from fnmatch import fnmatchcase
 from gpupools.plan.node_labels import TRUST_LABEL, WAIVER_LABEL
 from gpupools.plan.pool_facts import PoolFacts
 from gpupools.plan.pool_plan import POOL_LABEL
-from gpupools.policies.finding import Context, Finding, Level, Rule
+from gpupools.policies.finding import Context, Finding, Level, Rule, choice, texts
 from gpupools.policies.rules._frameworks import ISOLATION
 from gpupools.policies.rules._pools import describe_sharing
 from gpupools.spec.models import shared_mode
@@ -45,18 +45,10 @@ RULE = Rule(
     url="https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/gpu-sharing.html",
     framework=ISOLATION,
     config={
-        "tenants": {
-            "type": "string",
-            "enum": ["several", "one"],
-            "default": "several",
-            "description": "Whether teams that do not trust each other use the clusters of this environment.",
-        },
-        "waived": {
-            "type": "array",
-            "items": {"type": "string"},
-            "default": [],
-            "description": f"Pools that anyone may share, by name or label {POOL_LABEL}, as patterns with * and ?.",
-        },
+        "tenants": choice(
+            "several", "one", of="Whether teams that do not trust each other use the clusters of this environment."
+        ),
+        "waived": texts(f"Pools that anyone may share, by name or label {POOL_LABEL}, as patterns with * and ?."),
     },
     pool=_judge,
 )

@@ -7,24 +7,16 @@ from typing import Any
 from gpupools.catalog.minimum_versions import NEWEST_BULLETIN, Floor, below_floor
 from gpupools.plan.pool_facts import UNKNOWN
 from gpupools.policies.declared_software import CHARTS, IMAGES, DeclaredSoftware, known_image, split_image, value_at
-from gpupools.policies.finding import Context, Finding, Framework, Level, Rule, unknown_at_preview
+from gpupools.policies.finding import Context, Finding, Framework, Level, Rule, choice, unknown_at_preview
 from gpupools.software.charts import charts, tag_of
 from gpupools.software.images import PUBLIC, digest_of_tag, placed
 
 # A range as Helm takes it: https://github.com/Masterminds/semver#checking-version-constraints
 _EXACT = re.compile(r"v?\d+\.\d+\.\d+(?:-[0-9A-Za-z.-]+)?(?:\+[0-9A-Za-z.-]+)?")
-
-
 _IN_NAME = re.compile(r"[-@:](v?\d+\.\d+\.\d+.*)")
-
-
 _FLOATING = re.compile(r"(?:.*[-_.])?(?:latest|main|master|nightly|devel|edge|stable)", re.IGNORECASE)
-
-
 # Variants of the CUDA image are base, runtime and devel: https://hub.docker.com/r/nvidia/cuda
 _FLAVOUR = re.compile(r"\d+\.\d+(?:\.\d+)?-devel")
-
-
 # Branch and kernel of a precompiled driver; the tag does not show the release of the branch.
 # https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/precompiled-drivers.html
 _PRECOMPILED = re.compile(r"\d{3}(?:-.+)?")
@@ -117,15 +109,15 @@ def _unverified(what: str, path: str, fix: str) -> Finding:
 def _is_versioned_by_image(software: DeclaredSoftware) -> bool:
     """Say whether the image tag decides the version, not the chart."""
     chart = CHARTS[software.kind]
-    tag = value_at(software.values, chart.parts[0].path) if chart.parts else None
+    tag = value_at(software.values, chart.parts[0][1].split(".")) if chart.parts else None
     return chart.image_decides and isinstance(tag, str) and bool(tag)
 
 
 def _part_findings(software: DeclaredSoftware) -> Iterator[Finding]:
-    for part in CHARTS[software.kind].parts:
-        value, path = value_at(software.values, part.path), ".".join(("values", *part.path))
+    for component, at in CHARTS[software.kind].parts:
+        value, path = value_at(software.values, at.split(".")), f"values.{at}"
         if value is UNKNOWN:
-            yield _unverified(f"version of {part.component or software.kind}", path, "write it as a plain value")
+            yield _unverified(f"version of {component or software.kind}", path, "write it as a plain value")
         elif isinstance(value, int | float) and not isinstance(value, bool):
             what = f"{path} is a number, which Helm may format differently"
             yield Finding(what=what, property=path, found=str(value), fix="quote the version")
@@ -134,7 +126,7 @@ def _part_findings(software: DeclaredSoftware) -> Iterator[Finding]:
                 what = f"{path} is not pinned"
                 yield Finding(what=what, property=path, found=value, fix="name an exact tag or a digest")
             else:
-                yield from _outdated(part.component, value, path, part.component)
+                yield from _outdated(component, value, path, component)
 
 
 def _outdated(component: str, version: str, path: str, what: str) -> Iterator[Finding]:
@@ -179,12 +171,9 @@ RULE = Rule(
     ),
     config={
         **unknown_at_preview(),
-        "imagesBy": {
-            "type": "string",
-            "enum": ["tag", "digest"],
-            "default": "tag",
-            "description": "With `digest`, images whose digest gpupools knows must be pulled by it.",
-        },
+        "imagesBy": choice(
+            "tag", "digest", of="With `digest`, images whose digest gpupools knows must be pulled by it."
+        ),
     },
     software=_judge,
 )

@@ -1,63 +1,23 @@
 """Waivers are complete, needed and not expired."""
 
-from collections.abc import Collection, Iterable, Iterator
-from dataclasses import replace
+from collections.abc import Iterable, Iterator
 from datetime import date
 
-from gpupools.common.errors import shown
 from gpupools.common.json_types import JsonObject
-from gpupools.policies import waivers
 from gpupools.policies.declared_stack import DeclaredStack
-from gpupools.policies.finding import WAIVERS_CURRENT, Context, Finding, Framework, Level, Rule
-from gpupools.policies.rules._modules import RULE_NAMES
-from gpupools.policies.waivers import IN_FILES, LONGEST, Waiver, WaiverLimits, scope
+from gpupools.policies.finding import WAIVERS_CURRENT, Context, Finding, Framework, Level, Rule, choice, whole_number
+from gpupools.policies.waivers import IN_FILES, LONGEST, WaiverLimits, scope
 
 
 def _judge(stack: DeclaredStack, context: Context) -> Iterator[tuple[str, Finding]]:
     """Judge the waivers in the context's configuration and in annotations of objects."""
-    given = list(context.waivers)
-    for resource in stack.resources:
-        if resource.pools or resource.software or resource.template or resource.unread:
-            annotated, problems = waivers.annotated(
-                resource.urn, resource.type, resource.inputs, RULE_NAMES, context.limits, resource.comments
-            )
-            given += annotated
-            for where, fix in problems.items():
-                place = "metadata.annotations" if where.startswith("annotation") else ""
-                yield resource.urn, Finding(what=f"{where} waives nothing", property=place, found="set", fix=fix)
-    scopes = {waivers.scope(resource.urn) for resource in stack.resources}
-    yield from outdated_waivers(given, context.waived, scopes, context.limits)
-
-
-def outdated_waivers(
-    given: Iterable[Waiver], used: Collection[Waiver], scopes: Collection[str], limits: WaiverLimits
-) -> Iterator[tuple[str, Finding]]:
-    """Report waivers of these scopes that are expired, too long or match no finding, with their resource's address."""
-    used = set(used)
-    of_loops = {_of_loop(each) for each in used if "[" in each.resource}
-    for each in dict.fromkeys(given):
-        if scope(each.resource) not in scopes:
-            continue
-        pool = f", pool {shown(each.pool)}" if each.pool else ""
-        about = f"the waiver of {each.rule} for {shown(each.resource)}{pool} ({each.owner}: {each.reason})"
-        place = (
-            "its annotation or comment"
-            if each.annotated
-            else f"{each.rule}.{waivers.KEY} of the policy's configuration"
-        )
-        if limits.today > each.expires:
-            fix = f"fix the resource, or renew the waiver in {place}"
-            yield each.resource, Finding(what=f"{about} expired on {each.expires}", fix=fix)
-        elif fault := limits.fault(each):
-            yield each.resource, Finding(what=f"{about} is not allowed", fix=fault)
-        elif each not in used and _of_loop(each) not in of_loops:
-            fix = f"remove it from {place}, or use the address that reports show"
-            yield each.resource, Finding(what=f"{about} matches no finding of the rule", fix=fix)
-
-
-def _of_loop(waiver: Waiver) -> Waiver:
-    """Return what all waivers of one comment have in common, at a Terraform resource that `for_each` repeats."""
-    return replace(waiver, resource=waiver.resource.partition("[")[0])
+    given = [each.urn for each in stack.resources if each.pools or each.software or each.template or each.unread]
+    for urn in given:
+        for where, fix in context.waivers.problems(urn).items():
+            place = "metadata.annotations" if where.startswith("annotation") else ""
+            yield urn, Finding(what=f"{where} waives nothing", property=place, found="set", fix=fix)
+    for urn, what, fix in context.waivers.outdated(given, {*map(scope, stack.by_urn)}):
+        yield urn, Finding(what=what, fix=fix)
 
 
 RULE = Rule(
@@ -72,17 +32,13 @@ RULE = Rule(
         "NIST SP 800-53", "Rev. 5", "CA-5, plan of action and milestones", "exceptions have an owner and an end"
     ),
     config={
-        IN_FILES: {
-            "type": "string",
-            "enum": ["allowed", "advisory-rules", "none"],
-            "default": "advisory-rules",
-            "description": "Which rules annotations and comments in files may waive: all, the advisory ones, or none.",
-        },
-        LONGEST: {
-            "type": "integer",
-            "minimum": 1,
-            "description": "Most days from today until a waiver ends. If not set, any day is allowed.",
-        },
+        IN_FILES: choice(
+            "advisory-rules",
+            "allowed",
+            "none",
+            of="Which rules annotations and comments in files may waive: the advisory ones, all, or none.",
+        ),
+        LONGEST: whole_number("Most days from today until a waiver ends.", minimum=1),
     },
     stack=_judge,
 )

@@ -6,7 +6,7 @@ from fnmatch import fnmatchcase
 from gpupools.common.errors import shown
 from gpupools.policies.classify import Unclassified
 from gpupools.policies.declared_stack import DeclaredStack
-from gpupools.policies.finding import Context, Finding, Level, Rule, unknown_at_preview
+from gpupools.policies.finding import Context, Finding, Level, Rule, reasons, unknown_at_preview
 from gpupools.policies.rules._frameworks import DEDICATED
 
 _MAX_KIND_LENGTH = 200
@@ -16,10 +16,10 @@ _MAX_ADDRESS_LENGTH = 500
 
 def _judge(stack: DeclaredStack, context: Context) -> Iterator[tuple[str, Finding]]:
     """Report unknown resources that may create nodes, and as advice other unknown kinds, once per kind."""
-    reasons = {kind: why for kind, why in RULE.option(context, "reasons").items() if why.strip()}
+    accepted = RULE.option(context, "reasons")
 
     def reason(kind: str) -> str:
-        return next((why for pattern, why in reasons.items() if fnmatchcase(kind, pattern)), "")
+        return next((why for pattern, why in accepted.items() if fnmatchcase(kind, pattern)), "")
 
     for gap in stack.gaps:
         why = reason(gap.name)
@@ -71,13 +71,10 @@ RULE = Rule(
     framework=DEDICATED,
     config={
         **unknown_at_preview(),
-        "reasons": {
-            "type": "object",
-            "additionalProperties": {"type": "string", "pattern": r"\S"},
-            "default": {},
-            "description": "Unknown kinds to accept, with the reason: a kind as findings name it, as a"
-            " pattern with * and ?, to a sentence. They become advice.",
-        },
+        "reasons": reasons(
+            "Unknown kinds to accept, with the reason: a kind as findings name it, as a pattern with * and ?, to a "
+            "sentence. They become advice."
+        ),
     },
     stack=_judge,
 )

@@ -42,6 +42,7 @@ from gpupools.readback.inputs import (
     TaintsRead,
     as_object,
     at,
+    controls,
     flag,
     is_list,
     items,
@@ -203,16 +204,8 @@ def _group_hardening(properties: JsonObject, hardening: Hardening) -> None:
         "a key without source security groups opens port 22 to 0.0.0.0/0" if opened else "nodes need no SSH",
         source=_REMOTE_ACCESS,
     )
+    hardening.check(properties, controls(__package__)["node group"])
     image = properties.get("amiType")
-    hardening.want(
-        "retired-image",
-        "amiType",
-        image if isinstance(image, str) else None,
-        not (isinstance(image, str) and re.fullmatch(r"AL2_\w+", image)),
-        "AL2023_x86_64_NVIDIA or BOTTLEROCKET_x86_64_NVIDIA",
-        "EKS publishes no Amazon Linux 2 images since 2025-11-26, so nodes get no fixes",
-        source="https://docs.aws.amazon.com/eks/latest/userguide/al2023.html",
-    )
     release = re.fullmatch(r"\d+\.\d+\.\d+-(\d{8})", text(properties.get("releaseVersion")))
     if isinstance(image, str) and _NVIDIA_IMAGE.fullmatch(image) and release is not None:
         hardening.want(
@@ -430,20 +423,10 @@ def _machine_hardening(data: JsonObject, prefix: str, hardening: Hardening) -> N
         mandatory=limit is not None and limit > 2,  # 2 is what pods need that read the metadata service
         source=_METADATA,
     )
-    hardening.want(
-        "remote-access",
-        f"{prefix}keyName",
-        data.get("keyName"),
-        not data.get("keyName"),
-        "unset; reach nodes through Session Manager",
-        "nodes need no SSH",
-    )
+    hardening.check(data, controls(__package__)["machine"], prefix)
     interfaces = items(data.get("networkInterfaces"), f"{prefix}networkInterfaces", [])
     for where, one in [*((f"{where}.", one) for where, one in interfaces), (prefix, data)]:
-        public = at(one, "associatePublicIpAddress")
-        why = "nodes belong into private subnets, without an address of their own"
-        path = f"{where}associatePublicIpAddress"
-        hardening.want("public-address", path, public, flag(public) is not True, "false", why)
+        hardening.check(mapping(one), controls(__package__)["address"], where)
     _disk_hardening(data, prefix, hardening)
 
 
@@ -584,7 +567,7 @@ def _self_managed(data: JsonObject, prefix: str) -> PoolFacts:
     _image(data.get("amiType"), machines)
     found = _eks_settings(data, prefix)
     hardening = Hardening(_HARDENING)
-    _eks_hardening(data, prefix, hardening)
+    hardening.check(data, controls(__package__)["pulumi-eks"], prefix)
     taint = wanted_taint(machines.accelerator)
     entry = {taint.key: {"value": taint.value, "effect": taint.effect.value}}
     where = f"{prefix}taints" if prefix or "clusterTags" not in data else "nodeGroupOptions.taints"
@@ -646,28 +629,6 @@ def _eks_settings(data: JsonObject, prefix: str) -> UserData:
     elif isinstance(settings, Mapping):
         read_settings(settings, f"{prefix}bottlerocketSettings", found)
     return found
-
-
-def _eks_hardening(data: JsonObject, prefix: str, hardening: Hardening) -> None:
-    for key in ("keyName", "nodePublicKey"):
-        value = data.get(key)
-        wanted = "unset; reach nodes through Session Manager"
-        hardening.want("remote-access", f"{prefix}{key}", value, not value, wanted, "nodes need no SSH")
-    public = data.get("nodeAssociatePublicIpAddress")
-    hardening.want(
-        "public-address",
-        f"{prefix}nodeAssociatePublicIpAddress",
-        public,
-        flag(public) is False,
-        "false",
-        "nodes belong into private subnets, without an address of their own",
-        mandatory=flag(public) is True,
-    )
-    encrypted = data.get("nodeRootVolumeEncrypted")
-    encrypted = data.get("encryptRootBlockDevice") if encrypted is None else encrypted
-    why = "images, logs and volumes of pods are on this disk"
-    path = f"{prefix}nodeRootVolumeEncrypted"
-    hardening.want("disk-encryption", path, encrypted, flag(encrypted) is True, "true", why, source=_DISKS)
 
 
 _Reader = Callable[[JsonObject], tuple[PoolFacts, ...]]

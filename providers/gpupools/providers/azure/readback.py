@@ -25,6 +25,7 @@ from gpupools.readback.inputs import (
     TaintsRead,
     as_text,
     at,
+    controls,
     flag,
     is_list,
     items,
@@ -58,36 +59,31 @@ _TAINTS = "https://learn.microsoft.com/azure/aks/use-node-taints"
 class _Names:
     """How one provider calls the properties of a pool; the first name given counts."""
 
+    provider: str
+    """Pulumi package, the group of its controls."""
     profile: str
     driver: str
     scaling: tuple[str, ...]
     count: str
-    public_ip: tuple[str, ...]
-    ip_prefix: str
-    encryption: tuple[str, ...]
     os: str
 
 
 _NATIVE_NAMES = _Names(
+    provider="azure-native",
     profile="gpuInstanceProfile",
     driver="gpuProfile.driver",
     scaling=("enableAutoScaling",),
     count="count",
-    public_ip=("enableNodePublicIP",),
-    ip_prefix="nodePublicIPPrefixID",
-    encryption=("enableEncryptionAtHost",),
     os="osSKU",
 )
 # Versions 5 and 6 of the provider differ: https://github.com/hashicorp/terraform-provider-azurerm, docs of
 # kubernetes_cluster_node_pool.
 _CLASSIC_NAMES = _Names(
+    provider="azure",
     profile="gpuInstance",
     driver="gpuDriver",
     scaling=("autoScalingEnabled", "enableAutoScaling"),
     count="nodeCount",
-    public_ip=("nodePublicIpEnabled", "enableNodePublicIp"),
-    ip_prefix="nodePublicIpPrefixId",
-    encryption=("hostEncryptionEnabled", "enableHostEncryption"),
     os="osSku",
 )
 
@@ -300,34 +296,7 @@ def _first_value(given: JsonObject, names: tuple[str, ...]) -> Any:
 
 
 def _harden(given: JsonObject, names: _Names, prefix: str, hardening: Hardening) -> None:
-    public = _first_value(given, names.public_ip)
-    why = "nodes need no public address"
-    hardening.want("public-address", f"{prefix}{names.public_ip[0]}", public, flag(public) is not True, "false", why)
-    ip_prefix = given.get(names.ip_prefix)
-    hardening.want("public-address", f"{prefix}{names.ip_prefix}", ip_prefix, not ip_prefix, "unset", why)
-    encrypted = _first_value(given, names.encryption)
-    hardening.want(
-        "disk-encryption",
-        f"{prefix}{names.encryption[0]}",
-        encrypted,
-        flag(encrypted) is True,
-        "true, where the size and the region offer it",
-        "temporary disks and caches are encrypted only at the host",
-        mandatory=False,
-        source="https://learn.microsoft.com/azure/aks/enable-host-encryption",
-    )
-    if names is _NATIVE_NAMES:
-        access = at(given, "securityProfile.sshAccess")
-        hardening.want(
-            "remote-access",
-            f"{prefix}securityProfile.sshAccess",
-            access,
-            access == "Disabled",
-            "Disabled",
-            "nodes need no SSH",
-            mandatory=False,
-            source="https://learn.microsoft.com/azure/aks/manage-ssh-node-access",
-        )
+    hardening.check(given, controls(__package__)[names.provider], prefix)
     for tag, value in string_map(given.get("tags")).items():
         hardening.want(
             "retired-tag",
@@ -339,16 +308,6 @@ def _harden(given: JsonObject, names: _Names, prefix: str, hardening: Hardening)
             mandatory=False,
             source="https://github.com/Azure/AKS/issues/4925",
         )
-    image = given.get(names.os)
-    hardening.want(
-        "retired-image",
-        f"{prefix}{names.os}",
-        image if isinstance(image, str) else None,
-        image not in ("CBLMariner", "Mariner"),
-        "Ubuntu or AzureLinux",
-        "this name stands for Azure Linux 2.0, which gets no fixes since 2025-11-30",
-        source="https://learn.microsoft.com/azure/aks/upgrade-os-version",
-    )
 
 
 def _vendor_case(size: str) -> str:

@@ -36,6 +36,7 @@ from gpupools.readback.inputs import (
     TaintsRead,
     as_object,
     at,
+    controls,
     flag,
     is_list,
     items,
@@ -172,17 +173,7 @@ def _node_pool(pool: JsonObject, prefix: str, key: str) -> PoolFacts:
         read.note(f"{path}.taints: {ARM.taint} does not keep off {ARM.passed_by} ({ARM.source})")
     hardening = Hardening(_HARDENING)
     _harden(config, path, hardening)
-    private = at(pool, "networkConfig.enablePrivateNodes")
-    hardening.want(
-        "public-address",
-        f"{prefix}networkConfig.enablePrivateNodes",
-        private,
-        flag(private) is True,
-        "true",
-        "nodes need no public address; unset, the cluster decides",
-        mandatory=private is not None,
-        source=_CIS,
-    )
+    hardening.check(pool, controls(__package__)["pool"], prefix)
     retired_machines(machines.names, INSTANCE_TYPES, f"{path}.machineType", hardening)
     # What is not known yet changes nothing once the known part shows a GPU; taints matter only then.
     undecided = machines.gpus is None
@@ -351,38 +342,9 @@ def _harden(config: JsonObject, path: str, hardening: Hardening, *, auto: bool =
         "cloud-platform only together with an account of its own",
         "with this scope nodes can use every role of the default account",
     )
-    integrity = at(config, "shieldedInstanceConfig.enableIntegrityMonitoring")
-    hardening.want(
-        "integrity-monitoring",
-        f"{path}.shieldedInstanceConfig.enableIntegrityMonitoring",
-        integrity,
-        flag(integrity) is not False,
-        "true",
-        "changes to a node's boot chain go unseen",
-        source=_CIS,
-    )
-    image = config.get("imageType")
-    hardening.want(
-        "retired-image",
-        f"{path}.imageType",
-        image if isinstance(image, str) else None,
-        text(image).upper() not in ("COS", "UBUNTU"),
-        "COS_CONTAINERD",
-        "node images with Docker are gone since GKE 1.24",
-        source="https://docs.cloud.google.com/kubernetes-engine/docs/concepts/node-images",
-    )
+    hardening.check(config, controls(__package__)["nodes"], f"{path}.")
     if auto:
         return
-    mode = at(config, "workloadMetadataConfig.mode")
-    hardening.want(
-        "metadata-service",
-        f"{path}.workloadMetadataConfig.mode",
-        mode,
-        mode == "GKE_METADATA",
-        "GKE_METADATA",
-        "pods can take the node's credentials from the metadata server",
-        source=_CIS,
-    )
     metadata = config.get("metadata")
     legacy = mapping(metadata).get("disable-legacy-endpoints") if metadata is not UNKNOWN else UNKNOWN
     hardening.want(
@@ -394,16 +356,7 @@ def _harden(config: JsonObject, path: str, hardening: Hardening, *, auto: bool =
         "metadata without it switches the old metadata endpoints on",
         source="https://github.com/hashicorp/terraform-provider-google, website/docs/r/container_cluster.html.markdown",
     )
-    port = at(config, "kubeletConfig.insecureKubeletReadonlyPortEnabled")
-    hardening.want(
-        "kubelet-read-only-port",
-        f"{path}.kubeletConfig.insecureKubeletReadonlyPortEnabled",
-        port,
-        flag(port) is False,
-        '"FALSE"',
-        "the kubelet answers on this port without asking who asks",
-        mandatory=port is not None,
-    )
+    hardening.check(config, controls(__package__)["declared nodes"], f"{path}.")
 
 
 TYPES = (NODE_POOL, CLUSTER, *(f"google-native:container/v1:{kind}" for kind in ("NodePool", "Cluster")))

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from gpupools.audit.cloudformation_resources import READER, to_pulumi_names, unread_resource
+from gpupools.audit.cloudformation_template import READER, to_pulumi_names, unread_resource
+from gpupools.audit.held_resources import HELD
 from gpupools.plan.pool_facts import UNKNOWN
 from tests.rows import each_row
 
@@ -37,24 +38,51 @@ TAINT = {"Key": "nvidia.com/gpu", "Effect": "NO_SCHEDULE"}
 
 
 @pytest.mark.parametrize(
-    ("properties", "needs_a_look"),
+    ("properties", "said"),
     [
-        ({"InstanceTypes": ["g6.xlarge"]}, True),
-        ({"InstanceTypes": {"Ref": "Types"}}, True),
-        ({"LaunchTemplate": {"Id": {"Ref": "Lt"}, "Version": "1"}}, True),
-        ({"Fn::If": ["Prod", {}, {}]}, True),
-        ({"InstanceTypes": ["g6.xlarge"], "Taints": [TAINT]}, False),
-        ({"InstanceTypes": ["m5.large"]}, False),
+        ({"InstanceTypes": ["g6.xlarge"]}, HELD),
+        ({"InstanceTypes": {"Ref": "Types"}}, HELD),
+        ({"LaunchTemplate": {"Id": {"Ref": "Lt"}, "Version": "1"}}, HELD),
+        ({"Fn::If": ["Prod", {}, {}]}, "its properties are not literal values"),
+        ({"InstanceTypes": ["g6.xlarge"], "Taints": [TAINT]}, ""),
+        ({"InstanceTypes": ["m5.large"]}, ""),
     ],
     ids=str,
 )
-def test_a_pool_inside_a_stack_needs_a_look_unless_it_shows_otherwise(properties: Any, needs_a_look: bool) -> None:
+def test_a_pool_inside_a_stack_needs_a_look_unless_it_shows_otherwise(properties: Any, said: str) -> None:
     group = {"Resources": {"G": {"Type": "AWS::EKS::Nodegroup", "Condition": "Never", "Properties": properties}}}
     inner = {"Type": "AWS::CloudFormation::StackSet", "Properties": {"TemplateBody": json.dumps(group)}}
-    why = READER.unread(STACK, {"templateBody": {"Resources": {"S": inner}}})
+    at = "templateBody.Resources."
 
-    assert bool(READER.unread(STACK, {"templateBody": group})) is needs_a_look
-    assert why.endswith("check the template as a file of its own") is needs_a_look
+    assert READER.unread(STACK, {"templateBody": group}) == (said and f"{at}G: {said}")
+    assert READER.unread(STACK, {"templateBody": {"Resources": {"S": inner}}}) == (said and f"{at}S: {at}G: {said}")
+
+
+JOINS = {"config": {"commands": {"join": {"command": "/etc/eks/bootstrap.sh prod"}}}}
+DESKTOP = {"config": {"packages": {"yum": {"blender": []}}}}
+
+
+@pytest.mark.parametrize("kind", ["AWS::EC2::Instance", "AWS::AutoScaling::LaunchConfiguration"])
+@pytest.mark.parametrize(
+    ("init", "runs", "levels"),
+    [
+        (JOINS, "Gpu", ["unverified"]),
+        (JOINS, "Other", ["unverified"]),
+        (DESKTOP, "Gpu", []),
+    ],
+    ids=["its own", "of another resource", "a desktop"],
+)
+def test_what_cfn_init_does_is_read_where_user_data_runs_it(
+    judge: Any, kind: str, init: Any, runs: str, levels: list[str]
+) -> None:
+    script = f"#!/bin/bash\n/opt/aws/bin/cfn-init -s prod -r {runs}"
+    machine = {"InstanceType": "g5.xlarge", "UserData": {"Fn::Base64": script}}
+    more = {"Metadata": {"AWS::CloudFormation::Init": init}}
+    resources: dict[str, Any] = {"Gpu": {"Type": kind, "Properties": machine}}
+    resources.setdefault(runs, {"Type": "AWS::IAM::Role"}).update(more)
+    report = judge({"AWSTemplateFormatVersion": "2010-09-09", "Resources": resources})
+
+    assert [each.level.value for each in report.found if each.rule.name == "gpu-pool-tainted"] == levels
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,60 @@
+"""Judges resources that another resource holds, such as a stack those of its template. Pure.
+
+They are judged by the readers of their types; a pool without a taint needs a look at the template itself.
+"""
+
+from collections.abc import Callable, Iterator
+
+from gpupools.audit.document import Resource
+from gpupools.common.json_types import JsonObject
+from gpupools.plan.cloud import Readback
+from gpupools.plan.pool_facts import PoolFacts
+from gpupools.providers import clouds
+from gpupools.readback.kubernetes_pools import each_kubernetes_pool
+from gpupools.readback.registry import TypeReader, type_readers
+
+HELD = "a pool inside a template is not read here; check the template as a file of its own"
+
+Held = Callable[[str, JsonObject], Iterator[Resource]]
+"""Yields what a resource holds; one without an address stands for the whole, and says why that cannot be read."""
+
+
+def reader_of_held(cloud: str, types: tuple[str, ...], held: Held) -> TypeReader:
+    """Return the reader of resources that hold others.
+
+    Args:
+        cloud: Whose resources they are.
+        types: Type tokens, for the documentation.
+        held: Yields what one holds; nothing for a resource of another type.
+    """
+
+    def unread(type_token: str, properties: JsonObject) -> str:
+        return next(filter(None, map(_fault, held(type_token, properties))), "")
+
+    def nested_types(type_token: str, properties: JsonObject) -> Iterator[str]:
+        for each in held(type_token, properties):
+            if each.type.startswith(("arm:", "cloudformation:")):
+                yield each.type
+            elif not each.opaque:
+                yield from (name for one in _readers() for name in one.nested_types(each.type, each.inputs))
+
+    return TypeReader(cloud=cloud, types=types, unread=unread, nested_types=nested_types)
+
+
+def _readers() -> tuple[Readback | TypeReader, ...]:
+    return (*(cloud.readback() for cloud in clouds().values()), *type_readers())
+
+
+def read_types(held: Resource) -> Iterator[PoolFacts]:
+    """Yield the pools of a held resource."""
+    for each in _readers():
+        yield from each.read_pools(held.type, held.inputs)
+    yield from each_kubernetes_pool(held.type, held.inputs, clouds())
+
+
+def _fault(held: Resource) -> str:
+    """Return why a held resource cannot be judged where it stands; empty where it can, or makes no GPU nodes."""
+    why = held.opaque or next(filter(None, (each.unread(held.type, held.inputs) for each in _readers())), "")
+    if not why and held.address and any(pool.lacks_taint for pool in read_types(held)):
+        why = HELD
+    return f"{held.address}: {why}" if why and held.address else why
