@@ -23,7 +23,6 @@ from gpupools.spec.overrides import Overridable
 if TYPE_CHECKING:  # planning a pool reads none back and declares none
     import pulumi  # noqa: TID251 - names of types; nothing here is imported when the program runs
 
-    from gpupools.plan.discovery import Discovery
     from gpupools.plan.edit_tables import EditTables
     from gpupools.plan.existing_pools import ExistingPools
     from gpupools.plan.karpenter_provider import KarpenterProvider
@@ -169,13 +168,6 @@ def _cloud_of_service(word: object, clouds: Mapping[str, "Cloud"]) -> str | None
     return next((each.name for each in clouds.values() if said[-1] in each.service.casefold().split()), None)
 
 
-def no_discovery() -> "Discovery":
-    """Look nothing up, for a cloud whose own command nobody knows."""
-    from gpupools.plan.discovery import Discovery
-
-    return Discovery()
-
-
 def no_registry(cluster: Cluster) -> str:
     """Name none, for a cloud whose own images no chart asks for."""
     return ""
@@ -242,8 +234,8 @@ class Cloud(NamedTuple):
     public page about it: what starts nodes, what calls them broken."""
     karpenter_excludes_autoscaling: str = ""
     """URL of the page that says that pools beside the cloud's Karpenter cannot autoscale; empty where they can."""
-    discover: "Callable[[], Discovery]" = no_discovery
-    """Say how a cluster is looked up for a new stack file."""
+    discovery_file: Path | None = None
+    """Table of what describes a cluster for a new stack file, as `gpupools.plan.discovery` reads it."""
     own_registry: Callable[[Cluster], str] = no_registry
     """Name the registry with the cloud's own images for a cluster, where charts name that of another region."""
     registry_login: Callable[[str], str] = no_login
