@@ -204,7 +204,7 @@ def _place(given: argparse.Namespace, missing: _Missing) -> Path:
     elif whole := re.fullmatch(r"(?i)Pulumi\.(.+)\.ya?ml", env):
         missing.add("ENV", f"{shown(env)} is a file name", f"write the stack name alone: {whole[1]}")
     elif output is None:
-        file = _stack_folder() / file
+        file = _stack_folder(missing) / file
     elif output.name in ("", "-"):
         missing.add("--output", f"{shown(str(output))} is not a file", "use a file name")
     elif not output.parent.is_dir():
@@ -216,16 +216,18 @@ def _place(given: argparse.Namespace, missing: _Missing) -> Path:
     return file
 
 
-def _stack_folder() -> Path:
+def _stack_folder(missing: _Missing) -> Path:
     """Return the folder of the stack files of this folder's project."""
     found = project_file(Path("Pulumi.yaml"))
     if found is None:
         fix = "run the command in a project, create one with gpupools new --project, or set --output"
-        raise Rejected([Problem((), "there is no Pulumi.yaml in this folder or above", fix)])
+        missing.problems.append(Problem((), "there is no Pulumi.yaml in this folder or above", fix))
+        return Path()
     try:
         return Path(os.path.relpath(read_project(found).files))
     except Rejected as rejected:
-        raise Rejected(replace(each, path=(str(found), *each.path)) for each in rejected.problems) from None
+        missing.problems += [replace(each, path=(str(found), *each.path)) for each in rejected.problems]
+        return Path()
 
 
 def _write_file(file: Path, text: Callable[[str], str]) -> None:
@@ -329,6 +331,8 @@ def _cloud(given: argparse.Namespace, described: set[str], missing: _Missing) ->
             missing.add("--cluster", "is missing", "set it (Name of the cluster)")
         if given.gpu is None and given.instance_type is None:
             missing.add("--gpu", "is missing", "set it (GPU model, e.g. L4)")
+        if not missing.can_ask:
+            _ask_sharing(given, "", missing)
         raise Rejected(())
     if described - {name}:
         what = f"describes a cluster of {described.pop()}, not of {name}"
@@ -523,7 +527,9 @@ def _with_flag(problem: Problem) -> Problem:
         return replace(problem, path=(_cluster_flag(keys[0]),))
     if kind == ("pools",) and not keys:
         return replace(problem, path=("--gpu" if bad_key((), str(problem.path[1])) is None else "--pool",))
-    flag = next((flag for flag, path in _FLAGS.items() if kind == ("pools",) and path[: len(keys)] == keys), "")
+    flag = next(
+        (flag for flag, path in reversed(_FLAGS.items()) if kind == ("pools",) and path[: len(keys)] == keys), ""
+    )
     fix = problem.fix.replace("write zones: […]", "set --zones")
     return replace(problem, path=(f"--{flag.replace('_', '-')}",), fix=fix) if flag else problem
 

@@ -332,20 +332,11 @@ def _parsed(
     named = config.get("clusters")
     # If clusters cannot be read, no cluster counts as unknown.
     known = set(named) if isinstance(named, Mapping) and named else _named_by_pools(config)
-    problems += _unknown_clusters(config, pools, known)
+    problems += _unknown_clusters(config, known)
     names = _Names({}, {}, {})
     for name, pool in pools.items():
-        seen: set[str] = set()
-        for index, key in enumerate(pool.clusters):
-            at: Path = ("pools", name, "clusters", index)
-            if key not in known:
-                close = nearest(key, map(str, known)) if len(problems) < _MOST_CURES else "use a key of clusters"
-                problems.append(Problem(at, f"unknown cluster {shown(key)}", close))
-            elif key in seen:
-                problems.append(Problem(at, f"{key!r} is listed twice", "list each cluster once"))
-            seen.add(key)
-        if seen <= set(clusters):  # the cloud of an invalid cluster is unknown
-            used = {clusters[key].cloud for key in seen}
+        if set(pool.clusters) <= set(clusters):  # the cloud of an invalid cluster is unknown
+            used = {clusters[key].cloud for key in pool.clusters}
             problems += idle_overrides(("pools", name), pool.overrides, clouds, used)
         problems += _former_names(name, pool, pools, names)
         problems += _adopted_twice(name, pool, pools)
@@ -501,20 +492,20 @@ def _named_by_pools(config: Mapping[str, object]) -> set[object]:
     return {key for keys in lists if isinstance(keys, list) for key in keys if isinstance(key, str)}
 
 
-def _unknown_clusters(
-    config: Mapping[str, object], read: Mapping[str, StackPool], known: Collection[object]
-) -> Iterator[Problem]:
-    """Yield unknown clusters of pools that are invalid for another reason."""
+def _unknown_clusters(config: Mapping[str, object], known: Collection[object]) -> Iterator[Problem]:
+    """Yield clusters of pools that are unknown or listed twice, also of pools that are invalid for another reason."""
     raw = config.get("pools")
     cures = 0
     for name, pool in raw.items() if isinstance(raw, Mapping) else ():
-        keys = pool.get("clusters") if isinstance(pool, Mapping) and name not in read else None
+        keys = pool.get("clusters") if isinstance(pool, Mapping) else None
         for index, key in enumerate(keys if isinstance(keys, list) else ()):
+            at: Path = ("pools", name, "clusters", index)
             if isinstance(key, str) and key not in known:
-                what = f"unknown cluster {shown(key)}"
                 cures += 1
                 close = nearest(key, map(str, known)) if cures < _MOST_CURES else "use a key of clusters"
-                yield Problem(("pools", name, "clusters", index), what, close)
+                yield Problem(at, f"unknown cluster {shown(key)}", close)
+            elif isinstance(keys, list) and isinstance(key, str) and key in keys[:index]:
+                yield Problem(at, f"{key!r} is listed twice", "list each cluster once")
 
 
 def _production(config: Mapping[str, object], problems: list[Problem]) -> bool:
