@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 from gpupools.catalog.gpus import gpu_models, match_gpu_model
 from gpupools.catalog.instance_types import InstanceType
-from gpupools.cli.help_texts import add_filters, examples, has_invalid_filters
+from gpupools.cli.help_texts import add_filters, examples, has_invalid_filters, tell_problems
 from gpupools.common.csv_rows import csv_rows
 from gpupools.common.errors import Problem
 from gpupools.common.json_types import JsonDict
@@ -33,10 +33,8 @@ def _run(given: argparse.Namespace) -> int:
     cloud, gpu = given.cloud, given.gpu
     if given.sources and gpu is not None:
         problem = Problem(("--gpu",), "cannot be combined with --sources", "remove one of them")
-        if given.json:
-            answer("catalog", "failed", [problem.as_json()], {"instance_types": [], "tables": []})
-        else:
-            tell(problem, error=True)
+        holds: JsonDict = {"instance_types": [], "tables": []}
+        tell_problems("catalog", [problem], holds, as_json=given.json, result="failed")
         return 2
     if given.sources:
         return _sources(cloud, given.json)

@@ -17,7 +17,7 @@ from typing import Any
 import yaml
 
 from gpupools.cli.files import add_within, links_out
-from gpupools.cli.help_texts import examples
+from gpupools.cli.help_texts import examples, tell_problems
 from gpupools.common.errors import Problem, Rejected
 from gpupools.common.json_types import JsonDict, JsonObject
 from gpupools.common.structured_text import read_text
@@ -81,12 +81,9 @@ def _run(given: argparse.Namespace) -> int:
         _refuse_pools_of_another_stack(pools, config, given.out)
         _write(given.out, config)
     except Rejected as rejected:
-        if given.json:
-            answer("import", "refused", [each.as_json() for each in rejected.problems], {"file": None, "pools": []})
-            return 1
-        for each in rejected.problems:
-            tell(each, error=True)
-        tell(f"{given.out} was not written", error=True)
+        tell_problems("import", rejected.problems, {"file": None, "pools": []}, as_json=given.json)
+        if not given.json:
+            tell(f"{given.out} was not written", error=True)
         return 1
     if given.json:
         answer("import", "accepted", [], {"file": str(given.out), "pools": [pool.as_json() for pool in pools]})

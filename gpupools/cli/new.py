@@ -527,11 +527,9 @@ def _with_flag(problem: Problem) -> Problem:
         return replace(problem, path=(_cluster_flag(keys[0]),))
     if kind == ("pools",) and not keys:
         return replace(problem, path=("--gpu" if bad_key((), str(problem.path[1])) is None else "--pool",))
-    flag = next(
-        (flag for flag, path in reversed(_FLAGS.items()) if kind == ("pools",) and path[: len(keys)] == keys), ""
-    )
+    flags = [flag for flag, path in _FLAGS.items() if kind == ("pools",) and path[: len(keys)] == keys]
     fix = problem.fix.replace("write zones: […]", "set --zones")
-    return replace(problem, path=(f"--{flag.replace('_', '-')}",), fix=fix) if flag else problem
+    return replace(problem, path=(f"--{flags[-1].replace('_', '-')}",), fix=fix) if flags else problem
 
 
 def _cluster_flag(key: str) -> str:

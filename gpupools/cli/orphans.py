@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpupools.cli.files import add_within
-from gpupools.cli.help_texts import examples
+from gpupools.cli.help_texts import examples, tell_problems
 from gpupools.common.errors import Problem, Rejected
 from gpupools.common.json_types import JsonDict, JsonObject
 from gpupools.common.structured_text import all_maps, one_map, read_text
@@ -60,14 +60,8 @@ def _run(given: argparse.Namespace) -> int:
         read = _read(given.files)
         pending, left = _compare(read)
     except Rejected as rejected:
-        if given.json:
-            problems = [each.as_json() for each in rejected.problems]
-            answer(
-                "orphans", "refused", problems, {"pending": [], "left": [], "without_component": [], "replacements": []}
-            )
-            return 1
-        for each in rejected.problems:
-            tell(each, error=True)
+        empty: JsonDict = {"pending": [], "left": [], "without_component": [], "replacements": []}
+        tell_problems("orphans", rejected.problems, empty, as_json=given.json)
         return 1
     if given.json:
         details = {"pending": [each.as_json() for each in pending], "left": [each.as_json() for each in left]}

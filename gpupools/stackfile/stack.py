@@ -157,12 +157,12 @@ def plan_config(
     Raises:
         Rejected: All problems, except those that only follow from others.
     """
-    given = _PlanInputs(config, clouds, tuple(others))
     known = _PLANNED.get()
-    if known is not None and known[0].is_like(given) and not [*also(known[1].stack.clusters)]:
+    others = tuple(others)
+    if known is not None and known[0] == _inputs_of(config, clouds, others) and not [*also(known[1].stack.clusters)]:
         return known[1]
     plan, problems = _judged(config, clouds, also, price_list, running)
-    problems += idle_settings(given.others, clouds)
+    problems += idle_settings(others, clouds)
     if problems or misread:
         certain = (each for each in problems if not any(_is_about(each.path, value.path) for value in misread))
         raise Rejected(dict.fromkeys([*misread, *certain]))
@@ -276,32 +276,12 @@ def _with_unread_pools(config: Mapping[str, object], stack: Stack) -> set[str]:
     return found
 
 
-class _PlanInputs(NamedTuple):
-    """The inputs of a plan."""
-
-    config: Mapping[str, object]
-    clouds: Mapping[str, Cloud]
-    others: tuple[str, ...]
-
-    def is_like(self, other: "_PlanInputs") -> bool:
-        """Return whether other inputs have the same plan."""
-        return (
-            self.clouds is other.clouds
-            and sorted(self.others) == sorted(other.others)
-            and _alike(self.config, other.config)
-        )
+def _inputs_of(config: Mapping[str, object], clouds: Mapping[str, Cloud], others: Iterable[str]) -> tuple[int, str]:
+    """Return what is equal for inputs with the same plan: values with their types, in the order of the file."""
+    return id(clouds), repr((dict(config), sorted(others)))
 
 
-def _alike(one: object, other: object) -> bool:
-    """Return whether two values are equal, with the same types and order: pools are planned in the file's order."""
-    if isinstance(one, Mapping) and isinstance(other, Mapping):
-        return list(one) == list(other) and all(_alike(value, other[key]) for key, value in one.items())
-    if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(_alike, one, other))
-    return type(one) is type(other) and one == other
-
-
-_PLANNED: ContextVar[tuple[_PlanInputs, StackPlan] | None] = ContextVar("planned", default=None)
+_PLANNED: ContextVar[tuple[tuple[int, str], StackPlan] | None] = ContextVar("planned", default=None)
 
 
 @contextmanager
@@ -312,7 +292,7 @@ def planned(
 
     An offline preview plans the file, and then runs the program, which plans the same configuration.
     """
-    before = _PLANNED.set((_PlanInputs(config, clouds, tuple(others)), plan))
+    before = _PLANNED.set((_inputs_of(config, clouds, others), plan))
     try:
         yield
     finally:

@@ -199,6 +199,8 @@ def test_networks_of_gpudirect(folder: Path, capsys: pytest.CaptureFixture[str])
 
 # --- gpupools new, without anybody to ask ---
 
+NO_L5 = "--gpu: 'L5' is not an NVIDIA GPU model; the nearest of 31: L4, L40S, RTX-PRO-5000, RTX-PRO-4500, H100-NVL-94GB"
+
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
@@ -243,8 +245,7 @@ def test_networks_of_gpudirect(folder: Path, capsys: pytest.CaptureFixture[str])
                 f"--set subnet_ids=…: is missing; set it (Private subnets for the nodes, e.g. {SUBNET})",
                 "--set region=…: got 'eu-centrl-1'; did you mean 'eu-central-1' or 'me-central-1' or 'eu-central-2'?",
                 "--set node_role_arn=…: got 'x'; write the role's ARN: arn:aws:iam::<account>:role/<name>",
-                "--gpu: 'L5' is not an NVIDIA GPU model; the nearest of 31: L4, L40S, RTX-PRO-5000, RTX-PRO-4500,"
-                " H100-NVL-94GB",
+                NO_L5,
             ],
         ),
     ],
