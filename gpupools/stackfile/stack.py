@@ -169,6 +169,12 @@ def plan_config(
     return plan
 
 
+def _map(config: Mapping[str, object], section: str) -> Mapping[str, Any]:
+    """Return the map of a section; empty if it cannot be read."""
+    found = config.get(section)
+    return found if isinstance(found, Mapping) else {}
+
+
 def _is_about(problem: Path, value: Path) -> bool:
     """Return whether a problem may follow from a value: one path is a prefix of the other."""
     shorter = min(len(problem), len(value))
@@ -228,9 +234,7 @@ def _partly_valid_pools(
     config: Mapping[str, object], stack: Stack, clouds: Mapping[str, Cloud], problems: Iterable[Problem]
 ) -> list[Problem]:
     """Return the problems of invalid pools, and of pools on invalid clusters, that do not depend on what is invalid."""
-    pools, clusters = config.get("pools"), config.get("clusters")
-    if not isinstance(pools, Mapping) or not isinstance(clusters, Mapping):
-        return []
+    pools, clusters = _map(config, "pools"), _map(config, "clusters")
     invalid: dict[object, set[str]] = {name: set() for name in pools}
     for path in (each.path for each in problems if each.path[0] == "pools" and each.path[1:2]):
         # A conflict of keys is reported at the pool.
@@ -239,12 +243,11 @@ def _partly_valid_pools(
     for name, raw in pools.items():
         unread = invalid[name] if name not in stack.pools else set()
         spec = stack.pools.get(name) or _without(raw, unread | {"clusters"})
-        keys = raw.get("clusters") if isinstance(raw, Mapping) else None
         if unread - set(StackPool.model_fields):  # an unknown key may stand for one of these
             unread |= {"gpus_per_node", "sharing", "software", "trust", "image"}
         if spec is not None and not {"gpu", "instance_type"} & (set(raw) - unread):
             unread |= {"gpu", "instance_type"}
-        for key in keys if isinstance(keys, list) and spec is not None else ():
+        for key in (_clusters_of(raw) or ()) if spec is not None else ():
             cluster, given = (stack.clusters.get(key), clusters.get(key)) if isinstance(key, str) else (None, None)
             cloud = clouds.get(str(given.get("cloud"))) if isinstance(given, Mapping) else None
             if spec is not None and cloud is not None and (cluster is None or name not in stack.pools):
@@ -265,14 +268,11 @@ def _without(raw: object, unread: Set[str]) -> PoolSpec | None:
 
 def _with_unread_pools(config: Mapping[str, object], stack: Stack) -> set[str]:
     """Return the clusters that invalid pools use, or may use."""
-    raw = config.get("pools")
     found: set[str] = set()
-    for name, pool in raw.items() if isinstance(raw, Mapping) else ():
+    for name, pool in _map(config, "pools").items():
         if name not in stack.pools:
-            named = pool.get("clusters") if isinstance(pool, Mapping) else None
-            found.update(
-                each for each in (named if isinstance(named, list) else stack.clusters) if isinstance(each, str)
-            )
+            named = _clusters_of(pool)
+            found.update(each for each in (stack.clusters if named is None else named) if isinstance(each, str))
     return found
 
 
@@ -338,14 +338,14 @@ def _parsed(
     named_pools: list[tuple[Path, str]] = [(("allow_disruption", index), each) for index, each in enumerate(disrupted)]
     named_pools += [(("budget", "pools", each), each) for each in (budget.pools if budget is not None else ())]
     raw = config.get("pools")
+    all_read = isinstance(raw, Mapping) and len(raw) == len(pools)
     for at, each in named_pools:
-        if each not in here and isinstance(raw, Mapping) and len(raw) == len(pools):
+        if each not in here and all_read:
             what = f"{each!r} is no pool of this stack"
             problems.append(Problem(at, what, f"remove or correct it; {nearest(each, here)}", of_key=at[-1] == each))
     teams: dict[str, Team] = {}
     if "teams" in config:
         teams = dict(_parse_each("teams", config, lambda at, raw: parse(Team, at, raw), problems))
-    all_read = isinstance(raw, Mapping) and len(raw) == len(pools)
     given = config.get("teams", {})
     all_teams = isinstance(given, Mapping) and len(given) == len(teams)
     problems += check_teams(teams, pools, clusters, all_read=all_read, all_teams=all_teams)
@@ -464,27 +464,29 @@ def former_key_problems(at: Path, pool: PoolSpec) -> list[Problem]:
     ]
 
 
+def _clusters_of(pool: object) -> list[Any] | None:
+    """Return the clusters of a pool that may be invalid; None if they cannot be read."""
+    keys = pool.get("clusters") if isinstance(pool, Mapping) else None
+    return keys if isinstance(keys, list) else None
+
+
 def _named_by_pools(config: Mapping[str, object]) -> set[object]:
-    raw = config.get("pools")
-    lists = (
-        [pool.get("clusters") for pool in raw.values() if isinstance(pool, Mapping)] if isinstance(raw, Mapping) else []
-    )
-    return {key for keys in lists if isinstance(keys, list) for key in keys if isinstance(key, str)}
+    lists = (_clusters_of(pool) or () for pool in _map(config, "pools").values())
+    return {key for keys in lists for key in keys if isinstance(key, str)}
 
 
 def _unknown_clusters(config: Mapping[str, object], known: Collection[object]) -> Iterator[Problem]:
     """Yield clusters of pools that are unknown or listed twice, also of pools that are invalid for another reason."""
-    raw = config.get("pools")
     cures = 0
-    for name, pool in raw.items() if isinstance(raw, Mapping) else ():
-        keys = pool.get("clusters") if isinstance(pool, Mapping) else None
-        for index, key in enumerate(keys if isinstance(keys, list) else ()):
+    for name, pool in _map(config, "pools").items():
+        keys = _clusters_of(pool) or []
+        for index, key in enumerate(keys):
             at: Path = ("pools", name, "clusters", index)
             if isinstance(key, str) and key not in known:
                 cures += 1
                 close = nearest(key, map(str, known)) if cures < _MOST_CURES else "use a key of clusters"
                 yield Problem(at, f"unknown cluster {shown(key)}", close)
-            elif isinstance(keys, list) and isinstance(key, str) and key in keys[:index]:
+            elif isinstance(key, str) and key in keys[:index]:
                 yield Problem(at, f"{key!r} is listed twice", "list each cluster once")
 
 
