@@ -141,7 +141,6 @@ ONE_NAME_FOR_SEVERAL = {
     "serve.py": "gpupools.components.serve and gpupools.policies.serve are what a plugin of one's own imports",
     # What every cloud fills in, each in a file of the name of the one that says what there is to fill in.
     "constraints.py": "gpupools/software checks the software of a cluster, each cloud the settings of a pool",
-    "discovery.py": "gpupools/plan says how a cluster is looked up, each cloud with which command",
     "existing_pools.py": "gpupools/plan has the form of pools that exist already, each cloud reads them",
     "karpenter.py": "gpupools/readback reads the objects, each cloud its provider's part of them",
     "node_customization.py": "gpupools/readback has the form of the rows, each cloud its rows",

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 from gpupools.catalog.gpus import gpu_models, match_gpu_model
 from gpupools.catalog.instance_types import InstanceType
-from gpupools.cli.help_texts import add_filters, examples, has_invalid_filters
+from gpupools.cli.help_texts import add_filters, examples, has_invalid_filters, tell_problems
 from gpupools.common.csv_rows import csv_rows
 from gpupools.common.errors import Problem
 from gpupools.common.json_types import JsonDict
@@ -33,10 +33,8 @@ def _run(given: argparse.Namespace) -> int:
     cloud, gpu = given.cloud, given.gpu
     if given.sources and gpu is not None:
         problem = Problem(("--gpu",), "cannot be combined with --sources", "remove one of them")
-        if given.json:
-            answer("catalog", "failed", [problem.as_json()], {"instance_types": [], "tables": []})
-        else:
-            tell(problem, error=True)
+        holds: JsonDict = {"instance_types": [], "tables": []}
+        tell_problems("catalog", [problem], holds, as_json=given.json, result="failed")
         return 2
     if given.sources:
         return _sources(cloud, given.json)
@@ -87,26 +85,11 @@ def _sources(cloud: str | None, as_json: bool) -> int:
 
 def row_as_json(cloud: str, row: InstanceType) -> JsonDict:
     """Return a row with all columns; `gpus` is below 1 for a fraction of a GPU, which `gpus_exact` has as text."""
-    return {
-        "cloud": cloud,
-        "instance_type": row.name,
-        "gpu_model": row.gpu_model,
-        "gpus": gpus_as_json(row.gpus),
-        "gpus_exact": str(row.gpus),
-        "gpu_memory_gib": row.gpu_memory_gib,
-        "vcpus": row.vcpus,
-        "memory_gib": row.memory_gib,
-        "architecture": row.architecture,
-        "rdma": row.rdma or None,
-        "rdma_interfaces": row.rdma_interfaces,
-        "local_disk_gb": row.local_disk_gb,
-        "lifecycle": row.lifecycle,
-        "lifecycle_date": row.lifecycle_date or None,
-        "kubernetes": row.kubernetes,
-        "source": row.source,
-        "checked": row.checked,
-        **row.extra,
-    }
+    found = row._asdict()
+    name, extra = found.pop("name"), found.pop("extra")
+    exact = {"gpus": gpus_as_json(row.gpus), "gpus_exact": str(row.gpus)}
+    empty = {"rdma": row.rdma or None, "lifecycle_date": row.lifecycle_date or None}
+    return {"cloud": cloud, "instance_type": name, **found, **exact, **empty, **extra}
 
 
 def _print_table(rows: Iterable[tuple[str, InstanceType]]) -> None:

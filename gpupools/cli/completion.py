@@ -4,8 +4,10 @@ import argparse
 from collections.abc import Iterator
 from importlib import import_module
 
+import shtab
+
 from gpupools.cli.help_texts import examples
-from gpupools.console.output import tell, tell_lines
+from gpupools.console.output import tell_lines
 
 SHELLS = ("bash", "fish", "zsh", "tcsh")
 _FILES, _FOLDERS = frozenset({"FILE", "OUT", "PATH"}), frozenset({"DIR"})
@@ -24,13 +26,8 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def show(shell: str) -> int:
-    """Print the script for a shell; return 2 if shtab is not installed."""
+    """Print the script for a shell."""
     cli = import_module("gpupools.cli.main")  # imports the commands
-    try:
-        shtab = import_module("shtab")
-    except ModuleNotFoundError:  # an older installation
-        tell("gpupools completion requires shtab: reinstall gpupools", error=True)
-        return 2
     parser = cli.parser(cli.COMMANDS)
     for argument in _arguments(parser):
         if argument.metavar in _FILES | _FOLDERS:

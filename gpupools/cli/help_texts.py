@@ -1,6 +1,7 @@
 """Arguments and help texts that several commands share."""
 
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from collections.abc import Iterable
 
 from gpupools.common.errors import Problem, shown
 from gpupools.common.json_types import JsonDict
@@ -28,11 +29,20 @@ def add_filters(parser: ArgumentParser) -> None:
 def has_invalid_filters(command: str, given: Namespace, holds: JsonDict) -> bool:
     """Print the problem of `--cloud` or `--gpu`; return whether there is one."""
     wrong = filter_problem(given.cloud, given.gpu)
-    if wrong is not None and given.json:
-        answer(command, "failed", [wrong.as_json()], holds)
-    elif wrong is not None:
-        tell(wrong, error=True)
+    if wrong is not None:
+        tell_problems(command, [wrong], holds, as_json=given.json, result="failed")
     return wrong is not None
+
+
+def tell_problems(
+    command: str, problems: Iterable[Problem], holds: JsonDict, *, as_json: bool, result: str = "refused"
+) -> None:
+    """Print why a command did nothing, with `as_json` as its answer, whose own keys are in `holds`."""
+    if as_json:
+        answer(command, result, [each.as_json() for each in problems], holds)
+        return
+    for each in problems:
+        tell(each, error=True)
 
 
 def filter_problem(cloud: str | None, gpu: str | None) -> Problem | None:

@@ -14,7 +14,7 @@ from gpupools.console.tables import tell_table
 from gpupools.plan.software_plan import RuntimePlan
 from gpupools.providers import clouds
 from gpupools.software.charts import charts
-from gpupools.software.images import UNKNOWN_TAG, chart_digest_command, digest_of, image_digest_command
+from gpupools.software.images import UNKNOWN_TAG, Digest, chart_digest_command, digest_of, image_digest_command
 from gpupools.stackfile.check import Located, check_stack_file, locate
 from gpupools.stackfile.format_problem import tell_located
 
@@ -72,60 +72,42 @@ def _images(runtimes: Sequence[RuntimePlan]) -> list[Pulled]:
     found = []
     for image in sorted({each.image for runtime in runtimes for each in runtime.images}):
         users = [(runtime.cluster, each) for runtime in runtimes for each in runtime.images if each.image == image]
-        stated = None if any(each.by_system for _, each in users) else digest_of(image)
+        by_system = any(each.by_system for _, each in users)
         note, command = "", image_digest_command(image, clouds().values())
-        if any(each.by_system for _, each in users):
+        if by_system:
             note = f"the tag has the operating system of the nodes as a suffix: {image.rpartition(':')[2]}-ubuntu24.04"
             command += "-ubuntu24.04"
         elif image.endswith(f":{UNKNOWN_TAG}"):
             note = "the chart's version is not the pinned one; see its values.yaml for the tag"
             command = ""
-        found.append(
-            Pulled(
-                image,
-                "",
-                _each(each.pulled for _, each in users if each.pulled != image),
-                stated.digest if stated else "",
-                stated.source if stated else "",
-                "" if stated else command,
-                _each(each.by for _, each in users),
-                _each(cluster for cluster, _ in users),
-                note,
-            )
-        )
+        stated = None if by_system else digest_of(image)
+        used = [(each.pulled, each.by, cluster) for cluster, each in users]
+        found.append(_pulled(image, "", image, stated, command, used)._replace(note=note))
     return found
 
 
 def _charts(runtimes: Sequence[RuntimePlan]) -> list[Pulled]:
-    used = {(release.chart, release.version) for runtime in runtimes for release in runtime.releases}
+    users: dict[tuple[str, str], list[tuple[str, str, str]]] = {}
+    for runtime in runtimes:
+        for release in runtime.releases:
+            use = (release.repository, f"release {release.name}", runtime.cluster)
+            users.setdefault((release.chart, release.version), []).append(use)
     found = []
-    for chart, version in sorted(used):
+    for (chart, version), used in sorted(users.items()):
         own = charts()[chart].repository
         source = own if own.startswith("oci://") else f"{own}/{chart}"
         stated = digest_of(f"chart {chart} {version}")
-        users = [
-            (runtime.cluster, release)
-            for runtime in runtimes
-            for release in runtime.releases
-            if (release.chart, release.version) == (chart, version)
-        ]
-        found.append(
-            Pulled(
-                source,
-                version,
-                _each(release.repository for _, release in users if release.repository != own),
-                stated.digest if stated else "",
-                stated.source if stated else "",
-                "" if stated else chart_digest_command(chart, version, own),
-                _each(f"release {release.name}" for _, release in users),
-                _each(cluster for cluster, _ in users),
-            )
-        )
+        found.append(_pulled(source, version, own, stated, chart_digest_command(chart, version, own), used))
     return found
 
 
-def _each(words: Iterable[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(words))
+def _pulled(
+    what: str, version: str, own: str, stated: Digest | None, command: str, used: Sequence[tuple[str, str, str]]
+) -> Pulled:
+    """Return an image or a chart; `used` has where it is pulled from, by what, and in which cluster."""
+    mirrors, by, clusters = (tuple(dict.fromkeys(each)) for each in zip(*used, strict=True))
+    digest = (stated.digest, stated.source, "") if stated is not None else ("", "", command)
+    return Pulled(what, version, tuple(each for each in mirrors if each != own), *digest, by, clusters)
 
 
 def _json(found: Iterable[Pulled], key: str) -> list[JsonDict]:

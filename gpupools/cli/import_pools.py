@@ -1,20 +1,23 @@
 """`gpupools import FILE... --out FILE`: generate a stack file that imports existing node pools."""
 
 import argparse
+import itertools
 import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from importlib import import_module
+from operator import getitem
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from gpupools.cli.files import add_within, links_out
-from gpupools.cli.help_texts import examples
+from gpupools.cli.help_texts import examples, tell_problems
 from gpupools.common.errors import Problem, Rejected
 from gpupools.common.json_types import JsonDict, JsonObject
 from gpupools.common.structured_text import read_text
@@ -29,11 +32,11 @@ from gpupools.plan.pool_planner import SERVED_BY
 from gpupools.plan.tolerations import kept_taint_note
 from gpupools.providers import clouds
 from gpupools.spec.models import SHARED_MODES
-from gpupools.spec.overrides import override_problems, tellable, value_at
+from gpupools.spec.overrides import flattened, override_problems, tellable, value_at
 from gpupools.stackfile.check import check_stack_file
 from gpupools.stackfile.reader import NAMESPACE
 from gpupools.stackfile.repository import says_ours
-from gpupools.stackfile.stack import StackPlan, adopted_pools, bad_key, plan_config, planned
+from gpupools.stackfile.stack import StackPlan, adopted_pools, plan_config, planned
 
 _INPUTS = (
     "use JSON output of gcloud container node-pools describe, az aks nodepool show, aws eks describe-nodegroup,"
@@ -78,12 +81,9 @@ def _run(given: argparse.Namespace) -> int:
         _refuse_pools_of_another_stack(pools, config, given.out)
         _write(given.out, config)
     except Rejected as rejected:
-        if given.json:
-            answer("import", "refused", [each.as_json() for each in rejected.problems], {"file": None, "pools": []})
-            return 1
-        for each in rejected.problems:
-            tell(each, error=True)
-        tell(f"{given.out} was not written", error=True)
+        tell_problems("import", rejected.problems, {"file": None, "pools": []}, as_json=given.json)
+        if not given.json:
+            tell(f"{given.out} was not written", error=True)
         return 1
     if given.json:
         answer("import", "accepted", [], {"file": str(given.out), "pools": [pool.as_json() for pool in pools]})
@@ -158,7 +158,7 @@ def _printable_value(path: str, value: Any) -> Any:
     """Return a value for printing, with its size instead if it may be a secret."""
     public = path.rpartition(".")[2] in _PUBLIC
     inner = [each for each in value if isinstance(each, Mapping)] if isinstance(value, list) else []
-    secret = [path, *(key for each in inner for key, _ in _flat(each))]
+    secret = [path, *(key for each in inner for key in flattened(each))]
     hides = not public and any(tellable(each, "text") != "text" for each in secret)
     return tellable(path, value) if hides else value
 
@@ -393,16 +393,8 @@ def _free(name: str, taken: JsonObject) -> str:
     """Return a unique key for a name."""
     bare = re.sub(r"[^a-z0-9]+", "-", name.casefold()).strip("-")
     bare = bare if bare[:1].isalpha() else f"p{bare}"
-    key = bare
-    for number in range(1, len(taken) + 2):
-        key = (
-            f"{bare[: 20 - len(end)].rstrip('-')}{end}"
-            if (end := f"-{number}" if number > 1 else "")
-            else bare[:20].rstrip("-")
-        )
-        if key not in taken and bad_key((), key) is None:
-            return key
-    return key
+    ends = itertools.chain([""], (f"-{number}" for number in itertools.count(2)))
+    return next(key for end in ends if (key := f"{bare[: 20 - len(end)].rstrip('-')}{end}") not in taken)
 
 
 _OPTIONAL = ("labels", "taints", "tags", "zones", "image", "disk", "network", "security", "upgrade", "auto_repair")
@@ -432,33 +424,26 @@ def _accepted(pools: Sequence[_Pool], config: JsonDict) -> StackPlan:
         try:
             return plan_config(config, clouds())
         except Rejected as rejected:
-            dropped = [_dropped(config, each) for each in rejected.problems]
+            problems = rejected.problems[::-1]  # the last item of a list first, so that indexes stay right
+            dropped = [_dropped(config, each) for each in problems]
             if not any(dropped):
-                problems = [_with_option(each, by_name) for each in rejected.problems]
-                raise Rejected(problems) from None
-            for each, problem in zip(dropped, rejected.problems, strict=True):
+                raise Rejected(_with_option(each, by_name) for each in rejected.problems) from None
+            for each, problem in zip(dropped[::-1], rejected.problems, strict=True):
                 if each:
                     by_name[str(problem.path[1])].notes.append(f"{each} is omitted: {problem.what}")
 
 
 def _dropped(config: JsonDict, problem: Problem) -> str:
-    """Remove the key of a problem from a pool if it is optional; return the removed setting."""
+    """Remove the key of a problem from a pool if it is optional, or what is above it; return the removed setting."""
     path = problem.path
     if path[:1] != ("pools",) or len(path) < 3 or path[2] not in (*_OPTIONAL, "overrides"):
         return ""
-    pool: Any = config["pools"].get(path[1], {})
-    above = pool
-    for depth, key in enumerate(path[2:], 2):
-        if isinstance(above, Mapping) and key in above and isinstance(above[key], dict) and depth + 1 < len(path):
-            above = above[key]
-            continue
-        if isinstance(above, dict) and key in above:
-            if isinstance(above[key], list) and depth + 1 < len(path) and isinstance(path[depth + 1], int):
-                with suppress(IndexError):
-                    return f"{'.'.join(map(str, path[2 : depth + 1]))} {above[key].pop(path[depth + 1])}"
-            return f"{'.'.join(map(str, path[2 : depth + 1]))} {json.dumps(above.pop(key))}"
-        break
-    return f"{path[2]} {json.dumps(pool.pop(path[2]))}" if path[2] in pool else ""
+    for length in range(len(path), 2, -1):
+        with suppress(LookupError, TypeError, AttributeError):  # only the first parts may be in the file
+            removed = reduce(getitem, path[1 : length - 1], config["pools"]).pop(path[length - 1])
+            named = (part for part in path[2:length] if isinstance(part, str))
+            return f"{'.'.join(named)} {json.dumps(removed)}"
+    return ""
 
 
 def _with_option(problem: Problem, pools: Mapping[str, _Pool]) -> Problem:
@@ -536,21 +521,12 @@ def _overrides(pool: _Pool, inputs: JsonObject) -> JsonDict:
         if tuple(path.split(".")) == resources[pool.outside.resource].labels:
             continue  # set by the pool's labels
         for leaf, _, now in _differences(wanted, has, tuple(path.split("."))):
-            nested: Any = now
-            for key in reversed(leaf):
-                nested = {key: nested}
+            nested: Any = reduce(lambda inner, key: {key: inner}, reversed(leaf), now)
             given = {pool.outside.resource: nested}
             if not override_problems(("pools", pool.name), given, pool.cloud.name, resources):
-                _merge(found, nested)
+                above = reduce(lambda inner, key: inner.setdefault(key, {}), leaf[:-1], found)
+                above[leaf[-1]] = now
     return found
-
-
-def _merge(into: JsonDict, given: JsonObject) -> None:
-    for key, value in given.items():
-        if isinstance(value, Mapping) and isinstance(into.get(key), dict):
-            _merge(into[key], value)
-        else:
-            into[key] = value
 
 
 def _record_differences(pool: _Pool, inputs: JsonObject, kept: frozenset[str]) -> None:
@@ -558,12 +534,12 @@ def _record_differences(pool: _Pool, inputs: JsonObject, kept: frozenset[str]) -
     kept = frozenset(each.removeprefix(pool.path("")) for each in kept)
     for path in sorted(kept):
         pool.stays.append((pool.path(path), value_at(pool.found.inputs, *path.split("."))))
-    for path, old in sorted(_flat(pool.found.inputs)):
+    for path, old in sorted(flattened(pool.found.inputs).items()):
         if value_at(inputs, *path.split(".")) is None and not any(f"{path}.".startswith(f"{each}.") for each in kept):
             if path.partition(".")[0] in _PLANS:
                 continue  # reported below
             pool.stays.append((pool.path(path), old))
-    for path, old in sorted(_flat(pool.found.beside or {})):
+    for path, old in sorted(flattened(pool.found.beside or {}).items()):
         pool.stays.append((f"{pool.outside.beside}.{path}", old))
     for path in _PLANS:
         wanted, has = inputs.get(path), pool.found.inputs.get(path)
@@ -572,45 +548,28 @@ def _record_differences(pool: _Pool, inputs: JsonObject, kept: frozenset[str]) -
         for leaf, new, old in _differences(wanted, has, (path,)):
             pool.changes.append((pool.path(".".join(leaf)), old, new))
     for path, effect in pool.edits():
-        wanted = value_at(inputs, *path.split("."))
-        if path.partition(".")[0] in _PLANS or wanted is None or effect is not EditEffect.IN_PLACE or path in _PLACE:
+        at = path.split(".")
+        wanted, has = value_at(inputs, *at), value_at(pool.found.inputs, *at)
+        if at[0] in _PLANS or wanted is None or effect is not EditEffect.IN_PLACE or path in _PLACE:
             continue
-        for leaf, new, old in _differences(
-            wanted, value_at(pool.found.inputs, *path.split(".")), tuple(path.split("."))
-        ):
-            if leaf not in _RUNNING:
-                pool.changes.append((pool.path(".".join(leaf)), old, new))
+        differences = (each for each in _differences(wanted, has, tuple(at)) if each[0] not in _RUNNING)
+        pool.changes += [(pool.path(".".join(leaf)), old, new) for leaf, new, old in differences]
 
 
 def _differences(wanted: Any, has: Any, at: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any, Any]]:
-    """Yield all paths at which two values differ, with both values; None means missing."""
+    """Yield all paths at which two values differ, with both values; None means missing. Lists are compared as sets."""
     if isinstance(wanted, Mapping) and isinstance(has, Mapping):
         for key in sorted({*wanted, *has}):
             yield from _differences(wanted.get(key), has.get(key), (*at, key))
-    elif not _same(wanted, has):
+    elif isinstance(wanted, list) and isinstance(has, list):
+        if sorted(map(_text, wanted)) != sorted(map(_text, has)):
+            yield at, wanted, has
+    elif wanted != has:
         yield at, wanted, has
-
-
-def _same(one: Any, other: Any) -> bool:
-    """Return whether two inputs are equal; lists are compared as sets."""
-    if isinstance(one, Mapping) and isinstance(other, Mapping):
-        return one.keys() == other.keys() and all(_same(value, other[key]) for key, value in one.items())
-    if isinstance(one, list) and isinstance(other, list):
-        return sorted(map(_text, one)) == sorted(map(_text, other))
-    return bool(one == other)
 
 
 def _text(value: Any) -> str:
     return json.dumps(value, sort_keys=True)
-
-
-def _flat(inputs: JsonObject, above: str = "") -> Iterator[tuple[str, Any]]:
-    for key, value in inputs.items():
-        path = f"{above}.{key}" if above else key
-        if isinstance(value, Mapping):
-            yield from _flat(value, path)
-        else:
-            yield path, value
 
 
 # --- writing ---

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpupools.cli.files import add_within
-from gpupools.cli.help_texts import examples
+from gpupools.cli.help_texts import examples, tell_problems
 from gpupools.common.errors import Problem, Rejected
 from gpupools.common.json_types import JsonDict, JsonObject
 from gpupools.common.structured_text import all_maps, one_map, read_text
@@ -21,6 +21,7 @@ from gpupools.diff.guard import POOL_TYPE
 from gpupools.plan.existing_pools import There
 from gpupools.plan.pool_plan import POOL_LABEL
 from gpupools.providers import clouds
+from gpupools.spec.overrides import flattened
 from gpupools.stackfile.reader import stack_name
 from gpupools.stackfile.repository import STACK_FILE
 
@@ -59,14 +60,8 @@ def _run(given: argparse.Namespace) -> int:
         read = _read(given.files)
         pending, left = _compare(read)
     except Rejected as rejected:
-        if given.json:
-            problems = [each.as_json() for each in rejected.problems]
-            answer(
-                "orphans", "refused", problems, {"pending": [], "left": [], "without_component": [], "replacements": []}
-            )
-            return 1
-        for each in rejected.problems:
-            tell(each, error=True)
+        empty: JsonDict = {"pending": [], "left": [], "without_component": [], "replacements": []}
+        tell_problems("orphans", rejected.problems, empty, as_json=given.json)
         return 1
     if given.json:
         details = {"pending": [each.as_json() for each in pending], "left": [each.as_json() for each in left]}
@@ -147,10 +142,10 @@ def _read(files: Iterable[Path]) -> _Read:
         try:
             parsed = read_text(path)
             data: Any = parsed.values[0].data if parsed.values else None
-            if _is("pulumi_state", data):
+            if _form("pulumi_state").recognises(data):
                 states += 1
                 _read_state(data, parsed, read)
-            elif _is("pulumi_preview", data):
+            elif _form("pulumi_preview").recognises(data):
                 _read_preview(data, parsed, read)
             elif not _read_list(data, read):
                 raise Rejected([_not_known(path)])
@@ -162,10 +157,6 @@ def _read(files: Iterable[Path]) -> _Read:
     if problems:
         raise Rejected(problems)
     return read
-
-
-def _is(form: str, data: Any) -> bool:
-    return bool(_form(form).recognises(data))
 
 
 def _form(name: str) -> Any:
@@ -199,13 +190,8 @@ def _read_state(data: JsonObject, text: Any, read: _Read) -> None:
 
 def _is_pool(resource: Resource) -> bool:
     """Return whether it is a gpupools pool, which has its key in the node labels."""
-
-    def names_it(value: Any, below: int) -> bool:
-        return isinstance(value, Mapping) and (
-            POOL_LABEL in value or (below > 0 and any(names_it(each, below - 1) for each in value.values()))
-        )
-
-    return bool(resource.id) and not resource.type.startswith("kubernetes:") and names_it(resource.inputs, 2)
+    is_named = any(f".{path}".endswith(f".{POOL_LABEL}") for path in flattened(resource.inputs))
+    return bool(resource.id) and not resource.type.startswith("kubernetes:") and is_named
 
 
 def _is_in_component(resource: Resource, urns: Collection[str]) -> bool:

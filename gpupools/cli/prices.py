@@ -11,6 +11,7 @@ from typing import Any
 
 from gpupools.catalog.instance_types import InstanceType
 from gpupools.cli.help_texts import examples
+from gpupools.common.csv_rows import data_rows
 from gpupools.common.errors import Problem, Rejected
 from gpupools.console.output import tell
 from gpupools.providers import clouds
@@ -21,8 +22,7 @@ _MOST = 256 * 2**20
 """Most bytes of a JSON document, which is read as a whole; the CSV of AWS, which is larger, is read line by line."""
 _PAGE = "docs/reference/prices.md#from-the-clouds-price-lists"
 _Row = tuple[str, str, str, str, str, str]
-_Wanted = Mapping[tuple[str, str], InstanceType]
-"""By name and region."""
+_Wanted = Mapping[tuple[str, str], InstanceType]  # by name and region
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -64,12 +64,10 @@ def _read(path: Path, wanted: _Wanted) -> Iterator[_Row]:
         with path.open(encoding="utf-8-sig", newline="") as file:
             is_offer = file.read(16).startswith('"FormatVersion"')
             file.seek(0)
-            if is_offer:
-                yield from _aws(csv.reader(file), wanted)
-                return
-            if path.stat().st_size <= _MOST:
-                told: Any = json.load(file)
-                yield from _azure(told["Items"], wanted) if "Items" in told else _google(told["skus"], wanted)
+            if is_offer or path.stat().st_size <= _MOST:
+                told: Any = csv.reader(file) if is_offer else json.load(file)
+                read = _aws if is_offer else _azure if "Items" in told else _google
+                yield from read(told, wanted)
                 return
             what, fix = "has more than 256 MiB", f"use the CSV of AWS, and a file for each page of the others: {_PAGE}"
     except OSError as error:
@@ -95,9 +93,9 @@ def _aws(lines: Iterator[list[str]], wanted: _Wanted) -> Iterator[_Row]:
             yield *key, price, line[currency_at], "", about["Publication Date"][:10]
 
 
-def _azure(items: Any, wanted: _Wanted) -> Iterator[_Row]:
+def _azure(told: Any, wanted: _Wanted) -> Iterator[_Row]:
     """Read a page: https://learn.microsoft.com/rest/api/cost-management/retail-prices/azure-retail-prices."""
-    for item in items:
+    for item in told["Items"]:
         key, called = (item["armSkuName"], item["armRegionName"]), f"{item['productName']} {item['skuName']}"
         plain = item["type"] == "Consumption" and item["unitOfMeasure"] == "1 Hour"
         if key in wanted and plain and not re.search("Windows|CloudServices|Cloud Services|Low Priority", called):
@@ -106,32 +104,29 @@ def _azure(items: Any, wanted: _Wanted) -> Iterator[_Row]:
             yield *key, price, item["currencyCode"], kind, item["effectiveStartDate"][:10]
 
 
-_FAMILIES = {"n1": "N1 Predefined", "a2": "A2", "a3-highgpu": "A3", "a3-megagpu": "A3Plus", "g2": "G2"}
-_GPUS = {"A100-40GB": "Tesla A100", "A100-80GB": "Tesla A100 80GB", "H100-80GB": "H100 80GB", "L4": "L4"}
-"""Words of Google's SKUs by start of a machine type, and by GPU: https://cloud.google.com/skus."""
+_PARTS = ("{instance} Instance Core", "{instance} Instance Ram", "Nvidia {gpu} GPU")
+"""SKUs of a machine, with words of `google_skus.csv`."""
 
 
-def _google(skus: Any, wanted: _Wanted) -> Iterator[_Row]:
+def _google(told: Any, wanted: _Wanted) -> Iterator[_Row]:
     """Add up cores, memory and GPUs: https://docs.cloud.google.com/billing/docs/reference/rest/v1/services.skus/list."""
     costs: dict[tuple[str, str, str], tuple[Decimal, str, str]] = {}
-    for sku in skus:
+    for sku in told["skus"]:
         text = re.sub("^Spot Preemptible | attached to Spot Preemptible VMs", "", sku["description"])
         part, _, running = text.partition(" running in ")
         for region in sku["serviceRegions"] if running else ():
             info = sku["pricingInfo"][0]
             price = info["pricingExpression"]["tieredRates"][-1]["unitPrice"]
             amount = Decimal(str(price.get("units", 0))) + Decimal(price.get("nanos", 0)).scaleb(-9)
-            usage = sku["category"]["usageType"]
-            costs[part, region, usage] = (amount, price["currencyCode"], info["effectiveTime"][:10])
+            found = (amount, price["currencyCode"], info["effectiveTime"][:10])
+            costs[part, region, sku["category"]["usageType"]] = found
     for (name, region), machine in wanted.items():
-        family = next((word for start, word in _FAMILIES.items() if name.startswith(start)), "")
-        gpu = _GPUS.get(machine.gpu_model, f"Tesla {machine.gpu_model.partition('-')[0]}")
-        gpu += " Mega" if name.startswith("a3-mega") else ""
-        counts = {f"{family} Instance Core": machine.vcpus, f"{family} Instance Ram": machine.memory_gib}
-        counts |= {f"Nvidia {gpu} GPU": float(machine.gpus)}
+        known = (row for row in data_rows("google_skus.csv") if row["gpu_model"] == machine.gpu_model)
+        words = [row for row in known if name.startswith(row["machines"])][:1]
+        parts = [part.format(**each) for each in words for part in _PARTS]
+        counts = [Decimal(str(each or 0)) for each in (machine.vcpus, machine.memory_gib, float(machine.gpus))]
         for usage, kind in (("OnDemand", ""), ("Preemptible", "spot")):
-            each = [costs[part, region, usage] for part in counts if (part, region, usage) in costs]
-            if family and len(each) == len(counts) and all(counts.values()):
-                amounts = (cost[0] * Decimal(str(count)) for cost, count in zip(each, counts.values(), strict=True))
-                amount = sum(amounts, Decimal(0))
+            each = [costs[part, region, usage] for part in parts if (part, region, usage) in costs]
+            if len(each) == len(counts) and all(counts):
+                amount = sum((cost[0] * count for cost, count in zip(each, counts, strict=True)), Decimal(0))
                 yield name, region, f"{amount.normalize():f}", each[0][1], kind, each[0][2]

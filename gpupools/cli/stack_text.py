@@ -19,7 +19,7 @@ _COMMENTS = {
 
 def stack_text(env: str, cloud: Cloud, cluster: JsonObject, pool_key: str, pool: JsonObject, schema: str) -> str:
     """Return the text of a stack file with one cluster and one pool; `schema` is relative to the file's folder."""
-    key = _key(str(cluster["name"]))
+    key = cluster_key(str(cluster["name"]))
     about = stack_schema()["definitions"]["StackPool"]["properties"]
     lines = [
         f"# yaml-language-server: $schema={schema}",
@@ -75,7 +75,7 @@ def flow(value: Any) -> str:
     return json.dumps(value)
 
 
-def _key(name: str) -> str:
+def cluster_key(name: str) -> str:
     """Return a key for a cluster's name."""
     plain = re.sub(r"[^a-z0-9]+", "-", name.casefold()).strip("-")
     return (plain if plain[:1].isalpha() else f"c-{plain}")[:20].strip("-")

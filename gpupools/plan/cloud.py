@@ -23,7 +23,6 @@ from gpupools.spec.overrides import Overridable
 if TYPE_CHECKING:  # planning a pool reads none back and declares none
     import pulumi  # noqa: TID251 - names of types; nothing here is imported when the program runs
 
-    from gpupools.plan.discovery import Discovery
     from gpupools.plan.edit_tables import EditTables
     from gpupools.plan.existing_pools import ExistingPools
     from gpupools.plan.karpenter_provider import KarpenterProvider
@@ -40,21 +39,6 @@ def get_later(module: str, name: str) -> Callable[[], Any]:
 def call_later(module: str, name: str) -> Callable[..., Any]:
     """Return a function that imports a module and calls its function of that name."""
     return lambda *arguments: getattr(import_module(module), name)(*arguments)
-
-
-def no_template(type_token: str, properties: JsonObject) -> "PoolFacts | None":
-    """Read nothing: on this cloud every pool names its machine itself."""
-    return None
-
-
-def nothing_unread(type_token: str, properties: JsonObject) -> str:
-    """Say that nothing of a resource is left unread."""
-    return ""
-
-
-def no_nested_types(type_token: str, properties: JsonObject) -> Iterable[str]:
-    """Yield nothing: on this cloud no resource holds others."""
-    return ()
 
 
 GroupKind = tuple[str, str]
@@ -86,11 +70,11 @@ class Readback(NamedTuple):
     """Say which inputs of a resource, set by hand, run on the nodes, open them or decide whom they run as."""
     types: tuple[str, ...]
     """Every type token that is read, for people."""
-    read_template: "Callable[[str, JsonObject], PoolFacts | None]" = no_template
+    read_template: "Callable[[str, JsonObject], PoolFacts | None]" = lambda kind, inputs: None
     """Read a resource that other resources take their machines from, pool or not; None for any other."""
-    unread: Callable[[str, JsonObject], str] = nothing_unread
+    unread: Callable[[str, JsonObject], str] = lambda kind, inputs: ""
     """Say why a resource of a type that is read is closed, e.g. a stack whose template is not at hand; or nothing."""
-    nested_types: Callable[[str, JsonObject], Iterable[str]] = no_nested_types
+    nested_types: Callable[[str, JsonObject], Iterable[str]] = lambda kind, inputs: ()
     """Yield the types of what a resource holds and `read_pools` does not read, as `cloudformation:X` or `arm:X`."""
     objects: KubernetesObjects = KubernetesObjects()
     """Kubernetes objects of this cloud."""
@@ -148,16 +132,6 @@ UntypedResourceLookup = Callable[[JsonObject], UntypedResource | None]
 """Says what a resource is, by its inputs."""
 
 
-def no_untyped_resource(type_token: str) -> UntypedResourceLookup | None:
-    """Find none: a cloud whose resources all have a class of their own."""
-    return None
-
-
-def no_login(host: str) -> str:
-    """Name no command, for a cloud without registries that answer only who has logged in."""
-    return ""
-
-
 def nearest_cloud(word: object, clouds: Mapping[str, "Cloud"]) -> str:
     """Name the cloud whose service somebody wrote in place of its name (`eks`), or those closest to the word."""
     service = _cloud_of_service(word, clouds)
@@ -167,18 +141,6 @@ def nearest_cloud(word: object, clouds: Mapping[str, "Cloud"]) -> str:
 def _cloud_of_service(word: object, clouds: Mapping[str, "Cloud"]) -> str | None:
     said = str(word).casefold().split() or [""]
     return next((each.name for each in clouds.values() if said[-1] in each.service.casefold().split()), None)
-
-
-def no_discovery() -> "Discovery":
-    """Look nothing up, for a cloud whose own command nobody knows."""
-    from gpupools.plan.discovery import Discovery
-
-    return Discovery()
-
-
-def no_registry(cluster: Cluster) -> str:
-    """Name none, for a cloud whose own images no chart asks for."""
-    return ""
 
 
 class Cloud(NamedTuple):
@@ -242,11 +204,11 @@ class Cloud(NamedTuple):
     public page about it: what starts nodes, what calls them broken."""
     karpenter_excludes_autoscaling: str = ""
     """URL of the page that says that pools beside the cloud's Karpenter cannot autoscale; empty where they can."""
-    discover: "Callable[[], Discovery]" = no_discovery
-    """Say how a cluster is looked up for a new stack file."""
-    own_registry: Callable[[Cluster], str] = no_registry
+    discovery_file: Path | None = None
+    """Table of what describes a cluster for a new stack file, as `gpupools.plan.discovery` reads it."""
+    own_registry: Callable[[Cluster], str] = lambda cluster: ""
     """Name the registry with the cloud's own images for a cluster, where charts name that of another region."""
-    registry_login: Callable[[str], str] = no_login
+    registry_login: Callable[[str], str] = lambda host: ""
     """Return the command that logs `crane` in to a registry of this cloud; empty for any other host."""
     open_metadata_address: str = ""
     """Address of the instance metadata service where pods reach it, as a range; empty where the nodes prevent that."""
@@ -263,7 +225,7 @@ class Cloud(NamedTuple):
     """Label of nodes that tells to which cluster they belong."""
     kubeconfig_name: Callable[[Cluster], str] = lambda cluster: ""
     """Return a pattern of the name that the cloud's own program gives to a cluster in a kubeconfig."""
-    untyped_resource: Callable[[str], UntypedResourceLookup | None] = no_untyped_resource
+    untyped_resource: Callable[[str], UntypedResourceLookup | None] = lambda kind: None
     """Return what says of resources of a type whose class takes any properties what they are; None for other types."""
 
     def launch_errors(self, text: str) -> list[Mapping[str, str]]:

@@ -1,15 +1,18 @@
 """Reads what a cloud's command line or Terraform prints about an existing cluster, for a new stack file.
 
-What stands where is a row of `discovery.csv` in the cloud's folder, `source,path,key,note`.
+What stands where is the table `discovery.csv` in the cloud's folder, `source,path,key,note`.
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from gpupools.common.csv_rows import csv_rows
 from gpupools.common.errors import Problem, Rejected
 from gpupools.common.json_types import JsonDict, JsonObject
+from gpupools.spec.overrides import value_at
 
 
 class Described(NamedTuple):
@@ -24,56 +27,46 @@ class Described(NamedTuple):
     """By key of the cluster: why the output has no value for it, and what to do, unless a flag sets it."""
 
 
-class Discovery(NamedTuple):
-    """How the keys of an existing cluster are found for a new stack file."""
+def listed(table: Path, source: str) -> list[str]:
+    """Return what a table lists, one per row.
 
-    commands: tuple[str, ...] = ()
-    """Commands that print the cluster as JSON; names in capitals are placeholders."""
-    rows: Sequence[Mapping[str, str]] = ()
-    """Those of `discovery.csv`."""
-    has_gpu: Callable[[JsonObject], bool] = bool
-    """Return whether the nodes of a described group have GPUs."""
-    which: tuple[str, ...] = ("name",)
-    """Keys that identify the cluster."""
-    asked: tuple[str, ...] = ()
-    """Further keys that a stack file needs."""
+    `command`: commands that print the cluster, with placeholders in capitals. `identity`: keys that identify it.
+    `asked`: further keys that a stack file needs. `gpu`: paths with a value in a group of nodes with GPUs.
+    """
+    return [row["path"] for row in csv_rows(table) if row["source"] == source]
 
 
-def inner(value: Any, *keys: str) -> Any:
-    """Return the value under nested keys, None where one is missing."""
-    for key in keys:
-        value = value.get(key) if isinstance(value, Mapping) else None
-    return value
-
-
-def read_description(by: Discovery, told: JsonObject, *, outputs: bool = False) -> Described | None:
+def read_description(table: Path, told: JsonObject, *, outputs: bool = False) -> Described | None:
     """Return the cluster keys in a document, or in Terraform `outputs`; None where it is no cluster of this cloud.
 
-    A row with a `source` that is not `outputs` is for documents. Its `path` has keys between dots: `[].` stands for
-    each item of a list or map, `[*].` for them if all say the same, and a pattern of the whole text follows `~`. Of
-    several rows for a `key` the first with a value counts; `key=text` sets this text, `key[]` a list. The `note` says
-    why a key is left out without a value, with several after `[].`, and of `-key` with one. A value for `?` shows
-    whose document it is, without such a row the keys in `which` do; one for `!` rejects it, and `*` has further keys.
+    The rows of a `source` other than `outputs` and those of `listed` are for documents. The `path` has keys between
+    dots: `[].` stands for each item of a list or map, `[*].` for them if all say the same, and a pattern of the whole
+    text follows `~`. Of several rows for a `key` the first with a value counts; `key=text` sets this text, `key[]` a
+    list. The `note` says why a key is left out without a value, with several after `[].`, and of `-key`, which is
+    then empty, with one. A value for `?` shows whose document it is, without such a row the keys of its identity do;
+    one for `!` rejects it, and `*` has further keys.
 
     Raises:
         Rejected: The cluster cannot have node pools.
     """
-    for source in dict.fromkeys(row["source"] for row in by.rows):
+    rows = csv_rows(table)
+    for source in dict.fromkeys(row["source"] for row in rows if row["key"]):
         if (source == "outputs") == outputs:
-            found = _read(by, [row for row in by.rows if row["source"] == source], told)
+            found = _read(table, [row for row in rows if row["source"] == source], told)
             if found is not None:
                 return found
     return None
 
 
-def _read(by: Discovery, rows: Sequence[Mapping[str, str]], told: JsonObject) -> Described | None:
+def _read(table: Path, rows: Sequence[Mapping[str, str]], told: JsonObject) -> Described | None:
     keys: JsonDict = {}
     left: JsonDict = {}
     shown: dict[str, list[str]] = {}
     for path, key, note in ((row["path"], row["key"], row["note"]) for row in rows):
         name, _, text = key.removesuffix("[]").partition("=")
         if name == "cpu_taints" and path:
-            keys |= {name: [_taints(each) for each in groups]} if (groups := _at(told, path, by.has_gpu)) else {}
+            groups = _at(told, path, listed(table, "gpu"))
+            keys |= {name: [_taints(each) for each in groups]} if groups else {}
             continue
         values = [each for each in _at(told, path) if each]
         several = note and "[]." in path and len(set(map(str, values))) > 1
@@ -83,28 +76,28 @@ def _read(by: Discovery, rows: Sequence[Mapping[str, str]], told: JsonObject) ->
             shown[name] = [*shown.get(name, []), *(note for _ in values)]
         elif name.startswith("-") or several:
             left |= {name.removeprefix("-"): note} if values else {}
-            keys |= {name[1:]: []} if values and name.startswith("-") else {}
+            keys = {name[1:]: [], **keys} if values and name.startswith("-") else keys
         elif name not in keys and (fits := [each for each in values if _is_text(each)]):
             found: Any = text or (fits if key.endswith("[]") else fits[0])
             # An older CLI of Azure shows westeurope as West Europe.
             keys[name] = found.replace(" ", "").casefold() if name == "location" else found
         elif note and "[]." not in path:
             left[name] = note
-    if not (shown["?"] if "?" in shown else set(by.which) <= keys.keys()):
+    if not (shown["?"] if "?" in shown else set(listed(table, "identity")) <= keys.keys()):
         return None
     if shown.get("!"):
         raise Rejected([Problem((), shown["!"][0])])
     return Described(keys, left)
 
 
-def _at(told: Any, path: str, leave: Callable[[JsonObject], bool] | None = None) -> list[Any]:
-    """Return the values at a path; of items, those for which `leave` is not true."""
+def _at(told: Any, path: str, without: Sequence[str] = ()) -> list[Any]:
+    """Return the values at a path; of items, those that have no value at any path in `without`."""
     path, _, form = path.partition("~")
     first, each, rest = re.fullmatch(r"([^[]*)(\[\*?\]\.)?(.*)", path).groups()  # type: ignore[union-attr]
-    found = [inner(told, *filter(None, first.split(".")))] if path else []
+    found = [value_at(told, *filter(None, first.split(".")))] if path else []
     if each:
-        items = [item for item in _maps(found[0]) if leave is None or not leave(item)]
-        found = [inner(item, *rest.split(".")) for item in items]
+        items = [item for item in _maps(found[0]) if not any(one for other in without for one in _at(item, other))]
+        found = [value_at(item, *rest.split(".")) for item in items]
     if form:
         found = [match[1] if (match := re.fullmatch(form, str(value))) else None for value in found]
     return found if each != "[*]." or len(set(map(str, found))) == 1 else []

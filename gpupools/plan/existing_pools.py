@@ -31,16 +31,6 @@ class Found:
     """Inputs of a resource that the pool refers to and that is not imported, by wire name; None if no file has it."""
 
 
-def no_resources(*_: object) -> JsonDict:
-    """Return nothing, for a cloud whose pools are one resource."""
-    return {}
-
-
-def just_itself(found: Found, others: Mapping[str, JsonObject]) -> Found | None:
-    """Return the pool as it is."""
-    return found
-
-
 @dataclass(frozen=True, kw_only=True)
 class There:
     """Something that a cloud has, of a kind that pools of this tool are made of."""
@@ -61,11 +51,6 @@ class There:
     """The command with which it is deleted."""
 
 
-def nothing_there(data: JsonObject) -> Iterable[There]:
-    """Find nothing."""
-    return ()
-
-
 @dataclass(frozen=True, kw_only=True)
 class ExistingPools:
     """How a cloud's node pools are found in what other tools write. None of it asks the cloud.
@@ -81,19 +66,19 @@ class ExistingPools:
     """Read a resource of a state: type token, inputs by wire name, id; None for anything but a pool of this cloud."""
     keys: Callable[[Found], tuple[JsonDict, JsonDict]]
     """Return the keys of its cluster beside those that find it, and those of the pool."""
-    adopt: Callable[[Found], JsonDict] = no_resources
+    adopt: Callable[[Found], JsonDict] = lambda found: {}
     """Return what `adopt` says beside the name."""
-    referred: Callable[[JsonObject], Mapping[str, JsonObject]] = no_resources
+    referred: Callable[[JsonObject], Mapping[str, JsonObject]] = lambda data: {}
     """Read what the cloud's command line writes of resources that pools refer to: what each is found by, and inputs."""
-    referred_in_state: Callable[[str, JsonObject, str], Mapping[str, JsonObject]] = no_resources
+    referred_in_state: Callable[[str, JsonObject, str], Mapping[str, JsonObject]] = lambda kind, inputs, key: {}
     """The same of a resource of a state."""
-    joined: Callable[[Found, Mapping[str, JsonObject]], Found | None] = just_itself
+    joined: Callable[[Found, Mapping[str, JsonObject]], Found | None] = lambda found, others: found
     """Add what a pool refers to, by what it is found by; None for a pool that then turns out to have no GPUs."""
     beside: str = ""
     """What `overrides` calls the resource that pools refer to, if they do: `LaunchTemplate`."""
     prefixed: bool = False
     """Whether the tables of edits and `adopt.keep` begin with the resource's name, as where a pool has several."""
-    there: Callable[[JsonObject], Iterable[There]] = nothing_there
+    there: Callable[[JsonObject], Iterable[There]] = lambda data: ()
     """Yield what one object has that the cloud's own command line writes, a pool or several; nothing for any other."""
 
 

@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import NamedTuple
 
 from gpupools.common.json_types import JsonObject
-from gpupools.plan.cloud import Cloud, GroupKind, ObjectReader, no_nested_types, nothing_unread
+from gpupools.plan.cloud import Cloud, GroupKind, ObjectReader
 from gpupools.plan.pool_facts import PoolFacts
 from gpupools.readback.machine_owners import Owner
 
@@ -28,9 +28,9 @@ class TypeReader(NamedTuple):
     """Type tokens, for the documentation."""
     read_pools: Callable[[str, JsonObject], tuple[PoolFacts, ...]] = _no_pools
     """As `Readback.read_pools`."""
-    unread: Callable[[str, JsonObject], str] = nothing_unread
+    unread: Callable[[str, JsonObject], str] = lambda kind, inputs: ""
     """As `Readback.unread`."""
-    nested_types: Callable[[str, JsonObject], Iterable[str]] = no_nested_types
+    nested_types: Callable[[str, JsonObject], Iterable[str]] = lambda kind, inputs: ()
     """As `Readback.nested_types`."""
 
 

@@ -360,28 +360,16 @@ class RuntimeSpec(ConsistentModel):
             what = "requires trust_policy; set trust_policy: true, or remove system_namespaces"
             yield ("system_namespaces",), what
         if self.management == "external":
-            wanted = {
-                "kubernetes": self.kubernetes,
-                "metrics": self.metrics,
-                "service_monitors": self.service_monitors,
-                "monitoring_namespace": self.monitoring_namespace,
-                "block_instance_metadata": self.block_instance_metadata,
-                "smoke_test": self.smoke_test,
-                "trust_policy": self.trust_policy,
-                "keep_crds": self.keep_crds,
-                "mig_reboot": self.mig_reboot,
-                "critical_pods": self.critical_pods,
-                "driver_auto_upgrade": self.driver_auto_upgrade is not None,
-                "cpu_taints": self.cpu_taints,
-                "versions": self.versions,
-                "registry": self.registry,
-                "pull_secrets": self.pull_secrets,
-                "chart_sources": self.chart_sources,
-                "digests": self.digests,
-                "scheduling": self.scheduling,
-            }
             what = "requires software from gpupools, but management is external; remove one of them"
-            yield from (((key,), what) for key, value in wanted.items() if value)
+            for key, value in self:
+                if key not in _ALSO_EXTERNAL and (value or (key == "driver_auto_upgrade" and value is not None)):
+                    yield (key,), what
+
+
+_ALSO_EXTERNAL = frozenset(
+    {"management", "existing", "scheduler", "spread", "monitoring_labels", "wait_ready", "calico", "system_namespaces"}
+)
+"""Keys that do not require software from gpupools, or require another key that does."""
 
 
 class Trust(ConsistentModel):

@@ -157,16 +157,22 @@ def plan_config(
     Raises:
         Rejected: All problems, except those that only follow from others.
     """
-    given = _PlanInputs(config, clouds, tuple(others))
     known = _PLANNED.get()
-    if known is not None and known[0].is_like(given) and not [*also(known[1].stack.clusters)]:
+    others = tuple(others)
+    if known is not None and known[0] == _inputs_of(config, clouds, others) and not [*also(known[1].stack.clusters)]:
         return known[1]
     plan, problems = _judged(config, clouds, also, price_list, running)
-    problems += idle_settings(given.others, clouds)
+    problems += idle_settings(others, clouds)
     if problems or misread:
         certain = (each for each in problems if not any(_is_about(each.path, value.path) for value in misread))
         raise Rejected(dict.fromkeys([*misread, *certain]))
     return plan
+
+
+def _map(config: Mapping[str, object], section: str) -> Mapping[str, Any]:
+    """Return the map of a section; empty if it cannot be read."""
+    found = config.get(section)
+    return found if isinstance(found, Mapping) else {}
 
 
 def _is_about(problem: Path, value: Path) -> bool:
@@ -228,9 +234,7 @@ def _partly_valid_pools(
     config: Mapping[str, object], stack: Stack, clouds: Mapping[str, Cloud], problems: Iterable[Problem]
 ) -> list[Problem]:
     """Return the problems of invalid pools, and of pools on invalid clusters, that do not depend on what is invalid."""
-    pools, clusters = config.get("pools"), config.get("clusters")
-    if not isinstance(pools, Mapping) or not isinstance(clusters, Mapping):
-        return []
+    pools, clusters = _map(config, "pools"), _map(config, "clusters")
     invalid: dict[object, set[str]] = {name: set() for name in pools}
     for path in (each.path for each in problems if each.path[0] == "pools" and each.path[1:2]):
         # A conflict of keys is reported at the pool.
@@ -239,12 +243,11 @@ def _partly_valid_pools(
     for name, raw in pools.items():
         unread = invalid[name] if name not in stack.pools else set()
         spec = stack.pools.get(name) or _without(raw, unread | {"clusters"})
-        keys = raw.get("clusters") if isinstance(raw, Mapping) else None
         if unread - set(StackPool.model_fields):  # an unknown key may stand for one of these
             unread |= {"gpus_per_node", "sharing", "software", "trust", "image"}
         if spec is not None and not {"gpu", "instance_type"} & (set(raw) - unread):
             unread |= {"gpu", "instance_type"}
-        for key in keys if isinstance(keys, list) and spec is not None else ():
+        for key in (_clusters_of(raw) or ()) if spec is not None else ():
             cluster, given = (stack.clusters.get(key), clusters.get(key)) if isinstance(key, str) else (None, None)
             cloud = clouds.get(str(given.get("cloud"))) if isinstance(given, Mapping) else None
             if spec is not None and cloud is not None and (cluster is None or name not in stack.pools):
@@ -265,43 +268,20 @@ def _without(raw: object, unread: Set[str]) -> PoolSpec | None:
 
 def _with_unread_pools(config: Mapping[str, object], stack: Stack) -> set[str]:
     """Return the clusters that invalid pools use, or may use."""
-    raw = config.get("pools")
     found: set[str] = set()
-    for name, pool in raw.items() if isinstance(raw, Mapping) else ():
+    for name, pool in _map(config, "pools").items():
         if name not in stack.pools:
-            named = pool.get("clusters") if isinstance(pool, Mapping) else None
-            found.update(
-                each for each in (named if isinstance(named, list) else stack.clusters) if isinstance(each, str)
-            )
+            named = _clusters_of(pool)
+            found.update(each for each in (stack.clusters if named is None else named) if isinstance(each, str))
     return found
 
 
-class _PlanInputs(NamedTuple):
-    """The inputs of a plan."""
-
-    config: Mapping[str, object]
-    clouds: Mapping[str, Cloud]
-    others: tuple[str, ...]
-
-    def is_like(self, other: "_PlanInputs") -> bool:
-        """Return whether other inputs have the same plan."""
-        return (
-            self.clouds is other.clouds
-            and sorted(self.others) == sorted(other.others)
-            and _alike(self.config, other.config)
-        )
+def _inputs_of(config: Mapping[str, object], clouds: Mapping[str, Cloud], others: Iterable[str]) -> tuple[int, str]:
+    """Return what is equal for inputs with the same plan: values with their types, in the order of the file."""
+    return id(clouds), repr((dict(config), sorted(others)))
 
 
-def _alike(one: object, other: object) -> bool:
-    """Return whether two values are equal, with the same types and order: pools are planned in the file's order."""
-    if isinstance(one, Mapping) and isinstance(other, Mapping):
-        return list(one) == list(other) and all(_alike(value, other[key]) for key, value in one.items())
-    if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(_alike, one, other))
-    return type(one) is type(other) and one == other
-
-
-_PLANNED: ContextVar[tuple[_PlanInputs, StackPlan] | None] = ContextVar("planned", default=None)
+_PLANNED: ContextVar[tuple[tuple[int, str], StackPlan] | None] = ContextVar("planned", default=None)
 
 
 @contextmanager
@@ -312,7 +292,7 @@ def planned(
 
     An offline preview plans the file, and then runs the program, which plans the same configuration.
     """
-    before = _PLANNED.set((_PlanInputs(config, clouds, tuple(others)), plan))
+    before = _PLANNED.set((_inputs_of(config, clouds, others), plan))
     try:
         yield
     finally:
@@ -332,20 +312,11 @@ def _parsed(
     named = config.get("clusters")
     # If clusters cannot be read, no cluster counts as unknown.
     known = set(named) if isinstance(named, Mapping) and named else _named_by_pools(config)
-    problems += _unknown_clusters(config, pools, known)
+    problems += _unknown_clusters(config, known)
     names = _Names({}, {}, {})
     for name, pool in pools.items():
-        seen: set[str] = set()
-        for index, key in enumerate(pool.clusters):
-            at: Path = ("pools", name, "clusters", index)
-            if key not in known:
-                close = nearest(key, map(str, known)) if len(problems) < _MOST_CURES else "use a key of clusters"
-                problems.append(Problem(at, f"unknown cluster {shown(key)}", close))
-            elif key in seen:
-                problems.append(Problem(at, f"{key!r} is listed twice", "list each cluster once"))
-            seen.add(key)
-        if seen <= set(clusters):  # the cloud of an invalid cluster is unknown
-            used = {clusters[key].cloud for key in seen}
+        if set(pool.clusters) <= set(clusters):  # the cloud of an invalid cluster is unknown
+            used = {clusters[key].cloud for key in pool.clusters}
             problems += idle_overrides(("pools", name), pool.overrides, clouds, used)
         problems += _former_names(name, pool, pools, names)
         problems += _adopted_twice(name, pool, pools)
@@ -367,14 +338,14 @@ def _parsed(
     named_pools: list[tuple[Path, str]] = [(("allow_disruption", index), each) for index, each in enumerate(disrupted)]
     named_pools += [(("budget", "pools", each), each) for each in (budget.pools if budget is not None else ())]
     raw = config.get("pools")
+    all_read = isinstance(raw, Mapping) and len(raw) == len(pools)
     for at, each in named_pools:
-        if each not in here and isinstance(raw, Mapping) and len(raw) == len(pools):
+        if each not in here and all_read:
             what = f"{each!r} is no pool of this stack"
             problems.append(Problem(at, what, f"remove or correct it; {nearest(each, here)}", of_key=at[-1] == each))
     teams: dict[str, Team] = {}
     if "teams" in config:
         teams = dict(_parse_each("teams", config, lambda at, raw: parse(Team, at, raw), problems))
-    all_read = isinstance(raw, Mapping) and len(raw) == len(pools)
     given = config.get("teams", {})
     all_teams = isinstance(given, Mapping) and len(given) == len(teams)
     problems += check_teams(teams, pools, clusters, all_read=all_read, all_teams=all_teams)
@@ -493,28 +464,30 @@ def former_key_problems(at: Path, pool: PoolSpec) -> list[Problem]:
     ]
 
 
+def _clusters_of(pool: object) -> list[Any] | None:
+    """Return the clusters of a pool that may be invalid; None if they cannot be read."""
+    keys = pool.get("clusters") if isinstance(pool, Mapping) else None
+    return keys if isinstance(keys, list) else None
+
+
 def _named_by_pools(config: Mapping[str, object]) -> set[object]:
-    raw = config.get("pools")
-    lists = (
-        [pool.get("clusters") for pool in raw.values() if isinstance(pool, Mapping)] if isinstance(raw, Mapping) else []
-    )
-    return {key for keys in lists if isinstance(keys, list) for key in keys if isinstance(key, str)}
+    lists = (_clusters_of(pool) or () for pool in _map(config, "pools").values())
+    return {key for keys in lists for key in keys if isinstance(key, str)}
 
 
-def _unknown_clusters(
-    config: Mapping[str, object], read: Mapping[str, StackPool], known: Collection[object]
-) -> Iterator[Problem]:
-    """Yield unknown clusters of pools that are invalid for another reason."""
-    raw = config.get("pools")
+def _unknown_clusters(config: Mapping[str, object], known: Collection[object]) -> Iterator[Problem]:
+    """Yield clusters of pools that are unknown or listed twice, also of pools that are invalid for another reason."""
     cures = 0
-    for name, pool in raw.items() if isinstance(raw, Mapping) else ():
-        keys = pool.get("clusters") if isinstance(pool, Mapping) and name not in read else None
-        for index, key in enumerate(keys if isinstance(keys, list) else ()):
+    for name, pool in _map(config, "pools").items():
+        keys = _clusters_of(pool) or []
+        for index, key in enumerate(keys):
+            at: Path = ("pools", name, "clusters", index)
             if isinstance(key, str) and key not in known:
-                what = f"unknown cluster {shown(key)}"
                 cures += 1
                 close = nearest(key, map(str, known)) if cures < _MOST_CURES else "use a key of clusters"
-                yield Problem(("pools", name, "clusters", index), what, close)
+                yield Problem(at, f"unknown cluster {shown(key)}", close)
+            elif isinstance(key, str) and key in keys[:index]:
+                yield Problem(at, f"{key!r} is listed twice", "list each cluster once")
 
 
 def _production(config: Mapping[str, object], problems: list[Problem]) -> bool:

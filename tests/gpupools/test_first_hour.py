@@ -204,6 +204,60 @@ def test_what_arm_shows_is_read_like_what_the_cli_shows(project: Path) -> None:
     assert (cluster["subnet_id"], cluster["location"]) == (SUBNET, "westeurope")
 
 
+TUTORIAL = {  # of a cluster by terraform-aws-eks, with the outputs of HashiCorp's tutorial
+    "cluster_name": output("ml-prod"),
+    "region": output("us-east-2"),
+    "cluster_endpoint": output(EKS_MODULE["cluster_endpoint"]),
+    "cluster_security_group_id": output("sg-0123456789abcdef0"),
+}
+
+
+@pytest.mark.parametrize(
+    "document",
+    [{"cluster": {k: v for k, v in EKS_CLUSTER["cluster"].items() if k != "computeConfig"}}, TUTORIAL],
+    ids=["describe-cluster", "terraform output"],
+)
+def test_further_security_groups_are_the_first_warning_until_the_file_names_them(
+    document: dict[str, Any], project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    more = ["--set", "node_role_arn=arn:aws:iam::210987654321:role/n", "--kubeconfig", "/etc/kube/k", *OPERATOR]
+    more += ["--set", "subnet_ids=subnet-0aa11bb22cc33dd44"] if "cluster" not in document else []
+    code, cluster = described(project, document, "--gpu", "A10G", *more)
+    assert (code, cluster["security_group_ids"]) == (0, [])
+    assert "aws ec2 describe-instances, and set security_group_ids" in capsys.readouterr().out
+
+    assert main(["check", "Pulumi.dev.yaml"]) == 0
+    first = capsys.readouterr().err.splitlines()[0]
+    assert "the cluster has further security groups, and the nodes of a10g are in none of them" in first
+    assert "set security_group_ids here" in first
+    file = project / "Pulumi.dev.yaml"
+    file.write_text(file.read_text().replace("security_group_ids: []", "security_group_ids: [sg-0123456789abcdef1]"))
+    assert main(["check", "Pulumi.dev.yaml"]) == 0
+    assert "security group" not in capsys.readouterr().err
+    template = declared(previewed(), "aws:ec2/launchTemplate:LaunchTemplate")
+    assert template["vpcSecurityGroupIds"] == ["sg-0123456789abcdef1"]
+
+
+def test_outputs_that_say_nothing_of_security_groups_are_not_taken_for_complete(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    silent = {"node_security_group_id", "cluster_security_group_id", "cluster_primary_security_group_id"}
+    outputs = {key: value for key, value in EKS_OUTPUT_BY_OUTPUT.items() if key not in silent}
+    code, cluster = described(project, outputs, "--gpu", "A10G")
+
+    assert (code, "security_group_ids" in cluster) == (0, False)
+    assert (
+        "not taken over: whether the nodes need a security group of their own is not among" in capsys.readouterr().out
+    )
+
+
+def test_what_gcloud_prints_by_default_is_read_too(project: Path) -> None:
+    (project / "cluster.yaml").write_text(yaml.safe_dump(GKE), encoding="utf-8")
+
+    assert main(["new", "dev", "--describe", "cluster.yaml", "--gpu", "L4"]) == 0
+    assert "service_account: gpu@ml-dev.iam" in (project / "Pulumi.dev.yaml").read_text(encoding="utf-8")
+
+
 def test_eks_auto_mode_and_security_groups_are_said(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     role = ["--set", "node_role_arn=arn:aws:iam::210987654321:role/n"]
     code, cluster = described(project, EKS_CLUSTER, "--gpu", "A10G", *role)
@@ -252,7 +306,7 @@ def test_aks_by_terraform(project: Path) -> None:
             "is an Autopilot cluster, which has no node pools to declare; use",
         ),
         (GKE, ["--cloud", "azure"], "describes a cluster of gcp, not of azure; use the description of the right"),
-        ([AKS, {**AKS, "name": "two"}], [], "cluster.json lists 2 clusters: 'aks-ml-prod', 'two'; describe a single"),
+        ([AKS, {**AKS, "name": "two"}], [], "cluster.json: has 2 documents: 'aks-ml-prod', 'two'; describe a single"),
         ({"eks": output(EKS_MODULE), "old": output(EKS_MODULE)}, [], "has the outputs of 2 clusters; keep those of a"),
         (
             {"gke": output({}, sensitive=True)},
@@ -280,4 +334,7 @@ def test_two_documents_in_one_file(project: Path, capsys: pytest.CaptureFixture[
     (project / "cluster.json").write_text(json.dumps(AKS) * 2, encoding="utf-8")
 
     assert main(["new", "dev", "--describe", "cluster.json", "--gpu", "T4"]) == 1
-    assert "cluster.json has more than one document; write a file for each" in capsys.readouterr().err
+    assert (
+        "cluster.json: has 2 documents: 'aks-ml-prod', 'aks-ml-prod'; describe a single cluster, and repeat"
+        in capsys.readouterr().err
+    )

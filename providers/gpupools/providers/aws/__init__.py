@@ -57,7 +57,7 @@ CLOUD = Cloud(
     check_settings=check_settings,
     provider_settings=dict.fromkeys(("aws", "aws-native"), _PROVIDER_SETTINGS),
     access=call_later(f"{__name__}.access", "exec_plugin"),
-    discover=get_later(f"{__name__}.discovery", "DISCOVERY"),
+    discovery_file=Path(__file__).parent / "discovery.csv",
     node_pattern=node_pattern,
     pool_command="aws autoscaling describe-scaling-activities --region {region} --max-items 20 --output text"
     " --query 'Activities[].[StartTime,AutoScalingGroupName,StatusMessage]'",

@@ -194,8 +194,7 @@ class EksCluster(ReachableCluster):
                 what = f"is in account {account_of(given)}, but {first} names {account}"
                 yield (key,), f"{what}; the cluster, its node role and assume_role must be in one account"
         if (self.subnet_ids is None) == (self.subnets_by_zone is None):
-            where: Path = ("subnet_ids",) if self.subnet_ids is not None else ()
-            yield where, "set exactly one of subnet_ids and subnets_by_zone"
+            yield ("subnet_ids",), "set exactly one of subnet_ids and subnets_by_zone"
         for zone in self.subnets_by_zone or {}:
             # https://docs.aws.amazon.com/global-infrastructure/latest/regions/aws-availability-zones.html: the letters
             # differ by account, up to f. Local zones have longer names: `us-east-1-dfw-2a`.
