@@ -6,7 +6,6 @@ It uses the official Kubernetes client, the extra `gpupools[cluster]`.
 import json
 import re
 import shlex
-import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -21,7 +20,7 @@ from gpupools.common.json_types import JsonDict, JsonObject
 from gpupools.common.sdk import NEED_FOR_CLUSTERS
 from gpupools.console.output import tell
 from gpupools.plan.cloud import Cloud
-from gpupools.ready.kubeconfig import Context, Credential, parsed, read_context, run_plugin
+from gpupools.ready.kubeconfig import Context, Credential, parsed, read_context, run_plugin, started
 from gpupools.ready.kubeconfig import Unreachable as Unreachable
 from gpupools.ready.same_cluster import Proof, prove
 from gpupools.ready.snapshot import READS, SELECTORS, Snapshot, daemons_of, pruned
@@ -50,6 +49,8 @@ LOOK_S = 300.0
 """Of all requests of one look."""
 RETRY_S = 10.0
 """How long a request is repeated that the API answers with 429 or 503."""
+PAUSE_S = 5.0
+"""Between requests to an API that does not answer."""
 _RENEWED = timedelta(minutes=1)
 """How long before its end a token is renewed."""
 
@@ -148,12 +149,14 @@ class ClusterApi:
             from kubernetes import client, config
         except ModuleNotFoundError:
             raise Unreachable(f"reading a cluster requires {NEED_FOR_CLUSTERS}") from None
-        self._client_library, self._config_library = client, config
+        self._client_library, self._config_library, self._forms = client, config, _forms(client)
         self.now: datetime | None = None
         """The server's time at the last answer."""
         self.context: Context = read_context(access.kubeconfig, access.context, access.folder)
         self._credential = Credential({}, None)
         self._end = float("inf")
+        self.patience_s = 0.0
+        """How long a request is repeated for which there is no answer, such as while the API server is restarted."""
         self._size = 0
         self._announce(access)
         self._connect()
@@ -199,24 +202,31 @@ class ClusterApi:
     ) -> Any:
         """Return an object or list, or the text of a log; None for 404.
 
-        The API is asked again for a while if it answers 429 or 503, except for evictions (429 is the answer of a
-        disruption budget) and for what a repetition would create twice.
+        The API is asked again for a while if it answers 429 or 503, or for `patience_s`; except for evictions (429 is
+        the answer of a disruption budget) and for what a repetition would create twice.
 
         Raises:
             PermissionError: 403.
             Unreachable: There is no answer, or it is not of the form of the API.
         """
-        end = time.monotonic() + RETRY_S
+        end, is_told = time.monotonic() + max(RETRY_S, self.patience_s), self.patience_s <= RETRY_S
         while True:
             try:
                 return self._request(path, query, method, body)
             except Unreachable as error:
-                wait = error.wait_s
-                if wait is None or method == "POST" or time.monotonic() + wait > min(end, self._end):
+                wait, left = error.wait_s, min(end, self._end) - time.monotonic()
+                if self.patience_s and error.may_pass:
+                    wait = PAUSE_S
+                if wait is None or method == "POST" or wait > left:
                     raise
+                if not is_told:
+                    tell(f"{error}; asks again for {left:.0f} s", error=True)
+                is_told = True
                 time.sleep(wait)
 
     def _request(self, path: str, query: Mapping[str, str] | None, method: str, body: JsonDict | None) -> Any:
+        from urllib3.exceptions import HTTPError
+
         if self._credential.expires is not None and self._credential.expires - datetime.now(UTC) < _RENEWED:
             self._connect()
         content = "application/merge-patch+json" if method == "PATCH" else "application/json"
@@ -227,7 +237,12 @@ class ClusterApi:
         seconds = min(REQUEST_S, self._end - time.monotonic())
         if seconds <= 0:
             raise Unreachable(f"{self.host} does not answer all requests in {LOOK_S:.0f} s", may_pass=True)
-        status, given, data = self._within(seconds, lambda: self._fetch(method, url, headers, body, seconds))
+        try:
+            # A server may send a byte now and then without end.
+            status, given, data = started(lambda: self._fetch(method, url, headers, body, seconds)).result(seconds)
+        except (HTTPError, OSError) as error:
+            why = _one_line(error) or f"no whole answer in {seconds:.0f} s"
+            raise Unreachable(f"{self.host} is not reachable: {why}", may_pass=True) from None
         self.now, self._size = self._time(given.get("Date")), len(data)
         if given.get("Content-Encoding", "identity") != "identity":
             raise self._odd("a compressed body, which was not asked for")
@@ -264,29 +279,6 @@ class ClusterApi:
             answer.response.release_conn() if answer.response.closed else answer.response.close()
         return answer.status, answer.headers, bytes(data)
 
-    def _within(self, seconds: float, call: Callable[[], Any]) -> Any:
-        """Return what a call returns in this time; a server may send a byte now and then without end."""
-        import urllib3
-
-        done: list[Any] = []
-        failed: list[Exception] = []
-
-        def run() -> None:
-            try:
-                done.append(call())
-            except Exception as error:
-                failed.append(error)
-
-        thread = threading.Thread(target=run, daemon=True)
-        thread.start()
-        thread.join(seconds)
-        if done:
-            return done[0]
-        error = failed[0] if failed else TimeoutError(f"no whole answer in {seconds:.0f} s")
-        if isinstance(error, urllib3.exceptions.HTTPError | OSError):
-            raise Unreachable(f"{self.host} is not reachable: {_one_line(error)}", may_pass=True) from None
-        raise error
-
     def _odd(self, what: str) -> Unreachable:
         return Unreachable(f"the API of {self.host} answers with {what}; check that it is the API of a cluster")
 
@@ -317,16 +309,14 @@ class ClusterApi:
 
     def _object(self, path: str, found: Any) -> JsonDict:
         """Return an object whose form is that of its kind, as far as it is read."""
-        meta, plural = _map_at(found, "metadata"), _PLURAL.match(path)
+        plural = _PLURAL.match(path)
         kind = plural[1] if plural else ""
-        wrong = [] if re.fullmatch(_NAME, str(meta.get("name", ""))) else ["metadata.name"]
-        wrong += ["metadata.namespace"] if kind in ("pods", "daemonsets") and "namespace" not in meta else []
-        parts = [(_MODELS.get(kind, "V1ObjectMeta"), found if kind in _MODELS else meta)]
-        if kind not in _MODELS:  # of a custom resource, the conditions
-            wrong += [key for key in _PARTS if not isinstance(found.get(key, {}), dict)]
-            conditions = _map_at(found, "status").get("conditions", ())
-            parts += [("V1Condition", each) for each in conditions] if isinstance(conditions, list | tuple) else []
-        wrong += [each for model, part in parts for each in _misfits(getattr(self._client_library, model), part)]
+        wrong = _misfits(self._forms.get(kind, self._forms[""]), found)
+        meta = {} if wrong else found.get("metadata", {})
+        if not re.fullmatch(_NAME, meta.get("name", "")):
+            wrong += ["metadata.name"]
+        if kind in ("pods", "daemonsets") and "namespace" not in meta:
+            wrong += ["metadata.namespace"]
         if wrong:
             raise self._odd(f"{kind or 'an object'} whose {_one_line(wrong[0])} is missing or has another form")
         return {"spec": {}, "status": {}, **found}
@@ -352,9 +342,7 @@ class ClusterApi:
             if size > MOST_BYTES or count > _MOST_OBJECTS:
                 raise self._odd(f"more than {MOST_BYTES} bytes or {_MOST_OBJECTS} objects in one list")
             for each in found:
-                if not isinstance(each, dict) or any(not isinstance(each.get(key, {}), dict) for key in _PARTS):
-                    raise self._odd("an object of another form")
-                item = self._object(path, pruned(kind, each))
+                item = pruned(kind, self._object(path, each))
                 if not item["metadata"].get("uid"):
                     raise self._odd("an object without uid")
                 yield item
@@ -365,24 +353,31 @@ class ClusterApi:
         raise self._odd(f"more than {MOST_PAGES} pages")
 
 
-_PARTS = ("metadata", "spec", "status")
 _PLURAL = re.compile(r"/api(?:s/[^/]+)?/[^/]+/(?:namespaces/[^/]+/)?([a-z]+)")
 _NAME = r"[A-Za-z0-9][A-Za-z0-9._:-]{0,252}"
 """Names go into commands that people copy."""
-_MODELS = {
-    "nodes": "V1Node",
-    "pods": "V1Pod",
-    "daemonsets": "V1DaemonSet",
-    "events": "CoreV1Event",
-    "runtimeclasses": "V1RuntimeClass",
-    "resourceslices": "V1ResourceSlice",
-    "configmaps": "V1ConfigMap",
-    "jobs": "V1Job",
-}
-"""Models of the Kubernetes client."""
 _INDEXED = {"type", "status", "key", "kind", "name", "spec", "selector", "template", "driver"}
 _INDEXED |= {"involvedObject"}
 """Required fields that are read. The API has others."""
+
+
+def _forms(client: Any) -> Mapping[str, Any]:
+    """Return the models of the Kubernetes client by the plural of a kind, with one for all custom resources."""
+    from pydantic import create_model
+
+    status = create_model("Status", conditions=(list[client.V1Condition] | None, None))
+    custom: Any = {key: (kind | None, None) for key, kind in (("spec", dict), ("status", status))}
+    return {
+        "": create_model("Custom", metadata=(client.V1ObjectMeta, ...), **custom),
+        "nodes": client.V1Node,
+        "pods": client.V1Pod,
+        "daemonsets": client.V1DaemonSet,
+        "events": client.CoreV1Event,
+        "runtimeclasses": client.V1RuntimeClass,
+        "resourceslices": client.V1ResourceSlice,
+        "configmaps": client.V1ConfigMap,
+        "jobs": client.V1Job,
+    }
 
 
 def _misfits(model: Any, found: Any) -> list[str]:

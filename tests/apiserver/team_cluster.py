@@ -264,8 +264,7 @@ def started(folder: Path, planned: StackPlan, scheduler: str) -> Iterator[Cluste
         server.start()
         _definitions(server, scheduler)
         own = ("kueue-system", "kai-scheduler", "kai-resource-reservation", "volcano-system", "gpu-operator")
-        for space in (*made.spaces, *own):
-            server.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": space}}).succeeded()
+        server.add_namespaces(*made.spaces, *own)
         server.run(
             MANAGER, f"--kubeconfig={server.kubeconfig}", "--leader-elect=false", "--bind-address=127.0.0.1",
             "--secure-port=0", "--node-monitor-grace-period=1h",

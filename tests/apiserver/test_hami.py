@@ -45,10 +45,8 @@ def configuration(name: str, file: str) -> str:
 @pytest.fixture(scope="module")
 def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     """Run a control plane with HAMi's scheduler and one node whose GPU its device plugin has written."""
-    found = ControlPlane(tmp_path_factory.mktemp("hami"))
-    try:
-        found.start()
-        found.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SPACE}}).succeeded()
+    with ControlPlane(tmp_path_factory.mktemp("hami")) as found:
+        found.add_namespaces(SPACE)
         devices, scheduler = found.folder / "device-config.yaml", found.folder / "hami.yaml"
         devices.write_text(configuration("hami-scheduler-device", "device-config.yaml"), encoding="utf-8")
         written = yaml.safe_load(configuration("hami-scheduler", "config.yaml"))
@@ -69,8 +67,6 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
         )  # fmt: skip
         offer(found, 0)
         yield found
-    finally:
-        found.stop()
 
 
 def offer(plane: ControlPlane, number: int) -> None:

@@ -120,8 +120,7 @@ def started(folder: Path, planned: StackPlan, cluster: str, nodes: int | None = 
             definition = yaml.safe_load(file.read_text(encoding="utf-8"))
             server.apply(definition).succeeded()
             server.wait("the definition", partial(is_served, server, definition))
-        for space in ("research", "vision", "speech", "serving", "kueue-system"):
-            server.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": space}}).succeeded()
+        server.add_namespaces("research", "vision", "speech", "serving", "kueue-system")
         for each in runtime.json_team_objects():
             server.wait(f"the definition of {each['kind']}", taken(server, each))
         (release,) = (each for each in runtime.releases if each.chart == "kueue")
