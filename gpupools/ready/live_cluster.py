@@ -365,10 +365,11 @@ def _forms(client: Any) -> Mapping[str, Any]:
     """Return the models of the Kubernetes client by the plural of a kind, with one for all custom resources."""
     from pydantic import create_model
 
-    status = create_model("Status", conditions=(list[client.V1Condition] | None, None))
-    custom: Any = {key: (kind | None, None) for key, kind in (("spec", dict), ("status", status))}
+    conditions: Any = (list[client.V1Condition], [])
+    status: Any = create_model("Status", conditions=conditions)
+    parts: Any = {"metadata": (client.V1ObjectMeta, ...), "spec": (dict, {}), "status": (status, None)}
     return {
-        "": create_model("Custom", metadata=(client.V1ObjectMeta, ...), **custom),
+        "": create_model("Custom", **parts),
         "nodes": client.V1Node,
         "pods": client.V1Pod,
         "daemonsets": client.V1DaemonSet,
