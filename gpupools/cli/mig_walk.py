@@ -26,7 +26,7 @@ from gpupools.plan.pool_plan import POOL_LABEL, PoolPlan
 from gpupools.providers import clouds
 from gpupools.readback.inputs import at
 from gpupools.ready import live_cluster
-from gpupools.ready.same_cluster import other_group
+from gpupools.ready.same_cluster import other_group, prove
 from gpupools.ready.snapshot import full_name
 from gpupools.spec.models import Mig
 from gpupools.stackfile.check import check_stack_file, locate
@@ -215,8 +215,7 @@ class _Walk:
 
     def _prove(self, nodes: Mapping[str, JsonObject], *, does: bool) -> None:
         """Raise `Unreachable` unless the nodes are of the file's cluster; what is not known, the caller has to name."""
-        cloud = clouds()[self.cluster.cloud]
-        proof = live_cluster.proof_of(self.api, self.cluster, cloud, list(nodes.values()))
+        proof = prove(self.cluster, clouds()[self.cluster.cloud], list(nodes.values()), self.api.where)
         if proof.other:
             raise live_cluster.Unreachable(f"this is not the cluster of the file: {proof.other}; use its context")
         if others := [f"{name}: {why}" for name, node in nodes.items() if (why := other_group(self.pool, node))]:

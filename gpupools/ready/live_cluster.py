@@ -7,22 +7,22 @@ import json
 import re
 import shlex
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Any, NamedTuple
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import urlencode
 
 from gpupools.common.bounded_yaml import is_deep
 from gpupools.common.errors import Problem, nearest
-from gpupools.common.json_types import JsonDict, JsonObject
+from gpupools.common.json_types import JsonDict
 from gpupools.common.sdk import NEED_FOR_CLUSTERS
 from gpupools.console.output import tell
 from gpupools.plan.cloud import Cloud
 from gpupools.ready.kubeconfig import Context, Credential, parsed, read_context, run_plugin, started
 from gpupools.ready.kubeconfig import Unreachable as Unreachable
-from gpupools.ready.same_cluster import Proof, prove
+from gpupools.ready.same_cluster import endpoint_host, prove
 from gpupools.ready.snapshot import READS, SELECTORS, Snapshot, daemons_of, pruned
 from gpupools.spec.cluster_access import (
     ACCESS_KEYS,
@@ -115,12 +115,6 @@ def access_of(
     return Access(made, None, folder, "the stack file")
 
 
-def endpoint_host(cluster: Cluster) -> str:
-    """Return the host of the API, with a port if it has one, that the stack file names; empty for none."""
-    endpoint = getattr(cluster, "endpoint", None)
-    return urlsplit(api_url(endpoint)).netloc.casefold() if isinstance(endpoint, str) else ""
-
-
 def unknown_hosts(trusted: Iterable[str], clusters: Mapping[str, Cluster]) -> Iterator[Problem]:
     """Yield what is wrong with hosts that the caller trusts: that the stack file does not name them."""
     hosts = {endpoint_host(cluster) for cluster in clusters.values()} - {""}
@@ -165,6 +159,11 @@ class ClusterApi:
     def host(self) -> str:
         """Host and port of the API."""
         return self.context.host
+
+    @property
+    def where(self) -> tuple[str, str]:
+        """Host and port of the API, and the name of the cluster in the kubeconfig."""
+        return self.context.host, self.context.cluster_name
 
     def _announce(self, access: Access) -> None:
         words = [self.context.plugin.get("command"), *(self.context.plugin.get("args") or ())]
@@ -417,13 +416,8 @@ def _one_line(text: object) -> str:
     return " ".join(str(text).split())[:200]
 
 
-def proof_of(api: ClusterApi, cluster: Cluster, cloud: Cloud, nodes: Sequence[JsonObject]) -> Proof:
-    """Return whether an API with these nodes is that of the cluster in the stack file."""
-    return prove(cluster, cloud, nodes, api.host == endpoint_host(cluster), api.context.cluster_name)
-
-
-def read_snapshot(api: ClusterApi, proves: Callable[[Sequence[JsonObject]], Proof]) -> Snapshot:
-    """Return the objects of a cluster; of another cluster, as its nodes tell, the nodes alone.
+def read_snapshot(api: ClusterApi, cluster: Cluster, cloud: Cloud) -> Snapshot:
+    """Return the objects of a cluster; of another than the stack file's, the nodes alone.
 
     Raises:
         PermissionError: Nodes may not be read.
@@ -439,9 +433,9 @@ def read_snapshot(api: ClusterApi, proves: Callable[[Sequence[JsonObject]], Proo
             if read.plural == "nodes":
                 raise
             unseen[read.plural] = str(error)
-        if read.plural == "nodes" and proves(objects["nodes"]).other:
+        if read.plural == "nodes" and prove(cluster, cloud, objects["nodes"], api.where).other:
             break
-    return Snapshot(objects, unseen, api.now)
+    return Snapshot(objects, unseen, api.now, api.where)
 
 
 def _objects(api: ClusterApi, kind: str, path: str, daemon_sets: Iterable[JsonDict]) -> list[JsonDict]:

@@ -28,7 +28,7 @@ from gpupools.ready.evidence import (
     waits_for,
 )
 from gpupools.ready.promises import GPU_DRIVER, VALIDATOR, Promise
-from gpupools.ready.same_cluster import Proof, other_group, prove
+from gpupools.ready.same_cluster import other_group, prove
 from gpupools.ready.snapshot import Snapshot, condition, full_name, is_ready
 from gpupools.spec.models import Cluster
 
@@ -106,18 +106,13 @@ _SHOWN = 3
 
 
 def judge(
-    promises: Iterable[Promise],
-    snapshot: Snapshot,
-    cluster: Cluster,
-    clouds: Mapping[str, Cloud],
-    file: str,
-    proof: Proof | None = None,
+    promises: Iterable[Promise], snapshot: Snapshot, cluster: Cluster, clouds: Mapping[str, Cloud], file: str
 ) -> list[PoolStatus]:
     """Return the status of each pool of one cluster; `file` is the stack file, for commands."""
-    proof = proof or prove(cluster, clouds[cluster.cloud], snapshot.of("nodes"))
+    foreign = prove(cluster, clouds[cluster.cloud], snapshot.of("nodes"), snapshot.where).other
     given = {key: value if isinstance(value, str) else key.upper() for key, value in cluster}
     command = clouds[cluster.cloud].pool_command.format(**{key: quote(value) for key, value in given.items()})
-    return [_judged(each, snapshot, proof.other, clouds.values(), file, command) for each in promises]
+    return [_judged(each, snapshot, foreign, clouds.values(), file, command) for each in promises]
 
 
 def _judged(promise: Promise, snapshot: Snapshot, foreign: str, clouds: Clouds, file: str, command: str) -> PoolStatus:
