@@ -205,7 +205,7 @@ def _credential(context: Context) -> Credential:
     if not _text(user, next(iter(user))).isprintable():
         raise ValueError("it has unprintable characters")
     expires = given.get("expirationTimestamp")
-    until = datetime.fromisoformat(expires.replace("Z", "+00:00")) if expires else None
+    until = datetime.fromisoformat(expires) if expires else None
     return Credential(user, until if until is None or until.tzinfo else until.replace(tzinfo=UTC))
 
 
