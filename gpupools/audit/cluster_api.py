@@ -244,14 +244,7 @@ def read_owner(type_token: str, properties: JsonObject) -> Owner | None:
     return Owner(
         machine=_object_reference(at(spec, "infrastructureRef"), namespace),
         bootstrap=_object_reference(at(spec, "bootstrap.configRef"), namespace),
-        facts=PoolFacts(
-            cloud="kubernetes",
-            instance_types=(),
-            gpus_per_node=Fraction(0),
-            taints=tuple(read.taints),
-            unknown=tuple(read.unknown),
-            not_counted=tuple(read.not_counted),
-        ),
+        facts=taint_facts(read, "", MissingTaint(str(GPU_TAINT))),
     )
 
 
@@ -265,16 +258,13 @@ def _control_plane(properties: JsonObject) -> Owner:
     """
     machines = at(properties, "spec.machineTemplate")
     machine = at(machines, "infrastructureRef") or at(machines, "spec.infrastructureRef")  # since v1beta2
-    config = [at(properties, f"spec.kubeadmConfigSpec.{step}Configuration.nodeRegistration") for step in _STEPS]
-    given = any(at(one, "taints") is not None for one in config)
+    path = "spec.kubeadmConfigSpec.{}Configuration.nodeRegistration.taints"
+    given = any(at(properties, path.format(step)) is not None for step in ("init", "join"))
     taint = Taint("node-role.kubernetes.io/control-plane", "", Effect.NO_SCHEDULE)
     late = ("spec.kubeadmConfigSpec",) if given else ()
     facts = PoolFacts("kubernetes", (), Fraction(0), () if given else (taint,), unknown=late)
     namespace = at(properties, "metadata.namespace")
     return Owner(machine=_object_reference(machine, namespace), bootstrap=Named(None, None, None), facts=facts)
-
-
-_STEPS = ("init", "join")
 
 
 def _object_reference(reference: Any, namespace: Any) -> Named:

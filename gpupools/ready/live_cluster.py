@@ -20,6 +20,7 @@ from gpupools.common.json_types import JsonDict
 from gpupools.common.sdk import NEED_FOR_CLUSTERS
 from gpupools.console.output import tell
 from gpupools.plan.cloud import Cloud
+from gpupools.readback.inputs import at
 from gpupools.ready.kubeconfig import Context, Credential, parsed, read_context, run_plugin, started
 from gpupools.ready.kubeconfig import Unreachable as Unreachable
 from gpupools.ready.same_cluster import endpoint_host, prove
@@ -332,7 +333,7 @@ class ClusterApi:
             if page is None and path.startswith("/api/v1/"):
                 raise self._odd("404 to what every cluster has")
             page = {"items": []} if page is None else page
-            more["continue"], last = _map_at(page, "metadata").get("continue", ""), more.get("continue")
+            more["continue"], last = at(page, "metadata.continue") or "", more.get("continue")
             # Go writes an empty list as null.
             found = page.get("items", [] if str(page.get("kind")).endswith("List") else None)
             if not isinstance(found, list) or not isinstance(more["continue"], str):
@@ -393,23 +394,15 @@ def _misfits(model: Any, found: Any) -> list[str]:
     return []
 
 
-def _map_at(found: Any, key: str) -> JsonDict:
-    value = found.get(key) if isinstance(found, dict) else None
-    return value if isinstance(value, dict) else {}
-
-
 def _without_null(found: JsonDict) -> JsonDict:
     return {key: value for key, value in found.items() if value is not None} if None in found.values() else found
 
 
 def error_text(found: Any) -> str:
     """Return the message of an error with its causes: of an eviction, they name the disruption budget."""
-    if not isinstance(found, dict):
-        return str(found)
-    details = found.get("details")
-    causes = details.get("causes") if isinstance(details, dict) else None
-    more = [str(each.get("message")) for each in causes or () if isinstance(each, dict)]
-    return " ".join([str(found.get("message", found)), *more])
+    causes = at(found, "details.causes")
+    more = [at(each, "message") for each in causes] if isinstance(causes, list) else []
+    return " ".join(map(str, [at(found, "message") or found, *filter(None, more)]))
 
 
 def _one_line(text: object) -> str:
