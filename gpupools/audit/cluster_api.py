@@ -33,9 +33,9 @@ from gpupools.readback.inputs import (
     items,
     mapping,
     number,
+    pool_facts,
     string_map,
     text,
-    wanted_taint,
 )
 from gpupools.readback.kubernetes_pools import with_spec
 from gpupools.readback.machine_owners import BOOTSTRAP, Named, Owner
@@ -61,15 +61,15 @@ def _read_machines(spec: JsonObject, known: MachineKind, clouds: Clouds) -> Iter
     if given is UNKNOWN:
         machines.unknown.append(path)
     _machines(data, path, known, machines, clouds)
-    read = TaintsRead()
-    missing = as_object(wanted_taint(machines.accelerator), known.effects)
-    elsewhere: tuple[Reference, ...] = ()
+    read, where = TaintsRead(), f"{path}.{known.taints}" if known.taints else BOOTSTRAP
     if known.taints:
-        read.objects(at(data, known.taints), f"{path}.{known.taints}", known.effects)
+        read.objects(at(data, known.taints), where, known.effects)
     else:
+        read.unknown.append(where)
+    found = group_facts(known.cloud, machines, read, where, known.effects)
+    if not known.taints:
         elsewhere = (Reference(BOOTSTRAP, (), "", frozenset({"taints", "image"})),)
-        read.unknown.append(BOOTSTRAP)
-        missing = replace(missing, value=None)
+        found = replace(found, elsewhere=elsewhere, missing_taint=replace(found.missing_taint, value=None))
     hardening = Hardening("")
     for key, (what, source) in known.open.items():
         value = at(data, key)
@@ -77,9 +77,7 @@ def _read_machines(spec: JsonObject, known: MachineKind, clouds: Clouds) -> Iter
         hardening.want(what, f"{path}.{key}", value, closed, "unset", _CLOSED[what], source=source)
     least, most = (number(at(data, bound)) for bound in known.bounds)
     yield replace(
-        group_facts(known.cloud, machines, read, f"{path}.{known.taints}" if known.taints else BOOTSTRAP),
-        missing_taint=missing,
-        elsewhere=elsewhere,
+        found,
         min_nodes=least,
         max_nodes=most,
         labels=string_map(at(data, known.labels)),
@@ -147,16 +145,7 @@ def taint_facts(read: TaintsRead, where: str, missing: MissingTaint) -> PoolFact
         where: Their path.
         missing: How to write a missing taint there.
     """
-    return PoolFacts(
-        cloud="kubernetes",
-        instance_types=(),
-        gpus_per_node=Fraction(0),
-        taints=tuple(read.taints),
-        unknown=tuple(read.unknown),
-        where=where,
-        missing_taint=missing,
-        not_counted=tuple(read.not_counted),
-    )
+    return replace(pool_facts("kubernetes", Machines(), read), where=where, missing_taint=missing)
 
 
 def _kubeadm(spec: JsonObject, path: str) -> PoolFacts:

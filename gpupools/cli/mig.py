@@ -95,6 +95,7 @@ _COUNTS = (
     *("compute_slices", "memory_slices", "usable_gib", "sm_count", "copy_engines", "decoders", "jpeg", "ofa"),
     "max_instances",
 )
+_COLUMNS = ("profile", "max_instances", *_COUNTS[:6])
 _FACTS = ("resource_name", "gi_profile_id", "min_driver_branch", "status", "source")
 
 
@@ -115,19 +116,11 @@ def _profiles(given: argparse.Namespace) -> int:
     if given.json:
         answer("mig profiles", "accepted", [], {"profiles": rows})
         return 0
-    table = [
-        (
-            row["profile"],
-            row["max_instances"],
-            row["compute_slices"],
-            row["memory_slices"],
-            *("?" if row[key] is None else row[key] for key in ("usable_gib", "sm_count", "copy_engines", "decoders")),
-            ",".join(map(str, row["placements"]["starts"])) or "?",
-            "?" if row["placements"]["size"] is None else row["placements"]["size"],
-            row["resource_name"],
-        )
-        for row in rows
-    ]
+    table = []
+    for row in rows:
+        starts, size = row["placements"]["starts"], row["placements"]["size"]
+        cells = [*(row[key] for key in _COLUMNS), ",".join(map(str, starts)), size, row["resource_name"]]
+        table.append(["?" if cell in (None, "") else cell for cell in cells])
     headers = ["profile", "max", "compute", "memory", "GiB", "SMs", "copy", "decoders", "starts", "size"]
     tell_table(table, [*headers, "resource (strategy mixed)"])
     tell("")

@@ -92,18 +92,15 @@ def run_walk(given: Given) -> int:
 
 
 def _pool(plan: StackPlan, given: Given) -> PoolPlan:
-    named = [each for each in plan.pools if each.name == given.pool]
-    names = {
-        each.cluster: (None, each.cluster, getattr(plan.stack.clusters[each.cluster], "name", "")) for each in named
-    }
-    found = [each for each in named if given.cluster in names[each.cluster]]
-    wrong = Problem(("--pool",), f"the file has no pool {given.pool!r}", nearest(given.pool, plan.stack.pools))
-    if named:
-        fix = f"use --cluster {' or '.join(each.cluster for each in named)}"
-        what = f"the pool is not on {given.cluster!r}" if given.cluster else f"the pool is on {len(named)} clusters"
-        wrong = Problem(("--cluster",), what, fix)
+    named = {each.cluster: each for each in plan.pools if each.name == given.pool}
+    if not named:
+        fix = nearest(given.pool, plan.stack.pools)
+        raise Rejected([Problem(("--pool",), f"the file has no pool {given.pool!r}", fix)])
+    names = {key: (None, key, getattr(plan.stack.clusters[key], "name", "")) for key in named}
+    found = [pool for key, pool in named.items() if given.cluster in names[key]]
     if len(found) != 1:
-        raise Rejected([wrong])
+        what = f"the pool is not on {given.cluster!r}" if given.cluster else f"the pool is on {len(named)} clusters"
+        raise Rejected([Problem(("--cluster",), what, f"use --cluster {' or '.join(named)}")])
     return found[0]
 
 

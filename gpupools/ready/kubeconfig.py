@@ -23,6 +23,7 @@ from gpupools.common.bounded_yaml import parse_yaml
 from gpupools.common.errors import Rejected
 from gpupools.common.input_files import read_bytes
 from gpupools.common.json_types import JsonDict, JsonObject
+from gpupools.readback.inputs import at
 from gpupools.stackfile.reader import is_in_checkout
 
 MAX_BYTES = 4 * 1024 * 1024
@@ -148,7 +149,7 @@ def _text(holder: Any, key: str) -> str:
 
 def _entry(data: JsonObject, kind: str, name: str) -> JsonDict:
     listed = data.get(f"{kind}s")
-    found = [each for each in listed if isinstance(each, dict) and each.get("name") == name] if listed else []
+    found = [each for each in listed if at(each, "name") == name] if isinstance(listed, list) else []
     if len(found) != 1 or not isinstance(found[0].get(kind), dict):
         raise ValueError(f"it has {len(found) or 'no'} {kind}{'s' if found[1:] else ''} named {name!r}")
     return dict(found[0][kind])
