@@ -50,7 +50,7 @@ LOOK_S = 300.0
 """Of all requests of one look."""
 RETRY_S = 10.0
 """How long a request is repeated that the API answers with 429 or 503."""
-PAUSE_S = 5.0
+PAUSE_S = 1.0
 """Between requests to an API that does not answer."""
 _RENEWED = timedelta(minutes=1)
 """How long before its end a token is renewed."""
