@@ -342,7 +342,7 @@ class ClusterApi:
             if size > MOST_BYTES or count > _MOST_OBJECTS:
                 raise self._odd(f"more than {MOST_BYTES} bytes or {_MOST_OBJECTS} objects in one list")
             for each in found:
-                item = pruned(kind, self._object(path, each))
+                item = self._object(path, pruned(kind, each) if isinstance(each, dict) else each)
                 if not item["metadata"].get("uid"):
                     raise self._odd("an object without uid")
                 yield item

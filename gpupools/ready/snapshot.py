@@ -58,11 +58,12 @@ _KEPT = {
 
 
 def pruned(kind: str, item: JsonObject) -> JsonDict:
-    """Return an object with the fields that are read."""
+    """Return an object with the fields that are read; a part of another form stays, for whoever checks it."""
     found = dict(item)
     for part, names in {**_KEPT.get(kind, {}), "metadata": _META}.items():
         given = item.get(part) or {}
-        found[part] = {key: given[key] for key in names.split() if given.get(key)}
+        if isinstance(given, Mapping):
+            found[part] = {key: given[key] for key in names.split() if given.get(key)}
     return found
 
 
