@@ -34,9 +34,9 @@ from gpupools.readback.inputs import (
     items,
     mapping,
     number,
+    pool_facts,
     string_map,
     text,
-    wanted_taint,
 )
 from gpupools.readback.kubernetes_pools import with_spec
 from gpupools.readback.machine_owners import BOOTSTRAP, Named, Owner
@@ -58,15 +58,15 @@ def _read_machines(spec: JsonObject, known: MachineKind, clouds: Clouds) -> Iter
     if given is UNKNOWN:
         machines.unknown.append(path)
     _machines(data, path, known, machines, clouds)
-    read = TaintsRead()
-    missing = as_object(wanted_taint(machines.accelerator), known.effects)
-    elsewhere: tuple[Reference, ...] = ()
+    read, where = TaintsRead(), f"{path}.{known.taints}" if known.taints else BOOTSTRAP
     if known.taints:
-        read.objects(at(data, known.taints), f"{path}.{known.taints}", known.effects)
+        read.objects(at(data, known.taints), where, known.effects)
     else:
+        read.unknown.append(where)
+    found = group_facts(known.cloud, machines, read, where, known.effects)
+    if not known.taints:
         elsewhere = (Reference(BOOTSTRAP, (), "", frozenset({"taints", "image"})),)
-        read.unknown.append(BOOTSTRAP)
-        missing = replace(missing, value=None)
+        found = replace(found, elsewhere=elsewhere, missing_taint=replace(found.missing_taint, value=None))
     hardening = Hardening("")
     if known.open:
         value, what = at(data, known.open), known.control
@@ -74,9 +74,7 @@ def _read_machines(spec: JsonObject, known: MachineKind, clouds: Clouds) -> Iter
         hardening.want(what, f"{path}.{known.open}", value, closed, "unset", _CLOSED[what], source=known.source)
     least, most = (number(at(data, bound)) for bound in (known.least, known.most))
     yield replace(
-        group_facts(known.cloud, machines, read, f"{path}.{known.taints}" if known.taints else BOOTSTRAP),
-        missing_taint=missing,
-        elsewhere=elsewhere,
+        found,
         min_nodes=least,
         max_nodes=most,
         labels=string_map(at(data, known.labels)),
@@ -143,16 +141,7 @@ def taint_facts(read: TaintsRead, where: str, missing: MissingTaint) -> PoolFact
         where: Their path.
         missing: How to write a missing taint there.
     """
-    return PoolFacts(
-        cloud="kubernetes",
-        instance_types=(),
-        gpus_per_node=Fraction(0),
-        taints=tuple(read.taints),
-        unknown=tuple(read.unknown),
-        where=where,
-        missing_taint=missing,
-        not_counted=tuple(read.not_counted),
-    )
+    return replace(pool_facts("kubernetes", Machines(), read), where=where, missing_taint=missing)
 
 
 def _kubeadm(spec: JsonObject, path: str) -> PoolFacts:
@@ -253,14 +242,7 @@ def read_owner(type_token: str, properties: JsonObject) -> Owner | None:
     return Owner(
         machine=_object_reference(at(spec, "infrastructureRef"), namespace),
         bootstrap=_object_reference(at(spec, "bootstrap.configRef"), namespace),
-        facts=PoolFacts(
-            cloud="kubernetes",
-            instance_types=(),
-            gpus_per_node=Fraction(0),
-            taints=tuple(read.taints),
-            unknown=tuple(read.unknown),
-            not_counted=tuple(read.not_counted),
-        ),
+        facts=taint_facts(read, "", MissingTaint(str(GPU_TAINT))),
     )
 
 
@@ -274,16 +256,13 @@ def _control_plane(properties: JsonObject) -> Owner:
     """
     machines = at(properties, "spec.machineTemplate")
     machine = at(machines, "infrastructureRef") or at(machines, "spec.infrastructureRef")  # since v1beta2
-    config = [at(properties, f"spec.kubeadmConfigSpec.{step}Configuration.nodeRegistration") for step in _STEPS]
-    given = any(at(one, "taints") is not None for one in config)
+    path = "spec.kubeadmConfigSpec.{}Configuration.nodeRegistration.taints"
+    given = any(at(properties, path.format(step)) is not None for step in ("init", "join"))
     taint = Taint("node-role.kubernetes.io/control-plane", "", Effect.NO_SCHEDULE)
     late = ("spec.kubeadmConfigSpec",) if given else ()
     facts = PoolFacts("kubernetes", (), Fraction(0), () if given else (taint,), unknown=late)
     namespace = at(properties, "metadata.namespace")
     return Owner(machine=_object_reference(machine, namespace), bootstrap=Named(None, None, None), facts=facts)
-
-
-_STEPS = ("init", "join")
 
 
 def _object_reference(reference: Any, namespace: Any) -> Named:

@@ -8,7 +8,7 @@ from functools import cache
 from importlib import import_module
 from pathlib import Path
 from textwrap import wrap
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from gpupools.catalog.glossary import NEEDS_HEADERS, sharing_needs, words
 from gpupools.catalog.gpus import match_gpu_model
@@ -46,6 +46,9 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--file", type=Path, help="stack file whose pools the error of a cloud may be about")
     parser.add_argument("--json", action="store_true")
     parser.set_defaults(run=lambda given: explain(" ".join(given.text), given.json, given.file))
+
+
+_KEYS_PAGE = "docs/reference/stack-file.md"
 
 
 class Entry(NamedTuple):
@@ -150,30 +153,19 @@ def _rules() -> Mapping[str, Entry]:
 
 def _found(text: str, plan: StackPlan | None = None) -> list[Entry]:
     """Return the entry that a text names, else its errors, and the rules, refusals and keys that it mentions."""
-    whole = _normalized_text(text)
-    named = next(
-        (each for each in words() if whole in (_normalized_text(each.word), _normalized_text(f"{each.word}s"))), None
-    )
-    named = named or next(
-        (each for each in words() if whole in map(_normalized_text, (each.also, *each.also.split()))), None
-    )
-    if named is not None:
-        return [_words()[named.word], *_own_keys(text)]
-    if len(text.split()) == 1 and ":" not in text and (keys := list(_keys(text))):
+    names = [(name, each.word) for each in words() for name in (each.word, f"{each.word}s")]
+    names += [(name, each.word) for each in words() for name in (each.also, *each.also.split())]
+    if named := [word for name, word in names if _normalized_text(name) == _normalized_text(text)]:
+        return [_words()[named[0]], *_own_keys(text)]
+    is_name = len(text.split()) == 1 and ":" not in text.removeprefix("gpupools:")
+    if is_name and (keys := list(_keys(text))):
         return [*_own_keys(text), *keys]
     if errors := list(_errors(text, plan)):
         return errors
-    rule = next(
-        (
-            each
-            for name, each in _rules().items()
-            if _normalized_text(name) == _normalized_text(text.strip("[]()'\"`.,"))
-        ),
-        None,
-    )
-    if rule is not None:
+    rules = {_normalized_text(name): rule for name, rule in _rules().items()}
+    if rule := rules.get(_normalized_text(text.strip("[]()'\"`.,"))):
         return [rule]
-    if len(text.split()) == 1 and ":" not in text.removeprefix("gpupools:"):
+    if is_name:
         return list(_own_keys(text))
     found = [*_rules_in(text), *_refusals_in(text), *_unknown_key(text)] or list(_keys_in(text))
     return list(dict.fromkeys(found))
@@ -186,10 +178,9 @@ def _normalized_text(text: str) -> str:
 def _keys(key: str) -> Iterator[Entry]:
     for row in other_keys():
         if _normalized_text(row.key) == _normalized_text(key):
-            what = f"In gpupools, at {row.in_place}: {row.write}. A key of {row.used_by}."
-            if row.used_by == "common":
-                what = f"In gpupools, at {row.in_place}: {row.write}."
-            yield Entry(row.key, "key", what, row.source, "docs/reference/stack-file.md")
+            of = f" A key of {row.used_by}." if row.used_by != "common" else ""
+            what = f"In gpupools, at {row.in_place}: {row.write}.{of}"
+            yield Entry(row.key, "key", what, row.source, _KEYS_PAGE)
 
 
 def _errors(text: str, plan: StackPlan | None) -> Iterator[Entry]:
@@ -253,22 +244,20 @@ def _own_keys(text: str) -> Iterator[Entry]:
         names = [each for each in path.split(".") if each != "<name>"]
         if names[-len(parts) :] == parts and described not in told and len(told) < 6:
             told.add(described)
-            yield Entry(path, "key", described, "", "docs/reference/stack-file.md")
+            yield Entry(path, "key", described, "", _KEYS_PAGE)
 
 
 @cache
 def _described_keys() -> tuple[tuple[str, str], ...]:
-    """Return the path and description of each key in the schema of a stack file."""
+    """Return the path and description of each key in the schema of a stack file, the shortest paths first."""
     whole = stack_schema()
-    top = whole["else"]["properties"]["config"]["properties"]
-    found = [(key.removeprefix("gpupools:"), str(each.get("description", ""))) for key, each in top.items()]
-    for key, each in top.items():
-        found += _keys_below(each, key.removeprefix("gpupools:"), whole["definitions"], frozenset())
-    return tuple(dict.fromkeys((path, words) for path, words in found if words))
+    found = _keys_below(whole["else"]["properties"]["config"], "", whole["definitions"], frozenset())
+    described = dict.fromkeys((path.removeprefix(".gpupools:"), words) for path, words in found if words)
+    return tuple(sorted(described, key=lambda each: each[0].count(".")))
 
 
 def _keys_below(
-    schema: object, path: str, definitions: Mapping[str, object], above: frozenset[str]
+    schema: object, path: str, definitions: Mapping[str, Any], above: frozenset[str]
 ) -> Iterator[tuple[str, str]]:
     """Yield path and description of all keys that a part of a schema has; a definition inside itself once."""
     if isinstance(schema, list):
@@ -281,17 +270,16 @@ def _keys_below(
         yield from _keys_below(definitions[name], path, definitions, above | {name})
     for key, each in schema.get("properties", {}).items():
         if isinstance(each, Mapping):
-            what = str(each.get("description") or _of_definition(each, definitions))
-            yield f"{path}.{key}", " ".join(what.split())
+            yield f"{path}.{key}", _description(each, definitions)
             yield from _keys_below(each, f"{path}.{key}", definitions, above)
     yield from _keys_below(schema.get("additionalProperties"), f"{path}.<name>", definitions, above)
     for word in ("items", "anyOf", "oneOf", "allOf", "then", "else"):
         yield from _keys_below(schema.get(word), path, definitions, above)
 
 
-def _of_definition(schema: Mapping[str, object], definitions: Mapping[str, object]) -> object:
-    found = definitions.get(str(schema.get("$ref", "")).rpartition("/")[2])
-    return found.get("description", "") if isinstance(found, Mapping) else ""
+def _description(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> str:
+    of_definition = definitions.get(str(schema.get("$ref", "")).rpartition("/")[2], {}).get("description", "")
+    return " ".join(str(schema.get("description") or of_definition).split())
 
 
 def _rules_in(text: str) -> Iterator[Entry]:
@@ -302,23 +290,19 @@ def _rules_in(text: str) -> Iterator[Entry]:
 
 def _refusals_in(text: str) -> Iterator[Entry]:
     """Yield the rejected cells of the matrix whose reason is in a text."""
-    for reasons in _refusals():
-        yield from (entry for why, entry in reasons.items() if why in text)
+    yield from (entry for (_, why), entry in _refusals().items() if why in text)
 
 
 @cache
-def _refusals() -> tuple[Mapping[str, Entry], ...]:
+def _refusals() -> Mapping[tuple[str, str], Entry]:
     """Return the refused cells of each cloud's matrix by their reason, of those with the same one the first."""
-    found = []
+    found: dict[tuple[str, str], Entry] = {}
     for cloud in clouds().values():
-        refusals: dict[str, Entry] = {}
-        for row in matrix(cloud):
-            if row.verdict is Verdict.REFUSED and row.why not in refusals:
-                what = f"{row.why}; instead: {row.instead}" if row.instead else row.why
-                name = f"{row.sharing} on {cloud.service}"
-                refusals[row.why] = Entry(name, "refusal", what, row.source, "docs/reference/matrix.md")
-        found.append(refusals)
-    return tuple(found)
+        for row in (row for row in matrix(cloud) if row.verdict is Verdict.REFUSED):
+            what = f"{row.why}; instead: {row.instead}" if row.instead else row.why
+            entry = Entry(f"{row.sharing} on {cloud.service}", "refusal", what, row.source, "docs/reference/matrix.md")
+            found.setdefault((cloud.name, row.why), entry)
+    return found
 
 
 def _unknown_key(text: str) -> Iterator[Entry]:
@@ -328,21 +312,14 @@ def _unknown_key(text: str) -> Iterator[Entry]:
 
 
 def _keys_in(text: str) -> Iterator[Entry]:
-    """Yield the key of a pool or cluster that an error message is about."""
-    pool = re.search(r"\bpools\.[\w-]+\.([a-z_]+)", text)
-    described = stack_schema()["definitions"]["StackPool"]["properties"].get(pool[1]) if pool is not None else None
-    if pool is not None and described is not None:
-        source = re.search(r"\(see (https://[^\s)]+)", text)
-        what = described.get("description") or f"{pool[1]} of a pool"
-        yield Entry(
-            pool[1], "key", f"{what.strip()} (of a pool)", source[1] if source else "", "docs/reference/stack-file.md"
-        )
+    """Yield the keys of pools or clusters that an error message is about, of each cloud one."""
+    match, source = re.search(r"\b(pools|clusters)\.[\w-]+[.:](.*)", text), re.search(r"\(see (https://[^\s)]+)", text)
+    if match is None:
         return
-    match = re.search(r"\bclusters\.[\w-]+[.:].*", text)
-    named = re.findall(r"[a-z_]+", match[0]) if match is not None else []
-    for cloud in clouds().values():
-        keys = cluster_schema(cloud)["properties"]
-        key = next((each for each in named if "description" in keys.get(each, ())), None)
+    definitions = stack_schema()["definitions"]
+    schemas = {f"a cluster of {cloud.service}": cluster_schema(cloud) for cloud in clouds().values()}
+    for of, schema in {"a pool": definitions["StackPool"]}.items() if match[1] == "pools" else schemas.items():
+        described = {key: _description(each, definitions) for key, each in schema["properties"].items()}
+        key = next((each for each in re.findall(r"[a-z_]+", match[2]) if described.get(each)), None)
         if key is not None:
-            what = f"{keys[key]['description'].strip()} (of a cluster of {cloud.service})"
-            yield Entry(key, "key", what, "", "docs/reference/stack-file.md")
+            yield Entry(key, "key", f"{described[key]} (of {of})", source[1] if source else "", _KEYS_PAGE)

@@ -2,14 +2,15 @@
 
 import argparse
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gpupools.catalog.gpus import gpu_models, match_gpu_model
-from gpupools.catalog.mig import Layout, MigError, fit, geometry, pack, profiles
+from gpupools.catalog.mig import Fit, Layout, MigError, Packing, fit, geometry, pack, profiles
 from gpupools.cli import mig_walk
 from gpupools.cli.help_texts import examples, whole_number
-from gpupools.common.errors import Problem, nearest
+from gpupools.common.errors import Problem, Rejected, nearest
 from gpupools.common.json_types import JsonDict, JsonObject
 from gpupools.console.output import answer, tell, tell_lines
 from gpupools.console.tables import tell_table
@@ -51,20 +52,12 @@ _HOLDS: Mapping[str, JsonObject] = {
 """JSON keys of each subcommand, with their values when nothing could be computed."""
 
 
-class _WrongCall(Exception):
-    """An argument is invalid."""
-
-    def __init__(self, problem: Problem) -> None:
-        super().__init__(str(problem))
-        self.problem = problem
-
-
 def _answer(run: Any, given: argparse.Namespace) -> int:
     try:
         given.gpu = _model(given.gpu)
         code: int = run(given)
-    except _WrongCall as error:
-        return _without(given, "failed", error.problem, 2)
+    except Rejected as rejected:
+        return _without(given, "failed", rejected.problems[0], 2)
     except MigError as error:
         return _without(given, "refused", Problem((), str(error)), 1)
     return code
@@ -75,8 +68,8 @@ def _model(named: str) -> str:
     if len(models) == 1:
         return models[0]
     if models:
-        raise _WrongCall(Problem(("--gpu",), f"{named!r} is ambiguous: {' or '.join(models)}", "use one of them"))
-    raise _WrongCall(Problem(("--gpu",), f"unknown GPU {named!r}", nearest(named, gpu_models())))
+        raise Rejected([Problem(("--gpu",), f"{named!r} is ambiguous: {' or '.join(models)}", "use one of them")])
+    raise Rejected([Problem(("--gpu",), f"unknown GPU {named!r}", nearest(named, gpu_models()))])
 
 
 def _without(given: argparse.Namespace, result: str, problem: Problem, code: int) -> int:
@@ -87,17 +80,22 @@ def _without(given: argparse.Namespace, result: str, problem: Problem, code: int
     return code
 
 
-def _answer_json(given: argparse.Namespace, holds: JsonObject) -> None:
+def _answer_json(given: argparse.Namespace, result: Fit | Packing) -> None:
     """Print the result; slices that do not fit are reported as refused, with the reason in `why`."""
-    fits = holds.get("fits", True)
-    problems = [] if fits else [Problem((), holds["why"]).as_json()]
-    answer(f"mig {given.verb}", "accepted" if fits else "refused", problems, holds)
+    holds: JsonDict = {key: getattr(result, key) for key in _HOLDS[given.verb]}
+    for key in ("layout", "largest") if isinstance(result, Fit) else ():
+        holds[key] = _layout(holds[key])
+    if isinstance(result, Packing):
+        holds["layouts"] = [_layout(layout) for layout in result.layouts]
+    problems = [] if result.fits else [Problem((), result.why).as_json()]
+    answer(f"mig {given.verb}", "accepted" if result.fits else "refused", problems, holds)
 
 
 _COUNTS = (
     *("compute_slices", "memory_slices", "usable_gib", "sm_count", "copy_engines", "decoders", "jpeg", "ofa"),
     "max_instances",
 )
+_COLUMNS = ("profile", "max_instances", *_COUNTS[:6])
 _FACTS = ("resource_name", "gi_profile_id", "min_driver_branch", "status", "source")
 
 
@@ -116,21 +114,13 @@ def _profiles(given: argparse.Namespace) -> int:
         for each in found
     ]
     if given.json:
-        _answer_json(given, {"profiles": rows})
+        answer("mig profiles", "accepted", [], {"profiles": rows})
         return 0
-    table = [
-        (
-            row["profile"],
-            row["max_instances"],
-            row["compute_slices"],
-            row["memory_slices"],
-            *("?" if row[key] is None else row[key] for key in ("usable_gib", "sm_count", "copy_engines", "decoders")),
-            ",".join(map(str, row["placements"]["starts"])) or "?",
-            "?" if row["placements"]["size"] is None else row["placements"]["size"],
-            row["resource_name"],
-        )
-        for row in rows
-    ]
+    table = []
+    for row in rows:
+        starts, size = row["placements"]["starts"], row["placements"]["size"]
+        cells = [*(row[key] for key in _COLUMNS), ",".join(map(str, starts)), size, row["resource_name"]]
+        table.append(["?" if cell in (None, "") else cell for cell in cells])
     headers = ["profile", "max", "compute", "memory", "GiB", "SMs", "copy", "decoders", "starts", "size"]
     tell_table(table, [*headers, "resource (strategy mixed)"])
     tell("")
@@ -141,16 +131,7 @@ def _profiles(given: argparse.Namespace) -> int:
 def _fit(given: argparse.Namespace) -> int:
     result = fit(given.gpu, given.names)
     if given.json:
-        holds = {
-            "gpu": result.gpu,
-            "fits": result.fits,
-            "layout": _layout(result.layout),
-            "largest": _layout(result.largest),
-            "left_over": list(result.left_over),
-            "why": result.why,
-            "status": result.status,
-        }
-        _answer_json(given, holds)
+        _answer_json(given, result)
     else:
         tell(f"{'fits' if result.fits else 'does not fit'}: {result.why}")
         if not result.fits:
@@ -164,19 +145,11 @@ def _pack(given: argparse.Namespace) -> int:
     for text in given.slices:
         match = re.fullmatch(r"([^=\s]+)=([0-9]{1,6})", text)
         if match is None:
-            raise _WrongCall(Problem((), f"invalid argument {text!r}", "write PROFILE=COUNT, e.g. 1g.5gb=10"))
+            raise Rejected([Problem((), f"invalid argument {text!r}", "write PROFILE=COUNT, e.g. 1g.5gb=10")])
         counts[match[1]] = counts.get(match[1], 0) + int(match[2])
     result = pack(given.gpu, counts, given.max_gpus)
     if given.json:
-        holds = {
-            "gpu": result.gpu,
-            "fits": result.fits,
-            "gpus": result.gpus,
-            "layouts": [_layout(layout) for layout in result.layouts],
-            "why": result.why,
-            "status": result.status,
-        }
-        _answer_json(given, holds)
+        _answer_json(given, result)
     else:
         verdict = f"{result.gpus} × {result.gpu}" if result.fits else f"does not fit on {given.max_gpus} × {result.gpu}"
         tell(f"{verdict}: {result.why}")
@@ -186,10 +159,7 @@ def _pack(given: argparse.Namespace) -> int:
 
 
 def _counted(names: Sequence[str]) -> str:
-    counts = dict.fromkeys(names, 0)
-    for name in names:
-        counts[name] += 1
-    return ", ".join(name if count == 1 else f"{count} × {name}" for name, count in counts.items())
+    return ", ".join(name if count == 1 else f"{count} × {name}" for name, count in Counter(names).items())
 
 
 def _layout(layout: Layout) -> Sequence[JsonDict]:

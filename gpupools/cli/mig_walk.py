@@ -8,7 +8,7 @@ import json
 import shlex
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +24,10 @@ from gpupools.plan.node_resources import node_resources
 from gpupools.plan.plugin_configs import mig_config
 from gpupools.plan.pool_plan import POOL_LABEL, PoolPlan
 from gpupools.providers import clouds
+from gpupools.readback.inputs import at
 from gpupools.ready import live_cluster
-from gpupools.ready.same_cluster import other_group
+from gpupools.ready.same_cluster import other_group, prove
+from gpupools.ready.snapshot import full_name
 from gpupools.spec.models import Mig
 from gpupools.stackfile.check import check_stack_file, locate
 from gpupools.stackfile.format_problem import tell_located
@@ -33,6 +35,7 @@ from gpupools.stackfile.stack import StackPlan
 
 ANNOTATION = "gpupools/mig-walk"
 """On a node that the walk cordoned: the layout that it is to have."""
+_ANNOTATED = f"metadata.annotations.{ANNOTATION}"
 _INTERVAL_S = 5.0
 _PATIENCE_S = 300
 """How long an API server that does not answer is asked again, such as while it is restarted, once a node is begun."""
@@ -89,18 +92,15 @@ def run_walk(given: Given) -> int:
 
 
 def _pool(plan: StackPlan, given: Given) -> PoolPlan:
-    named = [each for each in plan.pools if each.name == given.pool]
-    names = {
-        each.cluster: (None, each.cluster, getattr(plan.stack.clusters[each.cluster], "name", "")) for each in named
-    }
-    found = [each for each in named if given.cluster in names[each.cluster]]
-    wrong = Problem(("--pool",), f"the file has no pool {given.pool!r}", nearest(given.pool, plan.stack.pools))
-    if named:
-        fix = f"use --cluster {' or '.join(each.cluster for each in named)}"
-        what = f"the pool is not on {given.cluster!r}" if given.cluster else f"the pool is on {len(named)} clusters"
-        wrong = Problem(("--cluster",), what, fix)
+    named = {each.cluster: each for each in plan.pools if each.name == given.pool}
+    if not named:
+        fix = nearest(given.pool, plan.stack.pools)
+        raise Rejected([Problem(("--pool",), f"the file has no pool {given.pool!r}", fix)])
+    names = {key: (None, key, getattr(plan.stack.clusters[key], "name", "")) for key in named}
+    found = [pool for key, pool in named.items() if given.cluster in names[key]]
     if len(found) != 1:
-        raise Rejected([wrong])
+        what = f"the pool is not on {given.cluster!r}" if given.cluster else f"the pool is on {len(named)} clusters"
+        raise Rejected([Problem(("--cluster",), what, f"use --cluster {' or '.join(named)}")])
     return found[0]
 
 
@@ -155,6 +155,7 @@ class _Walk:
         """Of the nodes that are proven to be of the file's cluster: no other is changed."""
         self.blocked: dict[str, list[str]] = {}
         """The answers of the API that keep pods of a node."""
+        self.api.patience_s = live_cluster.RETRY_S if given.yes else 0
 
     def run(self) -> None:
         walked: set[str] = set()
@@ -180,7 +181,7 @@ class _Walk:
         """Return the nodes without the layout, also those that joined; first those that an earlier run began."""
         nodes = self._nodes()
         self._prove(nodes, does=self.given.yes)
-        begun = [name for name, node in nodes.items() if _annotation(node) is not None]
+        begun = [name for name, node in nodes.items() if at(node, _ANNOTATED) is not None]
         left = begun + [name for name, node in nodes.items() if name not in begun and not self._has_layout(node)]
         tell(f"{len(nodes) - len(left)} of {len(nodes)} nodes have {self.label}")
         if again := walked.intersection(left):
@@ -207,12 +208,11 @@ class _Walk:
             is_lost["--delete-emptydir-data"] = any("emptyDir" in each for each in pod["spec"].get("volumes") or ())
             for flag in (each for each in self.refused if is_lost[each]):
                 by = f" of {kind} {owner.get('name')}" if owner else ""
-                yield f"{name}: {_name(pod)}{by} {_LOSSES[flag][1]} ({flag} allows it)"
+                yield f"{name}: {full_name(pod)}{by} {_LOSSES[flag][1]} ({flag} allows it)"
 
     def _prove(self, nodes: Mapping[str, JsonObject], *, does: bool) -> None:
         """Raise `Unreachable` unless the nodes are of the file's cluster; what is not known, the caller has to name."""
-        cloud = clouds()[self.cluster.cloud]
-        proof = live_cluster.proof_of(self.api, self.cluster, cloud, list(nodes.values()))
+        proof = prove(self.cluster, clouds()[self.cluster.cloud], list(nodes.values()), self.api.where)
         if proof.other:
             raise live_cluster.Unreachable(f"this is not the cluster of the file: {proof.other}; use its context")
         if others := [f"{name}: {why}" for name, node in nodes.items() if (why := other_group(self.pool, node))]:
@@ -262,13 +262,14 @@ class _Walk:
 
     def _step(self, name: str) -> str:
         """Do the next steps of a node; return what it waits for, empty when it is done."""
-        node = self._ask(lambda: self.api.request(f"/api/v1/nodes/{name}"))
+        node = self.api.request(f"/api/v1/nodes/{name}")
         if node is None:
             tell(f"{name}: the node is gone")
             return ""
         self._prove({name: node}, does=True)
         self.uids[name] = node["metadata"].get("uid", "")
-        if _annotation(node) != self.label or not node["spec"].get("unschedulable"):
+        self.api.patience_s = min(self.given.timeout, _PATIENCE_S)
+        if at(node, _ANNOTATED) != self.label or not node["spec"].get("unschedulable"):
             tell(f"{name}: cordon and drain; if the command is ended here, run it again or {_undo(name)}")
             self._patch(name, {"annotations": {ANNOTATION: self.label}}, unschedulable=True)
             return "it is not cordoned"  # first all, so that no pod moves from one to another
@@ -307,26 +308,10 @@ class _Walk:
                 if not error.may_pass:
                     raise
                 # A disruption budget, which the answer names, may refuse for now.
-                self.blocked[name].append(f"{_name(pod)} stays: {error}")
+                self.blocked[name].append(f"{full_name(pod)} stays: {error}")
         for each in self.blocked[name]:
             if each not in before:
                 tell(f"{name}: {each}", error=True)
-
-    def _ask(self, call: Callable[[], Any]) -> Any:
-        """Return an answer of the API; with --yes it is asked again for a while where it fails for the moment."""
-        patience = min(self.given.timeout, _PATIENCE_S) if self.uids else live_cluster.RETRY_S
-        end = time.monotonic() + (patience if self.given.yes else 0)
-        told = not self.uids
-        while True:
-            try:
-                return call()
-            except live_cluster.Unreachable as error:
-                if not error.may_pass or end - time.monotonic() < 0.1:
-                    raise
-                if not told:
-                    tell(f"{error}; asks again for {end - time.monotonic():.0f} s", error=True)
-                told = True
-                time.sleep(min(_INTERVAL_S, max(end - time.monotonic(), 0)))
 
     def _has_layout(self, node: JsonObject) -> bool:
         labels, found = node["metadata"].get("labels", {}), node["status"].get("allocatable", {})
@@ -334,15 +319,14 @@ class _Walk:
         return is_set and all(found.get(name) == count for name, count in self.resources.items())
 
     def _nodes(self) -> dict[str, JsonDict]:
-        found = self._list("/api/v1/nodes", labelSelector=f"{POOL_LABEL}={self.pool.name}")
-        by_name = {each["metadata"]["name"]: each for each in found}
-        return {name: by_name[name] for name in sorted(by_name)}
+        found = self.api.items("/api/v1/nodes", "", labelSelector=f"{POOL_LABEL}={self.pool.name}")
+        return dict(sorted((each["metadata"]["name"], each) for each in found))
 
     def _pods(self, name: str) -> list[JsonDict]:
         """Return the pods of a node that a drain moves."""
         return [
             pod
-            for pod in self._list("/api/v1/pods", fieldSelector=f"spec.nodeName={name}")
+            for pod in self.api.items("/api/v1/pods", "", fieldSelector=f"spec.nodeName={name}")
             if _controller(pod).get("kind") not in ("DaemonSet", "Node")  # a node controls its static pods
             and pod["status"].get("phase") not in ("Succeeded", "Failed")
         ]
@@ -351,16 +335,13 @@ class _Walk:
         sys.stdout.flush()  # that a node may stay cordoned is said before, even if the process is killed
         # The API changes no other node of this name: it answers 409 to another uid.
         body = {"metadata": {**metadata, "uid": self.uids[name]}, **({"spec": spec} if spec else {})}
-        self._ask(lambda: self.api.request(f"/api/v1/nodes/{name}", method="PATCH", body=body))
-
-    def _list(self, path: str, **query: str) -> list[JsonDict]:
-        return list(self._ask(lambda: list(self.api.items(path, "", **query))))
+        self.api.request(f"/api/v1/nodes/{name}", method="PATCH", body=body)
 
     def _config(self) -> tuple[str, str]:
         """Return namespace and name of the MIG manager's ConfigMap."""
-        policy = next(iter(self._list("/apis/nvidia.com/v1/clusterpolicies")), {})
-        name = policy.get("spec", {}).get("migManager", {}).get("config", {}).get("name") or ""
-        return policy.get("status", {}).get("namespace") or "gpu-operator", name
+        policy = next(self.api.items("/apis/nvidia.com/v1/clusterpolicies", ""), {})
+        name = at(policy, "spec.migManager.config.name") or ""
+        return at(policy, "status.namespace") or "gpu-operator", name
 
     def _require_layout(self) -> None:
         """Say what to do where the MIG manager does not know the layout."""
@@ -368,7 +349,7 @@ class _Walk:
         if not name:
             what = "the cluster has no ClusterPolicy that names the MIG manager's layouts"
             raise _Failed(f"{what}; run gpupools ready")
-        found = self._ask(lambda: self.api.request(f"/api/v1/namespaces/{space}/configmaps/{name}")) or {}
+        found = self.api.request(f"/api/v1/namespaces/{space}/configmaps/{name}") or {}
         known = (yaml.safe_load(found.get("data", {}).get("config.yaml", "")) or {}).get("mig-configs", {})
         if self.label not in known:
             merged = {"version": "v1", "mig-configs": {**known, **self.config}}
@@ -378,19 +359,10 @@ class _Walk:
             raise _Failed(f"{what}: {command}")
 
 
-def _annotation(node: JsonObject) -> str | None:
-    found: str | None = node["metadata"].get("annotations", {}).get(ANNOTATION)
-    return found
-
-
 def _controller(pod: JsonObject) -> JsonObject:
     """Return the reference to the controller of a pod; empty for none."""
     owners: Sequence[JsonObject] = pod["metadata"].get("ownerReferences") or ()
     return next((each for each in owners if each.get("controller")), {})
-
-
-def _name(pod: JsonObject) -> str:
-    return f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
 
 
 def _undo(*names: str) -> str:

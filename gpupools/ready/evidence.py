@@ -46,20 +46,16 @@ def evidence(promise: Promise, nodes: Sequence[JsonObject], snapshot: Snapshot) 
     if len(snapshot.nodes_of_pool.get(promise.pool.name, ())) < max(promise.pool.min_nodes, 1):
         yield from _of_autoscaler(promise, snapshot)
     yield from _policy_errors(promise, snapshot)
+    yield from _failing_pods(names, snapshot)
 
 
-def faults(promise: Promise, nodes: Sequence[JsonObject], snapshot: Snapshot) -> Iterator[Seen]:
-    """Yield what is wrong with a pool although its nodes may have all that the plan promises."""
-    ours = {node["metadata"]["name"] for node in nodes}
-    yield from _failing_pods(ours, snapshot)
-    for error in _policy_errors(promise, snapshot):
+def is_fault(seen: Seen, nodes: Sequence[JsonObject], snapshot: Snapshot) -> bool:
+    """Return whether evidence shows a fault although the nodes may have all that the plan promises."""
+    if seen.state == "OperandNotReady":
         # Nodes of other pools may be what the operator waits for.
-        if error.state != "OperandNotReady" or not any(
-            _unsettled(node, ours, snapshot) for node in snapshot.of("nodes")
-        ):
-            yield error
-    if not nodes:
-        yield from (each for each in _of_autoscaler(promise, snapshot) if each.kind == "autoscaler")
+        ours = {node["metadata"]["name"] for node in nodes}
+        return not any(_unsettled(node, ours, snapshot) for node in snapshot.of("nodes"))
+    return seen.kind in ("device", "policy") or (seen.kind == "autoscaler" and not nodes)
 
 
 def _policy_errors(promise: Promise, snapshot: Snapshot) -> Iterator[Seen]:
@@ -235,6 +231,6 @@ def created(item: JsonObject) -> datetime | None:
 def parsed_time(text: object) -> datetime | None:
     """Return a time of the Kubernetes API; None if there is none."""
     try:
-        return datetime.fromisoformat(str(text).replace("Z", "+00:00")) if text else None
+        return datetime.fromisoformat(str(text)) if text else None
     except ValueError:
         return None

@@ -10,17 +10,20 @@ import os
 import signal
 import subprocess
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from contextlib import suppress
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
 from gpupools.common.bounded_yaml import parse_yaml
 from gpupools.common.errors import Rejected
 from gpupools.common.input_files import read_bytes
 from gpupools.common.json_types import JsonDict, JsonObject
+from gpupools.readback.inputs import at
 from gpupools.stackfile.reader import is_in_checkout
 
 MAX_BYTES = 4 * 1024 * 1024
@@ -146,7 +149,7 @@ def _text(holder: Any, key: str) -> str:
 
 def _entry(data: JsonObject, kind: str, name: str) -> JsonDict:
     listed = data.get(f"{kind}s")
-    found = [each for each in listed if isinstance(each, dict) and each.get("name") == name] if listed else []
+    found = [each for each in listed if at(each, "name") == name] if isinstance(listed, list) else []
     if len(found) != 1 or not isinstance(found[0].get(kind), dict):
         raise ValueError(f"it has {len(found) or 'no'} {kind}{'s' if found[1:] else ''} named {name!r}")
     return dict(found[0][kind])
@@ -203,7 +206,7 @@ def _credential(context: Context) -> Credential:
     if not _text(user, next(iter(user))).isprintable():
         raise ValueError("it has unprintable characters")
     expires = given.get("expirationTimestamp")
-    until = datetime.fromisoformat(expires.replace("Z", "+00:00")) if expires else None
+    until = datetime.fromisoformat(expires) if expires else None
     return Credential(user, until if until is None or until.tzinfo else until.replace(tzinfo=UTC))
 
 
@@ -211,29 +214,38 @@ def _output(words: list[str], env: Mapping[str, str]) -> bytes:
     """Run a program without input, and return what it prints within the limits of time and size."""
     pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     program: subprocess.Popen[bytes] = subprocess.Popen(words, **pipes, env=env, start_new_session=True)  # type: ignore[call-overload]
-    found = {"stdout": b"", "stderr": b""}
-
-    def read(name: str) -> None:
-        found[name] = getattr(program, name).read(MAX_BYTES + 1)
-
-    readers = [threading.Thread(target=read, args=(name,), daemon=True) for name in found]
+    printed, errors = (started(partial(pipe.read, MAX_BYTES + 1)) for pipe in (program.stdout, program.stderr) if pipe)
     try:
-        for each in readers:
-            each.start()
-        readers[0].join(PLUGIN_TIMEOUT_S)
-        if readers[0].is_alive():
-            raise ValueError(f"it did not end in {PLUGIN_TIMEOUT_S} s")
-        if len(found["stdout"]) > MAX_BYTES:
+        found = printed.result(PLUGIN_TIMEOUT_S)
+        if len(found) > MAX_BYTES:
             raise ValueError(f"it prints more than {MAX_BYTES} bytes")
         with suppress(subprocess.TimeoutExpired):
             program.wait(PLUGIN_TIMEOUT_S)
+    except TimeoutError:
+        raise ValueError(f"it did not end in {PLUGIN_TIMEOUT_S} s") from None
     finally:
         # With what it started, which may keep the pipes open.
         with suppress(OSError):
             os.killpg(program.pid, signal.SIGKILL) if hasattr(os, "killpg") else program.kill()
         program.wait()
-        readers[1].join(1)
     if program.returncode:
-        said = " ".join(found["stderr"].decode(errors="replace").split())
+        said = " ".join(errors.result(1).decode(errors="replace").split())
         raise ValueError(f"exec: process returned {program.returncode}" + (f": {said}" if said else ""))
-    return found["stdout"]
+    return found
+
+
+Result = TypeVar("Result")
+
+
+def started(call: Callable[[], Result]) -> Future[Result]:
+    """Return what a call will return or raise; its thread does not keep the process from ending."""
+    future: Future[Result] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(call())
+        except Exception as error:
+            future.set_exception(error)
+
+    threading.Thread(target=run, daemon=True).start()
+    return future

@@ -6,24 +6,24 @@ It uses the official Kubernetes client, the extra `gpupools[cluster]`.
 import json
 import re
 import shlex
-import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Any, NamedTuple
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import urlencode
 
 from gpupools.common.bounded_yaml import is_deep
 from gpupools.common.errors import Problem, nearest
-from gpupools.common.json_types import JsonDict, JsonObject
+from gpupools.common.json_types import JsonDict
 from gpupools.common.sdk import NEED_FOR_CLUSTERS
 from gpupools.console.output import tell
 from gpupools.plan.cloud import Cloud
-from gpupools.ready.kubeconfig import Context, Credential, parsed, read_context, run_plugin
+from gpupools.readback.inputs import at
+from gpupools.ready.kubeconfig import Context, Credential, parsed, read_context, run_plugin, started
 from gpupools.ready.kubeconfig import Unreachable as Unreachable
-from gpupools.ready.same_cluster import Proof, prove
+from gpupools.ready.same_cluster import endpoint_host, prove
 from gpupools.ready.snapshot import READS, SELECTORS, Snapshot, daemons_of, pruned
 from gpupools.spec.cluster_access import (
     ACCESS_KEYS,
@@ -50,6 +50,8 @@ LOOK_S = 300.0
 """Of all requests of one look."""
 RETRY_S = 10.0
 """How long a request is repeated that the API answers with 429 or 503."""
+PAUSE_S = 1.0
+"""Between requests to an API that does not answer."""
 _RENEWED = timedelta(minutes=1)
 """How long before its end a token is renewed."""
 
@@ -114,12 +116,6 @@ def access_of(
     return Access(made, None, folder, "the stack file")
 
 
-def endpoint_host(cluster: Cluster) -> str:
-    """Return the host of the API, with a port if it has one, that the stack file names; empty for none."""
-    endpoint = getattr(cluster, "endpoint", None)
-    return urlsplit(api_url(endpoint)).netloc.casefold() if isinstance(endpoint, str) else ""
-
-
 def unknown_hosts(trusted: Iterable[str], clusters: Mapping[str, Cluster]) -> Iterator[Problem]:
     """Yield what is wrong with hosts that the caller trusts: that the stack file does not name them."""
     hosts = {endpoint_host(cluster) for cluster in clusters.values()} - {""}
@@ -148,12 +144,14 @@ class ClusterApi:
             from kubernetes import client, config
         except ModuleNotFoundError:
             raise Unreachable(f"reading a cluster requires {NEED_FOR_CLUSTERS}") from None
-        self._client_library, self._config_library = client, config
+        self._client_library, self._config_library, self._forms = client, config, _forms(client)
         self.now: datetime | None = None
         """The server's time at the last answer."""
         self.context: Context = read_context(access.kubeconfig, access.context, access.folder)
         self._credential = Credential({}, None)
         self._end = float("inf")
+        self.patience_s = 0.0
+        """How long a request is repeated for which there is no answer, such as while the API server is restarted."""
         self._size = 0
         self._announce(access)
         self._connect()
@@ -162,6 +160,11 @@ class ClusterApi:
     def host(self) -> str:
         """Host and port of the API."""
         return self.context.host
+
+    @property
+    def where(self) -> tuple[str, str]:
+        """Host and port of the API, and the name of the cluster in the kubeconfig."""
+        return self.context.host, self.context.cluster_name
 
     def _announce(self, access: Access) -> None:
         words = [self.context.plugin.get("command"), *(self.context.plugin.get("args") or ())]
@@ -199,24 +202,31 @@ class ClusterApi:
     ) -> Any:
         """Return an object or list, or the text of a log; None for 404.
 
-        The API is asked again for a while if it answers 429 or 503, except for evictions (429 is the answer of a
-        disruption budget) and for what a repetition would create twice.
+        The API is asked again for a while if it answers 429 or 503, or for `patience_s`; except for evictions (429 is
+        the answer of a disruption budget) and for what a repetition would create twice.
 
         Raises:
             PermissionError: 403.
             Unreachable: There is no answer, or it is not of the form of the API.
         """
-        end = time.monotonic() + RETRY_S
+        end, is_told = time.monotonic() + max(RETRY_S, self.patience_s), self.patience_s <= RETRY_S
         while True:
             try:
                 return self._request(path, query, method, body)
             except Unreachable as error:
-                wait = error.wait_s
-                if wait is None or method == "POST" or time.monotonic() + wait > min(end, self._end):
+                wait, left = error.wait_s, min(end, self._end) - time.monotonic()
+                if self.patience_s and error.may_pass:
+                    wait = PAUSE_S
+                if wait is None or method == "POST" or wait > left:
                     raise
+                if not is_told:
+                    tell(f"{error}; asks again for {left:.0f} s", error=True)
+                is_told = True
                 time.sleep(wait)
 
     def _request(self, path: str, query: Mapping[str, str] | None, method: str, body: JsonDict | None) -> Any:
+        from urllib3.exceptions import HTTPError
+
         if self._credential.expires is not None and self._credential.expires - datetime.now(UTC) < _RENEWED:
             self._connect()
         content = "application/merge-patch+json" if method == "PATCH" else "application/json"
@@ -227,7 +237,12 @@ class ClusterApi:
         seconds = min(REQUEST_S, self._end - time.monotonic())
         if seconds <= 0:
             raise Unreachable(f"{self.host} does not answer all requests in {LOOK_S:.0f} s", may_pass=True)
-        status, given, data = self._within(seconds, lambda: self._fetch(method, url, headers, body, seconds))
+        try:
+            # A server may send a byte now and then without end.
+            status, given, data = started(lambda: self._fetch(method, url, headers, body, seconds)).result(seconds)
+        except (HTTPError, OSError) as error:
+            why = _one_line(error) or f"no whole answer in {seconds:.0f} s"
+            raise Unreachable(f"{self.host} is not reachable: {why}", may_pass=True) from None
         self.now, self._size = self._time(given.get("Date")), len(data)
         if given.get("Content-Encoding", "identity") != "identity":
             raise self._odd("a compressed body, which was not asked for")
@@ -264,29 +279,6 @@ class ClusterApi:
             answer.response.release_conn() if answer.response.closed else answer.response.close()
         return answer.status, answer.headers, bytes(data)
 
-    def _within(self, seconds: float, call: Callable[[], Any]) -> Any:
-        """Return what a call returns in this time; a server may send a byte now and then without end."""
-        import urllib3
-
-        done: list[Any] = []
-        failed: list[Exception] = []
-
-        def run() -> None:
-            try:
-                done.append(call())
-            except Exception as error:
-                failed.append(error)
-
-        thread = threading.Thread(target=run, daemon=True)
-        thread.start()
-        thread.join(seconds)
-        if done:
-            return done[0]
-        error = failed[0] if failed else TimeoutError(f"no whole answer in {seconds:.0f} s")
-        if isinstance(error, urllib3.exceptions.HTTPError | OSError):
-            raise Unreachable(f"{self.host} is not reachable: {_one_line(error)}", may_pass=True) from None
-        raise error
-
     def _odd(self, what: str) -> Unreachable:
         return Unreachable(f"the API of {self.host} answers with {what}; check that it is the API of a cluster")
 
@@ -317,16 +309,14 @@ class ClusterApi:
 
     def _object(self, path: str, found: Any) -> JsonDict:
         """Return an object whose form is that of its kind, as far as it is read."""
-        meta, plural = _map_at(found, "metadata"), _PLURAL.match(path)
+        plural = _PLURAL.match(path)
         kind = plural[1] if plural else ""
-        wrong = [] if re.fullmatch(_NAME, str(meta.get("name", ""))) else ["metadata.name"]
-        wrong += ["metadata.namespace"] if kind in ("pods", "daemonsets") and "namespace" not in meta else []
-        parts = [(_MODELS.get(kind, "V1ObjectMeta"), found if kind in _MODELS else meta)]
-        if kind not in _MODELS:  # of a custom resource, the conditions
-            wrong += [key for key in _PARTS if not isinstance(found.get(key, {}), dict)]
-            conditions = _map_at(found, "status").get("conditions", ())
-            parts += [("V1Condition", each) for each in conditions] if isinstance(conditions, list | tuple) else []
-        wrong += [each for model, part in parts for each in _misfits(getattr(self._client_library, model), part)]
+        wrong = _misfits(self._forms.get(kind, self._forms[""]), found)
+        meta = {} if wrong else found.get("metadata", {})
+        if not re.fullmatch(_NAME, meta.get("name", "")):
+            wrong += ["metadata.name"]
+        if kind in ("pods", "daemonsets") and "namespace" not in meta:
+            wrong += ["metadata.namespace"]
         if wrong:
             raise self._odd(f"{kind or 'an object'} whose {_one_line(wrong[0])} is missing or has another form")
         return {"spec": {}, "status": {}, **found}
@@ -343,7 +333,7 @@ class ClusterApi:
             if page is None and path.startswith("/api/v1/"):
                 raise self._odd("404 to what every cluster has")
             page = {"items": []} if page is None else page
-            more["continue"], last = _map_at(page, "metadata").get("continue", ""), more.get("continue")
+            more["continue"], last = at(page, "metadata.continue") or "", more.get("continue")
             # Go writes an empty list as null.
             found = page.get("items", [] if str(page.get("kind")).endswith("List") else None)
             if not isinstance(found, list) or not isinstance(more["continue"], str):
@@ -352,9 +342,7 @@ class ClusterApi:
             if size > MOST_BYTES or count > _MOST_OBJECTS:
                 raise self._odd(f"more than {MOST_BYTES} bytes or {_MOST_OBJECTS} objects in one list")
             for each in found:
-                if not isinstance(each, dict) or any(not isinstance(each.get(key, {}), dict) for key in _PARTS):
-                    raise self._odd("an object of another form")
-                item = self._object(path, pruned(kind, each))
+                item = self._object(path, pruned(kind, each) if isinstance(each, dict) else each)
                 if not item["metadata"].get("uid"):
                     raise self._odd("an object without uid")
                 yield item
@@ -365,24 +353,32 @@ class ClusterApi:
         raise self._odd(f"more than {MOST_PAGES} pages")
 
 
-_PARTS = ("metadata", "spec", "status")
 _PLURAL = re.compile(r"/api(?:s/[^/]+)?/[^/]+/(?:namespaces/[^/]+/)?([a-z]+)")
 _NAME = r"[A-Za-z0-9][A-Za-z0-9._:-]{0,252}"
 """Names go into commands that people copy."""
-_MODELS = {
-    "nodes": "V1Node",
-    "pods": "V1Pod",
-    "daemonsets": "V1DaemonSet",
-    "events": "CoreV1Event",
-    "runtimeclasses": "V1RuntimeClass",
-    "resourceslices": "V1ResourceSlice",
-    "configmaps": "V1ConfigMap",
-    "jobs": "V1Job",
-}
-"""Models of the Kubernetes client."""
 _INDEXED = {"type", "status", "key", "kind", "name", "spec", "selector", "template", "driver"}
 _INDEXED |= {"involvedObject"}
 """Required fields that are read. The API has others."""
+
+
+def _forms(client: Any) -> Mapping[str, Any]:
+    """Return the models of the Kubernetes client by the plural of a kind, with one for all custom resources."""
+    from pydantic import create_model
+
+    conditions: Any = (list[client.V1Condition], [])
+    status: Any = create_model("Status", conditions=conditions)
+    parts: Any = {"metadata": (client.V1ObjectMeta, ...), "spec": (dict, {}), "status": (status, None)}
+    return {
+        "": create_model("Custom", **parts),
+        "nodes": client.V1Node,
+        "pods": client.V1Pod,
+        "daemonsets": client.V1DaemonSet,
+        "events": client.CoreV1Event,
+        "runtimeclasses": client.V1RuntimeClass,
+        "resourceslices": client.V1ResourceSlice,
+        "configmaps": client.V1ConfigMap,
+        "jobs": client.V1Job,
+    }
 
 
 def _misfits(model: Any, found: Any) -> list[str]:
@@ -398,36 +394,23 @@ def _misfits(model: Any, found: Any) -> list[str]:
     return []
 
 
-def _map_at(found: Any, key: str) -> JsonDict:
-    value = found.get(key) if isinstance(found, dict) else None
-    return value if isinstance(value, dict) else {}
-
-
 def _without_null(found: JsonDict) -> JsonDict:
     return {key: value for key, value in found.items() if value is not None} if None in found.values() else found
 
 
 def error_text(found: Any) -> str:
     """Return the message of an error with its causes: of an eviction, they name the disruption budget."""
-    if not isinstance(found, dict):
-        return str(found)
-    details = found.get("details")
-    causes = details.get("causes") if isinstance(details, dict) else None
-    more = [str(each.get("message")) for each in causes or () if isinstance(each, dict)]
-    return " ".join([str(found.get("message", found)), *more])
+    causes = at(found, "details.causes")
+    more = [at(each, "message") for each in causes] if isinstance(causes, list) else []
+    return " ".join(map(str, [at(found, "message") or found, *filter(None, more)]))
 
 
 def _one_line(text: object) -> str:
     return " ".join(str(text).split())[:200]
 
 
-def proof_of(api: ClusterApi, cluster: Cluster, cloud: Cloud, nodes: Sequence[JsonObject]) -> Proof:
-    """Return whether an API with these nodes is that of the cluster in the stack file."""
-    return prove(cluster, cloud, nodes, api.host == endpoint_host(cluster), api.context.cluster_name)
-
-
-def read_snapshot(api: ClusterApi, proves: Callable[[Sequence[JsonObject]], Proof]) -> Snapshot:
-    """Return the objects of a cluster; of another cluster, as its nodes tell, the nodes alone.
+def read_snapshot(api: ClusterApi, cluster: Cluster, cloud: Cloud) -> Snapshot:
+    """Return the objects of a cluster; of another than the stack file's, the nodes alone.
 
     Raises:
         PermissionError: Nodes may not be read.
@@ -443,9 +426,9 @@ def read_snapshot(api: ClusterApi, proves: Callable[[Sequence[JsonObject]], Proo
             if read.plural == "nodes":
                 raise
             unseen[read.plural] = str(error)
-        if read.plural == "nodes" and proves(objects["nodes"]).other:
+        if read.plural == "nodes" and prove(cluster, cloud, objects["nodes"], api.where).other:
             break
-    return Snapshot(objects, unseen, api.now)
+    return Snapshot(objects, unseen, api.now, api.where)
 
 
 def _objects(api: ClusterApi, kind: str, path: str, daemon_sets: Iterable[JsonDict]) -> list[JsonDict]:

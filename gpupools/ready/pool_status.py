@@ -1,6 +1,6 @@
 """Judges pools: what is short of their promises."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from shlex import quote
 from typing import NamedTuple
@@ -18,7 +18,7 @@ from gpupools.ready.evidence import (
     BOOT,
     created,
     evidence,
-    faults,
+    is_fault,
     is_of,
     is_recent,
     owner_of,
@@ -28,7 +28,7 @@ from gpupools.ready.evidence import (
     waits_for,
 )
 from gpupools.ready.promises import GPU_DRIVER, VALIDATOR, Promise
-from gpupools.ready.same_cluster import Proof, other_group, prove
+from gpupools.ready.same_cluster import other_group, prove
 from gpupools.ready.snapshot import Snapshot, condition, full_name, is_ready
 from gpupools.spec.models import Cluster
 
@@ -106,18 +106,13 @@ _SHOWN = 3
 
 
 def judge(
-    promises: Iterable[Promise],
-    snapshot: Snapshot,
-    cluster: Cluster,
-    clouds: Mapping[str, Cloud],
-    file: str,
-    proof: Proof | None = None,
+    promises: Iterable[Promise], snapshot: Snapshot, cluster: Cluster, clouds: Mapping[str, Cloud], file: str
 ) -> list[PoolStatus]:
     """Return the status of each pool of one cluster; `file` is the stack file, for commands."""
-    proof = proof or prove(cluster, clouds[cluster.cloud], snapshot.of("nodes"))
+    foreign = prove(cluster, clouds[cluster.cloud], snapshot.of("nodes"), snapshot.where).other
     given = {key: value if isinstance(value, str) else key.upper() for key, value in cluster}
     command = clouds[cluster.cloud].pool_command.format(**{key: quote(value) for key, value in given.items()})
-    return [_judged(each, snapshot, proof.other, clouds.values(), file, command) for each in promises]
+    return [_judged(each, snapshot, foreign, clouds.values(), file, command) for each in promises]
 
 
 def _judged(promise: Promise, snapshot: Snapshot, foreign: str, clouds: Clouds, file: str, command: str) -> PoolStatus:
@@ -133,8 +128,10 @@ def _judged(promise: Promise, snapshot: Snapshot, foreign: str, clouds: Clouds, 
     else:
         settled = [node for node in nodes if node not in starting]
         short = [each for node, found in by_node if node not in starting for each in found]
-        short += [*_short_of_pool(promise, nodes, snapshot), *faults(promise, settled, snapshot)]
-        seen = [*short, *(evidence(promise, settled, snapshot) if short else ())]
+        shown = list(evidence(promise, settled, snapshot))
+        short += _short_of_pool(promise, nodes, snapshot)
+        short += (each for each in shown if is_fault(each, settled, snapshot))
+        seen = [*short, *shown] if short else []
     notes = [f"{len(starting)} more boot{'' if len(starting) > 1 else 's'}"] if starting else []
     if not nodes:
         notes = ["nothing checked on a node yet", *filter(None, [unknown_to_autoscaler(promise, (), snapshot)])]
@@ -153,7 +150,7 @@ def _only_boots(promise: Promise, node: JsonObject, found: list[Seen], snapshot:
     """Return whether a node lacks only what it may lack while it boots, whatever the GPU Operator says of all nodes."""
     if not is_recent(created(node), snapshot, BOOT):
         return False
-    seen = [*found, *faults(promise, [node], snapshot), *evidence(promise, [node], snapshot)]
+    seen = [*found, *evidence(promise, [node], snapshot)]
     return all(CAUSES[cause_of(each, clouds) or UNKNOWN].boots for each in seen if each.kind != "policy")
 
 
@@ -264,11 +261,11 @@ def _resources(promise: Promise, node: JsonObject, at: str, since: Since) -> Ite
             yield Seen("plan", at, f"{name}: not promised, allocatable {offered[name]}", since, cause)
 
 
-def _devices(driver: str, promised: int, slices: Iterable[JsonObject], at: str, since: Since) -> Iterator[Seen]:
+def _devices(driver: str, promised: int, slices: Sequence[JsonObject], at: str, since: Since) -> Iterator[Seen]:
     """Compare the devices of the newest ResourceSlices, without those that a taint keeps from pods."""
-    generations = [(each.get("pool", {}).get("generation", 0), each) for each in slices]
-    newest = [each for number, each in generations if number == max(number for number, _ in generations)]
-    count = max((each.get("pool", {}).get("resourceSliceCount", 1) for each in newest), default=0)
+    last = max((value_at(each, "pool.generation") or 0 for each in slices), default=0)
+    newest = [each for each in slices if (value_at(each, "pool.generation") or 0) == last]
+    count = max((value_at(each, "pool.resourceSliceCount") or 1 for each in newest), default=0)
     if len(newest) < count:
         yield Seen("plan", at, f"found {len(newest)} of {count} ResourceSlices of {driver}", since, "slices")
         return

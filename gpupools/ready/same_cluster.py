@@ -3,10 +3,12 @@
 import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
+from urllib.parse import urlsplit
 
 from gpupools.common.json_types import JsonObject
 from gpupools.plan.cloud import Cloud
 from gpupools.plan.pool_plan import PoolPlan
+from gpupools.spec.cluster_access import api_url
 from gpupools.spec.models import Cluster
 
 _WRITTEN = re.compile(r"arn:[a-z-]+:eks:[^:\s]+:[^:\s]+:cluster/\S+|gke_[^_\s]+_[^_\s]+_\S+")
@@ -24,18 +26,22 @@ class Proof(NamedTuple):
     unproven: str
 
 
-def prove(
-    cluster: Cluster, cloud: Cloud, nodes: Sequence[JsonObject], is_endpoint: bool = False, name: str = ""
-) -> Proof:
+def endpoint_host(cluster: Cluster) -> str:
+    """Return the host of the API, with a port if it has one, that the stack file names; empty for none."""
+    endpoint = getattr(cluster, "endpoint", None)
+    return urlsplit(api_url(endpoint)).netloc.casefold() if isinstance(endpoint, str) else ""
+
+
+def prove(cluster: Cluster, cloud: Cloud, nodes: Sequence[JsonObject], where: tuple[str, str]) -> Proof:
     """Compare the nodes of a live cluster with the cluster of the stack file.
 
     Args:
         cluster: The cluster of the stack file.
         cloud: Its cloud.
         nodes: All nodes of the live cluster.
-        is_endpoint: Whether the API is at the address that the stack file names.
-        name: Name of the cluster in the kubeconfig.
+        where: Host of the API, and the name of the cluster in the kubeconfig.
     """
+    host, name = where
     pattern = cloud.node_pattern(cluster)
     if _WRITTEN.fullmatch(name) and not re.fullmatch(cloud.kubeconfig_name(cluster), name):
         return Proof(f"{name} in the kubeconfig is not the cluster of the file", "")
@@ -46,10 +52,10 @@ def prove(
         meta, provider = foreign[0]["metadata"], foreign[0]["spec"]["providerID"]
         named = meta.get("labels", {}).get(cloud.cluster_label)
         what = f" of {named}" if named else ""
-        where = f"{cluster.cloud} {cluster.region_name()}"
-        return Proof(f"node {meta['name']} ({provider}){what} is not of the cluster in {where}", "")
+        place = f"{cluster.cloud} {cluster.region_name()}"
+        return Proof(f"node {meta['name']} ({provider}){what} is not of the cluster in {place}", "")
     is_named = any(match is not None and _is_named(node, match, cloud) for node, match in matches)
-    if is_endpoint or is_named or _WRITTEN.fullmatch(name):
+    if (host and host == endpoint_host(cluster)) or is_named or _WRITTEN.fullmatch(name):
         return Proof("", "")
     what = "none of its nodes carries the name of a cluster" if nodes else "it has no nodes"
     return Proof("", f"{what}, and its name in the kubeconfig is {name or 'missing'}")

@@ -58,11 +58,12 @@ _KEPT = {
 
 
 def pruned(kind: str, item: JsonObject) -> JsonDict:
-    """Return an object with the fields that are read."""
+    """Return an object with the fields that are read; a part of another form stays, for whoever checks it."""
     found = dict(item)
     for part, names in {**_KEPT.get(kind, {}), "metadata": _META}.items():
         given = item.get(part) or {}
-        found[part] = {key: given[key] for key in names.split() if given.get(key)}
+        if isinstance(given, Mapping):
+            found[part] = {key: given[key] for key in names.split() if given.get(key)}
     return found
 
 
@@ -89,10 +90,14 @@ class Snapshot:
     """The objects of one cluster at one time, by kind. None of it is changed."""
 
     def __init__(
-        self, objects: Mapping[str, Sequence[JsonObject]], unseen: Mapping[str, str], now: datetime | None
+        self,
+        objects: Mapping[str, Sequence[JsonObject]],
+        unseen: Mapping[str, str],
+        now: datetime | None,
+        where: tuple[str, str] = ("", ""),
     ) -> None:
-        """Take the objects, the kinds that could not be read with the reason, and the server's time."""
-        self._objects, self.unseen, self.now = objects, unseen, now
+        """Take the objects, the kinds that could not be read with the reason, the server's time, host and name."""
+        self._objects, self.unseen, self.now, self.where = objects, unseen, now, where
         staying = (node for node in self.of("nodes") if not _is_leaving(node))
         self.nodes_of_pool = _grouped(staying, lambda node: node["metadata"].get("labels", {}).get(POOL_LABEL, ""))
         """Nodes by the pool that their label names, without those that are being removed."""

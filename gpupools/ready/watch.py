@@ -5,11 +5,10 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import partial
 
 from gpupools.common.errors import Problem
 from gpupools.plan.cloud import Cloud
-from gpupools.ready.live_cluster import Access, ClusterApi, Unreachable, proof_of, read_snapshot
+from gpupools.ready.live_cluster import Access, ClusterApi, Unreachable, read_snapshot
 from gpupools.ready.pool_status import PoolStatus, judge
 from gpupools.ready.promises import Promise
 from gpupools.spec.models import Cluster
@@ -76,13 +75,11 @@ class Watch:
             try:
                 if key not in self.apis:
                     self.apis[key] = ClusterApi(self.access(key))
-                api, cluster = self.apis[key], self.clusters[key]
-                prove = partial(proof_of, api, cluster, self.clouds[cluster.cloud])
-                snapshot = read_snapshot(api, prove)
+                cluster = self.clusters[key]
+                snapshot = read_snapshot(self.apis[key], cluster, self.clouds[cluster.cloud])
                 self.now, may_help = snapshot.now, True
                 wanted = [each for each in self.wanted if each.pool.cluster == key]
-                proof = prove(snapshot.of("nodes"))
-                self.statuses[key] = judge(wanted, snapshot, cluster, self.clouds, self.file, proof)
+                self.statuses[key] = judge(wanted, snapshot, cluster, self.clouds, self.file)
             except PermissionError as error:
                 fix = "bind the role of docs/reference/permissions/cluster-ready.json"
                 self.problems[key] = Problem(("clusters", key), str(error), fix)

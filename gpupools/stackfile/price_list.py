@@ -1,11 +1,13 @@
 """Reads `gpupools:prices`, a CSV file with a team's own prices. The file is inside the stack file's project."""
 
 import csv
-import re
 from collections.abc import Iterator, Mapping
 from datetime import date
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from pathlib import Path as FilePath
+from typing import Literal, get_args
+
+from pydantic import BaseModel, Field, ValidationError
 
 from gpupools.common.errors import Path, Problem, Rejected, shown
 from gpupools.common.input_files import read_bytes
@@ -13,9 +15,21 @@ from gpupools.plan.prices import Price, PriceList
 from gpupools.spec.models import Late
 from gpupools.stackfile.reader import is_in_checkout
 
-_NEEDED = ("type", "region", "price", "currency")
-_OTHERS = ("capacity", "dated")
-_CAPACITIES = ("on-demand", "spot", "reservation", "capacity-block", "flex-start", "queued")
+Capacity = Literal["on-demand", "spot", "reservation", "capacity-block", "flex-start", "queued"]
+
+
+class _Row(BaseModel, strict=True):
+    """The columns, each with how to write it."""
+
+    type: str = Field(min_length=1, description="write an instance type")
+    region: str = Field(min_length=1, description="write the region of the cluster")
+    price: Decimal = Field(gt=0, description="write a number above 0 with a decimal point")
+    currency: str = Field(pattern="^[A-Z]{3}$", description="write its ISO 4217 code, such as EUR")
+    capacity: Capacity = Field("on-demand", description=f"use one of {', '.join(get_args(Capacity))}")
+    dated: date | None = Field(None, description="write a date such as 2026-11-30, or nothing")
+
+
+_NEEDED = [name for name, field in _Row.model_fields.items() if field.is_required()]
 _MOST_BYTES = 4 * 2**20
 _AT: Path = ("prices",)
 _EXAMPLE = "write a file inside the project with the columns type,region,price,currency"
@@ -61,9 +75,9 @@ def _read_rows(text: str, name: str, prices: dict[tuple[str, str, str], Price]) 
     try:
         columns = [each.strip() for each in next(lines, [])]
         for number, column in enumerate(columns, 1):
-            if column not in (*_NEEDED, *_OTHERS):
+            if column not in _Row.model_fields:
                 what = f"{name}:1: column {number} has an unknown name"
-                yield Problem(_AT, what, f"use the names {', '.join((*_NEEDED, *_OTHERS))}")
+                yield Problem(_AT, what, f"use the names {', '.join(_Row.model_fields)}")
         missing = [each for each in _NEEDED if each not in columns]
         if missing or len(set(columns)) < len(columns):
             what = f"has no column {', '.join(missing)}" if missing else "has a column twice"
@@ -86,35 +100,14 @@ def _read_rows(text: str, name: str, prices: dict[tuple[str, str, str], Price]) 
 
 
 def _read_row(row: Mapping[str, str], at: str, prices: dict[tuple[str, str, str], Price]) -> Iterator[Problem]:
-    capacity, dated = row.get("capacity") or "on-demand", row.get("dated", "")
-    where = (row["type"], capacity, row["region"])
     try:
-        price = Decimal(row["price"])
-    except InvalidOperation:
-        price = Decimal(0)
-    problems = [
-        ("type", bool(row["type"]), "write an instance type"),
-        ("region", bool(row["region"]), "write the region of the cluster"),
-        ("price", price.is_finite() and price > 0, "write a number above 0 with a decimal point"),
-        (
-            "currency",
-            re.fullmatch("[A-Z]{3}", row["currency"]),
-            "write its ISO 4217 code, such as EUR",
-        ),
-        ("capacity", capacity in _CAPACITIES, f"use one of {', '.join(_CAPACITIES)}"),
-        ("dated", not dated or _is_date(dated), "write a date such as 2026-11-30, or nothing"),
-        ("row", where not in prices, "remove one of the two rows for it"),
-    ]
-    wrong = [(column, fix) for column, is_right, fix in problems if not is_right]
-    for column, fix in wrong:
-        # Never the value: the file may be another one, with a secret, and reports are public.
-        yield Problem(_AT, f"{at}: {column}: {'is given twice' if column == 'row' else 'has a wrong value'}", fix)
-    if not wrong:
-        prices[where] = Price(price, dated, at, row["currency"])
-
-
-def _is_date(text: str) -> bool:
-    try:
-        return date.fromisoformat(text).isoformat() == text
-    except ValueError:
-        return False
+        found = _Row.model_validate_strings({key: cell for key, cell in row.items() if cell or key in _NEEDED})
+    except ValidationError as error:
+        for column in dict.fromkeys(str(each["loc"][0]) for each in error.errors(include_input=False)):
+            # Never the value: the file may be another one, with a secret, and reports are public.
+            yield Problem(_AT, f"{at}: {column}: has a wrong value", _Row.model_fields[column].description or "")
+        return
+    where = (found.type, found.capacity, found.region)
+    if where in prices:
+        yield Problem(_AT, f"{at}: row: is given twice", "remove one of the two rows for it")
+    prices[where] = Price(found.price, str(found.dated or ""), at, found.currency)

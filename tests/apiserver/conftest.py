@@ -26,12 +26,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     """Run a control plane for all tests of the tier."""
-    plane = ControlPlane(tmp_path_factory.mktemp("control-plane"))
-    try:
-        plane.start()
+    with ControlPlane(tmp_path_factory.mktemp("control-plane")) as plane:
         yield plane
-    finally:
-        plane.stop()
 
 
 @pytest.fixture(scope="session", params=tuple(CHARTS))

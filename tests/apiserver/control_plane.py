@@ -12,7 +12,7 @@ import urllib.request
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import yaml
 
@@ -57,6 +57,28 @@ _CLUSTER_WIDE = frozenset(
     | {"WorkloadPriorityClass"}
 )
 
+_ANY = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+CLUSTER_POLICIES = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {"name": "clusterpolicies.nvidia.com"},
+    "spec": {
+        "group": "nvidia.com",
+        "scope": "Cluster",
+        "names": {"kind": "ClusterPolicy", "plural": "clusterpolicies"},
+        "versions": [
+            {
+                "name": "v1",
+                "served": True,
+                "storage": True,
+                "subresources": {"status": {}},
+                "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": _ANY, "status": _ANY}}},
+            }
+        ],
+    },
+}
+"""What `ready` and `mig walk` read of https://github.com/NVIDIA/gpu-operator/blob/main/deployments/gpu-operator/crds."""
+
 
 class User(NamedTuple):
     """Who asks, instead of the administrator."""
@@ -94,7 +116,7 @@ def path_of(manifest: Mapping[str, Any], *, collection: bool = False) -> str:
 
 @dataclass
 class ControlPlane:
-    """Started with `start`, ended with `stop`."""
+    """Runs in a `with` block, or between `start` and `stop`."""
 
     folder: Path
     _running: list[subprocess.Popen[bytes]] = field(default_factory=list)
@@ -102,6 +124,17 @@ class ControlPlane:
     _warnings: tuple[str, ...] = ()
     webhook: str = ""
     """Where the webhook of HAMi answers."""
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
 
     def start(self) -> None:
         client, peer, self._port = (_free_port() for _ in range(3))
@@ -170,6 +203,11 @@ class ControlPlane:
         """Apply an object on the server's side; a key its schema does not have is an error."""
         query = "fieldManager=gpupools&force=true&fieldValidation=Strict" + ("&dryRun=All" if dry_run else "")
         return self._ask("PATCH", f"{path_of(manifest)}{part}?{query}", manifest, "application/apply-patch+yaml")
+
+    def add_namespaces(self, *names: str) -> None:
+        """Create namespaces that are not there."""
+        for name in names:
+            self.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}).succeeded()
 
     def create(self, manifest: Mapping[str, Any], *, dry_run: bool = False, by: User | None = None) -> Answer:
         """Create an object; `generateName` is allowed."""

@@ -452,8 +452,7 @@ def started(folder: Path, scheduler: str) -> Iterator[Cluster]:
     try:
         server.start()
         _definitions(server, scheduler)
-        for space in ("kueue-system", "kai-scheduler", RESERVED, "volcano-system", "gpu-operator"):
-            server.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": space}}).succeeded()
+        server.add_namespaces("kueue-system", "kai-scheduler", RESERVED, "volcano-system", "gpu-operator")
         server.run(
             MANAGER, f"--kubeconfig={server.kubeconfig}", "--leader-elect=false", "--bind-address=127.0.0.1",
             "--secure-port=0", "--node-monitor-grace-period=1h", f"--controllers={CONTROLLERS}",

@@ -204,9 +204,7 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, Ca
     for edit in EDITS:
         old, new = (plan_config(each, clouds()).pools[0] for each in (edit.old, edit.new))
         cases.append(Case(edit, said(edit.cloud, edit.key)[0], old, new))
-    plane = ControlPlane(tmp_path_factory.mktemp("edited-pools"))
-    try:
-        plane.start()
+    with ControlPlane(tmp_path_factory.mktemp("edited-pools")) as plane:
         plane.run(
             MANAGER, f"--kubeconfig={plane.kubeconfig}", "--leader-elect=false", "--bind-address=127.0.0.1",
             "--secure-port=0", "--node-monitor-grace-period=1h",  # kubelets report once
@@ -224,8 +222,6 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, Ca
                 if next(steps, ENDED) is ENDED:
                     del playing[case.name]
         yield {case.name: case for case in cases}
-    finally:
-        plane.stop()
 
 
 @pytest.mark.parametrize("edit", EDITS, ids=lambda edit: f"{edit.cloud}-{edit.key}-{edit.reaches}")

@@ -41,17 +41,14 @@ GPU_MEMORY = {"nvidia.com/gpu.memory": "23034"}
 @pytest.fixture(scope="module")
 def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     """Run a control plane with all that the plan declares, KAI's scheduler and binder, and one node with one GPU."""
-    found = ControlPlane(tmp_path_factory.mktemp("fractions"))
-    try:
-        found.start()
+    with ControlPlane(tmp_path_factory.mktemp("fractions")) as found:
         command = ["helm", "show", "crds", str(archive("kai-scheduler"))]
         shown = subprocess.run(command, check=True, capture_output=True).stdout
         for each in yaml.load_all(shown, yaml.CSafeLoader):
             if each:
                 found.apply(each).succeeded()
                 found.wait("the definition", partial(is_served, found, each))
-        for space in (SPACE, "kai-scheduler", RESERVED, STARTERS):
-            found.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": space}}).succeeded()
+        found.add_namespaces(SPACE, "kai-scheduler", RESERVED, STARTERS)
         trust = [each.manifest for each in RUNTIME.objects if each.name.startswith("trust/")]
         class_ = runtime_class("nvidia").manifest  # which the GPU Operator declares
         for each in (*RUNTIME.json_team_objects(), *json.loads(json.dumps(trust, default=dict)), class_):
@@ -73,8 +70,6 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
             "--health-probe-bind-address=127.0.0.1:0",
         )  # fmt: skip
         yield found
-    finally:
-        found.stop()
 
 
 def pod(name: str, space: str = SPACE) -> dict[str, Any]:
@@ -164,7 +159,7 @@ def test_the_limit_is_half_of_the_memory_that_the_node_names(plane: ControlPlane
 
 
 def test_the_trust_policy_keeps_others_off_and_lets_kai_in(plane: ControlPlane) -> None:
-    plane.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "others"}}).succeeded()
+    plane.add_namespaces("others")
     plane.wait("the policy", lambda: plane.create(pod("x", "others"), dry_run=True).status in (403, 422))
 
     by_hand = {**pod("x", RESERVED), "spec": {**pod("x")["spec"], "nodeName": "halves-0"}}

@@ -84,12 +84,8 @@ def closed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 def _seen(clusters: Iterable[Planned], name: str, folders: pytest.TempPathFactory) -> Iterator[Seen]:
     (cluster,) = (each for each in clusters if each.runtime.cluster == name)
-    plane = ControlPlane(folders.mktemp("operator"))
-    try:
-        plane.start()
+    with ControlPlane(folders.mktemp("operator")) as plane:
         yield _run(plane, cluster)
-    finally:
-        plane.stop()
 
 
 def _run(plane: ControlPlane, cluster: Planned) -> Seen:

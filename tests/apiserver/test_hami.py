@@ -48,11 +48,9 @@ def configuration(name: str, file: str, runtime: RuntimePlan = RUNTIME) -> str:
 @contextmanager
 def running(folder: Path, made: StackPlan, nodes: int = 2) -> Iterator[ControlPlane]:
     """Run a control plane with HAMi's scheduler and nodes whose GPU its device plugin has written."""
-    found, port, (runtime,) = ControlPlane(folder), _free_port(), made.runtimes
-    try:
-        found.start()
-        for space in (SPACE, "vision", "other"):
-            found.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": space}}).succeeded()
+    port, (runtime,) = _free_port(), made.runtimes
+    with ControlPlane(folder) as found:
+        found.add_namespaces(SPACE, "vision", "other")
         found.run(
             "kube-controller-manager", f"--kubeconfig={found.kubeconfig}", "--leader-elect=false",
             "--bind-address=127.0.0.1", "--secure-port=0", "--controllers=resourcequota-controller",
@@ -83,8 +81,6 @@ def running(folder: Path, made: StackPlan, nodes: int = 2) -> Iterator[ControlPl
         for number in range(nodes):
             offer(found, number, made)
         yield found
-    finally:
-        found.stop()
 
 
 @pytest.fixture(scope="module")

@@ -30,17 +30,14 @@ BIND_REQUESTS = "/apis/scheduling.run.ai/v1alpha2/bindrequests"
 @pytest.fixture(scope="module")
 def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     """Run a control plane with all that the plan declares, and KAI's scheduler of the pool `big`."""
-    found = ControlPlane(tmp_path_factory.mktemp("kai"))
-    try:
-        found.start()
+    with ControlPlane(tmp_path_factory.mktemp("kai")) as found:
         command = ["helm", "show", "crds", str(archive("kai-scheduler"))]
         shown = subprocess.run(command, check=True, capture_output=True).stdout
         for each in yaml.load_all(shown, yaml.CSafeLoader):
             if each:
                 found.apply(each).succeeded()
                 found.wait("the definition", partial(is_served, found, each))
-        for space in (SPACE, "serving", "kai-scheduler", "kai-resource-reservation"):
-            found.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": space}}).succeeded()
+        found.add_namespaces(SPACE, "serving", "kai-scheduler", "kai-resource-reservation")
         for each in MADE.runtimes[0].json_team_objects():
             found.apply(each).succeeded()
         (release,) = MADE.runtimes[0].releases
@@ -56,8 +53,6 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
             "--listen-address=127.0.0.1:0", "--plugin-server-port=0", KUBECONFIG=str(found.kubeconfig),
         )  # fmt: skip
         yield found
-    finally:
-        found.stop()
 
 
 def start(plane: ControlPlane, job: str, queue: str, count: int, priority: str) -> None:

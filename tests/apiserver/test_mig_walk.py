@@ -15,30 +15,12 @@ from gpupools.cli import mig_walk
 from gpupools.cli.main import main
 from gpupools.plan.node_labels import MIG_CONFIG_LABEL, MIG_STATE_LABEL
 from gpupools.ready import live_cluster
-from tests.apiserver.control_plane import ControlPlane
+from tests.apiserver.control_plane import CLUSTER_POLICIES, ControlPlane
 from tests.gpupools.test_mig_walk import FILE, NEW, OLD
 
 pytestmark = pytest.mark.apiserver
 
 NAMES = ("walk-0", "walk-1", "walk-2")
-CRD = {
-    "apiVersion": "apiextensions.k8s.io/v1",
-    "kind": "CustomResourceDefinition",
-    "metadata": {"name": "clusterpolicies.nvidia.com"},
-    "spec": {
-        "group": "nvidia.com",
-        "scope": "Cluster",
-        "names": {"kind": "ClusterPolicy", "plural": "clusterpolicies"},
-        "versions": [
-            {
-                "name": "v1",
-                "served": True,
-                "storage": True,
-                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
-            }
-        ],
-    },
-}
 POLICY = {
     "apiVersion": "nvidia.com/v1",
     "kind": "ClusterPolicy",
@@ -78,22 +60,18 @@ def pod(on: str, owner: str) -> dict[str, Any]:
 @pytest.fixture
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     """Start a server of its own: the definition of ClusterPolicy and the nodes are in nobody's way."""
-    server = ControlPlane(tmp_path_factory.mktemp("walk"))
-    try:
-        server.start()
+    with ControlPlane(tmp_path_factory.mktemp("walk")) as server:
         yield filled(server)
-    finally:
-        server.stop()
 
 
 def filled(server: ControlPlane) -> ControlPlane:
-    server.apply(CRD).succeeded()
-    for space in ("walk", "gpu-operator"):
-        server.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": space}}).succeeded()
+    server.apply(CLUSTER_POLICIES).succeeded()
+    server.add_namespaces("walk", "gpu-operator")
     layouts = {"config.yaml": yaml.safe_dump({"mig-configs": {OLD: [], NEW: []}})}
     config_map = {"metadata": {"name": "layouts", "namespace": "gpu-operator"}, "data": layouts}
     server.apply({"apiVersion": "v1", "kind": "ConfigMap", **config_map}).succeeded()
     server.wait("the definition", lambda: server.apply(POLICY).status < 300)
+    server.apply(POLICY, "/status").succeeded()
     made = [
         *(node(name) for name in NAMES),
         *(pod(name, kind) for name in NAMES for kind in ("ReplicaSet", "DaemonSet")),

@@ -56,12 +56,8 @@ def crds() -> tuple[Mapping[str, Any], ...]:
 def seen(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Seen]:
     """Apply all that one cluster of the matrix stack declares, and wait until no pod comes or moves any more."""
     (cluster,) = (each for each in planned("stacks/Pulumi.matrix.yaml") if each.runtime.cluster == request.param)
-    plane = ControlPlane(tmp_path_factory.mktemp("placement"))
-    try:
-        plane.start()
+    with ControlPlane(tmp_path_factory.mktemp("placement")) as plane:
         yield _applied(plane, cluster)
-    finally:
-        plane.stop()
 
 
 def _applied(plane: ControlPlane, cluster: Planned) -> Seen:

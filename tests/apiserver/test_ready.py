@@ -15,7 +15,7 @@ import yaml
 
 from gpupools.cli.smoke import job_of
 from gpupools.software.objects import smoke_namespace
-from tests.apiserver.control_plane import ControlPlane, User, path_of
+from tests.apiserver.control_plane import CLUSTER_POLICIES, ControlPlane, User, path_of
 from tests.gpupools.ready.scripts import SCRIPTS, Script
 from tests.gpupools.ready.situations import SITUATIONS, Situation
 from tests.gpupools.ready.world import FILE, World, plan_of
@@ -33,28 +33,6 @@ KINDS = {
     "configmaps": ("v1", "ConfigMap"),
     "clusterpolicies": ("nvidia.com/v1", "ClusterPolicy"),
 }
-SPACE = {"apiVersion": "v1", "kind": "Namespace"}
-_ANY = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-CLUSTER_POLICIES = {
-    "apiVersion": "apiextensions.k8s.io/v1",
-    "kind": "CustomResourceDefinition",
-    "metadata": {"name": "clusterpolicies.nvidia.com"},
-    "spec": {
-        "group": "nvidia.com",
-        "scope": "Cluster",
-        "names": {"kind": "ClusterPolicy", "plural": "clusterpolicies"},
-        "versions": [
-            {
-                "name": "v1",
-                "served": True,
-                "storage": True,
-                "subresources": {"status": {}},
-                "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": _ANY, "status": _ANY}}},
-            }
-        ],
-    },
-}
-"""The part of https://github.com/NVIDIA/gpu-operator/blob/main/deployments/gpu-operator/crds that `ready` reads."""
 
 
 def manifest(kind: str, item: Mapping[str, Any], *, keeps_times: bool = False) -> dict[str, Any]:
@@ -109,9 +87,7 @@ class Live:
         for key, made in wanted.items():
             if key not in self.made:
                 if key[1]:
-                    self.server.apply(
-                        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": key[1]}}
-                    ).succeeded()
+                    self.server.add_namespaces(key[1])
                 answer = self.server.create({name: value for name, value in made.items() if name != "status"})
                 answer.succeeded()
                 self.made[key] = made
@@ -133,17 +109,13 @@ class Live:
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     """Run a control plane of its own: what other tests leave would be seen as a cause."""
-    plane = ControlPlane(tmp_path_factory.mktemp("ready"))
-    try:
-        plane.start()
+    with ControlPlane(tmp_path_factory.mktemp("ready")) as plane:
         plane.apply(CLUSTER_POLICIES).succeeded()
         plane.wait(
             "the ClusterPolicies",
             lambda: plane._ask("GET", "/apis/nvidia.com/v1/clusterpolicies", None, "").status == 200,
         )
         yield plane
-    finally:
-        plane.stop()
 
 
 @pytest.fixture

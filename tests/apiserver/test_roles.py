@@ -35,18 +35,13 @@ RBAC = "rbac.authorization.k8s.io"
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
-    plane = ControlPlane(tmp_path_factory.mktemp("roles"))
-    try:
-        plane.start()
+    with ControlPlane(tmp_path_factory.mktemp("roles")) as plane:
         filled(plane)
-        for space in (SMOKE_NAMESPACE, "dev"):
-            plane.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": space}}).succeeded()
+        plane.add_namespaces(SMOKE_NAMESPACE, "dev")
         world = World("train", "whole")
         world.heal()
         Live(plane).copy(world)
         yield plane
-    finally:
-        plane.stop()
 
 
 class Account:

@@ -39,9 +39,7 @@ ACCOUNT = User(f"system:serviceaccount:{GATE}:{GATE}")
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[ControlPlane]:
     """Run a control plane with the declared objects and, in place of the Deployment's pod, its program."""
-    made = ControlPlane(tmp_path)
-    try:
-        made.start()
+    with ControlPlane(tmp_path) as made:
         objects = {each.name: each.manifest for each in PLAN.runtimes[0].objects}
         own = [each for name, each in objects.items() if GATE in name or name.startswith("startup-gate")]
         for each in sorted(own, key=lambda each: each["kind"] != "Namespace"):
@@ -60,8 +58,6 @@ def server(tmp_path: Path) -> Iterator[ControlPlane]:
         python = Path(sys.executable).name
         made.run(python, str(tmp_path / "startup_gate.py"), str(tmp_path / "promises.json"), str(account), **where)
         yield made
-    finally:
-        made.stop()
 
 
 def node(name: str, pool: PoolPlan, gpus: int | None) -> dict[str, Any]:

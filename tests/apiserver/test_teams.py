@@ -49,8 +49,7 @@ def test_an_api_server_with_kueues_definitions_takes_every_object_of_teams(serve
         definition = yaml.safe_load(file.read_text(encoding="utf-8"))
         server.apply(definition).succeeded()
         server.wait("the definition", partial(is_served, server, definition))
-    for space in ("research", "serving"):
-        server.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": space}}).succeeded()
+    server.add_namespaces("research", "serving")
     pools = {**POOLS, "near": TOPOLOGY, "later": {**POOLS["big"], "capacity": {"mode": "queued"}}}
     guarantee = {"big": 16, "near": 8, "later": 8}
     teams = {**TEAMS, "research": {**TEAMS["research"], "guarantee": guarantee}}
@@ -66,8 +65,7 @@ def test_an_api_server_with_kueues_definitions_takes_every_object_of_teams(serve
 @pytest.mark.parametrize("scheduler", ["kueue", "volcano", "kai"])
 def test_an_api_server_takes_the_jobs_of_the_examples(server: ControlPlane, scheduler: str) -> None:
     """Those of Kubernetes' own kinds; Volcano's Job is checked with its definitions."""
-    for space in ("research", "serving"):
-        server.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": space}}).succeeded()
+    server.add_namespaces("research", "serving")
     for name, value in (("interactive", 1000), ("training", 100)):
         priority = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}}
         server.apply({**priority, "value": value}).succeeded()

@@ -36,17 +36,14 @@ MADE = plan(TEAMS, {"big": POOLS["big"], "slices": POOLS["slices"]}, {"scheduler
 @pytest.fixture(scope="module")
 def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     """Run a control plane with Volcano's scheduler and all that the plan declares, and no node yet."""
-    found = ControlPlane(tmp_path_factory.mktemp("volcano"))
-    try:
-        found.start()
+    with ControlPlane(tmp_path_factory.mktemp("volcano")) as found:
         command = ["helm", "template", "volcano", str(archive("volcano")), "--kube-version", "1.34.0"]
         shown = subprocess.run(command, check=True, capture_output=True).stdout
         for each in yaml.load_all(shown, yaml.CSafeLoader):
             if each and each["kind"] == "CustomResourceDefinition":
                 found.apply(each).succeeded()
                 found.wait("the definition", partial(is_served, found, each))
-        for space in (SPACE, "serving", "volcano-system"):
-            found.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": space}}).succeeded()
+        found.add_namespaces(SPACE, "serving", "volcano-system")
         for each in MADE.runtimes[0].json_team_objects():
             found.apply(each).succeeded()
             if each["kind"] == "Queue":  # as Volcano's controller says
@@ -65,8 +62,6 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
             DEBUG_SOCKET_DIR=str(found.folder),
         )  # fmt: skip
         yield found
-    finally:
-        found.stop()
 
 
 def add_node(plane: ControlPlane, name: str, number: int, made_by: StackPlan = MADE) -> None:

@@ -107,7 +107,10 @@ def test_nodes_and_pods_of_a_cluster_are_judged(judge: Callable[..., tuple[int, 
     with serving({"nodes": nodes, "pods": pods, "daemonsets": []}) as api:
         code, out, err = judge(api)
 
-    assert (code, err) == (1, "")
+    assert code == 1
+    # On stderr, also where the answer is JSON.
+    what = f"judges the cluster c at 127.0.0.1:{api.server_port}"
+    assert err == f"context prod: {what}; no stack file names it, so nothing proves which one it is\n"
     assert "context prod: Node/bare: violation: has 1 NVIDIA GPU" in out
     found = [line for line in out.splitlines() if "[gpu-node-pods-use-gpus]" in line]
     assert [line.partition(": runs")[0] for line in found] == [

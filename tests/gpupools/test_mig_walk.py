@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,6 +11,7 @@ from gpupools.cli import mig_walk
 from gpupools.cli.main import main
 from gpupools.plan.node_labels import MIG_CONFIG_LABEL, MIG_STATE_LABEL
 from gpupools.ready import live_cluster
+from gpupools.ready.kubeconfig import Context
 
 DAEMON_SET = {"kind": "DaemonSet", "name": "agent", "controller": True}
 OLD, NEW = "a100-80gb-all-1g.10gb", "a100-80gb-all-2g.20gb"
@@ -21,13 +21,12 @@ class Killed(BaseException):
     """The process ended."""
 
 
-class Api:
+class Api(live_cluster.ClusterApi):
     """Nodes of a pool with pods, a disruption budget and a MIG manager that cuts GPUs no pod uses."""
 
-    host = "api.example.com"
-    context = SimpleNamespace(cluster_name="arn:aws:eks:us-east-1:123456789012:cluster/train")
-
     def __init__(self, nodes: int = 5, layouts: tuple[str, ...] = (OLD, NEW)) -> None:
+        self.context = Context("arn:aws:eks:us-east-1:123456789012:cluster/train", "api.example.com", {}, {}, {})
+        self._end = float("inf")
         self.nodes = {f"n{index}": self._node(f"n{index}") for index in range(nodes)}
         self.pods = {f"p{index}": f"n{index % nodes}" for index in range(2 * nodes)}
         """Node of each pod; empty for a pod that waits. Its controller makes it again."""
@@ -71,7 +70,9 @@ class Api:
                 node["status"]["allocatable"] = {"nvidia.com/gpu": "56" if busy else "24"}
 
     def items(self, path: str, kind: str, **query: str) -> Iterator[dict[str, Any]]:
-        self._count()
+        yield from self.request(path, query)
+
+    def _listed(self, path: str, query: Mapping[str, str]) -> Iterator[dict[str, Any]]:
         if path.endswith("/nodes"):
             yield from list(self.nodes.values())
         elif path.endswith("/clusterpolicies"):
@@ -87,8 +88,10 @@ class Api:
             meta = {"name": f"agent-{node}", "namespace": "web", "ownerReferences": [DAEMON_SET]}
             yield {"metadata": meta, "spec": {"nodeName": node}, "status": {"phase": "Running"}}
 
-    def request(self, path: str, query: Any = None, method: str = "GET", body: Any = None) -> Any:
+    def _request(self, path: str, query: Any, method: str, body: Any) -> Any:
         self._count()
+        if query is not None:
+            return list(self._listed(path, query))
         if path.endswith("/eviction"):
             pod = body["metadata"]["name"]
             if sum(not node for node in self.pods.values()) >= self.budget:
@@ -135,6 +138,7 @@ def walk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     file = tmp_path / "Pulumi.walk.yaml"
     file.write_text(FILE)
     monkeypatch.setattr(mig_walk, "_INTERVAL_S", 0)
+    monkeypatch.setattr(live_cluster, "PAUSE_S", 0)
 
     def walked(api: Api, *words: str, to: str = "2g.20gb", pool: str = "slices") -> int:
         monkeypatch.setattr(live_cluster, "ClusterApi", lambda access: api)
@@ -280,8 +284,8 @@ class Changing(Api):
         super().__init__()
         self.happens = happens
 
-    def request(self, path: str, query: Any = None, method: str = "GET", body: Any = None) -> Any:
-        found = super().request(path, query, method, body)
+    def _request(self, path: str, query: Any, method: str, body: Any) -> Any:
+        found = super()._request(path, query, method, body)
         if path.endswith("/eviction") and self.happens == "bare":
             self.pods["late"], self.bare = "n1", "late"
         if path.endswith("/eviction") and self.happens == "joins":
@@ -340,12 +344,12 @@ class Replaced(Api):
         if self.requests > self.at:
             _merge(self.nodes["n1"], self.identity)
 
-    def request(self, path: str, query: Any = None, method: str = "GET", body: Any = None) -> Any:
+    def _request(self, path: str, query: Any, method: str, body: Any) -> Any:
         node = self.nodes.get(path.rpartition("/")[2])
         if method == "PATCH" and node is not None and body["metadata"]["uid"] != node["metadata"]["uid"]:
             raise live_cluster.Unreachable("409: Precondition failed: UID in precondition")
         assert method != "PATCH" or self.requests <= self.at or node is not self.nodes["n1"]
-        return super().request(path, query, method, body)
+        return super()._request(path, query, method, body)
 
 
 @pytest.mark.parametrize("of", ["gce://other/us-east1-b/n1", "aws:///us-east-1a/i-1", "nodegroup"])
@@ -406,15 +410,15 @@ def test_a_node_that_somebody_else_cordoned_stays_so(walk: Any, capsys: pytest.C
 
 def test_a_label_that_something_sets_back_ends_the_walk(walk: Any, capsys: pytest.CaptureFixture[str]) -> None:
     api = Api()
-    merge = api.request
+    merge = api._request
 
-    def set_back(path: str, query: Any = None, method: str = "GET", body: Any = None) -> Any:
+    def set_back(path: str, query: Any, method: str, body: Any) -> Any:
         found = merge(path, query, method, body)
         if api.written.count("/api/v1/nodes/n4") > 2:
             api.nodes["n0"]["metadata"]["labels"][MIG_CONFIG_LABEL] = OLD
         return found
 
-    api.request = set_back  # type: ignore[method-assign]
+    api._request = set_back  # type: ignore[method-assign]
     assert walk(api, "--yes") == 1
     assert "n0 lost the layout again: something else sets nvidia.com/mig.config" in capsys.readouterr().err
 

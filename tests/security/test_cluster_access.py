@@ -254,6 +254,7 @@ BAD: dict[str, tuple[Callable[[Path], object], str]] = {
     "bomb": (lambda path: write(path, BOMB), "has more than 250000 values"),
     "empty": (lambda path: write(path, ""), "is not a kubeconfig"),
     "list": (lambda path: write(path, "[1]"), "is not a kubeconfig"),
+    "contexts as number": (lambda path: write(path, config({}, contexts=5)), "no context named 'x'"),
     "lists as text": (lambda path: write(path, config({}, contexts="x")), "no context named 'x'"),
     "two contexts": (lambda path: write(path, config({}, **TWO)), "2 contexts named 'x'"),
     "no context": (lambda path: write(path, config({}, contexts=[])), "no context named 'x'"),

@@ -50,12 +50,12 @@ class GpuRuntimeArgs(TypedDict):
 
 
 class PlannedRuntime(NamedTuple):
-    """A cluster's software that the stack program has already planned, and a function that declares its pools."""
+    """A cluster's software, planned by the stack program or from the arguments, and what declares its pools."""
 
     plan: RuntimePlan
     declare_pool: DeclarePool
-    record: pulumi.Input[JsonObject]
-    """The record that the program's next run compares the software with."""
+    record: pulumi.Input[JsonObject] | None = None
+    """The record that the program's next run compares the software with; None of a component used alone."""
     protected: Collection[str] = ()
     """Steps of the plan that Pulumi protects from deletion."""
     moved: bool = False
@@ -87,17 +87,16 @@ class GpuRuntime(pulumi.ComponentResource):
         """Plan the software from the arguments; with `planned`, the arguments are only recorded as inputs."""
         super().__init__("gpupools:index:GpuRuntime", name, dict(args), opts)
         try:
-            plan = planned.plan if planned is not None else _plan_and_compare(name, args)
-            if plan.needs_kubernetes and self.get_provider("kubernetes:core/v1:Namespace") is None:
+            planned = planned or PlannedRuntime(_plan_and_compare(name, args), _dependencies_as_pools(opts))
+            if planned.plan.needs_kubernetes and self.get_provider("kubernetes:core/v1:Namespace") is None:
                 raise Rejected([_NO_PROVIDER])
         except Rejected as rejected:
             raise Refused(rejected) from None
-        shown = plan.as_json()
-        declare_pool = planned.declare_pool if planned is not None else _dependencies_as_pools(opts)
-        _declare(name, plan, pulumi.ResourceOptions(parent=self), declare_pool, planned)
+        shown = planned.plan.as_json()
+        _declare(name, planned, pulumi.ResourceOptions(parent=self))
         self.owners = pulumi.Output.from_input(shown["owners"])
         self.pods = pulumi.Output.from_input(shown["pods"])
-        recorded = {RECORD: planned.record} if planned is not None else {}
+        recorded = {RECORD: planned.record} if planned.record is not None else {}
         self.register_outputs({"owners": self.owners, "pods": self.pods, **recorded})
 
 
@@ -163,27 +162,20 @@ def _dependencies_as_pools(opts: pulumi.ResourceOptions | None) -> DeclarePool:
     return lambda *_: pools
 
 
-def _declare(
-    name: str,
-    plan: RuntimePlan,
-    opts: pulumi.ResourceOptions,
-    declare_pool: DeclarePool,
-    planned: PlannedRuntime | None,
-) -> None:
+def _declare(name: str, planned: PlannedRuntime, opts: pulumi.ResourceOptions) -> None:
     """Declare every step of the plan after its dependencies.
 
     Of what keeps its name, the old is deleted first: in a new cluster, with a kubeconfig at the same path, its deletion
     after the creation would delete the new.
     """
-    protected, moved = (planned.protected, planned.moved) if planned is not None else ((), False)
-    releases = {release.name: release for release in plan.releases}
-    objects = {planned.name: planned for planned in plan.objects}
+    releases = {release.name: release for release in planned.plan.releases}
+    objects = {each.name: each for each in planned.plan.objects}
     made: dict[str, Resources] = {}
-    for step, before in plan.depends.items():
+    for step, before in planned.plan.depends.items():
         waits_for = [resource for each in before for resource in made[each]]
-        protect = True if step in protected else None
+        protect = True if step in planned.protected else None
         renamed = step in objects and objects[step].kind in ("ConfigMap", "Job")  # with its content
-        first = True if moved or not renamed else None
+        first = True if planned.moved or not renamed else None
         own = pulumi.ResourceOptions(depends_on=waits_for, protect=protect, delete_before_replace=first)
         below = pulumi.ResourceOptions.merge(opts, own)
         own_name = f"{name}-{step.replace('/', '-')}"
@@ -192,4 +184,4 @@ def _declare(
         elif step in objects:
             made[step] = [declare_object(own_name, objects[step], below)]
         else:
-            made[step] = declare_pool(step.removeprefix(POOL_STEP), waits_for)
+            made[step] = planned.declare_pool(step.removeprefix(POOL_STEP), waits_for)

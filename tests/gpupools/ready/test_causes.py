@@ -70,7 +70,7 @@ AZURE = "azure:///subscriptions/11111111-2222-3333-4444-555555555555/resourceGro
 def test_nodes_of_another_cluster(cluster: str, provider: str, name: str, is_foreign: bool) -> None:
     given = plan().stack.clusters[cluster]
     node = {"metadata": {"name": name}, "spec": {"providerID": provider} if provider else {}}
-    assert bool(prove(given, clouds()[given.cloud], [node]).other) == is_foreign
+    assert bool(prove(given, clouds()[given.cloud], [node], ("", "")).other) == is_foreign
 
 
 def test_a_hybrid_node_does_not_make_a_cluster_another() -> None:
