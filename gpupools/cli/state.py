@@ -180,9 +180,9 @@ def _declared(checked: CheckedFile, project: str, state: State) -> Iterator[Decl
     config = {**file.others, **{f"{NAMESPACE}:{key}": value for key, value in file.config.items()}}
     records = {urn: _known(each) for urn, each in state.resources.items() if each["type"] == POOL_TYPE}
     with planned(checked.plan, file.config, clouds(), file.others):
-        preview = run(program, file.stack, project, config, records, sync_registration=True)
+        preview = run(program, file.stack, project, config, records)
         if preview.problems:
-            preview = run(program, file.stack, project, config, sync_registration=True)
+            preview = run(program, file.stack, project, config)
     if preview.problems:
         raise Rejected(preview.problems)
     for each in preview.resources:
