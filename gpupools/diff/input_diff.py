@@ -18,6 +18,7 @@ from gpupools.diff.pool_diff import (
     pod_impact,
     strongest,
     strongest_first,
+    whole_numbers,
 )
 from gpupools.plan.cloud import Cloud
 from gpupools.plan.edit_tables import EditEffect, EditTables
@@ -102,6 +103,15 @@ def _given(value: Any) -> Any:
         added = {"__defaults", *(value.get("__defaults") or ())}
         return {key: _given(each) for key, each in value.items() if key not in added}
     return [_given(each) for each in value] if isinstance(value, list) else value
+
+
+def known_inputs(value: Any) -> Any:
+    """Return inputs as the engine passes them, with `UNKNOWN` for secrets and for values known only later."""
+    if isinstance(value, Mapping):
+        return {key: known_inputs(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [known_inputs(each) for each in value]
+    return whole_numbers(value) if value is None or isinstance(value, str | bool | int | float) else UNKNOWN
 
 
 def _holds_unknown(value: Any) -> bool:
