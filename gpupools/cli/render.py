@@ -2,6 +2,7 @@
 
 import argparse
 import json
+from collections.abc import Collection, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -39,33 +40,34 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(parser: argparse.ArgumentParser, given: argparse.Namespace) -> int:
-    if given.only == "teams":
-        if given.into is not None:
-            parser.error("--into goes with --only monitoring")
-        return render(given.file, given.cluster)
-    if given.only is None and given.into is not None:
-        parser.error("--into goes with --only monitoring")
-    return render_monitoring(given.file, given.cluster, given.into, with_teams=given.only is None)
-
-
-def render_monitoring(file: Path, cluster: str | None, into: Path | None, *, with_teams: bool = False) -> int:
-    """Print or write rules and dashboards of one cluster; return 1 if the file is rejected or the SDK is missing.
+    """Print or write the objects; return 1 if the file is rejected or the SDK is missing.
 
     Raises:
         OSError: A file cannot be written.
     """
-    from gpupools.software import monitoring
-
-    if find_spec("grafana_foundation_sdk") is None:
+    if given.into is not None and given.only != "monitoring":
+        parser.error("--into goes with --only monitoring")
+    if given.only != "teams" and find_spec("grafana_foundation_sdk") is None:
         tell(f"dashboards need {NEED_FOR_DASHBOARDS}", error=True)
         return 1
     try:
-        plan = check_stack_file(file, clouds()).plan
-        key = _cluster_of(plan, cluster)
+        plan = check_stack_file(given.file, clouds()).plan
+        if given.only == "teams":
+            _print(_team_objects(plan, given.cluster))
+        else:
+            _monitoring(plan, given.cluster, given.into, with_teams=given.only is None)
     except Rejected as rejected:
-        for each in locate(file, rejected):
+        for each in locate(given.file, rejected):
             tell_located(each)
         return 1
+    return 0
+
+
+def _monitoring(plan: StackPlan, cluster: str | None, into: Path | None, *, with_teams: bool) -> None:
+    from gpupools.software import monitoring
+
+    keys = list(dict.fromkeys(pool.cluster for pool in plan.pools))
+    key = _cluster_of(keys, cluster, "no pool is on cluster {!r}", f"{len(keys)} clusters have pools")
     pools = [pool for pool in plan.pools if pool.cluster == key]
     teams = plan.stack.teams
     shares = team_shares(pools, teams, key)[0] if teams else None
@@ -77,55 +79,35 @@ def render_monitoring(file: Path, cluster: str | None, into: Path | None, *, wit
         made = monitoring.monitoring_objects(pools, groups, boards, spec)
         for runtime in plan.runtimes if with_teams else ():
             made = [*runtime.json_team_objects(), *made] if runtime.cluster == key else made
-        tell_lines(yaml.safe_dump_all(made, sort_keys=False, explicit_start=True).removesuffix("\n"))
-        return 0
+        _print(made)
+        return
     into.mkdir(parents=True, exist_ok=True)
     write_whole(into / "gpupools-rules.yaml", yaml.safe_dump({"groups": groups}, sort_keys=False))
     for name, dashboard in boards.items():
         write_whole(into / f"{name}.json", json.dumps(dashboard, indent=1) + "\n")
     tell(f"{into}: written")
-    return 0
 
 
-def _cluster_of(plan: StackPlan, wanted: str | None) -> str:
-    """Return the cluster that is asked for, or the only one with pools."""
-    keys = list(dict.fromkeys(pool.cluster for pool in plan.pools))
-    if wanted is not None and wanted not in keys:
-        raise Rejected([Problem(("clusters",), f"no pool is on cluster {wanted!r}", nearest(wanted, keys))])
-    if wanted is None and len(keys) != 1:
-        raise Rejected(
-            [Problem(("clusters",), f"{len(keys)} clusters have pools", f"add --cluster with one of {', '.join(keys)}")]
-        )
-    return wanted or keys[0]
-
-
-def render(file: Path, cluster: str | None) -> int:
-    """Print the objects of one cluster as YAML; return 1 if the file is rejected or has none."""
-    try:
-        (found,) = _objects(file, cluster).values()
-    except Rejected as rejected:
-        for each in locate(file, rejected):
-            tell_located(each)
-        return 1
-    tell_lines(yaml.safe_dump_all(found, sort_keys=False, explicit_start=True).removesuffix("\n"))
-    return 0
-
-
-def _objects(file: Path, cluster: str | None) -> dict[str, list[JsonDict]]:
-    """Return the objects by cluster: of the one that is asked for, or of the only one.
-
-    Raises:
-        Rejected: The file is invalid, or it is not clear which cluster is meant.
-    """
-    runtimes = check_stack_file(file, clouds()).plan.runtimes
-    found = {each.cluster: each.json_team_objects() for each in runtimes if each.team_objects}
-    at = ("clusters",)
+def _team_objects(plan: StackPlan, cluster: str | None) -> list[JsonDict]:
+    found = {each.cluster: each.json_team_objects() for each in plan.runtimes if each.team_objects}
     if not found:
         fix = "set runtime.scheduler on a cluster"
-        raise Rejected([Problem(at, "no cluster has a scheduler, so there is nothing to render", fix)])
-    if cluster is not None and cluster not in found:
-        raise Rejected([Problem(at, f"cluster {cluster!r} has no scheduler", nearest(cluster, found))])
-    if cluster is None and len(found) > 1:
-        fix = f"add --cluster with one of {', '.join(found)}"
-        raise Rejected([Problem(at, "several clusters have a scheduler", fix)])
-    return found if cluster is None else {cluster: found[cluster]}
+        raise Rejected([Problem(("clusters",), "no cluster has a scheduler, so there is nothing to render", fix)])
+    return found[_cluster_of(found, cluster, "cluster {!r} has no scheduler", "several clusters have a scheduler")]
+
+
+def _cluster_of(keys: Collection[str], wanted: str | None, unknown: str, several: str) -> str:
+    """Return the cluster that is asked for, or the only one.
+
+    Raises:
+        Rejected: It is `unknown`, or it is not clear which one is meant.
+    """
+    if wanted is not None and wanted not in keys:
+        raise Rejected([Problem(("clusters",), unknown.format(wanted), nearest(wanted, keys))])
+    if wanted is None and len(keys) != 1:
+        raise Rejected([Problem(("clusters",), several, f"add --cluster with one of {', '.join(keys)}")])
+    return wanted or next(iter(keys))
+
+
+def _print(objects: Sequence[JsonDict]) -> None:
+    tell_lines(yaml.safe_dump_all(objects, sort_keys=False, explicit_start=True).removesuffix("\n"))
