@@ -1,8 +1,7 @@
 """Measure CPU time and size of `gpupools report` for 1,000 pools, compared with `gpupools check` of the same file.
 
 Prints the median CPU seconds of each and its ratio to the check, measured in turn in one run, so that a slow or busy
-machine changes all figures alike. With the policies are the offline preview and the policy pack's process, once as they
-are and once with each resource registered in the SDK's own time.
+machine changes all figures alike. With the policies are the offline preview and the policy pack's process.
 
     python benchmarks/report_cost.py [RUNS]
 """
@@ -24,13 +23,6 @@ KINDS = (
     "clusters: [serve], gpu: A100-80GB, sharing: {{mode: mig, profile: 1g.10gb}}",
 )
 POOLS = 1000
-OWN_TIME = """
-import sys
-from gpupools.cli.main import main
-from gpupools.preview import sync_registration
-sync_registration.missing_internals = lambda: ["left out"]
-raise SystemExit(main(sys.argv[1:]))
-"""
 
 
 def main() -> None:
@@ -50,7 +42,6 @@ def main() -> None:
             "gpupools report": [*report, "--force", "-o", str(page)],
             "gpupools report --markdown": [*report, "--markdown"],
             "with the policies": [*judged, "--force", "-o", str(page)],
-            "in the SDK's own time": [sys.executable, "-c", OWN_TIME, *judged[1:], "--force", "-o", str(page)],
         }
         figures: dict[str, list[float]] = {name: [] for name in commands}
         for _ in range(runs):

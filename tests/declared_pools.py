@@ -60,7 +60,7 @@ def declare(stacks: Mapping[str, Mapping[str, Any]], folder: Path) -> DeclaredPo
     program = folder / "__main__.py"
     program.parent.mkdir()
     program.write_text(textwrap.dedent(PROGRAM), encoding="utf-8")
-    preview = preview_program(program, "test", "pools", {"pools": dict(stacks)}, sync_registration=True)
+    preview = preview_program(program, "test", "pools", {"pools": dict(stacks)})
     components = {each.name.removesuffix("-a"): each for each in preview.resources if not each.custom}
     owner = {each.urn: key for key, each in components.items()}
     found: dict[str, list[DeclaredResource]] = {key: [] for key in stacks}

@@ -312,7 +312,7 @@ def declared(cloud_name: str, folder: Path) -> Preview:
     program.write_text(textwrap.dedent(PROGRAM), encoding="utf-8")
     pools = {name: pool for name, (pool, _) in sampled(cloud_name).items()}
     cluster = dict(clouds()[cloud_name].example_cluster)
-    return preview_program(program, "test", "contract", {"cluster": cluster, "pools": pools}, sync_registration=True)
+    return preview_program(program, "test", "contract", {"cluster": cluster, "pools": pools})
 
 
 @pytest.fixture(scope="session")

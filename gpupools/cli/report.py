@@ -2,7 +2,7 @@
 
 import argparse
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
@@ -64,11 +64,11 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 class _NotWritten(Exception):
-    """The call is invalid, or an input file is rejected."""
+    """The call is invalid, which are `Problem`s, or an input file is rejected."""
 
-    def __init__(self, problem: Problem | None, refused: Sequence[Located] = ()) -> None:
+    def __init__(self, problems: Sequence[Problem] | Sequence[Located]) -> None:
         super().__init__()
-        self.problem, self.refused = problem, refused
+        self.problems = problems
 
 
 def _run(given: argparse.Namespace) -> int:
@@ -79,9 +79,9 @@ def _run(given: argparse.Namespace) -> int:
         if given.output is not None or not given.json:
             _put(_WRITERS[given.format](reports, gone), given.output, given.force)
     except NotInGit as error:
-        return _fail(Problem((), str(error)), (), given.json)
+        return _fail([Problem((), str(error))], given.json)
     except _NotWritten as error:
-        return _fail(error.problem, error.refused, given.json)
+        return _fail(error.problems, given.json)
     refused = any(report.is_refused for report in reports)
     if given.json:
         _answer(reports, gone, given.output, refused)
@@ -99,20 +99,17 @@ def _policy_config(given: argparse.Namespace) -> JsonObject | None:
         _NotWritten: The options are invalid, a link leads out of `--within`, or the configuration is rejected.
     """
     config: Path | None = given.policy_config
-    problem = _wrong_call(given)
-    if problem is None and config is not None and given.no_policies:
-        problem = Problem(("--policy-config",), "cannot be combined with --no-policies", "remove one of them")
-    if problem is None and config is not None and not config.exists():
-        problem = Problem(("--policy-config",), f"file {config} does not exist", "use an existing file")
+    for problem in _wrong_calls(given):
+        raise _NotWritten([problem])
     outside = links_out([*given.files, given.output, config], given.within)
-    if problem is not None or outside:
-        raise _NotWritten(problem, [Located(path, None, each) for path, each in outside])
+    if outside:
+        raise _NotWritten([Located(path, None, each) for path, each in outside])
     if config is None:
         return None
     try:
         read: JsonObject = import_module("gpupools.preview.command").read_policy_config(config)
     except Rejected as rejected:
-        raise _NotWritten(None, locate(config, rejected)) from None
+        raise _NotWritten(locate(config, rejected)) from None
     return read
 
 
@@ -121,7 +118,7 @@ def _put(text: str, output: Path | None, force: bool) -> None:
     if output is None:
         tell_lines(text)
     elif (problem := _output_problem(output, force)) is not None:
-        raise _NotWritten(problem)
+        raise _NotWritten([problem])
     else:
         write_whole(output, text)
 
@@ -137,17 +134,22 @@ def _tell(reports: Sequence[StackReport], gone: Sequence[str], given: argparse.N
     tell(f"wrote {given.output}")
 
 
-def _wrong_call(given: argparse.Namespace) -> Problem | None:
+def _wrong_calls(given: argparse.Namespace) -> Iterator[Problem]:
     output: Path | None = given.output
-    if output is None:
-        needs_file = given.format == "html" and not given.json
-        return Problem(("-o",), "is required for an HTML page", "add -o plan.html") if needs_file else None
-    read = [each for each in (*given.files, given.policy_config) if each is not None]
-    if any(output.exists() and file.exists() and output.samefile(file) for file in read):
-        return Problem(("-o",), f"{output} is an input file", "use another file")
-    if not output.parent.is_dir():
-        return Problem(("-o",), f"folder {output.parent} does not exist", "create it, or use another one")
-    return _output_problem(output, given.force)
+    config: Path | None = given.policy_config
+    if output is None and given.format == "html" and not given.json:
+        yield Problem(("-o",), "is required for an HTML page", "add -o plan.html")
+    if output is not None:
+        read = [each for each in (*given.files, config) if each is not None]
+        if any(output.exists() and file.exists() and output.samefile(file) for file in read):
+            yield Problem(("-o",), f"{output} is an input file", "use another file")
+        if not output.parent.is_dir():
+            yield Problem(("-o",), f"folder {output.parent} does not exist", "create it, or use another one")
+        yield from filter(None, [_output_problem(output, given.force)])
+    if config is not None and given.no_policies:
+        yield Problem(("--policy-config",), "cannot be combined with --no-policies", "remove one of them")
+    if config is not None and not config.exists():
+        yield Problem(("--policy-config",), f"file {config} does not exist", "use an existing file")
 
 
 def _output_problem(output: Path, force: bool) -> Problem | None:
@@ -160,22 +162,15 @@ def _output_problem(output: Path, force: bool) -> Problem | None:
     return None
 
 
-def _fail(problem: Problem | None, outside: Sequence[Located], as_json: bool) -> int:
+def _fail(problems: Sequence[Problem] | Sequence[Located], as_json: bool) -> int:
     """Print why nothing is written, and return the exit code."""
+    is_call = any(isinstance(each, Problem) for each in problems)
     if as_json:
-        problems = [problem.as_json()] if problem is not None else [each.as_json() for each in outside]
-        answer(
-            "report",
-            "failed" if problem is not None else "refused",
-            problems,
-            {"stacks": [], "gone": [], "written": None},
-        )
-    elif problem is not None:
-        tell(f"gpupools report: {problem}", error=True)
-    else:
-        for each in outside:
-            tell_located(each)
-    return 2 if problem is not None else 1
+        holds = {"stacks": [], "gone": [], "written": None}
+        answer("report", "failed" if is_call else "refused", [each.as_json() for each in problems], holds)
+    for each in () if as_json else problems:
+        tell_located(each) if isinstance(each, Located) else tell(f"gpupools report: {each}", error=True)
+    return 2 if is_call else 1
 
 
 _WRITERS: dict[str, Callable[[Sequence[StackReport], Sequence[str]], str]] = {"html": page, "markdown": comment}

@@ -14,7 +14,7 @@ from gpupools.common.json_types import JsonObject
 from gpupools.common.structured_text import all_maps, one_map, read_text
 from gpupools.diff.comparison import Comparison, compared
 from gpupools.diff.guard import POOL_TYPE, RECORD, drift, judge, read_earlier
-from gpupools.diff.input_diff import DeclaredInputs, with_inputs
+from gpupools.diff.input_diff import DeclaredInputs
 from gpupools.diff.pool_diff import hide_addresses
 from gpupools.plan.pool_facts import UNKNOWN
 from gpupools.providers import clouds
@@ -151,16 +151,15 @@ def compare_with_state(checked: CheckedFile, states: Sequence[State], cli: bool 
             if each["type"] == "pulumi:pulumi:Stack":
                 references[stack] = _known(each["outputs"])
     earlier = read_earlier(_known(own.resources))
-    judged = judge(earlier, plan, clouds(), references)
     old = [DeclaredInputs(urn, each["parent"], each["inputs"]) for urn, each in own.resources.items()]
-    pools = list(with_inputs(judged.changes, old, _declared(checked, project, own), plan, clouds()))
+    judged = judge(earlier, plan, clouds(), references, (old, _declared(checked, project, own)))
     notes = [
         *filter(None, [checked.file.note]),
         *(f"outputs of {stack} are not compared; add its state with --state" for stack in used.keys() - references),
         *map(str, places_against_lists(plan)),
     ]
     warnings = (*judged.warnings, *drift(earlier.resources, plan, clouds()))
-    return compared(replace(judged, changes=tuple(pools), warnings=warnings), notes)
+    return compared(replace(judged, warnings=warnings), notes)
 
 
 def _known(value: Any) -> Any:
@@ -180,9 +179,9 @@ def _declared(checked: CheckedFile, project: str, state: State) -> Iterator[Decl
     config = {**file.others, **{f"{NAMESPACE}:{key}": value for key, value in file.config.items()}}
     records = {urn: _known(each) for urn, each in state.resources.items() if each["type"] == POOL_TYPE}
     with planned(checked.plan, file.config, clouds(), file.others):
-        preview = run(program, file.stack, project, config, records, sync_registration=True)
+        preview = run(program, file.stack, project, config, records)
         if preview.problems:
-            preview = run(program, file.stack, project, config, sync_registration=True)
+            preview = run(program, file.stack, project, config)
     if preview.problems:
         raise Rejected(preview.problems)
     for each in preview.resources:

@@ -7,6 +7,7 @@ from types import MappingProxyType
 
 from gpupools.common.errors import Problem, nearest
 from gpupools.common.json_types import JsonObject
+from gpupools.diff.input_diff import DeclaredInputs, with_inputs
 from gpupools.diff.pool_diff import PoolChange, PoolRecord, changed_outputs, compare, encrypted_keys, record
 from gpupools.diff.software_diff import (
     ACCESS,
@@ -203,6 +204,7 @@ def judge(
     new: StackPlan,
     clouds: Mapping[str, Cloud],
     references: Mapping[str, JsonObject] = MappingProxyType({}),
+    inputs: tuple[Iterable[DeclaredInputs], Iterable[DeclaredInputs]] | None = None,
 ) -> GuardReport:
     """Decide what an update does to pods and what of it is refused, for every command and for `pulumi up`.
 
@@ -211,13 +213,18 @@ def judge(
         new: The plan.
         clouds: The clouds by name.
         references: The outputs that other stacks have now, by stack.
+        inputs: The inputs in the state, and those that the program declares now; None if they are not compared, as
+            before `pulumi up` has declared anything (`refused_inputs` judges them then).
     """
     changes = compare(earlier.pools, new, clouds, changed_outputs(new.stack, earlier.references, references))
     missing, changes = _with_unrecorded(earlier.unrecorded, new.stack, changes)
+    if inputs is not None:
+        changes = list(with_inputs(changes, *inputs, new, clouds))
     mps = {(each.cluster, each.pool) for each in earlier.pools if each.shares_by_mps}
     software = compare_software(_named_as_planned(earlier.software, new), new, changes, mps)
     refused, allowed, used = _decided(changes, software, new.stack, earlier.switches)
-    warnings = [*_not_compared(missing), *_idle_names(changes, software, new.stack, used)]
+    unseen = inputs is None and earlier.switches is None
+    warnings = [*_not_compared(missing), *_idle_names(changes, software, new.stack, used, unseen)]
     for key in dict.fromkeys([*(each.cluster for each in earlier.pools), *(each.cluster for each in earlier.software)]):
         if key in new.stack.clusters and (hidden := encrypted_keys(new.stack.clusters[key])):
             what = f"clusters.{key}: an edit of what is encrypted is not seen here: {', '.join(hidden)}"
@@ -231,6 +238,18 @@ def judge(
             warnings.append(f"{change.key}: this update replaces it ({change.nodes}): {_fields(change)}")
     unknown = tuple(_unknown_names(changes, new.stack, software))
     return GuardReport(tuple(changes), tuple(software), refused, allowed, tuple(warnings), unknown)
+
+
+def refused_inputs(
+    judged: GuardReport, old: DeclaredInputs, new: DeclaredInputs, plan: StackPlan, clouds: Mapping[str, Cloud]
+) -> Forbidden | None:
+    """Return why an update of one resource of a pool is refused, from the inputs that the engine has and gets.
+
+    `judged` is the judgement before the program declared anything; fields of it explain inputs that differ.
+    """
+    pool = new.parent.rpartition("::")[2]
+    changes = [each for each in judged.changes if f"{each.cluster}-{each.pool}" == pool]
+    return next(iter(forbidden(list(with_inputs(changes, [old], [new], plan, clouds)), plan.stack).values()), None)
 
 
 _Name = tuple[str, str]
@@ -552,9 +571,16 @@ def _unknown_names(
 
 
 def _idle_names(
-    changes: Sequence[PoolChange], software: Sequence[SoftwareChange], stack: Stack, used: Collection[_Name]
+    changes: Sequence[PoolChange],
+    software: Sequence[SoftwareChange],
+    stack: Stack,
+    used: Collection[_Name],
+    unseen: bool,
 ) -> Iterator[str]:
-    """Warn about names in `gpupools:allow_destroy` and `gpupools:allow_disruption` that have no effect."""
+    """Warn about names in `gpupools:allow_destroy` and `gpupools:allow_disruption` that have no effect.
+
+    `unseen`: whether another release may declare inputs that were not compared.
+    """
     destroyed = {change.key for change in changes if change.change == "deleted" or change.destroys}
     destroyed |= {change.cluster for change in software if change.destroys}
     by_key = {change.key: change for change in changes}
@@ -571,4 +597,7 @@ def _idle_names(
                 continue
             else:
                 does, kept = ("destroy it", "the pool") if switch == SWITCH else ("end its pods", "them")
-            yield f"{switch} names {name}, but this update does not {does}; remove the name to protect {kept} again"
+            what = f"{switch} names {name}, but this update does not {does}; remove the name to protect {kept} again"
+            yield (
+                f"{what}, unless gpupools diff --stack says that this release does" if unseen and "/" in name else what
+            )

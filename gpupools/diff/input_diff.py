@@ -14,10 +14,12 @@ from gpupools.diff.pool_diff import (
     PoolChange,
     input_edit,
     inputs_of,
+    is_among,
     leaves,
     pod_impact,
     strongest,
     strongest_first,
+    whole_numbers,
 )
 from gpupools.plan.cloud import Cloud
 from gpupools.plan.edit_tables import EditEffect, EditTables
@@ -78,8 +80,8 @@ def _changed_inputs(
         old, new = (dict(leaves("", _given(each[urn].inputs))) for each in (before, after))
         for path in dict.fromkeys([*old, *new]):
             was, now, whole = old.get(path), new.get(path), f"{kind}.{path}"
-            known = not _holds_unknown([was, now]) and not _is_among(path, after[urn].ignored)
-            if was != now and known and not any(_is_among(each, explained) for each in (path, whole)):
+            known = not _holds_unknown([was, now]) and not is_among(path, after[urn].ignored)
+            if was != now and known and not any(is_among(each, explained) for each in (path, whole)):
                 yield _change(whole, whole.replace("Resource.properties.", "AgentPool."), was, now, tables)
 
 
@@ -87,10 +89,6 @@ def _change(path: str, row: str, old: Any, new: Any, tables: EditTables) -> Fiel
     edit = input_edit(row, tables.inputs)
     detail = "" if edit.effect is EditEffect.UNKNOWN else edit.detail
     return FieldChange(path, tellable(path, old), tellable(path, new), edit.effect, detail, edit.pods)
-
-
-def _is_among(path: str, paths: Iterable[str]) -> bool:
-    return any(f"{path}.".startswith(f"{each}.") or f"{each}.".startswith(f"{path}.") for each in paths)
 
 
 def _given(value: Any) -> Any:
@@ -102,6 +100,15 @@ def _given(value: Any) -> Any:
         added = {"__defaults", *(value.get("__defaults") or ())}
         return {key: _given(each) for key, each in value.items() if key not in added}
     return [_given(each) for each in value] if isinstance(value, list) else value
+
+
+def known_inputs(value: Any) -> Any:
+    """Return inputs as the engine passes them, with `UNKNOWN` for secrets and for values known only later."""
+    if isinstance(value, Mapping):
+        return {key: known_inputs(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [known_inputs(each) for each in value]
+    return whole_numbers(value) if value is None or isinstance(value, str | bool | int | float) else UNKNOWN
 
 
 def _holds_unknown(value: Any) -> bool:

@@ -453,17 +453,17 @@ def _values(plan: PoolPlan, cluster: Cluster) -> JsonDict:
         "disk_gib": plan.disk_gib,
         # The plan has the labels and taints of the settings among its own, and what is set by hand by its full path.
         **{key: value for key, value in vars(plan.provider_plan).items() if key not in _PORTABLE},
-        **{f"overrides.{path}": _override_value(value) for path, value in plan.overrides.items() if "." in path},
+        **{
+            f"overrides.{path}": _REMOVED if value is None else value
+            for path, value in plan.overrides.items()
+            if "." in path
+        },
         **{f"cluster.{key}": value for key, value in _addresses(plan, cluster).items()},
     }
 
 
-def _override_value(value: Any) -> Any:
-    """Return a placeholder for `null`, which removes an input and so is an edit like any other value."""
-    return _REMOVED if value is None else value
-
-
 _REMOVED = "(taken away)"
+"""Stands for `null`, which removes an input by hand and so is an edit like any other value."""
 
 
 def _top_field(name: str) -> str:
@@ -481,11 +481,6 @@ def _addresses(plan: PoolPlan, cluster: Cluster) -> JsonDict:
     """Return the cluster's values that a pool uses."""
     inputs = cluster.pool_inputs(plan.provider_plan.requested_zones())
     return {key: with_stack(value, cluster.stack) for key, value in inputs.items()}
-
-
-def _unordered(plan: PoolPlan, cluster: Cluster) -> frozenset[str]:
-    """Return the names of values whose order does not matter, because the cloud stores them as sets."""
-    return plan.provider_plan.unordered | {f"cluster.{key}" for key in cluster.unordered}
 
 
 def with_stack(value: Any, stack: object) -> Any:
@@ -567,7 +562,8 @@ def _changes(
     before, after = old.values, planned_values(new, cluster)
     # A field that only one release knows cannot have been edited; the record may be another release's.
     known = {*old.fields, "overrides"} & {*map(_top_field, _values(new, cluster)), "overrides"}
-    tables, unordered = clouds[new.cloud].node_pools.edits(), _unordered(new, cluster)
+    tables = clouds[new.cloud].node_pools.edits()
+    unordered = new.provider_plan.unordered | {f"cluster.{key}" for key in cluster.unordered}  # the cloud has sets
     found: list[FieldChange] = []
     for name in dict.fromkeys([*before, *after]):
         written = before.get(name)
@@ -599,7 +595,7 @@ def _adopted_change(change: FieldChange, *, was_adopted: bool, new: PoolPlan, ta
         return change
     inputs = inputs_of(change, new, tables)
     theirs = new.provider_plan.kept_input(change.field, inputs)
-    kept = [path for path in inputs if _is_kept(path, adopted.kept)]
+    kept = [path for path in inputs if is_among(path, adopted.kept)]
     if kept:
         detail = f"adopt.keep lists {', '.join(kept)}, so it does not change"
     elif theirs:
@@ -618,8 +614,9 @@ def inputs_of(change: FieldChange, plan: PoolPlan, tables: EditTables) -> tuple[
     return edit_of(change.field, plan, change.old, change.new, tables).inputs
 
 
-def _is_kept(path: str, kept: Iterable[str]) -> bool:
-    return any(f"{path}.".startswith(f"{each}.") or f"{each}.".startswith(f"{path}.") for each in kept)
+def is_among(path: str, paths: Iterable[str]) -> bool:
+    """Return whether a dotted path is one of some paths, or a part of one, or one is a part of it."""
+    return any(f"{path}.".startswith(f"{each}.") or f"{each}.".startswith(f"{path}.") for each in paths)
 
 
 def same_value(old: Any, new: Any, unordered: bool = False) -> bool:

@@ -144,7 +144,9 @@ def test_records_hold_no_secret_and_are_compared_with_those_that_older_releases_
     clusters = json.loads(json.dumps(CLUSTERS))
     del clusters["train"]["kubeconfig"], clusters["serve"]["kubeconfig"]
     stack = laid(engine, "compared", clusters)
-    stack.plant(PLANTED)
+    # The clouds are those of the stack before, so this one has clusters of its own.
+    planted = {path: secret.replace("hunter", "hunter-again") for path, secret in PLANTED.items()}
+    stack.plant(planted)
     engine.up("compared").succeeded()
     state = json.loads(engine.run("stack", "export", "--stack", "compared").succeeded().output)
     having = [each for each in state["deployment"]["resources"] if "record" in each.get("outputs", {})]
@@ -161,7 +163,7 @@ def test_records_hold_no_secret_and_are_compared_with_those_that_older_releases_
         record = each["outputs"]["record"]
         for key in ("name", "node_role_arn"):
             if record["cluster"] == "train" and f"cluster.{key}" in record.get("values", {}):
-                record["values"][f"cluster.{key}"] = PLANTED[f"clusters.train.{key}"]
+                record["values"][f"cluster.{key}"] = planted[f"clusters.train.{key}"]
         each["outputs"]["record"] = {SIGNATURE: SECRET, "plaintext": json.dumps(record)}
     old = engine.folder / "old.json"
     old.write_text(json.dumps(state), encoding="utf-8")
@@ -177,7 +179,7 @@ OUTPUTS: dict[str, dict[str, Any]] = {
         "name": "hunter-name",
         "role": "arn:aws:iam::123456789012:role/hunter-role",
         "subnets": ["subnet-0a1b2c3d4e5f60718", "subnet-0fedcba9876543210"],
-        "kubeconfig": "token: hunter-kubeconfig",
+        "kubeconfig": "token: hunter-kubeconfig-too",
     },
     "serve": {
         "name": "hunter-aks-too",

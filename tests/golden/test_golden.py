@@ -61,7 +61,7 @@ def found(file: Path) -> dict[str, Any]:
         return {"refused": [f"{problem.key}: {problem.what}; {problem.fix}" for problem in result.problems]}
     config = {**result.file.others, **{f"gpupools:{key}": value for key, value in result.file.config.items()}}
     with planned(result.plan, result.file.config, clouds(), result.file.others):
-        preview = preview_program(PROGRAM, result.file.stack, "gpupools", config, sync_registration=True)
+        preview = preview_program(PROGRAM, result.file.stack, "gpupools", config)
     assert preview.problems == []
     owners = {each.urn: each.name for each in preview.resources if each.type == "gpupools:index:GpuNodePool"}
     inside: dict[str, dict[str, Any]] = {}

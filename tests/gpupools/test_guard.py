@@ -275,7 +275,7 @@ def test_a_switch_left_on_is_said(tmp_path: Path) -> None:
     assert found.warnings == (
         (
             "gpupools:allow_destroy names train/a, but this update does not destroy it; remove the name to"
-            " protect the pool again"
+            " protect the pool again, unless gpupools diff --stack says that this release does"
         ),
     )
 

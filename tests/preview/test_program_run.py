@@ -1,6 +1,5 @@
 """A program runs as Pulumi's language host would run it, and leaves the process as it was."""
 
-import contextlib
 import gc
 import json
 import os
@@ -12,11 +11,9 @@ from typing import Any
 
 import pulumi
 import pytest
-from pulumi.runtime import resource as registration
 
 from gpupools.preview.program_run import preview_program
 from gpupools.preview.sdk_schema import UNKNOWN
-from gpupools.preview.sdk_stubs import skip_engine_only_work
 from gpupools.spec.models import LATE
 from tests.preview.conftest import RunProgram
 
@@ -461,72 +458,12 @@ print(json.dumps([len(found.problems), sdks, "pulumi_gcp.container" in loaded, l
     assert json.loads(result.stdout) == [1, ["pulumi_gcp"], True, True]
 
 
-def registered_by_the_sdk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: str, *, whole: bool) -> Any:
-    """Return what a program registers, with everything the SDK works out, or without what only an engine reads."""
-    if whole:
-        monkeypatch.setattr("gpupools.preview.program_run.skip_engine_only_work", contextlib.nullcontext)
-    file = tmp_path / "__main__.py"
-    file.write_text(program, encoding="utf-8")
-    found = preview_program(file, "test", "gpupools", {})
-    return [(each.as_json(), bool(each.request.stackTrace.frames)) for each in found.resources], found.problems
-
-
-ALIASES = """
-import pulumi
-import pulumi_azure_native as azure
-
-class Box(pulumi.ComponentResource):
-    def __init__(self, name, **options):
-        super().__init__("test:index:Box", name, None, pulumi.ResourceOptions(**options))
-
-alias = pulumi.Alias
-box = Box("box", aliases=[alias(name="case"), alias(parent=pulumi.ROOT_STACK_RESOURCE), "urn:pulumi:a::b::c:d:E::f"])
-late = pulumi.Output.from_input("older")
-azure.containerservice.AgentPool("pool", resource_group_name="a", resource_name_="b", opts=pulumi.ResourceOptions(
-    parent=box, aliases=[alias(name="pond"), alias(type_="a:b:C", name="lake"), alias(stack=late), alias(project="x")]))
-"""
-
-
-def test_aliases_are_sent_as_without_the_shortcut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    short = registered_by_the_sdk(tmp_path, monkeypatch, ALIASES, whole=False)
-    whole = registered_by_the_sdk(tmp_path, monkeypatch, ALIASES, whole=True)
-
-    assert [resource for resource, _ in short[0]] == [resource for resource, _ in whole[0]]
-    assert short[1] == whole[1] == []
-    assert len(whole[0][1][0]["options"]["aliases"]) > 50, "the SDK's own types of this resource in older versions"
-    # Without this the shortcut is not in place, and large stacks of AKS take three times as long.
-    assert [traced for _, traced in short[0]] == [False, False]
-    assert [traced for _, traced in whole[0]] == [True, True]
-
-
 @pytest.mark.parametrize(
     "alias",
     ["name=None", "type_='a:b:C', stack=pulumi.Output.from_input(1).apply(lambda one: one / 0)"],
     ids=["no name", "a stack that fails"],
 )
-def test_an_alias_that_stops_a_deployment_stops_the_preview(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, alias: str
-) -> None:
+def test_an_alias_that_stops_a_deployment_stops_the_preview(preview: RunProgram, alias: str) -> None:
     options = f"pulumi.ResourceOptions(aliases=[pulumi.Alias({alias})])"
-    program = f"import pulumi\npulumi.ComponentResource('a:b:C', 'a', None, {options})\n"
 
-    short = registered_by_the_sdk(tmp_path, monkeypatch, program, whole=False)
-    whole = registered_by_the_sdk(tmp_path, monkeypatch, program, whole=True)
-    assert len(short[1]) == 1
-    assert short[1] == whole[1]
-
-
-def test_the_sdk_is_as_it_was_after_a_program(preview: RunProgram) -> None:
-    own = (pulumi.resource.collapse_alias_to_urn, registration._get_stack_trace)  # type: ignore[attr-defined]
-    seen = preview("import pulumi.resource as r\nprint(r.collapse_alias_to_urn.__name__)\n{}['key']")
-
-    assert seen.messages == ["urn_if_it_can_fail"]
-    assert (pulumi.resource.collapse_alias_to_urn, registration._get_stack_trace) == own  # type: ignore[attr-defined]
-
-
-def test_an_sdk_that_names_its_parts_otherwise_runs_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delattr(registration, "_get_stack_trace")
-    with skip_engine_only_work():
-        assert not hasattr(registration, "_get_stack_trace")
-
-    assert not hasattr(registration, "_get_stack_trace")
+    assert len(preview(f"import pulumi\npulumi.ComponentResource('a:b:C', 'a', None, {options})\n").problems) == 1

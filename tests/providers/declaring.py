@@ -7,8 +7,6 @@ from typing import Any
 import pulumi
 from pulumi.runtime.stack import run_pulumi_func
 
-from gpupools.preview.sdk_stubs import skip_engine_only_work
-
 
 class _Recorder(pulumi.runtime.Mocks):
     """Answers with the inputs, and of look-ups those alone that it is told of."""
@@ -51,6 +49,5 @@ def run(
         pulumi.runtime.set_mocks(recorder)
         await run_pulumi_func(declare)
 
-    with skip_engine_only_work():
-        asyncio.run(main())
+    asyncio.run(main())
     return [each for each in recorder.made if each.typ != "pulumi:pulumi:Stack"]

@@ -11,21 +11,21 @@ from pathlib import Path
 import pytest
 
 from gpupools.policies import pack
-from gpupools.preview import sdk_schema, sdk_stubs, sync_registration
+from gpupools.preview import sdk_schema
 from gpupools.providers import sdk_aliases, sdk_internals
 from tests.one_pool import GKE
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("gpupools", "providers", "components", "policies", "preview", "stacks")
-PLACES = {each.__file__ for each in (sdk_internals, sdk_aliases, sdk_stubs, sync_registration, pack)}
+PLACES = {each.__file__ for each in (sdk_internals, sdk_aliases, pack)}
 """The modules that may use such names: the first says so in one sentence without them, the others go on without."""
 
 
 def test_the_installed_sdk_has_every_name_we_use() -> None:
-    names = [*(path.split(":") for path in sdk_internals.NAMES), *sdk_stubs.REPLACED]
+    names = [*(path.split(":") for path in sdk_internals.NAMES), sdk_aliases.REPLACED]
     missing = [f"{module}.{name}" for module, name in names if not hasattr(import_module(module), name)]
 
-    assert missing + pack.missing_sdk_names() + sync_registration.missing_internals() == [], (
+    assert missing + pack.missing_sdk_names() == [], (
         f"pulumi {version('pulumi')}, pulumi-policy {version('pulumi_policy')}"
     )
 
@@ -103,15 +103,3 @@ def test_an_sdk_without_a_name_is_told_in_one_sentence(name: str, tmp_path: Path
     assert f"the installed pulumi has no {name.replace(':', '.')}" in text
     assert f"install pulumi=={sdk_internals.TESTED}" in text
     assert "Traceback" not in text
-
-
-def test_a_preview_goes_on_without_what_only_saves_time() -> None:
-    done = run("""
-        import pulumi.runtime.resource as module
-        del module._get_stack_trace
-        from gpupools.preview.sdk_stubs import skip_engine_only_work
-        with skip_engine_only_work():
-            print("on")
-    """)
-
-    assert done.stdout == "on\n", done.stderr

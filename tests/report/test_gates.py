@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -94,8 +95,7 @@ def gitlab() -> str:
     return "\n".join(lines).replace("/tmp/check/bin/python", sys.executable)
 
 
-RUNS = [(edit, scaffold) for edit in EDITS]
-RUNS += [(edit, script) for script in (action, gitlab) for edit in ("nodes added", "upgrade that evicts")]
+RUNS = list(product(EDITS, (scaffold, action, gitlab)))
 
 
 @pytest.mark.parametrize(("edit", "script"), RUNS, ids=[f"{edit}, {script.__name__}" for edit, script in RUNS])

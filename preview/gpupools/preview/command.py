@@ -129,8 +129,7 @@ def preview_file(
         starting = other.submit(process.__enter__)
         try:
             with planned(checked.plan, checked.file.config, clouds(), checked.file.others):
-                own = program == PROGRAM
-                preview: Preview = preview_program(program, checked.file.stack, project, config, sync_registration=own)
+                preview: Preview = preview_program(program, checked.file.stack, project, config)
             notes = [*not_compared(checked.plan.stack.clusters), *filter(None, [checked.file.note])]
             preview = replace(
                 preview,

@@ -31,8 +31,6 @@ from gpupools.common.errors import Problem
 from gpupools.common.json_types import JsonDict, JsonObject
 from gpupools.preview.monitor import DeclaredResource, Refused, StrictMonitor
 from gpupools.preview.sdk_schema import UNKNOWN
-from gpupools.preview.sdk_stubs import skip_engine_only_work
-from gpupools.preview.sync_registration import synchronous_registration
 from gpupools.spec.models import Late
 
 
@@ -64,8 +62,6 @@ def preview_program(
     project: str,
     config: JsonObject,
     earlier: JsonObject | None = None,
-    *,
-    sync_registration: bool = False,
 ) -> Preview:
     """Run a program as `pulumi preview` does, without engine, providers or network.
 
@@ -77,8 +73,6 @@ def preview_program(
             like the engine does. A `Late` value (an encrypted secret) is unknown to the program, and its key is
             marked secret.
         earlier: The state of the stack's last update, for a program that reads it; None if unknown.
-        sync_registration: Whether to register each resource in the line that declares it. This is faster, and
-            equivalent if the program does not later change values that it passed to a resource or to `apply`.
     """
     monitor, log = StrictMonitor(earlier), _Log()
     values = {key if ":" in key else f"{project}:{key}": value for key, value in config.items()}
@@ -87,14 +81,14 @@ def preview_program(
 
     def run() -> None:
         pulumi.runtime.set_all_config(texts, secret)
-        running = _run(program, stack, project, monitor, log, sync_registration)
+        running = _run(program, stack, project, monitor, log)
         try:
             asyncio.run(running)
         finally:
             running.close()  # avoids a Python warning if an interrupt comes before the loop runs
 
     failure: BaseException | None = None
-    with _restored_process(program), skip_engine_only_work(), contextlib.redirect_stdout(log.printed):
+    with _restored_process(program), contextlib.redirect_stdout(log.printed):
         try:
             # Pulumi keeps its settings in context variables: changes to a copy of the context do not reach the caller.
             contextvars.copy_context().run(run)
@@ -121,9 +115,7 @@ def preview_program(
     )
 
 
-async def _run(
-    program: Path, stack: str, project: str, monitor: StrictMonitor, log: "_Log", sync_registration: bool
-) -> None:
+async def _run(program: Path, stack: str, project: str, monitor: StrictMonitor, log: "_Log") -> None:
     loop = asyncio.get_running_loop()
     loop.set_default_executor(_Inline())
     # A failed program leaves futures that nothing awaits; report only its first error.
@@ -138,8 +130,7 @@ async def _run(
     SETTINGS.root_directory = str(program.parent.parent)
     runtime.settings.ROOT.set(None)
     entry = str(program.parent if program.name == "__main__.py" else program)
-    with synchronous_registration() if sync_registration else contextlib.nullcontext():
-        await runtime.run_in_stack(lambda: _run_path(entry))
+    await runtime.run_in_stack(lambda: _run_path(entry))
 
 
 _NO_STACK: Any = object()

@@ -4,7 +4,7 @@ import gc
 import os
 import signal
 import sys
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import cast
@@ -19,7 +19,17 @@ from gpupools.components.gpu_runtime import GpuRuntime, PlannedRuntime, Resource
 from gpupools.components.kubernetes_access import create_kubernetes_provider
 from gpupools.components.protection import PROTECTION_TYPE, Protection, hold_destroy, reject_incomplete
 from gpupools.components.stack_config import StackConfig, hiding_values, read_stack_config
-from gpupools.diff.guard import POOL_TYPE, Earlier, GuardReport, drift, judge, pools_of, read_earlier
+from gpupools.diff.guard import (
+    POOL_TYPE,
+    Earlier,
+    GuardReport,
+    drift,
+    judge,
+    pools_of,
+    read_earlier,
+    refused_inputs,
+)
+from gpupools.diff.input_diff import DeclaredInputs, known_inputs
 from gpupools.diff.pool_diff import in_recorded_order, record
 from gpupools.diff.software_diff import moved_clusters, protected_steps, record_software
 from gpupools.plan.software_plan import RuntimePlan
@@ -78,6 +88,29 @@ def _warn_of_drift(earlier: Earlier, plan: StackPlan) -> None:
         pulumi.log.warn(warning)
 
 
+def _judge_inputs(pool: str, judged: GuardReport, plan: StackPlan) -> pulumi.ResourceTransformation:
+    """Return a transformation that rejects updates of a pool's resources by their inputs, also in a preview.
+
+    A program cannot read inputs of the state before it declares something. The engine passes them to a hook, which ends
+    the update if it raises. The engine itself rejects the replacement and the deletion of what is protected.
+    """
+
+    def reject(args: pulumi.ResourceHookArgs) -> None:
+        old, new = (DeclaredInputs(args.urn, pool, known_inputs(each)) for each in (args.old_inputs, args.new_inputs))
+        refusal = refused_inputs(judged, old, new, plan, clouds())
+        if refusal is not None:
+            raise pulumi.RunError(str(refusal.problem))
+
+    hook = pulumi.ResourceHook(f"gpupools judges {pool}", reject, pulumi.ResourceHookOptions(on_dry_run=True))
+    guard = pulumi.ResourceOptions(hooks=pulumi.ResourceHookBinding(before_update=[hook]))
+
+    def with_guard(child: pulumi.ResourceTransformationArgs) -> pulumi.ResourceTransformationResult:
+        opts = pulumi.ResourceOptions.merge(child.opts, guard) if child.type_ != POOL_TYPE else child.opts
+        return pulumi.ResourceTransformationResult(props=child.props, opts=opts)
+
+    return with_guard
+
+
 def run(folder: Path) -> None:
     """Declare every pool of the running stack on its clusters, and the GPU software in Kubernetes.
 
@@ -114,7 +147,7 @@ def run(folder: Path) -> None:
 
     for warning in (*judged.warnings, *(f"{key}: {each.told}" for key, each in judged.allowed.items())):
         pulumi.log.warn(warning)
-    _declare(config, plan, clusters, earlier, state, moved_clusters(judged.software))
+    _declare(config, plan, clusters, earlier, state, judged)
 
 
 def _declare(
@@ -123,12 +156,11 @@ def _declare(
     clusters: Mapping[str, Cluster],
     earlier: Earlier,
     state: JsonObject | None,
-    moved: Collection[str],
+    judged: GuardReport,
 ) -> None:
     """Declare everything.
 
-    `clusters` have the decrypted addresses, of which the plan and its records know nothing; `moved` are the keys under
-    which the last update knew other clusters.
+    `clusters` have the decrypted addresses, of which the plan and its records know nothing.
     """
     stack = plan.stack
     recorded = {
@@ -154,6 +186,8 @@ def _declare(
     protect = any(stack.protects(each.cluster, each.name) for each in plan.pools)
     # Hooks start a server, which an offline preview does not need.
     held = hold_destroy(protect=protect) if state is not None else None
+    moved = moved_clusters(judged.software)
+    guarded = {each.key for each in judged.changes if each.production and each.change != "created"}
 
     def pool_inputs(key: str, name: str) -> PoolArgs:
         """Return the pool as the component's inputs record it in the state; the plan does not use it.
@@ -181,7 +215,13 @@ def _declare(
             made = GpuNodePool(
                 f"{key}-{name}",
                 {"cloud": cloud, "cluster": cluster, "pool": mine[name], "pool_name": name},
-                pulumi.ResourceOptions(providers=[own], depends_on=list(after)),
+                pulumi.ResourceOptions(
+                    providers=[own],
+                    depends_on=list(after),
+                    transformations=[_judge_inputs(f"{key}-{name}", judged, plan)]
+                    if f"{key}/{name}" in guarded
+                    else [],
+                ),
                 PlannedPool(planned[f"{key}/{name}"], records[f"{key}/{name}"]),
             )
             everything.append(made)
