@@ -166,7 +166,7 @@ def _fail(problems: Sequence[Problem] | Sequence[Located], as_json: bool) -> int
     """Print why nothing is written, and return the exit code."""
     is_call = any(isinstance(each, Problem) for each in problems)
     if as_json:
-        holds = {"stacks": [], "gone": [], "written": None}
+        holds: JsonDict = {"stacks": [], "gone": [], "written": None}
         answer("report", "failed" if is_call else "refused", [each.as_json() for each in problems], holds)
     for each in () if as_json else problems:
         tell_located(each) if isinstance(each, Located) else tell(f"gpupools report: {each}", error=True)

@@ -7,6 +7,7 @@ import pytest
 
 from gpupools.audit.cloudformation_template import READER, to_pulumi_names, unread_resource
 from gpupools.audit.held_resources import HELD
+from gpupools.common.json_types import JsonDict
 from gpupools.plan.pool_facts import UNKNOWN
 from tests.rows import each_row
 
@@ -59,7 +60,7 @@ def test_a_pool_inside_a_stack_needs_a_look_unless_it_shows_otherwise(properties
 
 
 JOINS = {"config": {"commands": {"join": {"command": "/etc/eks/bootstrap.sh prod"}}}}
-DESKTOP = {"config": {"packages": {"yum": {"blender": []}}}}
+DESKTOP: JsonDict = {"config": {"packages": {"yum": {"blender": []}}}}
 
 
 @pytest.mark.parametrize("kind", ["AWS::EC2::Instance", "AWS::AutoScaling::LaunchConfiguration"])
