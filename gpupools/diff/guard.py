@@ -35,8 +35,6 @@ RECORD = "record"
 POOL_TYPE = "gpupools:index:GpuNodePool"
 RUNTIME_TYPE = "gpupools:index:GpuRuntime"
 
-_UNRECORDED = "may be a production pool: the last update left no record of it"
-
 
 @dataclass(frozen=True)
 class Earlier:
@@ -54,8 +52,8 @@ class Earlier:
     """Outputs of other stacks that the last update used, by stack."""
     resources: Mapping[str, JsonObject] = field(default_factory=dict)
     """Outputs of the pools' own resources, by URN."""
-    switches: Mapping[str, Collection[str]] | None = None
-    """The names in `SWITCH` and `DISRUPTION`; None if unknown, since no update records them."""
+    switches: Collection[tuple[str, str]] | None = None
+    """The names in the stack file as `Forbidden` has them; None if unknown, since no update records them."""
 
     def of(self, cluster: str, pool: str, former: str | None) -> PoolRecord | None:
         """Return the record of a pool, under its name or the one it had before; None when there is none."""
@@ -217,24 +215,22 @@ def judge(
             before `pulumi up` has declared anything (`refused_inputs` judges them then).
     """
     changes = compare(earlier.pools, new, clouds, changed_outputs(new.stack, earlier.references, references))
-    missing, changes = _with_unrecorded(earlier.unrecorded, new.stack, changes)
+    changes = _with_unrecorded(earlier.unrecorded, new.stack, changes)
     if inputs is not None:
         changes = list(with_inputs(changes, *inputs, new, clouds))
     mps = {(each.cluster, each.pool) for each in earlier.pools if each.shares_by_mps}
     software = compare_software(_named_as_planned(earlier.software, new), new, changes, mps)
     refused, allowed, used = _decided(changes, software, new.stack, earlier.switches)
     unseen = inputs is None and earlier.switches is None
-    warnings = [*_not_compared(missing), *_idle_names(changes, software, new.stack, used, unseen)]
-    for key in dict.fromkeys([*(each.cluster for each in earlier.pools), *(each.cluster for each in earlier.software)]):
-        if key in new.stack.clusters and (hidden := encrypted_keys(new.stack.clusters[key])):
+    warnings = [*_not_compared(changes), *_idle_names(changes, software, new.stack, used, unseen)]
+    known = {each.cluster for each in earlier.pools} | {each.cluster for each in earlier.software}
+    for key in (each for each in new.stack.clusters if each in known):
+        if hidden := encrypted_keys(new.stack.clusters[key]):
             what = f"clusters.{key}: an edit of what is encrypted is not seen here: {', '.join(hidden)}"
             warnings.append(f"{what}; pulumi preview shows it")
     for change in changes:
-        if (
-            change.effect is EditEffect.REPLACE
-            and change.key not in refused
-            and any(e.is_output for e in change.fields)
-        ):
+        replaces = change.effect is EditEffect.REPLACE and change.key not in refused
+        if replaces and any(each.is_output for each in change.fields):
             warnings.append(f"{change.key}: this update replaces it ({change.nodes}): {_fields(change)}")
     unknown = tuple(_unknown_names(changes, new.stack, software))
     return GuardReport(tuple(changes), tuple(software), refused, allowed, tuple(warnings), unknown)
@@ -260,7 +256,7 @@ def _decided(
     changes: Sequence[PoolChange],
     software: Sequence[SoftwareChange],
     stack: Stack,
-    earlier: Mapping[str, Collection[str]] | None,
+    earlier: Collection[_Name] | None,
 ) -> tuple[dict[str, Forbidden], dict[str, Allowed], set[_Name]]:
     """Return what is refused, what only a name in the stack file allows, and the names that have an effect.
 
@@ -269,18 +265,18 @@ def _decided(
     refused = forbidden(changes, stack) | forbidden_software(software, stack)
     nothing = stack._replace(allow_destroy=(), allow_disruption=())
     without = forbidden(changes, nothing) | forbidden_software(software, nothing)
-    given = {(switch, name) for switch, names in _names(stack).items() for name in names}
+    given = _names(stack)
     allowed: dict[str, Allowed] = {}
     for key, refusal in without.items():
         names = [each for each in refusal.switches if each in given]
         if key not in refused and names:
-            added = earlier is not None and all(name not in earlier[switch] for switch, name in names)
+            added = earlier is not None and not {*names} & {*earlier}
             allowed[key] = Allowed(refusal.does, names[0][0], added)
     return refused, allowed, {each for refusal in without.values() for each in refusal.switches}
 
 
-def _names(stack: Stack) -> dict[str, tuple[str, ...]]:
-    return {SWITCH: stack.allow_destroy, DISRUPTION: stack.allow_disruption}
+def _names(stack: Stack) -> list[_Name]:
+    return [*((SWITCH, name) for name in stack.allow_destroy), *((DISRUPTION, name) for name in stack.allow_disruption)]
 
 
 def drift(resources: Mapping[str, JsonObject], new: StackPlan, clouds: Mapping[str, Cloud]) -> Iterator[str]:
@@ -319,14 +315,10 @@ def _named_as_planned(records: Iterable[SoftwareRecord], new: StackPlan) -> Iter
 
 def forbidden_software(changes: Sequence[SoftwareChange], stack: Stack) -> dict[str, Forbidden]:
     """Return the software changes that are rejected, by key of the cluster."""
-    allowed = stack.allow_destroy
     found: dict[str, Forbidden] = {}
     for key in dict.fromkeys(change.cluster for change in changes):
         here = [change for change in changes if change.cluster == key]
-        lost = [change for change in here if _loses(change, allowed) or _is_held(change)]
-        ended = [change for change in here if _ends(change, stack)]
-        refusals = [_forbidden_software(key, lost, allowed)] if lost else []
-        refusals += [_forbidden_end(key, ended, stack)] if ended else []
+        refusals = [each for each in (_loss(key, here, stack), _end(key, here, stack)) if each is not None]
         if refusals:
             does, fix = ("; ".join(getattr(each, name) for each in refusals) for name in ("does", "fix"))
             switches = tuple(name for each in refusals for name in each.switches)
@@ -334,29 +326,51 @@ def forbidden_software(changes: Sequence[SoftwareChange], stack: Stack) -> dict[
     return found
 
 
-def _loses(change: SoftwareChange, allowed: Collection[str]) -> list[str]:
-    """Return the production pools that would lose software without permission."""
-    if change.effect is not EditEffect.REPLACE or change.cluster in allowed:
+def _unallowed(change: SoftwareChange, pools: Iterable[str], allowed: Collection[str]) -> list[str]:
+    """Return those of some pools that are production pools and that no name allows to lose something."""
+    if change.cluster in allowed:
         return []
-    return [name for name in change.production if f"{change.cluster}/{name}" not in allowed]
+    return [name for name in pools if name in change.production and f"{change.cluster}/{name}" not in allowed]
 
 
-def _is_held(change: SoftwareChange) -> bool:
-    """Return whether Pulumi would reject the deletion, because the last update left it protected."""
-    return change.protected and change.change == "removed" and bool(change.serves)
+def _loss(cluster: str, changes: Sequence[SoftwareChange], stack: Stack) -> Forbidden | None:
+    """Reject software that production pools would lose, or that Pulumi protects since the last update."""
+    allowed = stack.allow_destroy
+
+    def loses(change: SoftwareChange) -> list[str]:
+        return _unallowed(change, change.production, allowed) if change.effect is EditEffect.REPLACE else []
+
+    def is_held(change: SoftwareChange) -> bool:
+        return change.protected and change.change == "removed" and bool(change.serves)
+
+    lost = [change for change in changes if loses(change) or is_held(change)]
+    if not lost:
+        return None
+    done = {change.called: "remove" if change.change == "removed" else "recreate" for change in lost}
+    does = "; ".join(
+        f"{verb} {', '.join(called for called, its in done.items() if its == verb)}"
+        for verb in dict.fromkeys(done.values())
+    )
+    pools = list(dict.fromkeys(name for change in lost for name in loses(change)))
+    add = f"add {cluster} to"
+    if not pools:
+        reason = f"has software that is protected until an update with {cluster} in {SWITCH} has ended"
+        return Forbidden(cluster, reason, does, _two_updates(f"leave {cluster} in" if cluster in allowed else add))
+    held = any(map(is_held, lost))
+    fix = f"if this is intended: {_two_updates(add)}" if held else f"if this is intended, {add} {SWITCH}"
+    names = [cluster, *(f"{cluster}/{name}" for name in pools)]
+    return Forbidden(cluster, _has_software_of(pools), does, fix, tuple((SWITCH, name) for name in names))
 
 
-def _ends(change: SoftwareChange, stack: Stack) -> list[str]:
-    """Return the production pools of which a release ends pods without permission."""
+def _end(cluster: str, changes: Sequence[SoftwareChange], stack: Stack) -> Forbidden | None:
+    """Reject releases that end pods of production pools."""
     allowed = {*stack.allow_destroy, *stack.allow_disruption}
-    ended = () if change.release is None or change.cluster in allowed else change.release.ends
-    return [name for name in ended if name in change.production and f"{change.cluster}/{name}" not in allowed]
-
-
-def _forbidden_end(cluster: str, changes: Sequence[SoftwareChange], stack: Stack) -> Forbidden:
-    pools = list(dict.fromkeys(name for change in changes for name in _ends(change, stack)))
+    releases = [(each, _unallowed(each, each.release.ends, allowed)) for each in changes if each.release is not None]
+    pools = list(dict.fromkeys(name for _, names in releases for name in names))
+    if not pools:
+        return None
     keys = [f"{cluster}/{name}" for name in pools]
-    does = dict.fromkeys(f"{change.ending} ({change.called})" for change in changes)
+    does = dict.fromkeys(f"{each.ending} ({each.called})" for each, names in releases if names)
     fix = f"if this is intended, add {', '.join(keys)} to {DISRUPTION}"
     switches = [(switch, key) for switch in (DISRUPTION, SWITCH) for key in keys]
     return Forbidden(cluster, _has_software_of(pools), "; ".join(does), fix, (*switches, (SWITCH, cluster)))
@@ -366,38 +380,13 @@ def _has_software_of(pools: Sequence[str]) -> str:
     return f"has software of the production pool{'s' if len(pools) > 1 else ''} {', '.join(pools)}"
 
 
-def _forbidden_software(cluster: str, changes: Sequence[SoftwareChange], allowed: Collection[str]) -> Forbidden:
-    done = {change.called: "remove" if change.change == "removed" else "recreate" for change in changes}
-    does = "; ".join(
-        f"{verb} {', '.join(called for called, its in done.items() if its == verb)}"
-        for verb in dict.fromkeys(done.values())
-    )
-    pools = list(dict.fromkeys(name for change in changes for name in _loses(change, allowed)))
-    held = any(_is_held(change) for change in changes)
-    if not pools:
-        reason = f"has software that is protected until an update with {cluster} in {SWITCH} has ended"
-        return Forbidden(
-            cluster, reason, does, _two_edits(f"leave {cluster} in" if cluster in allowed else f"add {cluster} to")
-        )
-    add = f"add {cluster} to"
-    fix = f"if this is intended: {_two_edits(add)}" if held else f"if this is intended, {add} {SWITCH}"
-    names = [cluster, *(f"{cluster}/{name}" for name in pools)]
-    return Forbidden(cluster, _has_software_of(pools), does, fix, tuple((SWITCH, name) for name in names))
-
-
-def _two_edits(switch: str) -> str:
-    first = f"undo the edit, {switch} {SWITCH}, run pulumi up to remove the protection"
-    return f"{first}; then edit again and run pulumi up again"
-
-
 def forbidden(changes: Sequence[PoolChange], stack: Stack) -> dict[str, Forbidden]:
     """Return the pool changes that are rejected, by `<cluster>/<pool>`."""
     allowed = stack.allow_destroy
     gone = [change for change in changes if change.change == "deleted"]
     there = [change for change in changes if change.change != "created"]
-    most = (
-        f"is one of {len(gone)} deleted pools out of {len(there)}, more than half" if len(gone) * 2 > len(there) else ""
-    )
+    most = f"is one of {len(gone)} deleted pools out of {len(there)}, more than half"
+    most = most if len(gone) * 2 > len(there) else ""
     found = [
         _keeps_what_it_is(change)
         or (_still_protected(change) if change.key in allowed else None)
@@ -414,12 +403,8 @@ def _keeps_what_it_is(change: PoolChange) -> Forbidden | None:
     if not found:
         return None
     if any(each.field.startswith("adopted") for each in found):
-        return Forbidden(
-            change.key,
-            "is already a pool of this stack",
-            "replace it with an existing pool",
-            "give the existing pool its own key",
-        )
+        reason, does = "is already a pool of this stack", "replace it with an existing pool"
+        return Forbidden(change.key, reason, does, "give the existing pool its own key")
     reason = "is an adopted pool, which cannot be changed this way"
     does = f"change {', '.join(map(str, found))}: {'; '.join(dict.fromkeys(each.detail for each in found))}"
     fix = "undo the edit, or remove adopt to replace it with a new pool"
@@ -429,8 +414,8 @@ def _keeps_what_it_is(change: PoolChange) -> Forbidden | None:
 def _not_allowed(change: PoolChange, most: str) -> Forbidden | None:
     """Reject the change of a pool that `allow_destroy` does not name."""
     deleted = change.change == "deleted"
-    unknown = _UNRECORDED if deleted and not change.recorded else ""
-    if not change.production and not unknown and not (deleted and most):
+    unknown = "may be a production pool: the last update left no record of it" if not change.recorded else ""
+    if not change.production and not (deleted and (unknown or most)):
         return None
     reason = "is a production pool" if change.production else unknown or most
     if deleted:
@@ -442,12 +427,10 @@ def _not_allowed(change: PoolChange, most: str) -> Forbidden | None:
     else:
         return None
     fix = f"if this is intended, add {change.key} to {SWITCH}"
-    if change.protected and _in_two_updates(change):
-        fix = f"if this is intended: {_two_updates(change, f'add {change.key} to')}"
-    if deleted and change.looks_like:
-        fix = (
-            f"if it was renamed to {change.looks_like}, set renamed_from: {change.pool} there to keep the nodes; {fix}"
-        )
+    if _in_two_updates(change):
+        fix = f"if this is intended: {_two_updates(f'add {change.key} to', change.change)}"
+    if deleted and (new := change.looks_like):
+        fix = f"if it was renamed to {new}, set renamed_from: {change.pool} there to keep the nodes; {fix}"
     return Forbidden(change.key, reason, does, fix, ((SWITCH, change.key),))
 
 
@@ -468,11 +451,8 @@ def _disruption(change: PoolChange) -> Forbidden | None:
 def _forgets_first_name(change: PoolChange) -> Forbidden | None:
     """Reject the replacement of a pool that is only renamed a second time, since `renamed_from` means to keep it."""
     decisive = change.decisive()
-    if (
-        not change.former
-        or change.effect is not EditEffect.REPLACE
-        or [each.field for each in decisive] != ["first_name"]
-    ):
+    is_by_name = change.effect is EditEffect.REPLACE and [each.field for each in decisive] == ["first_name"]
+    if not change.former or not is_by_name:
         return None
     fix = f"set first_name: {decisive[0].old} beside renamed_from: {change.former}"
     does, reason = f"replace it ({change.nodes})", "was not created under the name in renamed_from"
@@ -481,23 +461,22 @@ def _forgets_first_name(change: PoolChange) -> Forbidden | None:
 
 def _still_protected(change: PoolChange) -> Forbidden | None:
     """Reject a change of a pool in `allow_destroy` that needs an earlier update to remove its protection."""
-    if not change.protected or not _in_two_updates(change):
+    if not _in_two_updates(change):
         return None
     does = "delete" if change.change == "deleted" else "delete the placement group of"
     if change.change != "deleted" and change.destroys:
         does = "replace" if change.effect is EditEffect.REPLACE else "perhaps replace"
     reason = f"is protected until an update with it in {SWITCH} has ended"
-    return Forbidden(change.key, reason, f"{does} it", _two_updates(change, f"leave {change.key} in"))
+    return Forbidden(change.key, reason, f"{does} it", _two_updates(f"leave {change.key} in", change.change))
 
 
 def _in_two_updates(change: PoolChange) -> bool:
-    if change.change == "deleted" or _drops_placement_group(change):
-        return True
-    return change.destroys and change.old_protection_counts
+    goes = change.change == "deleted" or _drops_placement_group(change)
+    return change.protected and (goes or (change.destroys and change.old_protection_counts))
 
 
-def _two_updates(change: PoolChange, switch: str) -> str:
-    first, then = ("restore the pool", "delete it") if change.change == "deleted" else ("undo the edit", "edit again")
+def _two_updates(switch: str, change: str = "changed") -> str:
+    first, then = ("restore the pool", "delete it") if change == "deleted" else ("undo the edit", "edit again")
     return f"{first}, {switch} {SWITCH}, run pulumi up to remove the protection; then {then} and run pulumi up again"
 
 
@@ -515,26 +494,22 @@ def _fields(change: PoolChange) -> str:
     )
 
 
-def _with_unrecorded(
-    names: Iterable[str], stack: Stack, changes: Sequence[PoolChange]
-) -> tuple[list[PoolChange], list[PoolChange]]:
-    """Add unrecorded pools, of which only the names are known; return those that stay, and all changes."""
-    left = set(names)
-    missing, found = [], []
+def _with_unrecorded(names: Iterable[str], stack: Stack, changes: Sequence[PoolChange]) -> list[PoolChange]:
+    """Add unrecorded pools, of which only the names are known."""
+    left, found = set(names), []
     for change in changes:
         former = stack.pools[change.pool].renamed_from if change.pool in stack.pools else None
         known = {f"{change.cluster}-{name}" for name in (change.pool, former) if name} & left
         if change.change == "created" and known:
             left -= known
-            production = stack.is_production(change.pool)
-            change = replace(change, change="changed", effect=EditEffect.UNKNOWN, production=production)
-            missing.append(change)
+            change = replace(change, change="changed", effect=EditEffect.UNKNOWN, recorded=False)
+            change = replace(change, production=stack.is_production(change.pool))
         found.append(change)
     for name in sorted(left):
         cluster, pool = _split(name, stack)
         gone = PoolChange(cluster, pool, "deleted", EditEffect.REPLACE, (), "", production=stack.production)
         found.append(replace(gone, recorded=False))
-    return missing, found
+    return found
 
 
 def _split(name: str, stack: Stack) -> tuple[str, str]:
@@ -546,13 +521,12 @@ def _split(name: str, stack: Stack) -> tuple[str, str]:
     return (named or known[::-1] or ways or [(name, "")])[0]
 
 
-def _not_compared(missing: Sequence[PoolChange]) -> Iterable[str]:
-    names = [change.key for change in missing if change.production]
+def _not_compared(changes: Sequence[PoolChange]) -> Iterator[str]:
+    names = [each.key for each in changes if each.change == "changed" and not each.recorded and each.production]
     if names:
         yield (
-            f"the last update left no record of {', '.join(names)}, so gpupools cannot tell whether this one"
-            " replaces them; "
-            "Pulumi rejects that while they are protected; the next update has a record"
+            f"the last update left no record of {', '.join(names)}, so gpupools cannot tell whether this one replaces"
+            " them; Pulumi rejects that while they are protected; the next update has a record"
         )
 
 
@@ -584,20 +558,15 @@ def _idle_names(
     destroyed = {change.key for change in changes if change.change == "deleted" or change.destroys}
     destroyed |= {change.cluster for change in software if change.destroys}
     by_key = {change.key: change for change in changes}
-    for switch, names in _names(stack).items():
-        for name in names:
-            if (switch, name) in used or (switch == SWITCH and name in destroyed):
-                continue
-            if "/" not in name and name in stack.clusters:
-                does, kept = "destroy its software", "the software"
-            elif name not in by_key:  # see `_unknown_names`
-                continue
-            elif not stack.is_production(by_key[name].pool):
-                yield f"{switch} names {name}, which is no production pool and needs no permission; remove the name"
-                continue
-            else:
-                does, kept = ("destroy it", "the pool") if switch == SWITCH else ("end its pods", "them")
-            what = f"{switch} names {name}, but this update does not {does}; remove the name to protect {kept} again"
-            yield (
-                f"{what}, unless gpupools diff --stack says that this release does" if unseen and "/" in name else what
-            )
+    for switch, name in _names(stack):
+        change = by_key.get(name)
+        is_cluster = "/" not in name and name in stack.clusters
+        if (switch, name) in used or (switch == SWITCH and name in destroyed) or not (change or is_cluster):
+            continue  # see `_unknown_names` for a name that there is not
+        if change is not None and not stack.is_production(change.pool):
+            yield f"{switch} names {name}, which is no production pool and needs no permission; remove the name"
+            continue
+        does, kept = ("destroy it", "the pool") if switch == SWITCH else ("end its pods", "them")
+        does, kept = ("destroy its software", "the software") if is_cluster else (does, kept)
+        unless = ", unless gpupools diff --stack says that this release does" if unseen and not is_cluster else ""
+        yield f"{switch} names {name}, but this update does not {does}; remove the name to protect {kept} again{unless}"

@@ -71,11 +71,10 @@ class FieldChange:
         """The values as they may be printed."""
         if ENCRYPTED in (self.new if isinstance(self.new, list) else [self.new]):
             return "(encrypted)", "(encrypted)"  # a record of an older release may have the value in clear
-        if any(isinstance(each, _Hidden) for each in (self.old if isinstance(self.old, list) else [self.old])):
-            return "(encrypted)", self.new
+        old, new = ("(encrypted)" if _is_hidden(each) else each for each in (self.old, self.new))
         if not self.field.startswith("overrides."):
-            return self.old, self.new
-        return tellable(self.field, self.old), tellable(self.field, self.new)
+            return old, new
+        return tellable(self.field, old), tellable(self.field, new)
 
     def as_json(self) -> JsonDict:
         """Return field, old, new, effect and what happens to pods."""
@@ -509,7 +508,12 @@ def encrypted_keys(cluster: Cluster) -> list[str]:
 
 
 class _Hidden(str):
-    """An address that may have been a secret: it is compared, and not printed."""
+    """A text that may be a secret: it is compared, and not printed."""
+
+
+def _is_hidden(value: Any) -> bool:
+    inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
+    return isinstance(value, _Hidden) or any(map(_is_hidden, inner))
 
 
 def hide_addresses(value: Any, is_address: bool = False) -> Any:

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import pulumi
 
@@ -30,7 +30,7 @@ from gpupools.diff.guard import (
     refused_inputs,
 )
 from gpupools.diff.input_diff import DeclaredInputs, known_inputs
-from gpupools.diff.pool_diff import in_recorded_order, record
+from gpupools.diff.pool_diff import hide_addresses, in_recorded_order, record
 from gpupools.diff.software_diff import moved_clusters, protected_steps, record_software
 from gpupools.plan.software_plan import RuntimePlan
 from gpupools.providers import clouds
@@ -95,8 +95,16 @@ def _judge_inputs(pool: str, judged: GuardReport, plan: StackPlan) -> pulumi.Res
     the update if it raises. The engine itself rejects the replacement and the deletion of what is protected.
     """
 
-    def reject(args: pulumi.ResourceHookArgs) -> None:
-        old, new = (DeclaredInputs(args.urn, pool, known_inputs(each)) for each in (args.old_inputs, args.new_inputs))
+    async def inputs(given: Mapping[str, Any]) -> JsonObject:
+        # The SDK makes a secret of a whole input that has a secret in it; its other parts count too.
+        secret = {
+            k: await each.future(with_unknowns=True) for k, each in given.items() if isinstance(each, pulumi.Output)
+        }
+        return {**known_inputs(given), **hide_addresses(known_inputs(secret), is_address=True)}
+
+    async def reject(args: pulumi.ResourceHookArgs) -> None:
+        both = [await inputs(each or {}) for each in (args.old_inputs, args.new_inputs)]
+        old, new = (DeclaredInputs(args.urn, pool, each) for each in both)
         refusal = refused_inputs(judged, old, new, plan, clouds())
         if refusal is not None:
             raise pulumi.RunError(str(refusal.problem))
