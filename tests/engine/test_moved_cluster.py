@@ -48,7 +48,7 @@ def test_another_cluster_behind_the_same_path_gets_the_software(engine: Engine) 
 
     write(engine, "lab-2")
     said = engine.gpupools("diff", "--stack", "moved").succeeded()
-    assert "lab: changes access to the cluster's API: cluster; the stack file names another cluster" in said.output
+    assert "lab: changes access to the cluster's API\n  the stack file names another cluster" in said.output
     moved = move(engine, "lab-2")
     assert sorted(moved) == sorted(made)
     assert software(engine) == wanted
