@@ -5,14 +5,14 @@ the inputs of the cloud's resources that the field sets. `EditTables.inputs` has
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
-from pydantic import BaseModel
+from pydantic import AfterValidator, BaseModel, PlainSerializer, StrictBool, TypeAdapter, ValidationError
 
 from gpupools.common.json_types import JsonDict, JsonObject
 from gpupools.common.taints import GPU_TAINT, Effect, Taint
@@ -224,8 +224,46 @@ class PoolChange:
         return list(seen.values())
 
 
+def whole_numbers(value: Any) -> Any:
+    """Convert floats without a fraction to int: Pulumi returns every number as a float."""
+    if isinstance(value, list):
+        return [whole_numbers(each) for each in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+@cache
+def _form(record: type) -> TypeAdapter[Any]:
+    return TypeAdapter(record)
+
+
+class Record:
+    """What the program keeps in the state for comparison with a later plan; a later release may know more fields."""
+
+    def as_json(self) -> JsonDict:
+        """Return the record in JSON types, without values that are None."""
+        found: JsonDict = _form(type(self)).dump_python(self, mode="json")  # type: ignore[arg-type]
+        return found
+
+    @classmethod
+    def from_json(cls, raw: object) -> Self | None:
+        """Read what `as_json` wrote, with numbers as floats if need be; None when it is something else."""
+        try:
+            found: Self = _form(cls).validate_python(raw)  # type: ignore[arg-type]
+        except ValidationError:
+            return None
+        return found
+
+
+RecordedValues = Annotated[
+    JsonObject,
+    AfterValidator(lambda values: {name: whole_numbers(value) for name, value in values.items()}),
+    PlainSerializer(lambda values: {name: value for name, value in values.items() if value is not None}),
+]
+"""Values by dotted name."""
+
+
 @dataclass(frozen=True)
-class PoolRecord:
+class PoolRecord(Record):
     """The recorded plan of a pool in JSON types, for comparison with a later plan."""
 
     cluster: str
@@ -233,14 +271,14 @@ class PoolRecord:
     cloud: str
     nodes: str
     """Its nodes in words: `up to 4 nodes × 8 GPUs`."""
-    production: bool
-    exempt: bool
+    production: StrictBool
+    exempt: StrictBool
     """Whether it had `protect: false`, so that it is not a production pool even in a production stack."""
-    protected: bool
+    protected: StrictBool
     """Whether it was declared protected: false for a production pool that `allow_destroy` named."""
     fields: tuple[str, ...]
     """Everything its plan said, as `planned_values` names it without parts: a later release may know other fields."""
-    values: JsonObject
+    values: RecordedValues
     """`planned_values`; what is not there was None."""
 
     @property
@@ -248,25 +286,6 @@ class PoolRecord:
         """Return whether its pods share GPUs through the control daemon of the device plugin's chart."""
         mode = self.values.get("sharing.share.mode") or self.values.get("sharing.mode")
         return has_control_daemon(str(mode))
-
-    def as_json(self) -> JsonDict:
-        """Return the record in JSON types, without values that are None."""
-        values = {name: value for name, value in self.values.items() if value is not None}
-        return {each.name: getattr(self, each.name) for each in fields(self)} | {
-            "fields": list(self.fields),
-            "values": values,
-        }
-
-    @classmethod
-    def from_json(cls, raw: object) -> Self | None:
-        """Read what `as_json` wrote, with numbers as floats if need be; None when it is something else."""
-        known = {"fields": list, "values": Mapping, "production": bool, "exempt": bool, "protected": bool}
-        names = [each.name for each in fields(cls)]
-        if not isinstance(raw, Mapping) or any(not isinstance(raw.get(name), known.get(name, str)) for name in names):
-            return None
-        values = {str(name): whole_numbers(value) for name, value in raw["values"].items()}
-        given = {name: raw[name] for name in names}
-        return cls(**given | {"fields": tuple(map(str, raw["fields"])), "values": values})
 
 
 def record(plan: PoolPlan, stack: Stack) -> PoolRecord:
@@ -283,13 +302,6 @@ def record(plan: PoolPlan, stack: Stack) -> PoolRecord:
         tuple(sorted(set(map(_top_field, _values(plan, cluster))))),
         planned_values(plan, cluster),
     )
-
-
-def whole_numbers(value: Any) -> Any:
-    """Convert floats without a fraction to int: Pulumi returns every number as a float."""
-    if isinstance(value, list):
-        return [whole_numbers(each) for each in value]
-    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def changed_outputs(stack: Stack, *references: Mapping[str, JsonObject]) -> dict[str, tuple[Any, ...]]:
