@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from gpupools.cli.files import add_within
 from gpupools.cli.git import WITHOUT, NotInGit, file_at
-from gpupools.cli.help_texts import examples
+from gpupools.cli.help_texts import examples, tell_problems
 from gpupools.common.errors import Problem, Rejected
 from gpupools.common.json_types import JsonDict
 from gpupools.console.output import Style, answer, tell, tell_lines, tell_parts
@@ -19,7 +19,6 @@ from gpupools.diff.guard import pools_of
 from gpupools.providers import clouds
 from gpupools.report.markdown_budget import LIMIT, MarkdownBudget, code, put_changes
 from gpupools.stackfile.check import CheckedFile, Located, check_stack_file, locate
-from gpupools.stackfile.format_problem import tell_located
 
 REJECTED = 3
 """Exit code if `pulumi up` would reject the edit, or if it does what --exit-code or --fail-on names."""
@@ -134,14 +133,11 @@ def compare(
     except (CallError, NotInGit) as error:
         said = str(error)
         said += ", and compare two files: gpupools diff OLD NEW" if said.endswith(WITHOUT) else ""
-        if as_json:
-            answer("diff", "failed", [Problem((), said).as_json()], _NOTHING)
-        else:
-            tell(f"gpupools diff: {said}", error=True)
-        return 2
+        return tell_problems("diff", [Problem((), said)], _NOTHING, as_json=as_json, result="failed")
     old, new = planned
     if not isinstance(old, CheckedFile) or not isinstance(new, CheckedFile):
-        return _refuse([each for side in planned if not isinstance(side, CheckedFile) for each in side], as_json)
+        problems = [each for side in planned if not isinstance(side, CheckedFile) for each in side]
+        return tell_problems("diff", problems, _NOTHING, as_json=as_json)
     return _print(compare_files(old, new, clouds()), form, failure)
 
 
@@ -167,23 +163,15 @@ def _compare_with_state(file: Path, states: Sequence[Path], stack: str | None, f
         if not isinstance(checked, CheckedFile):  # a pool that runs may be in a place that no list has
             checked = planned_side(Side(file), {name for state in read for name in pools_of(state.resources)})
         if not isinstance(checked, CheckedFile):
-            return _refuse(checked, form == "json")
+            return tell_problems("diff", checked, _NOTHING, as_json=form == "json")
         found = reader.compare_with_state(checked, read, cli=stack is not None)
     except Rejected as rejected:
         invalid = () if isinstance(checked, CheckedFile) else checked
-        return _refuse([*invalid, *rejected.problems], form == "json")
+        return tell_problems("diff", [*invalid, *rejected.problems], _NOTHING, as_json=form == "json")
     return _print(found, form, failure)
 
 
 _NOTHING: Mapping[str, Sequence[Any]] = {"pools": (), "software": (), "warnings": (), "cost": ""}
-
-
-def _refuse(problems: Sequence[Located | Problem], as_json: bool) -> int:
-    if as_json:
-        answer("diff", "refused", [each.as_json() for each in problems], _NOTHING)
-    for each in () if as_json else problems:
-        tell_located(each) if isinstance(each, Located) else tell(each, error=True)
-    return 1
 
 
 class Side(NamedTuple):

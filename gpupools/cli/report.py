@@ -10,7 +10,7 @@ from pathlib import Path
 from gpupools.cli.diff import REJECTED, Side, planned_side
 from gpupools.cli.files import add_within, links_out, write_whole
 from gpupools.cli.git import NotInGit, NotThen, file_at, gone_since
-from gpupools.cli.help_texts import examples
+from gpupools.cli.help_texts import examples, tell_problems
 from gpupools.common.errors import Problem, Rejected
 from gpupools.common.json_types import JsonDict, JsonObject
 from gpupools.common.sdk import NEED, is_missing
@@ -164,13 +164,9 @@ def _output_problem(output: Path, force: bool) -> Problem | None:
 
 def _fail(problems: Sequence[Problem] | Sequence[Located], as_json: bool) -> int:
     """Print why nothing is written, and return the exit code."""
-    is_call = any(isinstance(each, Problem) for each in problems)
-    if as_json:
-        holds: JsonDict = {"stacks": [], "gone": [], "written": None}
-        answer("report", "failed" if is_call else "refused", [each.as_json() for each in problems], holds)
-    for each in () if as_json else problems:
-        tell_located(each) if isinstance(each, Located) else tell(f"gpupools report: {each}", error=True)
-    return 2 if is_call else 1
+    result = "failed" if any(isinstance(each, Problem) for each in problems) else "refused"
+    holds: JsonDict = {"stacks": [], "gone": [], "written": None}
+    return tell_problems("report", problems, holds, as_json=as_json, result=result)
 
 
 _WRITERS: dict[str, Callable[[Sequence[StackReport], Sequence[str]], str]] = {"html": page, "markdown": comment}

@@ -10,7 +10,7 @@ from typing import Any
 from gpupools.cli.diff import Side, planned_side
 from gpupools.cli.files import add_within, links_out
 from gpupools.cli.git import NotInGit, NotThen, file_at, gone_since, top_of
-from gpupools.cli.help_texts import examples
+from gpupools.cli.help_texts import examples, tell_problems
 from gpupools.cli.stack_objects import Origin, stack_objects
 from gpupools.common.errors import Problem, Rejected
 from gpupools.common.input_files import read_bytes
@@ -102,14 +102,14 @@ class _Listed:
 def _run(given: argparse.Namespace) -> int:
     wrong = _wrong_call(given)
     if wrong is not None:
-        return _fail("failed", [wrong.as_json()], [f"gpupools stacks: {wrong}"], given.json)
+        return tell_problems("stacks", [wrong], _NOTHING, as_json=given.json, result="failed")
     try:
         listed, left_out = _stack_files(given.folder, given.within)
         gone = _compare(listed, given.folder, given.since) if given.since is not None else []
     except NotInGit as error:
-        return _fail("failed", [Problem((), str(error)).as_json()], [f"gpupools stacks: {error}"], given.json)
+        return tell_problems("stacks", [Problem((), str(error))], _NOTHING, as_json=given.json, result="failed")
     except _Refused as error:
-        return _fail("refused", [each.as_json() for each in error.problems], error.problems, given.json)
+        return tell_problems("stacks", error.problems, _NOTHING, as_json=given.json)
     placed = [each.placed for each in listed]
     order, refused = _judged(listed, given.folder)
     shown = [each for each in listed if not given.changed or each.changed]
@@ -216,12 +216,7 @@ def _wrong_call(given: argparse.Namespace) -> Problem | None:
     return None
 
 
-def _fail(result: str, problems: list[JsonDict], said: Sequence[object], as_json: bool) -> int:
-    if as_json:
-        answer("stacks", result, problems, {"stacks": [], "waves": [], "removed": [], "left_out": []})
-    for each in () if as_json else said:
-        tell(each, error=True)
-    return 2 if result == "failed" else 1
+_NOTHING: JsonDict = {"stacks": [], "waves": [], "removed": [], "left_out": []}
 
 
 # --- finding ---
