@@ -1,7 +1,7 @@
 """Arguments and help texts that several commands share."""
 
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from gpupools.common.errors import Problem, shown
 from gpupools.common.json_types import JsonDict, JsonObject
@@ -34,6 +34,14 @@ def has_invalid_filters(command: str, given: Namespace, holds: JsonDict) -> bool
     if wrong is not None:
         tell_problems(command, [wrong], holds, as_json=given.json, result="failed")
     return wrong is not None
+
+
+class Refusal(Exception):
+    """A command does nothing; has why, and the result as for `tell_problems`."""
+
+    def __init__(self, problems: Sequence[Problem | Located], result: str = "refused") -> None:
+        super().__init__()
+        self.problems, self.result = problems, result
 
 
 def tell_problems(

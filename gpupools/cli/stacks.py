@@ -10,7 +10,7 @@ from typing import Any
 from gpupools.cli.diff import Side, planned_side
 from gpupools.cli.files import add_within, links_out
 from gpupools.cli.git import NotInGit, NotThen, file_at, gone_since, top_of
-from gpupools.cli.help_texts import examples, tell_problems
+from gpupools.cli.help_texts import Refusal, examples, tell_problems
 from gpupools.cli.stack_objects import Origin, stack_objects
 from gpupools.common.errors import Problem, Rejected
 from gpupools.common.input_files import read_bytes
@@ -108,7 +108,7 @@ def _run(given: argparse.Namespace) -> int:
         gone = _compare(listed, given.folder, given.since) if given.since is not None else []
     except NotInGit as error:
         return tell_problems("stacks", [Problem((), str(error))], _NOTHING, as_json=given.json, result="failed")
-    except _Refused as error:
+    except Refusal as error:
         return tell_problems("stacks", error.problems, _NOTHING, as_json=given.json)
     placed = [each.placed for each in listed]
     order, refused = _judged(listed, given.folder)
@@ -190,14 +190,6 @@ def _tell_objects(
     return 0
 
 
-class _Refused(Exception):
-    """The stacks cannot be listed."""
-
-    def __init__(self, problems: list[Located]) -> None:
-        super().__init__()
-        self.problems = problems
-
-
 def _is_in_a_repository(folder: Path) -> bool:
     here = folder.resolve()
     return any(os.path.lexists(each / name) for each in (here, *here.parents) for name in (".git", "Pulumi.yaml"))
@@ -226,19 +218,19 @@ def _stack_files(folder: Path, checkout: Path | None) -> tuple[list[_Listed], li
     """Check all stacks of a folder.
 
     Raises:
-        _Refused: The folder does not exist or is not in a repository, or a link leads out of the checkout.
+        Refusal: The folder does not exist or is not in a repository, or a link leads out of the checkout.
     """
     try:
         files = stack_files(folder)
     except Rejected as rejected:
         problems = [Located(folder, None, replace(each, path=())) for each in rejected.problems]
-        raise _Refused(problems) from None
+        raise Refusal(problems) from None
     if not files and not _is_in_a_repository(folder):
         what = "is not in a repository: there is no stack file, and no Pulumi.yaml or .git in it or above"
-        raise _Refused([Located(folder, None, Problem((), what, "use the folder of a repository"))])
+        raise Refusal([Located(folder, None, Problem((), what, "use the folder of a repository"))])
     found = {file: project_file(file) for file in files}
     if outside := links_out([*found, *found.values()], checkout):
-        raise _Refused([Located(path, None, problem) for path, problem in outside])
+        raise Refusal([Located(path, None, problem) for path, problem in outside])
     projects: dict[Path, Project] = {}
     listed: list[_Listed] = []
     left_out: list[dict[str, str]] = []
@@ -251,9 +243,9 @@ def _stack_files(folder: Path, checkout: Path | None) -> tuple[list[_Listed], li
         try:
             project = projects.setdefault(of, read_project(of))
         except Rejected as rejected:
-            raise _Refused([Located(of, None, each) for each in rejected.problems]) from None
+            raise Refusal([Located(of, None, each) for each in rejected.problems]) from None
         if outside := links_out(_beside(project), checkout):
-            raise _Refused([Located(path, None, problem) for path, problem in outside])
+            raise Refusal([Located(path, None, problem) for path, problem in outside])
         if not is_read(file, project):
             left_out.append({"file": str(file), "why": f"the stack files of {project.name} are in another folder"})
             continue
