@@ -155,7 +155,7 @@ def _sides(files: Sequence[Path], since: str | None) -> tuple[Side, Side]:
 
 def _json(found: Comparison) -> None:
     def with_refusal(change: JsonDict, key: str) -> JsonDict:
-        refused, allowed = found.refused.get(key), found.judged.allowed.get(key)
+        refused, allowed = found.judged.forbidden.get(key), found.judged.allowed.get(key)
         verdict = {"refused": refused and refused.as_json(), "allowed": None if allowed is None else str(allowed)}
         return change | verdict
 

@@ -111,13 +111,16 @@ def _run(given: argparse.Namespace) -> int:
     except Refusal as error:
         return tell_problems("stacks", error.problems, _NOTHING, as_json=given.json)
     placed = [each.placed for each in listed]
-    order, refused = _judged(listed, given.folder)
+    placed_in_order, refused = _judged(listed, given.folder)
     shown = [each for each in listed if not given.changed or each.changed]
-    order = _only(order, shown)
+    by_file = {each.placed.file: each for each in shown}
+    order = [
+        kept for wave in placed_in_order if (kept := [by_file[each.file] for each in wave if each.file in by_file])
+    ]
     if given.json:
         holds = {
             "stacks": [_as_json(each, placed, given.folder) for each in shown],
-            "waves": [[_for_a_job(each, given.folder) for each in wave] for wave in order],
+            "waves": [[_for_a_job(each.placed, given.folder) for each in wave] for wave in order],
             "removed": gone,
             "left_out": left_out,
         }
@@ -131,22 +134,11 @@ def _run(given: argparse.Namespace) -> int:
     elif given.operator:
         return _tell_objects(given, [(each.placed, each.after(placed)) for each in shown])
     else:
-        _tell(shown, order, placed)
+        for number, wave in enumerate(order, 1):
+            for each in wave:
+                tell_lines("\n".join(_as_text(each, placed, number if len(order) > 1 else 0)))
         _tell_rest(given, gone, left_out, bool(listed))
     return 1 if refused else 0
-
-
-def _only(order: Iterable[Sequence[Placed]], shown: Sequence[_Listed]) -> list[list[Placed]]:
-    """Return the waves with the shown stacks only."""
-    kept = [[each for each in wave if any(each is one.placed for one in shown)] for wave in order]
-    return [wave for wave in kept if wave]
-
-
-def _tell(shown: Sequence[_Listed], order: Sequence[Sequence[Placed]], placed: Sequence[Placed]) -> None:
-    for number, wave in enumerate(order, 1):
-        for each in wave:
-            one = next(found for found in shown if found.placed is each)
-            tell_lines("\n".join(_as_text(one, placed, number if len(order) > 1 else 0)))
 
 
 def _tell_rest(
@@ -398,10 +390,13 @@ def _jobs(text: str) -> int:
     return number
 
 
-def _batches(order: Sequence[Sequence[Placed]], most: int, folder: Path) -> Iterator[JsonDict]:
+def _batches(order: Sequence[Sequence[_Listed]], most: int, folder: Path) -> Iterator[JsonDict]:
     """Yield at most `most` stacks of a wave at a time, with what a job needs; the batches run one after another."""
     for number, wave in enumerate(order, 1):
-        jobs = [{key: job[key] for key in ("directory", "stack")} for job in (_for_a_job(one, folder) for one in wave)]
+        jobs = [
+            {key: job[key] for key in ("directory", "stack")}
+            for job in (_for_a_job(one.placed, folder) for one in wave)
+        ]
         yield from ({"wave": number, "stacks": jobs[first : first + most]} for first in range(0, len(jobs), most))
 
 

@@ -8,12 +8,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cache
-from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, BaseModel, PlainSerializer, StrictBool, TypeAdapter, ValidationError
 
+from gpupools.common.csv_rows import DATA
 from gpupools.common.json_types import JsonDict, JsonObject
 from gpupools.common.taints import GPU_TAINT, Effect, Taint
 from gpupools.diff.format_values import format_change, format_value
@@ -24,9 +24,6 @@ from gpupools.plan.pool_plan import POOL_LABEL, PoolPlan, gpus_as_json
 from gpupools.spec.models import Cluster, Late, StackOutput, has_control_daemon
 from gpupools.spec.overrides import tellable
 from gpupools.stackfile.stack import Stack, StackPlan
-
-_DATA = Path(__file__).parents[1] / "data" / "plan_edits.csv"
-
 
 _STRENGTH = {effect: strength for strength, effect in enumerate(EditEffect)}
 _SEVERITY = {impact: severity for severity, impact in enumerate(PodImpact)}
@@ -40,7 +37,7 @@ def strongest(effects: Iterable[EditEffect]) -> EditEffect:
 @cache
 def common_plan_edits() -> tuple[PlanEdit, ...]:
     """Return the rows of the fields that have the same effect on every cloud."""
-    return plan_edits(_DATA)
+    return plan_edits(DATA / "plan_edits.csv")
 
 
 @dataclass(frozen=True)
@@ -454,6 +451,7 @@ def planned_values(plan: PoolPlan, cluster: Cluster) -> JsonDict:
 
 
 def _values(plan: PoolPlan, cluster: Cluster) -> JsonDict:
+    inputs = cluster.pool_inputs(plan.provider_plan.requested_zones())
     return {
         "instance_type": plan.instance.name,
         "software": plan.software,
@@ -470,7 +468,7 @@ def _values(plan: PoolPlan, cluster: Cluster) -> JsonDict:
             for path, value in plan.overrides.items()
             if "." in path
         },
-        **{f"cluster.{key}": value for key, value in _addresses(plan, cluster).items()},
+        **{f"cluster.{key}": with_stack(value, cluster.stack) for key, value in inputs.items()},
     }
 
 
@@ -487,12 +485,6 @@ def _top_field(name: str) -> str:
 _PORTABLE = frozenset(
     {"labels", "taints", "overrides", "fabric", "most_pods"}
 )  # the last two are what pods ask for and how many fit, and nothing of a pool's
-
-
-def _addresses(plan: PoolPlan, cluster: Cluster) -> JsonDict:
-    """Return the cluster's values that a pool uses."""
-    inputs = cluster.pool_inputs(plan.provider_plan.requested_zones())
-    return {key: with_stack(value, cluster.stack) for key, value in inputs.items()}
 
 
 def with_stack(value: Any, stack: object) -> Any:
