@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 
 from gpupools.common.errors import Problem, nearest, shown
 from gpupools.common.json_types import JsonDict
+from gpupools.plan.dra import DEVICE_CLASS
 from gpupools.plan.node_resources import FRACTION_ANNOTATIONS, GPU_RESOURCE
 from gpupools.plan.pool_plan import POOL_LABEL, PoolPlan
 from gpupools.plan.software_plan import KubernetesObject
@@ -99,7 +100,7 @@ def share_pools(draft: Draft, teams: Mapping[str, Team], shares: TeamShares) -> 
     found = priorities(PRIORITIES)
     owners: dict[str, list[str]] = {}
     for pool in draft.pools:
-        if any(map(gpus_of, pool.node_resources)):
+        if any(map(gpus_of, pool.countable)):
             found += _of_pool(pool, "spread" if pool.name in draft.spec.spread else "binpack")
             owners[pool.name] = []
     for name, own in shares.shares.items():
@@ -124,9 +125,9 @@ def gpus_of(resource: str) -> int:
     """Return how many GPUs KAI counts for a unit: N for a slice of N compute slices; 0 for what it does not count.
 
     https://github.com/kai-scheduler/KAI-Scheduler tag v0.17.0, pkg/scheduler/api/resource_info/
-    gpu_resource_requirment.go.
+    gpu_resource_requirment.go and, for claims, pkg/common/resources/dra.go.
     """
-    if resource == GPU_RESOURCE:
+    if resource in (GPU_RESOURCE, DEVICE_CLASS):
         return 1
     found = re.fullmatch(r"nvidia\.com/mig-(\d+)g\.\d+gb", resource)
     return int(found[1]) if found else 0
@@ -148,7 +149,7 @@ def _of_pool(pool: PoolPlan, placement: str) -> Iterator[KubernetesObject]:
     }
     why = f"schedules the jobs on pool {pool.name}"
     yield declared("shard", "SchedulingShard", f"gpupools-{pool.name}", why, API, pool=pool.name, spec=spec)
-    every = sum(gpus_of(each) * count for each, count in pool.node_resources.items()) * pool.max_nodes
+    every = sum(gpus_of(each) * count for each, count in pool.countable.items()) * pool.max_nodes
     yield _queue(pool.name, pool.name, {"quota": every, "limit": every, "overQuotaWeight": 1}, "of all teams")
     levels = [{"nodeLabel": each} for each in topology_levels(pool)]
     if levels:

@@ -32,6 +32,8 @@ class Lending(NamedTuple):
     keeps: bool
     """Whether a team can keep its idle guarantee to itself."""
     source: str
+    counts_claims: bool = True
+    """Whether claims of GPUs count; all schedulers count resources."""
 
 
 KUEUE_LENDING = Lending("Kueue", True, "https://kueue.sigs.k8s.io/docs/concepts/cluster_queue/#borrowinglimit")
@@ -248,9 +250,9 @@ def _units(draft: _Resolving, at: Path, key: str, amount: Amount) -> Iterator[tu
     named = pools_of(key, draft.pools)
     for pool in named if draft.lending is not KUEUE_LENDING else ():
         scheduler = draft.lending.scheduler
-        if not pool.node_resources:
+        if not pool.node_resources and not draft.lending.counts_claims:
             what = f"pods claim the GPUs of {pool.name}, and {scheduler} counts resources"
-            fix = "use scheduler: kueue or software: device-plugin, or remove it here"
+            fix = "use scheduler: kueue or kai, or software: device-plugin, or remove it here"
             draft.problems.append(Problem(at, what, fix, of_key=True))
         if pool.provider_plan.provisioning_class():
             what = f"only a ProvisioningRequest starts nodes of {pool.name}, and {scheduler} makes none"
@@ -313,7 +315,7 @@ def _limit(draft: _Resolving, name: str, key: str, count: int, units: Sequence[U
 
 def _lent_too_far(draft: _Resolving, teams: Mapping[str, Team]) -> Iterator[Problem]:
     """Yield the teams that lend to nobody, where the limits of the others do not leave their guarantee free."""
-    scheduler, keeps, source = draft.lending
+    scheduler, keeps, source, _ = draft.lending
     shares = TeamShares(draft.pools, draft.capacity, draft.shares)
     for name, own in draft.shares.items():
         for unit, share in own.items() if teams[name].lends_to == [] and not keeps else ():

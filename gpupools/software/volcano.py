@@ -22,7 +22,10 @@ from gpupools.spec.teams import Team
 CHART = "volcano"
 QUEUE_ANNOTATION = "scheduling.volcano.sh/queue-name"
 LENDING = Lending(
-    "Volcano", False, "https://github.com/volcano-sh/volcano/blob/v1.15.1/docs/user-guide/how_to_use_capacity_plugin.md"
+    "Volcano",
+    keeps=False,
+    source="https://github.com/volcano-sh/volcano/blob/v1.15.1/docs/user-guide/how_to_use_capacity_plugin.md",
+    counts_claims=False,
 )
 
 DECISIONS = (

@@ -141,22 +141,26 @@ MIXED: JsonDict = {
             )
             for scheduler, called in (("kai", "KAI"), ("volcano", "Volcano"))
         ),
-        *(
+        (
+            {"scheduler": "volcano"},
+            {"a": team("a")},
+            {"big": {**POOLS["big"], "software": "dra-driver"}},
             (
-                {"scheduler": scheduler},
-                {"a": team("a")},
-                {"big": {**POOLS["big"], "software": "dra-driver"}},
-                (
-                    f"teams.a.guarantee.big: pods claim the GPUs of big, and {called} counts resources; use scheduler:"
-                    " kueue or software: device-plugin, or remove it here"
-                ),
-            )
-            for scheduler, called in (("kai", "KAI"), ("volcano", "Volcano"))
+                "teams.a.guarantee.big: pods claim the GPUs of big, and Volcano counts resources; use scheduler:"
+                " kueue or kai, or software: device-plugin, or remove it here"
+            ),
         ),
     ],
 )
 def test_what_kai_cannot_do_is_refused(runtime: JsonDict, teams: JsonDict, pools: JsonDict, reason: str) -> None:
     assert refused(teams, pools, {**RUNTIME, **runtime}) == [reason]
+
+
+def test_kai_counts_claims_as_gpus() -> None:
+    pools = {"big": {**POOLS["big"], "software": "dra-driver"}}
+    made = specs(plan({"a": {"namespaces": ["a"], "guarantee": {"big": 8}}}, pools, RUNTIME), "Queue")
+
+    assert [made[name]["resources"]["gpu"]["quota"] for name in ("big", "a.big")] == [32, 8]
 
 
 def test_kai_counts_a_slice_by_its_compute_slices() -> None:

@@ -32,7 +32,6 @@ TEAMS: Mapping[str, JsonDict] = {
 }
 REFUSED = {
     ("kai", "renamed"): "offers nvidia.com/gpu.shared",
-    ("kai", "claims"): "KAI counts resources",
     ("volcano", "claims"): "Volcano counts resources",
 }
 COMBINATIONS = list(product(CLOUDS, SCHEDULERS, KINDS, TEAMS))

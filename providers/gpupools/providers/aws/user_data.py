@@ -38,8 +38,8 @@ _SELF_MANAGED = ("kubeadm", "k3s", "rke2", "k0s", "microk8s", "rancher", "nodeup
 _ABOUT_NODES = ("taint", "bootstrap", "kube", "nodeadm", "k3s", "rke2", "k0s", "microk8s", "rancher")
 _JOINS = ("bootstrap.sh", "eksbootstrap", "nodeadm", "kubelet", "node.eks.aws", *_SELF_MANAGED)
 """Words in scripts that make their machine a node."""
-_HIDES = re.compile(r"base64|gz\+b64|gzip|cfn-init(?!.*AWS::CloudFormation::Init)", re.IGNORECASE | re.DOTALL)
-"""What is not readable where it stands; templates of CloudFormation have what cfn-init does behind it."""
+_HIDES = re.compile(r"base64|gz\+b64|gzip|cfn-init", re.IGNORECASE)
+"""What is not readable where it stands."""
 _MOST_DOTS = 200  # in a line of TOML: tomllib needs the square of a key's parts
 _NVIDIA = "settings.kubelet-device-plugins.nvidia"
 _TAINT = re.compile(r"[A-Za-z0-9._-]{0,63}:[A-Za-z]+")
@@ -108,7 +108,13 @@ def makes_no_node(given: str) -> bool:
     parts = mime_parts(decode_user_data(given) or "")
     forms = {part_format(*part) or body.lstrip()[:12].casefold() for part in parts for body in part[1:]}
     is_plain = forms <= {"script", "cloud-config", "<powershell>"}
-    return is_plain and not any(_mentions(_JOINS, [body]) or _HIDES.search(body) for _, body in parts)
+    return is_plain and not any(_mentions(_JOINS, [body]) or _is_hidden(body) for _, body in parts)
+
+
+def _is_hidden(body: str) -> bool:
+    """Return whether a part runs what does not stand in it; templates of CloudFormation have what cfn-init does."""
+    words = {word.lower() for word in _HIDES.findall(body)}
+    return bool(words - {"cfn-init"} if "AWS::CloudFormation::Init" in body else words)
 
 
 class _UserDataReader:
