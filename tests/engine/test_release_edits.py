@@ -134,11 +134,16 @@ def test_every_row_is_what_the_diff_says_and_the_engine_does(engine: Engine, tmp
     found = {(each["cluster"], each["step"]): each for each in said["software"] if each["release"]}
     for key, rows in expected.items():
         fields = {each["field"].removeprefix("values."): each["effect"] for each in found[key]["fields"]}
+        effects = []
         for path, row in rows.items():
             effect = row.effect
             if path == "version" and len(known_versions(key[1])) == 1:
                 effect = max(effect, PodEffect.UNKNOWN, key=list(PodEffect).index)
             assert fields.get(path) == EFFECTS[effect], (key, path, row)
+            effects.append(effect)
+        worst = max(effects, key=list(PodEffect).index)
+        assert found[key]["release"]["effect"] == worst, key
+        assert all(row.detail in found[key]["pods"] for row in rows.values() if row.effect is worst), key
     tested = {row for rows in expected.values() for row in rows.values()}
     assert [each for each in release_edits() if each not in tested] == []
     assert found.keys() == expected.keys()
