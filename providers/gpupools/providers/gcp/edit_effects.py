@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from gpupools.common.json_types import JsonDict, JsonObject
-from gpupools.plan.edit_tables import EditEffect, EditTables, input_edits, plan_edits
+from gpupools.plan.edit_tables import EditEffect, EditTables, read_edit_tables
 
-_HERE = Path(__file__).parent
 _LEFT_OUT = {
     "NodePool.nodeConfig.spot": ("spot", False),
     "NodePool.nodeConfig.preemptible": ("spot", False),
@@ -31,8 +30,7 @@ def edit_tables() -> EditTables:
     https://github.com/hashicorp/terraform-provider-google-beta google-beta/services/container/
     resource_container_node_pool.go, DeletionPolicyPreDelete.
     """
-    plan, inputs = plan_edits(_HERE / "plan_edits.csv"), input_edits(_HERE / "edits.csv")
-    return EditTables(plan, inputs, _LEFT_OUT, old_protection_counts=True)
+    return read_edit_tables(Path(__file__).parent, _LEFT_OUT, old_protection_counts=True)
 
 
 def replacing_inputs(inputs: JsonObject) -> JsonDict:
