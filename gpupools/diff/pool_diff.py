@@ -710,8 +710,7 @@ def input_edit(path: str, inputs: Mapping[str, InputEdit]) -> InputEdit:
             return inputs[start]
     below = tuple(f"{each}." for each in (path, bare) if each)
     parts = [edit for name, edit in inputs.items() if name.startswith(below)]
-    unknown = InputEdit(EditEffect.UNKNOWN, "an override whose effect is unknown")
-    return max(parts, key=lambda edit: STRENGTH[edit.effect], default=unknown)
+    return max(parts, key=lambda edit: STRENGTH[edit.effect], default=unknown_edit(path))
 
 
 def _prefixes(name: str) -> Iterator[str]:

@@ -367,8 +367,8 @@ def test_an_input_set_by_hand_that_no_table_has_is_not_guessed(tmp_path: Path) -
     assert found.effect is EditEffect.UNKNOWN
     assert found.destroys
     assert change_said(found) == (
-        "serve/a: effect unknown until pulumi preview: overrides.AgentPool.messageOfTheDay none → aGVsbG8=; an"
-        " override whose effect is unknown"
+        "serve/a: effect unknown until pulumi preview: overrides.AgentPool.messageOfTheDay none → aGVsbG8=; no table"
+        " has the effect of AgentPool.messageOfTheDay"
     )
 
 
