@@ -34,8 +34,7 @@ def _run(given: argparse.Namespace) -> int:
     if given.sources and gpu is not None:
         problem = Problem(("--gpu",), "cannot be combined with --sources", "remove one of them")
         holds: JsonDict = {"instance_types": [], "tables": []}
-        tell_problems("catalog", [problem], holds, as_json=given.json, result="failed")
-        return 2
+        return tell_problems("catalog", [problem], holds, as_json=given.json, result="failed")
     if given.sources:
         return _sources(cloud, given.json)
     models = match_gpu_model(gpu) if gpu is not None else tuple(gpu_models())

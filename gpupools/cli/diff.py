@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from gpupools.cli.files import add_within
 from gpupools.cli.git import WITHOUT, NotInGit, file_at
-from gpupools.cli.help_texts import examples
+from gpupools.cli.help_texts import Refusal, examples, tell_problems
 from gpupools.common.errors import Problem, Rejected
 from gpupools.common.json_types import JsonDict
 from gpupools.console.output import Style, answer, tell, tell_lines, tell_parts
@@ -19,7 +19,6 @@ from gpupools.diff.guard import pools_of
 from gpupools.providers import clouds
 from gpupools.report.markdown_budget import LIMIT, MarkdownBudget, code, put_changes
 from gpupools.stackfile.check import CheckedFile, Located, check_stack_file, locate
-from gpupools.stackfile.format_problem import tell_located
 
 REJECTED = 3
 """Exit code if `pulumi up` would reject the edit, or if it does what --exit-code or --fail-on names."""
@@ -33,23 +32,6 @@ exit codes:
      with --exit-code: a pool or software is or may be replaced or deleted;
      with --fail-on: the edit does that to pods or pools, or worse, or may
 """
-
-
-class Failure(NamedTuple):
-    """When the command ends with `REJECTED`."""
-
-    destroys: bool = False
-    """If a pool or software is or may be replaced or deleted."""
-    harm: str | None = None
-    """If the edit does this or worse, one of `HARMS`."""
-
-    def is_met(self, found: Comparison) -> bool:
-        """Return whether an edit does that."""
-        too_bad = self.harm is not None and found.harm() >= HARMS.index(self.harm)
-        return found.is_refused or too_bad or (self.destroys and found.destroys)
-
-
-NEVER = Failure()
 
 
 class CallError(Exception):
@@ -101,89 +83,55 @@ def add(parser: argparse.ArgumentParser) -> None:
         help=f"exit with {REJECTED} if the edit does this or worse to running pods: {', '.join(HARMS)}",
     )
     add_within(parser)
-    parser.set_defaults(
-        run=lambda given: compare(
-            given.files,
-            given.since,
-            given.format,
-            Failure(given.exit_code, given.fail_on),
-            given.state,
-            given.stack,
-        )
-    )
+    parser.set_defaults(run=_run)
 
 
-def compare(
-    files: Sequence[Path],
-    since: str | None,
-    form: str = "text",
-    failure: Failure = NEVER,
-    states: Sequence[Path] = (),
-    stack: str | None = None,
-) -> int:
-    """Print the effects of an edit on each pool and each cluster's software; return the exit code.
-
-    `files` are OLD and NEW. With `since`, `states` or `stack` it is one file, or none if the folder has a single stack
-    file.
-    """
-    as_json = form == "json"
+def _run(given: argparse.Namespace) -> int:
+    as_json = given.format == "json"
     try:
-        if states or stack is not None:
-            return _compare_with_state(_file_of_state(files, since, stack), states, stack, form, failure)
-        planned = [planned_side(side) for side in _sides(files, since)]
+        found = _with_state(given) if given.state or given.stack is not None else _of_files(given.files, given.since)
     except (CallError, NotInGit) as error:
         said = str(error)
         said += ", and compare two files: gpupools diff OLD NEW" if said.endswith(WITHOUT) else ""
-        if as_json:
-            answer("diff", "failed", [Problem((), said).as_json()], _NOTHING)
-        else:
-            tell(f"gpupools diff: {said}", error=True)
-        return 2
+        return tell_problems("diff", [Problem((), said)], _NOTHING, as_json=as_json, result="failed")
+    except Refusal as error:
+        return tell_problems("diff", error.problems, _NOTHING, as_json=as_json)
+    _PRINTERS[given.format](found)
+    is_too_bad = given.fail_on is not None and found.harm() >= HARMS.index(given.fail_on)
+    return REJECTED if found.is_refused or is_too_bad or (given.exit_code and found.destroys) else 0
+
+
+def _of_files(files: Sequence[Path], since: str | None) -> Comparison:
+    planned = [planned_side(side) for side in _sides(files, since)]
     old, new = planned
-    if not isinstance(old, CheckedFile) or not isinstance(new, CheckedFile):
-        return _refuse([each for side in planned if not isinstance(side, CheckedFile) for each in side], as_json)
-    return _print(compare_files(old, new, clouds()), form, failure)
+    if isinstance(old, CheckedFile) and isinstance(new, CheckedFile):
+        return compare_files(old, new, clouds())
+    raise Refusal([each for side in planned if not isinstance(side, CheckedFile) for each in side])
 
 
-def _print(found: Comparison, form: str, failure: Failure) -> int:
-    _PRINTERS[form](found)
-    return REJECTED if failure.is_met(found) else 0
-
-
-def _file_of_state(files: Sequence[Path], since: str | None, stack: str | None) -> Path:
-    if since is not None or len(files) > 1:
+def _with_state(given: argparse.Namespace) -> Comparison:
+    if given.since is not None or len(given.files) > 1:
         raise CallError("--state and --stack require a single file, and no --since")
-    name = f"Pulumi.{(stack or '').rpartition('/')[2]}.yaml"
-    named = [path for path in (Path(name), Path("stacks") / name) if stack and path.is_file()]
-    return [*files, *named][0] if files or named else _only_stack_file()
-
-
-def _compare_with_state(file: Path, states: Sequence[Path], stack: str | None, form: str, failure: Failure) -> int:
+    name = f"Pulumi.{(given.stack or '').rpartition('/')[2]}.yaml"
+    named = [path for path in (Path(name), Path("stacks") / name) if given.stack and path.is_file()]
+    file = [*given.files, *named][0] if given.files or named else _only_stack_file()
     checked = planned_side(Side(file))
     reader = import_module("gpupools.cli.state")
     try:
-        read = [reader.read_state(path) for path in states]
-        read += [reader.exported(stack, file)] if stack is not None else []
+        read = [reader.read_state(path) for path in given.state]
+        read += [reader.exported(given.stack, file)] if given.stack is not None else []
         if not isinstance(checked, CheckedFile):  # a pool that runs may be in a place that no list has
             checked = planned_side(Side(file), {name for state in read for name in pools_of(state.resources)})
         if not isinstance(checked, CheckedFile):
-            return _refuse(checked, form == "json")
-        found = reader.compare_with_state(checked, read, cli=stack is not None)
+            raise Refusal(checked)
+        found: Comparison = reader.compare_with_state(checked, read, cli=given.stack is not None)
     except Rejected as rejected:
         invalid = () if isinstance(checked, CheckedFile) else checked
-        return _refuse([*invalid, *rejected.problems], form == "json")
-    return _print(found, form, failure)
+        raise Refusal([*invalid, *rejected.problems]) from None
+    return found
 
 
 _NOTHING: Mapping[str, Sequence[Any]] = {"pools": (), "software": (), "warnings": (), "cost": ""}
-
-
-def _refuse(problems: Sequence[Located | Problem], as_json: bool) -> int:
-    if as_json:
-        answer("diff", "refused", [each.as_json() for each in problems], _NOTHING)
-    for each in () if as_json else problems:
-        tell_located(each) if isinstance(each, Located) else tell(each, error=True)
-    return 1
 
 
 class Side(NamedTuple):
@@ -207,7 +155,7 @@ def _sides(files: Sequence[Path], since: str | None) -> tuple[Side, Side]:
 
 def _json(found: Comparison) -> None:
     def with_refusal(change: JsonDict, key: str) -> JsonDict:
-        refused, allowed = found.refused.get(key), found.judged.allowed.get(key)
+        refused, allowed = found.judged.forbidden.get(key), found.judged.allowed.get(key)
         verdict = {"refused": refused and refused.as_json(), "allowed": None if allowed is None else str(allowed)}
         return change | verdict
 

@@ -1,11 +1,13 @@
 """Arguments and help texts that several commands share."""
 
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from gpupools.common.errors import Problem, shown
-from gpupools.common.json_types import JsonDict
+from gpupools.common.json_types import JsonDict, JsonObject
 from gpupools.console.output import answer, tell
+from gpupools.stackfile.check import Located
+from gpupools.stackfile.format_problem import tell_located
 
 
 def examples(*calls: str) -> str:
@@ -34,15 +36,29 @@ def has_invalid_filters(command: str, given: Namespace, holds: JsonDict) -> bool
     return wrong is not None
 
 
+class Refusal(Exception):
+    """A command does nothing; has why, and the result as for `tell_problems`."""
+
+    def __init__(self, problems: Sequence[Problem | Located], result: str = "refused") -> None:
+        super().__init__()
+        self.problems, self.result = problems, result
+
+
 def tell_problems(
-    command: str, problems: Iterable[Problem], holds: JsonDict, *, as_json: bool, result: str = "refused"
-) -> None:
-    """Print why a command did nothing, with `as_json` as its answer, whose own keys are in `holds`."""
+    command: str, problems: Iterable[Problem | Located], holds: JsonObject, *, as_json: bool, result: str = "refused"
+) -> int:
+    """Print why a command did nothing, with `as_json` as its answer with its keys `holds`; return the exit code.
+
+    The `result` of a call that is wrong by itself is `failed`.
+    """
     if as_json:
         answer(command, result, [each.as_json() for each in problems], holds)
-        return
-    for each in problems:
-        tell(each, error=True)
+    for each in () if as_json else problems:
+        if isinstance(each, Located):
+            tell_located(each)
+        else:
+            tell(f"gpupools {command}: {each}" if result == "failed" else each, error=True)
+    return 2 if result == "failed" else 1
 
 
 def filter_problem(cloud: str | None, gpu: str | None) -> Problem | None:

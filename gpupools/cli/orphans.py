@@ -61,8 +61,7 @@ def _run(given: argparse.Namespace) -> int:
         pending, left = _compare(read)
     except Rejected as rejected:
         empty: JsonDict = {"pending": [], "left": [], "without_component": [], "replacements": []}
-        tell_problems("orphans", rejected.problems, empty, as_json=given.json)
-        return 1
+        return tell_problems("orphans", rejected.problems, empty, as_json=given.json)
     if given.json:
         details = {"pending": [each.as_json() for each in pending], "left": [each.as_json() for each in left]}
         details["without_component"] = [{"urn": each.address, "type": each.type} for each in read.torn]

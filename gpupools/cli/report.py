@@ -10,7 +10,7 @@ from pathlib import Path
 from gpupools.cli.diff import REJECTED, Side, planned_side
 from gpupools.cli.files import add_within, links_out, write_whole
 from gpupools.cli.git import NotInGit, NotThen, file_at, gone_since
-from gpupools.cli.help_texts import examples
+from gpupools.cli.help_texts import Refusal, examples, tell_problems
 from gpupools.common.errors import Problem, Rejected
 from gpupools.common.json_types import JsonDict, JsonObject
 from gpupools.common.sdk import NEED, is_missing
@@ -63,12 +63,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run=_run)
 
 
-class _NotWritten(Exception):
-    """The call is invalid, which are `Problem`s, or an input file is rejected."""
-
-    def __init__(self, problems: Sequence[Problem] | Sequence[Located]) -> None:
-        super().__init__()
-        self.problems = problems
+_NOTHING: JsonDict = {"stacks": [], "gone": [], "written": None}
 
 
 def _run(given: argparse.Namespace) -> int:
@@ -79,9 +74,9 @@ def _run(given: argparse.Namespace) -> int:
         if given.output is not None or not given.json:
             _put(_WRITERS[given.format](reports, gone), given.output, given.force)
     except NotInGit as error:
-        return _fail([Problem((), str(error))], given.json)
-    except _NotWritten as error:
-        return _fail(error.problems, given.json)
+        return tell_problems("report", [Problem((), str(error))], _NOTHING, as_json=given.json, result="failed")
+    except Refusal as error:
+        return tell_problems("report", error.problems, _NOTHING, as_json=given.json, result=error.result)
     refused = any(report.is_refused for report in reports)
     if given.json:
         _answer(reports, gone, given.output, refused)
@@ -96,20 +91,20 @@ def _policy_config(given: argparse.Namespace) -> JsonObject | None:
     """Return the policy configuration; None if none is set.
 
     Raises:
-        _NotWritten: The options are invalid, a link leads out of `--within`, or the configuration is rejected.
+        Refusal: The options are invalid, a link leads out of `--within`, or the configuration is rejected.
     """
     config: Path | None = given.policy_config
     for problem in _wrong_calls(given):
-        raise _NotWritten([problem])
+        raise Refusal([problem], "failed")
     outside = links_out([*given.files, given.output, config], given.within)
     if outside:
-        raise _NotWritten([Located(path, None, each) for path, each in outside])
+        raise Refusal([Located(path, None, each) for path, each in outside])
     if config is None:
         return None
     try:
         read: JsonObject = import_module("gpupools.preview.command").read_policy_config(config)
     except Rejected as rejected:
-        raise _NotWritten(locate(config, rejected)) from None
+        raise Refusal(locate(config, rejected)) from None
     return read
 
 
@@ -118,7 +113,7 @@ def _put(text: str, output: Path | None, force: bool) -> None:
     if output is None:
         tell_lines(text)
     elif (problem := _output_problem(output, force)) is not None:
-        raise _NotWritten([problem])
+        raise Refusal([problem], "failed")
     else:
         write_whole(output, text)
 
@@ -160,17 +155,6 @@ def _output_problem(output: Path, force: bool) -> Problem | None:
     if os.path.lexists(output) and not force:
         return Problem(("-o",), f"{output} already exists", "use another file, or --force to overwrite it")
     return None
-
-
-def _fail(problems: Sequence[Problem] | Sequence[Located], as_json: bool) -> int:
-    """Print why nothing is written, and return the exit code."""
-    is_call = any(isinstance(each, Problem) for each in problems)
-    if as_json:
-        holds: JsonDict = {"stacks": [], "gone": [], "written": None}
-        answer("report", "failed" if is_call else "refused", [each.as_json() for each in problems], holds)
-    for each in () if as_json else problems:
-        tell_located(each) if isinstance(each, Located) else tell(f"gpupools report: {each}", error=True)
-    return 2 if is_call else 1
 
 
 _WRITERS: dict[str, Callable[[Sequence[StackReport], Sequence[str]], str]] = {"html": page, "markdown": comment}

@@ -10,7 +10,7 @@ from typing import Any
 from gpupools.cli.diff import Side, planned_side
 from gpupools.cli.files import add_within, links_out
 from gpupools.cli.git import NotInGit, NotThen, file_at, gone_since, top_of
-from gpupools.cli.help_texts import examples
+from gpupools.cli.help_texts import Refusal, examples, tell_problems
 from gpupools.cli.stack_objects import Origin, stack_objects
 from gpupools.common.errors import Problem, Rejected
 from gpupools.common.input_files import read_bytes
@@ -102,22 +102,25 @@ class _Listed:
 def _run(given: argparse.Namespace) -> int:
     wrong = _wrong_call(given)
     if wrong is not None:
-        return _fail("failed", [wrong.as_json()], [f"gpupools stacks: {wrong}"], given.json)
+        return tell_problems("stacks", [wrong], _NOTHING, as_json=given.json, result="failed")
     try:
         listed, left_out = _stack_files(given.folder, given.within)
         gone = _compare(listed, given.folder, given.since) if given.since is not None else []
     except NotInGit as error:
-        return _fail("failed", [Problem((), str(error)).as_json()], [f"gpupools stacks: {error}"], given.json)
-    except _Refused as error:
-        return _fail("refused", [each.as_json() for each in error.problems], error.problems, given.json)
+        return tell_problems("stacks", [Problem((), str(error))], _NOTHING, as_json=given.json, result="failed")
+    except Refusal as error:
+        return tell_problems("stacks", error.problems, _NOTHING, as_json=given.json)
     placed = [each.placed for each in listed]
-    order, refused = _judged(listed, given.folder)
+    placed_in_order, refused = _judged(listed, given.folder)
     shown = [each for each in listed if not given.changed or each.changed]
-    order = _only(order, shown)
+    by_file = {each.placed.file: each for each in shown}
+    order = [
+        kept for wave in placed_in_order if (kept := [by_file[each.file] for each in wave if each.file in by_file])
+    ]
     if given.json:
         holds = {
             "stacks": [_as_json(each, placed, given.folder) for each in shown],
-            "waves": [[_for_a_job(each, given.folder) for each in wave] for wave in order],
+            "waves": [[_for_a_job(each.placed, given.folder) for each in wave] for wave in order],
             "removed": gone,
             "left_out": left_out,
         }
@@ -131,22 +134,11 @@ def _run(given: argparse.Namespace) -> int:
     elif given.operator:
         return _tell_objects(given, [(each.placed, each.after(placed)) for each in shown])
     else:
-        _tell(shown, order, placed)
+        for number, wave in enumerate(order, 1):
+            for each in wave:
+                tell_lines("\n".join(_as_text(each, placed, number if len(order) > 1 else 0)))
         _tell_rest(given, gone, left_out, bool(listed))
     return 1 if refused else 0
-
-
-def _only(order: Iterable[Sequence[Placed]], shown: Sequence[_Listed]) -> list[list[Placed]]:
-    """Return the waves with the shown stacks only."""
-    kept = [[each for each in wave if any(each is one.placed for one in shown)] for wave in order]
-    return [wave for wave in kept if wave]
-
-
-def _tell(shown: Sequence[_Listed], order: Sequence[Sequence[Placed]], placed: Sequence[Placed]) -> None:
-    for number, wave in enumerate(order, 1):
-        for each in wave:
-            one = next(found for found in shown if found.placed is each)
-            tell_lines("\n".join(_as_text(one, placed, number if len(order) > 1 else 0)))
 
 
 def _tell_rest(
@@ -190,14 +182,6 @@ def _tell_objects(
     return 0
 
 
-class _Refused(Exception):
-    """The stacks cannot be listed."""
-
-    def __init__(self, problems: list[Located]) -> None:
-        super().__init__()
-        self.problems = problems
-
-
 def _is_in_a_repository(folder: Path) -> bool:
     here = folder.resolve()
     return any(os.path.lexists(each / name) for each in (here, *here.parents) for name in (".git", "Pulumi.yaml"))
@@ -216,12 +200,7 @@ def _wrong_call(given: argparse.Namespace) -> Problem | None:
     return None
 
 
-def _fail(result: str, problems: list[JsonDict], said: Sequence[object], as_json: bool) -> int:
-    if as_json:
-        answer("stacks", result, problems, {"stacks": [], "waves": [], "removed": [], "left_out": []})
-    for each in () if as_json else said:
-        tell(each, error=True)
-    return 2 if result == "failed" else 1
+_NOTHING: JsonDict = {"stacks": [], "waves": [], "removed": [], "left_out": []}
 
 
 # --- finding ---
@@ -231,19 +210,19 @@ def _stack_files(folder: Path, checkout: Path | None) -> tuple[list[_Listed], li
     """Check all stacks of a folder.
 
     Raises:
-        _Refused: The folder does not exist or is not in a repository, or a link leads out of the checkout.
+        Refusal: The folder does not exist or is not in a repository, or a link leads out of the checkout.
     """
     try:
         files = stack_files(folder)
     except Rejected as rejected:
         problems = [Located(folder, None, replace(each, path=())) for each in rejected.problems]
-        raise _Refused(problems) from None
+        raise Refusal(problems) from None
     if not files and not _is_in_a_repository(folder):
         what = "is not in a repository: there is no stack file, and no Pulumi.yaml or .git in it or above"
-        raise _Refused([Located(folder, None, Problem((), what, "use the folder of a repository"))])
+        raise Refusal([Located(folder, None, Problem((), what, "use the folder of a repository"))])
     found = {file: project_file(file) for file in files}
     if outside := links_out([*found, *found.values()], checkout):
-        raise _Refused([Located(path, None, problem) for path, problem in outside])
+        raise Refusal([Located(path, None, problem) for path, problem in outside])
     projects: dict[Path, Project] = {}
     listed: list[_Listed] = []
     left_out: list[dict[str, str]] = []
@@ -256,9 +235,9 @@ def _stack_files(folder: Path, checkout: Path | None) -> tuple[list[_Listed], li
         try:
             project = projects.setdefault(of, read_project(of))
         except Rejected as rejected:
-            raise _Refused([Located(of, None, each) for each in rejected.problems]) from None
+            raise Refusal([Located(of, None, each) for each in rejected.problems]) from None
         if outside := links_out(_beside(project), checkout):
-            raise _Refused([Located(path, None, problem) for path, problem in outside])
+            raise Refusal([Located(path, None, problem) for path, problem in outside])
         if not is_read(file, project):
             left_out.append({"file": str(file), "why": f"the stack files of {project.name} are in another folder"})
             continue
@@ -411,10 +390,13 @@ def _jobs(text: str) -> int:
     return number
 
 
-def _batches(order: Sequence[Sequence[Placed]], most: int, folder: Path) -> Iterator[JsonDict]:
+def _batches(order: Sequence[Sequence[_Listed]], most: int, folder: Path) -> Iterator[JsonDict]:
     """Yield at most `most` stacks of a wave at a time, with what a job needs; the batches run one after another."""
     for number, wave in enumerate(order, 1):
-        jobs = [{key: job[key] for key in ("directory", "stack")} for job in (_for_a_job(one, folder) for one in wave)]
+        jobs = [
+            {key: job[key] for key in ("directory", "stack")}
+            for job in (_for_a_job(one.placed, folder) for one in wave)
+        ]
         yield from ({"wave": number, "stacks": jobs[first : first + most]} for first in range(0, len(jobs), most))
 
 

@@ -6,7 +6,7 @@ from typing import Any, Literal, NamedTuple
 from gpupools.common.errors import Path, may_hold_secret
 from gpupools.common.json_types import JsonObject
 from gpupools.diff.format_values import format_change
-from gpupools.diff.guard import Allowed, Forbidden, GuardReport, earlier_of, judge
+from gpupools.diff.guard import Allowed, GuardReport, earlier_of, judge
 from gpupools.diff.pool_diff import PoolChange
 from gpupools.diff.software_diff import DONE, SoftwareChange
 from gpupools.plan.cloud import Cloud
@@ -57,11 +57,6 @@ class Comparison(NamedTuple):
         return self.judged.software
 
     @property
-    def refused(self) -> Mapping[str, Forbidden]:
-        """Why `pulumi up` would reject the change, by key of the pool or of the cluster whose software changes."""
-        return self.judged.forbidden
-
-    @property
     def is_refused(self) -> bool:
         """Return whether `pulumi up` would reject the edit."""
         return bool(self.judged.forbidden or self.judged.unknown)
@@ -70,7 +65,7 @@ class Comparison(NamedTuple):
         """Yield each change; of a cluster's software those that end or risk pods, then all others as one."""
         for pool in self.pools:
             if pool.change != "unchanged":
-                reasons = pool.reasons() if pool.key not in self.refused else []
+                reasons = pool.reasons() if pool.key not in self.judged.forbidden else []
                 keys = self._edited(("pools", pool.pool), ("clusters", pool.cluster)) if pool.fields else []
                 keys = keys or _first(list(map(str, pool.decisive())))
                 folded = [": ".join(filter(None, (str(each), each.detail))) for each in pool.fields]
@@ -106,7 +101,7 @@ class Comparison(NamedTuple):
         return _first(found)
 
     def _verdict(self, key: str) -> tuple[str | None, Allowed | None]:
-        found = self.refused.get(key)
+        found = self.judged.forbidden.get(key)
         return None if found is None else f"{key} {found.reason}; {found.fix}", self.judged.allowed.get(key)
 
     def harm(self) -> int:

@@ -5,12 +5,13 @@ sets; `EditTables.inputs` has the effects of those.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from enum import Enum
+from functools import cache
 from types import MappingProxyType
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
-from pydantic import BaseModel
+from pydantic import AfterValidator, BaseModel, PlainSerializer, StrictBool, TypeAdapter, ValidationError
 
 from gpupools.common.json_types import JsonDict, JsonObject
 from gpupools.common.taints import GPU_TAINT, Effect, Taint
@@ -219,8 +220,46 @@ class PoolChange:
         return list(seen.values())
 
 
+def whole_numbers(value: Any) -> Any:
+    """Convert floats without a fraction to int: Pulumi returns every number as a float."""
+    if isinstance(value, list):
+        return [whole_numbers(each) for each in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+@cache
+def _form(record: type) -> TypeAdapter[Any]:
+    return TypeAdapter(record)
+
+
+class Record:
+    """What the program keeps in the state for comparison with a later plan; a later release may know more fields."""
+
+    def as_json(self) -> JsonDict:
+        """Return the record in JSON types, without values that are None."""
+        found: JsonDict = _form(type(self)).dump_python(self, mode="json")  # type: ignore[arg-type]
+        return found
+
+    @classmethod
+    def from_json(cls, raw: object) -> Self | None:
+        """Read what `as_json` wrote, with numbers as floats if need be; None when it is something else."""
+        try:
+            found: Self = _form(cls).validate_python(raw)  # type: ignore[arg-type]
+        except ValidationError:
+            return None
+        return found
+
+
+RecordedValues = Annotated[
+    JsonObject,
+    AfterValidator(lambda values: {name: whole_numbers(value) for name, value in values.items()}),
+    PlainSerializer(lambda values: {name: value for name, value in values.items() if value is not None}),
+]
+"""Values by dotted name."""
+
+
 @dataclass(frozen=True)
-class PoolRecord:
+class PoolRecord(Record):
     """The recorded plan of a pool in JSON types, for comparison with a later plan."""
 
     cluster: str
@@ -228,14 +267,14 @@ class PoolRecord:
     cloud: str
     nodes: str
     """Its nodes in words: `up to 4 nodes × 8 GPUs`."""
-    production: bool
-    exempt: bool
+    production: StrictBool
+    exempt: StrictBool
     """Whether it had `protect: false`, so that it is not a production pool even in a production stack."""
-    protected: bool
+    protected: StrictBool
     """Whether it was declared protected: false for a production pool that `allow_destroy` named."""
     fields: tuple[str, ...]
     """Everything its plan said, as `planned_values` names it without parts: a later release may know other fields."""
-    values: JsonObject
+    values: RecordedValues
     """`planned_values`; what is not there was None."""
 
     @property
@@ -243,25 +282,6 @@ class PoolRecord:
         """Return whether its pods share GPUs through the control daemon of the device plugin's chart."""
         mode = self.values.get("sharing.share.mode") or self.values.get("sharing.mode")
         return has_control_daemon(str(mode))
-
-    def as_json(self) -> JsonDict:
-        """Return the record in JSON types, without values that are None."""
-        values = {name: value for name, value in self.values.items() if value is not None}
-        return {each.name: getattr(self, each.name) for each in fields(self)} | {
-            "fields": list(self.fields),
-            "values": values,
-        }
-
-    @classmethod
-    def from_json(cls, raw: object) -> Self | None:
-        """Read what `as_json` wrote, with numbers as floats if need be; None when it is something else."""
-        known = {"fields": list, "values": Mapping, "production": bool, "exempt": bool, "protected": bool}
-        names = [each.name for each in fields(cls)]
-        if not isinstance(raw, Mapping) or any(not isinstance(raw.get(name), known.get(name, str)) for name in names):
-            return None
-        values = {str(name): whole_numbers(value) for name, value in raw["values"].items()}
-        given = {name: raw[name] for name in names}
-        return cls(**given | {"fields": tuple(map(str, raw["fields"])), "values": values})
 
 
 def record(plan: PoolPlan, stack: Stack) -> PoolRecord:
@@ -278,13 +298,6 @@ def record(plan: PoolPlan, stack: Stack) -> PoolRecord:
         tuple(sorted(set(map(_top_field, _values(plan, cluster))))),
         planned_values(plan, cluster),
     )
-
-
-def whole_numbers(value: Any) -> Any:
-    """Convert floats without a fraction to int: Pulumi returns every number as a float."""
-    if isinstance(value, list):
-        return [whole_numbers(each) for each in value]
-    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def changed_outputs(stack: Stack, *references: Mapping[str, JsonObject]) -> dict[str, tuple[Any, ...]]:
@@ -437,6 +450,7 @@ def planned_values(plan: PoolPlan, cluster: Cluster) -> JsonDict:
 
 
 def _values(plan: PoolPlan, cluster: Cluster) -> JsonDict:
+    inputs = cluster.pool_inputs(plan.provider_plan.requested_zones())
     return {
         "instance_type": plan.instance.name,
         "software": plan.software,
@@ -453,7 +467,7 @@ def _values(plan: PoolPlan, cluster: Cluster) -> JsonDict:
             for path, value in plan.overrides.items()
             if "." in path
         },
-        **{f"cluster.{key}": value for key, value in _addresses(plan, cluster).items()},
+        **{f"cluster.{key}": with_stack(value, cluster.stack) for key, value in inputs.items()},
     }
 
 
@@ -470,12 +484,6 @@ def _top_field(name: str) -> str:
 _PORTABLE = frozenset(
     {"labels", "taints", "overrides", "fabric", "most_pods"}
 )  # the last two are what pods ask for and how many fit, and nothing of a pool's
-
-
-def _addresses(plan: PoolPlan, cluster: Cluster) -> JsonDict:
-    """Return the cluster's values that a pool uses."""
-    inputs = cluster.pool_inputs(plan.provider_plan.requested_zones())
-    return {key: with_stack(value, cluster.stack) for key, value in inputs.items()}
 
 
 def with_stack(value: Any, stack: object) -> Any:

@@ -6,26 +6,29 @@ compared before and after. What a difference does to pods is a row of `data/soft
 
 import hashlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any, NamedTuple, Self
+from typing import Annotated, Any, NamedTuple
+
+from pydantic import Field, StrictBool
 
 from gpupools.common.csv_rows import data_rows
 from gpupools.common.json_types import JsonDict, JsonObject
 from gpupools.diff.pool_diff import (
     FieldChange,
     PoolChange,
+    Record,
+    RecordedValues,
     leaves,
     same_value,
     strongest,
-    whole_numbers,
     with_stack,
 )
 from gpupools.plan.edit_tables import EditEffect
 from gpupools.plan.software_plan import KubernetesObject, Release, RuntimePlan
 from gpupools.software.charts import charts
 from gpupools.software.objects import SMOKE_NAMESPACE
-from gpupools.software.release_changes import PodEffect, ReleaseChange, ReleaseState, release_change
+from gpupools.software.release_changes import PodEffect, ReleaseChange, ReleaseEdit, ReleaseState, release_change
 from gpupools.spec.cluster_access import ACCESS_KEYS, KubeconfigFile, KubeconfigSecret
 from gpupools.spec.identity import place_in_cloud
 from gpupools.spec.models import Cluster
@@ -85,49 +88,22 @@ class StepRecord:
     """Display name: `chart gpu-operator v26.7.0`, `Namespace gpu-operator`."""
     pools: tuple[str, ...]
     """Keys of the pools it serves."""
-    protected: bool
+    protected: StrictBool
     """Whether it was declared with `protect`."""
-    values: JsonObject
+    values: RecordedValues
     """Its values by dotted name; None if unknown."""
-    known: bool = True
+    known: Annotated[bool, Field(exclude=True)] = True
     """Whether `values` were recorded."""
 
 
 @dataclass(frozen=True)
-class SoftwareRecord:
+class SoftwareRecord(Record):
     """The recorded software of one cluster, in JSON types."""
 
     cluster: str
     production: tuple[str, ...]
     """Keys of its production pools."""
     steps: Mapping[str, StepRecord]
-
-    def as_json(self) -> JsonDict:
-        """Return the record in JSON types."""
-        steps = {
-            name: {each.name: getattr(step, each.name) for each in fields(step) if each.name != "known"}
-            | {"pools": list(step.pools), "values": {k: v for k, v in step.values.items() if v is not None}}
-            for name, step in self.steps.items()
-        }
-        return {"cluster": self.cluster, "production": list(self.production), "steps": steps}
-
-    @classmethod
-    def from_json(cls, raw: object) -> Self | None:
-        """Read what `as_json` wrote, with numbers as floats if need be; None when it is something else."""
-        if not isinstance(raw, Mapping) or not isinstance(raw.get("steps"), Mapping):
-            return None
-        steps: dict[str, StepRecord] = {}
-        for name, step in raw["steps"].items():
-            kinds = {"of": str, "called": str, "pools": list, "protected": bool, "values": Mapping}
-            if not isinstance(step, Mapping) or any(not isinstance(step.get(key), kind) for key, kind in kinds.items()):
-                return None
-            values = {str(key): whole_numbers(value) for key, value in step["values"].items()}
-            pools = tuple(map(str, step["pools"]))
-            steps[str(name)] = StepRecord(step["of"], step["called"], pools, step["protected"], values)
-        production = raw.get("production")
-        if not isinstance(raw.get("cluster"), str) or not isinstance(production, list):
-            return None
-        return cls(raw["cluster"], tuple(map(str, production)), steps)
 
 
 def record_software(plan: RuntimePlan, stack: Stack) -> SoftwareRecord:
@@ -364,42 +340,68 @@ def compare_software(
     """
     before = {each.cluster: each for each in old}
     after = {each.cluster: record_software(each, new.stack) for each in new.runtimes}
-    changes = list(pools)
+    there = [each for each in pools if each.change not in ("created", "deleted")]
     found: list[SoftwareChange] = []
     for key in dict.fromkeys([*after, *before]):
         none = SoftwareRecord(key, (), {})
-        stay = _staying(key, changes)
+        stay = {each.former or each.pool: each.pool for each in there if each.cluster == key}
         was, now = before.get(key, none), after.get(key, none)
         production = {*(stay.get(name, "") for name in was.production), *now.production}
-        for change in _compared(was, now):
-            serves = tuple(dict.fromkeys(stay[name] for name in change.serves if name in stay))
-            change = replace(change, serves=serves, production=tuple(name for name in serves if name in production))
-            if change.change == "removed" and not serves and change.of not in (ACCESS, IDENTITY):
-                change = replace(change, effect=EditEffect.NONE, pods="it is removed with the pools it served")
-            elif change.change == "changed":
-                shared = [stay[name] for cluster, name in mps if cluster == key and name in stay]
-                change = _with_release(change, was.steps[change.step], now.steps[change.step], shared)
-            found.append(change)
+        shared = [stay[name] for cluster, name in mps if cluster == key and name in stay]
+        for step in dict.fromkeys([*now.steps, *was.steps]):
+            change = _compared(key, step, was.steps.get(step), now.steps.get(step), stay, shared)
+            if change is not None:
+                found.append(replace(change, production=tuple(name for name in change.serves if name in production)))
     return found
 
 
-def _with_release(change: SoftwareChange, old: StepRecord, new: StepRecord, mps: Collection[str]) -> SoftwareChange:
-    """Return the change of a Helm release with what its version and values do; any other change as it is."""
-    before, after = (_release_state(each, change.serves) for each in (old, new))
-    release = before and after and release_change(change.cluster, before, after, mps)
-    if not release:
-        return change
-    edits = {_VERSION: _VERSION} | {path: f"{_VALUES}.{path}" for path in release.values}
-    rows = {edits[path]: row for path, row in release.edits.items()}
-    fields = tuple(
-        replace(each, effect=_OF_PODS[row.effect], detail=row.detail) if (row := rows.get(each.field)) else each
-        for each in change.fields
+def _compared(
+    cluster: str,
+    step: str,
+    old: StepRecord | None,
+    new: StepRecord | None,
+    stay: Mapping[str, str],
+    mps: Collection[str],
+) -> SoftwareChange | None:
+    """Return what happens to a step; `stay` has the remaining pools by their former names."""
+    serves = tuple(dict.fromkeys(stay[name] for name in (old.pools if old is not None else ()) if name in stay))
+    if old is not None and new is not None:
+        return _changed(cluster, step, old, new, serves, mps) if old.known else None
+    only = old or new
+    if only is None or step in (ACCESS, IDENTITY):
+        return None  # of a cluster that is new, or that had no software, how it is reached is no edit
+    change = "added" if old is None else "removed"
+    row = software_edit(only.of, change)
+    effect, pods = row.effect, row.pods
+    if old is not None and not serves:
+        effect, pods = EditEffect.NONE, "it is removed with the pools it served"
+    is_protected = old is not None and old.protected
+    return SoftwareChange(
+        cluster, step, only.of, only.called, change, effect, pods, serves=serves, protected=is_protected
     )
-    others = [each for each in fields if each.field not in rows]
-    effect = strongest([_OF_PODS[release.effect], *(each.effect for each in others)])
-    details = [*release.details, *(each.detail for each in others if each.effect is effect)]
+
+
+def _changed(
+    cluster: str, step: str, old: StepRecord, new: StepRecord, serves: tuple[str, ...], mps: Collection[str]
+) -> SoftwareChange | None:
+    """Return what a change of the values does, of a Helm release by its tables; None if no value differs."""
+    before, after = (_release_state(each, serves) for each in (old, new))
+    release = release_change(cluster, before, after, mps) if before is not None and after is not None else None
+    edits = (
+        {path if path == _VERSION else f"{_VALUES}.{path}": row for path, row in release.edits.items()}
+        if release
+        else {}
+    )
+    fields = tuple(_fields(old, new, edits))
+    if not fields:
+        return None
+    others = [each for each in fields if each.field not in edits]
+    effect = strongest([*([_OF_PODS[release.effect]] if release else []), *(each.effect for each in others)])
+    details = [*(release.details if release else ()), *(each.detail for each in others if each.effect is effect)]
     pods = "; ".join(dict.fromkeys(details))
-    return replace(change, effect=effect, pods=pods, fields=fields, release=release)
+    return SoftwareChange(
+        cluster, step, new.of, new.called, "changed", effect, pods, fields, serves, (), old.protected, release
+    )
 
 
 _VERSION, _VALUES = "version", "values"
@@ -416,44 +418,18 @@ def _release_state(step: StepRecord, serves: Sequence[str]) -> ReleaseState | No
     return ReleaseState(step.of, str(step.values[_VERSION]), values, pools)
 
 
-def _staying(cluster: str, changes: Collection[PoolChange]) -> dict[str, str]:
-    """Return the remaining pools of a cluster by their former names."""
-    here = [each for each in changes if each.cluster == cluster]
-    return {each.former or each.pool: each.pool for each in here if each.change not in ("created", "deleted")}
-
-
-def _compared(was: SoftwareRecord, now: SoftwareRecord) -> Iterator[SoftwareChange]:
-    for step in dict.fromkeys([*now.steps, *was.steps]):
-        old, new = was.steps.get(step), now.steps.get(step)
-        if old is not None and new is not None:
-            if old.known and (changed := tuple(_fields(old, new))):
-                effect = strongest(each.effect for each in changed)
-                pods = "; ".join(dict.fromkeys(each.detail for each in changed if each.effect is effect))
-                found = SoftwareChange(now.cluster, step, new.of, new.called, "changed", effect, pods, changed)
-                yield replace(found, serves=old.pools, protected=old.protected)
-        elif step in (ACCESS, IDENTITY):
-            pass  # of a cluster that is new, or that had no software, how it is reached is no edit
-        elif new is not None:
-            row = software_edit(new.of, "added")
-            yield SoftwareChange(now.cluster, step, new.of, new.called, "added", row.effect, row.pods)
-        elif old is not None:
-            row = software_edit(old.of, "removed")
-            gone = SoftwareChange(was.cluster, step, old.of, old.called, "removed", row.effect, row.pods)
-            yield replace(gone, serves=old.pools, protected=old.protected)
-
-
-def _fields(old: StepRecord, new: StepRecord) -> Iterator[FieldChange]:
+def _fields(old: StepRecord, new: StepRecord, edits: Mapping[str, ReleaseEdit]) -> Iterator[FieldChange]:
     for name in dict.fromkeys([*old.values, *new.values]):
         before, after = old.values.get(name), new.values.get(name)
         if same_value(before, after) or (name == "metadata.name" and old.of in ("config", "smoke-test")):
             continue
         if new.of == ACCESS and name == _PLACE and None in (before, after):
             continue
-        if new.of == ACCESS and name.startswith("kubeconfig.") and _PLACE not in old.values:
-            row = software_edit(ACCESS, "changed", "kubeconfig")
-            yield FieldChange(name, before, after, row.effect, row.pods)
+        if name in edits:
+            yield FieldChange(name, before, after, _OF_PODS[edits[name].effect], edits[name].detail)
         elif new.of in charts() and (name == _VERSION or name.startswith(f"{_VALUES}.")):
-            yield FieldChange(name, before, after, EditEffect.UNKNOWN)  # see `_with_release`
+            yield FieldChange(name, before, after, EditEffect.UNKNOWN)
         else:
-            row = software_edit(new.of, "changed", name)
+            path_stays = new.of == ACCESS and name.startswith("kubeconfig.") and _PLACE not in old.values
+            row = software_edit(new.of, "changed", "kubeconfig" if path_stays else name)
             yield FieldChange(name, before, after, row.effect, row.pods)

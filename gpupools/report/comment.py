@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from gpupools.diff.comparison import FATES, counted
+from gpupools.diff.comparison import counted, in_words
 from gpupools.plan.pool_plan import PoolPlan
 from gpupools.preview.format_preview import passing, price_rows
 from gpupools.report.facts import STAYS, StackReport, finding_lines, nodes_in_words
@@ -38,8 +38,7 @@ def comment(reports: Sequence[StackReport], gone: Sequence[str] = ()) -> str:
 def _summary(reports: Sequence[StackReport], counts: dict[str, int] | None) -> str:
     refused = sum(bool(each.refused) for each in reports)
     pools = sum(len(each.pools) for each in reports)
-    words = [f"{number} {FATES[each]}" for each, number in (counts or {}).items() if number]
-    said = [", ".join(words) if words else f"{pools} {'pool' if pools == 1 else 'pools'}"]
+    said = [in_words(counts) if counts else f"{pools} {'pool' if pools == 1 else 'pools'}"]
     if refused:
         said.insert(0, f"{refused} of {len(reports)} stack files refused")
     findings = sum(len(each.violations) for report in reports for each in report.findings)

@@ -170,17 +170,10 @@ def once(said: Iterable[tuple[str, str]]) -> Iterator[str]:
 _MOST_NAMED = 10
 
 
-class Tolerations:
-    """Who tolerates which taint in a cluster, of all that gpupools puts there."""
-
-    def __init__(self, runtime: RuntimePlan | None) -> None:
-        self._of = tolerations_of(runtime) if runtime is not None else {}
-
-    def of(self, taint: Taint) -> list[str]:
-        """Return who may run in spite of a taint; nobody needs to for one that only asks to be avoided."""
-        if taint.effect not in HARD_EFFECTS:
-            return []
-        return [name for name, tolerations in self._of.items() if tolerates(tolerations, taint)]
+def tolerating(runtime: RuntimePlan | None, taint: Taint) -> list[str]:
+    """Return who may run in a cluster in spite of a taint; nobody needs to for one that only asks to be avoided."""
+    known = tolerations_of(runtime) if runtime is not None and taint.effect in HARD_EFFECTS else {}
+    return [name for name, tolerations in known.items() if tolerates(tolerations, taint)]
 
 
 def nodes_in_words(plan: PoolPlan) -> str:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+from gpupools.common.taints import Taint
 from gpupools.diff.comparison import FATES, Entry, fate
 from gpupools.diff.pool_diff import PoolChange
 from gpupools.plan.node_labels import TRUST_LABEL
@@ -11,7 +12,7 @@ from gpupools.plan.software_plan import RuntimePlan
 from gpupools.preview.format_preview import PRICE_COLUMNS, PolicyVerdict, passing, price_rows, price_total
 from gpupools.preview.format_preview import node_resource_lines as offers_of
 from gpupools.report.drawing import Drawings
-from gpupools.report.facts import STAYS, StackReport, Tolerations, finding_lines, nodes_in_words
+from gpupools.report.facts import STAYS, StackReport, finding_lines, nodes_in_words, tolerating
 from gpupools.report.html import Html, element, html
 from gpupools.software.team_shares import TeamRow
 
@@ -220,7 +221,7 @@ def _cluster(
     if gone:
         parts.append(element("p", f"Goes: {', '.join(change.pool for change in gone)}", class_="bad"))
     if plans:
-        parts.append(_taints(cluster, plans, Tolerations(runtime)))
+        parts.append(_taints(cluster, plans, runtime))
     if runtime is not None and runtime.owners:
         parts += [_owners(cluster, runtime)]
         if runtime.notes:
@@ -249,20 +250,15 @@ def _pool(plan: PoolPlan, changes: Mapping[str, PoolChange], drawings: Drawings)
     )
 
 
-def _taints(cluster: str, plans: Sequence[PoolPlan], tolerations: Tolerations) -> Html:
-    pools: dict[str, list[str]] = {}
-    of = {}
+def _taints(cluster: str, plans: Sequence[PoolPlan], runtime: RuntimePlan | None) -> Html:
+    pools: dict[Taint, list[str]] = {}
     for plan in plans:
         for taint in plan.taints:
-            pools.setdefault(str(taint), []).append(plan.name)
-            of[str(taint)] = taint
+            pools.setdefault(taint, []).append(plan.name)
+    everybody = "the pods written for these pools"
     rows = [
-        (
-            element("code", name),
-            ", ".join(on),
-            ", ".join(["the pods written for these pools", *tolerations.of(of[name])]),
-        )
-        for name, on in pools.items()
+        (element("code", str(taint)), ", ".join(on), ", ".join([everybody, *tolerating(runtime, taint)]))
+        for taint, on in pools.items()
     ]
     return _table(f"Taints on {cluster}, and who tolerates them", ("taint", "pools", "tolerated by"), rows)
 

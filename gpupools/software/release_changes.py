@@ -4,7 +4,7 @@ Which value of which chart does what is a row of `data/release_edits.csv`, each 
 """
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
 from typing import NamedTuple
@@ -91,12 +91,15 @@ class ReleaseChange:
     """The row of each value that differs, by path, and of `version`."""
     pools: tuple[str, ...]
     """The pools whose nodes it serves before and after: those with pods that run."""
-    ends: tuple[str, ...]
-    """Those of which it ends pods."""
-    pinned: tuple[str, ...]
-    """Images of which only the name changes, between a tag and its digest: `driver manager v0.12.0`."""
-    pins: Collection[str] = ()
-    """The values that do this."""
+    mps: tuple[str, ...]
+    """Those whose pods share GPUs by MPS."""
+    pins: Mapping[str, str]
+    """Values that only name an image otherwise, by tag or digest, with the image: `driver manager v0.12.0`."""
+
+    @property
+    def ends(self) -> tuple[str, ...]:
+        """The pools of which it ends pods."""
+        return {PodEffect.GPU_PODS: self.pools, PodEffect.MPS_PODS: self.mps}.get(self.effect, ())
 
     @property
     def values(self) -> tuple[str, ...]:
@@ -122,7 +125,7 @@ class ReleaseChange:
             "version": {"old": self.versions[0], "new": self.versions[1]},
             "installs": {name: {"old": old, "new": new} for name, (old, new) in self.installs.items()},
             "values": list(self.values),
-            "pinned": list(self.pinned),
+            "pinned": list(dict.fromkeys(self.pins.values())),
             "pools": list(self.pools),
             "effect": self.effect.value,
             "details": list(self.details),
@@ -135,7 +138,7 @@ class ReleaseChange:
         others = [path for path in self.values if path not in self.pins]
         more = f" and {len(others) - 3} more" if len(others) > 3 else ""
         parts = [f"{old} → {new}" if old != new else f"{', '.join(others[:3])}{more}"]
-        if self.pinned:
+        if self.pins:
             parts.append("the same images, now by another name")
         pieces = ", ".join(f"{name} {was or 'none'} → {now or 'none'}" for name, (was, now) in self.installs.items())
         return "; ".join(filter(None, parts)) + (f" ({pieces})" if pieces else "")
@@ -186,20 +189,16 @@ def release_change(cluster: str, old: ReleaseState, new: ReleaseState, mps: Coll
         edits = {_VERSION: edit, **edits}
     there, then = (versions_installed(old.chart, each.version, values) for each, values in ((old, was), (new, now)))
     differ = {} if unknown else {name: (there.get(name), then.get(name)) for name in {**there, **then}}
-    pins = dict(_pins(old, was, new, now))
-    change = ReleaseChange(
+    return ReleaseChange(
         cluster=cluster,
         chart=old.chart,
         versions=(old.version, new.version),
         installs={name: pair for name, pair in differ.items() if pair[0] != pair[1]},
         edits=edits,
         pools=new.pools,
-        ends=(),
-        pinned=tuple(dict.fromkeys(pins.values())),
-        pins=pins.keys(),
+        mps=shared,
+        pins=dict(_pins(old, was, new, now)),
     )
-    ends = {PodEffect.GPU_PODS: new.pools, PodEffect.MPS_PODS: shared}.get(change.effect, ())
-    return replace(change, ends=ends)
 
 
 def _pins(old: ReleaseState, was: JsonObject, new: ReleaseState, now: JsonObject) -> Iterator[tuple[str, str]]:

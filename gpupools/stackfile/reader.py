@@ -45,8 +45,6 @@ class StackFile:
     """Values under `gpupools:`, by key without the namespace."""
     others: JsonObject = field(default_factory=dict)
     """Values of other namespaces, by full key."""
-    lines: Mapping[Path, int] = field(default_factory=dict)
-    """Line (from 1) of every key and list item, by path."""
     environments: tuple[str, ...] = ()
     """ESC environments that the stack imports."""
     is_configured: bool = True
@@ -67,30 +65,24 @@ class StackFile:
 
     def line(self, path: Path) -> int:
         """Return the line of a path, or of its nearest parent in the file."""
-        for length in range(len(path), 0, -1):
-            line = self._lines_of_text.get(tuple(map(str, path[:length])))
-            if line is not None:
-                return line
-        return 1
+        nodes = self._nearest(path)
+        return _line(nodes[0]) if nodes is not None else 1
 
     def span(self, path: Path, *, of_key: bool = False) -> "Span | None":
         """Return the position of a value or its key, or of its nearest parent in the file."""
         if of_key and (nodes := self.nodes.get((_name(str(path[0])) or path[0], *path[1:]))) is not None:
             return _span(nodes[0], nodes[0])
-        for length in range(len(path), 0, -1):
-            nodes = self._nodes_of_text.get(tuple(map(str, path[:length])))
-            if nodes is not None:
-                return _span(*nodes)
-        return None
+        nodes = self._nearest(path)
+        return _span(*nodes) if nodes is not None else None
+
+    def _nearest(self, path: Path) -> tuple[yaml.Node, yaml.Node] | None:
+        found = (self._nodes_of_text.get(tuple(map(str, path[:length]))) for length in range(len(path), 0, -1))
+        return next(filter(None, found), None)
 
     @cached_property
     def _nodes_of_text(self) -> Mapping[tuple[str, ...], tuple[yaml.Node, yaml.Node]]:
-        return {tuple(map(str, path)): nodes for path, nodes in self.nodes.items()}
-
-    @cached_property
-    def _lines_of_text(self) -> Mapping[tuple[str, ...], int]:
         # A GPU index is a number in YAML but text in JSON.
-        return {tuple(map(str, path)): line for path, line in self.lines.items()}
+        return {tuple(map(str, path)): nodes for path, nodes in self.nodes.items()}
 
 
 class Span(NamedTuple):
@@ -205,8 +197,8 @@ def read_values(path: FilePath) -> StackFile:
     environments, inline = _environment(document.get("environment"))
     config = document.get("config")
     problems = reader.problems
-    ours, others = _by_name(config, reader.lines, problems)
-    below, others_below = _by_name(inline, reader.lines, problems)
+    ours, others = _by_name(config, reader.nodes, problems)
+    below, others_below = _by_name(inline, reader.nodes, problems)
     ours |= {name: merged(ours[name], value) if name in ours else value for name, value in below.items()}
     handed_on: JsonDict = {}
     for name, value in ours.items():
@@ -220,7 +212,6 @@ def read_values(path: FilePath) -> StackFile:
         stack_name(path),
         handed_on,
         others_below | others,
-        reader.lines,
         environments,
         is_configured=isinstance(config, dict),
         nodes=reader.nodes,
@@ -231,7 +222,9 @@ def read_values(path: FilePath) -> StackFile:
     return file
 
 
-def _by_name(config: Any, lines: dict[Path, int], problems: list[Problem]) -> tuple[JsonDict, JsonDict]:
+def _by_name(
+    config: Any, nodes: dict[Path, tuple[yaml.Node, yaml.Node]], problems: list[Problem]
+) -> tuple[JsonDict, JsonDict]:
     """Return our values by key without the namespace, and all others by full key."""
     ours: JsonDict = {}
     others: JsonDict = {}
@@ -239,14 +232,14 @@ def _by_name(config: Any, lines: dict[Path, int], problems: list[Problem]) -> tu
         name = _name(key)
         if name is None:
             others[key] = value
-            lines[key,] = next(lines[(*above, key)] for above in _CONFIG if (*above, key) in lines)
+            nodes[key,] = next(nodes[(*above, key)] for above in _CONFIG if (*above, key) in nodes)
             continue
         if name in ours:
             what = f"is set twice, as {name} and as {NAMESPACE}:{name}"
             problems.append(Problem((name,), what, "keep one"))
         ours[name] = value
         if name not in KEYS:
-            lines[f"{NAMESPACE}:{name}",] = lines[name,]
+            nodes[f"{NAMESPACE}:{name}",] = nodes[name,]
     return ours, others
 
 
@@ -372,10 +365,9 @@ def _more_tabs(lines: Sequence[str], line: int) -> str:
 
 
 class _Reader:
-    """Converts YAML nodes to plain data, and collects lines and problems."""
+    """Converts YAML nodes to plain data, and collects their places and problems."""
 
     def __init__(self) -> None:
-        self.lines: dict[Path, int] = {}
         self.nodes: dict[Path, tuple[yaml.Node, yaml.Node]] = {}
         self.problems: list[Problem] = []
         self._values = self._depth = 0
@@ -424,9 +416,7 @@ class _Reader:
     def _sequence(self, node: yaml.SequenceNode, at: Path) -> list[Any]:
         values = []
         for index, item in enumerate(node.value):
-            place = _ours((*at, index))
-            self.lines[place] = item.start_mark.line + 1
-            self.nodes[place] = (item, item)
+            self.nodes[_ours((*at, index))] = (item, item)
             values.append(self.plain(item, (*at, index)))
         return values
 
@@ -443,13 +433,11 @@ class _Reader:
                 continue
             key = self._key(key_node, at)
             place = (*at, key)
-            line = key_node.start_mark.line + 1
             if key in own:
-                what = f"is set twice, on lines {own[key]} and {line}"
+                what = f"is set twice, on lines {own[key]} and {_line(key_node)}"
                 self.problems.append(Problem(_ours(place), what, "keep one of them", of_key=True))
-            ours = _ours(place)
-            own[key] = self.lines[ours] = line
-            self.nodes[ours] = (key_node, value_node)
+            own[key] = _line(key_node)
+            self.nodes[_ours(place)] = (key_node, value_node)
             result[key] = self.plain(value_node, place)
         self._depth -= 1
         return result
@@ -465,7 +453,6 @@ class _Reader:
             try:
                 return plain_key(key)
             except UnreadableValueError as error:
-                self.lines.setdefault(_ours((*at, key)), node.start_mark.line + 1)
                 self._report_unreadable(error, (*at, key))
         return key
 
@@ -483,6 +470,10 @@ class _Reader:
                 else:
                     self.problems.append(Problem(_ours(at), "<< merges a value that is not a map", "merge a map"))
         return result
+
+
+def _line(node: yaml.Node) -> int:
+    return int(node.start_mark.line) + 1
 
 
 def _span(key: yaml.Node, value: yaml.Node) -> Span:

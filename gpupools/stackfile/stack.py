@@ -4,7 +4,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import replace
-from itertools import islice
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -313,14 +312,15 @@ def _parsed(
     # If clusters cannot be read, no cluster counts as unknown.
     known = set(named) if isinstance(named, Mapping) and named else _named_by_pools(config)
     problems += _unknown_clusters(config, known)
-    names = _Names({}, {}, {})
+    names: dict[tuple[str, str, str], list[str]] = {}
     for name, pool in pools.items():
         if set(pool.clusters) <= set(clusters):  # the cloud of an invalid cluster is unknown
             used = {clusters[key].cloud for key in pool.clusters}
             problems += idle_overrides(("pools", name), pool.overrides, clouds, used)
         problems += _former_names(name, pool, pools, names)
         problems += _adopted_twice(name, pool, pools)
-        names.add(name, pool)
+        for taken in _names_in_cloud(name, pool):
+            names.setdefault(taken, []).append(name)
     for key in {key: None for pool in pools.values() if pool.adopt is None for key in pool.clusters}:
         if key in clusters:
             problems += clusters[key].not_for_new_pools(("clusters", key))
@@ -353,32 +353,17 @@ def _parsed(
     return Stack(clusters, pools, production, destroyed, disrupted, limits, budget, teams=teams), problems
 
 
-class _Names(NamedTuple):
-    """Pools by cluster and former key, and by cluster and name in the cloud."""
-
-    places: dict[str, int]
-    renamed_from: dict[tuple[str, str], list[str]]
-    named_after: dict[tuple[str, str], list[str]]
-
-    def add(self, name: str, pool: StackPool) -> None:
-        self.places[name] = len(self.places)
-        for cluster in dict.fromkeys(pool.clusters):
-            self.named_after.setdefault((cluster, pool.named_after(name)), []).append(name)
-            if pool.renamed_from is not None:
-                self.renamed_from.setdefault((cluster, pool.renamed_from), []).append(name)
-
-    def alike(self, name: str, pool: StackPool, pools: Mapping[str, StackPool]) -> list[str]:
-        """Return the first added pool per cluster that has such a name in common with another."""
-        found: set[str] = set()
-        for cluster in pool.clusters:
-            if pool.renamed_from is not None:
-                found.update(self.renamed_from.get((cluster, pool.renamed_from), ())[:1])
-            called = self.named_after.get((cluster, pool.named_after(name)), ())
-            found.update(islice((each for each in called if pools[each].renamed_from != name), 1))
-        return sorted(found, key=self.places.__getitem__)
+def _names_in_cloud(name: str, pool: StackPool) -> Iterator[tuple[str, str, str]]:
+    """Yield what only one pool of a cluster may have: its name in the cloud, and its former key."""
+    for cluster in dict.fromkeys(pool.clusters):
+        if pool.renamed_from is not None:
+            yield cluster, "renamed from", pool.renamed_from
+        yield cluster, "named after", pool.named_after(name)
 
 
-def _former_names(name: str, pool: StackPool, pools: Mapping[str, StackPool], names: _Names) -> Iterator[Problem]:
+def _former_names(
+    name: str, pool: StackPool, pools: Mapping[str, StackPool], names: Mapping[tuple[str, str, str], Sequence[str]]
+) -> Iterator[Problem]:
     """Yield problems of a pool's former keys: two pools of a cluster must not have the same name."""
     at: Path = ("pools", name)
     wrong = former_key_problems(at, pool)
@@ -393,7 +378,9 @@ def _former_names(name: str, pool: StackPool, pools: Mapping[str, StackPool], na
         fix = f"set the former key of the pool; after the update that renamed it, set first_name: {former} instead"
         yield Problem((*at, "renamed_from"), f"{former!r} is still a pool on the same cluster", fix)
         return
-    for key in names.alike(name, pool, pools):
+    same = (names.get(each, ()) for each in _names_in_cloud(name, pool))
+    first = (next((key for key in keys if pools[key].renamed_from != name), None) for keys in same)
+    for key in dict.fromkeys(filter(None, first)):
         other = pools[key]
         if former is not None and other.renamed_from == former:
             what = f"{key!r} is also renamed from {former!r}, but only one pool can keep its nodes"

@@ -42,10 +42,13 @@ def test_a_lowered_guarantee_keeps_pods_until_others_ask(cluster: Cluster) -> No
         got = cluster.stays(partial(cluster.count, "vision", "gang"), 10)
         recorded("volcano", "vision's gang of 16 on an idle node and 8 borrowed GPUs (volcano #5520)", 0, got)
         cluster.end("vision")
-    cluster.run(
-        "vision", "own", "big", 16, gang=cluster.scheduler != "volcano", queue="vision.big", priority="training"
-    )
-    got = cluster.waits(partial(cluster.count, "vision", "own"), 16, 60)
+        own = [f"own-{index}" for index in range(16)]
+        for name in own:
+            cluster.run("vision", name, "big", queue="vision.big", priority="training")
+    else:
+        own = ["own"]
+        cluster.run("vision", "own", "big", 16, gang=True, queue="vision.big", priority="training")
+    got = cluster.waits(partial(cluster.count, "vision", *own), 16, 90)
     recorded(cluster.scheduler, "then vision asks for its raised guarantee of 16", 16, got)
 
 

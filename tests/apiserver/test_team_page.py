@@ -38,7 +38,6 @@ def test_these_are_the_commands_of_the_page() -> None:
         ["gpupools", "render", "Pulumi.queues.yaml", "--only"],
         ["kubectl", "patch", "clusterqueue", "research"],
         ["kubectl", "patch", "job", "train"],
-        ["kubectl", "patch", "clusterqueue", "TEAM"],
     ]
 
 
@@ -95,11 +94,15 @@ def test_each_command_does_what_the_page_says(person: Person) -> None:
     got = cluster.waits(partial(cluster.count, "research", "train"), 0)
     recorded("kueue", "pods of the job after the command of the page that stops them", 0, got)
 
-    person.runs(person.command("TEAM").replace("TEAM", "serving"))
+    person.runs(person.command("clusterqueue research").replace("research", "serving"))
     shown = person.runs("kubectl get clusterqueue serving -o jsonpath='{.spec.stopPolicy}'")
-    recorded("kueue", "stopPolicy after the other command of the page", "HoldAndDrain", shown)
+    recorded("kueue", "stopPolicy after the same command for the other team", "HoldAndDrain", shown)
     for name in ("research", "serving"):
-        person.runs(person.command("TEAM").replace("TEAM", name).replace("HoldAndDrain", "None"))
+        person.runs(
+            person.command("clusterqueue research")
+            .replace("clusterqueue research", f"clusterqueue {name}")
+            .replace("HoldAndDrain", "None")
+        )
 
 
 @only("kueue")
@@ -112,7 +115,7 @@ def test_the_scheduler_goes_as_the_page_says_and_its_jobs_start(person: Person) 
     person.runs(person.command("clusterqueue research"))
     cluster.waits(partial(cluster.count, "research", "fill"), 0)
     queues = "/apis/kueue.x-k8s.io/v1beta2/clusterqueues"
-    person.runs(person.command("TEAM").replace("TEAM", "serving"))
+    person.runs(person.command("clusterqueue research").replace("research", "serving"))
     try:
         cluster.removes("ClusterQueue", "LocalQueue")
         got = cluster.waits(lambda: len(cluster.server.items(queues)), 0, 30)

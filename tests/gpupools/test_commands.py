@@ -101,7 +101,7 @@ def test_a_cloud_without_the_gpu_is_named(capsys: pytest.CaptureFixture[str]) ->
 def test_unknown_words_are_answered_with_the_nearest(
     capsys: pytest.CaptureFixture[str], command: str, option: str, value: str, answer: str
 ) -> None:
-    assert refused(capsys, command, option, value).startswith(answer)
+    assert refused(capsys, command, option, value).startswith(f"gpupools {command}: {answer}")
 
 
 # --- mig ---

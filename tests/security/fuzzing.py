@@ -24,7 +24,7 @@ from gpupools.audit.judging import FileReport, judge_document, judge_file
 from gpupools.audit.junit import junit
 from gpupools.audit.sarif import sarif
 from gpupools.catalog.mig import NoMig, UnknownProfile, advertised, fit, mig_parted_config, pack
-from gpupools.cli.diff import compare
+from gpupools.cli.main import main
 from gpupools.common.bounded_yaml import parse_yaml
 from gpupools.common.errors import Rejected, shown
 from gpupools.common.taints import parse_taint
@@ -184,9 +184,9 @@ def compare_stack_files(content: Any) -> None:
     old = _file(_stack_file(), "Pulumi.old.yaml")
     new = _file(content, "Pulumi.new.yaml")
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
-        compare([old, new], None, "json")
-        compare([old, new], None, "markdown")
-        compare([new, old], None)
+        main(["diff", str(old), str(new), "--json"])
+        main(["diff", str(old), str(new), "--format", "markdown"])
+        main(["diff", str(new), str(old)])
 
 
 def read_policy_configuration(content: Any) -> None:
