@@ -97,6 +97,7 @@ def read_edit_tables(
 ) -> EditTables:
     """Return the tables of a cloud's folder: `edits.csv`, and `plan_edits.csv` after the rows that all clouds share.
 
+    The column `field` of `edits.csv` has the fields that become this input alone and have its effect.
     `@name` in the column `detail` is a sentence of `edit_sentences.csv`, in the folder or in `gpupools/data`.
     """
     named = (*data_rows("edit_sentences.csv"), *csv_rows(folder / "edit_sentences.csv"))
@@ -110,8 +111,10 @@ def read_edit_tables(
         for row in csv_rows(folder / "edits.csv")
     }
     rows = (*data_rows("plan_edits.csv"), *csv_rows(folder / "plan_edits.csv"))
-    plan = tuple(edit for row in rows for edit in _plan_edits(row, detail(row), inputs))
-    return EditTables(plan, inputs, left_out, old_protection_counts)
+    plan = [edit for row in rows for edit in _plan_edits(row, detail(row), inputs)]
+    for row in filter(lambda each: each["field"], csv_rows(folder / "edits.csv")):
+        plan += _plan_edits({**row, "when": "", "pods": ""}, "", inputs)
+    return EditTables(tuple(plan), inputs, left_out, old_protection_counts)
 
 
 def _plan_edits(row: Mapping[str, str], detail: str, inputs: Mapping[str, InputEdit]) -> Iterator[PlanEdit]:
