@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import get_type_hints
 
 from gpupools.common.errors import Rejected
-from gpupools.diff.pool_diff import common_plan_edits
 from gpupools.plan.cloud import Cloud
 from gpupools.providers import clouds
 from gpupools.spec.models import SHARING_KINDS
@@ -26,6 +25,7 @@ FILES: Mapping[str, str] = {
     "constraints.py": "which settings exclude each other",
     "edits.csv": "what an edit of each input does",
     "edit_effects.py": "the tables of edits",
+    "edit_sentences.csv": "the sentences that several of their rows have",
     "instance_types.csv": "the machines with NVIDIA GPUs",
     "machines.py": "the catalogue",
     "other_accelerators.csv": "the machines with another accelerator",
@@ -106,7 +106,7 @@ def _tables(cloud: Cloud) -> Iterator[str]:
         parse_cluster((), dict(cloud.example_cluster), {name: cloud})
     except Rejected as rejected:
         yield f"{name}: its example cluster is refused: {rejected}"
-    told = {row.field for row in (*common_plan_edits(), *tables.plan) if not row.when}
+    told = {row.field for row in tables.plan if not row.when}
     yield from _absent(name, "plan_edits.csv", fields_of(cloud) - told)
     inputs = {each for row in tables.plan for each in row.inputs}
     yield from _absent(name, "edits.csv", inputs - set(tables.inputs))

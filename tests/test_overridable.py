@@ -4,14 +4,12 @@ The whole file is planned as `gpupools check` does it, so that a refusal names i
 """
 
 import base64
-import re
 from collections.abc import Iterator, Mapping
 from functools import cache
+from importlib import import_module
 from itertools import takewhile
 from typing import Any
 
-import pulumi_azure_native
-import pulumi_gcp
 import pytest
 
 from gpupools.common.errors import Rejected
@@ -20,7 +18,6 @@ from gpupools.preview.sdk_schema import check_property_path
 from gpupools.providers import clouds
 from gpupools.providers.aws import bootstrap
 from gpupools.providers.gcp.pool_settings import RESERVED_METADATA
-from gpupools.providers.sdk_internals import wire_names
 from gpupools.spec.overrides import Overridable
 from gpupools.stackfile.stack import plan_config
 from tests.rows import each_row
@@ -28,6 +25,11 @@ from tooling import write_inputs
 from tooling.write_inputs import TOKENS
 
 Keys = Mapping[str, Any]
+pytestmark = pytest.mark.filterwarnings("ignore:aws.ec2/encryptioncontrol:DeprecationWarning")
+
+for module in write_inputs.SDKS:
+    import_module(module)  # `check_property_path` knows only what is imported
+
 CLOUDS = ("aws", "azure", "gcp")
 BASE: Mapping[str, Keys] = {
     "aws": {"gpu": "L4", "nodes": {"max": 2}, "software": "device-plugin"},
@@ -98,7 +100,7 @@ def test_nothing_above_it_can_be_taken_away_either(
 
 @cache
 def example(cloud: str, resource: str, key: str) -> Any:
-    """Return a value that an input takes; text, unless the input needs another form."""
+    """Return a value that an input takes."""
     role = "arn:aws:iam::123456789012:role/other"
     return {
         ("aws", "blockDeviceMappings"): [{"deviceName": "/dev/xvda", "ebs": {"encrypted": "true", "volumeSize": 300}}],
@@ -108,7 +110,11 @@ def example(cloud: str, resource: str, key: str) -> Any:
         ("aws", "subnetIds"): ["subnet-0000000b"],
         ("gcp", "autoscaling"): {"locationPolicy": "BALANCED"},
         ("gcp", "management"): {"autoUpgrade": False},
-    }.get((cloud, key), "text")
+    }.get((cloud, key), of_kind(clouds()[cloud].node_pools.overridable[resource].nested()[resource][key]))
+
+
+def of_kind(kind: str) -> Any:
+    return [] if kind.startswith("[]") else {"": "text", "bool": True, "int": 1, "float": 1.5}.get(kind, {})
 
 
 def mime(script: str, boundary: str = "BOUNDARY") -> str:
@@ -344,26 +350,6 @@ def test_what_stays_the_plans_is_an_input_that_the_resource_has(
     assert check_property_path(TOKENS[cloud][resource], ".".join(named)) is None
 
 
-@pytest.mark.parametrize(
-    ("cloud", "resource", "sdk"),
-    [
-        ("azure", "AgentPool", pulumi_azure_native.containerservice),
-        ("gcp", "NodePool", pulumi_gcp.container),
-    ],
-)
-def test_the_inputs_that_are_lists_are_the_sdks(cloud: str, resource: str, sdk: Any) -> None:
-    found: set[str] = set()
-    classes = [getattr(sdk, f"{resource}Args")]
-    for one in classes:
-        for name, wire in wire_names(one).items():
-            kind = str(vars(one)[name].fget.__annotations__["return"])
-            found |= {wire} if "Sequence[" in kind else set()
-            inner = [getattr(sdk, each) for each in re.findall(r"\w+Args\b", kind)]
-            classes += [each for each in inner if each not in classes]
-
-    assert clouds()[cloud].node_pools.overridable[resource].lists == found
-
-
 @pytest.mark.parametrize("cloud", CLOUDS)
 def test_the_inputs_inside_are_the_sdks(cloud: str) -> None:
     written = (write_inputs.ROOT / cloud / "nested_inputs.csv").read_text(encoding="utf-8")
@@ -395,3 +381,40 @@ def test_an_unknown_input_in_a_list_is_refused() -> None:
     (problem,) = said("aws", **by_hand("aws", "LaunchTemplate", ("tagSpecifications",), listed))
 
     assert "tagSpecifications[0].tag: LaunchTemplateTagSpecification has no such input 'tag'" in problem
+
+
+@pytest.mark.parametrize(
+    ("cloud", "resource", "path", "value", "words"),
+    [
+        ("aws", "NodeGroup", ("forceUpdateVersion",), "abc", "got 'abc'; use true or false"),
+        ("aws", "NodeGroup", ("forceUpdateVersion",), "true", "got 'true'; use true or false"),
+        ("aws", "LaunchTemplate", ("cpuOptions", "coreCount"), "many", "got 'many'; use a whole number"),
+        ("aws", "LaunchTemplate", ("cpuOptions", "coreCount"), 1.5, "got 1.5; use a whole number"),
+        ("aws", "LaunchTemplate", ("cpuOptions", "coreCount"), True, "got true; use a whole number"),
+        ("aws", "LaunchTemplate", ("cpuOptions",), 4, "got 4; use a map"),
+        ("aws", "LaunchTemplate", ("keyName",), {"name": "ops"}, "got a map; use a string"),
+        ("aws", "LaunchTemplate", ("securityGroupNames",), "nodes", "got 'nodes'; use a list"),
+        ("aws", "LaunchTemplate", ("ebsOptimized",), True, 'got true; write it as a string: "true"'),
+        ("azure", "AgentPool", ("upgradeSettings", "maxSurge"), 2.0, 'got 2.0; write it as a string: "2"'),
+        ("azure", "AgentPool", ("tags", "team"), 7, 'got 7; write it as a string: "7"'),
+        ("gcp", "NodePool", ("nodeConfig", "fastSocket", "enabled"), 1, "got 1; use true or false"),
+        (
+            "aws",
+            "LaunchTemplate",
+            ("securityGroupNames",),
+            "x" * 90,
+            "got (a text of 90 characters, not shown); use a list",
+        ),
+    ],
+)
+def test_a_value_of_another_type_is_refused(
+    cloud: str, resource: str, path: tuple[str, ...], value: Any, words: str
+) -> None:
+    place = f"pools.p.overrides.{cloud}.{resource}.{'.'.join(path)}"
+
+    assert said(cloud, **by_hand(cloud, resource, path, value)) == [f"{place}: {words}"]
+
+
+@pytest.mark.parametrize("value", [4, 4.0])
+def test_a_whole_number_may_have_a_fraction_of_zero(value: float) -> None:
+    assert said("aws", **by_hand("aws", "LaunchTemplate", ("cpuOptions", "coreCount"), value)) == []

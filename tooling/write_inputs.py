@@ -1,4 +1,4 @@
-"""Write `nested_inputs.csv` of each cloud: the inputs inside those that `overrides` may set.
+"""Write `nested_inputs.csv` of each cloud: the types of the inputs that `overrides` may set, and of those inside.
 
 They are those of the installed SDKs. `gpupools check` reads the tables, because it loads no SDK. Needs no network.
 """
@@ -34,7 +34,10 @@ def _kind(expected: Any) -> tuple[str, type | None]:
     if is_input_type(expected):
         return expected.__name__.removesuffix("Args"), expected
     if origin in (list, Sequence):
-        return _kind(inner[0])
+        kind, found = _kind(inner[0])
+        return f"[]{kind}", found
+    if expected in (bool, int, float):
+        return expected.__name__, None
     if origin in (dict, Mapping):
         kind, found = _kind(inner[1])
         return f"*{kind}", found

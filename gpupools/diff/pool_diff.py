@@ -1,7 +1,7 @@
 """Report the effects of an edit on running nodes: compare two plans field by field. Pure.
 
-The effect of a field is a row in the cloud's `EditTables`, or in `data/plan_edits.csv` if all clouds agree. It names
-the inputs of the cloud's resources that the field sets. `EditTables.inputs` has the effects of those.
+The effect of a field is a row in the cloud's `EditTables`. It names the inputs of the cloud's resources that the field
+sets; `EditTables.inputs` has the effects of those.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -13,31 +13,30 @@ from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, BaseModel, PlainSerializer, StrictBool, TypeAdapter, ValidationError
 
-from gpupools.common.csv_rows import DATA
 from gpupools.common.json_types import JsonDict, JsonObject
 from gpupools.common.taints import GPU_TAINT, Effect, Taint
 from gpupools.diff.format_values import format_change, format_value
 from gpupools.plan.cloud import Cloud
-from gpupools.plan.edit_tables import EditEffect, EditTables, InputEdit, PlanEdit, PodImpact, plan_edits
+from gpupools.plan.edit_tables import (
+    SEVERITY,
+    STRENGTH,
+    EditEffect,
+    EditTables,
+    InputEdit,
+    PlanEdit,
+    PodImpact,
+    unknown_edit,
+)
 from gpupools.plan.node_labels import DESCRIBING_LABELS
 from gpupools.plan.pool_plan import POOL_LABEL, PoolPlan, gpus_as_json
 from gpupools.spec.models import Cluster, Late, StackOutput, has_control_daemon
 from gpupools.spec.overrides import tellable
 from gpupools.stackfile.stack import Stack, StackPlan
 
-_STRENGTH = {effect: strength for strength, effect in enumerate(EditEffect)}
-_SEVERITY = {impact: severity for severity, impact in enumerate(PodImpact)}
-
 
 def strongest(effects: Iterable[EditEffect]) -> EditEffect:
     """Return the strongest effect; `none` if there are none."""
-    return max(effects, key=_STRENGTH.__getitem__, default=EditEffect.NONE)
-
-
-@cache
-def common_plan_edits() -> tuple[PlanEdit, ...]:
-    """Return the rows of the fields that have the same effect on every cloud."""
-    return plan_edits(DATA / "plan_edits.csv")
+    return max(effects, key=STRENGTH.__getitem__, default=EditEffect.NONE)
 
 
 @dataclass(frozen=True)
@@ -82,7 +81,7 @@ class FieldChange:
 
 def strongest_first(changes: Iterable[FieldChange]) -> tuple[FieldChange, ...]:
     """Return changes in the order in which `PoolChange` has them."""
-    return tuple(sorted(changes, key=lambda each: -_STRENGTH[each.effect]))
+    return tuple(sorted(changes, key=lambda each: -STRENGTH[each.effect]))
 
 
 @dataclass(frozen=True)
@@ -372,7 +371,7 @@ def pod_impact(changed: Iterable[FieldChange], was: JsonObject, plan: PoolPlan) 
         plan: The pool after.
     """
     changed = [each for each in changed if each.pods is not None]
-    worst = max((each.pods for each in changed if each.pods), key=_SEVERITY.__getitem__, default=PodImpact.STAY)
+    worst = max((each.pods for each in changed if each.pods), key=SEVERITY.__getitem__, default=PodImpact.STAY)
     nodes = max(_number(was.get("nodes.max", plan.max_nodes)), 1)
     if worst is PodImpact.DRAINED:
         now = planned_drains(vars(plan.provider_plan), plan)
@@ -418,7 +417,7 @@ def _likely_renames(
         for was in there.get((plan.cluster, plan.cloud, plan.instance.name), [])[:_MAX_COMPARED]:
             fields = _changes(was, plan, stack.clusters[plan.cluster], clouds)
             differing = [each for each in fields if each.field not in _NAME_FIELDS]
-            if all(_STRENGTH[each.effect] <= _STRENGTH[EditEffect.ROLLING] for each in differing):
+            if all(STRENGTH[each.effect] <= STRENGTH[EditEffect.ROLLING] for each in differing):
                 pairs.append((len(differing), plan, was))
     for _, plan, was in sorted(pairs, key=lambda pair: pair[0]):
         ours, theirs = ("created", plan.cluster, plan.name), ("deleted", was.cluster, was.pool)
@@ -679,16 +678,13 @@ def _is_output(value: object) -> bool:
 
 
 def edit_of(name: str, plan: PoolPlan, old: Any, new: Any, tables: EditTables) -> PlanEdit:
-    """Return the row for a field of a plan, or for the closest field that contains it.
-
-    Raises:
-        LookupError: The table has no row; a test keeps it total.
-    """
+    """Return the row for a field of a plan, or for the closest field that contains it; `unknown` if there is none."""
     for start in _prefixes(name):
-        for row in (*common_plan_edits(), *tables.plan):
+        for row in tables.plan:
             if row.field == start and all(_holds(each, name, plan, old, new) for each in row.when.split(";") if each):
                 return row
-    raise LookupError(f"the edit tables of {plan.cloud} have no row for {name}")
+    unknown = unknown_edit(name)
+    return PlanEdit(name, "", unknown.effect, unknown.pods, (), unknown.detail)
 
 
 def _holds(condition: str, name: str, plan: PoolPlan, old: Any, new: Any) -> bool:
@@ -726,8 +722,7 @@ def input_edit(path: str, inputs: Mapping[str, InputEdit]) -> InputEdit:
             return inputs[start]
     below = tuple(f"{each}." for each in (path, bare) if each)
     parts = [edit for name, edit in inputs.items() if name.startswith(below)]
-    unknown = InputEdit(EditEffect.UNKNOWN, "an override whose effect is unknown")
-    return max(parts, key=lambda edit: _STRENGTH[edit.effect], default=unknown)
+    return max(parts, key=lambda edit: STRENGTH[edit.effect], default=unknown_edit(path))
 
 
 def _prefixes(name: str) -> Iterator[str]:

@@ -43,7 +43,7 @@ def read_settings(folder: Path) -> Mapping[str, Setting]:
 
 
 def read_overridable(
-    folder: Path, lists: frozenset[str], labels: Mapping[str, tuple[str, ...]], kept: Kept = MappingProxyType({})
+    folder: Path, labels: Mapping[str, tuple[str, ...]], kept: Kept = MappingProxyType({})
 ) -> Mapping[str, Overridable]:
     """Return the resources of a pool with the inputs to set by hand: `inputs.csv`.
 
@@ -51,7 +51,6 @@ def read_overridable(
 
     Args:
         folder: The cloud's folder.
-        lists: The inputs, on any level, that are lists.
         labels: By resource, the path of its map of node labels. Our own labels in it stay ours, too.
         kept: More inputs that stay ours, of the resource with labels.
     """
@@ -65,13 +64,13 @@ def read_overridable(
             stay |= {(*labels[name], key): why for key in sorted(OUR_LABELS) if (*labels[name], key) not in stay}
             stay |= kept
         inputs = frozenset(path[0] for path in own if len(path) == 1)
-        found[name] = Overridable(inputs, MappingProxyType(stay), labels.get(name, ()), lists, partial(_nested, folder))
+        found[name] = Overridable(inputs, MappingProxyType(stay), labels.get(name, ()), partial(_nested, folder))
     return MappingProxyType(found)
 
 
 @cache
 def _nested(folder: Path) -> Nested:
-    """Return the inputs inside those of the resources: `nested_inputs.csv`, which `tooling/write_inputs.py` writes."""
+    """Return the types of inputs, on any level: `nested_inputs.csv`, which `tooling/write_inputs.py` writes."""
     return {
         row["type"]: {name: kind for name, _, kind in (each.partition(":") for each in row["inputs"].split())}
         for row in csv_rows(folder / "nested_inputs.csv")

@@ -1,11 +1,11 @@
 """The tables of what an edit does to nodes: of the fields of a plan, and of the inputs of a cloud's own resources."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
-from gpupools.common.csv_rows import csv_rows
+from gpupools.common.csv_rows import csv_rows, data_rows
 
 
 class EditEffect(StrEnum):
@@ -40,6 +40,10 @@ class PodImpact(StrEnum):
     """Pods of several nodes end at the same time."""
 
 
+STRENGTH = {effect: strength for strength, effect in enumerate(EditEffect)}
+SEVERITY = {impact: severity for severity, impact in enumerate(PodImpact)}
+
+
 @dataclass(frozen=True)
 class InputEdit:
     """What an edit of one input of a cloud's own resource does, and what the reader has to know of it."""
@@ -63,11 +67,11 @@ class PlanEdit:
     GPU Operator cuts the GPUs. `control-daemon`: the old or new sharing needs the device plugin's control daemon.
     """
     effect: EditEffect
+    """The strongest of its inputs."""
     pods: PodImpact
     inputs: tuple[str, ...]
     """What the field becomes in the cloud; empty where nothing does."""
     detail: str
-    source: str
 
 
 @dataclass(frozen=True)
@@ -88,25 +92,47 @@ class EditTables:
     """
 
 
-def plan_edits(file: Path) -> tuple[PlanEdit, ...]:
-    """Read rows of fields of a plan, in the file's order."""
-    return tuple(
-        PlanEdit(
-            row["field"],
-            row["when"],
-            EditEffect(row["effect"]),
-            PodImpact(row["pods"]),
-            tuple(filter(None, row["input"].split(";"))),
-            row["detail"],
-            row["source"],
-        )
-        for row in csv_rows(file)
-    )
+def read_edit_tables(
+    folder: Path, left_out: Mapping[str, tuple[str, object]], *, old_protection_counts: bool = False
+) -> EditTables:
+    """Return the tables of a cloud's folder: `edits.csv`, and `plan_edits.csv` after the rows that all clouds share.
 
+    The column `field` of `edits.csv` has the fields that become this input alone and have its effect.
+    `@name` in the column `detail` is a sentence of `edit_sentences.csv`, in the folder or in `gpupools/data`.
+    """
+    named = (*data_rows("edit_sentences.csv"), *csv_rows(folder / "edit_sentences.csv"))
+    sentences = {f"@{row['name']}": row["sentence"] for row in named}
 
-def input_edits(file: Path) -> Mapping[str, InputEdit]:
-    """Read rows of inputs."""
-    return {
-        row["input"]: InputEdit(EditEffect(row["effect"]), row["detail"], PodImpact(row["pods"]))
-        for row in csv_rows(file)
+    def detail(row: Mapping[str, str]) -> str:
+        return sentences[row["detail"]] if row["detail"].startswith("@") else row["detail"]
+
+    inputs = {
+        row["input"]: InputEdit(EditEffect(row["effect"]), detail(row), PodImpact(row["pods"]))
+        for row in csv_rows(folder / "edits.csv")
     }
+    rows = (*data_rows("plan_edits.csv"), *csv_rows(folder / "plan_edits.csv"))
+    plan = [edit for row in rows for edit in _plan_edits(row, detail(row), inputs)]
+    for row in filter(lambda each: each["field"], csv_rows(folder / "edits.csv")):
+        plan += _plan_edits({**row, "when": "", "pods": ""}, "", inputs)
+    return EditTables(tuple(plan), inputs, left_out, old_protection_counts)
+
+
+def _plan_edits(row: Mapping[str, str], detail: str, inputs: Mapping[str, InputEdit]) -> Iterator[PlanEdit]:
+    """Yield the edit of each field that a row names; what the row leaves empty follows from its inputs.
+
+    A replacement has a sentence only if the row has one, because the effect says what happens.
+    """
+    names = tuple(filter(None, row["input"].split(";")))
+    nothing = InputEdit(EditEffect.NONE, "", PodImpact.STAY)
+    edits = [nothing, *(inputs.get(name) or unknown_edit(name) for name in names)]
+    strongest = max(edits, key=lambda edit: (STRENGTH[edit.effect], SEVERITY[edit.pods]))
+    pods = PodImpact(row["pods"]) if row["pods"] else max((edit.pods for edit in edits), key=SEVERITY.__getitem__)
+    if strongest.effect is not EditEffect.REPLACE:
+        detail = detail or strongest.detail
+    for name in row["field"].split(";"):
+        yield PlanEdit(name, row["when"], strongest.effect, pods, names, detail)
+
+
+def unknown_edit(name: str) -> InputEdit:
+    """Return the edit of an input or a field that no table has."""
+    return InputEdit(EditEffect.UNKNOWN, f"no table has the effect of {name}")

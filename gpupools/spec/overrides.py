@@ -15,10 +15,14 @@ Kept = Mapping[tuple[str, ...], str]
 
 
 Nested = Mapping[str, Mapping[str, str]]
-"""Type of an object, or name of a resource → its inputs → the type of the objects inside each, empty if there are none.
+"""Type of an object, or name of a resource → its inputs → the type of each.
 
-A map with any keys has `*` before the type.
+A type of objects, `bool`, `int`, `float`, or empty for text. A list has `[]` before the type of its items, a map with
+any keys `*` before that of its values.
 """
+
+SCALARS: Mapping[type, str] = {str: "a string", bool: "true or false", int: "a whole number", float: "a number"}
+_SCALAR_KINDS = {"": str, "bool": bool, "int": int, "float": float}
 
 
 class Overridable(NamedTuple):
@@ -31,10 +35,8 @@ class Overridable(NamedTuple):
     and its cluster, or are required on every node."""
     labels: tuple[str, ...] = ()
     """Path of the node labels, for which the rules of the pool's `labels` apply."""
-    lists: frozenset[str] = frozenset()
-    """Inputs on any level that are lists. For a list anywhere else the SDKs fail without a clear message."""
     nested: Callable[[], Nested] = dict
-    """Load the inputs inside the resource's inputs; empty if they are not known."""
+    """Load the types of the resource's inputs and of those inside; empty if they are not known."""
 
 
 def value_at(inputs: Any, *path: str) -> Any:
@@ -132,44 +134,57 @@ def override_problems(
                 problems.append(Problem((*at, key), what, f"use the wire name; {nearest(key, resource.inputs)}"))
         problems += _kept(at, inputs, resource.kept)
         problems += _not_json(at, inputs)
-        reported = {problem.path[:length] for problem in problems for length in range(len(problem.path) + 1)}
+        own = {problem.path for problem in problems}
+        above = {path[:length] for path in own for length in range(len(path))}
         known = {key: value for key, value in inputs.items() if key in resource.inputs}
-        problems += [each for each in _misplaced_lists(at, known, resource.lists) if each.path not in reported]
-        if any(isinstance(value, Mapping | list) for value in known.values()):
-            own = {problem.path for problem in problems}
-            inside = _unknown_inputs(at, known, name, resource.nested())
-            problems += [
-                each for each in inside if not own & {each.path[:length] for length in range(len(each.path) + 1)}
-            ]
+        own |= {(*at, *resource.labels)} if resource.labels else set()  # have rules of their own
+        for each in _type_problems(at, known, name, resource.nested()):
+            within = {each.path[:length] for length in range(len(each.path) + 1)}
+            problems += [each] if each.path not in above and not own & within else []
     return problems
 
 
-def _unknown_inputs(at: Path, value: object, kind: str, nested: Nested) -> Iterator[Problem]:
-    """Reject inputs of objects that the SDK's types do not have, on any level."""
-    if isinstance(value, list):
+def _type_problems(at: Path, value: object, kind: str, nested: Nested) -> Iterator[Problem]:
+    """Reject inputs of objects that the SDK's types do not have, and values of another type, on any level."""
+    scalar = _SCALAR_KINDS.get(kind)
+    if isinstance(value, list) and kind.startswith("[]"):
         for index, inner in enumerate(value):
-            yield from _unknown_inputs((*at, index), inner, kind, nested)
+            yield from _type_problems((*at, index), inner, kind[2:], nested)
+    elif isinstance(value, list) and nested:
+        what = f"got a list, but {at[-1] if isinstance(at[-1], str) else 'an item'} is not a list"
+        yield Problem(at, what, "write one value, or a map of inputs")
     elif isinstance(value, Mapping) and kind.startswith("*"):
         for key, inner in value.items():
-            yield from _unknown_inputs((*at, key), inner, kind[1:], nested)
-    elif isinstance(value, Mapping) and (known := nested.get(kind)) is not None:
+            yield from _type_problems((*at, key), inner, kind[1:], nested)
+    elif isinstance(value, Mapping) and kind in nested:
         for key, inner in value.items():
-            if key not in known:
+            if key not in nested[kind]:
                 what = f"{kind} has no such input {shown(key)}"
-                yield Problem((*at, key), what, f"use the wire name; {nearest(key, known)}")
+                yield Problem((*at, key), what, f"use the wire name; {nearest(key, nested[kind])}")
             else:
-                yield from _unknown_inputs((*at, key), inner, known[key], nested)
+                yield from _type_problems((*at, key), inner, nested[kind][key], nested)
+    elif value is not None and nested and not is_scalar(value, scalar):
+        fix = "use a list" if kind.startswith("[]") else "use a map" if scalar is None else scalar_fix(value, scalar)
+        text = tellable(".".join(map(str, at)), value)
+        given = "a map" if isinstance(value, Mapping) else shown(value) if text is value else text
+        yield Problem(at, f"got {given}", fix)
 
 
-def _misplaced_lists(at: Path, value: object, lists: frozenset[str], key: str = "") -> Iterator[Problem]:
-    if isinstance(value, Mapping):
-        for name, inner in value.items():
-            yield from _misplaced_lists((*at, name), inner, lists, str(name))
-    elif isinstance(value, list):
-        if key not in lists:
-            yield Problem(at, f"got a list, but {key} is not a list", "write one value, or a map of inputs")
-        for index, inner in enumerate(value):
-            yield from _misplaced_lists((*at, index), inner, lists)
+def is_scalar(value: object, kind: type | None) -> bool:
+    """Return whether a JSON value has a type of `SCALARS`; a whole number may be written with a fraction of zero."""
+    if kind in (int, float):
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            return False
+        return kind is float or float(value).is_integer()
+    return kind is not None and isinstance(value, kind)
+
+
+def scalar_fix(value: object, kind: type) -> str:
+    """Return how to write a value that has not the type that an input takes."""
+    if kind is str and isinstance(value, int | float):
+        number = int(value) if isinstance(value, float) and value.is_integer() else value
+        return f"write it as a string: {json.dumps(json.dumps(number))}"
+    return f"use {SCALARS[kind]}"
 
 
 def idle_overrides(pool: Path, overrides: JsonObject, clouds: Iterable[str], used: set[str]) -> list[Problem]:

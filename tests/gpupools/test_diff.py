@@ -1,9 +1,9 @@
 """What `gpupools diff` says an edit does, and that it says no more than the clouds' own tables of edits."""
 
-import csv
 import json
 import re
 import subprocess
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from importlib.resources import files
@@ -14,10 +14,10 @@ import pytest
 import yaml
 
 from gpupools.cli.main import main
+from gpupools.common.csv_rows import csv_rows, data_rows
 from gpupools.diff.pool_diff import (
     PoolChange,
     PoolRecord,
-    common_plan_edits,
     compare,
     edit_of,
     in_recorded_order,
@@ -25,7 +25,7 @@ from gpupools.diff.pool_diff import (
     record,
 )
 from gpupools.plan.cloud import Cloud
-from gpupools.plan.edit_tables import EditEffect, EditTables, InputEdit, PlanEdit
+from gpupools.plan.edit_tables import EditEffect, EditTables, InputEdit
 from gpupools.providers import clouds
 from gpupools.stackfile.check import check_stack_file
 from tests.changes import diff
@@ -33,7 +33,6 @@ from tests.cloud_parts import fields_of
 from tests.declared_pools import declare, sent
 from tests.declared_pools import stack as one_pool
 from tests.providers.azure_pools import GROUP
-from tests.rows import each_row
 from tests.said import change_said
 
 CLUSTERS: dict[str, dict[str, Any]] = {
@@ -80,25 +79,16 @@ def changes(
     return diff(sides[0], sides[1], clouds() if known is None else known)
 
 
-def edit_rows(cloud: str) -> dict[str, dict[str, str]]:
-    with Path(str(files("gpupools.providers") / cloud / "edits.csv")).open(newline="", encoding="utf-8") as file:
-        return {row["input"]: row for row in csv.DictReader(file)}
-
-
-def rows_of(cloud: str) -> list[PlanEdit]:
-    return [*common_plan_edits(), *clouds()[cloud].node_pools.edits().plan]
-
-
 @pytest.mark.parametrize("cloud", clouds())
 def test_every_field_of_a_plan_has_a_row(cloud: str) -> None:
-    told = {row.field for row in rows_of(cloud) if not row.when}
+    told = {row.field for row in clouds()[cloud].node_pools.edits().plan if not row.when}
 
     assert sorted(fields_of(clouds()[cloud]) - told) == []
 
 
 @pytest.mark.parametrize("cloud", clouds())
 def test_no_row_is_for_a_field_that_is_gone(cloud: str) -> None:
-    rows = rows_of(cloud)
+    rows = clouds()[cloud].node_pools.edits().plan
     conditions = {each for row in rows for each in row.when.split(";")}
     named = {row.field for row in rows} | {each.partition("=")[0] for each in conditions if "=" in each}
 
@@ -117,27 +107,33 @@ def test_everything_a_plan_is_compared_by_finds_its_row(cluster: str, tmp_path: 
                 assert name.startswith("overrides.") or edit_of(name, plan, None, None, tables)
 
 
-ROWS = [
-    pytest.param(cloud, row, id=" ".join(filter(None, (cloud, row.field, row.when))))
-    for cloud in clouds()
-    for row in rows_of(cloud)
-]
+@pytest.mark.parametrize("cloud", clouds())
+def test_a_row_that_becomes_nothing_says_why_and_a_sentence_stands_once(cloud: str) -> None:
+    folder = Path(str(files("gpupools.providers"))) / cloud
+    rows = [row for name in ("edits", "plan_edits") for row in csv_rows(folder / f"{name}.csv")]
+    shared = [row for name in ("plan_edits", "edit_sentences") for row in data_rows(f"{name}.csv")]
+    named = csv_rows(folder / "edit_sentences.csv")
+    details = [row["detail"] for row in rows if row["detail"]]
+    written = [text for text in details if not text.startswith("@")]
+    written += [text for row in (*named, *shared) for text in [row.get("sentence") or row["detail"]]]
+
+    assert [text for text, count in Counter(written).items() if count > 1] == []
+    assert [row["name"] for row in named if details.count(f"@{row['name']}") < 2] == []
+    assert all(row["detail"] for row in (*rows, *shared) if row.get("input") == "" and "field" in row)
 
 
-@each_row(("cloud", "row"), ROWS)
-def test_a_row_says_what_the_table_of_its_cloud_says_of_its_inputs(cloud: str, row: PlanEdit) -> None:
-    if not row.inputs:
-        assert row.effect is EditEffect.NONE
-        assert row.detail
-        return
-    known = edit_rows(cloud)
-    strength = list(EditEffect)
-    strongest = max((EditEffect(known[each]["effect"]) for each in row.inputs), key=strength.index)
+@pytest.mark.parametrize("cluster", CLUSTERS)
+def test_a_field_without_a_row_is_unknown(cluster: str, tmp_path: Path) -> None:
+    cloud = clouds()[CLUSTERS[cluster]["cloud"]]
+    tables = cloud.node_pools.edits()
+    tables = replace(tables, plan=tuple(row for row in tables.plan if row.field != "disk_gib"))
+    known = {cloud.name: cloud._replace(node_pools=cloud.node_pools._replace(edits=lambda: tables))}
+    (change,) = changes(tmp_path, stack({"a": pool(cluster)}), stack({"a": pool(cluster, disk_gib=400)}), known)
 
-    assert row.effect is strongest
-    assert row.source.partition("; ")[0] in {
-        known[each]["source"] for each in row.inputs if known[each]["effect"] == strongest
-    }
+    assert change.effect is EditEffect.UNKNOWN
+    assert change_said(change) == (
+        f"{cluster}/a: effect unknown until pulumi preview: {change.fields[0]}; no table has the effect of disk_gib"
+    )
 
 
 CASES = [
@@ -371,8 +367,8 @@ def test_an_input_set_by_hand_that_no_table_has_is_not_guessed(tmp_path: Path) -
     assert found.effect is EditEffect.UNKNOWN
     assert found.destroys
     assert change_said(found) == (
-        "serve/a: effect unknown until pulumi preview: overrides.AgentPool.messageOfTheDay none → aGVsbG8=; an"
-        " override whose effect is unknown"
+        "serve/a: effect unknown until pulumi preview: overrides.AgentPool.messageOfTheDay none → aGVsbG8=; no table"
+        " has the effect of AgentPool.messageOfTheDay"
     )
 
 

@@ -274,11 +274,18 @@ def test_a_pool_may_have_subnets_and_a_role_of_its_own(tmp_path: Path) -> None:
     assert problems(tmp_path, {"x": EKS}, {"a": ["x"], "b": pool}) == []
 
 
-@pytest.mark.parametrize("subnets", [None, [], "subnet-00000002", [""], [{"id": "subnet-00000002"}]])
-def test_subnets_by_hand_are_a_list_of_texts(tmp_path: Path, subnets: Any) -> None:
+@pytest.mark.parametrize(
+    ("subnets", "fix"),
+    [
+        *((each, "write a list of at least one subnet: [subnet-…]") for each in (None, [], [""])),
+        ("subnet-00000002", "use a list"),
+        ([{"id": "subnet-00000002"}], "got a map; use a string"),
+    ],
+)
+def test_subnets_by_hand_are_a_list_of_texts(tmp_path: Path, subnets: Any, fix: str) -> None:
     hand = {"aws": {"NodeGroup": {"subnetIds": subnets}}}
     pool = {"clusters": ["x"], "gpu": "T4", "nodes": {"max": 1}, "overrides": hand}
 
     said = problems(tmp_path, {"x": EKS}, {"a": pool})
 
-    assert "write a list of at least one subnet: [subnet-…]" in said[-1]
+    assert fix in said[-1]

@@ -124,7 +124,7 @@ def nothing(resources: RESOURCES) -> None:
             {},
             (
                 "train/a: drains 1 node at a time; "
-                "rolling: LaunchTemplate.metadataOptions.httpPutResponseHopLimit 2 → 1; creates a launch template"
+                "rolling: LaunchTemplate.metadataOptions.httpPutResponseHopLimit 2 → 1; EKS drains and replaces"
             ),
         ),
         (tag, {}, "train/a: pods stay; in place: Tag none → train-a-label/gpupools/pool"),

@@ -4,7 +4,6 @@ import base64
 import csv
 import email
 import json
-import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -22,7 +21,6 @@ from gpupools.providers.aws.constraints import CAPACITY_BLOCK_FAMILIES
 from gpupools.providers.aws.node_images import BOTTLEROCKET, ULTRASERVER_FAMILIES, instance_family
 from gpupools.providers.aws.pool_settings import (
     LAUNCH_TEMPLATE,
-    LISTS,
     NODE_GROUP,
     PLACEMENT_GROUP,
     SETTINGS,
@@ -350,24 +348,6 @@ def test_every_input_that_can_be_set_by_hand_is_one_of_the_sdks(known: Overridab
     assert known.inputs == set(wire_names(args).values())
     assert {path[0] for path in known.kept} <= known.inputs
     assert resource.__name__ in ("NodeGroup", "LaunchTemplate", "PlacementGroup")
-
-
-def test_lists_are_the_sdks_lists() -> None:
-    def lists(module: Any, resource: str, *top: type) -> set[str]:
-        classes = [one for name, one in vars(module).items() if name.startswith(resource) and isinstance(one, type)]
-        return {
-            re.sub(r"_(.)", lambda match: match[1].upper(), name)
-            for one in (*classes, *top)
-            for name, found in vars(one).items()
-            if isinstance(found, property) and "Sequence[" in str(found.fget.__annotations__.get("return"))
-        }
-
-    known = lists(aws.eks._inputs, "NodeGroup", aws.eks.NodeGroupArgs)
-    known |= lists(aws.ec2._inputs, "LaunchTemplate", aws.ec2.LaunchTemplateArgs)
-    outputs = {"autoscalingGroups"}
-    requirements = lists(aws.ec2._inputs, "LaunchTemplateInstanceRequirements")
-
-    assert known - outputs - requirements == LISTS
 
 
 def test_volume_types_are_sorted_for_messages() -> None:

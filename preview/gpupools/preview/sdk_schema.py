@@ -35,6 +35,7 @@ from gpupools.providers.sdk_internals import (
     required_inputs,
     wire_names,
 )
+from gpupools.spec.overrides import SCALARS, is_scalar, scalar_fix
 
 UNKNOWN = rpc.UNKNOWN
 """The marker on the wire for a value that is known only after a resource has been created."""
@@ -250,13 +251,8 @@ def _has_shape(value: Any, member: Any) -> bool:
     signature = value.get(SIGNATURE) if isinstance(value, Mapping) else None
     if origin is Literal:
         return _among(value, get_args(member))
-    if member is bool:
-        return isinstance(value, bool)
-    if member in (int, float):
-        number = isinstance(value, int | float) and not isinstance(value, bool)
-        return number and (member is float or float(value).is_integer())
-    if member is str:
-        return isinstance(value, str)
+    if member in SCALARS:
+        return is_scalar(value, member)
     if origin in (list, Sequence) or member is list:
         return isinstance(value, list)
     if origin in (dict, Mapping) or member is dict or is_input_type(member):
@@ -267,20 +263,12 @@ def _has_shape(value: Any, member: Any) -> bool:
 
 
 def _type_fix(value: Any, members: Sequence[Any]) -> str:
-    if all(member is str for member in members) and isinstance(value, int | float):
-        text = str(value).lower() if isinstance(value, bool) else f"{value:g}"
-        return f"write it as a string: {json.dumps(text)}"
+    if len(members) == 1 and members[0] in SCALARS:
+        return scalar_fix(value, members[0])
     return "use " + " or ".join(dict.fromkeys(_type_name(member) for member in members))
 
 
-_TYPE_NAMES = {
-    str: "a string",
-    bool: "true or false",
-    int: "a whole number",
-    float: "a number",
-    list: "a list",
-    dict: "a map",
-}
+_TYPE_NAMES = {**SCALARS, list: "a list", dict: "a map"}
 
 
 def _type_name(member: Any) -> str:

@@ -3,12 +3,10 @@
 from functools import cache
 from pathlib import Path
 
-from gpupools.plan.edit_tables import EditTables, input_edits, plan_edits
-
-_HERE = Path(__file__).parent
+from gpupools.plan.edit_tables import EditTables, read_edit_tables
 
 
 @cache
 def edit_tables() -> EditTables:
     """Return the tables of plan edits and input edits."""
-    return EditTables(plan_edits(_HERE / "plan_edits.csv"), input_edits(_HERE / "edits.csv"))
+    return read_edit_tables(Path(__file__).parent, {})

@@ -464,8 +464,7 @@ def _tag_overrides(request: PoolRequest, at: Path, resources: Mapping[str, JsonO
 
 def _tag_problems(at: Path, key: object, value: object) -> Iterator[Problem]:
     if not isinstance(key, str) or not isinstance(value, str):
-        yield Problem((*at, str(key)), f"got {shown(value)}; a tag must be text", "write it in quotes")
-        return
+        return  # the types of overrides are checked with those of all inputs
     if key.casefold().startswith("aws:"):
         yield Problem((*at, key), "AWS reserves keys that start with aws:", "use another key", _TAGS)
     elif not 1 <= len(key) <= _TAG_KEY or not _is_tag(key):
@@ -494,7 +493,7 @@ def _subnet_overrides(request: PoolRequest, group: Mapping[str, object]) -> Iter
     if "subnetIds" not in group:
         return
     subnets, path = group["subnetIds"], ("pools", request.name, "overrides", "aws", "NodeGroup", "subnetIds")
-    if not isinstance(subnets, list) or not subnets or not all(isinstance(each, str) and each for each in subnets):
+    if not subnets or (isinstance(subnets, list) and not all(subnets)):
         yield Problem(path, f"got {shown(subnets)}", "write a list of at least one subnet: [subnet-…]")
     if request.spec.zones:
         what = "cannot be combined with zones, which select subnets of the cluster"

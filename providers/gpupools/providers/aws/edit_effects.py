@@ -3,9 +3,8 @@
 from functools import cache
 from pathlib import Path
 
-from gpupools.plan.edit_tables import EditTables, input_edits, plan_edits
+from gpupools.plan.edit_tables import EditTables, read_edit_tables
 
-_HERE = Path(__file__).parent
 _LEFT_OUT = {"NodeGroup.capacityType": ("capacity_type", "ON_DEMAND")}
 """https://docs.aws.amazon.com/eks/latest/APIReference/API_CreateNodegroup.html"""
 
@@ -13,4 +12,4 @@ _LEFT_OUT = {"NodeGroup.capacityType": ("capacity_type", "ON_DEMAND")}
 @cache
 def edit_tables() -> EditTables:
     """Return the tables of plan edits and input edits."""
-    return EditTables(plan_edits(_HERE / "plan_edits.csv"), input_edits(_HERE / "edits.csv"), _LEFT_OUT)
+    return read_edit_tables(Path(__file__).parent, _LEFT_OUT)

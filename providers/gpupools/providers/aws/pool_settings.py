@@ -17,13 +17,5 @@ GROUP_PREFIX = "NodeGroup."
 
 FORBIDDEN = "EKS rejects it in the launch template of a node group"
 
-LISTS = frozenset(
-    {"blockDeviceMappings", "licenseSpecifications", "networkInterfaces", "secondaryInterfaces", "securityGroupNames"}
-    | {"tagSpecifications", "vpcSecurityGroupIds", "ipv4Addresses", "ipv4Prefixes", "ipv6Addresses", "ipv6Prefixes"}
-    | {"securityGroups", "privateIpAddresses", "nodeRepairConfigOverrides"}
-    | {"instanceTypes", "subnetIds", "taints", "sourceSecurityGroupIds"}
-)
-"""The inputs, on any level, that are lists."""
-
-OVERRIDABLE = read_overridable(_HERE, LISTS, {"NodeGroup": ("labels",)})
+OVERRIDABLE = read_overridable(_HERE, {"NodeGroup": ("labels",)})
 NODE_GROUP, LAUNCH_TEMPLATE, PLACEMENT_GROUP = OVERRIDABLE.values()

@@ -20,12 +20,5 @@ Discovery sets on running nodes, so that no autoscaler that starts at zero knows
 `kubernetes.io` on a pool (https://github.com/Azure/AKS/issues/2866).
 """
 
-_LISTS = frozenset(
-    {"allowedHostPorts", "allowedUnsafeSysctls", "applicationSecurityGroups"}
-    | {"availabilityZones", "manual", "nodePublicIPTags"}
-    | {"nodeTaints", "virtualMachineNodesStatus"}
-)
-"""The inputs, on any level, that are lists."""
-
-OVERRIDABLE = read_overridable(_HERE, _LISTS, {"AgentPool": ("nodeLabels",)})
+OVERRIDABLE = read_overridable(_HERE, {"AgentPool": ("nodeLabels",)})
 """The resources an AKS pool is made of: wire names of `AgentPoolArgs` of pulumi-azure-native 3.29.0."""

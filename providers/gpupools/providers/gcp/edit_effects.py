@@ -3,15 +3,13 @@
 An input replaces the pool where the schema of terraform-provider-google-beta says so; `pulumi_gcp` is built from it.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from gpupools.common.json_types import JsonDict, JsonObject
-from gpupools.plan.edit_tables import EditEffect, EditTables, input_edits, plan_edits
+from gpupools.plan.edit_tables import EditEffect, EditTables, read_edit_tables
 
-_HERE = Path(__file__).parent
 _LEFT_OUT = {
     "NodePool.nodeConfig.spot": ("spot", False),
     "NodePool.nodeConfig.preemptible": ("spot", False),
@@ -31,20 +29,16 @@ def edit_tables() -> EditTables:
     https://github.com/hashicorp/terraform-provider-google-beta google-beta/services/container/
     resource_container_node_pool.go, DeletionPolicyPreDelete.
     """
-    plan, inputs = plan_edits(_HERE / "plan_edits.csv"), input_edits(_HERE / "edits.csv")
-    return EditTables(plan, inputs, _LEFT_OUT, old_protection_counts=True)
+    return read_edit_tables(Path(__file__).parent, _LEFT_OUT, old_protection_counts=True)
 
 
-def replacing_inputs(inputs: JsonObject) -> JsonDict:
+def replacing_inputs(inputs: JsonObject, above: str = "") -> JsonDict:
     """Return the inputs whose change replaces the pool, by dotted path."""
-    return dict(sorted(_replacing_paths(inputs, ())))
-
-
-def _replacing_paths(inputs: JsonObject, above: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
+    found: JsonDict = {}
     for key, value in inputs.items():
-        path = (*above, key)
-        edit = edit_tables().inputs.get(".".join(path))
+        edit = edit_tables().inputs.get(f"{above}{key}")
         if edit is not None and edit.effect is EditEffect.REPLACE:
-            yield ".".join(path), value
+            found[f"{above}{key}"] = value
         elif isinstance(value, Mapping):
-            yield from _replacing_paths(value, path)
+            found |= replacing_inputs(value, f"{above}{key}.")
+    return dict(sorted(found.items()))

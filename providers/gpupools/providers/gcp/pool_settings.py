@@ -29,22 +29,8 @@ RESERVED_METADATA = (
 )
 """Keys of `metadata` that GKE refuses: https://docs.cloud.google.com/kubernetes-engine/docs/reference/rest/v1/NodeConfig."""
 
-_LISTS = frozenset(
-    {"additionalNodeNetworkConfigs", "additionalPodNetworkConfigs", "allowedUnsafeSysctls"}
-    | {"capabilities", "cas", "certificateAuthorityDomainConfigs"}
-    | {"clients", "effectiveTaints", "exclusionUntilEndOfSupports"}
-    | {"fqdns", "guestAccelerators", "headers"}
-    | {"hosts", "maintenancePolicies", "nodeAffinities"}
-    | {"nodeDrainConfigs", "nodeImageConfigs", "nodeLocations"}
-    | {"oauthScopes", "registryHosts", "secondaryBootDisks"}
-    | {"storagePools", "tags", "taints"}
-    | {"values"}
-)
-"""The inputs, on any level, that are lists."""
-
 OVERRIDABLE = read_overridable(
     _HERE,
-    _LISTS,
     {"NodePool": ("nodeConfig", "labels")},
     {("nodeConfig", "metadata", key): "GKE reserves this key of the metadata" for key in RESERVED_METADATA},
 )
