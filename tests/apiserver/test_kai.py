@@ -15,7 +15,7 @@ import yaml
 
 from tests.apiserver.control_plane import ControlPlane
 from tests.apiserver.test_teams import is_served
-from tests.apiserver.test_volcano import GPU, SPACE, TEAMS, add_node, pods
+from tests.apiserver.test_volcano import SPACE, TEAMS, add_node, pods, with_image
 from tests.charts.rendering import archive, missing
 from tests.gpupools.software.test_teams import POOLS, plan
 
@@ -68,13 +68,7 @@ def start(plane: ControlPlane, job: str, queue: str, count: int, priority: str) 
     plane.create(group).succeeded()
     (planned,) = (each for each in MADE.pools if each.name == pool)
     for number in range(count):
-        limits = {GPU: "8", "cpu": "1"}
-        spec = {
-            "schedulerName": "kai-scheduler",
-            "priorityClassName": priority,
-            "tolerations": planned.pod()["tolerations"],
-            "containers": [{"name": "main", "image": "scratch", "resources": {"limits": limits, "requests": limits}}],
-        }
+        spec = {**with_image(planned), "priorityClassName": priority}
         metadata = {"name": f"{job}-{number}", "namespace": space, "labels": labels}
         pod = {**metadata, "annotations": {"pod-group-name": job}}
         plane.create({"apiVersion": "v1", "kind": "Pod", "metadata": pod, "spec": spec}).succeeded()
@@ -106,18 +100,18 @@ def is_judged(plane: ControlPlane, job: str) -> bool:
 def test_a_gang_waits_whole_and_starts_whole(plane: ControlPlane) -> None:
     for number in range(3):
         add_node(plane, "big", number, MADE)
-    start(plane, "gang", "research.big", 4, "training")
+    start(plane, "gang", "research.big", 32, "training")
     plane.wait("the verdict", lambda: is_judged(plane, "gang"))
     assert bound(plane, "gang") == []
     add_node(plane, "big", 3, MADE)
-    plane.wait("the gang", lambda: len(bound(plane, "gang")) == 4)
+    plane.wait("the gang", lambda: len(bound(plane, "gang")) == 32)
 
 
 def test_a_team_gets_its_guarantee_back_from_training_that_borrowed(plane: ControlPlane) -> None:
-    start(plane, "service", "serving.big", 2, "interactive")
+    start(plane, "service", "serving.big", 16, "interactive")
 
-    plane.wait("the team's job", lambda: len(bound(plane, "service")) == 2)
-    assert len(pods(plane, "gang")) < 4
+    plane.wait("the team's job", lambda: len(bound(plane, "service")) == 16)
+    assert len(pods(plane, "gang")) < 32
 
 
 def test_a_notebook_waits_beyond_the_guarantee(plane: ControlPlane) -> None:
