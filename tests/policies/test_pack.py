@@ -3,7 +3,7 @@
 import subprocess
 import sys
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ import yaml
 from google.protobuf import struct_pb2
 from pulumi_policy.proxy import UNKNOWN_ARRAY_VALUE, UNKNOWN_STRING_VALUE
 
-from gpupools.plan.cloud import Cloud
+from gpupools.plan.cloud import Cloud, Readback
 from gpupools.plan.pool_facts import UNKNOWN, PoolFacts
 from gpupools.policies import kinds
 from gpupools.policies.pack import POLICIES, UNVERIFIED, UNVERIFIED_IN_STACK, WAIVED
@@ -61,13 +61,27 @@ def _reading_by(read_pools: Callable[[str, Mapping[str, Any]], tuple[PoolFacts, 
     return aws._replace(name=name, readback=lambda: readback)
 
 
-def test_every_cloud_is_asked_what_it_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def read_by(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
+    """Replace the readers of the clouds; which reader looks inside a type is forgotten before and after."""
+    cached = (kinds.is_read, kinds.readers_of)
+
+    def replace(*readings: Readback) -> None:
+        monkeypatch.setattr(kinds, "readings", lambda: readings)
+        for answers in cached:
+            answers.cache_clear()
+
+    yield replace
+    for answers in cached:
+        answers.cache_clear()
+
+
+def test_every_cloud_is_asked_what_it_reads(read_by: Callable[..., None]) -> None:
     def read_pools(type_token: str, props: Mapping[str, Any]) -> tuple[PoolFacts, ...]:
         known = type_token == "nimbus:Pool" and props.get("gpus") is None
         return (PoolFacts("nimbus", (), Fraction(4), (), "gpus 4"),) if known else ()
 
-    read = kinds.readings()
-    monkeypatch.setattr(kinds, "readings", lambda: (*read, _reading_by(read_pools, name="nimbus").readback()))
+    read_by(*kinds.readings(), _reading_by(read_pools, name="nimbus").readback())
 
     said = finding_messages("nimbus:Pool", {})
 
@@ -90,11 +104,12 @@ def test_complaints_read_the_wire_form_directly() -> None:
     assert taint_complaints({**untainted, "taints": secret([secret(taint)])}) == []
 
 
-def test_an_error_in_a_reader_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_in_a_reader_is_not_hidden(read_by: Callable[..., None]) -> None:
     def read_pools(type_token: str, props: Mapping[str, Any]) -> tuple[PoolFacts, ...]:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(kinds, "readings", lambda: (_reading_by(read_pools).readback(),))
+    finding_messages("x", {})  # another test may have asked before
+    read_by(_reading_by(read_pools).readback())
 
     with pytest.raises(ZeroDivisionError):
         finding_messages("x", {})
