@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gpupools.catalog.gpus import gpu_models, match_gpu_model
-from gpupools.catalog.mig import Fit, Layout, MigError, Packing, fit, geometry, pack, profiles
+from gpupools.catalog.mig import MigError, geometry, profiles
+from gpupools.catalog.mig_fit import Fit, Layout, Packing, fit, pack
 from gpupools.cli import mig_walk
 from gpupools.cli.help_texts import examples, whole_number
 from gpupools.common.errors import Problem, Rejected, nearest

@@ -106,7 +106,8 @@ def _pool(plan: StackPlan, given: Given) -> PoolPlan:
 
 def _layout(pool: PoolPlan, wanted: str) -> tuple[str, Mapping[str, str], JsonObject]:
     """Return the label, the resources of a node and the MIG manager's configuration of a layout with these profiles."""
-    from gpupools.catalog.mig import MigError, fit
+    from gpupools.catalog.mig import MigError
+    from gpupools.catalog.mig_fit import fit
 
     mig = pool.sharing.mig
     if mig is None or MIG_CONFIG_LABEL not in pool.labels:

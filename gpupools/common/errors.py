@@ -115,6 +115,12 @@ def close(word: object, known: Iterable[str], *, most: int = 3, cutoff: float = 
     return [folded[each] for each in get_close_matches(str(word).casefold()[:200], folded, n=most, cutoff=cutoff)]
 
 
+def enumeration(words: Iterable[str], join: str = "and") -> str:
+    """Return at least one word as part of a sentence: `a, b and c`."""
+    *rest, last = words
+    return f"{', '.join(rest)} {join} {last}" if rest else last
+
+
 def shown(value: object, *, most: int = 60) -> str:
     """Return a user's value as short text for an error.
 

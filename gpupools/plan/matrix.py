@@ -4,7 +4,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from gpupools.catalog.instance_types import InstanceType
-from gpupools.catalog.mig import fit, profiles
+from gpupools.catalog.mig import profiles
+from gpupools.catalog.mig_fit import fit
 from gpupools.plan.capability import Capability, Verdict
 from gpupools.plan.cloud import Cloud
 from gpupools.plan.pool_planner import check_pool

@@ -74,11 +74,9 @@ def unshared(instance: InstanceType, sharing: SharingMode) -> Mapping[str, int]:
     mig = sharing.mig
     if mig is None:
         return {GPU_RESOURCE: instance.devices}
-    from gpupools.catalog.mig import (
-        advertised as slices_per_node,  # its tables are slow to load, and most pools cut nothing
-    )
+    from gpupools.catalog.mig_nodes import advertised  # its tables are slow to load, and most pools cut nothing
 
-    return slices_per_node(instance.gpu_model, node_layouts(instance, mig), mig.naming)
+    return advertised(instance.gpu_model, node_layouts(instance, mig), mig.naming)
 
 
 def node_layouts(instance: InstanceType, sharing: Mig) -> list[list[str]]:

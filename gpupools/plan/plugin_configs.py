@@ -11,7 +11,7 @@ from gpupools.plan.node_resources import GPU_RESOURCE, node_layouts, unshared
 from gpupools.spec.models import SHARED_MODES, Mig, SharedGpu, SharingMode
 
 if TYPE_CHECKING:
-    from gpupools.catalog.mig import MigParted
+    from gpupools.catalog.mig_nodes import MigParted
 
 DEFAULT_CONFIG = "whole"
 """The plugin's entry for nodes without the label."""
@@ -102,7 +102,7 @@ def mig_config(instance: InstanceType, sharing: Mig) -> "MigParted":
     NVIDIA's own names (`all-balanced`, `all-1g.10gb`) mean different layouts on different models, and one ConfigMap
     serves every pool of a cluster.
     """
-    from gpupools.catalog.mig import (  # its tables are slow to load, and most pools cut nothing
+    from gpupools.catalog.mig_nodes import (  # its tables are slow to load, and most pools cut nothing
         MigParted,
         mig_parted_config,
     )
@@ -141,7 +141,7 @@ def read_sharing(model: str, native: JsonDict | None, plugin: str, mig: str) -> 
     strategy, clients = read_plugin_name(plugin)
     found = dict(native or {})
     if mig and not native:
-        from gpupools.catalog.mig import named_layouts  # its tables are slow to load
+        from gpupools.catalog.mig_nodes import named_layouts  # its tables are slow to load
 
         layouts = named_layouts(model, mig.removeprefix(f"{model.lower()}-"))
         if layouts is None:

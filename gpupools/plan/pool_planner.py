@@ -614,7 +614,8 @@ def _models_with_mig(request: PoolRequest, cloud: Cloud) -> set[str]:
 
 
 def _mig_problems(at: Path, sharing: Mig, instance: InstanceType) -> list[Problem]:
-    from gpupools.catalog.mig import UnknownProfile, fit, profile
+    from gpupools.catalog.mig import UnknownProfile, profile
+    from gpupools.catalog.mig_fit import fit
 
     model = instance.gpu_model
     found: list[Problem] = []

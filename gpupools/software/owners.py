@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from gpupools.catalog.reserved_keys import first_rule
-from gpupools.common.errors import Path, Problem
+from gpupools.common.errors import Path, Problem, enumeration
 from gpupools.common.json_types import JsonObject
 from gpupools.common.taints import Taint
 from gpupools.plan.capability import Verdict
@@ -144,7 +144,7 @@ def settle(
             twice.setdefault(alike, []).append(piece.value)
     for (both_owners, cure), pieces in twice.items():
         what = f"would have two owners on {pool.cluster or 'these'} nodes: {both_owners}"
-        problems.append(Problem(where, f"the {_enumeration(pieces)} {what}", cure))
+        problems.append(Problem(where, f"the {enumeration(pieces)} {what}", cure))
     both = [each for each in (Piece.DEVICE_PLUGIN, Piece.DRA_DRIVER) if each in owners]
     if len(both) == 2:
         plugin, driver = (next(claim for claim in found if claim.piece is piece) for piece in both)
@@ -156,10 +156,6 @@ def settle(
         problems.append(Problem(where, what, fix, _DRA_SOURCE))
     problems += [_unbrought(pool, piece, runtime) for piece in needed if piece not in owners]
     return PoolOwners(pool.name, pool.software, owners), problems
-
-
-def _enumeration(words: Sequence[str]) -> str:
-    return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
 
 
 def _unbrought(pool: PoolPlan, piece: Piece, runtime: str) -> Problem:

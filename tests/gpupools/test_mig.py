@@ -13,22 +13,20 @@ from typing import Any
 import pytest
 
 import gpupools.catalog.mig
+import gpupools.catalog.mig_fit
 from gpupools.catalog.gpus import gpu_models
 from gpupools.catalog.mig import (
     BadLayout,
     MigError,
     NoMig,
-    Placed,
     Profile,
     UnknownProfile,
-    advertised,
-    fit,
     geometry,
-    mig_parted_config,
-    pack,
     profile,
     profiles,
 )
+from gpupools.catalog.mig_fit import Placed, fit, pack
+from gpupools.catalog.mig_nodes import advertised, mig_parted_config
 from tests.rows import each_row
 
 MODELS = [name for name, model in gpu_models().items() if model.mig_profiles]
@@ -530,10 +528,10 @@ def test_without_known_placements_only_equal_slices_count_as_fitting(gpu: str) -
 def test_where_sums_allow_but_starts_do_not_the_placement_is_named() -> None:
     middle = Profile(**{**_fields("A30", "2g.12gb"), "name": "2g.middle", "starts": (1,)})
     table = (middle, *(profile("A30", name) for name in ("2g.12gb", "4g.24gb")))
-    board = gpupools.catalog.mig._Board("A30", table)
+    board = gpupools.catalog.mig_fit._Board("A30", table)
 
     assert (1, 1, 0) not in board.feasible
-    assert "no choice of starts" in gpupools.catalog.mig._obstacle(board, (1, 1, 0))
+    assert "no choice of starts" in gpupools.catalog.mig_fit._obstacle(board, (1, 1, 0))
 
 
 def _fields(gpu: str, name: str) -> dict[str, Any]:

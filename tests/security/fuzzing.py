@@ -23,7 +23,9 @@ from gpupools.audit.document import Document, Resource
 from gpupools.audit.judging import FileReport, judge_document, judge_file
 from gpupools.audit.junit import junit
 from gpupools.audit.sarif import sarif
-from gpupools.catalog.mig import NoMig, UnknownProfile, advertised, fit, mig_parted_config, pack
+from gpupools.catalog.mig import NoMig, UnknownProfile
+from gpupools.catalog.mig_fit import fit, pack
+from gpupools.catalog.mig_nodes import advertised, mig_parted_config
 from gpupools.cli.main import main
 from gpupools.common.bounded_yaml import parse_yaml
 from gpupools.common.errors import Rejected, shown
