@@ -7,18 +7,28 @@ from types import MappingProxyType
 
 from gpupools.common.csv_rows import csv_rows
 from gpupools.plan.capability import Capability, Owners, Setting, SoftwareOption, Verdict
+from gpupools.plan.dra import DRA_DRIVER, dra_capabilities
+from gpupools.plan.hami import HAMI, hami_capabilities
 from gpupools.plan.node_labels import OUR_LABELS
 from gpupools.spec.overrides import Kept, Nested, Overridable
 
 
 def read_capabilities(folder: Path) -> Mapping[tuple[str, str], Capability]:
-    """Return the capability matrix of `capabilities.csv` by software and kind of sharing."""
-    return {
+    """Return the capability matrix by software and kind of sharing: `capabilities.csv`, with the rows of DRA and HAMi."""
+    rows = {
         (row["software"], row["sharing"]): Capability(
             Verdict(row["verdict"]), row["why"], row["source"], row["instead"]
         )
         for row in csv_rows(folder / "capabilities.csv")
     }
+    dra, hami = dra_capabilities(rows[DRA_DRIVER, "none"], rows), hami_capabilities(rows[HAMI, "none"], rows)
+    return MappingProxyType({**rows, **dra, **hami})
+
+
+def read_default_software(folder: Path) -> Mapping[str, str]:
+    """Return the software of a pool that names none, by kind of sharing: the default rows of `capabilities.csv`."""
+    rows = csv_rows(folder / "capabilities.csv")
+    return MappingProxyType({row["sharing"]: row["software"] for row in rows if row["default"] == "yes"})
 
 
 def read_software(folder: Path) -> Mapping[str, SoftwareOption]:

@@ -28,10 +28,10 @@ def lacking() -> list[str]:
             if mode not in words and (its_own is None or its_own.verdict is Verdict.NATIVE):
                 found.append(f"{place}: {mode}")
     for cloud in clouds().values():
-        place = f"providers/gpupools/providers/{cloud.name}/capabilities.py"
-        found += [f"{place} DEFAULT_SOFTWARE: {kind}" for kind in SHARING_KINDS if kind not in cloud.default_software]
+        place = f"providers/gpupools/providers/{cloud.name}/capabilities.csv"
+        found += [f"{place} default: {kind}" for kind in SHARING_KINDS if kind not in cloud.default_software]
         cells = {(software, kind) for software in cloud.software for kind in SHARING_KINDS}
-        found += [f"{place} CAPABILITIES: {' '.join(cell)}" for cell in sorted(cells - set(cloud.capabilities))]
+        found += [f"{place}: {' '.join(cell)}" for cell in sorted(cells - set(cloud.capabilities))]
     return found
 
 

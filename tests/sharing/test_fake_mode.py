@@ -4,6 +4,7 @@ import ast
 import base64
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -22,6 +23,7 @@ from tests.source_roots import FOLDERS, python_path
 copies_the_tree = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
+CLOUDS = ("aws", "azure", "gcp")
 SPEC = Path(gpupools.spec.models.__file__)
 
 LANES = '''
@@ -50,28 +52,12 @@ SharedMode = TimeSlicing | Mps | Lanes
 
 # What stands for each row somebody would write by hand: the row of `mps`, under the new name.
 MODEL = {"gpupools/spec/models.py": ("\nSharedMode = TimeSlicing | Mps\n", LANES)}
-CELLS = """
-for (software, kind), cell in list(_CAPABILITIES.items()):
-    if "mps" in kind:
-        _CAPABILITIES = {**_CAPABILITIES, (software, kind.replace("mps", "lanes")): cell}
-"""
-DEFAULTS = """
-for kind in list(DEFAULT_SOFTWARE):
-    DEFAULT_SOFTWARE = {**DEFAULT_SOFTWARE, kind.replace("mps", "lanes"): DEFAULT_SOFTWARE[kind]}
-"""
 ROWS = {
     "providers/gpupools/providers/gcp/pool_settings.py": ('"mps": "MPS"}', '"mps": "MPS", "lanes": "LANES"}'),
     "providers/gpupools/providers/aws/bootstrap.py": (
         '        "mps": {},\n',
         '        "mps": {},\n        "lanes": {},\n',
     ),
-    **{
-        f"providers/gpupools/providers/{cloud}/capabilities.py": (
-            "\nCAPABILITIES: Mapping",
-            CELLS + "\nCAPABILITIES: Mapping",
-        )
-        for cloud in ("aws", "azure", "gcp")
-    },
 }
 
 POOL = {"gpu": "L4", "nodes": {"max": 4}, "sharing": {"mode": "lanes", "replicas": 4}}
@@ -90,9 +76,11 @@ def trees(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
             text = (tree / path).read_text(encoding="utf-8")
             assert text.count(old) == 1, f"{path} no longer has {old!r}"
             (tree / path).write_text(text.replace(old, new), encoding="utf-8")
-    for cloud in ("aws", "gcp"):
-        with (whole / f"providers/gpupools/providers/{cloud}/capabilities.py").open("a", encoding="utf-8") as file:
-            file.write(DEFAULTS)
+    for cloud in CLOUDS:
+        table = whole / f"providers/gpupools/providers/{cloud}/capabilities.csv"
+        rows = table.read_text(encoding="utf-8").splitlines()
+        rows += [re.sub("mps", "lanes", row, count=1) for row in rows if "mps" in row.split(",")[1]]
+        table.write_text("\n".join(rows) + "\n", encoding="utf-8")
     return alone, whole
 
 
@@ -134,11 +122,9 @@ def test_a_model_alone_is_told_every_place_it_lacks_at_once(trees: tuple[Path, P
     assert {each.partition(":")[0] for each in found if each.startswith("providers/")} == {
         "providers/gpupools/providers/gcp/pool_settings.py SHARING_STRATEGIES",
         "providers/gpupools/providers/aws/bootstrap.py BOTTLEROCKET_SHARING",
-        "providers/gpupools/providers/aws/capabilities.py DEFAULT_SOFTWARE",
-        "providers/gpupools/providers/gcp/capabilities.py DEFAULT_SOFTWARE",
-        *(f"providers/gpupools/providers/{cloud}/capabilities.py CAPABILITIES" for cloud in ("aws", "azure", "gcp")),
+        *(f"providers/gpupools/providers/{cloud}/capabilities.csv{of}" for cloud in CLOUDS for of in ("", " default")),
     }
-    assert "providers/gpupools/providers/azure/capabilities.py CAPABILITIES: device-plugin mig-mixed+lanes" in found
+    assert "providers/gpupools/providers/azure/capabilities.csv: device-plugin mig-mixed+lanes" in found
 
 
 @copies_the_tree
