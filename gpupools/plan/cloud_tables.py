@@ -14,7 +14,7 @@ from gpupools.spec.overrides import Kept, Nested, Overridable
 
 
 def read_capabilities(folder: Path) -> Mapping[tuple[str, str], Capability]:
-    """Return the capability matrix by software and kind of sharing: `capabilities.csv`, with the rows of DRA and HAMi."""
+    """Return the capability matrix by software and kind of sharing: `capabilities.csv`, with rows of DRA and HAMi."""
     rows = {
         (row["software"], row["sharing"]): Capability(
             Verdict(row["verdict"]), row["why"], row["source"], row["instead"]
