@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import yaml
 
@@ -42,6 +42,42 @@ class Value:
     """Line of each key and list item by path; empty for JSON."""
 
 
+_Composer = yaml.composer.Composer
+
+
+class TooMuchError(yaml.MarkedYAMLError):
+    """A text has more values or levels than its loader allows."""
+
+
+class BoundedLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
+    """Composes nodes in Python, within limits, from the events of the fast parser.
+
+    libyaml's composer has no depth limit and crashes the process on a hundred thousand brackets (measured with PyYAML
+    6.0.3).
+    """
+
+    check_node, get_node, get_single_node = _Composer.check_node, _Composer.get_node, _Composer.get_single_node
+    compose_document, compose_scalar_node = _Composer.compose_document, _Composer.compose_scalar_node
+    compose_sequence_node, compose_mapping_node = _Composer.compose_sequence_node, _Composer.compose_mapping_node
+    most: ClassVar[int] = MAX_VALUES
+    deepest: ClassVar[int] = MAX_DEPTH + 1
+
+    def __init__(self, stream: str) -> None:
+        super().__init__(stream)
+        self.anchors: dict[str, yaml.Node] = {}
+        self._depth = self._nodes = 0
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        """Return the next node, or that of an alias."""
+        self._depth += 1
+        self._nodes += 1
+        if self._depth > self.deepest or self._nodes > self.most:
+            raise TooMuchError(problem="has too many values", problem_mark=self.peek_event().start_mark)
+        node: yaml.Node | None = _Composer.compose_node(self, parent, index)
+        self._depth -= 1
+        return node
+
+
 def parse_yaml(
     text: str,
     most: int = MAX_VALUES,
@@ -65,14 +101,14 @@ def parse_yaml(
 
 
 def _yaml(text: str, budget: _Budget) -> Iterator[Value]:
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
-        _check_events(text, loader, budget.most)
-        for node in yaml.compose_all(text, Loader=loader):
+        for node in yaml.compose_all(text, Loader=BoundedLoader):
             if node is not None:
                 lines: dict[Path, int] = {}
                 data = _value_of(node, (), lines, budget)
                 yield Value(data, node.start_mark.line + 1, lines)
+    except TooMuchError as error:
+        raise _too_much(error.problem_mark, budget.most) from None
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
         where = f"line {mark.line + 1}, column {mark.column + 1}: " if mark is not None else ""
@@ -94,21 +130,8 @@ def is_deep(value: Any) -> bool:
     return True
 
 
-def _check_events(text: str, loader: Any, most: int) -> None:
-    """Limit depth and number of nodes: libyaml's composer crashes the process on a hundred thousand brackets."""
-    depth = 0
-    for number, event in enumerate(yaml.parse(text, Loader=loader)):
-        if isinstance(event, yaml.CollectionStartEvent):
-            depth += 1
-        elif isinstance(event, yaml.CollectionEndEvent):
-            depth -= 1
-        if depth > MAX_DEPTH or number > most:
-            raise _too_much(event.start_mark, most)
-
-
 def _too_much(mark: Any, most: int) -> Rejected:
-    line = mark.line + 1 if mark is not None else 1
-    what = f"line {line}: has more than {most} values, or more than {MAX_DEPTH} levels of nesting"
+    what = f"line {mark.line + 1}: has more than {most} values, or more than {MAX_DEPTH} levels of nesting"
     fix = "give JSON, which has no such limit, or split the file" if most == MAX_VALUES else "split the file"
     return Rejected([Problem((), what, fix)])
 

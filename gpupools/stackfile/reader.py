@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
+from gpupools.common.bounded_yaml import BoundedLoader, TooMuchError
 from gpupools.common.errors import Path, Problem, Rejected, nearest, shown
 from gpupools.common.input_files import read_bytes
 from gpupools.common.json_types import JsonDict, JsonObject
@@ -116,33 +117,12 @@ class NotYaml(Rejected):
         self.text = text
 
 
-class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-    """Parses YAML and leaves the interpretation of scalars to `_Reader`.
+class _Loader(BoundedLoader):
+    """Parses YAML and leaves the interpretation of scalars to `_Reader`."""
 
-    Nodes are composed in Python from the events of the fast parser: libyaml's composer has no depth limit and crashes
-    the process on a hundred thousand brackets (measured with PyYAML 6.0.3).
-    """
+    most, deepest = MAX_VALUES, MAX_DEPTH
 
-    get_single_node = yaml.composer.Composer.get_single_node
-    compose_document = yaml.composer.Composer.compose_document
-    compose_sequence_node = yaml.composer.Composer.compose_sequence_node
-    compose_mapping_node = yaml.composer.Composer.compose_mapping_node
-
-    def __init__(self, stream: str) -> None:
-        super().__init__(stream)
-        self.anchors: dict[str, yaml.Node] = {}
-        self._depth = self._nodes = 0
-
-    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
-        self._depth += 1
-        self._nodes += 1
-        if self._depth > MAX_DEPTH or self._nodes > MAX_VALUES:
-            raise yaml.MarkedYAMLError(problem=TOO_MUCH, problem_mark=self.peek_event().start_mark)
-        node: yaml.Node | None = yaml.composer.Composer.compose_node(self, parent, index)
-        self._depth -= 1
-        return node
-
-    def compose_scalar_node(self, anchor: str | None) -> yaml.ScalarNode:
+    def compose_scalar_node(self, anchor: Any) -> yaml.ScalarNode:
         event = self.get_event()
         # `pulumi config set` writes every << with its tag.
         plain = event.implicit[0] if event.tag is None else (event.tag, event.value) == (_MERGE_TAG, _MERGE)
@@ -346,8 +326,8 @@ def _broken_at(error: Exception, span: Span | None, text: str) -> Problem:
     what = getattr(error, "problem", None) or str(error).splitlines()[0]
     if getattr(error, "context", None) == _ONE_DOCUMENT:
         return Problem((), "has a second YAML document", "keep one; a stack file has one document")
-    if what == TOO_MUCH:
-        return Problem((), f"holds {what}", "split the stack into several stacks")
+    if isinstance(error, TooMuchError):
+        return Problem((), f"holds {TOO_MUCH}", "split the stack into several stacks")
     lines = text.splitlines()
     if span is not None and span.line <= len(lines):
         before = lines[span.line - 1][: span.column]
