@@ -22,6 +22,13 @@ class Effect(StrEnum):
 KUBERNETES_EFFECTS: Mapping[str, Effect] = {effect.value: effect for effect in Effect}
 """Effects by their Kubernetes name."""
 
+CLOUD_EFFECTS: Mapping[str, Effect] = {effect.name: effect for effect in Effect}
+"""Effects by their name in the APIs of EKS and GKE.
+
+https://docs.aws.amazon.com/eks/latest/APIReference/API_Taint.html,
+https://docs.cloud.google.com/kubernetes-engine/docs/reference/rest/v1/NodeConfig
+"""
+
 HARD_EFFECTS = frozenset({Effect.NO_SCHEDULE, Effect.NO_EXECUTE})
 """Effects that reject pods; `PreferNoSchedule` is only a preference."""
 

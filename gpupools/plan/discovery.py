@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from gpupools.common.csv_rows import csv_rows
 from gpupools.common.errors import Problem, Rejected
 from gpupools.common.json_types import JsonDict, JsonObject
+from gpupools.common.taints import CLOUD_EFFECTS
 from gpupools.spec.overrides import value_at
 
 
@@ -115,14 +116,10 @@ def _is_text(value: Any) -> bool:
     return value is True or all(isinstance(each, str) and each for each in several)
 
 
-_EFFECTS = {"NO_SCHEDULE": "NoSchedule", "NO_EXECUTE": "NoExecute", "PREFER_NO_SCHEDULE": "PreferNoSchedule"}
-"""https://docs.aws.amazon.com/eks/latest/APIReference/API_Taint.html and NodeTaint of GKE's API name them alike."""
-
-
 def _taints(given: Any) -> list[str]:
     """Return taints of a node group as `kubectl taint` writes them, without those that only prefer."""
     found = [each for each in given or () if isinstance(each, str)] if isinstance(given, list) else []
     for each in _maps(given):
-        effect = _EFFECTS.get(str(each.get("effect")), str(each.get("effect")))
+        effect = CLOUD_EFFECTS.get(str(each.get("effect")), str(each.get("effect")))
         found.append(f"{each.get('key')}={each.get('value') or ''}:{effect}".replace("=:", ":"))
     return [each for each in found if not each.endswith(":PreferNoSchedule")]

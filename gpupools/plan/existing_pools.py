@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from gpupools.common.errors import Problem, Rejected, shown
 from gpupools.common.json_types import JsonDict, JsonObject
-from gpupools.common.taints import GPU_TAINT
+from gpupools.common.taints import CLOUD_EFFECTS, GPU_TAINT, Effect, Taint
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -90,6 +90,19 @@ def refuse(name: object, what: str, fix: str, source: str = "") -> Rejected:
 def other_taints(written: Collection[str], own: Collection[str] = ()) -> list[str]:
     """Return taints as a pool's key has them, without the GPU's own and those the cloud adds."""
     return sorted(each for each in written if each != str(GPU_TAINT) and each not in own)
+
+
+def taint_texts(value: object) -> list[str]:
+    """Return the taints of EKS and GKE as a pool's key has them.
+
+    Raises:
+        Rejected: They are not a list of maps.
+    """
+    texts = []
+    for each in maps_of(value, "taints"):
+        effect = CLOUD_EFFECTS.get(str(each.get("effect")), Effect.NO_SCHEDULE)
+        texts.append(str(Taint(str(each.get("key")), str(each.get("value") or ""), effect)))
+    return texts
 
 
 def text_of(value: object, pattern: str) -> Sequence[str]:

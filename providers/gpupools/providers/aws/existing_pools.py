@@ -12,7 +12,6 @@ from typing import Any
 
 from gpupools.catalog.instance_types import InstanceType
 from gpupools.common.json_types import JsonDict, JsonObject
-from gpupools.common.taints import Effect, Taint
 from gpupools.plan.existing_pools import (
     ExistingPools,
     Found,
@@ -22,6 +21,7 @@ from gpupools.plan.existing_pools import (
     number_of,
     other_taints,
     refuse,
+    taint_texts,
     text_of,
     without_nothing,
 )
@@ -30,7 +30,6 @@ from gpupools.providers.aws.machines import INSTANCE_TYPES
 from gpupools.providers.aws.node_images import AL2023, BOTTLEROCKET
 from gpupools.providers.aws.pool_settings import LAUNCH_TEMPLATE, NODE_GROUP
 from gpupools.providers.aws.readback import TEMPLATES, accelerator
-from gpupools.providers.aws.reserved import EFFECTS
 from gpupools.providers.aws.user_data import parse_toml, read_user_data
 from gpupools.providers.aws.user_data_checks import decode_user_data
 from gpupools.readback.inputs import at
@@ -193,7 +192,7 @@ def _pool_keys(found: Found) -> tuple[JsonDict, JsonDict]:
         "upgrade": {"max_unavailable": update.get("maxUnavailable")},
         "auto_repair": False if map_of(inputs.get("nodeRepairConfig")).get("enabled") is not True else None,
         "labels": dict(map_of(inputs.get("labels"))),
-        "taints": other_taints([_taint(each) for each in maps_of(inputs.get("taints"), "taints")]),
+        "taints": other_taints(taint_texts(inputs.get("taints"))),
         "tags": dict(map_of(inputs.get("tags"))),
     }
     own = {"subnet_ids": _strings(inputs.get("subnetIds")), "node_role_arn": inputs.get("nodeRoleArn")}
@@ -282,11 +281,6 @@ def _rdma(template: JsonObject, row: InstanceType) -> bool | None:
     interfaces = maps_of(template.get("networkInterfaces"), "networkInterfaces")
     efas = sum(str(each.get("interfaceType")).startswith("efa") for each in interfaces)
     return True if efas and efas == row.rdma_interfaces else None
-
-
-def _taint(given: JsonObject) -> str:
-    effect = EFFECTS.get(str(given.get("effect")), Effect.NO_SCHEDULE)
-    return str(Taint(str(given.get("key")), str(given.get("value") or ""), effect))
 
 
 def _strings(value: object) -> Sequence[str]:

@@ -1,18 +1,11 @@
 """Keys of node labels and taints that EKS reserves, or that keep its nodes from joining."""
 
-from collections.abc import Mapping
 from pathlib import Path
 
 from gpupools.catalog.reserved_keys import CONDITION_TAINTS, OPERATOR_LABELS, key_rules, kubelet_labels
-from gpupools.common.taints import Effect
+from gpupools.common.taints import CLOUD_EFFECTS
 
-EFFECTS: Mapping[str, Effect] = {
-    "NO_SCHEDULE": Effect.NO_SCHEDULE,
-    "PREFER_NO_SCHEDULE": Effect.PREFER_NO_SCHEDULE,
-    "NO_EXECUTE": Effect.NO_EXECUTE,
-}
-"""Kubernetes' effects by the spelling of the EKS API (https://docs.aws.amazon.com/eks/latest/APIReference/API_Taint.html)."""
-
+EFFECTS = CLOUD_EFFECTS
 _TABLE = Path(__file__).with_name("reserved.csv")
 
 # EKS takes any label, and the kubelet then does not start:

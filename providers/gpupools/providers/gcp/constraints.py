@@ -534,29 +534,20 @@ https://github.com/kcl-lang/modules/pull/358 quotes it; the reference of node po
 _CLIENTS_SOURCE = "https://docs.cloud.google.com/kubernetes-engine/docs/reference/crds/computeclass"
 _NAME_SOURCE = "https://github.com/GoogleCloudPlatform/container-engine-accelerators (pkg/gpu/nvidia/manager.go)"
 
-MIG_PARTITIONS: Mapping[str, Mapping[str, int]] = MappingProxyType(
+MIG_PARTITIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
-        "A100-40GB": {"1g.5gb": 7, "2g.10gb": 3, "3g.20gb": 2, "7g.40gb": 1},
-        "A100-80GB": {"1g.10gb": 7, "2g.20gb": 3, "3g.40gb": 2, "7g.80gb": 1},
-        "H100-80GB": {"1g.10gb": 7, "1g.20gb": 4, "2g.20gb": 3, "3g.40gb": 2, "7g.80gb": 1},
-        "H200-141GB": {"1g.18gb": 7, "1g.35gb": 4, "2g.35gb": 3, "3g.71gb": 2, "4g.71gb": 1, "7g.141gb": 1},
-        "B200": {"1g.23gb": 7, "1g.45gb": 4, "2g.45gb": 3, "3g.90gb": 2, "4g.90gb": 1, "7g.180gb": 1},
-        "RTX-PRO-6000": {
-            "1g.24gb": 4,
-            "1g.24gb+me": 1,
-            "1g.24gb+gfx": 4,
-            "1g.24gb+me.all": 1,
-            "1g.24gb-me": 4,
-            "2g.48gb": 2,
-            "2g.48gb+gfx": 2,
-            "2g.48gb+me.all": 1,
-            "2g.48gb-me": 2,
-            "4g.96gb": 1,
-            "4g.96gb+gfx": 1,
-        },
+        "A100-40GB": ("1g.5gb", "2g.10gb", "3g.20gb", "7g.40gb"),
+        "A100-80GB": ("1g.10gb", "2g.20gb", "3g.40gb", "7g.80gb"),
+        "H100-80GB": ("1g.10gb", "1g.20gb", "2g.20gb", "3g.40gb", "7g.80gb"),
+        "H200-141GB": ("1g.18gb", "1g.35gb", "2g.35gb", "3g.71gb", "4g.71gb", "7g.141gb"),
+        "B200": ("1g.23gb", "1g.45gb", "2g.45gb", "3g.90gb", "4g.90gb", "7g.180gb"),
+        "RTX-PRO-6000": (
+            *("1g.24gb", "1g.24gb+me", "1g.24gb+gfx", "1g.24gb+me.all", "1g.24gb-me"),
+            *("2g.48gb", "2g.48gb+gfx", "2g.48gb+me.all", "2g.48gb-me", "4g.96gb", "4g.96gb+gfx"),
+        ),
     }
 )
-"""Slices per GPU for each `gpuPartitionSize` by GPU model: GKE always cuts as many as fit.
+"""Values of `gpuPartitionSize` by GPU model: GKE always cuts as many as fit.
 
 The file that says so has sizes for GB200 too; they are left out here for the reason in `COHERENT_MEMORY`.
 """
@@ -623,7 +614,10 @@ def _inexpressible_mig(request: PoolRequest) -> Iterator[Problem]:
         return
     if request.capability.verdict is not Verdict.NATIVE:
         return
-    partitions, size = MIG_PARTITIONS.get(model, {}), uniform_profile(sharing)
+    from gpupools.catalog.mig import profile  # its tables are slow to load, and most pools cut nothing
+
+    partitions = {name: profile(model, name).max_instances for name in MIG_PARTITIONS.get(model, ())}
+    size = uniform_profile(sharing)
     key = "profile" if sharing.profile is not None else "layout"
     if size not in partitions:
         known = ", ".join(f"{name} ({count} per GPU)" for name, count in partitions.items())

@@ -7,7 +7,6 @@ import shlex
 from collections.abc import Iterator, Mapping
 
 from gpupools.common.json_types import JsonDict, JsonObject
-from gpupools.common.taints import Effect, Taint
 from gpupools.plan.existing_pools import (
     ExistingPools,
     Found,
@@ -17,6 +16,7 @@ from gpupools.plan.existing_pools import (
     number_of,
     other_taints,
     refuse,
+    taint_texts,
     text_of,
     texts_of,
     without_nothing,
@@ -24,7 +24,6 @@ from gpupools.plan.existing_pools import (
 from gpupools.plan.pool_plan import POOL_LABEL
 from gpupools.providers.gcp.machines import INSTANCE_TYPES, find_instance_type
 from gpupools.providers.gcp.pool_settings import IMAGE_TYPES, NO_DEVICE_PLUGIN_LABEL, SHARING_STRATEGIES
-from gpupools.providers.gcp.reserved import EFFECTS
 
 _TOKEN = "gcp:container/nodePool:NodePool"
 _LINK = r"https://.*/projects/([^/]+)/(?:locations|zones)/([^/]+)/clusters/([^/]+)/nodePools/([^/]+)"
@@ -154,7 +153,7 @@ def _pool_keys(found: Found) -> tuple[JsonDict, JsonDict]:
         "upgrade": _upgrade(upgrade),
         "auto_repair": False if map_of(inputs.get("management")).get("autoRepair") is not True else None,
         "labels": labels,
-        "taints": other_taints([_taint(each) for each in maps_of(config.get("taints"), "taints")], _OWN_TAINTS),
+        "taints": other_taints(taint_texts(config.get("taints")), _OWN_TAINTS),
         "tags": dict(map_of(config.get("resourceLabels"))),
     }
     return {"service_account": config.get("serviceAccount") or "default"}, without_nothing(pool)
@@ -227,12 +226,6 @@ def _upgrade(settings: JsonObject) -> JsonDict:
         "max_surge": number_of(settings.get("maxSurge"), "maxSurge"),
         "max_unavailable": number_of(settings.get("maxUnavailable"), "maxUnavailable"),
     }
-
-
-def _taint(given: JsonObject) -> str:
-    effects = {value: key for key, value in EFFECTS.items()}
-    effect = effects.get(str(given.get("effect")), Effect.NO_SCHEDULE)
-    return str(Taint(str(given.get("key")), str(given.get("value") or ""), effect))
 
 
 def _resources(data: JsonObject) -> Iterator[There]:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 from gpupools.common.json_types import JsonObject
-from gpupools.common.taints import GPU_TAINT
+from gpupools.common.taints import CLOUD_EFFECTS, GPU_TAINT
 from gpupools.plan.cloud import KubernetesObjects, Readback
 from gpupools.plan.pool_facts import (
     NO_ACCELERATOR,
@@ -29,7 +29,6 @@ from gpupools.providers.gcp.karpenter import KARPENTER
 from gpupools.providers.gcp.machines import INSTANCE_TYPES, find_instance_type
 from gpupools.providers.gcp.node_customization import customizations, node_customizations
 from gpupools.providers.gcp.pool_settings import NO_DEVICE_PLUGIN_LABEL, SHARING_STRATEGIES
-from gpupools.providers.gcp.reserved import EFFECTS
 from gpupools.readback.inputs import (
     Hardening,
     Machines,
@@ -52,8 +51,6 @@ from gpupools.readback.inputs import (
 
 NODE_POOL = "gcp:container/nodePool:NodePool"
 CLUSTER = "gcp:container/cluster:Cluster"
-
-_KUBERNETES_EFFECT = {theirs: ours for ours, theirs in EFFECTS.items()}
 
 # The API itself calls a pool's configuration `config` and has other names for accelerators:
 # https://docs.cloud.google.com/kubernetes-engine/docs/reference/rest/v1/NodeConfig#AcceleratorConfig
@@ -167,7 +164,7 @@ def _node_pool(pool: JsonObject, prefix: str, key: str) -> PoolFacts:
     machine = text(machine).rsplit("/", 1)[-1]  # Compute Engine's APIs take it as a URL too
     _count(machine, accelerators, path, machines)
     read = TaintsRead()
-    read.objects(config.get("taints"), f"{path}.taints", _KUBERNETES_EFFECT)
+    read.objects(config.get("taints"), f"{path}.taints", CLOUD_EFFECTS)
     if ARM.taint in read.taints:
         read.taints.remove(ARM.taint)
         read.note(f"{path}.taints: {ARM.taint} does not keep off {ARM.passed_by} ({ARM.source})")
@@ -188,7 +185,7 @@ def _node_pool(pool: JsonObject, prefix: str, key: str) -> PoolFacts:
         pool_facts("gcp", machines, read, hardening),
         unknown=unknown,
         where=f"{path}.taints",
-        missing_taint=as_object(wanted_taint(machines.accelerator), _KUBERNETES_EFFECT),
+        missing_taint=as_object(wanted_taint(machines.accelerator), CLOUD_EFFECTS),
         cloud_taint="GKE adds the taint only while the cluster has a pool without GPUs; declare it",
         software=_software(config, path, machines.accelerator),
         sharing=_sharing(config, path),
