@@ -480,11 +480,11 @@ class Control(NamedTuple):
     path: str
     """Of the input; other names of it follow behind a |."""
     ok: str
-    """Accepted values, separated by |, with `unset`; or, behind !, those that are not."""
+    """Accepted values, separated by |, with `unset`; or, behind !, those that are not; `computed` for `judge`."""
     wanted: str
     why: str
     mandatory: str
-    """`always`, `never`, `set` (where the input is given) or `true` (where it is true)."""
+    """`always`, `never`, `set` (where the input is given), `true` (where it is true) or `computed`."""
     source: str
 
 
@@ -505,7 +505,7 @@ def _is_accepted(value: object, ok: str) -> bool:
 class Hardening:
     """Collects the weaknesses of one pool."""
 
-    source: str
+    source: str = ""
     """Source page of controls without one of their own."""
     found: list[Weakness] = field(default_factory=list)
 
@@ -519,6 +519,21 @@ class Hardening:
             given_so = {"always": True, "never": False, "set": value is not None, "true": flag(value) is True}
             ok, path, mandatory = _is_accepted(value, row.ok), f"{prefix}{paths[0]}", given_so[row.mandatory]
             self.want(row.name, path, value, ok, row.wanted, row.why, mandatory=mandatory, source=row.source)
+
+    def judge(
+        self,
+        row: Control,
+        value: object,
+        ok: bool,
+        prefix: str = "",
+        *,
+        mandatory: bool | None = None,
+        wanted: str = "",
+        why: str = "",
+    ) -> None:
+        """Record a weakness by a row that the caller has judged; `prefix` is the path before that of the row."""
+        path, always = f"{prefix}{row.path}", row.mandatory == "always" if mandatory is None else mandatory
+        self.want(row.name, path, value, ok, wanted or row.wanted, why or row.why, mandatory=always, source=row.source)
 
     def want(
         self,

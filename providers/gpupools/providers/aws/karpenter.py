@@ -17,7 +17,7 @@ from gpupools.common.json_types import JsonObject
 from gpupools.plan.karpenter_provider import KarpenterProvider, Requirements
 from gpupools.plan.pool_facts import Accelerator, By, PoolFacts, SoftwareHints
 from gpupools.providers.aws.machines import INSTANCE_TYPES
-from gpupools.readback.inputs import Hardening, at, flag, items, mapping, number, string_map, text
+from gpupools.readback.inputs import Hardening, at, controls, items, mapping, number, string_map, text
 from gpupools.readback.karpenter import ARCHITECTURE, TYPE
 
 _GROUPS = ("karpenter.k8s.aws", "eks.amazonaws.com")
@@ -85,39 +85,19 @@ def _labels(machine: InstanceType) -> Mapping[str, str]:
     }
 
 
-_EC2_CLASS = "https://karpenter.sh/docs/concepts/nodeclasses/"
-
-
 def _ec2_node_class(spec: JsonObject) -> PoolFacts:
     """Read an EC2NodeClass; its defaults are the hardened ones (pkg/apis/v1/ec2nodeclass.go, `metadataOptions`)."""
-    hardening = Hardening(_EC2_CLASS)
-    options = mapping(spec.get("metadataOptions"))
-    tokens, hops = options.get("httpTokens"), options.get("httpPutResponseHopLimit")
-    path = "spec.metadataOptions"
-    why = "pods can take the node's credentials from the metadata service"
-    good = tokens in (None, "required")
-    hardening.want("metadata-service", f"{path}.httpTokens", tokens, good, "required", why)
-    good = hops is None or number(hops) == 1
-    mandatory = (number(hops) or 0) > 2
-    hardening.want("metadata-hop-limit", f"{path}.httpPutResponseHopLimit", hops, good, "1", why, mandatory=mandatory)
-    public = spec.get("associatePublicIPAddress")
-    why = "nodes need no public address"
-    hardening.want("public-address", "spec.associatePublicIPAddress", public, flag(public) is not True, "false", why)
+    hardening, rows = Hardening(), controls(__package__)
+    hardening.check(spec, rows["EC2NodeClass"], "spec.")
+    hops = at(spec, "metadataOptions.httpPutResponseHopLimit")
+    good, mandatory = hops is None or number(hops) == 1, (number(hops) or 0) > 2
+    hardening.judge(rows["EC2NodeClass hops"][0], hops, good, mandatory=mandatory)
+    hardening.check(spec, rows["EC2NodeClass address"], "spec.")
     for where, one in items(spec.get("blockDeviceMappings"), "spec.blockDeviceMappings", []):
-        encrypted = at(one, "ebs.encrypted")
-        why = "images, logs and volumes of pods are on this disk"
-        hardening.want("disk-encryption", f"{where}.ebs.encrypted", encrypted, flag(encrypted) is True, "true", why)
+        hardening.check(mapping(one), rows["EC2NodeClass disk"], f"{where}.")
     aliases = [text(at(one, "alias")) for _, one in items(spec.get("amiSelectorTerms"), "", [])]
     family = text(spec.get("amiFamily")) or next((alias.partition("@")[0] for alias in aliases if alias), "")
-    hardening.want(
-        "retired-image",
-        "spec.amiSelectorTerms",
-        family,
-        family.casefold() != "al2",
-        "alias al2023@… or bottlerocket@…",
-        "EKS publishes no Amazon Linux 2 images since 2025-11-26, so nodes get no fixes",
-        source="https://docs.aws.amazon.com/eks/latest/userguide/al2023.html",
-    )
+    hardening.judge(rows["EC2NodeClass image"][0], family, family.casefold() != "al2")
     # Karpenter picks the NVIDIA image of these families for machines with GPUs.
     plugin = {"bottlerocket": By.CLOUD, "al2023": By.NOBODY}.get(family.casefold(), By.UNSAID)
     image = By.CLOUD if plugin else By.UNSAID

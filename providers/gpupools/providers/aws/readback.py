@@ -63,12 +63,6 @@ _CONFIGURATIONS = ("aws:ec2/launchConfiguration:LaunchConfiguration", "aws-nativ
 # https://docs.aws.amazon.com/ec2/latest/instancetypes/instance-type-names.html
 _GPU_FAMILY = re.compile(r"(?:g|gr|p)\d[a-z0-9-]*\.[a-z0-9-]+")
 
-_HARDENING = "https://docs.aws.amazon.com/eks/latest/best-practices/protecting-the-infrastructure.html"
-_METADATA = "https://docs.aws.amazon.com/eks/latest/best-practices/identity-and-access-management.html"
-_DISKS = "https://docs.aws.amazon.com/eks/latest/best-practices/data-encryption-and-secrets-management.html"
-_REMOTE_ACCESS = "https://docs.aws.amazon.com/eks/latest/APIReference/API_RemoteAccessConfig.html"
-_RELEASES = "https://github.com/awslabs/amazon-eks-ami/blob/main/CHANGELOG.md"
-
 # Images by AMI type, https://docs.aws.amazon.com/eks/latest/APIReference/API_Nodegroup.html. What each brings:
 # https://docs.aws.amazon.com/eks/latest/userguide/ml-eks-optimized-ami.html; Amazon Linux has no device plugin
 # (https://github.com/awslabs/amazon-eks-ami/issues/2342), Bottlerocket runs it as a service of the host.
@@ -76,7 +70,7 @@ _NVIDIA_IMAGE = re.compile(r"AL2_x86_64_GPU|\w+_NVIDIA(?:_FIPS)?")
 _NEURON_IMAGE = re.compile(r"\w+_NEURON")
 
 FIRST_FIXED_RELEASE = 20260610
-"""Date of the first Amazon Linux 2023 image with NVIDIA Container Toolkit 1.19.1 (_RELEASES)."""
+"""Date of the first Amazon Linux 2023 image with NVIDIA Container Toolkit 1.19.1 (`hardening.csv`)."""
 
 
 def accelerator(instance_type: str) -> Accelerator:
@@ -133,7 +127,7 @@ def _node_group(properties: JsonObject) -> tuple[PoolFacts, ...]:
     elsewhere = (_template_reference(template, "launchTemplate", decides),) if template else ()
     read = TaintsRead()
     read.objects(properties.get("taints"), "taints", EFFECTS)
-    hardening = Hardening(_HARDENING)
+    hardening = Hardening()
     _group_hardening(properties, hardening)
     retired_machines(machines.names, INSTANCE_TYPES, "instanceTypes", hardening)
     return (
@@ -195,34 +189,17 @@ def _group_hardening(properties: JsonObject, hardening: Hardening) -> None:
     key = at(remote, "ec2SshKey")
     groups = at(remote, "sourceSecurityGroupIds") or at(remote, "sourceSecurityGroups")
     opened = key is not None and not groups
-    hardening.want(
-        "remote-access",
-        "remoteAccess",
-        remote if remote is UNKNOWN else key,
-        key is None,
-        "unset; reach nodes through Session Manager",
-        "a key without source security groups opens port 22 to 0.0.0.0/0" if opened else "nodes need no SSH",
-        source=_REMOTE_ACCESS,
-    )
-    hardening.check(properties, controls(__package__)["node group"])
+    rows = controls(__package__)
+    why = "a key without source security groups opens port 22 to 0.0.0.0/0" if opened else ""
+    hardening.judge(rows["ssh key"][0], remote if remote is UNKNOWN else key, key is None, why=why)
+    hardening.check(properties, rows["node group"])
     image = properties.get("amiType")
     release = re.fullmatch(r"\d+\.\d+\.\d+-(\d{8})", text(properties.get("releaseVersion")))
     if isinstance(image, str) and _NVIDIA_IMAGE.fullmatch(image) and release is not None:
-        hardening.want(
-            "image-release",
-            "releaseVersion",
-            properties.get("releaseVersion"),
-            int(release[1]) >= FIRST_FIXED_RELEASE,
-            f"a release of {FIRST_FIXED_RELEASE} or later",
-            "older images have an NVIDIA Container Toolkit below 1.19.1 (CVE-2026-24260)",
-            mandatory=False,
-            source=_RELEASES,
-        )
-    if not properties.get("launchTemplate"):
-        why = "without a launch template the service's own decides on the metadata service and on encryption"
-        for name, source in (("metadata-service", _METADATA), ("disk-encryption", _DISKS)):
-            wanted = "a launch template that says it"
-            hardening.want(name, "launchTemplate", None, False, wanted, why, mandatory=False, source=source)
+        fixed = int(release[1]) >= FIRST_FIXED_RELEASE
+        hardening.judge(rows["image release"][0], properties.get("releaseVersion"), fixed)
+    for row in () if properties.get("launchTemplate") else rows["no template"]:
+        hardening.judge(row, None, False)
 
 
 def _template_reference(template: object, path: str, decides: AbstractSet[str]) -> Reference:
@@ -304,7 +281,7 @@ def _machine(described: object, prefix: str) -> PoolFacts:
     if not user_data.joins and not is_open:
         # The image may have been made to join on its own.
         unresolved_taints += [f"{prefix}{key}" for key in ("imageId", "ami") if data.get(key)]
-    hardening = Hardening(_HARDENING)
+    hardening = Hardening()
     _machine_hardening(data, prefix, hardening)
     retired_machines(machines.names, INSTANCE_TYPES, f"{prefix}instanceType", hardening)
     plugin = {None: By.UNSAID, True: By.CLOUD, False: By.NOBODY}[user_data.own_device_plugin]
@@ -400,38 +377,21 @@ def _in_cluster(tags: Mapping[str, str]) -> bool | None:
 
 
 def _machine_hardening(data: JsonObject, prefix: str, hardening: Hardening) -> None:
-    options = f"{prefix}metadataOptions"
+    rows = controls(__package__)
     tokens, hops = at(data, "metadataOptions.httpTokens"), at(data, "metadataOptions.httpPutResponseHopLimit")
     off = at(data, "metadataOptions.httpEndpoint") == "disabled"
-    hardening.want(
-        "metadata-service",
-        f"{options}.httpTokens",
-        tokens,
-        off or tokens == "required",
-        "required",
-        "version 1 of the metadata service gives the node's credentials to any request that gets through",
-        source=_METADATA,
-    )
+    hardening.judge(rows["metadata tokens"][0], tokens, off or tokens == "required", prefix)
     limit = number(hops)
-    hardening.want(
-        "metadata-hop-limit",
-        f"{options}.httpPutResponseHopLimit",
-        hops,
-        off or limit == 1,
-        "1",
-        "with more than one hop pods reach the node's credentials",
-        mandatory=limit is not None and limit > 2,  # 2 is what pods need that read the metadata service
-        source=_METADATA,
-    )
-    hardening.check(data, controls(__package__)["machine"], prefix)
+    high = limit is not None and limit > 2  # 2 is what pods need that read the metadata service
+    hardening.judge(rows["metadata hops"][0], hops, off or limit == 1, prefix, mandatory=high)
+    hardening.check(data, rows["machine"], prefix)
     interfaces = items(data.get("networkInterfaces"), f"{prefix}networkInterfaces", [])
     for where, one in [*((f"{where}.", one) for where, one in interfaces), (prefix, data)]:
-        hardening.check(mapping(one), controls(__package__)["address"], where)
+        hardening.check(mapping(one), rows["address"], where)
     _disk_hardening(data, prefix, hardening)
 
 
 def _disk_hardening(data: JsonObject, prefix: str, hardening: Hardening) -> None:
-    why = "images, logs and volumes of pods are on this disk"
     late: list[str] = []
     volumes = list(items(data.get("blockDeviceMappings"), f"{prefix}blockDeviceMappings", late))
     disks = [(f"{where}.ebs.encrypted", at(one, "ebs.encrypted")) for where, one in volumes if at(one, "ebs")]
@@ -441,7 +401,7 @@ def _disk_hardening(data: JsonObject, prefix: str, hardening: Hardening) -> None
             disks.append((f"{where}.encrypted", at(one, "encrypted")))
     disks += [(path, UNKNOWN) for path in late]
     for path, value in disks or [(f"{prefix}blockDeviceMappings", None)]:
-        hardening.want("disk-encryption", path, value, flag(value) is True, "true", why, source=_DISKS)
+        hardening.judge(controls(__package__)["disk"][0], value, flag(value) is True, path)
 
 
 # --- groups and fleets that choose machines for a template ------------------------------------------------------------
@@ -566,7 +526,7 @@ def _self_managed(data: JsonObject, prefix: str) -> PoolFacts:
         machines.unknown.append(f"{prefix}gpu")
     _image(data.get("amiType"), machines)
     found = _eks_settings(data, prefix)
-    hardening = Hardening(_HARDENING)
+    hardening = Hardening()
     hardening.check(data, controls(__package__)["pulumi-eks"], prefix)
     taint = wanted_taint(machines.accelerator)
     entry = {taint.key: {"value": taint.value, "effect": taint.effect.value}}

@@ -13,7 +13,7 @@ from gpupools.common.json_types import JsonObject
 from gpupools.plan.karpenter_provider import KarpenterProvider, Requirements
 from gpupools.plan.pool_facts import UNKNOWN, Accelerator, By, PoolFacts, SoftwareHints
 from gpupools.providers.azure.machines import INSTANCE_TYPES
-from gpupools.readback.inputs import Hardening, at, flag, string_map, text
+from gpupools.readback.inputs import Hardening, at, controls, string_map, text
 from gpupools.readback.karpenter import ARCHITECTURE, SYSTEM, TYPE
 
 _GROUP = "karpenter.azure.com"
@@ -67,17 +67,8 @@ def _labels(machine: InstanceType) -> Mapping[str, str]:
 
 def _aks_node_class(spec: JsonObject) -> PoolFacts:
     """Read an AKSNodeClass: Azure/karpenter-provider-azure, pkg/apis/v1beta1/aksnodeclass.go."""
-    hardening = Hardening("https://learn.microsoft.com/azure/aks/enable-host-encryption")
-    encrypted = at(spec, "security.encryptionAtHost")
-    hardening.want(
-        "disk-encryption",
-        "spec.security.encryptionAtHost",
-        encrypted,
-        flag(encrypted) is True,
-        "true, where the size and the region offer it",
-        "temporary disks and caches are encrypted only at the host",
-        mandatory=False,
-    )
+    hardening = Hardening()
+    hardening.check(spec, controls(__package__)["AKSNodeClass"], "spec.")
     mode = at(spec, "gpu.mode")
     driver = By.NOBODY if mode == "None" else By.UNSAID if mode is UNKNOWN else By.CLOUD
     toolkit = driver if driver is By.CLOUD else By.UNSAID

@@ -183,7 +183,7 @@ def _pool(given: JsonObject, names: _Names, prefix: str = "", pool: str = "") ->
     if given.get("nodeInitializationTaints"):
         what = "are removed after the start of a node, so they keep nobody off"
         read.note(f"{prefix}nodeInitializationTaints: {what} ({_TAINTS})")
-    hardening = Hardening("https://learn.microsoft.com/azure/aks/use-node-public-ips")
+    hardening = Hardening()
     _harden(given, names, prefix, hardening)
     retired_machines(machines.names, INSTANCE_TYPES, f"{prefix}vmSize", hardening)
     scales = flag(_first_value(given, names.scaling))
@@ -296,18 +296,11 @@ def _first_value(given: JsonObject, names: tuple[str, ...]) -> Any:
 
 
 def _harden(given: JsonObject, names: _Names, prefix: str, hardening: Hardening) -> None:
-    hardening.check(given, controls(__package__)[names.provider], prefix)
+    rows = controls(__package__)
+    hardening.check(given, rows[names.provider], prefix)
     for tag, value in string_map(given.get("tags")).items():
-        hardening.want(
-            "retired-tag",
-            f"{prefix}tags.{tag}",
-            value,
-            tag.casefold() != _SKIP_TAG,
-            f"{names.driver} None, in place of the tag",
-            "AKS makes no new GPU pool with this tag since 2025-08",
-            mandatory=False,
-            source="https://github.com/Azure/AKS/issues/4925",
-        )
+        wanted = f"{names.driver} None, in place of the tag"
+        hardening.judge(rows["driver tag"][0], value, tag.casefold() != _SKIP_TAG, f"{prefix}tags.{tag}", wanted=wanted)
 
 
 def _vendor_case(size: str) -> str:

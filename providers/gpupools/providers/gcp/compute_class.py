@@ -21,6 +21,7 @@ from gpupools.readback.inputs import (
     accelerator_by_name,
     as_object,
     at,
+    controls,
     flag,
     items,
     mapping,
@@ -65,15 +66,8 @@ def read_compute_class(given: JsonObject, clouds: _Clouds) -> Iterator[PoolFacts
     elif name != "default":
         read.taints.append(Taint("cloud.google.com/compute-class", text(name), Effect.NO_SCHEDULE))
     account = at(spec, "nodePoolConfig.serviceAccount")
-    hardening = Hardening("https://docs.cloud.google.com/kubernetes-engine/docs/how-to/hardening-your-cluster")
-    hardening.want(
-        "node-identity",
-        "spec.nodePoolConfig.serviceAccount",
-        account,
-        isinstance(account, str) and not is_default_account(account),
-        "an account of its own with roles/container.defaultNodeServiceAccount",
-        "the default account can do far more than a node needs",
-    )
+    hardening, own_account = Hardening(), isinstance(account, str) and not is_default_account(account)
+    hardening.judge(controls(__package__)["identity"][0], account, own_account, "spec.nodePoolConfig.")
     yield replace(
         pool_facts("gcp", machines, read, hardening),
         unresolved_taints=unresolved,

@@ -62,8 +62,6 @@ _NATIVE = re.compile(r"google-native:container/v1(?:beta1)?:(NodePool|Cluster)")
 _GPU_SERIES = re.compile(r"[ag][2-9][a-z0-9]{0,8}-[a-z0-9-]+")
 _GPUS_IN_NAME = re.compile(r"-(\d{1,3})g(?:-|$)")
 
-_HARDENING = "https://docs.cloud.google.com/kubernetes-engine/docs/how-to/hardening-your-cluster"
-_CIS = "https://docs.cloud.google.com/kubernetes-engine/docs/concepts/cis-benchmarks"
 _GPUS_PAGE = "https://docs.cloud.google.com/kubernetes-engine/docs/how-to/gpus"
 
 
@@ -136,7 +134,7 @@ def _auto_provisioning(given: JsonObject, key: str) -> Iterator[PoolFacts]:
             machines.show(Accelerator("nvidia", None, kind), f"{where} {kind}")
     if not machines.evidence and not late:
         return  # without a limit on GPUs none are added
-    hardening = Hardening(_HARDENING)
+    hardening = Hardening()
     _harden(mapping(at(scaling, "autoProvisioningDefaults")), f"{path}.autoProvisioningDefaults", hardening, auto=True)
     yield replace(
         pool_facts("gcp", machines, TaintsRead([GPU_TAINT]), hardening),
@@ -168,7 +166,7 @@ def _node_pool(pool: JsonObject, prefix: str, key: str) -> PoolFacts:
     if ARM.taint in read.taints:
         read.taints.remove(ARM.taint)
         read.note(f"{path}.taints: {ARM.taint} does not keep off {ARM.passed_by} ({ARM.source})")
-    hardening = Hardening(_HARDENING)
+    hardening = Hardening()
     _harden(config, path, hardening)
     hardening.check(pool, controls(__package__)["pool"], prefix)
     retired_machines(machines.names, INSTANCE_TYPES, f"{path}.machineType", hardening)
@@ -319,41 +317,21 @@ def _harden(config: JsonObject, path: str, hardening: Hardening, *, auto: bool =
         hardening: Takes the findings.
         auto: See `config`.
     """
-    account = config.get("serviceAccount")
-    hardening.want(
-        "node-identity",
-        f"{path}.serviceAccount",
-        account,
-        isinstance(account, str) and not is_default_account(account),
-        "an account of its own with roles/container.defaultNodeServiceAccount",
-        "the default account can do far more than a node needs",
-    )
+    rows, account = controls(__package__), config.get("serviceAccount")
+    own = isinstance(account, str) and not is_default_account(account)
+    hardening.judge(rows["identity"][0], account, own, f"{path}.")
     scopes = config.get("oauthScopes")
     known = [scope for scope in scopes if isinstance(scope, str)] if isinstance(scopes, list) else []
     broad = any(scope.endswith(("/cloud-platform", "cloud-platform")) for scope in known)
-    hardening.want(
-        "oauth-scopes",
-        f"{path}.oauthScopes",
-        "cloud-platform with the default account",
-        not (broad and is_default_account(account)),
-        "cloud-platform only together with an account of its own",
-        "with this scope nodes can use every role of the default account",
-    )
-    hardening.check(config, controls(__package__)["nodes"], f"{path}.")
+    given, narrow = "cloud-platform with the default account", not (broad and is_default_account(account))
+    hardening.judge(rows["scopes"][0], given, narrow, f"{path}.")
+    hardening.check(config, rows["nodes"], f"{path}.")
     if auto:
         return
     metadata = config.get("metadata")
     legacy = mapping(metadata).get("disable-legacy-endpoints") if metadata is not UNKNOWN else UNKNOWN
-    hardening.want(
-        "legacy-endpoints",
-        f"{path}.metadata.disable-legacy-endpoints",
-        legacy,
-        not metadata or flag(legacy) is True,
-        '"true"',
-        "metadata without it switches the old metadata endpoints on",
-        source="https://github.com/hashicorp/terraform-provider-google, website/docs/r/container_cluster.html.markdown",
-    )
-    hardening.check(config, controls(__package__)["declared nodes"], f"{path}.")
+    hardening.judge(rows["endpoints"][0], legacy, not metadata or flag(legacy) is True, f"{path}.")
+    hardening.check(config, rows["declared nodes"], f"{path}.")
 
 
 TYPES = (NODE_POOL, CLUSTER, *(f"google-native:container/v1:{kind}" for kind in ("NodePool", "Cluster")))
