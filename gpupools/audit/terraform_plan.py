@@ -14,10 +14,10 @@ from typing import Any
 
 from gpupools.audit.document import Document, Resource
 from gpupools.audit.terraform_names import terraform_names
-from gpupools.audit.terraform_resources import TerraformResource, as_list, as_map, instance_of, resources_of
+from gpupools.audit.terraform_resources import TerraformResource, as_list, instance_of, resources_of
 from gpupools.audit.terraform_sources import module_calls
 from gpupools.common.errors import Path, Problem, Rejected, shown
-from gpupools.common.json_types import JsonDict, JsonObject
+from gpupools.common.json_types import JsonDict, JsonObject, mapping
 from gpupools.common.structured_text import Text, all_maps, damaged, one_map
 from gpupools.plan.pool_facts import UNKNOWN
 from gpupools.policies.declared_stack import Gap
@@ -55,7 +55,7 @@ def read(text: Text) -> Document:
     if not changes and any(planned.get(key) for key in ("resources", "child_modules")):
         raise damaged(("resource_changes",), data.get("resource_changes"))
     ending: list[Resource] = []
-    plan = Plan(text, _modules(as_map(data.get("configuration")).get("root_module"), ()))
+    plan = Plan(text, _modules(mapping(data.get("configuration")).get("root_module"), ()))
     listed: list[tuple[Path, JsonObject]] = [(("resource_changes", index), each) for index, each in enumerate(changes)]
     for index, each in enumerate(deferred):
         place = ("deferred_changes", index)
@@ -68,7 +68,7 @@ def read(text: Text) -> Document:
         actions = outcome.get("actions")
         if not isinstance(actions, list) or not actions:
             raise damaged((*at, "change", "actions"), actions)
-        before, module = as_map(outcome.get("before")), change.get("module_address")
+        before, module = mapping(outcome.get("before")), change.get("module_address")
         if change["mode"] == "managed" and "delete" in actions:
             ends = "recreates" if "create" in actions else "deletes"
             ending += (replace(one, ends=ends) for one in resources_of(instance_of(change, before, module), text))
@@ -88,9 +88,9 @@ def read(text: Text) -> Document:
         *_untainted(changes, text),
     )
     sources = {
-        (*calls, name): str(as_map(call).get("source", ""))
+        (*calls, name): str(mapping(call).get("source", ""))
         for calls, module in plan.modules.items()
-        for name, call in as_map(module.get("module_calls")).items()
+        for name, call in mapping(module.get("module_calls")).items()
     }
     reported = {str(each.get("address")) for _, each in listed}
     return Document(FORM, resources, tuple(_gaps(data, len(deferred), reported)), tuple(ending), sources)
@@ -138,11 +138,11 @@ def _managed(data: Any, key: str) -> Iterator[str]:
 
 def _in_values(data: Any, key: str) -> Iterator[tuple[Any, JsonObject]]:
     """Yield the resources in the values of a state or of what is planned, each with its module."""
-    modules = [as_map(as_map(as_map(data).get(key)).get("root_module"))]
+    modules = [mapping(mapping(mapping(data).get(key)).get("root_module"))]
     while modules:
         module = modules.pop()
-        modules += map(as_map, as_list(module.get("child_modules")))
-        yield from ((module.get("address"), as_map(one)) for one in as_list(module.get("resources")))
+        modules += map(mapping, as_list(module.get("child_modules")))
+        yield from ((module.get("address"), mapping(one)) for one in as_list(module.get("resources")))
 
 
 def _actions(data: JsonObject, text: Text) -> Iterator[Resource]:
@@ -151,9 +151,9 @@ def _actions(data: JsonObject, text: Text) -> Iterator[Resource]:
     https://developer.hashicorp.com/terraform/language/block/action; its form in a plan is in hashicorp/terraform
     internal/command/jsonplan/action_invocations.go.
     """
-    invoked = [as_map(one) for one in as_list(data.get("action_invocations"))]
+    invoked = [mapping(one) for one in as_list(data.get("action_invocations"))]
     deferred_resources = [
-        as_map(as_map(one).get("action_invocation")) for one in as_list(data.get("deferred_action_invocations"))
+        mapping(mapping(one).get("action_invocation")) for one in as_list(data.get("deferred_action_invocations"))
     ]
     for one in (*invoked, *deferred_resources):
         values = _known(one.get("config_values"), one.get("config_unknown"), None)
@@ -167,9 +167,9 @@ def _untainted(changes: list[JsonObject], text: Text) -> Iterator[Resource]:
     https://registry.terraform.io/providers/hashicorp/kubernetes/latest/docs/resources/node_taint
     """
     for one in changes:
-        change = as_map(one.get("change"))
+        change = mapping(one.get("change"))
         if one["type"] == "kubernetes_node_taint" and change.get("actions") != ["forget"]:
-            before, after = (as_list(as_map(change.get(key)).get("taint")) for key in ("before", "after"))
+            before, after = (as_list(mapping(change.get(key)).get("taint")) for key in ("before", "after"))
             if any(taint not in after for taint in before):
                 address = f"{one.get('address')} (as it is)"
                 why = "the plan removes a taint from nodes"
@@ -231,7 +231,7 @@ class Plan:
                 if given is not None and key in given.expressions and values.get(key) is None:
                     values[key] = UNKNOWN
             if given is not None and instance.type in _HASHED and _HASH.fullmatch(str(values.get("user_data"))):
-                values["user_data"] = as_map(given.expressions.get("user_data")).get("constant_value", UNKNOWN)
+                values["user_data"] = mapping(given.expressions.get("user_data")).get("constant_value", UNKNOWN)
             refers = self._refers(instance, name, values)
             instance.values = values
             for one in resources_of(instance, self.text, refers):
@@ -251,14 +251,14 @@ class Plan:
         """Read the data sources that run or send something: as they were read, as they will be, or as written."""
         for module, one in _in_values(state, "values"):
             if one.get("mode") == "data" and one.get("type") in _SENDING:
-                self.sent.append(instance_of(one, as_map(one.get("values")), module))
+                self.sent.append(instance_of(one, mapping(one.get("values")), module))
         known = {(module_calls(one.module), one.type, one.name) for one in self.sent}
         for calls, module in self.modules.items():
-            for given in map(as_map, as_list(module.get("resources"))):
+            for given in map(mapping, as_list(module.get("resources"))):
                 name = (calls, given.get("type"), str(given.get("name")))
                 if given.get("mode") in _READ and given.get("type") in _SENDING and name not in known:
-                    expressions = as_map(given.get("expressions")).items()
-                    values = {key: as_map(each).get("constant_value", UNKNOWN) for key, each in expressions}
+                    expressions = mapping(given.get("expressions")).items()
+                    values = {key: mapping(each).get("constant_value", UNKNOWN) for key, each in expressions}
                     address = ".".join((*(f"module.{call}" for call in calls), str(given.get("address", ""))))
                     self.sent.append(instance_of({**given, "address": address}, values))
         return (found for one in self.sent for found in resources_of(one, self.text))
@@ -267,7 +267,7 @@ class Plan:
         """Return the expressions of a resource, the same for all its instances."""
         if name not in self._blocks:
             resource = self._configured.get(name)
-            self._blocks[name] = None if resource is None else _Block(as_map(resource.get("expressions")))
+            self._blocks[name] = None if resource is None else _Block(mapping(resource.get("expressions")))
         return self._blocks[name]
 
     @cached_property
@@ -311,7 +311,7 @@ class Plan:
             if certain:
                 result[key] = certain
         if instance.type in _OF_SEVERAL:
-            for path, words in _blocks_in(as_map(resource.get("expressions")), ""):
+            for path, words in _blocks_in(mapping(resource.get("expressions")), ""):
                 names = self._referenced(words, resource, name[0])
                 certain = tuple(
                     _matching_instances(instance, [self._instances[one] for one in names if one in self._instances])
@@ -324,7 +324,7 @@ class Plan:
         """Return the resources that an input's expression names; None where the plan does not show them."""
         key_of_input = (name, key)
         if key_of_input not in self._addresses_by_name:
-            given = as_map(resource.get("expressions"))
+            given = mapping(resource.get("expressions"))
             words = list(_references(given.get(key)))
             if key in given and not any(word.startswith("local.") for word in words):
                 self._addresses_by_name[key_of_input] = self._referenced(words, resource, name[0])
@@ -354,12 +354,12 @@ class Plan:
         first, second = parts[0], parts[1]
         if first == "var":
             if calls:
-                call = as_map(as_map(as_map(self.modules.get(calls[:-1])).get("module_calls")).get(calls[-1]))
-                for other in dict.fromkeys(_references(as_map(call.get("expressions")).get(second))):
+                call = mapping(mapping(mapping(self.modules.get(calls[:-1])).get("module_calls")).get(calls[-1]))
+                for other in dict.fromkeys(_references(mapping(call.get("expressions")).get(second))):
                     yield from self._resolved(other, calls[:-1])
         elif first == "module":
             if len(parts) > 2:
-                output = as_map(as_map(as_map(self.modules.get((*calls, second))).get("outputs")).get(parts[2]))
+                output = mapping(mapping(mapping(self.modules.get((*calls, second))).get("outputs")).get(parts[2]))
                 for other in dict.fromkeys(_references(output.get("expression"))):
                     yield from self._resolved(other, (*calls, second))
         elif first not in _NO_RESOURCES:
@@ -477,7 +477,7 @@ def _known(after: Any, unknown: Any, given: _Block | None) -> JsonDict:
         unknown: True for each value that is not known, in the same shape.
         given: The block's expressions; None when the plan does not show them.
     """
-    values, marks = as_map(after), as_map(unknown)
+    values, marks = mapping(after), mapping(unknown)
     result: JsonDict = {}
     for key in {**values, **marks}:
         mark = marks.get(key)
@@ -509,7 +509,7 @@ def _holds_unknown(value: Any) -> bool:
 
 
 def _modules(module: Any, calls: tuple[str, ...]) -> dict[tuple[str, ...], JsonObject]:
-    modules = {calls: as_map(module)}
-    for name, call in as_map(as_map(module).get("module_calls")).items():
-        modules |= _modules(as_map(call).get("module"), (*calls, name))
+    modules = {calls: mapping(module)}
+    for name, call in mapping(mapping(module).get("module_calls")).items():
+        modules |= _modules(mapping(call).get("module"), (*calls, name))
     return modules

@@ -15,7 +15,7 @@ from gpupools.audit.terraform_names import Names, camel, terraform_names
 from gpupools.audit.terraform_sources import Sources
 from gpupools.common.bounded_yaml import MAX_DEPTH, Value, parse_yaml
 from gpupools.common.errors import Rejected
-from gpupools.common.json_types import JsonDict, JsonObject
+from gpupools.common.json_types import JsonDict, JsonObject, mapping
 from gpupools.common.structured_text import Text
 from gpupools.plan.pool_facts import UNKNOWN
 
@@ -216,7 +216,7 @@ def _azapi(source: TerraformResource, made: Callable[..., Resource]) -> Resource
     if source.type == "azapi_update_resource" or patched:
         why = "it changes part of a resource that is defined elsewhere"
         return made(f"terraform:{source.type}", values, opaque=why)
-    inputs = _NOT_KNOWN if properties is UNKNOWN else as_map(properties)
+    inputs = _NOT_KNOWN if properties is UNKNOWN else mapping(properties)
     if values.get("sensitive_body") is not None:  # no plan shows it, and it may say what the body leaves out
         inputs = {**_NOT_KNOWN, **inputs}
     return made(token, {"properties": inputs} if kind.partition("@")[0].lower() in _DEPLOYMENTS else inputs)
@@ -234,7 +234,7 @@ def _properties(body: Any) -> Any:
         except Rejected:
             return UNKNOWN
         body = parsed[0].data if parsed else None
-    return body if body is UNKNOWN else as_map(body).get("properties")
+    return body if body is UNKNOWN else mapping(body).get("properties")
 
 
 _OBJECTS = {"kubernetes_manifest": "manifest", "kubectl_manifest": "yaml_body", "kustomization_resource": "manifest"}
@@ -252,7 +252,7 @@ def _manifests(kind: str, values: JsonObject, made: Callable[..., Resource]) -> 
     else:
         why = f"{key} is not known yet" if body is UNKNOWN else f"{key} is not a Kubernetes object"
     if any(str(path).startswith("spec") for key in _IGNORED_FIELDS for path in as_list(values.get(key))):
-        documents = tuple(replace(one, data={**as_map(one.data), "spec": UNKNOWN}) for one in documents)
+        documents = tuple(replace(one, data={**mapping(one.data), "spec": UNKNOWN}) for one in documents)
     objects = [read for value in documents for read in kubernetes.objects(value)]
     for read in objects:
         yield made(read.type, read.inputs, spelled=read.spelled)
@@ -294,7 +294,7 @@ def _helm_release(values: JsonObject) -> JsonDict:
         except Rejected:
             parsed, unread = (), True
         _merge(merged, parsed[0].data if parsed else {})
-    for setting in (as_map(one) for each in settings for one in as_list(each)):
+    for setting in (mapping(one) for each in settings for one in as_list(each)):
         name, value = setting.get("name"), setting.get("value")
         if isinstance(value, str) and setting.get("type") != "literal":
             unread = unread or ("," in value and "=" in value)  # another setting follows, as on the command line
@@ -326,16 +326,11 @@ _LIST = re.compile(r"^\{|,")
 
 
 def _merge(into: JsonDict, other: Any) -> None:
-    for key, value in as_map(other).items():
+    for key, value in mapping(other).items():
         if isinstance(value, dict) and isinstance(into.get(key), dict):
             _merge(into[key], value)
         else:
             into[key] = value
-
-
-def as_map(value: Any) -> JsonObject:
-    """Return a value that is a map; an empty one for anything else."""
-    return value if isinstance(value, dict) else {}
 
 
 def as_list(value: Any) -> list[Any]:

@@ -8,3 +8,10 @@ JsonObject = Mapping[str, Any]
 
 JsonDict = dict[str, Any]
 """A map that is being built."""
+
+_NOTHING: JsonObject = {}
+
+
+def mapping(value: object) -> JsonObject:
+    """Return a map unchanged, and an empty map for any other value."""
+    return value if isinstance(value, Mapping) else _NOTHING

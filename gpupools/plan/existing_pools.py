@@ -135,11 +135,6 @@ def texts_of(value: object, key: str) -> list[str]:
     return list(value or ())
 
 
-def map_of(value: object) -> JsonObject:
-    """Return a map as it is, anything else as an empty one."""
-    return value if isinstance(value, Mapping) else {}
-
-
 def maps_of(value: object, key: str) -> list[JsonObject]:
     """Return a list of maps; an empty one for nothing.
 

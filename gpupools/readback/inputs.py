@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from gpupools.catalog.instance_types import Catalogue, InstanceType
 from gpupools.common.errors import shown
 from gpupools.common.json_types import JsonDict, JsonObject
+from gpupools.common.json_types import mapping as mapping
 from gpupools.common.numbers import whole_number
 from gpupools.common.taints import GPU_TAINT, HARD_EFFECTS, KUBERNETES_EFFECTS, Effect, Taint, parse_taint
 from gpupools.plan.pool_facts import (
@@ -31,8 +32,6 @@ from gpupools.plan.pool_facts import (
 
 if TYPE_CHECKING:
     from gpupools.plan.cloud import Cloud
-
-NOTHING: JsonObject = {}
 
 # Documented keys of taints that are removed once a node is ready: Cilium's agent
 # (https://docs.cilium.io/en/stable/installation/taints/), the EBS and EFS drivers (kubernetes-sigs/aws-ebs-csi-driver
@@ -65,11 +64,6 @@ def accelerator_by_name(name: str, cloud: str, clouds: Mapping[str, "Cloud"]) ->
     candidates = [*([clouds[cloud]] if cloud in clouds else []), *clouds.values()]
     accelerators = (each.readback().accelerator(name) for each in candidates)
     return next((one for one in accelerators if one.vendor), NO_ACCELERATOR)
-
-
-def mapping(value: object) -> JsonObject:
-    """Return a map unchanged, and an empty map for any other value."""
-    return value if isinstance(value, Mapping) else NOTHING
 
 
 _NAMES = ("nodeGroupName", "agentPoolName", "nodegroupName", "resourceName", "name", "metadata.name")

@@ -11,12 +11,11 @@ from dataclasses import replace
 from typing import Any
 
 from gpupools.catalog.instance_types import InstanceType
-from gpupools.common.json_types import JsonDict, JsonObject
+from gpupools.common.json_types import JsonDict, JsonObject, mapping
 from gpupools.plan.existing_pools import (
     ExistingPools,
     Found,
     There,
-    map_of,
     maps_of,
     number_of,
     other_taints,
@@ -52,7 +51,7 @@ def _pool_from_cli(data: JsonObject) -> Found | None:
     if not place:
         raise refuse(group["nodegroupName"], "has no nodegroupArn", "describe it with aws eks describe-nodegroup")
     renamed = {"subnetIds": group.get("subnets"), "nodeRoleArn": group.get("nodeRole")}
-    remote = map_of(group.get("remoteAccess"))
+    remote = mapping(group.get("remoteAccess"))
     renamed["remoteAccess"] = {
         "ec2SshKey": remote.get("ec2SshKey"),
         "sourceSecurityGroupIds": remote.get("sourceSecurityGroups"),
@@ -67,7 +66,7 @@ def _existing_pool(region: str, cluster: str, name: str, given: JsonObject) -> F
         for key, value in given.items()
         if key in NODE_GROUP.inputs and key not in _PLACE and value != _API_DEFAULTS.get(key)
     }
-    update = dict(map_of(inputs.get("updateConfig")))
+    update = dict(mapping(inputs.get("updateConfig")))
     inputs["updateConfig"] = {key: value for key, value in update.items() if value != 0}  # the other of the two ways
     where = {"cloud": "aws", "name": cluster, "region": region}
     return Found(name, where, without_nothing(inputs))
@@ -104,7 +103,7 @@ def _template_versions(data: JsonObject) -> Mapping[str, JsonObject]:
     versions = data.get("LaunchTemplateVersions")
     return {
         _key(each.get("LaunchTemplateId"), each.get("VersionNumber")): _as_inputs(
-            map_of(each.get("LaunchTemplateData"))
+            mapping(each.get("LaunchTemplateData"))
         )
         for each in (versions if isinstance(versions, list) else [])
         if isinstance(each, Mapping)
@@ -140,7 +139,7 @@ def _as_inputs(value: Any) -> Any:
 
 
 def _merge_template(found: Found, templates: Mapping[str, JsonObject]) -> Found | None:
-    template = map_of(found.inputs.get("launchTemplate"))
+    template = mapping(found.inputs.get("launchTemplate"))
     if not template:
         return found
     said = templates.get(_key(template.get("id"), template.get("version")))
@@ -160,7 +159,7 @@ def _describe_command(template: JsonObject) -> str:
 
 
 def _adopt(found: Found) -> JsonDict:
-    template = map_of(found.inputs.get("launchTemplate"))
+    template = mapping(found.inputs.get("launchTemplate"))
     if not template:
         return {}
     version = str(template.get("version") or "$Default")
@@ -177,7 +176,7 @@ def _pool_keys(found: Found) -> tuple[JsonDict, JsonDict]:
     inputs, template = found.inputs, found.beside or {}
     row = _machine(found)
     image = str(inputs.get("amiType"))
-    update = map_of(inputs.get("updateConfig"))
+    update = mapping(inputs.get("updateConfig"))
     pool = {
         "instance_type": row.name,
         "nodes": _nodes(found),
@@ -190,18 +189,18 @@ def _pool_keys(found: Found) -> tuple[JsonDict, JsonDict]:
         },
         "network": {"rdma": _rdma(template, row)},
         "upgrade": {"max_unavailable": update.get("maxUnavailable")},
-        "auto_repair": False if map_of(inputs.get("nodeRepairConfig")).get("enabled") is not True else None,
-        "labels": dict(map_of(inputs.get("labels"))),
+        "auto_repair": False if mapping(inputs.get("nodeRepairConfig")).get("enabled") is not True else None,
+        "labels": dict(mapping(inputs.get("labels"))),
         "taints": other_taints(taint_texts(inputs.get("taints"))),
-        "tags": dict(map_of(inputs.get("tags"))),
+        "tags": dict(mapping(inputs.get("tags"))),
     }
     own = {"subnet_ids": _strings(inputs.get("subnetIds")), "node_role_arn": inputs.get("nodeRoleArn")}
     return own, without_nothing(pool)
 
 
 def _machine(found: Found) -> InstanceType:
-    template = map_of(found.inputs.get("launchTemplate"))
-    names = _strings(found.inputs.get("instanceTypes")) or _strings(map_of(found.beside).get("instanceType"))
+    template = mapping(found.inputs.get("launchTemplate"))
+    names = _strings(found.inputs.get("instanceTypes")) or _strings(mapping(found.beside).get("instanceType"))
     if not names and template and found.beside is None:
         what = "has no instance type, and its launch template is in none of the files"
         raise refuse(found.name, what, f"also pass what {_describe_command(template)} prints")
@@ -217,7 +216,7 @@ def _machine(found: Found) -> InstanceType:
 
 
 def _nodes(found: Found) -> dict[str, int]:
-    scaling = map_of(found.inputs.get("scalingConfig"))
+    scaling = mapping(found.inputs.get("scalingConfig"))
     least, most = (number_of(scaling.get(key), key) for key in ("minSize", "maxSize"))
     # EC2 takes spot machines back, so no number of them is called fixed.
     fixed = least == most and found.inputs.get("capacityType") != "SPOT"
@@ -233,7 +232,7 @@ def _software(found: Found, image: str) -> str:
         what = f"has the AMI type {image}, which has no driver, and the owner of the driver is unknown"
         raise refuse(found.name, what, "leave it to the tool that manages it")
     if "imageId" not in (found.beside or {}):
-        command = _describe_command(map_of(found.inputs.get("launchTemplate")))
+        command = _describe_command(mapping(found.inputs.get("launchTemplate")))
         raise refuse(found.name, "has a custom image, which no file names", f"also pass what {command} prints")
     return "gpu-operator"
 
@@ -267,11 +266,11 @@ def _capacity(found: Found) -> JsonDict | None:
         return {"mode": "spot"}
     if kind != "CAPACITY_BLOCK":
         return None
-    target = map_of(
-        map_of((found.beside or {}).get("capacityReservationSpecification")).get("capacityReservationTarget")
+    target = mapping(
+        mapping((found.beside or {}).get("capacityReservationSpecification")).get("capacityReservationTarget")
     )
     if "capacityReservationId" not in target:
-        command = _describe_command(map_of(found.inputs.get("launchTemplate")))
+        command = _describe_command(mapping(found.inputs.get("launchTemplate")))
         raise refuse(found.name, "uses a Capacity Block that no file names", f"also pass what {command} prints")
     return {"mode": "capacity-block", "name": target["capacityReservationId"]}
 

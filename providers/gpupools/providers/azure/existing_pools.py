@@ -8,12 +8,11 @@ import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from gpupools.common.json_types import JsonDict, JsonObject
+from gpupools.common.json_types import JsonDict, JsonObject, mapping
 from gpupools.plan.existing_pools import (
     ExistingPools,
     Found,
     There,
-    map_of,
     number_of,
     other_taints,
     refuse,
@@ -77,20 +76,20 @@ def _pool_from_state(kind: str, inputs: JsonObject, identifier: str) -> Found | 
 
 
 def _pool_keys(found: Found) -> tuple[JsonDict, JsonDict]:
-    inputs, profile = found.inputs, map_of(found.inputs.get("gpuProfile"))
+    inputs, profile = found.inputs, mapping(found.inputs.get("gpuProfile"))
     if inputs.get("osType", "Linux") != "Linux":
         raise refuse(found.name, f"has {inputs['osType']} nodes", "leave it to the tool that manages it")
     if inputs["type"] != _SCALE_SET:
         what = f"has type {inputs['type']}, which has its own sizes and node counts"
         raise refuse(found.name, what, "leave it to the tool that manages it")
-    if map_of(profile.get("nvidia")).get("managementMode") == "Managed":
+    if mapping(profile.get("nvidia")).get("managementMode") == "Managed":
         what = "is an AKS-managed GPU pool, a resource of another type, which gpupools cannot import yet"
         raise refuse(found.name, what, "leave it to the tool that manages it")
     row = next((each for each in INSTANCE_TYPES.values() if each.name == inputs.get("vmSize")), None)
     if row is None:
         what = f"has the size {inputs.get('vmSize')}, which is not in the catalogue"
         raise refuse(found.name, what, "leave it to the tool that manages it")
-    upgrade, security = map_of(inputs.get("upgradeSettings")), map_of(inputs.get("securityProfile"))
+    upgrade, security = mapping(inputs.get("upgradeSettings")), mapping(inputs.get("securityProfile"))
     taints = (f"{SPOT_KEY}=spot:NoSchedule",)
     pool = {
         "instance_type": row.name,
@@ -112,9 +111,9 @@ def _pool_keys(found: Found) -> tuple[JsonDict, JsonDict]:
             "max_unavailable": _number(upgrade.get("maxUnavailable")),
             "drain_timeout_min": upgrade.get("drainTimeoutInMinutes") or None,
         },
-        "labels": dict(map_of(inputs.get("nodeLabels"))),
+        "labels": dict(mapping(inputs.get("nodeLabels"))),
         "taints": other_taints(texts_of(inputs.get("nodeTaints"), "nodeTaints"), taints),
-        "tags": dict(map_of(inputs.get("tags"))),
+        "tags": dict(mapping(inputs.get("tags"))),
     }
     return {"subnet_id": inputs.get("vnetSubnetID")}, without_nothing(pool)
 
@@ -180,7 +179,7 @@ def _resources(data: JsonObject) -> Iterator[There]:
         ),
         tags={},
         cluster=cluster,
-        pool=str(map_of(flat.get("nodeLabels")).get(POOL_LABEL, "")),
+        pool=str(mapping(flat.get("nodeLabels")).get(POOL_LABEL, "")),
         delete=shlex.join(["az", "aks", "nodepool", "delete", "--name", name, *at]),
     )
 

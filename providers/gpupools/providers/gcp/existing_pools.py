@@ -6,12 +6,11 @@ The names of the REST API: https://docs.cloud.google.com/kubernetes-engine/docs/
 import shlex
 from collections.abc import Iterator, Mapping
 
-from gpupools.common.json_types import JsonDict, JsonObject
+from gpupools.common.json_types import JsonDict, JsonObject, mapping
 from gpupools.plan.existing_pools import (
     ExistingPools,
     Found,
     There,
-    map_of,
     maps_of,
     number_of,
     other_taints,
@@ -45,7 +44,7 @@ def _pool_from_cli(data: JsonObject) -> Found | None:
     if not place or not isinstance(config, Mapping):
         return None
     project, location, cluster, name = place
-    scaling, constraint = map_of(data.get("autoscaling")), map_of(data.get("maxPodsConstraint"))
+    scaling, constraint = mapping(data.get("autoscaling")), mapping(data.get("maxPodsConstraint"))
     on = bool(scaling.get("enabled"))
     inputs = {
         **{key: data[key] for key in _SHARED_KEYS if key in data},
@@ -56,7 +55,7 @@ def _pool_from_cli(data: JsonObject) -> Found | None:
         "nodeLocations": sorted(texts_of(data.get("locations"), "locations")),
         "nodeConfig": _node_config(config),
     }
-    upgrade = map_of(data.get("upgradeSettings"))
+    upgrade = mapping(data.get("upgradeSettings"))
     if upgrade.get("strategy", "SURGE") == "SURGE":  # the API leaves zeros out
         inputs["upgradeSettings"] = {"maxSurge": 0, "maxUnavailable": 0, "strategy": "SURGE", **upgrade}
     notes: tuple[str, ...] = ()
@@ -84,17 +83,17 @@ def _node_config(config: JsonObject) -> JsonDict:
             "count": number_of(each.get("acceleratorCount"), "acceleratorCount"),
             "gpuSharingConfig": {
                 key: number_of(value, key) if key == "maxSharedClientsPerGpu" else value
-                for key, value in map_of(each.get("gpuSharingConfig")).items()
+                for key, value in mapping(each.get("gpuSharingConfig")).items()
             },
         }
         for each in maps_of(config.get("accelerators"), "accelerators")
     ]
     found["guestAccelerators"] = [without_nothing(each) for each in gpus]
-    found["loggingVariant"] = map_of(map_of(config.get("loggingConfig")).get("variantConfig")).get("variant")
+    found["loggingVariant"] = mapping(mapping(config.get("loggingConfig")).get("variantConfig")).get("variant")
     if isinstance(config.get("shieldedInstanceConfig"), Mapping):
         unsaid = dict.fromkeys(("enableIntegrityMonitoring", "enableSecureBoot"), False)
         found["shieldedInstanceConfig"] = unsaid | dict(config["shieldedInstanceConfig"])
-    kubelet = dict(map_of(config.get("kubeletConfig")))
+    kubelet = dict(mapping(config.get("kubeletConfig")))
     port = "insecureKubeletReadonlyPortEnabled"
     if isinstance(kubelet.get(port), bool):
         kubelet[port] = str(kubelet[port]).upper()  # text for Terraform and Pulumi
@@ -103,7 +102,7 @@ def _node_config(config: JsonObject) -> JsonDict:
 
 
 def _pool_from_state(kind: str, inputs: JsonObject, identifier: str) -> Found | None:
-    if kind != _TOKEN or not map_of(inputs.get("nodeConfig")).get("guestAccelerators"):
+    if kind != _TOKEN or not mapping(inputs.get("nodeConfig")).get("guestAccelerators"):
         return None  # pools without GPUs are not imported
     found = text_of(identifier, _ID)
     names = ("project", "location", "cluster", "name")
@@ -117,16 +116,16 @@ def _pool_from_state(kind: str, inputs: JsonObject, identifier: str) -> Found | 
 
 def _pool_keys(found: Found) -> tuple[JsonDict, JsonDict]:
     inputs = found.inputs
-    config = map_of(inputs.get("nodeConfig"))
+    config = mapping(inputs.get("nodeConfig"))
     accelerators = config.get("guestAccelerators") or []
     if len(accelerators) != 1:
         raise refuse(found.name, f"has {len(accelerators)} GPU types", "leave it to the tool that manages it")
     gpu = accelerators[0]
     zones = list(inputs.get("nodeLocations") or [])
-    driver = map_of(gpu.get("gpuDriverInstallationConfig")).get("gpuDriverVersion")
-    labels = dict(map_of(config.get("labels")))
+    driver = mapping(gpu.get("gpuDriverInstallationConfig")).get("gpuDriverVersion")
+    labels = dict(mapping(config.get("labels")))
     apart = labels.pop(NO_DEVICE_PLUGIN_LABEL, None) == "true" or driver == "INSTALLATION_DISABLED"
-    upgrade, network = map_of(inputs.get("upgradeSettings")), map_of(inputs.get("networkConfig"))
+    upgrade, network = mapping(inputs.get("upgradeSettings")), mapping(inputs.get("networkConfig"))
     images = {value: key for key, value in IMAGE_TYPES.items()}
     pool = {
         "instance_type": _machine(found.name, config, gpu),
@@ -145,16 +144,16 @@ def _pool_keys(found: Found) -> tuple[JsonDict, JsonDict]:
         },
         "network": {
             "max_pods": inputs.get("maxPodsPerNode"),
-            "placement": "compact" if map_of(inputs.get("placementPolicy")).get("type") == "COMPACT" else None,
-            "placement_policy": map_of(inputs.get("placementPolicy")).get("policyName"),
+            "placement": "compact" if mapping(inputs.get("placementPolicy")).get("type") == "COMPACT" else None,
+            "placement_policy": mapping(inputs.get("placementPolicy")).get("policyName"),
             "rdma": True if network.get("acceleratorNetworkProfile") == "auto" else None,
         },
-        "security": {"secure_boot": map_of(config.get("shieldedInstanceConfig")).get("enableSecureBoot") or None},
+        "security": {"secure_boot": mapping(config.get("shieldedInstanceConfig")).get("enableSecureBoot") or None},
         "upgrade": _upgrade(upgrade),
-        "auto_repair": False if map_of(inputs.get("management")).get("autoRepair") is not True else None,
+        "auto_repair": False if mapping(inputs.get("management")).get("autoRepair") is not True else None,
         "labels": labels,
         "taints": other_taints(taint_texts(config.get("taints")), _OWN_TAINTS),
-        "tags": dict(map_of(config.get("resourceLabels"))),
+        "tags": dict(mapping(config.get("resourceLabels"))),
     }
     return {"service_account": config.get("serviceAccount") or "default"}, without_nothing(pool)
 
@@ -170,7 +169,7 @@ def _machine(name: str, config: JsonObject, gpu: JsonObject) -> str:
 
 
 def _nodes(found: Found, zones: int) -> dict[str, int]:
-    scaling = map_of(found.inputs.get("autoscaling"))
+    scaling = mapping(found.inputs.get("autoscaling"))
     if not scaling:
         each = number_of(found.inputs.get("nodeCount", found.inputs.get("initialNodeCount")), "initialNodeCount")
         if not each:
@@ -190,7 +189,7 @@ def _nodes(found: Found, zones: int) -> dict[str, int]:
 
 
 def _sharing(gpu: JsonObject) -> JsonDict | None:
-    config = map_of(gpu.get("gpuSharingConfig"))
+    config = mapping(gpu.get("gpuSharingConfig"))
     ways = {value: key for key, value in SHARING_STRATEGIES.items()}
     way = ways.get(str(config.get("gpuSharingStrategy")))
     shared = (
@@ -205,13 +204,13 @@ def _sharing(gpu: JsonObject) -> JsonDict | None:
 def _capacity(inputs: JsonObject, config: JsonObject) -> JsonDict | None:
     seconds = text_of(config.get("maxRunDuration"), r"(\d+)s")
     longest = {"max_run_s": int(seconds[0])} if seconds else {}
-    if map_of(inputs.get("queuedProvisioning")).get("enabled"):
+    if mapping(inputs.get("queuedProvisioning")).get("enabled"):
         return {"mode": "queued", **longest}
     if config.get("flexStart"):
         return {"mode": "flex-start", **longest}
     if config.get("spot"):
         return {"mode": "spot"}
-    affinity = map_of(config.get("reservationAffinity"))
+    affinity = mapping(config.get("reservationAffinity"))
     values = affinity.get("values") or []
     if affinity.get("consumeReservationType") == "SPECIFIC_RESERVATION" and len(values) == 1:
         return {"mode": "reservation", "name": values[0]}
@@ -220,7 +219,7 @@ def _capacity(inputs: JsonObject, config: JsonObject) -> JsonDict | None:
 
 def _upgrade(settings: JsonObject) -> JsonDict:
     if settings.get("strategy") == "BLUE_GREEN":
-        rollout = map_of(map_of(settings.get("blueGreenSettings")).get("standardRolloutPolicy"))
+        rollout = mapping(mapping(settings.get("blueGreenSettings")).get("standardRolloutPolicy"))
         return {"strategy": "blue-green", "max_unavailable": number_of(rollout.get("batchNodeCount"), "batchNodeCount")}
     return {
         "max_surge": number_of(settings.get("maxSurge"), "maxSurge"),
@@ -241,7 +240,7 @@ def _resources(data: JsonObject) -> Iterator[There]:
             forms=((_TOKEN, where),),
             tags={},
             cluster=cluster,
-            pool=str(map_of(config.get("labels")).get(POOL_LABEL, "")),
+            pool=str(mapping(config.get("labels")).get(POOL_LABEL, "")),
             delete=shlex.join(["gcloud", "container", "node-pools", "delete", name, *at]),
         )
     policy = text_of(data.get("selfLink"), r"https://.*/projects/([^/]+)/regions/([^/]+)/resourcePolicies/([^/]+)")

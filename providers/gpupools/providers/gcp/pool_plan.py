@@ -12,7 +12,7 @@ from gpupools.plan.fabric import Fabric
 from gpupools.plan.node_labels import GPU_PRESENT_LABEL
 from gpupools.plan.provider_plan import AdoptedPool, AutoscalingBlocker, PoolRequest, ProviderPlan
 from gpupools.providers.gcp.added_taints import QUEUED, added_taints
-from gpupools.providers.gcp.cluster import ZONE, GkeCluster
+from gpupools.providers.gcp.cluster import GkeCluster
 from gpupools.providers.gcp.machines import boot_disk_types
 from gpupools.providers.gcp.pool_settings import IMAGE_TYPES, NO_DEVICE_PLUGIN_LABEL, SHARING_STRATEGIES
 from gpupools.spec.models import Mig
@@ -375,12 +375,7 @@ def uniform_profile(sharing: Mig) -> str:
 
 def node_zones(request: PoolRequest) -> tuple[str, ...]:
     """Return the zones of the pool's nodes; empty if only the cluster in the cloud knows them."""
-    cluster = gke_cluster(request)
-    if request.spec.zones:
-        return tuple(request.spec.zones)
-    if cluster.node_locations:
-        return tuple(cluster.node_locations)
-    return (cluster.location,) if ZONE.fullmatch(cluster.location) else ()
+    return tuple(request.spec.zones or gke_cluster(request).own_zones())
 
 
 def gke_cluster(request: PoolRequest) -> GkeCluster:
