@@ -15,7 +15,7 @@ from pathlib import Path
 from gpupools.common.errors import Rejected
 from gpupools.providers import clouds
 from gpupools.stackfile.check import check_stack_file, locate
-from gpupools.stackfile.stack import MOST_CLUSTERS
+from gpupools.stackfile.stack_validation import MOST_CLUSTERS
 
 CLUSTER = (
     "    {key}: {{cloud: aws, name: {key}, region: eu-central-1, subnet_ids: [subnet-0a1b2c3d], "

@@ -19,7 +19,7 @@ from gpupools.common.errors import Path, Problem, nearest, shown
 from gpupools.common.json_types import JsonDict
 from gpupools.plan.cloud import Cloud
 from gpupools.plan.pool_plan import PoolPlan
-from gpupools.spec.models import Cluster, Late, StackPool
+from gpupools.spec.models import Cluster, StackPool, got
 
 _PRICED_AS = {"reservation": "on-demand"}
 """Capacity modes with the list price of another. Capacity blocks, flex-start and queued have prices of their own.
@@ -220,8 +220,7 @@ def read_budget(config: Mapping[str, object], problems: list[Problem]) -> Budget
     if raw is None:
         return None
     if not isinstance(raw, Mapping) or not raw:
-        what = "is a secret" if isinstance(raw, Late) else f"got {shown(raw)}"
-        problems.append(Problem(("budget",), what, "write the most per hour, such as {per_hour: 500}"))
+        problems.append(Problem(("budget",), got(raw), "write the most per hour, such as {per_hour: 500}"))
         return None
     for key in raw:
         if key not in _BUDGET_KEYS:
@@ -241,8 +240,7 @@ def read_budget(config: Mapping[str, object], problems: list[Problem]) -> Budget
 def _amount(at: Path, raw: object, problems: list[Problem]) -> Decimal | None:
     if not isinstance(raw, bool) and isinstance(raw, int | float) and isfinite(raw) and raw > 0:
         return Decimal(str(raw))
-    what = "is a secret" if isinstance(raw, Late) else f"got {shown(raw)}"
-    problems.append(Problem(at, what, "write an amount per hour as a number above 0, such as 12.5"))
+    problems.append(Problem(at, got(raw), "write an amount per hour as a number above 0, such as 12.5"))
     return None
 
 

@@ -14,7 +14,7 @@ from gpupools.common.json_types import JsonDict
 from gpupools.plan.cloud import Cloud
 from gpupools.plan.pool_plan import PoolPlan
 from gpupools.spec.identity import place
-from gpupools.spec.models import Cluster, Late, StackPool
+from gpupools.spec.models import Cluster, StackPool, got
 
 _Row = Mapping[str, str]
 
@@ -165,8 +165,7 @@ def read_limits(
     """Return `gpupools:quotas`: codes of quotas and their limits, per account and region."""
     raw = config.get("quotas", {})
     if not isinstance(raw, Mapping):
-        what = "is a secret" if isinstance(raw, Late) else f"got {shown(raw)}"
-        problems.append(Problem(("quotas",), what, "write a map of codes and limits, such as {L-417A185B: 768}"))
+        problems.append(Problem(("quotas",), got(raw), "write a map of codes and limits, such as {L-417A185B: 768}"))
         return {}
     known = {code for cloud in clouds.values() for code in known_quotas(cloud)} if raw else set()
     limits: dict[str, int] = {}
@@ -175,8 +174,7 @@ def read_limits(
         if code not in known:
             problems.append(Problem(at, f"unknown quota {shown(code)}", nearest(str(code), known), of_key=True))
         elif isinstance(limit, bool) or not isinstance(limit, int) or limit < 0:
-            what = "is a secret" if isinstance(limit, Late) else f"got {shown(limit)}"
-            problems.append(Problem(at, what, "write the limit as a whole number of vCPUs or GPUs, such as 768"))
+            problems.append(Problem(at, got(limit), "write the limit as a whole number of vCPUs or GPUs, such as 768"))
         else:
             limits[code] = limit
     return limits

@@ -54,6 +54,11 @@ class Late:
 LATE = Late()
 
 
+def got(value: object) -> str:
+    """Return what is wrong with a value of another form than expected, for an error."""
+    return "is a secret" if isinstance(value, Late) else f"got {shown(value)}"
+
+
 class StackOutput(StrictModel):
     """An output of the Pulumi stack that the cluster's `stack:` names."""
 

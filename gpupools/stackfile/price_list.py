@@ -12,7 +12,7 @@ from pydantic import BaseModel, Field, ValidationError
 from gpupools.common.errors import Path, Problem, Rejected, shown
 from gpupools.common.input_files import read_bytes
 from gpupools.plan.prices import Price, PriceList
-from gpupools.spec.models import Late
+from gpupools.spec.models import got
 from gpupools.stackfile.reader import is_in_checkout
 
 Capacity = Literal["on-demand", "spot", "reservation", "capacity-block", "flex-start", "queued"]
@@ -44,8 +44,7 @@ def read_price_list(raw: object, folder: FilePath) -> PriceList:
     if raw is None:
         return PriceList()
     if not isinstance(raw, str) or not raw:
-        what = "is a secret" if isinstance(raw, Late) else f"got {shown(raw)}"
-        raise Rejected([Problem(_AT, what, "write the path of a CSV file, such as prices.csv")])
+        raise Rejected([Problem(_AT, got(raw), "write the path of a CSV file, such as prices.csv")])
     if not raw.endswith(".csv"):
         raise Rejected([Problem(_AT, f"{shown(raw)} is not a CSV file", "write the path of a file *.csv")])
     if not is_in_checkout(str(folder / raw), folder):

@@ -26,7 +26,7 @@ from gpupools.stackfile.config_values import (
     plain_scalar,
     rewritten_dates,
 )
-from gpupools.stackfile.stack import KEYS
+from gpupools.stackfile.stack_validation import KEYS
 
 NAMESPACE = "gpupools"
 """Path that means standard input; a file of that name is `./-`."""

@@ -23,7 +23,7 @@ from gpupools.providers import clouds
 from gpupools.readback.inputs import TaintsRead
 from gpupools.readback.kubelet import configured
 from gpupools.stackfile.check import check_stack_file
-from gpupools.stackfile.stack import MOST_CLUSTERS
+from gpupools.stackfile.stack_validation import MOST_CLUSTERS
 from tests.security.growth import ratio
 from tests.security.stacks import (
     CLUSTER,
