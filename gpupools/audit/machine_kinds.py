@@ -4,12 +4,12 @@ Sources, as repository and path: kubernetes-sigs/cluster-api-provider-aws, -azur
 kubernetes-sigs/cluster-api api/core/v1beta2.
 """
 
-import csv
 from collections.abc import Mapping
 from functools import lru_cache
-from importlib.resources import files
+from pathlib import Path
 from typing import NamedTuple
 
+from gpupools.common.csv_rows import csv_rows
 from gpupools.common.taints import KUBERNETES_EFFECTS, Effect
 
 
@@ -56,5 +56,5 @@ _DASHED: Mapping[str, Effect] = {
 @lru_cache
 def machine_kinds() -> Mapping[str, MachineKind]:
     """Return the table by kind."""
-    text = (files(__package__) / "machine_kinds.csv").read_text(encoding="utf-8")
-    return {row[0]: MachineKind(*row) for row in list(csv.reader(text.splitlines()))[1:]}
+    rows = csv_rows(Path(__file__).with_name("machine_kinds.csv"))
+    return {row["kind"]: MachineKind(*row.values()) for row in rows}

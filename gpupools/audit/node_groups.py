@@ -3,15 +3,15 @@
 Source: https://kubernetes.io/docs/reference/labels-annotations-taints/.
 """
 
-import csv
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
-from importlib.resources import files
+from pathlib import Path
 
 from gpupools.audit.eksctl import read_cluster_config
+from gpupools.common.csv_rows import csv_rows
 from gpupools.common.json_types import JsonObject
 from gpupools.common.taints import KUBERNETES_EFFECTS
 from gpupools.plan.cloud import ObjectReader
@@ -35,8 +35,7 @@ _RESOURCE = re.compile(r"(nvidia|amd)\.com/(gpu(?:\.shared)?|mig-.+)")
 @lru_cache
 def node_labels() -> Mapping[str, str]:
     """Return the labels of nodes with accelerators, with the vendor: `nvidia`, `amd` or `other`."""
-    text = (files(__package__) / "node_labels.csv").read_text(encoding="utf-8")
-    return {row[0]: row[1] for row in list(csv.reader(text.splitlines()))[1:]}
+    return {row["label"]: row["vendor"] for row in csv_rows(Path(__file__).with_name("node_labels.csv"))}
 
 
 def _node(given: JsonObject, clouds: Clouds) -> Iterator[PoolFacts]:

@@ -8,14 +8,14 @@ terraform-google-modules/terraform-google-kubernetes-engine modules/private-clus
 
 from __future__ import annotations
 
-import csv
 import json
 import re
 from collections.abc import Iterator
 from functools import lru_cache
-from importlib.resources import files
+from pathlib import Path
 from typing import Any, NamedTuple
 
+from gpupools.common.csv_rows import csv_rows
 from gpupools.common.json_types import JsonDict, JsonObject
 from gpupools.plan.pool_facts import UNKNOWN
 
@@ -39,8 +39,7 @@ class ModuleRow(NamedTuple):
 
 @lru_cache
 def _rows() -> tuple[ModuleRow, ...]:
-    text = (files(__package__) / "terraform_modules.csv").read_text(encoding="utf-8")
-    return tuple(ModuleRow(*row) for row in list(csv.reader(text.splitlines()))[1:])
+    return tuple(ModuleRow(*row.values()) for row in csv_rows(Path(__file__).with_name("terraform_modules.csv")))
 
 
 _VARIANT = re.compile(

@@ -4,7 +4,6 @@ Wire form means dict, list, str, number, bool, None, and `UNKNOWN` at any depth 
 at preview. The API rejects a value of a wrong type; here it counts as absent, unless that could hide a GPU.
 """
 
-import csv
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -12,9 +11,11 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import lru_cache
 from importlib.resources import files
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gpupools.catalog.instance_types import Catalogue, InstanceType
+from gpupools.common.csv_rows import csv_rows
 from gpupools.common.errors import shown
 from gpupools.common.json_types import JsonDict, JsonObject
 from gpupools.common.json_types import mapping as mapping
@@ -485,8 +486,7 @@ class Control(NamedTuple):
 @lru_cache
 def controls(package: str) -> Mapping[str, tuple[Control, ...]]:
     """Return the table of a cloud's package by group."""
-    text = (files(package) / "hardening.csv").read_text(encoding="utf-8")
-    rows = [Control(*row) for row in list(csv.reader(text.splitlines()))[1:]]
+    rows = [Control(*row.values()) for row in csv_rows(Path(str(files(package) / "hardening.csv")))]
     return {group: tuple(row for row in rows if row.group == group) for group in {row.group for row in rows}}
 
 
