@@ -14,6 +14,8 @@ from gpupools.common.taints import CLOUD_EFFECTS, GPU_TAINT, Effect, Taint
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from gpupools.plan.pool_facts import SharingFacts
+
 
 @dataclass(frozen=True)
 class Found:
@@ -82,9 +84,30 @@ class ExistingPools:
     """Yield what one object has that the cloud's own command line writes, a pool or several; nothing for any other."""
 
 
-def refuse(name: object, what: str, fix: str, source: str = "") -> Rejected:
+def refuse(name: object, what: str, fix: str = "leave it to the tool that manages it") -> Rejected:
     """Return why a pool cannot be imported."""
-    return Rejected([Problem((shown(name).strip("'"),), what, fix, source)])
+    return Rejected([Problem((shown(name).strip("'"),), what, fix)])
+
+
+def fixed_nodes(name: str, number: int) -> dict[str, int]:
+    """Return the nodes of a pool that no autoscaler scales.
+
+    Raises:
+        Rejected: It has none.
+    """
+    if not number:
+        what = "has no autoscaler and 0 nodes, but nodes.fixed must be at least 1"
+        raise refuse(name, what, "enable its autoscaler or add a node, and describe it again")
+    return {"fixed": number}
+
+
+def sharing_keys(facts: SharingFacts | None, **more: bool) -> JsonDict | None:
+    """Return the sharing keys of a pool by what was read of it; `more` are keys of a shared mode."""
+    if facts is None or facts.kind == "none":
+        return None
+    way = facts.kind.rpartition("+")[2]
+    shared = {"mode": way, "replicas": facts.clients, **more} if way != "mig-single" else None
+    return {"mode": "mig", "profile": facts.profile, "share": shared} if facts.profile else shared
 
 
 def other_taints(written: Collection[str], own: Collection[str] = ()) -> list[str]:

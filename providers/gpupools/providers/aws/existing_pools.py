@@ -20,6 +20,7 @@ from gpupools.plan.existing_pools import (
     number_of,
     other_taints,
     refuse,
+    sharing_keys,
     taint_texts,
     text_of,
     without_nothing,
@@ -208,10 +209,9 @@ def _machine(found: Found) -> InstanceType:
     known = [row for row in rows if row is not None]
     if not known or len(known) < len(rows):
         what = f"runs on {', '.join(names) or 'an unknown instance type'}, which is not in the catalogue"
-        raise refuse(found.name, what, "leave it to the tool that manages it")
+        raise refuse(found.name, what)
     if len({(row.gpu_model, row.gpus, row.architecture) for row in known}) > 1:
-        what = f"mixes machines with different GPUs: {', '.join(names)}"
-        raise refuse(found.name, what, "leave it to the tool that manages it")
+        raise refuse(found.name, f"mixes machines with different GPUs: {', '.join(names)}")
     return known[0]
 
 
@@ -230,7 +230,7 @@ def _software(found: Found, image: str) -> str:
         return "device-plugin"
     if image != "CUSTOM":
         what = f"has the AMI type {image}, which has no driver, and the owner of the driver is unknown"
-        raise refuse(found.name, what, "leave it to the tool that manages it")
+        raise refuse(found.name, what)
     if "imageId" not in (found.beside or {}):
         command = _describe_command(mapping(found.inputs.get("launchTemplate")))
         raise refuse(found.name, "has a custom image, which no file names", f"also pass what {command} prints")
@@ -239,18 +239,12 @@ def _software(found: Found, image: str) -> str:
 
 def _sharing(found: Found) -> JsonDict | None:
     """Return the sharing mode from Bottlerocket's settings in the launch template."""
-    said = read_user_data(str((found.beside or {}).get("userData") or ""))
+    user_data = str((found.beside or {}).get("userData") or "")
+    said = read_user_data(user_data)
     if said.own_device_plugin is False:
-        what = "switches Bottlerocket's device plugin off, and the owner of its GPUs is unknown"
-        raise refuse(found.name, what, "leave it to the tool that manages it")
-    facts = said.sharing
-    if facts is None or facts.kind == "none":
-        return None
-    way = facts.kind.rpartition("+")[2]
-    shared = {"mode": way, "replicas": facts.clients} if way != "mig-single" else None
-    if shared is not None and _renames_shared_gpus(str((found.beside or {}).get("userData")), way):
-        shared["rename"] = True
-    return {"mode": "mig", "profile": facts.profile, "share": shared} if facts.profile else shared
+        raise refuse(found.name, "switches Bottlerocket's device plugin off, and the owner of its GPUs is unknown")
+    renames = said.sharing and _renames_shared_gpus(user_data, said.sharing.kind.rpartition("+")[2])
+    return sharing_keys(said.sharing, **({"rename": True} if renames else {}))
 
 
 def _renames_shared_gpus(user_data: str, way: str) -> bool:

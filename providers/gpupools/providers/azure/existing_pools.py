@@ -13,6 +13,7 @@ from gpupools.plan.existing_pools import (
     ExistingPools,
     Found,
     There,
+    fixed_nodes,
     number_of,
     other_taints,
     refuse,
@@ -78,17 +79,15 @@ def _pool_from_state(kind: str, inputs: JsonObject, identifier: str) -> Found | 
 def _pool_keys(found: Found) -> tuple[JsonDict, JsonDict]:
     inputs, profile = found.inputs, mapping(found.inputs.get("gpuProfile"))
     if inputs.get("osType", "Linux") != "Linux":
-        raise refuse(found.name, f"has {inputs['osType']} nodes", "leave it to the tool that manages it")
+        raise refuse(found.name, f"has {inputs['osType']} nodes")
     if inputs["type"] != _SCALE_SET:
-        what = f"has type {inputs['type']}, which has its own sizes and node counts"
-        raise refuse(found.name, what, "leave it to the tool that manages it")
+        raise refuse(found.name, f"has type {inputs['type']}, which has its own sizes and node counts")
     if mapping(profile.get("nvidia")).get("managementMode") == "Managed":
         what = "is an AKS-managed GPU pool, a resource of another type, which gpupools cannot import yet"
-        raise refuse(found.name, what, "leave it to the tool that manages it")
+        raise refuse(found.name, what)
     row = next((each for each in INSTANCE_TYPES.values() if each.name == inputs.get("vmSize")), None)
     if row is None:
-        what = f"has the size {inputs.get('vmSize')}, which is not in the catalogue"
-        raise refuse(found.name, what, "leave it to the tool that manages it")
+        raise refuse(found.name, f"has the size {inputs.get('vmSize')}, which is not in the catalogue")
     upgrade, security = mapping(inputs.get("upgradeSettings")), mapping(inputs.get("securityProfile"))
     taints = (f"{SPOT_KEY}=spot:NoSchedule",)
     pool = {
@@ -122,10 +121,7 @@ def _nodes(found: Found) -> dict[str, int]:
     inputs = found.inputs
     if inputs.get("enableAutoScaling"):
         return {key: number_of(inputs.get(f"{key}Count"), f"{key}Count") for key in ("min", "max")}
-    if not inputs.get("count"):
-        what = "has no autoscaler and 0 nodes, but nodes.fixed must be at least 1"
-        raise refuse(found.name, what, "enable its autoscaler or add a node, and describe it again")
-    return {"fixed": number_of(inputs["count"], "count")}
+    return fixed_nodes(found.name, number_of(inputs.get("count"), "count"))
 
 
 def _sharing(name: str, profile: object, gpu: str) -> JsonDict | None:
@@ -135,9 +131,7 @@ def _sharing(name: str, profile: object, gpu: str) -> JsonDict | None:
 
     cut = next((each for each in profiles(gpu) if gpu_instance_profile(each) == profile), None)
     if cut is None:
-        raise refuse(
-            name, f"cuts a {gpu} with {profile}, which is not a MIG profile", "leave it to the tool that manages it"
-        )
+        raise refuse(name, f"cuts a {gpu} with {profile}, which is not a MIG profile")
     return {"mode": "mig", "profile": cut.name}
 
 

@@ -11,10 +11,12 @@ from gpupools.plan.existing_pools import (
     ExistingPools,
     Found,
     There,
+    fixed_nodes,
     maps_of,
     number_of,
     other_taints,
     refuse,
+    sharing_keys,
     taint_texts,
     text_of,
     texts_of,
@@ -22,9 +24,9 @@ from gpupools.plan.existing_pools import (
 )
 from gpupools.plan.pool_plan import POOL_LABEL
 from gpupools.providers.gcp.machines import INSTANCE_TYPES, find_instance_type
-from gpupools.providers.gcp.pool_settings import IMAGE_TYPES, NO_DEVICE_PLUGIN_LABEL, SHARING_STRATEGIES
+from gpupools.providers.gcp.pool_settings import IMAGE_TYPES, NO_DEVICE_PLUGIN_LABEL
+from gpupools.providers.gcp.readback import NODE_POOL, read_pools
 
-_TOKEN = "gcp:container/nodePool:NodePool"
 _LINK = r"https://.*/projects/([^/]+)/(?:locations|zones)/([^/]+)/clusters/([^/]+)/nodePools/([^/]+)"
 _ID = r"(?:projects/)?([^/]+)/(?:locations/)?([^/]+)/(?:clusters/)?([^/]+)/(?:nodePools/)?([^/]+)"
 
@@ -102,7 +104,7 @@ def _node_config(config: JsonObject) -> JsonDict:
 
 
 def _pool_from_state(kind: str, inputs: JsonObject, identifier: str) -> Found | None:
-    if kind != _TOKEN or not mapping(inputs.get("nodeConfig")).get("guestAccelerators"):
+    if kind != NODE_POOL or not mapping(inputs.get("nodeConfig")).get("guestAccelerators"):
         return None  # pools without GPUs are not imported
     found = text_of(identifier, _ID)
     names = ("project", "location", "cluster", "name")
@@ -119,7 +121,7 @@ def _pool_keys(found: Found) -> tuple[JsonDict, JsonDict]:
     config = mapping(inputs.get("nodeConfig"))
     accelerators = config.get("guestAccelerators") or []
     if len(accelerators) != 1:
-        raise refuse(found.name, f"has {len(accelerators)} GPU types", "leave it to the tool that manages it")
+        raise refuse(found.name, f"has {len(accelerators)} GPU types")
     gpu = accelerators[0]
     zones = list(inputs.get("nodeLocations") or [])
     driver = mapping(gpu.get("gpuDriverInstallationConfig")).get("gpuDriverVersion")
@@ -130,7 +132,7 @@ def _pool_keys(found: Found) -> tuple[JsonDict, JsonDict]:
     pool = {
         "instance_type": _machine(found.name, config, gpu),
         "nodes": _nodes(found, max(1, len(zones))),
-        "sharing": _sharing(gpu),
+        "sharing": sharing_keys(read_pools(NODE_POOL, inputs)[0].sharing),
         "software": "gpu-operator" if apart else "cloud-managed",
         "capacity": _capacity(inputs, config),
         "zones": zones,
@@ -164,18 +166,14 @@ def _machine(name: str, config: JsonObject, gpu: JsonObject) -> str:
         row = find_instance_type(INSTANCE_TYPES, written)
         if row is not None and (row.extra["accelerator_type"], row.devices) == (model, count):
             return written
-    what = f"runs on {machine} with {count} × {model}, which is not in the catalogue"
-    raise refuse(name, what, "leave it to the tool that manages it")
+    raise refuse(name, f"runs on {machine} with {count} × {model}, which is not in the catalogue")
 
 
 def _nodes(found: Found, zones: int) -> dict[str, int]:
     scaling = mapping(found.inputs.get("autoscaling"))
     if not scaling:
         each = number_of(found.inputs.get("nodeCount", found.inputs.get("initialNodeCount")), "initialNodeCount")
-        if not each:
-            what = "has no autoscaler and 0 nodes, but nodes.fixed must be at least 1"
-            raise refuse(found.name, what, "enable its autoscaler or add a node, and describe it again")
-        return {"fixed": each * zones}
+        return fixed_nodes(found.name, each * zones)
     total = number_of(scaling.get("totalMaxNodeCount"), "totalMaxNodeCount")
     if total:
         return {"min": number_of(scaling.get("totalMinNodeCount"), "totalMinNodeCount") or 0, "max": total}
@@ -186,19 +184,6 @@ def _nodes(found: Found, zones: int) -> dict[str, int]:
     if not most:
         raise refuse(found.name, "has an autoscaler without a maximum", "set one, and describe it again")
     return {"min": (least or 0) * zones, "max": most * zones}
-
-
-def _sharing(gpu: JsonObject) -> JsonDict | None:
-    config = mapping(gpu.get("gpuSharingConfig"))
-    ways = {value: key for key, value in SHARING_STRATEGIES.items()}
-    way = ways.get(str(config.get("gpuSharingStrategy")))
-    shared = (
-        {"mode": way, "replicas": number_of(config.get("maxSharedClientsPerGpu"), "maxSharedClientsPerGpu")}
-        if way
-        else None
-    )
-    size = gpu.get("gpuPartitionSize")
-    return {"mode": "mig", "profile": size, "share": shared} if size else shared
 
 
 def _capacity(inputs: JsonObject, config: JsonObject) -> JsonDict | None:
@@ -237,7 +222,7 @@ def _resources(data: JsonObject) -> Iterator[There]:
         yield There(
             name=name,
             id=f"projects/{project}/locations/{location}/clusters/{cluster}/nodePools/{name}",
-            forms=((_TOKEN, where),),
+            forms=((NODE_POOL, where),),
             tags={},
             cluster=cluster,
             pool=str(mapping(config.get("labels")).get(POOL_LABEL, "")),
