@@ -293,16 +293,8 @@ class WholeGpu(WayOfSharing):
     """Each container has whole GPUs of its own."""
 
     mode: Literal["none"] = "none"
-
-    @property
-    def clients(self) -> "SharedGpu | None":
-        """Return None: containers do not share."""
-        return None
-
-    @property
-    def mig(self) -> "Mig | None":
-        """Return None: GPUs are not partitioned."""
-        return None
+    clients: ClassVar[None] = None
+    mig: ClassVar[None] = None
 
 
 class OldestGpu(NamedTuple):
@@ -348,6 +340,7 @@ class SharedGpu(WayOfSharing):
     """Several containers share one GPU or slice."""
 
     facts: ClassVar[SharedFacts]
+    mig: ClassVar[None] = None
 
     replicas: int = Field(ge=2, le=1000)
     """Number of containers that share one GPU. GPUs and clouds have lower limits than 1000."""
@@ -372,11 +365,6 @@ class SharedGpu(WayOfSharing):
     def clients(self) -> "SharedGpu | None":
         """Return this mode."""
         return self
-
-    @property
-    def mig(self) -> "Mig | None":
-        """Return None: GPUs are not partitioned."""
-        return None
 
 
 class TimeSlicing(SharedGpu):
@@ -445,15 +433,8 @@ class Fractions(WayOfSharing):
     `hami`: kai-resource-isolator, which you install. `trust`: nothing, so a pod can use the memory of the whole GPU.
     """
 
-    @property
-    def clients(self) -> SharedGpu | None:
-        """Return None: nodes offer whole GPUs."""
-        return None
-
-    @property
-    def mig(self) -> "Mig | None":
-        """Return None: GPUs are not partitioned."""
-        return None
+    clients: ClassVar[None] = None
+    mig: ClassVar[None] = None
 
     @property
     def fractions(self) -> "Fractions":
