@@ -5,11 +5,24 @@ https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.html#launch-te
 """
 
 import json
+import tomllib
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import Any, TypedDict, Unpack
 
-from gpupools.common.json_types import JsonDict
-from gpupools.spec.models import SharingMode
+from gpupools.common.json_types import JsonDict, JsonObject
+from gpupools.spec.models import SharingMode, WholeGpu
+
+
+class NodeSettings(TypedDict, total=False):
+    """What user data sets on nodes, beside the sharing of their GPUs."""
+
+    max_pods: int | None
+    local_nvme: bool
+
+
+_KUBELET: Mapping[str, tuple[str, str]] = MappingProxyType({"max_pods": ("max-pods", "maxPods")})
+"""Settings of the kubelet: their keys in Bottlerocket's `settings.kubernetes` and in a `KubeletConfiguration`."""
 
 BOTTLEROCKET_MIG: Mapping[str, tuple[str, tuple[str, ...]]] = MappingProxyType(
     {
@@ -64,13 +77,7 @@ _COMMANDS = {
 _COMMANDS_ON_ONE_LINE = f"commands = {json.dumps(_COMMANDS['commands'])}\n"
 
 
-def bottlerocket_settings(
-    gpu_model: str,
-    sharing: SharingMode,
-    *,
-    max_pods: int | None = None,
-    local_nvme: bool = False,
-) -> str:
+def bottlerocket_settings(gpu_model: str, sharing: SharingMode, **settings: Unpack[NodeSettings]) -> str:
     """Write Bottlerocket's settings as TOML; empty when there is nothing to set.
 
     Keys that need quotes stay below a bare table header: EKS's merge of user data rejects quoted keys inside a header
@@ -80,11 +87,11 @@ def bottlerocket_settings(
     plugin = _device_plugin(gpu_model, sharing)
     if plugin:
         choices["kubelet-device-plugins"] = {"nvidia": plugin}
-    if max_pods is not None:
-        # What is set here replaces EKS's own number:
-        # https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.html#launch-template-user-data
-        choices["kubernetes"] = {"max-pods": max_pods}
-    if local_nvme:
+    # What is set here replaces EKS's own number of pods:
+    # https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.html#launch-template-user-data
+    if kubelet := _kubelet(settings, 0):
+        choices["kubernetes"] = kubelet
+    if settings.get("local_nvme"):
         choices["bootstrap-commands"] = {"local-nvme": {**_COMMANDS, "essential": True, "mode": "always"}}
     if not choices:
         return ""
@@ -113,21 +120,18 @@ def _device_plugin(gpu_model: str, sharing: SharingMode) -> JsonDict:
     return plugin
 
 
-def al2023_user_data(*, max_pods: int | None = None, local_nvme: bool = False) -> str:
+def _kubelet(settings: NodeSettings, form: int) -> JsonDict:
+    """Return the kubelet's settings by the keys of a form, which is an index into the values of `_KUBELET`."""
+    return {keys[form]: settings.get(name) for name, keys in _KUBELET.items() if settings.get(name) is not None}
+
+
+def al2023_user_data(**settings: Unpack[NodeSettings]) -> str:
     """Write user data for Amazon Linux 2023 as MIME parts; empty when there is nothing to set.
 
     `NodeConfig` is nodeadm's (https://awslabs.github.io/amazon-eks-ami/nodeadm/doc/api/); RAID0 puts containerd, the
     kubelet and the pods' logs on one array of the machine's own disks.
     """
-    parts: dict[str, str] = {}
-    if local_nvme:
-        parts["application/node.eks.aws"] = _node_config({"instance": {"localStorage": {"strategy": "RAID0"}}})
-    if max_pods is not None:
-        # EKS appends a NodeConfig with its own maxPods, and the last one wins; a file in nodeadm.d wins over both.
-        # https://awslabs.github.io/amazon-eks-ami/nodeadm/doc/examples/#overriding-configuration-with-drop-in-files
-        content = _node_config({"kubelet": {"config": {"maxPods": max_pods}}})
-        file = {"path": "/etc/eks/nodeadm.d/50-max-pods.json", "content": content}
-        parts["text/cloud-config"] = "#cloud-config\n" + json.dumps({"write_files": [file]}, indent=2) + "\n"
+    parts = _al2023_parts(settings)
     if not parts:
         return ""
     from email.message import Message  # slow to load, and few pools set what goes there
@@ -143,6 +147,51 @@ def al2023_user_data(*, max_pods: int | None = None, local_nvme: bool = False) -
         part.set_payload(text)
         whole.attach(part)
     return whole.as_string()
+
+
+def _al2023_parts(settings: NodeSettings) -> dict[str, str]:
+    """Return the text of each MIME part by its type."""
+    parts: dict[str, str] = {}
+    if settings.get("local_nvme"):
+        parts["application/node.eks.aws"] = _node_config({"instance": {"localStorage": {"strategy": "RAID0"}}})
+    if kubelet := _kubelet(settings, 1):
+        # EKS appends a NodeConfig with its own maxPods, and the last one wins; a file in nodeadm.d wins over both.
+        # https://awslabs.github.io/amazon-eks-ami/nodeadm/doc/examples/#overriding-configuration-with-drop-in-files
+        content = _node_config({"kubelet": {"config": kubelet}})
+        file = {"path": "/etc/eks/nodeadm.d/50-max-pods.json", "content": content}
+        parts["text/cloud-config"] = "#cloud-config\n" + json.dumps({"write_files": [file]}, indent=2) + "\n"
+    return parts
+
+
+def own_settings(settings: JsonObject) -> JsonObject:
+    """Return what Bottlerocket's settings would be if `bottlerocket_settings` had written them with the same values.
+
+    The device plugin's are left out: whatever they say, they neither run a program nor open a node.
+    """
+    read = _read({"local_nvme": "bootstrap-commands" in settings}, settings.get("kubernetes"), 0)
+    written: JsonObject = tomllib.loads(bottlerocket_settings("", WholeGpu(), **read)).get("settings", {})
+    return written
+
+
+def is_own_part(body: str) -> bool:
+    """Return whether `al2023_user_data` writes this text as a MIME part for the values that are in it.
+
+    Raises:
+        ValueError, TypeError, LookupError, RecursionError: It is of another form.
+    """
+    document = json.loads(body.removeprefix("#cloud-config"))
+    kubelet = None
+    if "write_files" in document:
+        kubelet = json.loads(document["write_files"][0]["content"])["spec"]["kubelet"]["config"]
+    written = _al2023_parts(_read({"local_nvme": "spec" in document}, kubelet, 1))
+    return document in [json.loads(text.removeprefix("#cloud-config")) for text in written.values()]
+
+
+def _read(settings: NodeSettings, kubelet: object, form: int) -> NodeSettings:
+    """Add the settings of the kubelet that a document has in a form."""
+    document = kubelet if isinstance(kubelet, Mapping) else {}
+    found: Any = {name: document.get(keys[form]) for name, keys in _KUBELET.items()}
+    return {**settings, **found}
 
 
 def _node_config(spec: Mapping[str, object]) -> str:
