@@ -4,7 +4,6 @@
 against the strict monitor.
 """
 
-import csv
 import inspect
 import re
 import warnings
@@ -12,7 +11,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
-from importlib.resources import files
 from pathlib import Path
 from typing import Any, get_args, get_origin
 
@@ -38,6 +36,7 @@ from gpupools.providers.gcp import pool_settings as gcp_pool_settings
 from gpupools.spec.overrides import Overridable, apply_overrides
 from gpupools.stackfile.stack import plan_config
 from tests.changes import diff
+from tests.cloud_parts import edited_inputs
 from tests.declared_pools import DeclaredPools, declare, sent, stack
 from tests.rows import each_row
 
@@ -137,8 +136,7 @@ EDITS = [pytest.param(edit, id=f"{edit.cloud} {edit.key} {edit.reaches}") for cl
 
 @cache
 def table(cloud: str) -> Mapping[str, Mapping[str, str]]:
-    with Path(str(files("gpupools.providers") / cloud / "edits.csv")).open(newline="", encoding="utf-8") as file:
-        return {row["input"]: row for row in csv.DictReader(file)}
+    return edited_inputs(cloud)
 
 
 def effect(cloud: str, row: str) -> EditEffect:
@@ -428,7 +426,7 @@ def test_every_input_that_may_be_set_by_hand_has_a_row(cloud: str, resource: str
 def test_every_row_says_why_and_where_from(cloud: str) -> None:
     for row in table(cloud).values():
         assert row["effect"] in ("in-place", "rolling", "replace", "refused", "unknown")
-        assert row["detail"] or row["effect"] != "unknown", "what is not known is said"
+        assert row["sentence"] or row["effect"] != "unknown", "what is not known is said"
         assert re.fullmatch(r"https://\S+|[\w.-]+/[\w.-]+ \S.*", row["source"]), row
 
 

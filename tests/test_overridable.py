@@ -110,7 +110,7 @@ def example(cloud: str, resource: str, key: str) -> Any:
         ("aws", "subnetIds"): ["subnet-0000000b"],
         ("gcp", "autoscaling"): {"locationPolicy": "BALANCED"},
         ("gcp", "management"): {"autoUpgrade": False},
-    }.get((cloud, key), of_kind(clouds()[cloud].node_pools.overridable[resource].nested()[resource][key]))
+    }.get((cloud, key), of_kind(clouds()[cloud].node_pools.overridable[resource].nested[resource][key]))
 
 
 def of_kind(kind: str) -> Any:

@@ -1,7 +1,6 @@
 """Reads the tables in a cloud's folder: capabilities, software, pool settings, and inputs to set by hand."""
 
 from collections.abc import Mapping
-from functools import cache, partial
 from pathlib import Path
 from types import MappingProxyType
 
@@ -9,6 +8,7 @@ from gpupools.common.csv_rows import csv_rows
 from gpupools.plan.capability import Capability, Owners, Setting, SoftwareOption, Verdict
 from gpupools.plan.node_labels import OUR_LABELS
 from gpupools.spec.overrides import Kept, Nested, Overridable
+from gpupools.spec.pool_options import SETTINGS
 
 
 def read_capabilities(folder: Path) -> Mapping[tuple[str, str], Capability]:
@@ -33,45 +33,46 @@ def read_software(folder: Path) -> Mapping[str, SoftwareOption]:
 
 
 def read_settings(folder: Path) -> Mapping[str, Setting]:
-    """Return what the cloud does with each setting of `gpupools.spec.pool_options.SETTINGS`: `pool_settings.csv`."""
-    return MappingProxyType(
-        {
-            row["setting"]: Setting(row["taken"] == "yes", row["why"], row["source"])
-            for row in csv_rows(folder / "pool_settings.csv")
-        }
-    )
+    """Return what the cloud does with each setting of `gpupools.spec.pool_options.SETTINGS`.
+
+    A setting is refused, or needs more words than the path of an input, by a row of `pool_settings.csv`. Any other is
+    the input of `inputs.csv` that has it as key.
+    """
+    found = {
+        key: Setting(True, row["input"], row["source"])
+        for row in csv_rows(folder / "inputs.csv")
+        for key in row["key"].split(";")
+        if key in SETTINGS
+    }
+    rows = csv_rows(folder / "pool_settings.csv")
+    found |= {row["setting"]: Setting(row["taken"] == "yes", row["why"], row["source"]) for row in rows}
+    return MappingProxyType(found)
 
 
 def read_overridable(
     folder: Path, labels: Mapping[str, tuple[str, ...]], kept: Kept = MappingProxyType({})
 ) -> Mapping[str, Overridable]:
-    """Return the resources of a pool with the inputs to set by hand: `inputs.csv`.
+    """Return the resources of a pool with the inputs to set by hand.
 
-    A row with `instead` is an input that stays ours; the other rows are inputs at the top of the resource.
+    Their inputs and types are those of the SDKs: `nested_inputs.csv`, which `tooling/write_inputs.py` writes. A row of
+    `inputs.csv` with text in the column `ours` is an input that stays ours.
 
     Args:
         folder: The cloud's folder.
         labels: By resource, the path of its map of node labels. Our own labels in it stay ours, too.
         kept: More inputs that stay ours, of the resource with labels.
     """
+    nested: Nested = {
+        row["type"]: {name: kind for name, _, kind in (each.partition(":") for each in row["inputs"].split())}
+        for row in csv_rows(folder / "nested_inputs.csv")
+    }
     found: dict[str, Overridable] = {}
     rows = csv_rows(folder / "inputs.csv")
-    for name in dict.fromkeys(row["resource"] for row in rows):
-        own = {tuple(row["input"].split(".")): row["instead"] for row in rows if row["resource"] == name}
-        stay = {path: instead for path, instead in own.items() if instead}
+    for name in dict.fromkeys(row["resource"] for row in rows if row["resource"] in nested):
+        stay = {tuple(row["input"].split(".")): row["ours"] for row in rows if row["resource"] == name and row["ours"]}
         if name in labels:
             why = "it follows from the pool's software, sharing and trust"
             stay |= {(*labels[name], key): why for key in sorted(OUR_LABELS) if (*labels[name], key) not in stay}
             stay |= kept
-        inputs = frozenset(path[0] for path in own if len(path) == 1)
-        found[name] = Overridable(inputs, MappingProxyType(stay), labels.get(name, ()), partial(_nested, folder))
+        found[name] = Overridable(frozenset(nested[name]), MappingProxyType(stay), labels.get(name, ()), nested)
     return MappingProxyType(found)
-
-
-@cache
-def _nested(folder: Path) -> Nested:
-    """Return the types of inputs, on any level: `nested_inputs.csv`, which `tooling/write_inputs.py` writes."""
-    return {
-        row["type"]: {name: kind for name, _, kind in (each.partition(":") for each in row["inputs"].split())}
-        for row in csv_rows(folder / "nested_inputs.csv")
-    }

@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -35,8 +35,8 @@ class Overridable(NamedTuple):
     and its cluster, or are required on every node."""
     labels: tuple[str, ...] = ()
     """Path of the node labels, for which the rules of the pool's `labels` apply."""
-    nested: Callable[[], Nested] = dict
-    """Load the types of the resource's inputs and of those inside; empty if they are not known."""
+    nested: Nested = MappingProxyType({})
+    """The types of the resource's inputs and of those inside; empty if they are not known."""
 
 
 def value_at(inputs: Any, *path: str) -> Any:
@@ -138,7 +138,7 @@ def override_problems(
         above = {path[:length] for path in own for length in range(len(path))}
         known = {key: value for key, value in inputs.items() if key in resource.inputs}
         own |= {(*at, *resource.labels)} if resource.labels else set()  # have rules of their own
-        for each in _type_problems(at, known, name, resource.nested()):
+        for each in _type_problems(at, known, name, resource.nested):
             within = {each.path[:length] for length in range(len(each.path) + 1)}
             problems += [each] if each.path not in above and not own & within else []
     return problems

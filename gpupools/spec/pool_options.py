@@ -288,3 +288,8 @@ SETTINGS: tuple[str, ...] = (
     "nodes.fixed",
 )
 """Names of all settings. The `settings` of each cloud have an entry for each."""
+
+
+def is_nested_setting(key: str) -> bool:
+    """Return whether a key of `inputs.csv` is one of the stack file, such as `network.max_pods`, not a plan's field."""
+    return "." in key and key in SETTINGS

@@ -1,12 +1,10 @@
 """EKS: what each setting of a pool becomes, and which settings are refused together."""
 
 import base64
-import csv
 import email
 import json
 import tomllib
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import pulumi_aws as aws
@@ -14,7 +12,6 @@ import pytest
 
 from gpupools.common.errors import Rejected
 from gpupools.preview.sdk_schema import check_property_path
-from gpupools.providers import aws as aws_provider
 from gpupools.providers import clouds
 from gpupools.providers.aws import CLOUD
 from gpupools.providers.aws.constraints import CAPACITY_BLOCK_FAMILIES
@@ -30,6 +27,7 @@ from gpupools.providers.sdk_internals import wire_names
 from gpupools.spec.overrides import Overridable
 from gpupools.spec.pool_options import given_settings
 from gpupools.stackfile.check import check_stack_file
+from tests.cloud_parts import edited_inputs
 from tests.providers import aws_pools
 from tests.providers.aws_pools import (
     BY_SUBNET,
@@ -379,8 +377,7 @@ def test_the_stack_with_everything_set_uses_every_setting_eks_takes() -> None:
 
 
 def edits() -> Mapping[str, Mapping[str, str]]:
-    with (Path(aws_provider.__file__).parent / "edits.csv").open(encoding="utf-8", newline="") as file:
-        return {row["input"]: row for row in csv.DictReader(file)}
+    return edited_inputs("aws")
 
 
 RESOURCES: Mapping[str, str] = {

@@ -12,4 +12,4 @@ _LEFT_OUT = {"NodeGroup.capacityType": ("capacity_type", "ON_DEMAND")}
 @cache
 def edit_tables() -> EditTables:
     """Return the tables of plan edits and input edits."""
-    return read_edit_tables(Path(__file__).parent, _LEFT_OUT)
+    return read_edit_tables(Path(__file__).parent, _LEFT_OUT, several=True)
