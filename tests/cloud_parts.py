@@ -154,8 +154,16 @@ def fields_of(cloud: Cloud) -> set[str]:
     """Return what a plan on this cloud is compared by, as rows of edits name it."""
     settings = get_type_hints(cloud.decide)["return"]
     # These three stand in the plan's own labels and taints, and by their full path.
-    own = {each.name for each in fields(settings)} - {"labels", "taints", "overrides", "fabric", "most_pods"}
+    own = {each.name for each in fields(settings)} - {
+        "labels",
+        "taints",
+        "overrides",
+        "key_values",
+        "fabric",
+        "most_pods",
+    }
     addresses = {f"cluster.{key}" for key in cloud.cluster.model_fields if key not in cloud.cluster.not_pool_inputs}
     if "cluster.subnets_by_zone" in addresses:
         addresses.remove("cluster.subnets_by_zone")  # compared as subnet_ids
-    return own | addresses | set(PLAN_FIELDS)
+    keys = {key for resource in cloud.node_pools.overridable.values() for key in resource.keys}
+    return own | addresses | keys | set(PLAN_FIELDS)

@@ -39,6 +39,7 @@ from tests.changes import diff
 from tests.cloud_parts import edited_inputs
 from tests.declared_pools import DeclaredPools, declare, sent, stack
 from tests.rows import each_row
+from tests.test_settings import CLUSTERS, pair
 
 HERE = Path(__file__).parent
 REPOSITORY = HERE.parent
@@ -93,7 +94,17 @@ def written() -> Mapping[str, Any]:
 def edits(cloud: str) -> tuple[Edit, ...]:
     table = written()[cloud]
     cluster = {"cloud": cloud, **table["cluster"]}
-    return tuple(_edit(cloud, number, cluster, table["bases"], row) for number, row in enumerate(table["edits"]))
+    found = [_edit(cloud, number, cluster, table["bases"], row) for number, row in enumerate(table["edits"])]
+    return (*found, *_edits_of_keys(cloud))
+
+
+def _edits_of_keys(cloud: str) -> Iterator[Edit]:
+    """Yield an edit of each key that becomes one input as it is, with the value that `test_settings` gives it."""
+    for name, resource in clouds()[cloud].node_pools.overridable.items():
+        for number, (key, path) in enumerate(resource.keys.items()):
+            old, new = (stack(CLUSTERS[cloud], pool) for pool in pair(cloud, key))
+            reaches = ".".join((name, *path) if cloud == "aws" else path)
+            yield Edit(cloud, f"key{number}", f"base-key{number}", reaches, frozenset(), old, new, "", 0)
 
 
 def _edit(

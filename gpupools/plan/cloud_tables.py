@@ -8,7 +8,7 @@ from gpupools.common.csv_rows import csv_rows
 from gpupools.plan.capability import Capability, Owners, Setting, SoftwareOption, Verdict
 from gpupools.plan.node_labels import OUR_LABELS
 from gpupools.spec.overrides import Kept, Nested, Overridable
-from gpupools.spec.pool_options import SETTINGS
+from gpupools.spec.pool_options import SETTINGS, plan_fields
 
 
 def read_capabilities(folder: Path) -> Mapping[tuple[str, str], Capability]:
@@ -32,18 +32,23 @@ def read_software(folder: Path) -> Mapping[str, SoftwareOption]:
     )
 
 
-def read_settings(folder: Path) -> Mapping[str, Setting]:
+def read_settings(folder: Path, words: Mapping[str, str] = MappingProxyType({})) -> Mapping[str, Setting]:
     """Return what the cloud does with each setting of `gpupools.spec.pool_options.SETTINGS`.
 
     A setting is refused, or needs more words than the path of an input, by a row of `pool_settings.csv`. Any other is
-    the input of `inputs.csv` that has it as key.
+    the inputs of `inputs.csv` that have it as key.
+
+    Args:
+        folder: The cloud's folder.
+        words: By resource that is no resource of the cloud, what to say of its inputs, with `{}` for the path.
     """
-    found = {
-        key: Setting(True, row["input"], row["source"])
-        for row in csv_rows(folder / "inputs.csv")
-        for key in row["key"].split(";")
-        if key in SETTINGS
-    }
+    texts: dict[str, list[str]] = {}
+    sources: dict[str, str] = {}
+    for row in csv_rows(folder / "inputs.csv"):
+        for key in filter(SETTINGS.__contains__, row["key"].split(";")):
+            texts.setdefault(key, []).append(words.get(row["resource"], "{}").format(row["input"].partition(":")[0]))
+            sources[key] = row["source"]
+    found = {key: Setting(True, ", ".join(inputs), sources[key]) for key, inputs in texts.items()}
     rows = csv_rows(folder / "pool_settings.csv")
     found |= {row["setting"]: Setting(row["taken"] == "yes", row["why"], row["source"]) for row in rows}
     return MappingProxyType(found)
@@ -69,10 +74,18 @@ def read_overridable(
     found: dict[str, Overridable] = {}
     rows = csv_rows(folder / "inputs.csv")
     for name in dict.fromkeys(row["resource"] for row in rows if row["resource"] in nested):
-        stay = {tuple(row["input"].split(".")): row["ours"] for row in rows if row["resource"] == name and row["ours"]}
+        own = [row for row in rows if row["resource"] == name]
+        keys = {
+            key: tuple(row["input"].split("."))
+            for row in own
+            for key in plan_fields(row["key"])
+            if "." in key and key in SETTINGS
+        }
+        stay = {tuple(row["input"].split(".")): row["ours"] for row in own if row["ours"]}
+        stay |= {path: f"use {key}" for key, path in keys.items()}
         if name in labels:
             why = "it follows from the pool's software, sharing and trust"
             stay |= {(*labels[name], key): why for key in sorted(OUR_LABELS) if (*labels[name], key) not in stay}
             stay |= kept
-        found[name] = Overridable(frozenset(nested[name]), MappingProxyType(stay), labels.get(name, ()), nested)
+        found[name] = Overridable(frozenset(nested[name]), MappingProxyType(stay), labels.get(name, ()), keys, nested)
     return MappingProxyType(found)

@@ -6,7 +6,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from gpupools.common.csv_rows import csv_rows, data_rows
-from gpupools.spec.pool_options import is_nested_setting
+from gpupools.spec.pool_options import plan_fields
 
 
 class EditEffect(StrEnum):
@@ -124,10 +124,9 @@ def read_edit_tables(
     resources = list(dict.fromkeys(row["resource"] for row in rows))
     for row in sorted(rows, key=lambda row: (resources.index(row["resource"]), row["input"])):
         name = f"{row['resource']}.{row['input']}" if several else row["input"]
-        if row["pods"]:  # the others are never sent
+        if row["pods"]:  # the others are never sent, or part of one that is
             inputs[name] = InputEdit(EditEffect(row["effect"]), sentence(row), PodImpact(row["pods"]))
-        for key in row["key"].split(";"):
-            if key and not is_nested_setting(key):
+            for key in plan_fields(row["key"]):
                 inputs_by_field.setdefault(key, []).append(name)
     conditions = (*data_rows("edit_conditions.csv"), *csv_rows(folder / "edit_conditions.csv"))
     plan = [

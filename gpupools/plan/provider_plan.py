@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from gpupools.catalog.instance_types import InstanceType
 from gpupools.common.taints import Taint
@@ -61,6 +61,8 @@ class ProviderPlan:
     """
     owners: Owners | None = None
     """Who brings the GPU software, where this pool's image makes it others than its `software` says."""
+    key_values: Mapping[str, Any] = field(default_factory=dict)
+    """Values of the keys that become one input as they are (`Overridable.keys`); it is among `overrides` here."""
     fabric: Fabric | None = None
     """The RDMA interfaces that pods ask for; None without `network.rdma`."""
 

@@ -35,6 +35,8 @@ class Overridable(NamedTuple):
     and its cluster, or are required on every node."""
     labels: tuple[str, ...] = ()
     """Path of the node labels, for which the rules of the pool's `labels` apply."""
+    keys: Mapping[str, tuple[str, ...]] = MappingProxyType({})
+    """Keys of the stack file that become one input with the same value: the path of each."""
     nested: Nested = MappingProxyType({})
     """The types of the resource's inputs and of those inside; empty if they are not known."""
 

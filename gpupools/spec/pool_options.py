@@ -290,6 +290,10 @@ SETTINGS: tuple[str, ...] = (
 """Names of all settings. The `settings` of each cloud have an entry for each."""
 
 
-def is_nested_setting(key: str) -> bool:
-    """Return whether a key of `inputs.csv` is one of the stack file, such as `network.max_pods`, not a plan's field."""
-    return "." in key and key in SETTINGS
+def plan_fields(keys: str) -> list[str]:
+    """Return the fields of a plan in a cell of the column `key` of `inputs.csv`.
+
+    A key of the stack file, such as `disk.type`, is a field by its own name where the cell has no other.
+    """
+    written = list(filter(None, keys.split(";")))
+    return [key for key in written if "." not in key or key not in SETTINGS] or written

@@ -7,22 +7,39 @@ https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.html#launch-te
 import json
 import tomllib
 from collections.abc import Mapping
+from pathlib import Path
 from types import MappingProxyType
-from typing import Any, TypedDict, Unpack
+from typing import NamedTuple
 
+from gpupools.common.csv_rows import csv_rows
 from gpupools.common.json_types import JsonDict, JsonObject
 from gpupools.spec.models import SharingMode, WholeGpu
 
-
-class NodeSettings(TypedDict, total=False):
-    """What user data sets on nodes, beside the sharing of their GPUs."""
-
-    max_pods: int | None
-    local_nvme: bool
+_BOTTLEROCKET, _NODEADM = "Bottlerocket", "KubeletConfiguration"
+_ROWS = [row for row in csv_rows(Path(__file__).parent / "inputs.csv") if row["resource"] in (_BOTTLEROCKET, _NODEADM)]
+KUBELET_KEYS = tuple(dict.fromkeys(row["key"] for row in _ROWS))
+"""Keys of the stack file that become settings of the kubelet."""
 
 
-_KUBELET: Mapping[str, tuple[str, str]] = MappingProxyType({"max_pods": ("max-pods", "maxPods")})
-"""Settings of the kubelet: their keys in Bottlerocket's `settings.kubernetes` and in a `KubeletConfiguration`."""
+class _KubeletSetting(NamedTuple):
+    """A setting of the kubelet in one of the two documents."""
+
+    form: str
+    key: str
+    """The last part of the key of the stack file."""
+    name: str
+    is_text: bool
+
+    def written(self, value: object) -> object:
+        return str(value) if self.is_text else value
+
+
+def _kubelet_setting(row: Mapping[str, str]) -> _KubeletSetting:
+    path, _, kind = row["input"].partition(":")
+    return _KubeletSetting(row["resource"], row["key"].rpartition(".")[2], path.rpartition(".")[2], kind == "str")
+
+
+_KUBELET = tuple(map(_kubelet_setting, _ROWS))
 
 BOTTLEROCKET_MIG: Mapping[str, tuple[str, tuple[str, ...]]] = MappingProxyType(
     {
@@ -77,8 +94,8 @@ _COMMANDS = {
 _COMMANDS_ON_ONE_LINE = f"commands = {json.dumps(_COMMANDS['commands'])}\n"
 
 
-def bottlerocket_settings(gpu_model: str, sharing: SharingMode, **settings: Unpack[NodeSettings]) -> str:
-    """Write Bottlerocket's settings as TOML; empty when there is nothing to set.
+def bottlerocket_settings(gpu_model: str, sharing: SharingMode, *, local_nvme: bool = False, **kubelet: object) -> str:
+    """Write Bottlerocket's settings as TOML; empty when there is nothing to set. `kubelet`: see `KUBELET_KEYS`.
 
     Keys that need quotes stay below a bare table header: EKS's merge of user data rejects quoted keys inside a header
     (https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.html).
@@ -89,9 +106,9 @@ def bottlerocket_settings(gpu_model: str, sharing: SharingMode, **settings: Unpa
         choices["kubelet-device-plugins"] = {"nvidia": plugin}
     # What is set here replaces EKS's own number of pods:
     # https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.html#launch-template-user-data
-    if kubelet := _kubelet(settings, 0):
-        choices["kubernetes"] = kubelet
-    if settings.get("local_nvme"):
+    if kubernetes := _kubelet(_BOTTLEROCKET, kubelet):
+        choices["kubernetes"] = kubernetes
+    if local_nvme:
         choices["bootstrap-commands"] = {"local-nvme": {**_COMMANDS, "essential": True, "mode": "always"}}
     if not choices:
         return ""
@@ -120,18 +137,28 @@ def _device_plugin(gpu_model: str, sharing: SharingMode) -> JsonDict:
     return plugin
 
 
-def _kubelet(settings: NodeSettings, form: int) -> JsonDict:
-    """Return the kubelet's settings by the keys of a form, which is an index into the values of `_KUBELET`."""
-    return {keys[form]: settings.get(name) for name, keys in _KUBELET.items() if settings.get(name) is not None}
+def _kubelet(form: str, values: Mapping[str, object]) -> JsonDict:
+    """Return the kubelet's settings as a document has them, from values by the last part of their keys."""
+    return {
+        each.name: each.written(values[each.key])
+        for each in _KUBELET
+        if each.form == form and values.get(each.key) is not None
+    }
 
 
-def al2023_user_data(**settings: Unpack[NodeSettings]) -> str:
+def _kubelet_values(form: str, document: object) -> JsonDict:
+    """Return the values that `_kubelet` writes so."""
+    found = document if isinstance(document, Mapping) else {}
+    return {each.key: found.get(each.name) for each in _KUBELET if each.form == form}
+
+
+def al2023_user_data(*, local_nvme: bool = False, **kubelet: object) -> str:
     """Write user data for Amazon Linux 2023 as MIME parts; empty when there is nothing to set.
 
     `NodeConfig` is nodeadm's (https://awslabs.github.io/amazon-eks-ami/nodeadm/doc/api/); RAID0 puts containerd, the
     kubelet and the pods' logs on one array of the machine's own disks.
     """
-    parts = _al2023_parts(settings)
+    parts = _al2023_parts(local_nvme, kubelet)
     if not parts:
         return ""
     from email.message import Message  # slow to load, and few pools set what goes there
@@ -149,15 +176,15 @@ def al2023_user_data(**settings: Unpack[NodeSettings]) -> str:
     return whole.as_string()
 
 
-def _al2023_parts(settings: NodeSettings) -> dict[str, str]:
+def _al2023_parts(local_nvme: bool, kubelet: Mapping[str, object]) -> dict[str, str]:
     """Return the text of each MIME part by its type."""
     parts: dict[str, str] = {}
-    if settings.get("local_nvme"):
+    if local_nvme:
         parts["application/node.eks.aws"] = _node_config({"instance": {"localStorage": {"strategy": "RAID0"}}})
-    if kubelet := _kubelet(settings, 1):
+    if config := _kubelet(_NODEADM, kubelet):
         # EKS appends a NodeConfig with its own maxPods, and the last one wins; a file in nodeadm.d wins over both.
         # https://awslabs.github.io/amazon-eks-ami/nodeadm/doc/examples/#overriding-configuration-with-drop-in-files
-        content = _node_config({"kubelet": {"config": kubelet}})
+        content = _node_config({"kubelet": {"config": config}})
         file = {"path": "/etc/eks/nodeadm.d/50-max-pods.json", "content": content}
         parts["text/cloud-config"] = "#cloud-config\n" + json.dumps({"write_files": [file]}, indent=2) + "\n"
     return parts
@@ -168,8 +195,9 @@ def own_settings(settings: JsonObject) -> JsonObject:
 
     The device plugin's are left out: whatever they say, they neither run a program nor open a node.
     """
-    read = _read({"local_nvme": "bootstrap-commands" in settings}, settings.get("kubernetes"), 0)
-    written: JsonObject = tomllib.loads(bottlerocket_settings("", WholeGpu(), **read)).get("settings", {})
+    values = _kubelet_values(_BOTTLEROCKET, settings.get("kubernetes"))
+    text = bottlerocket_settings("", WholeGpu(), local_nvme="bootstrap-commands" in settings, **values)
+    written: JsonObject = tomllib.loads(text).get("settings", {})
     return written
 
 
@@ -183,15 +211,8 @@ def is_own_part(body: str) -> bool:
     kubelet = None
     if "write_files" in document:
         kubelet = json.loads(document["write_files"][0]["content"])["spec"]["kubelet"]["config"]
-    written = _al2023_parts(_read({"local_nvme": "spec" in document}, kubelet, 1))
+    written = _al2023_parts("spec" in document, _kubelet_values(_NODEADM, kubelet))
     return document in [json.loads(text.removeprefix("#cloud-config")) for text in written.values()]
-
-
-def _read(settings: NodeSettings, kubelet: object, form: int) -> NodeSettings:
-    """Add the settings of the kubelet that a document has in a form."""
-    document = kubelet if isinstance(kubelet, Mapping) else {}
-    found: Any = {name: document.get(keys[form]) for name, keys in _KUBELET.items()}
-    return {**settings, **found}
 
 
 def _node_config(spec: Mapping[str, object]) -> str:
