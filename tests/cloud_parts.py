@@ -113,12 +113,12 @@ def _tables(cloud: Cloud) -> Iterator[str]:
     yield from _absent(name, "inputs.csv", fields_of(cloud) - told)
     inputs = {each for row in tables.plan for each in row.inputs}
     yield from _absent(name, "inputs.csv", (f"the input {each}" for each in inputs - set(tables.inputs)))
-    yield from _inputs(cloud)
+    rows = csv_rows(_folder(name) / "inputs.csv")
+    yield from row_faults(cloud, [(row["resource"], row["input"]) for row in rows])
 
 
-def _inputs(cloud: Cloud) -> Iterator[str]:
-    """Say which rows of `inputs.csv` are there twice, or for an input that no resource has."""
-    rows = [(row["resource"], row["input"]) for row in csv_rows(_folder(cloud.name) / "inputs.csv")]
+def row_faults(cloud: Cloud, rows: Iterable[tuple[str, str]]) -> Iterator[str]:
+    """Say which rows of `inputs.csv`, by resource and input, are there twice or for an input that no resource has."""
     for (resource, path), count in Counter(rows).items():
         if count > 1:
             yield f"{cloud.name}: inputs.csv has {count} rows for {resource}.{path}"

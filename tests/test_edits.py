@@ -103,7 +103,7 @@ def _edits_of_keys(cloud: str) -> Iterator[Edit]:
     for name, resource in clouds()[cloud].node_pools.overridable.items():
         for number, (key, path) in enumerate(resource.keys.items()):
             old, new = (stack(CLUSTERS[cloud], pool) for pool in pair(cloud, key))
-            reaches = ".".join((name, *path) if cloud == "aws" else path)
+            reaches = row_of(cloud, ".".join((name, *path) if cloud == "aws" else path))
             yield Edit(cloud, f"key{number}", f"base-key{number}", reaches, frozenset(), old, new, "", 0)
 
 
@@ -138,20 +138,9 @@ def by_hand(cloud: str, path: str, value: Any) -> dict[str, Any]:
     return dict(value)
 
 
-ROWS = [pytest.param(cloud, name, id=f"{cloud} {name}") for cloud in CLOUDS for name in EDITED[cloud].inputs]
-EDITS = [pytest.param(edit, id=f"{edit.cloud} {edit.key} {edit.reaches}") for cloud in CLOUDS for edit in edits(cloud)]
-
-
-# --- what is said ---
-
-
 @cache
 def table(cloud: str) -> Mapping[str, Mapping[str, str]]:
     return edited_inputs(cloud)
-
-
-def effect(cloud: str, row: str) -> EditEffect:
-    return EditEffect(table(cloud)[row]["effect"])
 
 
 def row_of(cloud: str, path: str) -> str:
@@ -159,6 +148,17 @@ def row_of(cloud: str, path: str) -> str:
     parts = path.split(".")
     starts = [".".join(parts[:count]) for count in range(len(parts), 0, -1)]
     return next((start for start in starts if start in table(cloud)), f"{path} has no row")
+
+
+ROWS = [pytest.param(cloud, name, id=f"{cloud} {name}") for cloud in CLOUDS for name in EDITED[cloud].inputs]
+EDITS = [pytest.param(edit, id=f"{edit.cloud} {edit.key} {edit.reaches}") for cloud in CLOUDS for edit in edits(cloud)]
+
+
+# --- what is said ---
+
+
+def effect(cloud: str, row: str) -> EditEffect:
+    return EditEffect(table(cloud)[row]["effect"])
 
 
 def strongest(found: Any) -> EditEffect:

@@ -103,8 +103,9 @@ def read_edit_tables(
     """Return the tables of a cloud's folder, whose inputs and edits are in `inputs.csv`.
 
     Its column `key` has the fields of a plan that become this input, with its effect; of a field with several inputs
-    the strongest counts. What does not follow from that is in `edit_conditions.csv`, beside the rows that all clouds
-    share. `@name` in the column `sentence` is one of `edit_sentences.csv`, in the folder or in `gpupools/data`.
+    the strongest counts. A row without an effect has that of what it is part of. What does not follow from that is in
+    `edit_conditions.csv`, beside the rows that all clouds share. `@name` in the column `sentence` is one of
+    `edit_sentences.csv`, in the folder or in `gpupools/data`.
 
     Args:
         folder: The cloud's folder.
@@ -124,10 +125,13 @@ def read_edit_tables(
     resources = list(dict.fromkeys(row["resource"] for row in rows))
     for row in sorted(rows, key=lambda row: (resources.index(row["resource"]), row["input"])):
         name = f"{row['resource']}.{row['input']}" if several else row["input"]
-        if row["pods"]:  # the others are never sent, or part of one that is
+        if row["pods"]:
             inputs[name] = InputEdit(EditEffect(row["effect"]), sentence(row), PodImpact(row["pods"]))
+        parts = name.split(".")
+        above = (".".join(parts[:count]) for count in range(len(parts), 0, -1))
+        for judged in [path for path in above if path in inputs][:1]:
             for key in plan_fields(row["key"]):
-                inputs_by_field.setdefault(key, []).append(name)
+                inputs_by_field.setdefault(key, []).append(judged)
     conditions = (*data_rows("edit_conditions.csv"), *csv_rows(folder / "edit_conditions.csv"))
     plan = [
         _plan_edit(field, row["when"], tuple(filter(None, row["input"].split(";"))), row["pods"], sentence(row), inputs)

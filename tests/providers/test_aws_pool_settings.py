@@ -14,6 +14,7 @@ from gpupools.common.errors import Rejected
 from gpupools.preview.sdk_schema import check_property_path
 from gpupools.providers import clouds
 from gpupools.providers.aws import CLOUD
+from gpupools.providers.aws.bootstrap import KUBELET_KEYS
 from gpupools.providers.aws.constraints import CAPACITY_BLOCK_FAMILIES
 from gpupools.providers.aws.node_images import BOTTLEROCKET, ULTRASERVER_FAMILIES, instance_family
 from gpupools.providers.aws.pool_settings import (
@@ -368,6 +369,7 @@ def test_the_stack_with_everything_set_uses_every_setting_eks_takes() -> None:
     used = {name for pool in checked.plan.stack.pools.values() for name in given_settings(pool)}
 
     supported = {name for name, setting in SETTINGS.items() if setting.supported}
+    supported -= set(KUBELET_KEYS)  # tests/test_settings.py declares each
     # An adopted pool needs what was there, and nothing is installed that takes a start-up taint off.
     assert supported - used == {"adopt", "startup_taint"}
     assert used <= SETTINGS.keys()
