@@ -6,10 +6,9 @@ https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.html#launch-te
 
 import json
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import NamedTuple
 
 from gpupools.common.csv_rows import csv_rows
 from gpupools.common.json_types import JsonDict, JsonObject
@@ -21,25 +20,13 @@ KUBELET_KEYS = tuple(dict.fromkeys(row["key"] for row in _ROWS))
 """Keys of the stack file that become settings of the kubelet."""
 
 
-class _KubeletSetting(NamedTuple):
-    """A setting of the kubelet in one of the two documents."""
+def _kubelet_names(form: str) -> Iterator[tuple[str, str, bool]]:
+    """Yield the last part of each key of the stack file, its name in a document, and whether that wants text."""
+    for row in _ROWS:
+        path, _, kind = row["input"].partition(":")
+        if row["resource"] == form:
+            yield row["key"].rpartition(".")[2], path.rpartition(".")[2], kind == "str"
 
-    form: str
-    key: str
-    """The last part of the key of the stack file."""
-    name: str
-    is_text: bool
-
-    def written(self, value: object) -> object:
-        return str(value) if self.is_text else value
-
-
-def _kubelet_setting(row: Mapping[str, str]) -> _KubeletSetting:
-    path, _, kind = row["input"].partition(":")
-    return _KubeletSetting(row["resource"], row["key"].rpartition(".")[2], path.rpartition(".")[2], kind == "str")
-
-
-_KUBELET = tuple(map(_kubelet_setting, _ROWS))
 
 BOTTLEROCKET_MIG: Mapping[str, tuple[str, tuple[str, ...]]] = MappingProxyType(
     {
@@ -140,16 +127,16 @@ def _device_plugin(gpu_model: str, sharing: SharingMode) -> JsonDict:
 def _kubelet(form: str, values: Mapping[str, object]) -> JsonDict:
     """Return the kubelet's settings as a document has them, from values by the last part of their keys."""
     return {
-        each.name: each.written(values[each.key])
-        for each in _KUBELET
-        if each.form == form and values.get(each.key) is not None
+        name: str(values[key]) if is_text else values[key]
+        for key, name, is_text in _kubelet_names(form)
+        if values.get(key) is not None
     }
 
 
 def _kubelet_values(form: str, document: object) -> JsonDict:
     """Return the values that `_kubelet` writes so."""
     found = document if isinstance(document, Mapping) else {}
-    return {each.key: found.get(each.name) for each in _KUBELET if each.form == form}
+    return {key: found.get(name) for key, name, _ in _kubelet_names(form)}
 
 
 def al2023_user_data(*, local_nvme: bool = False, **kubelet: object) -> str:

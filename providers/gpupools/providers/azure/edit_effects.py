@@ -1,21 +1,16 @@
 """Effects of an edit on the nodes of a pool on AKS, from the tables in this folder. Pure."""
 
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 from gpupools.common.csv_rows import csv_rows
-from gpupools.plan.edit_tables import EditTables, read_edit_tables
+from gpupools.plan.edit_tables import read_edit_tables
 
 _HERE = Path(__file__).parent
 _ADDRESS = frozenset({"agentPoolName", "resourceName", "resourceGroupName"})
 
-FIXED_AT_CREATION = tuple(
-    sorted(
-        row["input"]
-        for row in csv_rows(_HERE / "inputs.csv")
-        if row["effect"] == "replace" and row["input"] not in _ADDRESS
-    )
-)
+_ROWS = csv_rows(_HERE / "inputs.csv")
+FIXED_AT_CREATION = tuple(sorted({row["input"] for row in _ROWS if row["effect"] == "replace"} - _ADDRESS))
 """Properties AKS never changes, in wire names.
 
 The provider replaces the pool for its address, vmSize and gpuInstanceProfile only (pulumi/pulumi-azure-native
@@ -33,7 +28,5 @@ _LEFT_OUT = {
 """https://learn.microsoft.com/rest/api/aks/agent-pools/create-or-update"""
 
 
-@cache
-def edit_tables() -> EditTables:
-    """Return the tables of plan edits and input edits."""
-    return read_edit_tables(_HERE, _LEFT_OUT)
+edit_tables = cache(partial(read_edit_tables, _HERE, _LEFT_OUT))
+"""Return the tables."""
