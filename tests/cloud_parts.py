@@ -165,5 +165,5 @@ def fields_of(cloud: Cloud) -> set[str]:
     addresses = {f"cluster.{key}" for key in cloud.cluster.model_fields if key not in cloud.cluster.not_pool_inputs}
     if "cluster.subnets_by_zone" in addresses:
         addresses.remove("cluster.subnets_by_zone")  # compared as subnet_ids
-    keys = {key for resource in cloud.node_pools.overridable.values() for key in resource.keys}
+    keys = {key for resource in cloud.node_pools.overridable.values() for key, *_ in resource.keys}
     return own | addresses | keys | set(PLAN_FIELDS)

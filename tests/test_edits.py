@@ -101,7 +101,7 @@ def edits(cloud: str) -> tuple[Edit, ...]:
 def _edits_of_keys(cloud: str) -> Iterator[Edit]:
     """Yield an edit of each key that becomes one input as it is, with the value that `test_settings` gives it."""
     for name, resource in clouds()[cloud].node_pools.overridable.items():
-        for number, (key, path) in enumerate(resource.keys.items()):
+        for number, (_, key, path) in enumerate(resource.keys):
             old, new = (stack(CLUSTERS[cloud], pool) for pool in pair(cloud, key))
             reaches = row_of(cloud, ".".join((name, *path) if cloud == "aws" else path))
             yield Edit(cloud, f"key{number}", f"base-key{number}", reaches, frozenset(), old, new, "", 0)

@@ -261,7 +261,7 @@ def _resolved_pools(
             continue
         try:
             own, keys = pool.outside.keys(found)
-            for key, path in pool.cloud.node_pools.overridable[pool.outside.resource].keys.items():
+            for _, key, path in pool.cloud.node_pools.overridable[pool.outside.resource].keys:
                 above, _, last = key.partition(".")
                 if (value := value_at(found.inputs, *path)) is not None:
                     keys.setdefault(above, {})[last] = value

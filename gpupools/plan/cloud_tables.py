@@ -7,8 +7,8 @@ from types import MappingProxyType
 from gpupools.common.csv_rows import csv_rows
 from gpupools.plan.capability import Capability, Owners, Setting, SoftwareOption, Verdict
 from gpupools.plan.node_labels import OUR_LABELS
-from gpupools.spec.overrides import Kept, Nested, Overridable
-from gpupools.spec.pool_options import SETTINGS, plan_fields
+from gpupools.spec.overrides import Kept, KeyInput, Nested, Overridable
+from gpupools.spec.pool_options import input_keys
 
 
 def read_capabilities(folder: Path) -> Mapping[tuple[str, str], Capability]:
@@ -45,7 +45,7 @@ def read_settings(folder: Path, words: Mapping[str, str] = MappingProxyType({}))
     texts: dict[str, list[str]] = {}
     sources: dict[str, str] = {}
     for row in csv_rows(folder / "inputs.csv"):
-        for key in filter(SETTINGS.__contains__, row["key"].split(";")):
+        for key in input_keys(row["key"]).settings:
             texts.setdefault(key, []).append(words.get(row["resource"], "{}").format(row["input"].partition(":")[0]))
             sources[key] = row["source"]
     found = {key: Setting(True, ", ".join(inputs), sources[key]) for key, inputs in texts.items()}
@@ -75,14 +75,13 @@ def read_overridable(
     rows = csv_rows(folder / "inputs.csv")
     for name in dict.fromkeys(row["resource"] for row in rows if row["resource"] in nested):
         own = [row for row in rows if row["resource"] == name]
-        keys = {
-            key: tuple(row["input"].split("."))
+        keys = tuple(
+            KeyInput(field, key, tuple(row["input"].split(".")))
             for row in own
-            for key in plan_fields(row["key"])
-            if "." in key and key in SETTINGS
-        }
+            for field, key in input_keys(row["key"]).direct.items()
+        )
         stay = {tuple(row["input"].split(".")): row["ours"] for row in own if row["ours"]}
-        stay |= {path: f"use {key}" for key, path in keys.items()}
+        stay |= {path: f"use {key}" for field, key, path in keys if field == key}
         if name in labels:
             why = "it follows from the pool's software, sharing and trust"
             stay |= {(*labels[name], key): why for key in sorted(OUR_LABELS) if (*labels[name], key) not in stay}

@@ -6,7 +6,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from gpupools.common.csv_rows import csv_rows, data_rows
-from gpupools.spec.pool_options import plan_fields
+from gpupools.spec.pool_options import input_keys
 
 
 class EditEffect(StrEnum):
@@ -130,7 +130,7 @@ def read_edit_tables(
         parts = name.split(".")
         above = (".".join(parts[:count]) for count in range(len(parts), 0, -1))
         for judged in [path for path in above if path in inputs][:1]:
-            for key in plan_fields(row["key"]):
+            for key in input_keys(row["key"]).fields:
                 inputs_by_field.setdefault(key, []).append(judged)
     conditions = (*data_rows("edit_conditions.csv"), *csv_rows(folder / "edit_conditions.csv"))
     plan = [

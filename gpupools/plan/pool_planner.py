@@ -182,10 +182,10 @@ def _decided(request: PoolRequest, cloud: Cloud) -> ProviderPlan:
     """Return the cloud's part of a plan, with the keys that become one input as they are beside the overrides."""
     spec, values, inputs = request.spec, JsonDict(), JsonDict()
     for name, resource in cloud.node_pools.overridable.items():
-        for key, path in resource.keys.items():
-            values[key] = attrgetter(key)(spec)
-            given: JsonDict = {name: reduce(lambda inner, part: {part: inner}, reversed(path), values[key])}
-            inputs = apply_overrides(inputs, given) if values[key] is not None else inputs
+        for field, key, path in resource.keys:
+            values[field] = attrgetter(key)(spec)
+            given: JsonDict = {name: reduce(lambda inner, part: {part: inner}, reversed(path), values[field])}
+            inputs = apply_overrides(inputs, given) if values[field] is not None else inputs
     overrides = {**spec.overrides, cloud.name: apply_overrides(inputs, spec.overrides.get(cloud.name, {}))}
     chosen = request._replace(spec=spec.model_copy(update={"overrides": overrides})) if inputs else request
     return replace(cloud.decide(chosen), key_values=values) if values else cloud.decide(chosen)

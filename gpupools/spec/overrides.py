@@ -25,6 +25,15 @@ SCALARS: Mapping[type, str] = {str: "a string", bool: "true or false", int: "a w
 _SCALAR_KINDS = {"": str, "bool": bool, "int": int, "float": float}
 
 
+class KeyInput(NamedTuple):
+    """A key of the stack file that becomes one input with the same value."""
+
+    field: str
+    """What plans and their comparison call it."""
+    key: str
+    path: tuple[str, ...]
+
+
 class Overridable(NamedTuple):
     """A resource whose inputs can be overridden."""
 
@@ -35,8 +44,8 @@ class Overridable(NamedTuple):
     and its cluster, or are required on every node."""
     labels: tuple[str, ...] = ()
     """Path of the node labels, for which the rules of the pool's `labels` apply."""
-    keys: Mapping[str, tuple[str, ...]] = MappingProxyType({})
-    """Keys of the stack file that become one input with the same value: the path of each."""
+    keys: tuple[KeyInput, ...] = ()
+    """Keys of the stack file that become one input with the same value."""
     nested: Nested = MappingProxyType({})
     """The types of the resource's inputs and of those inside; empty if they are not known."""
 

@@ -5,7 +5,7 @@ Each cloud either supports an option or rejects it with the reason. None is igno
 
 import re
 from dataclasses import replace
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, NamedTuple, Self
 
 from pydantic import BaseModel, Field, field_validator, model_validator
 
@@ -290,10 +290,22 @@ SETTINGS: tuple[str, ...] = (
 """Names of all settings. The `settings` of each cloud have an entry for each."""
 
 
-def plan_fields(keys: str) -> list[str]:
-    """Return the fields of a plan in a cell of the column `key` of `inputs.csv`.
+class InputKeys(NamedTuple):
+    """A cell of the column `key` of `inputs.csv`."""
 
-    A key of the stack file, such as `disk.type`, is a field by its own name where the cell has no other.
-    """
-    written = list(filter(None, keys.split(";")))
-    return [key for key in written if "." not in key or key not in SETTINGS] or written
+    fields: list[str]
+    """Fields of a plan that become the input."""
+    settings: list[str]
+    """Keys of the stack file that do, as far as they are named."""
+    direct: dict[str, str]
+    """Fields that are the value of a key of the stack file: written `field=key`, or the key alone."""
+
+
+def input_keys(cell: str) -> InputKeys:
+    """Return what a cell of the column `key` of `inputs.csv` says."""
+    parts = [part.rpartition("=") for part in cell.split(";") if part]
+    settings = [key for _, _, key in parts if key in SETTINGS]
+    fields = [field or key for field, _, key in parts if field or "." not in key or key not in SETTINGS]
+    if not fields:
+        return InputKeys(settings, settings, {key: key for key in settings})
+    return InputKeys(fields, settings, {field: key for field, _, key in parts if field})

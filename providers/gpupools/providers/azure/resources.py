@@ -296,7 +296,6 @@ def _arguments(
         node_labels=dict(plan.labels),
         tags={**settings.autoscaler_tags, **settings.tags} or None,
         vnet_subnet_id=cluster.get("subnet_id"),
-        max_pods=settings.max_pods,
         enable_node_public_ip=False,
         enable_encryption_at_host=settings.encryption_at_host,
         security_profile=_security(settings),
