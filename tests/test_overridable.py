@@ -4,6 +4,7 @@ The whole file is planned as `gpupools check` does it, so that a refusal names i
 """
 
 import base64
+import shutil
 from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib import import_module
@@ -447,10 +448,10 @@ def test_a_row_that_is_there_twice_or_for_no_input_is_named() -> None:
 )
 def test_a_key_that_is_one_input_needs_no_more_than_its_row(cloud: str, row: str, effect: str, tmp_path: Path) -> None:
     folder = Path(str(files("gpupools.providers"))) / cloud
-    for name in ("inputs.csv", "nested_inputs.csv", "edit_conditions.csv", "edit_sentences.csv"):
-        lines = (folder / name).read_text(encoding="utf-8").splitlines()
-        kept = [line for line in lines if "network.max_pods" not in line and not line.startswith("NodeGroup,version")]
-        (tmp_path / name).write_text("\n".join([*kept, *([row] if name == "inputs.csv" else [])]), encoding="utf-8")
+    shutil.copytree(folder, tmp_path, ignore=shutil.ignore_patterns("*.py", "__pycache__"), dirs_exist_ok=True)
+    lines = (folder / "inputs.csv").read_text(encoding="utf-8").splitlines()
+    kept = [line for line in lines if "network.max_pods" not in line and not line.startswith("NodeGroup,version")]
+    (tmp_path / "inputs.csv").write_text("\n".join([*kept, row]), encoding="utf-8")
     known = clouds()[cloud]
     resource, path = row.split(",")[0], tuple(row.split(",")[1].split("."))
     made = read_overridable(tmp_path, {})[resource]

@@ -1,6 +1,7 @@
 """Reads the tables in a cloud's folder: capabilities, software, pool settings, and inputs to set by hand."""
 
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 
@@ -59,21 +60,18 @@ def read_overridable(
 ) -> Mapping[str, Overridable]:
     """Return the resources of a pool with the inputs to set by hand.
 
-    Their inputs and types are those of the SDKs: `nested_inputs.csv`, which `tooling/write_inputs.py` writes. A row of
-    `inputs.csv` with text in the column `ours` is an input that stays ours.
+    Their inputs are those of the SDK. A row of `inputs.csv` with text in the column `ours` is an input that stays ours;
+    resources without such a row cannot be overridden.
 
     Args:
         folder: The cloud's folder.
         labels: By resource, the path of its map of node labels. Our own labels in it stay ours, too.
         kept: More inputs that stay ours, of the resource with labels.
     """
-    nested: Nested = {
-        row["type"]: {name: kind for name, _, kind in (each.partition(":") for each in row["inputs"].split())}
-        for row in csv_rows(folder / "nested_inputs.csv")
-    }
+    nested = _nested(folder)
     found: dict[str, Overridable] = {}
     rows = csv_rows(folder / "inputs.csv")
-    for name in dict.fromkeys(row["resource"] for row in rows if row["resource"] in nested):
+    for name in dict.fromkeys(row["resource"] for row in rows if row["ours"]):
         own = [row for row in rows if row["resource"] == name]
         keys = tuple(
             KeyInput(field, key, tuple(row["input"].split(".")))
@@ -88,3 +86,12 @@ def read_overridable(
             stay |= kept
         found[name] = Overridable(frozenset(nested[name]), MappingProxyType(stay), labels.get(name, ()), keys, nested)
     return MappingProxyType(found)
+
+
+@cache
+def _nested(folder: Path) -> Nested:
+    """Return the types of inputs, on any level: `nested_inputs.csv`, which `tooling/write_inputs.py` writes."""
+    return {
+        row["type"]: {name: kind for name, _, kind in (each.partition(":") for each in row["inputs"].split())}
+        for row in csv_rows(folder / "nested_inputs.csv")
+    }
