@@ -2,15 +2,18 @@
 
 import importlib
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import fields
 from pathlib import Path
 from typing import get_type_hints
 
+from gpupools.common.csv_rows import csv_rows
 from gpupools.common.errors import Rejected
 from gpupools.plan.cloud import Cloud
 from gpupools.providers import clouds
 from gpupools.spec.models import SHARING_KINDS
+from gpupools.spec.overrides import Nested
 from gpupools.spec.pool_options import SETTINGS
 from gpupools.stackfile.stack import parse_cluster
 
@@ -23,13 +26,13 @@ FILES: Mapping[str, str] = {
     "capabilities.py": "the capability matrix and who brings what",
     "cluster.py": "the keys of a cluster",
     "constraints.py": "which settings exclude each other",
-    "edits.csv": "what an edit of each input does",
+    "inputs.csv": "which key becomes each input, who sets it, and what an edit of it does",
+    "edit_conditions.csv": "what an edit of a key does under conditions",
     "edit_effects.py": "the tables of edits",
     "edit_sentences.csv": "the sentences that several of their rows have",
     "instance_types.csv": "the machines with NVIDIA GPUs",
     "machines.py": "the catalogue",
     "other_accelerators.csv": "the machines with another accelerator",
-    "plan_edits.csv": "what an edit of each field of a plan becomes",
     "pool_settings.py": "which settings a pool takes",
     "readback.py": "reading back what was declared",
     "reserved.py": "the keys of labels and taints that the cloud keeps",
@@ -71,7 +74,7 @@ def missing(name: str) -> list[str]:
 def _files(name: str) -> Iterator[str]:
     if name not in clouds():
         yield f"{name} has no entry in providers/__init__.py"
-    folder = Path(str(importlib.import_module(PACKAGE).__file__)).parent / name
+    folder = _folder(name)
     for file, what in FILES.items():
         if not (folder / file).exists():
             yield f"{name} has no {file}: {what}"
@@ -107,9 +110,39 @@ def _tables(cloud: Cloud) -> Iterator[str]:
     except Rejected as rejected:
         yield f"{name}: its example cluster is refused: {rejected}"
     told = {row.field for row in tables.plan if not row.when}
-    yield from _absent(name, "plan_edits.csv", fields_of(cloud) - told)
+    yield from _absent(name, "inputs.csv", fields_of(cloud) - told)
     inputs = {each for row in tables.plan for each in row.inputs}
-    yield from _absent(name, "edits.csv", inputs - set(tables.inputs))
+    yield from _absent(name, "inputs.csv", (f"the input {each}" for each in inputs - set(tables.inputs)))
+    rows = csv_rows(_folder(name) / "inputs.csv")
+    yield from row_faults(cloud, [(row["resource"], row["input"]) for row in rows])
+
+
+def row_faults(cloud: Cloud, rows: Iterable[tuple[str, str]]) -> Iterator[str]:
+    """Say which rows of `inputs.csv`, by resource and input, are there twice or for an input that no resource has."""
+    for (resource, path), count in Counter(rows).items():
+        if count > 1:
+            yield f"{cloud.name}: inputs.csv has {count} rows for {resource}.{path}"
+        known = cloud.node_pools.overridable.get(resource)
+        if known is not None and known.nested and not _has_input(known.nested, resource, path):
+            yield f"{cloud.name}: inputs.csv has a row for {path}, which is no input of {resource}"
+
+
+def _has_input(nested: Nested, kind: str, path: str) -> bool:
+    key, _, inner = path.partition(".")
+    kind = kind.removeprefix("[]")
+    below = kind[1:] if kind.startswith("*") else nested.get(kind, {}).get(key)
+    return below is not None and (not inner or _has_input(nested, below, inner))
+
+
+def edited_inputs(cloud: str) -> dict[str, Mapping[str, str]]:
+    """Return the rows of `inputs.csv` that say what an edit does, by the name of their input."""
+    several = cloud == "aws"
+    rows = [row for row in csv_rows(_folder(cloud) / "inputs.csv") if row["pods"]]
+    return {f"{row['resource']}.{row['input']}" if several else row["input"]: row for row in rows}
+
+
+def _folder(name: str) -> Path:
+    return Path(str(importlib.import_module(PACKAGE).__file__)).parent / name
 
 
 def _absent(cloud: str, table: str, entries: Iterable[str]) -> Iterator[str]:
@@ -121,8 +154,16 @@ def fields_of(cloud: Cloud) -> set[str]:
     """Return what a plan on this cloud is compared by, as rows of edits name it."""
     settings = get_type_hints(cloud.decide)["return"]
     # These three stand in the plan's own labels and taints, and by their full path.
-    own = {each.name for each in fields(settings)} - {"labels", "taints", "overrides", "fabric", "most_pods"}
+    own = {each.name for each in fields(settings)} - {
+        "labels",
+        "taints",
+        "overrides",
+        "key_values",
+        "fabric",
+        "most_pods",
+    }
     addresses = {f"cluster.{key}" for key in cloud.cluster.model_fields if key not in cloud.cluster.not_pool_inputs}
     if "cluster.subnets_by_zone" in addresses:
         addresses.remove("cluster.subnets_by_zone")  # compared as subnet_ids
-    return own | addresses | set(PLAN_FIELDS)
+    keys = {key for resource in cloud.node_pools.overridable.values() for key, *_ in resource.keys}
+    return own | addresses | keys | set(PLAN_FIELDS)

@@ -71,7 +71,7 @@ def declare(stacks: Mapping[str, Mapping[str, Any]], folder: Path) -> DeclaredPo
 
 
 def sent(cloud: str, key: str, resources: tuple[DeclaredResource, ...]) -> dict[str, Any]:
-    """Return the inputs of a pool by path as `edits.csv` writes them, without the component's name in their values."""
+    """Return the inputs of a pool by path as in the tables of edits, without the component's name in their values."""
     found: dict[str, Any] = {}
     for resource in resources:
         kind = resource.type.rpartition(":")[2]

@@ -4,7 +4,6 @@
 against the strict monitor.
 """
 
-import csv
 import inspect
 import re
 import warnings
@@ -12,7 +11,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
-from importlib.resources import files
 from pathlib import Path
 from typing import Any, get_args, get_origin
 
@@ -38,8 +36,10 @@ from gpupools.providers.gcp import pool_settings as gcp_pool_settings
 from gpupools.spec.overrides import Overridable, apply_overrides
 from gpupools.stackfile.stack import plan_config
 from tests.changes import diff
+from tests.cloud_parts import edited_inputs
 from tests.declared_pools import DeclaredPools, declare, sent, stack
 from tests.rows import each_row
+from tests.test_settings import CLUSTERS, pair
 
 HERE = Path(__file__).parent
 REPOSITORY = HERE.parent
@@ -94,7 +94,17 @@ def written() -> Mapping[str, Any]:
 def edits(cloud: str) -> tuple[Edit, ...]:
     table = written()[cloud]
     cluster = {"cloud": cloud, **table["cluster"]}
-    return tuple(_edit(cloud, number, cluster, table["bases"], row) for number, row in enumerate(table["edits"]))
+    found = [_edit(cloud, number, cluster, table["bases"], row) for number, row in enumerate(table["edits"])]
+    return (*found, *_edits_of_keys(cloud))
+
+
+def _edits_of_keys(cloud: str) -> Iterator[Edit]:
+    """Yield an edit of each key that becomes one input as it is, with the value that `test_settings` gives it."""
+    for name, resource in clouds()[cloud].node_pools.overridable.items():
+        for number, (_, key, path) in enumerate(resource.keys):
+            old, new = (stack(CLUSTERS[cloud], pool) for pool in pair(cloud, key))
+            reaches = row_of(cloud, ".".join((name, *path) if cloud == "aws" else path))
+            yield Edit(cloud, f"key{number}", f"base-key{number}", reaches, frozenset(), old, new, "", 0)
 
 
 def _edit(
@@ -128,21 +138,9 @@ def by_hand(cloud: str, path: str, value: Any) -> dict[str, Any]:
     return dict(value)
 
 
-ROWS = [pytest.param(cloud, name, id=f"{cloud} {name}") for cloud in CLOUDS for name in EDITED[cloud].inputs]
-EDITS = [pytest.param(edit, id=f"{edit.cloud} {edit.key} {edit.reaches}") for cloud in CLOUDS for edit in edits(cloud)]
-
-
-# --- what is said ---
-
-
 @cache
 def table(cloud: str) -> Mapping[str, Mapping[str, str]]:
-    with Path(str(files("gpupools.providers") / cloud / "edits.csv")).open(newline="", encoding="utf-8") as file:
-        return {row["input"]: row for row in csv.DictReader(file)}
-
-
-def effect(cloud: str, row: str) -> EditEffect:
-    return EditEffect(table(cloud)[row]["effect"])
+    return edited_inputs(cloud)
 
 
 def row_of(cloud: str, path: str) -> str:
@@ -150,6 +148,17 @@ def row_of(cloud: str, path: str) -> str:
     parts = path.split(".")
     starts = [".".join(parts[:count]) for count in range(len(parts), 0, -1)]
     return next((start for start in starts if start in table(cloud)), f"{path} has no row")
+
+
+ROWS = [pytest.param(cloud, name, id=f"{cloud} {name}") for cloud in CLOUDS for name in EDITED[cloud].inputs]
+EDITS = [pytest.param(edit, id=f"{edit.cloud} {edit.key} {edit.reaches}") for cloud in CLOUDS for edit in edits(cloud)]
+
+
+# --- what is said ---
+
+
+def effect(cloud: str, row: str) -> EditEffect:
+    return EditEffect(table(cloud)[row]["effect"])
 
 
 def strongest(found: Any) -> EditEffect:
@@ -428,7 +437,7 @@ def test_every_input_that_may_be_set_by_hand_has_a_row(cloud: str, resource: str
 def test_every_row_says_why_and_where_from(cloud: str) -> None:
     for row in table(cloud).values():
         assert row["effect"] in ("in-place", "rolling", "replace", "refused", "unknown")
-        assert row["detail"] or row["effect"] != "unknown", "what is not known is said"
+        assert row["sentence"] or row["effect"] != "unknown", "what is not known is said"
         assert re.fullmatch(r"https://\S+|[\w.-]+/[\w.-]+ \S.*", row["source"]), row
 
 

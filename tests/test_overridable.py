@@ -4,23 +4,32 @@ The whole file is planned as `gpupools check` does it, so that a refusal names i
 """
 
 import base64
+import shutil
 from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib import import_module
+from importlib.resources import files
 from itertools import takewhile
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from gpupools.common.errors import Rejected
+from gpupools.diff.pool_diff import edit_of, planned_values
 from gpupools.plan.cloud import Cloud
+from gpupools.plan.cloud_tables import read_overridable
+from gpupools.plan.edit_tables import read_edit_tables
 from gpupools.preview.sdk_schema import check_property_path
 from gpupools.providers import clouds
 from gpupools.providers.aws import bootstrap
 from gpupools.providers.gcp.pool_settings import RESERVED_METADATA
-from gpupools.spec.overrides import Overridable
+from gpupools.spec.overrides import Overridable, value_at
 from gpupools.stackfile.stack import plan_config
+from tests.cloud_parts import row_faults
+from tests.declared_pools import stack
 from tests.rows import each_row
+from tests.test_settings import CLUSTERS
 from tooling import write_inputs
 from tooling.write_inputs import TOKENS
 
@@ -110,7 +119,7 @@ def example(cloud: str, resource: str, key: str) -> Any:
         ("aws", "subnetIds"): ["subnet-0000000b"],
         ("gcp", "autoscaling"): {"locationPolicy": "BALANCED"},
         ("gcp", "management"): {"autoUpgrade": False},
-    }.get((cloud, key), of_kind(clouds()[cloud].node_pools.overridable[resource].nested()[resource][key]))
+    }.get((cloud, key), of_kind(clouds()[cloud].node_pools.overridable[resource].nested[resource][key]))
 
 
 def of_kind(kind: str) -> Any:
@@ -418,3 +427,44 @@ def test_a_value_of_another_type_is_refused(
 @pytest.mark.parametrize("value", [4, 4.0])
 def test_a_whole_number_may_have_a_fraction_of_zero(value: float) -> None:
     assert said("aws", **by_hand("aws", "LaunchTemplate", ("cpuOptions", "coreCount"), value)) == []
+
+
+def test_a_row_that_is_there_twice_or_for_no_input_is_named() -> None:
+    rows = [("AgentPool", "maxPods"), ("AgentPool", "kubeletConfig.podMaxPid"), ("AgentPool", "maxPods")]
+
+    assert list(row_faults(clouds()["azure"], rows)) == [
+        "azure: inputs.csv has 2 rows for AgentPool.maxPods",
+        "azure: inputs.csv has a row for kubeletConfig.podMaxPid, which is no input of AgentPool",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("cloud", "row", "effect"),
+    [
+        ("aws", "NodeGroup,version,network.max_pods,,rolling,drained node by node,,a/b c", "rolling"),
+        ("azure", "AgentPool,kubeletConfig.podMaxPids,network.max_pods,,,,,a/b c", "replace"),
+        ("gcp", "NodePool,nodeConfig.kubeletConfig.podPidsLimit,network.max_pods,,,,,a/b c", "rolling"),
+    ],
+)
+def test_a_key_that_is_one_input_needs_no_more_than_its_row(cloud: str, row: str, effect: str, tmp_path: Path) -> None:
+    folder = Path(str(files("gpupools.providers"))) / cloud
+    shutil.copytree(folder, tmp_path, ignore=shutil.ignore_patterns("*.py", "__pycache__"), dirs_exist_ok=True)
+    lines = (folder / "inputs.csv").read_text(encoding="utf-8").splitlines()
+    kept = [line for line in lines if "network.max_pods" not in line and not line.startswith("NodeGroup,version")]
+    (tmp_path / "inputs.csv").write_text("\n".join([*kept, row]), encoding="utf-8")
+    known = clouds()[cloud]
+    resource, path = row.split(",")[0], tuple(row.split(",")[1].split("."))
+    made = read_overridable(tmp_path, {})[resource]
+    table = {**known.node_pools.overridable, resource: made}
+    pools = known.node_pools._replace(overridable=table)
+    spec = {"gpu": "T4", "nodes": {"max": 2}, "network": {"max_pods": 64}}
+    found = plan_config(stack(CLUSTERS[cloud], spec), {cloud: known._replace(node_pools=pools)})
+    (plan,) = found.pools
+    declared = vars(plan.provider_plan)["overrides"]
+    tables = read_edit_tables(tmp_path, {}, several=cloud == "aws")
+
+    assert value_at(declared.get(resource, declared), *path) == 64
+    assert plan.overrides == {}
+    assert planned_values(plan, found.stack.clusters[plan.cluster])["network.max_pods"] == 64
+    assert made.kept[path] == "use network.max_pods"
+    assert edit_of("network.max_pods", plan, 64, 32, tables).effect.value == effect

@@ -290,7 +290,8 @@ def drift(resources: Mapping[str, JsonObject], new: StackPlan, clouds: Mapping[s
         if plan is None:
             continue
         for path, (key, default) in clouds[plan.cloud].node_pools.edits().left_out.items():
-            value: object = outputs if path.startswith(f"{kind}.") and not getattr(plan.provider_plan, key) else None
+            asked = plan.overrides if key == "overrides" else getattr(plan.provider_plan, key)
+            value: object = outputs if path.startswith(f"{kind}.") and not asked else None
             for part in path.split(".")[1:]:
                 value = value.get(part) if isinstance(value, Mapping) else None
             if isinstance(value, type(default)) and value != default:

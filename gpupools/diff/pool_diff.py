@@ -461,6 +461,7 @@ def _values(plan: PoolPlan, cluster: Cluster) -> JsonDict:
         "disk_gib": plan.disk_gib,
         # The plan has the labels and taints of the settings among its own, and what is set by hand by its full path.
         **{key: value for key, value in vars(plan.provider_plan).items() if key not in _PORTABLE},
+        **plan.provider_plan.key_values,
         **{
             f"overrides.{path}": _REMOVED if value is None else value
             for path, value in plan.overrides.items()
@@ -481,7 +482,7 @@ def _top_field(name: str) -> str:
 
 
 _PORTABLE = frozenset(
-    {"labels", "taints", "overrides", "fabric", "most_pods"}
+    {"labels", "taints", "overrides", "key_values", "fabric", "most_pods"}
 )  # the last two are what pods ask for and how many fit, and nothing of a pool's
 
 

@@ -1,7 +1,7 @@
 """Reads the tables in a cloud's folder: capabilities, software, pool settings, and inputs to set by hand."""
 
 from collections.abc import Mapping
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 
@@ -10,7 +10,8 @@ from gpupools.plan.capability import Capability, Owners, Setting, SoftwareOption
 from gpupools.plan.dra import DRA_DRIVER, dra_capabilities
 from gpupools.plan.hami import HAMI, hami_capabilities
 from gpupools.plan.node_labels import OUR_LABELS
-from gpupools.spec.overrides import Kept, Nested, Overridable
+from gpupools.spec.overrides import Kept, KeyInput, Nested, Overridable
+from gpupools.spec.pool_options import input_keys
 
 
 def read_capabilities(folder: Path) -> Mapping[tuple[str, str], Capability]:
@@ -42,39 +43,58 @@ def read_software(folder: Path) -> Mapping[str, SoftwareOption]:
     )
 
 
-def read_settings(folder: Path) -> Mapping[str, Setting]:
-    """Return what the cloud does with each setting of `gpupools.spec.pool_options.SETTINGS`: `pool_settings.csv`."""
-    return MappingProxyType(
-        {
-            row["setting"]: Setting(row["taken"] == "yes", row["why"], row["source"])
-            for row in csv_rows(folder / "pool_settings.csv")
-        }
-    )
+def read_settings(folder: Path, words: Mapping[str, str] = MappingProxyType({})) -> Mapping[str, Setting]:
+    """Return what the cloud does with each setting of `gpupools.spec.pool_options.SETTINGS`.
+
+    A setting is refused, or needs more words than the path of an input, by a row of `pool_settings.csv`. Any other is
+    the inputs of `inputs.csv` that have it as key.
+
+    Args:
+        folder: The cloud's folder.
+        words: By resource that is no resource of the cloud, what to say of its inputs, with `{}` for the path.
+    """
+    texts: dict[str, list[str]] = {}
+    sources: dict[str, str] = {}
+    for row in csv_rows(folder / "inputs.csv"):
+        for key in input_keys(row["key"]).settings:
+            texts.setdefault(key, []).append(words.get(row["resource"], "{}").format(row["input"].partition(":")[0]))
+            sources[key] = row["source"]
+    found = {key: Setting(True, ", ".join(inputs), sources[key]) for key, inputs in texts.items()}
+    rows = csv_rows(folder / "pool_settings.csv")
+    found |= {row["setting"]: Setting(row["taken"] == "yes", row["why"], row["source"]) for row in rows}
+    return MappingProxyType(found)
 
 
 def read_overridable(
     folder: Path, labels: Mapping[str, tuple[str, ...]], kept: Kept = MappingProxyType({})
 ) -> Mapping[str, Overridable]:
-    """Return the resources of a pool with the inputs to set by hand: `inputs.csv`.
+    """Return the resources of a pool with the inputs to set by hand.
 
-    A row with `instead` is an input that stays ours; the other rows are inputs at the top of the resource.
+    Their inputs are those of the SDK. A row of `inputs.csv` with text in the column `ours` is an input that stays ours;
+    resources without such a row cannot be overridden.
 
     Args:
         folder: The cloud's folder.
         labels: By resource, the path of its map of node labels. Our own labels in it stay ours, too.
         kept: More inputs that stay ours, of the resource with labels.
     """
+    nested = _nested(folder)
     found: dict[str, Overridable] = {}
     rows = csv_rows(folder / "inputs.csv")
-    for name in dict.fromkeys(row["resource"] for row in rows):
-        own = {tuple(row["input"].split(".")): row["instead"] for row in rows if row["resource"] == name}
-        stay = {path: instead for path, instead in own.items() if instead}
+    for name in dict.fromkeys(row["resource"] for row in rows if row["ours"]):
+        own = [row for row in rows if row["resource"] == name]
+        keys = tuple(
+            KeyInput(field, key, tuple(row["input"].split(".")))
+            for row in own
+            for field, key in input_keys(row["key"]).direct.items()
+        )
+        stay = {tuple(row["input"].split(".")): row["ours"] for row in own if row["ours"]}
+        stay |= {path: f"use {key}" for field, key, path in keys if field == key}
         if name in labels:
             why = "it follows from the pool's software, sharing and trust"
             stay |= {(*labels[name], key): why for key in sorted(OUR_LABELS) if (*labels[name], key) not in stay}
             stay |= kept
-        inputs = frozenset(path[0] for path in own if len(path) == 1)
-        found[name] = Overridable(inputs, MappingProxyType(stay), labels.get(name, ()), partial(_nested, folder))
+        found[name] = Overridable(frozenset(nested[name]), MappingProxyType(stay), labels.get(name, ()), keys, nested)
     return MappingProxyType(found)
 
 

@@ -1,11 +1,12 @@
 """The tables of what an edit does to nodes: of the fields of a plan, and of the inputs of a cloud's own resources."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
 from gpupools.common.csv_rows import csv_rows, data_rows
+from gpupools.spec.pool_options import input_keys
 
 
 class EditEffect(StrEnum):
@@ -93,44 +94,68 @@ class EditTables:
 
 
 def read_edit_tables(
-    folder: Path, left_out: Mapping[str, tuple[str, object]], *, old_protection_counts: bool = False
+    folder: Path,
+    left_out: Mapping[str, tuple[str, object]],
+    *,
+    several: bool = False,
+    old_protection_counts: bool = False,
 ) -> EditTables:
-    """Return the tables of a cloud's folder: `edits.csv`, and `plan_edits.csv` after the rows that all clouds share.
+    """Return the tables of a cloud's folder, whose inputs and edits are in `inputs.csv`.
 
-    The column `field` of `edits.csv` has the fields that become this input alone and have its effect.
-    `@name` in the column `detail` is a sentence of `edit_sentences.csv`, in the folder or in `gpupools/data`.
+    Its column `key` has the fields of a plan that become this input, with its effect; of a field with several inputs
+    the strongest counts. A row without an effect has that of what it is part of. What does not follow from that is in
+    `edit_conditions.csv`, beside the rows that all clouds share. `@name` in the column `sentence` is one of
+    `edit_sentences.csv`, in the folder or in `gpupools/data`.
+
+    Args:
+        folder: The cloud's folder.
+        left_out: See `EditTables`.
+        several: Inputs are named after their resource, because a pool is made of several kinds.
+        old_protection_counts: See `EditTables`.
     """
     named = (*data_rows("edit_sentences.csv"), *csv_rows(folder / "edit_sentences.csv"))
     sentences = {f"@{row['name']}": row["sentence"] for row in named}
 
-    def detail(row: Mapping[str, str]) -> str:
-        return sentences[row["detail"]] if row["detail"].startswith("@") else row["detail"]
+    def sentence(row: Mapping[str, str]) -> str:
+        return sentences[row["sentence"]] if row["sentence"].startswith("@") else row["sentence"]
 
-    inputs = {
-        row["input"]: InputEdit(EditEffect(row["effect"]), detail(row), PodImpact(row["pods"]))
-        for row in csv_rows(folder / "edits.csv")
-    }
-    rows = (*data_rows("plan_edits.csv"), *csv_rows(folder / "plan_edits.csv"))
-    plan = [edit for row in rows for edit in _plan_edits(row, detail(row), inputs)]
-    for row in filter(lambda each: each["field"], csv_rows(folder / "edits.csv")):
-        plan += _plan_edits({**row, "when": "", "pods": ""}, "", inputs)
+    inputs: dict[str, InputEdit] = {}
+    inputs_by_field: dict[str, list[str]] = {}
+    rows = csv_rows(folder / "inputs.csv")  # inputs of ours first, in the order in which messages name them
+    resources = list(dict.fromkeys(row["resource"] for row in rows))
+    for row in sorted(rows, key=lambda row: (resources.index(row["resource"]), row["input"])):
+        name = f"{row['resource']}.{row['input']}" if several else row["input"]
+        if row["pods"]:
+            inputs[name] = InputEdit(EditEffect(row["effect"]), sentence(row), PodImpact(row["pods"]))
+        parts = name.split(".")
+        above = (".".join(parts[:count]) for count in range(len(parts), 0, -1))
+        for judged in [path for path in above if path in inputs][:1]:
+            for key in input_keys(row["key"]).fields:
+                inputs_by_field.setdefault(key, []).append(judged)
+    conditions = (*data_rows("edit_conditions.csv"), *csv_rows(folder / "edit_conditions.csv"))
+    plan = [
+        _plan_edit(field, row["when"], tuple(filter(None, row["input"].split(";"))), row["pods"], sentence(row), inputs)
+        for row in conditions
+        for field in row["key"].split(";")
+    ]
+    plan += [_plan_edit(field, "", tuple(names), "", "", inputs) for field, names in inputs_by_field.items()]
     return EditTables(tuple(plan), inputs, left_out, old_protection_counts)
 
 
-def _plan_edits(row: Mapping[str, str], detail: str, inputs: Mapping[str, InputEdit]) -> Iterator[PlanEdit]:
-    """Yield the edit of each field that a row names; what the row leaves empty follows from its inputs.
+def _plan_edit(
+    field: str, when: str, names: tuple[str, ...], impact: str, detail: str, inputs: Mapping[str, InputEdit]
+) -> PlanEdit:
+    """Return the edit of a field; what is empty follows from its inputs.
 
-    A replacement has a sentence only if the row has one, because the effect says what happens.
+    A replacement has a sentence only if one is given, because the effect says what happens.
     """
-    names = tuple(filter(None, row["input"].split(";")))
     nothing = InputEdit(EditEffect.NONE, "", PodImpact.STAY)
     edits = [nothing, *(inputs.get(name) or unknown_edit(name) for name in names)]
     strongest = max(edits, key=lambda edit: (STRENGTH[edit.effect], SEVERITY[edit.pods]))
-    pods = PodImpact(row["pods"]) if row["pods"] else max((edit.pods for edit in edits), key=SEVERITY.__getitem__)
+    pods = PodImpact(impact) if impact else max((edit.pods for edit in edits), key=SEVERITY.__getitem__)
     if strongest.effect is not EditEffect.REPLACE:
         detail = detail or strongest.detail
-    for name in row["field"].split(";"):
-        yield PlanEdit(name, row["when"], strongest.effect, pods, names, detail)
+    return PlanEdit(field, when, strongest.effect, pods, names, detail)
 
 
 def unknown_edit(name: str) -> InputEdit:

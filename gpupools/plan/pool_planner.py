@@ -3,6 +3,8 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import replace
 from fractions import Fraction
+from functools import reduce
+from operator import attrgetter
 from typing import Any
 
 from gpupools.catalog.gpus import gpu_models, match_gpu_model, nearest_gpu_model
@@ -10,6 +12,7 @@ from gpupools.catalog.instance_types import InstanceType, smallest
 from gpupools.catalog.requirements import requirement
 from gpupools.catalog.reserved_keys import KeyRule, refusal
 from gpupools.common.errors import Path, Problem, Rejected, nearest, shown
+from gpupools.common.json_types import JsonDict
 from gpupools.common.taints import GPU_TAINT, STARTUP_TAINT, Effect, Taint
 from gpupools.plan.capability import Capability, Verdict
 from gpupools.plan.cloud import Cloud
@@ -24,7 +27,7 @@ from gpupools.plan.node_resources import node_resources
 from gpupools.plan.pool_plan import POOL_LABEL, PoolPlan
 from gpupools.plan.provider_plan import PoolRequest, ProviderPlan
 from gpupools.spec.models import Cluster, Mig, PoolSpec, SharedGpu, label_problems
-from gpupools.spec.overrides import flattened
+from gpupools.spec.overrides import apply_overrides, flattened
 from gpupools.spec.pool_options import CapacityBlock, Queued, given_settings
 
 
@@ -133,7 +136,7 @@ def _pool_plan(name: str, spec: PoolSpec, cluster_key: str, cluster: Cluster, cl
         problems += cloud.check_settings(request_for(instance))
     if instance is None or problems:
         raise Rejected(problems)
-    provider_plan = cloud.decide(request_for(instance))
+    provider_plan = _decided(request_for(instance), cloud)
     problems += _label_conflicts(at, spec, provider_plan, cloud)
     problems += _fabric_problems(at, spec, instance, provider_plan.fabric)
     if problems:
@@ -173,6 +176,19 @@ def _pool_plan(name: str, spec: PoolSpec, cluster_key: str, cluster: Cluster, cl
             for each in cloud.readback().customizations(resource, inputs)
         },
     )
+
+
+def _decided(request: PoolRequest, cloud: Cloud) -> ProviderPlan:
+    """Return the cloud's part of a plan, with the keys that become one input as they are beside the overrides."""
+    spec, values, inputs = request.spec, JsonDict(), JsonDict()
+    for name, resource in cloud.node_pools.overridable.items():
+        for field, key, path in resource.keys:
+            values[field] = attrgetter(key)(spec)
+            given: JsonDict = {name: reduce(lambda inner, part: {part: inner}, reversed(path), values[field])}
+            inputs = apply_overrides(inputs, given) if values[field] is not None else inputs
+    overrides = {**spec.overrides, cloud.name: apply_overrides(inputs, spec.overrides.get(cloud.name, {}))}
+    chosen = request._replace(spec=spec.model_copy(update={"overrides": overrides})) if inputs else request
+    return replace(cloud.decide(chosen), key_values=values) if values else cloud.decide(chosen)
 
 
 def _node_resources(instance: InstanceType, spec: PoolSpec, software: str) -> Mapping[str, int]:

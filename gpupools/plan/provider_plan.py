@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from gpupools.catalog.instance_types import InstanceType
 from gpupools.common.taints import Taint
@@ -61,6 +61,8 @@ class ProviderPlan:
     """
     owners: Owners | None = None
     """Who brings the GPU software, where this pool's image makes it others than its `software` says."""
+    key_values: Mapping[str, Any] = field(default_factory=dict)
+    """Values of the keys that become one input as they are, by `KeyInput.field`; those inputs are in `overrides`."""
     fabric: Fabric | None = None
     """The RDMA interfaces that pods ask for; None without `network.rdma`."""
 
@@ -100,9 +102,12 @@ class ProviderPlan:
         """Return whether the autoscaler treats nodes that do not offer `nvidia.com/gpu` as not ready."""
         return True
 
+    usual_pods: ClassVar[int | None] = None
+    """The most pods that a node may have where the pool does not say it."""
+
     def pods_per_node(self) -> int | None:
         """Return the most pods that a node may have; None if that is not known."""
-        return None
+        return self.key_values.get("max_pods") or self.usual_pods
 
     def may_wait_for_capacity(self) -> bool:
         """Say whether a pod may wait for its node longer than an update can: for a reserved time, or for room."""

@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -25,6 +25,15 @@ SCALARS: Mapping[type, str] = {str: "a string", bool: "true or false", int: "a w
 _SCALAR_KINDS = {"": str, "bool": bool, "int": int, "float": float}
 
 
+class KeyInput(NamedTuple):
+    """A key of the stack file that becomes one input with the same value."""
+
+    field: str
+    """What plans and their comparison call it."""
+    key: str
+    path: tuple[str, ...]
+
+
 class Overridable(NamedTuple):
     """A resource whose inputs can be overridden."""
 
@@ -35,8 +44,10 @@ class Overridable(NamedTuple):
     and its cluster, or are required on every node."""
     labels: tuple[str, ...] = ()
     """Path of the node labels, for which the rules of the pool's `labels` apply."""
-    nested: Callable[[], Nested] = dict
-    """Load the types of the resource's inputs and of those inside; empty if they are not known."""
+    keys: tuple[KeyInput, ...] = ()
+    """Keys of the stack file that become one input with the same value."""
+    nested: Nested = MappingProxyType({})
+    """The types of the resource's inputs and of those inside; empty if they are not known."""
 
 
 def value_at(inputs: Any, *path: str) -> Any:
@@ -138,7 +149,7 @@ def override_problems(
         above = {path[:length] for path in own for length in range(len(path))}
         known = {key: value for key, value in inputs.items() if key in resource.inputs}
         own |= {(*at, *resource.labels)} if resource.labels else set()  # have rules of their own
-        for each in _type_problems(at, known, name, resource.nested()):
+        for each in _type_problems(at, known, name, resource.nested):
             within = {each.path[:length] for length in range(len(each.path) + 1)}
             problems += [each] if each.path not in above and not own & within else []
     return problems

@@ -5,7 +5,7 @@ Each cloud either supports an option or rejects it with the reason. None is igno
 
 import re
 from dataclasses import replace
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, NamedTuple, Self
 
 from pydantic import BaseModel, Field, field_validator, model_validator
 
@@ -288,3 +288,24 @@ SETTINGS: tuple[str, ...] = (
     "nodes.fixed",
 )
 """Names of all settings. The `settings` of each cloud have an entry for each."""
+
+
+class InputKeys(NamedTuple):
+    """A cell of the column `key` of `inputs.csv`."""
+
+    fields: list[str]
+    """Fields of a plan that become the input."""
+    settings: list[str]
+    """Keys of the stack file that do, as far as they are named."""
+    direct: dict[str, str]
+    """Fields that are the value of a key of the stack file: written `field=key`, or the key alone."""
+
+
+def input_keys(cell: str) -> InputKeys:
+    """Return what a cell of the column `key` of `inputs.csv` says."""
+    parts = [part.rpartition("=") for part in cell.split(";") if part]
+    settings = [key for _, _, key in parts if key in SETTINGS]
+    fields = [field or key for field, _, key in parts if field or "." not in key or key not in SETTINGS]
+    if not fields:
+        return InputKeys(settings, settings, {key: key for key in settings})
+    return InputKeys(fields, settings, {field: key for field, _, key in parts if field})

@@ -355,8 +355,15 @@ PARTS = [
         "settings has nothing for capacity.spot",
         id="a setting",
     ),
-    pytest.param(without_line("plan_edits.csv", "tags,"), "plan_edits.csv has nothing for tags", id="a plan's field"),
-    pytest.param(without_line("edits.csv", "count,"), "edits.csv has nothing for count", id="an input"),
+    pytest.param(without_text("inputs.csv", ",tags,tags,", ",tags,,"), "inputs.csv has nothing for tags", id="a field"),
+    pytest.param(
+        without_line("inputs.csv", "NodePool,cluster,"), "inputs.csv has nothing for the input cluster", id="an input"
+    ),
+    pytest.param(
+        without_text("inputs.csv", "NodePool,image,", "NodePool,labels,"),
+        "inputs.csv has 2 rows for NodePool.labels",
+        id="two rows of an input",
+    ),
     pytest.param(
         without_text("cluster.py", ', "region": "north"'), "its example cluster is refused", id="a key of the example"
     ),

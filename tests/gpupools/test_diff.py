@@ -110,16 +110,16 @@ def test_everything_a_plan_is_compared_by_finds_its_row(cluster: str, tmp_path: 
 @pytest.mark.parametrize("cloud", clouds())
 def test_a_row_that_becomes_nothing_says_why_and_a_sentence_stands_once(cloud: str) -> None:
     folder = Path(str(files("gpupools.providers"))) / cloud
-    rows = [row for name in ("edits", "plan_edits") for row in csv_rows(folder / f"{name}.csv")]
-    shared = [row for name in ("plan_edits", "edit_sentences") for row in data_rows(f"{name}.csv")]
+    rows = [row for name in ("inputs", "edit_conditions") for row in csv_rows(folder / f"{name}.csv")]
+    shared = [row for name in ("edit_conditions", "edit_sentences") for row in data_rows(f"{name}.csv")]
     named = csv_rows(folder / "edit_sentences.csv")
-    details = [row["detail"] for row in rows if row["detail"]]
+    details = [row["sentence"] for row in rows if row["sentence"]]
     written = [text for text in details if not text.startswith("@")]
-    written += [text for row in (*named, *shared) for text in [row.get("sentence") or row["detail"]]]
+    written += [text for row in (*named, *shared) for text in [row["sentence"]]]
 
     assert [text for text, count in Counter(written).items() if count > 1] == []
     assert [row["name"] for row in named if details.count(f"@{row['name']}") < 2] == []
-    assert all(row["detail"] for row in (*rows, *shared) if row.get("input") == "" and "field" in row)
+    assert all(row["sentence"] for row in (*rows, *shared) if row.get("input") == "")
 
 
 @pytest.mark.parametrize("cluster", CLUSTERS)

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from gpupools.common.errors import Rejected
 from gpupools.plan.pool_facts import UNKNOWN
 from gpupools.plan.pool_plan import PoolPlan
 from gpupools.policies.configuration import config_problems
@@ -14,10 +15,13 @@ from gpupools.policies.kinds import read_pools
 from gpupools.policies.rules.gpu_node_customised import RULE
 from gpupools.preview.format_preview import override_lines
 from gpupools.providers import clouds
-from gpupools.providers.aws.bootstrap import al2023_user_data, bottlerocket_settings
+from gpupools.providers.aws.bootstrap import KUBELET_KEYS, al2023_user_data, bottlerocket_settings
 from gpupools.providers.aws.node_customization import only_configures_node
-from gpupools.spec.models import Mig, TimeSlicing
+from gpupools.providers.aws.pool_plan import EksPoolPlan
+from gpupools.spec.models import Mig, TimeSlicing, WholeGpu
 from gpupools.stackfile.stack import plan_config
+from tests.declared_pools import stack
+from tests.test_settings import CASES, CLUSTERS, pair
 
 Inputs = dict[str, Any]
 GROUP, TEMPLATE = "aws:eks/nodeGroup:NodeGroup", "aws:ec2/launchTemplate:LaunchTemplate"
@@ -188,6 +192,32 @@ def test_what_is_not_customised_or_has_no_gpu_passes(token: str, inputs: Inputs)
 )
 def test_what_this_tool_writes_itself_or_only_joins_is_plain(text: str) -> None:
     assert only_configures_node(encoded(text))
+
+
+@pytest.mark.parametrize("key", ["disk.local_nvme", *KUBELET_KEYS])
+def test_every_setting_that_this_tool_writes_is_its_own(key: str) -> None:
+    values: Any = {key.rpartition(".")[2]: True if key == "disk.local_nvme" else 75}
+    texts = [bottlerocket_settings("L4", WholeGpu(), **values), al2023_user_data(**values)]
+
+    assert [only_configures_node(encoded(text)) for text in texts] == [True, True]
+    changed = [texts[0].replace("[settings", "[settings.ntp]\nx = 1\n[settings", 1), texts[1].replace('"spec"', '"x"')]
+    changed[1] = changed[1].replace('\\"spec\\"', '\\"x\\"')
+    assert [only_configures_node(encoded(text)) for text in changed] == [False, False]
+
+
+@pytest.mark.parametrize("family", ["al2023", "bottlerocket"])
+@pytest.mark.parametrize("key", [name for name in CASES if clouds()["aws"].node_pools.settings[name].supported])
+def test_what_this_tool_writes_for_a_key_of_the_stack_file_is_its_own(key: str, family: str) -> None:
+    software = {"software": "device-plugin"} if family == "al2023" else {}
+    spec = {"image": {"family": family}, **software, **pair("aws", key)[1]}
+    try:
+        (pool,) = plan_config(stack(CLUSTERS["aws"], spec), clouds()).pools
+    except Rejected:  # not with this image
+        return
+    assert isinstance(pool.provider_plan, EksPoolPlan)
+    text = pool.provider_plan.user_data
+    assert text == "" or only_configures_node(encoded(text))
+    assert text != "" or key not in ("disk.local_nvme", *KUBELET_KEYS)
 
 
 @pytest.mark.parametrize(

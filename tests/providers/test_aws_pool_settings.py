@@ -1,12 +1,10 @@
 """EKS: what each setting of a pool becomes, and which settings are refused together."""
 
 import base64
-import csv
 import email
 import json
 import tomllib
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import pulumi_aws as aws
@@ -14,9 +12,9 @@ import pytest
 
 from gpupools.common.errors import Rejected
 from gpupools.preview.sdk_schema import check_property_path
-from gpupools.providers import aws as aws_provider
 from gpupools.providers import clouds
 from gpupools.providers.aws import CLOUD
+from gpupools.providers.aws.bootstrap import KUBELET_KEYS
 from gpupools.providers.aws.constraints import CAPACITY_BLOCK_FAMILIES
 from gpupools.providers.aws.node_images import BOTTLEROCKET, ULTRASERVER_FAMILIES, instance_family
 from gpupools.providers.aws.pool_settings import (
@@ -30,6 +28,7 @@ from gpupools.providers.sdk_internals import wire_names
 from gpupools.spec.overrides import Overridable
 from gpupools.spec.pool_options import given_settings
 from gpupools.stackfile.check import check_stack_file
+from tests.cloud_parts import edited_inputs
 from tests.providers import aws_pools
 from tests.providers.aws_pools import (
     BY_SUBNET,
@@ -370,6 +369,7 @@ def test_the_stack_with_everything_set_uses_every_setting_eks_takes() -> None:
     used = {name for pool in checked.plan.stack.pools.values() for name in given_settings(pool)}
 
     supported = {name for name, setting in SETTINGS.items() if setting.supported}
+    supported -= set(KUBELET_KEYS)  # tests/test_settings.py declares each
     # An adopted pool needs what was there, and nothing is installed that takes a start-up taint off.
     assert supported - used == {"adopt", "startup_taint"}
     assert used <= SETTINGS.keys()
@@ -379,8 +379,7 @@ def test_the_stack_with_everything_set_uses_every_setting_eks_takes() -> None:
 
 
 def edits() -> Mapping[str, Mapping[str, str]]:
-    with (Path(aws_provider.__file__).parent / "edits.csv").open(encoding="utf-8", newline="") as file:
-        return {row["input"]: row for row in csv.DictReader(file)}
+    return edited_inputs("aws")
 
 
 RESOURCES: Mapping[str, str] = {

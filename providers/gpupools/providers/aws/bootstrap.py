@@ -5,11 +5,28 @@ https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.html#launch-te
 """
 
 import json
-from collections.abc import Mapping
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 from types import MappingProxyType
 
-from gpupools.common.json_types import JsonDict
-from gpupools.spec.models import SharingMode
+from gpupools.common.csv_rows import csv_rows
+from gpupools.common.json_types import JsonDict, JsonObject
+from gpupools.spec.models import SharingMode, WholeGpu
+
+_BOTTLEROCKET, _NODEADM = "Bottlerocket", "KubeletConfiguration"
+_ROWS = [row for row in csv_rows(Path(__file__).parent / "inputs.csv") if row["resource"] in (_BOTTLEROCKET, _NODEADM)]
+KUBELET_KEYS = tuple(dict.fromkeys(row["key"] for row in _ROWS))
+"""Keys of the stack file that become settings of the kubelet."""
+
+
+def _kubelet_names(form: str) -> Iterator[tuple[str, str, bool]]:
+    """Yield the last part of each key of the stack file, its name in a document, and whether that wants text."""
+    for row in _ROWS:
+        path, _, kind = row["input"].partition(":")
+        if row["resource"] == form:
+            yield row["key"].rpartition(".")[2], path.rpartition(".")[2], kind == "str"
+
 
 BOTTLEROCKET_MIG: Mapping[str, tuple[str, tuple[str, ...]]] = MappingProxyType(
     {
@@ -64,14 +81,8 @@ _COMMANDS = {
 _COMMANDS_ON_ONE_LINE = f"commands = {json.dumps(_COMMANDS['commands'])}\n"
 
 
-def bottlerocket_settings(
-    gpu_model: str,
-    sharing: SharingMode,
-    *,
-    max_pods: int | None = None,
-    local_nvme: bool = False,
-) -> str:
-    """Write Bottlerocket's settings as TOML; empty when there is nothing to set.
+def bottlerocket_settings(gpu_model: str, sharing: SharingMode, *, local_nvme: bool = False, **kubelet: object) -> str:
+    """Write Bottlerocket's settings as TOML; empty when there is nothing to set. `kubelet`: see `KUBELET_KEYS`.
 
     Keys that need quotes stay below a bare table header: EKS's merge of user data rejects quoted keys inside a header
     (https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.html).
@@ -80,10 +91,10 @@ def bottlerocket_settings(
     plugin = _device_plugin(gpu_model, sharing)
     if plugin:
         choices["kubelet-device-plugins"] = {"nvidia": plugin}
-    if max_pods is not None:
-        # What is set here replaces EKS's own number:
-        # https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.html#launch-template-user-data
-        choices["kubernetes"] = {"max-pods": max_pods}
+    # What is set here replaces EKS's own number of pods:
+    # https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.html#launch-template-user-data
+    if kubernetes := _kubelet(_BOTTLEROCKET, kubelet):
+        choices["kubernetes"] = kubernetes
     if local_nvme:
         choices["bootstrap-commands"] = {"local-nvme": {**_COMMANDS, "essential": True, "mode": "always"}}
     if not choices:
@@ -113,21 +124,28 @@ def _device_plugin(gpu_model: str, sharing: SharingMode) -> JsonDict:
     return plugin
 
 
-def al2023_user_data(*, max_pods: int | None = None, local_nvme: bool = False) -> str:
+def _kubelet(form: str, values: Mapping[str, object]) -> JsonDict:
+    """Return the kubelet's settings as a document has them, from values by the last part of their keys."""
+    return {
+        name: str(values[key]) if is_text else values[key]
+        for key, name, is_text in _kubelet_names(form)
+        if values.get(key) is not None
+    }
+
+
+def _kubelet_values(form: str, document: object) -> JsonDict:
+    """Return the values that `_kubelet` writes so."""
+    found = document if isinstance(document, Mapping) else {}
+    return {key: found.get(name) for key, name, _ in _kubelet_names(form)}
+
+
+def al2023_user_data(*, local_nvme: bool = False, **kubelet: object) -> str:
     """Write user data for Amazon Linux 2023 as MIME parts; empty when there is nothing to set.
 
     `NodeConfig` is nodeadm's (https://awslabs.github.io/amazon-eks-ami/nodeadm/doc/api/); RAID0 puts containerd, the
     kubelet and the pods' logs on one array of the machine's own disks.
     """
-    parts: dict[str, str] = {}
-    if local_nvme:
-        parts["application/node.eks.aws"] = _node_config({"instance": {"localStorage": {"strategy": "RAID0"}}})
-    if max_pods is not None:
-        # EKS appends a NodeConfig with its own maxPods, and the last one wins; a file in nodeadm.d wins over both.
-        # https://awslabs.github.io/amazon-eks-ami/nodeadm/doc/examples/#overriding-configuration-with-drop-in-files
-        content = _node_config({"kubelet": {"config": {"maxPods": max_pods}}})
-        file = {"path": "/etc/eks/nodeadm.d/50-max-pods.json", "content": content}
-        parts["text/cloud-config"] = "#cloud-config\n" + json.dumps({"write_files": [file]}, indent=2) + "\n"
+    parts = _al2023_parts(local_nvme, kubelet)
     if not parts:
         return ""
     from email.message import Message  # slow to load, and few pools set what goes there
@@ -143,6 +161,45 @@ def al2023_user_data(*, max_pods: int | None = None, local_nvme: bool = False) -
         part.set_payload(text)
         whole.attach(part)
     return whole.as_string()
+
+
+def _al2023_parts(local_nvme: bool, kubelet: Mapping[str, object]) -> dict[str, str]:
+    """Return the text of each MIME part by its type."""
+    parts: dict[str, str] = {}
+    if local_nvme:
+        parts["application/node.eks.aws"] = _node_config({"instance": {"localStorage": {"strategy": "RAID0"}}})
+    if config := _kubelet(_NODEADM, kubelet):
+        # EKS appends a NodeConfig with its own maxPods, and the last one wins; a file in nodeadm.d wins over both.
+        # https://awslabs.github.io/amazon-eks-ami/nodeadm/doc/examples/#overriding-configuration-with-drop-in-files
+        content = _node_config({"kubelet": {"config": config}})
+        file = {"path": "/etc/eks/nodeadm.d/50-max-pods.json", "content": content}
+        parts["text/cloud-config"] = "#cloud-config\n" + json.dumps({"write_files": [file]}, indent=2) + "\n"
+    return parts
+
+
+def own_settings(settings: JsonObject) -> JsonObject:
+    """Return what Bottlerocket's settings would be if `bottlerocket_settings` had written them with the same values.
+
+    The device plugin's are left out: whatever they say, they neither run a program nor open a node.
+    """
+    values = _kubelet_values(_BOTTLEROCKET, settings.get("kubernetes"))
+    text = bottlerocket_settings("", WholeGpu(), local_nvme="bootstrap-commands" in settings, **values)
+    written: JsonObject = tomllib.loads(text).get("settings", {})
+    return written
+
+
+def is_own_part(body: str) -> bool:
+    """Return whether `al2023_user_data` writes this text as a MIME part for the values that are in it.
+
+    Raises:
+        ValueError, TypeError, LookupError, RecursionError: It is of another form.
+    """
+    document = json.loads(body.removeprefix("#cloud-config"))
+    kubelet = None
+    if "write_files" in document:
+        kubelet = json.loads(document["write_files"][0]["content"])["spec"]["kubelet"]["config"]
+    written = _al2023_parts("spec" in document, _kubelet_values(_NODEADM, kubelet))
+    return document in [json.loads(text.removeprefix("#cloud-config")) for text in written.values()]
 
 
 def _node_config(spec: Mapping[str, object]) -> str:

@@ -4,13 +4,14 @@ import re
 import unicodedata
 from base64 import b64decode
 from collections.abc import Iterable, Iterator, Mapping
+from operator import attrgetter
 
 from gpupools.common.errors import Path, Problem, nearest, shown
 from gpupools.common.json_types import JsonObject
 from gpupools.common.taints import GPU_TAINT
 from gpupools.plan.provider_plan import PoolRequest
 from gpupools.providers.aws import bootstrap
-from gpupools.providers.aws.bootstrap import BOTTLEROCKET_MIG
+from gpupools.providers.aws.bootstrap import BOTTLEROCKET_MIG, KUBELET_KEYS
 from gpupools.providers.aws.cluster import EksCluster, other_partition
 from gpupools.providers.aws.node_images import (
     AL2023,
@@ -136,7 +137,7 @@ def _adoption(request: PoolRequest) -> Iterator[Problem]:
 _GROUP_NAME = r"[0-9A-Za-z][0-9A-Za-z_-]{0,62}"
 
 _TEMPLATE_SETTINGS = frozenset(
-    {"capacity.reservation", "disk.type", "disk.encryption_key", "disk.local_nvme", "network.max_pods"}
+    {"capacity.reservation", "disk.type", "disk.encryption_key", "disk.local_nvme", *KUBELET_KEYS}
     | {"network.placement", "network.security_group_ids", "security.imds_hop_limit"}
 )
 """Settings of the launch template only. Sharing, Capacity Blocks, EFA and custom images also concern the pods."""
@@ -259,7 +260,7 @@ def _custom_image(request: PoolRequest) -> Iterator[Problem]:
         (("disk", "type"), spec.disk.type),
         (("disk", "encryption_key"), spec.disk.encryption_key),
         (("disk", "local_nvme"), spec.disk.local_nvme),
-        (("network", "max_pods"), spec.network.max_pods),
+        *((tuple(key.split(".")), attrgetter(key)(spec)) for key in KUBELET_KEYS),
         (("disk_gib",), spec.disk_gib if "disk_gib" in spec.model_fields_set else None),
     ):
         if given is not None:
@@ -528,7 +529,7 @@ def _overrides(request: PoolRequest) -> Iterator[Problem]:
     if "userData" in template and node_image(request) is not CUSTOM:
         for key, given in (
             ("sharing", spec.sharing.kind != "none" and node_image(request) is BOTTLEROCKET),
-            ("network.max_pods", spec.network.max_pods is not None),
+            *((key, attrgetter(key)(spec) is not None) for key in KUBELET_KEYS),
             ("disk.local_nvme", spec.disk.local_nvme == "raid0"),
         ):
             if given:

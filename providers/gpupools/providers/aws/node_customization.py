@@ -1,6 +1,5 @@
 """Finds inputs that run code on EKS nodes, open them or set their identity. Pure, and never raises."""
 
-import json
 import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
@@ -11,12 +10,11 @@ from typing import Any
 from gpupools.common.errors import Rejected
 from gpupools.common.json_types import JsonObject
 from gpupools.plan.pool_facts import UNKNOWN, NodeCustomization
-from gpupools.providers.aws.bootstrap import bottlerocket_settings
+from gpupools.providers.aws.bootstrap import is_own_part, own_settings
 from gpupools.providers.aws.user_data import mime_parts, part_format
 from gpupools.providers.aws.user_data_checks import decode_user_data
 from gpupools.readback.inputs import at, is_list, items, text
 from gpupools.readback.node_customization import InputRow, customizations_in
-from gpupools.spec.models import WholeGpu
 
 _TEMPLATES = "https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.html"
 _SSH = "https://docs.aws.amazon.com/eks/latest/APIReference/API_RemoteAccessConfig.html"
@@ -50,8 +48,6 @@ _ALLOWED_FLAGS = re.compile(
 _MOST_VALUES = 10_000
 _KARPENTER = "https://karpenter.sh/docs/concepts/nodeclasses/"
 _PULUMI_EKS = "https://www.pulumi.com/registry/packages/eks/api-docs/nodegroupv2/"
-_OUR_COMMAND = tomllib.loads(bottlerocket_settings("", WholeGpu(), local_nvme=True))["settings"]["bootstrap-commands"]
-_OUR_FILE = "/etc/eks/nodeadm.d/50-max-pods.json"
 
 
 def node_customizations(inputs: JsonObject, prefix: str = "") -> Iterator[NodeCustomization]:
@@ -114,16 +110,15 @@ def _is_harmless(form: str, body: str) -> bool:
 
     try:
         if form == "Bottlerocket":
-            settings = tomllib.loads(body)
-            commands = settings.get("settings", {}).pop("bootstrap-commands", _OUR_COMMAND)
-            return commands == _OUR_COMMAND and _has_allowed_keys_only(settings)
-        if form == "NodeConfig":
-            return all(_has_allowed_keys_only(each.data) for each in parse_yaml(body, _MOST_VALUES))
-        written = json.loads(body.removeprefix("#cloud-config"))
-        (file,) = written.pop("write_files")
-        content = json.loads(file.pop("content"))
-        return written == {} and file == {"path": _OUR_FILE} and _has_allowed_keys_only(content)
-    except (Rejected, ValueError, TypeError, KeyError, AttributeError, RecursionError):
+            document = tomllib.loads(body)
+            settings = document.pop("settings")
+            own = own_settings(settings)
+            others = {key: value for key, value in settings.items() if own.get(key) != value}
+            return document == {} and _has_allowed_keys_only({"settings": others})
+        if form == "NodeConfig" and all(_has_allowed_keys_only(one.data) for one in parse_yaml(body, _MOST_VALUES)):
+            return True
+        return form in ("NodeConfig", "cloud-config") and is_own_part(body)
+    except (Rejected, ValueError, TypeError, LookupError, AttributeError, RecursionError):
         return False
 
 

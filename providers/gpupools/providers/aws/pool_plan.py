@@ -8,8 +8,9 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from math import ceil
+from operator import attrgetter
 from types import MappingProxyType
-from typing import ClassVar, NamedTuple, TypedDict
+from typing import Any, ClassVar, NamedTuple
 
 from gpupools.common.json_types import JsonObject
 from gpupools.plan.capability import Owners
@@ -19,7 +20,7 @@ from gpupools.plan.node_labels import GPU_PRESENT_LABEL, skypilot_label
 from gpupools.plan.node_resources import GPU_RESOURCE
 from gpupools.plan.node_resources import node_resources as offered_by
 from gpupools.plan.provider_plan import AdoptedPool, PoolRequest, ProviderPlan
-from gpupools.providers.aws.bootstrap import al2023_user_data, bottlerocket_settings
+from gpupools.providers.aws.bootstrap import KUBELET_KEYS, al2023_user_data, bottlerocket_settings
 from gpupools.providers.aws.cluster import EksCluster
 from gpupools.providers.aws.node_images import (
     AL2023,
@@ -319,15 +320,11 @@ def user_data(request: PoolRequest) -> str:
     image, spec = node_image(request), request.spec
     if image is CUSTOM:
         return ""  # comes from overrides
-    asked: _Boot = {"max_pods": spec.network.max_pods, "local_nvme": spec.disk.local_nvme == "raid0"}
+    asked: Any = {key.rpartition(".")[2]: attrgetter(key)(spec) for key in KUBELET_KEYS}
+    asked["local_nvme"] = spec.disk.local_nvme == "raid0"
     if image is BOTTLEROCKET:
         return bottlerocket_settings(request.instance.gpu_model, spec.sharing, **asked)
     return al2023_user_data(**asked)
-
-
-class _Boot(TypedDict):
-    max_pods: int | None
-    local_nvme: bool
 
 
 def _efa_interfaces(request: PoolRequest) -> Iterator[Interface]:

@@ -5,7 +5,9 @@ from pathlib import Path
 from gpupools.plan.cloud_tables import read_overridable, read_settings
 
 _HERE = Path(__file__).parent
-SETTINGS = read_settings(_HERE)
+SETTINGS = read_settings(
+    _HERE, {"KubeletConfiguration": "user data: {} for nodeadm on AL2023", "Bottlerocket": "{} on Bottlerocket"}
+)
 
 VOLUME_TYPES = ("gp2", "gp3", "io1", "io2")
 """The EBS types that can hold an operating system: https://docs.aws.amazon.com/ebs/latest/userguide/ebs-volume-types.html."""

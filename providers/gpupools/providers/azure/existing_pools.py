@@ -103,7 +103,6 @@ def _pool_keys(found: Found) -> tuple[JsonDict, JsonDict]:
         },
         "disk_gib": inputs.get("osDiskSizeGB"),
         "disk": {"type": "Ephemeral" if inputs.get("osDiskType") == "Ephemeral" else None},
-        "network": {"max_pods": inputs.get("maxPods")},
         "security": {"secure_boot": security.get("enableSecureBoot") or None},
         "upgrade": {
             "max_surge": _number(upgrade.get("maxSurge")),

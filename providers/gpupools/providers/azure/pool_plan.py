@@ -66,8 +66,6 @@ class AksPoolPlan(ProviderPlan):
     secure_boot: bool = False
     """With it comes the virtual TPM."""
     os_disk_type: Literal["Managed", "Ephemeral"] = "Managed"
-    max_pods: int | None = None
-    """None leaves it to the cluster's network."""
     autoscaled: bool = True
     """False keeps the number of nodes at the plan's, which has min and max alike then."""
     spot_max_price: float | None = None
@@ -100,6 +98,9 @@ class AksPoolPlan(ProviderPlan):
     # provider/pkg/provider/diff.go), and the pool's name is made of it.
     unordered: ClassVar[frozenset[str]] = frozenset({"availability_zones"})
     drained_together = ("max_surge", "max_unavailable")
+    # AKS's limit; the default depends on the cluster's network (30, 110 or 250).
+    # https://learn.microsoft.com/azure/aks/quotas-skus-regions
+    usual_pods = 250
 
     def adopted_pool(self) -> AdoptedPool | None:
         """Return the agent pool that was made by other means."""
@@ -108,13 +109,6 @@ class AksPoolPlan(ProviderPlan):
     def partitions_gpus(self) -> bool:
         """Say whether the GPU instance profile cuts them; a device plugin then shares the slices."""
         return self.gpu_instance_profile is not None
-
-    def pods_per_node(self) -> int:
-        """Return the setting or AKS's limit; the default depends on the cluster's network (30, 110 or 250).
-
-        https://learn.microsoft.com/azure/aks/quotas-skus-regions
-        """
-        return self.max_pods or 250
 
     def has_scale_from_zero_resources(self) -> bool:
         """Return whether tags of the scale set tell the autoscaler all that nodes offer."""
@@ -177,7 +171,6 @@ def build_provider_plan(request: PoolRequest) -> AksPoolPlan:
         # Without a type AKS takes an ephemeral disk where this size fits the local one; what a preview shows should
         # not depend on the machine.
         os_disk_type="Ephemeral" if spec.disk.type == "Ephemeral" else "Managed",
-        max_pods=spec.network.max_pods,
         autoscaled=spec.nodes.fixed is None,
         spot_max_price=(spot.max_price_usd_per_hour or -1) if spot else None,
         capacity_reservation_group_id=spec.capacity.name if isinstance(spec.capacity, Reservation) else None,

@@ -17,28 +17,13 @@ from gpupools.plan.pool_plan import PoolPlan
 from gpupools.providers.adoption import custom_timeouts, import_options
 from gpupools.providers.apply_overrides import keyword_arguments, wire_inputs
 from gpupools.providers.azure.constraints import POOL_NAME_LIMIT
-from gpupools.providers.azure.edit_effects import edit_tables
+from gpupools.providers.azure.edit_effects import FIXED_AT_CREATION, edit_tables
 from gpupools.providers.azure.pool_plan import AksPoolPlan
 from gpupools.providers.azure.pool_settings import OVERRIDABLE
 from gpupools.providers.previous_state import invoke, keep_node_count, last_outputs, last_update
 from gpupools.providers.sdk_internals import wire_names
 
 _AGENT_POOL = "azure-native:containerservice:AgentPool"
-
-FIXED_AT_CREATION = (
-    *("availabilityZones", "capacityReservationGroupID", "enableEncryptionAtHost", "enableNodePublicIP"),
-    *("enableUltraSSD", "gpuInstanceProfile", "gpuProfile", "hostGroupID", "kubeletConfig", "kubeletDiskType"),
-    *("linuxOSConfig", "maxPods", "nodePublicIPPrefixID", "osDiskSizeGB", "osDiskType", "osType", "podSubnetID"),
-    *("proximityPlacementGroupID", "scaleSetEvictionPolicy", "scaleSetPriority", "spotMaxPrice", "type", "vmSize"),
-    "vnetSubnetID",
-)
-"""Properties AKS never changes, in wire names.
-
-The provider replaces the pool for vmSize and gpuInstanceProfile only (pulumi/pulumi-azure-native
-provider/pkg/gen/replacement.go); for every other, preview would show an update that fails with
-PropertyChangeNotAllowed (https://github.com/pulumi/pulumi-azure-native/issues/959). The list is the one of
-hashicorp/terraform-provider-azurerm website/docs/r/kubernetes_cluster_node_pool.html.markdown.
-"""
 
 _GET_AGENT_POOL = "azure-native:containerservice:getAgentPool"
 _VERSION = version("pulumi_azure_native")
@@ -311,7 +296,6 @@ def _arguments(
         node_labels=dict(plan.labels),
         tags={**settings.autoscaler_tags, **settings.tags} or None,
         vnet_subnet_id=cluster.get("subnet_id"),
-        max_pods=settings.max_pods,
         enable_node_public_ip=False,
         enable_encryption_at_host=settings.encryption_at_host,
         security_profile=_security(settings),

@@ -4,11 +4,11 @@ An input replaces the pool where the schema of terraform-provider-google-beta sa
 """
 
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 from gpupools.common.json_types import JsonDict, JsonObject
-from gpupools.plan.edit_tables import EditEffect, EditTables, read_edit_tables
+from gpupools.plan.edit_tables import EditEffect, read_edit_tables
 
 _LEFT_OUT = {
     "NodePool.nodeConfig.spot": ("spot", False),
@@ -21,15 +21,13 @@ _LEFT_OUT = {
 """https://docs.cloud.google.com/kubernetes-engine/docs/reference/rest/v1/NodeConfig"""
 
 
-@cache
-def edit_tables() -> EditTables:
-    """Return the tables of plan edits and input edits.
+edit_tables = cache(partial(read_edit_tables, Path(__file__).parent, _LEFT_OUT, old_protection_counts=True))
+"""Return the tables.
 
-    The provider looks at the deletion policy of the last update, also when it deletes what was replaced:
-    https://github.com/hashicorp/terraform-provider-google-beta google-beta/services/container/
-    resource_container_node_pool.go, DeletionPolicyPreDelete.
-    """
-    return read_edit_tables(Path(__file__).parent, _LEFT_OUT, old_protection_counts=True)
+The provider looks at the deletion policy of the last update, also when it deletes what was replaced:
+https://github.com/hashicorp/terraform-provider-google-beta google-beta/services/container/
+resource_container_node_pool.go, DeletionPolicyPreDelete.
+"""
 
 
 def replacing_inputs(inputs: JsonObject, above: str = "") -> JsonDict:
