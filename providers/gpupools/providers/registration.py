@@ -5,7 +5,7 @@ to providers is in `register_provider` and beside each call of it; `tests/provid
 """
 
 from collections.abc import Collection
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import pulumi
@@ -59,7 +59,11 @@ def output_of(resource: pulumi.Resource, name: str) -> pulumi.Output[Any]:
 
 
 def _of_version(package: str, opts: pulumi.ResourceOptions) -> pulumi.ResourceOptions:
-    own = pulumi.ResourceOptions(version=version(f"pulumi-{package}"))
+    try:
+        own = pulumi.ResourceOptions(version=version(f"pulumi-{package}"))
+    except PackageNotFoundError:
+        cloud = package.partition("-")[0]
+        raise pulumi.RunError(f"{cloud} needs the package pulumi-{package}; install gpupools[{cloud}]") from None
     return pulumi.ResourceOptions.merge(own, opts)
 
 
