@@ -5,12 +5,15 @@ to providers is in `register_provider` and beside each call of it; `tests/provid
 """
 
 from collections.abc import Collection
-from importlib.metadata import PackageNotFoundError, version
+from functools import cache
+from importlib import metadata
 from typing import Any
 
 import pulumi
 
 from gpupools.common.json_types import JsonObject
+
+version = cache(metadata.version)
 
 
 def register(
@@ -61,7 +64,7 @@ def output_of(resource: pulumi.Resource, name: str) -> pulumi.Output[Any]:
 def _of_version(package: str, opts: pulumi.ResourceOptions) -> pulumi.ResourceOptions:
     try:
         own = pulumi.ResourceOptions(version=version(f"pulumi-{package}"))
-    except PackageNotFoundError:
+    except metadata.PackageNotFoundError:
         cloud = package.partition("-")[0]
         raise pulumi.RunError(f"{cloud} needs the package pulumi-{package}; install gpupools[{cloud}]") from None
     return pulumi.ResourceOptions.merge(own, opts)
