@@ -44,7 +44,7 @@ class Requests(mocks.MockMonitor):
 
     def RegisterResource(self, request: Any) -> Any:  # noqa: N802 - the protocol's name
         self.made.append(request)
-        return super().RegisterResource(request)
+        return super().RegisterResource(request)  # type: ignore[no-untyped-call]
 
 
 class Named(mocks.Mocks):

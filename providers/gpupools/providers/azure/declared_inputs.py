@@ -100,9 +100,10 @@ def pool_name(plan: PoolPlan, decisive: JsonObject) -> Any:
     return replacement_name(settings.first_name, decisive, limit=POOL_NAME_LIMIT, separator="")
 
 
-def _nvidia(settings: AksPoolPlan) -> dict[str, str]:
+def _nvidia(settings: AksPoolPlan) -> JsonDict:
     """Translate what the SDK's GPU profile has no field for."""
-    return without_none({"managementMode": settings.management_mode, "migStrategy": settings.mig_strategy})
+    given = {"managementMode": settings.management_mode, "migStrategy": settings.mig_strategy}
+    return {key: value for key, value in given.items() if value is not None}
 
 
 def _properties(plan: PoolPlan, settings: AksPoolPlan, cluster: Mapping[str, Any]) -> JsonDict:
