@@ -81,7 +81,7 @@ def _serve(listening: socket.socket) -> None:
         words, environment, folder = marshal.loads(said)
         if not has_sdks and words and words[0] in _WITH_SDKS:
             has_sdks = True
-            for name in ("command", "pack_process", "program_run", "format_preview"):
+            for name in ("command", "program_run", "format_preview", "verdicts"):
                 import_module(f"gpupools.preview.{name}")
             for cloud in clouds:
                 cloud.node_pools.resources()

@@ -227,8 +227,7 @@ def test_without_the_sdk_the_page_says_that_no_policy_was_asked(
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
         return real(name, *rest, **named)
 
-    for name in ("gpupools.preview.pack_process", "gpupools.preview.program_run"):
-        monkeypatch.delitem(__import__("sys").modules, name, raising=False)
+    monkeypatch.delitem(__import__("sys").modules, "gpupools.preview.program_run", raising=False)
     monkeypatch.setattr(builtins, "__import__", without)
 
     assert main(["report", str(stack_file()), "-o", "plan.html"]) == 0
