@@ -197,6 +197,8 @@ class Cloud(NamedTuple):
     """Table of the quotas that its instance types need, as `gpupools.plan.quotas` reads it; None if none is known."""
     prices_file: Path | None = None
     """Table of its list prices, as `gpupools.plan.prices` reads it; None if none is known."""
+    input_types_file: Path | None = None
+    """Types of the inputs of what its pools declare, as `gpupools.plan.input_types` reads them."""
     launch_errors_file: Path | None = None
     """Table of the errors that the cloud gives when machines do not start, for `gpupools explain`."""
     helpers: Mapping[str, str] = MappingProxyType({})

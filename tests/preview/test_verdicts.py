@@ -50,7 +50,8 @@ def said_by_pack(resources: list[DeclaredResource], config: Mapping[str, Any]) -
     levels, options = levels_and_options(config)
     request = analyzer_pb2.ConfigureAnalyzerRequest()
     for name, policy in POLICIES.items():
-        level = levels.get(name, policy.enforcement_level.value)
+        assert policy.enforcement_level is not None
+        level = levels.get(name) or str(policy.enforcement_level.value)
         request.policyConfig[name].enforcementLevel = analyzer_pb2.EnforcementLevel.Value(level.upper())
         own = {key: value for key, value in options[name].items() if key != "enforcementLevel"}
         request.policyConfig[name].properties.update(own)

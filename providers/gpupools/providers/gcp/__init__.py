@@ -38,6 +38,7 @@ CLOUD = Cloud(
     quotas_file=Path(__file__).parent / "quotas.csv",
     launch_errors_file=Path(__file__).parent / "launch_errors.csv",
     prices_file=Path(__file__).parent / "prices.csv",
+    input_types_file=Path(__file__).parent / "input_types.json",
     cluster=GkeCluster,
     example_cluster={
         "cloud": "gcp",
