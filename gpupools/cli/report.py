@@ -196,14 +196,14 @@ def _compared(file: Path, since: str, new: CheckedFile) -> JsonDict:
 
 
 def _judged(checked: CheckedFile, config: JsonObject | None) -> JsonDict:
-    """Return the policy results, if the offline preview can run."""
+    """Return the policy results; of a cloud whose inputs only its program knows, if that can run."""
     try:
-        preview = import_module("gpupools.preview.command").preview_file(checked, policy_config=config)
+        verdicts, problems = import_module("gpupools.preview.command").judge_file(checked, config)
     except ModuleNotFoundError as error:
         if not is_missing(error):
             raise
         return {"not_judged": f"this requires {NEED}"}
-    return {"verdicts": preview.verdicts, "problems": preview.problems}
+    return {"verdicts": verdicts, "problems": problems}
 
 
 def _answer(reports: Sequence[StackReport], gone: Sequence[str], output: Path | None, refused: bool) -> None:

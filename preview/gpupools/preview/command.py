@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from importlib import import_module
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpupools.common.errors import Rejected
+from gpupools.common.errors import Problem, Rejected
 from gpupools.common.json_types import JsonObject
 from gpupools.console.output import Style, answer, tell, tell_parts
 from gpupools.console.progress import progress
@@ -138,6 +138,21 @@ def preview_file(
         teams=team_rows(plan.pools, plan.stack.teams),
         unlisted=unlisted_offers(plan),
     )
+
+
+def judge_file(checked: CheckedFile, policy_config: JsonObject | None) -> tuple[Sequence[PolicyVerdict], list[Problem]]:
+    """Return the verdicts of the policies on what a valid stack file declares, and what else blocks it.
+
+    Only a cloud that does not know the inputs of its pools by itself needs the program, which needs the Pulumi SDK.
+    """
+    planned_resources = import_module("gpupools.preview.planned_resources")
+    if not planned_resources.is_planned_whole(checked.plan):
+        report = preview_file(checked, policy_config=policy_config)
+        return report.verdicts, list(report.problems)
+    stack, project = checked.file.stack, project_of(checked.file.path)
+    planned = planned_resources.planned_resources(checked.plan, project, stack)
+    judge = import_module("gpupools.preview.verdicts").judge
+    return judge(planned.resources, policy_config or {}, stack), planned.problems
 
 
 def in_file_order(resources: Iterable[DeclaredResource], plan: StackPlan) -> list[DeclaredResource]:

@@ -225,7 +225,7 @@ class _Check(NamedTuple):
     def _value(self, value: Any, expected: str, at: Path) -> Iterator[InputProblem]:
         """Check one value against a type; null means that the property is not set."""
         bare = unwrap_secret(value)
-        if bare is None or bare == UNKNOWN:
+        if bare is None or bare == UNKNOWN or bare is pool_facts.UNKNOWN:
             return
         hidden = bare is not value
         members = _members(expected)

@@ -5,7 +5,7 @@ Owns the AWS facts. `resources.py` beside it is the only place that imports the 
 
 from pathlib import Path
 
-from gpupools.plan.cloud import Cloud, NodePools, call_later, get_later
+from gpupools.plan.cloud import Cloud, NodePools, RegisteredResource, call_later, get_later
 from gpupools.providers.aws.capabilities import CAPABILITIES, DEFAULT_SOFTWARE, SOFTWARE
 from gpupools.providers.aws.cluster import EksCluster, kubeconfig_name, node_pattern
 from gpupools.providers.aws.constraints import check_pool, check_settings
@@ -82,6 +82,11 @@ CLOUD = Cloud(
         overridable=OVERRIDABLE,
         edits=call_later(f"{__name__}.edit_effects", "edit_tables"),
         resources=get_later(f"{__name__}.resources", "RESOURCES"),
+        registered={
+            "PlacementGroup": RegisteredResource("placement"),
+            "LaunchTemplate": RegisteredResource("template", {"placement": "PlacementGroup"}),
+            "NodeGroup": RegisteredResource("nodes", {"launchTemplate": "LaunchTemplate"}),
+        },
         existing_pools=get_later(f"{__name__}.existing_pools", "EXISTING_POOLS"),
     ),
     readback=get_later(f"{__name__}.readback", "READBACK"),

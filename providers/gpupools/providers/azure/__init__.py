@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from gpupools.plan.cloud import Cloud, NodePools, call_later, get_later
+from gpupools.plan.cloud import Cloud, NodePools, RegisteredResource, call_later, get_later
 from gpupools.providers.azure.capabilities import CAPABILITIES, DEFAULT_SOFTWARE, SOFTWARE
 from gpupools.providers.azure.cluster import AksCluster, node_pattern
 from gpupools.providers.azure.constraints import check_pool, check_settings
@@ -69,6 +69,7 @@ CLOUD = Cloud(
         overridable=OVERRIDABLE,
         edits=call_later(f"{__name__}.edit_effects", "edit_tables"),
         resources=get_later(f"{__name__}.resources", "RESOURCES"),
+        registered={"AgentPool": RegisteredResource("pool"), "Resource": RegisteredResource("pool")},
         existing_pools=get_later(f"{__name__}.existing_pools", "EXISTING_POOLS"),
     ),
     readback=get_later(f"{__name__}.readback", "READBACK"),
