@@ -114,7 +114,7 @@ class _Cluster:
         node_pools = self._cloud.node_pools
         assert node_pools.declared_inputs is not None
         made = node_pools.declared_inputs(plan, self._keys)
-        found = {}
+        found: dict[str, Declared] = {}
         for kind, registered in node_pools.registered.items():
             if kind in made:
                 refers = {key: (found[other].urn,) for key, other in registered.refers.items() if other in found}
