@@ -142,7 +142,7 @@ class EksPoolPlan(ProviderPlan):
         return self.zones
 
     def has_scale_from_zero_resources(self) -> bool:
-        """Return True: by tags of the Auto Scaling group (`_scale_from_zero` in resources.py)."""
+        """Return True: by tags of the Auto Scaling group (`_scale_from_zero` in declared_inputs.py)."""
         return True
 
     def requires_gpu_resource(self) -> bool:
