@@ -55,7 +55,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--no-policies",
         action="store_true",
-        help="skip the offline preview and the policies, which take seconds",
+        help="skip the policies",
     )
     parser.add_argument("--policy-config", type=Path, metavar="FILE", help="policy configuration, as for pulumi up")
     parser.add_argument("--json", action="store_true", help="print counts as JSON; without OUT, write no report")

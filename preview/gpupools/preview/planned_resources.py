@@ -16,7 +16,7 @@ from gpupools.policies.declared_stack import Declared
 from gpupools.policies.stack_judge import declared, read_resource
 from gpupools.preview.sdk_schema import check_inputs
 from gpupools.providers import clouds
-from gpupools.software.declared_inputs import RELEASE, object_inputs, release_inputs
+from gpupools.software.kubernetes_inputs import RELEASE, object_inputs, release_inputs
 from gpupools.spec.cluster_access import ACCESS_KEYS, KubeconfigFile, KubeconfigSecret, api_url, built_kubeconfig
 from gpupools.spec.models import Cluster, Late, StackOutput
 from gpupools.stackfile.stack import StackPlan

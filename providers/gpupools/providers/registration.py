@@ -5,6 +5,7 @@ to providers is in `register_provider` and beside each call of it; `tests/provid
 """
 
 from collections.abc import Collection
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -60,11 +61,14 @@ def output_of(resource: pulumi.Resource, name: str) -> pulumi.Output[Any]:
 
 def _of_version(package: str, opts: pulumi.ResourceOptions) -> pulumi.ResourceOptions:
     try:
-        own = pulumi.ResourceOptions(version=version(f"pulumi-{package}"))
+        own = pulumi.ResourceOptions(version=_installed(f"pulumi-{package}"))
     except PackageNotFoundError:
         cloud = package.partition("-")[0]
         raise pulumi.RunError(f"{cloud} needs the package pulumi-{package}; install gpupools[{cloud}]") from None
     return pulumi.ResourceOptions.merge(own, opts)
+
+
+_installed = cache(version)  # reads a file
 
 
 def _as_text(value: Any) -> Any:
