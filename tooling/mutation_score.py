@@ -333,7 +333,7 @@ def pack_in_this_process() -> type[Any]:
             self._configure()
 
         def _call(self, method: str, request: Any) -> Any:
-            stack = {"PULUMI_PROJECT": self._project, "PULUMI_STACK": self._stack, "PULUMI_DRY_RUN": "true"}
+            stack = {"PULUMI_PROJECT": "gpupools", "PULUMI_STACK": self._stack, "PULUMI_DRY_RUN": "true"}
             with patch.dict(os.environ, stack):
                 return getattr(self._analyzer, method)(request, None)
 
