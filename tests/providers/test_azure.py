@@ -14,8 +14,9 @@ from gpupools.preview.sdk_schema import check_inputs, check_property_path
 from gpupools.providers.azure import CLOUD
 from gpupools.providers.azure.cluster import AksCluster
 from gpupools.providers.azure.constraints import WITHOUT_AKS_DRIVER
+from gpupools.providers.azure.declared_inputs import FIXED_AT_CREATION
 from gpupools.providers.azure.pool_plan import MIG_MODELS, gpu_instance_profile
-from gpupools.providers.azure.resources import FIXED_AT_CREATION, create_pool, create_provider
+from gpupools.providers.azure.resources import create_pool, create_provider
 from gpupools.spec.models import LATE
 from tests.providers.azure_pools import ADDRESSES, SUBNET, TOKEN, aks, options, plan, refused, settings, wire
 from tests.providers.declaring import run

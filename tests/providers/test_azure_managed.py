@@ -23,8 +23,9 @@ from gpupools.preview.sdk_schema import SECRET, SIGNATURE, check_inputs, check_p
 from gpupools.preview.sdk_schema import UNKNOWN as LATE
 from gpupools.providers.azure import CLOUD
 from gpupools.providers.azure.arm import NEWER, aks_kind, nvidia_problems
+from gpupools.providers.azure.declared_inputs import FIXED_AT_CREATION
 from gpupools.providers.azure.pool_plan import MANAGED_API_VERSION, MANAGED_MIG_API_VERSION
-from gpupools.providers.azure.resources import FIXED_AT_CREATION, create_pool
+from gpupools.providers.azure.resources import create_pool
 from gpupools.readback.inputs import with_taint
 from gpupools.spec.models import SHARING_KINDS
 from tests.providers.azure_pools import ADDRESSES, GROUP, SUBNET, TOKEN, aks, options, plan, settings

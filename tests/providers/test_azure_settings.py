@@ -15,8 +15,9 @@ from gpupools.common.taints import GPU_TAINT
 from gpupools.plan.pool_plan import POOL_LABEL
 from gpupools.plan.tolerations import tolerations_for
 from gpupools.providers import azure, clouds
+from gpupools.providers.azure.declared_inputs import FIXED_AT_CREATION
 from gpupools.providers.azure.pool_settings import OVERRIDABLE
-from gpupools.providers.azure.resources import FIXED_AT_CREATION, create_pool
+from gpupools.providers.azure.resources import create_pool
 from gpupools.spec.pool_options import given_settings
 from gpupools.stackfile.check import check_stack_file
 from gpupools.stackfile.stack import parse_pool

@@ -9,16 +9,16 @@ import pytest
 
 from gpupools.policies import pack
 from gpupools.preview import sdk_schema
-from gpupools.providers import sdk_aliases, sdk_internals
+from gpupools.providers import sdk_internals
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("gpupools", "providers", "components", "policies", "preview", "stacks")
-PLACES = {each.__file__ for each in (sdk_internals, sdk_aliases, pack)}
-"""The modules that may use such names: the first says so in one sentence without them, the others go on without."""
+PLACES = {each.__file__ for each in (sdk_internals, pack)}
+"""The modules that may use such names: the first says so in one sentence without them, the other goes on without."""
 
 
 def test_the_installed_sdk_has_every_name_we_use() -> None:
-    names = [*(path.split(":") for path in sdk_internals.NAMES), sdk_aliases.REPLACED]
+    names = (path.split(":") for path in sdk_internals.NAMES)
     missing = [f"{module}.{name}" for module, name in names if not hasattr(import_module(module), name)]
 
     assert missing + pack.missing_sdk_names() == [], (

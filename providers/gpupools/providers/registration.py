@@ -59,13 +59,21 @@ def output_of(resource: pulumi.Resource, name: str) -> pulumi.Output[Any]:
     return found
 
 
-def _of_version(package: str, opts: pulumi.ResourceOptions) -> pulumi.ResourceOptions:
+def plugin_version(package: str) -> str:
+    """Return the version of a package's installed SDK, which is its plugin's.
+
+    Raises:
+        pulumi.RunError: It is not installed.
+    """
     try:
-        own = pulumi.ResourceOptions(version=_installed(f"pulumi-{package}"))
+        return _installed(f"pulumi-{package}")
     except PackageNotFoundError:
         cloud = package.partition("-")[0]
         raise pulumi.RunError(f"{cloud} needs the package pulumi-{package}; install gpupools[{cloud}]") from None
-    return pulumi.ResourceOptions.merge(own, opts)
+
+
+def _of_version(package: str, opts: pulumi.ResourceOptions) -> pulumi.ResourceOptions:
+    return pulumi.ResourceOptions.merge(pulumi.ResourceOptions(version=plugin_version(package)), opts)
 
 
 _installed = cache(version)  # reads a file

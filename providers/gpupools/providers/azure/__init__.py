@@ -69,6 +69,7 @@ CLOUD = Cloud(
         overridable=OVERRIDABLE,
         edits=call_later(f"{__name__}.edit_effects", "edit_tables"),
         resources=get_later(f"{__name__}.resources", "RESOURCES"),
+        declared_inputs=call_later(f"{__name__}.declared_inputs", "declared_inputs"),
         registered={"AgentPool": RegisteredResource("pool"), "Resource": RegisteredResource("pool")},
         existing_pools=get_later(f"{__name__}.existing_pools", "EXISTING_POOLS"),
     ),
