@@ -49,6 +49,13 @@ def object_inputs(planned: KubernetesObject) -> tuple[str, JsonDict]:
     return f"kubernetes:{version if '/' in version else f'core/{version}'}:{manifest['kind']}", manifest
 
 
+def is_custom_kind(token: str) -> bool:
+    """Return whether a type token is a kind that a CRD defines: of a group outside Kubernetes' own."""
+    package, _, kind = token.partition(":")
+    group = kind.partition("/")[0]
+    return package == "kubernetes" and "." in group and not group.endswith(".k8s.io")
+
+
 def _mutable(value: Any) -> Any:
     """Return dicts and lists: Pulumi accepts no other mappings, and a plan's are read-only."""
     if isinstance(value, Mapping):

@@ -19,6 +19,7 @@ from gpupools.plan.input_types import InputTypes, read_input_types
 from gpupools.policies.wire import SECRET as SECRET
 from gpupools.policies.wire import SIGNATURE as SIGNATURE
 from gpupools.providers import clouds
+from gpupools.software.kubernetes_inputs import is_custom_kind
 from gpupools.spec.overrides import SCALARS, is_scalar, scalar_fix
 
 UNKNOWN = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
@@ -91,14 +92,7 @@ def unwrap_secret(value: Any) -> Any:
 
 def is_known_type(token: str) -> bool:
     """Return whether a type token has its types here, or is a kind that a CRD defines."""
-    return schema_of(token) is not None or _is_custom_kind(token)
-
-
-def _is_custom_kind(token: str) -> bool:
-    """Return whether a token is a kind of Kubernetes outside its own API groups."""
-    package, _, kind = token.partition(":")
-    group = kind.partition("/")[0]
-    return package == "kubernetes" and "." in group and not group.endswith(".k8s.io")
+    return schema_of(token) is not None or is_custom_kind(token)
 
 
 def check_inputs(token: str, wire_inputs: JsonObject) -> list[InputProblem]:

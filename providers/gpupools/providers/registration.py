@@ -6,12 +6,14 @@ to providers is in `register_provider` and beside each call of it; `tests/provid
 
 from collections.abc import Collection
 from functools import cache
-from importlib.metadata import PackageNotFoundError, version
+from importlib import metadata
 from typing import Any
 
 import pulumi
 
 from gpupools.common.json_types import JsonObject
+
+version = cache(metadata.version)
 
 
 def register(
@@ -66,17 +68,14 @@ def plugin_version(package: str) -> str:
         pulumi.RunError: It is not installed.
     """
     try:
-        return _installed(f"pulumi-{package}")
-    except PackageNotFoundError:
+        return version(f"pulumi-{package}")
+    except metadata.PackageNotFoundError:
         cloud = package.partition("-")[0]
         raise pulumi.RunError(f"{cloud} needs the package pulumi-{package}; install gpupools[{cloud}]") from None
 
 
 def _of_version(package: str, opts: pulumi.ResourceOptions) -> pulumi.ResourceOptions:
     return pulumi.ResourceOptions.merge(pulumi.ResourceOptions(version=plugin_version(package)), opts)
-
-
-_installed = cache(version)  # reads a file
 
 
 def _as_text(value: Any) -> Any:
