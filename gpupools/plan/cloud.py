@@ -104,6 +104,8 @@ class RegisteredResource(NamedTuple):
     """What its name in Pulumi ends with, after that of the pool's component."""
     refers: Mapping[str, str] = MappingProxyType({})
     """Input → the resource of the pool whose outputs it takes, by its name in `overrides`."""
+    untyped: str = ""
+    """Type token where its inputs are in a map `properties`; empty if they never are."""
 
 
 class NodePools(NamedTuple):

@@ -119,7 +119,7 @@ class _Cluster:
             if kind in made:
                 refers = {key: (found[other].urn,) for key, other in registered.refers.items() if other in found}
                 found[kind] = self._declared(
-                    self._tokens[kind],
+                    registered.untyped if registered.untyped and "properties" in made[kind] else self._tokens[kind],
                     f"{full}-{registered.suffix}",
                     made[kind],
                     parent=_POOL,

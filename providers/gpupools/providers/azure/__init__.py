@@ -70,7 +70,7 @@ CLOUD = Cloud(
         edits=call_later(f"{__name__}.edit_effects", "edit_tables"),
         resources=get_later(f"{__name__}.resources", "RESOURCES"),
         declared_inputs=call_later(f"{__name__}.declared_inputs", "declared_inputs"),
-        registered={"AgentPool": RegisteredResource("pool"), "Resource": RegisteredResource("pool")},
+        registered={"AgentPool": RegisteredResource("pool", untyped="azure-native:resources:Resource")},
         existing_pools=get_later(f"{__name__}.existing_pools", "EXISTING_POOLS"),
     ),
     readback=get_later(f"{__name__}.readback", "READBACK"),
