@@ -26,7 +26,7 @@ from gpupools.preview.monitor import DeclaredResource
 from gpupools.preview.program_run import preview_program
 from gpupools.preview.sdk_schema import UNKNOWN
 from tests.engine.cli import ROOT, CommandResult, Engine
-from tooling.sdk_types import args_class, import_sdk, resource_class, wire_names
+from tooling.sdk_types import args_class, resource_class, wire_names
 
 CLUSTERS = {
     "train": {
@@ -72,7 +72,6 @@ def plain_program(pools: int) -> tuple[str, int]:
     modules: set[str] = set()
     lines = []
     for each in managed:
-        import_sdk(each.type)
         class_ = resource_class(each.type)
         args = args_class(class_) if class_ is not None else None
         assert class_ is not None, each.type

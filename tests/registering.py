@@ -9,7 +9,7 @@ from google.protobuf.json_format import MessageToDict
 from pulumi.runtime.stack import run_pulumi_func
 
 from gpupools.preview.monitor import StrictMonitor
-from tooling.sdk_types import args_class, import_sdk, resource_class, wire_names
+from tooling.sdk_types import args_class, resource_class, wire_names
 
 COMPARED = (
     "type",
@@ -41,7 +41,6 @@ def registered(program: Callable[[], object]) -> list[dict[str, Any]]:
 
 def by_class(request: dict[str, Any]) -> dict[str, Any]:
     """Return the request for a resource of the same inputs that is made with the SDK's class."""
-    import_sdk(request["type"])
     resource = resource_class(request["type"])
     assert resource is not None
     args = args_class(resource)

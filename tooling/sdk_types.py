@@ -5,7 +5,9 @@ import functools
 import inspect
 import types
 import typing
+import warnings
 from collections.abc import Awaitable, Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from importlib import import_module
 from typing import Any, Literal, Union, get_args, get_origin
 
@@ -23,7 +25,7 @@ def input_types(tokens: Iterable[str], name_of: typing.Callable[[type], str] | N
     """Return the types of these resources' inputs, and of all inside.
 
     Raises:
-        LookupError: No imported SDK has one of the tokens, or two of its types have one name.
+        LookupError: No installed SDK has one of the tokens, or two of its types have one name.
     """
     name_of = name_of or short_name
     resources: dict[str, str] = {}
@@ -131,17 +133,20 @@ def args_class(resource: type) -> type | None:
     return None
 
 
-def import_sdk(token: str) -> None:
+def _import_sdk(token: str) -> None:
     """Import what registers the class of a type token; only a package itself where its modules follow no rule."""
     package, _, module = token.removeprefix(_PROVIDER).partition(":")
     sdk = f"pulumi_{package.replace('-', '_')}"
-    import_module(sdk)
-    if module and package != "kubernetes":
-        import_module(f"{sdk}.{module.partition(':')[0].partition('/')[0]}")
+    with suppress(ModuleNotFoundError), warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of classes that nobody asks for
+        import_module(sdk)
+        if module and package != "kubernetes":
+            import_module(f"{sdk}.{module.partition(':')[0].partition('/')[0]}")
 
 
 def resource_class(token: str) -> type | None:
-    """Return the class for a type token in the SDKs imported so far."""
+    """Return the class for a type token, from its SDK if that is installed."""
+    _import_sdk(token)
     for fqn, name in _places(token):
         if fqn and name:
             found: object = getattr(import_module(fqn), name, None)

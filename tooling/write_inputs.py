@@ -9,7 +9,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tooling.sdk_types import import_sdk, input_types
+from tooling.sdk_types import input_types
 
 ROOT = Path(__file__).resolve().parent.parent
 _CLOUDS = ROOT / "providers" / "gpupools" / "providers"
@@ -56,8 +56,6 @@ FILES: Mapping[Path, Sequence[str]] = {
 
 def text(tokens: Sequence[str]) -> str:
     """Return what the file with the types of these resources has."""
-    for token in tokens:
-        import_sdk(token)
     found = input_types(tokens)
     types = ",\n".join(f"  {json.dumps(name)}: {json.dumps(found.types[name])}" for name in sorted(found.types))
     parts = [f'"{part}": {json.dumps(getattr(found, part), indent=1)}' for part in ("resources", "outputs")]

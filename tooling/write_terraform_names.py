@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from gpupools.plan.input_types import InputTypes
-from tooling.sdk_types import import_sdk, input_types
+from tooling.sdk_types import input_types
 
 FILE = Path(str(files("gpupools.audit") / "terraform_names.json"))
 
@@ -48,7 +48,6 @@ def names() -> dict[str, Any]:
 
 
 def _entry(token: str) -> dict[str, Any]:
-    import_sdk(token)
     types = input_types([token])
     found = sorted(_differences(types, types.resources[token], ()))
     return {

@@ -1,7 +1,7 @@
 """The names of Pulumi's SDK that its makers do not promise to keep; whoever wants one asks here.
 
-What `pulumi` has no public way for: wire names of inputs, waiting for a value while a program runs. `sdk_aliases` and
-`pack` of the policies also replace internals, to save time, and leave an SDK alone that has them no longer.
+What `pulumi` has no public way for: waiting for a value while a program runs. `pack` of the policies also replaces
+internals, to save time, and leaves an SDK alone that has them no longer.
 """
 
 import functools
@@ -12,8 +12,6 @@ from typing import Any, TypeVar
 
 import pulumi
 
-from gpupools.common.json_types import JsonObject
-
 T = TypeVar("T")
 
 TESTED = "3.272.0"
@@ -21,9 +19,6 @@ TESTED = "3.272.0"
 
 NAMES: Mapping[str, str] = MappingProxyType(
     {
-        "pulumi._types:is_input_type": "tells the classes of nested inputs from other values",
-        "pulumi._types:input_type_py_to_pulumi_names": "gives inputs their names on the wire",
-        "pulumi._types:input_type_to_dict": "writes nested inputs by their names on the wire",
         "pulumi.runtime.sync_await:_sync_await": "waits for a value while the program runs",
     }
 )
@@ -42,23 +37,6 @@ def _internal(path: str) -> Any:
     except (ImportError, AttributeError):
         fix = f"install pulumi=={TESTED}, with which it was tried"
         raise NotInThisSdk(f"the installed pulumi has no {module}.{name}, which {what}; {fix}") from None
-
-
-def is_input_type(kind: type) -> bool:
-    """Return whether a class is one of nested inputs."""
-    return bool(_internal("pulumi._types:is_input_type")(kind))
-
-
-def wire_names(kind: type) -> Mapping[str, str]:
-    """Return Python name to wire name of a class of inputs."""
-    found: Mapping[str, str] = _internal("pulumi._types:input_type_py_to_pulumi_names")(kind)
-    return found
-
-
-def wire_values(args: object) -> JsonObject:
-    """Return the inputs of an instance by wire name."""
-    found: JsonObject = _internal("pulumi._types:input_type_to_dict")(args)
-    return found
 
 
 def wait_for(value: Awaitable[T]) -> T:
