@@ -173,10 +173,12 @@ def _scale_from_zero(plan: PoolPlan, settings: EksPoolPlan) -> dict[str, str]:
     # The autoscaler counts the GPUs of the instance type unless a tag says otherwise; sliced ones may all go by
     # another name. kubernetes/autoscaler, cluster-autoscaler/cloudprovider/aws/aws_manager.go, buildNodeFromTemplate.
     offered = {GPU_RESOURCE: 0, **plan.node_resources}
-    labels = {**plan.labels, **settings.node_labels}
+    # The same function asks EKS for the group's own labels and taints; those that EKS adds to nodes are not among them.
+    labels, taints = ({}, ()) if settings.autoscaler_reads_group else (plan.labels, plan.taints)
+    labels = {**labels, **settings.node_labels}
     resources = {**{name: str(count) for name, count in offered.items()}, **settings.node_resources}
     return {
         **{f"{NODE_TEMPLATE}/label/{key}": value for key, value in labels.items()},
-        **{f"{NODE_TEMPLATE}/taint/{taint.key}": f"{taint.value}:{taint.effect.value}" for taint in plan.taints},
+        **{f"{NODE_TEMPLATE}/taint/{taint.key}": f"{taint.value}:{taint.effect.value}" for taint in taints},
         **{f"{NODE_TEMPLATE}/resources/{resource}": count for resource, count in resources.items()},
     }

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from importlib.metadata import version
 from itertools import chain
 from typing import Any, cast
 
@@ -29,7 +28,7 @@ from gpupools.providers.previous_state import (
     last_outputs,
     last_update,
 )
-from gpupools.providers.registration import output_of, register, register_provider
+from gpupools.providers.registration import output_of, plugin_version, register, register_provider
 
 _PLACEMENT_GROUP = "aws:ec2/placementGroup:PlacementGroup"
 _LAUNCH_TEMPLATE = "aws:ec2/launchTemplate:LaunchTemplate"
@@ -37,7 +36,6 @@ _NODE_GROUP = "aws:eks/nodeGroup:NodeGroup"
 _TAG = "aws:autoscaling/tag:Tag"
 _GET_NODE_GROUPS = "aws:eks/getNodeGroups:getNodeGroups"
 _GET_NODE_GROUP = "aws:eks/getNodeGroup:getNodeGroup"
-_VERSION = version("pulumi_aws")
 
 
 def create_provider(name: str, cluster: Given, opts: pulumi.ResourceOptions) -> pulumi.ProviderResource:
@@ -164,7 +162,7 @@ def _desired_size(
     ends = {"minSize": plan.min_nodes, "maxSize": plan.max_nodes}
     if has is not None and not _same_bounds(ends, has["scalingConfig"]):
         place = {"region": region, **{key: has[key] for key in ("clusterName", "nodeGroupName")}}
-        group = invoke(_GET_NODE_GROUP, place, opts.parent, _VERSION)
+        group = invoke(_GET_NODE_GROUP, place, opts.parent, plugin_version("aws"))
         if group:
             return _within_bounds(plan, int(group["scalingConfigs"][0]["desiredSize"])), pulumi.ResourceOptions()
 
@@ -175,7 +173,7 @@ def _desired_size(
 
     async def runs(new: JsonObject) -> int:
         place = {key: new[key] for key in ("clusterName", "nodeGroupName", "region")}
-        group = await invoke_async(_GET_NODE_GROUP, place, opts.parent, _VERSION)
+        group = await invoke_async(_GET_NODE_GROUP, place, opts.parent, plugin_version("aws"))
         return _within_bounds(plan, int(group["scalingConfigs"][0]["desiredSize"]))
 
     # Nested paths are taken in wire form only.
@@ -203,9 +201,11 @@ async def _reject_orphan(name: str, pool: str, parent: pulumi.Resource | None, a
     cluster, place = new["clusterName"], {key: new[key] for key in ("clusterName", "region")}
     try:
         has = _node_group_names()
-        for each in (await invoke_async(_GET_NODE_GROUPS, place, parent, _VERSION))["names"]:
+        for each in (await invoke_async(_GET_NODE_GROUPS, place, parent, plugin_version("aws")))["names"]:
             if each.startswith(f"{name}-nodes-") and each not in has:
-                group = await invoke_async(_GET_NODE_GROUP, {**place, "nodeGroupName": each}, parent, _VERSION)
+                group = await invoke_async(
+                    _GET_NODE_GROUP, {**place, "nodeGroupName": each}, parent, plugin_version("aws")
+                )
                 if (group.get("tags") or {}).get("gpupools:pool") == pool:
                     left.append(each)
     except Exception as error:  # no permission, for one; the SDK raises nothing narrower
