@@ -14,12 +14,14 @@ import pytest
 from pulumi.runtime import mocks
 from pulumi.runtime.stack import run_pulumi_func
 
+from gpupools.plan.pool_facts import UNKNOWN
 from gpupools.preview.monitor import plain_struct
 from gpupools.providers import clouds
 from gpupools.providers.azure.resources import create_provider as azure_provider
 from gpupools.providers.gcp.resources import create_provider as gcp_provider
 from gpupools.providers.registration import output_of, register
 from gpupools.stackfile.check import check_stack_file
+from tests.providers import azure_pools, gcp_pools
 from tests.providers.azure_pools import ADDRESSES
 from tests.providers.test_azure_managed import managed
 from tooling.sdk_types import args_class, resource_class, wire_names
@@ -171,3 +173,21 @@ def test_outputs_have_their_names_on_the_wire(name: str, value: str) -> None:
     registered(program)
 
     assert seen == [value]
+
+
+@pytest.mark.parametrize(
+    ("name", "late", "unknown"),
+    [("NodePool", "service_account", "name"), ("AgentPool", "subnet_id", "agentPoolName")],
+)
+def test_a_pool_whose_name_hangs_on_something_late_has_none_yet(name: str, late: str, unknown: str) -> None:
+    cloud = clouds()["gcp" if name == "NodePool" else "azure"]
+    plan = gcp_pools.plan() if name == "NodePool" else azure_pools.plan(gpu="T4")
+    place = {key: value for key, value in cloud.example_cluster.items() if key != "cloud"}
+    declared = cloud.node_pools.declared_inputs
+    assert declared is not None
+
+    known, later = (declared(plan, {**place, late: value})[name] for value in ("a", UNKNOWN))
+
+    assert isinstance(known[unknown], str)
+    assert later[unknown] is UNKNOWN
+    assert later | {unknown: known[unknown]} != known  # the address itself is passed on as it is
