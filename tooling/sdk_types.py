@@ -133,26 +133,26 @@ def args_class(resource: type) -> type | None:
     return None
 
 
+def resource_class(token: str) -> type | None:
+    """Return the class for a type token, from its SDK if that is installed."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of classes that nobody asks for
+        _import_sdk(token)
+        for fqn, name in _places(token):
+            found: object = getattr(import_module(fqn), name, None) if fqn and name else None
+            if inspect.isclass(found):
+                return found
+    return None
+
+
 def _import_sdk(token: str) -> None:
     """Import what registers the class of a type token; only a package itself where its modules follow no rule."""
     package, _, module = token.removeprefix(_PROVIDER).partition(":")
     sdk = f"pulumi_{package.replace('-', '_')}"
-    with suppress(ModuleNotFoundError), warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # of classes that nobody asks for
+    with suppress(ModuleNotFoundError):
         import_module(sdk)
         if module and package != "kubernetes":
             import_module(f"{sdk}.{module.partition(':')[0].partition('/')[0]}")
-
-
-def resource_class(token: str) -> type | None:
-    """Return the class for a type token, from its SDK if that is installed."""
-    _import_sdk(token)
-    for fqn, name in _places(token):
-        if fqn and name:
-            found: object = getattr(import_module(fqn), name, None)
-            if inspect.isclass(found):
-                return found
-    return None
 
 
 def _places(token: str) -> Iterator[tuple[Any, Any]]:
