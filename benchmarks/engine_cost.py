@@ -24,9 +24,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from gpupools.preview.monitor import DeclaredResource
 from gpupools.preview.program_run import preview_program
-from gpupools.preview.sdk_schema import UNKNOWN, args_class, resource_class
-from gpupools.providers.sdk_internals import wire_names
+from gpupools.preview.sdk_schema import UNKNOWN
 from tests.engine.cli import ROOT, CommandResult, Engine
+from tooling.sdk_types import args_class, resource_class, wire_names
 
 CLUSTERS = {
     "train": {

@@ -20,7 +20,9 @@ from typing import Any
 from google.protobuf import struct_pb2
 from pulumi.runtime.proto import analyzer_pb2
 
-from gpupools.preview.pack_process import POLICIES, PolicyPackProcess, StackResource
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from tests.policies.pack_process import POLICIES, PolicyPackProcess, StackResource
 
 EMPTY = """
 from pulumi_policy import PolicyPack, ResourceValidationPolicy, StackValidationPolicy

@@ -27,9 +27,11 @@ from gpupools.plan.software_plan import Piece
 from gpupools.spec.cluster_access import ExecPlugin
 from gpupools.spec.models import SHARING_KINDS, Address, Addresses, Cluster
 from tests.forked import forking
+from tests.sdk_schema import read_sdks
 
 # When it cannot stop its threads for a fork, gRPC writes to the standard error that tests compare.
 os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
+read_sdks()
 
 
 @pytest.hookimpl(hookwrapper=True)

@@ -39,11 +39,6 @@ code = ours.recv(1)
 posix._exit(code[0] if code else 70)
 """
 _WITH_SDKS = frozenset({"preview", "report"})
-_CHECKED = (
-    *("pulumi:providers:gcp", "gcp:container/nodePool:NodePool"),
-    *("pulumi:providers:azure-native", "azure-native:containerservice:AgentPool"),
-)
-"""Types whose modules of an SDK the preview's check loads."""
 
 
 @contextmanager
@@ -86,12 +81,10 @@ def _serve(listening: socket.socket) -> None:
         words, environment, folder = marshal.loads(said)
         if not has_sdks and words and words[0] in _WITH_SDKS:
             has_sdks = True
-            for name in ("command", "pack_process", "program_run", "format_preview"):
+            for name in ("command", "program_run", "format_preview", "verdicts"):
                 import_module(f"gpupools.preview.{name}")
             for cloud in clouds:
                 cloud.node_pools.resources()
-            for token in _CHECKED:
-                import_module("gpupools.preview.sdk_schema").resource_class(token)
         gc.freeze()
         running.add(child := os.fork())
         if child == 0:

@@ -9,8 +9,7 @@ from google.protobuf.json_format import MessageToDict
 from pulumi.runtime.stack import run_pulumi_func
 
 from gpupools.preview.monitor import StrictMonitor
-from gpupools.preview.sdk_schema import args_class, resource_class
-from gpupools.providers.sdk_internals import wire_names
+from tooling.sdk_types import args_class, resource_class, wire_names
 
 COMPARED = (
     "type",

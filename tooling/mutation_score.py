@@ -130,11 +130,6 @@ EQUIVALENT: Mapping[tuple[str, str, str], str] = {
         "pool.trust.namespaces or [] -> pool.trust.namespaces",
     ): "a quota, which is asked for above, stands beside namespaces alone",
     (
-        "preview/gpupools/preview/pack_process.py",
-        "threading.Thread(target=_drain, args=(process.stdout, lines.put), daemon=True).start()",
-        "True -> False",
-    ): "the process is ended whatever happens, and the thread with it",
-    (
         "preview/gpupools/preview/format_preview.py",
         "width = max((len(verdict.policy) for verdict in verdicts), default=0)",
         "0 -> 1",
@@ -330,7 +325,7 @@ def pack_in_this_process() -> type[Any]:
     from pulumi_policy import EnforcementLevel  # noqa: TID251 - as the SDK starts the pack
 
     from gpupools.policies.pack import NAME, POLICIES, Analyzer
-    from gpupools.preview.pack_process import PolicyPackProcess
+    from tests.policies.pack_process import PolicyPackProcess
 
     class PackInThisProcess(PolicyPackProcess):
         def _start(self) -> None:
@@ -338,7 +333,7 @@ def pack_in_this_process() -> type[Any]:
             self._configure()
 
         def _call(self, method: str, request: Any) -> Any:
-            stack = {"PULUMI_PROJECT": self._project, "PULUMI_STACK": self._stack, "PULUMI_DRY_RUN": "true"}
+            stack = {"PULUMI_PROJECT": "gpupools", "PULUMI_STACK": self._stack, "PULUMI_DRY_RUN": "true"}
             with patch.dict(os.environ, stack):
                 return getattr(self._analyzer, method)(request, None)
 
@@ -354,7 +349,7 @@ class InFork:
     def pytest_configure(self) -> None:
         """Exchange the process that runs the policy pack."""
         if self._pack_here:
-            from gpupools.preview import pack_process
+            from tests.policies import pack_process
 
             vars(pack_process)["PolicyPackProcess"] = pack_in_this_process()
 

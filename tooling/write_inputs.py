@@ -1,84 +1,72 @@
-"""Write `nested_inputs.csv` of each cloud: the types of the inputs that `overrides` may set, and of those inside.
+"""Write the types of the inputs that pools and their software declare: `input_types.json` of clouds and preview.
 
-They are those of the installed SDKs. `gpupools check` reads the tables, because it loads no SDK. Needs no network.
+They are those of the installed SDKs, which the commands do not load. Needs no network.
 """
 
 import argparse
-import csv
-import io
+import json
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from importlib import import_module
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, get_args, get_origin
 
-from gpupools.preview.sdk_schema import args_class, resource_class
-from gpupools.providers.sdk_internals import input_types, is_input_type, wire_names
+from tooling.sdk_types import input_types
 
-ROOT = Path(__file__).resolve().parent.parent / "providers" / "gpupools" / "providers"
-TOKENS: Mapping[str, Mapping[str, str]] = {
-    "aws": {
-        "NodeGroup": "aws:eks/nodeGroup:NodeGroup",
-        "LaunchTemplate": "aws:ec2/launchTemplate:LaunchTemplate",
-        "PlacementGroup": "aws:ec2/placementGroup:PlacementGroup",
-    },
-    "azure": {"AgentPool": "azure-native:containerservice:AgentPool"},
-    "gcp": {"NodePool": "gcp:container/nodePool:NodePool"},
+ROOT = Path(__file__).resolve().parent.parent
+_CLOUDS = ROOT / "providers" / "gpupools" / "providers"
+FILES: Mapping[Path, Sequence[str]] = {
+    _CLOUDS / "aws" / "input_types.json": (
+        "pulumi:providers:aws",
+        "aws:autoscaling/tag:Tag",
+        "aws:ec2/launchTemplate:LaunchTemplate",
+        "aws:ec2/placementGroup:PlacementGroup",
+        "aws:eks/nodeGroup:NodeGroup",
+    ),
+    _CLOUDS / "azure" / "input_types.json": (
+        "pulumi:providers:azure-native",
+        "azure-native:containerservice:AgentPool",
+        "azure-native:resources:Resource",
+    ),
+    _CLOUDS / "gcp" / "input_types.json": (
+        "pulumi:providers:gcp",
+        "gcp:compute/resourcePolicy:ResourcePolicy",
+        "gcp:container/nodePool:NodePool",
+    ),
+    ROOT / "preview" / "gpupools" / "preview" / "kubernetes_input_types.json": (
+        "pulumi:providers:kubernetes",
+        "kubernetes:admissionregistration.k8s.io/v1:ValidatingAdmissionPolicy",
+        "kubernetes:admissionregistration.k8s.io/v1:ValidatingAdmissionPolicyBinding",
+        "kubernetes:apps/v1:DaemonSet",
+        "kubernetes:apps/v1:Deployment",
+        "kubernetes:batch/v1:Job",
+        "kubernetes:core/v1:ConfigMap",
+        "kubernetes:core/v1:Namespace",
+        "kubernetes:core/v1:ResourceQuota",
+        "kubernetes:core/v1:ServiceAccount",
+        "kubernetes:helm.sh/v3:Release",
+        "kubernetes:networking.k8s.io/v1:NetworkPolicy",
+        "kubernetes:node.k8s.io/v1:RuntimeClass",
+        "kubernetes:rbac.authorization.k8s.io/v1:ClusterRole",
+        "kubernetes:rbac.authorization.k8s.io/v1:ClusterRoleBinding",
+        "kubernetes:resource.k8s.io/v1:ResourceClaimTemplate",
+        "kubernetes:scheduling.k8s.io/v1:PriorityClass",
+    ),
 }
-SDKS = ("pulumi_aws.eks", "pulumi_aws.ec2", "pulumi_azure_native.containerservice", "pulumi_gcp.container")
+"""Type tokens by the file that has their types."""
 
 
-def _kind(expected: Any) -> tuple[str, type | None]:
-    """Return what the table says of a type, and the class of the objects inside it."""
-    origin, inner = get_origin(expected), get_args(expected)
-    if is_input_type(expected):
-        return expected.__name__.removesuffix("Args"), expected
-    if origin in (list, Sequence):
-        kind, found = _kind(inner[0])
-        return f"[]{kind}", found
-    if expected in (bool, int, float):
-        return expected.__name__, None
-    if origin in (dict, Mapping):
-        kind, found = _kind(inner[1])
-        return f"*{kind}", found
-    members = [_kind(each) for each in inner] if origin is not None else []
-    return max(members, key=lambda each: (each[1] is not None, each[0]), default=("", None))
-
-
-def table(resources: Mapping[str, str]) -> str:
-    """Return the table of a cloud."""
-    for module in SDKS:
-        import_module(module)
-    todo: list[tuple[str, Any]] = []
-    for name, token in resources.items():
-        resource = resource_class(token)
-        todo.append((name, args_class(resource) if resource is not None else None))
-    found: dict[str, list[str]] = {}
-    for name, args in todo:
-        if name in found:
-            continue
-        found[name] = []
-        for wire, kind, inner in _inputs(args):
-            found[name].append(f"{wire}:{kind}" if kind else wire)
-            if inner is not None:
-                todo.append((inner.__name__.removesuffix("Args"), inner))
-    text = io.StringIO()
-    rows = csv.writer(text, lineterminator="\n")
-    rows.writerows([("type", "inputs"), *((name, " ".join(sorted(each))) for name, each in found.items())])
-    return text.getvalue()
-
-
-def _inputs(args: Any) -> Iterator[tuple[str, str, type | None]]:
-    kinds = input_types(args)
-    for wire in wire_names(args).values():
-        yield (wire, *_kind(kinds[wire]))
+def text(tokens: Sequence[str]) -> str:
+    """Return what the file with the types of these resources has."""
+    found = input_types(tokens)
+    types = ",\n".join(f"  {json.dumps(name)}: {json.dumps(found.types[name])}" for name in sorted(found.types))
+    parts = [f'"{part}": {json.dumps(getattr(found, part), indent=1)}' for part in ("resources", "outputs")]
+    return "{\n" + ",\n".join([*parts, f'"types": {{\n{types}\n}}']) + "\n}\n"
 
 
 def main() -> int:
     """Write the files."""
     argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0]).parse_args()
-    for cloud, resources in TOKENS.items():
-        (ROOT / cloud / "nested_inputs.csv").write_text(table(resources), encoding="utf-8")
+    for file, tokens in FILES.items():
+        file.write_text(text(tokens), encoding="utf-8")
     return 0
 
 

@@ -11,14 +11,13 @@ Run it after an SDK was updated: `python -m tooling.write_terraform_names`.
 
 import json
 import re
-from collections.abc import Iterator, Sequence
-from importlib import import_module
+from collections.abc import Iterator, Mapping
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, get_args, get_origin
+from typing import Any
 
-from gpupools.preview.sdk_schema import _members, _shape_of_class, _shape_of_token
-from gpupools.providers.sdk_internals import is_input_type
+from gpupools.plan.input_types import InputTypes
+from tooling.sdk_types import input_types
 
 FILE = Path(str(files("gpupools.audit") / "terraform_names.json"))
 
@@ -45,18 +44,12 @@ TOKENS = {
 
 def names() -> dict[str, Any]:
     """Return the table, made from the installed SDKs."""
-    for module in ("autoscaling", "ec2", "eks"):
-        import_module(f"pulumi_aws.{module}")
-    for module in ("compute", "container"):
-        import_module(f"pulumi_gcp.{module}")
     return {kind: _entry(token) for kind, token in TOKENS.items()}
 
 
 def _entry(token: str) -> dict[str, Any]:
-    shape = _shape_of_token(token)
-    if shape is None:
-        raise LookupError(f"the installed SDKs have no {token}")
-    found = sorted(_differences(shape, ()))
+    types = input_types([token])
+    found = sorted(_differences(types, types.resources[token], ()))
     return {
         "type": token,
         "objects": [path for kind, path, _ in found if kind == "objects"],
@@ -67,21 +60,20 @@ def _entry(token: str) -> dict[str, Any]:
     }
 
 
-def _differences(shape: Any, at: tuple[str, ...]) -> Iterator[tuple[str, str, str]]:
+def _differences(of: InputTypes, kind: str, at: tuple[str, ...]) -> Iterator[tuple[str, str, str]]:
     """Yield kind, path and Terraform's path of each object, and of each list whose name is a plural."""
-    for name, known in shape.properties.items():
+    shape = of.types.get(kind)
+    for key, text in shape.items() if isinstance(shape, Mapping) else ():
+        name = key.removesuffix("!")
         path = (*at, name)
-        for member in _members(known.type):
-            is_list = get_origin(member) in (list, Sequence)
-            inner = [part for argument in get_args(member) for part in _members(argument)] if is_list else [member]
-            if is_list and (one := singular(name)) != name:
-                kind = "blocks" if any(is_input_type(part) for part in inner) else "values"
-                yield kind, ".".join(path), ".".join((*at, snake(one)))
-            for part in inner:
-                if is_input_type(part):
-                    if not is_list:
-                        yield "objects", ".".join(path), ""
-                    yield from _differences(_shape_of_class(part), path)
+        is_list = text.startswith("[]")
+        inner = [part for part in text.removeprefix("[]").split("|") if isinstance(of.types.get(part), Mapping)]
+        if is_list and (one := singular(name)) != name:
+            yield "blocks" if inner else "values", ".".join(path), ".".join((*at, snake(one)))
+        for part in inner:
+            if not is_list:
+                yield "objects", ".".join(path), ""
+            yield from _differences(of, part, path)
 
 
 def singular(name: str) -> str:

@@ -55,7 +55,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--no-policies",
         action="store_true",
-        help="skip the offline preview and the policies, which take seconds",
+        help="skip the policies",
     )
     parser.add_argument("--policy-config", type=Path, metavar="FILE", help="policy configuration, as for pulumi up")
     parser.add_argument("--json", action="store_true", help="print counts as JSON; without OUT, write no report")
@@ -196,14 +196,14 @@ def _compared(file: Path, since: str, new: CheckedFile) -> JsonDict:
 
 
 def _judged(checked: CheckedFile, config: JsonObject | None) -> JsonDict:
-    """Return the policy results, if the offline preview can run."""
+    """Return the policy results; of a cloud whose inputs only its program knows, if that can run."""
     try:
-        preview = import_module("gpupools.preview.command").preview_file(checked, policy_config=config)
+        verdicts, problems = import_module("gpupools.preview.command").judge_file(checked, config)
     except ModuleNotFoundError as error:
         if not is_missing(error):
             raise
         return {"not_judged": f"this requires {NEED}"}
-    return {"verdicts": preview.verdicts, "problems": preview.problems}
+    return {"verdicts": verdicts, "problems": problems}
 
 
 def _answer(reports: Sequence[StackReport], gone: Sequence[str], output: Path | None, refused: bool) -> None:

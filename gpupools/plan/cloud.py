@@ -15,6 +15,7 @@ from gpupools.common.csv_rows import csv_rows, has_text
 from gpupools.common.errors import Problem, nearest
 from gpupools.common.json_types import JsonDict, JsonObject
 from gpupools.plan.capability import Capability, Setting, SoftwareOption
+from gpupools.plan.input_types import read_input_types
 from gpupools.plan.node_software import NodeRuntime
 from gpupools.plan.provider_plan import PoolRequest, ProviderPlan
 from gpupools.spec.models import Cluster
@@ -96,6 +97,17 @@ class ResourceFactory(NamedTuple):
     """
 
 
+class RegisteredResource(NamedTuple):
+    """How a program registers a resource of a pool."""
+
+    suffix: str
+    """What its name in Pulumi ends with, after that of the pool's component."""
+    refers: Mapping[str, str] = MappingProxyType({})
+    """Input → the resource of the pool whose outputs it takes, by its name in `overrides`."""
+    untyped: str = ""
+    """Type token where its inputs are in a map `properties`; empty if they never are."""
+
+
 class NodePools(NamedTuple):
     """A cloud's own node pools, as what makes the nodes of a pool: what they take, and what an edit of them does."""
 
@@ -113,6 +125,8 @@ class NodePools(NamedTuple):
     Values of the cluster's keys are passed on as they are; what only an update can tell is `pool_facts.UNKNOWN`. Raises
     TypeError for a plan of another cloud. None where the inputs are not known without the program.
     """
+    registered: Mapping[str, RegisteredResource] = MappingProxyType({})
+    """Of what `declared_inputs` returns: all that rules read, each after what it refers to."""
     existing_pools: "Callable[[], ExistingPools] | None" = None
     """Reads existing pools for import; None where import is not supported."""
 
@@ -203,6 +217,8 @@ class Cloud(NamedTuple):
     """Table of the quotas that its instance types need, as `gpupools.plan.quotas` reads it; None if none is known."""
     prices_file: Path | None = None
     """Table of its list prices, as `gpupools.plan.prices` reads it; None if none is known."""
+    input_types_file: Path | None = None
+    """Types of the inputs of what its pools declare, as `gpupools.plan.input_types` reads them."""
     launch_errors_file: Path | None = None
     """Table of the errors that the cloud gives when machines do not start, for `gpupools explain`."""
     helpers: Mapping[str, str] = MappingProxyType({})
@@ -233,6 +249,11 @@ class Cloud(NamedTuple):
     """Return a pattern of the name that the cloud's own program gives to a cluster in a kubeconfig."""
     untyped_resource: Callable[[str], UntypedResourceLookup | None] = lambda kind: None
     """Return what says of resources of a type whose class takes any properties what they are; None for other types."""
+
+    def tokens(self) -> Mapping[str, str]:
+        """Return the type token of each resource by its name in `overrides`, as `input_types_file` has them."""
+        types = read_input_types(self.input_types_file) if self.input_types_file is not None else None
+        return {name: token for token, name in types.resources.items()} if types is not None else {}
 
     def launch_errors(self, text: str) -> list[Mapping[str, str]]:
         """Return the errors that a text has, when machines do not start."""

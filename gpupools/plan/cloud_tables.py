@@ -9,6 +9,7 @@ from gpupools.common.csv_rows import csv_rows
 from gpupools.plan.capability import Capability, Owners, Setting, SoftwareOption, Verdict
 from gpupools.plan.dra import DRA_DRIVER, dra_capabilities
 from gpupools.plan.hami import HAMI, hami_capabilities
+from gpupools.plan.input_types import read_input_types
 from gpupools.plan.node_labels import OUR_LABELS
 from gpupools.spec.overrides import Kept, KeyInput, Nested, Overridable
 from gpupools.spec.pool_options import input_keys
@@ -100,8 +101,18 @@ def read_overridable(
 
 @cache
 def _nested(folder: Path) -> Nested:
-    """Return the types of inputs, on any level: `nested_inputs.csv`, which `tooling/write_inputs.py` writes."""
+    """Return the types of inputs, on any level: `input_types.json`, which `tooling/write_inputs.py` writes."""
+    types = read_input_types(folder / "input_types.json").types
+    enums = {name for name, fields in types.items() if not isinstance(fields, Mapping)}
+
+    def kind(text: str) -> str:
+        """Return a type as overrides have it: an enum is a text."""
+        item = text.lstrip("[]*(")
+        names = [name for name in item.split("|") if name != "str" and name not in enums]
+        return text[: len(text) - len(item)] + (names[0] if names else "")
+
     return {
-        row["type"]: {name: kind for name, _, kind in (each.partition(":") for each in row["inputs"].split())}
-        for row in csv_rows(folder / "nested_inputs.csv")
+        name: {key.removesuffix("!"): kind(text) for key, text in fields.items()}
+        for name, fields in types.items()
+        if isinstance(fields, Mapping)
     }

@@ -111,8 +111,17 @@ def _pool_plan(name: str, spec: PoolSpec, cluster_key: str, cluster: Cluster, cl
     def request_for(machine: InstanceType) -> PoolRequest:
         return PoolRequest(name, spec, cluster, machine, software, kind, capability)
 
+    judged: dict[str, tuple[list[Problem], list[Problem]]] = {}
+
+    def judge(machine: InstanceType) -> tuple[list[Problem], list[Problem]]:
+        """Return the problems of a machine with the pool and with its settings; each machine is judged once."""
+        if machine.name not in judged:
+            request = request_for(machine)
+            judged[machine.name] = (check_pool(request, cloud), cloud.check_settings(request))
+        return judged[machine.name]
+
     def possible(machine: InstanceType) -> bool:
-        return not check_pool(request_for(machine), cloud) and not cloud.check_settings(request_for(machine))
+        return not any(judge(machine))
 
     if spec.instance_type is not None:
         instance = _instance_by_name(at, spec.instance_type, cloud, problems)
@@ -126,14 +135,14 @@ def _pool_plan(name: str, spec: PoolSpec, cluster_key: str, cluster: Cluster, cl
     problems += _adoption_problems(at, spec, cloud)
     if instance is not None:
         problems += () if knows_its_place(spec) else unlisted_place(at, spec, cluster_key, cluster, instance)
-        problems += check_pool(request_for(instance), cloud)
+        problems += judge(instance)[0]
     problems += _trust_problems(at, spec, software)
     problems += _fraction_problems(at, cluster_key, spec, cluster, software)
     problems += _hami_problems(at, spec, cluster, software)
     if instance is not None:
         problems += _claim_problems(at, spec, software, instance, cloud)
         problems += _nvlink_problems(at, spec, instance, cloud)
-        problems += cloud.check_settings(request_for(instance))
+        problems += judge(instance)[1]
     if instance is None or problems:
         raise Rejected(problems)
     provider_plan = _decided(request_for(instance), cloud)
@@ -282,7 +291,10 @@ def _instance_by_gpu(
 ) -> InstanceType | None:
     machines = _machines_by_gpu(at, spec, cloud, problems)
     # A machine the cloud refuses for this software or sharing is no choice; if all are, the refusal is the answer.
-    alike = smallest(tuple(filter(possible, machines)) or machines)
+    first = next(filter(possible, machines), None)
+    alike = smallest(machines if first is None else machines[machines.index(first) :])
+    if first is not None:
+        alike = tuple(filter(possible, alike))
     if len(alike) > 1:
         what = (
             f"{cloud.name} has {len(alike)} machines of one size with {spec.gpus_per_node or 1} × {alike[0].gpu_model}"

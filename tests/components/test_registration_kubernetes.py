@@ -11,10 +11,10 @@ import pytest
 from gpupools.components.kubernetes_access import create_kubernetes_provider
 from gpupools.components.kubernetes_resources import declare_object, declare_release
 from gpupools.plan.software_plan import KubernetesObject, Release
-from gpupools.preview.sdk_schema import resource_class
 from gpupools.providers import clouds
 from gpupools.stackfile.check import check_stack_file
 from tests.registering import by_class, registered
+from tooling.sdk_types import resource_class
 
 ROOT = Path(__file__).resolve().parents[2]
 RUNTIMES = [

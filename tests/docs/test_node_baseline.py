@@ -13,9 +13,9 @@ from google.protobuf import struct_pb2
 
 from gpupools.policies.finding import steps
 from gpupools.preview.monitor import DeclaredResource
-from gpupools.preview.pack_process import PolicyPackProcess, StackResource
 from gpupools.providers import clouds
 from tests.declared_pools import DeclaredPools, declare, stack
+from tests.policies.pack_process import PolicyPackProcess, StackResource
 
 ROOT = Path(__file__).resolve().parents[2]
 ENVIRONMENTS = ("dev", "prod")

@@ -29,6 +29,7 @@ from pulumi.runtime.proto import plugin_pb2, provider_pb2_grpc
 from pulumi.runtime.proto import provider_pb2 as pb
 
 from gpupools.preview.sdk_schema import UNKNOWN, check_inputs, is_known_type
+from tests.sdk_schema import read_sdks
 
 STATE = "GPUPOOLS_STAND_IN_STATE"
 """Environment variable with the path of the JSON file."""
@@ -496,6 +497,7 @@ class StandIn(provider_pb2_grpc.ResourceProviderServicer):
             if content.get("unchecked"):
                 return
         import_module(f"pulumi_{self.package.replace('-', '_')}")
+        read_sdks()
         given = {key: value for key, value in inputs.items() if key != "__defaults"}
         wrong = [str(problem) for problem in check_inputs(kind, given) if not problem.advisory]
         if wrong or not is_known_type(kind):

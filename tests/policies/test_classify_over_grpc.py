@@ -7,7 +7,7 @@ import pytest
 from google.protobuf import struct_pb2
 from pulumi.runtime.proto import analyzer_pb2
 
-from gpupools.preview.pack_process import Diagnostic, PolicyPackProcess, StackResource
+from tests.policies.pack_process import Diagnostic, PolicyPackProcess, StackResource
 
 RULE = "node-pools-understood"
 PROVIDER = analyzer_pb2.AnalyzerProviderResource(urn="urn:pulumi:dev::p::pulumi:providers:x::default", name="default")

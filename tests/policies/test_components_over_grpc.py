@@ -11,7 +11,7 @@ from pulumi.runtime.proto import analyzer_pb2
 
 from gpupools.audit.judging import judge_file
 from gpupools.policies.policy_config import Config
-from gpupools.preview.pack_process import PolicyPackProcess, StackResource
+from tests.policies.pack_process import PolicyPackProcess, StackResource
 
 UNKNOWN = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
 MANAGED, SELF_MANAGED, CLUSTER = "eks:index:ManagedNodeGroup", "eks:index:NodeGroupV2", "eks:index:Cluster"

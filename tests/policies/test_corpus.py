@@ -12,7 +12,7 @@ import yaml
 from google.protobuf import struct_pb2
 from tabulate import tabulate
 
-from gpupools.preview.pack_process import Diagnostic, PolicyPackProcess, StackResource
+from tests.policies.pack_process import Diagnostic, PolicyPackProcess, StackResource
 
 UNKNOWN = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
 SIGNATURE = "4dabf18193072939515e22adb298388d"

@@ -12,8 +12,8 @@ from pulumi.runtime.proto import analyzer_pb2
 from gpupools.policies import rules
 from gpupools.policies.finding import Rule
 from gpupools.policies.rules import ALL_RULES
-from gpupools.preview.pack_process import Diagnostic, PolicyPackProcess
 from gpupools.providers import clouds
+from tests.policies.pack_process import Diagnostic, PolicyPackProcess
 from tests.policies.test_corpus import struct, whole_stack
 
 FOLDER = Path(rules.__file__).parent

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from google.protobuf import struct_pb2
 
-from gpupools.preview.pack_process import PolicyPackProcess, StackResource
+from tests.policies.pack_process import PolicyPackProcess, StackResource
 
 UNKNOWN = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
 HERE = "gpu-node-customised"

@@ -16,8 +16,9 @@ from pulumi_policy.proxy import UNKNOWN_ARRAY_VALUE, UNKNOWN_STRING_VALUE
 from gpupools.plan.cloud import Cloud, Readback
 from gpupools.plan.pool_facts import UNKNOWN, PoolFacts
 from gpupools.policies import kinds
-from gpupools.policies.pack import POLICIES, UNVERIFIED, UNVERIFIED_IN_STACK, WAIVED
+from gpupools.policies.pack import POLICIES
 from gpupools.policies.rules import RESOURCE_RULES, STACK_RULES
+from gpupools.policies.stack_judge import UNVERIFIED, UNVERIFIED_IN_STACK, WAIVED
 from gpupools.policies.wire import decoded, plain
 from gpupools.providers import clouds
 from tests.policies.messages import finding_messages

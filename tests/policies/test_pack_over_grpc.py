@@ -9,7 +9,7 @@ from google.protobuf import struct_pb2
 from pulumi.runtime.proto import analyzer_pb2
 
 from gpupools.policies.rules import ALL_RULES, RESOURCE_RULES
-from gpupools.preview.pack_process import Diagnostic, PolicyPackFailed, PolicyPackProcess, StackResource
+from tests.policies.pack_process import Diagnostic, PolicyPackFailed, PolicyPackProcess, StackResource
 
 UNKNOWN = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
 SIGNATURE = "4dabf18193072939515e22adb298388d"

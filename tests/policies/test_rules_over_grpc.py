@@ -10,7 +10,7 @@ import pytest
 from google.protobuf import json_format, struct_pb2
 from pulumi.runtime.proto import analyzer_pb2
 
-from gpupools.preview.pack_process import Diagnostic, PolicyPackProcess, StackResource, as_engine_sends
+from tests.policies.pack_process import Diagnostic, PolicyPackProcess, StackResource, as_engine_sends
 
 UNKNOWN = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
 SIGNATURE = "4dabf18193072939515e22adb298388d"

@@ -8,7 +8,7 @@ import pytest
 from google.protobuf import struct_pb2
 from pulumi.runtime.proto import analyzer_pb2
 
-from gpupools.preview.pack_process import PolicyPackProcess
+from tests.policies.pack_process import PolicyPackProcess
 
 POLICIES = Path(__file__).parents[2] / "policies"
 POOL = "azure-native:containerservice:AgentPool"

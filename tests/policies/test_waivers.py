@@ -14,7 +14,7 @@ from gpupools.audit.judging import judge_file, judge_waivers
 from gpupools.cli.main import main
 from gpupools.policies.policy_config import read_config
 from gpupools.policies.waivers import Waiver, scope, waiver_problem
-from gpupools.preview.pack_process import Diagnostic, PolicyPackProcess, StackResource
+from tests.policies.pack_process import Diagnostic, PolicyPackProcess, StackResource
 
 TAINTED = "gpu-pool-tainted"
 CURRENT = "gpu-waiver-current"

@@ -131,14 +131,6 @@ def test_a_program_with_a_wrong_input_is_refused(dev: CheckedFile, tmp_path: Pat
     assert "Rejected: 2 problems" in report.as_text()
 
 
-def test_a_policy_pack_that_fails_is_a_problem(dev: CheckedFile, tmp_path: Path) -> None:
-    (tmp_path / "__main__.py").write_text("import pulumi")
-    report = preview_file(dev, tmp_path / "__main__.py", tmp_path / "nowhere")
-
-    assert report.exit_code == 1
-    assert str(report.problems[0]).startswith(f"policies: {tmp_path / 'nowhere'}: not a policy pack")
-
-
 WRONG = {
     "broken": ("config: [", "is not YAML"),
     "empty": ("", "the file is empty"),
@@ -228,31 +220,12 @@ def test_a_resource_belongs_to_the_cluster_of_the_longest_name(dev: CheckedFile,
     (tmp_path / "__main__.py").write_text(f"import pulumi, pulumi_aws\n{boxes}{provider}")
     (cluster,) = [each for key, each in dev.plan.stack.clusters.items() if key == "train"]
     stack = dev.plan.stack._replace(clusters=dict.fromkeys(("a", "b", "b-c"), cluster))
-    report = preview_file(
-        dev._replace(plan=dev.plan._replace(stack=stack, pools=())), tmp_path / "__main__.py", tmp_path / "none"
-    )
+    report = preview_file(dev._replace(plan=dev.plan._replace(stack=stack, pools=())), tmp_path / "__main__.py")
 
     found = [each.name for each in report.preview.resources]
     assert found == ["zoo", "bx", "b-c", "a", "b-x", "b-cx", "b-c-x"]
 
 
-TELLING = """
-import json
-from pulumi_policy import *
-def one(args, report):
-    o, p = args.opts, args.provider
-    told = [args.name, o.protect, [*o.ignore_changes], o.delete_before_replace, [*o.additional_secret_outputs],
-            o.parent.rpartition("::")[2], p and [p.resource_type, p.name, p.urn.rpartition("::")[2], dict(p.props)]]
-    report(json.dumps(told))
-def whole(args, report):
-    for r in args.resources:
-        told = [r.name, r.resource_type, dict(r.props), r.opts.protect, r.parent and r.parent.name,
-                sorted(d.name for d in r.dependencies), r.provider and r.provider.name,
-                {k: sorted(d.name for d in v) for k, v in r.property_dependencies.items() if v}]
-        report(json.dumps(told), r.urn)
-PolicyPack(name="telling", policies=[ResourceValidationPolicy("one", "One.", one), LATER
-])
-"""
 TOLD = """
 import pulumi, pulumi_gcp as gcp
 box = pulumi.ComponentResource("t:index:Box", "box")
@@ -264,54 +237,36 @@ gcp.container.NodePool("a", cluster=first.cluster, opts=pulumi.ResourceOptions(
 """
 
 
-def test_a_pack_is_told_what_the_engine_tells_it(dev: CheckedFile, tmp_path: Path) -> None:
-    (tmp_path / "program").mkdir()
-    (tmp_path / "program" / "__main__.py").write_text(TOLD)
-    (tmp_path / "__main__.py").write_text(TELLING.replace("LATER", "StackValidationPolicy('whole', 'Whole.', whole)"))
-    report = preview_file(dev, tmp_path / "program" / "__main__.py", tmp_path)
-    one, whole = (
-        {(told := json.loads(each.message.partition("\n")[2]))[0]: (told[1:], each.urn) for each in verdict.violations}
-        for verdict in report.verdicts
-    )
+def test_the_rules_read_what_the_engine_tells_the_pack(dev: CheckedFile, tmp_path: Path) -> None:
+    (tmp_path / "__main__.py").write_text(TOLD)
+    resources = preview_file(dev, tmp_path / "__main__.py").preview.resources
+    told = {each.name: (each, protect) for each, protect in command._as_rules_read(resources)}
 
-    provider = ["pulumi:providers:gcp", "p", "p", {"project": "x"}]
-    assert {name: told for name, (told, _) in one.items()} == {
-        "box": [False, [], None, [], "gpupools-dev", None],
-        "p": [False, [], None, ["accessToken"], "gpupools-dev", None],
-        "first": [False, [], None, [], "gpupools-dev", None],
-        "a": [True, ["nodeCount"], True, ["operation"], "box", provider],
+    urns = {each.name: each.urn for each in resources}
+    assert {name: each.urn for name, (each, _) in told.items()} == urns
+    assert [name for name, (_, protect) in told.items() if protect] == ["a"]
+    assert {name: (each.inputs, each.parent, each.provider) for name, (each, _) in told.items()} == {
+        "box": ({}, STACK_URN, ""),
+        "p": ({"project": "x"}, STACK_URN, ""),
+        "first": ({"cluster": "c"}, STACK_URN, ""),
+        "a": ({"cluster": "c"}, urns["box"], urns["p"]),
     }
-    assert {name: told for name, (told, _) in whole.items()} == {
-        "box": ["t:index:Box", {}, False, None, [], None, {}],
-        "p": ["pulumi:providers:gcp", {"project": "x"}, False, None, [], None, {}],
-        "first": ["gcp:container/nodePool:NodePool", {"cluster": "c"}, False, None, [], None, {}],
-        "a": [
-            "gcp:container/nodePool:NodePool",
-            {"cluster": "c"},
-            True,
-            "box",
-            ["first", "p"],
-            "p",
-            {"cluster": ["first"]},
-        ],
-    }
-    urns = {each.name: each.urn for each in report.preview.resources}
-    assert [{name: urn for name, (_, urn) in told.items()} for told in (one, whole)] == [urns, urns]
-    assert report.problems == ()
+    read = told["a"][0]
+    assert (set(read.depends), read.by_property) == ({urns["first"], urns["p"]}, {"cluster": (urns["first"],)})
+    assert [pool.instance_types for pool in read.pools] == [()]
+
+
+STACK_URN = "urn:pulumi:dev::gpupools::pulumi:pulumi:Stack::gpupools-dev"
 
 
 def test_the_project_is_that_of_the_repository(tmp_path: Path) -> None:
-    """And a pack may have no rules of the stack."""
     (tmp_path / "stacks").mkdir()
     (tmp_path / "Pulumi.yaml").write_text("{name: ml-gpus, runtime: python, stackConfigDir: stacks}")
     file = Path(shutil.copy(DEV, tmp_path / "stacks"))
     (tmp_path / "program").mkdir()
     (tmp_path / "program" / "__main__.py").write_text(TOLD)
-    (tmp_path / "__main__.py").write_text(TELLING.replace("LATER", ""))
-    report = preview_file(check_stack_file(file, clouds()), tmp_path / "program" / "__main__.py", tmp_path)
+    report = preview_file(check_stack_file(file, clouds()), tmp_path / "program" / "__main__.py")
 
-    assert [(each.policy, each.level, each.description) for each in report.verdicts] == [("one", "advisory", "One.")]
-    assert [len(each.violations) for each in report.verdicts] == [4]
     assert {each.urn.split("::")[1] for each in report.preview.resources} == {"ml-gpus"}
     assert report.as_json()["project"] == "ml-gpus"
     assert "ml-gpus-dev" in report.as_text()

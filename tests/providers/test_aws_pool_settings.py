@@ -24,7 +24,6 @@ from gpupools.providers.aws.pool_settings import (
     SETTINGS,
     VOLUME_TYPES,
 )
-from gpupools.providers.sdk_internals import wire_names
 from gpupools.spec.overrides import Overridable
 from gpupools.spec.pool_options import given_settings
 from gpupools.stackfile.check import check_stack_file
@@ -43,6 +42,7 @@ from tests.providers.aws_pools import (
     settings,
 )
 from tests.rows import each_row
+from tooling.sdk_types import wire_names
 
 BLOCK: Mapping[str, Any] = {"mode": "capacity-block", "name": "cr-02168da1478b509e0"}
 ONE_ZONE: Mapping[str, Any] = {"zones": ["eu-central-1a"]}

@@ -16,16 +16,15 @@ from pulumi.runtime.stack import run_pulumi_func
 
 from gpupools.plan.pool_facts import UNKNOWN
 from gpupools.preview.monitor import plain_struct
-from gpupools.preview.sdk_schema import args_class, resource_class
 from gpupools.providers import clouds
 from gpupools.providers.azure.resources import create_provider as azure_provider
 from gpupools.providers.gcp.resources import create_provider as gcp_provider
 from gpupools.providers.registration import output_of, register
-from gpupools.providers.sdk_internals import wire_names
 from gpupools.stackfile.check import check_stack_file
 from tests.providers import azure_pools, gcp_pools
 from tests.providers.azure_pools import ADDRESSES
 from tests.providers.test_azure_managed import managed
+from tooling.sdk_types import args_class, resource_class, wire_names
 
 STACKS = Path(__file__).parents[1] / "stacks"
 TOKENS = {

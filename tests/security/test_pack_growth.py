@@ -13,7 +13,7 @@ import pytest
 from google.protobuf import json_format, struct_pb2
 from pulumi.runtime.proto import analyzer_pb2
 
-from gpupools.preview.pack_process import Diagnostic, PolicyPackProcess, StackResource
+from tests.policies.pack_process import Diagnostic, PolicyPackProcess, StackResource
 from tests.security.growth import ratio
 from tests.security.stacks import (
     CLUSTER,

@@ -7,20 +7,19 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from importlib import import_module
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gpupools.common.errors import Problem, Rejected
 from gpupools.common.json_types import JsonObject
 from gpupools.console.output import Style, answer, tell, tell_parts
 from gpupools.console.progress import progress
 from gpupools.console.terminal import PIPE_COLUMNS, columns
-from gpupools.preview.format_preview import PolicyVerdict, Report, Violation, no_report
+from gpupools.preview.format_preview import PolicyVerdict, Report, no_report
 from gpupools.providers import clouds
 from gpupools.software.team_shares import team_rows
 from gpupools.spec.identity import not_compared
@@ -31,14 +30,12 @@ from gpupools.stackfile.repository import is_read, project_file, read_project
 from gpupools.stackfile.stack import StackPlan, planned, prices_of, quotas_of, unlisted_offers
 
 if TYPE_CHECKING:
+    from gpupools.policies.declared_stack import Declared
     from gpupools.preview.monitor import DeclaredResource
-    from gpupools.preview.pack_process import PolicyPackProcess
     from gpupools.preview.program_run import Preview
 
 PROGRAM = Path(str(files("gpupools.stacks") / "__main__.py"))
 """The program `pulumi up` runs."""
-POLICIES = Path(str(files("gpupools.policies")))
-"""The policy pack."""
 
 
 def run(file: Path, as_json: bool, policy_config: Path | None = None) -> int:
@@ -111,52 +108,51 @@ def project_of(file: Path) -> str:
 def preview_file(
     checked: CheckedFile,
     program: Path = PROGRAM,
-    policies: Path = POLICIES,
     policy_config: JsonObject | None = None,
 ) -> Report:
-    """Run the stack program for a valid stack file, and the policy pack on the declared resources."""
+    """Run the stack program for a valid stack file, and judge the declared resources by the policies."""
     project = project_of(checked.file.path)
     config = {**checked.file.others, **{f"{NAMESPACE}:{key}": value for key, value in checked.file.config.items()}}
-    # Imported one after the other: two threads that import Pulumi at the same time can deadlock in its import cycles.
-    pack = import_module("gpupools.preview.pack_process")
     preview_program = import_module("gpupools.preview.program_run").preview_program
-    verdicts: tuple[PolicyVerdict, ...] = ()
-    with ThreadPoolExecutor() as other:
-        # The pack is a separate process; it starts while this one loads the clouds' SDKs and runs the program.
-        process: PolicyPackProcess = pack.PolicyPackProcess(
-            policies, project=project, stack=checked.file.stack, config=policy_config
-        )
-        starting = other.submit(process.__enter__)
-        try:
-            with planned(checked.plan, checked.file.config, clouds(), checked.file.others):
-                preview: Preview = preview_program(program, checked.file.stack, project, config)
-            notes = [*not_compared(checked.plan.stack.clusters), *filter(None, [checked.file.note])]
-            preview = replace(
-                preview,
-                messages=[*preview.messages, *(f"warning: {note}" for note in notes)],
-                resources=in_file_order(preview.resources, checked.plan),
-            )
-            problems = list(preview.problems)
-            try:
-                verdicts = tuple(judge(starting.result(), preview.resources))
-            except pack.PolicyPackFailed as error:
-                problems.append(Problem(("policies",), str(error)))
-        finally:
-            starting.exception()  # waits: a process that is still starting would be left running
-            process.close()
+    with planned(checked.plan, checked.file.config, clouds(), checked.file.others):
+        preview: Preview = preview_program(program, checked.file.stack, project, config)
+    notes = [*not_compared(checked.plan.stack.clusters), *filter(None, [checked.file.note])]
+    preview = replace(
+        preview,
+        messages=[*preview.messages, *(f"warning: {note}" for note in notes)],
+        resources=in_file_order(preview.resources, checked.plan),
+    )
+    verdicts: list[PolicyVerdict] = import_module("gpupools.preview.verdicts").judge(
+        _as_rules_read(preview.resources), policy_config or {}, checked.file.stack
+    )
     plan = checked.plan
     return Report(
         str(checked.file.path),
         plan.pools,
         preview,
         verdicts,
-        tuple(problems),
+        tuple(preview.problems),
         plan.runtimes,
         quotas=quotas_of(plan, clouds()),
         prices=prices_of(plan, clouds()),
         teams=team_rows(plan.pools, plan.stack.teams),
         unlisted=unlisted_offers(plan),
     )
+
+
+def judge_file(checked: CheckedFile, policy_config: JsonObject | None) -> tuple[Sequence[PolicyVerdict], list[Problem]]:
+    """Return the verdicts of the policies on what a valid stack file declares, and what else blocks it.
+
+    Only a cloud that does not know the inputs of its pools by itself needs the program, which needs the Pulumi SDK.
+    """
+    planned_resources = import_module("gpupools.preview.planned_resources")
+    if not planned_resources.is_planned_whole(checked.plan):
+        report = preview_file(checked, policy_config=policy_config)
+        return report.verdicts, list(report.problems)
+    stack, project = checked.file.stack, project_of(checked.file.path)
+    planned = planned_resources.planned_resources(checked.plan, project, stack)
+    judge = import_module("gpupools.preview.verdicts").judge
+    return judge(planned.resources, policy_config or {}, stack), planned.problems
 
 
 def in_file_order(resources: Iterable[DeclaredResource], plan: StackPlan) -> list[DeclaredResource]:
@@ -184,56 +180,24 @@ def in_file_order(resources: Iterable[DeclaredResource], plan: StackPlan) -> lis
     return sorted(siblings, key=lambda each: ranks[each.urn])
 
 
-def judge(pack: PolicyPackProcess, resources: list[DeclaredResource]) -> list[PolicyVerdict]:
-    """Return the verdicts of a running policy pack on every resource, as the engine would get them."""
-    violations: dict[str, list[Violation]] = {}
-    providers = {resource.urn: resource for resource in resources}
-    diagnostics = []
+def _as_rules_read(resources: Iterable[DeclaredResource]) -> Iterator[tuple[Declared, bool]]:
+    """Yield the resources as the policy pack gets them from the engine, and the option `protect` of each."""
+    judged, plain = import_module("gpupools.policies.stack_judge"), import_module("gpupools.policies.wire").plain
+    urns = {resource.urn for resource in resources}
     for resource in resources:
-        options, provider = _analyzer_options(resource), _analyzer_provider(resource, providers)
-        properties = resource.request.object
-        diagnostics += pack.analyze(resource.urn, resource.type, resource.name, properties, options, provider)
-    stack_resource = import_module("gpupools.preview.pack_process").StackResource
-    diagnostics += pack.analyze_stack(
-        stack_resource(
-            urn=resource.urn,
-            type=resource.type,
-            name=resource.name,
-            properties=resource.request.object,
-            options=_analyzer_options(resource),
-            parent=resource.request.parent,
-            dependencies=tuple(resource.request.dependencies),
-            provider=_analyzer_provider(resource, providers),
-            property_dependencies={
-                key: tuple(inputs.urns) for key, inputs in resource.request.propertyDependencies.items()
-            },
+        request, inputs = resource.request, plain(resource.inputs)
+        provider = request.provider.rpartition("::")[0]
+        yield (
+            judged.declared(
+                resource.urn,
+                resource.type,
+                resource.name,
+                inputs,
+                judged.read_resource(resource.type, inputs, resource.name),
+                parent=request.parent,
+                provider=provider if provider in urns else "",
+                depends=request.dependencies,
+                by_property={key: given.urns for key, given in request.propertyDependencies.items()},
+            ),
+            request.protect,
         )
-        for resource in resources
-    )
-    for diagnostic in diagnostics:
-        violations.setdefault(diagnostic.policy, []).append(Violation(diagnostic.urn, diagnostic.message))
-    return [
-        PolicyVerdict(policy.name, policy.level, policy.description, tuple(violations.get(policy.name, ())))
-        for policy in pack.info().policies
-    ]
-
-
-def _analyzer_options(resource: DeclaredResource) -> Any:
-    request = resource.request
-    return import_module("pulumi.runtime.proto.analyzer_pb2").AnalyzerResourceOptions(
-        protect=request.protect,
-        ignoreChanges=request.ignoreChanges,
-        deleteBeforeReplace=request.deleteBeforeReplace,
-        deleteBeforeReplaceDefined=request.deleteBeforeReplaceDefined,
-        additionalSecretOutputs=request.additionalSecretOutputs,
-        parent=request.parent,
-    )
-
-
-def _analyzer_provider(resource: DeclaredResource, declared: dict[str, DeclaredResource]) -> Any:
-    provider = declared.get(resource.request.provider.rpartition("::")[0])
-    if provider is None:
-        return None
-    return import_module("pulumi.runtime.proto.analyzer_pb2").AnalyzerProviderResource(
-        type=provider.type, properties=provider.request.object, urn=provider.urn, name=provider.name
-    )

@@ -1,57 +1,34 @@
-"""Validate a resource's inputs against the types of the installed Pulumi SDKs.
+"""Validate a resource's inputs against the types that the clouds' SDKs declare, which are here as data.
 
-An SDK registers its type tokens when it is imported, which the check does, since programs may register by type tokens;
-only the module of a requested token is loaded. It checks names, types, required inputs and enums; lengths, patterns and
-combinations are in no SDK.
+It checks names, types, required inputs and enums; lengths, patterns and combinations are in no SDK. Imports no Pulumi.
 """
 
-import enum
 import functools
-import inspect
 import json
 import re
-import threading
-import types
-import typing
-import warnings
-from collections.abc import Awaitable as AwaitableABC
-from collections.abc import Coroutine as CoroutineABC
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from importlib import import_module
-from typing import Any, Literal, Union, get_args, get_origin
-
-import pulumi
-from pulumi.runtime import rpc
+from itertools import pairwise
+from pathlib import Path as FilePath
+from typing import Any, NamedTuple
 
 from gpupools.common.errors import Path, Problem, nearest, shown
 from gpupools.common.json_types import JsonDict, JsonObject
 from gpupools.plan import pool_facts
+from gpupools.plan.input_types import InputTypes, read_input_types
+from gpupools.policies.wire import SECRET as SECRET
+from gpupools.policies.wire import SIGNATURE as SIGNATURE
 from gpupools.providers import clouds
-from gpupools.providers.sdk_internals import (
-    input_types,
-    is_input_type,
-    output_names,
-    registered_modules,
-    registered_packages,
-    required_inputs,
-    wire_names,
-)
+from gpupools.software.kubernetes_inputs import is_custom_kind
 from gpupools.spec.overrides import SCALARS, is_scalar, scalar_fix
 
-UNKNOWN = rpc.UNKNOWN
-"""The marker on the wire for a value that is known only after a resource has been created."""
-# Envelopes of the wire form: pulumi/pulumi `sdk/go/common/resource/sig/sig.go`.
-SIGNATURE = "4dabf18193072939515e22adb298388d"
-"""The key that marks a map on the wire as the envelope of a secret, an asset or a resource."""
-SECRET = "1b47061264138c4ac30d75fd1eb44270"
+UNKNOWN = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
+"""The marker on the wire for a value that is known only after a resource has been created: `pulumi.runtime.rpc`."""
 RESOURCE = "5cf8f73096256a8f31e491e813e4eb8e"
+"""What a map on the wire has at `SIGNATURE` that stands for a resource."""
 
 _PROVIDER = "pulumi:providers:"
-
-_LOADING = threading.RLock()
-"""Held while a class is loaded: a lazy module is incomplete for a second thread (python/cpython#114763)."""
+_KUBERNETES = FilePath(__file__).parent / "kubernetes_input_types.json"
 
 
 @dataclass(frozen=True)
@@ -62,22 +39,48 @@ class InputProblem(Problem):
     """Whether the SDK's type allows the value although the SDK does not list it."""
 
 
-@dataclass(frozen=True)
-class _Property:
+class _Property(NamedTuple):
     """One input of a resource, or of an object inside its inputs."""
 
-    type: Any
+    type: str
+    """As in `gpupools.plan.input_types`."""
     required: bool
 
 
-@dataclass(frozen=True)
-class _Shape:
-    """The inputs of a resource, or of an object inside its inputs."""
+_Shape = Mapping[str, _Property]
+"""The inputs of a resource, or of an object inside its inputs, by wire name."""
 
-    properties: Mapping[str, _Property]
-    """By wire name."""
-    wire_names: Mapping[str, str]
-    """Python name to wire name."""
+
+class Schema(NamedTuple):
+    """What the SDK of a package declares."""
+
+    resources: Mapping[str, str]
+    outputs: Mapping[str, Collection[str]]
+    shapes: Mapping[str, _Shape]
+    enums: Mapping[str, Sequence[Any]]
+
+
+def schema(types: InputTypes) -> Schema:
+    """Return the types of a package, ready to be compared with values."""
+    shapes = {
+        name: {key.removesuffix("!"): _Property(kind, key.endswith("!")) for key, kind in fields.items()}
+        for name, fields in types.types.items()
+        if isinstance(fields, Mapping)
+    }
+    enums = {name: values for name, values in types.types.items() if not isinstance(values, Mapping)}
+    return Schema(types.resources, types.outputs, shapes, enums)
+
+
+@functools.cache
+def _schemas() -> Mapping[str, Schema]:
+    files = [_KUBERNETES, *(file for cloud in clouds().values() if (file := cloud.input_types_file) is not None)]
+    found = [schema(read_input_types(file)) for file in files]
+    return {token: each for each in found for token in each.resources}
+
+
+def schema_of(token: str) -> Schema | None:
+    """Return the schema that has a type token; None if none is here."""
+    return _schemas().get(token)
 
 
 def unwrap_secret(value: Any) -> Any:
@@ -88,30 +91,24 @@ def unwrap_secret(value: Any) -> Any:
 
 
 def is_known_type(token: str) -> bool:
-    """Return whether an installed SDK has a class for this type token, or it is a kind that a CRD defines."""
-    return resource_class(token) is not None or _is_custom_kind(token)
-
-
-def _is_custom_kind(token: str) -> bool:
-    """Return whether a token is a kind of Kubernetes outside its own API groups."""
-    package, _, kind = token.partition(":")
-    group = kind.partition("/")[0]
-    return package == "kubernetes" and "." in group and not group.endswith(".k8s.io")
+    """Return whether a type token has its types here, or is a kind that a CRD defines."""
+    return schema_of(token) is not None or is_custom_kind(token)
 
 
 def check_inputs(token: str, wire_inputs: JsonObject) -> list[InputProblem]:
-    """Return all problems of a resource's inputs in wire form; none for a token that no installed SDK has.
+    """Return all problems of a resource's inputs in wire form; none for a token whose types are not here.
 
     If the SDK's type is only the enum, any other value is an error. If the type is `Union[str, Enum]` (almost every
     enum of azure-native and aws, because the cloud may accept more values than the SDK lists), an unlisted value is
     only advisory.
     """
-    shape = _shape_of_token(token)
-    if shape is None:
+    of = schema_of(token)
+    if of is None:
         return []
+    shape = of.shapes[of.resources[token]]
     if token.startswith(_PROVIDER):
         wire_inputs = {key: _from_json_text(shape, key, value) for key, value in wire_inputs.items()}
-    return [*_check_object(wire_inputs, shape, (), token), *_check_free_form(token, wire_inputs)]
+    return [*_Check(of).object(wire_inputs, shape, (), token), *_check_free_form(token, wire_inputs)]
 
 
 def _check_free_form(token: str, wire_inputs: JsonObject) -> Iterator[InputProblem]:
@@ -120,7 +117,7 @@ def _check_free_form(token: str, wire_inputs: JsonObject) -> Iterator[InputProbl
     form = forms(_readback_value(wire_inputs)) if forms is not None else None
     if form is None:
         return
-    typed = _shape_of_token(form.token)
+    typed = schema_of(form.token)
     if typed is None:
         return
     properties = unwrap_secret(wire_inputs.get(form.inside))
@@ -131,9 +128,9 @@ def _check_free_form(token: str, wire_inputs: JsonObject) -> Iterator[InputProbl
         return
     for path, what, fix in form.problems:
         yield InputProblem((form.inside, *path.split(".")), what, fix)
-    inside = {name: known for name, known in typed.properties.items() if name not in form.path_properties}
-    shape = _Shape(inside, typed.wire_names)
-    yield from _check_object(_without(properties, form.newer), shape, (form.inside,), form.whose)
+    whole = typed.shapes[typed.resources[form.token]]
+    shape = {name: known for name, known in whole.items() if name not in form.path_properties}
+    yield from _Check(typed).object(_without(properties, form.newer), shape, (form.inside,), form.whose)
 
 
 def _readback_value(value: Any) -> Any:
@@ -167,19 +164,19 @@ def check_property_path(token: str, path: str, *, outputs: bool = False) -> Inpu
     sdk/python/lib/pulumi/runtime/resource.py translates only a whole top-level name). With `outputs` the path may also
     name an output at the top.
     """
-    shape = _shape_of_token(token)
-    if shape is None:
+    of = schema_of(token)
+    if of is None:
         return None
     segments = _segments(path)
     if segments is None:
         return InputProblem((), f"{path!r} is not a property path", "use a form like scalingConfig.desiredSize")
-    if outputs and str(segments[0]) in _output_names(token):
+    if outputs and str(segments[0]) in {*of.outputs[token], *of.shapes[of.resources[token]]}:
         return None
     corrected: list[str | int] = []
-    kinds: tuple[Any, ...] = (shape,)
+    kinds: tuple[str, ...] = (of.resources[token],)
     for segment in segments:
-        names = {name for kind in kinds if (inner := _shape_of(kind)) for name in inner.properties}
-        followed = [follow for kind in kinds for follow in _follow(kind, segment)]
+        names = {name for kind in kinds for name in of.shapes.get(kind, ())}
+        followed = [follow for kind in kinds for follow in _follow(of, kind, segment)]
         if not followed:
             if not names:
                 what = f"{path!r} is not a property: {_joined(corrected)} has no properties"
@@ -187,7 +184,7 @@ def check_property_path(token: str, path: str, *, outputs: bool = False) -> Inpu
             return InputProblem((), f"{path!r} is not a property: {segment!r} does not exist", nearest(segment, names))
         corrected.append(followed[0][0])
         kinds = tuple(kind for _, kind in followed)
-        if any(kind is Any for kind in kinds):
+        if "any" in kinds:
             corrected += segments[len(corrected) :]
             break
     if corrected != segments:
@@ -195,99 +192,110 @@ def check_property_path(token: str, path: str, *, outputs: bool = False) -> Inpu
     return None
 
 
-def _check_object(value: JsonObject, shape: _Shape, at: Path, whose: str) -> Iterator[InputProblem]:
-    for key, item in value.items():
-        known = shape.properties.get(key)
-        if known is not None:
-            yield from _check(item, known.type, (*at, key))
-        elif key in shape.wire_names:
-            fix = f"use {shape.wire_names[key]!r}; Pulumi does not convert names here"
-            yield InputProblem((*at, key), f"{whose} has no such input", fix)
-        else:
-            yield InputProblem((*at, key), f"{whose} has no such input", nearest(key, shape.properties))
-    for key, known in shape.properties.items():
-        if known.required and value.get(key) is None:
-            yield InputProblem((*at, key), "is missing", f"{whose} requires it")
+_SCALARS: Mapping[str, type] = {kind.__name__: kind for kind in SCALARS}
+_OPAQUE = ("Asset", "Archive", "Resource")
 
 
-def _check(value: Any, expected: Any, at: Path) -> Iterator[InputProblem]:
-    """Check one value against a type of the SDK; null means that the property is not set."""
-    bare = unwrap_secret(value)
-    if bare is None or bare == UNKNOWN:
-        return
-    hidden = bare is not value
-    members, enums, others = _kinds(expected)
-    if Any in members:
-        return
-    if enums:
-        allowed = [item.value for member in enums for item in member]
-        if _among(bare, allowed):
-            return
-        text = _shown_or_secret(value, bare)
-        fix = nearest("" if hidden else bare, map(str, allowed), most=20)
-        if not any(_has_shape(bare, member) for member in others):
-            yield InputProblem(at, f"got {text}", fix)
-            return
-        what = f"got {text}, which the SDK's {enums[0].__name__} does not list"
-        yield InputProblem(at, what, fix, advisory=True)
-    alike = [member for member in others if _has_shape(bare, member)]
-    if not alike:
-        yield InputProblem(at, f"got {_shown_or_secret(value, bare)}", _type_fix(None if hidden else bare, members))
-        return
-    # If several object types match, report the one with the fewest problems.
-    if isinstance(bare, list | Mapping):
-        yield from min((list(_check_inside(bare, member, at)) for member in alike), key=len)
+class _Check(NamedTuple):
+    """Compares values with the types of one schema."""
 
+    of: Schema
 
-def _check_inside(value: Any, member: Any, at: Path) -> Iterator[InputProblem]:
-    origin, arguments = get_origin(member), get_args(member)
-    if is_input_type(member):
-        yield from _check_object(value, _shape_of_class(member), at, member.__name__.removesuffix("Args"))
-    elif origin in (list, Sequence):
-        for index, item in enumerate(value):
-            yield from _check(item, arguments[0], (*at, index))
-    elif origin in (dict, Mapping):
+    def object(self, value: JsonObject, shape: _Shape, at: Path, whose: str) -> Iterator[InputProblem]:
+        """Yield the problems of a map of inputs."""
         for key, item in value.items():
-            yield from _check(item, arguments[1], (*at, key))
+            known = shape.get(key)
+            if known is not None:
+                yield from self._value(item, known.type, (*at, key))
+            elif (wire := _wire_name(key, shape)) is not None:
+                fix = f"use {wire!r}; Pulumi does not convert names here"
+                yield InputProblem((*at, key), f"{whose} has no such input", fix)
+            else:
+                yield InputProblem((*at, key), f"{whose} has no such input", nearest(key, shape))
+        for key, known in shape.items():
+            if known.required and value.get(key) is None:
+                yield InputProblem((*at, key), "is missing", f"{whose} requires it")
 
+    def _value(self, value: Any, expected: str, at: Path) -> Iterator[InputProblem]:
+        """Check one value against a type; null means that the property is not set."""
+        bare = unwrap_secret(value)
+        if bare is None or bare == UNKNOWN or bare is pool_facts.UNKNOWN:
+            return
+        hidden = bare is not value
+        members = _members(expected)
+        if "any" in members:
+            return
+        enums = [member for member in members if member in self.of.enums]
+        others = [member for member in members if member not in self.of.enums]
+        if enums:
+            allowed = [item for member in enums for item in self.of.enums[member]]
+            if _among(bare, allowed):
+                return
+            text = _shown_or_secret(value, bare)
+            fix = nearest("" if hidden else bare, map(str, allowed), most=20)
+            if not any(self._fits(bare, member) for member in others):
+                yield InputProblem(at, f"got {text}", fix)
+                return
+            what = f"got {text}, which the SDK's {_display(enums[0])} does not list"
+            yield InputProblem(at, what, fix, advisory=True)
+        alike = [member for member in others if self._fits(bare, member)]
+        if not alike:
+            fix = self._type_fix(None if hidden else bare, members)
+            yield InputProblem(at, f"got {_shown_or_secret(value, bare)}", fix)
+            return
+        # If several object types match, report the one with the fewest problems.
+        if isinstance(bare, list | Mapping):
+            yield from min((list(self._inside(bare, member, at)) for member in alike), key=len)
 
-def _has_shape(value: Any, member: Any) -> bool:
-    """Return whether a value has the outermost JSON type of an SDK type on the wire."""
-    origin = get_origin(member)
-    signature = value.get(SIGNATURE) if isinstance(value, Mapping) else None
-    if origin is Literal:
-        return _among(value, get_args(member))
-    if member in SCALARS:
-        return is_scalar(value, member)
-    if origin in (list, Sequence) or member is list:
-        return isinstance(value, list)
-    if origin in (dict, Mapping) or member is dict or is_input_type(member):
+    def _inside(self, value: Any, member: str, at: Path) -> Iterator[InputProblem]:
+        if member in self.of.shapes:
+            yield from self.object(value, self.of.shapes[member], at, _display(member))
+        elif member.startswith("[]"):
+            for index, item in enumerate(value):
+                yield from self._value(item, member[2:], (*at, index))
+        elif member.startswith("*"):
+            for key, item in value.items():
+                yield from self._value(item, member[1:], (*at, key))
+
+    def _fits(self, value: Any, member: str) -> bool:
+        """Return whether a value has the outermost JSON type of a type on the wire."""
+        signature = value.get(SIGNATURE) if isinstance(value, Mapping) else None
+        if member.startswith("'"):
+            return bool(value == member[1:-1])
+        if member in _SCALARS:
+            return is_scalar(value, _SCALARS[member])
+        if member.startswith("[]"):
+            return isinstance(value, list)
+        if member in _OPAQUE:
+            return signature is not None
         return isinstance(value, Mapping) and signature is None
-    if inspect.isclass(member) and issubclass(member, pulumi.Asset | pulumi.Archive | pulumi.Resource):
-        return signature is not None
-    return True  # accept every value for an unknown type
+
+    def _type_fix(self, value: Any, members: Sequence[str]) -> str:
+        if len(members) == 1 and members[0] in _SCALARS:
+            return scalar_fix(value, _SCALARS[members[0]])
+        return "use " + " or ".join(dict.fromkeys(map(self._type_name, members)))
+
+    def _type_name(self, member: str) -> str:
+        if member in _SCALARS:
+            return SCALARS[_SCALARS[member]]
+        if member in self.of.shapes:
+            return f"a map with {', '.join(self.of.shapes[member])}"
+        if member.startswith("'"):
+            return member
+        return "a list" if member.startswith("[]") else "a map" if member.startswith("*") else f"a {member}"
 
 
-def _type_fix(value: Any, members: Sequence[Any]) -> str:
-    if len(members) == 1 and members[0] in SCALARS:
-        return scalar_fix(value, members[0])
-    return "use " + " or ".join(dict.fromkeys(_type_name(member) for member in members))
+def _display(name: str) -> str:
+    return name.rpartition(":")[2]
 
 
-_TYPE_NAMES = {**SCALARS, list: "a list", dict: "a map"}
-
-
-def _type_name(member: Any) -> str:
-    origin = get_origin(member)
-    if member in _TYPE_NAMES:
-        return _TYPE_NAMES[member]
-    if origin is Literal:
-        return " or ".join(repr(value) for value in get_args(member))
-    if origin in (list, Sequence):
-        return "a list"
-    if is_input_type(member):
-        return f"a map with {', '.join(_shape_of_class(member).properties)}"
-    return "a map" if origin in (dict, Mapping) else f"a {getattr(member, '__name__', member)}"
+def _wire_name(key: str, shape: _Shape) -> str | None:
+    """Return the wire name of an input by its Python name, which is in snake case; None if it is no such name."""
+    if "_" not in key or key != key.lower():
+        return None
+    first, *rest = key.split("_")
+    camel = first + "".join(map(str.capitalize, rest))
+    return camel if camel in shape else next((name for name in shape if name.lower() == camel.lower()), None)
 
 
 def _shown_or_secret(value: Any, bare: Any) -> str:
@@ -306,57 +314,30 @@ def _among(value: Any, allowed: Iterable[Any]) -> bool:
     return any(isinstance(value, bool) == isinstance(item, bool) and value == item for item in allowed)
 
 
-def _is_enum(member: Any) -> bool:
-    return inspect.isclass(member) and issubclass(member, enum.Enum)
-
-
 @functools.cache
-def _kinds(expected: Any) -> tuple[tuple[Any, ...], tuple[Any, ...], tuple[Any, ...]]:
-    """Return the members of a type, its enums, and its other members."""
-    members = _members(expected)
-    enums = tuple(member for member in members if _is_enum(member))
-    return members, enums, tuple(member for member in members if member not in enums)
+def _members(expected: str) -> tuple[str, ...]:
+    """Return the alternatives of a type."""
+    text = expected[1:-1] if expected.startswith("(") else expected
+    ends = [at for at, sign in enumerate(text) if sign == "|" and text.count("(", 0, at) == text.count(")", 0, at)]
+    return tuple(text[start + 1 : end] for start, end in pairwise([-1, *ends, len(text)]))
 
 
-@functools.cache
-def _members(expected: Any) -> tuple[Any, ...]:
-    """Return the types that a value on the wire may have, without null and the wrappers of `pulumi.Input`."""
-    if get_origin(expected) not in (Union, types.UnionType):
-        return () if _is_wrapper(expected) else (expected,)
-    return tuple(dict.fromkeys(member for part in get_args(expected) for member in _members(part)))
-
-
-def _is_wrapper(part: Any) -> bool:
-    """Return whether `pulumi.Input` added this type: outputs, awaitables, and a TypedDict beside its class."""
-    if part is type(None) or get_origin(part) in (pulumi.Output, AwaitableABC, CoroutineABC):
-        return True
-    return typing.is_typeddict(part)
-
-
-def _follow(kind: Any, segment: str | int) -> Iterator[tuple[str | int, Any]]:
+def _follow(of: Schema, kind: str, segment: str | int) -> Iterator[tuple[str | int, str]]:
     """Yield the correct segment and the type of a property that a path segment selects in a type."""
-    shape = _shape_of(kind)
+    shape = of.shapes.get(kind)
     if shape is not None:
         if segment == "*":
-            yield from (("*", member) for known in shape.properties.values() for member in _members(known.type))
+            yield from (("*", member) for known in shape.values() for member in _members(known.type))
         elif isinstance(segment, str):
-            name = segment if segment in shape.properties else shape.wire_names.get(segment)
+            name = segment if segment in shape else _wire_name(segment, shape)
             if name is not None:
-                yield from ((name, member) for member in _members(shape.properties[name].type))
-        return
-    origin, arguments = get_origin(kind), get_args(kind)
-    if kind is Any:
-        yield segment, Any
-    elif origin in (list, Sequence) and (segment == "*" or isinstance(segment, int)):
-        yield from ((segment, member) for member in _members(arguments[0]))
-    elif origin in (dict, Mapping) and isinstance(segment, str):
-        yield from ((segment, member) for member in _members(arguments[1]))
-
-
-def _shape_of(kind: Any) -> _Shape | None:
-    if isinstance(kind, _Shape):
-        return kind
-    return _shape_of_class(kind) if is_input_type(kind) else None
+                yield from ((name, member) for member in _members(shape[name].type))
+    elif kind == "any":
+        yield segment, "any"
+    elif kind.startswith("[]") and (segment == "*" or isinstance(segment, int)):
+        yield from ((segment, member) for member in _members(kind[2:]))
+    elif kind.startswith("*") and isinstance(segment, str):
+        yield from ((segment, member) for member in _members(kind[1:]))
 
 
 _SEGMENT = re.compile(
@@ -390,76 +371,11 @@ def _joined(segments: Sequence[str | int]) -> str:
     return text
 
 
-@functools.cache
-def _shape_of_class(args: type) -> _Shape:
-    kinds, required = input_types(args), required_inputs(args)
-    names = wire_names(args)
-    return _Shape(
-        {name: _Property(kinds.get(name, Any), name in required) for name in names.values()},
-        {python: wire for python, wire in names.items() if python != wire},
-    )
-
-
-def _shape_of_token(token: str) -> _Shape | None:
-    with _LOADING:
-        resource = resource_class(token)
-        args = args_class(resource) if resource is not None else None
-        return _shape_of_class(args) if args is not None else None
-
-
-def _output_names(token: str) -> Iterable[str]:
-    resource = resource_class(token)
-    return output_names(resource) if resource is not None else ()
-
-
-@functools.cache
-def args_class(resource: type) -> type | None:
-    """Return the class of a resource's `args`, from its constructor because the names follow no rule."""
-    for overload in typing.get_overloads(resource.__init__):  # type: ignore[misc]
-        annotation = overload.__annotations__.get("args")
-        if isinstance(annotation, str):
-            annotation = typing.get_type_hints(overload).get("args")
-        for member in _members(annotation) if annotation is not None else ():
-            if is_input_type(member):
-                return typing.cast(type, member)
-    return None
-
-
-def resource_class(token: str) -> type | None:
-    """Return the class for a type token in the installed SDK of its package."""
-    package, _, rest = token.removeprefix(_PROVIDER).partition(":")
-    _import_sdk(package)
-    if token.startswith(_PROVIDER):
-        infos: list[Mapping[str, str]] = [getattr(item, "pkg_info", {}) for item in registered_packages(package)]
-        places = [(info.get("fqn"), info.get("class")) for info in infos if info.get("token") == token]
-    else:
-        module = rest.rpartition(":")[0]
-        modules = [getattr(item, "mod_info", {}) for item in registered_modules(f"{package}:{module}")]
-        places = [(info.get("fqn"), info.get("classes", {}).get(token)) for info in modules]
-    for fqn, name in places:
-        if fqn and name:
-            with (
-                _LOADING,
-                warnings.catch_warnings(),
-            ):  # as it is imported, a module says that some classes are deprecated
-                warnings.simplefilter("ignore", DeprecationWarning)
-                found: object = getattr(import_module(fqn), name, None)
-            if inspect.isclass(found):
-                return found
-    return None
-
-
-@functools.cache
-def _import_sdk(package: str) -> None:
-    with suppress(ImportError):
-        import_module(f"pulumi_{package.replace('-', '_')}")
-
-
 def _from_json_text(shape: _Shape, key: str, value: Any) -> Any:
     """Parse provider inputs: an SDK sends everything except strings as JSON text."""
-    known = shape.properties.get(key)
+    known = shape.get(key)
     bare = unwrap_secret(value)
-    if known is None or not isinstance(bare, str) or str in _members(known.type):
+    if known is None or not isinstance(bare, str) or "str" in _members(known.type):
         return value
     try:
         return json.loads(bare)

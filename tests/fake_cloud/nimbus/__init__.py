@@ -1,5 +1,7 @@
 """Nimbus, a cloud that nobody has: the smallest folder that is a whole cloud. Only `resources.py` is not pure."""
 
+from pathlib import Path
+
 from gpupools.plan.cloud import Cloud, NodePools, Readback, ResourceFactory
 from tests.fake_cloud.nimbus.access import exec_plugin
 from tests.fake_cloud.nimbus.capabilities import CAPABILITIES, DEFAULT_SOFTWARE, SOFTWARE
@@ -29,6 +31,7 @@ CLOUD = Cloud(
     name="nimbus",
     service="Nimbus Kubernetes",
     instance_types=INSTANCE_TYPES,
+    input_types_file=Path(__file__).parent / "input_types.json",
     cluster=NimbusCluster,
     example_cluster=EXAMPLE,
     access=exec_plugin,

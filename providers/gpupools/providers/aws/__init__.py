@@ -5,7 +5,7 @@ Owns the AWS facts; only `resources.py`, which registers a plan's resources, imp
 
 from pathlib import Path
 
-from gpupools.plan.cloud import Cloud, NodePools, call_later, get_later
+from gpupools.plan.cloud import Cloud, NodePools, RegisteredResource, call_later, get_later
 from gpupools.providers.aws.capabilities import CAPABILITIES, DEFAULT_SOFTWARE, SOFTWARE
 from gpupools.providers.aws.cluster import EksCluster, kubeconfig_name, node_pattern
 from gpupools.providers.aws.constraints import check_pool, check_settings
@@ -41,6 +41,7 @@ CLOUD = Cloud(
     quotas_file=Path(__file__).parent / "quotas.csv",
     launch_errors_file=Path(__file__).parent / "launch_errors.csv",
     prices_file=Path(__file__).parent / "prices.csv",
+    input_types_file=Path(__file__).parent / "input_types.json",
     cluster=EksCluster,
     example_cluster={
         "cloud": "aws",
@@ -82,6 +83,11 @@ CLOUD = Cloud(
         edits=call_later(f"{__name__}.edit_effects", "edit_tables"),
         resources=get_later(f"{__name__}.resources", "RESOURCES"),
         declared_inputs=call_later(f"{__name__}.declared_inputs", "declared_inputs"),
+        registered={
+            "PlacementGroup": RegisteredResource("placement"),
+            "LaunchTemplate": RegisteredResource("template", {"placement": "PlacementGroup"}),
+            "NodeGroup": RegisteredResource("nodes", {"launchTemplate": "LaunchTemplate"}),
+        },
         existing_pools=get_later(f"{__name__}.existing_pools", "EXISTING_POOLS"),
     ),
     readback=get_later(f"{__name__}.readback", "READBACK"),

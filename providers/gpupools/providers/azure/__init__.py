@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from gpupools.plan.cloud import Cloud, NodePools, call_later, get_later
+from gpupools.plan.cloud import Cloud, NodePools, RegisteredResource, call_later, get_later
 from gpupools.providers.azure.capabilities import CAPABILITIES, DEFAULT_SOFTWARE, SOFTWARE
 from gpupools.providers.azure.cluster import AksCluster, node_pattern
 from gpupools.providers.azure.constraints import check_pool, check_settings
@@ -34,6 +34,7 @@ CLOUD = Cloud(
     quotas_file=Path(__file__).parent / "quotas.csv",
     launch_errors_file=Path(__file__).parent / "launch_errors.csv",
     prices_file=Path(__file__).parent / "prices.csv",
+    input_types_file=Path(__file__).parent / "input_types.json",
     cluster=AksCluster,
     example_cluster={
         "cloud": "azure",
@@ -69,6 +70,7 @@ CLOUD = Cloud(
         edits=call_later(f"{__name__}.edit_effects", "edit_tables"),
         resources=get_later(f"{__name__}.resources", "RESOURCES"),
         declared_inputs=call_later(f"{__name__}.declared_inputs", "declared_inputs"),
+        registered={"AgentPool": RegisteredResource("pool", untyped="azure-native:resources:Resource")},
         existing_pools=get_later(f"{__name__}.existing_pools", "EXISTING_POOLS"),
     ),
     readback=get_later(f"{__name__}.readback", "READBACK"),

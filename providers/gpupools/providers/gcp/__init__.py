@@ -5,7 +5,7 @@ Owns the knowledge; only `resources.py`, which registers a plan's resources, imp
 
 from pathlib import Path
 
-from gpupools.plan.cloud import Cloud, NodePools, call_later, get_later
+from gpupools.plan.cloud import Cloud, NodePools, RegisteredResource, call_later, get_later
 from gpupools.providers.gcp.capabilities import CAPABILITIES, DEFAULT_SOFTWARE, SOFTWARE
 from gpupools.providers.gcp.cluster import GkeCluster, kubeconfig_name, node_pattern
 from gpupools.providers.gcp.constraints import check_pool, check_settings
@@ -38,6 +38,7 @@ CLOUD = Cloud(
     quotas_file=Path(__file__).parent / "quotas.csv",
     launch_errors_file=Path(__file__).parent / "launch_errors.csv",
     prices_file=Path(__file__).parent / "prices.csv",
+    input_types_file=Path(__file__).parent / "input_types.json",
     cluster=GkeCluster,
     example_cluster={
         "cloud": "gcp",
@@ -71,6 +72,7 @@ CLOUD = Cloud(
         edits=call_later(f"{__name__}.edit_effects", "edit_tables"),
         resources=get_later(f"{__name__}.resources", "RESOURCES"),
         declared_inputs=call_later(f"{__name__}.declared_inputs", "declared_inputs"),
+        registered={"ResourcePolicy": RegisteredResource("nvlink"), "NodePool": RegisteredResource("nodes")},
         existing_pools=get_later(f"{__name__}.existing_pools", "EXISTING_POOLS"),
     ),
     readback=get_later(f"{__name__}.readback", "READBACK"),

@@ -1,23 +1,18 @@
-"""Run a policy pack in a separate process and call it like the Pulumi engine, over gRPC on loopback.
+"""Run a policy pack in a process of its own and ask it over gRPC on loopback, as the Pulumi engine does.
 
-This module only manages the process and the protocol; callers decide what to do with the diagnostics.
 The engine's side of the protocol: pulumi/pulumi `pkg/resource/plugin/analyzer_plugin.go`.
 """
 
 from __future__ import annotations
 
 import os
-import queue
 import subprocess
 import sys
 import tempfile
-import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
-from types import TracebackType
 from typing import IO, Any, Self, cast
 
 import grpc
@@ -27,7 +22,7 @@ from pulumi.runtime.proto import analyzer_pb2, analyzer_pb2_grpc
 from pulumi_policy.proxy import UNKNOWN_STRING_VALUE
 
 from gpupools.common.json_types import JsonDict, JsonObject
-from gpupools.preview.sdk_schema import SECRET, SIGNATURE
+from gpupools.policies.wire import OUTPUT_VALUE, SECRET, SIGNATURE
 
 POLICIES = Path(str(files("gpupools.policies")))
 """The folder of this project's own pack."""
@@ -47,15 +42,11 @@ def watch():
 threading.Thread(target=watch, daemon=True).start()
 runpy.run_module("pulumi.policy", run_name="__main__", alter_sys=True)
 """
-_STOP_TIMEOUT_S = 5.0
 _CALL_TIMEOUT_S = 60.0
-
-# An envelope of the wire form: pulumi/pulumi `sdk/go/common/resource/sig/sig.go`.
-_OUTPUT_VALUE = "d0e6a833031e9bbcd3f4e8bde6ca49a4"
 
 
 class PolicyPackFailed(Exception):
-    """The pack did not start, died, or returned an error; the message includes its output."""
+    """The pack did not start or returned an error; the message includes its output."""
 
 
 @dataclass(frozen=True)
@@ -130,17 +121,12 @@ class PolicyPackProcess:
         self,
         folder: Path = POLICIES,
         *,
-        project: str = "gpupools",
         stack: str = "preview",
         config: Mapping[str, str | JsonObject] | None = None,
-        dry_run: bool = True,
-        start_timeout_s: float = 60.0,
     ) -> None:
-        self._folder = folder.resolve()
-        self._project, self._stack, self._dry_run = project, stack, dry_run
+        self._folder, self._stack = folder.resolve(), stack
         self._config = dict(config or {})
         self._levels: dict[str, int] = {}
-        self._start_timeout_s = start_timeout_s
         self._process: subprocess.Popen[bytes] | None = None
         self._errors: IO[bytes] | None = None
         self._channel: grpc.Channel | None = None
@@ -154,9 +140,7 @@ class PolicyPackProcess:
             raise
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     @property
@@ -229,21 +213,13 @@ class PolicyPackProcess:
             self._channel = None
         process, self._process = self._process, None
         if process is not None:
-            process.terminate()
-            assert process.stdin is not None
-            process.stdin.close()
-            try:
-                process.wait(_STOP_TIMEOUT_S)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+            process.kill()
+            process.communicate()
         if self._errors is not None:
             self._errors.close()
             self._errors = None
 
     def _start(self) -> None:
-        if not (self._folder / "__main__.py").is_file():
-            raise PolicyPackFailed(f"{self._folder}: not a policy pack: a Python pack has a __main__.py")
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process, not with this call
         # The arguments, folder and variables the Python language host gives a pack (pulumi/pulumi
         # `sdk/python/cmd/pulumi-language-python/main.go` RunPlugin).
@@ -255,14 +231,17 @@ class PolicyPackProcess:
             stderr=self._errors,
             env={
                 **os.environ,
-                "PULUMI_PROJECT": self._project,
+                "PULUMI_PROJECT": "gpupools",
                 "PULUMI_STACK": self._stack,
-                "PULUMI_DRY_RUN": "true" if self._dry_run else "false",
+                "PULUMI_DRY_RUN": "true",
             },
         )
-        port = self._read_port(self._process)
+        assert self._process.stdout is not None
+        first = self._process.stdout.readline()
+        if not first.strip().isdigit():
+            raise PolicyPackFailed(f"the policy pack printed {first!r} where its port was expected{self._output()}")
         self._channel = grpc.insecure_channel(
-            f"127.0.0.1:{port}",
+            f"127.0.0.1:{int(first)}",
             options=[
                 ("grpc.max_receive_message_length", _MAX_MESSAGE_BYTES),
                 ("grpc.enable_http_proxy", 0),  # a proxy of the shell must not get loopback traffic
@@ -271,28 +250,9 @@ class PolicyPackProcess:
         self._stub = analyzer_pb2_grpc.AnalyzerStub(self._channel)
         self._call(
             "ConfigureStack",
-            analyzer_pb2.AnalyzerStackConfigureRequest(stack=self._stack, project=self._project, dry_run=self._dry_run),
+            analyzer_pb2.AnalyzerStackConfigureRequest(stack=self._stack, project="gpupools", dry_run=True),
         )
         self._configure()
-
-    def _read_port(self, process: subprocess.Popen[bytes]) -> int:
-        lines: queue.SimpleQueue[bytes] = queue.SimpleQueue()
-        assert process.stdout is not None
-        threading.Thread(target=_drain, args=(process.stdout, lines.put), daemon=True).start()
-        try:
-            first = lines.get(timeout=self._start_timeout_s)
-        except queue.Empty:
-            raise PolicyPackFailed(
-                f"{self._folder}: the policy pack did not start within {self._start_timeout_s:g} s{self._output()}"
-            ) from None
-        try:
-            return int(first)
-        except ValueError:
-            if first:
-                what = f"printed {first[:200].decode(errors='replace').strip()!r} where its port was expected"
-            else:
-                what = f"ended while starting (exit code {process.wait()})"
-            raise PolicyPackFailed(f"{self._folder}: the policy pack {what}{self._output()}") from None
 
     def _configure(self) -> None:
         """Send every policy's level and configuration, with the schema's defaults like the engine.
@@ -300,21 +260,12 @@ class PolicyPackProcess:
         pulumi/pulumi `pkg/resource/analyzer/config.go`.
         """
         policies = {policy.name: policy for policy in self._call("GetAnalyzerInfo", Empty()).policies}
-        unknown = sorted(set(self._config) - {"all"} - set(policies))
-        if unknown:
-            known = ", ".join(sorted(policies))
-            raise PolicyPackFailed(f"policy configuration: unknown policy {', '.join(unknown)}; use one of: {known}")
-        common, _ = _level_and_properties("all", self._config.get("all", {}))
+        common, _ = _level_and_properties(self._config.get("all", {}))
         request = analyzer_pb2.ConfigureAnalyzerRequest()
         for name, policy in policies.items():
-            level, properties = _level_and_properties(name, self._config.get(name, {}))
+            level, properties = _level_and_properties(self._config.get(name, {}))
             schema = json_format.MessageToDict(policy.configSchema.properties)
             defaults = {key: value["default"] for key, value in schema.items() if "default" in value}
-            unknown_keys = sorted(set(properties) - set(schema))
-            if unknown_keys:
-                known = ", ".join(sorted(schema)) or "none"
-                what = f"policy configuration: {name} has no key {', '.join(unknown_keys)}; use one of: {known}"
-                raise PolicyPackFailed(what)
             configured = request.policyConfig[name]
             wanted = level if level is not None else common
             configured.enforcementLevel = policy.enforcementLevel if wanted is None else cast("Any", wanted)
@@ -323,22 +274,11 @@ class PolicyPackProcess:
         self._call("Configure", request)
 
     def _call(self, method: str, request: Any) -> Any:
-        if self._process is None:
-            raise PolicyPackFailed(f"{self._folder}: the policy pack is not running; enter the context manager first")
         try:
             return getattr(self._stub, method)(request, timeout=_CALL_TIMEOUT_S)
         except grpc.RpcError as error:
-            about = f" for {request.urn}" if method == "Analyze" else ""
-            raise PolicyPackFailed(f"{self._folder}: {self._failure(method, error)}{about}{self._output()}") from None
-
-    def _failure(self, method: str, error: Any) -> str:
-        assert self._process is not None
-        if error.code() is grpc.StatusCode.UNAVAILABLE:
-            with suppress(subprocess.TimeoutExpired):  # the connection breaks shortly before the process ends
-                return f"the policy pack died (exit code {self._process.wait(1.0)})"
-        if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
-            return f"the policy pack did not answer {method} within {_CALL_TIMEOUT_S:g} s"
-        return f"the policy pack failed in {method}: {error.details()}"
+            details = cast("Any", error).details()
+            raise PolicyPackFailed(f"the policy pack failed in {method}: {details}{self._output()}") from None
 
     def _output(self) -> str:
         assert self._errors is not None
@@ -352,7 +292,7 @@ def as_engine_sends(properties: struct_pb2.Struct) -> struct_pb2.Struct:
 
     pulumi/pulumi `sdk/go/common/resource/plugin/rpc.go` MarshalPropertyValue without KeepOutputValues.
     """
-    if _OUTPUT_VALUE.encode() not in properties.SerializeToString():
+    if OUTPUT_VALUE.encode() not in properties.SerializeToString():
         return properties  # the usual case: visiting every value takes as long as the call of the pack
     copy = struct_pb2.Struct()
     copy.CopyFrom(properties)
@@ -370,7 +310,7 @@ def _rewrite_outputs(value: struct_pb2.Value) -> None:
         fields = value.struct_value.fields
         for item in fields.values():
             _rewrite_outputs(item)
-        if SIGNATURE in fields and fields[SIGNATURE].string_value == _OUTPUT_VALUE:
+        if SIGNATURE in fields and fields[SIGNATURE].string_value == OUTPUT_VALUE:
             inner = struct_pb2.Value(string_value=UNKNOWN_STRING_VALUE)
             if "value" in fields:
                 inner.CopyFrom(fields["value"])
@@ -380,24 +320,12 @@ def _rewrite_outputs(value: struct_pb2.Value) -> None:
             value.CopyFrom(inner)
 
 
-def _drain(stream: IO[bytes], put: Callable[[bytes], None]) -> None:
-    """Pass on the first line (empty at the end), then keep reading so that the process never blocks on a full pipe."""
-    with stream:
-        put(stream.readline())
-        for _ in stream:
-            pass
-
-
-def _level_and_properties(name: str, config: str | JsonObject) -> tuple[int | None, JsonDict]:
+def _level_and_properties(config: str | JsonObject) -> tuple[int | None, JsonDict]:
     properties = {"enforcementLevel": config} if isinstance(config, str) else dict(config)
     level = properties.pop("enforcementLevel", None)
     if level is None:
         return None, properties
-    levels = {key.lower(): number for key, number in analyzer_pb2.EnforcementLevel.items()}
-    if level not in levels:
-        what = f"policy configuration: {name} has enforcementLevel {level!r}; use one of: {', '.join(sorted(levels))}"
-        raise PolicyPackFailed(what)
-    return levels[level], properties
+    return analyzer_pb2.EnforcementLevel.Value(str(level).upper()), properties
 
 
 def _diagnostics(answer: Any, urn: str) -> list[Diagnostic]:

@@ -1,0 +1,225 @@
+"""What the stack program declares of a plan, as the rules read it, without running the program. Imports no Pulumi.
+
+`tests/preview/test_verdicts.py` compares what the rules say of it with what they say of the program's resources.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from gpupools.common.errors import Problem
+from gpupools.common.json_types import JsonDict, JsonObject
+from gpupools.diff.software_diff import protected_steps
+from gpupools.plan.pool_facts import UNKNOWN
+from gpupools.plan.software_plan import RuntimePlan
+from gpupools.policies.declared_stack import Declared
+from gpupools.policies.stack_judge import declared, read_resource
+from gpupools.preview.sdk_schema import check_inputs
+from gpupools.providers import clouds
+from gpupools.software.kubernetes_inputs import RELEASE, object_inputs, release_inputs
+from gpupools.spec.cluster_access import ACCESS_KEYS, KubeconfigFile, KubeconfigSecret, api_url, built_kubeconfig
+from gpupools.spec.models import Cluster, Late, StackOutput
+from gpupools.stackfile.stack import StackPlan
+
+_STACK = "pulumi:pulumi:Stack"
+_POOL = "gpupools:index:GpuNodePool"
+_RUNTIME = "gpupools:index:GpuRuntime"
+_KUBERNETES = "pulumi:providers:kubernetes"
+
+
+class Planned(NamedTuple):
+    """The resources that a program would declare."""
+
+    resources: list[tuple[Declared, bool]]
+    """Each with its option `protect`, in the order of a preview."""
+    problems: list[Problem]
+    """Inputs set by hand that the cloud's provider would refuse."""
+
+
+def is_planned_whole(plan: StackPlan) -> bool:
+    """Return whether the inputs of every pool are known without the program."""
+    return all(clouds()[each.cloud].node_pools.declared_inputs is not None for each in plan.pools)
+
+
+def planned_resources(plan: StackPlan, project: str, stack: str) -> Planned:
+    """Return what is declared of a plan in a stack of this project."""
+    found = Planned([], [])
+    names = _Names(project, stack)
+    built = [_Cluster(plan, runtime, names) for runtime in plan.runtimes]
+    for each in built:
+        found.resources.extend((one, False) for one in each.providers())
+    for each in built:
+        found.resources.extend(each.resources(found.problems))
+    return found
+
+
+class _Names(NamedTuple):
+    project: str
+    stack: str
+
+    @property
+    def root(self) -> str:
+        """The URN of the stack."""
+        return self.urn(_STACK, f"{self.project}-{self.stack}")
+
+    def urn(self, type_: str, name: str, parent: str = "") -> str:
+        """Return the URN that the engine builds of a resource."""
+        chain = f"{parent}${type_}" if parent else type_
+        return f"urn:pulumi:{self.stack}::{self.project}::{chain}::{name}"
+
+
+class _Cluster:
+    """What is declared of one cluster."""
+
+    def __init__(self, plan: StackPlan, runtime: RuntimePlan, names: _Names) -> None:
+        self._plan, self._runtime, self._names = plan, runtime, names
+        self._key, self._cloud = runtime.cluster, clouds()[runtime.cloud]
+        cluster = plan.stack.clusters[self._key]
+        self._where = _addresses(cluster)
+        own = {"cloud", *ACCESS_KEYS, *cluster.identity}
+        self._keys = {key: value for key, value in self._where.items() if key not in own}
+        self._component = {"cloud": runtime.cloud, "cluster": self._keys}
+        self._pools = {each.name: each for each in plan.pools if each.cluster == self._key}
+        # Outputs of another stack come from the reference to it.
+        reference = names.urn("pulumi:pulumi:StackReference", str(cluster.stack))
+        self._late = (reference,) if cluster.stack is not None else ()
+        self._tokens = self._cloud.tokens()
+        self._provider = self._declared(self._tokens["Provider"], self._key, {})
+        self._access: Declared | None = None
+        if runtime.needs_kubernetes:
+            kubeconfig, context = self._kubeconfig()
+            inputs = {"kubeconfig": kubeconfig, **({"context": context} if context is not None else {})}
+            self._access = self._declared(_KUBERNETES, f"{self._key}-kubernetes", inputs)
+
+    def providers(self) -> list[Declared]:
+        """Return the providers of the cloud and of Kubernetes."""
+        return sorted(filter(None, [self._provider, self._access]), key=lambda each: each.type)
+
+    def resources(self, problems: list[Problem]) -> Iterator[tuple[Declared, bool]]:
+        """Yield components and what is in them: pools at once, software, and pools that wait for it."""
+        steps = self._runtime.depends if self._runtime.needs_kubernetes else {}
+        waiting = [name for name in self._pools if steps.get(f"pool/{name}")]
+        for name in self._pools:
+            if name not in waiting:
+                yield from self._pool(name, problems)
+        if self._runtime.needs_kubernetes:
+            yield from self._software()
+        for name in waiting:
+            yield from self._pool(name, problems)
+
+    def _pool(self, name: str, problems: list[Problem]) -> Iterator[tuple[Declared, bool]]:
+        plan, full = self._pools[name], f"{self._key}-{name}"
+        settings: Any = plan.provider_plan
+        yield self._declared(_POOL, full, self._component), False
+        node_pools = self._cloud.node_pools
+        assert node_pools.declared_inputs is not None
+        made = node_pools.declared_inputs(plan, self._keys)
+        found: dict[str, Declared] = {}
+        for kind, registered in node_pools.registered.items():
+            if kind in made:
+                refers = {key: (found[other].urn,) for key, other in registered.refers.items() if other in found}
+                found[kind] = self._declared(
+                    registered.untyped if registered.untyped and "properties" in made[kind] else self._tokens[kind],
+                    f"{full}-{registered.suffix}",
+                    made[kind],
+                    parent=_POOL,
+                    above=full,
+                    provider=self._provider.urn,
+                    refers=refers,
+                )
+        if settings.overrides:
+            for each in found.values():
+                where = f"{each.type}::{each.name}"
+                wrong = [one for one in check_inputs(each.type, each.inputs) if not one.advisory]
+                problems += [Problem((where, *one.path), one.what, one.fix) for one in wrong]
+        yield from ((each, settings.protect) for each in sorted(found.values(), key=lambda each: each.name))
+
+    def _software(self) -> Iterator[tuple[Declared, bool]]:
+        full = f"{self._key}-runtime"
+        yield self._declared(_RUNTIME, full, self._component), False
+        releases = {each.name: each for each in self._runtime.releases}
+        objects = {each.name: each for each in self._runtime.objects}
+        protected = protected_steps(self._runtime, self._plan.stack)
+        urns: dict[str, str] = {}
+        found: list[tuple[Declared, bool]] = []
+        for step, before in self._runtime.depends.items():
+            if step in releases:
+                type_, inputs = RELEASE, release_inputs(releases[step])
+            elif step in objects:
+                type_, inputs = object_inputs(objects[step])
+            else:
+                urns[step] = self._names.urn(_POOL, f"{self._key}-{step.removeprefix('pool/')}")
+                continue
+            one = self._declared(
+                type_,
+                f"{full}-{step.replace('/', '-')}",
+                inputs,
+                parent=_RUNTIME,
+                above=full,
+                provider=self._access.urn if self._access is not None else "",
+                depends=tuple(urns[each] for each in before),
+            )
+            urns[step] = one.urn
+            found.append((one, step in protected))
+        yield from sorted(found, key=lambda each: each[0].name)
+
+    def _declared(
+        self,
+        type_: str,
+        name: str,
+        inputs: JsonObject,
+        *,
+        parent: str = "",
+        above: str = "",
+        provider: str = "",
+        depends: tuple[str, ...] = (),
+        refers: Mapping[str, tuple[str, ...]] | None = None,
+    ) -> Declared:
+        refers = refers or {}
+        late = {key: self._late for key, value in inputs.items() if key not in refers and _has_unknown(value)}
+        return declared(
+            self._names.urn(type_, name, parent),
+            type_,
+            name,
+            inputs,
+            read_resource(type_, inputs, name),
+            parent=self._names.urn(parent, above) if parent else self._names.root,
+            provider=provider,
+            depends=depends,
+            by_property={**late, **refers},
+        )
+
+    def _kubeconfig(self) -> tuple[Any, str | None]:
+        """Return path or text of the kubeconfig, and its context; None for its current one."""
+        source: Any = self._where.get("kubeconfig")
+        if isinstance(source, KubeconfigFile):
+            return source.path, source.context
+        if isinstance(source, KubeconfigSecret):
+            return UNKNOWN if isinstance(source.secret, Late) else source.secret, source.context
+        if source is not None:
+            return source if source is UNKNOWN or isinstance(source, str) else json.dumps(source), None
+        server, authority = self._where["endpoint"], self._where["certificate_authority"]
+        if _has_unknown([server, authority, self._where["name"]]):
+            return UNKNOWN, None
+        plugin = self._cloud.access(self._where)
+        return json.dumps(built_kubeconfig(self._where["name"], api_url(server), authority, plugin)), None
+
+
+def _addresses(cluster: Cluster) -> JsonDict:
+    """Return the keys of a cluster; values that are known only while the program runs are `UNKNOWN`."""
+    keys = {key: getattr(cluster, key) for key in type(cluster).model_fields if key not in ("stack", "runtime", "tags")}
+    return {key: _known(value) for key, value in keys.items() if value is not None}
+
+
+def _known(value: Any) -> Any:
+    if isinstance(value, StackOutput | Late):
+        return UNKNOWN
+    if isinstance(value, Mapping):
+        return {key: _known(item) for key, item in value.items()}
+    return [_known(item) for item in value] if isinstance(value, list) else value
+
+
+def _has_unknown(value: Any) -> bool:
+    if isinstance(value, Mapping):
+        return any(map(_has_unknown, value.values()))
+    return any(map(_has_unknown, value)) if isinstance(value, list) else value is UNKNOWN

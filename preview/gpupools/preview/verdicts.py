@@ -1,0 +1,46 @@
+"""Judge the declared resources of one stack by the rules, as the policy pack does in an update. Imports no Pulumi."""
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+
+from gpupools.common.json_types import JsonObject
+from gpupools.policies.declared_stack import Declared
+from gpupools.policies.policy_config import levels_and_options
+from gpupools.policies.stack_judge import POLICIES, Reading, Said, StackJudge
+from gpupools.preview.format_preview import PolicyVerdict, Violation
+
+
+def judge(resources: Iterable[tuple[Declared, bool]], config: JsonObject, stack: str) -> list[PolicyVerdict]:
+    """Return the verdict of every policy on the resources of a stack, in the order of the pack.
+
+    Args:
+        resources: Each with its option `protect`, parents first.
+        config: A valid policy configuration.
+        stack: The name of the stack.
+    """
+    named, options = levels_and_options(config)
+    levels = {policy.name: named.get(policy.name, policy.level) for policy in POLICIES}
+    rules = StackJudge(levels, options, stack, datetime.now(tz=UTC).date())
+    whole: list[Declared] = []
+    found: list[Said] = []
+    for each, protect in resources:
+        whole.append(each)
+        reading = Reading(each.pools, each.software)
+        found += rules.judge_resource(
+            each.urn, each.type, each.name, each.inputs, reading, parent=each.parent, protect=protect
+        )
+    found += rules.judge_stack(whole)
+    violations: dict[str, list[Violation]] = {policy.name: [] for policy in POLICIES}
+    for said in found:
+        violations[said.policy].append(Violation(said.urn, said.message))
+    return [
+        PolicyVerdict(
+            policy.name, levels[policy.name], policy.description, _with(policy.description, violations[policy.name])
+        )
+        for policy in POLICIES
+    ]
+
+
+def _with(description: str, violations: Sequence[Violation]) -> tuple[Violation, ...]:
+    """Return violations whose messages start with the policy's description, as the engine shows them."""
+    return tuple(Violation(each.urn, f"{description}\n{each.message}") for each in violations)
