@@ -75,7 +75,7 @@ def registered(program: Callable[[], object]) -> dict[str, Any]:
     return {name: plain_struct(value) if name == "object" else value for name, value in fields.items()}
 
 
-def by_class(token: str, inputs: Mapping[str, Any]) -> Callable[[], object]:
+def by_class(token: str, inputs: Mapping[str, Any], opts: pulumi.ResourceOptions | None = None) -> Callable[[], object]:
     """Return a program that declares a resource with the SDK's class."""
     kind = resource_class(token)
     args = args_class(kind) if kind is not None else None
@@ -83,7 +83,7 @@ def by_class(token: str, inputs: Mapping[str, Any]) -> Callable[[], object]:
     assert args is not None
     # Pulumi's own first argument is called resource_name, so that the SDK's has an underscore.
     names = {wire: python.replace("resource_name", "resource_name_") for python, wire in wire_names(args).items()}
-    return lambda: kind("it", **{names[wire]: value for wire, value in inputs.items()})
+    return lambda: kind("it", opts=opts, **{names[wire]: value for wire, value in inputs.items()})
 
 
 def resources() -> dict[str, tuple[str, Mapping[str, Any]]]:
@@ -114,6 +114,28 @@ def test_a_resource_is_registered_as_by_the_class(name: str) -> None:
 
     assert ours == registered(by_class(token, inputs))
     assert ours["object"]
+
+
+@pytest.mark.parametrize("name", RESOURCES)
+def test_a_transformation_sees_and_changes_the_properties_of_the_class(name: str) -> None:
+    token, inputs = RESOURCES[name]
+    seen: list[set[str]] = []
+
+    def look(args: pulumi.ResourceTransformationArgs) -> pulumi.ResourceTransformationResult:
+        seen.append({key for key, value in dict(args.props).items() if value is not None})
+        renamed = {
+            key: "changed" if value and key.endswith(("name", "project")) else value
+            for key, value in dict(args.props).items()
+        }
+        return pulumi.ResourceTransformationResult(renamed, args.opts)
+
+    watched = pulumi.ResourceOptions(transformations=[look])
+
+    ours = registered(lambda: register(token, "it", inputs, watched))
+
+    assert ours == registered(by_class(token, inputs, watched))
+    assert "changed" in ours["object"].values()
+    assert seen[0] == seen[1]
 
 
 def test_every_kind_of_resource_is_compared() -> None:
