@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from gpupools.audit import limits
 from gpupools.audit.judging import FileReport, judge_file
 from gpupools.cli.main import main
 from gpupools.policies.policy_config import Config
@@ -31,8 +32,12 @@ def judge(write: Write) -> Callable[..., FileReport]:
 
 
 @pytest.fixture
-def run(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
-    """Run `gpupools`; return exit code, output and errors."""
+def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[int, str, str]]:
+    """Run `gpupools`; return exit code, output and errors.
+
+    Files are judged in this process: forking one of this size is slow. `test_limits.py` judges in a child.
+    """
+    monkeypatch.setattr(limits, "_in_child", limits._in_this_process)
 
     def ran(*arguments: Any) -> tuple[int, str, str]:
         code = main([str(argument) for argument in arguments])
