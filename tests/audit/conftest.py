@@ -32,12 +32,14 @@ def judge(write: Write) -> Callable[..., FileReport]:
 
 
 @pytest.fixture
-def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[int, str, str]]:
-    """Run `gpupools`; return exit code, output and errors.
-
-    Files are judged in this process: forking one of this size is slow. `test_limits.py` judges in a child.
-    """
+def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Judge files without a child process: forking one of this size is slow. `test_limits.py` forks."""
     monkeypatch.setattr(limits, "_in_child", limits._in_this_process)
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str], in_this_process: None) -> Callable[..., tuple[int, str, str]]:
+    """Run `gpupools`; return exit code, output and errors."""
 
     def ran(*arguments: Any) -> tuple[int, str, str]:
         code = main([str(argument) for argument in arguments])
