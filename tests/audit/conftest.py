@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from gpupools.audit import limits
+from gpupools.audit import limits, other_files
 from gpupools.audit.judging import FileReport, judge_file
 from gpupools.cli.main import main
 from gpupools.policies.policy_config import Config
@@ -42,6 +42,8 @@ def run(capsys: pytest.CaptureFixture[str], in_this_process: None) -> Callable[.
     """Run `gpupools`; return exit code, output and errors."""
 
     def ran(*arguments: Any) -> tuple[int, str, str]:
+        for kept in (other_files._configurations, other_files._objects):  # by their paths, as long as the process
+            kept.cache_clear()
         code = main([str(argument) for argument in arguments])
         said = capsys.readouterr()
         return code, said.out, said.err
