@@ -1,11 +1,13 @@
-"""One test over all rows of a table, which names every row that fails."""
+"""Tests over all rows of a table: as one test that names every row that fails, or as one test for each row."""
 
 import inspect
 from collections.abc import Callable, Iterable, Sequence
-from functools import wraps
+from functools import cache, wraps
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 Test = Callable[..., None]
 
@@ -47,3 +49,21 @@ def _values(row: Any, width: int) -> tuple[Any, ...]:
         assert not row.marks
         row = row.values if width > 1 else row.values[0]
     return tuple(row) if width > 1 else (row,)
+
+
+def listed(file: str) -> Callable[[Test], Test]:
+    """Call a test with each row that the YAML file beside its module has under its name; `id` names a row."""
+
+    def over_rows(test: Test) -> Test:
+        rows = _tables(Path(file).with_suffix(".yaml"))[test.__name__]
+        keys = [key for key in rows[0] if key != "id"]
+        params = [pytest.param(*(row[key] for key in keys), id=row.get("id")) for row in rows]
+        marked: Test = pytest.mark.parametrize(keys, params)(test)
+        return marked
+
+    return over_rows
+
+
+@cache
+def _tables(file: Path) -> Any:
+    return yaml.safe_load(file.read_text(encoding="utf-8"))

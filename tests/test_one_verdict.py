@@ -11,6 +11,7 @@ import jsonschema  # type: ignore[import-untyped]
 import pytest
 import yaml
 
+from gpupools.audit import limits
 from gpupools.cli.main import main
 from gpupools.preview.sdk_schema import UNKNOWN
 from gpupools.spec.overrides import NOT_SHOWN
@@ -83,7 +84,10 @@ def test_an_edit_of_nothing_changes_nothing(stack: Path, capsys: pytest.CaptureF
 
 
 @each_stack
-def test_the_pack_and_the_policy_command_agree(stack: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_pack_and_the_policy_command_agree(
+    stack: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "_in_child", limits._in_this_process)  # forking this process is slow
     found = preview(stack, capsys)
     assert (found["code"], found["result"]) == (0, "accepted")
     resources = states(found)

@@ -55,10 +55,6 @@ def template(**inputs: Any) -> Keys:
     return {"overrides": {"aws": {"LaunchTemplate": inputs}}}
 
 
-def agent_pool(**inputs: Any) -> Keys:
-    return {"overrides": {"azure": {"AgentPool": inputs}}}
-
-
 def node_pool(**inputs: Any) -> Keys:
     return {"overrides": {"gcp": {"NodePool": inputs}}}
 

@@ -1,22 +1,19 @@
-"""Write `components/gpupools/components/package.schema.json`, the Pulumi schema of the components for other languages.
+"""Make `components/gpupools/components/package.schema.json`, the Pulumi schema of the components for other languages.
 
-`tooling/write_schema.py` runs it too. With `--check` it writes nothing and exits with 1 if the file is stale. Names,
-types and descriptions are those of the stack file's schema, with keys in camelCase as on Pulumi's wire. Pulumi's own
-inference from Python types has no words for a choice of texts
+`tooling/write_schema.py` writes it. Names, types and descriptions are those of the stack file's schema, with keys in
+camelCase as on Pulumi's wire. Pulumi's own inference from Python types has no words for a choice of texts
 (https://www.pulumi.com/docs/iac/guides/building-extending/packages/schema/).
 """
 
-import argparse
 import json
 import re
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from inspect import get_annotations
 from typing import Any, get_args, get_origin
 
 from gpupools.components.gpu_node_pool import GpuNodePool, GpuNodePoolArgs
 from gpupools.components.gpu_runtime import GpuRuntime, GpuRuntimeArgs
-from gpupools.components.package import FILE, camel
+from gpupools.components.package import camel
 from gpupools.providers import clouds
 from gpupools.spec.cluster_access import ReachableCluster
 from gpupools.spec.models import Cluster
@@ -257,20 +254,3 @@ def schema() -> dict[str, Any]:
 def text() -> str:
     """Return the text of the file."""
     return json.dumps(schema(), indent=1, ensure_ascii=False) + "\n"
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Write the file, or with `--check` compare it."""
-    parser = argparse.ArgumentParser(description="Write the schema of the components' package.")
-    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 when the file is stale")
-    if not parser.parse_args(arguments).check:
-        FILE.write_text(text(), encoding="utf-8")
-        return 0
-    if FILE.is_file() and FILE.read_text(encoding="utf-8") == text():
-        return 0
-    print(f"{FILE}: stale; run python tooling/write_schema.py")
-    return 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())

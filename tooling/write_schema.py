@@ -371,18 +371,21 @@ def text() -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Write the file, or with `--check` compare it."""
-    from tooling.write_package_schema import main as write_package_schema  # it is made of this one
+    """Write both files, or with `--check` compare them."""
+    from gpupools.components.package import FILE
+    from tooling import write_package_schema  # it is made of this one
 
     parser = argparse.ArgumentParser(description="Write the JSON schema of a stack file, and that of the components.")
     parser.add_argument("--check", action="store_true", help="write nothing; exit 1 when a file is stale")
-    if not parser.parse_args(arguments).check:
-        SCHEMA.write_text(text(), encoding="utf-8")
-        return write_package_schema([])
-    if SCHEMA.is_file() and SCHEMA.read_text(encoding="utf-8") == text():
-        return write_package_schema(["--check"])
-    print(f"{SCHEMA}: stale; run python tooling/write_schema.py")
-    return 1
+    check = parser.parse_args(arguments).check
+    written = {SCHEMA: text(), FILE: write_package_schema.text()}
+    stale = [file for file, now in written.items() if not file.is_file() or file.read_text(encoding="utf-8") != now]
+    for file in stale:
+        if check:
+            print(f"{file}: stale; run python tooling/write_schema.py")
+        else:
+            file.write_text(written[file], encoding="utf-8")
+    return 1 if check and stale else 0
 
 
 if __name__ == "__main__":

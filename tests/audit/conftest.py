@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from gpupools.audit import limits, other_files
 from gpupools.audit.judging import FileReport, judge_file
 from gpupools.cli.main import main
 from gpupools.policies.policy_config import Config
@@ -31,10 +32,18 @@ def judge(write: Write) -> Callable[..., FileReport]:
 
 
 @pytest.fixture
-def run(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
+def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Judge files without a child process: forking one of this size is slow. `test_limits.py` forks."""
+    monkeypatch.setattr(limits, "_in_child", limits._in_this_process)
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str], in_this_process: None) -> Callable[..., tuple[int, str, str]]:
     """Run `gpupools`; return exit code, output and errors."""
 
     def ran(*arguments: Any) -> tuple[int, str, str]:
+        for kept in (other_files._configurations, other_files._objects):  # by their paths, as long as the process
+            kept.cache_clear()
         code = main([str(argument) for argument in arguments])
         said = capsys.readouterr()
         return code, said.out, said.err

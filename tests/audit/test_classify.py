@@ -127,7 +127,6 @@ def config_map(one: Any) -> str:
     return manifest("v1", "ConfigMap", data={"np.yaml": yaml.safe_dump(one)})
 
 
-NODE_POOLS = {"apiVersion": "karpenter.sh/v1", "kind": "NodePoolList"}
 THING = yaml.safe_load(manifest("example.com/v1", "Thing", spec={}))
 OBJECTS = [
     ("eksctl bare", eksctl(instanceType="g5.xlarge"), DEFINITE),
@@ -755,12 +754,6 @@ def test_many_findings_are_counted_and_not_all_told(judge: Judge, monkeypatch: p
     assert len(tainted) == 6
     assert sum(each.count for each in tainted) == 12
     assert tainted[-1].message == "and 7 more like these; fix the reported ones first"
-
-
-def of_pods(kind: str, script: str, place: str = "containers") -> str:
-    spec: Any = {"template": {"spec": {place: [{"name": "a", "image": "k", "command": ["sh", "-c", script]}]}}}
-    spec = {"jobTemplate": {"spec": spec}} if kind == "CronJob" else spec
-    return manifest("apps/v1" if kind == "DaemonSet" else "batch/v1", kind, spec=spec)
 
 
 @pytest.mark.parametrize(

@@ -218,11 +218,6 @@ def test_an_unknown_kind_is_a_violation_only_where_its_name_or_schema_says_nodes
     assert "gpupools does not know this kind" in found.why
 
 
-def test_a_component_is_classified_by_its_children() -> None:
-    assert classify("mine:index:NodePoolThing", {}, component=True) is None
-    assert classify("aws:index:MyNodePool", {}, component=True) is None
-
-
 @pytest.mark.parametrize("kind", ["Thing", "WorkerPool"])
 def test_the_three_answers_are_counted(kind: str, judge: Judge) -> None:
     objects = [pool(TAINTS), manifest("v1", "Service"), manifest("example.com/v1", kind)]

@@ -34,6 +34,11 @@ def huge(path: Path, config: Config) -> FileReport:
 
 
 @pytest.fixture
+def in_this_process() -> None:
+    """Judge files in a child process, as the command does."""
+
+
+@pytest.fixture
 def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     monkeypatch.setattr(limits, "CPU_SECONDS", 1)
     made = [tmp_path / name for name in ("first.yaml", "slow.yaml", "third.yaml")]

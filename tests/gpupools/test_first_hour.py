@@ -1,8 +1,6 @@
 """A newcomer's first hour on each cloud: the description of a cluster, `new`, `check`, `preview`."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -108,12 +106,11 @@ def described(project: Path, document: object, *flags: str) -> tuple[int, dict[s
     return code, cluster
 
 
-def previewed() -> dict[str, Any]:
+def previewed(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
     """Return the offline preview of the new file."""
-    command = [sys.executable, "-m", "gpupools.cli.main", "preview", "--json", "Pulumi.dev.yaml"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    found: dict[str, Any] = json.loads(done.stdout)
+    capsys.readouterr()
+    assert main(["preview", "--json", "Pulumi.dev.yaml"]) == 0
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)
     return found
 
 
@@ -135,7 +132,7 @@ def test_eks_by_terraform(outputs: dict[str, Any], project: Path, capsys: pytest
         EKS_MODULE["cluster_endpoint"],
     )
     assert 'runtime.kubernetes: "1.34", which nothing on this pool depends on' in capsys.readouterr().out
-    preview = previewed()
+    preview = previewed(capsys)
     assert declared(preview, "aws:ec2/launchTemplate:LaunchTemplate")["vpcSecurityGroupIds"] == ["sg-0123456789abcdef1"]
     group = declared(preview, "aws:eks/nodeGroup:NodeGroup")
     assert (group["subnetIds"], group["nodeRoleArn"]) == (cluster["subnet_ids"], cluster["node_role_arn"])
@@ -143,14 +140,14 @@ def test_eks_by_terraform(outputs: dict[str, Any], project: Path, capsys: pytest
     assert runtime["pods"]["a10g"]["nodeSelector"]["gpupools/pool"] == "a10g"
 
 
-def test_aks_with_a_tainted_system_pool_and_its_own_subnet(project: Path) -> None:
+def test_aks_with_a_tainted_system_pool_and_its_own_subnet(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     access = ["--kubeconfig", "/etc/kube/serve"]
     code, cluster = described(project, AKS, "--gpu", "A100-80GB", *OPERATOR, *access)
 
     assert code == 0
     assert cluster["location"] == "westeurope"
     assert cluster["runtime"] == {"kubernetes": "1.34", "cpu_taints": ["CriticalAddonsOnly=true:NoSchedule"]}
-    preview = previewed()
+    preview = previewed(capsys)
     assert declared(preview, "azure-native:containerservice:AgentPool")["vnetSubnetID"] == SUBNET
     (runtime,) = preview["runtimes"]
     (operator,) = (each for each in runtime["releases"] if each["chart"] == "gpu-operator")
@@ -173,13 +170,13 @@ def test_aks_without_access_says_first_that_no_pool_offers_gpus(
     assert "no pool of the cluster offers GPUs (t4): nothing is installed in it" in err.splitlines()[0]
 
 
-def test_gke_standard(project: Path) -> None:
+def test_gke_standard(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, cluster = described(project, GKE, "--gpu", "L4", *OPERATOR)
 
     assert code == 0
     assert cluster["node_locations"] == GKE["locations"]
     assert cluster["runtime"]["cpu_taints"] == ["team=web:NoSchedule"]
-    preview = previewed()
+    preview = previewed(capsys)
     pool = declared(preview, "gcp:container/nodePool:NodePool")
     assert pool["nodeLocations"] == GKE["locations"]
     assert pool["nodeConfig"]["serviceAccount"] == "gpu@ml-dev.iam.gserviceaccount.com"
@@ -234,7 +231,7 @@ def test_further_security_groups_are_the_first_warning_until_the_file_names_them
     file.write_text(file.read_text().replace("security_group_ids: []", "security_group_ids: [sg-0123456789abcdef1]"))
     assert main(["check", "Pulumi.dev.yaml"]) == 0
     assert "security group" not in capsys.readouterr().err
-    template = declared(previewed(), "aws:ec2/launchTemplate:LaunchTemplate")
+    template = declared(previewed(capsys), "aws:ec2/launchTemplate:LaunchTemplate")
     assert template["vpcSecurityGroupIds"] == ["sg-0123456789abcdef1"]
 
 

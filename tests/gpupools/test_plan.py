@@ -19,6 +19,7 @@ from gpupools.plan.pool_planner import plan_pool
 from gpupools.plan.provider_plan import PoolRequest, ProviderPlan
 from gpupools.spec.models import LATE, Mig
 from gpupools.stackfile.stack import parse_cluster, parse_pool
+from tests.rows import listed
 
 Plan = Callable[..., PoolPlan]
 
@@ -49,126 +50,12 @@ def reasons(plan: Plan, **keys: Any) -> list[str]:
 # --- the machine ---
 
 
-@pytest.mark.parametrize(
-    ("keys", "machine"),
-    [
-        pytest.param({"gpu": "L4"}, "l4.small", id="the smallest current one, not an older smaller one"),
-        pytest.param({"gpu": "l4"}, "l4.small", id="case does not matter"),
-        pytest.param({"gpu": "A100-80GB", "gpus_per_node": 8}, "a100-80.8", id="as many GPUs as asked for"),
-        pytest.param({"gpu": "A10", "gpus_per_node": "1/4"}, "a10.part", id="a part of a GPU"),
-        pytest.param({"gpu": "A10"}, "a10.1", id="one GPU when no number is given"),
-        pytest.param({"gpu": "P100"}, "p100.1", id="a family of one model"),
-        pytest.param(
-            {"gpu": "L4", "sharing": {"mode": "time-slicing", "replicas": 2}, **TRUST},
-            "l4.large",
-            id="the smallest that can",
-        ),
-        pytest.param({"instance_type": "l4.large"}, "l4.large", id="by name"),
-        pytest.param({"instance_type": "l4.old"}, "l4.old", id="an older one by name"),
-        pytest.param({"instance_type": "a10.2"}, "a10.2", id="a preview by name"),
-        pytest.param({"instance_type": "b200.8"}, "b200.8", id="one of unknown size by name"),
-    ],
-)
+@listed(__file__)
 def test_a_wish_becomes_a_machine(keys: dict[str, Any], machine: str, plan: Plan) -> None:
     assert plan(**keys).instance.name == machine
 
 
-HERE = "A10, A100-40GB, A100-80GB, B200, L4, P100"
-
-
-@pytest.mark.parametrize(
-    ("keys", "found"),
-    [
-        pytest.param(
-            {"gpu": "A100"},
-            ["pools.a.gpu: 'A100' may mean A100-40GB or A100-80GB on fake; name the one with the memory size you need"],
-            id="a family of two models",
-        ),
-        pytest.param(
-            {"gpu": "A1O0"},
-            ["pools.a.gpu: 'A1O0' is not an NVIDIA GPU model; did you mean 'A10' or 'A10G'?"],
-            id="a misspelt model",
-        ),
-        pytest.param(
-            {"gpu": "T4"}, [f"pools.a.gpu: fake offers no T4; fake has: {HERE}"], id="a model the cloud does not offer"
-        ),
-        pytest.param(
-            {"gpu": "V100"},
-            [f"pools.a.gpu: fake offers no V100-16GB/V100-32GB; fake has: {HERE}"],
-            id="a family the cloud does not offer",
-        ),
-        pytest.param(
-            {"gpu": "K80"},
-            [f"pools.a.gpu: fake offers no K80; fake has: {HERE}"],
-            id="a model only retired machines have",
-        ),
-        pytest.param(
-            {"gpu": "A100-40GB", "gpus_per_node": 4},
-            [
-                (
-                    "pools.a.gpus_per_node: fake has no machine to choose with 4 × A100-40GB; "
-                    "machines with A100-40GB (GPUs): a100-40.1 (1), a100-40.8 (8)"
-                )
-            ],
-            id="a number of GPUs no machine has",
-        ),
-        pytest.param(
-            {"gpu": "A10", "gpus_per_node": "1/3"},
-            [
-                (
-                    "pools.a.gpus_per_node: fake has no machine to choose with 1/3 × A10; "
-                    "machines with A10 (GPUs): a10.part (1/4), a10.1 (1), a10.2 (2)"
-                )
-            ],
-            id="a part no machine has",
-        ),
-        pytest.param(
-            {"gpu": "B200", "gpus_per_node": 8},
-            [
-                (
-                    "pools.a.gpus_per_node: fake has no machine to choose with 8 × B200; "
-                    "machines with B200 (GPUs): b200.8 (8); name one as instance_type"
-                )
-            ],
-            id="a machine of unknown size has to be named",
-        ),
-        pytest.param(
-            {"gpu": "L4", "gpus_per_node": 4},
-            [
-                (
-                    "pools.a.gpu: fake has 2 machines of one size with 4 × L4; "
-                    "name one of them as instance_type: l4.4.twin-a, l4.4.twin-b"
-                )
-            ],
-            id="two machines of one size",
-        ),
-        pytest.param(
-            {"instance_type": "l4.smal"},
-            ["pools.a.instance_type: fake has no GPU instance type 'l4.smal'; did you mean 'l4.small' or 'l4.old'?"],
-            id="a misspelt machine",
-        ),
-        pytest.param(
-            {"instance_type": "amd.8"},
-            [
-                (
-                    "pools.a.instance_type: 'amd.8' carries AMD Radeon, not an NVIDIA GPU; "
-                    "see gpupools catalog --cloud fake for the types with NVIDIA GPUs"
-                )
-            ],
-            id="another vendor's GPU",
-        ),
-        pytest.param(
-            {"instance_type": "k80.1"},
-            [
-                (
-                    "pools.a.instance_type: fake retired k80.1 on 2023-05-31; current types with as many GPUs: "
-                    "p100.1, a10.1, l4.small, l4.large, a100-40.1, a100-80.1 (see https://example.com/k80.1)"
-                )
-            ],
-            id="a retired machine",
-        ),
-    ],
-)
+@listed(__file__)
 def test_a_machine_that_cannot_be_chosen(keys: dict[str, Any], found: list[str], plan: Plan) -> None:
     assert reasons(plan, **keys) == found
 
@@ -203,82 +90,7 @@ def test_software_may_be_chosen(plan: Plan) -> None:
     assert made.capability.verdict is Verdict.IN_CLUSTER
 
 
-@pytest.mark.parametrize(
-    ("keys", "found"),
-    [
-        pytest.param(
-            {"sharing": {"mode": "mig", "layout": ["1g.5gb", "2g.10gb"]}, "software": "cloud-managed"},
-            [
-                (
-                    "pools.a.sharing.mode: mig-mixed with software cloud-managed on fake is refused: "
-                    "the pool has no field for it; a sentence (see https://example.com/refused)"
-                )
-            ],
-            id="refused, with what works instead",
-        ),
-        pytest.param(
-            {"sharing": {"mode": "mps", "replicas": 2}, "software": "gpu-operator"},
-            [
-                (
-                    "pools.a.sharing.mode: mps with software gpu-operator on fake is refused: nobody tried; "
-                    "fake does mps in the pool itself with software: cloud-managed (see https://example.com/refused)"
-                )
-            ],
-            id="refused, native with other software",
-        ),
-        pytest.param(
-            {"gpu": "A10", "gpus_per_node": "1/4", "sharing": {"mode": "mps", "replicas": 2}},
-            [
-                (
-                    "pools.a.sharing.mode: a10.part has 1/4 of an A10, which cannot be shared further; "
-                    "leave sharing out, or take a machine with a whole GPU (see https://example.com/a10.part)"
-                )
-            ],
-            id="a part of a GPU",
-        ),
-        pytest.param(
-            {"gpu": "L4", "sharing": {"mode": "mig", "profile": "1g.5gb"}},
-            [
-                (
-                    "pools.a.sharing.mode: L4 (l4.small) cannot be cut into MIG instances; cloud-managed on fake cuts: "
-                    "A100-40GB, A100-80GB, B200; or use time-slicing "
-                    "(see https://docs.nvidia.com/datacenter/tesla/mig-user-guide/supported-gpus.html)"
-                )
-            ],
-            id="a GPU without MIG",
-        ),
-        pytest.param(
-            {"sharing": {"mode": "mig", "profile": "1g.10g"}},
-            ["pools.a.sharing.profile: A100-40GB has no MIG profile '1g.10g'; use 1g.10gb, 2g.10gb or 1g.5gb"],
-            id="an unknown profile",
-        ),
-        pytest.param(
-            {"gpu": "P100", "sharing": {"mode": "mps", "replicas": 2}},
-            [
-                (
-                    "pools.a.sharing.mode: P100 is older than Volta, so MPS clients can read each other's memory; "
-                    "use time-slicing, or a newer GPU (see https://docs.nvidia.com/deploy/mps/)"
-                )
-            ],
-            id="MPS on a GPU without memory protection",
-        ),
-        pytest.param(
-            {"sharing": {"mode": "mps", "replicas": 49}},
-            [
-                (
-                    "pools.a.sharing.replicas: got 49; the MPS server of A100-40GB takes 48 clients; use 48 or "
-                    "fewer (see https://github.com/NVIDIA/k8s-device-plugin cmd/mps-control-daemon/mps/device.go)"
-                )
-            ],
-            id="too many MPS clients",
-        ),
-        pytest.param(
-            {"instance_type": "l4.old", "sharing": {"mode": "time-slicing", "replicas": 2}},
-            ["pools.a.sharing.mode: l4.old is too small; take another"],
-            id="the cloud's own refusal",
-        ),
-    ],
-)
+@listed(__file__)
 def test_sharing_that_cannot_be(keys: dict[str, Any], found: list[str], plan: Plan) -> None:
     assert reasons(plan, **{"trust": {"team": "a"}, **keys}) == found
 

@@ -11,6 +11,7 @@ from gpupools.common.errors import Rejected
 from gpupools.plan.quotas import QuotaNeed
 from gpupools.providers import clouds
 from gpupools.stackfile.stack import plan_config, quotas_of, unlisted_offers
+from tests.rows import listed
 
 CLUSTERS: Mapping[str, Mapping[str, Any]] = {
     "aws": {**clouds()["aws"].example_cluster, "region": "us-east-1", "account": "123456789012"},
@@ -33,63 +34,9 @@ def needs(cloud: str, *pools: Mapping[str, Any]) -> list[QuotaNeed]:
 P5 = {"instance_type": "p5.48xlarge"}
 P4 = {"instance_type": "p4d.24xlarge"}
 SPOT = {"capacity": {"mode": "spot"}}
-HERE = "in us-east-1, account 123456789012"
 
 
-@pytest.mark.parametrize(
-    ("cloud", "pools", "lines"),
-    [
-        ("aws", [P5], [f'p5.48xlarge × 4: 768 vCPUs of "Running On-Demand P instances" (L-417A185B) {HERE}']),
-        (
-            "aws",
-            [P5, P4],
-            [f'p5.48xlarge × 4 + p4d.24xlarge × 4: 1152 vCPUs of "Running On-Demand P instances" (L-417A185B) {HERE}'],
-        ),
-        (
-            "aws",
-            [P5, P4 | SPOT, P5 | SPOT],
-            [
-                f'p5.48xlarge × 4: 768 vCPUs of "Running On-Demand P instances" (L-417A185B) {HERE}',
-                f'p4d.24xlarge × 4: 384 vCPUs of "All P4, P3 and P2 Spot Instance Requests" (L-7212CCBC) {HERE}',
-                f'p5.48xlarge × 4: 768 vCPUs of "All P5 Spot Instance Requests" (L-C4BD4855) {HERE}',
-            ],
-        ),
-        (
-            "aws",
-            [{"instance_type": "p6-b200.48xlarge"} | SPOT],
-            [
-                (
-                    f"p6-b200.48xlarge × 4: unknown quota {HERE}; "
-                    "look for the family of the instance type in the cloud's console"
-                )
-            ],
-        ),
-        (
-            "azure",
-            [
-                {"instance_type": "Standard_NC4as_T4_v3", "zones": ["1"]},
-                {"instance_type": "Standard_NC4as_T4_v3"} | SPOT,
-            ],
-            [
-                "Standard_NC4as_T4_v3 × 4: 16 vCPUs of Standard NCASv3_T4 Family in eastus",
-                'Standard_NC4as_T4_v3 × 4: 16 vCPUs of "Total Regional vCPUs" (cores) in eastus',
-                'Standard_NC4as_T4_v3 × 4: 16 vCPUs of "Total Regional Spot vCPUs" (lowPriorityCores) in eastus',
-            ],
-        ),
-        (
-            "gcp",
-            [{"instance_type": "a2-highgpu-2g"}, {"instance_type": "n1+nvidia-tesla-t4:4"} | SPOT],
-            [
-                "a2-highgpu-2g × 4: 8 GPUs of NVIDIA_A100_GPUS in us-central1, account acme-lab",
-                (
-                    'a2-highgpu-2g × 4: 8 GPUs of "GPUs (all regions), which new projects may lack" (GPUS_ALL_REGIONS) '
-                    "in all regions, account acme-lab"
-                ),
-                "n1+nvidia-tesla-t4:4 × 4: 16 GPUs of PREEMPTIBLE_NVIDIA_T4_GPUS in us-central1, account acme-lab",
-            ],
-        ),
-    ],
-)
+@listed(__file__)
 def test_needs_are_added_up_per_quota(cloud: str, pools: list[Mapping[str, Any]], lines: list[str]) -> None:
     """Families are added up, spot is apart, and an unknown quota has no amount."""
     found = [str(each).replace(", account 00000000-0000-0000-0000-000000000000", "") for each in needs(cloud, *pools)]

@@ -36,9 +36,10 @@ from gpupools.policies.policy_config import Config, read_config
 from gpupools.policies.rules import ALL_RULES
 from gpupools.providers import clouds
 from gpupools.providers.aws.user_data import read_user_data
+from gpupools.spec.models import LATE
 from gpupools.stackfile.check import check_stack_file, locate
+from gpupools.stackfile.stack import plan_config
 from tests.security import stacks
-from tests.spoiling import spoilt_text
 
 ROOT = Path(__file__).resolve().parents[2]
 CRASHERS = Path(__file__).parent / "crashers"
@@ -70,6 +71,14 @@ VALUES: tuple[Any, ...] = (
 KEYS: tuple[Any, ...] = ("", "x", "a.b", "a[0]", "<<", "\n", "\ud800", "apiVersion", "spec", "name", "value", "key")
 ODD_KEYS: tuple[Any, ...] = (*KEYS, None, 1, True, 0.5, float("nan"), (1, 2), UNKNOWN)
 """Where a program hands data over, which may have other keys than text."""
+
+PIECES = (
+    *("", "{", "}", "[", "]", ":", ": ", ",", "\n", "\r", "\n- ", "&a ", "*a", "<<: *a", "!!int ", "!x ", "'"),
+    *('"', "#", "\t", "? ", "|", ">", "%", "@", "`", "\x00", "\x85", "\u2028", "\u202e", "9" * 30, "~", "---\n"),
+    *("...\n", "\ufeff", "=", "-", "--", "\\", "$(", "`x`", "<<EOF\n", "1:30", "0x", "1e999", ".nan", "é", "😀"),
+    *("null", "true", "=:", ",,"),
+)
+"""What a text gets in odd places."""
 
 
 @dataclass(frozen=True)
@@ -111,6 +120,15 @@ def thoroughly(given: Any, reader: Reader) -> Iterator[Any]:
             above = at(spoilt, path[:-1])
             above[key] = above.pop(path[-1])
             yield spoilt
+
+
+def spoilt_text(text: str, chance: random.Random) -> str:
+    """Put one to four pieces into a text, or in the place of a part of it."""
+    for _ in range(chance.randint(1, 4)):
+        start = chance.randrange(len(text) + 1)
+        piece = chance.choice((*PIECES, text[start : start + 20], text[: chance.randrange(len(text) + 1)][-30:]))
+        text = text[:start] + piece + text[start + chance.choice((0, 0, 1, 1, 5, 60)) :]
+    return text
 
 
 def at_random(given: Any, reader: Reader, chance: random.Random) -> Any:
@@ -176,6 +194,12 @@ def read_stack_file(content: Any) -> None:
         refusal = rejected
     assert refusal.problems
     assert all(str(located).isprintable() for located in locate(path, refusal))
+
+
+def plan_configuration(given: Any) -> None:
+    """Plan what a program gets of a stack file, in which addresses may be secret."""
+    if isinstance(given, dict):
+        json.dumps([pool.as_json() for pool in plan_config(given, clouds()).pools])
 
 
 def read_document(content: Any) -> None:
@@ -287,6 +311,10 @@ def _stack_file() -> dict[str, Any]:
     }
 
 
+def _sections() -> list[Any]:
+    return [{key.removeprefix("gpupools:"): each for key, each in _stack_file()["config"].items()}]
+
+
 def _stack_files() -> list[Any]:
     texts = [path.read_text(encoding="utf-8") for path in sorted((ROOT / "stacks").glob("Pulumi.*.yaml"))]
     return [_stack_file(), *texts]
@@ -378,6 +406,7 @@ def _records() -> list[Any]:
 
 READERS: Mapping[str, Reader] = {
     "stack-file": Reader(read_stack_file, _stack_files),
+    "configuration": Reader(plan_configuration, _sections, keys=ODD_KEYS, values=(*VALUES, LATE)),
     "documents": Reader(read_document, _documents),
     "resources": Reader(read_properties, _properties, keys=ODD_KEYS),
     "user-data": Reader(read_user_data, lambda: list(USER_DATA)),
@@ -408,6 +437,8 @@ def found(path: Path) -> Any:
 def _encoded(value: Any) -> Any:
     if value is UNKNOWN:
         return {"<unknown>": None}
+    if value is LATE:
+        return {"<late>": None}
     if isinstance(value, dict):
         if all(isinstance(key, str) for key in value):
             return {key: _encoded(item) for key, item in value.items()}
@@ -425,6 +456,8 @@ def _decoded(value: Any) -> Any:
     match value:
         case {"<unknown>": None}:
             return UNKNOWN
+        case {"<late>": None}:
+            return LATE
         case {"<map>": list(entries)}:
             return {_decoded(key): _decoded(item) for key, item in entries}
         case {"<tuple>": list(entries)}:

@@ -22,7 +22,15 @@ from tests.security.fuzzing import (
     thoroughly,
 )
 
-CASES = {"documents": 60, "stack-file": 60, "diff": 10, "resources": 400, "policy-configuration": 150, "yaml": 150}
+CASES = {
+    "documents": 60,
+    "stack-file": 60,
+    "configuration": 150,
+    "diff": 10,
+    "resources": 400,
+    "policy-configuration": 150,
+    "yaml": 150,
+}
 """Cases of a short run; 500 of the quick ones."""
 CRASHED = sorted(path for path in CRASHERS.rglob("*") if path.is_file())
 

@@ -5,6 +5,8 @@ Processor time, with the garbage collector off, of the same reader in the same p
 
 import gc
 import json
+import time
+from base64 import b64encode
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -24,18 +26,23 @@ from gpupools.readback.inputs import TaintsRead
 from gpupools.readback.kubelet import configured
 from gpupools.stackfile.check import check_stack_file
 from gpupools.stackfile.stack_validation import MOST_CLUSTERS
-from tests.security.growth import ratio
 from tests.security.stacks import (
     CLUSTER,
     COMPONENT,
     DAEMON_SET,
     PROVIDER,
+    TEMPLATE,
+    clusters_of_their_own,
     daemon_set,
+    inline_pools,
     machines,
+    nested,
     node_group,
     objects,
+    one_wide_template,
     resource,
     state,
+    templates,
     urn,
 )
 
@@ -69,6 +76,26 @@ STACK_FILES: dict[str, tuple[Callable[[int], str], int]] = {
     "a number": (lambda n: POOLS + "    p: {clusters: [train], gpus_per_node: " + "1" * n + "}", 50_000),
     "a name": (lambda n: POOLS + "    " + "p" * n + ": {clusters: [train]}", 50_000),
 }
+
+
+def ratio(read: Callable[[int], Callable[[], Any]], size: int) -> float:
+    """Return how many times longer four times the size takes, at its best; 0 for what takes no time to speak of."""
+    best = float("inf")
+    for _ in range(4):
+        once, four = (min(seconds(read(times * size)) for _ in range(2)) for times in (1, 4))
+        if four < 0.02:
+            return 0
+        best = min(best, four / max(once, 0.002))
+        if best <= 5:
+            break
+    return best
+
+
+def seconds(read: Callable[[], Any]) -> float:
+    """Return how much processor time something takes."""
+    before = time.process_time()
+    read()
+    return time.process_time() - before
 
 
 @pytest.fixture
@@ -128,6 +155,75 @@ def test_joining_launch_templates_of_a_stack_by_name_takes_time_in_proportion_to
         return lambda: judge_file(file, Config())
 
     assert ratio(judged, 500) <= 5
+
+
+def joined(made: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [resource(f"kubernetes:{each['apiVersion']}:{each['kind']}", f"o{i}", each) for i, each in enumerate(made)]
+
+
+SCRIPT = "#!/bin/sh\n/etc/eks/bootstrap.sh x --kubelet-extra-args '--register-with-taints=a=b:NoSchedule"
+
+
+def with_user_data(text: str) -> list[dict[str, Any]]:
+    inputs = {"instanceType": "g6.xlarge", "userData": b64encode(text.encode()).decode()}
+    group = {"launchTemplate": {"id": "lt-1"}, "amiType": "CUSTOM"}
+    return [resource(TEMPLATE, "t", inputs, id="lt-1"), *(node_group(i, inputs=group) for i in range(20))]
+
+
+WHOLE_STACKS: dict[str, tuple[Callable[[int], list[dict[str, Any]]], int]] = {
+    "pools": (lambda n: [resource(CLUSTER, "c", {"name": "train"}), *(node_group(i) for i in range(n))], 75),
+    "pools with a launch template": (templates, 40),
+    "pools with one wide launch template": (one_wide_template, 75),
+    "pools inside a cluster": (inline_pools, 50),
+    "pools in components in components": (nested, 60),
+    "clusters of their own": (clusters_of_their_own, 40),
+    "objects of one name": (lambda n: [resource(DAEMON_SET, f"d{i}", daemon_set(0)) for i in range(n)], 120),
+    "DaemonSets": (lambda n: [resource(DAEMON_SET, f"d{i}", daemon_set(i)) for i in range(n)], 120),
+    "machines of one name": (lambda n: joined([each for i in range(n) for each in machines(i, "m")]), 25),
+    "user data": (lambda n: with_user_data(SCRIPT + "'\n" + "x y\n" * n), 900),
+    "blank lines in user data": (lambda n: with_user_data(SCRIPT + "'\n" + "\n" * n), 3900),
+    "taints in user data": (lambda n: with_user_data(SCRIPT + ",a=b:NoSchedule" * n + "'"), 250),
+    "documents in user data": (
+        lambda n: with_user_data("apiVersion: node.eks.aws/v1alpha1\n" + "---\na: b\n" * n),
+        400,
+    ),
+    "more user data than EC2 takes": (lambda n: with_user_data(SCRIPT + "'\n" + "#\n" * n), 25_000),
+}
+RESOURCES: dict[str, tuple[Callable[[int], dict[str, Any]], int]] = {
+    "taints": (
+        lambda n: node_group(
+            0, inputs={"taints": [{"key": f"k{i}", "value": "v", "effect": "NO_SCHEDULE"} for i in range(n)]}
+        ),
+        500,
+    ),
+    "instance types": (lambda n: node_group(0, inputs={"instanceTypes": ["g6.xlarge"] * n}), 1500),
+    "pools of a cluster": (lambda n: inline_pools(n)[0], 50),
+    "containers of a DaemonSet": (
+        lambda n: resource(
+            DAEMON_SET,
+            "d",
+            {**daemon_set(0), "spec": {"template": {"spec": {"containers": [{"name": "a", "image": "b"}] * n}}}},
+        ),
+        1000,
+    ),
+    "a long text": (lambda n: node_group(0, inputs={"amiType": "A" * n}), 200_000),
+}
+
+
+@measured
+@pytest.mark.usefixtures("collected_later")
+@pytest.mark.parametrize("name", [*WHOLE_STACKS, *RESOURCES])
+def test_judging_a_stack_takes_time_in_proportion_to_it(name: str, tmp_path: Path) -> None:
+    """The rules that a policy pack applies while `pulumi up` runs."""
+    write, size = WHOLE_STACKS[name] if name in WHOLE_STACKS else RESOURCES[name]
+
+    def judged(n: int) -> Callable[[], Any]:
+        made = write(n)
+        file = tmp_path / f"{n}.json"
+        file.write_text(state(made if isinstance(made, list) else [made]), encoding="utf-8")
+        return lambda: judge_file(file, Config())
+
+    assert ratio(judged, size) <= 5
 
 
 @measured

@@ -18,7 +18,7 @@ from gpupools.common.json_types import JsonDict, JsonObject
 from gpupools.common.version import version
 
 FILE = Path(__file__).with_name("package.schema.json")
-"""Written by `tooling/write_package_schema.py`."""
+"""Written by `tooling/write_schema.py`."""
 
 Where = tuple[str | int, ...]
 

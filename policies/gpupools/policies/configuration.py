@@ -32,28 +32,27 @@ _RULES = {rule.name: rule for rule in ALL_RULES}
 
 def schema() -> JsonDict:
     """Return the JSON schema of a configuration file, as in `policy-config.schema.json`."""
-    properties: JsonDict = {"all": {"description": "The level of every policy that is not named.", **_LEVEL}}
+    level = {"$ref": "#/$defs/level"}
+    shared = {waivers.KEY: {"$ref": f"#/$defs/{waivers.KEY}"}}
+    properties: JsonDict = {"all": {"description": "The level of every policy that is not named.", **level}}
     for name in (*_RULES, *ADVISORY_ONLY):
         rule = _RULES.get(name)
-        own = {key: dict(each) for key, each in rule.keys.items()} if rule else {}
-        properties[name] = {
-            "description": rule.why if rule else _ADVISORY_DESCRIPTIONS[name],
-            "anyOf": [
-                _LEVEL,
-                {
-                    "type": "object",
-                    "properties": {"enforcementLevel": _LEVEL, **own},
-                    "additionalProperties": False,
-                },
-            ],
-        }
+        own = {key: shared.get(key, each) for key, each in rule.keys.items()} if rule else {}
+        form = {"$ref": "#/$defs/rule"} if own == shared else _level_or(level, own)
+        properties[name] = {"description": rule.why if rule else _ADVISORY_DESCRIPTIONS[name], **form}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "Configuration of the gpupools policy pack",
         "type": "object",
         "properties": properties,
         "additionalProperties": False,
+        "$defs": {"level": _LEVEL, waivers.KEY: dict(waivers.SCHEMA), "rule": _level_or(level, shared)},
     }
+
+
+def _level_or(level: JsonDict, own: JsonDict) -> JsonDict:
+    properties = {"enforcementLevel": level, **own}
+    return {"anyOf": [level, {"type": "object", "properties": properties, "additionalProperties": False}]}
 
 
 def config_problems(document: object) -> list[Problem]:

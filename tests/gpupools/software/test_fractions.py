@@ -178,9 +178,6 @@ def test_the_matrix_has_fractions_where_pods_find_nvidias_runtime() -> None:
     }
 
 
-ONLY_KAI = "only KAI places fractions of GPUs, and clusters.train.runtime.scheduler"
-
-
 @pytest.mark.parametrize(
     ("pool", "runtime", "reason"),
     [
