@@ -8,33 +8,36 @@ import re
 from collections.abc import Collection
 from functools import cache
 from importlib import metadata
-from typing import Any
+from typing import Any, Self
 
 import pulumi
 
-from gpupools.common.json_types import JsonObject
+from gpupools.common.json_types import JsonDict, JsonObject
 
 version = cache(metadata.version)
 
 
-class _Resource(pulumi.CustomResource):
-    """Has its properties by the names of the SDK's class, by which a program's `transformations` read them."""
+class _Name(str):
+    """A property by the name that the SDK's class has for it, which remembers its wire name."""
 
-    def __init__(self, token: str, name: str, inputs: JsonObject, opts: pulumi.ResourceOptions) -> None:
-        self._python_names = {key: python_name(key) for key in inputs}
-        self._wire_names = {python: key for key, python in self._python_names.items()}
-        super().__init__(token, name, {self._python_names[key]: value for key, value in inputs.items()}, opts)
+    def __new__(cls, wire: str) -> Self:
+        """Turn `nodePublicIPPrefixID` into `node_public_ip_prefix_id`."""
+        found = super().__new__(cls, _WORDS.sub("_", wire).lower())
+        found.wire = wire
+        return found
+
+    wire: str
+
+
+_WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+
+
+class _Resource(pulumi.CustomResource):
+    """Shows a program's `transformations` its properties by the names that the SDK's class has for them."""
 
     def translate_input_property(self, prop: str) -> str:
-        return self._wire_names.get(prop, prop)
-
-    def translate_output_property(self, prop: str) -> str:
-        return self._python_names.get(prop, prop)
-
-
-def python_name(key: str) -> str:
-    """Return the name by which the SDKs have a property: `nodePublicIPPrefixID` is `node_public_ip_prefix_id`."""
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", key).lower()
+        """Return the wire name; keys inside of a property are no names of ours."""
+        return prop.wire if isinstance(prop, _Name) else prop
 
 
 def register(
@@ -52,9 +55,10 @@ def register(
         name: Its name in Pulumi.
         inputs: By wire name, also inside; None means left out.
         opts: Its options.
-        outputs: The wire names of outputs that are no inputs and that `output_of` is asked for.
+        outputs: The wire names that `output_of` is asked for.
     """
-    declared = {**dict.fromkeys(outputs), **inputs}
+    declared: JsonDict = dict.fromkeys(outputs)
+    declared |= {_Name(key): value for key, value in inputs.items()}
     return _Resource(token, name, declared, _of_version(token.partition(":")[0], opts))
 
 
@@ -77,8 +81,8 @@ def register_provider(
 
 
 def output_of(resource: pulumi.Resource, name: str) -> pulumi.Output[Any]:
-    """Return an output, or an input, of a registered resource by wire name; maps inside have wire names, too."""
-    found: pulumi.Output[Any] = vars(resource)[python_name(name)]
+    """Return one of the outputs that `register` was told of; maps inside have wire names, too."""
+    found: pulumi.Output[Any] = vars(resource)[name]
     return found
 
 

@@ -65,7 +65,9 @@ def create_pool(
         beside=("nodeConfig.preemptible",),
     )
     opts = pulumi.ResourceOptions.merge(pulumi.ResourceOptions.merge(opts, adopted), own)
-    return output_of(register("gcp:container/nodePool:NodePool", f"{name}-nodes", inputs, opts), "name")
+    return output_of(
+        register("gcp:container/nodePool:NodePool", f"{name}-nodes", inputs, opts, outputs=["name"]), "name"
+    )
 
 
 RESOURCES = ResourceFactory(create_provider=create_provider, create_pool=create_pool)
