@@ -39,6 +39,11 @@ code = ours.recv(1)
 posix._exit(code[0] if code else 70)
 """
 _WITH_SDKS = frozenset({"preview", "report"})
+_CHECKED = (
+    *("pulumi:providers:gcp", "gcp:container/nodePool:NodePool"),
+    *("pulumi:providers:azure-native", "azure-native:containerservice:AgentPool"),
+)
+"""Types whose modules of an SDK the preview's check loads."""
 
 
 @contextmanager
@@ -85,6 +90,8 @@ def _serve(listening: socket.socket) -> None:
                 import_module(f"gpupools.preview.{name}")
             for cloud in clouds:
                 cloud.node_pools.resources()
+            for token in _CHECKED:
+                import_module("gpupools.preview.sdk_schema").resource_class(token)
         gc.freeze()
         running.add(child := os.fork())
         if child == 0:

@@ -13,7 +13,7 @@ from gpupools.catalog.instance_types import Catalogue, InstanceType
 from gpupools.catalog.reserved_keys import KeyRule
 from gpupools.common.csv_rows import csv_rows, has_text
 from gpupools.common.errors import Problem, nearest
-from gpupools.common.json_types import JsonObject
+from gpupools.common.json_types import JsonDict, JsonObject
 from gpupools.plan.capability import Capability, Setting, SoftwareOption
 from gpupools.plan.node_software import NodeRuntime
 from gpupools.plan.provider_plan import PoolRequest, ProviderPlan
@@ -107,6 +107,12 @@ class NodePools(NamedTuple):
     """What edits do to nodes that run."""
     resources: Callable[[], ResourceFactory]
     """Imports the cloud's SDK."""
+    declared_inputs: "Callable[[PoolPlan, Mapping[str, Any]], Mapping[str, JsonDict]] | None" = None
+    """Return the inputs of each resource of a plan: the resource's name in `overrides` to inputs by wire name.
+
+    Values of the cluster's keys are passed on as they are; what only an update can tell is `pool_facts.UNKNOWN`. Raises
+    TypeError for a plan of another cloud. None where the inputs are not known without the program.
+    """
     existing_pools: "Callable[[], ExistingPools] | None" = None
     """Reads existing pools for import; None where import is not supported."""
 

@@ -74,6 +74,13 @@ def apply_overrides(inputs: JsonObject, overrides: JsonObject) -> JsonDict:
     return merged
 
 
+def without_none(value: Any) -> Any:
+    """Return a value without the None in its maps, which stands for what is left out."""
+    if isinstance(value, Mapping):
+        return {key: without_none(inner) for key, inner in value.items() if inner is not None}
+    return [without_none(inner) for inner in value] if isinstance(value, list | tuple) else value
+
+
 def flattened(overrides: JsonObject, prefix: str = "") -> JsonDict:
     """Return overrides as dotted path to value: `NodePool.nodeConfig.fastSocket.enabled`, true."""
     flat: JsonDict = {}

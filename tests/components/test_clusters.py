@@ -3,6 +3,7 @@
 import asyncio
 import sys
 from collections.abc import Callable
+from importlib import metadata
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -14,7 +15,7 @@ from pulumi.runtime.stack import run_pulumi_func
 
 from gpupools.components.clusters import addresses, resource_factory, wait_for_distinct_clusters
 from gpupools.preview.program_run import preview_program
-from gpupools.providers import clouds
+from gpupools.providers import clouds, registration
 from gpupools.stackfile.stack import parse_cluster
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -219,8 +220,13 @@ def test_each_cluster_has_a_provider_of_its_own_and_its_pools_use_it(stack: str)
 
 def test_a_cloud_whose_sdk_is_not_installed_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     config = yaml.safe_load((ROOT / "stacks" / "Pulumi.dev.yaml").read_text(encoding="utf-8"))["config"]
-    monkeypatch.setitem(sys.modules, "pulumi_gcp", None)
-    monkeypatch.delitem(sys.modules, "gpupools.providers.gcp.resources", raising=False)
+
+    def version(package: str) -> str:
+        if package == "pulumi-gcp":
+            raise metadata.PackageNotFoundError(package)
+        return metadata.version(package)
+
+    monkeypatch.setattr(registration, "version", version)
     shown = preview_program(ROOT / "stacks" / "__main__.py", "dev", "gpupools", config)
 
     assert [str(each) for each in shown.problems] == ["gcp needs the package pulumi-gcp; install gpupools[gcp]"]

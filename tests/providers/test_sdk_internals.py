@@ -12,17 +12,17 @@ import pytest
 
 from gpupools.policies import pack
 from gpupools.preview import sdk_schema
-from gpupools.providers import sdk_aliases, sdk_internals
+from gpupools.providers import sdk_internals
 from tests.one_pool import GKE
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("gpupools", "providers", "components", "policies", "preview", "stacks")
-PLACES = {each.__file__ for each in (sdk_internals, sdk_aliases, pack)}
-"""The modules that may use such names: the first says so in one sentence without them, the others go on without."""
+PLACES = {each.__file__ for each in (sdk_internals, pack)}
+"""The modules that may use such names: the first says so in one sentence without them, the other goes on without."""
 
 
 def test_the_installed_sdk_has_every_name_we_use() -> None:
-    names = [*(path.split(":") for path in sdk_internals.NAMES), sdk_aliases.REPLACED]
+    names = (path.split(":") for path in sdk_internals.NAMES)
     missing = [f"{module}.{name}" for module, name in names if not hasattr(import_module(module), name)]
 
     assert missing + pack.missing_sdk_names() == [], (
@@ -89,7 +89,7 @@ def test_an_sdk_without_a_name_is_told_in_one_sentence(name: str, tmp_path: Path
     done = run(f"""
         from types import SimpleNamespace
         from gpupools.cli.main import main
-        from gpupools.providers import sdk_aliases, sdk_internals
+        from gpupools.providers import sdk_internals
         real = sdk_internals.import_module
         def without(module):
             names = vars(real(module)).items()

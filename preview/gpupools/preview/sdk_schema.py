@@ -1,7 +1,7 @@
 """Validate a resource's inputs against the types of the installed Pulumi SDKs.
 
-It reads only SDKs that the program has imported: an SDK registers its type tokens when it is imported, and only the
-module of a requested token is loaded. It checks names, types, required inputs and enums; lengths, patterns and
+An SDK registers its type tokens when it is imported, which the check does, since programs may register by type tokens;
+only the module of a requested token is loaded. It checks names, types, required inputs and enums; lengths, patterns and
 combinations are in no SDK.
 """
 
@@ -12,9 +12,11 @@ import json
 import re
 import types
 import typing
+import warnings
 from collections.abc import Awaitable as AwaitableABC
 from collections.abc import Coroutine as CoroutineABC
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Literal, Union, get_args, get_origin
@@ -82,7 +84,7 @@ def unwrap_secret(value: Any) -> Any:
 
 
 def is_known_type(token: str) -> bool:
-    """Return whether an imported SDK has a class for this type token, or it is a kind that a CRD defines."""
+    """Return whether an installed SDK has a class for this type token, or it is a kind that a CRD defines."""
     return resource_class(token) is not None or _is_custom_kind(token)
 
 
@@ -94,7 +96,7 @@ def _is_custom_kind(token: str) -> bool:
 
 
 def check_inputs(token: str, wire_inputs: JsonObject) -> list[InputProblem]:
-    """Return all problems of a resource's inputs in wire form; none for a token that no imported SDK has.
+    """Return all problems of a resource's inputs in wire form; none for a token that no installed SDK has.
 
     If the SDK's type is only the enum, any other value is an error. If the type is `Union[str, Enum]` (almost every
     enum of azure-native and aws, because the cloud may accept more values than the SDK lists), an unlisted value is
@@ -419,12 +421,11 @@ def args_class(resource: type) -> type | None:
 
 
 def resource_class(token: str) -> type | None:
-    """Return the class for a type token in the SDKs imported so far."""
-    package, _, rest = token.partition(":")
+    """Return the class for a type token in the installed SDK of its package."""
+    package, _, rest = token.removeprefix(_PROVIDER).partition(":")
+    _import_sdk(package)
     if token.startswith(_PROVIDER):
-        infos: list[Mapping[str, str]] = [
-            getattr(item, "pkg_info", {}) for item in registered_packages(token.removeprefix(_PROVIDER))
-        ]
+        infos: list[Mapping[str, str]] = [getattr(item, "pkg_info", {}) for item in registered_packages(package)]
         places = [(info.get("fqn"), info.get("class")) for info in infos if info.get("token") == token]
     else:
         module = rest.rpartition(":")[0]
@@ -432,10 +433,18 @@ def resource_class(token: str) -> type | None:
         places = [(info.get("fqn"), info.get("classes", {}).get(token)) for info in modules]
     for fqn, name in places:
         if fqn and name:
-            found: object = getattr(import_module(fqn), name, None)
+            with warnings.catch_warnings():  # as it is imported, a module says that some classes are deprecated
+                warnings.simplefilter("ignore", DeprecationWarning)
+                found: object = getattr(import_module(fqn), name, None)
             if inspect.isclass(found):
                 return found
     return None
+
+
+@functools.cache
+def _import_sdk(package: str) -> None:
+    with suppress(ImportError):
+        import_module(f"pulumi_{package.replace('-', '_')}")
 
 
 def _from_json_text(shape: _Shape, key: str, value: Any) -> Any:

@@ -11,18 +11,6 @@ from gpupools.providers.sdk_internals import is_input_type, wire_names, wire_val
 from gpupools.spec.overrides import apply_overrides
 
 
-def keyword_arguments(args: object, overrides: JsonObject) -> JsonDict:
-    """Return the keyword arguments of a resource's constructor, with overrides merged in.
-
-    Args:
-        args: An instance of the resource's `…Args` class; nested values are `…Args` too, not dictionaries.
-        overrides: Inputs by wire name, checked by `gpupools.spec.overrides.override_problems`.
-    """
-    if not overrides:
-        return {key: value for key, value in vars(args).items() if value is not None}
-    return python_arguments(type(args), wire_inputs(args, overrides))
-
-
 def python_arguments(kind: type, inputs: JsonObject) -> JsonDict:
     """Return the keyword arguments of a resource's constructor from its inputs by wire name; None means left out.
 

@@ -35,7 +35,6 @@ from gpupools.diff.software_diff import moved_clusters, protected_steps, record_
 from gpupools.plan.software_plan import RuntimePlan
 from gpupools.providers import clouds
 from gpupools.providers.previous_state import engine_outputs, last_update
-from gpupools.providers.sdk_aliases import make_no_urns_of_aliases
 from gpupools.spec.cluster_access import ACCESS_KEYS
 from gpupools.spec.models import Cluster
 from gpupools.stackfile.check import file_access_problems
@@ -127,7 +126,6 @@ def run(folder: Path) -> None:
     # The engine interrupts the program when a mandatory policy fails; do not print a traceback then.
     signal.signal(signal.SIGINT, lambda *_: os._exit(ERROR_SHOWN))
     send_debug_messages_in_background()
-    make_no_urns_of_aliases()
     # Nearly all objects live until the program ends. Garbage collection took half of its time with a hundred pools
     # (benchmarks/engine_cost.py).
     gc.disable()

@@ -7,7 +7,7 @@ import pulumi
 
 from gpupools.plan.cloud import ResourceFactory
 from gpupools.plan.pool_plan import PoolPlan
-from gpupools.providers.apply_overrides import keyword_arguments
+from gpupools.spec.overrides import apply_overrides, without_none
 from tests.fake_cloud.nimbus import sdk
 from tests.fake_cloud.nimbus.pool_plan import NimbusPoolPlan
 
@@ -26,20 +26,20 @@ def create_pool(
     settings = plan.provider_plan
     if not isinstance(settings, NimbusPoolPlan):
         raise TypeError(f"pool {plan.name} was planned for {plan.cloud}, not for nimbus")
-    args = sdk.NodePoolArgs(
-        cluster=cluster["name"],
-        machine=plan.instance.name,
-        count={"min": plan.min_nodes, "max": plan.max_nodes},
-        disk_gib=plan.disk_gib,
-        labels=dict(plan.labels),
-        taints=[{"key": each.key, "value": each.value, "effect": each.effect.value} for each in plan.taints],
-        image=settings.image,
-        tags=dict(settings.tags) or None,
-        time_slices=settings.time_slices,
-    )
+    inputs = {
+        "cluster": cluster["name"],
+        "machine": plan.instance.name,
+        "count": {"min": plan.min_nodes, "max": plan.max_nodes},
+        "diskGib": plan.disk_gib,
+        "labels": dict(plan.labels),
+        "taints": [{"key": each.key, "value": each.value, "effect": each.effect.value} for each in plan.taints],
+        "image": settings.image,
+        "tags": dict(settings.tags) or None,
+        "timeSlices": settings.time_slices,
+    }
     kept = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(protect=True if settings.protect else None))
-    inputs = keyword_arguments(args, settings.overrides)
-    pool = sdk.NodePool(f"{name}-pool", opts=kept, **inputs)
+    inputs = apply_overrides(without_none(inputs), settings.overrides)
+    pool = pulumi.CustomResource("nimbus:index:NodePool", f"{name}-pool", inputs, kept)
     return pool.urn.apply(lambda _: f"{name}-pool")
 
 

@@ -68,6 +68,7 @@ CLOUD = Cloud(
         overridable=OVERRIDABLE,
         edits=call_later(f"{__name__}.edit_effects", "edit_tables"),
         resources=get_later(f"{__name__}.resources", "RESOURCES"),
+        declared_inputs=call_later(f"{__name__}.declared_inputs", "declared_inputs"),
         existing_pools=get_later(f"{__name__}.existing_pools", "EXISTING_POOLS"),
     ),
     readback=get_later(f"{__name__}.readback", "READBACK"),

@@ -1,6 +1,6 @@
 """Google Kubernetes Engine (GKE Standard): its machines, what its node pools can do, and how to read one back.
 
-Owns the knowledge; `resources.py` turns a plan into Pulumi resources and is the only file that imports the SDK.
+Owns the knowledge; only `resources.py`, which registers a plan's resources, imports Pulumi.
 """
 
 from pathlib import Path
@@ -70,6 +70,7 @@ CLOUD = Cloud(
         overridable=OVERRIDABLE,
         edits=call_later(f"{__name__}.edit_effects", "edit_tables"),
         resources=get_later(f"{__name__}.resources", "RESOURCES"),
+        declared_inputs=call_later(f"{__name__}.declared_inputs", "declared_inputs"),
         existing_pools=get_later(f"{__name__}.existing_pools", "EXISTING_POOLS"),
     ),
     readback=get_later(f"{__name__}.readback", "READBACK"),

@@ -1,35 +1,37 @@
-"""Turns a plan into a GKE node pool. Translates only: every decision is in the plan."""
+"""Registers the resources of a plan on GKE, with the inputs of `declared_inputs`."""
 
-import warnings
+import os
 from collections.abc import Mapping
 from typing import Any
 
 import pulumi
-import pulumi_gcp as gcp
 
-from gpupools.common.json_types import JsonDict
-from gpupools.common.naming import replacement_name
 from gpupools.plan.cloud import ResourceFactory
+from gpupools.plan.pool_facts import UNKNOWN
 from gpupools.plan.pool_plan import PoolPlan
 from gpupools.providers.adoption import custom_timeouts, import_options
-from gpupools.providers.apply_overrides import python_arguments, wire_inputs
-from gpupools.providers.gcp.constraints import NAME_LIMIT
-from gpupools.providers.gcp.edit_effects import edit_tables, replacing_inputs
-from gpupools.providers.gcp.pool_plan import GkePoolPlan
+from gpupools.providers.gcp.declared_inputs import declared_inputs, gke_plan, pool_name
+from gpupools.providers.gcp.edit_effects import edit_tables
 from gpupools.providers.gcp.pool_settings import OVERRIDABLE
-from gpupools.providers.gcp.reserved import EFFECTS
-
-# Nodes read images, logs and drivers with it; what they may do is limited by the roles of their own service account.
-# Narrower scopes break the driver download: https://docs.cloud.google.com/kubernetes-engine/docs/how-to/gpus.
-_SCOPE = "https://www.googleapis.com/auth/cloud-platform"
+from gpupools.providers.registration import output_of, register, register_provider
 
 
 def create_provider(
     name: str, cluster: Mapping[str, pulumi.Input[Any]], opts: pulumi.ResourceOptions
 ) -> pulumi.ProviderResource:
     """Declare a provider for the cluster's project, acting as the cluster's service account where it names one."""
-    account = cluster.get("impersonate_service_account")
-    return gcp.Provider(name, opts, project=cluster["project"], impersonate_service_account=account)
+    inputs = {
+        "project": cluster["project"],
+        "impersonateServiceAccount": cluster.get("impersonate_service_account"),
+        # As the SDK's class does it.
+        "region": _first_set("GOOGLE_REGION", "GCLOUD_REGION", "CLOUDSDK_COMPUTE_REGION"),
+        "zone": _first_set("GOOGLE_ZONE", "GCLOUD_ZONE", "CLOUDSDK_COMPUTE_ZONE"),
+    }
+    return register_provider("gcp", name, inputs, opts, secret_outputs=["accessToken"])
+
+
+def _first_set(*variables: str) -> str | None:
+    return next((os.environ[name] for name in variables if name in os.environ), None)
 
 
 def create_pool(
@@ -40,214 +42,30 @@ def create_pool(
     Raises:
         TypeError: The plan was made for another cloud.
     """
-    settings = plan.provider_plan
-    if not isinstance(settings, GkePoolPlan):
-        raise TypeError(f"pool {plan.name} was planned for {plan.cloud}, not for gcp")
-    protect = pulumi.ResourceOptions(protect=True) if settings.protect else None
-    policy = _workload_policy(name, settings, cluster, opts)
-    inputs = wire_inputs(_node_pool(plan, settings, cluster, policy), settings.overrides)
+    settings, declared = gke_plan(plan), declared_inputs(plan, cluster)
+    if "ResourcePolicy" in declared:
+        token = "gcp:compute/resourcePolicy:ResourcePolicy"
+        policy = register(token, f"{name}-nvlink", declared["ResourcePolicy"], opts, outputs=["name"])
+        declared = declared_inputs(plan, cluster, output_of(policy, "name"))
+    inputs = declared["NodePool"]
+    if inputs["name"] is UNKNOWN:
+        inputs["name"] = pulumi.Output.all(cluster["service_account"]).apply(lambda known: pool_name(plan, known[0]))
+    own = pulumi.ResourceOptions(
+        protect=settings.protect or None,
+        ignore_changes=["initialNodeCount"],  # resizing a pool changes it, and a change replaces
+        custom_timeouts=custom_timeouts(settings.create_min, settings.update_min, settings.delete_min),
+    )
     adopted = import_options(
         settings.adopted,
         inputs,
         edit_tables(),
         OVERRIDABLE["NodePool"].inputs,
-        whole=_COUNTED,
+        # GKE takes one way or the other of these: what the plan leaves out of them is not to stay.
+        whole=("autoscaling", "nodeCount", "ignoreNodeCountChanges"),
         beside=("nodeConfig.preemptible",),
     )
-    pool = gcp.container.NodePool(
-        f"{name}-nodes",
-        **python_arguments(gcp.container.NodePoolArgs, inputs),
-        opts=pulumi.ResourceOptions.merge(
-            pulumi.ResourceOptions.merge(pulumi.ResourceOptions.merge(opts, protect), adopted),
-            pulumi.ResourceOptions(
-                ignore_changes=["initialNodeCount"],  # resizing a pool changes it, and a change replaces
-                custom_timeouts=custom_timeouts(settings.create_min, settings.update_min, settings.delete_min),
-            ),
-        ),
-    )
-    return pool.name
-
-
-def _workload_policy(
-    name: str, settings: GkePoolPlan, cluster: Mapping[str, pulumi.Input[Any]], opts: pulumi.ResourceOptions
-) -> pulumi.Output[str] | None:
-    """Declare the policy that puts all nodes into one NVLink domain; return its name, None where none is asked for.
-
-    https://github.com/GoogleCloudPlatform/cluster-toolkit, examples/gke-a4x/gke-a4x.yaml
-    """
-    if settings.accelerator_topology is None:
-        return None
-    with warnings.catch_warnings():  # the module says as it is imported that classes nobody uses here are deprecated
-        warnings.simplefilter("ignore", DeprecationWarning)
-        compute = gcp.compute
-        policy_type, args_type = compute.ResourcePolicy, compute.ResourcePolicyWorkloadPolicyArgs
-    policy = policy_type(
-        f"{name}-nvlink",
-        project=cluster["project"],
-        region=settings.zones[0].rpartition("-")[0] if settings.zones else None,
-        workload_policy=args_type(type="HIGH_THROUGHPUT", accelerator_topology=settings.accelerator_topology),
-        opts=opts,
-    )
-    return policy.name
-
-
-_COUNTED = ("autoscaling", "nodeCount", "ignoreNodeCountChanges")
-"""Inputs of which GKE takes one way or the other: what the plan leaves out of them is not to stay."""
-
-
-def _node_pool(
-    plan: PoolPlan,
-    settings: GkePoolPlan,
-    cluster: Mapping[str, pulumi.Input[Any]],
-    policy: pulumi.Output[str] | None,
-) -> JsonDict:
-    """Return the inputs by wire name; None means left out."""
-    upgrade, account, is_compact = settings.upgrade, cluster["service_account"], policy is not None or settings.compact
-    longest = f"{upgrade.drain_timeout_s}s"
-    drain = {"pdbTimeoutDuration": longest, "graceTerminationDuration": longest}
-    batches = {"standardRolloutPolicy": {"batchNodeCount": upgrade.batch_node_count}}
-    networks = [{"network": network, "subnetwork": subnetwork} for network, subnetwork in settings.gpu_networks]
-    # The totals count all zones together; minNodeCount and maxNodeCount would count each. ANY takes GPUs where they
-    # are; BALANCED would wait for the zone that has none.
-    scaling = {"totalMinNodeCount": plan.min_nodes, "totalMaxNodeCount": plan.max_nodes, "locationPolicy": "ANY"}
-    return {
-        "name": _pool_name(plan, settings, account),
-        "cluster": cluster["name"],
-        "project": cluster["project"],
-        "location": cluster["location"],
-        "nodeLocations": list(settings.zones) if settings.zones else _sorted(cluster.get("node_locations")),
-        "nodeCount": settings.fixed_nodes_per_zone,
-        "initialNodeCount": settings.initial_nodes_per_zone,
-        "autoscaling": scaling if settings.fixed_nodes_per_zone is None else None,
-        "management": {"autoRepair": settings.auto_repair, "autoUpgrade": True},
-        "upgradeSettings": {
-            "strategy": upgrade.strategy,
-            "maxSurge": upgrade.max_surge,
-            "maxUnavailable": upgrade.max_unavailable,
-            "blueGreenSettings": batches if upgrade.batch_node_count is not None else None,
-        },
-        "nodeDrainConfigs": [drain] if upgrade.drain_timeout_s is not None else None,
-        "networkConfig": {
-            "enablePrivateNodes": True,
-            "acceleratorNetworkProfile": settings.network_profile,
-            "additionalNodeNetworkConfigs": networks or None,
-        },
-        "placementPolicy": {"type": "COMPACT", "policyName": policy or settings.placement_policy}
-        if is_compact
-        else None,
-        "queuedProvisioning": {"enabled": True} if settings.queued else None,
-        "maxPodsPerNode": settings.max_pods,
-        # Written out, since the provider keeps PREVENT when the field is only left out again.
-        "deletionPolicy": "PREVENT" if settings.protect else "DELETE",
-        "nodeConfig": _node_config(plan, settings, account),
-    }
-
-
-def _sorted(zones: Any) -> Any:
-    """Sort zones, which are a set for GKE; those known only while the program runs stay as they are."""
-    return sorted(zones) if isinstance(zones, list) and all(isinstance(zone, str) for zone in zones) else zones
-
-
-def _node_config(plan: PoolPlan, settings: GkePoolPlan, service_account: pulumi.Input[str]) -> JsonDict:
-    # GKE attaches a machine's own Local SSDs whether asked or not; left out, the next preview would plan a replacement.
-    disks = {"localSsdCount": settings.local_ssd_count} if settings.local_ssd_count else None
-    huge_pages = {"hugepagesConfig": {"hugepageSize2m": settings.huge_pages}} if settings.huge_pages else None
-    return {
-        "machineType": settings.machine_type,
-        "guestAccelerators": [_accelerator(settings)],
-        "spot": settings.spot or None,
-        "flexStart": settings.flex_start or None,
-        "maxRunDuration": f"{settings.max_run_s}s" if settings.max_run_s is not None else None,
-        "reservationAffinity": _reservation_affinity(settings),
-        "imageType": settings.image_type,
-        "diskSizeGb": plan.disk_gib,
-        "diskType": settings.boot_disk_type,
-        "bootDiskKmsKey": settings.boot_disk_key,
-        "ephemeralStorageLocalSsdConfig": disks if settings.local_ssd_for_pods else None,
-        "localNvmeSsdBlockConfig": None if settings.local_ssd_for_pods else disks,
-        "labels": dict(plan.labels),
-        "resourceLabels": dict(settings.resource_labels) or None,
-        "taints": [
-            {"key": taint.key, "value": taint.value, "effect": EFFECTS[taint.effect]}
-            for taint in plan.node_taints
-            if taint not in settings.taints  # GKE adds those itself
-        ],
-        "serviceAccount": service_account,
-        "oauthScopes": [_SCOPE],
-        "metadata": {"disable-legacy-endpoints": "true"},  # setting any metadata drops this default of the API
-        "workloadMetadataConfig": {"mode": "GKE_METADATA"},
-        # Secure Boot refuses kernel modules that Google did not sign, so every driver but GKE's own; a later change
-        # replaces the pool. CIS GKE Benchmark 5.5.7 names the same impact.
-        "shieldedInstanceConfig": {"enableIntegrityMonitoring": True, "enableSecureBoot": settings.secure_boot},
-        # The provider used to send false for an absent cpuCfsQuota, which switches CPU limits off:
-        # https://github.com/hashicorp/terraform-provider-google/issues/15767
-        "kubeletConfig": {"insecureKubeletReadonlyPortEnabled": "FALSE", "cpuCfsQuota": True},
-        "linuxNodeConfig": huge_pages,
-        # gVNIC is for Container-Optimized OS alone: https://docs.cloud.google.com/kubernetes-engine/docs/how-to/using-gvnic
-        "gvnic": {"enabled": True} if settings.image_type.startswith("COS") else None,
-    }
-
-
-def _accelerator(settings: GkePoolPlan) -> JsonDict:
-    strategy, clients = settings.gpu_sharing_strategy, settings.max_shared_clients_per_gpu
-    return {
-        "type": settings.accelerator_type,
-        "count": settings.accelerator_count,
-        "gpuDriverInstallationConfig": {"gpuDriverVersion": settings.gpu_driver_version},
-        "gpuSharingConfig": {"gpuSharingStrategy": strategy, "maxSharedClientsPerGpu": clients} if strategy else None,
-        "gpuPartitionSize": settings.gpu_partition_size,
-    }
-
-
-def _reservation_affinity(settings: GkePoolPlan) -> JsonDict | None:
-    if settings.reservation is not None:
-        return {
-            "consumeReservationType": "SPECIFIC_RESERVATION",
-            "key": "compute.googleapis.com/reservation-name",
-            "values": [settings.reservation],
-        }
-    return {"consumeReservationType": "NO_RESERVATION"} if settings.no_reservation else None
-
-
-def _pool_name(plan: PoolPlan, settings: GkePoolPlan, service_account: pulumi.Input[str]) -> pulumi.Input[str]:
-    """Name the pool after everything that makes the provider replace it, so that the new one can be made first.
-
-    The list is the provider's: google/services/container/node_config.go of
-    https://github.com/hashicorp/terraform-provider-google. Machine, disk, labels and taints change in place.
-    """
-    if settings.adopted is not None:
-        return settings.adopted.name
-
-    def named(account: str) -> str:
-        decisive = {
-            "accelerator_type": settings.accelerator_type,
-            "accelerator_count": settings.accelerator_count,
-            "gpu_driver_version": settings.gpu_driver_version,
-            "gpu_sharing_strategy": settings.gpu_sharing_strategy,
-            "max_shared_clients_per_gpu": settings.max_shared_clients_per_gpu,
-            "gpu_partition_size": settings.gpu_partition_size,
-            "local_ssd_count": settings.local_ssd_count or None,
-            "local_nvme_block": True if settings.local_ssd_count and not settings.local_ssd_for_pods else None,
-            "service_account": account,
-            "spot": settings.spot or None,
-            "flex_start": settings.flex_start or None,
-            "queued": settings.queued or None,
-            "max_run_s": settings.max_run_s,
-            "reservation": settings.reservation,
-            "boot_disk_key": settings.boot_disk_key,
-            "network_profile": settings.network_profile,
-            "gpu_networks": settings.gpu_networks or None,
-            "compact": settings.compact or None,
-            "accelerator_topology": settings.accelerator_topology,
-            "max_pods": settings.max_pods,
-            "secure_boot": settings.secure_boot or None,
-            "set_by_hand": replacing_inputs(settings.overrides) or None,
-        }
-        return replacement_name(settings.first_name, decisive, limit=NAME_LIMIT)
-
-    if isinstance(service_account, str):
-        return named(service_account)
-    return pulumi.Output.all(service_account).apply(lambda known: named(known[0]))
+    opts = pulumi.ResourceOptions.merge(pulumi.ResourceOptions.merge(opts, adopted), own)
+    return output_of(register("gcp:container/nodePool:NodePool", f"{name}-nodes", inputs, opts), "name")
 
 
 RESOURCES = ResourceFactory(create_provider=create_provider, create_pool=create_pool)
