@@ -180,6 +180,8 @@ class ExistingAutoscaler(ExistingSoftware):
 
     dynamic_resource_allocation: bool = False
     """Whether it runs with `--enable-dynamic-resource-allocation` and may read resource.k8s.io. Always from 1.35.2."""
+    reads_node_groups: bool = False
+    """Whether its role allows `eks:DescribeNodegroup`. Labels and taints of a pool are then not repeated as tags."""
 
 
 class ExistingRdmaPlugin(ExistingSoftware):
@@ -217,7 +219,7 @@ class Existing(ConsistentModel):
     rdma_plugin: Annotated[ExistingRdmaPlugin, BeforeValidator(_software_from_name)] | None = None
     """Device plugin for RDMA interfaces: the Network Operator's on AKS, your own EFA plugin on EKS."""
     cluster_autoscaler: Annotated[ExistingAutoscaler, BeforeValidator(_software_from_name)] | None = None
-    """EKS: Cluster Autoscaler, a name or a map that may also have `dynamic_resource_allocation`."""
+    """EKS: Cluster Autoscaler: a name, or a map that also has `dynamic_resource_allocation` or `reads_node_groups`."""
     karpenter: Named | None = None
     """Karpenter, EKS Auto Mode or AKS node auto-provisioning, which scale only nodes that they make themselves."""
     scheduler: Named | None = None

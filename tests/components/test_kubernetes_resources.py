@@ -216,7 +216,6 @@ def test_a_misspelt_key_of_an_object_is_found_by_the_monitor(preview: RunProgram
         ("v1", "Secret", "kubernetes:core/v1:Secret"),
         ("batch/v1", "Job", "kubernetes:batch/v1:Job"),
         ("networking.k8s.io/v1", "NetworkPolicy", "kubernetes:networking.k8s.io/v1:NetworkPolicy"),
-        ("v1", "Secretary", "kubernetes:v1:Secretary"),
         ("batch/v9", "Job", "kubernetes:batch/v9:Job"),
         ("nfd.k8s-sigs.io/v1alpha1", "NodeFeatureRule", "kubernetes:nfd.k8s-sigs.io/v1alpha1:NodeFeatureRule"),
         ("unheard.k8s.io/v1", "Thing", "kubernetes:unheard.k8s.io/v1:Thing"),

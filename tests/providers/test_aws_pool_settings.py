@@ -485,3 +485,21 @@ def test_bottlerocket_has_each_setting_since_a_release(key: str, minor: int, wan
 )
 def test_what_is_pinned_late_enough_passes(wanted: dict[str, Any]) -> None:
     assert settings(**wanted).ami_type
+
+
+@pytest.mark.parametrize(
+    ("autoscaler", "repeated"), [({}, True), ({"reads_node_groups": False}, True), ({"reads_node_groups": True}, False)]
+)
+def test_labels_and_taints_are_tagged_unless_the_autoscaler_reads_the_node_group(
+    autoscaler: dict[str, bool], repeated: bool
+) -> None:
+    address = {**BY_SUBNET, "runtime": {"existing": {"cluster_autoscaler": {"name": "kube-system/ca", **autoscaler}}}}
+
+    pool = declared(address, capacity={"mode": "spot"})
+
+    kinds = {tag.partition("/")[0] for tag in pool.tags}
+    own = {tag for tag in pool.tags if tag.startswith(("label/gpupools/", "taint/"))}
+    assert kinds == ({"label", "taint", "resources"} if repeated else {"label", "resources"})
+    assert bool(own) is repeated
+    assert pool.tags["label/eks.amazonaws.com/capacityType"] == "SPOT"  # EKS adds this one, no node group has it
+    assert pool.tags["resources/nvidia.com/gpu"] == "1"

@@ -4,14 +4,31 @@ It calls no cloud: looking up endpoint and certificate authority would need cred
 """
 
 import json
+import os
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import pulumi
-import pulumi_kubernetes as kubernetes
 
 from gpupools.common.json_types import JsonObject
 from gpupools.providers import clouds
+from gpupools.providers.registration import register_provider
 from gpupools.spec.cluster_access import KubeconfigFile, KubeconfigSecret, api_url, built_kubeconfig
+
+_FROM_ENVIRONMENT: Mapping[str, str] = MappingProxyType(
+    {
+        "deleteUnreachable": "PULUMI_K8S_DELETE_UNREACHABLE",
+        "enablePatchForce": "PULUMI_K8S_ENABLE_PATCH_FORCE",
+        "enableSecretMutable": "PULUMI_K8S_ENABLE_SECRET_MUTABLE",
+        "enableServerSideApply": "PULUMI_K8S_ENABLE_SERVER_SIDE_APPLY",
+        "skipUpdateUnreachable": "PULUMI_K8S_SKIP_UPDATE_UNREACHABLE",
+        "suppressDeprecationWarnings": "PULUMI_K8S_SUPPRESS_DEPRECATION_WARNINGS",
+        "suppressHelmHookWarnings": "PULUMI_K8S_SUPPRESS_HELM_HOOK_WARNINGS",
+        "upsertExistingObjects": "PULUMI_K8S_UPSERT_EXISTING_OBJECTS",
+    }
+)
+"""Switches of the provider that the SDK's class reads from the environment."""
 
 
 def create_kubernetes_provider(
@@ -20,21 +37,28 @@ def create_kubernetes_provider(
     cluster: JsonObject,
     opts: pulumi.ResourceOptions | None = None,
     identifier: pulumi.Input[str] | None = None,
-) -> kubernetes.Provider:
+) -> pulumi.ProviderResource:
     """Declare the Kubernetes provider of a cluster whose keys have resolved values.
 
     If two updates give another `identifier`, the provider counts as that of another cluster.
     """
     kubeconfig, context = kubeconfig_of(cloud, cluster)
-    # Update a ConfigMap in place while its name is the same; by default the provider deletes it first.
-    return kubernetes.Provider(
-        name,
-        kubeconfig=kubeconfig,
-        context=context,
-        cluster_identifier=identifier,
-        enable_config_map_mutable=True,
-        opts=opts,
-    )
+    inputs = {
+        "kubeconfig": kubeconfig,
+        "context": context,
+        "clusterIdentifier": identifier,
+        # Update a ConfigMap in place while its name is the same; by default the provider deletes it first.
+        "enableConfigMapMutable": True,
+        **{key: _switch(os.getenv(variable)) for key, variable in _FROM_ENVIRONMENT.items()},
+    }
+    return register_provider("kubernetes", name, inputs, opts or pulumi.ResourceOptions())
+
+
+def _switch(text: str | None) -> bool | None:
+    """Return what a variable says, as Go's strconv.ParseBool reads it; None for anything else."""
+    if text in ("1", "t", "T", "true", "TRUE", "True"):
+        return True
+    return False if text in ("0", "f", "F", "false", "FALSE", "False") else None
 
 
 def kubeconfig_of(cloud: str, cluster: JsonObject) -> tuple[pulumi.Input[str], str | None]:

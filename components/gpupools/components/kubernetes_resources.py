@@ -1,14 +1,12 @@
-"""Declare the Kubernetes objects and Helm releases of a plan with the SDK's typed classes."""
+"""Declare the Kubernetes objects and Helm releases of a plan."""
 
-import re
-from collections.abc import Callable, Mapping
-from importlib import import_module
+from collections.abc import Mapping
 from typing import Any
 
 import pulumi
-import pulumi_kubernetes as kubernetes
 
 from gpupools.plan.software_plan import KubernetesObject, Release
+from gpupools.providers.registration import register
 
 SKIP_AWAIT = "pulumi.com/skipAwait"
 """Annotation that makes the provider skip waiting for readiness.
@@ -21,40 +19,36 @@ _KEPT_REVISIONS = 10
 (https://github.com/pulumi/pulumi-kubernetes, provider/pkg/provider/helm_release.go, helmUpdate)."""
 
 
-def declare_release(name: str, release: Release, opts: pulumi.ResourceOptions) -> kubernetes.helm.v3.Release:
+def declare_release(name: str, release: Release, opts: pulumi.ResourceOptions) -> pulumi.Resource:
     """Declare a Helm release: the pinned chart and its values."""
     timeout = f"{release.timeout_s}s"
-    return kubernetes.helm.v3.Release(
-        name,
-        name=release.name,
-        namespace=release.namespace,
-        create_namespace=False,
-        chart=release.repository if release.is_oci else release.chart,
-        version=release.version,
-        repository_opts=None if release.is_oci else kubernetes.helm.v3.RepositoryOptsArgs(repo=release.repository),
-        values=_mutable(release.values),
-        atomic=False,
-        cleanup_on_fail=release.cleanup_on_fail,
-        skip_crds=release.skip_crds,
-        skip_await=release.skip_await,
-        timeout=release.timeout_s,
-        max_history=_KEPT_REVISIONS,
-        opts=pulumi.ResourceOptions.merge(
-            opts,
-            pulumi.ResourceOptions(
-                custom_timeouts=pulumi.CustomTimeouts(create=timeout, update=timeout, delete=timeout)
-            ),
-        ),
-    )
+    inputs = {
+        "compat": "true",  # as the SDK's class does it
+        "name": release.name,
+        "namespace": release.namespace,
+        "createNamespace": False,
+        "chart": release.repository if release.is_oci else release.chart,
+        "version": release.version,
+        "repositoryOpts": None if release.is_oci else {"repo": release.repository},
+        "values": _mutable(release.values),
+        "atomic": False,
+        "cleanupOnFail": release.cleanup_on_fail,
+        "skipCrds": release.skip_crds,
+        "skipAwait": release.skip_await,
+        "timeout": release.timeout_s,
+        "maxHistory": _KEPT_REVISIONS,
+    }
+    limits = pulumi.CustomTimeouts(create=timeout, update=timeout, delete=timeout)
+    opts = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(custom_timeouts=limits))
+    return register("kubernetes:helm.sh/v3:Release", name, inputs, opts)
 
 
 def declare_object(name: str, planned: KubernetesObject, opts: pulumi.ResourceOptions) -> pulumi.Resource:
-    """Declare one object with the SDK's class for its kind, or as it is for other kinds.
+    """Declare one object as it is.
 
-    The SDK's own `CustomResource` takes no keys beside `spec`, which some kinds have.
+    The SDK's classes also give aliases of the kind in older versions of its API, which gpupools has never declared.
     """
     manifest = _mutable(planned.manifest)
-    api_version, kind = manifest.pop("apiVersion"), manifest.pop("kind")
     if not planned.await_ready:
         metadata = manifest["metadata"]
         metadata["annotations"] = {**metadata.get("annotations", {}), SKIP_AWAIT: "true"}
@@ -62,28 +56,11 @@ def declare_object(name: str, planned: KubernetesObject, opts: pulumi.ResourceOp
         timeout = f"{planned.timeout_s}s"
         own = pulumi.ResourceOptions(custom_timeouts=pulumi.CustomTimeouts(create=timeout, update=timeout))
         opts = pulumi.ResourceOptions.merge(opts, own)
-    built_in = _class_of(api_version, kind)
-    if built_in is not None:
-        return built_in(name, opts=opts, **{_snake(key): value for key, value in manifest.items()})
-    body = {"apiVersion": api_version, "kind": kind, **manifest}
-    return pulumi.CustomResource(f"kubernetes:{api_version}:{kind}", name, body, opts)
-
-
-def _class_of(api_version: str, kind: str) -> Callable[..., pulumi.Resource] | None:
-    """Return the SDK's class; None for a kind that is not built into Kubernetes."""
-    group, _, version = api_version.rpartition("/")
-    if "." in group and not group.endswith(".k8s.io"):
-        return None
-    try:
-        module = import_module(f"pulumi_kubernetes.{group.partition('.')[0] or 'core'}.{version}")
-    except ModuleNotFoundError:
-        return None
-    found: Callable[..., pulumi.Resource] | None = getattr(module, kind, None)
-    return found
-
-
-def _snake(key: str) -> str:
-    return re.sub(r"(?<=[a-z])([A-Z])", lambda match: f"_{match[1].lower()}", key)
+    group, _, version = manifest["apiVersion"].rpartition("/")
+    token = f"kubernetes:{group or 'core'}/{version}:{manifest['kind']}"
+    if "." in group and not group.endswith(".k8s.io"):  # a kind that a CRD defines is of no version of the SDK
+        return pulumi.CustomResource(token, name, manifest, opts)
+    return register(token, name, manifest, opts)
 
 
 def _mutable(value: Any) -> Any:

@@ -10,6 +10,7 @@ import functools
 import inspect
 import json
 import re
+import threading
 import types
 import typing
 import warnings
@@ -48,6 +49,9 @@ SECRET = "1b47061264138c4ac30d75fd1eb44270"
 RESOURCE = "5cf8f73096256a8f31e491e813e4eb8e"
 
 _PROVIDER = "pulumi:providers:"
+
+_LOADING = threading.RLock()
+"""Held while a class is loaded: a lazy module is incomplete for a second thread (python/cpython#114763)."""
 
 
 @dataclass(frozen=True)
@@ -397,9 +401,10 @@ def _shape_of_class(args: type) -> _Shape:
 
 
 def _shape_of_token(token: str) -> _Shape | None:
-    resource = resource_class(token)
-    args = args_class(resource) if resource is not None else None
-    return _shape_of_class(args) if args is not None else None
+    with _LOADING:
+        resource = resource_class(token)
+        args = args_class(resource) if resource is not None else None
+        return _shape_of_class(args) if args is not None else None
 
 
 def _output_names(token: str) -> Iterable[str]:
@@ -433,7 +438,10 @@ def resource_class(token: str) -> type | None:
         places = [(info.get("fqn"), info.get("classes", {}).get(token)) for info in modules]
     for fqn, name in places:
         if fqn and name:
-            with warnings.catch_warnings():  # as it is imported, a module says that some classes are deprecated
+            with (
+                _LOADING,
+                warnings.catch_warnings(),
+            ):  # as it is imported, a module says that some classes are deprecated
                 warnings.simplefilter("ignore", DeprecationWarning)
                 found: object = getattr(import_module(fqn), name, None)
             if inspect.isclass(found):

@@ -24,7 +24,6 @@ NAMES: Mapping[str, str] = MappingProxyType(
     {
         "pulumi._types:is_input_type": "tells the classes of nested inputs from other values",
         "pulumi._types:input_type_py_to_pulumi_names": "gives inputs their names on the wire",
-        "pulumi._types:input_type_to_dict": "writes nested inputs by their names on the wire",
         "pulumi._types:input_type_types": "says which types inputs take",
         "pulumi._types:_required_property_names": "says which inputs are required",
         "pulumi._types:resource_pulumi_to_py_names": "names the outputs of a resource",
@@ -58,12 +57,6 @@ def is_input_type(kind: type) -> bool:
 def wire_names(kind: type) -> Mapping[str, str]:
     """Return Python name to wire name of a class of inputs."""
     found: Mapping[str, str] = _internal("pulumi._types:input_type_py_to_pulumi_names")(kind)
-    return found
-
-
-def wire_values(args: object) -> JsonObject:
-    """Return the inputs of an instance by wire name."""
-    found: JsonObject = _internal("pulumi._types:input_type_to_dict")(args)
     return found
 
 

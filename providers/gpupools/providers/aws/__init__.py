@@ -1,6 +1,6 @@
 """Amazon EKS, as data and pure functions: what managed node groups with NVIDIA GPUs can be, and how to read one back.
 
-Owns the AWS facts. `resources.py` beside it is the only place that imports the AWS SDK.
+Owns the AWS facts; only `resources.py`, which registers a plan's resources, imports Pulumi.
 """
 
 from pathlib import Path
@@ -81,6 +81,7 @@ CLOUD = Cloud(
         overridable=OVERRIDABLE,
         edits=call_later(f"{__name__}.edit_effects", "edit_tables"),
         resources=get_later(f"{__name__}.resources", "RESOURCES"),
+        declared_inputs=call_later(f"{__name__}.declared_inputs", "declared_inputs"),
         existing_pools=get_later(f"{__name__}.existing_pools", "EXISTING_POOLS"),
     ),
     readback=get_later(f"{__name__}.readback", "READBACK"),

@@ -98,6 +98,8 @@ class EksPoolPlan(ProviderPlan):
     """Labels that EKS itself puts on a node and the autoscaler must know of."""
     autoscaled: bool = True
     """False for a pool of fixed size."""
+    autoscaler_reads_group: bool = False
+    """Whether the autoscaler takes labels and taints of an empty group from EKS's DescribeNodegroup, not from tags."""
     imds_hop_limit: int = 1
     max_unavailable: int = 1
     auto_repair: bool = True
@@ -143,7 +145,7 @@ class EksPoolPlan(ProviderPlan):
         return self.zones
 
     def has_scale_from_zero_resources(self) -> bool:
-        """Return True: by tags of the Auto Scaling group (`_scale_from_zero` in resources.py)."""
+        """Return True: by tags of the Auto Scaling group (`_scale_from_zero` in declared_inputs.py)."""
         return True
 
     def requires_gpu_resource(self) -> bool:
@@ -210,7 +212,7 @@ def build_provider_plan(request: PoolRequest) -> EksPoolPlan:
     """Return image, disks, node settings and labels of a pool that passed all checks."""
     spec, image, architecture = request.spec, node_image(request), request.instance.architecture
     theirs = spec.adopt.launch_template if spec.adopt is not None else None
-    capacity = spec.capacity
+    capacity, autoscaler = spec.capacity, request.cluster.runtime.existing.cluster_autoscaler
     reserved = capacity.name if isinstance(capacity, Reservation | CapacityBlock) else None
     is_group = reserved is not None and reserved.startswith("arn:")
     interfaces = tuple(_efa_interfaces(request)) if spec.network.rdma else ()
@@ -238,6 +240,7 @@ def build_provider_plan(request: PoolRequest) -> EksPoolPlan:
         # https://docs.aws.amazon.com/eks/latest/userguide/managed-node-groups.html#managed-node-group-capacity-types
         node_labels={"eks.amazonaws.com/capacityType": capacity_type} if capacity_type else {},
         autoscaled=spec.nodes.fixed is None,
+        autoscaler_reads_group=autoscaler is not None and autoscaler.reads_node_groups,
         imds_hop_limit=spec.security.imds_hop_limit,
         max_unavailable=spec.upgrade.max_unavailable,
         auto_repair=spec.auto_repair,

@@ -1,32 +1,25 @@
-"""Declares a planned pool on EKS: a launch template, a managed node group and the tags that let it scale from zero.
+"""Registers the inputs that a pool declares on EKS: a launch template, a managed node group and its tags."""
 
-Translates only: which image, disks and settings a pool gets is decided in `pool_plan.py`.
-"""
-
-import base64
-import warnings
 from collections.abc import Mapping, Sequence
 from functools import partial
-from importlib.metadata import version
 from itertools import chain
-from typing import Any, TypeVar
+from typing import Any, cast
 
 import pulumi
-import pulumi_aws as aws
-from pulumi.runtime.rpc import UNKNOWN
+from pulumi.runtime import rpc
 
-from gpupools.common.json_types import JsonDict, JsonObject
-from gpupools.plan.cloud import ResourceFactory
+from gpupools.common.json_types import JsonObject
+from gpupools.plan.cloud import Given, ResourceFactory
 from gpupools.plan.edit_tables import EditTables
-from gpupools.plan.node_resources import GPU_RESOURCE
+from gpupools.plan.pool_facts import UNKNOWN
 from gpupools.plan.pool_plan import PoolPlan
+from gpupools.plan.provider_plan import AdoptedPool
 from gpupools.providers.adoption import custom_timeouts, import_options
-from gpupools.providers.apply_overrides import python_arguments, wire_inputs
 from gpupools.providers.aws.cluster import account_of
+from gpupools.providers.aws.declared_inputs import NODE_TEMPLATE, declared_inputs
 from gpupools.providers.aws.edit_effects import edit_tables
-from gpupools.providers.aws.pool_plan import EksPoolPlan, Interface, Volume
+from gpupools.providers.aws.pool_plan import EksPoolPlan
 from gpupools.providers.aws.pool_settings import GROUP_PREFIX, NODE_GROUP
-from gpupools.providers.aws.reserved import EFFECTS
 from gpupools.providers.previous_state import (
     before_create,
     invoke,
@@ -35,29 +28,17 @@ from gpupools.providers.previous_state import (
     last_outputs,
     last_update,
 )
+from gpupools.providers.registration import output_of, plugin_version, register, register_provider
 
-with warnings.catch_warnings():
-    # The SDK warns of a renamed resource of its own (EncryptionControl) when the module is first touched.
-    warnings.simplefilter("ignore", DeprecationWarning)
-    from pulumi_aws.ec2 import LaunchTemplate
-
-_EFFECT_NAMES = {effect: name for name, effect in EFFECTS.items()}
-
+_PLACEMENT_GROUP = "aws:ec2/placementGroup:PlacementGroup"
+_LAUNCH_TEMPLATE = "aws:ec2/launchTemplate:LaunchTemplate"
 _NODE_GROUP = "aws:eks/nodeGroup:NodeGroup"
+_TAG = "aws:autoscaling/tag:Tag"
 _GET_NODE_GROUPS = "aws:eks/getNodeGroups:getNodeGroups"
 _GET_NODE_GROUP = "aws:eks/getNodeGroup:getNodeGroup"
-_VERSION = version("pulumi_aws")
-
-_TEMPLATE = "k8s.io/cluster-autoscaler/node-template"
-"""Prefix of the tags from which cluster-autoscaler learns what an empty group's nodes would be.
-
-https://github.com/kubernetes/autoscaler, cluster-autoscaler/cloudprovider/aws/README.md
-"""
 
 
-def create_provider(
-    name: str, cluster: Mapping[str, pulumi.Input[Any]], opts: pulumi.ResourceOptions
-) -> pulumi.ProviderResource:
+def create_provider(name: str, cluster: Given, opts: pulumi.ResourceOptions) -> pulumi.ProviderResource:
     """Declare the AWS provider for a cluster's region and account, with the cluster's profile and role.
 
     Credentials of another account are refused before anything is made. The provider changes in place when these do:
@@ -68,14 +49,16 @@ def create_provider(
     late = partial(_late_account, own, cluster.get("assume_role"))
     account = account_of(role) if isinstance(role, str) else pulumi.Output.from_input(role).apply(late)
     assumed = cluster.get("assume_role")
-    return aws.Provider(
-        name,
-        region=cluster["region"],
-        allowed_account_ids=[account],
-        profile=cluster.get("profile"),
-        assume_roles=None if assumed is None else [aws.ProviderAssumeRoleArgs(role_arn=assumed)],
-        opts=opts,
-    )
+    inputs = {
+        "region": cluster["region"],
+        "allowedAccountIds": [account],
+        "profile": cluster.get("profile"),
+        "assumeRoles": None if assumed is None else [{"roleArn": assumed}],
+        # Added by the SDK's class.
+        "skipCredentialsValidation": False,
+        "skipRegionValidation": True,
+    }
+    return register_provider("aws", name, inputs, opts, secret_outputs=("accessKey", "secretKey", "token"))
 
 
 def _late_account(own: Any, assumed: Any, role: Any) -> str:
@@ -84,8 +67,8 @@ def _late_account(own: Any, assumed: Any, role: Any) -> str:
     Raises (while the program runs):
         pulumi.RunError: It is no role, or one of another account than the file says.
     """
-    if role == UNKNOWN:  # encrypted, in an offline preview
-        return UNKNOWN
+    if role == rpc.UNKNOWN:  # encrypted, in an offline preview
+        return rpc.UNKNOWN
     try:
         account = account_of(role)
     except (TypeError, ValueError):
@@ -97,112 +80,70 @@ def _late_account(own: Any, assumed: Any, role: Any) -> str:
     return account
 
 
-def create_pool(
-    name: str, plan: PoolPlan, cluster: Mapping[str, pulumi.Input[Any]], opts: pulumi.ResourceOptions
-) -> pulumi.Output[str]:
+def create_pool(name: str, plan: PoolPlan, cluster: Given, opts: pulumi.ResourceOptions) -> pulumi.Output[str]:
     """Declare the resources of one pool; return the node group's name.
 
     Raises:
         TypeError: The plan is for another cloud.
     """
-    settings = plan.provider_plan
-    if not isinstance(settings, EksPoolPlan):
-        raise TypeError(f"the plan of pool {plan.name!r} is for {plan.cloud}, not for aws")
+    declared, settings = declared_inputs(plan, cluster, name), cast("EksPoolPlan", plan.provider_plan)
     kept = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(protect=True if settings.protect else None))
-    tags = {**settings.tags, "gpupools:cluster": cluster["name"], "gpupools:pool": plan.name}
-    launch_template = _template_reference(name, plan, settings, cluster, kept)
+    late: dict[str, Any] = {}
+    if "PlacementGroup" in declared:
+        placement = register(_PLACEMENT_GROUP, f"{name}-placement", declared["PlacementGroup"], kept, outputs=["name"])
+        late["placement"] = {"groupName": output_of(placement, "name")}
+    if "LaunchTemplate" in declared:
+        inputs = _filled(declared["LaunchTemplate"], late)
+        template = register(_LAUNCH_TEMPLATE, f"{name}-template", inputs, kept, outputs=["latestVersion"])
+        # A number: `$Latest` would differ from what EKS reports at every preview.
+        number = output_of(template, "latestVersion").apply(lambda latest: str(latest).removesuffix(".0"))
+        late["launchTemplate"] = {"id": template.id, "version": number}
+    group = declared["NodeGroup"]
+    if group.get("subnetIds") is UNKNOWN:
+        late["subnetIds"] = _late_subnets(cluster, settings)
     desired, autoscaled = _desired_size(name, plan, settings, cluster["region"], opts)
-    inputs = {
-        **_region_input(cluster),
-        "clusterName": cluster["name"],
-        "nodeGroupName": settings.adopted.name if settings.adopted is not None else None,
-        "nodeRoleArn": cluster["node_role_arn"],
-        "subnetIds": _subnets(cluster, settings.zones),
-        "amiType": settings.ami_type or None,
-        "capacityType": settings.capacity_type,
-        # EKS wants the type of a Capacity Block in the launch template, and takes it in one place only.
-        # https://docs.aws.amazon.com/eks/latest/userguide/capacity-blocks-mng.html
-        "instanceTypes": None if settings.is_capacity_block else [plan.instance.name],
-        "launchTemplate": launch_template,
-        "scalingConfig": {"minSize": plan.min_nodes, "desiredSize": desired, "maxSize": plan.max_nodes},
-        "labels": dict(plan.labels),
-        "taints": [
-            {"key": taint.key, "value": taint.value, "effect": _EFFECT_NAMES[taint.effect]}
-            for taint in plan.node_taints
-        ],
-        # MINIMAL stops the old node before it starts the new one: a spare GPU node is often not to be had.
-        # https://docs.aws.amazon.com/eks/latest/APIReference/API_NodegroupUpdateConfig.html
-        "updateConfig": {"maxUnavailable": settings.max_unavailable, "updateStrategy": "MINIMAL"},
-        "nodeRepairConfig": {"enabled": settings.auto_repair},
-        "tags": tags,
-    }
-    beside = _orphan_check(name, plan, opts) if settings.adopted is None else _import_options(settings, inputs)
+    inputs = {**_filled(group, late), "scalingConfig": {**group["scalingConfig"], "desiredSize": desired}}
+    beside = _orphan_check(name, plan, opts) if settings.adopted is None else _import_options(settings.adopted, inputs)
+    minutes = (settings.create_timeout_minutes, settings.update_timeout_minutes, settings.delete_timeout_minutes)
     options = pulumi.ResourceOptions.merge(pulumi.ResourceOptions.merge(kept, autoscaled), beside)
-    limits = custom_timeouts(
-        settings.create_timeout_minutes, settings.update_timeout_minutes, settings.delete_timeout_minutes
-    )
-    group = _declare(
-        aws.eks.NodeGroup,
-        aws.eks.NodeGroupArgs,
-        f"{name}-nodes",
-        inputs,
-        settings,
-        pulumi.ResourceOptions.merge(options, pulumi.ResourceOptions(custom_timeouts=limits)),
-    )
-    scaling_group = group.resources.apply(_autoscaling_group)
-    for key, value in _scale_from_zero(plan, settings).items():
-        aws.autoscaling.Tag(
-            f"{name}-{key.removeprefix(f'{_TEMPLATE}/')}",
-            autoscaling_group_name=scaling_group,
-            tag=aws.autoscaling.TagTagArgs(key=key, value=value, propagate_at_launch=False),
-            **_region_input(cluster),
-            opts=opts,
-        )
-    return group.node_group_name
+    options = pulumi.ResourceOptions.merge(options, pulumi.ResourceOptions(custom_timeouts=custom_timeouts(*minutes)))
+    made = register(_NODE_GROUP, f"{name}-nodes", inputs, options, outputs=["nodeGroupName", "resources"])
+    scaling_group = output_of(made, "resources").apply(_autoscaling_group)
+    for key, value in declared["Tag"].items():
+        tag = {"key": key, "value": value, "propagateAtLaunch": False}
+        inputs = {"autoscalingGroupName": scaling_group, "tag": tag, "region": cluster["region"]}
+        register(_TAG, f"{name}-{key.removeprefix(f'{NODE_TEMPLATE}/')}", inputs, opts)
+    return output_of(made, "nodeGroupName")
 
 
-def _import_options(settings: EksPoolPlan, declared: JsonObject) -> pulumi.ResourceOptions | None:
+def _filled(inputs: Any, late: Any) -> Any:
+    """Return inputs with outputs in place of `UNKNOWN`."""
+    if isinstance(inputs, Mapping) and isinstance(late, Mapping):
+        return {key: _filled(value, late.get(key)) for key, value in inputs.items()}
+    return late if inputs is UNKNOWN else inputs
+
+
+def _late_subnets(cluster: Given, settings: EksPoolPlan) -> pulumi.Output[list[str]]:
+    by_zone: Any = cluster["subnets_by_zone"]
+    lists = pulumi.Output.all(*(by_zone[zone] for zone in settings.zones or sorted(by_zone)))
+    return lists.apply(lambda each: list(chain.from_iterable(each)))
+
+
+def _import_options(adopted: AdoptedPool, declared: JsonObject) -> pulumi.ResourceOptions | None:
     """Return the options that import a node group, without its launch template, which gpupools does not manage."""
-    if settings.adopted is None:
-        return None
     own = {
         path.removeprefix(GROUP_PREFIX): edit
         for path, edit in edit_tables().inputs.items()
         if path.startswith(GROUP_PREFIX)
     }
-    kept = tuple(path.removeprefix(GROUP_PREFIX) for path in settings.adopted.kept)
+    kept = tuple(path.removeprefix(GROUP_PREFIX) for path in adopted.kept)
     return import_options(
-        settings.adopted._replace(kept=kept),
-        wire_inputs(declared, settings.overrides.get("NodeGroup", {})),
+        adopted._replace(kept=kept),
+        declared,
         EditTables((), own),
         NODE_GROUP.inputs,
         beside=("diskSize", "remoteAccess", "warmPoolConfig"),
     )
-
-
-def _template_reference(
-    name: str,
-    plan: PoolPlan,
-    settings: EksPoolPlan,
-    cluster: Mapping[str, pulumi.Input[Any]],
-    opts: pulumi.ResourceOptions,
-) -> dict[str, pulumi.Input[str]] | None:
-    """Return id and version of the launch template; None for an adopted group without one of its own."""
-    if settings.adopted is not None:
-        theirs = settings.template_id
-        return None if theirs is None else {"id": theirs, "version": str(settings.template_version)}
-    template = _launch_template(name, plan, settings, cluster, opts)
-    # A number: `$Latest` would differ from what EKS reports at every preview.
-    return {"id": template.id, "version": template.latest_version.apply(str)}
-
-
-def _region_input(cluster: Mapping[str, pulumi.Input[Any]]) -> JsonDict:
-    """Return the region as every resource takes it: the provider of a program of one's own may have another one.
-
-    The provider's own region, written out, changes nothing
-    (https://hashicorp.github.io/terraform-provider-aws/enhanced-region-support).
-    """
-    return {"region": cluster["region"]}
 
 
 def _desired_size(
@@ -221,7 +162,7 @@ def _desired_size(
     ends = {"minSize": plan.min_nodes, "maxSize": plan.max_nodes}
     if has is not None and not _same_bounds(ends, has["scalingConfig"]):
         place = {"region": region, **{key: has[key] for key in ("clusterName", "nodeGroupName")}}
-        group = invoke(_GET_NODE_GROUP, place, opts.parent, _VERSION)
+        group = invoke(_GET_NODE_GROUP, place, opts.parent, plugin_version("aws"))
         if group:
             return _within_bounds(plan, int(group["scalingConfigs"][0]["desiredSize"])), pulumi.ResourceOptions()
 
@@ -231,9 +172,9 @@ def _desired_size(
         return None if _same_bounds(new["scalingConfig"], old["scalingConfig"]) else old["scalingConfig"]["desiredSize"]
 
     async def runs(new: JsonObject) -> int:
-        options = pulumi.InvokeOutputOptions(parent=opts.parent)
-        group = aws.eks.get_node_group_output(new["clusterName"], new["nodeGroupName"], new["region"], opts=options)
-        return _within_bounds(plan, (await group.future()).scaling_configs[0].desired_size)
+        place = {key: new[key] for key in ("clusterName", "nodeGroupName", "region")}
+        group = await invoke_async(_GET_NODE_GROUP, place, opts.parent, plugin_version("aws"))
+        return _within_bounds(plan, int(group["scalingConfigs"][0]["desiredSize"]))
 
     # Nested paths are taken in wire form only.
     ignored = pulumi.ResourceOptions(ignore_changes=["scalingConfig.desiredSize"])
@@ -260,9 +201,11 @@ async def _reject_orphan(name: str, pool: str, parent: pulumi.Resource | None, a
     cluster, place = new["clusterName"], {key: new[key] for key in ("clusterName", "region")}
     try:
         has = _node_group_names()
-        for each in (await invoke_async(_GET_NODE_GROUPS, place, parent, _VERSION))["names"]:
+        for each in (await invoke_async(_GET_NODE_GROUPS, place, parent, plugin_version("aws")))["names"]:
             if each.startswith(f"{name}-nodes-") and each not in has:
-                group = await invoke_async(_GET_NODE_GROUP, {**place, "nodeGroupName": each}, parent, _VERSION)
+                group = await invoke_async(
+                    _GET_NODE_GROUP, {**place, "nodeGroupName": each}, parent, plugin_version("aws")
+                )
                 if (group.get("tags") or {}).get("gpupools:pool") == pool:
                     left.append(each)
     except Exception as error:  # no permission, for one; the SDK raises nothing narrower
@@ -288,140 +231,11 @@ def _within_bounds(plan: PoolPlan, running: int) -> int:
     return min(max(running, plan.min_nodes), plan.max_nodes)
 
 
-RESOURCE = TypeVar("RESOURCE", bound=pulumi.CustomResource)
-
-
-def _declare(
-    kind: type[RESOURCE],
-    args: type,
-    name: str,
-    inputs: JsonObject,
-    settings: EksPoolPlan,
-    opts: pulumi.ResourceOptions,
-) -> RESOURCE:
-    """Declare a resource from its inputs by wire name, merged with overrides; None means left out."""
-    merged = wire_inputs(inputs, settings.overrides.get(kind.__name__, {}))
-    return kind(name, opts=opts, **python_arguments(args, merged))
-
-
-def _subnets(cluster: Mapping[str, pulumi.Input[Any]], zones: Sequence[str]) -> pulumi.Input[Any]:
-    by_zone: Any = cluster.get("subnets_by_zone")
-    if by_zone is None:
-        return cluster["subnet_ids"]
-    lists = pulumi.Output.all(*(by_zone[zone] for zone in zones or sorted(by_zone)))
-    return lists.apply(lambda each: list(chain.from_iterable(each)))
-
-
-def _launch_template(
-    name: str,
-    plan: PoolPlan,
-    settings: EksPoolPlan,
-    cluster: Mapping[str, pulumi.Input[Any]],
-    opts: pulumi.ResourceOptions,
-) -> LaunchTemplate:
-    """Declare the launch template, and the placement group it names.
-
-    Instance type (but see Capacity Blocks), subnets, disk size and remote access stay out: EKS refuses what is set in
-    both places, and a key pair without security groups would open port 22 to the world.
-    https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.html
-    """
-    # A renamed pool keeps the tags of its machines: any other text here would replace every node.
-    first = settings.first_name
-    stem = f"{name.removesuffix(plan.name)}{first}" if name.endswith(plan.name) else name
-    tags = {**settings.tags, "gpupools:cluster": cluster["name"], "gpupools:pool": first}
-    placement = None
-    if settings.placement_group:
-        group = _declare(
-            aws.ec2.PlacementGroup,
-            aws.ec2.PlacementGroupArgs,
-            f"{name}-placement",
-            {**_region_input(cluster), "strategy": "cluster", "tags": {"Name": stem, **tags}},
-            settings,
-            opts,
-        )
-        placement = {"groupName": group.name}
-    inputs = {
-        **_region_input(cluster),
-        "description": f"Nodes of the GPU pool {stem}",
-        "imageId": settings.image_id,
-        "instanceType": plan.instance.name if settings.is_capacity_block else None,
-        "instanceMarketOptions": {"marketType": "capacity-block"} if settings.is_capacity_block else None,
-        "capacityReservationSpecification": _reservation(settings),
-        "metadataOptions": {
-            "httpEndpoint": "enabled",
-            "httpTokens": "required",
-            # With 1, pods are one hop too far away to get credentials of the node.
-            # https://docs.aws.amazon.com/eks/latest/best-practices/identity-and-access-management.html
-            "httpPutResponseHopLimit": settings.imds_hop_limit,
-        },
-        "blockDeviceMappings": [_block_device(volume) for volume in settings.volumes] or None,
-        "networkInterfaces": [_interface(each, settings) for each in settings.interfaces] or None,
-        # EC2 takes security groups of the machine or of its interfaces, not of both.
-        "vpcSecurityGroupIds": None if settings.interfaces else list(settings.security_group_ids) or None,
-        "placement": placement,
-        "userData": base64.b64encode(settings.user_data.encode()).decode() if settings.user_data else None,
-        # The node group's own tags reach neither instances nor volumes.
-        "tagSpecifications": [
-            {"resourceType": kind, "tags": {"Name": stem, **tags}}
-            for kind in ("instance", "volume", "network-interface")
-        ],
-        "tags": tags,
-    }
-    return _declare(LaunchTemplate, aws.ec2.LaunchTemplateArgs, f"{name}-template", inputs, settings, opts)
-
-
-def _reservation(settings: EksPoolPlan) -> JsonDict | None:
-    if settings.reservation_group_arn is not None:
-        return {"capacityReservationTarget": {"capacityReservationResourceGroupArn": settings.reservation_group_arn}}
-    if settings.reservation_id is not None:
-        return {"capacityReservationTarget": {"capacityReservationId": settings.reservation_id}}
-    return None
-
-
-def _block_device(volume: Volume) -> JsonDict:
-    ebs = {
-        "encrypted": "true",
-        "volumeType": volume.type,
-        "volumeSize": volume.gib,
-        "iops": volume.iops,
-        "kmsKeyId": volume.kms_key,
-        "deleteOnTermination": "true",
-    }
-    return {"deviceName": volume.device, "ebs": ebs}
-
-
-def _interface(interface: Interface, settings: EksPoolPlan) -> JsonDict:
-    return {
-        "networkCardIndex": interface.card,
-        "deviceIndex": interface.device,
-        "interfaceType": interface.type,
-        "securityGroups": list(settings.security_group_ids),
-        "associatePublicIpAddress": "false",
-        "deleteOnTermination": "true",
-    }
-
-
-def _scale_from_zero(plan: PoolPlan, settings: EksPoolPlan) -> dict[str, str]:
-    """Return the tags that describe a node of the pool; taints in Kubernetes' own spelling."""
-    if not settings.autoscaled:
-        return {}
-    # The autoscaler counts the GPUs of the instance type unless a tag says otherwise; sliced ones may all go by
-    # another name. kubernetes/autoscaler, cluster-autoscaler/cloudprovider/aws/aws_manager.go, buildNodeFromTemplate.
-    offered = {GPU_RESOURCE: 0, **plan.node_resources}
-    labels = {**plan.labels, **settings.node_labels}
-    resources = {**{name: str(count) for name, count in offered.items()}, **settings.node_resources}
-    return {
-        **{f"{_TEMPLATE}/label/{key}": value for key, value in labels.items()},
-        **{f"{_TEMPLATE}/taint/{taint.key}": f"{taint.value}:{taint.effect.value}" for taint in plan.taints},
-        **{f"{_TEMPLATE}/resources/{resource}": count for resource, count in resources.items()},
-    }
-
-
 def _autoscaling_group(resources: Sequence[Any] | None) -> str:
     """Name the group behind a node group; empty from an engine that stands in and creates none."""
     if not resources:
         return ""
-    return str(resources[0].autoscaling_groups[0].name)
+    return str(resources[0]["autoscalingGroups"][0]["name"])
 
 
 RESOURCES = ResourceFactory(create_provider=create_provider, create_pool=create_pool)
