@@ -2,7 +2,9 @@
 
 from collections.abc import Iterable, Mapping
 
-from gpupools.diff.pool_diff import PoolChange, compare, record
+from gpupools.diff.pool_change import PoolChange
+from gpupools.diff.pool_diff import compare
+from gpupools.diff.records import record
 from gpupools.diff.software_diff import SoftwareChange, compare_software, record_software
 from gpupools.plan.cloud import Cloud
 from gpupools.plan.pool_plan import PoolPlan

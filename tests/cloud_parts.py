@@ -27,6 +27,7 @@ FILES: Mapping[str, str] = {
     "cluster.py": "the keys of a cluster",
     "constraints.py": "which settings exclude each other",
     "inputs.csv": "which key becomes each input, who sets it, and what an edit of it does",
+    "declared_inputs.py": "the inputs of a pool's resources",
     "edit_conditions.csv": "what an edit of a key does under conditions",
     "edit_effects.py": "the tables of edits",
     "edit_sentences.csv": "the sentences that several of their rows have",

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from gpupools.diff.pool_diff import PoolChange
+from gpupools.diff.pool_change import PoolChange
 
 
 def joined(lines: Iterable[str]) -> list[str]:

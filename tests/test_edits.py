@@ -5,6 +5,7 @@ against the strict monitor.
 """
 
 import inspect
+import json
 import re
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,8 +24,12 @@ from google.cloud import container_v1, container_v1beta1
 from pulumi import _types
 
 from gpupools.common.errors import Rejected
-from gpupools.diff.pool_diff import FieldChange, PoolChange, edit_of
+from gpupools.diff.edit_rows import edit_of, is_among
+from gpupools.diff.input_diff import changed_leaves, declared_leaves
+from gpupools.diff.pool_change import FieldChange, PoolChange
+from gpupools.diff.records import PoolRecord, addresses, planned_values, record, recorded_plan, same_value
 from gpupools.plan.edit_tables import EditEffect, PlanEdit
+from gpupools.plan.node_labels import DESCRIBING_LABELS
 from gpupools.preview.command import PROGRAM
 from gpupools.preview.monitor import DeclaredResource
 from gpupools.preview.program_run import Preview, preview_program
@@ -262,15 +267,17 @@ def test_a_row_is_reached_by_an_edit_that_has_its_effect(cloud: str, name: str, 
     assert mine, "no edit reaches this row"
     for edit in mine:
         rows = changed(edit, programs)
-        fields = {meant(field, row): inputs & rows for field, inputs, row in said(cloud, edit.key)[1] if name in inputs}
+        fields = {
+            meant(cloud, field, row): inputs & rows for field, inputs, row in said(cloud, edit.key)[1] if name in inputs
+        }
         assert rows - {NAME[cloud]} == edit.rows - {NAME[cloud]}
         assert strongest(fields) is strongest(effect(cloud, each) for inputs in fields.values() for each in inputs)
         assert edit.beside or strongest(fields) is effect(cloud, name)
 
 
-def meant(field: FieldChange, row: PlanEdit | None) -> EditEffect:
+def meant(cloud: str, field: FieldChange, row: PlanEdit | None) -> EditEffect:
     """Return what an edit does to a pool, also where one is refused since the pool was made by other means."""
-    return row.effect if field.adopted and row is not None else field.effect
+    return EDITED[cloud].edit_by(row, row.inputs).effect if field.adopted and row is not None else field.effect
 
 
 def still(cloud: str, row: str, why: Any, folder: Path) -> None:
@@ -325,6 +332,25 @@ def test_an_edit_has_the_effect_of_the_inputs_it_changes(edit: Edit, programs: P
         refused = any(field.effect is EditEffect.REFUSED and field.adopted for field, _, _ in fields)
         done = strongest(effect(edit.cloud, row) for row in rows)
         assert change.effect is (EditEffect.REFUSED if refused else done)
+
+
+@each_row("edit", EDITS)
+def test_a_record_stands_for_the_inputs_that_the_old_plan_declares(edit: Edit) -> None:
+    """Only what is set by hand is compared by itself, and labels that only describe a node are not compared."""
+    cloud = clouds()[edit.cloud]
+    old, new = plan_config(edit.old, clouds()), plan_config(edit.new, clouds())
+    kept = PoolRecord.from_json(json.loads(json.dumps(record(old.pools[0], old.stack).as_json())))
+    assert kept is not None
+    place = addresses(old.pools[0], old.stack.clusters["c"])
+    names = {*kept.values, *planned_values(new.pools[0], new.stack.clusters["c"])}
+    names = {name for name in names if not name.startswith("overrides.")}
+
+    found = recorded_plan(kept.values, names, new.pools[0], cloud)
+    differ = changed_leaves(*(declared_leaves(plan, place, cloud) for plan in (old.pools[0], found)))
+    by_hand = {change.field.removeprefix("overrides.") for change in said(edit.cloud, edit.key)[0].fields}
+    told = {path for path in differ if is_among(path, by_hand) or path.endswith(tuple(DESCRIBING_LABELS))}
+    differ = {path: sides for path, sides in differ.items() if not same_value(*sides, unordered=True)}
+    assert differ.keys() - told <= ({f"AgentPool.{NAME['azure']}", f"NodePool.{NAME['gcp']}"} if told else set())
 
 
 COMMON = [row for row in EDITED["aws"].plan if all(row in EDITED[cloud].plan for cloud in CLOUDS)]

@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 
 from gpupools.common.errors import Rejected
-from gpupools.diff.pool_diff import edit_of, planned_values
+from gpupools.diff.pool_diff import compare
+from gpupools.diff.records import planned_values, record
 from gpupools.plan.cloud import Cloud
 from gpupools.plan.cloud_tables import read_overridable
 from gpupools.plan.edit_tables import read_edit_tables
@@ -451,15 +452,18 @@ def test_a_key_that_is_one_input_needs_no_more_than_its_row(cloud: str, row: str
     resource, path = row.split(",")[0], tuple(row.split(",")[1].split("."))
     made = read_overridable(tmp_path, {})[resource]
     table = {**known.node_pools.overridable, resource: made}
-    pools = known.node_pools._replace(overridable=table)
-    spec = {"gpu": "T4", "nodes": {"max": 2}, "network": {"max_pods": 64}}
-    found = plan_config(stack(CLUSTERS[cloud], spec), {cloud: known._replace(node_pools=pools)})
+    tables = read_edit_tables(tmp_path, {}, several=cloud == "aws")
+    changed = {cloud: known._replace(node_pools=known.node_pools._replace(overridable=table, edits=lambda: tables))}
+    before, found = (
+        plan_config(stack(CLUSTERS[cloud], {"gpu": "T4", "nodes": {"max": 2}, "network": {"max_pods": count}}), changed)
+        for count in (32, 64)
+    )
     (plan,) = found.pools
     declared = vars(plan.provider_plan)["overrides"]
-    tables = read_edit_tables(tmp_path, {}, several=cloud == "aws")
+    (change,) = compare([record(before.pools[0], before.stack)], found, changed)
 
     assert value_at(declared.get(resource, declared), *path) == 64
     assert plan.overrides == {}
     assert planned_values(plan, found.stack.clusters[plan.cluster])["network.max_pods"] == 64
     assert made.kept[path] == "use network.max_pods"
-    assert edit_of("network.max_pods", plan, 64, 32, tables).effect.value == effect
+    assert {each.field: each.effect.value for each in change.fields}["network.max_pods"] == effect

@@ -408,7 +408,7 @@ def _effect(tables: EditTables, field: str) -> str:
     """Return the usual effect of a changed field of a plan, leaving out the rows for special cases."""
     found = [row for row in tables.plan if row.field == field]
     usual = [row for row in found if row.when == "adopted=None"] or [row for row in found if not row.when]
-    return usual[0].effect.value
+    return tables.edit_by(usual[0], usual[0].inputs).effect.value
 
 
 def _mode(model: type[BaseModel]) -> str:

@@ -3,25 +3,24 @@
 import json
 import subprocess
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from gpupools.common.errors import Problem, Rejected
-from gpupools.common.json_types import JsonObject
+from gpupools.common.json_types import JsonDict, JsonObject
 from gpupools.common.structured_text import all_maps, one_map, read_text
 from gpupools.diff.comparison import Comparison, compared
-from gpupools.diff.guard import POOL_TYPE, RECORD, drift, judge, read_earlier
-from gpupools.diff.input_diff import DeclaredInputs
-from gpupools.diff.pool_diff import hide_addresses
+from gpupools.diff.guard import RECORD, Earlier, drift, judge, read_earlier
+from gpupools.diff.input_diff import declared_leaves, state_leaves
+from gpupools.diff.records import addresses, hide_addresses, in_recorded_order
 from gpupools.plan.pool_facts import UNKNOWN
 from gpupools.providers import clouds
 from gpupools.stackfile.check import CheckedFile
-from gpupools.stackfile.reader import NAMESPACE
 from gpupools.stackfile.repository import project_file
-from gpupools.stackfile.stack import places_against_lists, planned
+from gpupools.stackfile.stack import StackPlan, places_against_lists
 
 
 class State(NamedTuple):
@@ -151,8 +150,7 @@ def compare_with_state(checked: CheckedFile, states: Sequence[State], cli: bool 
             if each["type"] == "pulumi:pulumi:Stack":
                 references[stack] = _known(each["outputs"])
     earlier = read_earlier(_known(own.resources))
-    old = [DeclaredInputs(urn, each["parent"], each["inputs"]) for urn, each in own.resources.items()]
-    judged = judge(earlier, plan, clouds(), references, (old, _declared(checked, project, own)))
+    judged = judge(earlier, plan, clouds(), references, (_inputs(own), _declared(earlier, plan)))
     notes = [
         *filter(None, [checked.file.note]),
         *(f"outputs of {stack} are not compared; add its state with --state" for stack in used.keys() - references),
@@ -169,22 +167,19 @@ def _known(value: Any) -> Any:
     return value
 
 
-def _declared(checked: CheckedFile, project: str, state: State) -> Iterator[DeclaredInputs]:
-    """Yield what the stack program declares now.
+def _inputs(state: State) -> dict[str, JsonDict]:
+    """Return the inputs of all resources in a state, by the name of their parent."""
+    found: dict[str, JsonDict] = {}
+    for urn, each in state.resources.items():
+        found.setdefault(each["parent"].rpartition("::")[2], {}).update(state_leaves(urn, each["inputs"]))
+    return found
 
-    It gets the pools' records, whose order of values it keeps, or none where the guard then rejects the update.
-    """
-    run: Any = import_module("gpupools.preview.program_run").preview_program
-    program, file = import_module("gpupools.preview.command").PROGRAM, checked.file
-    config = {**file.others, **{f"{NAMESPACE}:{key}": value for key, value in file.config.items()}}
-    records = {urn: _known(each) for urn, each in state.resources.items() if each["type"] == POOL_TYPE}
-    with planned(checked.plan, file.config, clouds(), file.others):
-        preview = run(program, file.stack, project, config, records)
-        if preview.problems:
-            preview = run(program, file.stack, project, config)
-    if preview.problems:
-        raise Rejected(preview.problems)
-    for each in preview.resources:
-        yield DeclaredInputs(
-            each.urn, str(each.parent), _plain(each.inputs), tuple(each.options.get("ignoreChanges", ()))
-        )
+
+def _declared(earlier: Earlier, plan: StackPlan) -> dict[str, JsonDict]:
+    """Return what the program declares for each pool, by the name of its component."""
+    found = {}
+    for each in plan.pools:
+        record = earlier.of(each.cluster, each.name, plan.stack.pools[each.name].renamed_from)
+        pool, cluster = in_recorded_order(each, record), plan.stack.clusters[each.cluster]
+        found[f"{each.cluster}-{each.name}"] = declared_leaves(pool, addresses(pool, cluster), clouds()[pool.cloud])
+    return found

@@ -7,7 +7,7 @@ from gpupools.common.errors import Path, may_hold_secret
 from gpupools.common.json_types import JsonObject
 from gpupools.diff.format_values import format_change
 from gpupools.diff.guard import Allowed, GuardReport, earlier_of, judge
-from gpupools.diff.pool_diff import PoolChange
+from gpupools.diff.pool_change import PoolChange
 from gpupools.diff.software_diff import DONE, SoftwareChange
 from gpupools.plan.cloud import Cloud
 from gpupools.plan.edit_tables import EditEffect, PodImpact

@@ -7,8 +7,10 @@ from types import MappingProxyType
 
 from gpupools.common.errors import Problem, nearest
 from gpupools.common.json_types import JsonObject
-from gpupools.diff.input_diff import DeclaredInputs, with_inputs
-from gpupools.diff.pool_diff import PoolChange, PoolRecord, changed_outputs, compare, encrypted_keys, record
+from gpupools.diff.input_diff import state_leaves
+from gpupools.diff.pool_change import PoolChange
+from gpupools.diff.pool_diff import compare, with_inputs
+from gpupools.diff.records import PoolRecord, changed_outputs, encrypted_keys, record
 from gpupools.diff.software_diff import (
     ACCESS,
     IDENTITY,
@@ -202,7 +204,7 @@ def judge(
     new: StackPlan,
     clouds: Mapping[str, Cloud],
     references: Mapping[str, JsonObject] = MappingProxyType({}),
-    inputs: tuple[Iterable[DeclaredInputs], Iterable[DeclaredInputs]] | None = None,
+    inputs: tuple[Mapping[str, JsonObject], Mapping[str, JsonObject]] | None = None,
 ) -> GuardReport:
     """Decide what an update does to pods and what of it is refused, for every command and for `pulumi up`.
 
@@ -211,8 +213,8 @@ def judge(
         new: The plan.
         clouds: The clouds by name.
         references: The outputs that other stacks have now, by stack.
-        inputs: The inputs in the state, and those that the program declares now; None if they are not compared, as
-            before `pulumi up` has declared anything (`refused_inputs` judges them then).
+        inputs: The inputs in the state and those declared now, as `with_inputs` takes them; None if they are not
+            compared, as before `pulumi up` has declared anything (`refused_inputs` judges them then).
     """
     changes = compare(earlier.pools, new, clouds, changed_outputs(new.stack, earlier.references, references))
     changes = _with_unrecorded(earlier.unrecorded, new.stack, changes)
@@ -237,15 +239,21 @@ def judge(
 
 
 def refused_inputs(
-    judged: GuardReport, old: DeclaredInputs, new: DeclaredInputs, plan: StackPlan, clouds: Mapping[str, Cloud]
+    judged: GuardReport,
+    pool: str,
+    urn: str,
+    inputs: tuple[JsonObject, JsonObject],
+    plan: StackPlan,
+    clouds: Mapping[str, Cloud],
 ) -> Forbidden | None:
     """Return why an update of one resource of a pool is refused, from the inputs that the engine has and gets.
 
-    `judged` is the judgement before the program declared anything; fields of it explain inputs that differ.
+    `judged` is the judgement before the program declared anything; fields of it tell of inputs that differ. `pool` is
+    the name of the pool's component, and `inputs` are the old and the new ones.
     """
-    pool = new.parent.rpartition("::")[2]
     changes = [each for each in judged.changes if f"{each.cluster}-{each.pool}" == pool]
-    return next(iter(forbidden(list(with_inputs(changes, [old], [new], plan, clouds)), plan.stack).values()), None)
+    old, new = ({pool: state_leaves(urn, each)} for each in inputs)
+    return next(iter(forbidden(list(with_inputs(changes, old, new, plan, clouds)), plan.stack).values()), None)
 
 
 _Name = tuple[str, str]

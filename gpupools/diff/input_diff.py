@@ -1,105 +1,95 @@
-"""Compare the inputs that a stack's state has with those that this version of gpupools declares. Pure.
+"""Compare the inputs of a pool's resources: those that were declared or are in a state, and those declared now. Pure.
 
-The records of pools show edits of the stack file. This shows the rest by the same tables: what another version of
-gpupools declares otherwise, and what somebody changed in the cloud before `pulumi refresh`.
+Every effect on the nodes of a pool comes from an input that changes. The fields of a plan only name what was edited.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import replace
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
-from gpupools.common.json_types import JsonObject
-from gpupools.diff.pool_diff import (
-    FieldChange,
-    PoolChange,
-    input_edit,
-    inputs_of,
-    is_among,
-    leaves,
-    pod_impact,
-    strongest,
-    strongest_first,
-    whole_numbers,
-)
+from gpupools.common.json_types import JsonDict, JsonObject
+from gpupools.diff.edit_rows import input_edit, is_among
+from gpupools.diff.pool_change import FieldChange
+from gpupools.diff.records import is_output, leaves, whole_numbers
 from gpupools.plan.cloud import Cloud
-from gpupools.plan.edit_tables import EditEffect, EditTables
+from gpupools.plan.edit_tables import STRENGTH, EditTables
 from gpupools.plan.pool_facts import UNKNOWN
+from gpupools.plan.pool_plan import PoolPlan
 from gpupools.spec.overrides import tellable
-from gpupools.stackfile.stack import StackPlan
+
+Changed = Mapping[str, tuple[Any, Any]]
+"""Inputs that differ, by resource and path, with the old value and the new one."""
 
 
-class DeclaredInputs(NamedTuple):
-    """A resource of a state or a program, with `UNKNOWN` for encrypted values and those known only later."""
+def declared_leaves(plan: PoolPlan, cluster: JsonObject, cloud: Cloud) -> JsonDict:
+    """Return what is declared for a pool by resource and path: `NodeGroup.scalingConfig.maxSize`.
 
-    urn: str
-    parent: str
-    inputs: JsonObject
-    ignored: tuple[str, ...] = ()
-    """Paths of inputs whose changes the engine ignores."""
-
-
-def with_inputs(
-    changes: Iterable[PoolChange],
-    old: Iterable[DeclaredInputs],
-    new: Iterable[DeclaredInputs],
-    plan: StackPlan,
-    clouds: Mapping[str, Cloud],
-) -> Iterator[PoolChange]:
-    """Yield the changes with the inputs that differ and that none of their fields explains."""
-    plans = {f"{each.cluster}-{each.name}": each for each in plan.pools}
-    pools: dict[str, list[dict[str, DeclaredInputs]]] = {name: [{}, {}] for name in plans}
-    for side, resources in enumerate((old, new)):
-        for each in resources:
-            pools.get(each.parent.rpartition("::")[2], [{}, {}])[side][each.urn] = each
-    for change in changes:
-        name = f"{change.cluster}-{change.pool}"
-        if change.change in ("changed", "unchanged") and name in plans:
-            tables = clouds[plans[name].cloud].node_pools.edits()
-            explained = {path for each in change.fields for path in inputs_of(each, plans[name], tables)}
-            before, after = pools[name]
-            fields = strongest_first([*change.fields, *_changed_inputs(before, after, explained, tables)])
-            effect = strongest(each.effect for each in fields)
-            pods, at_once = pod_impact(fields, {}, plans[name])
-            change = replace(change, change="changed" if fields else "unchanged", effect=effect, fields=fields)
-            change = replace(change, pods=pods, nodes_at_once=max(at_once, change.nodes_at_once))
-        yield change
-
-
-def _changed_inputs(
-    before: Mapping[str, DeclaredInputs],
-    after: Mapping[str, DeclaredInputs],
-    explained: Collection[str],
-    tables: EditTables,
-) -> Iterator[FieldChange]:
-    for urn in dict.fromkeys([*before, *after]):
-        kind, name = urn.split("::")[2].rpartition(":")[2], urn.rpartition("::")[2]
-        if urn not in before or urn not in after:
-            if not any(path.startswith(f"{kind}.") for path in explained):
-                yield _change(kind, kind, before.get(urn) and name, after.get(urn) and name, tables)
-            continue
-        old, new = (dict(leaves("", _given(each[urn].inputs))) for each in (before, after))
-        for path in dict.fromkeys([*old, *new]):
-            was, now, whole = old.get(path), new.get(path), f"{kind}.{path}"
-            known = not _holds_unknown([was, now]) and not is_among(path, after[urn].ignored)
-            if was != now and known and not any(is_among(each, explained) for each in (path, whole)):
-                yield _change(whole, whole.replace("Resource.properties.", "AgentPool."), was, now, tables)
-
-
-def _change(path: str, row: str, old: Any, new: Any, tables: EditTables) -> FieldChange:
-    edit = input_edit(row, tables.inputs)
-    detail = "" if edit.effect is EditEffect.UNKNOWN else edit.detail
-    return FieldChange(path, tellable(path, old), tellable(path, new), edit.effect, detail, edit.pods)
-
-
-def _given(value: Any) -> Any:
-    """Return inputs without those that the provider added, which bridged providers list under `__defaults`.
-
-    https://github.com/pulumi/pulumi-terraform-bridge, pkg/tfbridge/schema.go
+    Args:
+        plan: The pool.
+        cluster: The values of its cluster as a record has them; outputs of other stacks are not known yet.
+        cloud: Its cloud.
     """
-    if isinstance(value, Mapping):
-        added = {"__defaults", *(value.get("__defaults") or ())}
-        return {key: _given(each) for key, each in value.items() if key not in added}
-    return [_given(each) for each in value] if isinstance(value, list) else value
+    known = {key: UNKNOWN if is_output(value) else value for key, value in cluster.items()}
+    declared = cloud.node_pools.declared_inputs(plan, known)
+    tags = {"Tag.tag": declared["Tag"]} if "Tag" in declared else {}
+    resources = {**{kind: _pool_form(inputs) for kind, inputs in declared.items() if kind != "Tag"}, **tags}
+    return {path: value for kind, inputs in resources.items() for path, value in leaves(kind, inputs)}
+
+
+def state_leaves(urn: str, inputs: JsonObject) -> JsonDict:
+    """Return the inputs of a resource of a pool, as a state or the engine has them, like `declared_leaves`."""
+    kind = urn.split("::")[2].rpartition(":")[2]
+    if kind == "Tag":  # one of many
+        tag = inputs.get("tag") or {}
+        return {f"Tag.tag.{tag.get('key')}": tag.get("value")}
+    return dict(leaves("AgentPool" if kind == "Resource" else kind, _pool_form(_written(inputs))))
+
+
+def _pool_form(inputs: JsonObject) -> JsonObject:
+    """Return the inputs of an agent pool, also of one that is declared as a resource of Azure Resource Manager."""
+    if "properties" not in inputs:
+        return inputs
+    above = inputs.get("parentResourcePath")
+    return {
+        **inputs["properties"],
+        "apiVersion": inputs.get("apiVersion"),
+        "agentPoolName": inputs.get("resourceName"),
+        "resourceGroupName": inputs.get("resourceGroupName"),
+        "resourceName": above.rpartition("/")[2] if isinstance(above, str) else above,
+    }
+
+
+def changed_leaves(old: JsonObject, new: JsonObject, ignored: Iterable[str] = ()) -> Changed:
+    """Return what differs but for what is not known; a resource that comes or goes is a change besides its inputs."""
+    before, after = ({path.partition(".")[0] for path in side} for side in (old, new))
+    found = {kind: (kind if kind in before else None, kind if kind in after else None) for kind in before ^ after}
+    for path in dict.fromkeys([*old, *new]):
+        was, now = old.get(path), new.get(path)
+        if was == now or any(is_among(each, ignored) for each in both_names(path)):
+            continue
+        if None in (was, now) or not _holds_unknown([was, now]):
+            found[path] = was, now
+    return found
+
+
+def input_changes(moved: Changed, told: Iterable[str], tables: EditTables) -> Iterator[FieldChange]:
+    """Yield the inputs that change and that no edited field is said to become."""
+    told = list(told)
+    untold = [path for path in moved if not any(is_among(each, told) for each in both_names(path))]
+    whole = {path for path in moved if "." not in path}
+    told_of = {path.partition(".")[0] for path in moved.keys() - set(untold)}
+    for path in untold:
+        kind, inside, _ = path.partition(".")
+        if kind in whole and (inside or kind in told_of):
+            continue  # the resource comes or goes, which is one line
+        parts = [each for each in untold if each.startswith(f"{path}.")] or [path]
+        edit = max((input_edit(part, tables.inputs) for part in parts), key=lambda row: STRENGTH[row.effect])
+        old, new = (tellable(path, value) for value in moved[path])
+        yield FieldChange(path, old, new, edit.effect, edit.detail, edit.pods)
+
+
+def both_names(path: str) -> tuple[str, ...]:
+    """Return the names that tables may have of an input: with its resource, and without."""
+    return path, path.partition(".")[2] or path
 
 
 def known_inputs(value: Any) -> Any:
@@ -109,6 +99,17 @@ def known_inputs(value: Any) -> Any:
     if isinstance(value, list):
         return [known_inputs(each) for each in value]
     return whole_numbers(value) if value is None or isinstance(value, str | bool | int | float) else UNKNOWN
+
+
+def _written(value: Any) -> Any:
+    """Return inputs without those that the provider added, which bridged providers list under `__defaults`.
+
+    https://github.com/pulumi/pulumi-terraform-bridge, pkg/tfbridge/schema.go
+    """
+    if isinstance(value, Mapping):
+        added = {"__defaults", *(value.get("__defaults") or ())}
+        return {key: _written(each) for key, each in value.items() if key not in added}
+    return [_written(each) for each in value] if isinstance(value, list) else value
 
 
 def _holds_unknown(value: Any) -> bool:

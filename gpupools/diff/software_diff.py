@@ -14,16 +14,8 @@ from pydantic import Field, StrictBool
 
 from gpupools.common.csv_rows import data_rows
 from gpupools.common.json_types import JsonDict, JsonObject
-from gpupools.diff.pool_diff import (
-    FieldChange,
-    PoolChange,
-    Record,
-    RecordedValues,
-    leaves,
-    same_value,
-    strongest,
-    with_stack,
-)
+from gpupools.diff.pool_change import FieldChange, PoolChange, strongest
+from gpupools.diff.records import Record, RecordedValues, leaves, same_value, with_stack
 from gpupools.plan.edit_tables import EditEffect
 from gpupools.plan.software_plan import KubernetesObject, Release, RuntimePlan
 from gpupools.software.charts import charts

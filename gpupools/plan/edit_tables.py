@@ -1,6 +1,6 @@
 """The tables of what an edit does to nodes: of the fields of a plan, and of the inputs of a cloud's own resources."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -67,12 +67,12 @@ class PlanEdit:
     effect NoExecute is added. `gpu-taint`: the value of the GPU taint changes. `zone-removed`: a zone is. `mig`: the
     GPU Operator cuts the GPUs. `control-daemon`: the old or new sharing needs the device plugin's control daemon.
     """
-    effect: EditEffect
-    """The strongest of its inputs."""
-    pods: PodImpact
     inputs: tuple[str, ...]
     """What the field becomes in the cloud; empty where nothing does."""
+    pods: PodImpact | None
+    """What it does to pods; None where that follows from the inputs."""
     detail: str
+    """What the reader has to know; empty where that follows from the inputs."""
 
 
 @dataclass(frozen=True)
@@ -91,6 +91,20 @@ class EditTables:
     Pulumi's engine itself looks at the new `protect` for a replacement and at the old one for a deletion:
     pulumi/pulumi pkg/resource/deploy/step_generator.go and step.go.
     """
+
+    def edit_by(self, row: PlanEdit, inputs: Collection[str]) -> InputEdit:
+        """Return what a changed field does by those of its inputs that change.
+
+        A replacement has a sentence only if the row has one, because the effect says what happens. Pods stay where none
+        of the row's inputs changes.
+        """
+        nothing = InputEdit(EditEffect.NONE, "", PodImpact.STAY)
+        edits = [nothing, *(self.inputs.get(name) or unknown_edit(name) for name in inputs)]
+        strongest = max(edits, key=lambda edit: (STRENGTH[edit.effect], SEVERITY[edit.pods]))
+        by_row = row.pods if inputs or not row.inputs else None
+        pods = by_row or max((edit.pods for edit in edits), key=SEVERITY.__getitem__)
+        follows = "" if strongest.effect is EditEffect.REPLACE else strongest.detail
+        return InputEdit(strongest.effect, row.detail or follows, pods)
 
 
 def read_edit_tables(
@@ -134,28 +148,16 @@ def read_edit_tables(
                 inputs_by_field.setdefault(key, []).append(judged)
     conditions = (*data_rows("edit_conditions.csv"), *csv_rows(folder / "edit_conditions.csv"))
     plan = [
-        _plan_edit(field, row["when"], tuple(filter(None, row["input"].split(";"))), row["pods"], sentence(row), inputs)
+        PlanEdit(field, row["when"], _inputs(row), PodImpact(row["pods"]) if row["pods"] else None, sentence(row))
         for row in conditions
         for field in row["key"].split(";")
     ]
-    plan += [_plan_edit(field, "", tuple(names), "", "", inputs) for field, names in inputs_by_field.items()]
+    plan += [PlanEdit(field, "", tuple(names), None, "") for field, names in inputs_by_field.items()]
     return EditTables(tuple(plan), inputs, left_out, old_protection_counts)
 
 
-def _plan_edit(
-    field: str, when: str, names: tuple[str, ...], impact: str, detail: str, inputs: Mapping[str, InputEdit]
-) -> PlanEdit:
-    """Return the edit of a field; what is empty follows from its inputs.
-
-    A replacement has a sentence only if one is given, because the effect says what happens.
-    """
-    nothing = InputEdit(EditEffect.NONE, "", PodImpact.STAY)
-    edits = [nothing, *(inputs.get(name) or unknown_edit(name) for name in names)]
-    strongest = max(edits, key=lambda edit: (STRENGTH[edit.effect], SEVERITY[edit.pods]))
-    pods = PodImpact(impact) if impact else max((edit.pods for edit in edits), key=SEVERITY.__getitem__)
-    if strongest.effect is not EditEffect.REPLACE:
-        detail = detail or strongest.detail
-    return PlanEdit(field, when, strongest.effect, pods, names, detail)
+def _inputs(row: Mapping[str, str]) -> tuple[str, ...]:
+    return tuple(filter(None, row["input"].split(";")))
 
 
 def unknown_edit(name: str) -> InputEdit:

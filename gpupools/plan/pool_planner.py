@@ -26,7 +26,7 @@ from gpupools.plan.node_labels import NODE_GROUP_LABEL, OUR_LABELS, TRUST_LABEL,
 from gpupools.plan.node_resources import node_resources
 from gpupools.plan.pool_plan import POOL_LABEL, PoolPlan
 from gpupools.plan.provider_plan import PoolRequest, ProviderPlan
-from gpupools.spec.models import Cluster, Mig, PoolSpec, SharedGpu, label_problems
+from gpupools.spec.models import Cluster, Mig, PoolSpec, SharedGpu, SharingMode, label_problems
 from gpupools.spec.overrides import apply_overrides, flattened
 from gpupools.spec.pool_options import CapacityBlock, Queued, given_settings
 
@@ -170,7 +170,7 @@ def _pool_plan(name: str, spec: PoolSpec, cluster_key: str, cluster: Cluster, cl
         software=software,
         owners=provider_plan.owners or cloud.software[software].owners,
         capability=capability,
-        node_resources=_node_resources(instance, spec, software),
+        node_resources=offered_resources(instance, spec.sharing, software),
         disk_gib=spec.disk_gib,
         provider_plan=provider_plan,
         trust=spec.trust,
@@ -200,12 +200,12 @@ def _decided(request: PoolRequest, cloud: Cloud) -> ProviderPlan:
     return replace(cloud.decide(chosen), key_values=values) if values else cloud.decide(chosen)
 
 
-def _node_resources(instance: InstanceType, spec: PoolSpec, software: str) -> Mapping[str, int]:
+def offered_resources(instance: InstanceType, sharing: SharingMode, software: str) -> Mapping[str, int]:
     """Return what a node offers: nothing where pods claim devices, and each GPU several times with HAMi."""
     if software == DRA_DRIVER:
         return {}
     times = PODS_PER_GPU if software == HAMI else 1
-    return {name: count * times for name, count in node_resources(instance, spec.sharing).items()}
+    return {name: count * times for name, count in node_resources(instance, sharing).items()}
 
 
 def _starts_tainted(spec: PoolSpec, software: str, cluster: Cluster, cloud: Cloud) -> bool:

@@ -90,6 +90,14 @@ class ProviderPlan:
         """
         return ""
 
+    def ignored_inputs(self, *, is_fixed: bool) -> tuple[str, ...]:
+        """Return the inputs whose changes the program ignores, since a controller of the cloud makes them.
+
+        Args:
+            is_fixed: Whether the smallest and the largest number of nodes are the same.
+        """
+        return ()
+
     def partitions_gpus(self) -> bool:
         """Say whether the pool itself cuts the GPUs, whatever shares the slices."""
         return False

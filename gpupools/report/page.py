@@ -5,7 +5,7 @@ from pathlib import Path
 
 from gpupools.common.taints import Taint
 from gpupools.diff.comparison import FATES, Entry, fate
-from gpupools.diff.pool_diff import PoolChange
+from gpupools.diff.pool_change import PoolChange
 from gpupools.plan.node_labels import TRUST_LABEL
 from gpupools.plan.pool_plan import PoolPlan
 from gpupools.plan.software_plan import RuntimePlan

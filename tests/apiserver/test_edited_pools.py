@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from gpupools.diff.pool_diff import PoolChange
+from gpupools.diff.pool_change import PoolChange
 from gpupools.plan.edit_tables import EditEffect, PodImpact
 from gpupools.plan.node_labels import MIG_CONFIG_LABEL
 from gpupools.plan.pool_plan import PoolPlan

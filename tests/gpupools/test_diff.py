@@ -15,15 +15,10 @@ import yaml
 
 from gpupools.cli.main import main
 from gpupools.common.csv_rows import csv_rows, data_rows
-from gpupools.diff.pool_diff import (
-    PoolChange,
-    PoolRecord,
-    compare,
-    edit_of,
-    in_recorded_order,
-    planned_values,
-    record,
-)
+from gpupools.diff.edit_rows import edit_of
+from gpupools.diff.pool_change import PoolChange
+from gpupools.diff.pool_diff import compare
+from gpupools.diff.records import PoolRecord, in_recorded_order, planned_values, record
 from gpupools.plan.cloud import Cloud
 from gpupools.plan.edit_tables import EditEffect, EditTables, InputEdit
 from gpupools.providers import clouds
@@ -122,18 +117,50 @@ def test_a_row_that_becomes_nothing_says_why_and_a_sentence_stands_once(cloud: s
     assert all(row["sentence"] for row in (*rows, *shared) if row.get("input") == "")
 
 
-@pytest.mark.parametrize("cluster", CLUSTERS)
-def test_a_field_without_a_row_is_unknown(cluster: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("cluster", "fields", "keys", "path"),
+    [
+        ("train", ("disk_gib", "volumes"), {"disk_gib": 400}, "LaunchTemplate.blockDeviceMappings"),
+        ("serve", ("fips",), {"image": {"fips": True}}, "AgentPool.enableFIPS"),
+        ("lab", ("disk_gib",), {"disk_gib": 400}, "NodePool.nodeConfig.diskSizeGb"),
+    ],
+)
+def test_an_input_without_a_row_is_unknown(
+    cluster: str, fields: tuple[str, ...], keys: dict[str, Any], path: str, tmp_path: Path
+) -> None:
     cloud = clouds()[CLUSTERS[cluster]["cloud"]]
     tables = cloud.node_pools.edits()
-    tables = replace(tables, plan=tuple(row for row in tables.plan if row.field != "disk_gib"))
+    plan = tuple(row for row in tables.plan if row.field not in fields)
+    inputs = {name: edit for name, edit in tables.inputs.items() if not path.endswith(name)}
+    tables = replace(tables, plan=plan, inputs=inputs)
     known = {cloud.name: cloud._replace(node_pools=cloud.node_pools._replace(edits=lambda: tables))}
-    (change,) = changes(tmp_path, stack({"a": pool(cluster)}), stack({"a": pool(cluster, disk_gib=400)}), known)
+    (change,) = changes(tmp_path, stack({"a": pool(cluster)}), stack({"a": pool(cluster, **keys)}), known)
 
     assert change.effect is EditEffect.UNKNOWN
+    assert change.fields[0].field == path
     assert change_said(change) == (
-        f"{cluster}/a: effect unknown until pulumi preview: {change.fields[0]}; no table has the effect of disk_gib"
+        f"{cluster}/a: effect unknown until pulumi preview: {change.fields[0]}; no table has the effect of {path}"
     )
+
+
+UNREADABLE = [
+    pytest.param("train", "sharing.mode", "by-magic", {"sharing": {"mode": "time-slicing", "replicas": 2}}, id="mode"),
+    pytest.param("lab", "taints", ["no taint"], {}, id="taint"),
+    pytest.param("lab", "upgrade.phases", 2, {"upgrade": {"max_surge": 3}}, id="parts"),
+]
+
+
+@pytest.mark.parametrize(("cluster", "name", "value", "keys"), UNREADABLE)
+def test_a_record_that_this_release_cannot_read_counts_as_a_change_of_all_its_inputs(
+    cluster: str, name: str, value: Any, keys: dict[str, Any], tmp_path: Path
+) -> None:
+    shared = {"trust": {"team": "vision"}} if "sharing" in keys else {}
+    checked = check_stack_file(written(tmp_path, "new", stack({"a": pool(cluster, **shared, **keys)})), clouds())
+    now = record(checked.plan.pools[0], checked.plan.stack)
+    (change,) = compare([replace(now, values={**now.values, name: value})], checked.plan, clouds())
+
+    assert change.change == "changed"
+    assert change.effect is EditEffect.IN_PLACE
 
 
 CASES = [
@@ -469,6 +496,23 @@ FIXED = [
     pytest.param("serve", "AKS drains and removes nodes above a lower number"),
     pytest.param("lab", "GKE removes nodes above a lower number"),
 ]
+
+
+@pytest.mark.parametrize("cluster", CLUSTERS)
+def test_nodes_above_a_fixed_number_go_though_the_declared_number_stays(cluster: str, tmp_path: Path) -> None:
+    zone = {"zones": ["europe-west4-a"]} if cluster == "lab" else {}
+    old = stack({"a": {**pool(cluster, **zone), "nodes": {"min": 1, "max": 4}}})
+    (change,) = changes(tmp_path, old, stack({"a": {**pool(cluster, **zone), "nodes": {"fixed": 1}}}))
+
+    assert (change.effect.value, change.pods.value) == ("in-place", "evicted at once")
+
+
+def test_naming_the_zones_of_the_cluster_changes_nothing(tmp_path: Path) -> None:
+    zones = {"lab": {**CLUSTERS["lab"], "node_locations": ["europe-west4-a"]}}
+    old, new = (stack({"a": pool("lab", **each)}, zones) for each in ({}, {"zones": ["europe-west4-a"]}))
+    (change,) = changes(tmp_path, old, new)
+
+    assert (change.effect.value, change.pods.value) == ("none", "stay")
 
 
 @pytest.mark.parametrize(("cluster", "detail"), FIXED)

@@ -11,7 +11,7 @@ import pytest
 from gpupools.cli.main import main
 from gpupools.common.errors import Rejected
 from gpupools.diff.guard import Earlier, GuardReport, judge, read_earlier
-from gpupools.diff.pool_diff import PoolRecord, record
+from gpupools.diff.records import PoolRecord, record
 from gpupools.plan.edit_tables import EditEffect
 from gpupools.providers import clouds
 from gpupools.stackfile.check import check_stack_file

@@ -15,7 +15,7 @@ from gpupools.cli import import_pools
 from gpupools.cli.main import main
 from gpupools.common.errors import Problem, Rejected
 from gpupools.diff.guard import Earlier, judge
-from gpupools.diff.pool_diff import record
+from gpupools.diff.records import record
 from gpupools.preview.command import PROGRAM
 from gpupools.preview.program_run import preview_program
 from gpupools.providers import clouds

@@ -10,7 +10,7 @@ import pytest
 
 from gpupools.cli.main import main
 from gpupools.diff.guard import Earlier, GuardReport, judge, read_earlier
-from gpupools.diff.pool_diff import record
+from gpupools.diff.records import record
 from gpupools.diff.software_diff import (
     ACCESS,
     IDENTITY,

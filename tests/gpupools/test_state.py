@@ -10,6 +10,10 @@ import pytest
 import yaml
 
 from gpupools.cli.main import main
+from gpupools.preview.command import PROGRAM
+from gpupools.preview.program_run import preview_program
+from gpupools.providers import clouds
+from gpupools.providers.aws.declared_inputs import NODE_TEMPLATE
 from tests.said import joined
 
 STATES = Path(__file__).parents[1] / "states"
@@ -127,7 +131,11 @@ def nothing(resources: RESOURCES) -> None:
                 "rolling: LaunchTemplate.metadataOptions.httpPutResponseHopLimit 2 → 1; EKS drains and replaces"
             ),
         ),
-        (tag, {}, "train/a: pods stay; in place: Tag none → train-a-label/gpupools/pool"),
+        (
+            tag,
+            {},
+            f"train/a: pods stay; in place: Tag.tag.{NODE_TEMPLATE}/label/gpupools/pool none → a",
+        ),
         (taken_away, {}, "lab/c: effect on pods unknown; in place: NodePool.nodeConfig.taints [] → "),
         (
             spot,
@@ -364,3 +372,40 @@ def test_a_place_of_a_pool_that_runs_passes_by_the_cli_too(
     capsys.readouterr()
     main(["diff", "--stack", "acme", *arguments])
     assert "accepted, because the pool exists" in capsys.readouterr().err
+
+
+STACKS = Path(__file__).parents[1] / "stacks"
+
+
+def _concrete(value: Any) -> Any:
+    """Return inputs as a state has them: what a preview does not know has a value there."""
+    if isinstance(value, Mapping):
+        return {key: _concrete(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_concrete(each) for each in value]
+    return value if value is None or isinstance(value, str | bool | int | float) else "known-by-now"
+
+
+@pytest.mark.parametrize("stack", [f"everything-{cloud}" for cloud in clouds()])
+def test_right_after_an_update_nothing_changes(stack: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = STACKS / f"Pulumi.{stack}.yaml"
+    config = yaml.safe_load(file.read_text(encoding="utf-8"))["config"]
+    found = preview_program(PROGRAM, stack, "gpupools", config)
+    assert found.problems == []
+    resources = [
+        {
+            "urn": each.urn,
+            "type": each.type,
+            "parent": each.parent,
+            "inputs": _concrete(each.inputs),
+            "outputs": _concrete(found.state[each.urn]["outputs"]),
+        }
+        for each in found.resources
+    ]
+    state = tmp_path / "state.json"
+    state.write_text(json.dumps({"version": 3, "deployment": {"manifest": {}, "resources": resources}}))
+
+    assert main(["diff", "--exit-code", "--json", "--state", str(state), str(file)]) == 0
+    pools = json.loads(capsys.readouterr().out)["pools"]
+    assert [(each["pool"], each["fields"]) for each in pools if each["change"] != "unchanged"] == []
+    assert len(pools) >= 5

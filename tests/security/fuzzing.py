@@ -30,7 +30,7 @@ from gpupools.cli.main import main
 from gpupools.common.bounded_yaml import parse_yaml
 from gpupools.common.errors import Rejected, shown
 from gpupools.common.taints import parse_taint
-from gpupools.diff.pool_diff import PoolRecord, record
+from gpupools.diff.records import PoolRecord, record
 from gpupools.plan.pool_facts import UNKNOWN
 from gpupools.policies.policy_config import Config, read_config
 from gpupools.policies.rules import ALL_RULES

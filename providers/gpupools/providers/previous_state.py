@@ -76,7 +76,11 @@ def invoke(function: str, arguments: JsonObject, parent: pulumi.Resource | None,
 
 
 async def invoke_async(function: str, arguments: JsonObject, parent: pulumi.Resource | None, version: str) -> JsonDict:
-    """Call a cloud's function just before a resource is made, as `asked` does; what it raises ends no program."""
+    """Call a cloud's function just before a resource is made, as `asked` does; what it raises ends no program.
+
+    Arguments that are secret come as outputs from the engine, also those of a hook.
+    """
+    arguments = {key: await pulumi.Output.from_input(value).future() for key, value in arguments.items()}
     provider = parent.get_provider(function) if parent is not None else None
     address = f"{await provider.urn.future()}::{await provider.id.future()}" if provider is not None else ""
     return _invoke(function, arguments, provider=address, version=version)

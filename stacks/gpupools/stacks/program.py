@@ -29,8 +29,8 @@ from gpupools.diff.guard import (
     read_earlier,
     refused_inputs,
 )
-from gpupools.diff.input_diff import DeclaredInputs, known_inputs
-from gpupools.diff.pool_diff import hide_addresses, in_recorded_order, record
+from gpupools.diff.input_diff import known_inputs
+from gpupools.diff.records import hide_addresses, in_recorded_order, record
 from gpupools.diff.software_diff import moved_clusters, protected_steps, record_software
 from gpupools.plan.software_plan import RuntimePlan
 from gpupools.providers import clouds
@@ -102,9 +102,8 @@ def _judge_inputs(pool: str, judged: GuardReport, plan: StackPlan) -> pulumi.Res
         return {**known_inputs(given), **hide_addresses(known_inputs(secret), is_address=True)}
 
     async def reject(args: pulumi.ResourceHookArgs) -> None:
-        both = [await inputs(each or {}) for each in (args.old_inputs, args.new_inputs)]
-        old, new = (DeclaredInputs(args.urn, pool, each) for each in both)
-        refusal = refused_inputs(judged, old, new, plan, clouds())
+        both = await inputs(args.old_inputs or {}), await inputs(args.new_inputs or {})
+        refusal = refused_inputs(judged, pool, args.urn, both, plan, clouds())
         if refusal is not None:
             raise pulumi.RunError(str(refusal.problem))
 

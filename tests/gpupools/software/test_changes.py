@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gpupools.diff.pool_diff import PoolChange
+from gpupools.diff.pool_change import PoolChange
 from gpupools.diff.software_diff import SoftwareRecord, compare_software, record_software
 from gpupools.plan.edit_tables import EditEffect
 from gpupools.plan.software_plan import RuntimePlan

@@ -130,6 +130,10 @@ class EksPoolPlan(ProviderPlan):
         """Return the node group that becomes this pool."""
         return self.adopted
 
+    def ignored_inputs(self, *, is_fixed: bool) -> tuple[str, ...]:
+        """Return the number of nodes of a pool that autoscales (`_desired_size` in resources.py)."""
+        return () if is_fixed else ("NodeGroup.scalingConfig.desiredSize",)
+
     def node_groups(self, cluster: str, pool: str) -> tuple[str, Collection[str]]:
         """Return EKS's label (https://docs.aws.amazon.com/eks/latest/userguide/managed-node-groups.html)."""
         made = {f"{cluster}-{each}-nodes" for each in (pool, self.first_name or pool)}

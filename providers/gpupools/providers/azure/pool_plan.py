@@ -106,6 +106,10 @@ class AksPoolPlan(ProviderPlan):
         """Return the agent pool that was made by other means."""
         return self.adopted
 
+    def ignored_inputs(self, *, is_fixed: bool) -> tuple[str, ...]:
+        """Return the number of nodes of a pool that autoscales (`_node_count` in resources.py)."""
+        return ("AgentPool.count",) if self.autoscaled else ()
+
     def partitions_gpus(self) -> bool:
         """Say whether the GPU instance profile cuts them; a device plugin then shares the slices."""
         return self.gpu_instance_profile is not None

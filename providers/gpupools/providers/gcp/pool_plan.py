@@ -157,6 +157,10 @@ class GkePoolPlan(ProviderPlan):
         """Return the node pool that was made by other means."""
         return self.adopted
 
+    def ignored_inputs(self, *, is_fixed: bool) -> tuple[str, ...]:
+        """Return the number of nodes that a new pool starts with: resizing a pool changes it, a change replaces."""
+        return ("NodePool.initialNodeCount",)
+
     def has_auto_repair(self) -> bool:
         """Say whether GKE replaces nodes that it calls broken."""
         return self.auto_repair
