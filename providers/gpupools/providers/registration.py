@@ -4,7 +4,6 @@ The classes of a cloud's SDK would add nothing to the inputs, but take seconds a
 to providers is in `register_provider` and beside each call of it; `tests/providers/test_registration.py` compares both.
 """
 
-import re
 from collections.abc import Collection
 from functools import cache
 from importlib import metadata
@@ -13,6 +12,7 @@ from typing import Any
 import pulumi
 
 from gpupools.common.json_types import JsonObject
+from gpupools.common.naming import snake
 
 version = cache(metadata.version)
 
@@ -21,7 +21,7 @@ class _Resource(pulumi.CustomResource):
     """Has its properties by the names of the SDK's class, by which a program's `transformations` read them."""
 
     def __init__(self, token: str, name: str, inputs: JsonObject, opts: pulumi.ResourceOptions) -> None:
-        self._python_names = {key: python_name(key) for key in inputs}
+        self._python_names = {key: snake(key) for key in inputs}
         self._wire_names = {python: key for key, python in self._python_names.items()}
         super().__init__(token, name, {self._python_names[key]: value for key, value in inputs.items()}, opts)
 
@@ -30,11 +30,6 @@ class _Resource(pulumi.CustomResource):
 
     def translate_output_property(self, prop: str) -> str:
         return self._python_names.get(prop, prop)
-
-
-def python_name(key: str) -> str:
-    """Return the name by which the SDKs have a property: `nodePublicIPPrefixID` is `node_public_ip_prefix_id`."""
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", key).lower()
 
 
 def register(
@@ -78,7 +73,7 @@ def register_provider(
 
 def output_of(resource: pulumi.Resource, name: str) -> pulumi.Output[Any]:
     """Return an output, or an input, of a registered resource by wire name; maps inside have wire names, too."""
-    found: pulumi.Output[Any] = vars(resource)[python_name(name)]
+    found: pulumi.Output[Any] = vars(resource)[snake(name)]
     return found
 
 
