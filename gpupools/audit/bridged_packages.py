@@ -8,9 +8,9 @@ from dataclasses import replace
 
 from gpupools.audit.document import Resource
 from gpupools.audit.held_resources import read_types, reader_of_held
-from gpupools.audit.terraform_names import snake
 from gpupools.audit.terraform_resources import TerraformResource, resources_of
 from gpupools.common.json_types import JsonObject
+from gpupools.common.naming import snake
 from gpupools.plan.pool_facts import PoolFacts
 from gpupools.readback.inputs import relocated
 

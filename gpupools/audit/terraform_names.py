@@ -17,6 +17,7 @@ from importlib.resources import files
 from typing import Any
 
 from gpupools.common.json_types import JsonDict, JsonObject
+from gpupools.common.naming import camel, snake
 from gpupools.plan.pool_facts import UNKNOWN
 
 
@@ -98,17 +99,6 @@ class Names:
 _PATH = re.compile(
     r"""(?<![\w./'"=:#-])[a-z][A-Za-z0-9]*+(?:\[\d+\])?(?:\.[a-z][A-Za-z0-9]*(?:\[\d+\])?)*(?![\w/'"=-]|:\S|\.\w)"""
 )
-
-
-def camel(name: str) -> str:
-    """Return a name of Terraform as the wire form has it."""
-    first, *rest = name.split("_")
-    return first + "".join(word[:1].upper() + word[1:] for word in rest)
-
-
-def snake(name: str) -> str:
-    """Return a name as Terraform writes it."""
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
 
 
 _BOOKKEEPING = frozenset({"timeouts"})

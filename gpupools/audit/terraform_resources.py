@@ -11,11 +11,12 @@ from typing import Any
 
 from gpupools.audit import kubernetes
 from gpupools.audit.document import Resource
-from gpupools.audit.terraform_names import Names, camel, terraform_names
+from gpupools.audit.terraform_names import Names, terraform_names
 from gpupools.audit.terraform_sources import Sources
 from gpupools.common.bounded_yaml import MAX_DEPTH, Value, parse_yaml
 from gpupools.common.errors import Rejected
 from gpupools.common.json_types import JsonDict, JsonObject, mapping
+from gpupools.common.naming import camel
 from gpupools.common.structured_text import Text
 from gpupools.plan.pool_facts import UNKNOWN
 

@@ -1,12 +1,9 @@
 """What words mean that this project and NVIDIA use, and which way of sharing suits which need, as data."""
 
 from functools import cache
-from pathlib import Path
 from typing import NamedTuple
 
-from gpupools.common.csv_rows import csv_rows
-
-_DATA = Path(__file__).parents[1] / "data"
+from gpupools.common.csv_rows import data_rows
 
 
 class Word(NamedTuple):
@@ -39,10 +36,10 @@ NEEDS_HEADERS = ("need", "none", "time-slicing", "mps", "fractions", "mig")
 @cache
 def words() -> tuple[Word, ...]:
     """Return the glossary in the file's order."""
-    return tuple(Word(**row) for row in csv_rows(_DATA / "words.csv"))
+    return tuple(Word(**row) for row in data_rows("words.csv"))
 
 
 @cache
 def sharing_needs() -> tuple[Need, ...]:
     """Return the decision table in the file's order."""
-    return tuple(Need(**row) for row in csv_rows(_DATA / "sharing_needs.csv"))
+    return tuple(Need(**row) for row in data_rows("sharing_needs.csv"))

@@ -8,14 +8,11 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping
 from functools import cache
-from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
-from gpupools.common.csv_rows import csv_rows
+from gpupools.common.csv_rows import data_rows
 from gpupools.common.errors import nearest
-
-_FILE = Path(__file__).parents[1] / "data" / "gpu_models.csv"
 
 
 class GpuModel(NamedTuple):
@@ -53,7 +50,7 @@ class GpuModel(NamedTuple):
 @cache
 def gpu_models() -> Mapping[str, GpuModel]:
     """Give every known model by its canonical name, oldest architecture first; the file is read once."""
-    models = [_model(row) for row in csv_rows(_FILE)]
+    models = [_model(row) for row in data_rows("gpu_models.csv")]
     return MappingProxyType({model.name: model for model in models})
 
 

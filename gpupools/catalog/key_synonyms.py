@@ -2,13 +2,10 @@
 
 from collections.abc import Collection
 from functools import cache
-from pathlib import Path
 from typing import NamedTuple
 
-from gpupools.common.csv_rows import csv_rows
+from gpupools.common.csv_rows import data_rows
 from gpupools.common.errors import close
-
-_DATA = Path(__file__).parents[1] / "data" / "other_keys.csv"
 
 
 class OtherKey(NamedTuple):
@@ -32,7 +29,7 @@ class OtherKey(NamedTuple):
 @cache
 def other_keys() -> tuple[OtherKey, ...]:
     """Return the rows in the file's order."""
-    return tuple(OtherKey(**row) for row in csv_rows(_DATA))
+    return tuple(OtherKey(**row) for row in data_rows("other_keys.csv"))
 
 
 def meant(key: object, known: Collection[str]) -> str | None:

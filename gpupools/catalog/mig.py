@@ -10,15 +10,13 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from gpupools.catalog.gpus import gpu_models, match_gpu_model
-from gpupools.common.csv_rows import csv_rows
+from gpupools.common.csv_rows import data_rows
 from gpupools.common.errors import close, enumeration
 
-_FILE = Path(__file__).parents[1] / "data" / "mig_profiles.csv"
 _NAME = re.compile(r"(?:\d+c\.)?(?P<slices>\d+)g\.(?P<gb>\d+)gb(?P<attributes>[+-].*)?")
 
 
@@ -149,7 +147,7 @@ def geometry(gpu: str) -> Geometry:
 @cache
 def _profile_sets() -> Mapping[str, tuple[Profile, ...]]:
     sets: dict[str, list[Profile]] = {}
-    for row in csv_rows(_FILE):
+    for row in data_rows("mig_profiles.csv"):
         sets.setdefault(row["profile_set"], []).append(_profile(row))
     return MappingProxyType({name: tuple(rows) for name, rows in sets.items()})
 

@@ -7,17 +7,14 @@ A new bulletin is a new row in `data/version_floors.csv`. The rows are NVIDIA's 
 import re
 from collections.abc import Mapping
 from functools import cache
-from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
-from gpupools.common.csv_rows import csv_rows
+from gpupools.common.csv_rows import data_rows
 
 NEWEST_BULLETIN = "5861 of 2026-09-30"
 """The newest bulletin when `data/version_floors.csv` was last compared with the list (2026-11-26):
 https://github.com/NVIDIA/product-security/blob/main/2026/README.md"""
-
-_DATA = Path(__file__).parents[1] / "data" / "version_floors.csv"
 
 
 class Floor(NamedTuple):
@@ -40,7 +37,7 @@ class Floor(NamedTuple):
 def version_floors() -> Mapping[str, tuple[Floor, ...]]:
     """Return the rows by component, in the file's order."""
     found: dict[str, list[Floor]] = {}
-    for row in csv_rows(_DATA):
+    for row in data_rows("version_floors.csv"):
         found.setdefault(row["component"], []).append(Floor(**row))
     return MappingProxyType({component: tuple(rows) for component, rows in found.items()})
 

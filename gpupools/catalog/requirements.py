@@ -1,16 +1,13 @@
 """What a piece of software in the cluster needs beside it, as data: `data/requirements.csv`."""
 
 from functools import cache
-from pathlib import Path
 from typing import NamedTuple
 
-from gpupools.common.csv_rows import csv_rows
+from gpupools.common.csv_rows import data_rows
 
 NEWEST_KUBERNETES = "1.37"
 """The newest release when `data/requirements.csv` was last compared with its sources (2026-11-26):
 https://kubernetes.io/blog/2026/08/26/kubernetes-v1-37-release/"""
-
-_DATA = Path(__file__).parents[1] / "data" / "requirements.csv"
 
 
 class Requirement(NamedTuple):
@@ -43,7 +40,7 @@ def is_newer_than_known(kubernetes: str) -> bool:
 @cache
 def requirements() -> tuple[Requirement, ...]:
     """Return the rows in the file's order."""
-    return tuple(Requirement(**row) for row in csv_rows(_DATA))
+    return tuple(Requirement(**row) for row in data_rows("requirements.csv"))
 
 
 def requirement(of: str, needs: str) -> Requirement:

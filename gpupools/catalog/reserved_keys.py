@@ -56,34 +56,9 @@ def kubelet_labels(who: str, source: str = _KUBELET) -> tuple[KeyRule, ...]:
         who: Who says no.
         source: Where that is seen.
     """
-    known = (
-        *("kubernetes.io/hostname", "kubernetes.io/os", "kubernetes.io/arch", "node.kubernetes.io/instance-type"),
-        *("topology.kubernetes.io/zone", "topology.kubernetes.io/region"),
-        *("failure-domain.beta.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/region"),
-        *("beta.kubernetes.io/instance-type", "beta.kubernetes.io/os", "beta.kubernetes.io/arch"),
-    )
-    why = f"is refused by {who}, which takes no label of kubernetes.io and k8s.io but node.kubernetes.io and"
-    why += " kubelet.kubernetes.io"
-    return (
-        *(
-            KeyRule(pattern=key, why="says what the machine is", fix="leave it out", source=_KUBELET, on_nodes=True)
-            for key in known
-        ),
-        *(
-            KeyRule(pattern=pattern)
-            for name in ("node", "kubelet")
-            for pattern in (f"{name}.kubernetes.io/*", f"*.{name}.kubernetes.io/*")
-        ),
-        *(
-            KeyRule(
-                pattern=pattern,
-                why=why,
-                fix="use a prefix of your own, or node.kubernetes.io/…",
-                source=source,
-                on_nodes=True,
-            )
-            for pattern in ("kubernetes.io/*", "*.kubernetes.io/*", "k8s.io/*", "*.k8s.io/*")
-        ),
+    return tuple(
+        rule._replace(why=rule.why.format(who=who), source=rule.source.format(source=source))
+        for rule in key_rules(DATA / "reserved_keys.csv", "kubelet label")
     )
 
 

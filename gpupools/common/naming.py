@@ -1,7 +1,8 @@
-"""Names of pools in the cloud, which change if and only if the pool must be replaced."""
+"""Names of pools in the cloud, which change if and only if the pool must be replaced; and the case of keys."""
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
@@ -31,3 +32,14 @@ def replacement_name(base: str, decisive: Mapping[str, object], *, limit: int, s
         suffix += _DIGITS[digit]
     readable = base if separator else base.replace("-", "")
     return readable[: limit - len(suffix) - len(separator)].rstrip("-") + separator + suffix
+
+
+def camel(key: str) -> str:
+    """Return a key in camelCase, as the wire form has it."""
+    first, *rest = key.split("_")
+    return first + "".join(word[:1].upper() + word[1:] for word in rest)
+
+
+def snake(key: str) -> str:
+    """Return a key in snake_case, as Terraform and Pulumi's SDKs: `nodePublicIPPrefixID`, node_public_ip_prefix_id."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", key).lower()

@@ -44,6 +44,12 @@ def read_software(folder: Path) -> Mapping[str, SoftwareOption]:
     )
 
 
+def read_provider_settings(folder: Path, *packages: str) -> Mapping[str, Mapping[str, str]]:
+    """Return the settings of a cloud's providers and what to use instead, the same for each of its Pulumi packages."""
+    settings = {row["setting"]: row["instead"] for row in csv_rows(folder / "provider_settings.csv")}
+    return dict.fromkeys(packages, settings)
+
+
 def read_settings(folder: Path, words: Mapping[str, str] = MappingProxyType({})) -> Mapping[str, Setting]:
     """Return what the cloud does with each setting of `gpupools.spec.pool_options.SETTINGS`.
 

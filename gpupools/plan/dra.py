@@ -66,13 +66,7 @@ def claim_template(pool: str, namespace: str = "") -> JsonDict:
 
     The class is the cluster's, so which pool the GPU is of follows from the pod's node selector.
     """
-    request = {"name": GPU_CLAIM, "exactly": {"deviceClassName": DEVICE_CLASS}}
-    return {
-        "apiVersion": "resource.k8s.io/v1",
-        "kind": "ResourceClaimTemplate",
-        "metadata": {"name": claim_name(pool), **({"namespace": namespace} if namespace else {})},
-        "spec": {"spec": {"devices": {"requests": [request]}}},
-    }
+    return template(claim_name(pool), GPU_CLAIM, DEVICE_CLASS, namespace=namespace)
 
 
 def node_claim_template(pool: str, gpus: int) -> JsonObject:

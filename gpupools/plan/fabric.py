@@ -6,7 +6,7 @@ cluster (EFA, InfiniBand) or devices that the cloud's own network driver lets po
 
 from typing import NamedTuple
 
-from gpupools.common.json_types import JsonDict, JsonObject
+from gpupools.common.json_types import JsonDict
 
 COMPUTE_DOMAINS_LABEL = "gpupools/compute-domains"
 """Node label, at `true`, of a pool with `network.compute_domains`: what the DRA driver for compute domains selects."""
@@ -93,12 +93,13 @@ def rdma_name(pool: str, *, whole_node: bool) -> str:
     return f"gpupools-{pool}-node-rdma" if whole_node else f"gpupools-{pool}-rdma"
 
 
-def template(name: str, request: str, device_class: str, count: int) -> JsonObject:
-    """Return a ResourceClaimTemplate for so many devices of a class."""
-    exactly = {"deviceClassName": device_class, "allocationMode": "ExactCount", "count": count}
+def template(name: str, request: str, device_class: str, count: int = 0, *, namespace: str = "") -> JsonDict:
+    """Return a ResourceClaimTemplate for so many devices of a class; without a number, for one."""
+    number = {"allocationMode": "ExactCount", "count": count} if count else {}
+    exactly = {"deviceClassName": device_class, **number}
     return {
         "apiVersion": "resource.k8s.io/v1",
         "kind": "ResourceClaimTemplate",
-        "metadata": {"name": name},
+        "metadata": {"name": name, **({"namespace": namespace} if namespace else {})},
         "spec": {"spec": {"devices": {"requests": [{"name": request, "exactly": exactly}]}}},
     }

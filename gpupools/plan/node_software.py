@@ -1,6 +1,9 @@
 """What a cloud's folder must say about the GPU software of its nodes; data, one row per way of installing it."""
 
+import tomllib
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -33,13 +36,6 @@ class NodeChart(NamedTuple):
     """The key of `runtime.existing` with software of the team's that takes its place; empty for none."""
 
 
-OPERATORS_DRIVER: JsonObject = {"nvidiaDriverRoot": "/run/nvidia/driver"}
-"""For the DRA driver's chart: where the GPU Operator puts a driver that it builds.
-
-https://github.com/kubernetes-sigs/dra-driver-nvidia-gpu tag v0.4.1, values.yaml, nvidiaDriverRoot
-"""
-
-
 class NodeRuntime(NamedTuple):
     """GPU software on the nodes of a pool, and settings that software in the cluster needs for them."""
 
@@ -53,7 +49,11 @@ class NodeRuntime(NamedTuple):
     operator_values: JsonObject = MappingProxyType({})
     """Value path to value that the GPU Operator's chart needs on these nodes."""
     dra_values: JsonObject = MappingProxyType({})
-    """Value path to value that the DRA driver's chart needs on these nodes."""
+    """Value path to value that the DRA driver's chart needs on these nodes.
+
+    The GPU Operator puts a driver that it builds at /run/nvidia/driver: https://github.com/kubernetes-sigs/dra-driver-nvidia-gpu
+    tag v0.4.1, values.yaml, nvidiaDriverRoot.
+    """
     kai_values: JsonObject = MappingProxyType(
         {"admission.gpuFractionRuntimeClassName": "nvidia", "binder.runtimeClassName": "nvidia"}
     )
@@ -77,3 +77,16 @@ class NodeRuntime(NamedTuple):
     no_dcgm_source: str = ""
     refused: str = ""
     """Why the software cannot run on this image, with the cure after a semicolon; empty where it can."""
+
+
+@cache
+def read_runtimes(folder: Path) -> Mapping[str, NodeRuntime]:
+    """Return the rows of a cloud's `node_software.toml`, whose keys are the fields of `NodeRuntime`."""
+    rows = tomllib.loads((folder / "node_software.toml").read_text(encoding="utf-8"))
+    return {name: _runtime(row) for name, row in rows.items()}
+
+
+def _runtime(row: JsonDict) -> NodeRuntime:
+    brings = {Piece(piece): owner for piece, owner in row.get("brings", {}).items()}
+    mount = DriverMount(**row["pod_driver_mount"]) if "pod_driver_mount" in row else None
+    return NodeRuntime(**{**row, "brings": brings, "pod_driver_mount": mount})

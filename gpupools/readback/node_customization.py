@@ -1,8 +1,10 @@
 """Find customized inputs that run code on nodes, expose them or change their identity. Pure."""
 
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import NamedTuple
 
+from gpupools.common.csv_rows import csv_rows
 from gpupools.common.json_types import JsonObject
 from gpupools.plan.pool_facts import UNKNOWN, NodeCustomization
 from gpupools.readback.inputs import at
@@ -16,6 +18,12 @@ class InputRow(NamedTuple):
     """One of `gpupools.plan.pool_facts.CUSTOMISATIONS`."""
     why: str
     source: str
+
+
+def input_rows(folder: Path, resource: str) -> tuple[InputRow, ...]:
+    """Return the rows of a cloud's `node_customization.csv` for a resource."""
+    rows = csv_rows(folder / "node_customization.csv")
+    return tuple(InputRow(*list(row.values())[1:]) for row in rows if row["resource"] == resource)
 
 
 def customizations_in(inputs: JsonObject, rows: Iterable[InputRow], prefix: str = "") -> Iterator[NodeCustomization]:

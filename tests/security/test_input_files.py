@@ -22,6 +22,7 @@ OPENERS = {
     ("components/gpupools/components/package.py", "schema"),
     ("gpupools/audit/admission.py", "admission_objects"),
     ("gpupools/plan/input_types.py", "read_input_types"),
+    ("gpupools/plan/node_software.py", "read_runtimes"),
     ("gpupools/audit/terraform_names.py", "terraform_names"),
     ("gpupools/cli/project.py", "_requirement"),
     ("gpupools/cli/schema.py", "stack_schema"),

@@ -15,6 +15,7 @@ import pulumi
 
 from gpupools.common.errors import Problem, Rejected, nearest
 from gpupools.common.json_types import JsonDict, JsonObject
+from gpupools.common.naming import camel as camel
 from gpupools.common.version import version
 
 FILE = Path(__file__).with_name("package.schema.json")
@@ -28,12 +29,6 @@ def schema() -> JsonObject:
     """Return the schema of the package."""
     package: JsonDict = json.loads(FILE.read_text(encoding="utf-8"))
     return {**package, "version": version()}
-
-
-def camel(key: str) -> str:
-    """Return a key in camelCase, as on the wire."""
-    first, *rest = key.split("_")
-    return first + "".join(word[:1].upper() + word[1:] for word in rest)
 
 
 def snake(key: str) -> str:

@@ -1,37 +1,22 @@
 """The clouds, one folder each: every one of them is an entry of `_CLOUDS`."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
+from importlib import import_module
 
 from gpupools.plan.cloud import Cloud
 
-
-def _aws() -> Cloud:
-    from gpupools.providers.aws import CLOUD
-
-    return CLOUD
-
-
-def _azure() -> Cloud:
-    from gpupools.providers.azure import CLOUD
-
-    return CLOUD
-
-
-def _gcp() -> Cloud:
-    from gpupools.providers.gcp import CLOUD
-
-    return CLOUD
-
-
-_CLOUDS: Mapping[str, Callable[[], Cloud]] = {"aws": _aws, "azure": _azure, "gcp": _gcp}
+_CLOUDS = ("aws", "azure", "gcp")
 
 
 class Clouds(Mapping[str, Cloud]):
     """Every cloud by its name; the pure part of a folder is imported when the cloud is first asked for."""
 
     def __getitem__(self, name: str) -> Cloud:
-        return _CLOUDS[name]()
+        if name not in _CLOUDS:
+            raise KeyError(name)
+        cloud: Cloud = import_module(f"{__name__}.{name}").CLOUD
+        return cloud
 
     def __contains__(self, name: object) -> bool:
         return name in _CLOUDS

@@ -4,7 +4,6 @@ The classes of a cloud's SDK would add nothing to the inputs, but take seconds a
 to providers is in `register_provider` and beside each call of it; `tests/providers/test_registration.py` compares both.
 """
 
-import re
 from collections.abc import Collection
 from functools import cache
 from importlib import metadata
@@ -13,6 +12,7 @@ from typing import Any, Self
 import pulumi
 
 from gpupools.common.json_types import JsonDict, JsonObject
+from gpupools.common.naming import snake
 
 version = cache(metadata.version)
 
@@ -22,14 +22,11 @@ class _Name(str):
 
     def __new__(cls, wire: str) -> Self:
         """Turn `nodePublicIPPrefixID` into `node_public_ip_prefix_id`."""
-        found = super().__new__(cls, _WORDS.sub("_", wire).lower())
+        found = super().__new__(cls, snake(wire))
         found.wire = wire
         return found
 
     wire: str
-
-
-_WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
 class _Resource(pulumi.CustomResource):

@@ -1,7 +1,7 @@
 """The policy rules, one module per rule.
 
-Each module defines `RULE`: the metadata of the rule and the function that judges. Its examples are in the `.yaml` file
-of the same name. To add a rule, add both files; nothing else lists the rules.
+Each module defines `RULE`, with the function that judges; what people read of the rule is its row in `rules.csv`. Its
+examples are in the `.yaml` file of the same name. To add a rule, add both files and the row.
 """
 
 from importlib import import_module

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 from gpupools.plan.pool_facts import By
 from gpupools.policies.declared_stack import DeclaredStack
-from gpupools.policies.finding import Context, Finding, Level, Rule, unknown_at_preview
-from gpupools.policies.rules._frameworks import ONE_OWNER
+from gpupools.policies.finding import Context, Finding, Rule, unknown_at_preview
+from gpupools.policies.rules._table import described
 from gpupools.policies.software_conflicts import SoftwareConflicts, TooManyKinds, not_compared
 
 
@@ -65,14 +65,7 @@ def _unschedulable_operators(software_conflicts: SoftwareConflicts) -> Iterator[
 
 
 RULE = Rule(
-    name="gpu-driver-installed",
-    order=200,
-    level=Level.MANDATORY,
-    severity="medium",
-    why="Without a driver, a GPU node offers no GPUs to pods and costs the same.",
-    fix="Use a node image with the driver, or install one with the GPU Operator.",
-    url="https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/platform-support.html",
-    framework=ONE_OWNER,
+    **described(__name__),
     config=unknown_at_preview("advisory"),
     stack=_judge,
 )

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 from gpupools.common.taints import repels_cpu_pods
 from gpupools.policies.declared_stack import DeclaredStack
-from gpupools.policies.finding import Context, Finding, Level, Rule
-from gpupools.policies.rules._frameworks import DEDICATED
+from gpupools.policies.finding import Context, Finding, Rule
+from gpupools.policies.rules._table import described
 
 
 def _judge(stack: DeclaredStack, context: Context) -> Iterator[tuple[str, Finding]]:
@@ -30,13 +30,6 @@ def _judge(stack: DeclaredStack, context: Context) -> Iterator[tuple[str, Findin
 
 
 RULE = Rule(
-    name="gpu-machines-kept-out",
-    order=150,
-    level=Level.ADVISORY,
-    severity="low",
-    why="If a Karpenter pool allows GPU instance types, it may create GPU nodes, and ordinary pods fill them.",
-    fix="Exclude GPU instance types by a requirement, and create a separate pool with the taint for them.",
-    url="https://karpenter.sh/docs/concepts/nodepools/#isolating-expensive-hardware",
-    framework=DEDICATED,
+    **described(__name__),
     stack=_judge,
 )

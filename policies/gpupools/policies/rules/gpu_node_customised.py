@@ -7,8 +7,8 @@ from fnmatch import fnmatchcase
 from gpupools.plan.pool_facts import CUSTOMISATIONS, NodeCustomization, PoolFacts
 from gpupools.plan.pool_plan import POOL_LABEL
 from gpupools.policies.declared_stack import DeclaredStack
-from gpupools.policies.finding import Context, Finding, Level, Rule, reasons, texts, unknown_at_preview
-from gpupools.policies.rules._frameworks import HARDENING
+from gpupools.policies.finding import Context, Finding, Rule, reasons, texts, unknown_at_preview
+from gpupools.policies.rules._table import described
 
 
 def _judge(pool: PoolFacts, context: Context) -> Iterator[Finding]:
@@ -72,14 +72,7 @@ def _findings(pool: PoolFacts, context: Context) -> Iterator[Finding]:
 
 
 RULE = Rule(
-    name="gpu-node-customised",
-    order=80,
-    level=Level.ADVISORY,
-    severity="high",
-    why="Code that runs on nodes at boot can reach every GPU, secret and pod on them.",
-    fix="Remove it, or state the reason in the policy configuration.",
-    url="https://docs.aws.amazon.com/eks/latest/best-practices/protecting-the-infrastructure.html",
-    framework=HARDENING,
+    **described(__name__),
     config={
         **unknown_at_preview("advisory"),
         "reasons": reasons(

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 from gpupools.plan.pool_facts import PoolFacts
 from gpupools.policies.declared_stack import DeclaredStack
-from gpupools.policies.finding import Context, Finding, Level, Rule, unknown_at_preview
-from gpupools.policies.rules._frameworks import HARDENING
+from gpupools.policies.finding import Context, Finding, Rule, unknown_at_preview
 from gpupools.policies.rules._pools import hardening_findings
+from gpupools.policies.rules._table import described
 
 
 def _judge(pool: PoolFacts, context: Context) -> Iterator[Finding]:
@@ -40,14 +40,7 @@ def _judge_stack(stack: DeclaredStack, context: Context) -> Iterator[tuple[str, 
 
 
 RULE = Rule(
-    name="gpu-node-hardened",
-    order=60,
-    level=Level.MANDATORY,
-    severity="high",
-    why="GPU nodes run privileged daemons, so an attacker who reaches the node reaches everything on it.",
-    fix="Set the input that the finding names to the required value.",
-    url="https://docs.aws.amazon.com/eks/latest/best-practices/protecting-the-infrastructure.html",
-    framework=HARDENING,
+    **described(__name__),
     config=unknown_at_preview("advisory"),
     advice_outside_stacks=True,
     pool=_judge,

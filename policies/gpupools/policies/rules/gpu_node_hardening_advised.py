@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 
 from gpupools.plan.pool_facts import PoolFacts
-from gpupools.policies.finding import Context, Finding, Level, Rule, texts
-from gpupools.policies.rules._frameworks import HARDENING
+from gpupools.policies.finding import Context, Finding, Rule, texts
 from gpupools.policies.rules._pools import hardening_findings
+from gpupools.policies.rules._table import described
 
 
 def _judge(pool: PoolFacts, context: Context) -> Iterator[Finding]:
@@ -16,14 +16,7 @@ def _judge(pool: PoolFacts, context: Context) -> Iterator[Finding]:
 
 
 RULE = Rule(
-    name="gpu-node-hardening-advised",
-    order=70,
-    level=Level.ADVISORY,
-    severity="low",
-    why="The hardening baseline has recommendations beside its requirements.",
-    fix="Set the input that the finding names to the required value.",
-    url="https://docs.aws.amazon.com/eks/latest/best-practices/protecting-the-infrastructure.html",
-    framework=HARDENING,
+    **described(__name__),
     config={"leaveOut": texts("Inputs to ignore, as the ends of their paths.")},
     pool=_judge,
 )

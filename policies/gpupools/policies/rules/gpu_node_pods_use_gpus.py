@@ -6,8 +6,8 @@ from typing import Any
 from gpupools.common.json_types import JsonObject
 from gpupools.plan.node_resources import ACCELERATOR_RESOURCES, FRACTION_ANNOTATIONS, KAI_SCHEDULER
 from gpupools.policies.declared_stack import DeclaredStack
-from gpupools.policies.finding import Context, Finding, Level, Rule
-from gpupools.policies.rules._frameworks import DEDICATED
+from gpupools.policies.finding import Context, Finding, Rule
+from gpupools.policies.rules._table import described
 
 _OF_NODES = frozenset({"DaemonSet", "Node"})
 """Owners whose pods belong to a node: https://kubernetes.io/docs/tasks/configure-pod-container/static-pod/"""
@@ -59,13 +59,6 @@ def _judge(stack: DeclaredStack, context: Context) -> Iterator[tuple[str, Findin
 
 
 RULE = Rule(
-    name="gpu-node-pods-use-gpus",
-    order=166,
-    level=Level.ADVISORY,
-    severity="medium",
-    why="A pod without a GPU on a GPU node takes processors and memory from pods with GPUs, and keeps the node.",
-    fix="Remove the toleration of the GPU taint from the pod, or taint the node.",
-    url="https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/",
-    framework=DEDICATED,
+    **described(__name__),
     stack=_judge,
 )

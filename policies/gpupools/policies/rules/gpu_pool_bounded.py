@@ -6,9 +6,9 @@ from decimal import Decimal
 from gpupools.plan.pool_facts import UNKNOWN, PoolFacts
 from gpupools.plan.prices import list_price, per_hour
 from gpupools.policies.declared_stack import DeclaredStack
-from gpupools.policies.finding import Context, Finding, Level, Rule, choice, unknown_at_preview, whole_number
-from gpupools.policies.rules._frameworks import CAPACITY
+from gpupools.policies.finding import Context, Finding, Rule, choice, unknown_at_preview, whole_number
 from gpupools.policies.rules._pools import in_zones
+from gpupools.policies.rules._table import described
 from gpupools.providers import clouds
 
 
@@ -103,14 +103,7 @@ def _cost(pool: PoolFacts, region: str) -> Decimal | None:
 
 
 RULE = Rule(
-    name="gpu-pool-bounded",
-    order=100,
-    level=Level.MANDATORY,
-    severity="medium",
-    why="A GPU pool can scale to its maximum size at any time, and then costs that much every hour.",
-    fix="Lower the maximum of the pool, or of some pools of the stack, or raise the limit of the environment.",
-    url="https://docs.aws.amazon.com/wellarchitected/latest/cost-optimization-pillar/welcome.html",
-    framework=CAPACITY,
+    **described(__name__),
     config={
         **unknown_at_preview(),
         "maxNodesPerPool": whole_number("Maximum number of nodes of one GPU pool."),

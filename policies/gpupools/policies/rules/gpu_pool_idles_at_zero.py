@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from gpupools.plan.dra import DRA_DRIVER
 from gpupools.plan.node_labels import SOFTWARE_LABEL
 from gpupools.plan.pool_facts import PoolFacts
-from gpupools.policies.finding import Context, Finding, Level, Rule
-from gpupools.policies.rules._frameworks import CAPACITY
+from gpupools.policies.finding import Context, Finding, Rule
 from gpupools.policies.rules._pools import lacks_gpu_resource
+from gpupools.policies.rules._table import described
 
 
 def _judge(pool: PoolFacts, context: Context) -> Iterator[Finding]:
@@ -24,13 +24,6 @@ def _judge(pool: PoolFacts, context: Context) -> Iterator[Finding]:
 
 
 RULE = Rule(
-    name="gpu-pool-idles-at-zero",
-    order=120,
-    level=Level.ADVISORY,
-    severity="low",
-    why="Idle GPU nodes cost as much as busy ones.",
-    fix="Let the autoscaler scale the pool down to 0 nodes.",
-    url="https://github.com/kubernetes/autoscaler/blob/master/cluster-autoscaler/FAQ.md",
-    framework=CAPACITY,
+    **described(__name__),
     pool=_judge,
 )

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from gpupools.plan.node_labels import TRUST_LABEL
 from gpupools.plan.pool_facts import PoolFacts
 from gpupools.plan.pool_plan import POOL_LABEL
-from gpupools.policies.finding import Context, Finding, Level, Rule, texts
-from gpupools.policies.rules._frameworks import CAPACITY
+from gpupools.policies.finding import Context, Finding, Rule, texts
+from gpupools.policies.rules._table import described
 
 
 def _judge(pool: PoolFacts, context: Context) -> Iterator[Finding]:
@@ -25,14 +25,7 @@ def _judge(pool: PoolFacts, context: Context) -> Iterator[Finding]:
 
 
 RULE = Rule(
-    name="gpu-pool-owned",
-    order=130,
-    level=Level.ADVISORY,
-    severity="low",
-    why="If GPUs are idle, the team needs to know whom to ask.",
-    fix="Label or tag the pool with its owner.",
-    url="https://docs.aws.amazon.com/whitepapers/latest/tagging-best-practices/tagging-best-practices.html",
-    framework=CAPACITY,
+    **described(__name__),
     config={
         "labels": texts(
             "Labels or tags of which a GPU pool needs at least one; [] requires none.",

@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from fnmatch import fnmatchcase
 
 from gpupools.plan.pool_facts import PoolFacts
-from gpupools.policies.finding import Context, Finding, Framework, Level, Rule, texts
+from gpupools.policies.finding import Context, Finding, Rule, texts
+from gpupools.policies.rules._table import described
 
 
 def _judge(pool: PoolFacts, context: Context) -> Iterator[Finding]:
@@ -23,16 +24,7 @@ def _judge(pool: PoolFacts, context: Context) -> Iterator[Finding]:
 
 
 RULE = Rule(
-    name="gpu-pool-protected",
-    order=110,
-    level=Level.MANDATORY,
-    severity="medium",
-    why="Released GPU capacity may not be available again.",
-    fix="Set the option protect on the pools of production stacks.",
-    url="https://www.pulumi.com/docs/iac/concepts/options/protect/",
-    framework=Framework(
-        "AWS Well-Architected Framework", "2026", "Reliability", "protect resources that may not be available again"
-    ),
+    **described(__name__),
     config={
         "stacks": texts("Names of production stacks, as patterns with * and ?, e.g. [prod, '*-prod']."),
     },

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 from gpupools.plan.node_resources import GPU_RESOURCE
 from gpupools.plan.pool_facts import PoolFacts
-from gpupools.policies.finding import Context, Finding, Level, Rule
-from gpupools.policies.rules._frameworks import CAPACITY
+from gpupools.policies.finding import Context, Finding, Rule
 from gpupools.policies.rules._pools import lacks_gpu_resource
+from gpupools.policies.rules._table import described
 
 
 def _judge(pool: PoolFacts, context: Context) -> Iterator[Finding]:
@@ -23,14 +23,6 @@ def _judge(pool: PoolFacts, context: Context) -> Iterator[Finding]:
 
 
 RULE = Rule(
-    name="gpu-pool-ready-for-autoscaler",
-    order=125,
-    level=Level.ADVISORY,
-    severity="medium",
-    why="The autoscalers of AKS and GKE wait for `nvidia.com/gpu` on every GPU node, and Cluster Autoscaler on EKS on"
-    " those with its accelerator label.",
-    fix="Set a fixed number of nodes, or keep the name `nvidia.com/gpu`: MIG strategy single, replicas without rename.",
-    url="https://github.com/kubernetes/autoscaler/issues/8095",
-    framework=CAPACITY,
+    **described(__name__),
     pool=_judge,
 )

@@ -4,7 +4,8 @@ from collections.abc import Iterator
 
 from gpupools.plan.pool_facts import PoolFacts
 from gpupools.policies.declared_stack import DeclaredStack
-from gpupools.policies.finding import Context, Finding, Framework, Level, Rule
+from gpupools.policies.finding import Context, Finding, Rule
+from gpupools.policies.rules._table import described
 
 
 def _judge(stack: DeclaredStack, context: Context) -> Iterator[tuple[str, Finding]]:
@@ -28,13 +29,6 @@ def _size(pool: PoolFacts) -> str:
 
 
 RULE = Rule(
-    name="gpu-pool-recreated",
-    order=165,
-    level=Level.ADVISORY,
-    severity="high",
-    why="A pool that is deleted or recreated loses all its pods at once, and may not get its GPUs back.",
-    fix="Drain the pool first, create the new one beside it, or keep the inputs whose change ends it.",
-    url="https://kubernetes.io/docs/concepts/workloads/pods/disruptions/",
-    framework=Framework("Kubernetes", "1.34", "Disruptions", "limit voluntary disruptions"),
+    **described(__name__),
     stack=_judge,
 )

@@ -3,11 +3,10 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
-from gpupools.common.taints import GPU_TAINT
 from gpupools.plan.pool_facts import PoolFacts
 from gpupools.policies.declared_stack import DeclaredStack
-from gpupools.policies.finding import Context, Finding, Level, Rule, choice, unknown_at_preview
-from gpupools.policies.rules._frameworks import DEDICATED
+from gpupools.policies.finding import Context, Finding, Rule, choice, unknown_at_preview
+from gpupools.policies.rules._table import described
 from gpupools.policies.rules._taints import deciding_references, find_missing_taint, overlaps
 
 
@@ -68,14 +67,7 @@ def taint_can_be_added(pool: PoolFacts) -> bool:
 
 
 RULE = Rule(
-    name="gpu-pool-tainted",
-    order=10,
-    level=Level.MANDATORY,
-    severity="high",
-    why="Without this taint, ordinary pods fill expensive GPU nodes and block GPU workloads.",
-    fix=f"Add the taint {GPU_TAINT} to the pool, in the spelling of its cloud and as a plain value.",
-    url="https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/",
-    framework=DEDICATED,
+    **described(__name__),
     config={
         **unknown_at_preview(),
         _BY_CLOUD: choice(

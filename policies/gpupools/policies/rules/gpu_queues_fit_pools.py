@@ -7,8 +7,8 @@ from gpupools.plan.node_resources import GPU_RESOURCE
 from gpupools.plan.pool_facts import PoolFacts
 from gpupools.plan.pool_plan import POOL_LABEL
 from gpupools.policies.declared_stack import Declared, DeclaredStack
-from gpupools.policies.finding import Context, Finding, Level, Rule
-from gpupools.policies.rules._frameworks import DEDICATED
+from gpupools.policies.finding import Context, Finding, Rule
+from gpupools.policies.rules._table import described
 from gpupools.readback.inputs import at, group_and_kind, is_list, mapping, number, text
 
 
@@ -97,13 +97,6 @@ def _judge(stack: DeclaredStack, context: Context) -> Iterator[tuple[str, Findin
 
 
 RULE = Rule(
-    name="gpu-queues-fit-pools",
-    order=168,
-    level=Level.ADVISORY,
-    severity="medium",
-    why="Jobs in a queue without a pool never start, and guarantees above the pool's size cannot all be met.",
-    fix="Name a pool that exists, and keep the sum of the guarantees below its maximum.",
-    url="https://kueue.sigs.k8s.io/docs/concepts/cluster_queue/",
-    framework=DEDICATED,
+    **described(__name__),
     stack=_judge,
 )

@@ -15,9 +15,9 @@ from gpupools.plan.matrix import representatives
 from gpupools.plan.pool_facts import By, PoolFacts, SharingFacts
 from gpupools.plan.pool_planner import check_pool
 from gpupools.plan.provider_plan import PoolRequest
-from gpupools.policies.finding import Context, Finding, Level, Rule
-from gpupools.policies.rules._frameworks import ISOLATION
+from gpupools.policies.finding import Context, Finding, Rule
 from gpupools.policies.rules._pools import describe_sharing
+from gpupools.policies.rules._table import described
 from gpupools.providers import clouds
 from gpupools.spec.models import Mig, Nodes, PoolSpec, SharingMode, shared_mode
 
@@ -146,13 +146,6 @@ def _sharing_modes(
 
 
 RULE = Rule(
-    name="gpu-sharing-supported",
-    order=40,
-    level=Level.MANDATORY,
-    severity="medium",
-    why="Nodes offer no GPUs to pods if the GPU or the cloud does not support the sharing mode.",
-    fix="Choose a sharing mode that `gpupools matrix` lists for this cloud and GPU.",
-    url="https://docs.nvidia.com/datacenter/tesla/mig-user-guide/supported-gpus.html",
-    framework=ISOLATION,
+    **described(__name__),
     pool=_judge,
 )

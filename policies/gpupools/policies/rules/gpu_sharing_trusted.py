@@ -6,9 +6,9 @@ from fnmatch import fnmatchcase
 from gpupools.plan.node_labels import TRUST_LABEL, WAIVER_LABEL
 from gpupools.plan.pool_facts import PoolFacts
 from gpupools.plan.pool_plan import POOL_LABEL
-from gpupools.policies.finding import Context, Finding, Level, Rule, choice, texts
-from gpupools.policies.rules._frameworks import ISOLATION
+from gpupools.policies.finding import Context, Finding, Rule, choice, texts
 from gpupools.policies.rules._pools import describe_sharing
+from gpupools.policies.rules._table import described
 from gpupools.spec.models import shared_mode
 
 
@@ -36,14 +36,7 @@ def _judge(pool: PoolFacts, context: Context) -> Iterator[Finding]:
 
 
 RULE = Rule(
-    name="gpu-sharing-trusted",
-    order=50,
-    level=Level.MANDATORY,
-    severity="medium",
-    why="Pods that share a GPU by time-slicing or MPS can crash each other and share its memory.",
-    fix=f"Set the node label {TRUST_LABEL} to the team that uses the pool, or partition the GPU with MIG.",
-    url="https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/gpu-sharing.html",
-    framework=ISOLATION,
+    **described(__name__),
     config={
         "tenants": choice(
             "several", "one", of="Whether teams that do not trust each other use the clusters of this environment."

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 from gpupools.policies.declared_software import CLAIMS, PLUGIN
 from gpupools.policies.declared_stack import DeclaredStack
-from gpupools.policies.finding import Context, Finding, Level, Rule
-from gpupools.policies.rules._frameworks import ONE_OWNER
+from gpupools.policies.finding import Context, Finding, Rule
+from gpupools.policies.rules._table import described
 from gpupools.policies.software_conflicts import PIECES, SoftwareConflicts, TooManyKinds, not_compared
 
 
@@ -60,13 +60,6 @@ def _conflicts_between_charts(
 
 
 RULE = Rule(
-    name="gpu-software-one-owner",
-    order=190,
-    level=Level.MANDATORY,
-    severity="high",
-    why="Two drivers on a node break each other, and two device plugins allocate the same GPU twice.",
-    fix="Disable all owners of the piece except one.",
-    url="https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/getting-started.html",
-    framework=ONE_OWNER,
+    **described(__name__),
     stack=_judge,
 )

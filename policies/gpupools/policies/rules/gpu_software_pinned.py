@@ -4,10 +4,11 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from gpupools.catalog.minimum_versions import NEWEST_BULLETIN, Floor, below_floor
+from gpupools.catalog.minimum_versions import Floor, below_floor
 from gpupools.plan.pool_facts import UNKNOWN
 from gpupools.policies.declared_software import CHARTS, IMAGES, DeclaredSoftware, known_image, split_image, value_at
-from gpupools.policies.finding import Context, Finding, Framework, Level, Rule, choice, unknown_at_preview
+from gpupools.policies.finding import Context, Finding, Rule, choice, unknown_at_preview
+from gpupools.policies.rules._table import described
 from gpupools.software.charts import charts, tag_of
 from gpupools.software.images import PUBLIC, digest_of_tag, placed
 
@@ -156,19 +157,7 @@ def _minimum(row: Floor) -> str:
 
 
 RULE = Rule(
-    name="gpu-software-pinned",
-    order=90,
-    level=Level.MANDATORY,
-    severity="high",
-    why="GPU charts run as root on every GPU node, so choose their version and source explicitly.",
-    fix="Set an exact version with the published security fixes, from an https or OCI source.",
-    url="https://github.com/NVIDIA/product-security",
-    framework=Framework(
-        "NVIDIA product security bulletins",
-        f"newest read: {NEWEST_BULLETIN}",
-        "5659, 5850, 5857, 5861",
-        "run the fixed versions of driver, toolkit, device plugin, MIG manager and exporter",
-    ),
+    **described(__name__),
     config={
         **unknown_at_preview(),
         "imagesBy": choice(

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 from gpupools.plan.pool_facts import PoolFacts
-from gpupools.policies.finding import Context, Finding, Level, Rule
-from gpupools.policies.rules._frameworks import DEDICATED
+from gpupools.policies.finding import Context, Finding, Rule
+from gpupools.policies.rules._table import described
 
 
 def _judge(pool: PoolFacts, context: Context) -> Iterator[Finding]:
@@ -18,13 +18,6 @@ def _judge(pool: PoolFacts, context: Context) -> Iterator[Finding]:
 
 
 RULE = Rule(
-    name="gpu-taint-tolerated-by-daemons",
-    order=20,
-    level=Level.ADVISORY,
-    severity="low",
-    why="By default, GPU daemons such as the device plugin tolerate only the effect NoSchedule.",
-    fix="Use the effect NoSchedule, alone or beside NoExecute.",
-    url="https://github.com/NVIDIA/gpu-operator/blob/main/deployments/gpu-operator/values.yaml",
-    framework=DEDICATED,
+    **described(__name__),
     pool=_judge,
 )

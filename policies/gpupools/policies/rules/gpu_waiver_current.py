@@ -5,7 +5,8 @@ from datetime import date
 
 from gpupools.common.json_types import JsonObject
 from gpupools.policies.declared_stack import DeclaredStack
-from gpupools.policies.finding import WAIVERS_CURRENT, Context, Finding, Framework, Level, Rule, choice, whole_number
+from gpupools.policies.finding import Context, Finding, Rule, choice, whole_number
+from gpupools.policies.rules._table import described
 from gpupools.policies.waivers import IN_FILES, LONGEST, WaiverLimits, scope
 
 
@@ -21,16 +22,7 @@ def _judge(stack: DeclaredStack, context: Context) -> Iterator[tuple[str, Findin
 
 
 RULE = Rule(
-    name=WAIVERS_CURRENT,
-    order=220,
-    level=Level.MANDATORY,
-    severity="medium",
-    why="An expired or unused waiver hides the next violation.",
-    fix="Remove the waiver, correct it, or renew it with a reason.",
-    url="https://csrc.nist.gov/pubs/sp/800/53/r5/upd1/final",
-    framework=Framework(
-        "NIST SP 800-53", "Rev. 5", "CA-5, plan of action and milestones", "exceptions have an owner and an end"
-    ),
+    **described(__name__),
     config={
         IN_FILES: choice(
             "advisory-rules",

@@ -6,8 +6,8 @@ from fnmatch import fnmatchcase
 from gpupools.common.errors import shown
 from gpupools.policies.classify import Unclassified
 from gpupools.policies.declared_stack import DeclaredStack
-from gpupools.policies.finding import Context, Finding, Level, Rule, reasons, unknown_at_preview
-from gpupools.policies.rules._frameworks import DEDICATED
+from gpupools.policies.finding import Context, Finding, Rule, reasons, unknown_at_preview
+from gpupools.policies.rules._table import described
 
 _MAX_KIND_LENGTH = 200
 """Characters of a kind that a finding shows; a reason in the configuration names the whole kind."""
@@ -60,15 +60,7 @@ def _judge(stack: DeclaredStack, context: Context) -> Iterator[tuple[str, Findin
 
 
 RULE = Rule(
-    name="node-pools-understood",
-    order=160,
-    level=Level.MANDATORY,
-    severity="high",
-    why="A resource of an unknown kind may create GPU nodes that no rule has judged.",
-    fix="Check what it creates (terraform show -json, helm template, az deployment what-if, a change set), or accept "
-    "its kind with a reason in the configuration.",
-    url="https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/",
-    framework=DEDICATED,
+    **described(__name__),
     config={
         **unknown_at_preview(),
         "reasons": reasons(

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 from gpupools.common.taints import repels_cpu_pods
 from gpupools.plan.pool_facts import PoolFacts
-from gpupools.policies.finding import Context, Finding, Level, Rule
-from gpupools.policies.rules._frameworks import DEDICATED
+from gpupools.policies.finding import Context, Finding, Rule
+from gpupools.policies.rules._table import described
 
 
 def _judge(pool: PoolFacts, context: Context) -> Iterator[Finding]:
@@ -20,13 +20,6 @@ def _judge(pool: PoolFacts, context: Context) -> Iterator[Finding]:
 
 
 RULE = Rule(
-    name="other-accelerator-tainted",
-    order=30,
-    level=Level.ADVISORY,
-    severity="low",
-    why="Nodes with Neuron devices, Gaudi cards or TPUs are as scarce as nodes with GPUs.",
-    fix="Add a taint with effect NoSchedule to the pool.",
-    url="https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/",
-    framework=DEDICATED,
+    **described(__name__),
     pool=_judge,
 )

@@ -6,6 +6,7 @@ Owns the AWS facts; only `resources.py`, which registers a plan's resources, imp
 from pathlib import Path
 
 from gpupools.plan.cloud import Cloud, NodePools, RegisteredResource, call_later, get_later
+from gpupools.plan.cloud_tables import read_provider_settings
 from gpupools.providers.aws.capabilities import CAPABILITIES, DEFAULT_SOFTWARE, SOFTWARE
 from gpupools.providers.aws.cluster import EksCluster, kubeconfig_name, node_pattern
 from gpupools.providers.aws.constraints import check_pool, check_settings
@@ -15,24 +16,6 @@ from gpupools.providers.aws.pool_plan import build_provider_plan
 from gpupools.providers.aws.pool_settings import OVERRIDABLE, SETTINGS
 from gpupools.providers.aws.registries import own_registry, registry_login
 from gpupools.providers.aws.reserved import LABELS, TAINTS
-
-_ONE_ACCOUNT = "write account of the cluster, or take it out: the account in node_role_arn is the only one allowed"
-_ASSUMED = "write assume_role of the cluster"
-_WEB_IDENTITY = "set AWS_ROLE_ARN and AWS_WEB_IDENTITY_TOKEN_FILE where Pulumi runs"
-_KEYS = "set AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN where Pulumi runs"
-
-# https://docs.aws.amazon.com/sdkref/latest/guide/environment-variables.html
-_PROVIDER_SETTINGS = {
-    "region": "write the cluster's region",
-    "allowedAccountIds": _ONE_ACCOUNT,
-    "forbiddenAccountIds": _ONE_ACCOUNT,
-    "profile": "write profile of the cluster",
-    **dict.fromkeys(("assumeRole", "assumeRoles"), _ASSUMED),
-    "assumeRoleWithWebIdentity": _WEB_IDENTITY,
-    **dict.fromkeys(("accessKey", "secretKey", "token"), _KEYS),
-    "defaultTags": "write tags of the cluster, which all its pools get",
-}
-
 
 CLOUD = Cloud(
     name="aws",
@@ -56,7 +39,8 @@ CLOUD = Cloud(
     decide=build_provider_plan,
     check_pool=check_pool,
     check_settings=check_settings,
-    provider_settings=dict.fromkeys(("aws", "aws-native"), _PROVIDER_SETTINGS),
+    # https://docs.aws.amazon.com/sdkref/latest/guide/environment-variables.html
+    provider_settings=read_provider_settings(Path(__file__).parent, "aws", "aws-native"),
     access=call_later(f"{__name__}.access", "exec_plugin"),
     discovery_file=Path(__file__).parent / "discovery.csv",
     node_pattern=node_pattern,

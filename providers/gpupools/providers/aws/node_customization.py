@@ -5,6 +5,7 @@ import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from fnmatch import fnmatchcase
+from pathlib import Path
 from typing import Any
 
 from gpupools.common.errors import Rejected
@@ -14,21 +15,12 @@ from gpupools.providers.aws.bootstrap import is_own_part, own_settings
 from gpupools.providers.aws.user_data import mime_parts, part_format
 from gpupools.providers.aws.user_data_checks import decode_user_data
 from gpupools.readback.inputs import at, is_list, items, text
-from gpupools.readback.node_customization import InputRow, customizations_in
+from gpupools.readback.node_customization import customizations_in, input_rows
 
 _TEMPLATES = "https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.html"
-_SSH = "https://docs.aws.amazon.com/eks/latest/APIReference/API_RemoteAccessConfig.html"
-_ROLE = "https://docs.aws.amazon.com/eks/latest/userguide/create-node-role.html"
-
-_MACHINE = (
-    InputRow("kernelId", "boot-image", "nodes start another kernel than their image's", _TEMPLATES),
-    InputRow("ramDiskId", "boot-image", "nodes start another RAM disk than their image's", _TEMPLATES),
-)
-_OVERRIDE_ROWS = {
-    # Of what is declared anywhere gpu-node-hardened tells keys, and the policy's `identities` judges roles.
-    "LaunchTemplate": InputRow("keyName", "ssh-keys", "whoever has the key logs in to every node", _SSH),
-    "NodeGroup": InputRow("nodeRoleArn", "node-identity", "nodes run as another role than the cluster's others", _ROLE),
-}
+# Of what is declared anywhere gpu-node-hardened tells keys, and the policy's `identities` judges roles.
+_OVERRIDES = ("LaunchTemplate", "NodeGroup")
+_HERE = Path(__file__).parent
 _RUNS = "it runs on every node, as root, before anything of the cluster does"
 
 _ALLOWED_KEYS = (
@@ -57,7 +49,7 @@ def node_customizations(inputs: JsonObject, prefix: str = "") -> Iterator[NodeCu
         inputs: By wire name; those of `overrides`, or all that are declared.
         prefix: Where they are in their resource.
     """
-    yield from customizations_in(inputs, _MACHINE, prefix)
+    yield from customizations_in(inputs, input_rows(_HERE, "machine"), prefix)
     for key in ("userData", "userDataBase64"):
         given = inputs.get(key)
         if given is UNKNOWN:
@@ -95,8 +87,8 @@ def customizations(resource: str, inputs: JsonObject) -> Iterator[NodeCustomizat
     if resource == "EC2NodeClass":
         for each in node_customizations({"userData": inputs.get("userData")}, "spec."):
             yield replace(each, source=_KARPENTER)
-    if resource in _OVERRIDE_ROWS:
-        yield from customizations_in(inputs, (_OVERRIDE_ROWS[resource],))
+    if resource in _OVERRIDES:
+        yield from customizations_in(inputs, input_rows(_HERE, resource))
 
 
 def only_configures_node(given: str) -> bool:

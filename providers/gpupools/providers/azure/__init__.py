@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from gpupools.plan.cloud import Cloud, NodePools, RegisteredResource, call_later, get_later
+from gpupools.plan.cloud_tables import read_provider_settings
 from gpupools.providers.azure.capabilities import CAPABILITIES, DEFAULT_SOFTWARE, SOFTWARE
 from gpupools.providers.azure.cluster import AksCluster, node_pattern
 from gpupools.providers.azure.constraints import check_pool, check_settings
@@ -11,21 +12,6 @@ from gpupools.providers.azure.node_software import node_runtime
 from gpupools.providers.azure.pool_plan import build_provider_plan
 from gpupools.providers.azure.pool_settings import OVERRIDABLE, SETTINGS
 from gpupools.providers.azure.reserved import LABELS, TAINTS
-
-_ENVIRONMENT = "set {} where Pulumi runs"
-
-# https://www.pulumi.com/registry/packages/azure-native/installation-configuration/
-_PROVIDER_SETTINGS = {
-    "subscriptionId": "write the cluster's subscription_id",
-    "location": "take it out: a pool is where its cluster is",
-    "tenantId": "write the cluster's tenant_id",
-    "clientId": _ENVIRONMENT.format("ARM_CLIENT_ID"),
-    "clientSecret": _ENVIRONMENT.format("ARM_CLIENT_SECRET"),
-    "environment": _ENVIRONMENT.format("ARM_ENVIRONMENT"),
-    "useOidc": _ENVIRONMENT.format("ARM_USE_OIDC"),
-    "useMsi": _ENVIRONMENT.format("ARM_USE_MSI"),
-}
-
 
 CLOUD = Cloud(
     name="azure",
@@ -51,7 +37,8 @@ CLOUD = Cloud(
     decide=build_provider_plan,
     check_pool=check_pool,
     check_settings=check_settings,
-    provider_settings=dict.fromkeys(("azure-native", "azure"), _PROVIDER_SETTINGS),
+    # https://www.pulumi.com/registry/packages/azure-native/installation-configuration/
+    provider_settings=read_provider_settings(Path(__file__).parent, "azure-native", "azure"),
     node_runtime=node_runtime,
     supports_dra_from_zero=False,
     find_instance_type=find_instance_type,

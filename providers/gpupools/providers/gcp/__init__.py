@@ -6,6 +6,7 @@ Owns the knowledge; only `resources.py`, which registers a plan's resources, imp
 from pathlib import Path
 
 from gpupools.plan.cloud import Cloud, NodePools, RegisteredResource, call_later, get_later
+from gpupools.plan.cloud_tables import read_provider_settings
 from gpupools.providers.gcp.capabilities import CAPABILITIES, DEFAULT_SOFTWARE, SOFTWARE
 from gpupools.providers.gcp.cluster import GkeCluster, kubeconfig_name, node_pattern
 from gpupools.providers.gcp.constraints import check_pool, check_settings
@@ -14,22 +15,6 @@ from gpupools.providers.gcp.node_software import node_runtime
 from gpupools.providers.gcp.pool_plan import build_provider_plan
 from gpupools.providers.gcp.pool_settings import OVERRIDABLE, SETTINGS
 from gpupools.providers.gcp.reserved import LABELS, TAINTS
-
-_ENVIRONMENT = "set {} where Pulumi runs"
-
-# https://registry.terraform.io/providers/hashicorp/google/latest/docs/guides/provider_reference
-_PROVIDER_SETTINGS = {
-    "project": "write the cluster's project",
-    "region": "write the cluster's location",
-    "zone": "write the cluster's location",
-    "credentials": _ENVIRONMENT.format("GOOGLE_CREDENTIALS"),
-    "accessToken": _ENVIRONMENT.format("GOOGLE_OAUTH_ACCESS_TOKEN"),
-    "impersonateServiceAccount": "write impersonate_service_account of the cluster",
-    "billingProject": _ENVIRONMENT.format("GOOGLE_BILLING_PROJECT"),
-    "userProjectOverride": _ENVIRONMENT.format("USER_PROJECT_OVERRIDE"),
-    "defaultLabels": "write tags of the cluster, which all its pools get",
-}
-
 
 CLOUD = Cloud(
     name="gcp",
@@ -53,7 +38,8 @@ CLOUD = Cloud(
     decide=build_provider_plan,
     check_pool=check_pool,
     check_settings=check_settings,
-    provider_settings=dict.fromkeys(("gcp", "google-native"), _PROVIDER_SETTINGS),
+    # https://registry.terraform.io/providers/hashicorp/google/latest/docs/guides/provider_reference
+    provider_settings=read_provider_settings(Path(__file__).parent, "gcp", "google-native"),
     access=call_later(f"{__name__}.access", "exec_plugin"),
     discovery_file=Path(__file__).parent / "discovery.csv",
     node_pattern=node_pattern,

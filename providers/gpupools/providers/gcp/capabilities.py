@@ -5,7 +5,6 @@ from pathlib import Path
 from gpupools.plan.cloud_tables import read_capabilities, read_default_software, read_software
 
 _HERE = Path(__file__).parent
-INSTALLER_OWNER = "Google's driver installer DaemonSet"
 SOFTWARE = read_software(_HERE)
 CAPABILITIES = read_capabilities(_HERE)
 DEFAULT_SOFTWARE = read_default_software(_HERE)

@@ -6,7 +6,7 @@ from gpupools.plan.node_labels import SOFTWARE_LABEL
 from gpupools.plan.pool_plan import PoolPlan
 from gpupools.plan.software_plan import Installs, KubernetesObject, Piece
 from gpupools.plan.tolerations import node_affinity, tolerations_for
-from gpupools.providers.gcp.capabilities import INSTALLER_OWNER
+from gpupools.providers.gcp.node_software import INSTALLER_OWNER
 from gpupools.software.objects import MANAGED_BY, NOBODY, RESTRICTED, SECURITY_NOTE
 
 _NAME = "gpupools-driver-installer"

@@ -2,34 +2,15 @@
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 from gpupools.common.json_types import JsonObject
 from gpupools.plan.pool_facts import UNKNOWN, NodeCustomization
 from gpupools.readback.inputs import mapping
-from gpupools.readback.node_customization import InputRow, customizations_in
+from gpupools.readback.node_customization import customizations_in, input_rows
 
 _METADATA = "https://docs.cloud.google.com/compute/docs/metadata/predefined-metadata-keys"
-_SYSTEM = "https://docs.cloud.google.com/kubernetes-engine/docs/how-to/node-system-config"
-_CONTAINERD = "https://docs.cloud.google.com/kubernetes-engine/docs/how-to/customize-containerd-configuration"
-_ACCOUNT = "https://docs.cloud.google.com/kubernetes-engine/docs/how-to/hardening-your-cluster"
-
-_ROWS = (
-    InputRow("linuxNodeConfig.sysctls", "sysctls", "kernel settings act on every pod of the node", _SYSTEM),
-    InputRow("linuxNodeConfig.customNodeInit", "start-up-script", "it runs on every node when that starts", _SYSTEM),
-    InputRow(
-        *("kubeletConfig.allowedUnsafeSysctls", "sysctls"),
-        *("pods may change kernel settings that reach beyond them", _SYSTEM),
-    ),
-    InputRow(
-        *("containerdConfig.registryHosts", "container-runtime"),
-        *("images of every pod may come from another place than their name says", _CONTAINERD),
-    ),
-    InputRow(
-        *("containerdConfig.writableCgroups", "container-runtime"),
-        *("pods may change the limits of their own containers", _CONTAINERD),
-    ),
-    InputRow("nodeImageConfigs", "boot-image", "nodes start another image than GKE's", _SYSTEM),
-)
+_ROWS, _OVERRIDES = (input_rows(Path(__file__).parent, resource) for resource in ("NodePool", "overrides"))
 _SCRIPT = re.compile(r"(?:windows-)?(?:startup|shutdown)-script(?:-.*)?|user-data|configure-sh|containerd-configure-sh")
 _KEYS = re.compile(r"ssh-?keys", re.IGNORECASE)
 
@@ -58,5 +39,4 @@ def customizations(resource: str, inputs: JsonObject) -> Iterator[NodeCustomizat
     """Yield what `overrides` set: the same, and an account that is not the cluster's."""
     config = mapping(inputs.get("nodeConfig"))
     yield from node_customizations(config)
-    why = "nodes run as another account than the cluster's others"
-    yield from customizations_in(config, (InputRow("serviceAccount", "node-identity", why, _ACCOUNT),), "nodeConfig.")
+    yield from customizations_in(config, _OVERRIDES, "nodeConfig.")
