@@ -199,6 +199,9 @@ def _orphan_check(name: str, plan: PoolPlan, opts: pulumi.ResourceOptions) -> pu
 async def _reject_orphan(name: str, pool: str, parent: pulumi.Resource | None, args: pulumi.ResourceHookArgs) -> None:
     new, left = args.new_inputs or {}, []
     cluster, place = new["clusterName"], {key: new[key] for key in ("clusterName", "region")}
+    if isinstance(cluster, pulumi.Output):  # a secret, which no message may show
+        pulumi.log.warn(f"{name}-nodes: could not check for an orphaned node group: the cluster's name is a secret")
+        return
     try:
         has = _node_group_names()
         for each in (await invoke_async(_GET_NODE_GROUPS, place, parent, plugin_version("aws")))["names"]:
