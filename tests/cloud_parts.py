@@ -26,6 +26,7 @@ FILES: Mapping[str, str] = {
     "capabilities.py": "the capability matrix and who brings what",
     "cluster.py": "the keys of a cluster",
     "constraints.py": "which settings exclude each other",
+    "declared_inputs.py": "the inputs of a plan, without Pulumi",
     "inputs.csv": "which key becomes each input, who sets it, and what an edit of it does",
     "edit_conditions.csv": "what an edit of a key does under conditions",
     "edit_effects.py": "the tables of edits",

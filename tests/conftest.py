@@ -191,7 +191,14 @@ def fake_cloud(fake_catalogue: Catalogue) -> Cloud:
         example_cluster=CLUSTER,
         access=lambda cluster: ExecPlugin("fake-token", (), "get it"),
         provider_settings={},
-        node_pools=NodePools(settings={}, overridable={}, edits=lambda: EditTables((), {}), resources=_not_declared),
+        node_pools=NodePools(
+            settings={},
+            overridable={},
+            edits=lambda: EditTables((), {}),
+            resources=_not_declared,
+            declared_inputs=lambda plan, cluster: {},
+            registered={},
+        ),
         readback=lambda: Readback(
             read_pools=_read_pools, accelerator=_accelerator, customizations=lambda resource, inputs: (), types=()
         ),

@@ -5,7 +5,7 @@ import itertools
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import reduce
@@ -36,7 +36,7 @@ from gpupools.spec.overrides import flattened, override_problems, tellable, valu
 from gpupools.stackfile.check import check_stack_file
 from gpupools.stackfile.reader import NAMESPACE
 from gpupools.stackfile.repository import says_ours
-from gpupools.stackfile.stack import StackPlan, adopted_pools, plan_config, planned
+from gpupools.stackfile.stack import StackPlan, adopted_pools, plan_config
 
 _INPUTS = (
     "use JSON output of gcloud container node-pools describe, az aks nodepool show, aws eks describe-nodegroup,"
@@ -408,7 +408,7 @@ _OPTIONAL = ("labels", "taints", "tags", "zones", "image", "disk", "network", "s
 def _fit(pools: Sequence[_Pool], config: JsonDict) -> None:
     """Describe the pools with keys and overrides as far as possible, and keep the other inputs."""
     plan = _accepted(pools, config)
-    for pool, inputs in _declared(pools, config, plan):
+    for pool, inputs in _declared(pools, plan):
         adopt = config["pools"][pool.name]["adopt"]
         adopt["keep"] = sorted(_kept(pool, inputs))
         overrides = _overrides(pool, inputs)
@@ -417,7 +417,7 @@ def _fit(pools: Sequence[_Pool], config: JsonDict) -> None:
         if not adopt["keep"]:
             del adopt["keep"]
     plan = _accepted(pools, config)
-    for pool, inputs in _declared(pools, config, plan):
+    for pool, inputs in _declared(pools, plan):
         _record_differences(pool, inputs, frozenset(config["pools"][pool.name]["adopt"].get("keep", ())))
 
 
@@ -464,24 +464,21 @@ def _with_option(problem: Problem, pools: Mapping[str, _Pool]) -> Problem:
     return replace(problem, path=at)
 
 
-def _declared(pools: Sequence[_Pool], config: JsonObject, plan: StackPlan) -> Iterator[tuple[_Pool, JsonObject]]:
-    """Run the stack program offline, and yield the inputs it would declare for each pool."""
-    program = import_module("gpupools.preview.command").PROGRAM
-    run: Callable[..., Any] = import_module("gpupools.preview.program_run").preview_program
-    with planned(plan, config, clouds()):
-        preview = run(program, "import", NAMESPACE, {f"{NAMESPACE}:{key}": value for key, value in config.items()})
-    if preview.problems:
-        raise Rejected(preview.problems)
-    names = {each.urn: each.name for each in preview.resources}
-    by_name = {names.get(each.parent or ""): each for each in preview.resources if each.options.get("import")}
-    ids = {(each.cluster, each.name): each.provider_plan.adopted_pool() for each in plan.pools}
+def _declared(pools: Sequence[_Pool], plan: StackPlan) -> Iterator[tuple[_Pool, JsonObject]]:
+    """Yield the inputs that the stack program would declare for each pool."""
+    planned = import_module("gpupools.preview.planned_resources").planned_resources(plan, NAMESPACE, "import")
+    if planned.problems:
+        raise Rejected(planned.problems)
+    made = {(each.cluster, each.name): each for each in plan.pools}
     for pool in pools:
-        adopted = ids[pool.cluster, pool.name]
+        adopted = made[pool.cluster, pool.name].provider_plan.adopted_pool()
         assert adopted is not None  # all pools of this file are imported
         pool.id = adopted.id
-        taken = by_name[f"{pool.cluster}-{pool.name}"]
-        beside = [each for each in preview.resources if each.custom and each.parent == taken.parent]
-        pool.makes = dict(sorted(Counter(each.type for each in beside if each is not taken).items()))
+        own = f"{pool.cluster}-{pool.name}"
+        end = pool.cloud.node_pools.registered[pool.outside.resource].suffix
+        below = [each for each, _ in planned.resources if each.parent.endswith(f"gpupools:index:GpuNodePool::{own}")]
+        (taken,) = (each for each in below if each.name == f"{own}-{end}")
+        pool.makes = dict(sorted(Counter(each.type for each in below if each is not taken).items()))
         yield pool, taken.inputs
 
 

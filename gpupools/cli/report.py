@@ -13,7 +13,6 @@ from gpupools.cli.git import NotInGit, NotThen, file_at, gone_since
 from gpupools.cli.help_texts import Refusal, examples, tell_problems
 from gpupools.common.errors import Problem, Rejected
 from gpupools.common.json_types import JsonDict, JsonObject
-from gpupools.common.sdk import NEED, is_missing
 from gpupools.console.output import Style, answer, tell, tell_lines, tell_parts
 from gpupools.diff.comparison import compare_files
 from gpupools.providers import clouds
@@ -196,13 +195,7 @@ def _compared(file: Path, since: str, new: CheckedFile) -> JsonDict:
 
 
 def _judged(checked: CheckedFile, config: JsonObject | None) -> JsonDict:
-    """Return the policy results; of a cloud whose inputs only its program knows, if that can run."""
-    try:
-        verdicts, problems = import_module("gpupools.preview.command").judge_file(checked, config)
-    except ModuleNotFoundError as error:
-        if not is_missing(error):
-            raise
-        return {"not_judged": f"this requires {NEED}"}
+    verdicts, problems = import_module("gpupools.preview.command").judge_file(checked, config)
     return {"verdicts": verdicts, "problems": problems}
 
 

@@ -119,13 +119,13 @@ class NodePools(NamedTuple):
     """What edits do to nodes that run."""
     resources: Callable[[], ResourceFactory]
     """Imports the cloud's SDK."""
-    declared_inputs: "Callable[[PoolPlan, Mapping[str, Any]], Mapping[str, JsonDict]] | None" = None
+    declared_inputs: "Callable[[PoolPlan, Mapping[str, Any]], Mapping[str, JsonDict]]"
     """Return the inputs of each resource of a plan: the resource's name in `overrides` to inputs by wire name.
 
     Values of the cluster's keys are passed on as they are; what only an update can tell is `pool_facts.UNKNOWN`. Raises
-    TypeError for a plan of another cloud. None where the inputs are not known without the program.
+    TypeError for a plan of another cloud.
     """
-    registered: Mapping[str, RegisteredResource] = MappingProxyType({})
+    registered: Mapping[str, RegisteredResource]
     """Of what `declared_inputs` returns: all that rules read, each after what it refers to."""
     existing_pools: "Callable[[], ExistingPools] | None" = None
     """Reads existing pools for import; None where import is not supported."""

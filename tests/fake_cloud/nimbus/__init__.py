@@ -2,11 +2,12 @@
 
 from pathlib import Path
 
-from gpupools.plan.cloud import Cloud, NodePools, Readback, ResourceFactory
+from gpupools.plan.cloud import Cloud, NodePools, Readback, RegisteredResource, ResourceFactory
 from tests.fake_cloud.nimbus.access import exec_plugin
 from tests.fake_cloud.nimbus.capabilities import CAPABILITIES, DEFAULT_SOFTWARE, SOFTWARE
 from tests.fake_cloud.nimbus.cluster import EXAMPLE, NimbusCluster
 from tests.fake_cloud.nimbus.constraints import check_pool, check_settings
+from tests.fake_cloud.nimbus.declared_inputs import declared_inputs
 from tests.fake_cloud.nimbus.edit_effects import edit_tables
 from tests.fake_cloud.nimbus.machines import INSTANCE_TYPES
 from tests.fake_cloud.nimbus.node_software import node_runtime
@@ -46,6 +47,13 @@ CLOUD = Cloud(
     supports_dra_from_zero=False,
     reserved_labels=LABELS,
     reserved_taints=TAINTS,
-    node_pools=NodePools(settings=SETTINGS, overridable=OVERRIDABLE, edits=edit_tables, resources=_resources),
+    node_pools=NodePools(
+        settings=SETTINGS,
+        overridable=OVERRIDABLE,
+        edits=edit_tables,
+        resources=_resources,
+        declared_inputs=declared_inputs,
+        registered={"NodePool": RegisteredResource("pool")},
+    ),
     readback=_readback,
 )

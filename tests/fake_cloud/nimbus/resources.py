@@ -1,4 +1,4 @@
-"""Declares a planned pool on Nimbus. Translates only: every decision is in the plan."""
+"""Declares a planned pool on Nimbus."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,9 +7,8 @@ import pulumi
 
 from gpupools.plan.cloud import ResourceFactory
 from gpupools.plan.pool_plan import PoolPlan
-from gpupools.spec.overrides import apply_overrides, without_none
 from tests.fake_cloud.nimbus import sdk
-from tests.fake_cloud.nimbus.pool_plan import NimbusPoolPlan
+from tests.fake_cloud.nimbus.declared_inputs import declared_inputs
 
 
 def create_provider(
@@ -23,22 +22,10 @@ def create_pool(
     name: str, plan: PoolPlan, cluster: Mapping[str, pulumi.Input[Any]], opts: pulumi.ResourceOptions
 ) -> pulumi.Output[str]:
     """Declare the node pool of a plan; return its name."""
-    settings = plan.provider_plan
-    if not isinstance(settings, NimbusPoolPlan):
-        raise TypeError(f"pool {plan.name} was planned for {plan.cloud}, not for nimbus")
-    inputs = {
-        "cluster": cluster["name"],
-        "machine": plan.instance.name,
-        "count": {"min": plan.min_nodes, "max": plan.max_nodes},
-        "diskGib": plan.disk_gib,
-        "labels": dict(plan.labels),
-        "taints": [{"key": each.key, "value": each.value, "effect": each.effect.value} for each in plan.taints],
-        "image": settings.image,
-        "tags": dict(settings.tags) or None,
-        "timeSlices": settings.time_slices,
-    }
-    kept = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(protect=True if settings.protect else None))
-    inputs = apply_overrides(without_none(inputs), settings.overrides)
+    inputs = declared_inputs(plan, cluster)["NodePool"]
+    kept = pulumi.ResourceOptions.merge(
+        opts, pulumi.ResourceOptions(protect=True if plan.provider_plan.protect else None)
+    )
     pool = pulumi.CustomResource("nimbus:index:NodePool", f"{name}-pool", inputs, kept)
     return pool.urn.apply(lambda _: f"{name}-pool")
 
