@@ -4,7 +4,6 @@ It records raw requests and makes every check that needs no cloud. It runs no tr
 program that needs either, it records a problem instead of showing a wrong preview.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
@@ -16,23 +15,12 @@ from pulumi.runtime.settings import get_organization, get_project, get_stack
 
 from gpupools.common.errors import Path, Problem
 from gpupools.common.json_types import JsonDict, JsonObject
-from gpupools.preview.sdk_schema import UNKNOWN, InputProblem, check_inputs, check_property_path, is_known_type
+from gpupools.preview.sdk_schema import UNKNOWN, InputProblem, check_inputs, is_known_type
 
 STACK = "pulumi:pulumi:Stack"
 STACK_REFERENCE = "pulumi:pulumi:StackReference"
-_PROVIDER = "pulumi:providers:"
 _GET_RESOURCE = "pulumi:pulumi:getResource"
 _READ_STATE = "pulumi:pulumi:readStackResourceOutputs"
-
-# The engine accepts these options on a component and ignores them: pulumi/pulumi pkg/resource/deploy/source_eval.go,
-# https://github.com/pulumi/pulumi/issues/9704.
-_IGNORED_ON_COMPONENTS = (
-    "ignoreChanges",
-    "replaceOnChanges",
-    "customTimeouts",
-    "additionalSecretOutputs",
-    "replaceWith",
-)
 
 
 class Refused(pulumi.RunError):
@@ -105,7 +93,6 @@ class StrictMonitor(mocks.MockMonitor):
         self.stack_references: list[str] = []
         """Names of the other stacks whose outputs the program reads."""
         self._stack_urn: str | None = None
-        self._known: set[str] = set()
         self._duplicates: set[str] = set()
         self._with_outputs: set[str] = set()
 
@@ -123,7 +110,6 @@ class StrictMonitor(mocks.MockMonitor):
         urn = self.make_urn(request.parent, request.type, request.name)
         if request.type == STACK:
             self._stack_urn = urn
-            self._known.add(urn)
             return resource_pb2.RegisterResourceResponse(urn=urn)
         resource = DeclaredResource(
             type=request.type,
@@ -137,7 +123,6 @@ class StrictMonitor(mocks.MockMonitor):
         )
         wrong = self._check(resource, request)
         self.declared.setdefault(urn, resource)
-        self._known.add(urn)
         # Inputs of wrong types would fail later in the SDK's conversion to output types, with a worse message.
         answer = struct_pb2.Struct() if wrong else request.object
         return resource_pb2.RegisterResourceResponse(urn=urn, object=answer)
@@ -167,7 +152,6 @@ class StrictMonitor(mocks.MockMonitor):
         stack = request.id or plain_struct(request.properties).get("name", request.name)
         if stack not in self.stack_references:
             self.stack_references.append(stack)
-        self._known.add(urn)
         properties = struct_pb2.Struct()
         properties.update({"name": stack, "outputs": UNKNOWN, "secretOutputNames": UNKNOWN})
         return resource_pb2.ReadResourceResponse(urn=urn, properties=properties)
@@ -203,17 +187,6 @@ class StrictMonitor(mocks.MockMonitor):
         """Reject every method call of a provider's resource."""
         self._refuse((request.tok,), "calls a provider while the program runs", _USE_CONFIG)
 
-    def RegisterStackTransform(self, request: Any) -> Any:  # noqa: N802 - the protocol's name
-        """Record a problem: the preview would differ from the engine's result."""
-        self.problems.append(
-            Problem(("transforms",), "the stack has a transform, which only the engine runs", _NO_ENGINE)
-        )
-        return empty_pb2.Empty()
-
-    def RegisterStackInvokeTransform(self, request: Any) -> Any:  # noqa: N802 - the protocol's name
-        """Record a problem: the preview would differ from the engine's result."""
-        return self.RegisterStackTransform(request)
-
     def _refuse(self, path: Path, what: str, fix: str) -> NoReturn:
         problem = Problem(path, what, fix)
         self.problems.append(problem)
@@ -226,22 +199,6 @@ class StrictMonitor(mocks.MockMonitor):
         if resource.urn in self.declared:
             self._duplicates.add(resource.urn)
             found.append(Problem((where,), "is declared twice", "change the name or parent of one of them"))
-        if request.parent and request.parent not in self._known:
-            found.append(Problem((where, "parent"), f"{request.parent} is not declared", "declare the parent first"))
-        if request.remote:
-            what = "is a component of another package, which only that package's provider can expand"
-            found.append(Problem((where,), what, "use typed resources or kubernetes.helm.v3.Release"))
-        if request.transforms:
-            found.append(Problem((where, "transforms"), "has a transform, which only the engine runs", _NO_ENGINE))
-        if request.state_migrations:
-            found.append(Problem((where, "stateMigrations"), "migrates state, which only the engine does", _NO_ENGINE))
-        found += self._invalid_providers(where, resource, request)
-        if not resource.custom:
-            found += [
-                Problem((where, "options", option), "has no effect on a component", "set it on the resources inside")
-                for option in _IGNORED_ON_COMPONENTS
-                if option in resource.options
-            ]
         return resource.custom and self._check_inputs(where, resource)
 
     def _check_inputs(self, where: str, resource: DeclaredResource) -> bool:
@@ -255,23 +212,10 @@ class StrictMonitor(mocks.MockMonitor):
         problems = check_inputs(resource.type, resource.inputs)
         for problem in problems:
             (self.warnings if problem.advisory else found).append(_problem_at(problem, where))
-        found += _invalid_paths(where, resource)
         return any(not problem.advisory for problem in problems)
-
-    def _invalid_providers(self, where: str, resource: DeclaredResource, request: Any) -> Iterable[Problem]:
-        references = [("provider", request.provider, resource.type.partition(":")[0])] if request.provider else []
-        references += [(f"providers.{package}", reference, package) for package, reference in request.providers.items()]
-        for option, reference, package in references:
-            urn = reference.rpartition("::")[0]
-            kind = urn.rpartition("::")[0].rpartition("::")[2].rpartition("$")[2]
-            if urn not in self._known:
-                yield Problem((where, "options", option), f"{urn or reference} is not declared", "declare it first")
-            elif kind != _PROVIDER + package:
-                yield Problem((where, "options", option), f"is a {kind}", f"use a {_PROVIDER}{package}")
 
 
 _USE_CONFIG = "set the value in the stack file: an offline preview must be repeatable and needs no credentials"
-_NO_ENGINE = "set the value where the resource is declared, or run pulumi preview"
 
 
 def plain_struct(struct: Any) -> JsonDict:
@@ -301,18 +245,6 @@ def _label(resource: DeclaredResource) -> str:
 
 def _problem_at(problem: InputProblem, *where: str) -> Problem:
     return Problem((*where, *problem.path), problem.what, problem.fix)
-
-
-def _invalid_paths(where: str, resource: DeclaredResource) -> Iterable[Problem]:
-    for option in ("ignoreChanges", "replaceOnChanges", "hideDiffs"):
-        for path in resource.options.get(option, ()):
-            wrong = check_property_path(resource.type, path, outputs=option == "hideDiffs")
-            if wrong is not None:
-                yield _problem_at(wrong, where, "options", option)
-    for name in resource.options.get("additionalSecretOutputs", ()):
-        wrong = check_property_path(resource.type, name, outputs=True)
-        if wrong is not None:
-            yield _problem_at(wrong, where, "options", "additionalSecretOutputs")
 
 
 def _options(request: Any) -> JsonDict:

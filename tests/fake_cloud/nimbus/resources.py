@@ -23,9 +23,8 @@ def create_pool(
 ) -> pulumi.Output[str]:
     """Declare the node pool of a plan; return its name."""
     inputs = declared_inputs(plan, cluster)["NodePool"]
-    kept = pulumi.ResourceOptions.merge(
-        opts, pulumi.ResourceOptions(protect=True if plan.provider_plan.protect else None)
-    )
+    settings: Any = plan.provider_plan
+    kept = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(protect=settings.protect or None))
     pool = pulumi.CustomResource("nimbus:index:NodePool", f"{name}-pool", inputs, kept)
     return pool.urn.apply(lambda _: f"{name}-pool")
 
