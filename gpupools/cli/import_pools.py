@@ -4,7 +4,6 @@ import argparse
 import itertools
 import json
 import re
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -466,20 +465,23 @@ def _with_option(problem: Problem, pools: Mapping[str, _Pool]) -> Problem:
 
 def _declared(pools: Sequence[_Pool], plan: StackPlan) -> Iterator[tuple[_Pool, JsonObject]]:
     """Yield the inputs that the stack program would declare for each pool."""
-    planned = import_module("gpupools.preview.planned_resources").planned_resources(plan, NAMESPACE, "import")
-    if planned.problems:
-        raise Rejected(planned.problems)
-    made = {(each.cluster, each.name): each for each in plan.pools}
+    problems = import_module("gpupools.preview.planned_resources").planned_resources(plan, NAMESPACE, "import").problems
+    if problems:
+        raise Rejected(problems)
+    late = import_module("gpupools.preview.sdk_schema").UNKNOWN
+    plans = {(each.cluster, each.name): each for each in plan.pools}
     for pool in pools:
-        adopted = made[pool.cluster, pool.name].provider_plan.adopted_pool()
+        planned, node_pools, tokens = plans[pool.cluster, pool.name], pool.cloud.node_pools, pool.cloud.tokens()
+        adopted = planned.provider_plan.adopted_pool()
         assert adopted is not None  # all pools of this file are imported
         pool.id = adopted.id
-        own = f"{pool.cluster}-{pool.name}"
-        end = pool.cloud.node_pools.registered[pool.outside.resource].suffix
-        below = [each for each, _ in planned.resources if each.parent.endswith(f"gpupools:index:GpuNodePool::{own}")]
-        (taken,) = (each for each in below if each.name == f"{own}-{end}")
-        pool.makes = dict(sorted(Counter(each.type for each in below if each is not taken).items()))
-        yield pool, taken.inputs
+        keys = {key: value for key, value in plan.stack.clusters[pool.cluster] if value is not None}
+        made = dict(node_pools.declared_inputs(planned, keys))
+        own = made.pop(pool.outside.resource)
+        # Of what no rule reads, such as tags, there is one for each key.
+        counts = {tokens[kind]: 1 if kind in node_pools.registered else len(each) for kind, each in made.items()}
+        pool.makes = {kind: count for kind, count in sorted(counts.items()) if count}
+        yield pool, json.loads(json.dumps(own, sort_keys=True, default=lambda _: late))
 
 
 # --- comparing ---
