@@ -31,7 +31,8 @@ from gpupools.plan.node_labels import DESCRIBING_LABELS
 from gpupools.plan.pool_plan import POOL_LABEL, PoolPlan, gpus_as_json
 from gpupools.spec.models import Cluster, Late, StackOutput, has_control_daemon
 from gpupools.spec.overrides import tellable
-from gpupools.stackfile.stack import Stack, StackPlan
+from gpupools.stackfile.stack import StackPlan
+from gpupools.stackfile.stack_validation import Stack
 
 
 def strongest(effects: Iterable[EditEffect]) -> EditEffect:

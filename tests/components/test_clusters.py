@@ -15,7 +15,7 @@ from pulumi.runtime.stack import run_pulumi_func
 from gpupools.components.clusters import addresses, wait_for_distinct_clusters
 from gpupools.preview.program_run import preview_program
 from gpupools.providers import clouds, registration
-from gpupools.stackfile.stack import parse_cluster
+from gpupools.stackfile.stack_validation import parse_cluster
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -21,7 +21,7 @@ from gpupools.plan.pool_plan import PoolPlan
 from gpupools.plan.pool_planner import plan_pool
 from gpupools.providers import clouds
 from gpupools.software.owners import without_rdma
-from gpupools.stackfile.stack import bad_key, former_key_problems, parse_pool
+from gpupools.stackfile.stack_validation import bad_key, former_key_problems, parse_pool
 
 
 class NodesArgs(TypedDict):
