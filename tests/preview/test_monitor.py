@@ -291,12 +291,6 @@ def test_a_type_nobody_here_declares_is_refused(preview: RunProgram, program: st
     assert expected in said(found)[0]
 
 
-def test_outputs_are_taken_once(preview: RunProgram) -> None:
-    found = preview(f"{COMPONENT}\nBox('a').register_outputs({{}})")
-
-    assert said(found) == ["test:index:Box::a: registers its outputs twice; call register_outputs once, at the end"]
-
-
 def test_the_monitor_works_with_the_stock_set_mocks() -> None:
     monitor = StrictMonitor()
 

@@ -203,7 +203,7 @@ def test_a_stack_is_the_parent_of_nothing_that_is_declared() -> None:
     assert told(monitor) == []
 
 
-def test_outputs_are_kept_and_taken_once() -> None:
+def test_outputs_are_kept() -> None:
     monitor = StrictMonitor()
     outputs = resource_pb2.RegisterResourceOutputsRequest
     stack = monitor.RegisterResource(Request(type="pulumi:pulumi:Stack", name="x")).urn
@@ -215,20 +215,6 @@ def test_outputs_are_kept_and_taken_once() -> None:
     assert monitor.outputs == {"size": 1}
     assert monitor.registered == {urn: {"size": 1}, "urn:nobody": {"size": 1}, stack: {"size": 1}}
     assert told(monitor) == []
-
-    for made in (urn, "urn:nobody"):
-        monitor.RegisterResourceOutputs(outputs(urn=made, outputs=struct(size=2)))
-    said = "registers its outputs twice; call register_outputs once, at the end"
-    assert told(monitor) == [f"{BOX}::a: {said}", f"urn:nobody: {said}"]
-
-
-def test_what_is_declared_twice_may_register_its_outputs_twice() -> None:
-    monitor = StrictMonitor()
-    for _ in range(2):
-        urn = registered(monitor).urn
-        monitor.RegisterResourceOutputs(resource_pb2.RegisterResourceOutputsRequest(urn=urn))
-
-    assert told(monitor) == [f"{BOX}::a: is declared twice; change the name or parent of one of them"]
 
 
 def test_a_stack_reference_is_read_and_nothing_else() -> None:

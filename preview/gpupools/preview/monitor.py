@@ -93,8 +93,6 @@ class StrictMonitor(mocks.MockMonitor):
         self.stack_references: list[str] = []
         """Names of the other stacks whose outputs the program reads."""
         self._stack_urn: str | None = None
-        self._duplicates: set[str] = set()
-        self._with_outputs: set[str] = set()
 
     def make_urn(self, parent: str, type_: str, name: str) -> str:
         """Return the URN that the engine builds: all types of the chain of parents, without the stack's.
@@ -128,16 +126,10 @@ class StrictMonitor(mocks.MockMonitor):
         return resource_pb2.RegisterResourceResponse(urn=urn, object=answer)
 
     def RegisterResourceOutputs(self, request: Any) -> Any:  # noqa: N802 - the protocol's name
-        """Record the outputs; the engine accepts a resource's outputs only once."""
+        """Record the outputs."""
         if request.urn == self._stack_urn:
             self.outputs = plain_struct(request.outputs)
-        elif request.urn in self._with_outputs and request.urn not in self._duplicates:
-            where = (_label(self.declared[request.urn]),) if request.urn in self.declared else (request.urn,)
-            self.problems.append(
-                Problem(where, "registers its outputs twice", "call register_outputs once, at the end")
-            )
         self.registered[request.urn] = plain_struct(request.outputs)
-        self._with_outputs.add(request.urn)
         return empty_pb2.Empty()
 
     def ReadResource(self, request: Any) -> Any:  # noqa: N802 - the protocol's name
@@ -197,7 +189,6 @@ class StrictMonitor(mocks.MockMonitor):
         where = _label(resource)
         found = self.problems
         if resource.urn in self.declared:
-            self._duplicates.add(resource.urn)
             found.append(Problem((where,), "is declared twice", "change the name or parent of one of them"))
         return resource.custom and self._check_inputs(where, resource)
 

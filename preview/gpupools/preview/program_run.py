@@ -17,7 +17,7 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -181,7 +181,7 @@ class _Log:
 @contextlib.contextmanager
 def _restored_process(program: Path) -> Iterator[None]:
     """Set up the process for a program like the language host, and restore it afterwards."""
-    path, arguments, folder, modules = list(sys.path), list(sys.argv), Path.cwd(), set(sys.modules)
+    path, arguments, folder = list(sys.path), list(sys.argv), Path.cwd()
     set_handler = signal.signal
     signal.signal = _keep_handler  # type: ignore[assignment]
     importlib.invalidate_caches()
@@ -200,29 +200,14 @@ def _restored_process(program: Path) -> Iterator[None]:
         os.chdir(folder)
         sys.path[:], sys.argv = path, arguments
         signal.signal = set_handler
-        _forget_modules_beside(program, set(sys.modules) - modules)
 
 
 def _keep_handler(number: int, handler: object) -> object:
-    """Replace `signal.signal`, so that signals reach the preview, which has to stop the policy pack.
+    """Replace `signal.signal`, so that Ctrl-C ends the command like any other.
 
-    The program's handler ends the process immediately, and asyncio's handler waits for the program's next `await`; with
-    either, Ctrl-C would leave the policy pack running.
+    The program's handler ends the process with its own exit code, and asyncio's waits for the program's next `await`.
     """
     return signal.getsignal(number)
-
-
-def _forget_modules_beside(program: Path, new: Collection[str]) -> None:
-    """Unload modules from the program's folder, since another program may have modules of the same names."""
-    folder = program.parent.resolve()
-    if any(Path(entry).resolve() == folder for entry in sys.path):
-        return
-    packages = {name.partition(".")[0] for name in new}
-    files = {package: getattr(sys.modules.get(package), "__file__", None) for package in packages}
-    beside = {package for package, file in files.items() if file is not None and folder in Path(file).parents[:2]}
-    for name in new:
-        if name.partition(".")[0] in beside:
-            sys.modules.pop(name, None)
 
 
 def _holds_late(value: Any) -> bool:
