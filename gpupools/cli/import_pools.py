@@ -17,7 +17,7 @@ import yaml
 
 from gpupools.cli.files import add_within, links_out
 from gpupools.cli.help_texts import examples, tell_problems
-from gpupools.common.errors import Problem, Rejected
+from gpupools.common.errors import Problem, Rejected, amount_of
 from gpupools.common.json_types import JsonDict, JsonObject
 from gpupools.common.structured_text import read_text
 from gpupools.common.taints import GPU_TAINT, parse_taint
@@ -90,7 +90,7 @@ def _run(given: argparse.Namespace) -> int:
         for pool in pools:
             for line in pool.as_text():
                 tell(line)
-        tell(f"wrote {given.out} with {len(pools)} {'pool' if len(pools) == 1 else 'pools'} to import")
+        tell(f"wrote {given.out} with {amount_of(len(pools), 'pool')} to import")
     return 0
 
 

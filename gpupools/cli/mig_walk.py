@@ -16,7 +16,7 @@ import yaml
 
 from gpupools.cli.help_texts import examples, tell_problems, whole_number
 from gpupools.cli.preview import DEV_STACK
-from gpupools.common.errors import Problem, Rejected, nearest
+from gpupools.common.errors import Problem, Rejected, amount_of, nearest
 from gpupools.common.json_types import JsonDict, JsonObject
 from gpupools.console.output import tell
 from gpupools.plan.node_labels import MIG_CONFIG_LABEL, MIG_STATE_LABEL
@@ -163,8 +163,7 @@ class _Walk:
         while left := self._left(walked):
             pods = {name: self._pods(name) for name in left}
             for name in () if self.given.yes else left:
-                count = f"{len(pods[name])} pod{'' if len(pods[name]) == 1 else 's'}"
-                tell(f"would cordon {name}, evict {count}, {steps}, and uncordon it")
+                tell(f"would cordon {name}, evict {amount_of(len(pods[name]), 'pod')}, {steps}, and uncordon it")
             losses = [loss for name in left for loss in self._losses(name, pods[name])]
             for loss in losses:
                 tell(loss, error=True)

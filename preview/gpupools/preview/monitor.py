@@ -15,7 +15,7 @@ from pulumi.runtime.settings import get_organization, get_project, get_stack
 
 from gpupools.common.errors import Path, Problem
 from gpupools.common.json_types import JsonDict, JsonObject
-from gpupools.preview.sdk_schema import UNKNOWN, InputProblem, check_inputs, is_known_type
+from gpupools.preview.sdk_schema import UNKNOWN, check_inputs, is_known_type
 
 STACK = "pulumi:pulumi:Stack"
 STACK_REFERENCE = "pulumi:pulumi:StackReference"
@@ -202,7 +202,8 @@ class StrictMonitor(mocks.MockMonitor):
             return True
         problems = check_inputs(resource.type, resource.inputs)
         for problem in problems:
-            (self.warnings if problem.advisory else found).append(_problem_at(problem, where))
+            told = Problem((where, *problem.path), problem.what, problem.fix)
+            (self.warnings if problem.advisory else found).append(told)
         return any(not problem.advisory for problem in problems)
 
 
@@ -232,10 +233,6 @@ def _json_value(value: Any) -> Any:
 
 def _label(resource: DeclaredResource) -> str:
     return f"{resource.type}::{resource.name}"
-
-
-def _problem_at(problem: InputProblem, *where: str) -> Problem:
-    return Problem((*where, *problem.path), problem.what, problem.fix)
 
 
 def _options(request: Any) -> JsonDict:
