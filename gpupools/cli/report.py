@@ -168,7 +168,10 @@ def _report(file: Path, since: str | None, judge: bool, config: JsonObject | Non
     found["prices"] = prices_of(checked.plan, clouds())
     if since is not None:
         found |= _compared(file, since, checked)
-    found |= _judged(checked, config) if judge else {"not_judged": "skipped by --no-policies"}
+    if judge:
+        found["verdicts"], found["problems"] = import_module("gpupools.preview.command").judge_file(checked, config)
+    else:
+        found["not_judged"] = "skipped by --no-policies"
     return StackReport(str(file), checked.file.stack, checked.plan, **found)
 
 
@@ -192,11 +195,6 @@ def _compared(file: Path, since: str, new: CheckedFile) -> JsonDict:
         why = "\n".join(map(str, old))
         return {"not_compared": f"Not compared: the file is invalid in {since}.\n{why}"}
     return {"comparison": compare_files(old, new, clouds())}
-
-
-def _judged(checked: CheckedFile, config: JsonObject | None) -> JsonDict:
-    verdicts, problems = import_module("gpupools.preview.command").judge_file(checked, config)
-    return {"verdicts": verdicts, "problems": problems}
 
 
 def _answer(reports: Sequence[StackReport], gone: Sequence[str], output: Path | None, refused: bool) -> None:

@@ -275,8 +275,10 @@ def test_a_secret_of_the_stack_file_is_unknown_to_the_program(preview: RunProgra
 
 def test_the_folder_of_a_main_program_is_where_it_runs_and_imports_from(preview: RunProgram, tmp_path: Path) -> None:
     (tmp_path / "program").mkdir()
-    (tmp_path / "program" / "beside_main.py").write_text("WORD = 'first'")
-    program = "import os, sys, pulumi, beside_main\npulumi.export('x', [os.getcwd(), sys.path[0], sys.argv[0], beside_main.WORD])"
+    (tmp_path / "program" / "near_it.py").write_text("WORD = 'first'")
+    program = (
+        "import os, sys, pulumi, near_it\npulumi.export('x', [os.getcwd(), sys.path[0], sys.argv[0], near_it.WORD])"
+    )
     folder = str(tmp_path / "program")
 
     assert preview(program).outputs["x"] == [folder, folder, folder, "first"]

@@ -48,15 +48,8 @@ class DeclaredResource:
 
     def as_json(self) -> JsonDict:
         """Return the resource for `gpupools preview --json`."""
-        return {
-            "type": self.type,
-            "name": self.name,
-            "urn": self.urn,
-            "parent": self.parent,
-            "custom": self.custom,
-            "inputs": self.inputs,
-            "options": self.options,
-        }
+        keys = ("type", "name", "urn", "parent", "custom", "inputs", "options")
+        return {key: getattr(self, key) for key in keys}
 
 
 class _NoMocks(mocks.Mocks):
@@ -119,7 +112,7 @@ class StrictMonitor(mocks.MockMonitor):
             custom=request.custom,
             request=request,
         )
-        wrong = self._check(resource, request)
+        wrong = self._check(resource)
         self.declared.setdefault(urn, resource)
         # Inputs of wrong types would fail later in the SDK's conversion to output types, with a worse message.
         answer = struct_pb2.Struct() if wrong else request.object
@@ -153,26 +146,24 @@ class StrictMonitor(mocks.MockMonitor):
         self._refuse((request.type,), f"asks the cloud whether {request.id!r} exists", "set it in the stack file")
 
     def Invoke(self, request: Any) -> Any:  # noqa: N802 - the protocol's name
-        """Return a resource that this program has registered, or the stack's own state; reject provider functions."""
-        if request.tok == _READ_STATE:
-            return self._own_state(plain_struct(request.args).get("stackName"))
-        urn = plain_struct(request.args).get("urn") if request.tok == _GET_RESOURCE else None
-        if urn not in self.declared:
-            self._refuse((request.tok,), "calls a cloud while the program runs", _USE_CONFIG)
-        state = struct_pb2.Struct()
-        state.update({"urn": urn, "id": ""})
-        state["state"] = self.declared[urn].request.object
-        response = resource_pb2.ResourceInvokeResponse()
-        getattr(response, "return").CopyFrom(state)  # the field's name is a keyword of Python
-        return response
+        """Return a resource that this program has registered, or the stack's previous state; reject provider functions.
 
-    def _own_state(self, stack: object) -> Any:
-        """Return the stack's previous state as the engine does; without outputs if it is unknown."""
-        if stack != f"{get_organization()}/{get_project()}/{get_stack()}":
-            self._refuse((_READ_STATE,), f"reads the state of the stack {stack!r}", _USE_CONFIG)
+        The state has no outputs if it is unknown.
+        """
+        given = plain_struct(request.args)
         response = resource_pb2.ResourceInvokeResponse()
         answer = getattr(response, "return")  # the field's name is a keyword of Python
-        answer.update({"name": stack} if self.earlier is None else {"name": stack, "outputs": self.earlier})
+        if request.tok == _READ_STATE:
+            stack = given.get("stackName")
+            if stack != f"{get_organization()}/{get_project()}/{get_stack()}":
+                self._refuse((_READ_STATE,), f"reads the state of the stack {stack!r}", _USE_CONFIG)
+            answer.update({"name": stack} if self.earlier is None else {"name": stack, "outputs": self.earlier})
+            return response
+        urn = given.get("urn") if request.tok == _GET_RESOURCE else None
+        if urn not in self.declared:
+            self._refuse((request.tok,), "calls a cloud while the program runs", _USE_CONFIG)
+        answer.update({"urn": urn, "id": ""})
+        answer["state"] = self.declared[urn].request.object
         return response
 
     def Call(self, request: Any) -> NoReturn:  # noqa: N802 - the protocol's name
@@ -184,17 +175,13 @@ class StrictMonitor(mocks.MockMonitor):
         self.problems.append(problem)
         raise Refused(str(problem))
 
-    def _check(self, resource: DeclaredResource, request: Any) -> bool:
-        """Collect the problems of a request; return whether its inputs are invalid."""
-        where = _label(resource)
-        found = self.problems
+    def _check(self, resource: DeclaredResource) -> bool:
+        """Collect the problems of a resource; return whether its inputs are invalid."""
+        where, found = f"{resource.type}::{resource.name}", self.problems
         if resource.urn in self.declared:
             found.append(Problem((where,), "is declared twice", "change the name or parent of one of them"))
-        return resource.custom and self._check_inputs(where, resource)
-
-    def _check_inputs(self, where: str, resource: DeclaredResource) -> bool:
-        """Collect the problems of a provider's resource; return whether its inputs are invalid."""
-        found = self.problems
+        if not resource.custom:
+            return False
         if not is_known_type(resource.type):
             package = resource.type.partition(":")[0]
             what = f"no imported SDK of {package or 'this program'} has the type {resource.type!r}"
@@ -229,10 +216,6 @@ def _json_value(value: Any) -> Any:
         case "bool_value":
             return value.bool_value
     return None
-
-
-def _label(resource: DeclaredResource) -> str:
-    return f"{resource.type}::{resource.name}"
 
 
 def _options(request: Any) -> JsonDict:
