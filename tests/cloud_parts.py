@@ -15,7 +15,7 @@ from gpupools.providers import clouds
 from gpupools.spec.models import SHARING_KINDS
 from gpupools.spec.overrides import Nested
 from gpupools.spec.pool_options import SETTINGS
-from gpupools.stackfile.stack import parse_cluster
+from gpupools.stackfile.stack_validation import parse_cluster
 
 PACKAGE = clouds.__module__
 SOFTWARE = ("cloud-managed", "device-plugin", "gpu-operator", "dra-driver", "hami")

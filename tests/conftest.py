@@ -197,6 +197,7 @@ def fake_cloud(fake_catalogue: Catalogue) -> Cloud:
             edits=lambda: EditTables((), {}),
             resources=_not_declared,
             declared_inputs=lambda plan, cluster: {},
+            registered={},
         ),
         readback=lambda: Readback(
             read_pools=_read_pools, accelerator=_accelerator, customizations=lambda resource, inputs: (), types=()

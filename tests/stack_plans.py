@@ -6,7 +6,8 @@ from gpupools.common.errors import Problem, Rejected
 from gpupools.plan.cloud import Cloud
 from gpupools.plan.pool_plan import PoolPlan
 from gpupools.plan.pool_planner import plan_pool
-from gpupools.stackfile.stack import Stack, _pool_on
+from gpupools.stackfile.stack import _pool_on
+from gpupools.stackfile.stack_validation import Stack
 
 
 def plan_stack(stack: Stack, clouds: Mapping[str, Cloud]) -> tuple[PoolPlan, ...]:

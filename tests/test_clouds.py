@@ -33,7 +33,7 @@ from gpupools.policies.rules import RESOURCE_RULES
 from gpupools.preview.program_run import Preview, preview_program
 from gpupools.providers import clouds
 from gpupools.spec.models import SHARING_KINDS, Cluster, PoolSpec
-from gpupools.stackfile.stack import parse_cluster, parse_pool
+from gpupools.stackfile.stack_validation import parse_cluster, parse_pool
 from tests.cloud_parts import SOFTWARE, folders, missing
 from tests.rows import each_row
 

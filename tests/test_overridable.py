@@ -21,7 +21,6 @@ from gpupools.plan.cloud import Cloud
 from gpupools.plan.cloud_tables import read_overridable
 from gpupools.plan.edit_tables import read_edit_tables
 from gpupools.plan.input_types import read_input_types
-from gpupools.preview.sdk_schema import check_property_path
 from gpupools.providers import clouds
 from gpupools.providers.aws import bootstrap
 from gpupools.providers.gcp.pool_settings import RESERVED_METADATA
@@ -29,6 +28,7 @@ from gpupools.spec.overrides import Overridable, value_at
 from gpupools.stackfile.stack import plan_config
 from tests.cloud_parts import row_faults
 from tests.declared_pools import stack
+from tests.program_faults import check_property_path
 from tests.rows import each_row
 from tests.test_settings import CLUSTERS
 

@@ -18,7 +18,8 @@ from gpupools.plan.capability import Setting
 from gpupools.preview.monitor import DeclaredResource
 from gpupools.providers import clouds
 from gpupools.spec.pool_options import SETTINGS, given_settings
-from gpupools.stackfile.stack import parse_pool, plan_config
+from gpupools.stackfile.stack import plan_config
+from gpupools.stackfile.stack_validation import parse_pool
 from tests.declared_pools import DeclaredPools, declare, sent, stack
 from tests.rows import each_row
 

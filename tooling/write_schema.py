@@ -37,7 +37,7 @@ _ENCRYPTED = {
     "additionalProperties": False,
 }
 _KEY = r"^[a-z]([a-z0-9-]{0,18}[a-z0-9])?$"
-"""A key of clusters or pools; `gpupools.stackfile.stack.bad_key`."""
+"""A key of clusters or pools; `gpupools.stackfile.stack_validation.bad_key`."""
 
 _EXACTLY_ONE: Mapping[str, Sequence[Sequence[str]]] = {
     "StackPool": [("gpu", "instance_type")],

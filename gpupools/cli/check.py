@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from gpupools.cli.files import add_within
 from gpupools.cli.help_texts import examples
-from gpupools.common.errors import Problem, Rejected
+from gpupools.common.errors import Problem, Rejected, amount_of
 from gpupools.console.output import Style, annotate, answer, tell, tell_parts
 from gpupools.providers import clouds
 from gpupools.stackfile.check import Located, check_stack_file, locate, warnings
@@ -91,7 +91,5 @@ def _tell(checked: _Checked, form: str) -> None:
             if count > MOST_ALIKE and form == "text":
                 tell(f"{checked.file}: and {count - MOST_ALIKE} more: {about}", error=True)
     if not checked.problems:
-        pools = len(checked.pools)
-        tell_parts(
-            (f"{checked.file}: ", None), ("ok", Style.GOOD), (f", {pools} {'pool' if pools == 1 else 'pools'}", None)
-        )
+        pools = amount_of(len(checked.pools), "pool")
+        tell_parts((f"{checked.file}: ", None), ("ok", Style.GOOD), (f", {pools}", None))

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gpupools.cli.files import add_within
-from gpupools.cli.help_texts import examples
+from gpupools.cli.help_texts import examples, tell_problems
 from gpupools.common.errors import Rejected
 from gpupools.common.json_types import JsonDict
 from gpupools.console.output import answer, tell
@@ -15,8 +15,7 @@ from gpupools.plan.software_plan import RuntimePlan
 from gpupools.providers import clouds
 from gpupools.software.charts import charts
 from gpupools.software.images import UNKNOWN_TAG, Digest, chart_digest_command, digest_of, image_digest_command
-from gpupools.stackfile.check import Located, check_stack_file, locate
-from gpupools.stackfile.format_problem import tell_located
+from gpupools.stackfile.check import check_stack_file, locate
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -51,21 +50,16 @@ class Pulled(NamedTuple):
 
 def show(file: Path, as_json: bool) -> int:
     """Print the images and charts to mirror; return 1 if the file is rejected."""
-    problems: Sequence[Located] = ()
     try:
         runtimes = check_stack_file(file, clouds()).plan.runtimes
     except Rejected as rejected:
-        problems, runtimes = locate(file, rejected), ()
+        return tell_problems("images", locate(file, rejected), {"images": [], "charts": []}, as_json=as_json)
     images, packages = _images(runtimes), _charts(runtimes)
     if as_json:
-        holds = {"images": _json(images, "image"), "charts": _json(packages, "chart")}
-        answer("images", "refused" if problems else "accepted", [each.as_json() for each in problems], holds)
-    elif problems:
-        for each in problems:
-            tell_located(each)
+        answer("images", "accepted", [], {"images": _json(images, "image"), "charts": _json(packages, "chart")})
     else:
         _tell(images, packages)
-    return 1 if problems else 0
+    return 0
 
 
 def _images(runtimes: Sequence[RuntimePlan]) -> list[Pulled]:

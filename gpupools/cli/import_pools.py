@@ -4,8 +4,7 @@ import argparse
 import itertools
 import json
 import re
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import reduce
@@ -18,7 +17,7 @@ import yaml
 
 from gpupools.cli.files import add_within, links_out
 from gpupools.cli.help_texts import examples, tell_problems
-from gpupools.common.errors import Problem, Rejected
+from gpupools.common.errors import Problem, Rejected, amount_of
 from gpupools.common.json_types import JsonDict, JsonObject
 from gpupools.common.structured_text import read_text
 from gpupools.common.taints import GPU_TAINT, parse_taint
@@ -36,7 +35,7 @@ from gpupools.spec.overrides import flattened, override_problems, tellable, valu
 from gpupools.stackfile.check import check_stack_file
 from gpupools.stackfile.reader import NAMESPACE
 from gpupools.stackfile.repository import says_ours
-from gpupools.stackfile.stack import StackPlan, adopted_pools, plan_config, planned
+from gpupools.stackfile.stack import StackPlan, adopted_pools, plan_config
 
 _INPUTS = (
     "use JSON output of gcloud container node-pools describe, az aks nodepool show, aws eks describe-nodegroup,"
@@ -91,7 +90,7 @@ def _run(given: argparse.Namespace) -> int:
         for pool in pools:
             for line in pool.as_text():
                 tell(line)
-        tell(f"wrote {given.out} with {len(pools)} {'pool' if len(pools) == 1 else 'pools'} to import")
+        tell(f"wrote {given.out} with {amount_of(len(pools), 'pool')} to import")
     return 0
 
 
@@ -408,7 +407,7 @@ _OPTIONAL = ("labels", "taints", "tags", "zones", "image", "disk", "network", "s
 def _fit(pools: Sequence[_Pool], config: JsonDict) -> None:
     """Describe the pools with keys and overrides as far as possible, and keep the other inputs."""
     plan = _accepted(pools, config)
-    for pool, inputs in _declared(pools, config, plan):
+    for pool, inputs in _declared(pools, plan):
         adopt = config["pools"][pool.name]["adopt"]
         adopt["keep"] = sorted(_kept(pool, inputs))
         overrides = _overrides(pool, inputs)
@@ -417,7 +416,7 @@ def _fit(pools: Sequence[_Pool], config: JsonDict) -> None:
         if not adopt["keep"]:
             del adopt["keep"]
     plan = _accepted(pools, config)
-    for pool, inputs in _declared(pools, config, plan):
+    for pool, inputs in _declared(pools, plan):
         _record_differences(pool, inputs, frozenset(config["pools"][pool.name]["adopt"].get("keep", ())))
 
 
@@ -464,25 +463,25 @@ def _with_option(problem: Problem, pools: Mapping[str, _Pool]) -> Problem:
     return replace(problem, path=at)
 
 
-def _declared(pools: Sequence[_Pool], config: JsonObject, plan: StackPlan) -> Iterator[tuple[_Pool, JsonObject]]:
-    """Run the stack program offline, and yield the inputs it would declare for each pool."""
-    program = import_module("gpupools.preview.command").PROGRAM
-    run: Callable[..., Any] = import_module("gpupools.preview.program_run").preview_program
-    with planned(plan, config, clouds()):
-        preview = run(program, "import", NAMESPACE, {f"{NAMESPACE}:{key}": value for key, value in config.items()})
-    if preview.problems:
-        raise Rejected(preview.problems)
-    names = {each.urn: each.name for each in preview.resources}
-    by_name = {names.get(each.parent or ""): each for each in preview.resources if each.options.get("import")}
-    ids = {(each.cluster, each.name): each.provider_plan.adopted_pool() for each in plan.pools}
+def _declared(pools: Sequence[_Pool], plan: StackPlan) -> Iterator[tuple[_Pool, JsonObject]]:
+    """Yield the inputs that the stack program would declare for each pool."""
+    problems = import_module("gpupools.preview.planned_resources").planned_resources(plan, NAMESPACE, "import").problems
+    if problems:
+        raise Rejected(problems)
+    late = import_module("gpupools.preview.sdk_schema").UNKNOWN
+    plans = {(each.cluster, each.name): each for each in plan.pools}
     for pool in pools:
-        adopted = ids[pool.cluster, pool.name]
+        planned, node_pools, tokens = plans[pool.cluster, pool.name], pool.cloud.node_pools, pool.cloud.tokens()
+        adopted = planned.provider_plan.adopted_pool()
         assert adopted is not None  # all pools of this file are imported
         pool.id = adopted.id
-        taken = by_name[f"{pool.cluster}-{pool.name}"]
-        beside = [each for each in preview.resources if each.custom and each.parent == taken.parent]
-        pool.makes = dict(sorted(Counter(each.type for each in beside if each is not taken).items()))
-        yield pool, taken.inputs
+        keys = {key: value for key, value in plan.stack.clusters[pool.cluster] if value is not None}
+        made = dict(node_pools.declared_inputs(planned, keys))
+        own = made.pop(pool.outside.resource)
+        # Of what no rule reads, such as tags, there is one for each key.
+        counts = {tokens[kind]: 1 if kind in node_pools.registered else len(each) for kind, each in made.items()}
+        pool.makes = {kind: count for kind, count in sorted(counts.items()) if count}
+        yield pool, json.loads(json.dumps(own, sort_keys=True, default=lambda _: late))
 
 
 # --- comparing ---

@@ -14,9 +14,9 @@ from typing import Any
 
 import yaml
 
-from gpupools.cli.help_texts import examples, whole_number
+from gpupools.cli.help_texts import examples, tell_problems, whole_number
 from gpupools.cli.preview import DEV_STACK
-from gpupools.common.errors import Problem, Rejected, nearest
+from gpupools.common.errors import Problem, Rejected, amount_of, nearest
 from gpupools.common.json_types import JsonDict, JsonObject
 from gpupools.console.output import tell
 from gpupools.plan.node_labels import MIG_CONFIG_LABEL, MIG_STATE_LABEL
@@ -30,7 +30,6 @@ from gpupools.ready.same_cluster import other_group, prove
 from gpupools.ready.snapshot import full_name
 from gpupools.spec.models import Mig
 from gpupools.stackfile.check import check_stack_file, locate
-from gpupools.stackfile.format_problem import tell_located
 from gpupools.stackfile.stack import StackPlan
 
 ANNOTATION = "gpupools/mig-walk"
@@ -84,11 +83,10 @@ def run_walk(given: Given) -> int:
         tell(error, error=True)
         return 1
     except Rejected as rejected:
-        for each in locate(given.file, rejected):
-            tell_located(each)
+        return tell_problems("mig", locate(given.file, rejected), {}, as_json=False, result="failed")
     except (live_cluster.Unreachable, PermissionError) as error:
         tell(f"{given.file}: {error}", error=True)
-    return 2
+        return 2
 
 
 def _pool(plan: StackPlan, given: Given) -> PoolPlan:
@@ -165,8 +163,7 @@ class _Walk:
         while left := self._left(walked):
             pods = {name: self._pods(name) for name in left}
             for name in () if self.given.yes else left:
-                count = f"{len(pods[name])} pod{'' if len(pods[name]) == 1 else 's'}"
-                tell(f"would cordon {name}, evict {count}, {steps}, and uncordon it")
+                tell(f"would cordon {name}, evict {amount_of(len(pods[name]), 'pod')}, {steps}, and uncordon it")
             losses = [loss for name in left for loss in self._losses(name, pods[name])]
             for loss in losses:
                 tell(loss, error=True)

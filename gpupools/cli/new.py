@@ -29,7 +29,8 @@ from gpupools.stackfile.check import CheckedFile, file_access_problems, warnings
 from gpupools.stackfile.format_problem import tell_located
 from gpupools.stackfile.reader import read_stack_file
 from gpupools.stackfile.repository import project_file, read_project
-from gpupools.stackfile.stack import StackPlan, bad_key, plan_config
+from gpupools.stackfile.stack import StackPlan, plan_config
+from gpupools.stackfile.stack_validation import bad_key
 
 _MODES = tuple(mode for mode in MODES if mode != "fractions")
 """Without the mode that needs a scheduler and teams in the file."""

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpupools.cli.files import add_within, links_out, write_whole
 from gpupools.cli.help_texts import examples
-from gpupools.common.errors import Problem, Rejected
+from gpupools.common.errors import Problem, Rejected, amount_of
 from gpupools.common.json_types import JsonObject
 from gpupools.console.output import Style, annotate, answer, tell, tell_json, tell_lines, tell_parts, tell_xml
 
@@ -241,7 +241,7 @@ def judge_files(
     else:
         said = [] if judged else ["nothing was judged: no file is in a form that `gpupools policy --help` names"]
     if said:
-        said += [f"{_count(skipped, 'file')} of no known form skipped"] if skipped else []
+        said += [f"{amount_of(skipped, 'file')} of no known form skipped"] if skipped else []
         said += [f"{time.monotonic() - started:.1f} s", *_next_step(judged, bool(baseline))]
         tell("; ".join(said), error=form not in _FOR_PEOPLE)
     if note := judging.missing_parser(judged):
@@ -325,7 +325,7 @@ def _tell_findings(judged: Sequence[FileReport], *, every: bool = False) -> None
             tell(f"{file.path}: {problem}", error=True)
     if searched:
         first, problem = searched[0]
-        tell(f"{_count(len(searched), 'file')} not read, the first: {first.path}: {problem}", error=True)
+        tell(f"{amount_of(len(searched), 'file')} not read, the first: {first.path}: {problem}", error=True)
     groups: dict[tuple[str, str], list[tuple[str, str, str]]] = {}
     for kind, place, level, message, by in sorted(
         _lines(judged), key=lambda each: (list(_STYLES).index(each[0]), each[-1].order)
@@ -356,7 +356,7 @@ def _findings(file: FileReport) -> Iterator[ReportedFinding]:
     for found in file.found:
         if found is (modules[0] if modules else None):
             names = ", ".join(each.address for each in modules[:5]) + (", …" if len(modules) > 5 else "")
-            message = f"{_count(len(modules), 'module')} not read: {names}; {found.settled_by}"
+            message = f"{amount_of(len(modules), 'module')} not read: {names}; {found.settled_by}"
             yield replace(found, address="", message=message)
         elif not any(found is each for each in modules):
             yield found
@@ -379,14 +379,14 @@ def _summary(judged: Sequence[FileReport]) -> str:
     waived, known = sum(len(file.waived) for file in judged), sum(file.in_baseline for file in judged)
     unread = sum(bool(file.problems) for file in judged)
     return (
-        f"{judged[0].form if len(judged) == 1 else _count(len(judged), 'file')}, "
-        f"{_count(sum(file.resources for file in judged), 'resource')} ({answers['judged']} judged, "
-        f"{_count(answers['no_node_pool'], 'no node pool', 'no node pools')}, {answers['not_understood']} not "
-        f"understood), {_count(sum(file.gpu_pools for file in judged), 'GPU pool')}: "
-        f"{_count(levels['violation'], 'violation')}, {levels['unverified']} unverified, {levels['advice']} advice"
+        f"{judged[0].form if len(judged) == 1 else amount_of(len(judged), 'file')}, "
+        f"{amount_of(sum(file.resources for file in judged), 'resource')} ({answers['judged']} judged, "
+        f"{amount_of(answers['no_node_pool'], 'no node pool', 'no node pools')}, {answers['not_understood']} not "
+        f"understood), {amount_of(sum(file.gpu_pools for file in judged), 'GPU pool')}: "
+        f"{amount_of(levels['violation'], 'violation')}, {levels['unverified']} unverified, {levels['advice']} advice"
         + (f", {waived} waived" if waived else "")
         + (f", {known} in the baseline" if known else "")
-        + (f", {_count(unread, 'file')} not read" if unread else "")
+        + (f", {amount_of(unread, 'file')} not read" if unread else "")
     )
 
 
@@ -397,10 +397,6 @@ def _next_step(judged: Sequence[FileReport], has_baseline: bool) -> list[str]:
         return ["next: fix the violations" + ("" if has_baseline else ", or accept them with --write-baseline FILE")]
     steps = Counter(each.settled_by for each in found if each.settled_by)
     return [f"next: {step}" for step, _ in steps.most_common(1)]
-
-
-def _count(number: int, one: str, many: str = "") -> str:
-    return f"{number} {one if number == 1 else many or one + 's'}"
 
 
 def _json(judged: Sequence[FileReport]) -> None:

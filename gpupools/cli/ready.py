@@ -7,7 +7,7 @@ from datetime import datetime
 from functools import partial
 from pathlib import Path
 
-from gpupools.cli.help_texts import examples, whole_number
+from gpupools.cli.help_texts import examples, tell_problems, whole_number
 from gpupools.cli.preview import DEV_STACK
 from gpupools.common.errors import Problem, Rejected, nearest
 from gpupools.console.output import Style, answer, printable, tell, tell_parts
@@ -18,7 +18,6 @@ from gpupools.ready.pool_status import PoolStatus
 from gpupools.ready.promises import promises
 from gpupools.ready.watch import Watch
 from gpupools.stackfile.check import check_stack_file, locate
-from gpupools.stackfile.format_problem import tell_located
 from gpupools.stackfile.stack import StackPlan
 
 
@@ -52,11 +51,7 @@ def _run(given: argparse.Namespace) -> int:
             raise Rejected(wrong)
     except Rejected as rejected:
         located = locate(given.file, rejected)
-        if given.json:
-            answer("ready", "failed", [each.as_json() for each in located], {"pools": []})
-        for each in () if given.json else located:
-            tell_located(each)
-        return 2
+        return tell_problems("ready", located, {"pools": []}, as_json=given.json, result="failed")
     wanted = [each for each in promises(plan) if not given.pool or each.pool.name in given.pool]
     clusters = plan.stack.clusters
     access = partial(

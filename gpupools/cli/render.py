@@ -9,7 +9,7 @@ from pathlib import Path
 import yaml
 
 from gpupools.cli.files import add_within, write_whole
-from gpupools.cli.help_texts import examples
+from gpupools.cli.help_texts import examples, tell_problems
 from gpupools.common.errors import Problem, Rejected, nearest
 from gpupools.common.json_types import JsonDict
 from gpupools.common.sdk import NEED_FOR_DASHBOARDS
@@ -17,7 +17,6 @@ from gpupools.console.output import tell, tell_lines
 from gpupools.providers import clouds
 from gpupools.software.team_shares import team_shares
 from gpupools.stackfile.check import check_stack_file, locate
-from gpupools.stackfile.format_problem import tell_located
 from gpupools.stackfile.stack import StackPlan, prices_of
 
 
@@ -53,9 +52,7 @@ def _run(parser: argparse.ArgumentParser, given: argparse.Namespace) -> int:
         else:
             key = _cluster_of({pool.cluster: pool for pool in plan.pools}, given.cluster, "pools", "add gpupools:pools")
     except Rejected as rejected:
-        for each in locate(given.file, rejected):
-            tell_located(each)
-        return 1
+        return tell_problems("render", locate(given.file, rejected), {}, as_json=False)
     made = queues.get(key, []) if given.only != "monitoring" else []
     if given.only != "teams":
         made += _monitoring(plan, key, given.into)

@@ -13,7 +13,6 @@ from gpupools.cli.git import NotInGit, NotThen, file_at, gone_since
 from gpupools.cli.help_texts import Refusal, examples, tell_problems
 from gpupools.common.errors import Problem, Rejected
 from gpupools.common.json_types import JsonDict, JsonObject
-from gpupools.common.sdk import NEED, is_missing
 from gpupools.console.output import Style, answer, tell, tell_lines, tell_parts
 from gpupools.diff.comparison import compare_files
 from gpupools.providers import clouds
@@ -169,7 +168,10 @@ def _report(file: Path, since: str | None, judge: bool, config: JsonObject | Non
     found["prices"] = prices_of(checked.plan, clouds())
     if since is not None:
         found |= _compared(file, since, checked)
-    found |= _judged(checked, config) if judge else {"not_judged": "skipped by --no-policies"}
+    if judge:
+        found["verdicts"], found["problems"] = import_module("gpupools.preview.command").judge_file(checked, config)
+    else:
+        found["not_judged"] = "skipped by --no-policies"
     return StackReport(str(file), checked.file.stack, checked.plan, **found)
 
 
@@ -193,17 +195,6 @@ def _compared(file: Path, since: str, new: CheckedFile) -> JsonDict:
         why = "\n".join(map(str, old))
         return {"not_compared": f"Not compared: the file is invalid in {since}.\n{why}"}
     return {"comparison": compare_files(old, new, clouds())}
-
-
-def _judged(checked: CheckedFile, config: JsonObject | None) -> JsonDict:
-    """Return the policy results; of a cloud whose inputs only its program knows, if that can run."""
-    try:
-        verdicts, problems = import_module("gpupools.preview.command").judge_file(checked, config)
-    except ModuleNotFoundError as error:
-        if not is_missing(error):
-            raise
-        return {"not_judged": f"this requires {NEED}"}
-    return {"verdicts": verdicts, "problems": problems}
 
 
 def _answer(reports: Sequence[StackReport], gone: Sequence[str], output: Path | None, refused: bool) -> None:

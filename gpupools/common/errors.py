@@ -121,6 +121,11 @@ def enumeration(words: Iterable[str], join: str = "and") -> str:
     return f"{', '.join(rest)} {join} {last}" if rest else last
 
 
+def amount_of(number: int, one: str, many: str = "") -> str:
+    """Return a number of things: `1 pool`, `2 pools`."""
+    return f"{number} {one if number == 1 else many or one + 's'}"
+
+
 def shown(value: object, *, most: int = 60) -> str:
     """Return a user's value as short text for an error.
 

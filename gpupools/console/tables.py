@@ -43,9 +43,8 @@ def table_text(
     cells = [[str(cell) for cell in row] for row in rows]
     ruled, fitted = widths is not None, None
     if fit is not None:
-        fitted = _column_widths(
-            [list(headers), *cells], widths or [None] * len(headers), _room(fit, len(headers), ruled)
-        )
+        room = fit - (3 * len(headers) + 1 if ruled else 2 * (len(headers) - 1))
+        fitted = _column_widths([list(headers), *cells], widths or [None] * len(headers), room)
         if fitted is None:
             return "\n\n".join("\n".join(_list_lines(row, headers, fit)) for row in cells)
         widths = [*fitted]
@@ -57,11 +56,6 @@ def table_text(
         maxheadercolwidths=[each - _BESIDE_TITLE for each in fitted] if fitted else None,
         disable_numparse=True,
     )
-
-
-def _room(fit: int, count: int, ruled: bool) -> int:
-    """Return the width of a line that is available for cells."""
-    return fit - (3 * count + 1 if ruled else 2 * (count - 1))
 
 
 def _column_widths(rows: list[list[str]], widths: Sequence[int | None], room: int) -> list[int] | None:

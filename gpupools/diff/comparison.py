@@ -14,7 +14,8 @@ from gpupools.plan.edit_tables import EditEffect, PodImpact
 from gpupools.plan.prices import price_change
 from gpupools.spec.overrides import tellable
 from gpupools.stackfile.check import CheckedFile
-from gpupools.stackfile.stack import Stack, StackPlan, prices_of
+from gpupools.stackfile.stack import StackPlan, prices_of
+from gpupools.stackfile.stack_validation import Stack
 
 
 class Entry(NamedTuple):

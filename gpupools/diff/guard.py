@@ -23,7 +23,8 @@ from gpupools.diff.software_diff import (
 )
 from gpupools.plan.cloud import Cloud
 from gpupools.plan.edit_tables import EditEffect, PodImpact
-from gpupools.stackfile.stack import Stack, StackPlan
+from gpupools.stackfile.stack import StackPlan
+from gpupools.stackfile.stack_validation import Stack
 
 SWITCH = "gpupools:allow_destroy"
 """The key of a stack file that names what an update may replace or delete: pools, and clusters for their software."""

@@ -30,7 +30,8 @@ from gpupools.plan.cloud import Cloud
 from gpupools.plan.edit_tables import SEVERITY, STRENGTH, EditEffect, EditTables, PodImpact
 from gpupools.plan.pool_plan import PoolPlan
 from gpupools.spec.models import Cluster
-from gpupools.stackfile.stack import Stack, StackPlan
+from gpupools.stackfile.stack import StackPlan
+from gpupools.stackfile.stack_validation import Stack
 
 
 def compare(

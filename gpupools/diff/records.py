@@ -16,7 +16,7 @@ from gpupools.plan.pool_plan import PoolPlan, gpus_as_json
 from gpupools.plan.pool_planner import offered_resources
 from gpupools.spec.models import Cluster, Late, Sharing, StackOutput, has_control_daemon
 from gpupools.spec.overrides import apply_overrides
-from gpupools.stackfile.stack import Stack
+from gpupools.stackfile.stack_validation import Stack
 
 
 def whole_numbers(value: Any) -> Any:

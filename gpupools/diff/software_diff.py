@@ -24,7 +24,8 @@ from gpupools.software.release_changes import PodEffect, ReleaseChange, ReleaseE
 from gpupools.spec.cluster_access import ACCESS_KEYS, KubeconfigFile, KubeconfigSecret
 from gpupools.spec.identity import place_in_cloud
 from gpupools.spec.models import Cluster
-from gpupools.stackfile.stack import Stack, StackPlan
+from gpupools.stackfile.stack import StackPlan
+from gpupools.stackfile.stack_validation import Stack
 
 ACCESS, IDENTITY = "access", "identity"
 """Two entries that every cluster has beside the steps of its plan: API access, and identity."""

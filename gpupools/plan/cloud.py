@@ -125,7 +125,7 @@ class NodePools(NamedTuple):
     Values of the cluster's keys are passed on as they are; what only an update can tell is `pool_facts.UNKNOWN`. Raises
     TypeError for a plan of another cloud.
     """
-    registered: Mapping[str, RegisteredResource] = MappingProxyType({})
+    registered: Mapping[str, RegisteredResource]
     """Of what `declared_inputs` returns: all that rules read, each after what it refers to."""
     existing_pools: "Callable[[], ExistingPools] | None" = None
     """Reads existing pools for import; None where import is not supported."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
+from gpupools.common.errors import amount_of
 from gpupools.diff.comparison import counted, in_words
 from gpupools.plan.pool_plan import PoolPlan
 from gpupools.preview.format_preview import passing, price_rows
@@ -38,12 +39,12 @@ def comment(reports: Sequence[StackReport], gone: Sequence[str] = ()) -> str:
 def _summary(reports: Sequence[StackReport], counts: dict[str, int] | None) -> str:
     refused = sum(bool(each.refused) for each in reports)
     pools = sum(len(each.pools) for each in reports)
-    said = [in_words(counts) if counts else f"{pools} {'pool' if pools == 1 else 'pools'}"]
+    said = [in_words(counts) if counts else f"{amount_of(pools, 'pool')}"]
     if refused:
         said.insert(0, f"{refused} of {len(reports)} stack files refused")
     findings = sum(len(each.violations) for report in reports for each in report.findings)
     if findings:
-        said.append(f"{findings} policy {'finding' if findings == 1 else 'findings'}")
+        said.append(amount_of(findings, "policy finding"))
     return f"GPU pools: {'; '.join(said)}"
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from gpupools.common.errors import Problem
+from gpupools.common.errors import Problem, amount_of
 from gpupools.common.taints import HARD_EFFECTS, Taint
 from gpupools.diff.comparison import Comparison, counted, in_words
 from gpupools.plan.node_labels import TRUST_LABEL
@@ -75,12 +75,12 @@ class StackReport:
     def summary(self) -> str:
         """Say it in one line."""
         if self.refused:
-            return f"refused, {_count(len(self.refused), 'problem')}"
+            return f"refused, {amount_of(len(self.refused), 'problem')}"
         if self.comparison is not None:
             said = in_words(self.counts())
         else:
             pools, clusters = len(self.pools), len({plan.cluster for plan in self.pools})
-            said = f"{_count(pools, 'pool')} on {_count(clusters, 'cluster')}"
+            said = f"{amount_of(pools, 'pool')} on {amount_of(clusters, 'cluster')}"
         return "; ".join([said, *self._further()])
 
     def answers(self) -> Iterator[tuple[str, str]]:
@@ -142,11 +142,11 @@ class StackReport:
             judged = self.comparison.judged
             yield f"pulumi up refuses {len(judged.forbidden) + len(judged.unknown)} of it"
         if self.problems:
-            yield _count(len(self.problems), "problem")
+            yield amount_of(len(self.problems), "problem")
         for word, refuses in (("refusing", True), ("advisory", False)):
             number = sum(len(each.violations) for each in self.findings if each.refuses is refuses)
             if number:
-                yield f"{number} {word} policy {'finding' if number == 1 else 'findings'}"
+                yield amount_of(number, f"{word} policy finding")
 
 
 def finding_lines(verdict: PolicyVerdict) -> Iterator[str]:
@@ -179,9 +179,5 @@ def tolerating(runtime: RuntimePlan | None, taint: Taint) -> list[str]:
 def nodes_in_words(plan: PoolPlan) -> str:
     """Write how many nodes a pool has: `0 to 4 nodes`, `2 nodes`."""
     if plan.min_nodes == plan.max_nodes:
-        return _count(plan.max_nodes, "node")
-    return f"{plan.min_nodes} to {_count(plan.max_nodes, 'node')}"
-
-
-def _count(number: int, one: str) -> str:
-    return f"{number} {one}{'' if number == 1 else 's'}"
+        return amount_of(plan.max_nodes, "node")
+    return f"{plan.min_nodes} to {amount_of(plan.max_nodes, 'node')}"

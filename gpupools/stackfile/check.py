@@ -16,7 +16,8 @@ from gpupools.spec.models import Cluster
 from gpupools.stackfile.config_values import TOO_MUCH
 from gpupools.stackfile.price_list import read_price_list
 from gpupools.stackfile.reader import FileRejected, NotYaml, Span, StackFile, is_in_checkout, read_stack_file
-from gpupools.stackfile.stack import Stack, StackPlan, places_against_lists, plan_config
+from gpupools.stackfile.stack import StackPlan, places_against_lists, plan_config
+from gpupools.stackfile.stack_validation import Stack
 
 
 class CheckedFile(NamedTuple):

@@ -29,15 +29,11 @@ def idle_settings(keys: Iterable[str], clouds: Mapping[str, Cloud]) -> Iterator[
         known |= clouds[cloud].provider_settings
     for key in owned:
         namespace, _, setting = key.partition(":")
+        top = re.split(r"[.\[]", setting, maxsplit=1)[0]  # of a path that `pulumi config set --path` may have written
         if namespace in known:
             what = f"has no effect: each cluster has its own provider, which does not read {namespace}:… settings"
-            yield Problem((key,), what, known[namespace].get(_top(setting), "remove it"))
+            yield Problem((key,), what, known[namespace].get(top, "remove it"))
         elif "did you mean" in (close := nearest(namespace, [NAMESPACE])):
             yield Problem(
                 (key,), "has an unknown namespace", close.replace(f"'{NAMESPACE}'", f"'{NAMESPACE}:{setting}'")
             )
-
-
-def _top(setting: str) -> str:
-    """Return the first key of a path that `pulumi config set --path` may have written."""
-    return re.split(r"[.\[]", setting, maxsplit=1)[0]

@@ -31,13 +31,7 @@ from gpupools.spec.software_spec import (
 from gpupools.spec.teams import Team
 from gpupools.stackfile.parsing import parse
 from gpupools.stackfile.provider_settings import idle_settings
-from gpupools.stackfile.stack_validation import Stack as Stack
-from gpupools.stackfile.stack_validation import bad_key as bad_key
-from gpupools.stackfile.stack_validation import clusters_of, parsed
-from gpupools.stackfile.stack_validation import former_key_problems as former_key_problems
-from gpupools.stackfile.stack_validation import parse_cluster as parse_cluster
-from gpupools.stackfile.stack_validation import parse_pool as parse_pool
-from gpupools.stackfile.stack_validation import parse_stack as parse_stack
+from gpupools.stackfile.stack_validation import Stack, clusters_of, parsed
 
 
 class StackPlan(NamedTuple):

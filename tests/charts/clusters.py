@@ -12,7 +12,7 @@ from gpupools.providers import clouds
 from gpupools.software.planning import plan_runtimes
 from gpupools.spec.software_spec import RuntimeSpec
 from gpupools.stackfile.check import check_stack_file
-from gpupools.stackfile.stack import Stack
+from gpupools.stackfile.stack_validation import Stack
 from tests.charts.rendering import of_kind, rendered
 from tests.gpupools.software.combinations import A100, COMBINATIONS
 from tests.gpupools.software.conftest import stack_of

@@ -1,7 +1,6 @@
 """Addresses that another stack's outputs give, and one provider for each cluster."""
 
 import asyncio
-import sys
 from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
@@ -13,10 +12,10 @@ import yaml
 from pulumi.runtime import mocks
 from pulumi.runtime.stack import run_pulumi_func
 
-from gpupools.components.clusters import addresses, resource_factory, wait_for_distinct_clusters
+from gpupools.components.clusters import addresses, wait_for_distinct_clusters
 from gpupools.preview.program_run import preview_program
 from gpupools.providers import clouds, registration
-from gpupools.stackfile.stack import parse_cluster
+from gpupools.stackfile.stack_validation import parse_cluster
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -230,12 +229,6 @@ def test_a_cloud_whose_sdk_is_not_installed_names_the_extra(monkeypatch: pytest.
     shown = preview_program(ROOT / "stacks" / "__main__.py", "dev", "gpupools", config)
 
     assert [str(each) for each in shown.problems] == ["gcp needs the package pulumi-gcp; install gpupools[gcp]"]
-
-
-def test_a_module_that_is_no_extra_is_missed_as_any_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "gpupools.providers.gcp.resources", None)
-    with pytest.raises(ModuleNotFoundError, match=r"gpupools\.providers\.gcp\.resources"):
-        resource_factory("gcp")
 
 
 def test_only_what_is_late_waits_until_two_clusters_are_known_to_be_two() -> None:

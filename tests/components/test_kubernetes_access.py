@@ -11,7 +11,7 @@ from gpupools.preview.program_run import Preview
 from gpupools.preview.sdk_schema import UNKNOWN
 from gpupools.providers import clouds
 from gpupools.spec.models import LATE
-from gpupools.stackfile.stack import parse_cluster
+from gpupools.stackfile.stack_validation import parse_cluster
 
 RunProgram = Callable[[str], Preview]
 HIDDEN = "got a value that is not shown"

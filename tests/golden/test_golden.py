@@ -29,6 +29,7 @@ from gpupools.spec.models import PoolSpec
 from gpupools.stackfile.check import CheckedFile, check_stack_file
 from gpupools.stackfile.stack import planned
 from tests.compact_yaml import compact_yaml
+from tests.program_faults import faults
 
 HERE = Path(__file__).parent
 FILES = sorted(HERE.glob("*/*.yaml"))
@@ -63,6 +64,7 @@ def found(file: Path) -> dict[str, Any]:
     with planned(result.plan, result.file.config, clouds(), result.file.others):
         preview = preview_program(PROGRAM, result.file.stack, "gpupools", config)
     assert preview.problems == []
+    assert list(faults(preview.resources)) == []
     owners = {each.urn: each.name for each in preview.resources if each.type == "gpupools:index:GpuNodePool"}
     inside: dict[str, dict[str, Any]] = {}
     for each in sorted(preview.resources, key=lambda each: (of_kubernetes(each), each.urn)):

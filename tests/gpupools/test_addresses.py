@@ -10,7 +10,7 @@ from gpupools.providers import clouds
 from gpupools.spec.cluster_access import api_url
 from gpupools.stackfile.check import check_stack_file
 from gpupools.stackfile.reader import is_in_checkout
-from gpupools.stackfile.stack import parse_cluster
+from gpupools.stackfile.stack_validation import parse_cluster
 from tests.rows import each_row
 
 

@@ -2,6 +2,7 @@
 
 import base64
 import json
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -73,6 +74,8 @@ def test_pools_are_declared_as_imports_that_the_sdk_takes(
     names = {next(each.inputs[key] for key in NAMES if key in each.inputs) for each in nodes}
     assert names == {each.name for each in pools}
     assert all(f": {each.name} on " in said for each in pools)
+    beside = [each for each in found.resources if "GpuNodePool$" in each.urn and "import" not in each.options]
+    assert sum(map(int, re.findall(r"^  creates: ([0-9]+) × ", said, re.MULTILINE))) == len(beside)
 
 
 def test_spot_machines_without_autoscaler_are_taken_as_they_are(

@@ -15,7 +15,7 @@ from gpupools.spec.models import Mig, Mps, Nodes, StackPool
 from gpupools.spec.pool_options import Network, NodeImage, Spot
 from gpupools.spec.software_spec import Existing, RuntimeSpec
 from gpupools.spec.teams import Team
-from gpupools.stackfile.stack import parse_stack
+from gpupools.stackfile.stack_validation import parse_stack
 from tests.rows import each_row
 
 MAPS: tuple[type[BaseModel], ...] = (

@@ -9,7 +9,7 @@ from gpupools.catalog.instance_types import Catalogue
 from gpupools.catalog.mig import UnknownProfile
 from gpupools.plan.node_resources import node_resources, slice_shares
 from gpupools.spec.models import PoolSpec
-from gpupools.stackfile.stack import parse_pool
+from gpupools.stackfile.stack_validation import parse_pool
 from tests.rows import each_row
 
 GPU = "nvidia.com/gpu"

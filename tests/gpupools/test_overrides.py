@@ -17,7 +17,7 @@ from gpupools.spec.overrides import (
     tellable,
     without_hidden,
 )
-from gpupools.stackfile.stack import parse_stack
+from gpupools.stackfile.stack_validation import parse_stack
 
 RESOURCES = {
     "NodePool": Overridable(

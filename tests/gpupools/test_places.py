@@ -7,7 +7,8 @@ import pytest
 from gpupools.catalog.places import Places, read_places
 from gpupools.common.errors import Rejected
 from gpupools.providers import clouds
-from gpupools.stackfile.stack import parse_cluster, plan_config
+from gpupools.stackfile.stack import plan_config
+from gpupools.stackfile.stack_validation import parse_cluster
 
 LISTS = {name: read_places(cloud.cluster.places_file) for name, cloud in clouds().items() if cloud.cluster.places_file}
 KEY = {"aws": "region", "azure": "location", "gcp": "location"}

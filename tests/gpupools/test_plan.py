@@ -18,7 +18,7 @@ from gpupools.plan.pool_plan import POOL_LABEL, PoolPlan, gpus_as_json
 from gpupools.plan.pool_planner import plan_pool
 from gpupools.plan.provider_plan import PoolRequest, ProviderPlan
 from gpupools.spec.models import LATE, Mig
-from gpupools.stackfile.stack import parse_cluster, parse_pool
+from gpupools.stackfile.stack_validation import parse_cluster, parse_pool
 from tests.rows import listed
 
 Plan = Callable[..., PoolPlan]

@@ -2,7 +2,7 @@
 
 from gpupools.plan.cloud import Cloud
 from gpupools.plan.pool_planner import plan_pool
-from gpupools.stackfile.stack import parse_cluster, parse_pool
+from gpupools.stackfile.stack_validation import parse_cluster, parse_pool
 
 
 def test_a_plan_as_json_names_who_brings_each_piece(fake_cloud: Cloud) -> None:

@@ -19,7 +19,8 @@ from gpupools.cli.main import main
 from gpupools.common.errors import Rejected
 from gpupools.plan.cloud import Cloud
 from gpupools.providers import clouds
-from gpupools.stackfile.stack import parse_stack, plan_config
+from gpupools.stackfile.stack import plan_config
+from gpupools.stackfile.stack_validation import parse_stack
 from tests.docs.test_docs import BLOCK, PAGES
 from tests.rows import each_row
 from tooling import write_schema

@@ -21,7 +21,8 @@ from gpupools.spec.models import (
     TimeSlicing,
     WholeGpu,
 )
-from gpupools.stackfile.stack import Stack, parse_cluster, parse_pool, parse_stack, plan_config, planned
+from gpupools.stackfile.stack import plan_config, planned
+from gpupools.stackfile.stack_validation import Stack, parse_cluster, parse_pool, parse_stack
 from tests.stack_plans import plan_stack
 
 Clouds = Mapping[str, Cloud]

@@ -103,27 +103,28 @@ def test_in_a_pipe_no_line_is_wider_than_120(dev_report: Report) -> None:
     assert "  nvidia.com/gpu=present:NoSchedule: every pool" in lines
 
 
-UNTAINTED = """
+def test_a_pool_that_a_rule_forbids_is_refused(dev: CheckedFile) -> None:
+    bounded = {"gpu-pool-bounded": {"enforcementLevel": "mandatory", "maxNodesPerPool": 2}}
+    report = preview_file(dev, policy_config=bounded)
+
+    assert report.problems == ()
+    assert [verdict.policy for verdict in report.verdicts if verdict.refuses] == ["gpu-pool-bounded"]
+    assert report.exit_code == 1
+    assert "  FAIL  gpu-pool-bounded" in report.as_text()
+    assert "Rejected: 1 mandatory policy violated." in report.as_text()
+    (refused,) = (each for each in report.as_json()["policy"] if each["policy"] == "gpu-pool-bounded")
+    assert refused["violations"][0]["urn"].startswith("urn:pulumi:dev::gpupools::gpupools:index:GpuNodePool$")
+
+
+WRONG_INPUT = """
 import pulumi_aws as aws
 aws.eks.NodeGroup("a", cluster_name="c", node_role_arn="r", subnet_ids=["s"], instance_types=["p4d.24xlarge"],
-    scaling_config={"desired_size": 0, "min_size": 0, "max_size": 4})
+    scaling_config={"desired_size": 0, "min_size": 0, "maximum": 4})
 """
 
 
-def test_an_untainted_pool_is_refused_by_the_pack(dev: CheckedFile, tmp_path: Path) -> None:
-    (tmp_path / "__main__.py").write_text(UNTAINTED)
-    report = preview_file(dev, tmp_path / "__main__.py")
-
-    assert report.problems == ()
-    assert [verdict.policy for verdict in report.verdicts if verdict.refuses] == ["gpu-pool-tainted"]
-    assert report.exit_code == 1
-    assert "  FAIL  gpu-pool-tainted" in report.as_text()
-    assert "Rejected: 1 mandatory policy violated." in report.as_text()
-    assert report.as_json()["policy"][0]["violations"][0]["urn"].endswith("NodeGroup::a")
-
-
 def test_a_program_with_a_wrong_input_is_refused(dev: CheckedFile, tmp_path: Path) -> None:
-    (tmp_path / "__main__.py").write_text(UNTAINTED.replace('"max_size": 4', '"maximum": 4'))
+    (tmp_path / "__main__.py").write_text(WRONG_INPUT)
     report = preview_file(dev, tmp_path / "__main__.py")
 
     assert report.exit_code == 1
@@ -220,43 +221,12 @@ def test_a_resource_belongs_to_the_cluster_of_the_longest_name(dev: CheckedFile,
     (tmp_path / "__main__.py").write_text(f"import pulumi, pulumi_aws\n{boxes}{provider}")
     (cluster,) = [each for key, each in dev.plan.stack.clusters.items() if key == "train"]
     stack = dev.plan.stack._replace(clusters=dict.fromkeys(("a", "b", "b-c"), cluster))
-    report = preview_file(dev._replace(plan=dev.plan._replace(stack=stack, pools=())), tmp_path / "__main__.py")
+    report = preview_file(
+        dev._replace(plan=dev.plan._replace(stack=stack, pools=(), runtimes=())), tmp_path / "__main__.py"
+    )
 
     found = [each.name for each in report.preview.resources]
     assert found == ["zoo", "bx", "b-c", "a", "b-x", "b-cx", "b-c-x"]
-
-
-TOLD = """
-import pulumi, pulumi_gcp as gcp
-box = pulumi.ComponentResource("t:index:Box", "box")
-provider = gcp.Provider("p", project="x")
-first = gcp.container.NodePool("first", cluster="c")
-gcp.container.NodePool("a", cluster=first.cluster, opts=pulumi.ResourceOptions(
-    parent=box, provider=provider, protect=True, ignore_changes=["nodeCount"], delete_before_replace=True,
-    additional_secret_outputs=["operation"], depends_on=[provider]))
-"""
-
-
-def test_the_rules_read_what_the_engine_tells_the_pack(dev: CheckedFile, tmp_path: Path) -> None:
-    (tmp_path / "__main__.py").write_text(TOLD)
-    resources = preview_file(dev, tmp_path / "__main__.py").preview.resources
-    told = {each.name: (each, protect) for each, protect in command._as_rules_read(resources)}
-
-    urns = {each.name: each.urn for each in resources}
-    assert {name: each.urn for name, (each, _) in told.items()} == urns
-    assert [name for name, (_, protect) in told.items() if protect] == ["a"]
-    assert {name: (each.inputs, each.parent, each.provider) for name, (each, _) in told.items()} == {
-        "box": ({}, STACK_URN, ""),
-        "p": ({"project": "x"}, STACK_URN, ""),
-        "first": ({"cluster": "c"}, STACK_URN, ""),
-        "a": ({"cluster": "c"}, urns["box"], urns["p"]),
-    }
-    read = told["a"][0]
-    assert (set(read.depends), read.by_property) == ({urns["first"], urns["p"]}, {"cluster": (urns["first"],)})
-    assert [pool.instance_types for pool in read.pools] == [()]
-
-
-STACK_URN = "urn:pulumi:dev::gpupools::pulumi:pulumi:Stack::gpupools-dev"
 
 
 def test_the_project_is_that_of_the_repository(tmp_path: Path) -> None:
@@ -264,7 +234,7 @@ def test_the_project_is_that_of_the_repository(tmp_path: Path) -> None:
     (tmp_path / "Pulumi.yaml").write_text("{name: ml-gpus, runtime: python, stackConfigDir: stacks}")
     file = Path(shutil.copy(DEV, tmp_path / "stacks"))
     (tmp_path / "program").mkdir()
-    (tmp_path / "program" / "__main__.py").write_text(TOLD)
+    (tmp_path / "program" / "__main__.py").write_text('import pulumi\npulumi.ComponentResource("t:index:Box", "box")\n')
     report = preview_file(check_stack_file(file, clouds()), tmp_path / "program" / "__main__.py")
 
     assert {each.urn.split("::")[1] for each in report.preview.resources} == {"ml-gpus"}

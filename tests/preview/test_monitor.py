@@ -278,46 +278,10 @@ def test_options_are_recorded_in_the_engines_words(preview: RunProgram) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "expected"),
-    [
-        (
-            "ignore_changes=['scaling_config.desired_size']",
-            "ignoreChanges: 'scaling_config.desired_size' matches",
-        ),
-        ("ignore_changes=['scalingConfig.desired']", "'desired' does not exist"),
-        ("replace_on_changes=['amitype']", "replaceOnChanges: 'amitype' is not a property"),
-        ("additional_secret_outputs=['licence']", "additionalSecretOutputs: 'licence' is not a property"),
-        ("transforms=[lambda args: None]", "has a transform, which only the engine runs"),
-    ],
-)
-def test_an_option_without_effect_is_reported(preview: RunProgram, options: str, expected: str) -> None:
-    found = preview(declare("aws", f"pulumi.ResourceOptions({options})"))
-
-    assert len(said(found)) == 1
-    assert expected in said(found)[0]
-
-
-@pytest.mark.parametrize(
-    "options",
-    ["ignore_changes=['a']", "replace_on_changes=['a']", "custom_timeouts=pulumi.CustomTimeouts(create='1h')"],
-)
-def test_an_option_the_engine_ignores_on_components_is_reported(preview: RunProgram, options: str) -> None:
-    found = preview(f"{COMPONENT}\nBox('a', pulumi.ResourceOptions({options}))")
-
-    assert [text.partition(": ")[2] for text in said(found)] == [
-        "has no effect on a component; set it on the resources inside"
-    ]
-
-
-@pytest.mark.parametrize(
     ("program", "expected"),
     [
         ("pulumi.CustomResource('aws:eks/nodeGroop:NodeGroup', 'a', {})", "has the type 'aws:eks/nodeGroop:NodeGroup'"),
         ("pulumi.CustomResource('gpupools:index:GpuNodePool', 'a', {})", "has the type 'gpupools:index:GpuNodePool'"),
-        (
-            "pulumi.ComponentResource('aws:eks:Cluster', 'a', {}, None, True)",
-            "is a component of another package, which only that package's provider can expand",
-        ),
     ],
 )
 def test_a_type_nobody_here_declares_is_refused(preview: RunProgram, program: str, expected: str) -> None:
@@ -325,37 +289,6 @@ def test_a_type_nobody_here_declares_is_refused(preview: RunProgram, program: st
 
     assert len(said(found)) == 1
     assert expected in said(found)[0]
-
-
-def test_a_provider_of_another_package_is_refused(preview: RunProgram) -> None:
-    monitor = StrictMonitor()
-    request = resource_pb2.RegisterResourceRequest
-    gcp = request(type="pulumi:providers:gcp", name="p", custom=True)
-    preview("import pulumi_gcp, pulumi_aws")  # makes the SDKs known
-    urn = monitor.RegisterResource(gcp).urn
-    monitor.RegisterResource(request(type="aws:eks/cluster:Cluster", name="a", custom=True, provider=f"{urn}::id"))
-    monitor.RegisterResource(request(type="test:index:Box", name="b", providers={"aws": "urn:nobody::id"}))
-
-    told = [str(problem) for problem in monitor.problems]
-    assert "aws:eks/cluster:Cluster::a.options.provider: is a pulumi:providers:gcp; use a pulumi:providers:aws" in told
-    assert "test:index:Box::b.options.providers.aws: urn:nobody is not declared; declare it first" in told
-
-
-def test_a_parent_that_is_not_declared_is_refused() -> None:
-    monitor = StrictMonitor()
-    parent = "urn:pulumi:test::gpupools::test:index:Box::nobody"
-    request = resource_pb2.RegisterResourceRequest(type="test:index:Box", name="a", parent=parent)
-    monitor.RegisterResource(request)
-
-    assert [str(problem) for problem in monitor.problems] == [
-        f"test:index:Box::a.parent: {parent} is not declared; declare the parent first"
-    ]
-
-
-def test_outputs_are_taken_once(preview: RunProgram) -> None:
-    found = preview(f"{COMPONENT}\nBox('a').register_outputs({{}})")
-
-    assert said(found) == ["test:index:Box::a: registers its outputs twice; call register_outputs once, at the end"]
 
 
 def test_the_monitor_works_with_the_stock_set_mocks() -> None:

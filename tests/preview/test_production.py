@@ -160,7 +160,7 @@ def test_a_state_that_cannot_be_read_is_said_and_left_to_pulumis_own_protection(
     def fail(*_: object) -> None:
         raise Failed
 
-    monkeypatch.setattr(StrictMonitor, "_own_state", fail)
+    monkeypatch.setattr(StrictMonitor, "Invoke", fail)
     found = run(CONFIG)
 
     assert found.problems == []

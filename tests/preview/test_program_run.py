@@ -215,55 +215,6 @@ def test_a_late_value_is_secret_at_any_depth(preview: RunProgram, value: Any, kn
     assert found.outputs == {"given": known, "secret": secret}
 
 
-def test_modules_beside_a_program_are_forgotten_and_others_stay(tmp_path: Path) -> None:
-    folder, elsewhere = tmp_path / "program", tmp_path / "elsewhere"
-    for package in (folder / "inside_it", elsewhere / "beside_it", elsewhere / "without_a_file"):
-        package.mkdir(parents=True)
-        (package / "__init__.py").write_text("")
-        (package / "deeper.py").write_text("")
-    (elsewhere / "without_a_file" / "__init__.py").unlink()
-    (folder / "inside_it" / "more").mkdir()
-    (folder / "inside_it" / "more" / "deepest.py").write_text("")
-    (folder / "single_beside.py").write_text("")
-    lines = [
-        "import sys",
-        f"sys.path.append({str(elsewhere)!r})",
-        "import inside_it.deeper, inside_it.more.deepest, single_beside, beside_it.deeper, without_a_file",
-    ]
-    (folder / "__main__.py").write_text("\n".join(lines))
-    found = preview_program(folder / "__main__.py", "test", "gpupools", {})
-    names = (
-        "inside_it",
-        "inside_it.deeper",
-        "inside_it.more.deepest",
-        "single_beside",
-        "beside_it",
-        "beside_it.deeper",
-        "without_a_file",
-    )
-
-    assert found.problems == []
-    assert [name for name in names if name in sys.modules] == ["beside_it", "beside_it.deeper", "without_a_file"]
-    for name in names[-3:]:
-        del sys.modules[name]
-
-
-@pytest.mark.parametrize("entry", ["", "."])
-def test_modules_beside_a_program_stay_where_they_can_be_imported_anyway(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, entry: str
-) -> None:
-    (tmp_path / "beside_anyway.py").write_text("")
-    (tmp_path / "of_many_folders").mkdir()
-    (tmp_path / "of_many_folders" / "inside.py").write_text("")
-    (tmp_path / "__main__.py").write_text("import beside_anyway, of_many_folders.inside")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", [entry, *sys.path])
-    names = ("beside_anyway", "of_many_folders", "of_many_folders.inside")
-
-    assert preview_program(tmp_path / "__main__.py", "test", "gpupools", {}).problems == []
-    assert [name for name in names if sys.modules.pop(name, None)] == [*names]
-
-
 def test_a_missing_program_is_a_problem(tmp_path: Path) -> None:
     found = preview_program(tmp_path / "gone" / "__main__.py", "test", "gpupools", {})
 
@@ -324,23 +275,13 @@ def test_a_secret_of_the_stack_file_is_unknown_to_the_program(preview: RunProgra
 
 def test_the_folder_of_a_main_program_is_where_it_runs_and_imports_from(preview: RunProgram, tmp_path: Path) -> None:
     (tmp_path / "program").mkdir()
-    (tmp_path / "program" / "beside.py").write_text("WORD = 'first'")
-    program = "import os, sys, pulumi, beside\npulumi.export('x', [os.getcwd(), sys.path[0], sys.argv[0], beside.WORD])"
+    (tmp_path / "program" / "near_it.py").write_text("WORD = 'first'")
+    program = (
+        "import os, sys, pulumi, near_it\npulumi.export('x', [os.getcwd(), sys.path[0], sys.argv[0], near_it.WORD])"
+    )
     folder = str(tmp_path / "program")
 
     assert preview(program).outputs["x"] == [folder, folder, folder, "first"]
-
-
-def test_two_programs_each_have_their_own_modules(tmp_path: Path) -> None:
-    words = []
-    for name in ("first", "second"):
-        folder = tmp_path / name
-        folder.mkdir()
-        (folder / "beside.py").write_text(f"WORD = {name!r}")
-        (folder / "__main__.py").write_text("import pulumi, beside\npulumi.export('word', beside.WORD)")
-        words.append(preview_program(folder / "__main__.py", "test", "gpupools", {}).outputs["word"])
-
-    assert words == ["first", "second"]
 
 
 def test_the_process_is_left_as_it_was(preview: RunProgram) -> None:

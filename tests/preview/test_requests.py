@@ -10,6 +10,7 @@ from pulumi.runtime.proto import alias_pb2, callback_pb2, resource_pb2
 
 from gpupools.preview.monitor import Refused, StrictMonitor, plain_struct
 from gpupools.preview.sdk_schema import UNKNOWN
+from tests.program_faults import faults
 from tests.rows import each_row
 
 SDKS = (pulumi_gcp.container,)
@@ -110,48 +111,6 @@ def test_a_value_on_the_wire_becomes_a_plain_one() -> None:
 
 WRONG: list[tuple[dict[str, Any], list[str]]] = [
     (
-        {"remote": True},
-        [f"{BOX}::a: is a component of another package, which only that package's provider can expand; use typed"],
-    ),
-    ({"transforms": [CALLBACK]}, [f"{BOX}::a.transforms: has a transform, which only the engine runs; set the value"]),
-    ({"state_migrations": [CALLBACK]}, [f"{BOX}::a.stateMigrations: migrates state, which only the engine does; set"]),
-    ({"parent": "urn:x::y::z"}, [f"{BOX}::a.parent: urn:x::y::z is not declared; declare the parent first"]),
-    ({"provider": "urn:nobody::id"}, [f"{BOX}::a.options.provider: urn:nobody is not declared; declare it first"]),
-    ({"provider": "nonsense"}, [f"{BOX}::a.options.provider: nonsense is not declared; declare it first"]),
-    (
-        {"ignoreChanges": ["a"], "replaceOnChanges": ["a"], "replace_with": ["a"], "additionalSecretOutputs": ["a"]},
-        [
-            f"{BOX}::a.options.{option}: has no effect on a component; set it on the resources inside"
-            for option in ("ignoreChanges", "replaceOnChanges", "additionalSecretOutputs", "replaceWith")
-        ],
-    ),
-    (
-        {"type": POOL, "custom": True, "object": struct(cluster="c"), "hideDiffs": ["operation"]},
-        [],
-    ),
-    (
-        {
-            "type": POOL,
-            "custom": True,
-            "object": struct(cluster="c"),
-            "ignoreChanges": ["*"],
-            "replaceOnChanges": ["*"],
-        },
-        [],
-    ),
-    (
-        {"type": POOL, "custom": True, "object": struct(cluster="c"), "ignoreChanges": ["operation"]},
-        [f"{POOL}::a.options.ignoreChanges: 'operation' is not a property"],
-    ),
-    (
-        {"type": POOL, "custom": True, "object": struct(cluster="c"), "additionalSecretOutputs": ["operation", "x"]},
-        [f"{POOL}::a.options.additionalSecretOutputs: 'x' is not a property"],
-    ),
-    (
-        {"type": POOL, "custom": True, "object": struct(cluster="c"), "hideDiffs": ["x"], "replaceOnChanges": ["y"]},
-        [f"{POOL}::a.options.replaceOnChanges: 'y' is not a prop", f"{POOL}::a.options.hideDiffs: 'x' is not a prop"],
-    ),
-    (
         {"type": ":x", "custom": True},
         [":x::a: no imported SDK of this program has the type ':x'; use the SDK's own class"],
     ),
@@ -171,24 +130,54 @@ def test_what_is_wrong_with_a_request_is_told(given: dict[str, Any], expected: l
     assert [each.startswith(start) for each, start in zip(found, expected, strict=True)] == [True] * len(found), found
 
 
-def test_a_component_of_which_nothing_is_ignored_has_no_problem() -> None:
-    monitor = StrictMonitor()
-    registered(monitor, protect=True, deleteBeforeReplace=True, deleteBeforeReplaceDefined=True)
+OF_POOL = {"type": POOL, "custom": True, "object": struct(cluster="c")}
+FAULTS: list[tuple[dict[str, Any], list[str]]] = [
+    ({"protect": True, "deleteBeforeReplace": True, "deleteBeforeReplaceDefined": True}, []),
+    ({"remote": True}, [f"{BOX}::a: needs an engine"]),
+    ({"transforms": [CALLBACK]}, [f"{BOX}::a: needs an engine"]),
+    ({"state_migrations": [CALLBACK]}, [f"{BOX}::a: needs an engine"]),
+    ({**OF_POOL, "provider": "urn:nobody::id"}, [f"{POOL}::a: urn:nobody::id is no provider of gcp"]),
+    (
+        {"ignoreChanges": ["a"], "replaceOnChanges": ["a"], "replace_with": ["a"], "additionalSecretOutputs": ["a"]},
+        [
+            f"{BOX}::a: {option} has no effect"
+            for option in ("ignoreChanges", "replaceOnChanges", "additionalSecretOutputs", "replaceWith")
+        ],
+    ),
+    ({**OF_POOL, "hideDiffs": ["operation"]}, []),
+    ({**OF_POOL, "ignoreChanges": ["*"], "replaceOnChanges": ["*"]}, []),
+    ({**OF_POOL, "ignoreChanges": ["operation"]}, [f"{POOL}::a: ignoreChanges: 'operation' is not a property"]),
+    (
+        {**OF_POOL, "additionalSecretOutputs": ["operation", "x"]},
+        [f"{POOL}::a: additionalSecretOutputs: 'x' is not a property"],
+    ),
+    (
+        {**OF_POOL, "hideDiffs": ["x"], "replaceOnChanges": ["y"]},
+        [f"{POOL}::a: replaceOnChanges: 'y' is not a prop", f"{POOL}::a: hideDiffs: 'x' is not a prop"],
+    ),
+]
 
-    assert told(monitor) == []
+
+@pytest.mark.parametrize(("given", "expected"), FAULTS)
+def test_an_option_that_does_nothing_is_a_fault(given: dict[str, Any], expected: list[str]) -> None:
+    monitor = StrictMonitor()
+    registered(monitor, **given)
+
+    found = list(faults(monitor.declared.values()))
+    assert [each.startswith(start) for each, start in zip(found, expected, strict=True)] == [True] * len(found), found
 
 
 @pytest.mark.parametrize("depth", [0, 1], ids=["at the top", "below a component"])
-def test_a_provider_of_the_right_package_is_taken(depth: int) -> None:
+def test_a_provider_of_the_right_package_is_no_fault(depth: int) -> None:
     monitor = StrictMonitor()
     parent = registered(monitor).urn if depth else ""
     provider = registered(monitor, type=PROVIDER, custom=True, name="p", parent=parent, object=struct(project="x")).urn
     registered(monitor, type=POOL, custom=True, name="b", object=struct(cluster="c"), provider=f"{provider}::id")
     registered(monitor, name="c", providers={"gcp": f"{provider}::id"})
 
-    assert told(monitor) == []
+    assert list(faults(monitor.declared.values())) == []
     registered(monitor, name="d", providers={"aws": f"{provider}::id"})
-    assert told(monitor) == [f"{BOX}::d.options.providers.aws: is a {PROVIDER}; use a pulumi:providers:aws"]
+    assert list(faults(monitor.declared.values())) == [f"{BOX}::d: {provider}::id is no provider of aws"]
 
 
 def test_inputs_of_a_wrong_type_are_not_given_back() -> None:
@@ -214,7 +203,7 @@ def test_a_stack_is_the_parent_of_nothing_that_is_declared() -> None:
     assert told(monitor) == []
 
 
-def test_outputs_are_kept_and_taken_once() -> None:
+def test_outputs_are_kept() -> None:
     monitor = StrictMonitor()
     outputs = resource_pb2.RegisterResourceOutputsRequest
     stack = monitor.RegisterResource(Request(type="pulumi:pulumi:Stack", name="x")).urn
@@ -226,20 +215,6 @@ def test_outputs_are_kept_and_taken_once() -> None:
     assert monitor.outputs == {"size": 1}
     assert monitor.registered == {urn: {"size": 1}, "urn:nobody": {"size": 1}, stack: {"size": 1}}
     assert told(monitor) == []
-
-    for made in (urn, "urn:nobody"):
-        monitor.RegisterResourceOutputs(outputs(urn=made, outputs=struct(size=2)))
-    said = "registers its outputs twice; call register_outputs once, at the end"
-    assert told(monitor) == [f"{BOX}::a: {said}", f"urn:nobody: {said}"]
-
-
-def test_what_is_declared_twice_may_register_its_outputs_twice() -> None:
-    monitor = StrictMonitor()
-    for _ in range(2):
-        urn = registered(monitor).urn
-        monitor.RegisterResourceOutputs(resource_pb2.RegisterResourceOutputsRequest(urn=urn))
-
-    assert told(monitor) == [f"{BOX}::a: is declared twice; change the name or parent of one of them"]
 
 
 def test_a_stack_reference_is_read_and_nothing_else() -> None:
@@ -319,15 +294,3 @@ def test_what_only_a_cloud_can_answer_is_refused(ask: Callable[[StrictMonitor], 
 
     assert [each.startswith(expected) for each in told(monitor)] == [True], told(monitor)
     assert str(refused.value) == told(monitor)[0]
-
-
-def test_a_transform_of_the_stack_is_a_problem() -> None:
-    monitor = StrictMonitor()
-    answers = [monitor.RegisterStackTransform(CALLBACK), monitor.RegisterStackInvokeTransform(CALLBACK)]
-
-    assert answers == [empty_pb2.Empty()] * 2
-    said = "the stack has a transform, which only the engine runs"
-    assert (
-        told(monitor)
-        == [f"transforms: {said}; set the value where the resource is declared, or run pulumi preview"] * 2
-    )

@@ -11,11 +11,11 @@ from gpupools.preview.sdk_schema import (
     SIGNATURE,
     UNKNOWN,
     check_inputs,
-    check_property_path,
     is_known_type,
 )
 from tests.preview import fake_sdk
 from tests.preview.fake_sdk import THING, registered
+from tests.program_faults import check_property_path
 from tests.rows import each_row
 
 ASSET = {SIGNATURE: "c44067f5952c0a294b673a41bacd8c17", "text": "a"}

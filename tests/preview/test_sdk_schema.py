@@ -9,7 +9,8 @@ import pulumi_gcp.container
 import pulumi_kubernetes.helm.v3
 import pytest
 
-from gpupools.preview.sdk_schema import SECRET, SIGNATURE, UNKNOWN, check_inputs, check_property_path, is_known_type
+from gpupools.preview.sdk_schema import SECRET, SIGNATURE, UNKNOWN, check_inputs, is_known_type
+from tests.program_faults import check_property_path
 from tests.rows import each_row
 
 NODE_GROUP = "aws:eks/nodeGroup:NodeGroup"

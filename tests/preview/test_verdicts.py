@@ -13,10 +13,8 @@ from pulumi_policy import EnforcementLevel
 from gpupools.common.errors import Rejected
 from gpupools.policies.pack import NAME, POLICIES, Analyzer
 from gpupools.policies.policy_config import levels_and_options
-from gpupools.preview.command import preview_file
+from gpupools.preview.command import judge_file, preview_file
 from gpupools.preview.monitor import DeclaredResource
-from gpupools.preview.planned_resources import is_planned_whole, planned_resources
-from gpupools.preview.verdicts import judge
 from gpupools.providers import clouds
 from gpupools.stackfile.check import CheckedFile, check_stack_file
 
@@ -90,11 +88,9 @@ def test_both_say_the_same(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         return  # nothing is declared of it
     monkeypatch.setattr("pulumi.get_stack", lambda: checked.file.stack)
     report = preview_file(checked, policy_config=STRICT)
+    _, problems = judge_file(checked, STRICT)
 
+    assert problems == list(report.problems)
     said = [(verdict.policy, each.urn, each.message) for verdict in report.verdicts for each in verdict.violations]
     assert sorted(said) == sorted(said_by_pack(report.preview.resources, STRICT))
     assert {verdict.policy for verdict in report.verdicts} == POLICIES.keys()
-    if is_planned_whole(checked.plan):
-        planned = planned_resources(checked.plan, report.preview.project, checked.file.stack)
-        assert judge(planned.resources, STRICT, checked.file.stack) == list(report.verdicts)
-        assert planned.problems == list(report.problems)

@@ -25,7 +25,7 @@ from gpupools.providers.aws.pool_plan import EksPoolPlan
 from gpupools.providers.aws.resources import create_pool
 from gpupools.spec.models import Cluster
 from gpupools.stackfile.check import check_stack_file
-from gpupools.stackfile.stack import parse_cluster, parse_pool
+from gpupools.stackfile.stack_validation import parse_cluster, parse_pool
 
 EVERYTHING = Path(__file__).resolve().parents[1] / "stacks" / "Pulumi.everything-aws.yaml"
 

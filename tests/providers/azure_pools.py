@@ -18,7 +18,7 @@ from gpupools.providers.azure.pool_plan import AksPoolPlan
 from gpupools.providers.azure.resources import create_pool
 from gpupools.spec.models import Cluster
 from gpupools.stackfile.check import check_stack_file
-from gpupools.stackfile.stack import parse_cluster, parse_pool
+from gpupools.stackfile.stack_validation import parse_cluster, parse_pool
 from tests.providers.declaring import run
 
 REPOSITORY = Path(__file__).parents[2]

@@ -13,7 +13,7 @@ from gpupools.providers.gcp import CLOUD
 from gpupools.providers.gcp.pool_plan import GkePoolPlan
 from gpupools.providers.gcp.resources import create_pool
 from gpupools.spec.models import Cluster
-from gpupools.stackfile.stack import parse_cluster, parse_pool
+from gpupools.stackfile.stack_validation import parse_cluster, parse_pool
 from tests.providers.declaring import run
 
 ADDRESSES: Mapping[str, Any] = {key: value for key, value in CLOUD.example_cluster.items() if key != "cloud"}

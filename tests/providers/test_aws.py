@@ -24,7 +24,7 @@ from gpupools.providers.aws.node_images import IMAGES, instance_family
 from gpupools.providers.aws.pool_plan import EksPoolPlan, accelerator_name
 from gpupools.providers.aws.resources import _reject_orphan, create_pool, create_provider
 from gpupools.spec.models import Cluster
-from gpupools.stackfile.stack import parse_cluster, parse_pool
+from gpupools.stackfile.stack_validation import parse_cluster, parse_pool
 
 NODE_GROUP = "aws:eks/nodeGroup:NodeGroup"
 TEMPLATE = "aws:ec2/launchTemplate:LaunchTemplate"

@@ -11,7 +11,6 @@ import pulumi_aws as aws
 import pytest
 
 from gpupools.common.errors import Rejected
-from gpupools.preview.sdk_schema import check_property_path
 from gpupools.providers import clouds
 from gpupools.providers.aws import CLOUD
 from gpupools.providers.aws.bootstrap import KUBELET_KEYS
@@ -28,6 +27,7 @@ from gpupools.spec.overrides import Overridable
 from gpupools.spec.pool_options import given_settings
 from gpupools.stackfile.check import check_stack_file
 from tests.cloud_parts import edited_inputs
+from tests.program_faults import check_property_path
 from tests.providers import aws_pools
 from tests.providers.aws_pools import (
     BY_SUBNET,

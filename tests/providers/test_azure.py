@@ -10,7 +10,7 @@ from gpupools.common.errors import Rejected
 from gpupools.plan.capability import Verdict
 from gpupools.plan.pool_facts import PoolFacts
 from gpupools.plan.provider_plan import ProviderPlan
-from gpupools.preview.sdk_schema import check_inputs, check_property_path
+from gpupools.preview.sdk_schema import check_inputs
 from gpupools.providers.azure import CLOUD
 from gpupools.providers.azure.cluster import AksCluster
 from gpupools.providers.azure.constraints import WITHOUT_AKS_DRIVER
@@ -18,6 +18,7 @@ from gpupools.providers.azure.edit_effects import FIXED_AT_CREATION
 from gpupools.providers.azure.pool_plan import MIG_MODELS, gpu_instance_profile
 from gpupools.providers.azure.resources import create_pool, create_provider
 from gpupools.spec.models import LATE
+from tests.program_faults import check_property_path
 from tests.providers.azure_pools import ADDRESSES, SUBNET, TOKEN, aks, options, plan, refused, settings, wire
 from tests.providers.declaring import run
 

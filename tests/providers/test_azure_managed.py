@@ -19,7 +19,7 @@ from gpupools.policies.declared_software import read_software
 from gpupools.policies.declared_stack import Declared, DeclaredStack
 from gpupools.policies.finding import Context
 from gpupools.policies.rules import STACK_RULES
-from gpupools.preview.sdk_schema import SECRET, SIGNATURE, check_inputs, check_property_path
+from gpupools.preview.sdk_schema import SECRET, SIGNATURE, check_inputs
 from gpupools.preview.sdk_schema import UNKNOWN as LATE
 from gpupools.providers.azure import CLOUD
 from gpupools.providers.azure.arm import NEWER, aks_kind, nvidia_problems
@@ -28,6 +28,7 @@ from gpupools.providers.azure.pool_plan import MANAGED_API_VERSION, MANAGED_MIG_
 from gpupools.providers.azure.resources import create_pool
 from gpupools.readback.inputs import with_taint
 from gpupools.spec.models import SHARING_KINDS
+from tests.program_faults import check_property_path
 from tests.providers.azure_pools import ADDRESSES, GROUP, SUBNET, TOKEN, aks, options, plan, settings
 from tests.providers.declaring import run
 from tests.providers.test_azure_api_model import wrong

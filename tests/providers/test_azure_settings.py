@@ -17,7 +17,7 @@ from gpupools.providers.azure.pool_settings import OVERRIDABLE
 from gpupools.providers.azure.resources import create_pool
 from gpupools.spec.pool_options import given_settings
 from gpupools.stackfile.check import check_stack_file
-from gpupools.stackfile.stack import parse_pool
+from gpupools.stackfile.stack_validation import parse_pool
 from tests.cloud_parts import edited_inputs
 from tests.providers.azure_pools import (
     ADDRESSES,

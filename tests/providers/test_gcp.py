@@ -28,7 +28,7 @@ from gpupools.providers.gcp.pool_plan import GkePoolPlan
 from gpupools.providers.gcp.readback import NODE_POOL
 from gpupools.providers.gcp.resources import create_pool, create_provider
 from gpupools.spec.models import LATE, Cluster, PoolSpec
-from gpupools.stackfile.stack import parse_cluster, parse_pool
+from gpupools.stackfile.stack_validation import parse_cluster, parse_pool
 from tests.conftest import FakeCluster
 from tests.providers.declaring import run
 from tests.rows import each_row

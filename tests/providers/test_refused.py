@@ -17,7 +17,7 @@ import yaml
 from gpupools.common.errors import Rejected
 from gpupools.plan.pool_planner import plan_pool
 from gpupools.providers import clouds
-from gpupools.stackfile.stack import parse_cluster, parse_pool
+from gpupools.stackfile.stack_validation import parse_cluster, parse_pool
 from tests.compact_yaml import compact_yaml
 
 FILE = Path(__file__).with_name("refused.yaml")

@@ -10,7 +10,7 @@ from gpupools.common.json_types import JsonObject
 from gpupools.plan.cloud import Cloud, nearest_cloud
 from gpupools.providers import clouds
 from gpupools.spec.models import LATE, Cluster
-from gpupools.stackfile.stack import parse_cluster
+from gpupools.stackfile.stack_validation import parse_cluster
 
 
 def parse_cloud(name: object) -> Cloud:

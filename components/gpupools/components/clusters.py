@@ -9,7 +9,6 @@ import pulumi
 from pulumi.runtime.rpc import UNKNOWN
 
 from gpupools.common.json_types import JsonObject
-from gpupools.plan.cloud import ResourceFactory
 from gpupools.providers import clouds
 from gpupools.spec.cluster_access import KubeconfigFile, KubeconfigSecret
 from gpupools.spec.identity import place, place_in_cloud, same_place, second_key
@@ -94,23 +93,11 @@ def kubernetes_identifier(where: Mapping[str, pulumi.Input[Any]]) -> pulumi.Inpu
     return pulumi.Output.json_dumps(pulumi.Output.from_input(keys).apply(place_in_cloud))
 
 
-def resource_factory(cloud: str) -> ResourceFactory:
-    """Return the functions that declare a cloud's resources; raise `pulumi.RunError` if its SDK is not installed."""
-    try:
-        return clouds()[cloud].node_pools.resources()
-    except ModuleNotFoundError as error:
-        missing = str(error.name)
-        if not missing.startswith("pulumi_"):
-            raise
-        package = missing.replace("_", "-")
-        raise pulumi.RunError(f"{cloud} needs the package {package}; install gpupools[{cloud}]") from None
-
-
 def provider(
     name: str, cloud: str, cluster: Mapping[str, pulumi.Input[Any]], opts: pulumi.ResourceOptions | None = None
 ) -> pulumi.ProviderResource:
     """Declare an explicit provider for the cluster, so that no pool depends on default region or project settings."""
-    return resource_factory(cloud).create_provider(name, cluster, opts or pulumi.ResourceOptions())
+    return clouds()[cloud].node_pools.resources().create_provider(name, cluster, opts or pulumi.ResourceOptions())
 
 
 def _output(reference: pulumi.StackReference, stack: str, path: str) -> pulumi.Output[Any]:

@@ -15,13 +15,13 @@ from gpupools.components.arguments import (
     parse_cluster_argument,
     unknown_arguments,
 )
-from gpupools.components.clusters import resource_factory
 from gpupools.components.declared_components import place_of, pool_problems, wait_for_distinct_pools
 from gpupools.diff.guard import RECORD
 from gpupools.plan.pool_plan import PoolPlan
 from gpupools.plan.pool_planner import plan_pool
+from gpupools.providers import clouds
 from gpupools.software.owners import without_rdma
-from gpupools.stackfile.stack import bad_key, former_key_problems, parse_pool
+from gpupools.stackfile.stack_validation import bad_key, former_key_problems, parse_pool
 
 
 class NodesArgs(TypedDict):
@@ -191,7 +191,7 @@ class GpuNodePool(pulumi.ComponentResource):
             depends_on=opts.depends_on if opts is not None else None,
             transformations=self._with_former_names(name, args),
         )
-        self.node_pool_name = resource_factory(plan.cloud).create_pool(name, plan, addresses, below)
+        self.node_pool_name = clouds()[plan.cloud].node_pools.resources().create_pool(name, plan, addresses, below)
         # Plain values: `from_input` would create an output for every nested value.
         known = pulumi.Output.from_input(None)
         capacity, node_pod = dict(plan.node_resources), dict(plan.node_pod)

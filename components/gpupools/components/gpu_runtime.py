@@ -26,7 +26,7 @@ from gpupools.plan.pool_plan import PoolPlan
 from gpupools.plan.pool_planner import plan_pool
 from gpupools.plan.software_plan import RuntimePlan
 from gpupools.software.planning import plan_runtime
-from gpupools.stackfile.stack import bad_key, parse_pool
+from gpupools.stackfile.stack_validation import bad_key, parse_pool
 
 Resources = Sequence[pulumi.Input[pulumi.Resource]]
 """Values of the SDK's `depends_on`."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from importlib import import_module
 from importlib.resources import files
@@ -30,7 +30,6 @@ from gpupools.stackfile.repository import is_read, project_file, read_project
 from gpupools.stackfile.stack import StackPlan, planned, prices_of, quotas_of, unlisted_offers
 
 if TYPE_CHECKING:
-    from gpupools.policies.declared_stack import Declared
     from gpupools.preview.monitor import DeclaredResource
     from gpupools.preview.program_run import Preview
 
@@ -110,7 +109,7 @@ def preview_file(
     program: Path = PROGRAM,
     policy_config: JsonObject | None = None,
 ) -> Report:
-    """Run the stack program for a valid stack file, and judge the declared resources by the policies."""
+    """Run the stack program for a valid stack file, and judge what it declares by the policies."""
     project = project_of(checked.file.path)
     config = {**checked.file.others, **{f"{NAMESPACE}:{key}": value for key, value in checked.file.config.items()}}
     preview_program = import_module("gpupools.preview.program_run").preview_program
@@ -122,9 +121,7 @@ def preview_file(
         messages=[*preview.messages, *(f"warning: {note}" for note in notes)],
         resources=in_file_order(preview.resources, checked.plan),
     )
-    verdicts: list[PolicyVerdict] = import_module("gpupools.preview.verdicts").judge(
-        _as_rules_read(preview.resources), policy_config or {}, checked.file.stack
-    )
+    verdicts, _ = judge_file(checked, policy_config)
     plan = checked.plan
     return Report(
         str(checked.file.path),
@@ -141,16 +138,9 @@ def preview_file(
 
 
 def judge_file(checked: CheckedFile, policy_config: JsonObject | None) -> tuple[Sequence[PolicyVerdict], list[Problem]]:
-    """Return the verdicts of the policies on what a valid stack file declares, and what else blocks it.
-
-    Only a cloud that does not know the inputs of its pools by itself needs the program, which needs the Pulumi SDK.
-    """
-    planned_resources = import_module("gpupools.preview.planned_resources")
-    if not planned_resources.is_planned_whole(checked.plan):
-        report = preview_file(checked, policy_config=policy_config)
-        return report.verdicts, list(report.problems)
+    """Return the verdicts of the policies on what a valid stack file declares, and what else blocks it."""
     stack, project = checked.file.stack, project_of(checked.file.path)
-    planned = planned_resources.planned_resources(checked.plan, project, stack)
+    planned = import_module("gpupools.preview.planned_resources").planned_resources(checked.plan, project, stack)
     judge = import_module("gpupools.preview.verdicts").judge
     return judge(planned.resources, policy_config or {}, stack), planned.problems
 
@@ -178,26 +168,3 @@ def in_file_order(resources: Iterable[DeclaredResource], plan: StackPlan) -> lis
     for each in siblings:  # parents come first
         ranks[each.urn] = rank(each)
     return sorted(siblings, key=lambda each: ranks[each.urn])
-
-
-def _as_rules_read(resources: Iterable[DeclaredResource]) -> Iterator[tuple[Declared, bool]]:
-    """Yield the resources as the policy pack gets them from the engine, and the option `protect` of each."""
-    judged, plain = import_module("gpupools.policies.stack_judge"), import_module("gpupools.policies.wire").plain
-    urns = {resource.urn for resource in resources}
-    for resource in resources:
-        request, inputs = resource.request, plain(resource.inputs)
-        provider = request.provider.rpartition("::")[0]
-        yield (
-            judged.declared(
-                resource.urn,
-                resource.type,
-                resource.name,
-                inputs,
-                judged.read_resource(resource.type, inputs, resource.name),
-                parent=request.parent,
-                provider=provider if provider in urns else "",
-                depends=request.dependencies,
-                by_property={key: given.urns for key, given in request.propertyDependencies.items()},
-            ),
-            request.protect,
-        )

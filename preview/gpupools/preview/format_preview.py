@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 from datetime import date
 from sys import maxsize
 from textwrap import wrap
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import yaml
 
+from gpupools.common.errors import amount_of
 from gpupools.common.json_types import JsonDict
 from gpupools.console.output import printable
 from gpupools.console.tables import table_text
@@ -30,16 +31,11 @@ if TYPE_CHECKING:
     from gpupools.preview.program_run import Preview
 
 
-@dataclass(frozen=True)
-class Violation:
+class Violation(NamedTuple):
     """A violation of one policy by one resource."""
 
     urn: str
     message: str
-
-    def as_json(self) -> JsonDict:
-        """Return urn and message."""
-        return {"urn": self.urn, "message": self.message}
 
 
 @dataclass(frozen=True)
@@ -64,7 +60,7 @@ class PolicyVerdict:
             "level": self.level,
             "verdict": "violation" if self.violations else "pass",
             "description": self.description,
-            "violations": [violation.as_json() for violation in self.violations],
+            "violations": [violation._asdict() for violation in self.violations],
         }
 
 
@@ -133,7 +129,7 @@ class Report:
     def _sections(self, fit: int | None) -> Iterator[list[str]]:
         preview, resources = self.preview, self.preview.resources
         pools, clusters = len(self.plans), len({plan.cluster for plan in self.plans})
-        title = f"Stack {preview.stack} ({self.file}): {_count(pools, 'pool')} on {_count(clusters, 'cluster')}"
+        title = f"Stack {preview.stack} ({self.file}): {amount_of(pools, 'pool')} on {amount_of(clusters, 'cluster')}"
         yield [printable(title)]
         yield [pool_table(self.plans, fit)]
         if self.plans:
@@ -149,7 +145,7 @@ class Report:
         overrides = list(override_lines(self.plans))
         if overrides:
             count = sum(len(plan.overrides) for plan in self.plans)
-            yield [f"Overrides, {_count(count, 'input')}:", *overrides]
+            yield [f"Overrides, {amount_of(count, 'input')}:", *overrides]
         if self.runtimes:
             yield ["Who installs the GPU software:", owner_table(self.runtimes, fit)]
             for runtime in self.runtimes:
@@ -166,14 +162,14 @@ class Report:
         if preview.warnings:
             yield ["Warnings:", *(f"  {warning}" for warning in preview.warnings)]
         yield [
-            f"Policies on {_count(len(resources), 'resource')}: {passing(self.verdicts)}",
+            f"Policies on {amount_of(len(resources), 'resource')}: {passing(self.verdicts)}",
             *policy_lines(self.verdicts),
         ]
         if self.problems:
-            yield [f"Rejected: {_count(len(self.problems), 'problem')}", *_indented(self.problems)]
+            yield [f"Rejected: {amount_of(len(self.problems), 'problem')}", *_indented(self.problems)]
         violated = sum(verdict.refuses for verdict in self.verdicts)
         if violated:
-            yield [f"Rejected: {_count(violated, 'mandatory policy', 'mandatory policies')} violated."]
+            yield [f"Rejected: {amount_of(violated, 'mandatory policy', 'mandatory policies')} violated."]
         if not self.exit_code and self.plans:
             yield list(_pod_lines(self.plans, self.runtimes))
             yield [
@@ -256,7 +252,7 @@ def taint_lines(plans: Sequence[PoolPlan]) -> Iterator[str]:
 def node_resource_lines(plan: PoolPlan) -> Iterator[str]:
     """Yield one line per resource that each node of a pool advertises to Kubernetes."""
     if plan.claim_template:
-        yield f"{_count(plan.instance.devices, 'GPU')} (DRA claims)"
+        yield f"{amount_of(plan.instance.devices, 'GPU')} (DRA claims)"
     for resource, count in plan.node_resources.items():
         yield f"{count} {resource}"
     for resource, quantity in plan.provider_plan.extra_resources().items():
@@ -381,7 +377,3 @@ def _quota_lines(quotas: Iterable[QuotaNeed]) -> Iterator[str]:
 def _indented(items: Iterable[object]) -> Iterator[str]:
     for each in items:
         yield from (f"  {line}" for line in str(each).splitlines())
-
-
-def _count(number: int, one: str, many: str | None = None) -> str:
-    return f"{number} {one if number == 1 else many or one + 's'}"

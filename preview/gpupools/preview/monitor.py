@@ -4,7 +4,6 @@ It records raw requests and makes every check that needs no cloud. It runs no tr
 program that needs either, it records a problem instead of showing a wrong preview.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
@@ -16,23 +15,12 @@ from pulumi.runtime.settings import get_organization, get_project, get_stack
 
 from gpupools.common.errors import Path, Problem
 from gpupools.common.json_types import JsonDict, JsonObject
-from gpupools.preview.sdk_schema import UNKNOWN, InputProblem, check_inputs, check_property_path, is_known_type
+from gpupools.preview.sdk_schema import UNKNOWN, check_inputs, is_known_type
 
 STACK = "pulumi:pulumi:Stack"
 STACK_REFERENCE = "pulumi:pulumi:StackReference"
-_PROVIDER = "pulumi:providers:"
 _GET_RESOURCE = "pulumi:pulumi:getResource"
 _READ_STATE = "pulumi:pulumi:readStackResourceOutputs"
-
-# The engine accepts these options on a component and ignores them: pulumi/pulumi pkg/resource/deploy/source_eval.go,
-# https://github.com/pulumi/pulumi/issues/9704.
-_IGNORED_ON_COMPONENTS = (
-    "ignoreChanges",
-    "replaceOnChanges",
-    "customTimeouts",
-    "additionalSecretOutputs",
-    "replaceWith",
-)
 
 
 class Refused(pulumi.RunError):
@@ -60,15 +48,8 @@ class DeclaredResource:
 
     def as_json(self) -> JsonDict:
         """Return the resource for `gpupools preview --json`."""
-        return {
-            "type": self.type,
-            "name": self.name,
-            "urn": self.urn,
-            "parent": self.parent,
-            "custom": self.custom,
-            "inputs": self.inputs,
-            "options": self.options,
-        }
+        keys = ("type", "name", "urn", "parent", "custom", "inputs", "options")
+        return {key: getattr(self, key) for key in keys}
 
 
 class _NoMocks(mocks.Mocks):
@@ -105,9 +86,6 @@ class StrictMonitor(mocks.MockMonitor):
         self.stack_references: list[str] = []
         """Names of the other stacks whose outputs the program reads."""
         self._stack_urn: str | None = None
-        self._known: set[str] = set()
-        self._duplicates: set[str] = set()
-        self._with_outputs: set[str] = set()
 
     def make_urn(self, parent: str, type_: str, name: str) -> str:
         """Return the URN that the engine builds: all types of the chain of parents, without the stack's.
@@ -123,7 +101,6 @@ class StrictMonitor(mocks.MockMonitor):
         urn = self.make_urn(request.parent, request.type, request.name)
         if request.type == STACK:
             self._stack_urn = urn
-            self._known.add(urn)
             return resource_pb2.RegisterResourceResponse(urn=urn)
         resource = DeclaredResource(
             type=request.type,
@@ -135,24 +112,17 @@ class StrictMonitor(mocks.MockMonitor):
             custom=request.custom,
             request=request,
         )
-        wrong = self._check(resource, request)
+        wrong = self._check(resource)
         self.declared.setdefault(urn, resource)
-        self._known.add(urn)
         # Inputs of wrong types would fail later in the SDK's conversion to output types, with a worse message.
         answer = struct_pb2.Struct() if wrong else request.object
         return resource_pb2.RegisterResourceResponse(urn=urn, object=answer)
 
     def RegisterResourceOutputs(self, request: Any) -> Any:  # noqa: N802 - the protocol's name
-        """Record the outputs; the engine accepts a resource's outputs only once."""
+        """Record the outputs."""
         if request.urn == self._stack_urn:
             self.outputs = plain_struct(request.outputs)
-        elif request.urn in self._with_outputs and request.urn not in self._duplicates:
-            where = (_label(self.declared[request.urn]),) if request.urn in self.declared else (request.urn,)
-            self.problems.append(
-                Problem(where, "registers its outputs twice", "call register_outputs once, at the end")
-            )
         self.registered[request.urn] = plain_struct(request.outputs)
-        self._with_outputs.add(request.urn)
         return empty_pb2.Empty()
 
     def ReadResource(self, request: Any) -> Any:  # noqa: N802 - the protocol's name
@@ -167,7 +137,6 @@ class StrictMonitor(mocks.MockMonitor):
         stack = request.id or plain_struct(request.properties).get("name", request.name)
         if stack not in self.stack_references:
             self.stack_references.append(stack)
-        self._known.add(urn)
         properties = struct_pb2.Struct()
         properties.update({"name": stack, "outputs": UNKNOWN, "secretOutputNames": UNKNOWN})
         return resource_pb2.ReadResourceResponse(urn=urn, properties=properties)
@@ -177,76 +146,42 @@ class StrictMonitor(mocks.MockMonitor):
         self._refuse((request.type,), f"asks the cloud whether {request.id!r} exists", "set it in the stack file")
 
     def Invoke(self, request: Any) -> Any:  # noqa: N802 - the protocol's name
-        """Return a resource that this program has registered, or the stack's own state; reject provider functions."""
-        if request.tok == _READ_STATE:
-            return self._own_state(plain_struct(request.args).get("stackName"))
-        urn = plain_struct(request.args).get("urn") if request.tok == _GET_RESOURCE else None
-        if urn not in self.declared:
-            self._refuse((request.tok,), "calls a cloud while the program runs", _USE_CONFIG)
-        state = struct_pb2.Struct()
-        state.update({"urn": urn, "id": ""})
-        state["state"] = self.declared[urn].request.object
-        response = resource_pb2.ResourceInvokeResponse()
-        getattr(response, "return").CopyFrom(state)  # the field's name is a keyword of Python
-        return response
+        """Return a resource that this program has registered, or the stack's previous state; reject provider functions.
 
-    def _own_state(self, stack: object) -> Any:
-        """Return the stack's previous state as the engine does; without outputs if it is unknown."""
-        if stack != f"{get_organization()}/{get_project()}/{get_stack()}":
-            self._refuse((_READ_STATE,), f"reads the state of the stack {stack!r}", _USE_CONFIG)
+        The state has no outputs if it is unknown.
+        """
+        given = plain_struct(request.args)
         response = resource_pb2.ResourceInvokeResponse()
         answer = getattr(response, "return")  # the field's name is a keyword of Python
-        answer.update({"name": stack} if self.earlier is None else {"name": stack, "outputs": self.earlier})
+        if request.tok == _READ_STATE:
+            stack = given.get("stackName")
+            if stack != f"{get_organization()}/{get_project()}/{get_stack()}":
+                self._refuse((_READ_STATE,), f"reads the state of the stack {stack!r}", _USE_CONFIG)
+            answer.update({"name": stack} if self.earlier is None else {"name": stack, "outputs": self.earlier})
+            return response
+        urn = given.get("urn") if request.tok == _GET_RESOURCE else None
+        if urn not in self.declared:
+            self._refuse((request.tok,), "calls a cloud while the program runs", _USE_CONFIG)
+        answer.update({"urn": urn, "id": ""})
+        answer["state"] = self.declared[urn].request.object
         return response
 
     def Call(self, request: Any) -> NoReturn:  # noqa: N802 - the protocol's name
         """Reject every method call of a provider's resource."""
         self._refuse((request.tok,), "calls a provider while the program runs", _USE_CONFIG)
 
-    def RegisterStackTransform(self, request: Any) -> Any:  # noqa: N802 - the protocol's name
-        """Record a problem: the preview would differ from the engine's result."""
-        self.problems.append(
-            Problem(("transforms",), "the stack has a transform, which only the engine runs", _NO_ENGINE)
-        )
-        return empty_pb2.Empty()
-
-    def RegisterStackInvokeTransform(self, request: Any) -> Any:  # noqa: N802 - the protocol's name
-        """Record a problem: the preview would differ from the engine's result."""
-        return self.RegisterStackTransform(request)
-
     def _refuse(self, path: Path, what: str, fix: str) -> NoReturn:
         problem = Problem(path, what, fix)
         self.problems.append(problem)
         raise Refused(str(problem))
 
-    def _check(self, resource: DeclaredResource, request: Any) -> bool:
-        """Collect the problems of a request; return whether its inputs are invalid."""
-        where = _label(resource)
-        found = self.problems
+    def _check(self, resource: DeclaredResource) -> bool:
+        """Collect the problems of a resource; return whether its inputs are invalid."""
+        where, found = f"{resource.type}::{resource.name}", self.problems
         if resource.urn in self.declared:
-            self._duplicates.add(resource.urn)
             found.append(Problem((where,), "is declared twice", "change the name or parent of one of them"))
-        if request.parent and request.parent not in self._known:
-            found.append(Problem((where, "parent"), f"{request.parent} is not declared", "declare the parent first"))
-        if request.remote:
-            what = "is a component of another package, which only that package's provider can expand"
-            found.append(Problem((where,), what, "use typed resources or kubernetes.helm.v3.Release"))
-        if request.transforms:
-            found.append(Problem((where, "transforms"), "has a transform, which only the engine runs", _NO_ENGINE))
-        if request.state_migrations:
-            found.append(Problem((where, "stateMigrations"), "migrates state, which only the engine does", _NO_ENGINE))
-        found += self._invalid_providers(where, resource, request)
         if not resource.custom:
-            found += [
-                Problem((where, "options", option), "has no effect on a component", "set it on the resources inside")
-                for option in _IGNORED_ON_COMPONENTS
-                if option in resource.options
-            ]
-        return resource.custom and self._check_inputs(where, resource)
-
-    def _check_inputs(self, where: str, resource: DeclaredResource) -> bool:
-        """Collect the problems of a provider's resource; return whether its inputs are invalid."""
-        found = self.problems
+            return False
         if not is_known_type(resource.type):
             package = resource.type.partition(":")[0]
             what = f"no imported SDK of {package or 'this program'} has the type {resource.type!r}"
@@ -254,24 +189,12 @@ class StrictMonitor(mocks.MockMonitor):
             return True
         problems = check_inputs(resource.type, resource.inputs)
         for problem in problems:
-            (self.warnings if problem.advisory else found).append(_problem_at(problem, where))
-        found += _invalid_paths(where, resource)
+            told = Problem((where, *problem.path), problem.what, problem.fix)
+            (self.warnings if problem.advisory else found).append(told)
         return any(not problem.advisory for problem in problems)
-
-    def _invalid_providers(self, where: str, resource: DeclaredResource, request: Any) -> Iterable[Problem]:
-        references = [("provider", request.provider, resource.type.partition(":")[0])] if request.provider else []
-        references += [(f"providers.{package}", reference, package) for package, reference in request.providers.items()]
-        for option, reference, package in references:
-            urn = reference.rpartition("::")[0]
-            kind = urn.rpartition("::")[0].rpartition("::")[2].rpartition("$")[2]
-            if urn not in self._known:
-                yield Problem((where, "options", option), f"{urn or reference} is not declared", "declare it first")
-            elif kind != _PROVIDER + package:
-                yield Problem((where, "options", option), f"is a {kind}", f"use a {_PROVIDER}{package}")
 
 
 _USE_CONFIG = "set the value in the stack file: an offline preview must be repeatable and needs no credentials"
-_NO_ENGINE = "set the value where the resource is declared, or run pulumi preview"
 
 
 def plain_struct(struct: Any) -> JsonDict:
@@ -293,26 +216,6 @@ def _json_value(value: Any) -> Any:
         case "bool_value":
             return value.bool_value
     return None
-
-
-def _label(resource: DeclaredResource) -> str:
-    return f"{resource.type}::{resource.name}"
-
-
-def _problem_at(problem: InputProblem, *where: str) -> Problem:
-    return Problem((*where, *problem.path), problem.what, problem.fix)
-
-
-def _invalid_paths(where: str, resource: DeclaredResource) -> Iterable[Problem]:
-    for option in ("ignoreChanges", "replaceOnChanges", "hideDiffs"):
-        for path in resource.options.get(option, ()):
-            wrong = check_property_path(resource.type, path, outputs=option == "hideDiffs")
-            if wrong is not None:
-                yield _problem_at(wrong, where, "options", option)
-    for name in resource.options.get("additionalSecretOutputs", ()):
-        wrong = check_property_path(resource.type, name, outputs=True)
-        if wrong is not None:
-            yield _problem_at(wrong, where, "options", "additionalSecretOutputs")
 
 
 def _options(request: Any) -> JsonDict:

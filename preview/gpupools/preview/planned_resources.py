@@ -36,11 +36,6 @@ class Planned(NamedTuple):
     """Inputs set by hand that the cloud's provider would refuse."""
 
 
-def is_planned_whole(plan: StackPlan) -> bool:
-    """Return whether the inputs of every pool are known without the program."""
-    return all(clouds()[each.cloud].node_pools.declared_inputs is not None for each in plan.pools)
-
-
 def planned_resources(plan: StackPlan, project: str, stack: str) -> Planned:
     """Return what is declared of a plan in a stack of this project."""
     found = Planned([], [])
@@ -112,7 +107,6 @@ class _Cluster:
         settings: Any = plan.provider_plan
         yield self._declared(_POOL, full, self._component), False
         node_pools = self._cloud.node_pools
-        assert node_pools.declared_inputs is not None
         made = node_pools.declared_inputs(plan, self._keys)
         found: dict[str, Declared] = {}
         for kind, registered in node_pools.registered.items():

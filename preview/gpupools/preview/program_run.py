@@ -17,7 +17,7 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -76,11 +76,11 @@ def preview_program(
     """
     monitor, log = StrictMonitor(earlier), _Log()
     values = {key if ":" in key else f"{project}:{key}": value for key, value in config.items()}
-    secret = [key for key, value in values.items() if _holds_late(value)]
-    texts = {key: _config_text(value) for key, value in values.items()}
+    texts = {key: value if isinstance(value, str) else _json_text(value) for key, value in values.items()}
+    secret = [key for key, text in texts.items() if UNKNOWN in text]
 
     def run() -> None:
-        pulumi.runtime.set_all_config(texts, secret)
+        pulumi.runtime.set_all_config(texts, list(secret))
         running = _run(program, stack, project, monitor, log)
         try:
             asyncio.run(running)
@@ -130,14 +130,14 @@ async def _run(program: Path, stack: str, project: str, monitor: StrictMonitor, 
     SETTINGS.root_directory = str(program.parent.parent)
     runtime.settings.ROOT.set(None)
     entry = str(program.parent if program.name == "__main__.py" else program)
-    await runtime.run_in_stack(lambda: _run_path(entry))
+
+    def run_program() -> None:
+        runpy.run_path(entry, run_name="__main__")
+
+    await runtime.run_in_stack(run_program)
 
 
 _NO_STACK: Any = object()
-
-
-def _run_path(entry: str) -> None:
-    runpy.run_path(entry, run_name="__main__")
 
 
 _ERROR_SHOWN = 32
@@ -181,7 +181,7 @@ class _Log:
 @contextlib.contextmanager
 def _restored_process(program: Path) -> Iterator[None]:
     """Set up the process for a program like the language host, and restore it afterwards."""
-    path, arguments, folder, modules = list(sys.path), list(sys.argv), Path.cwd(), set(sys.modules)
+    path, arguments, folder = list(sys.path), list(sys.argv), Path.cwd()
     set_handler = signal.signal
     signal.signal = _keep_handler  # type: ignore[assignment]
     importlib.invalidate_caches()
@@ -200,48 +200,19 @@ def _restored_process(program: Path) -> Iterator[None]:
         os.chdir(folder)
         sys.path[:], sys.argv = path, arguments
         signal.signal = set_handler
-        _forget_modules_beside(program, set(sys.modules) - modules)
 
 
 def _keep_handler(number: int, handler: object) -> object:
-    """Replace `signal.signal`, so that signals reach the preview, which has to stop the policy pack.
+    """Replace `signal.signal`, so that Ctrl-C ends the command like any other.
 
-    The program's handler ends the process immediately, and asyncio's handler waits for the program's next `await`; with
-    either, Ctrl-C would leave the policy pack running.
+    The program's handler ends the process with its own exit code, and asyncio's waits for the program's next `await`.
     """
     return signal.getsignal(number)
 
 
-def _forget_modules_beside(program: Path, new: Collection[str]) -> None:
-    """Unload modules from the program's folder, since another program may have modules of the same names."""
-    folder = program.parent.resolve()
-    if any(Path(entry).resolve() == folder for entry in sys.path):
-        return
-    packages = {name.partition(".")[0] for name in new}
-    files = {package: getattr(sys.modules.get(package), "__file__", None) for package in packages}
-    beside = {package for package, file in files.items() if file is not None and folder in Path(file).parents[:2]}
-    for name in new:
-        if name.partition(".")[0] in beside:
-            sys.modules.pop(name, None)
-
-
-def _holds_late(value: Any) -> bool:
-    if isinstance(value, Mapping):
-        return any(_holds_late(item) for item in value.values())
-    return any(_holds_late(item) for item in value) if isinstance(value, list) else isinstance(value, Late)
-
-
-def _config_text(value: Any) -> str:
-    plain = _without_late(value)
-    return plain if isinstance(plain, str) else json.dumps(plain)
-
-
-def _without_late(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {key: _without_late(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_without_late(item) for item in value]
-    return UNKNOWN if isinstance(value, Late) else value
+def _json_text(value: Any) -> str:
+    """Return a value as the program gets it; what is late stands there as the engine's marker."""
+    return UNKNOWN if isinstance(value, Late) else json.dumps(value, default=lambda _: UNKNOWN)
 
 
 def _sorted_siblings(declared: Iterable[DeclaredResource]) -> list[DeclaredResource]:

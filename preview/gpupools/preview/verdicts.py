@@ -1,6 +1,6 @@
 """Judge the declared resources of one stack by the rules, as the policy pack does in an update. Imports no Pulumi."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from datetime import UTC, datetime
 
 from gpupools.common.json_types import JsonObject
@@ -31,16 +31,7 @@ def judge(resources: Iterable[tuple[Declared, bool]], config: JsonObject, stack:
         )
     found += rules.judge_stack(whole)
     violations: dict[str, list[Violation]] = {policy.name: [] for policy in POLICIES}
-    for said in found:
-        violations[said.policy].append(Violation(said.urn, said.message))
-    return [
-        PolicyVerdict(
-            policy.name, levels[policy.name], policy.description, _with(policy.description, violations[policy.name])
-        )
-        for policy in POLICIES
-    ]
-
-
-def _with(description: str, violations: Sequence[Violation]) -> tuple[Violation, ...]:
-    """Return violations whose messages start with the policy's description, as the engine shows them."""
-    return tuple(Violation(each.urn, f"{description}\n{each.message}") for each in violations)
+    about = {policy.name: policy.description for policy in POLICIES}
+    for said in found:  # each message starts with the policy's description, as the engine shows it
+        violations[said.policy].append(Violation(said.urn, f"{about[said.policy]}\n{said.message}"))
+    return [PolicyVerdict(name, levels[name], what, tuple(violations[name])) for name, what in about.items()]

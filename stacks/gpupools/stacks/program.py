@@ -39,7 +39,8 @@ from gpupools.spec.cluster_access import ACCESS_KEYS
 from gpupools.spec.models import Cluster
 from gpupools.stackfile.check import file_access_problems
 from gpupools.stackfile.price_list import read_price_list
-from gpupools.stackfile.stack import StackPlan, parse_stack, places_against_lists, plan_config
+from gpupools.stackfile.stack import StackPlan, places_against_lists, plan_config
+from gpupools.stackfile.stack_validation import parse_stack
 from gpupools.stacks.debug_messages import send_debug_messages_in_background
 
 ERROR_SHOWN = 32

@@ -10,7 +10,7 @@ from gpupools.plan.pool_plan import PoolPlan
 from gpupools.plan.software_plan import RuntimePlan
 from gpupools.providers import clouds
 from gpupools.software.planning import plan_runtimes
-from gpupools.stackfile.stack import Stack, parse_stack
+from gpupools.stackfile.stack_validation import Stack, parse_stack
 from tests.stack_plans import plan_stack
 
 Pools = Mapping[str, Mapping[str, Any]]

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from gpupools.plan.pool_plan import PoolPlan
 from gpupools.providers import clouds
-from gpupools.stackfile.stack import Stack, parse_stack
+from gpupools.stackfile.stack_validation import Stack, parse_stack
 from tests.stack_plans import plan_stack
 
 ZONES: Mapping[str, str] = {"aws": "eu-central-1a", "azure": "1", "gcp": "europe-west4-a"}

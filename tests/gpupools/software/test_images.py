@@ -15,7 +15,7 @@ from gpupools.providers import clouds
 from gpupools.software.images import chart_digest_command, digest_of, image_digest_command, slots
 from gpupools.software.planning import plan_runtimes
 from gpupools.software.release_changes import PodEffect
-from gpupools.stackfile.stack import parse_stack
+from gpupools.stackfile.stack_validation import parse_stack
 from tests.changes import release_changes
 from tests.gpupools.software.conftest import Planner, pools_of
 from tests.stack_plans import plan_stack
