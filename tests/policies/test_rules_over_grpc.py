@@ -1,28 +1,34 @@
 """Every rule from both sides, as the engine asks: inputs in wire form, over gRPC, one running pack for the module."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
-from google.protobuf import json_format, struct_pb2
+from google.protobuf import json_format
 from pulumi.runtime.proto import analyzer_pb2
 
-from tests.policies.pack_process import Diagnostic, PolicyPackProcess, StackResource, as_engine_sends
+from tests.policies.asking import (
+    AKS,
+    EKS,
+    GKE,
+    SECRET,
+    SIGNATURE,
+    TAINT,
+    TEMPLATE,
+    UNKNOWN,
+    asked,
+    resource,
+    running,
+    struct,
+    urn,
+)
+from tests.policies.pack_process import Diagnostic, PolicyPackProcess, StackResource
 
-UNKNOWN = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
-SIGNATURE = "4dabf18193072939515e22adb298388d"
-SECRET = "1b47061264138c4ac30d75fd1eb44270"
-EKS = "aws:eks/nodeGroup:NodeGroup"
-TEMPLATE = "aws:ec2/launchTemplate:LaunchTemplate"
-AKS = "azure-native:containerservice:AgentPool"
-GKE = "gcp:container/nodePool:NodePool"
 RELEASE = "kubernetes:helm.sh/v3:Release"
 CHART = "kubernetes:helm.sh/v4:Chart"
 DAEMONSET = "kubernetes:apps/v1:DaemonSet"
-TAINT = {"key": "nvidia.com/gpu", "value": "present", "effect": "NO_SCHEDULE"}
 CONFIG: Mapping[str, Any] = {
     "gpu-pool-bounded": {"maxNodesPerPool": 20, "maxNodes": 30, "maxGpus": 200},
     "gpu-pool-protected": {"stacks": ["prod"]},
@@ -133,30 +139,13 @@ def daemonset(image: str, *line: str) -> dict[str, Any]:
     return {"spec": {"template": {"spec": {"containers": [{"name": "c", "image": image, **ran}]}}}}
 
 
-@pytest.fixture(scope="module")
-def pack() -> Iterator[PolicyPackProcess]:
-    with PolicyPackProcess(stack="prod", config=CONFIG) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def remediating() -> Iterator[PolicyPackProcess]:
-    with PolicyPackProcess(config={"gpu-pool-tainted": "remediate"}) as running:
-        yield running
-
-
-def struct(wire: Mapping[str, Any]) -> struct_pb2.Struct:
-    properties = struct_pb2.Struct()
-    properties.update(wire)
-    return properties
-
-
+pack = running(stack="prod", config=CONFIG)
+remediating = running(config={"gpu-pool-tainted": "remediate"})
 PROTECTED = analyzer_pb2.AnalyzerResourceOptions(protect=True)
 
 
 def ask(pack: PolicyPackProcess, type_: str, wire: Mapping[str, Any], protect: bool = True) -> list[Diagnostic]:
-    options = PROTECTED if protect else None
-    return pack.analyze(f"urn:pulumi:prod::gpupools::{type_}::a", type_, "a", struct(wire), options)
+    return asked(pack, resource(type_, "a", wire), options=PROTECTED if protect else None)
 
 
 CLEAN = [
@@ -309,9 +298,7 @@ def test_no_chart_makes_the_pack_fail(pack: PolicyPackProcess, odd: Any) -> None
         ask(pack, RELEASE, operator(values={part: {"version": odd, "enabled": odd}}))
     for pod in (odd, {"spec": odd}, {"spec": {"template": {"spec": {"containers": odd}}}}):
         ask(pack, DAEMONSET, {"spec": pod})
-    judged = stack(
-        pack, (RELEASE, "odd", operator(values=odd), ()), (EKS, "pool", eks(labels=odd, clusterName=odd), ())
-    )
+    judged = stack(pack, (RELEASE, "odd", operator(values=odd)), (EKS, "pool", eks(labels=odd, clusterName=odd)))
 
     assert {each.policy for each in judged} <= {"gpu-software-one-owner", "gpu-pool-tainted"}
 
@@ -321,18 +308,9 @@ def test_no_chart_makes_the_pack_fail(pack: PolicyPackProcess, odd: Any) -> None
 K8S = "pulumi:providers:kubernetes"
 
 
-def urn(type_: str, name: str) -> str:
-    return f"urn:pulumi:prod::gpupools::{type_}::{name}"
-
-
-def stack(pack: PolicyPackProcess, *resources: tuple[str, str, Mapping[str, Any], Sequence[str]]) -> list[Diagnostic]:
-    """Judge a stack of (type, name, properties, URNs it depends on)."""
-    return pack.analyze_stack(
-        StackResource(
-            urn=urn(type_, f"{name}"), type=type_, name=name, properties=struct(wire), dependencies=tuple(depends)
-        )
-        for type_, name, wire, depends in resources
-    )
+def stack(pack: PolicyPackProcess, *resources: tuple[str, str, Mapping[str, Any]]) -> list[Diagnostic]:
+    """Judge a stack of (type, name, inputs)."""
+    return pack.analyze_stack([resource(*each) for each in resources])
 
 
 def told(said: list[Diagnostic]) -> list[tuple[str, str]]:
@@ -585,7 +563,7 @@ GPU_DRIVER_OFF = {"driver": {"enabled": False}, "toolkit": {"enabled": False}}
 def test_the_whole_stack_is_judged(
     pack: PolicyPackProcess, resources: list[tuple[str, str, dict[str, Any]]], said: list[tuple[str, str]]
 ) -> None:
-    assert told(stack(pack, *((type_, name, wire, ()) for type_, name, wire in resources))) == said
+    assert told(stack(pack, *resources)) == said
 
 
 def kubeconfig(server: str = "https://203.0.113.7", name: str = "lab", other: str = "https://203.0.113.8") -> str:
@@ -617,55 +595,36 @@ SAME = [
 ]
 
 
+def two_clusters(*providers: StackResource) -> list[StackResource]:
+    """Return the providers with the operator's chart on the first and the plugin's on the second."""
+    used = [
+        analyzer_pb2.AnalyzerProviderResource(type=K8S, name=each.name, urn=each.urn, properties=each.properties)
+        for each in providers
+    ]
+    charts = (("operator", operator()), ("plugin", plugin()))
+    releases = [
+        resource(RELEASE, name, chart, provider=provider) for (name, chart), provider in zip(charts, used, strict=True)
+    ]
+    return [*providers, *releases]
+
+
 @pytest.mark.parametrize(("one", "other", "same"), SAME)
 def test_two_providers_of_one_cluster_are_one_cluster(
     pack: PolicyPackProcess, one: dict[str, Any], other: dict[str, Any], same: bool
 ) -> None:
-    providers = [
-        analyzer_pb2.AnalyzerProviderResource(type=K8S, name=name, urn=urn(K8S, name), properties=struct(given))
-        for name, given in (("a", one), ("b", other))
-    ]
-    resources = [
-        StackResource(urn=each.urn, type=K8S, name=each.name, properties=each.properties) for each in providers
-    ] + [
-        StackResource(urn=urn(RELEASE, name), type=RELEASE, name=name, properties=struct(chart), provider=provider)
-        for name, chart, provider in (("operator", operator(), providers[0]), ("plugin", plugin(), providers[1]))
-    ]
+    resources = two_clusters(resource(K8S, "a", one), resource(K8S, "b", other))
 
     assert told(pack.analyze_stack(resources)) == ([("gpu-software-one-owner", "plugin")] if same else [])
 
 
 def test_two_providers_made_from_one_new_cluster_are_one_cluster(pack: PolicyPackProcess) -> None:
-    cluster = StackResource(
-        urn=urn("eks:index:Cluster", "c"), type="eks:index:Cluster", name="c", properties=struct({})
-    )
-    elsewhere = replace(cluster, urn=urn("pulumi:pulumi:StackReference", "c"), type="pulumi:pulumi:StackReference")
+    def judged(type_: str) -> list[tuple[str, str]]:
+        source = resource(type_, "c", {})
+        providers = [resource(K8S, name, {"kubeconfig": UNKNOWN}, kubeconfig=source.urn) for name in "ab"]
+        return told(pack.analyze_stack([source, *two_clusters(*providers)]))
 
-    def judged(source: StackResource) -> list[tuple[str, str]]:
-        late = {"kubeconfig": UNKNOWN}
-        providers = [
-            StackResource(
-                urn=urn(K8S, name),
-                type=K8S,
-                name=name,
-                properties=struct(late),
-                dependencies=(source.urn,),
-                property_dependencies={"kubeconfig": (source.urn,)},
-            )
-            for name in "ab"
-        ]
-        used = [
-            analyzer_pb2.AnalyzerProviderResource(type=K8S, name=each.name, urn=each.urn, properties=each.properties)
-            for each in providers
-        ]
-        charts = [
-            StackResource(urn=urn(RELEASE, name), type=RELEASE, name=name, properties=struct(chart), provider=provider)
-            for (name, chart), provider in zip((("operator", operator()), ("plugin", plugin())), used, strict=True)
-        ]
-        return told(pack.analyze_stack([source, *providers, *charts]))
-
-    assert judged(cluster) == [("gpu-software-one-owner", "plugin")]
-    assert judged(elsewhere) == []
+    assert judged("eks:index:Cluster") == [("gpu-software-one-owner", "plugin")]
+    assert judged("pulumi:pulumi:StackReference") == []
 
 
 SYSTEM_TAINT = "CriticalAddonsOnly=true:NoSchedule"
@@ -701,25 +660,14 @@ TOLERATED = [{"key": "CriticalAddonsOnly", "operator": "Exists"}]
 def test_an_operator_without_a_node_to_start_on_is_told(
     pack: PolicyPackProcess, profiles: list[dict[str, Any]], values: Any, told_of: str
 ) -> None:
-    cluster_type = "azure-native:containerservice:ManagedCluster"
     system = {"name": "sys", "mode": "System", "count": 1, "vmSize": "Standard_D4s_v5"}
-    cluster = StackResource(
-        urn=urn(cluster_type, "c"),
-        type=cluster_type,
-        name="c",
-        properties=struct({"agentPoolProfiles": [{**system, **each} for each in profiles]}),
-    )
-    pool = StackResource(
-        urn=urn(AKS, "pool"),
-        type=AKS,
-        name="pool",
-        properties=struct(aks(gpuProfile={"driver": "None"})),
-        property_dependencies={"resourceName": (cluster.urn,)},
-    )
+    made_of = {"agentPoolProfiles": [{**system, **each} for each in profiles]}
+    cluster = resource("azure-native:containerservice:ManagedCluster", "c", made_of)
+    pool = resource(AKS, "pool", aks(gpuProfile={"driver": "None"}), resourceName=cluster.urn)
     chart = (
         operator(values={"toolkit": {"enabled": False}, **values}) if values is not UNKNOWN else operator(values=values)
     )
-    release = StackResource(urn=urn(RELEASE, "operator"), type=RELEASE, name="operator", properties=struct(chart))
+    release = resource(RELEASE, "operator", chart)
     said = [each for each in pack.analyze_stack([cluster, pool, release]) if "cannot start on any pool" in each.message]
 
     assert told([*said]) == ([("unverified-in-stack", "operator")] if told_of else [])
@@ -727,32 +675,15 @@ def test_an_operator_without_a_node_to_start_on_is_told(
 
 
 def test_a_chart_and_what_it_renders_are_one_owner(pack: PolicyPackProcess) -> None:
-    chart = StackResource(urn=urn(CHART, "p"), type=CHART, name="p", properties=struct(plugin()))
-    image = struct(daemonset("nvcr.io/nvidia/k8s-device-plugin:v0.20.0"))
-    rendered = StackResource(urn=urn(DAEMONSET, "p"), type=DAEMONSET, name="p", properties=image, parent=chart.urn)
+    chart = resource(CHART, "p", plugin())
+    rendered = resource(DAEMONSET, "p", daemonset("nvcr.io/nvidia/k8s-device-plugin:v0.20.0"), chart.urn)
 
     assert pack.analyze_stack([chart, rendered]) == []
 
 
-def with_template(
-    type_: str, template: Mapping[str, Any], group: Mapping[str, Any]
-) -> analyzer_pb2.AnalyzeStackRequest:
+def with_template(template: Mapping[str, Any], group: Mapping[str, Any]) -> list[StackResource]:
     """Declare a template and a group made from it; at preview only the dependency says which."""
-    lt, ng = urn(TEMPLATE, "lt"), urn(type_, "ng")
-    made_from = {"launchTemplate": analyzer_pb2.AnalyzerPropertyDependencies(urns=[lt])}
-    return analyzer_pb2.AnalyzeStackRequest(
-        resources=[
-            analyzer_pb2.AnalyzerResource(urn=lt, type=TEMPLATE, name="lt", properties=struct(template)),
-            analyzer_pb2.AnalyzerResource(
-                urn=ng,
-                type=type_,
-                name="ng",
-                properties=as_engine_sends(struct(group)),
-                dependencies=[lt],
-                propertyDependencies=made_from,
-            ),
-        ]
-    )
+    return [resource(TEMPLATE, "lt", template), resource(EKS, "ng", group, launchTemplate=urn(TEMPLATE, "lt"))]
 
 
 HARD = {"metadataOptions": {"httpTokens": "required", "httpEndpoint": "enabled", "httpPutResponseHopLimit": 1}}
@@ -779,8 +710,8 @@ def test_a_machine_that_only_the_launch_template_names_is_judged_with_it_and_onc
 ) -> None:
     group = {**GROUP, "taints": taints}
     alone = [each.policy for each in ask(pack, EKS, group)]
-    request = with_template(EKS, {"instanceType": instance_type, **HARD}, group)
-    together = [each.policyName for each in pack._call("AnalyzeStack", request).diagnostics]
+    both = with_template({"instanceType": instance_type, **HARD}, group)
+    together = [each.policy for each in pack.analyze_stack(both)]
 
     assert [each for each in alone if "tainted" in each] == []
     assert [each for each in together if "tainted" in each] == said
@@ -789,7 +720,7 @@ def test_a_machine_that_only_the_launch_template_names_is_judged_with_it_and_onc
 def test_a_launch_template_outside_the_stack_leaves_the_pool_unverified(pack: PolicyPackProcess) -> None:
     (said,) = [
         each
-        for each in stack(pack, (EKS, "ng", {**GROUP, "launchTemplate": {"id": "lt-of-others"}, "taints": []}, ()))
+        for each in stack(pack, (EKS, "ng", {**GROUP, "launchTemplate": {"id": "lt-of-others"}, "taints": []}))
         if "tainted" in each.policy
     ]
 
@@ -799,9 +730,9 @@ def test_a_launch_template_outside_the_stack_leaves_the_pool_unverified(pack: Po
 
 def test_a_template_that_leaves_the_metadata_service_open_is_at_fault_itself(pack: PolicyPackProcess) -> None:
     soft = {"instanceType": "p4d.24xlarge", "metadataOptions": {"httpTokens": "optional"}}
-    said = pack._call("AnalyzeStack", with_template(EKS, soft, {**GROUP, "taints": [TAINT]})).diagnostics
+    said = pack.analyze_stack(with_template(soft, {**GROUP, "taints": [TAINT]}))
 
-    assert {each.policyName for each in said} == {"gpu-node-hardened"}
+    assert {each.policy for each in said} == {"gpu-node-hardened"}
     assert {each.urn for each in said} == {urn(TEMPLATE, "lt")}
     assert any("httpTokens" in each.message for each in said)
 
