@@ -233,23 +233,19 @@ OPEN: Mapping[str, Mapping[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("path", OPEN)
 @pytest.mark.parametrize(("environment", "level"), [("dev", "advisory"), ("prod", "mandatory")])
-def test_an_aks_pool_with_open_nodes_is_advised_against_and_stopped_in_production(
-    environment: str, level: str, path: str
-) -> None:
+def test_an_aks_pool_with_open_nodes_is_advised_against_and_stopped_in_production(environment: str, level: str) -> None:
+    rule, left_out = "gpu-node-hardening-advised", "securityProfile.sshAccess"
     config = json.loads((POLICIES / f"policy-config.{environment}.json").read_text(encoding="utf-8"))
-    left_out = {"enforcementLevel": level, "leaveOut": [path]}
-    found = []
-    for each in (config, {**config, "gpu-node-hardening-advised": left_out}):
-        with PolicyPackProcess(config=each) as running:
-            assert ask(running, AKS, aks()) == []
-            found.append(ask(running, AKS, aks(**OPEN[path])))
-
-    (said,), left = found
-    assert (said.policy, said.level) == ("gpu-node-hardening-advised", level)
-    assert f"expected {path}: " in said.message
-    assert left == []
+    with PolicyPackProcess(config=config) as as_committed:
+        assert ask(as_committed, AKS, aks()) == []
+        for path, given in OPEN.items():
+            (said,) = ask(as_committed, AKS, aks(**given))
+            assert (said.policy, said.level) == (rule, level)
+            assert f"expected {path}: " in said.message
+    with PolicyPackProcess(config={**config, rule: {"enforcementLevel": level, "leaveOut": [left_out]}}) as without:
+        assert ask(without, AKS, aks()) == []
+        assert [path for path, given in OPEN.items() if ask(without, AKS, aks(**given))] == ["enableEncryptionAtHost"]
 
 
 def test_pools_of_a_production_stack_are_protected(pack: PolicyPackProcess) -> None:
@@ -321,40 +317,51 @@ AL2023 = eks(amiType="AL2023_x86_64_NVIDIA")
 GPU_DRIVER_OFF = {"driver": {"enabled": False}, "toolkit": {"enabled": False}}
 
 
+def whole(what: str, said: list[tuple[str, str]], *resources: tuple[str, str, dict[str, Any]]) -> Any:
+    return pytest.param(resources, said, id=what)
+
+
+def second(name: str) -> list[tuple[str, str]]:
+    """Return what is said of a second owner of a piece of software."""
+    return [("gpu-software-one-owner", name)]
+
+
+ON_AL2023 = (EKS, "pool", AL2023)
+ON_BOTTLEROCKET = (EKS, "pool", eks())
+PLUGIN = (RELEASE, "plugin", plugin())
+OPERATOR = (RELEASE, "operator", operator())
+DRA = (RELEASE, "dra", dra_driver())
+PLUGIN_CHART = (CHART, "plugin", plugin())
+WITHOUT_DRIVER = (AKS, "pool", aks(gpuProfile={"driver": "None"}))
+OPERATOR_ALONE = (RELEASE, "operator", operator(values=GPU_DRIVER_OFF))
+OPERATOR_WITH_CLAIMS = (RELEASE, "operator", operator(values={**GPU_DRIVER_OFF, **CLAIMS_BY_OPERATOR}))
+
+
 @pytest.mark.parametrize(
     ("resources", "said"),
     [
-        pytest.param([(EKS, "pool", AL2023), (RELEASE, "plugin", plugin())], [], id="AL2023 and the plugin chart"),
-        pytest.param(
-            [(EKS, "pool", AL2023), (RELEASE, "operator", operator(values=GPU_DRIVER_OFF))],
+        whole("AL2023 and the plugin chart", [], ON_AL2023, PLUGIN),
+        whole("AL2023, operator, off", [], ON_AL2023, OPERATOR_ALONE),
+        whole("AL2023 and the operator's driver and toolkit", second("operator") * 2, ON_AL2023, OPERATOR),
+        whole("Bottlerocket and the plugin chart", second("plugin"), ON_BOTTLEROCKET, PLUGIN),
+        whole(
+            "the plugin chart kept off by a selector",
             [],
-            id="AL2023, operator, off",
+            ON_BOTTLEROCKET,
+            (RELEASE, "plugin", plugin(values={"nodeSelector": {"pool": "other"}})),
         ),
-        pytest.param(
-            [(EKS, "pool", AL2023), (RELEASE, "operator", operator())],
-            [("gpu-software-one-owner", "operator")] * 2,
-            id="AL2023 and the operator's driver and toolkit",
-        ),
-        pytest.param(
-            [(EKS, "pool", eks()), (RELEASE, "plugin", plugin())],
-            [("gpu-software-one-owner", "plugin")],
-            id="Bottlerocket and the plugin chart",
-        ),
-        pytest.param(
-            [(EKS, "pool", eks()), (RELEASE, "plugin", plugin(values={"nodeSelector": {"pool": "other"}}))],
+        whole(
+            "the plugin chart kept off by an affinity",
             [],
-            id="the plugin chart kept off by a selector",
-        ),
-        pytest.param(
-            [(EKS, "pool", eks()), (RELEASE, "plugin", plugin(values={"affinity": {"nodeAffinity": {"x": 1}}}))],
-            [],
-            id="the plugin chart kept off by an affinity",
+            ON_BOTTLEROCKET,
+            (RELEASE, "plugin", plugin(values={"affinity": {"nodeAffinity": {"x": 1}}})),
         ),
         *(
-            pytest.param(
-                [(EKS, "pool", eks()), (RELEASE, "plugin", plugin(values={"affinity": requiring(*terms)}))],
-                [("gpu-software-one-owner", "plugin")] if lands else [],
-                id=f"the plugin chart with an affinity: {what}",
+            whole(
+                f"the plugin chart with an affinity: {what}",
+                second("plugin") if lands else [],
+                ON_BOTTLEROCKET,
+                (RELEASE, "plugin", plugin(values={"affinity": requiring(*terms)})),
             )
             for what, lands, terms in (
                 ("of the nodes' label", True, [("owner", "In", ["speech", "vision"])]),
@@ -366,202 +373,127 @@ GPU_DRIVER_OFF = {"driver": {"enabled": False}, "toolkit": {"enabled": False}}
                 ("of a value not known yet", False, [("owner", "In", [UNKNOWN])]),
             )
         ),
-        pytest.param(
-            [
-                (EKS, "pool", AL2023),
-                (RELEASE, "plugin", plugin(values={"affinity": requiring(("owner", "In", ["vision"]))})),
-                (
-                    RELEASE,
-                    "dra",
-                    dra_driver(values={"kubeletPlugin": {"affinity": requiring(("owner", "Exists", None))}}),
-                ),
-            ],
-            [("gpu-software-one-owner", "dra")],
-            id="plugin chart and DRA driver, both with an affinity of the same nodes",
+        whole(
+            "plugin chart and DRA driver, both with an affinity of the same nodes",
+            second("dra"),
+            ON_AL2023,
+            (RELEASE, "plugin", plugin(values={"affinity": requiring(("owner", "In", ["vision"]))})),
+            (RELEASE, "dra", dra_driver(values={"kubeletPlugin": {"affinity": requiring(("owner", "Exists", None))}})),
         ),
-        pytest.param(
-            [(GKE, "pool", gke()), (RELEASE, "operator", operator())],
-            [("gpu-software-one-owner", "operator")] * 3,
-            id="GKE's own driver and the operator",
-        ),
-        pytest.param(
-            [(AKS, "pool", aks()), (RELEASE, "operator", operator())],
-            [("gpu-software-one-owner", "operator")] * 2,
-            id="AKS's driver and the operator",
-        ),
-        pytest.param(
-            [
-                (AKS, "pool", aks(gpuProfile={"driver": "None"})),
-                (RELEASE, "operator", operator(values={"toolkit": {"enabled": False}})),
-            ],
+        whole("GKE's own driver and the operator", second("operator") * 3, (GKE, "pool", gke()), OPERATOR),
+        whole("AKS's driver and the operator", second("operator") * 2, (AKS, "pool", aks()), OPERATOR),
+        whole(
+            "AKS without a driver and the operator",
             [],
-            id="AKS without a driver and the operator",
+            WITHOUT_DRIVER,
+            (RELEASE, "operator", operator(values={"toolkit": {"enabled": False}})),
         ),
-        pytest.param(
-            [(RELEASE, "operator", operator(values=GPU_DRIVER_OFF)), (RELEASE, "plugin", plugin())],
-            [("gpu-software-one-owner", "plugin")],
-            id="operator and plugin chart, the pools elsewhere",
-        ),
-        pytest.param(
-            [
-                (RELEASE, "operator", operator(values={**GPU_DRIVER_OFF, "devicePlugin": {"enabled": False}})),
-                (RELEASE, "plugin", plugin()),
-            ],
+        whole("operator and plugin chart, the pools elsewhere", second("plugin"), OPERATOR_ALONE, PLUGIN),
+        whole(
+            "operator without its plugin, and the plugin chart",
             [],
-            id="operator without its plugin, and the plugin chart",
+            (RELEASE, "operator", operator(values={**GPU_DRIVER_OFF, "devicePlugin": {"enabled": False}})),
+            PLUGIN,
         ),
-        pytest.param(
-            [(EKS, "pool", eks()), (RELEASE, "plugin", plugin(values={"devicePlugin": {"enabled": False}}))],
+        whole(
+            "Bottlerocket and the plugin chart without its plugin",
             [],
-            id="Bottlerocket and the plugin chart without its plugin",
+            ON_BOTTLEROCKET,
+            (RELEASE, "plugin", plugin(values={"devicePlugin": {"enabled": False}})),
         ),
-        pytest.param(
-            [(EKS, "pool", AL2023), (RELEASE, "dra", dra_driver()), (RELEASE, "plugin", plugin())],
-            [("gpu-software-one-owner", "plugin")],
-            id="the DRA driver, then the plugin chart",
+        whole("the DRA driver, then the plugin chart", second("plugin"), ON_AL2023, DRA, PLUGIN),
+        whole("the plugin chart, then the DRA driver", second("dra"), ON_AL2023, PLUGIN, DRA),
+        whole(
+            "the DRA driver's old chart and the plugin, the pools elsewhere",
+            second("dra"),
+            PLUGIN,
+            (RELEASE, "dra", dra_driver(chart="nvidia-dra-driver-gpu")),
         ),
-        pytest.param(
-            [(EKS, "pool", AL2023), (RELEASE, "plugin", plugin()), (RELEASE, "dra", dra_driver())],
-            [("gpu-software-one-owner", "dra")],
-            id="the plugin chart, then the DRA driver",
-        ),
-        pytest.param(
-            [(RELEASE, "plugin", plugin()), (RELEASE, "dra", dra_driver(chart="nvidia-dra-driver-gpu"))],
-            [("gpu-software-one-owner", "dra")],
-            id="the DRA driver's old chart and the plugin, the pools elsewhere",
-        ),
-        pytest.param(
-            [(EKS, "pool", AL2023), (RELEASE, "dra", dra_driver())],
+        whole("AL2023 and the DRA driver", [], ON_AL2023, DRA),
+        whole("Bottlerocket's plugin and the DRA driver", second("dra"), ON_BOTTLEROCKET, DRA),
+        whole(
+            "the plugin chart and the DRA driver for NVLink alone",
             [],
-            id="AL2023 and the DRA driver",
+            ON_AL2023,
+            PLUGIN,
+            (RELEASE, "dra", dra_driver(values={"resources": {"gpus": {"enabled": False}}})),
         ),
-        pytest.param(
-            [(EKS, "pool", eks()), (RELEASE, "dra", dra_driver())],
-            [("gpu-software-one-owner", "dra")],
-            id="Bottlerocket's plugin and the DRA driver",
-        ),
-        pytest.param(
-            [
-                (EKS, "pool", AL2023),
-                (RELEASE, "plugin", plugin()),
-                (RELEASE, "dra", dra_driver(values={"resources": {"gpus": {"enabled": False}}})),
-            ],
+        whole(
+            "the DRA driver kept off by its kubelet plugin's selector",
             [],
-            id="the plugin chart and the DRA driver for NVLink alone",
+            ON_AL2023,
+            PLUGIN,
+            (RELEASE, "dra", dra_driver(values={"kubeletPlugin": {"nodeSelector": {"pool": "other"}}})),
         ),
-        pytest.param(
-            [
-                (EKS, "pool", AL2023),
-                (RELEASE, "plugin", plugin()),
-                (RELEASE, "dra", dra_driver(values={"kubeletPlugin": {"nodeSelector": {"pool": "other"}}})),
-            ],
+        whole(
+            "a selector that the DRA driver's chart does not read",
+            second("dra"),
+            ON_AL2023,
+            PLUGIN,
+            (RELEASE, "dra", dra_driver(values={"nodeSelector": {"pool": "other"}})),
+        ),
+        whole(
+            "a DRA driver whose values are not known yet",
             [],
-            id="the DRA driver kept off by its kubelet plugin's selector",
+            ON_AL2023,
+            PLUGIN,
+            (RELEASE, "dra", dra_driver(values=UNKNOWN)),
         ),
-        pytest.param(
-            [
-                (EKS, "pool", AL2023),
-                (RELEASE, "plugin", plugin()),
-                (RELEASE, "dra", dra_driver(values={"nodeSelector": {"pool": "other"}})),
-            ],
-            [("gpu-software-one-owner", "dra")],
-            id="a selector that the DRA driver's chart does not read",
-        ),
-        pytest.param(
-            [(EKS, "pool", AL2023), (RELEASE, "plugin", plugin()), (RELEASE, "dra", dra_driver(values=UNKNOWN))],
+        whole(
+            "a DRA driver whose place is not known yet",
             [],
-            id="a DRA driver whose values are not known yet",
+            ON_AL2023,
+            PLUGIN,
+            (RELEASE, "dra", dra_driver(values={"kubeletPlugin": UNKNOWN})),
         ),
-        pytest.param(
-            [
-                (EKS, "pool", AL2023),
-                (RELEASE, "plugin", plugin()),
-                (RELEASE, "dra", dra_driver(values={"kubeletPlugin": UNKNOWN})),
-            ],
+        whole("two DRA drivers", second("dra-again"), DRA, (CHART, "dra-again", dra_driver())),
+        whole("the operator's DRA driver and the plugin chart", second("plugin"), OPERATOR_WITH_CLAIMS, PLUGIN),
+        whole("AL2023 and the operator's DRA driver", [], ON_AL2023, OPERATOR_WITH_CLAIMS),
+        whole("the operator's plugin and the DRA driver", second("dra"), OPERATOR_ALONE, DRA),
+        whole(
+            "the plugin chart and a DRA DaemonSet",
+            second("dra"),
+            PLUGIN_CHART,
+            (DAEMONSET, "dra", daemonset(f"{DRA_IMAGE}:v0.4.1", "gpu-kubelet-plugin -v 4")),
+            (DAEMONSET, "nvlink", daemonset(f"{DRA_IMAGE}:v0.4.1", "compute-domain-kubelet-plugin -v 4")),
+        ),
+        whole(
+            "the plugin chart and a DaemonSet",
+            second("old"),
+            PLUGIN_CHART,
+            (DAEMONSET, "old", daemonset("nvcr.io/nvidia/k8s-device-plugin:v0.20.0")),
+        ),
+        whole("nobody's driver", [("gpu-driver-installed", "pool")], WITHOUT_DRIVER, PLUGIN),
+        whole("nobody's driver, unless somebody outside the stack", [("unverified-in-stack", "pool")], WITHOUT_DRIVER),
+        whole(
+            "164 GPUs on 24 nodes",
             [],
-            id="a DRA driver whose place is not known yet",
+            (EKS, "pool", eks(scalingConfig={"minSize": 0, "maxSize": 20})),
+            (GKE, "other", gke()),
         ),
-        pytest.param(
-            [(RELEASE, "dra", dra_driver()), (CHART, "dra-again", dra_driver())],
-            [("gpu-software-one-owner", "dra-again")],
-            id="two DRA drivers",
-        ),
-        pytest.param(
-            [
-                (RELEASE, "operator", operator(values={**GPU_DRIVER_OFF, **CLAIMS_BY_OPERATOR})),
-                (RELEASE, "plugin", plugin()),
-            ],
-            [("gpu-software-one-owner", "plugin")],
-            id="the operator's DRA driver and the plugin chart",
-        ),
-        pytest.param(
-            [
-                (EKS, "pool", AL2023),
-                (RELEASE, "operator", operator(values={**GPU_DRIVER_OFF, **CLAIMS_BY_OPERATOR})),
-            ],
-            [],
-            id="AL2023 and the operator's DRA driver",
-        ),
-        pytest.param(
-            [(RELEASE, "operator", operator(values=GPU_DRIVER_OFF)), (RELEASE, "dra", dra_driver())],
-            [("gpu-software-one-owner", "dra")],
-            id="the operator's plugin and the DRA driver",
-        ),
-        pytest.param(
-            [
-                (CHART, "plugin", plugin()),
-                (DAEMONSET, "dra", daemonset(f"{DRA_IMAGE}:v0.4.1", "gpu-kubelet-plugin -v 4")),
-                (DAEMONSET, "nvlink", daemonset(f"{DRA_IMAGE}:v0.4.1", "compute-domain-kubelet-plugin -v 4")),
-            ],
-            [("gpu-software-one-owner", "dra")],
-            id="the plugin chart and a DRA DaemonSet",
-        ),
-        pytest.param(
-            [(CHART, "plugin", plugin()), (DAEMONSET, "old", daemonset("nvcr.io/nvidia/k8s-device-plugin:v0.20.0"))],
-            [("gpu-software-one-owner", "old")],
-            id="the plugin chart and a DaemonSet",
-        ),
-        pytest.param(
-            [(AKS, "pool", aks(gpuProfile={"driver": "None"})), (RELEASE, "plugin", plugin())],
-            [("gpu-driver-installed", "pool")],
-            id="nobody's driver",
-        ),
-        pytest.param(
-            [(AKS, "pool", aks(gpuProfile={"driver": "None"}))],
-            [("unverified-in-stack", "pool")],
-            id="nobody's driver, unless somebody outside the stack",
-        ),
-        pytest.param(
-            [(EKS, "pool", eks(scalingConfig={"minSize": 0, "maxSize": 20})), (GKE, "other", gke())],
-            [],
-            id="164 GPUs on 24 nodes",
-        ),
-        pytest.param(
-            [(EKS, "pool", eks(scalingConfig={"minSize": 0, "maxSize": 26})), (GKE, "other", gke())],
+        whole(
+            "212 GPUs",
             [("gpu-pool-bounded", "")],
-            id="212 GPUs",
+            (EKS, "pool", eks(scalingConfig={"minSize": 0, "maxSize": 26})),
+            (GKE, "other", gke()),
         ),
-        pytest.param(
-            [
-                (EKS, "a", eks(instanceTypes=["g6.xlarge"], scalingConfig={"maxSize": 20})),
-                (GKE, "b", gke()),
-                (AKS, "c", aks(maxCount=9)),
-            ],
+        whole(
+            "33 nodes",
             [("gpu-pool-bounded", "")],
-            id="33 nodes",
+            (EKS, "a", eks(instanceTypes=["g6.xlarge"], scalingConfig={"maxSize": 20})),
+            (GKE, "b", gke()),
+            (AKS, "c", aks(maxCount=9)),
         ),
-        pytest.param(
-            [
-                (GKE, "a", gke() | {"location": "europe-west4", "autoscaling": {"maxNodeCount": 5}}),
-                (GKE, "b", gke() | {"nodeLocations": ["us-east1-b", "us-east1-c"], "autoscaling": {"maxNodeCount": 8}}),
-            ],
+        whole(
+            "31 nodes, counted in every zone",
             [("gpu-pool-bounded", "")],
-            id="31 nodes, counted in every zone",
+            (GKE, "a", gke() | {"location": "europe-west4", "autoscaling": {"maxNodeCount": 5}}),
+            (GKE, "b", gke() | {"nodeLocations": ["us-east1-b", "us-east1-c"], "autoscaling": {"maxNodeCount": 8}}),
         ),
     ],
 )
 def test_the_whole_stack_is_judged(
-    pack: PolicyPackProcess, resources: list[tuple[str, str, dict[str, Any]]], said: list[tuple[str, str]]
+    pack: PolicyPackProcess, resources: tuple[tuple[str, str, dict[str, Any]], ...], said: list[tuple[str, str]]
 ) -> None:
     assert told(stack(pack, *resources)) == said
 
