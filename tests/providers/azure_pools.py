@@ -14,6 +14,7 @@ from gpupools.plan.pool_planner import plan_pool
 from gpupools.preview.program_run import Preview, preview_program
 from gpupools.providers import clouds
 from gpupools.providers.azure import CLOUD
+from gpupools.providers.azure.declared_inputs import declared_inputs
 from gpupools.providers.azure.pool_plan import AksPoolPlan
 from gpupools.providers.azure.resources import create_pool
 from gpupools.spec.models import Cluster
@@ -57,10 +58,8 @@ def refused(cluster: Cluster | None = None, **keys: Any) -> str:
 
 
 def wire(made: PoolPlan, addresses: Mapping[str, pulumi.Input[Any]] = ADDRESSES) -> dict[str, Any]:
-    """Declare a pool and return the inputs that go over the wire."""
-    (pool,) = run(lambda: create_pool("serve-train", made, addresses, pulumi.ResourceOptions()))
-    assert (pool.typ, pool.name) == (TOKEN, "serve-train-pool")
-    return dict(pool.inputs)
+    """Return the inputs of a pool."""
+    return declared_inputs(made, addresses)["AgentPool"]
 
 
 def options(made: PoolPlan) -> pulumi.ResourceOptions:

@@ -14,7 +14,6 @@ from gpupools.plan.tolerations import tolerations_for
 from gpupools.providers import azure, clouds
 from gpupools.providers.azure.edit_effects import FIXED_AT_CREATION
 from gpupools.providers.azure.pool_settings import OVERRIDABLE
-from gpupools.providers.azure.resources import create_pool
 from gpupools.spec.pool_options import given_settings
 from gpupools.stackfile.check import check_stack_file
 from gpupools.stackfile.stack import parse_pool
@@ -31,7 +30,6 @@ from tests.providers.azure_pools import (
     settings,
     wire,
 )
-from tests.providers.declaring import run
 
 PLACEMENT_GROUP = (
     "/subscriptions/00000000-0000-0000-0000-000000000000/resourceGroups/g/providers/"
@@ -45,11 +43,6 @@ FABRIC: dict[str, Any] = {"instance_type": "Standard_ND96isr_H100_v5"}
 # --- on the wire ------------------------------------------------------------------------------------------------------
 
 
-def test_nodes_on_infiniband_carry_a_label_to_select_them_by() -> None:
-    assert wire(plan(**FABRIC, network={"rdma": True}))["nodeLabels"]["gpupools/rdma"] == "infiniband"
-    assert "gpupools/rdma" not in wire(plan(**FABRIC))["nodeLabels"]
-
-
 def test_a_wish_for_rdma_takes_the_size_that_has_it() -> None:
     request: dict[str, Any] = {"gpu": "A100-80GB", "gpus_per_node": 8}
 
@@ -58,14 +51,6 @@ def test_a_wish_for_rdma_takes_the_size_that_has_it() -> None:
 
 def test_aks_may_select_the_zones() -> None:
     assert wire(plan(aks(), gpu="T4", zones=["auto"]), ADDRESSES)["availabilityZones"] == ["auto"]
-
-
-def test_a_compact_pool_goes_into_the_clusters_proximity_placement_group() -> None:
-    addresses = {**ADDRESSES, **IN_GROUP}
-    compact = plan(aks(**IN_GROUP), gpu="T4", network={"placement": "compact"}, zones=["1"])
-
-    assert wire(compact, addresses)["proximityPlacementGroupID"] == PLACEMENT_GROUP
-    assert "proximityPlacementGroupID" not in wire(plan(aks(**IN_GROUP), gpu="T4"), addresses)
 
 
 def test_pods_and_daemons_tolerate_the_taint_aks_puts_on_spot_nodes() -> None:
@@ -87,14 +72,6 @@ def test_nothing_but_a_spot_pool_has_the_spot_taint() -> None:
 
 
 # --- options ----------------------------------------------------------------------------------------------------------
-
-
-def test_the_count_of_a_fixed_pool_is_not_left_to_an_autoscaler() -> None:
-    assert options(plan(gpu="T4", nodes={"fixed": 2})).ignore_changes in (None, [])
-
-
-def test_a_protected_pool_is_protected_by_pulumi() -> None:
-    assert options(plan(gpu="T4", protect=True)).protect is True
 
 
 def minutes(**keys: Any) -> tuple[str | None, str | None, str | None]:
@@ -123,18 +100,6 @@ def test_pulumi_waits_as_long_as_the_size_of_the_pool_calls_for(
 
 
 # --- the name ---------------------------------------------------------------------------------------------------------
-
-
-def test_a_placement_group_from_another_resource_is_part_of_the_name() -> None:
-    compact = plan(aks(**IN_GROUP), gpu="T4", network={"placement": "compact"})
-
-    def program() -> None:
-        late = {**ADDRESSES, "proximity_placement_group_id": pulumi.Output.from_input(PLACEMENT_GROUP)}
-        create_pool("serve-train", compact, late, pulumi.ResourceOptions())
-
-    (pool,) = run(program)
-
-    assert pool.inputs == wire(compact, {**ADDRESSES, **IN_GROUP})
 
 
 def test_a_renamed_pool_keeps_its_name_in_aks() -> None:

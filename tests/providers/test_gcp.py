@@ -1,7 +1,7 @@
 """GKE: resolutions and refusals, reading pools back, and what the adapter sends over the wire."""
 
-from collections.abc import Mapping
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import pulumi
@@ -17,6 +17,7 @@ from gpupools.plan.pool_planner import plan_pool
 from gpupools.plan.provider_plan import ProviderPlan
 from gpupools.providers import gcp
 from gpupools.providers.gcp.constraints import COHERENT_MEMORY, MIG_PARTITIONS
+from gpupools.providers.gcp.declared_inputs import declared_inputs
 from gpupools.providers.gcp.machines import (
     N1_MACHINES,
     N1_MOST_VCPUS,
@@ -26,7 +27,7 @@ from gpupools.providers.gcp.machines import (
 )
 from gpupools.providers.gcp.pool_plan import GkePoolPlan
 from gpupools.providers.gcp.readback import NODE_POOL
-from gpupools.providers.gcp.resources import create_pool, create_provider
+from gpupools.providers.gcp.resources import create_pool
 from gpupools.spec.models import LATE, Cluster, PoolSpec
 from gpupools.stackfile.stack import parse_cluster, parse_pool
 from tests.conftest import FakeCluster
@@ -193,9 +194,6 @@ def test_retired_gpus_are_refused() -> None:
     assert problem.what == "gcp retired n1+nvidia-tesla-k80:1 on 2024-05-01"
 
 
-# --- the matrix ---
-
-
 # --- decisions ---
 
 
@@ -289,90 +287,37 @@ def test_taints_that_others_set_do_not_count() -> None:
 # --- the adapter ---
 
 
-def wire(made: PoolPlan, **changes: Any) -> Mapping[str, Any]:
-    """Return the inputs of the node pool; an address that is a function is called once the program runs."""
-    addresses = {key: value for key, value in (CLUSTER | changes).items() if key != "cloud"}
-
-    def program() -> None:
-        late = {key: value() if callable(value) else value for key, value in addresses.items()}
-        create_pool("train-lab", made, late, pulumi.ResourceOptions())
-
-    resources = run(program)
-
-    assert [(resource.typ, resource.name) for resource in resources] == [(NODE_POOL, "train-lab-nodes")]
-    return resources[0].inputs
-
-
-def test_a_part_of_a_gpu_counts_as_one_accelerator() -> None:
-    accelerator = wire(plan(instance_type="g4-standard-6"))["nodeConfig"]["guestAccelerators"][0]
-
-    assert (accelerator["type"], accelerator["count"]) == ("nvidia-rtx-pro-6000", 1)
-
-
-def test_zones_are_passed_on() -> None:
-    assert wire(plan(gpu="L4"), node_locations=["europe-west4-a"])["nodeLocations"] == ["europe-west4-a"]
+ADDRESSES = {key: value for key, value in CLUSTER.items() if key != "cloud"}
 
 
 def test_every_machine_is_read_back_as_the_tainted_gpu_pool_it_was_planned_as() -> None:
     names = [name for name, row in gcp.CLOUD.instance_types.items() if row.lifecycle != "retired"]
     names.append("n1-highmem-16+nvidia-tesla-t4:1")
     plans = [plan(instance_type=name, **sold(name)) for name in names]
-    addresses = {key: value for key, value in CLUSTER.items() if key != "cloud"}
 
-    def program() -> None:
-        for index, made in enumerate(plans):
-            create_pool(f"p{index}", made, addresses, pulumi.ResourceOptions())
-
-    read = {made.name: gcp.CLOUD.readback().read_pools(made.typ, made.inputs) for made in run(program)}
-
-    for index, made in enumerate(plans):
-        (facts,) = read[f"p{index}-nodes"]
+    for made in plans:
+        (facts,) = gcp.CLOUD.readback().read_pools(NODE_POOL, declared_inputs(made, ADDRESSES)["NodePool"])
 
         assert (facts.instance_types, facts.gpus_per_node) == ((made.instance.name,), made.instance.gpus)
         assert repels_cpu_pods(facts.taints)
 
 
 def test_the_node_account_is_part_of_the_name_even_when_it_is_an_output() -> None:
-    account = CLUSTER["service_account"]
-    plain = wire(plan(gpu="L4"))["name"]
-    same = wire(plan(gpu="L4"), service_account=lambda: pulumi.Output.from_input(account))["name"]
-    other = wire(plan(gpu="L4"), service_account="other@ml-dev.iam.gserviceaccount.com")["name"]
+    def name(account: Any) -> Any:
+        program = partial(create_pool, "train-lab", plan(gpu="L4"), opts=pulumi.ResourceOptions())
+        (pool,) = run(lambda: program({**ADDRESSES, "service_account": account()}))
+        return pool.inputs["name"]
 
-    assert plain == same != other
+    account = CLUSTER["service_account"]
+    other = name(lambda: "other@ml-dev.iam.gserviceaccount.com")
+
+    assert name(lambda: account) == name(lambda: pulumi.Output.from_input(account)) != other
 
 
 def test_names_are_short_enough_for_gke() -> None:
     made = plan_pool("a-pool-of-twenty-cha", spec(gpu="L4"), "lab", cluster(), gcp.CLOUD)
 
-    assert len(wire(made)["name"]) <= 40
-
-
-def test_the_options_keep_the_pool_from_being_replaced_by_its_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[pulumi.ResourceOptions] = []
-    merge = pulumi.ResourceOptions.merge
-
-    def record(first: pulumi.ResourceOptions, second: pulumi.ResourceOptions) -> pulumi.ResourceOptions:
-        merged = merge(first, second)
-        seen.append(merged)
-        return merged
-
-    monkeypatch.setattr(pulumi.ResourceOptions, "merge", staticmethod(record))
-    wire(plan(gpu="L4"))
-    options = next(merged for merged in seen if merged.ignore_changes)
-
-    assert options.ignore_changes == ["initialNodeCount"]
-    assert options.custom_timeouts is not None
-    assert options.custom_timeouts.create == "60m"
-
-
-@pytest.mark.parametrize("account", [None, "deployer@ml-dev.iam.gserviceaccount.com"], ids=["own", "other"])
-def test_the_provider_is_bound_to_the_project_of_the_cluster(account: str | None) -> None:
-    cluster = CLUSTER | ({"impersonate_service_account": account} if account else {})
-
-    (made,) = run(lambda: create_provider("lab", cluster, pulumi.ResourceOptions()) and None)
-
-    assert (made.typ, made.inputs["project"]) == ("pulumi:providers:gcp", "ml-dev")
-    assert made.inputs.get("impersonateServiceAccount") == account
+    assert len(declared_inputs(made, ADDRESSES)["NodePool"]["name"]) <= 40
 
 
 def test_a_plan_for_another_cloud_is_not_translated() -> None:
