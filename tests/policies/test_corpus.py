@@ -63,7 +63,7 @@ def verdict(said: Sequence[Diagnostic]) -> tuple[str, Sequence[Diagnostic]]:
 
 def whole_stack(case: Mapping[str, Any]) -> list[StackResource]:
     """Return those `beside` a case's resource, by input: what the input was made from; and the resource."""
-    made_from: dict[str, list[str]] = {}
+    made_from: dict[str, Any] = {}
     found: list[StackResource] = []
     for number, other in enumerate(case.get("beside", ())):
         found.append(resource(other["type"], f"{case['id']}-{number}", wire(other["inputs"])))

@@ -21,6 +21,7 @@ from gpupools.preview.monitor import DeclaredResource, StrictMonitor
 from gpupools.preview.program_run import Preview, preview_program
 from gpupools.providers import clouds
 from gpupools.providers.aws import CLOUD
+from gpupools.providers.aws.declared_inputs import declared_inputs
 from gpupools.providers.aws.pool_plan import EksPoolPlan
 from gpupools.providers.aws.resources import create_pool
 from gpupools.spec.models import Cluster
@@ -76,12 +77,12 @@ def refused(address: Mapping[str, Any] = BY_ZONE, **request: Any) -> list[str]:
     return [str(replace(problem, source="")) for problem in error.value.problems]
 
 
-def strictly(made: PoolPlan, address: Mapping[str, Any] = BY_ZONE, name: str = "train-a") -> list[DeclaredResource]:
+def strictly(**request: Any) -> list[DeclaredResource]:
     """Declare a pool under the strict monitor, which must find nothing wrong with it."""
     monitor = StrictMonitor()
 
     def program() -> None:
-        create_pool(name, made, address, pulumi.ResourceOptions())
+        create_pool("train-a", plan(**request), BY_ZONE, pulumi.ResourceOptions())
 
     async def main() -> None:
         pulumi.runtime.set_mocks(monitor.mocks, preview=True, monitor=monitor)
@@ -93,32 +94,18 @@ def strictly(made: PoolPlan, address: Mapping[str, Any] = BY_ZONE, name: str = "
 
 
 class Pool:
-    """What was declared for one pool."""
+    """What is declared for one pool."""
 
-    def __init__(self, resources: list[DeclaredResource]) -> None:
-        self.resources = resources
-
-    def one(self, token: str) -> DeclaredResource:
-        (found,) = [each for each in self.resources if each.type == token]
-        return found
-
-    @property
-    def group(self) -> Mapping[str, Any]:
-        return self.one(NODE_GROUP).inputs
-
-    @property
-    def template(self) -> Mapping[str, Any]:
-        return self.one(TEMPLATE).inputs
+    def __init__(self, made: PoolPlan, address: Mapping[str, Any], name: str = "train-a") -> None:
+        inputs = declared_inputs(made, address, name)
+        self.group, self.template = inputs["NodeGroup"], inputs["LaunchTemplate"]
+        self.placement = inputs.get("PlacementGroup")
+        # without the common beginning of tags for the autoscaler
+        self.tags = {key.removeprefix(f"{AUTOSCALER}/"): value for key, value in inputs["Tag"].items()}
 
     @property
     def user_data(self) -> str:
         return base64.b64decode(self.template["userData"]).decode()
-
-    @property
-    def tags(self) -> dict[str, str]:
-        """Tags for the autoscaler, without their common beginning."""
-        found = [each.inputs["tag"] for each in self.resources if each.type == TAG]
-        return {tag["key"].removeprefix(f"{AUTOSCALER}/"): tag["value"] for tag in found}
 
 
 @cache
@@ -130,4 +117,4 @@ def everything() -> Preview:
 
 
 def declared(address: Mapping[str, Any] = BY_ZONE, **request: Any) -> Pool:
-    return Pool(strictly(plan(address, **request), address))
+    return Pool(plan(address, **request), address)

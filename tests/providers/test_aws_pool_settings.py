@@ -40,6 +40,7 @@ from tests.providers.aws_pools import (
     plan,
     refused,
     settings,
+    strictly,
 )
 from tests.rows import each_row
 from tooling.sdk_types import wire_names
@@ -67,7 +68,6 @@ def test_a_fixed_pool_has_its_size_and_nothing_for_the_autoscaler() -> None:
     pool = declared(nodes={"fixed": 3})
 
     assert pool.group["scalingConfig"] == {"minSize": 3, "desiredSize": 3, "maxSize": 3}
-    assert "ignoreChanges" not in pool.one(aws_pools.NODE_GROUP).options
     assert pool.tags == {}
 
 
@@ -211,12 +211,11 @@ def test_every_type_with_efa_gets_as_many_interfaces_as_it_has() -> None:
 
 
 def test_a_compact_pool_has_a_placement_group_of_its_own() -> None:
-    pool = declared(network={"placement": "compact"}, **ONE_ZONE)
+    resources = {each.type: each for each in strictly(network={"placement": "compact"}, **ONE_ZONE)}
 
-    group = pool.one(aws_pools.PLACEMENT_GROUP)
+    group = resources[aws_pools.PLACEMENT_GROUP]
     assert group.inputs["strategy"] == "cluster"
-    by_property = pool.one(aws_pools.TEMPLATE).options["propertyDependencies"]
-    assert by_property["placement"] == [group.urn]
+    assert resources[aws_pools.TEMPLATE].options["propertyDependencies"]["placement"] == [group.urn]
 
 
 def test_a_limit_of_pods_on_amazon_linux_wins_over_the_one_of_eks() -> None:
@@ -257,9 +256,9 @@ def test_what_is_set_by_hand_on_another_cloud_is_not_for_this_one() -> None:
 
 
 def test_a_protected_pool_keeps_what_holds_its_nodes() -> None:
-    pool = declared(protect=True, network={"placement": "compact"}, **ONE_ZONE)
+    resources = strictly(protect=True, network={"placement": "compact"}, **ONE_ZONE)
 
-    assert {each.type for each in pool.resources if each.options.get("protect")} == {
+    assert {each.type for each in resources if each.options.get("protect")} == {
         aws_pools.NODE_GROUP,
         aws_pools.TEMPLATE,
         aws_pools.PLACEMENT_GROUP,
@@ -273,8 +272,8 @@ def test_more_nodes_at_a_time_need_less_time() -> None:
 
 
 def test_a_renamed_pool_keeps_its_launch_template() -> None:
-    before = aws_pools.Pool(aws_pools.strictly(plan(name="old"), name="train-old"))
-    after = aws_pools.Pool(aws_pools.strictly(plan(name="new", renamed_from="old"), name="train-new"))
+    before = aws_pools.Pool(plan(name="old"), aws_pools.BY_ZONE, "train-old")
+    after = aws_pools.Pool(plan(name="new", renamed_from="old"), aws_pools.BY_ZONE, "train-new")
 
     assert after.template == before.template
     assert after.group["labels"]["gpupools/pool"] == "new"
