@@ -31,13 +31,7 @@ from tests.providers.azure_pools import (
     wire,
 )
 
-PLACEMENT_GROUP = (
-    "/subscriptions/00000000-0000-0000-0000-000000000000/resourceGroups/g/providers/"
-    "Microsoft.Compute/proximityPlacementGroups/fabric"
-)
 SPOT_TAINT = "kubernetes.azure.com/scalesetpriority=spot:NoSchedule"
-IN_GROUP = {"proximity_placement_group_id": PLACEMENT_GROUP}
-FABRIC: dict[str, Any] = {"instance_type": "Standard_ND96isr_H100_v5"}
 
 
 # --- on the wire ------------------------------------------------------------------------------------------------------
