@@ -8,7 +8,6 @@ import pytest
 from gpupools.catalog.mig import profile, profiles
 from gpupools.common.errors import Rejected
 from gpupools.plan.capability import Verdict
-from gpupools.plan.pool_facts import PoolFacts
 from gpupools.plan.provider_plan import ProviderPlan
 from gpupools.preview.sdk_schema import check_property_path
 from gpupools.providers.azure import CLOUD
@@ -148,20 +147,6 @@ def test_a_cluster_takes_addresses_that_are_known_only_later() -> None:
 
     assert isinstance(cluster, AksCluster)
     assert plan(cluster, gpu="T4").instance.name == "Standard_NC4as_T4_v3"
-
-
-# --- reading back -----------------------------------------------------------------------------------------------------
-
-
-def facts(token: str = TOKEN, **properties: Any) -> PoolFacts:
-    (read,) = CLOUD.readback().read_pools(token, properties)
-    return read
-
-
-def test_a_taint_that_is_removed_after_start_does_not_count() -> None:
-    read = facts(vmSize="Standard_NC4as_T4_v3", nodeInitializationTaints=["nvidia.com/gpu=present:NoSchedule"])
-
-    assert read.taints == ()
 
 
 # --- over the wire ----------------------------------------------------------------------------------------------------

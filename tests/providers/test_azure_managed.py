@@ -339,10 +339,6 @@ def test_a_generic_resource_is_known_by_its_type_in_any_case(inputs: dict[str, A
     assert aks_kind(inputs) == kind
 
 
-def read(properties: Any, **address: Any) -> Any:
-    return CLOUD.readback().read_pools(GENERIC, {**ADDRESS, **address, "properties": properties})
-
-
 TEXT = str(GPU_TAINT)
 T4 = "Standard_NC4as_T4_v3"
 
@@ -367,15 +363,6 @@ def test_it_is_read_like_the_typed_pool(token: str) -> None:
     assert {generic.software.driver, generic.software.container_toolkit, generic.software.device_plugin} == {By.CLOUD}
 
 
-def test_the_previews_profiles_and_driver_mode_are_read() -> None:
-    nvidia = {"managementMode": "Managed", "migStrategy": "Mixed", "migProfiles": ["MIG3g", "MIG2g", "MIG2g"]}
-    (pool,) = read({"vmSize": "Standard_ND96amsr_A100_v4", "gpuProfile": {"nvidia": {**nvidia, "driverMode": "DRA"}}})
-
-    assert pool.sharing is not None
-    assert (pool.sharing.kind, pool.sharing.profile) == ("mig-mixed", "MIG3g, MIG2g")
-    assert (pool.software.driver, pool.software.device_plugin) == (By.CLOUD, By.UNSAID)
-
-
 def test_an_untainted_one_is_a_violation_that_can_be_mended() -> None:
     inputs = {**ADDRESS, "properties": {"vmSize": T4, "nodeTaints": ["a=b:PreferNoSchedule"]}}
     (pool,) = CLOUD.readback().read_pools(GENERIC, inputs)
@@ -383,52 +370,6 @@ def test_an_untainted_one_is_a_violation_that_can_be_mended() -> None:
 
     assert "gpu-pool-tainted" in {rule.name for rule, _ in judge_resource([pool], None, defaultdict(Context))}
     assert mended == {**ADDRESS, "properties": {"vmSize": T4, "nodeTaints": ["a=b:PreferNoSchedule", TEXT]}}
-
-
-@pytest.mark.parametrize(
-    ("properties", "unknown"),
-    [
-        (UNKNOWN, ("properties",)),
-        ({"vmSize": UNKNOWN, "nodeTaints": UNKNOWN}, ("properties.vmSize", "properties.nodeTaints")),
-        ({"vmSize": T4, "nodeTaints": [UNKNOWN]}, ("properties.nodeTaints[0]",)),
-    ],
-    ids=["all", "both", "one"],
-)
-def test_what_is_not_known_yet_is_said(properties: Any, unknown: tuple[str, ...]) -> None:
-    (pool,) = read(properties)
-
-    assert pool.unknown == unknown
-
-
-def test_pools_written_inside_a_generic_cluster_are_read_one_by_one() -> None:
-    profiles = [{"name": "system", "vmSize": "Standard_D4s_v5"}, {"name": "gpu", "vmSize": T4}]
-    system, gpu = read({"agentPoolProfiles": profiles}, resourceType="managedClusters", parentResourcePath="")
-
-    assert (system.gpus_per_node, gpu.gpus_per_node) == (0, 1)
-    assert (gpu.pool, gpu.where) == ("gpu", "properties.agentPoolProfiles[1].nodeTaints")
-    (late,) = read(UNKNOWN, resourceType="managedClusters", parentResourcePath="")
-    assert late.unknown == ("properties.agentPoolProfiles",)
-
-
-@pytest.mark.parametrize(
-    ("properties", "plugin"),
-    [
-        ({"gpuProfile": {"nvidia": {"managementMode": "Managed"}, "driver": "None"}}, By.CLOUD),
-        ({"gpuProfile": {"nvidia": {"managementMode": "managed"}}}, By.CLOUD),
-        ({"gpuProfile": {"nvidia": {"managementMode": "Unmanaged"}}}, By.NOBODY),
-        ({"gpuProfile": {"nvidia": {"managementMode": UNKNOWN}}}, By.UNSAID),
-        ({"gpuProfile": {"nvidia": UNKNOWN}}, By.UNSAID),
-        ({"tags": {"EnableManagedGPUExperience": "true"}}, By.CLOUD),
-        ({"tags": {"enablemanagedgpuexperience": "True"}}, By.CLOUD),
-        ({"tags": {"EnableManagedGPUExperience": "false"}}, By.NOBODY),
-    ],
-)
-def test_the_nvidia_profile_and_the_tag_before_it_say_who_brings_the_plugin(
-    properties: dict[str, Any], plugin: By
-) -> None:
-    (pool,) = read({"vmSize": T4, **properties})
-
-    assert pool.software.device_plugin is plugin
 
 
 def test_typed_and_generic_pools_of_a_cluster_are_in_one_cluster() -> None:

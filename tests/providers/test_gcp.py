@@ -267,23 +267,6 @@ def test_addresses_may_be_late() -> None:
     assert plan(late, gpu="L4") == plan(gpu="L4")
 
 
-# --- reading pools back ---
-
-
-def node_pool(**config: Any) -> dict[str, Any]:
-    return {"nodeConfig": config}
-
-
-GPU_TAINT_HERE = {"key": "nvidia.com/gpu", "value": "present", "effect": "NO_SCHEDULE"}
-
-
-def test_taints_that_others_set_do_not_count() -> None:
-    config = {"machineType": "g2-standard-4", "effectiveTaints": [GPU_TAINT_HERE]}
-    (facts,) = gcp.CLOUD.readback().read_pools(NODE_POOL, node_pool(**config))
-
-    assert facts.taints == ()
-
-
 # --- the adapter ---
 
 
