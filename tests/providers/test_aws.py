@@ -520,7 +520,3 @@ def test_the_image_table_and_the_catalogue_know_the_same_families() -> None:
             }
 
             assert families <= here
-
-
-def test_no_nvidia_type_is_listed_as_another_accelerator() -> None:
-    assert [name for name in CLOUD.instance_types if CLOUD.instance_types.other_accelerator(name)] == []

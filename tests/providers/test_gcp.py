@@ -29,17 +29,11 @@ from gpupools.providers.gcp.pool_plan import GkePoolPlan
 from gpupools.providers.gcp.readback import NODE_POOL
 from gpupools.providers.gcp.resources import create_pool
 from gpupools.spec.models import LATE, Cluster, PoolSpec
-from gpupools.stackfile.stack import parse_cluster, parse_pool
+from gpupools.stackfile.stack import parse_pool
 from tests.conftest import FakeCluster
 from tests.providers.declaring import run
+from tests.providers.gcp_pools import ADDRESSES, gke
 from tests.rows import each_row
-
-CLUSTER = dict(gcp.CLOUD.example_cluster) | {"places": "trust"}
-
-
-def cluster(**changes: Any) -> Cluster:
-    return parse_cluster(("clusters", "lab"), CLUSTER | changes, {"gcp": gcp.CLOUD})
-
 
 SPOT = {"capacity": {"mode": "spot"}}
 RESERVED = {"capacity": {"mode": "reservation", "name": "lab"}, "zones": ["europe-west4-a"]}
@@ -61,7 +55,7 @@ def spec(**keys: Any) -> PoolSpec:
 
 
 def plan(on: Cluster | None = None, **keys: Any) -> PoolPlan:
-    return plan_pool("train", spec(**keys), "lab", on or cluster(), gcp.CLOUD)
+    return plan_pool("train", spec(**keys), "lab", on or gke(), gcp.CLOUD)
 
 
 def settings(on: Cluster | None = None, **keys: Any) -> GkePoolPlan:
@@ -87,7 +81,7 @@ def settings(on: Cluster | None = None, **keys: Any) -> GkePoolPlan:
 )
 def test_a_cluster_in_no_place_is_refused(changes: dict[str, Any], what: str) -> None:
     with pytest.raises(Rejected) as rejected:
-        cluster(**changes)
+        gke(**changes)
 
     assert str(rejected.value).startswith(f"clusters.lab{what}")
 
@@ -253,7 +247,7 @@ def test_disks_follow_the_machine(machine: str, disk: str, ssds: int) -> None:
     ids=["idle", "zonal", "two-zones"],
 )
 def test_a_pool_starts_with_its_smallest_size(where: dict[str, Any], nodes: dict[str, int], per_zone: int) -> None:
-    assert settings(cluster(**where), gpu="L4", nodes=nodes).initial_nodes_per_zone == per_zone
+    assert settings(gke(**where), gpu="L4", nodes=nodes).initial_nodes_per_zone == per_zone
 
 
 def test_a_pool_cannot_be_planned_for_the_cluster_of_another_cloud() -> None:
@@ -262,15 +256,12 @@ def test_a_pool_cannot_be_planned_for_the_cluster_of_another_cloud() -> None:
 
 
 def test_addresses_may_be_late() -> None:
-    late = cluster(name=LATE, project=LATE, service_account=LATE)
+    late = gke(name=LATE, project=LATE, service_account=LATE)
 
     assert plan(late, gpu="L4") == plan(gpu="L4")
 
 
 # --- the adapter ---
-
-
-ADDRESSES = {key: value for key, value in CLUSTER.items() if key != "cloud"}
 
 
 def test_every_machine_is_read_back_as_the_tainted_gpu_pool_it_was_planned_as() -> None:
@@ -291,14 +282,14 @@ def test_the_node_account_is_part_of_the_name_even_when_it_is_an_output() -> Non
         (pool,) = run(lambda: program({**ADDRESSES, "service_account": account()}))
         return pool.inputs["name"]
 
-    account = CLUSTER["service_account"]
+    account = ADDRESSES["service_account"]
     other = name(lambda: "other@ml-dev.iam.gserviceaccount.com")
 
     assert name(lambda: account) == name(lambda: pulumi.Output.from_input(account)) != other
 
 
 def test_names_are_short_enough_for_gke() -> None:
-    made = plan_pool("a-pool-of-twenty-cha", spec(gpu="L4"), "lab", cluster(), gcp.CLOUD)
+    made = plan_pool("a-pool-of-twenty-cha", spec(gpu="L4"), "lab", gke(), gcp.CLOUD)
 
     assert len(declared_inputs(made, ADDRESSES)["NodePool"]["name"]) <= 40
 
@@ -306,7 +297,7 @@ def test_names_are_short_enough_for_gke() -> None:
 def test_a_plan_for_another_cloud_is_not_translated() -> None:
     foreign = plan(gpu="L4")._replace(cloud="aws", provider_plan=ProviderPlan())
     with pytest.raises(TypeError, match="pool train was planned for aws, not for gcp"):
-        create_pool("train", foreign, CLUSTER, pulumi.ResourceOptions())
+        create_pool("train", foreign, ADDRESSES, pulumi.ResourceOptions())
 
 
 def test_the_catalogue_leaves_types_without_local_ssd_to_those_who_name_them() -> None:
@@ -325,12 +316,12 @@ def test_gpus_without_mig_on_gke_have_no_partition_sizes() -> None:
 
 
 def test_nodes_may_be_in_an_ai_zone_and_the_control_plane_not() -> None:
-    made = settings(cluster(location="us-central1", node_locations=["us-central1-ai1a"]), gpu="L4", nodes={"fixed": 2})
+    made = settings(gke(location="us-central1", node_locations=["us-central1-ai1a"]), gpu="L4", nodes={"fixed": 2})
 
     assert made.fixed_nodes_per_zone == 2
     with pytest.raises(Rejected) as other:
-        cluster(location="us-central1", node_locations=["us-east1-ai1a"])
+        gke(location="us-central1", node_locations=["us-east1-ai1a"])
     assert "not a zone of us-central1" in str(other.value)
     with pytest.raises(Rejected) as control_plane:
-        cluster(location="us-central1-ai1a")
+        gke(location="us-central1-ai1a")
     assert "write us-central1, and the zone under node_locations" in str(control_plane.value)
