@@ -227,3 +227,9 @@ def _pool(resource: Mapping[str, Any]) -> str:
     if resource["type"] == AGENT_POOL:
         return f"{resource['type']} {inputs['resourceName']} {inputs['nodeLabels']['gpupools/pool']}"
     return ""
+
+
+def clouds_of(kinds: Sequence[str]) -> list[str]:
+    """Return the services whose resources these are, each once."""
+    names = {"aws": "EKS", "azure-native": "AKS", "gcp": "GKE", "kubernetes": "Kubernetes"}
+    return sorted({names[kind.partition(":")[0]] for kind in kinds if kind})
