@@ -4,8 +4,6 @@ import asyncio
 import base64
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import cache
-from pathlib import Path
 from typing import Any
 
 import pulumi
@@ -16,19 +14,13 @@ from pulumi.runtime.stack import run_pulumi_func
 from gpupools.common.errors import Rejected
 from gpupools.plan.pool_plan import PoolPlan
 from gpupools.plan.pool_planner import plan_pool
-from gpupools.preview.command import PROGRAM
 from gpupools.preview.monitor import DeclaredResource, StrictMonitor
-from gpupools.preview.program_run import Preview, preview_program
-from gpupools.providers import clouds
 from gpupools.providers.aws import CLOUD
 from gpupools.providers.aws.declared_inputs import declared_inputs
 from gpupools.providers.aws.pool_plan import EksPoolPlan
 from gpupools.providers.aws.resources import create_pool
 from gpupools.spec.models import Cluster
-from gpupools.stackfile.check import check_stack_file
 from gpupools.stackfile.stack import parse_cluster, parse_pool
-
-EVERYTHING = Path(__file__).resolve().parents[1] / "stacks" / "Pulumi.everything-aws.yaml"
 
 NODE_GROUP = "aws:eks/nodeGroup:NodeGroup"
 TEMPLATE = "aws:ec2/launchTemplate:LaunchTemplate"
@@ -106,14 +98,6 @@ class Pool:
     @property
     def user_data(self) -> str:
         return base64.b64decode(self.template["userData"]).decode()
-
-
-@cache
-def everything() -> Preview:
-    """Preview the stack file with everything set, once for all tests."""
-    checked = check_stack_file(EVERYTHING, clouds())
-    config = {f"gpupools:{key}": value for key, value in checked.file.config.items()}
-    return preview_program(PROGRAM, checked.file.stack, "gpupools", config)
 
 
 def declared(address: Mapping[str, Any] = BY_ZONE, **request: Any) -> Pool:

@@ -12,7 +12,6 @@ import pytest
 
 from gpupools.common.errors import Rejected
 from gpupools.preview.sdk_schema import check_property_path
-from gpupools.providers import clouds
 from gpupools.providers.aws import CLOUD
 from gpupools.providers.aws.bootstrap import KUBELET_KEYS
 from gpupools.providers.aws.constraints import CAPACITY_BLOCK_FAMILIES
@@ -26,22 +25,20 @@ from gpupools.providers.aws.pool_settings import (
 )
 from gpupools.spec.overrides import Overridable
 from gpupools.spec.pool_options import given_settings
-from gpupools.stackfile.check import check_stack_file
 from tests.cloud_parts import edited_inputs
 from tests.providers import aws_pools
 from tests.providers.aws_pools import (
     BY_SUBNET,
     EFA,
-    EVERYTHING,
     GROUP,
     declared,
     eks,
-    everything,
     plan,
     refused,
     settings,
     strictly,
 )
+from tests.providers.everything import checked, everything
 from tests.rows import each_row
 from tooling.sdk_types import wire_names
 
@@ -356,7 +353,7 @@ def test_volume_types_are_sorted_for_messages() -> None:
 
 
 def test_the_stack_with_everything_set_passes_the_strict_monitor() -> None:
-    found = everything()
+    found = everything("aws")
 
     assert [str(problem) for problem in found.problems] == []
     types = [resource.type for resource in found.resources]
@@ -364,8 +361,7 @@ def test_the_stack_with_everything_set_passes_the_strict_monitor() -> None:
 
 
 def test_the_stack_with_everything_set_uses_every_setting_eks_takes() -> None:
-    checked = check_stack_file(EVERYTHING, clouds())
-    used = {name for pool in checked.plan.stack.pools.values() for name in given_settings(pool)}
+    used = {name for pool in checked("aws").plan.stack.pools.values() for name in given_settings(pool)}
 
     supported = {name for name, setting in SETTINGS.items() if setting.supported}
     supported -= set(KUBELET_KEYS)  # tests/test_settings.py declares each
@@ -401,7 +397,9 @@ def test_every_row_of_the_edit_table_is_an_input_with_a_known_effect_and_a_sourc
 
 def test_every_input_that_can_be_sent_has_a_row_in_the_edit_table() -> None:
     kinds = {token: resource for resource, token in RESOURCES.items()}
-    sent = {f"{kinds[each.type]}.{key}" for each in everything().resources if each.type in kinds for key in each.inputs}
+    sent = {
+        f"{kinds[each.type]}.{key}" for each in everything("aws").resources if each.type in kinds for key in each.inputs
+    }
     known = {"NodeGroup": NODE_GROUP, "LaunchTemplate": LAUNCH_TEMPLATE, "PlacementGroup": PLACEMENT_GROUP}
     by_hand = {
         f"{resource}.{key}"

@@ -11,25 +11,23 @@ from pulumi_azure_native.containerservice import AgentPoolArgs
 from gpupools.common.taints import GPU_TAINT
 from gpupools.plan.pool_plan import POOL_LABEL
 from gpupools.plan.tolerations import tolerations_for
-from gpupools.providers import azure, clouds
+from gpupools.providers import azure
 from gpupools.providers.azure.edit_effects import FIXED_AT_CREATION
 from gpupools.providers.azure.pool_settings import OVERRIDABLE
 from gpupools.spec.pool_options import given_settings
-from gpupools.stackfile.check import check_stack_file
 from gpupools.stackfile.stack import parse_pool
 from tests.cloud_parts import edited_inputs
 from tests.providers.azure_pools import (
     ADDRESSES,
-    EVERYTHING,
     TOKEN,
     aks,
-    everything,
     options,
     plan,
     refused,
     settings,
     wire,
 )
+from tests.providers.everything import checked, everything
 
 SPOT_TAINT = "kubernetes.azure.com/scalesetpriority=spot:NoSchedule"
 
@@ -145,14 +143,14 @@ def test_the_edit_table_replaces_what_the_program_asks_to_replace() -> None:
 
 
 def test_the_stack_file_with_everything_previews_without_a_problem() -> None:
-    found = everything()
+    found = everything("azure")
 
     assert [str(problem) for problem in (*found.problems, *found.warnings)] == []
     assert len([each for each in found.resources if each.type == TOKEN]) == 7
 
 
 def test_the_stack_file_with_everything_has_every_setting_aks_takes() -> None:
-    pools = check_stack_file(EVERYTHING, clouds()).file.config["pools"]
+    pools = checked("azure").file.config["pools"]
     used = {name for key, pool in pools.items() for name in given_settings(parse_pool((key,), without(pool)))}
 
     taken = {name for name, setting in azure.CLOUD.node_pools.settings.items() if setting.supported}
