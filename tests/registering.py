@@ -1,7 +1,7 @@
 """What a piece of program asks the engine to register, and what the SDK's class asks for with the same inputs."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pulumi
@@ -11,20 +11,15 @@ from pulumi.runtime.stack import run_pulumi_func
 from gpupools.preview.monitor import StrictMonitor
 from tooling.sdk_types import args_class, resource_class, wire_names
 
-COMPARED = (
-    "type",
-    "name",
-    "object",
-    "version",
-    "pluginDownloadURL",
-    "additionalSecretOutputs",
-    "aliases",
-    "packageRef",
-)
+NOT_COMPARED = {
+    *("sourcePosition", "stackTrace", "dependencies", "propertyDependencies", "parent"),
+    *("customTimeouts", "ignoreChanges", "hooks", "protect", "retainOnDelete"),
+}
+"""Where in the program a resource was declared, what its inputs came from, and options that the program gives."""
 
 
 def registered(program: Callable[[], object]) -> list[dict[str, Any]]:
-    """Return the requests, of each what the SDK's class decides."""
+    """Return the requests, of each what does not hang on the rest of the program."""
     monitor = StrictMonitor()
 
     def declare() -> None:
@@ -36,16 +31,17 @@ def registered(program: Callable[[], object]) -> list[dict[str, Any]]:
 
     asyncio.run(main())
     requests = [MessageToDict(each.request) for each in monitor.declared.values()]
-    return [{key: each[key] for key in COMPARED if key in each} for each in requests]
+    return [{key: value for key, value in each.items() if key not in NOT_COMPARED} for each in requests]
 
 
-def by_class(request: dict[str, Any]) -> dict[str, Any]:
+def by_class(request: Mapping[str, Any], opts: pulumi.ResourceOptions | None = None) -> dict[str, Any]:
     """Return the request for a resource of the same inputs that is made with the SDK's class."""
     resource = resource_class(request["type"])
     assert resource is not None
     args = args_class(resource)
     assert args is not None
-    names = {wire: python for python, wire in wire_names(args).items()}
+    # Pulumi's own first argument is called resource_name, so that the SDK's has an underscore.
+    names = {wire: python.replace("resource_name", "resource_name_") for python, wire in wire_names(args).items()}
     inputs = {names[wire]: value for wire, value in request["object"].items()}
-    (made,) = registered(lambda: resource(request["name"], **inputs))
+    (made,) = registered(lambda: resource(request["name"], opts=opts, **inputs))
     return made

@@ -8,61 +8,10 @@ import pytest
 from gpupools.common.errors import Problem, Rejected
 from gpupools.providers import clouds
 from gpupools.stackfile.stack import plan_config
+from tests.test_settings import CLUSTERS, MACHINES
 
 Keys = Mapping[str, Any]
 
-EXISTING = {"device_plugin": {"name": "gpu-resources/plugin", "node_selector": {"gpupools/software": "device-plugin"}}}
-WITH_RDMA = {**EXISTING, "rdma_plugin": {"name": "kube-system/rdma"}}
-CLUSTERS: Mapping[str, Keys] = {
-    "aws": {
-        "cloud": "aws",
-        "name": "train",
-        "region": "us-east-1",
-        "subnets_by_zone": {"us-east-1a": ["subnet-0000000a"], "us-east-1b": ["subnet-0000000b"]},
-        "node_role_arn": "arn:aws:iam::123456789012:role/gpu-nodes",
-        "runtime": {"management": "external", "existing": WITH_RDMA},
-    },
-    "azure": {
-        "cloud": "azure",
-        "name": "serve",
-        "resource_group": "ml",
-        "proximity_placement_group_id": (
-            "/subscriptions/00000000-0000-0000-0000-000000000000/resourceGroups/ml/providers/"
-            "Microsoft.Compute/proximityPlacementGroups/fabric"
-        ),
-        "runtime": {"management": "external", "existing": WITH_RDMA},
-    },
-    "gcp": {
-        "cloud": "gcp",
-        "name": "lab",
-        "project": "ml-lab",
-        "location": "europe-west4",
-        "service_account": "gpu@ml.iam.gserviceaccount.com",
-        "runtime": {"management": "external", "existing": EXISTING},
-    },
-    # A cluster whose software this tool installs, so that the driver is built on its nodes.
-    "managed": {"cloud": "azure", "name": "serve2", "resource_group": "ml", "kubeconfig": {"path": "~/.kube/serve"}},
-}
-MACHINES = {
-    "aws": "g6e.12xlarge",
-    "azure": "Standard_NC24ads_A100_v4",
-    "gcp": "g2-standard-8",
-    "managed": "Standard_NC24ads_A100_v4",
-}
-
-
-def template(**inputs: Any) -> Keys:
-    return {"overrides": {"aws": {"LaunchTemplate": inputs}}}
-
-
-def node_pool(**inputs: Any) -> Keys:
-    return {"overrides": {"gcp": {"NodePool": inputs}}}
-
-
-AWS, AZURE, GCP = ("overrides.aws.LaunchTemplate", "overrides.azure.AgentPool", "overrides.gcp.NodePool")
-SPOT = {"mode": "spot"}
-BLOCK = "cr-0123456789abcdef0"
-TWO = {"aws": ["us-east-1a", "us-east-1b"], "azure": ["1", "2"], "gcp": ["europe-west4-a", "europe-west4-b"]}
 LONG = "a" * 21
 
 

@@ -26,7 +26,6 @@ SCHEDULER = "vc-scheduler"
 LACKS = missing("volcano") or ("" if shutil.which(SCHEDULER) else f"{SCHEDULER} is not on PATH")
 pytestmark = [pytest.mark.apiserver, pytest.mark.skipif(bool(LACKS), reason=f"Volcano's scheduler: {LACKS}")]
 
-GPU = "nvidia.com/gpu"
 SPACE = "research"
 TEAMS = {
     "research": {"namespaces": [SPACE], "guarantee": {"big": 16}, "weight": 2},

@@ -16,7 +16,7 @@ from gpupools.policies.kinds import Row, row_of, rows
 Judge = Callable[..., FileReport]
 ANSWERS = {"none", "nodes", "tainted", "elsewhere", "where", "pool"}
 TAINTS = [{"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}]
-UNDERSTOOD, TAINTED = "node-pools-understood", "gpu-pool-tainted"
+UNDERSTOOD = "node-pools-understood"
 
 
 def pool(taints: Any = ()) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from gpupools.preview.program_run import Preview, preview_program
 from gpupools.preview.sdk_schema import UNKNOWN
 from gpupools.providers import clouds
 from gpupools.spec.models import Mig, Mps, Nodes, PoolSpec, TimeSlicing, WholeGpu
+from tests.rows import listed
 
 RunProgram = Callable[[str], Preview]
 COMPONENT = "gpupools:index:GpuNodePool"
@@ -225,53 +226,7 @@ def test_floats_as_another_language_sends_them_make_the_same_pool(preview: RunPr
 # --- what it refuses ---
 
 
-@pytest.mark.parametrize(
-    ("changes", "reasons"),
-    [
-        pytest.param({"cloud": "gpc"}, ["cloud: unknown cloud 'gpc'; did you mean 'gcp'?"], id="no such cloud"),
-        pytest.param(
-            {"pool": {"gpu": "L4", "nodes": {"max": 2, "min": 3}, "disk": 5}},
-            [
-                "pool.nodes: min 3 is above max 2; lower min or raise max",
-                "pool.disk: got 5; write a map with encryption_key, local_nvme, type",
-            ],
-            id="two at once",
-        ),
-        pytest.param(
-            {"cluster": {"name": "lab"}, "pool": {"gpu": "L4"}},
-            [
-                "cluster.project: is missing; add it",
-                "cluster.location: is missing; add it",
-                "cluster.service_account: is missing; add it",
-                "pool.nodes: is missing; add it",
-            ],
-            id="cluster and pool",
-        ),
-        pytest.param(
-            {"cluster": None, "pool": "L4"},
-            [
-                "cluster: got null; write a map with cloud, name and the keys of the cloud",
-                "pool: got 'L4'; write a map with at least nodes",
-            ],
-            id="no maps",
-        ),
-        pytest.param(
-            {"pool_name": "Train"},
-            [
-                (
-                    "pool_name.Train: is not a valid key; use 1 to 20 lower-case letters, digits and "
-                    "hyphens; start with a letter, do not end with a hyphen"
-                ),
-            ],
-            id="pool name",
-        ),
-        pytest.param(
-            {"pool": {"gpu": "L4", "nodes": {"max": 2}, "renamed_from": "Old!"}},
-            ["pool.renamed_from: got 'Old!', which is not a valid key of a pool; set the former key of the pool"],
-            id="former name",
-        ),
-    ],
-)
+@listed(__file__)
 def test_every_reason_is_given_with_the_argument_it_is_about(changes: dict[str, Any], reasons: list[str]) -> None:
     assert check_pool(**changes) == reasons
 

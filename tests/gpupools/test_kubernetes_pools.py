@@ -6,12 +6,13 @@ from typing import Any
 import pytest
 
 from gpupools.audit.cluster_api import read_bootstrap, read_owner
-from gpupools.common.taints import GPU_TAINT, repels_cpu_pods
+from gpupools.common.taints import GPU_TAINT
 from gpupools.plan.pool_facts import UNKNOWN, By, PoolFacts
 from gpupools.providers import clouds
 from gpupools.readback.inputs import joined, with_taint
 from gpupools.readback.kubernetes_pools import read_kubernetes_pools, read_template
 from gpupools.readback.machine_owners import Named, bootstrapped
+from tests.providers.test_amounts import amounts
 
 TAINT = {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}
 AWS = "karpenter.k8s.aws"
@@ -40,19 +41,7 @@ def read(manifest: Any) -> tuple[PoolFacts, ...]:
 
 
 def verdict(pools: tuple[PoolFacts, ...]) -> str:
-    words = []
-    for pool in pools:
-        if pool.gpus_per_node == 0:
-            words.append("cpu")
-        elif repels_cpu_pods(pool.taints):
-            words.append("kept")
-        else:
-            words.append("open" if pool.evidence and not _late(pool) else "undecided")
-    return ", ".join(words) or "none"
-
-
-def _late(pool: PoolFacts) -> bool:
-    return any(name.startswith(pool.where) or pool.where.startswith(name) for name in pool.unknown)
+    return ", ".join(map(amounts, pools)) or "none"
 
 
 TYPE = "node.kubernetes.io/instance-type"

@@ -27,7 +27,7 @@ from gpupools.catalog.mig import (
 )
 from gpupools.catalog.mig_fit import Placed, fit, pack
 from gpupools.catalog.mig_nodes import advertised, mig_parted_config
-from tests.rows import each_row
+from tests.rows import each_row, listed
 
 MODELS = [name for name, model in gpu_models().items() if model.mig_profiles]
 SEVEN_SLICES = [gpu for gpu in MODELS if geometry(gpu).compute_slices == 7]
@@ -676,30 +676,7 @@ def test_too_much_is_refused_with_a_count_that_is_proven(wished: dict[str, Any],
     assert answer.why.startswith(f"more than {max_gpus} A100-40GB needed: ")
 
 
-@pytest.mark.parametrize(
-    ("wished", "why"),
-    [
-        ({"1g.5gb": 3}, "1 A100-40GB needed: one holds them all"),
-        ({"1g.5gb": 8}, "2 A100-40GB needed: 8 compute slices are requested and one GPU gives 7"),
-        (
-            {"2g.10gb": 7},
-            "3 A100-40GB needed: 14 compute slices are requested and one GPU gives these profiles at most 6 of 7",
-        ),
-        (
-            {"7g.40gb": 1, "4g.20gb": 1, "1g.5gb+me": 1},
-            "2 A100-40GB needed: 12 compute slices are requested and one GPU gives 7",
-        ),
-        (
-            {"1g.5gb+me": 2, "1g.5gb": 1},
-            "2 A100-40GB needed: when 1g.5gb+me counts 1, the request counts 2 and one GPU holds at most 1",
-        ),
-        (
-            {"7g.40gb": 1, "4g.20gb": 1, "1g.5gb+me": 2, "1g.5gb": 1},
-            "3 A100-40GB needed: there is no way to place them on 2, every one was tried",
-        ),
-    ],
-    ids=["fits", "compute", "compute in part", "two kinds", "media engines", "search"],
-)
+@listed(__file__)
 def test_the_reason_says_what_bounds_the_count(wished: dict[str, Any], why: str) -> None:
     assert pack(A100, wished).why == why
 

@@ -15,6 +15,7 @@ from gpupools.cli import project
 from gpupools.cli.git import published
 from gpupools.cli.main import main
 from gpupools.cli.project import template
+from tests.rows import listed
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -116,37 +117,7 @@ class Installed:
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
 
-@pytest.mark.parametrize(
-    ("told", "requirement"),
-    [
-        (None, "gpupools[all]==0.1.0"),
-        (
-            {"url": "https://git.example/acme/gpupools", "vcs_info": {"vcs": "git", "commit_id": COMMIT}},
-            f"gpupools[all] @ git+https://git.example/acme/gpupools@{COMMIT}",
-        ),
-        (
-            {"url": "https://host.example/gpupools-0.1.0.whl", "archive_info": {"hashes": {"sha256": "0a1b"}}},
-            "gpupools[all] @ https://host.example/gpupools-0.1.0.whl#sha256=0a1b",
-        ),
-        (
-            {"url": "file:///home/me/gpupools-0.1.0.whl", "archive_info": {}},
-            "gpupools[all] @ file:///home/me/gpupools-0.1.0.whl",
-        ),
-        ({"url": "file:///home/me/gpupools", "dir_info": {}}, "gpupools[all] @ file:///home/me/gpupools"),
-        (
-            {"url": "file:///home/me/gpupools", "dir_info": {"editable": True}},
-            "gpupools[all] @ file:///home/me/gpupools",
-        ),
-    ],
-    ids=[
-        "by its version",
-        "from git",
-        "a wheel by its address",
-        "a wheel of this machine",
-        "a folder",
-        "a checkout without a web origin",
-    ],
-)
+@listed(__file__)
 def test_a_project_depends_on_what_wrote_it(
     told: dict[str, object] | None, requirement: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

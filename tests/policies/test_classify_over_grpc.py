@@ -1,31 +1,15 @@
 """What nobody understands, in the pack as the engine drives it: said of the whole stack, with the three counts."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from google.protobuf import struct_pb2
 from pulumi.runtime.proto import analyzer_pb2
 
+from tests.policies.asking import EKS, TAINT, resource
 from tests.policies.pack_process import Diagnostic, PolicyPackProcess, StackResource
 
 RULE = "node-pools-understood"
 PROVIDER = analyzer_pb2.AnalyzerProviderResource(urn="urn:pulumi:dev::p::pulumi:providers:x::default", name="default")
-POOL = "aws:eks/nodeGroup:NodeGroup"
-TAINT = {"key": "nvidia.com/gpu", "value": "present", "effect": "NO_SCHEDULE"}
-
-
-@pytest.fixture(scope="module")
-def pack() -> Iterator[PolicyPackProcess]:
-    with PolicyPackProcess() as running:
-        yield running
-
-
-def resource(type_: str, given: dict[str, Any], *, custom: bool = True, name: str = "a") -> StackResource:
-    properties = struct_pb2.Struct()
-    properties.update(given)
-    urn = f"urn:pulumi:dev::p::{type_}::{name}"
-    return StackResource(urn=urn, type=type_, name=name, properties=properties, provider=PROVIDER if custom else None)
 
 
 def said(pack: PolicyPackProcess, *resources: StackResource) -> list[Diagnostic]:
@@ -52,7 +36,7 @@ AGENT_POOL = "Microsoft.ContainerService/managedClusters/agentPools@2025-05-01"
 def test_what_may_bring_nodes_is_a_violation_of_the_stack(
     type_: str, given: dict[str, Any], pack: PolicyPackProcess
 ) -> None:
-    found = said(pack, resource(type_, given))
+    found = said(pack, resource(type_, "a", given, provider=PROVIDER))
 
     assert [(each.policy, each.level) for each in found] == [(RULE, "mandatory"), ("unverified-in-stack", "advisory")]
     assert "creates GPU nodes without a taint cannot be verified" in found[0].message
@@ -75,19 +59,19 @@ def test_what_may_bring_nodes_is_a_violation_of_the_stack(
             True,
         ),
         ("aws:autoscaling/tag:Tag", {"tag": {"key": "a", "value": "nvidia-tesla-a100"}}, True),
-        (POOL, {"instanceTypes": ["g6.xlarge"], "taints": [TAINT]}, True),
+        (EKS, {"instanceTypes": ["g6.xlarge"], "taints": [TAINT]}, True),
     ],
     ids=str,
 )
 def test_what_brings_no_nodes_is_not_mentioned(
     type_: str, given: dict[str, Any], custom: bool, pack: PolicyPackProcess
 ) -> None:
-    assert said(pack, resource(type_, given, custom=custom)) == []
+    assert said(pack, resource(type_, "a", given, provider=PROVIDER if custom else None)) == []
 
 
 def test_what_does_not_look_like_nodes_is_advice_once_for_each_kind(pack: PolicyPackProcess) -> None:
     kind = "exoscale:index/domainRecord:DomainRecord"
-    found = said(pack, *(resource(kind, {}, name=name) for name in "abc"))
+    found = said(pack, *(resource(kind, name, {}, provider=PROVIDER) for name in "abc"))
 
     assert {(each.policy, each.level) for each in found} == {("unverified-in-stack", "advisory")}
     assert sum("was not judged (3 times)" in each.message for each in found) == 1

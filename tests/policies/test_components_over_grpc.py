@@ -1,23 +1,31 @@
 """A pool that a component of pulumi-eks and its children both declare is reported once, as the engine asks."""
 
 import json
-from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
-from google.protobuf import struct_pb2
 from pulumi.runtime.proto import analyzer_pb2
 
 from gpupools.audit.judging import judge_file
 from gpupools.policies.policy_config import Config
-from tests.policies.pack_process import PolicyPackProcess, StackResource
+from tests.policies.asking import (
+    EKS,
+    MANAGED,
+    SELF_MANAGED,
+    TAINT,
+    TEMPLATE,
+    UNKNOWN,
+    asked,
+    resource,
+    running,
+    struct,
+    urn,
+)
+from tests.policies.pack_process import PolicyPackProcess
 
-UNKNOWN = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
-MANAGED, SELF_MANAGED, CLUSTER = "eks:index:ManagedNodeGroup", "eks:index:NodeGroupV2", "eks:index:Cluster"
-GROUP, TEMPLATE = "aws:eks/nodeGroup:NodeGroup", "aws:ec2/launchTemplate:LaunchTemplate"
+CLUSTER = "eks:index:Cluster"
 CONFIGURATION = "aws:ec2/launchConfiguration:LaunchConfiguration"
-TAINT = {"key": "nvidia.com/gpu", "value": "present", "effect": "NO_SCHEDULE"}
 OWN_TAINT = {"nvidia.com/gpu": {"value": "present", "effect": "NoSchedule"}}
 RULE = "gpu-pool-tainted"
 GPU = {"instanceTypes": ["g5.xlarge"]}
@@ -31,20 +39,7 @@ STARTED = {
 }
 
 
-@pytest.fixture(scope="module")
-def pack() -> Iterator[PolicyPackProcess]:
-    with PolicyPackProcess(config={"gpu-pool-bounded": {"maxNodes": 5}}) as running:
-        yield running
-
-
-def urn(type_: str, name: str, parent: str = "") -> str:
-    return f"urn:pulumi:preview::gpupools::{parent + '$' if parent else ''}{type_}::{name}"
-
-
-def struct(wire: Mapping[str, Any]) -> struct_pb2.Struct:
-    found = struct_pb2.Struct()
-    found.update(wire)
-    return found
+pack = running(config={"gpu-pool-bounded": {"maxNodes": 5}})
 
 
 def at_fault(
@@ -52,17 +47,11 @@ def at_fault(
 ) -> list[tuple[str, str, bool]]:
     """Ask about a component, its child and the stack; return (type, policy, proven) of what is said of taints."""
     (above, given), (below, made) = component, child
-    parent, own = urn(above, name), urn(below, name, above)
-    options = analyzer_pb2.AnalyzerResourceOptions(parent=parent)
-    said = pack.analyze(parent, above, name, struct(given))
-    said += pack.analyze(own, below, name, struct(made), options)
-    said += pack.analyze_stack(
-        [
-            StackResource(urn=parent, type=above, name=name, properties=struct(given)),
-            StackResource(urn=own, type=below, name=name, properties=struct(made), parent=parent),
-        ]
-    )
-    of = {parent: above, own: below}
+    parent = resource(above, name, given)
+    own = resource(below, name, made, parent.urn, above=above)
+    options = analyzer_pb2.AnalyzerResourceOptions(parent=parent.urn)
+    said = [*asked(pack, parent), *asked(pack, own, options=options), *pack.analyze_stack([parent, own])]
+    of = {parent.urn: above, own.urn: below}
     return [
         (of[each.urn], each.policy, "cannot be verified" not in each.message)
         for each in said
@@ -73,31 +62,31 @@ def at_fault(
 @pytest.mark.parametrize(
     ("component", "child", "expected"),
     [
-        pytest.param((MANAGED, GPU), (GROUP, GPU), [(MANAGED, RULE, True)], id="no taint"),
-        pytest.param((MANAGED, {**GPU, "taints": [TAINT]}), (GROUP, {**GPU, "taints": [TAINT]}), [], id="tainted"),
-        pytest.param((MANAGED, {}), (GROUP, GPU), [(GROUP, RULE, True)], id="a component that sends no inputs"),
+        pytest.param((MANAGED, GPU), (EKS, GPU), [(MANAGED, RULE, True)], id="no taint"),
+        pytest.param((MANAGED, {**GPU, "taints": [TAINT]}), (EKS, {**GPU, "taints": [TAINT]}), [], id="tainted"),
+        pytest.param((MANAGED, {}), (EKS, GPU), [(EKS, RULE, True)], id="a component that sends no inputs"),
         pytest.param(
             (MANAGED, {**GPU, "taints": [TAINT]}),
-            (GROUP, GPU),
-            [(GROUP, RULE, True)],
+            (EKS, GPU),
+            [(EKS, RULE, True)],
             id="a transform took the taint from the child",
         ),
         pytest.param(
             (MANAGED, {"instanceTypes": ["m5.large"]}),
-            (GROUP, GPU),
-            [(GROUP, RULE, True)],
+            (EKS, GPU),
+            [(EKS, RULE, True)],
             id="a transform of the type",
         ),
         pytest.param(
             (MANAGED, {**GPU, "taints": UNKNOWN}),
-            (GROUP, {**GPU, "taints": UNKNOWN}),
+            (EKS, {**GPU, "taints": UNKNOWN}),
             [(MANAGED, RULE, False)],
             id="late",
         ),
         pytest.param(
             (MANAGED, {"launchTemplate": {"id": "lt-1"}}),
-            (GROUP, {"launchTemplate": {"id": "lt-1"}}),
-            [(MANAGED, RULE, False), (GROUP, RULE, False)],
+            (EKS, {"launchTemplate": {"id": "lt-1"}}),
+            [(MANAGED, RULE, False), (EKS, RULE, False)],
             id="nothing shows the machine",
         ),
         pytest.param(
@@ -161,14 +150,11 @@ def test_size_and_owner_are_asked_of_the_component(pack: PolicyPackProcess) -> N
 
 def test_the_nodes_of_a_component_are_counted_once(pack: PolicyPackProcess) -> None:
     group = {**GPU, "taints": [TAINT], "scalingConfig": {"minSize": 0, "maxSize": 4}}
-    parent = urn(MANAGED, "counted")
-    resources = [
-        StackResource(urn=parent, type=MANAGED, name="counted", properties=struct(group)),
-        StackResource(urn=urn(GROUP, "c", MANAGED), type=GROUP, name="c", properties=struct(group), parent=parent),
-    ]
-    twice = [StackResource(urn=urn(GROUP, str(n)), type=GROUP, name="c", properties=struct(group)) for n in range(2)]
+    parent = resource(MANAGED, "counted", group)
+    child = resource(EKS, "c", group, parent.urn, above=MANAGED)
+    twice = [resource(EKS, str(n), group) for n in range(2)]
 
-    assert [each for each in pack.analyze_stack(resources) if each.policy == "gpu-pool-bounded"] == []
+    assert [each for each in pack.analyze_stack([parent, child]) if each.policy == "gpu-pool-bounded"] == []
     assert [each.policy for each in pack.analyze_stack(twice)].count("gpu-pool-bounded") == 1
 
 
@@ -177,7 +163,7 @@ def test_a_file_is_judged_in_the_same_way(taints: Any, expected: list[str], tmp_
     parent = urn(MANAGED, "gpu")
     states: list[dict[str, Any]] = [
         {"urn": parent, "custom": False, "type": MANAGED, "inputs": {**GPU, "taints": taints}},
-        {"urn": urn(GROUP, "g", MANAGED), "type": GROUP, "parent": parent, "inputs": {**GPU, "taints": taints}},
+        {"urn": urn(EKS, "g", MANAGED), "type": EKS, "parent": parent, "inputs": {**GPU, "taints": taints}},
     ]
     path = tmp_path / "state.json"
     path.write_text(json.dumps({"version": 3, "deployment": {"manifest": {}, "resources": states}}), encoding="utf-8")

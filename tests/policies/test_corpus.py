@@ -2,21 +2,18 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from google.protobuf import struct_pb2
 from tabulate import tabulate
 
+from tests.policies.asking import UNKNOWN, asked, resource, secret
 from tests.policies.pack_process import Diagnostic, PolicyPackProcess, StackResource
 
-UNKNOWN = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
-SIGNATURE = "4dabf18193072939515e22adb298388d"
-SECRET = "1b47061264138c4ac30d75fd1eb44270"
 TAINTED = "gpu-pool-tainted"
 UNDERSTOOD = "node-pools-understood"
 HARDENING = "gpu-node-hardening-advised"
@@ -38,7 +35,7 @@ def wire(value: Any) -> Any:
         return UNKNOWN
     if isinstance(value, dict):
         if set(value) == {"<secret>"}:
-            return {SIGNATURE: SECRET, "value": wire(value["<secret>"])}
+            return secret(wire(value["<secret>"]))
         return {key: wire(item) for key, item in value.items()}
     return [wire(item) for item in value] if isinstance(value, list) else value
 
@@ -50,12 +47,6 @@ def table() -> str:
     rows = [[*row, sum(row[1:])] for row in rows]
     rows.append(["all", *(sum(column) for column in list(zip(*rows, strict=True))[1:])])
     return tabulate(rows, headers=["cloud", *VERDICTS, "cases"], tablefmt="github")
-
-
-@pytest.fixture(scope="module")
-def pack() -> Iterator[PolicyPackProcess]:
-    with PolicyPackProcess() as running:
-        yield running
 
 
 def verdict(said: Sequence[Diagnostic]) -> tuple[str, Sequence[Diagnostic]]:
@@ -70,48 +61,28 @@ def verdict(said: Sequence[Diagnostic]) -> tuple[str, Sequence[Diagnostic]]:
     return "advisory" if advice else "pass", advice
 
 
-def struct(inputs: Mapping[str, Any]) -> struct_pb2.Struct:
-    made = struct_pb2.Struct()
-    made.update(wire(inputs))
-    return made
-
-
-def _declared(
-    urn: str, declared: Mapping[str, Any], name: str, made_from: Mapping[str, Sequence[str]] | None = None
-) -> StackResource:
-    properties = struct(declared["inputs"])
-    return StackResource(
-        urn=urn, type=declared["type"], name=name, properties=properties, property_dependencies=made_from or {}
-    )
-
-
-def whole_stack(case: Mapping[str, Any], urn: str) -> list[StackResource]:
-    """Return the resource of a case with those `beside` it, by input: what the input was made from."""
-    made_from: dict[str, list[str]] = {}
+def whole_stack(case: Mapping[str, Any]) -> list[StackResource]:
+    """Return those `beside` a case's resource, by input: what the input was made from; and the resource."""
+    made_from: dict[str, Any] = {}
     found: list[StackResource] = []
     for number, other in enumerate(case.get("beside", ())):
-        name = f"{case['id']}-{number}"
-        theirs = f"urn:pulumi:preview::gpupools::{other['type']}::{name}"
-        found.append(_declared(theirs, other, name))
+        found.append(resource(other["type"], f"{case['id']}-{number}", wire(other["inputs"])))
         if "made" in other:
-            made_from.setdefault(other["made"], []).append(theirs)
-    mine = _declared(urn, case, case["id"], made_from)
-    return [*found, mine]
+            made_from.setdefault(other["made"], []).append(found[-1].urn)
+    return [*found, resource(case["type"], case["id"], wire(case["inputs"]), **made_from)]
 
 
 @pytest.mark.parametrize("case", cases(), ids=lambda case: case["id"])
 def test_a_case_gets_its_verdict(pack: PolicyPackProcess, case: Mapping[str, Any]) -> None:
-    properties = struct(case["inputs"])
-    urn = f"urn:pulumi:preview::gpupools::{case['type']}::{case['id']}"
-    everything = pack.analyze(urn, case["type"], case["id"], properties)
-    everything += pack.analyze_stack(whole_stack(case, urn))
+    whole = whole_stack(case)
+    everything = [*asked(pack, whole[-1]), *pack.analyze_stack(whole)]
     given, said = verdict(everything)
     messages = [f"{each.policy}: {each.message}" for each in said]
 
     assert given == case["verdict"], (case["reason"], json.dumps(case["inputs"]), messages)
     assert len(said) == (0 if given == "pass" else case.get("findings", 1)), messages
     assert {each.level for each in said} <= {"advisory" if given == "advisory" else "mandatory"}
-    assert {each.urn for each in said} <= {urn}
+    assert {each.urn for each in said} <= {whole[-1].urn}
     assert all(case.get("says", "") in each.message for each in said), messages
     assert {each.policy for each in said} <= ({case["also"]} if "also" in case else {TAINTED, UNDERSTOOD})
     advised = [each.message for each in everything if each.policy == HARDENING]

@@ -1,6 +1,6 @@
 """Run the examples beside each rule through one policy pack, over gRPC, and require them for each cloud."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -13,8 +13,9 @@ from gpupools.policies import rules
 from gpupools.policies.finding import Rule
 from gpupools.policies.rules import ALL_RULES
 from gpupools.providers import clouds
+from tests.policies.asking import asked, running
 from tests.policies.pack_process import Diagnostic, PolicyPackProcess
-from tests.policies.test_corpus import struct, whole_stack
+from tests.policies.test_corpus import whole_stack
 
 FOLDER = Path(rules.__file__).parent
 VERDICTS = ("pass", "fail")
@@ -38,20 +39,14 @@ EXAMPLES = [
 ]
 
 
-@pytest.fixture(scope="module")
-def pack() -> Iterator[PolicyPackProcess]:
-    config = {rule.name: document(rule.name).get("config", {}) for rule in ALL_RULES}
-    with PolicyPackProcess(stack="prod", config=config) as running:
-        yield running
+pack = running(stack="prod", config={rule.name: document(rule.name).get("config", {}) for rule in ALL_RULES})
 
 
 def findings(pack: PolicyPackProcess, rule: Rule, example: Mapping[str, Any]) -> Sequence[Diagnostic]:
     """Return what the rule reports on the example, including findings that its configuration makes advisory."""
-    urn, options = f"urn:pulumi:prod::gpupools::{example['type']}::{example['id']}", None
-    if example.get("protect"):
-        options = analyzer_pb2.AnalyzerResourceOptions(protect=True)
-    said = [*pack.analyze(urn, example["type"], example["id"], struct(example["inputs"]), options)]
-    said += pack.analyze_stack(whole_stack(example, urn))
+    options = analyzer_pb2.AnalyzerResourceOptions(protect=True) if example.get("protect") else None
+    whole = whole_stack(example)
+    said = [*asked(pack, whole[-1], options=options), *pack.analyze_stack(whole)]
     return [each for each in said if each.policy == rule.name or each.message.endswith(f"({rule.name})")]
 
 

@@ -1,19 +1,15 @@
 """The rules on what is set by hand, asked of one running pack as the engine asks: both sides on every cloud."""
 
 import base64
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
-from google.protobuf import struct_pb2
 
+from tests.policies.asking import AKS, EKS, GKE, MANAGED, SELF_MANAGED, TEMPLATE, UNKNOWN, asked, resource, running, urn
 from tests.policies.pack_process import PolicyPackProcess, StackResource
 
-UNKNOWN = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
 HERE = "gpu-node-customised"
-GROUP, TEMPLATE = "aws:eks/nodeGroup:NodeGroup", "aws:ec2/launchTemplate:LaunchTemplate"
-MANAGED, SELF_MANAGED = "eks:index:ManagedNodeGroup", "eks:index:NodeGroupV2"
-AGENT_POOL, NODE_POOL = "azure-native:containerservice:AgentPool", "gcp:container/nodePool:NodePool"
 KARPENTER = "kubernetes:karpenter.sh/v1:NodePool"
 EC2_CLASS, AKS_CLASS = (
     "kubernetes:karpenter.k8s.aws/v1:EC2NodeClass",
@@ -25,50 +21,18 @@ JOINS = "apiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig\nspec:\n  cluster: 
 EVERYWHERE = {"enforcementLevel": "mandatory", "unknownAtPreview": "violation"}
 
 
-@pytest.fixture(scope="module")
-def pack() -> Iterator[PolicyPackProcess]:
-    with PolicyPackProcess() as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def production() -> Iterator[PolicyPackProcess]:
-    """Run the pack as in production, where one pool and one team have their reasons."""
-    reasons = {"reasons": {"known/user-data": "ticket 42", "*/sysctls": "ticket 43"}}
-    config = {HERE: {**EVERYWHERE, **reasons}}
-    with PolicyPackProcess(config=config) as running:
-        yield running
+REASONS = {"known/user-data": "ticket 42", "*/sysctls": "ticket 43"}
+production = running(config={HERE: {**EVERYWHERE, "reasons": REASONS}})
+"""The pack as in production, where one pool and one team have their reasons."""
 
 
 def encoded(text: str) -> str:
     return base64.b64encode(text.encode()).decode()
 
 
-def urn(type_: str, name: str) -> str:
-    return f"urn:pulumi:preview::gpupools::{type_}::{name}"
-
-
-def struct(given: Mapping[str, Any]) -> struct_pb2.Struct:
-    found = struct_pb2.Struct()
-    found.update(given)
-    return found
-
-
-def resource(type_: str, name: str, given: Mapping[str, Any], parent: str = "", **made_from: str) -> StackResource:
-    return StackResource(
-        urn=urn(type_, name),
-        type=type_,
-        name=name,
-        properties=struct(given),
-        parent=parent,
-        dependencies=tuple(made_from.values()),
-        property_dependencies={key: [each] for key, each in made_from.items()},
-    )
-
-
 def told(pack: PolicyPackProcess, resources: Sequence[StackResource]) -> list[tuple[str, str, str]]:
     """Return level, resource and input of everything said of what is set by hand, here and elsewhere."""
-    found = [each for one in resources for each in pack.analyze(one.urn, one.type, one.name, one.properties)]
+    found = [each for one in resources for each in asked(pack, one)]
     found += pack.analyze_stack(resources)
     of_rule = [each for each in found if each.policy == HERE]
     assert not any(SECRET in each.message for each in of_rule)
@@ -83,7 +47,7 @@ def _input(message: str) -> str:
 def eks(user_data: Any, machine: str = "g6.xlarge", pool: str = "odd") -> list[StackResource]:
     template = {"instanceType": machine} | ({} if user_data is None else {"userData": user_data})
     group = {"clusterName": "train", "labels": {"gpupools/pool": pool}, "launchTemplate": {"id": UNKNOWN}}
-    return [resource(TEMPLATE, "lt", template), resource(GROUP, "ng", group, launchTemplate=urn(TEMPLATE, "lt"))]
+    return [resource(TEMPLATE, "lt", template), resource(EKS, "ng", group, launchTemplate=urn(TEMPLATE, "lt"))]
 
 
 def karpenter(
@@ -128,13 +92,13 @@ GPU_CONFIG = {"machineType": "g2-standard-8"}
         ),
         pytest.param(alone(SELF_MANAGED, instanceType="g6.xlarge", nodeUserData=SCRIPT), "pool", "user-data", id="eks"),
         pytest.param(
-            alone(AGENT_POOL, vmSize="Standard_NC24ads_A100_v4", linuxOSConfig={"sysctls": {"vmSwappiness": 1}}),
+            alone(AKS, vmSize="Standard_NC24ads_A100_v4", linuxOSConfig={"sysctls": {"vmSwappiness": 1}}),
             "pool",
             "sysctls",
             id="AKS",
         ),
         pytest.param(
-            alone(NODE_POOL, nodeConfig={**GPU_CONFIG, "metadata": {"startup-script": SCRIPT}}),
+            alone(GKE, nodeConfig={**GPU_CONFIG, "metadata": {"startup-script": SCRIPT}}),
             "pool",
             "start-up-script",
             id="GKE",
@@ -160,8 +124,8 @@ def test_what_is_customised_is_advice_at_first(
         pytest.param(karpenter(EC2_CLASS, {"userData": SCRIPT}, "m7i"), id="Karpenter on EKS, no GPU"),
         pytest.param(karpenter(AKS_CLASS, {"kubelet": {"podPidsLimit": 4096}}, "ND"), id="Karpenter on AKS"),
         pytest.param(alone(SELF_MANAGED, instanceType="g6.xlarge", nodeUserDataOverride=JOINS), id="eks, joins"),
-        pytest.param(alone(AGENT_POOL, vmSize="Standard_NC24ads_A100_v4"), id="AKS"),
-        pytest.param(alone(NODE_POOL, nodeConfig=GPU_CONFIG), id="GKE"),
+        pytest.param(alone(AKS, vmSize="Standard_NC24ads_A100_v4"), id="AKS"),
+        pytest.param(alone(GKE, nodeConfig=GPU_CONFIG), id="GKE"),
     ],
 )
 def test_what_is_not_passes(production: PolicyPackProcess, stack: list[StackResource]) -> None:
@@ -191,7 +155,7 @@ def test_production_stops_what_has_no_reason(
 def test_a_template_of_two_pools_is_told_once_for_the_one_without_a_reason(production: PolicyPackProcess) -> None:
     template, known = eks(encoded(SCRIPT), pool="known")
     odd = resource(
-        GROUP, "other", {"clusterName": "train", "launchTemplate": {"id": UNKNOWN}}, launchTemplate=template.urn
+        EKS, "other", {"clusterName": "train", "launchTemplate": {"id": UNKNOWN}}, launchTemplate=template.urn
     )
 
     assert [(level, of) for level, of, _ in told(production, [template, known, odd])] == [("mandatory", "lt")]
@@ -202,7 +166,7 @@ def test_what_a_component_makes_of_its_inputs_is_told_of_the_component(productio
     parent = resource(MANAGED, "m", given)
     made = {"instanceTypes": ["g6.xlarge"], "launchTemplate": {"id": UNKNOWN}}
     template = resource(TEMPLATE, "m-lt", {"userData": encoded(SCRIPT)}, parent.urn)
-    group = resource(GROUP, "m-ng", made, parent.urn, launchTemplate=template.urn)
+    group = resource(EKS, "m-ng", made, parent.urn, launchTemplate=template.urn)
     of = [where for _, where, _ in told(production, [parent, template, group])]
 
     assert of == ["m"]
@@ -211,8 +175,8 @@ def test_what_a_component_makes_of_its_inputs_is_told_of_the_component(productio
 SHARING = "gpu-sharing-trusted"
 SHARED = [{"type": "nvidia-l4", "count": 1, "gpuSharingConfig": {"gpuSharingStrategy": "TIME_SHARING"}}]
 NAMED: Mapping[str, Mapping[str, Any]] = {
-    AGENT_POOL: {"vmSize": "Standard_NC24ads_A100_v4", "linuxOSConfig": {"sysctls": {"vmSwappiness": 1}}},
-    NODE_POOL: {"nodeConfig": {**GPU_CONFIG, "guestAccelerators": SHARED}},
+    AKS: {"vmSize": "Standard_NC24ads_A100_v4", "linuxOSConfig": {"sysctls": {"vmSwappiness": 1}}},
+    GKE: {"nodeConfig": {**GPU_CONFIG, "guestAccelerators": SHARED}},
     f"{TEMPLATE}, self-managed": {
         "instanceType": "g6.xlarge",
         "iamInstanceProfile": {"name": "nodes"},
@@ -224,15 +188,8 @@ NAMED: Mapping[str, Mapping[str, Any]] = {
 }
 
 
-@pytest.fixture(scope="module")
-def notebooks() -> Iterator[PolicyPackProcess]:
-    """Run the pack where one pool is waived by name, and has a reason."""
-    config: dict[str, Mapping[str, Any]] = {
-        SHARING: {"waived": ["notebooks"]},
-        HERE: {"reasons": {"notebooks/sysctls": "ticket 42"}},
-    }
-    with PolicyPackProcess(config=config) as running:
-        yield running
+notebooks = running(config={SHARING: {"waived": ["notebooks"]}, HERE: {"reasons": {"notebooks/sysctls": "ticket 42"}}})
+"""The pack where one pool is waived by name, and has a reason."""
 
 
 @pytest.mark.parametrize(
@@ -251,8 +208,9 @@ def test_a_pool_goes_by_the_name_of_its_resource_where_it_has_no_other(
     notebooks: PolicyPackProcess, kind: str, logical: str, own: str, passes: bool
 ) -> None:
     type_ = kind.partition(",")[0]
-    given = {**NAMED[kind], **({"agentPoolName" if type_ == AGENT_POOL else "name": own} if own else {})}
-    said = notebooks.analyze(urn(type_, logical), type_, logical, struct(given))
-    found = [each.policy for each in said if each.policy in (SHARING, HERE)]
+    given = {**NAMED[kind], **({"agentPoolName" if type_ == AKS else "name": own} if own else {})}
+    found = [
+        each.policy for each in asked(notebooks, resource(type_, logical, given)) if each.policy in (SHARING, HERE)
+    ]
 
-    assert found == ([] if passes else [HERE if type_ == AGENT_POOL else SHARING])
+    assert found == ([] if passes else [HERE if type_ == AKS else SHARING])

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 import yaml
-from google.protobuf import struct_pb2
 from pulumi_policy.proxy import UNKNOWN_ARRAY_VALUE, UNKNOWN_STRING_VALUE
 
 from gpupools.plan.cloud import Cloud, Readback
@@ -21,17 +20,11 @@ from gpupools.policies.rules import RESOURCE_RULES, STACK_RULES
 from gpupools.policies.stack_judge import UNVERIFIED, UNVERIFIED_IN_STACK, WAIVED
 from gpupools.policies.wire import decoded, plain
 from gpupools.providers import clouds
+from tests.policies.asking import OUTPUT_VALUE, SIGNATURE, TAINT, secret, struct
 from tests.policies.messages import finding_messages
 
 ROOT = Path(__file__).parents[2]
-SIGNATURE = "4dabf18193072939515e22adb298388d"
-SECRET = "1b47061264138c4ac30d75fd1eb44270"
-OUTPUT_VALUE = "d0e6a833031e9bbcd3f4e8bde6ca49a4"
 ASSET = "c44067f5952c0a294b673a41bacd8c17"
-
-
-def secret(value: object) -> dict[str, object]:
-    return {SIGNATURE: SECRET, "value": value}
 
 
 @pytest.mark.parametrize(
@@ -50,10 +43,7 @@ def secret(value: object) -> dict[str, object]:
     ],
 )
 def test_wire_form_becomes_plain_data(wire: dict[str, Any], expected: dict[str, Any]) -> None:
-    struct = struct_pb2.Struct()
-    struct.update(wire)
-
-    assert plain(wire) == decoded(struct) == expected
+    assert plain(wire) == decoded(struct(wire)) == expected
 
 
 def _reading_by(read_pools: Callable[[str, Mapping[str, Any]], tuple[PoolFacts, ...]], name: str = "aws") -> Cloud:
@@ -95,14 +85,13 @@ def test_every_cloud_is_asked_what_it_reads(read_by: Callable[..., None]) -> Non
 
 def test_complaints_read_the_wire_form_directly() -> None:
     untainted = {"instanceTypes": secret(["p4d.24xlarge"]), "taints": secret([])}
-    taint = {"key": "nvidia.com/gpu", "value": "present", "effect": "NO_SCHEDULE"}
 
     def taint_complaints(props: dict[str, Any]) -> list[str]:
         said = finding_messages("aws:eks/nodeGroup:NodeGroup", props)
         return [each for each in said if each.endswith("#gpu-pool-tainted)")]
 
     assert len(taint_complaints(untainted)) == 1
-    assert taint_complaints({**untainted, "taints": secret([secret(taint)])}) == []
+    assert taint_complaints({**untainted, "taints": secret([secret(TAINT)])}) == []
 
 
 def test_an_error_in_a_reader_is_not_hidden(read_by: Callable[..., None]) -> None:

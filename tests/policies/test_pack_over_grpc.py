@@ -1,45 +1,43 @@
 """The pack as the engine drives it: a process of its own, asked over gRPC with inputs in wire form."""
 
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from google.protobuf import struct_pb2
 from pulumi.runtime.proto import analyzer_pb2
 
 from gpupools.policies.rules import ALL_RULES, RESOURCE_RULES
-from tests.policies.pack_process import Diagnostic, PolicyPackFailed, PolicyPackProcess, StackResource
+from tests.policies.asking import (
+    AKS,
+    EKS,
+    GKE,
+    OUTPUT_VALUE,
+    SIGNATURE,
+    TAINT,
+    UNKNOWN,
+    asked,
+    resource,
+    running,
+    secret,
+)
+from tests.policies.pack_process import Diagnostic, PolicyPackFailed, PolicyPackProcess
 
-UNKNOWN = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
-SIGNATURE = "4dabf18193072939515e22adb298388d"
-SECRET = "1b47061264138c4ac30d75fd1eb44270"
-OUTPUT_VALUE = "d0e6a833031e9bbcd3f4e8bde6ca49a4"
-
-AWS = "aws:eks/nodeGroup:NodeGroup"
-AZURE = "azure-native:containerservice:AgentPool"
-GCP = "gcp:container/nodePool:NodePool"
-OBJECT = {"key": "nvidia.com/gpu", "value": "present", "effect": "NO_SCHEDULE"}
 STRING = "nvidia.com/gpu=present:NoSchedule"
 WANTED = {
-    AWS: "{key: nvidia.com/gpu, value: present, effect: NO_SCHEDULE} to taints",
-    AZURE: '"nvidia.com/gpu=present:NoSchedule" to nodeTaints',
-    GCP: "{key: nvidia.com/gpu, value: present, effect: NO_SCHEDULE} to nodeConfig.taints",
+    EKS: "{key: nvidia.com/gpu, value: present, effect: NO_SCHEDULE} to taints",
+    AKS: '"nvidia.com/gpu=present:NoSchedule" to nodeTaints',
+    GKE: "{key: nvidia.com/gpu, value: present, effect: NO_SCHEDULE} to nodeConfig.taints",
 }
 ABSENT = object()
-
-
-def secret(value: object) -> dict[str, object]:
-    return {SIGNATURE: SECRET, "value": value}
 
 
 def inputs(type_: str, taints: object = ABSENT, machine: object = ABSENT) -> dict[str, Any]:
     """Write a pool's inputs; by default a GPU machine without taints."""
     gpu_machine: object
-    if type_ == AWS:
+    if type_ == EKS:
         gpu_machine = ["p4d.24xlarge"] if machine is ABSENT else machine
         return {"clusterName": "c", "instanceTypes": gpu_machine} | ({} if taints is ABSENT else {"taints": taints})
-    if type_ == AZURE:
+    if type_ == AKS:
         gpu_machine = "Standard_ND96asr_v4" if machine is ABSENT else machine
         return {"vmSize": gpu_machine, "mode": "User"} | ({} if taints is ABSENT else {"nodeTaints": taints})
     gpu_machine = "a2-highgpu-8g" if machine is ABSENT else machine
@@ -48,17 +46,15 @@ def inputs(type_: str, taints: object = ABSENT, machine: object = ABSENT) -> dic
 
 
 def good(type_: str) -> object:
-    return STRING if type_ == AZURE else OBJECT
+    return STRING if type_ == AKS else TAINT
 
 
 def cpu_machine(type_: str) -> object:
-    return {AWS: ["m6i.large"], AZURE: "Standard_D4s_v5", GCP: "e2-standard-4"}[type_]
+    return {EKS: ["m6i.large"], AKS: "Standard_D4s_v5", GKE: "e2-standard-4"}[type_]
 
 
 def ask(pack: PolicyPackProcess, type_: str, wire: dict[str, Any], name: str = "train") -> list[Diagnostic]:
-    properties = struct_pb2.Struct()
-    properties.update(wire)
-    said = pack.analyze(f"urn:pulumi:dev::gpupools::{type_}::{name}", type_, name, properties)
+    said = asked(pack, resource(type_, name, wire))
     assert all(each.description for each in said)
     # These inputs are as short as can be; what the other rules say about them is in test_rules_over_grpc.py.
     return [each for each in said if each.policy in ("gpu-pool-tainted", "unverified-at-preview")]
@@ -71,19 +67,10 @@ def levels(diagnostics: list[Diagnostic]) -> list[tuple[str, str]]:
 VIOLATION = [("gpu-pool-tainted", "mandatory")]
 
 
-@pytest.fixture(scope="module")
-def pack() -> Iterator[PolicyPackProcess]:
-    with PolicyPackProcess() as running:
-        yield running
+lenient = running(config={"gpu-pool-tainted": {"unknownAtPreview": "advisory"}})
 
 
-@pytest.fixture(scope="module")
-def lenient() -> Iterator[PolicyPackProcess]:
-    with PolicyPackProcess(config={"gpu-pool-tainted": {"unknownAtPreview": "advisory"}}) as running:
-        yield running
-
-
-@pytest.fixture(params=[AWS, AZURE, GCP], ids=["aws", "azure", "gcp"])
+@pytest.fixture(params=[EKS, AKS, GKE], ids=["aws", "azure", "gcp"])
 def type_(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
@@ -114,15 +101,15 @@ def test_a_former_name_of_a_rule_is_refused_with_the_new_one(pack: PolicyPackPro
 
 def test_a_pool_that_gke_may_taint_is_advice_where_the_configuration_says_so() -> None:
     with PolicyPackProcess(config={"gpu-pool-tainted": {"taintByCloud": "advisory"}}) as running:
-        assert levels(ask(running, GCP, inputs(GCP))) == [("unverified-at-preview", "advisory")]
-        assert levels(ask(running, AWS, inputs(AWS))) == VIOLATION
+        assert levels(ask(running, GKE, inputs(GKE))) == [("unverified-at-preview", "advisory")]
+        assert levels(ask(running, EKS, inputs(EKS))) == VIOLATION
 
 
 def test_an_untainted_gpu_pool_is_rejected_with_the_cure(pack: PolicyPackProcess, type_: str) -> None:
     (said,) = ask(pack, type_, inputs(type_))
 
     assert (said.policy, said.level, said.severity, said.mandatory) == ("gpu-pool-tainted", "mandatory", "high", True)
-    assert said.urn == f"urn:pulumi:dev::gpupools::{type_}::train"
+    assert said.urn == f"urn:pulumi:preview::gpupools::{type_}::train"
     why, what = said.message.split("\n")
     assert why == said.description == RESOURCE_RULES[0].why
     assert what.startswith("train: has 8 NVIDIA GPUs per node (")
@@ -135,7 +122,7 @@ def test_other_resources_pass(pack: PolicyPackProcess, type_: str) -> None:
 
 @pytest.mark.parametrize("wrap", [secret, lambda value: {SIGNATURE: OUTPUT_VALUE, "value": value, "secret": True}])
 def test_secrets_are_looked_through(pack: PolicyPackProcess, type_: str, wrap: Any) -> None:
-    machine = inputs(type_)["nodeConfig"]["machineType"] if type_ == GCP else None
+    machine = inputs(type_)["nodeConfig"]["machineType"] if type_ == GKE else None
     machine = machine or inputs(type_).get("vmSize") or [wrap(name) for name in inputs(type_)["instanceTypes"]]
 
     tainted = ask(pack, type_, inputs(type_, wrap([wrap(good(type_))]), wrap(machine)))
@@ -222,7 +209,7 @@ def test_taints_that_keep_nothing_off_are_a_violation_and_never_an_error(
 
 
 def test_thousands_of_taints_are_read_and_shortened(pack: PolicyPackProcess, type_: str) -> None:
-    soft = "a=b:PreferNoSchedule" if type_ == AZURE else {"key": "a", "value": "b", "effect": "PREFER_NO_SCHEDULE"}
+    soft = "a=b:PreferNoSchedule" if type_ == AKS else {"key": "a", "value": "b", "effect": "PREFER_NO_SCHEDULE"}
 
     (said,) = ask(pack, type_, inputs(type_, [soft] * 5000))
     passed = ask(pack, type_, inputs(type_, [soft] * 5000 + [good(type_)]))
@@ -234,8 +221,8 @@ def test_thousands_of_taints_are_read_and_shortened(pack: PolicyPackProcess, typ
 
 def test_each_of_many_pools_judged_at_once_gets_its_own_advisory(lenient: PolicyPackProcess) -> None:
     def judge(number: int) -> list[str]:
-        wire = inputs(AWS, UNKNOWN) if number % 2 else inputs(AWS, [OBJECT])
-        return [said.message.split("\n")[1].split(":")[0] for said in ask(lenient, AWS, wire, f"pool{number}")]
+        wire = inputs(EKS, UNKNOWN) if number % 2 else inputs(EKS, [TAINT])
+        return [said.message.split("\n")[1].split(":")[0] for said in ask(lenient, EKS, wire, f"pool{number}")]
 
     with ThreadPoolExecutor(4) as threads:
         heard = list(threads.map(judge, range(80)))
@@ -244,8 +231,6 @@ def test_each_of_many_pools_judged_at_once_gets_its_own_advisory(lenient: Policy
 
 
 def test_the_stack_as_a_whole_is_accepted(pack: PolicyPackProcess) -> None:
-    properties = struct_pb2.Struct()
-    properties.update({"nodePoolName": {SIGNATURE: OUTPUT_VALUE}})
-    whole = StackResource(urn="urn:x", type="gpupools:index:GpuNodePool", name="train", properties=properties)
+    whole = resource("gpupools:index:GpuNodePool", "train", {"nodePoolName": {SIGNATURE: OUTPUT_VALUE}})
 
     assert pack.analyze_stack([whole]) == []

@@ -1,28 +1,34 @@
 """Every rule from both sides, as the engine asks: inputs in wire form, over gRPC, one running pack for the module."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
-from google.protobuf import json_format, struct_pb2
+from google.protobuf import json_format
 from pulumi.runtime.proto import analyzer_pb2
 
-from tests.policies.pack_process import Diagnostic, PolicyPackProcess, StackResource, as_engine_sends
+from tests.policies.asking import (
+    AKS,
+    EKS,
+    GKE,
+    SECRET,
+    SIGNATURE,
+    TAINT,
+    TEMPLATE,
+    UNKNOWN,
+    asked,
+    resource,
+    running,
+    struct,
+    urn,
+)
+from tests.policies.pack_process import Diagnostic, PolicyPackProcess, StackResource
 
-UNKNOWN = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
-SIGNATURE = "4dabf18193072939515e22adb298388d"
-SECRET = "1b47061264138c4ac30d75fd1eb44270"
-EKS = "aws:eks/nodeGroup:NodeGroup"
-TEMPLATE = "aws:ec2/launchTemplate:LaunchTemplate"
-AKS = "azure-native:containerservice:AgentPool"
-GKE = "gcp:container/nodePool:NodePool"
 RELEASE = "kubernetes:helm.sh/v3:Release"
 CHART = "kubernetes:helm.sh/v4:Chart"
 DAEMONSET = "kubernetes:apps/v1:DaemonSet"
-TAINT = {"key": "nvidia.com/gpu", "value": "present", "effect": "NO_SCHEDULE"}
 CONFIG: Mapping[str, Any] = {
     "gpu-pool-bounded": {"maxNodesPerPool": 20, "maxNodes": 30, "maxGpus": 200},
     "gpu-pool-protected": {"stacks": ["prod"]},
@@ -133,30 +139,13 @@ def daemonset(image: str, *line: str) -> dict[str, Any]:
     return {"spec": {"template": {"spec": {"containers": [{"name": "c", "image": image, **ran}]}}}}
 
 
-@pytest.fixture(scope="module")
-def pack() -> Iterator[PolicyPackProcess]:
-    with PolicyPackProcess(stack="prod", config=CONFIG) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def remediating() -> Iterator[PolicyPackProcess]:
-    with PolicyPackProcess(config={"gpu-pool-tainted": "remediate"}) as running:
-        yield running
-
-
-def struct(wire: Mapping[str, Any]) -> struct_pb2.Struct:
-    properties = struct_pb2.Struct()
-    properties.update(wire)
-    return properties
-
-
+pack = running(stack="prod", config=CONFIG)
+remediating = running(config={"gpu-pool-tainted": "remediate"})
 PROTECTED = analyzer_pb2.AnalyzerResourceOptions(protect=True)
 
 
 def ask(pack: PolicyPackProcess, type_: str, wire: Mapping[str, Any], protect: bool = True) -> list[Diagnostic]:
-    options = PROTECTED if protect else None
-    return pack.analyze(f"urn:pulumi:prod::gpupools::{type_}::a", type_, "a", struct(wire), options)
+    return asked(pack, resource(type_, "a", wire), options=PROTECTED if protect else None)
 
 
 CLEAN = [
@@ -244,23 +233,19 @@ OPEN: Mapping[str, Mapping[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("path", OPEN)
 @pytest.mark.parametrize(("environment", "level"), [("dev", "advisory"), ("prod", "mandatory")])
-def test_an_aks_pool_with_open_nodes_is_advised_against_and_stopped_in_production(
-    environment: str, level: str, path: str
-) -> None:
+def test_an_aks_pool_with_open_nodes_is_advised_against_and_stopped_in_production(environment: str, level: str) -> None:
+    rule, left_out = "gpu-node-hardening-advised", "securityProfile.sshAccess"
     config = json.loads((POLICIES / f"policy-config.{environment}.json").read_text(encoding="utf-8"))
-    left_out = {"enforcementLevel": level, "leaveOut": [path]}
-    found = []
-    for each in (config, {**config, "gpu-node-hardening-advised": left_out}):
-        with PolicyPackProcess(config=each) as running:
-            assert ask(running, AKS, aks()) == []
-            found.append(ask(running, AKS, aks(**OPEN[path])))
-
-    (said,), left = found
-    assert (said.policy, said.level) == ("gpu-node-hardening-advised", level)
-    assert f"expected {path}: " in said.message
-    assert left == []
+    with PolicyPackProcess(config=config) as as_committed:
+        assert ask(as_committed, AKS, aks()) == []
+        for path, given in OPEN.items():
+            (said,) = ask(as_committed, AKS, aks(**given))
+            assert (said.policy, said.level) == (rule, level)
+            assert f"expected {path}: " in said.message
+    with PolicyPackProcess(config={**config, rule: {"enforcementLevel": level, "leaveOut": [left_out]}}) as without:
+        assert ask(without, AKS, aks()) == []
+        assert [path for path, given in OPEN.items() if ask(without, AKS, aks(**given))] == ["enableEncryptionAtHost"]
 
 
 def test_pools_of_a_production_stack_are_protected(pack: PolicyPackProcess) -> None:
@@ -309,9 +294,7 @@ def test_no_chart_makes_the_pack_fail(pack: PolicyPackProcess, odd: Any) -> None
         ask(pack, RELEASE, operator(values={part: {"version": odd, "enabled": odd}}))
     for pod in (odd, {"spec": odd}, {"spec": {"template": {"spec": {"containers": odd}}}}):
         ask(pack, DAEMONSET, {"spec": pod})
-    judged = stack(
-        pack, (RELEASE, "odd", operator(values=odd), ()), (EKS, "pool", eks(labels=odd, clusterName=odd), ())
-    )
+    judged = stack(pack, (RELEASE, "odd", operator(values=odd)), (EKS, "pool", eks(labels=odd, clusterName=odd)))
 
     assert {each.policy for each in judged} <= {"gpu-software-one-owner", "gpu-pool-tainted"}
 
@@ -321,18 +304,9 @@ def test_no_chart_makes_the_pack_fail(pack: PolicyPackProcess, odd: Any) -> None
 K8S = "pulumi:providers:kubernetes"
 
 
-def urn(type_: str, name: str) -> str:
-    return f"urn:pulumi:prod::gpupools::{type_}::{name}"
-
-
-def stack(pack: PolicyPackProcess, *resources: tuple[str, str, Mapping[str, Any], Sequence[str]]) -> list[Diagnostic]:
-    """Judge a stack of (type, name, properties, URNs it depends on)."""
-    return pack.analyze_stack(
-        StackResource(
-            urn=urn(type_, f"{name}"), type=type_, name=name, properties=struct(wire), dependencies=tuple(depends)
-        )
-        for type_, name, wire, depends in resources
-    )
+def stack(pack: PolicyPackProcess, *resources: tuple[str, str, Mapping[str, Any]]) -> list[Diagnostic]:
+    """Judge a stack of (type, name, inputs)."""
+    return pack.analyze_stack([resource(*each) for each in resources])
 
 
 def told(said: list[Diagnostic]) -> list[tuple[str, str]]:
@@ -343,40 +317,51 @@ AL2023 = eks(amiType="AL2023_x86_64_NVIDIA")
 GPU_DRIVER_OFF = {"driver": {"enabled": False}, "toolkit": {"enabled": False}}
 
 
+def whole(what: str, said: list[tuple[str, str]], *resources: tuple[str, str, dict[str, Any]]) -> Any:
+    return pytest.param(resources, said, id=what)
+
+
+def second(name: str) -> list[tuple[str, str]]:
+    """Return what is said of a second owner of a piece of software."""
+    return [("gpu-software-one-owner", name)]
+
+
+ON_AL2023 = (EKS, "pool", AL2023)
+ON_BOTTLEROCKET = (EKS, "pool", eks())
+PLUGIN = (RELEASE, "plugin", plugin())
+OPERATOR = (RELEASE, "operator", operator())
+DRA = (RELEASE, "dra", dra_driver())
+PLUGIN_CHART = (CHART, "plugin", plugin())
+WITHOUT_DRIVER = (AKS, "pool", aks(gpuProfile={"driver": "None"}))
+OPERATOR_ALONE = (RELEASE, "operator", operator(values=GPU_DRIVER_OFF))
+OPERATOR_WITH_CLAIMS = (RELEASE, "operator", operator(values={**GPU_DRIVER_OFF, **CLAIMS_BY_OPERATOR}))
+
+
 @pytest.mark.parametrize(
     ("resources", "said"),
     [
-        pytest.param([(EKS, "pool", AL2023), (RELEASE, "plugin", plugin())], [], id="AL2023 and the plugin chart"),
-        pytest.param(
-            [(EKS, "pool", AL2023), (RELEASE, "operator", operator(values=GPU_DRIVER_OFF))],
+        whole("AL2023 and the plugin chart", [], ON_AL2023, PLUGIN),
+        whole("AL2023, operator, off", [], ON_AL2023, OPERATOR_ALONE),
+        whole("AL2023 and the operator's driver and toolkit", second("operator") * 2, ON_AL2023, OPERATOR),
+        whole("Bottlerocket and the plugin chart", second("plugin"), ON_BOTTLEROCKET, PLUGIN),
+        whole(
+            "the plugin chart kept off by a selector",
             [],
-            id="AL2023, operator, off",
+            ON_BOTTLEROCKET,
+            (RELEASE, "plugin", plugin(values={"nodeSelector": {"pool": "other"}})),
         ),
-        pytest.param(
-            [(EKS, "pool", AL2023), (RELEASE, "operator", operator())],
-            [("gpu-software-one-owner", "operator")] * 2,
-            id="AL2023 and the operator's driver and toolkit",
-        ),
-        pytest.param(
-            [(EKS, "pool", eks()), (RELEASE, "plugin", plugin())],
-            [("gpu-software-one-owner", "plugin")],
-            id="Bottlerocket and the plugin chart",
-        ),
-        pytest.param(
-            [(EKS, "pool", eks()), (RELEASE, "plugin", plugin(values={"nodeSelector": {"pool": "other"}}))],
+        whole(
+            "the plugin chart kept off by an affinity",
             [],
-            id="the plugin chart kept off by a selector",
-        ),
-        pytest.param(
-            [(EKS, "pool", eks()), (RELEASE, "plugin", plugin(values={"affinity": {"nodeAffinity": {"x": 1}}}))],
-            [],
-            id="the plugin chart kept off by an affinity",
+            ON_BOTTLEROCKET,
+            (RELEASE, "plugin", plugin(values={"affinity": {"nodeAffinity": {"x": 1}}})),
         ),
         *(
-            pytest.param(
-                [(EKS, "pool", eks()), (RELEASE, "plugin", plugin(values={"affinity": requiring(*terms)}))],
-                [("gpu-software-one-owner", "plugin")] if lands else [],
-                id=f"the plugin chart with an affinity: {what}",
+            whole(
+                f"the plugin chart with an affinity: {what}",
+                second("plugin") if lands else [],
+                ON_BOTTLEROCKET,
+                (RELEASE, "plugin", plugin(values={"affinity": requiring(*terms)})),
             )
             for what, lands, terms in (
                 ("of the nodes' label", True, [("owner", "In", ["speech", "vision"])]),
@@ -388,204 +373,129 @@ GPU_DRIVER_OFF = {"driver": {"enabled": False}, "toolkit": {"enabled": False}}
                 ("of a value not known yet", False, [("owner", "In", [UNKNOWN])]),
             )
         ),
-        pytest.param(
-            [
-                (EKS, "pool", AL2023),
-                (RELEASE, "plugin", plugin(values={"affinity": requiring(("owner", "In", ["vision"]))})),
-                (
-                    RELEASE,
-                    "dra",
-                    dra_driver(values={"kubeletPlugin": {"affinity": requiring(("owner", "Exists", None))}}),
-                ),
-            ],
-            [("gpu-software-one-owner", "dra")],
-            id="plugin chart and DRA driver, both with an affinity of the same nodes",
+        whole(
+            "plugin chart and DRA driver, both with an affinity of the same nodes",
+            second("dra"),
+            ON_AL2023,
+            (RELEASE, "plugin", plugin(values={"affinity": requiring(("owner", "In", ["vision"]))})),
+            (RELEASE, "dra", dra_driver(values={"kubeletPlugin": {"affinity": requiring(("owner", "Exists", None))}})),
         ),
-        pytest.param(
-            [(GKE, "pool", gke()), (RELEASE, "operator", operator())],
-            [("gpu-software-one-owner", "operator")] * 3,
-            id="GKE's own driver and the operator",
-        ),
-        pytest.param(
-            [(AKS, "pool", aks()), (RELEASE, "operator", operator())],
-            [("gpu-software-one-owner", "operator")] * 2,
-            id="AKS's driver and the operator",
-        ),
-        pytest.param(
-            [
-                (AKS, "pool", aks(gpuProfile={"driver": "None"})),
-                (RELEASE, "operator", operator(values={"toolkit": {"enabled": False}})),
-            ],
+        whole("GKE's own driver and the operator", second("operator") * 3, (GKE, "pool", gke()), OPERATOR),
+        whole("AKS's driver and the operator", second("operator") * 2, (AKS, "pool", aks()), OPERATOR),
+        whole(
+            "AKS without a driver and the operator",
             [],
-            id="AKS without a driver and the operator",
+            WITHOUT_DRIVER,
+            (RELEASE, "operator", operator(values={"toolkit": {"enabled": False}})),
         ),
-        pytest.param(
-            [(RELEASE, "operator", operator(values=GPU_DRIVER_OFF)), (RELEASE, "plugin", plugin())],
-            [("gpu-software-one-owner", "plugin")],
-            id="operator and plugin chart, the pools elsewhere",
-        ),
-        pytest.param(
-            [
-                (RELEASE, "operator", operator(values={**GPU_DRIVER_OFF, "devicePlugin": {"enabled": False}})),
-                (RELEASE, "plugin", plugin()),
-            ],
+        whole("operator and plugin chart, the pools elsewhere", second("plugin"), OPERATOR_ALONE, PLUGIN),
+        whole(
+            "operator without its plugin, and the plugin chart",
             [],
-            id="operator without its plugin, and the plugin chart",
+            (RELEASE, "operator", operator(values={**GPU_DRIVER_OFF, "devicePlugin": {"enabled": False}})),
+            PLUGIN,
         ),
-        pytest.param(
-            [(EKS, "pool", eks()), (RELEASE, "plugin", plugin(values={"devicePlugin": {"enabled": False}}))],
+        whole(
+            "Bottlerocket and the plugin chart without its plugin",
             [],
-            id="Bottlerocket and the plugin chart without its plugin",
+            ON_BOTTLEROCKET,
+            (RELEASE, "plugin", plugin(values={"devicePlugin": {"enabled": False}})),
         ),
-        pytest.param(
-            [(EKS, "pool", AL2023), (RELEASE, "dra", dra_driver()), (RELEASE, "plugin", plugin())],
-            [("gpu-software-one-owner", "plugin")],
-            id="the DRA driver, then the plugin chart",
+        whole("the DRA driver, then the plugin chart", second("plugin"), ON_AL2023, DRA, PLUGIN),
+        whole("the plugin chart, then the DRA driver", second("dra"), ON_AL2023, PLUGIN, DRA),
+        whole(
+            "the DRA driver's old chart and the plugin, the pools elsewhere",
+            second("dra"),
+            PLUGIN,
+            (RELEASE, "dra", dra_driver(chart="nvidia-dra-driver-gpu")),
         ),
-        pytest.param(
-            [(EKS, "pool", AL2023), (RELEASE, "plugin", plugin()), (RELEASE, "dra", dra_driver())],
-            [("gpu-software-one-owner", "dra")],
-            id="the plugin chart, then the DRA driver",
-        ),
-        pytest.param(
-            [(RELEASE, "plugin", plugin()), (RELEASE, "dra", dra_driver(chart="nvidia-dra-driver-gpu"))],
-            [("gpu-software-one-owner", "dra")],
-            id="the DRA driver's old chart and the plugin, the pools elsewhere",
-        ),
-        pytest.param(
-            [(EKS, "pool", AL2023), (RELEASE, "dra", dra_driver())],
+        whole("AL2023 and the DRA driver", [], ON_AL2023, DRA),
+        whole("Bottlerocket's plugin and the DRA driver", second("dra"), ON_BOTTLEROCKET, DRA),
+        whole(
+            "the plugin chart and the DRA driver for NVLink alone",
             [],
-            id="AL2023 and the DRA driver",
+            ON_AL2023,
+            PLUGIN,
+            (RELEASE, "dra", dra_driver(values={"resources": {"gpus": {"enabled": False}}})),
         ),
-        pytest.param(
-            [(EKS, "pool", eks()), (RELEASE, "dra", dra_driver())],
-            [("gpu-software-one-owner", "dra")],
-            id="Bottlerocket's plugin and the DRA driver",
-        ),
-        pytest.param(
-            [
-                (EKS, "pool", AL2023),
-                (RELEASE, "plugin", plugin()),
-                (RELEASE, "dra", dra_driver(values={"resources": {"gpus": {"enabled": False}}})),
-            ],
+        whole(
+            "the DRA driver kept off by its kubelet plugin's selector",
             [],
-            id="the plugin chart and the DRA driver for NVLink alone",
+            ON_AL2023,
+            PLUGIN,
+            (RELEASE, "dra", dra_driver(values={"kubeletPlugin": {"nodeSelector": {"pool": "other"}}})),
         ),
-        pytest.param(
-            [
-                (EKS, "pool", AL2023),
-                (RELEASE, "plugin", plugin()),
-                (RELEASE, "dra", dra_driver(values={"kubeletPlugin": {"nodeSelector": {"pool": "other"}}})),
-            ],
+        whole(
+            "a selector that the DRA driver's chart does not read",
+            second("dra"),
+            ON_AL2023,
+            PLUGIN,
+            (RELEASE, "dra", dra_driver(values={"nodeSelector": {"pool": "other"}})),
+        ),
+        whole(
+            "a DRA driver whose values are not known yet",
             [],
-            id="the DRA driver kept off by its kubelet plugin's selector",
+            ON_AL2023,
+            PLUGIN,
+            (RELEASE, "dra", dra_driver(values=UNKNOWN)),
         ),
-        pytest.param(
-            [
-                (EKS, "pool", AL2023),
-                (RELEASE, "plugin", plugin()),
-                (RELEASE, "dra", dra_driver(values={"nodeSelector": {"pool": "other"}})),
-            ],
-            [("gpu-software-one-owner", "dra")],
-            id="a selector that the DRA driver's chart does not read",
-        ),
-        pytest.param(
-            [(EKS, "pool", AL2023), (RELEASE, "plugin", plugin()), (RELEASE, "dra", dra_driver(values=UNKNOWN))],
+        whole(
+            "a DRA driver whose place is not known yet",
             [],
-            id="a DRA driver whose values are not known yet",
+            ON_AL2023,
+            PLUGIN,
+            (RELEASE, "dra", dra_driver(values={"kubeletPlugin": UNKNOWN})),
         ),
-        pytest.param(
-            [
-                (EKS, "pool", AL2023),
-                (RELEASE, "plugin", plugin()),
-                (RELEASE, "dra", dra_driver(values={"kubeletPlugin": UNKNOWN})),
-            ],
+        whole("two DRA drivers", second("dra-again"), DRA, (CHART, "dra-again", dra_driver())),
+        whole("the operator's DRA driver and the plugin chart", second("plugin"), OPERATOR_WITH_CLAIMS, PLUGIN),
+        whole("AL2023 and the operator's DRA driver", [], ON_AL2023, OPERATOR_WITH_CLAIMS),
+        whole("the operator's plugin and the DRA driver", second("dra"), OPERATOR_ALONE, DRA),
+        whole(
+            "the plugin chart and a DRA DaemonSet",
+            second("dra"),
+            PLUGIN_CHART,
+            (DAEMONSET, "dra", daemonset(f"{DRA_IMAGE}:v0.4.1", "gpu-kubelet-plugin -v 4")),
+            (DAEMONSET, "nvlink", daemonset(f"{DRA_IMAGE}:v0.4.1", "compute-domain-kubelet-plugin -v 4")),
+        ),
+        whole(
+            "the plugin chart and a DaemonSet",
+            second("old"),
+            PLUGIN_CHART,
+            (DAEMONSET, "old", daemonset("nvcr.io/nvidia/k8s-device-plugin:v0.20.0")),
+        ),
+        whole("nobody's driver", [("gpu-driver-installed", "pool")], WITHOUT_DRIVER, PLUGIN),
+        whole("nobody's driver, unless somebody outside the stack", [("unverified-in-stack", "pool")], WITHOUT_DRIVER),
+        whole(
+            "164 GPUs on 24 nodes",
             [],
-            id="a DRA driver whose place is not known yet",
+            (EKS, "pool", eks(scalingConfig={"minSize": 0, "maxSize": 20})),
+            (GKE, "other", gke()),
         ),
-        pytest.param(
-            [(RELEASE, "dra", dra_driver()), (CHART, "dra-again", dra_driver())],
-            [("gpu-software-one-owner", "dra-again")],
-            id="two DRA drivers",
-        ),
-        pytest.param(
-            [
-                (RELEASE, "operator", operator(values={**GPU_DRIVER_OFF, **CLAIMS_BY_OPERATOR})),
-                (RELEASE, "plugin", plugin()),
-            ],
-            [("gpu-software-one-owner", "plugin")],
-            id="the operator's DRA driver and the plugin chart",
-        ),
-        pytest.param(
-            [
-                (EKS, "pool", AL2023),
-                (RELEASE, "operator", operator(values={**GPU_DRIVER_OFF, **CLAIMS_BY_OPERATOR})),
-            ],
-            [],
-            id="AL2023 and the operator's DRA driver",
-        ),
-        pytest.param(
-            [(RELEASE, "operator", operator(values=GPU_DRIVER_OFF)), (RELEASE, "dra", dra_driver())],
-            [("gpu-software-one-owner", "dra")],
-            id="the operator's plugin and the DRA driver",
-        ),
-        pytest.param(
-            [
-                (CHART, "plugin", plugin()),
-                (DAEMONSET, "dra", daemonset(f"{DRA_IMAGE}:v0.4.1", "gpu-kubelet-plugin -v 4")),
-                (DAEMONSET, "nvlink", daemonset(f"{DRA_IMAGE}:v0.4.1", "compute-domain-kubelet-plugin -v 4")),
-            ],
-            [("gpu-software-one-owner", "dra")],
-            id="the plugin chart and a DRA DaemonSet",
-        ),
-        pytest.param(
-            [(CHART, "plugin", plugin()), (DAEMONSET, "old", daemonset("nvcr.io/nvidia/k8s-device-plugin:v0.20.0"))],
-            [("gpu-software-one-owner", "old")],
-            id="the plugin chart and a DaemonSet",
-        ),
-        pytest.param(
-            [(AKS, "pool", aks(gpuProfile={"driver": "None"})), (RELEASE, "plugin", plugin())],
-            [("gpu-driver-installed", "pool")],
-            id="nobody's driver",
-        ),
-        pytest.param(
-            [(AKS, "pool", aks(gpuProfile={"driver": "None"}))],
-            [("unverified-in-stack", "pool")],
-            id="nobody's driver, unless somebody outside the stack",
-        ),
-        pytest.param(
-            [(EKS, "pool", eks(scalingConfig={"minSize": 0, "maxSize": 20})), (GKE, "other", gke())],
-            [],
-            id="164 GPUs on 24 nodes",
-        ),
-        pytest.param(
-            [(EKS, "pool", eks(scalingConfig={"minSize": 0, "maxSize": 26})), (GKE, "other", gke())],
+        whole(
+            "212 GPUs",
             [("gpu-pool-bounded", "")],
-            id="212 GPUs",
+            (EKS, "pool", eks(scalingConfig={"minSize": 0, "maxSize": 26})),
+            (GKE, "other", gke()),
         ),
-        pytest.param(
-            [
-                (EKS, "a", eks(instanceTypes=["g6.xlarge"], scalingConfig={"maxSize": 20})),
-                (GKE, "b", gke()),
-                (AKS, "c", aks(maxCount=9)),
-            ],
+        whole(
+            "33 nodes",
             [("gpu-pool-bounded", "")],
-            id="33 nodes",
+            (EKS, "a", eks(instanceTypes=["g6.xlarge"], scalingConfig={"maxSize": 20})),
+            (GKE, "b", gke()),
+            (AKS, "c", aks(maxCount=9)),
         ),
-        pytest.param(
-            [
-                (GKE, "a", gke() | {"location": "europe-west4", "autoscaling": {"maxNodeCount": 5}}),
-                (GKE, "b", gke() | {"nodeLocations": ["us-east1-b", "us-east1-c"], "autoscaling": {"maxNodeCount": 8}}),
-            ],
+        whole(
+            "31 nodes, counted in every zone",
             [("gpu-pool-bounded", "")],
-            id="31 nodes, counted in every zone",
+            (GKE, "a", gke() | {"location": "europe-west4", "autoscaling": {"maxNodeCount": 5}}),
+            (GKE, "b", gke() | {"nodeLocations": ["us-east1-b", "us-east1-c"], "autoscaling": {"maxNodeCount": 8}}),
         ),
     ],
 )
 def test_the_whole_stack_is_judged(
-    pack: PolicyPackProcess, resources: list[tuple[str, str, dict[str, Any]]], said: list[tuple[str, str]]
+    pack: PolicyPackProcess, resources: tuple[tuple[str, str, dict[str, Any]], ...], said: list[tuple[str, str]]
 ) -> None:
-    assert told(stack(pack, *((type_, name, wire, ()) for type_, name, wire in resources))) == said
+    assert told(stack(pack, *resources)) == said
 
 
 def kubeconfig(server: str = "https://203.0.113.7", name: str = "lab", other: str = "https://203.0.113.8") -> str:
@@ -617,55 +527,36 @@ SAME = [
 ]
 
 
+def two_clusters(*providers: StackResource) -> list[StackResource]:
+    """Return the providers with the operator's chart on the first and the plugin's on the second."""
+    used = [
+        analyzer_pb2.AnalyzerProviderResource(type=K8S, name=each.name, urn=each.urn, properties=each.properties)
+        for each in providers
+    ]
+    charts = (("operator", operator()), ("plugin", plugin()))
+    releases = [
+        resource(RELEASE, name, chart, provider=provider) for (name, chart), provider in zip(charts, used, strict=True)
+    ]
+    return [*providers, *releases]
+
+
 @pytest.mark.parametrize(("one", "other", "same"), SAME)
 def test_two_providers_of_one_cluster_are_one_cluster(
     pack: PolicyPackProcess, one: dict[str, Any], other: dict[str, Any], same: bool
 ) -> None:
-    providers = [
-        analyzer_pb2.AnalyzerProviderResource(type=K8S, name=name, urn=urn(K8S, name), properties=struct(given))
-        for name, given in (("a", one), ("b", other))
-    ]
-    resources = [
-        StackResource(urn=each.urn, type=K8S, name=each.name, properties=each.properties) for each in providers
-    ] + [
-        StackResource(urn=urn(RELEASE, name), type=RELEASE, name=name, properties=struct(chart), provider=provider)
-        for name, chart, provider in (("operator", operator(), providers[0]), ("plugin", plugin(), providers[1]))
-    ]
+    resources = two_clusters(resource(K8S, "a", one), resource(K8S, "b", other))
 
     assert told(pack.analyze_stack(resources)) == ([("gpu-software-one-owner", "plugin")] if same else [])
 
 
 def test_two_providers_made_from_one_new_cluster_are_one_cluster(pack: PolicyPackProcess) -> None:
-    cluster = StackResource(
-        urn=urn("eks:index:Cluster", "c"), type="eks:index:Cluster", name="c", properties=struct({})
-    )
-    elsewhere = replace(cluster, urn=urn("pulumi:pulumi:StackReference", "c"), type="pulumi:pulumi:StackReference")
+    def judged(type_: str) -> list[tuple[str, str]]:
+        source = resource(type_, "c", {})
+        providers = [resource(K8S, name, {"kubeconfig": UNKNOWN}, kubeconfig=source.urn) for name in "ab"]
+        return told(pack.analyze_stack([source, *two_clusters(*providers)]))
 
-    def judged(source: StackResource) -> list[tuple[str, str]]:
-        late = {"kubeconfig": UNKNOWN}
-        providers = [
-            StackResource(
-                urn=urn(K8S, name),
-                type=K8S,
-                name=name,
-                properties=struct(late),
-                dependencies=(source.urn,),
-                property_dependencies={"kubeconfig": (source.urn,)},
-            )
-            for name in "ab"
-        ]
-        used = [
-            analyzer_pb2.AnalyzerProviderResource(type=K8S, name=each.name, urn=each.urn, properties=each.properties)
-            for each in providers
-        ]
-        charts = [
-            StackResource(urn=urn(RELEASE, name), type=RELEASE, name=name, properties=struct(chart), provider=provider)
-            for (name, chart), provider in zip((("operator", operator()), ("plugin", plugin())), used, strict=True)
-        ]
-        return told(pack.analyze_stack([source, *providers, *charts]))
-
-    assert judged(cluster) == [("gpu-software-one-owner", "plugin")]
-    assert judged(elsewhere) == []
+    assert judged("eks:index:Cluster") == [("gpu-software-one-owner", "plugin")]
+    assert judged("pulumi:pulumi:StackReference") == []
 
 
 SYSTEM_TAINT = "CriticalAddonsOnly=true:NoSchedule"
@@ -701,25 +592,14 @@ TOLERATED = [{"key": "CriticalAddonsOnly", "operator": "Exists"}]
 def test_an_operator_without_a_node_to_start_on_is_told(
     pack: PolicyPackProcess, profiles: list[dict[str, Any]], values: Any, told_of: str
 ) -> None:
-    cluster_type = "azure-native:containerservice:ManagedCluster"
     system = {"name": "sys", "mode": "System", "count": 1, "vmSize": "Standard_D4s_v5"}
-    cluster = StackResource(
-        urn=urn(cluster_type, "c"),
-        type=cluster_type,
-        name="c",
-        properties=struct({"agentPoolProfiles": [{**system, **each} for each in profiles]}),
-    )
-    pool = StackResource(
-        urn=urn(AKS, "pool"),
-        type=AKS,
-        name="pool",
-        properties=struct(aks(gpuProfile={"driver": "None"})),
-        property_dependencies={"resourceName": (cluster.urn,)},
-    )
+    made_of = {"agentPoolProfiles": [{**system, **each} for each in profiles]}
+    cluster = resource("azure-native:containerservice:ManagedCluster", "c", made_of)
+    pool = resource(AKS, "pool", aks(gpuProfile={"driver": "None"}), resourceName=cluster.urn)
     chart = (
         operator(values={"toolkit": {"enabled": False}, **values}) if values is not UNKNOWN else operator(values=values)
     )
-    release = StackResource(urn=urn(RELEASE, "operator"), type=RELEASE, name="operator", properties=struct(chart))
+    release = resource(RELEASE, "operator", chart)
     said = [each for each in pack.analyze_stack([cluster, pool, release]) if "cannot start on any pool" in each.message]
 
     assert told([*said]) == ([("unverified-in-stack", "operator")] if told_of else [])
@@ -727,32 +607,15 @@ def test_an_operator_without_a_node_to_start_on_is_told(
 
 
 def test_a_chart_and_what_it_renders_are_one_owner(pack: PolicyPackProcess) -> None:
-    chart = StackResource(urn=urn(CHART, "p"), type=CHART, name="p", properties=struct(plugin()))
-    image = struct(daemonset("nvcr.io/nvidia/k8s-device-plugin:v0.20.0"))
-    rendered = StackResource(urn=urn(DAEMONSET, "p"), type=DAEMONSET, name="p", properties=image, parent=chart.urn)
+    chart = resource(CHART, "p", plugin())
+    rendered = resource(DAEMONSET, "p", daemonset("nvcr.io/nvidia/k8s-device-plugin:v0.20.0"), chart.urn)
 
     assert pack.analyze_stack([chart, rendered]) == []
 
 
-def with_template(
-    type_: str, template: Mapping[str, Any], group: Mapping[str, Any]
-) -> analyzer_pb2.AnalyzeStackRequest:
+def with_template(template: Mapping[str, Any], group: Mapping[str, Any]) -> list[StackResource]:
     """Declare a template and a group made from it; at preview only the dependency says which."""
-    lt, ng = urn(TEMPLATE, "lt"), urn(type_, "ng")
-    made_from = {"launchTemplate": analyzer_pb2.AnalyzerPropertyDependencies(urns=[lt])}
-    return analyzer_pb2.AnalyzeStackRequest(
-        resources=[
-            analyzer_pb2.AnalyzerResource(urn=lt, type=TEMPLATE, name="lt", properties=struct(template)),
-            analyzer_pb2.AnalyzerResource(
-                urn=ng,
-                type=type_,
-                name="ng",
-                properties=as_engine_sends(struct(group)),
-                dependencies=[lt],
-                propertyDependencies=made_from,
-            ),
-        ]
-    )
+    return [resource(TEMPLATE, "lt", template), resource(EKS, "ng", group, launchTemplate=urn(TEMPLATE, "lt"))]
 
 
 HARD = {"metadataOptions": {"httpTokens": "required", "httpEndpoint": "enabled", "httpPutResponseHopLimit": 1}}
@@ -779,8 +642,8 @@ def test_a_machine_that_only_the_launch_template_names_is_judged_with_it_and_onc
 ) -> None:
     group = {**GROUP, "taints": taints}
     alone = [each.policy for each in ask(pack, EKS, group)]
-    request = with_template(EKS, {"instanceType": instance_type, **HARD}, group)
-    together = [each.policyName for each in pack._call("AnalyzeStack", request).diagnostics]
+    both = with_template({"instanceType": instance_type, **HARD}, group)
+    together = [each.policy for each in pack.analyze_stack(both)]
 
     assert [each for each in alone if "tainted" in each] == []
     assert [each for each in together if "tainted" in each] == said
@@ -789,7 +652,7 @@ def test_a_machine_that_only_the_launch_template_names_is_judged_with_it_and_onc
 def test_a_launch_template_outside_the_stack_leaves_the_pool_unverified(pack: PolicyPackProcess) -> None:
     (said,) = [
         each
-        for each in stack(pack, (EKS, "ng", {**GROUP, "launchTemplate": {"id": "lt-of-others"}, "taints": []}, ()))
+        for each in stack(pack, (EKS, "ng", {**GROUP, "launchTemplate": {"id": "lt-of-others"}, "taints": []}))
         if "tainted" in each.policy
     ]
 
@@ -799,9 +662,9 @@ def test_a_launch_template_outside_the_stack_leaves_the_pool_unverified(pack: Po
 
 def test_a_template_that_leaves_the_metadata_service_open_is_at_fault_itself(pack: PolicyPackProcess) -> None:
     soft = {"instanceType": "p4d.24xlarge", "metadataOptions": {"httpTokens": "optional"}}
-    said = pack._call("AnalyzeStack", with_template(EKS, soft, {**GROUP, "taints": [TAINT]})).diagnostics
+    said = pack.analyze_stack(with_template(soft, {**GROUP, "taints": [TAINT]}))
 
-    assert {each.policyName for each in said} == {"gpu-node-hardened"}
+    assert {each.policy for each in said} == {"gpu-node-hardened"}
     assert {each.urn for each in said} == {urn(TEMPLATE, "lt")}
     assert any("httpTokens" in each.message for each in said)
 

@@ -5,13 +5,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from google.protobuf import struct_pb2
 from pulumi.runtime.proto import analyzer_pb2
 
+from tests.policies.asking import AKS, asked, resource
 from tests.policies.pack_process import PolicyPackProcess
 
 POLICIES = Path(__file__).parents[2] / "policies"
-POOL = "azure-native:containerservice:AgentPool"
 COMPONENT = "urn:pulumi:prod::gpupools::gpupools:index:GpuNodePool"
 
 
@@ -39,9 +38,8 @@ def pack() -> Iterator[PolicyPackProcess]:
 def test_only_a_pool_the_switch_names_may_go_unprotected(
     pack: PolicyPackProcess, parent: str, policies: list[str]
 ) -> None:
-    properties = struct_pb2.Struct()
-    properties.update({"vmSize": "Standard_NC24ads_A100_v4", "nodeTaints": ["nvidia.com/gpu=present:NoSchedule"]})
+    given = {"vmSize": "Standard_NC24ads_A100_v4", "nodeTaints": ["nvidia.com/gpu=present:NoSchedule"]}
     options = analyzer_pb2.AnalyzerResourceOptions(parent=parent)
-    said = pack.analyze(f"urn:pulumi:prod::gpupools::{POOL}::pool", POOL, "pool", properties, options)
+    said = asked(pack, resource(AKS, "pool", given), options=options)
 
     assert [each.policy for each in said if each.policy == "gpu-pool-protected"] == policies

@@ -4,17 +4,18 @@ import json
 import xml.etree.ElementTree as Xml
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, date, datetime, timedelta
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import pytest
-from google.protobuf import struct_pb2
 
 from gpupools.audit.judging import judge_file, judge_waivers
 from gpupools.cli.main import main
 from gpupools.policies.policy_config import read_config
 from gpupools.policies.waivers import Waiver, scope, waiver_problem
-from tests.policies.pack_process import Diagnostic, PolicyPackProcess, StackResource
+from tests.policies.asking import EKS, asked, resource
+from tests.policies.pack_process import Diagnostic, PolicyPackProcess
 
 TAINTED = "gpu-pool-tainted"
 CURRENT = "gpu-waiver-current"
@@ -231,14 +232,7 @@ def test_a_waiver_holds_on_its_last_day() -> None:
 
 # --- in the pack ---
 
-EKS = "aws:eks/nodeGroup:NodeGroup"
 URN = f"urn:pulumi:preview::gpupools::{EKS}::"
-
-
-def packed(given: Mapping[str, Any]) -> struct_pb2.Struct:
-    made = struct_pb2.Struct()
-    made.update(given)
-    return made
 
 
 GROUP = {"instanceTypes": ["g6.xlarge"], "labels": {"owner": "vision"}}
@@ -248,16 +242,12 @@ GROUP = {"instanceTypes": ["g6.xlarge"], "labels": {"owner": "vision"}}
 def ask() -> Callable[..., list[Diagnostic]]:
     """Let a pack with waivers judge bare groups, each and then all of them."""
 
-    def asked(*names: str, waivers: Any = (), inputs: Mapping[str, Any] = GROUP, kind: str = EKS) -> list[Diagnostic]:
+    def judged(*names: str, waivers: Any = (), inputs: Mapping[str, Any] = GROUP, kind: str = EKS) -> list[Diagnostic]:
         with PolicyPackProcess(config={TAINTED: {"waivers": list(waivers)}, **IN_FILES}) as pack:
-            urns = {name: f"urn:pulumi:preview::gpupools::{kind}::{name}" for name in names}
-            said = [each for name, urn in urns.items() for each in pack.analyze(urn, kind, name, packed(inputs))]
-            whole = [
-                StackResource(urn=urn, type=kind, name=name, properties=packed(inputs)) for name, urn in urns.items()
-            ]
-            return [*said, *pack.analyze_stack(whole)]
+            whole = [resource(kind, name, inputs) for name in names]
+            return [*chain.from_iterable(asked(pack, each) for each in whole), *pack.analyze_stack(whole)]
 
-    return asked
+    return judged
 
 
 def about(said: list[Diagnostic]) -> Iterator[tuple[str, str, str]]:

@@ -22,6 +22,7 @@ from gpupools.preview.monitor import DeclaredResource
 from gpupools.preview.program_run import Preview
 from tests.preview.conftest import RunProgram
 from tests.providers.aws_pools import plan
+from tests.rows import listed
 
 
 @pytest.mark.parametrize(
@@ -64,43 +65,7 @@ def test_the_tree_draws_children_below_their_parents(preview: RunProgram) -> Non
     assert len({line.rindex(" ") for line in tree(found)[1:]}) == 1
 
 
-@pytest.mark.parametrize(
-    ("wanted", "lines"),
-    [
-        pytest.param({"gpu": "L4"}, ["1 nvidia.com/gpu"], id="whole GPUs"),
-        pytest.param(
-            {
-                "instance_type": "g6.12xlarge",
-                "sharing": {"mode": "time-slicing", "replicas": 4},
-                "trust": {"team": "x"},
-            },
-            ["16 nvidia.com/gpu"],
-            id="shared",
-        ),
-        pytest.param(
-            {
-                "instance_type": "p4d.24xlarge",
-                "software": "gpu-operator",
-                "sharing": {"mode": "mig", "layout": {0: ["3g.20gb", "2g.10gb"], 1: ["3g.20gb"]}},
-            },
-            ["6 nvidia.com/gpu", "2 nvidia.com/mig-3g.20gb", "1 nvidia.com/mig-2g.10gb"],
-            id="sliced, each GPU otherwise",
-        ),
-        pytest.param(
-            {
-                "instance_type": "p5.48xlarge",
-                "software": "device-plugin",
-                "zones": ["eu-central-1a"],
-                "network": {"rdma": True, "security_group_ids": ["sg-0a1b2c3d"]},
-            },
-            ["8 nvidia.com/gpu", "32 vpc.amazonaws.com/efa", "10256Mi hugepages-2Mi"],
-            id="EFA",
-        ),
-        pytest.param(
-            {"gpu": "L4", "software": "dra-driver", "nodes": {"fixed": 1}}, ["1 GPU (DRA claims)"], id="claims"
-        ),
-    ],
-)
+@listed(__file__)
 def test_what_a_node_offers_is_said_resource_by_resource(wanted: dict[str, Any], lines: list[str]) -> None:
     assert sorted(node_resource_lines(plan(**wanted))) == sorted(lines)
 

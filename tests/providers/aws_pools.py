@@ -4,8 +4,6 @@ import asyncio
 import base64
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import cache
-from pathlib import Path
 from typing import Any
 
 import pulumi
@@ -16,18 +14,13 @@ from pulumi.runtime.stack import run_pulumi_func
 from gpupools.common.errors import Rejected
 from gpupools.plan.pool_plan import PoolPlan
 from gpupools.plan.pool_planner import plan_pool
-from gpupools.preview.command import PROGRAM
 from gpupools.preview.monitor import DeclaredResource, StrictMonitor
-from gpupools.preview.program_run import Preview, preview_program
-from gpupools.providers import clouds
 from gpupools.providers.aws import CLOUD
+from gpupools.providers.aws.declared_inputs import declared_inputs
 from gpupools.providers.aws.pool_plan import EksPoolPlan
 from gpupools.providers.aws.resources import create_pool
 from gpupools.spec.models import Cluster
-from gpupools.stackfile.check import check_stack_file
 from gpupools.stackfile.stack_validation import parse_cluster, parse_pool
-
-EVERYTHING = Path(__file__).resolve().parents[1] / "stacks" / "Pulumi.everything-aws.yaml"
 
 NODE_GROUP = "aws:eks/nodeGroup:NodeGroup"
 TEMPLATE = "aws:ec2/launchTemplate:LaunchTemplate"
@@ -76,12 +69,12 @@ def refused(address: Mapping[str, Any] = BY_ZONE, **request: Any) -> list[str]:
     return [str(replace(problem, source="")) for problem in error.value.problems]
 
 
-def strictly(made: PoolPlan, address: Mapping[str, Any] = BY_ZONE, name: str = "train-a") -> list[DeclaredResource]:
+def strictly(**request: Any) -> list[DeclaredResource]:
     """Declare a pool under the strict monitor, which must find nothing wrong with it."""
     monitor = StrictMonitor()
 
     def program() -> None:
-        create_pool(name, made, address, pulumi.ResourceOptions())
+        create_pool("train-a", plan(**request), BY_ZONE, pulumi.ResourceOptions())
 
     async def main() -> None:
         pulumi.runtime.set_mocks(monitor.mocks, preview=True, monitor=monitor)
@@ -93,41 +86,19 @@ def strictly(made: PoolPlan, address: Mapping[str, Any] = BY_ZONE, name: str = "
 
 
 class Pool:
-    """What was declared for one pool."""
+    """What is declared for one pool."""
 
-    def __init__(self, resources: list[DeclaredResource]) -> None:
-        self.resources = resources
-
-    def one(self, token: str) -> DeclaredResource:
-        (found,) = [each for each in self.resources if each.type == token]
-        return found
-
-    @property
-    def group(self) -> Mapping[str, Any]:
-        return self.one(NODE_GROUP).inputs
-
-    @property
-    def template(self) -> Mapping[str, Any]:
-        return self.one(TEMPLATE).inputs
+    def __init__(self, made: PoolPlan, address: Mapping[str, Any], name: str = "train-a") -> None:
+        inputs = declared_inputs(made, address, name)
+        self.group, self.template = inputs["NodeGroup"], inputs["LaunchTemplate"]
+        self.placement = inputs.get("PlacementGroup")
+        # without the common beginning of tags for the autoscaler
+        self.tags = {key.removeprefix(f"{AUTOSCALER}/"): value for key, value in inputs["Tag"].items()}
 
     @property
     def user_data(self) -> str:
         return base64.b64decode(self.template["userData"]).decode()
 
-    @property
-    def tags(self) -> dict[str, str]:
-        """Tags for the autoscaler, without their common beginning."""
-        found = [each.inputs["tag"] for each in self.resources if each.type == TAG]
-        return {tag["key"].removeprefix(f"{AUTOSCALER}/"): tag["value"] for tag in found}
-
-
-@cache
-def everything() -> Preview:
-    """Preview the stack file with everything set, once for all tests."""
-    checked = check_stack_file(EVERYTHING, clouds())
-    config = {f"gpupools:{key}": value for key, value in checked.file.config.items()}
-    return preview_program(PROGRAM, checked.file.stack, "gpupools", config)
-
 
 def declared(address: Mapping[str, Any] = BY_ZONE, **request: Any) -> Pool:
-    return Pool(strictly(plan(address, **request), address))
+    return Pool(plan(address, **request), address)

@@ -1,8 +1,6 @@
 """What the tests of AKS share: pools on one cluster, planned or declared offline."""
 
 from collections.abc import Mapping
-from functools import cache
-from pathlib import Path
 from typing import Any
 
 import pulumi
@@ -11,18 +9,14 @@ import pytest
 from gpupools.common.errors import Rejected
 from gpupools.plan.pool_plan import PoolPlan
 from gpupools.plan.pool_planner import plan_pool
-from gpupools.preview.program_run import Preview, preview_program
-from gpupools.providers import clouds
 from gpupools.providers.azure import CLOUD
+from gpupools.providers.azure.declared_inputs import declared_inputs
 from gpupools.providers.azure.pool_plan import AksPoolPlan
 from gpupools.providers.azure.resources import create_pool
 from gpupools.spec.models import Cluster
-from gpupools.stackfile.check import check_stack_file
 from gpupools.stackfile.stack_validation import parse_cluster, parse_pool
 from tests.providers.declaring import run
 
-REPOSITORY = Path(__file__).parents[2]
-EVERYTHING = REPOSITORY / "tests" / "stacks" / "Pulumi.everything-azure.yaml"
 SUBNET = (
     "/subscriptions/00000000-0000-0000-0000-000000000000/resourceGroups/ml/providers/"
     "Microsoft.Network/virtualNetworks/ml/subnets/gpu"
@@ -57,10 +51,8 @@ def refused(cluster: Cluster | None = None, **keys: Any) -> str:
 
 
 def wire(made: PoolPlan, addresses: Mapping[str, pulumi.Input[Any]] = ADDRESSES) -> dict[str, Any]:
-    """Declare a pool and return the inputs that go over the wire."""
-    (pool,) = run(lambda: create_pool("serve-train", made, addresses, pulumi.ResourceOptions()))
-    assert (pool.typ, pool.name) == (TOKEN, "serve-train-pool")
-    return dict(pool.inputs)
+    """Return the inputs of a pool."""
+    return declared_inputs(made, addresses)["AgentPool"]
 
 
 def options(made: PoolPlan) -> pulumi.ResourceOptions:
@@ -74,11 +66,3 @@ def options(made: PoolPlan) -> pulumi.ResourceOptions:
     run(lambda: create_pool("serve-train", made, ADDRESSES, watched))
     (merged,) = seen
     return merged
-
-
-@cache
-def everything() -> Preview:
-    """Declare the pools of the stack file in which every setting occurs, once for all tests."""
-    checked = check_stack_file(EVERYTHING, clouds())
-    config = {f"gpupools:{key}": value for key, value in checked.file.config.items()}
-    return preview_program(REPOSITORY / "stacks" / "__main__.py", "everything-azure", "gpupools", config)

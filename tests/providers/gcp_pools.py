@@ -10,6 +10,7 @@ from gpupools.common.errors import Problem, Rejected
 from gpupools.plan.pool_plan import PoolPlan
 from gpupools.plan.pool_planner import plan_pool
 from gpupools.providers.gcp import CLOUD
+from gpupools.providers.gcp.declared_inputs import declared_inputs
 from gpupools.providers.gcp.pool_plan import GkePoolPlan
 from gpupools.providers.gcp.resources import create_pool
 from gpupools.spec.models import Cluster
@@ -43,10 +44,8 @@ def check_pool(cluster: Cluster | None = None, **keys: Any) -> tuple[Problem, ..
 
 
 def wire(cluster: Cluster | None = None, **keys: Any) -> dict[str, Any]:
-    """Declare a pool and return the inputs that go over the wire."""
-    made = plan(cluster, **keys)
-    (pool,) = run(lambda: create_pool("lab-train", made, ADDRESSES, pulumi.ResourceOptions()))
-    return dict(pool.inputs)
+    """Return the inputs of a node pool."""
+    return declared_inputs(plan(cluster, **keys), ADDRESSES)["NodePool"]
 
 
 def options(**keys: Any) -> pulumi.ResourceOptions:

@@ -4,7 +4,6 @@ import asyncio
 import base64
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
-from dataclasses import replace
 from typing import Any
 
 import pulumi
@@ -14,55 +13,30 @@ from pulumi.runtime import rpc
 from pulumi.runtime.mocks import MockMonitor
 
 from gpupools.catalog.mig import profile
-from gpupools.common.errors import Rejected
 from gpupools.plan.pool_plan import PoolPlan
-from gpupools.plan.pool_planner import plan_pool
 from gpupools.plan.provider_plan import ProviderPlan
 from gpupools.providers.aws import CLOUD
 from gpupools.providers.aws.bootstrap import BOTTLEROCKET_MIG
+from gpupools.providers.aws.declared_inputs import declared_inputs
 from gpupools.providers.aws.node_images import IMAGES, instance_family
 from gpupools.providers.aws.pool_plan import EksPoolPlan, accelerator_name
 from gpupools.providers.aws.resources import _reject_orphan, create_pool, create_provider
-from gpupools.spec.models import Cluster
-from gpupools.stackfile.stack_validation import parse_cluster, parse_pool
+from tests.providers import aws_pools
+from tests.providers.aws_pools import AUTOSCALER, BY_SUBNET, BY_ZONE, NODE_GROUP, TAG, TEMPLATE, refused
 
-NODE_GROUP = "aws:eks/nodeGroup:NodeGroup"
-TEMPLATE = "aws:ec2/launchTemplate:LaunchTemplate"
-TAG = "aws:autoscaling/tag:Tag"
-AUTOSCALER = "k8s.io/cluster-autoscaler/node-template"
-
-ADDRESS: Mapping[str, Any] = {
-    "cloud": "aws",
-    "name": "train-dev",
-    "region": "eu-central-1",
-    "places": "trust",
-    "subnet_ids": ["subnet-00000001", "subnet-00000002"],
-    "node_role_arn": "arn:aws:iam::111122223333:role/nodes",
-}
-
-
-def cluster() -> Cluster:
-    return parse_cluster(("clusters", "train"), ADDRESS, {"aws": CLOUD})
+ADDRESS: Mapping[str, Any] = {"cloud": "aws", **BY_SUBNET}
 
 
 def plan(**wanted: Any) -> PoolPlan:
     shared = wanted.get("sharing", {}).get("mode") in ("time-slicing", "mps")
     trust = {"trust": {"waiver": "one person uses the pool"}} if shared else {}
-    pool = parse_pool(("pools", "a"), {"nodes": {"max": 4}, **trust, **wanted})
-    return plan_pool("a", pool, "train", cluster(), CLOUD)
+    return aws_pools.plan(BY_SUBNET, **trust | wanted)
 
 
 def settings(**wanted: Any) -> EksPoolPlan:
     found = plan(**wanted).provider_plan
     assert isinstance(found, EksPoolPlan)
     return found
-
-
-def rejected(**wanted: Any) -> list[str]:
-    with pytest.raises(Rejected) as error:
-        plan(**wanted)
-    problems = error.value.problems
-    return [str(replace(problem, source="")) for problem in problems]
 
 
 # What a pool becomes
@@ -178,8 +152,8 @@ def test_g7_runs_on_the_amazon_linux_image(software: str) -> None:
     ids=["tags", "upgrade", "disk and zones"],
 )
 def test_sharing_that_a_gpu_cannot_do_hides_no_other_refusal(keys: dict[str, Any], others: list[str]) -> None:
-    alone = rejected(gpu="L4", sharing={"mode": "mig", "profile": "1g.5gb"})
-    (sharing, *rest) = rejected(gpu="L4", sharing={"mode": "mig", "profile": "1g.5gb"}, **keys)
+    alone = refused(BY_SUBNET, gpu="L4", sharing={"mode": "mig", "profile": "1g.5gb"})
+    (sharing, *rest) = refused(BY_SUBNET, gpu="L4", sharing={"mode": "mig", "profile": "1g.5gb"}, **keys)
 
     assert [sharing] == alone  # the GPUs that can be cut are named whatever else is wrong
     assert [each[: len(start)] for each, start in zip(rest, others, strict=True)] == others
@@ -193,7 +167,7 @@ def test_containers_take_turns_on_a_part_of_a_gpu(machine: str) -> None:
 
 
 def test_an_ultraserver_cannot_be_cut_on_the_images_of_eks() -> None:
-    found = rejected(instance_type="p6e-gb200.36xlarge", sharing={"mode": "mig", "profile": "1g.23gb"})
+    found = refused(BY_SUBNET, instance_type="p6e-gb200.36xlarge", sharing={"mode": "mig", "profile": "1g.23gb"})
 
     assert (
         "pools.a.sharing.mode: EKS images run the GB200 of p6e-gb200.36xlarge in CDMM mode, which does not support MIG;"
@@ -258,12 +232,6 @@ class Declared:
         assert isinstance(found, dict)
         return found
 
-    def tags(self) -> dict[str, str]:
-        tags = [rpc.deserialize_properties(wanted.object) for wanted in self.requests if wanted.type == TAG]
-        assert all(tag["autoscalingGroupName"] == "eks-asg" for tag in tags)
-        assert all(tag["tag"]["propagateAtLaunch"] is False for tag in tags)
-        return {tag["tag"]["key"]: tag["tag"]["value"] for tag in tags}
-
 
 def run(program: Callable[[], Any], engine: Engine | None = None) -> Declared:
     monitor = Monitor(engine or Engine())
@@ -326,23 +294,8 @@ def test_no_group_is_made_beside_one_that_a_broken_update_left(
     assert bool(warned) is not groups.allowed, warned
 
 
-def declared(**wanted: Any) -> Declared:
-    made = plan(**wanted)
-    return run(lambda: create_pool("train-a", made, ADDRESS, pulumi.ResourceOptions()))
-
-
-def test_a_pool_is_a_template_a_node_group_and_tags() -> None:
-    made = declared(gpu="L4")
-
-    resources = [(wanted.type, wanted.name) for wanted in made.requests]
-    assert resources[:2] == [(TEMPLATE, "train-a-template"), (NODE_GROUP, "train-a-nodes")]
-    assert {
-        (TAG, "train-a-label/gpupools/pool"),
-        (TAG, "train-a-label/k8s.amazonaws.com/accelerator"),
-        (TAG, "train-a-taint/nvidia.com/gpu"),
-        (TAG, "train-a-resources/nvidia.com/gpu"),
-    } <= set(resources[2:])
-    assert {kind for kind, _ in resources[2:]} == {TAG}
+def inputs(**wanted: Any) -> dict[str, dict[str, Any]]:
+    return declared_inputs(plan(**wanted), ADDRESS)
 
 
 @pytest.mark.parametrize(
@@ -355,9 +308,9 @@ def test_a_pool_is_a_template_a_node_group_and_tags() -> None:
     ids=["bottlerocket", "al2023", "shared"],
 )
 def test_nothing_is_set_in_both_template_and_group(wanted: dict[str, Any]) -> None:
-    made = declared(**wanted)
+    made = inputs(**wanted)
+    template, group = made["LaunchTemplate"], made["NodeGroup"]
 
-    template, group = made.inputs(TEMPLATE), made.inputs(NODE_GROUP)
     assert not {"instanceType", "imageId", "keyName", "iamInstanceProfile", "networkInterfaces"} & set(template)
     assert not {"diskSize", "remoteAccess"} & set(group)
 
@@ -365,15 +318,9 @@ def test_nothing_is_set_in_both_template_and_group(wanted: dict[str, Any]) -> No
 def test_user_data_is_base64() -> None:
     sharing = {"mode": "time-slicing", "replicas": 4}
 
-    made = declared(gpu="L4", sharing=sharing).inputs(TEMPLATE)
+    made = inputs(gpu="L4", sharing=sharing)["LaunchTemplate"]
 
     assert base64.b64decode(made["userData"]).decode() == settings(gpu="L4", sharing=sharing).user_data
-
-
-def test_the_autoscaler_keeps_its_number_of_nodes() -> None:
-    made = declared(gpu="L4", nodes={"min": 0, "max": 4}).wanted(NODE_GROUP)
-
-    assert list(made.ignoreChanges) == ["scalingConfig.desiredSize"]
 
 
 class Left(Engine):
@@ -435,22 +382,6 @@ def test_a_preview_without_an_engine_asks_nothing_before_a_group_is_made() -> No
     assert asked_for({"min": 1, "max": 4}, Nobody()) == (1, True, False, False)
 
 
-def test_a_pool_of_fixed_size_follows_the_stack_file() -> None:
-    made = declared(gpu="L4", nodes={"min": 4, "max": 4}).wanted(NODE_GROUP)
-
-    assert list(made.ignoreChanges) == []
-
-
-def test_time_outs_match_a_pool_that_rolls_node_by_node() -> None:
-    made = declared(gpu="L4", nodes={"max": 10}).wanted(NODE_GROUP)
-
-    assert (made.customTimeouts.create, made.customTimeouts.update, made.customTimeouts.delete) == (
-        "60m",
-        "360m",
-        "90m",
-    )
-
-
 def test_an_empty_group_describes_its_nodes_to_the_autoscaler() -> None:
     wanted = {
         "gpu": "L4",
@@ -459,9 +390,7 @@ def test_an_empty_group_describes_its_nodes_to_the_autoscaler() -> None:
         "taints": ["dedicated:NoSchedule"],
     }
 
-    made = declared(**wanted)
-
-    assert made.tags() == {
+    assert inputs(**wanted)["Tag"] == {
         **{f"{AUTOSCALER}/label/{key}": value for key, value in plan(**wanted).labels.items()},
         f"{AUTOSCALER}/taint/nvidia.com/gpu": "present:NoSchedule",
         f"{AUTOSCALER}/taint/dedicated": ":NoSchedule",
@@ -496,7 +425,7 @@ def test_an_empty_group_describes_its_nodes_to_the_autoscaler() -> None:
 def test_the_autoscaler_does_not_wait_for_a_name_that_no_node_offers(
     wanted: dict[str, Any], offered: dict[str, str]
 ) -> None:
-    tags = declared(**wanted).tags()
+    tags = inputs(**wanted)["Tag"]
     resources = f"{AUTOSCALER}/resources/"
 
     assert {tag.removeprefix(resources): tags[tag] for tag in tags if tag.startswith(resources)} == offered
@@ -512,41 +441,22 @@ def test_the_pools_name_is_the_node_groups() -> None:
     assert names == ["train-a-nodes-1234567"]
 
 
-def test_late_addresses_pass_through() -> None:
-    made = plan(gpu="L4")
-
-    def program() -> None:
-        late = {"subnet_ids": pulumi.Output.from_input(["subnet-00000009"]), "name": pulumi.Output.from_input("late")}
-        create_pool("train-a", made, {**ADDRESS, **late}, pulumi.ResourceOptions())
-
-    group = run(program).inputs(NODE_GROUP)
-
-    assert (group["clusterName"], group["subnetIds"]) == ("late", ["subnet-00000009"])
-
-
 def test_late_subnets_of_a_zone_pass_through() -> None:
-    by_zone = {key: value for key, value in ADDRESS.items() if key != "subnet_ids"}
-    zones = {"eu-central-1a": ["subnet-00000001"], "eu-central-1b": ["subnet-00000002"]}
-    pool = parse_pool(("pools", "a"), {"gpu": "L4", "nodes": {"max": 4}, "zones": ["eu-central-1b", "eu-central-1a"]})
-    known = parse_cluster(("clusters", "train"), {**by_zone, "subnets_by_zone": zones}, {"aws": CLOUD})
-    made = plan_pool("a", pool, "train", known, CLOUD)
+    made = aws_pools.plan(zones=["eu-central-1b", "eu-central-1a"])
 
     def program() -> None:
         late = {
             "eu-central-1a": ["subnet-00000001"],
             "eu-central-1b": pulumi.Output.from_input(["subnet-00000008", "subnet-00000009"]),
         }
-        create_pool("train-a", made, {**by_zone, "subnets_by_zone": late}, pulumi.ResourceOptions())
+        create_pool("train-a", made, {**BY_ZONE, "subnets_by_zone": late}, pulumi.ResourceOptions())
 
     assert run(program).inputs(NODE_GROUP)["subnetIds"] == ["subnet-00000001", "subnet-00000008", "subnet-00000009"]
 
 
 def test_subnets_of_a_zone_may_come_from_another_stack() -> None:
-    by_zone = {key: value for key, value in ADDRESS.items() if key != "subnet_ids"}
     zones = {"eu-central-1a": {"output": "subnets.a"}, "eu-central-1b": [{"output": "subnetB"}]}
-    made = parse_cluster(
-        ("clusters", "train"), {**by_zone, "stack": "org/net/prod", "subnets_by_zone": zones}, {"aws": CLOUD}
-    )
+    made = aws_pools.eks({**BY_ZONE, "stack": "org/net/prod", "subnets_by_zone": zones})
 
     assert set(made.late_outputs()) == {"subnets_by_zone.eu-central-1a", "subnets_by_zone.eu-central-1b[0]"}
 
@@ -576,26 +486,6 @@ def test_every_resource_gets_the_options_of_its_caller() -> None:
     pool = [wanted for wanted in declared.requests if wanted.type != "pulumi:providers:aws"]
     assert len(pool) > 2
     assert all(wanted.protect and "pulumi:providers:aws::train::" in wanted.provider for wanted in pool)
-
-
-@pytest.mark.parametrize(
-    ("keys", "more"),
-    [
-        ({}, {}),
-        ({"profile": "ml"}, {"profile": "ml"}),
-        (
-            {"assume_role": "arn:aws:iam::111122223333:role/deployer"},
-            {"assumeRoles": '[{"roleArn": "arn:aws:iam::111122223333:role/deployer"}]'},
-        ),
-    ],
-    ids=["own", "profile", "role"],
-)
-def test_the_provider_acts_for_the_cluster_alone(keys: dict[str, str], more: dict[str, str]) -> None:
-    declared = run(lambda: create_provider("train", {**ADDRESS, **keys}, pulumi.ResourceOptions()) and None)
-
-    given = declared.inputs("pulumi:providers:aws")
-    sdks_own = {key: given[key] for key in given if key.startswith("skip")}
-    assert given == {"region": "eu-central-1", "allowedAccountIds": '["111122223333"]', **more, **sdks_own}
 
 
 def test_a_plan_for_another_cloud_is_a_programming_error() -> None:
@@ -630,7 +520,3 @@ def test_the_image_table_and_the_catalogue_know_the_same_families() -> None:
             }
 
             assert families <= here
-
-
-def test_no_nvidia_type_is_listed_as_another_accelerator() -> None:
-    assert [name for name in CLOUD.instance_types if CLOUD.instance_types.other_accelerator(name)] == []

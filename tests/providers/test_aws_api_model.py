@@ -20,6 +20,7 @@ from botocore.validate import ParamValidator  # type: ignore[import-untyped]
 from gpupools.preview.sdk_schema import UNKNOWN
 from gpupools.providers.aws import CLOUD
 from tests.providers import aws_pools
+from tests.providers.everything import everything
 
 Wire = Mapping[str, Any]
 
@@ -129,7 +130,7 @@ def test_every_request_fits_the_model_of_aws(
     token: str, service: str, name: str, request_of: Callable[[Wire], Wire]
 ) -> None:
     model = operation(service, name)
-    declared = [resource for resource in aws_pools.everything().resources if resource.type == token]
+    declared = [resource for resource in everything("aws").resources if resource.type == token]
 
     found = [problem for each in declared for problem in problems(request_of(known(each.inputs)), model)]
 
@@ -148,7 +149,7 @@ def test_every_request_fits_the_model_of_aws(
     ids=["enum", "type", "name", "missing"],
 )
 def test_the_check_finds_what_aws_would_refuse(change: dict[str, Any], said: str) -> None:
-    inputs = next(each.inputs for each in aws_pools.everything().resources if each.type == aws_pools.NODE_GROUP)
+    inputs = next(each.inputs for each in everything("aws").resources if each.type == aws_pools.NODE_GROUP)
 
     found = problems(create_node_group({**known(inputs), **change}), operation("eks", "CreateNodegroup"))
 
@@ -156,7 +157,7 @@ def test_the_check_finds_what_aws_would_refuse(change: dict[str, Any], said: str
 
 
 def test_an_auto_scaling_group_has_room_for_every_tag() -> None:
-    resources = aws_pools.everything().resources
+    resources = everything("aws").resources
     groups = {each.parent for each in resources if each.type == aws_pools.TAG}
 
     counts = [sum(each.parent == group for each in resources if each.type == aws_pools.TAG) for group in groups]

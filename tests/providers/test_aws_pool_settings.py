@@ -11,7 +11,6 @@ import pulumi_aws as aws
 import pytest
 
 from gpupools.common.errors import Rejected
-from gpupools.providers import clouds
 from gpupools.providers.aws import CLOUD
 from gpupools.providers.aws.bootstrap import KUBELET_KEYS
 from gpupools.providers.aws.constraints import CAPACITY_BLOCK_FAMILIES
@@ -25,22 +24,21 @@ from gpupools.providers.aws.pool_settings import (
 )
 from gpupools.spec.overrides import Overridable
 from gpupools.spec.pool_options import given_settings
-from gpupools.stackfile.check import check_stack_file
 from tests.cloud_parts import edited_inputs
 from tests.program_faults import check_property_path
 from tests.providers import aws_pools
 from tests.providers.aws_pools import (
     BY_SUBNET,
     EFA,
-    EVERYTHING,
     GROUP,
     declared,
     eks,
-    everything,
     plan,
     refused,
     settings,
+    strictly,
 )
+from tests.providers.everything import checked, everything
 from tests.rows import each_row
 from tooling.sdk_types import wire_names
 
@@ -67,7 +65,6 @@ def test_a_fixed_pool_has_its_size_and_nothing_for_the_autoscaler() -> None:
     pool = declared(nodes={"fixed": 3})
 
     assert pool.group["scalingConfig"] == {"minSize": 3, "desiredSize": 3, "maxSize": 3}
-    assert "ignoreChanges" not in pool.one(aws_pools.NODE_GROUP).options
     assert pool.tags == {}
 
 
@@ -211,12 +208,11 @@ def test_every_type_with_efa_gets_as_many_interfaces_as_it_has() -> None:
 
 
 def test_a_compact_pool_has_a_placement_group_of_its_own() -> None:
-    pool = declared(network={"placement": "compact"}, **ONE_ZONE)
+    resources = {each.type: each for each in strictly(network={"placement": "compact"}, **ONE_ZONE)}
 
-    group = pool.one(aws_pools.PLACEMENT_GROUP)
+    group = resources[aws_pools.PLACEMENT_GROUP]
     assert group.inputs["strategy"] == "cluster"
-    by_property = pool.one(aws_pools.TEMPLATE).options["propertyDependencies"]
-    assert by_property["placement"] == [group.urn]
+    assert resources[aws_pools.TEMPLATE].options["propertyDependencies"]["placement"] == [group.urn]
 
 
 def test_a_limit_of_pods_on_amazon_linux_wins_over_the_one_of_eks() -> None:
@@ -257,9 +253,9 @@ def test_what_is_set_by_hand_on_another_cloud_is_not_for_this_one() -> None:
 
 
 def test_a_protected_pool_keeps_what_holds_its_nodes() -> None:
-    pool = declared(protect=True, network={"placement": "compact"}, **ONE_ZONE)
+    resources = strictly(protect=True, network={"placement": "compact"}, **ONE_ZONE)
 
-    assert {each.type for each in pool.resources if each.options.get("protect")} == {
+    assert {each.type for each in resources if each.options.get("protect")} == {
         aws_pools.NODE_GROUP,
         aws_pools.TEMPLATE,
         aws_pools.PLACEMENT_GROUP,
@@ -273,8 +269,8 @@ def test_more_nodes_at_a_time_need_less_time() -> None:
 
 
 def test_a_renamed_pool_keeps_its_launch_template() -> None:
-    before = aws_pools.Pool(aws_pools.strictly(plan(name="old"), name="train-old"))
-    after = aws_pools.Pool(aws_pools.strictly(plan(name="new", renamed_from="old"), name="train-new"))
+    before = aws_pools.Pool(plan(name="old"), aws_pools.BY_ZONE, "train-old")
+    after = aws_pools.Pool(plan(name="new", renamed_from="old"), aws_pools.BY_ZONE, "train-new")
 
     assert after.template == before.template
     assert after.group["labels"]["gpupools/pool"] == "new"
@@ -357,7 +353,7 @@ def test_volume_types_are_sorted_for_messages() -> None:
 
 
 def test_the_stack_with_everything_set_passes_the_strict_monitor() -> None:
-    found = everything()
+    found = everything("aws")
 
     assert [str(problem) for problem in found.problems] == []
     types = [resource.type for resource in found.resources]
@@ -365,8 +361,7 @@ def test_the_stack_with_everything_set_passes_the_strict_monitor() -> None:
 
 
 def test_the_stack_with_everything_set_uses_every_setting_eks_takes() -> None:
-    checked = check_stack_file(EVERYTHING, clouds())
-    used = {name for pool in checked.plan.stack.pools.values() for name in given_settings(pool)}
+    used = {name for pool in checked("aws").plan.stack.pools.values() for name in given_settings(pool)}
 
     supported = {name for name, setting in SETTINGS.items() if setting.supported}
     supported -= set(KUBELET_KEYS)  # tests/test_settings.py declares each
@@ -402,7 +397,9 @@ def test_every_row_of_the_edit_table_is_an_input_with_a_known_effect_and_a_sourc
 
 def test_every_input_that_can_be_sent_has_a_row_in_the_edit_table() -> None:
     kinds = {token: resource for resource, token in RESOURCES.items()}
-    sent = {f"{kinds[each.type]}.{key}" for each in everything().resources if each.type in kinds for key in each.inputs}
+    sent = {
+        f"{kinds[each.type]}.{key}" for each in everything("aws").resources if each.type in kinds for key in each.inputs
+    }
     known = {"NodeGroup": NODE_GROUP, "LaunchTemplate": LAUNCH_TEMPLATE, "PlacementGroup": PLACEMENT_GROUP}
     by_hand = {
         f"{resource}.{key}"

@@ -8,15 +8,13 @@ import pytest
 from gpupools.catalog.mig import profile, profiles
 from gpupools.common.errors import Rejected
 from gpupools.plan.capability import Verdict
-from gpupools.plan.pool_facts import PoolFacts
 from gpupools.plan.provider_plan import ProviderPlan
-from gpupools.preview.sdk_schema import check_inputs
 from gpupools.providers.azure import CLOUD
 from gpupools.providers.azure.cluster import AksCluster
 from gpupools.providers.azure.constraints import WITHOUT_AKS_DRIVER
 from gpupools.providers.azure.edit_effects import FIXED_AT_CREATION
 from gpupools.providers.azure.pool_plan import MIG_MODELS, gpu_instance_profile
-from gpupools.providers.azure.resources import create_pool, create_provider
+from gpupools.providers.azure.resources import create_pool
 from gpupools.spec.models import LATE
 from tests.program_faults import check_property_path
 from tests.providers.azure_pools import ADDRESSES, SUBNET, TOKEN, aks, options, plan, refused, settings, wire
@@ -151,28 +149,7 @@ def test_a_cluster_takes_addresses_that_are_known_only_later() -> None:
     assert plan(cluster, gpu="T4").instance.name == "Standard_NC4as_T4_v3"
 
 
-# --- reading back -----------------------------------------------------------------------------------------------------
-
-
-def facts(token: str = TOKEN, **properties: Any) -> PoolFacts:
-    (read,) = CLOUD.readback().read_pools(token, properties)
-    return read
-
-
-def test_a_taint_that_is_removed_after_start_does_not_count() -> None:
-    read = facts(vmSize="Standard_NC4as_T4_v3", nodeInitializationTaints=["nvidia.com/gpu=present:NoSchedule"])
-
-    assert read.taints == ()
-
-
 # --- over the wire ----------------------------------------------------------------------------------------------------
-
-
-def test_hardening_that_needs_a_subscription_feature_is_sent_when_asked_for() -> None:
-    inputs = wire(plan(aks(encryption_at_host=True, ssh_access="Disabled"), gpu="T4"))
-
-    assert inputs["enableEncryptionAtHost"] is True
-    assert inputs["securityProfile"] == {"sshAccess": "Disabled"}
 
 
 @pytest.mark.parametrize(
@@ -241,25 +218,8 @@ def test_every_fixed_property_is_a_wire_name_of_the_agent_pool() -> None:
     assert check_property_path(TOKEN, "vm_size_") is not None
 
 
-@pytest.mark.parametrize("software", ["device-plugin", "gpu-operator"])
-def test_the_inputs_are_what_the_sdk_says_an_agent_pool_takes(software: str) -> None:
-    made = plan(aks(encryption_at_host=True, ssh_access="Disabled"), gpu="A100-80GB", software=software)
-
-    assert check_inputs(TOKEN, wire(made, {**ADDRESSES, "subnet_id": SUBNET})) == []
-
-
 def test_a_plan_of_another_cloud_is_not_translated() -> None:
     made = plan(gpu="T4")._replace(cloud="gcp", provider_plan=ProviderPlan())
 
     with pytest.raises(TypeError, match="serve/train was planned for gcp, not for azure"):
         create_pool("serve-train", made, ADDRESSES, pulumi.ResourceOptions())
-
-
-@pytest.mark.parametrize("subscription", [None, "00000000-0000-0000-0000-000000000000"], ids=["left-out", "given"])
-def test_the_provider_belongs_to_the_clusters_subscription(subscription: str | None) -> None:
-    addresses = dict(ADDRESSES) | ({"subscription_id": subscription} if subscription else {})
-
-    (provider,) = run(lambda: (create_provider("serve-azure", addresses, pulumi.ResourceOptions()), None)[1])
-
-    assert (provider.typ, provider.name) == ("pulumi:providers:azure-native", "serve-azure")
-    assert provider.inputs.get("subscriptionId") == subscription

@@ -11,14 +11,17 @@ from azure.mgmt.containerservice import models
 from azure.mgmt.containerservice._configuration import ContainerServiceClientConfiguration
 from pulumi_azure_native import containerservice
 
-from tests.providers.azure_pools import TOKEN, everything
+from tests.providers.azure_pools import TOKEN
+from tests.providers.everything import everything
 
 IN_THE_URL = ("resourceGroupName", "resourceName", "agentPoolName")
 
 
 def body(pool: str) -> dict[str, Any]:
     """Return the body of the request for a pool of the stack file in which every setting occurs."""
-    (declared,) = [each for each in everything().resources if each.type == TOKEN and each.name == f"serve-{pool}-pool"]
+    (declared,) = [
+        each for each in everything("azure").resources if each.type == TOKEN and each.name == f"serve-{pool}-pool"
+    ]
     return {"properties": {key: value for key, value in declared.inputs.items() if key not in IN_THE_URL}}
 
 

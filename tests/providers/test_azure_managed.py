@@ -29,7 +29,7 @@ from gpupools.providers.azure.resources import create_pool
 from gpupools.readback.inputs import with_taint
 from gpupools.spec.models import SHARING_KINDS
 from tests.program_faults import check_property_path
-from tests.providers.azure_pools import ADDRESSES, GROUP, SUBNET, TOKEN, aks, options, plan, settings
+from tests.providers.azure_pools import ADDRESSES, GROUP, SUBNET, TOKEN, aks, options, plan, settings, wire
 from tests.providers.declaring import run
 from tests.providers.test_azure_api_model import wrong
 from tests.rows import each_row
@@ -54,13 +54,6 @@ def managed(cluster: Any = None, name: str = "train", **keys: Any) -> PoolPlan:
 
 def cut(sharing: dict[str, Any] | None) -> PoolPlan:
     return managed(sharing=sharing) if sharing else managed()
-
-
-def declared(made: PoolPlan, addresses: Mapping[str, pulumi.Input[Any]] = ADDRESSES) -> dict[str, Any]:
-    """Declare the pool and return the inputs that go over the wire."""
-    (pool,) = run(lambda: (create_pool("serve-train", made, addresses, pulumi.ResourceOptions()), None)[1])
-    assert (pool.typ, pool.name) == (GENERIC, "serve-train-pool")
-    return dict(pool.inputs)
 
 
 # --- the plan ---------------------------------------------------------------------------------------------------------
@@ -122,7 +115,7 @@ def test_the_matrix_has_whole_gpus_and_slices_and_says_what_works_for_the_rest(k
 @pytest.mark.parametrize("sharing", [None, *SLICES.values()], ids=["whole", *SLICES])
 def test_the_pool_is_addressed_below_its_cluster_and_sends_the_nvidia_profile(sharing: dict[str, Any] | None) -> None:
     made = cut(sharing)
-    inputs = declared(made)
+    inputs = wire(made)
     properties = inputs.pop("properties")
     name, version = inputs.pop("resourceName"), inputs.pop("apiVersion")
 
@@ -159,15 +152,10 @@ def full(software: str) -> PoolPlan:
 
 def test_a_managed_pool_has_every_input_the_typed_one_has() -> None:
     addresses = {**ADDRESSES, **CLUSTER}
-    properties = declared(full("cloud-managed"), addresses)["properties"]
-    (typed,) = run(
-        lambda: (create_pool("x", full("device-plugin"), addresses, pulumi.ResourceOptions()), None)[1],
-    )
-    expected = {
-        key: value
-        for key, value in typed.inputs.items()
-        if key not in ("agentPoolName", "resourceName", "resourceGroupName")
-    }
+    properties = wire(full("cloud-managed"), addresses)["properties"]
+    expected = wire(full("device-plugin"), addresses)
+    for key in ("agentPoolName", "resourceName", "resourceGroupName"):
+        del expected[key]
     for each in (properties, expected):
         del each["gpuProfile"]
         each["nodeLabels"] = {**each["nodeLabels"]}
@@ -189,7 +177,7 @@ def test_addresses_that_are_known_late_are_waited_for() -> None:
 
     assert {key: pool.inputs[key] for key in ADDRESS} == ADDRESS
     assert pool.inputs["properties"]["vnetSubnetID"] == SUBNET
-    assert pool.inputs["resourceName"] == declared(managed(), {**ADDRESSES, **CLUSTER})["resourceName"]
+    assert pool.inputs["resourceName"] == wire(managed(), {**ADDRESSES, **CLUSTER})["resourceName"]
 
 
 def test_the_options_are_those_of_the_typed_pool_below_properties() -> None:
@@ -211,7 +199,7 @@ def test_the_options_are_those_of_the_typed_pool_below_properties() -> None:
 
 
 def test_the_two_ways_to_name_the_slices_are_two_pools() -> None:
-    names = {declared(managed(sharing=sharing))["resourceName"] for sharing in SLICES.values()}
+    names = {wire(managed(sharing=sharing))["resourceName"] for sharing in SLICES.values()}
 
     assert len(names) == 2
 
@@ -229,15 +217,8 @@ def body(properties: Mapping[str, Any]) -> dict[str, Any]:
 def test_akss_own_model_takes_all_but_the_nvidia_profile(sharing: dict[str, Any] | None) -> None:
     made = cut(sharing)
 
-    assert wrong(body(whole(declared(made)["properties"]))) == []
-    assert wrong(body(whole(declared(full("cloud-managed"), {**ADDRESSES, **CLUSTER})["properties"]))) == []
-
-
-def whole(value: Any) -> Any:
-    """Write whole numbers as such, which the mocks hand back as fractions."""
-    if isinstance(value, Mapping):
-        return {key: whole(inner) for key, inner in value.items()}
-    return int(value) if isinstance(value, float) and value.is_integer() else value
+    assert wrong(body(wire(made)["properties"])) == []
+    assert wrong(body(wire(full("cloud-managed"), {**ADDRESSES, **CLUSTER})["properties"])) == []
 
 
 def test_what_is_newer_than_the_sdk_is_nothing_its_api_has() -> None:
@@ -323,7 +304,7 @@ def test_other_generic_resources_keep_their_free_properties() -> None:
 
 @pytest.mark.parametrize("sharing", [None, *SLICES.values()], ids=["whole", *SLICES])
 def test_our_own_nvidia_profiles_are_what_their_version_takes(sharing: dict[str, Any] | None) -> None:
-    inputs = declared(cut(sharing))
+    inputs = wire(cut(sharing))
 
     assert list(nvidia_problems(inputs["properties"]["gpuProfile"]["nvidia"], inputs["apiVersion"])) == []
     assert check_inputs(GENERIC, inputs) == []
@@ -359,10 +340,6 @@ def test_a_generic_resource_is_known_by_its_type_in_any_case(inputs: dict[str, A
     assert aks_kind(inputs) == kind
 
 
-def read(properties: Any, **address: Any) -> Any:
-    return CLOUD.readback().read_pools(GENERIC, {**ADDRESS, **address, "properties": properties})
-
-
 TEXT = str(GPU_TAINT)
 T4 = "Standard_NC4as_T4_v3"
 
@@ -372,7 +349,7 @@ T4 = "Standard_NC4as_T4_v3"
     [GENERIC, "azure-native:resources/v20240301:Resource", "azure-native_resources_v20250401:resources:Resource"],
 )
 def test_it_is_read_like_the_typed_pool(token: str) -> None:
-    properties = declared(managed(sharing=SLICES["mixed"], taints=["team=a:NoSchedule"]))["properties"]
+    properties = wire(managed(sharing=SLICES["mixed"], taints=["team=a:NoSchedule"]))["properties"]
     (typed,) = CLOUD.readback().read_pools(TOKEN, properties)
     (generic,) = CLOUD.readback().read_pools(token, {**ADDRESS, "properties": properties})
 
@@ -387,15 +364,6 @@ def test_it_is_read_like_the_typed_pool(token: str) -> None:
     assert {generic.software.driver, generic.software.container_toolkit, generic.software.device_plugin} == {By.CLOUD}
 
 
-def test_the_previews_profiles_and_driver_mode_are_read() -> None:
-    nvidia = {"managementMode": "Managed", "migStrategy": "Mixed", "migProfiles": ["MIG3g", "MIG2g", "MIG2g"]}
-    (pool,) = read({"vmSize": "Standard_ND96amsr_A100_v4", "gpuProfile": {"nvidia": {**nvidia, "driverMode": "DRA"}}})
-
-    assert pool.sharing is not None
-    assert (pool.sharing.kind, pool.sharing.profile) == ("mig-mixed", "MIG3g, MIG2g")
-    assert (pool.software.driver, pool.software.device_plugin) == (By.CLOUD, By.UNSAID)
-
-
 def test_an_untainted_one_is_a_violation_that_can_be_mended() -> None:
     inputs = {**ADDRESS, "properties": {"vmSize": T4, "nodeTaints": ["a=b:PreferNoSchedule"]}}
     (pool,) = CLOUD.readback().read_pools(GENERIC, inputs)
@@ -403,52 +371,6 @@ def test_an_untainted_one_is_a_violation_that_can_be_mended() -> None:
 
     assert "gpu-pool-tainted" in {rule.name for rule, _ in judge_resource([pool], None, defaultdict(Context))}
     assert mended == {**ADDRESS, "properties": {"vmSize": T4, "nodeTaints": ["a=b:PreferNoSchedule", TEXT]}}
-
-
-@pytest.mark.parametrize(
-    ("properties", "unknown"),
-    [
-        (UNKNOWN, ("properties",)),
-        ({"vmSize": UNKNOWN, "nodeTaints": UNKNOWN}, ("properties.vmSize", "properties.nodeTaints")),
-        ({"vmSize": T4, "nodeTaints": [UNKNOWN]}, ("properties.nodeTaints[0]",)),
-    ],
-    ids=["all", "both", "one"],
-)
-def test_what_is_not_known_yet_is_said(properties: Any, unknown: tuple[str, ...]) -> None:
-    (pool,) = read(properties)
-
-    assert pool.unknown == unknown
-
-
-def test_pools_written_inside_a_generic_cluster_are_read_one_by_one() -> None:
-    profiles = [{"name": "system", "vmSize": "Standard_D4s_v5"}, {"name": "gpu", "vmSize": T4}]
-    system, gpu = read({"agentPoolProfiles": profiles}, resourceType="managedClusters", parentResourcePath="")
-
-    assert (system.gpus_per_node, gpu.gpus_per_node) == (0, 1)
-    assert (gpu.pool, gpu.where) == ("gpu", "properties.agentPoolProfiles[1].nodeTaints")
-    (late,) = read(UNKNOWN, resourceType="managedClusters", parentResourcePath="")
-    assert late.unknown == ("properties.agentPoolProfiles",)
-
-
-@pytest.mark.parametrize(
-    ("properties", "plugin"),
-    [
-        ({"gpuProfile": {"nvidia": {"managementMode": "Managed"}, "driver": "None"}}, By.CLOUD),
-        ({"gpuProfile": {"nvidia": {"managementMode": "managed"}}}, By.CLOUD),
-        ({"gpuProfile": {"nvidia": {"managementMode": "Unmanaged"}}}, By.NOBODY),
-        ({"gpuProfile": {"nvidia": {"managementMode": UNKNOWN}}}, By.UNSAID),
-        ({"gpuProfile": {"nvidia": UNKNOWN}}, By.UNSAID),
-        ({"tags": {"EnableManagedGPUExperience": "true"}}, By.CLOUD),
-        ({"tags": {"enablemanagedgpuexperience": "True"}}, By.CLOUD),
-        ({"tags": {"EnableManagedGPUExperience": "false"}}, By.NOBODY),
-    ],
-)
-def test_the_nvidia_profile_and_the_tag_before_it_say_who_brings_the_plugin(
-    properties: dict[str, Any], plugin: By
-) -> None:
-    (pool,) = read({"vmSize": T4, **properties})
-
-    assert pool.software.device_plugin is plugin
 
 
 def test_typed_and_generic_pools_of_a_cluster_are_in_one_cluster() -> None:

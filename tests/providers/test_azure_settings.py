@@ -11,43 +11,28 @@ from pulumi_azure_native.containerservice import AgentPoolArgs
 from gpupools.common.taints import GPU_TAINT
 from gpupools.plan.pool_plan import POOL_LABEL
 from gpupools.plan.tolerations import tolerations_for
-from gpupools.providers import azure, clouds
+from gpupools.providers import azure
 from gpupools.providers.azure.edit_effects import FIXED_AT_CREATION
 from gpupools.providers.azure.pool_settings import OVERRIDABLE
-from gpupools.providers.azure.resources import create_pool
 from gpupools.spec.pool_options import given_settings
-from gpupools.stackfile.check import check_stack_file
 from gpupools.stackfile.stack_validation import parse_pool
 from tests.cloud_parts import edited_inputs
 from tests.providers.azure_pools import (
     ADDRESSES,
-    EVERYTHING,
     TOKEN,
     aks,
-    everything,
     options,
     plan,
     refused,
     settings,
     wire,
 )
-from tests.providers.declaring import run
+from tests.providers.everything import checked, everything
 
-PLACEMENT_GROUP = (
-    "/subscriptions/00000000-0000-0000-0000-000000000000/resourceGroups/g/providers/"
-    "Microsoft.Compute/proximityPlacementGroups/fabric"
-)
 SPOT_TAINT = "kubernetes.azure.com/scalesetpriority=spot:NoSchedule"
-IN_GROUP = {"proximity_placement_group_id": PLACEMENT_GROUP}
-FABRIC: dict[str, Any] = {"instance_type": "Standard_ND96isr_H100_v5"}
 
 
 # --- on the wire ------------------------------------------------------------------------------------------------------
-
-
-def test_nodes_on_infiniband_carry_a_label_to_select_them_by() -> None:
-    assert wire(plan(**FABRIC, network={"rdma": True}))["nodeLabels"]["gpupools/rdma"] == "infiniband"
-    assert "gpupools/rdma" not in wire(plan(**FABRIC))["nodeLabels"]
 
 
 def test_a_wish_for_rdma_takes_the_size_that_has_it() -> None:
@@ -58,14 +43,6 @@ def test_a_wish_for_rdma_takes_the_size_that_has_it() -> None:
 
 def test_aks_may_select_the_zones() -> None:
     assert wire(plan(aks(), gpu="T4", zones=["auto"]), ADDRESSES)["availabilityZones"] == ["auto"]
-
-
-def test_a_compact_pool_goes_into_the_clusters_proximity_placement_group() -> None:
-    addresses = {**ADDRESSES, **IN_GROUP}
-    compact = plan(aks(**IN_GROUP), gpu="T4", network={"placement": "compact"}, zones=["1"])
-
-    assert wire(compact, addresses)["proximityPlacementGroupID"] == PLACEMENT_GROUP
-    assert "proximityPlacementGroupID" not in wire(plan(aks(**IN_GROUP), gpu="T4"), addresses)
 
 
 def test_pods_and_daemons_tolerate_the_taint_aks_puts_on_spot_nodes() -> None:
@@ -87,14 +64,6 @@ def test_nothing_but_a_spot_pool_has_the_spot_taint() -> None:
 
 
 # --- options ----------------------------------------------------------------------------------------------------------
-
-
-def test_the_count_of_a_fixed_pool_is_not_left_to_an_autoscaler() -> None:
-    assert options(plan(gpu="T4", nodes={"fixed": 2})).ignore_changes in (None, [])
-
-
-def test_a_protected_pool_is_protected_by_pulumi() -> None:
-    assert options(plan(gpu="T4", protect=True)).protect is True
 
 
 def minutes(**keys: Any) -> tuple[str | None, str | None, str | None]:
@@ -123,18 +92,6 @@ def test_pulumi_waits_as_long_as_the_size_of_the_pool_calls_for(
 
 
 # --- the name ---------------------------------------------------------------------------------------------------------
-
-
-def test_a_placement_group_from_another_resource_is_part_of_the_name() -> None:
-    compact = plan(aks(**IN_GROUP), gpu="T4", network={"placement": "compact"})
-
-    def program() -> None:
-        late = {**ADDRESSES, "proximity_placement_group_id": pulumi.Output.from_input(PLACEMENT_GROUP)}
-        create_pool("serve-train", compact, late, pulumi.ResourceOptions())
-
-    (pool,) = run(program)
-
-    assert pool.inputs == wire(compact, {**ADDRESSES, **IN_GROUP})
 
 
 def test_a_renamed_pool_keeps_its_name_in_aks() -> None:
@@ -186,14 +143,14 @@ def test_the_edit_table_replaces_what_the_program_asks_to_replace() -> None:
 
 
 def test_the_stack_file_with_everything_previews_without_a_problem() -> None:
-    found = everything()
+    found = everything("azure")
 
     assert [str(problem) for problem in (*found.problems, *found.warnings)] == []
     assert len([each for each in found.resources if each.type == TOKEN]) == 7
 
 
 def test_the_stack_file_with_everything_has_every_setting_aks_takes() -> None:
-    pools = check_stack_file(EVERYTHING, clouds()).file.config["pools"]
+    pools = checked("azure").file.config["pools"]
     used = {name for key, pool in pools.items() for name in given_settings(parse_pool((key,), without(pool)))}
 
     taken = {name for name, setting in azure.CLOUD.node_pools.settings.items() if setting.supported}

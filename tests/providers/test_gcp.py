@@ -1,7 +1,7 @@
 """GKE: resolutions and refusals, reading pools back, and what the adapter sends over the wire."""
 
-from collections.abc import Mapping
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import pulumi
@@ -17,6 +17,7 @@ from gpupools.plan.pool_planner import plan_pool
 from gpupools.plan.provider_plan import ProviderPlan
 from gpupools.providers import gcp
 from gpupools.providers.gcp.constraints import COHERENT_MEMORY, MIG_PARTITIONS
+from gpupools.providers.gcp.declared_inputs import declared_inputs
 from gpupools.providers.gcp.machines import (
     N1_MACHINES,
     N1_MOST_VCPUS,
@@ -26,19 +27,13 @@ from gpupools.providers.gcp.machines import (
 )
 from gpupools.providers.gcp.pool_plan import GkePoolPlan
 from gpupools.providers.gcp.readback import NODE_POOL
-from gpupools.providers.gcp.resources import create_pool, create_provider
+from gpupools.providers.gcp.resources import create_pool
 from gpupools.spec.models import LATE, Cluster, PoolSpec
-from gpupools.stackfile.stack_validation import parse_cluster, parse_pool
+from gpupools.stackfile.stack_validation import parse_pool
 from tests.conftest import FakeCluster
 from tests.providers.declaring import run
+from tests.providers.gcp_pools import ADDRESSES, gke
 from tests.rows import each_row
-
-CLUSTER = dict(gcp.CLOUD.example_cluster) | {"places": "trust"}
-
-
-def cluster(**changes: Any) -> Cluster:
-    return parse_cluster(("clusters", "lab"), CLUSTER | changes, {"gcp": gcp.CLOUD})
-
 
 SPOT = {"capacity": {"mode": "spot"}}
 RESERVED = {"capacity": {"mode": "reservation", "name": "lab"}, "zones": ["europe-west4-a"]}
@@ -60,7 +55,7 @@ def spec(**keys: Any) -> PoolSpec:
 
 
 def plan(on: Cluster | None = None, **keys: Any) -> PoolPlan:
-    return plan_pool("train", spec(**keys), "lab", on or cluster(), gcp.CLOUD)
+    return plan_pool("train", spec(**keys), "lab", on or gke(), gcp.CLOUD)
 
 
 def settings(on: Cluster | None = None, **keys: Any) -> GkePoolPlan:
@@ -86,7 +81,7 @@ def settings(on: Cluster | None = None, **keys: Any) -> GkePoolPlan:
 )
 def test_a_cluster_in_no_place_is_refused(changes: dict[str, Any], what: str) -> None:
     with pytest.raises(Rejected) as rejected:
-        cluster(**changes)
+        gke(**changes)
 
     assert str(rejected.value).startswith(f"clusters.lab{what}")
 
@@ -193,9 +188,6 @@ def test_retired_gpus_are_refused() -> None:
     assert problem.what == "gcp retired n1+nvidia-tesla-k80:1 on 2024-05-01"
 
 
-# --- the matrix ---
-
-
 # --- decisions ---
 
 
@@ -255,7 +247,7 @@ def test_disks_follow_the_machine(machine: str, disk: str, ssds: int) -> None:
     ids=["idle", "zonal", "two-zones"],
 )
 def test_a_pool_starts_with_its_smallest_size(where: dict[str, Any], nodes: dict[str, int], per_zone: int) -> None:
-    assert settings(cluster(**where), gpu="L4", nodes=nodes).initial_nodes_per_zone == per_zone
+    assert settings(gke(**where), gpu="L4", nodes=nodes).initial_nodes_per_zone == per_zone
 
 
 def test_a_pool_cannot_be_planned_for_the_cluster_of_another_cloud() -> None:
@@ -264,121 +256,48 @@ def test_a_pool_cannot_be_planned_for_the_cluster_of_another_cloud() -> None:
 
 
 def test_addresses_may_be_late() -> None:
-    late = cluster(name=LATE, project=LATE, service_account=LATE)
+    late = gke(name=LATE, project=LATE, service_account=LATE)
 
     assert plan(late, gpu="L4") == plan(gpu="L4")
 
 
-# --- reading pools back ---
-
-
-def node_pool(**config: Any) -> dict[str, Any]:
-    return {"nodeConfig": config}
-
-
-GPU_TAINT_HERE = {"key": "nvidia.com/gpu", "value": "present", "effect": "NO_SCHEDULE"}
-
-
-def test_taints_that_others_set_do_not_count() -> None:
-    config = {"machineType": "g2-standard-4", "effectiveTaints": [GPU_TAINT_HERE]}
-    (facts,) = gcp.CLOUD.readback().read_pools(NODE_POOL, node_pool(**config))
-
-    assert facts.taints == ()
-
-
 # --- the adapter ---
-
-
-def wire(made: PoolPlan, **changes: Any) -> Mapping[str, Any]:
-    """Return the inputs of the node pool; an address that is a function is called once the program runs."""
-    addresses = {key: value for key, value in (CLUSTER | changes).items() if key != "cloud"}
-
-    def program() -> None:
-        late = {key: value() if callable(value) else value for key, value in addresses.items()}
-        create_pool("train-lab", made, late, pulumi.ResourceOptions())
-
-    resources = run(program)
-
-    assert [(resource.typ, resource.name) for resource in resources] == [(NODE_POOL, "train-lab-nodes")]
-    return resources[0].inputs
-
-
-def test_a_part_of_a_gpu_counts_as_one_accelerator() -> None:
-    accelerator = wire(plan(instance_type="g4-standard-6"))["nodeConfig"]["guestAccelerators"][0]
-
-    assert (accelerator["type"], accelerator["count"]) == ("nvidia-rtx-pro-6000", 1)
-
-
-def test_zones_are_passed_on() -> None:
-    assert wire(plan(gpu="L4"), node_locations=["europe-west4-a"])["nodeLocations"] == ["europe-west4-a"]
 
 
 def test_every_machine_is_read_back_as_the_tainted_gpu_pool_it_was_planned_as() -> None:
     names = [name for name, row in gcp.CLOUD.instance_types.items() if row.lifecycle != "retired"]
     names.append("n1-highmem-16+nvidia-tesla-t4:1")
     plans = [plan(instance_type=name, **sold(name)) for name in names]
-    addresses = {key: value for key, value in CLUSTER.items() if key != "cloud"}
 
-    def program() -> None:
-        for index, made in enumerate(plans):
-            create_pool(f"p{index}", made, addresses, pulumi.ResourceOptions())
-
-    read = {made.name: gcp.CLOUD.readback().read_pools(made.typ, made.inputs) for made in run(program)}
-
-    for index, made in enumerate(plans):
-        (facts,) = read[f"p{index}-nodes"]
+    for made in plans:
+        (facts,) = gcp.CLOUD.readback().read_pools(NODE_POOL, declared_inputs(made, ADDRESSES)["NodePool"])
 
         assert (facts.instance_types, facts.gpus_per_node) == ((made.instance.name,), made.instance.gpus)
         assert repels_cpu_pods(facts.taints)
 
 
 def test_the_node_account_is_part_of_the_name_even_when_it_is_an_output() -> None:
-    account = CLUSTER["service_account"]
-    plain = wire(plan(gpu="L4"))["name"]
-    same = wire(plan(gpu="L4"), service_account=lambda: pulumi.Output.from_input(account))["name"]
-    other = wire(plan(gpu="L4"), service_account="other@ml-dev.iam.gserviceaccount.com")["name"]
+    def name(account: Any) -> Any:
+        program = partial(create_pool, "train-lab", plan(gpu="L4"), opts=pulumi.ResourceOptions())
+        (pool,) = run(lambda: program({**ADDRESSES, "service_account": account()}))
+        return pool.inputs["name"]
 
-    assert plain == same != other
+    account = ADDRESSES["service_account"]
+    other = name(lambda: "other@ml-dev.iam.gserviceaccount.com")
+
+    assert name(lambda: account) == name(lambda: pulumi.Output.from_input(account)) != other
 
 
 def test_names_are_short_enough_for_gke() -> None:
-    made = plan_pool("a-pool-of-twenty-cha", spec(gpu="L4"), "lab", cluster(), gcp.CLOUD)
+    made = plan_pool("a-pool-of-twenty-cha", spec(gpu="L4"), "lab", gke(), gcp.CLOUD)
 
-    assert len(wire(made)["name"]) <= 40
-
-
-def test_the_options_keep_the_pool_from_being_replaced_by_its_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[pulumi.ResourceOptions] = []
-    merge = pulumi.ResourceOptions.merge
-
-    def record(first: pulumi.ResourceOptions, second: pulumi.ResourceOptions) -> pulumi.ResourceOptions:
-        merged = merge(first, second)
-        seen.append(merged)
-        return merged
-
-    monkeypatch.setattr(pulumi.ResourceOptions, "merge", staticmethod(record))
-    wire(plan(gpu="L4"))
-    options = next(merged for merged in seen if merged.ignore_changes)
-
-    assert options.ignore_changes == ["initialNodeCount"]
-    assert options.custom_timeouts is not None
-    assert options.custom_timeouts.create == "60m"
-
-
-@pytest.mark.parametrize("account", [None, "deployer@ml-dev.iam.gserviceaccount.com"], ids=["own", "other"])
-def test_the_provider_is_bound_to_the_project_of_the_cluster(account: str | None) -> None:
-    cluster = CLUSTER | ({"impersonate_service_account": account} if account else {})
-
-    (made,) = run(lambda: create_provider("lab", cluster, pulumi.ResourceOptions()) and None)
-
-    assert (made.typ, made.inputs["project"]) == ("pulumi:providers:gcp", "ml-dev")
-    assert made.inputs.get("impersonateServiceAccount") == account
+    assert len(declared_inputs(made, ADDRESSES)["NodePool"]["name"]) <= 40
 
 
 def test_a_plan_for_another_cloud_is_not_translated() -> None:
     foreign = plan(gpu="L4")._replace(cloud="aws", provider_plan=ProviderPlan())
     with pytest.raises(TypeError, match="pool train was planned for aws, not for gcp"):
-        create_pool("train", foreign, CLUSTER, pulumi.ResourceOptions())
+        create_pool("train", foreign, ADDRESSES, pulumi.ResourceOptions())
 
 
 def test_the_catalogue_leaves_types_without_local_ssd_to_those_who_name_them() -> None:
@@ -397,12 +316,12 @@ def test_gpus_without_mig_on_gke_have_no_partition_sizes() -> None:
 
 
 def test_nodes_may_be_in_an_ai_zone_and_the_control_plane_not() -> None:
-    made = settings(cluster(location="us-central1", node_locations=["us-central1-ai1a"]), gpu="L4", nodes={"fixed": 2})
+    made = settings(gke(location="us-central1", node_locations=["us-central1-ai1a"]), gpu="L4", nodes={"fixed": 2})
 
     assert made.fixed_nodes_per_zone == 2
     with pytest.raises(Rejected) as other:
-        cluster(location="us-central1", node_locations=["us-east1-ai1a"])
+        gke(location="us-central1", node_locations=["us-east1-ai1a"])
     assert "not a zone of us-central1" in str(other.value)
     with pytest.raises(Rejected) as control_plane:
-        cluster(location="us-central1-ai1a")
+        gke(location="us-central1-ai1a")
     assert "write us-central1, and the zone under node_locations" in str(control_plane.value)

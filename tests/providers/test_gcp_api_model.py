@@ -1,7 +1,6 @@
 """Node pools, as the strict monitor records them, against Google's own messages for the same API."""
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,15 +8,11 @@ from google.cloud import container_v1
 from google.protobuf import json_format
 
 from gpupools.preview.monitor import DeclaredResource
-from gpupools.preview.program_run import preview_program
-from gpupools.providers import clouds
 from gpupools.providers.gcp import CLOUD
 from gpupools.providers.gcp.readback import NODE_POOL
 from gpupools.spec.pool_options import given_settings
-from gpupools.stackfile.check import check_stack_file
+from tests.providers.everything import checked, everything
 
-REPOSITORY = Path(__file__).parents[2]
-EVERYTHING = REPOSITORY / "tests" / "stacks" / "Pulumi.everything-gcp.yaml"
 POOLS = ["spot", "reserved", "tcpx", "flexible", "queued", "rack", "careful", "built"]
 
 NOT_IN_THE_MESSAGE = frozenset({"cluster", "project", "location", "deletionPolicy"})
@@ -27,10 +22,7 @@ NOT_IN_THE_MESSAGE = frozenset({"cluster", "project", "location", "deletionPolic
 @pytest.fixture(scope="module")
 def declared() -> Mapping[str, DeclaredResource]:
     """Return the node pools of the stack file in which every setting occurs."""
-    checked = check_stack_file(EVERYTHING, clouds())
-    config = {f"gpupools:{key}": value for key, value in checked.file.config.items()}
-    preview = preview_program(REPOSITORY / "stacks" / "__main__.py", "everything-gcp", "gpupools", config)
-
+    preview = everything("gcp")
     assert (preview.problems, preview.warnings) == ([], [])
     return {each.name: each for each in preview.resources if each.type == NODE_POOL}
 
@@ -69,7 +61,7 @@ def wrong(pool: dict[str, Any]) -> str:
 
 
 def test_the_stack_file_uses_every_setting_that_gke_takes(declared: Mapping[str, DeclaredResource]) -> None:
-    pools = check_stack_file(EVERYTHING, clouds()).plan.stack.pools
+    pools = checked("gcp").plan.stack.pools
     used = {name for pool in pools.values() for name in given_settings(pool)}
     taken = {name for name, setting in CLOUD.node_pools.settings.items() if setting.supported}
 

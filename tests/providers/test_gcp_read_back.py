@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from gpupools.plan.pool_facts import UNKNOWN, PoolFacts
+from gpupools.plan.pool_facts import PoolFacts
 from gpupools.providers.gcp import CLOUD
 from gpupools.readback.inputs import with_taint
 
@@ -18,22 +18,11 @@ def read(token: str, properties: Any) -> tuple[PoolFacts, ...]:
     return CLOUD.readback().read_pools(token, properties)
 
 
-def pool(**config: Any) -> PoolFacts:
-    (found,) = read(POOL, {"nodeConfig": config})
-    return found
-
-
 def test_the_taint_is_added_to_the_pool_at_fault_alone() -> None:
     cluster = {"nodePools": [{"name": "cpu"}, {"name": "gpu", "nodeConfig": L4}]}
     mended = with_taint(cluster, read(CLUSTER, cluster)[1])
 
     assert mended == {"nodePools": [{"name": "cpu"}, {"name": "gpu", "nodeConfig": L4 | {"taints": [TAINT]}}]}
-
-
-def test_a_pool_not_known_yet_is_a_pool_so_there_is_no_default_one() -> None:
-    found = read(CLUSTER, {"nodePools": [UNKNOWN], "nodeConfig": L4})
-
-    assert [one.where for one in found] == ["nodePools[0].nodeConfig.taints"]
 
 
 @pytest.mark.parametrize("pools", [[], [{"name": "cpu"}], "x", None], ids=["empty", "short", "text", "none"])

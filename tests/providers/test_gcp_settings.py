@@ -14,15 +14,11 @@ from tests.cloud_parts import edited_inputs
 from tests.providers.gcp_pools import ZONES, check_pool, gke, options, plan, settings, wire
 
 RESERVATION = {"mode": "reservation", "name": "a100-2026"}
-TCPX = [{"network": f"gpu-{number}", "subnetwork": f"gpu-{number}"} for number in range(4)]
 QUEUED_TAINT = Taint("cloud.google.com/gke-queued", "true", Effect.NO_SCHEDULE)
 
 
 def by_hand(**inputs: Any) -> dict[str, Any]:
     return {"overrides": {"gcp": {"NodePool": inputs}}}
-
-
-# --- what is said of every setting ---
 
 
 # --- translation ---
@@ -45,33 +41,6 @@ def test_the_taint_that_gke_adds_to_arm_nodes_is_in_the_plan_but_left_to_gke() -
     assert plan(**pool).taints == (GPU_TAINT, arm)
     assert [each["key"] for each in wire(**pool)["nodeConfig"]["taints"]] == [GPU_TAINT.key]
     assert plan(instance_type="a2-highgpu-1g").taints == (GPU_TAINT,)
-
-
-def test_gpudirect_nodes_carry_the_label_of_the_network_driver() -> None:
-    made = plan(instance_type="a4-highgpu-8g", capacity={"mode": "spot"}, zones=ZONES[:1], network={"rdma": True})
-
-    assert made.labels["cloud.google.com/gke-networking-dra-driver"] == "true"
-
-
-def test_the_interfaces_of_tcpx_are_in_networks_of_ones_own() -> None:
-    keys: dict[str, Any] = {"instance_type": "a3-highgpu-8g", "zones": ZONES[:1]}
-    config = wire(**keys, network={"rdma": True, "gpu_networks": TCPX})["networkConfig"]
-
-    assert config["additionalNodeNetworkConfigs"] == TCPX
-    assert "acceleratorNetworkProfile" not in config
-    assert "additionalNodeNetworkConfigs" not in wire(**keys)["networkConfig"]
-
-
-def test_bare_metal_has_what_makes_its_interfaces() -> None:
-    keys: dict[str, Any] = {"instance_type": "a4x-maxgpu-4g-metal", "zones": ZONES[:1], "nodes": {"fixed": 2}}
-    keys["capacity"] = RESERVATION
-    label = "cloud.google.com/gke-dpv2-unified-cni"
-    node, bare = (wire(**keys, network={"rdma": rdma})["nodeConfig"] for rdma in (True, False))
-
-    assert node["linuxNodeConfig"] == {"hugepagesConfig": {"hugepageSize2m": 4096}}
-    assert node["labels"][label] == "cni-migration"
-    assert "linuxNodeConfig" not in bare
-    assert label not in bare["labels"]
 
 
 def test_the_operator_owns_the_driver_on_ubuntu() -> None:

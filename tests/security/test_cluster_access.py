@@ -166,7 +166,6 @@ def logged_in(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return programs / "ran"
 
 
-ACCOUNT = "n@ml-lab-1.iam.gserviceaccount.com"
 CLOUDS: dict[str, dict[str, Any]] = {
     "aws": {},
     "azure": {"cloud": "azure", "resource_group": "ml", "subscription_id": "11111111-2222-3333-4444-555555555555"},

@@ -89,15 +89,6 @@ def test_the_chart_is_pinned_with_its_images() -> None:
     assert "ghcr.io/kai-scheduler/kai-scheduler/scheduler:v0.17.0" in {each.image for each in made.images}
 
 
-MIXED: JsonDict = {
-    "gpu": "A100-40GB",
-    "gpus_per_node": 8,
-    "nodes": {"max": 1},
-    "software": "gpu-operator",
-    "sharing": {"mode": "mig", "profile": "1g.5gb", "strategy": "mixed"},
-}
-
-
 @pytest.mark.parametrize(
     ("runtime", "teams", "pools", "reason"),
     [
