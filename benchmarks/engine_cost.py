@@ -96,7 +96,7 @@ def plain_program(pools: int) -> tuple[str, int]:
 
 def _in_order(managed: Sequence[DeclaredResource]) -> list[DeclaredResource]:
     """Put what others refer to before them."""
-    known = {each.urn: each for each in managed}
+    known = {declared_resource.urn: declared_resource for declared_resource in managed}
     before = {
         each.urn: [
             urn

@@ -21,7 +21,7 @@ def world_of(nodes: int) -> World:
     """Return a cluster whose nodes all hold the plan."""
     world = World("serve", "whole")
     world.heal()
-    node, pods = world.objects["nodes"][0], [each for each in world.objects["pods"] if each["spec"]["nodeName"] == "h0"]
+    node, pods = world.objects["nodes"][0], [pod for pod in world.objects["pods"] if pod["spec"]["nodeName"] == "h0"]
     images = [{"names": [f"registry.example.com/team/image-{index}@sha256:{index:064}"]} for index in range(50)]
     node["status"]["images"] = images
     node["metadata"]["managedFields"] = [{"fieldsV1": {f"f:label-{index}": {} for index in range(200)}}]

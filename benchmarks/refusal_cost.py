@@ -33,7 +33,7 @@ def stack_file(clusters: int, pools: int = 0) -> str:
             "config:\n  gpupools:clusters:\n",
             *(CLUSTER.format(key=key) for key in keys),
             "  gpupools:pools:\n",
-            *(POOL.format(number=number, clusters=each) for number, each in enumerate(named)),
+            *(POOL.format(number=number, clusters=pool) for number, pool in enumerate(named)),
         ]
     )
 

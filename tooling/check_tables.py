@@ -69,14 +69,14 @@ def aws_prices(sources: Path) -> Iterator[Difference]:
     }
     types = {row["instance_type"] for row in table("aws", "instance_types.csv")}
     # Prices in China are in a currency that the source does not name.
-    theirs = {key: each for key, each in theirs.items() if key.split()[0] in types and " cn-" not in key}
+    theirs = {key: value for key, value in theirs.items() if key.split()[0] in types and " cn-" not in key}
     yield from differences(our_prices("aws", "karpenter-provider-aws"), theirs)
 
 
 def old_aws_prices(sources: Path) -> Iterator[Difference]:
     """Compare the prices of 2025; the table leaves out those that are known to be wrong."""
     listed = json.loads((sources / "libcloud/data/pricing.json").read_text(encoding="utf-8"))["compute"]["ec2_linux"]
-    theirs = {f"{name} on-demand {region}": price for name, each in listed.items() for region, price in each.items()}
+    theirs = {f"{name} on-demand {region}": price for name, value in listed.items() for region, price in value.items()}
     ours = our_prices("aws", "apache-libcloud")
     yield from differences(ours, {key: theirs.get(key) for key in ours})
 
@@ -139,7 +139,7 @@ def gcp_places(sources: Path) -> Iterator[Difference]:
             theirs.setdefault(row["InstanceType"], set()).add(row["AvailabilityZone"])
     ours = our_places("gcp")
     yield from differences(
-        {key: each for key, each in ours.items() if key in theirs},
+        {key: place for key, place in ours.items() if key in theirs},
         {key: sorted(theirs[key]) for key in ours if key in theirs},
     )
 
@@ -156,17 +156,17 @@ def aws_places(sources: Path) -> Iterator[Difference]:
     theirs: dict[str, set[str]] = {}
     for file in sorted((sources / OFFERINGS).glob("*.json*")):
         data = gzip.decompress(file.read_bytes()) if file.suffix == ".gz" else file.read_bytes()
-        for each in json.loads(data):
-            theirs.setdefault(each["InstanceType"], set()).add(file.name.partition(".")[0])
+        for load in json.loads(data):
+            theirs.setdefault(load["InstanceType"], set()).add(file.name.partition(".")[0])
     types = {row["instance_type"] for row in table("aws", "instance_types.csv")}
-    ours = {key: each for key, each in our_places("aws").items() if key not in ("*", "covered")}
-    yield from differences(ours, {key: sorted(each) for key, each in theirs.items() if key in types})
+    ours = {key: place for key, place in our_places("aws").items() if key not in ("*", "covered")}
+    yield from differences(ours, {key: sorted(value) for key, value in theirs.items() if key in types})
 
 
 def aws_regions(sources: Path) -> Iterator[Difference]:
     """Compare the regions of all partitions that customers can have."""
     partitions = json.loads((sources / "botocore/data/endpoints.json").read_text(encoding="utf-8"))["partitions"]
-    listed = sorted(region for each in partitions for region in each["regions"])
+    listed = sorted(region for partition in partitions for region in partition["regions"])
     yield from differences({"regions": our_places("aws")["*"]}, {"regions": listed})
 
 

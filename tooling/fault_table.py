@@ -80,12 +80,12 @@ class Table:
         self, fault: str, hits: Sequence[Mapping[str, Any]], ran: CommandResult, recovery: str, counts: Any
     ) -> None:
         """Write down one break: what was hit, what the user saw, what was done and what was wrong after it."""
-        kinds = [str(each["type"]) for each in hits]
+        kinds = [str(hit["type"]) for hit in hits]
         self.runs.append(
             {
                 "fault": fault,
                 "clouds": clouds_of(kinds),
-                "hit": [f"{each['call']} {each['name']}" for each in hits],
+                "hit": [f"{hit['call']} {hit['name']}" for hit in hits],
                 "seen": seen(ran).replace(str(self.folder), "…"),
                 "recovery": recovery,
                 "duplicates": len(counts.duplicates),
@@ -120,25 +120,25 @@ def seen(ran: CommandResult) -> str:
     errors = [line.strip() for line in ran.output.splitlines() if re.match(r"\s*error: ", line)]
     # What Pulumi says of whatever it did not come to tells nothing of the fault.
     beside = ("error: update failed", "error: cannot complete a resource ")
-    said = [each for each in errors if not each.startswith(beside)] or errors
+    said = [error for error in errors if not error.startswith(beside)] or errors
     return said[0].removeprefix("error: ") if said else ("killed" if ran.code < 0 else "")
 
 
 def means(lines: Sequence[str]) -> str:
     """Say by the lines of `gpupools orphans` what the recovery needed beside the next update."""
     parts = []
-    if any("pulumi import" in each for each in lines):
+    if any("pulumi import" in line for line in lines):
         parts.append("import")
-    if any(each.startswith("  delete it: ") for each in lines):
+    if any(line.startswith("  delete it: ") for line in lines):
         parts.append("delete")
-    if any("pulumi refresh" in each for each in lines):
+    if any("pulumi refresh" in line for line in lines):
         parts.append("refresh")
     return " + ".join((*parts, "up"))
 
 
 def recovered(stack: Breaking, hits: Sequence[Mapping[str, Any]]) -> list[str]:
     """Recover where something may be left over; else the next update is all."""
-    return stack.recover(after_kill=False) if any(each["how"] in UNTOLD for each in hits) else []
+    return stack.recover(after_kill=False) if any(hit["how"] in UNTOLD for hit in hits) else []
 
 
 UNTOLD = ("lose", "cut-after", "die")
@@ -172,8 +172,8 @@ def every_create(table: Table, name: str, config: Mapping[str, Any], hows: Seque
             break
         assert hits, ran.output
         lines = recovered(stack, hits)
-        for how in dict.fromkeys(str(each["how"]) for each in hits):
-            mine = [each for each in hits if each["how"] == how]
+        for how in dict.fromkeys(str(hit["how"]) for hit in hits):
+            mine = [hit for hit in hits if hit["how"] == how]
             # What was offered is for those that left something.
             done = means(lines if how in UNTOLD else [])
             table.add(how, mine, ran, done, stack.counts(settled=False))

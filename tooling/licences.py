@@ -69,7 +69,7 @@ def installed(path: Iterable[str] | None = None) -> Installed:
         path: Folders to look in, instead of those Python looks in.
     """
     found = metadata.distributions() if path is None else metadata.distributions(path=list(path))
-    return {canonicalize_name(each.metadata["Name"]): each for each in found}
+    return {canonicalize_name(distribution.metadata["Name"]): distribution for distribution in found}
 
 
 def licence(package: metadata.Distribution) -> str:
@@ -92,7 +92,7 @@ def _spdx(name: str) -> str:
 
 def is_allowed(expression: str) -> bool:
     """Return whether a licence is allowed."""
-    return any(all(one.strip(" ()") in ALLOWED for one in each.split(" AND ")) for each in expression.split(" OR "))
+    return any(all(one.strip(" ()") in ALLOWED for one in part.split(" AND ")) for part in expression.split(" OR "))
 
 
 def needed(wanted: Iterable[str], packages: Installed) -> set[str]:

@@ -61,7 +61,7 @@ def packages(file: Path) -> list[Package]:
     """Read a packaged chart, then those inside it."""
     found = []
     with tarfile.open(file) as archive:
-        for name in sorted(archive.getnames(), key=lambda each: each.count("/")):
+        for name in sorted(archive.getnames(), key=lambda getname: getname.count("/")):
             if name.endswith("/Chart.yaml"):
                 chart, values = (_read(archive, name.removesuffix("Chart.yaml") + each) for each in ("Chart", "values"))
                 app = str(chart.get("appVersion", ""))
@@ -148,15 +148,15 @@ def _raise_values(tables: dict[str, list[Row]], package: Package, pinned: str) -
 def _all_values(tables: Mapping[str, Sequence[Row]], chart: str, pinned: str) -> dict[str, Values]:
     """Return the values of every known version of a chart."""
     own = {row["path"]: (row["default"], row["value"]) for row in tables["chart_values"] if row["chart"] == chart}
-    found: dict[str, Values] = {pinned: own}
+    values: dict[str, Values] = {pinned: own}
     for version in (row["version"] for row in tables["chart_versions"] if row["chart"] == chart):
         other = {
             row["path"]: (row["default"], row["value"])
             for row in tables["chart_values_of_versions"]
             if (row["chart"], row["version"]) == (chart, version)
         }
-        found[version] = {path: each for path, each in {**own, **other}.items() if each[0]}
-    return found
+        values[version] = {path: value for path, value in {**own, **other}.items() if value[0]}
+    return values
 
 
 def _differences(chart: str, version: str, values: Values, pinned: Values) -> Iterator[Row]:
@@ -253,7 +253,7 @@ def _rendered(tree: Path, folder: Path, chart: str, former: str) -> dict[str, An
 
 
 def _environment(tree: Path, folder: Path) -> dict[str, str]:
-    roots = os.pathsep.join(str((tree / each).resolve()) for each in ROOTS)
+    roots = os.pathsep.join(str((tree / root).resolve()) for root in ROOTS)
     return {**os.environ, "PYTHONPATH": roots, FOLDER: str(folder.resolve())}
 
 
@@ -378,8 +378,8 @@ def _copy(tree: Path) -> None:
 
 def _charts(folder: Path, package: Path, outer: Package) -> None:
     folder.mkdir()
-    for each in Path(os.environ[FOLDER]).glob("*.tgz"):
-        (folder / each.name).symlink_to(each.resolve())
+    for path in Path(os.environ[FOLDER]).glob("*.tgz"):
+        (folder / path.name).symlink_to(path.resolve())
     new = folder / f"{outer.chart}-{outer.version}.tgz"
     new.unlink(missing_ok=True)
     new.symlink_to(package.resolve())

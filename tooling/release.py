@@ -196,13 +196,13 @@ def with_graph(bom: dict[str, Any], lock: str) -> dict[str, Any]:
     runs: dict[str, set[str]] = {name: set() for name in refs}
     package, known = "", set()
     for line in lock.splitlines():
-        if found := _PACKAGE.match(line):
-            package = found[1]
-        elif (found := _VIA.fullmatch(line)) and found[1] in needs:
-            needs[found[1]].add(package)
+        if match := _PACKAGE.match(line):
+            package = match[1]
+        elif (match := _VIA.fullmatch(line)) and match[1] in needs:
+            needs[match[1]].add(package)
             known.add(package)
-            if found["group"] is None:
-                runs[found[1]].add(package)
+            if match["group"] is None:
+                runs[match[1]].add(package)
     if left := sorted(refs.keys() - known - {own["name"]}):
         sys.exit(f"release: requirements.txt: nothing says what requires {', '.join(left)}; make lock notes it")
     run, coming = set(), [own["name"]]

@@ -74,7 +74,7 @@ def short_name(kind: type) -> str:
 def _type(expected: Any, name_of: typing.Callable[[type], str]) -> tuple[str, list[type]]:
     """Return what is written of a type, and the classes in it."""
     members = list(_members(expected))
-    parts = [_member(each, name_of) for each in members]
+    parts = [_member(member, name_of) for member in members]
     return "|".join(text for text, _ in parts) or "any", [kind for _, kinds in parts for kind in kinds]
 
 
@@ -116,8 +116,8 @@ def _is_wrapper(part: Any) -> bool:
 
 def wire_names(kind: type) -> Mapping[str, str]:
     """Return Python name to wire name of a class of inputs."""
-    found: Mapping[str, str] = _types.input_type_py_to_pulumi_names(kind)
-    return found
+    names: Mapping[str, str] = _types.input_type_py_to_pulumi_names(kind)
+    return names
 
 
 @functools.cache
@@ -159,9 +159,9 @@ def _places(token: str) -> Iterator[tuple[Any, Any]]:
     """Yield module and name of the class of a token, as the SDKs registered them."""
     if token.startswith(_PROVIDER):
         packages: Collection[Any] = rpc._RESOURCE_PACKAGES.get(token.removeprefix(_PROVIDER), ())
-        infos = [getattr(each, "pkg_info", {}) for each in packages]
+        infos = [getattr(package, "pkg_info", {}) for package in packages]
         yield from ((info.get("fqn"), info.get("class")) for info in infos if info.get("token") == token)
     else:
         modules: Collection[Any] = rpc._RESOURCE_MODULES.get(token.rpartition(":")[0], ())
-        for info in (getattr(each, "mod_info", {}) for each in modules):
+        for info in (getattr(module, "mod_info", {}) for module in modules):
             yield info.get("fqn"), info.get("classes", {}).get(token)

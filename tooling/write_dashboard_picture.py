@@ -77,11 +77,11 @@ def answers(folder: Path) -> list[tuple[str, str, list[Any]]]:
     (folder / "series.txt").write_text("\n".join(series()) + "\n", encoding="utf-8")
     (folder / "prometheus.yaml").write_text("{}", encoding="utf-8")
     end = _START + _HOURS * 3600 - _STEP_S
-    _run(folder, "tsdb", "create-blocks-from", "openmetrics", "series.txt", "data")
+    _run_command(folder, "tsdb", "create-blocks-from", "openmetrics", "series.txt", "data")
     for _ in range(4):  # each turn adds the records that read those of the turn before
         with _prometheus(folder) as url:
             words = ("tsdb", "create-blocks-from", "rules", f"--start={_START}", f"--end={end}", f"--url={url}")
-            _run(folder, *words, "--eval-interval=60s", "--output-dir=data", "rules.yaml")
+            _run_command(folder, *words, "--eval-interval=60s", "--output-dir=data", "rules.yaml")
     with _prometheus(folder) as url:
         board = monitoring.dashboards(planned.pools, TEAMS)["gpupools-fleet"]
         found = []
@@ -99,7 +99,7 @@ def answers(folder: Path) -> list[tuple[str, str, list[Any]]]:
     return found
 
 
-def _run(folder: Path, *words: str) -> None:
+def _run_command(folder: Path, *words: str) -> None:
     subprocess.run(["promtool", *words], cwd=folder, check=True, capture_output=True)
 
 

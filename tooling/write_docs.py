@@ -406,8 +406,8 @@ def _edits_by_cloud() -> str:
 
 def _effect(tables: EditTables, field: str) -> str:
     """Return the usual effect of a changed field of a plan, leaving out the rows for special cases."""
-    found = [row for row in tables.plan if row.field == field]
-    usual = [row for row in found if row.when == "adopted=None"] or [row for row in found if not row.when]
+    rows = [row for row in tables.plan if row.field == field]
+    usual = [row for row in rows if row.when == "adopted=None"] or [row for row in rows if not row.when]
     return tables.edit_by(usual[0], usual[0].inputs).effect.value
 
 
@@ -540,7 +540,7 @@ def _unverified_models() -> str:
         for word, why in _NOT_VERIFIED.items():
             named = {}
             for model in gpu_models():
-                found = [each for each in profiles(model) if status_of(each) == word]
+                found = [profile for profile in profiles(model) if status_of(profile) == word]
                 if found:
                     part = "" if len(found) == len(profiles(model)) else f" ({len(found)} of {len(profiles(model))})"
                     named[model] = f"`{model}`{part}"
@@ -687,7 +687,7 @@ def _matrix_of(cloud: Cloud) -> str:
             for kind in SHARING_KINDS
         ],
     )
-    ways = "\n".join(f"- `{name}`: {each.why}. {_linked(each.source)}" for name, each in cloud.software.items())
+    ways = "\n".join(f"- `{name}`: {value.why}. {_linked(value.source)}" for name, value in cloud.software.items())
     title = f"## {cloud.service} (`{cloud.name}`)"
     return "\n\n".join([title, grid, ways, f"GPUs: {', '.join(notes.models)}.", "\n".join(notes.lines)])
 
@@ -714,8 +714,8 @@ def _cli() -> str:
 def _long_options(parser: argparse.ArgumentParser) -> Iterator[str]:
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
-            for each in action.choices.values():
-                yield from _long_options(each)
+            for choice in action.choices.values():
+                yield from _long_options(choice)
         yield from (option for option in action.option_strings if option.startswith("--"))
 
 
@@ -740,7 +740,7 @@ def _kinds_read() -> str:
             groups.setdefault(group or "(core)", []).append(kind)
     rows = [(f"Kubernetes, `{group}`", _code(kinds)) for group, kinds in groups.items()]
     for name in clouds():
-        registered = (token for each in type_readers() if each.cloud == name for token in each.types)
+        registered = (token for reader in type_readers() if reader.cloud == name for token in reader.types)
         types = sorted([*clouds()[name].readback().types, *registered])
         rows.append((f"Pulumi, {name}", _code(types)))
     named = terraform_names()  # of these some only say what others refer to
@@ -799,7 +799,7 @@ def _rule(rule: Rule) -> str:
     ]
     if rule.config:
         headers = ("Configuration", "Value", "Default", "Meaning")
-        lines.append(_table(headers, (_rule_key(key, each) for key, each in rule.config.items())))
+        lines.append(_table(headers, (_rule_key(key, value) for key, value in rule.config.items())))
     return "\n\n".join(lines)
 
 
@@ -816,14 +816,14 @@ def _rule_key(key: str, schema: Mapping[str, Any]) -> tuple[str, str, str, str]:
 
 def _glossary() -> str:
     rows = [
-        (f"**{each.word}**", each.what, f"[more]({relpath(each.page, 'docs/reference')}), {_page_of(each.source)}")
-        for each in words()
+        (f"**{word.word}**", word.what, f"[more]({relpath(word.page, 'docs/reference')}), {_page_of(word.source)}")
+        for word in words()
     ]
     return _in_columns(("Term", "Meaning", "Links"), rows)
 
 
 def _sharing_by_need() -> str:
-    rows = [(*each[:-1], ", ".join(map(_page_of, each.source.split(" and ")))) for each in sharing_needs()]
+    rows = [(*need[:-1], ", ".join(map(_page_of, need.source.split(" and ")))) for need in sharing_needs()]
     return _in_columns((*NEEDS_HEADERS, "source"), rows)
 
 
@@ -838,7 +838,7 @@ def _page_of(source: str) -> str:
 
 def _permissions(cloud: str) -> str:
     with (ROOT / "tooling" / "permissions.csv").open(encoding="utf-8", newline="") as file:
-        found = [row for row in csv.DictReader(file, strict=True) if row["cloud"] == cloud]
+        rows = [row for row in csv.DictReader(file, strict=True) if row["cloud"] == cloud]
     return _table(
         ("Permission", "Needed for", "Resource", "When", "Source"),
         (
@@ -849,7 +849,7 @@ def _permissions(cloud: str) -> str:
                 row["when"] or "always",
                 f"[source]({row['source']})" if "://" in row["source"] else row["source"],
             )
-            for row in found
+            for row in rows
         ),
     )
 
@@ -867,8 +867,8 @@ def _ready_causes() -> str:
     rows = []
     for cause in CAUSES.values():
         by_source: dict[str, list[str]] = {}
-        for each in (each for each in SIGNALS if each.cause == cause.key):
-            by_source.setdefault(each.source, []).append(_signal(each))
+        for signal in (each for each in SIGNALS if each.cause == cause.key):
+            by_source.setdefault(signal.source, []).append(_signal(signal))
         shown = [f"{', '.join(texts)} ([source]({source}))" for source, texts in by_source.items()]
         rows.append(
             (cause.title, "<br>".join(shown) or "none of the others; the command shows what it saw", cause.cure)

@@ -41,7 +41,7 @@ _DESCRIBED: Mapping[str, str] = {
 _NO_ARGUMENTS = {
     "cloud",
     "stack",
-    *(key for each in clouds().values() for key in each.cluster.identity),
+    *(key for cloud in clouds().values() for key in cloud.cluster.identity),
     *(ReachableCluster.model_fields.keys() - Cluster.model_fields.keys()),
 }
 """Keys of a cluster that make the stack program's providers; here the component's options name them."""
@@ -69,17 +69,17 @@ class _Package:
         """Return the name of an object type that has the keys of several definitions, one of which `mode` chooses."""
         if name not in self.types:
             parts = [way["then"]["$ref"].rpartition("/")[2] for way in ways]
-            modes = {self.definitions[each]["properties"]["mode"]["const"]: each for each in parts}
+            modes = {self.definitions[part]["properties"]["mode"]["const"]: part for part in parts}
             self._make(name, _DESCRIBED[name], modes)
-            said = {word: self.definitions[each]["properties"]["mode"]["description"] for word, each in modes.items()}
+            said = {word: self.definitions[value]["properties"]["mode"]["description"] for word, value in modes.items()}
             mode = self.enum(f"{name}Mode", _DESCRIBED[name], list(modes), said)
-            text = "; ".join(f"`{word}`: {spelled(each).rstrip('.')}" for word, each in said.items())
+            text = "; ".join(f"`{word}`: {spelled(value).rstrip('.')}" for word, value in said.items())
             self.types[name]["properties"]["mode"] = {**mode, "description": f"{text}."}
         return name
 
     def cluster(self) -> str:
         """Return the name of the type of a cluster: the keys of every cloud, each saying whose it is."""
-        self._make("Cluster", _DESCRIBED["Cluster"], {name: each.cluster.__name__ for name, each in clouds().items()})
+        self._make("Cluster", _DESCRIBED["Cluster"], {name: cloud.cluster.__name__ for name, cloud in clouds().items()})
         return "Cluster"
 
     def _make(self, name: str, description: str, parts: Mapping[Any, str]) -> None:
@@ -95,12 +95,13 @@ class _Package:
                 said.setdefault(key, {})[word] = text
                 if key not in properties:
                     properties[key] = self._type(name, definition, key, found)
-        required = [set(self.definitions[each].get("required", ())) for each in parts.values()]
+        required = [set(self.definitions[part].get("required", ())) for part in parts.values()]
         self.types[name] = {
             "type": "object",
             "description": spelled(description),
             "properties": {
-                camel(key): {**found, "description": _text(said[key], len(parts))} for key, found in properties.items()
+                camel(key): {**found, "description": _joined_text(said[key], len(parts))}
+                for key, found in properties.items()
             },
             "required": sorted(camel(key) for key in set.intersection(*required) if key in properties),
         }
@@ -109,7 +110,7 @@ class _Package:
         self, name: str, description: str, values: Sequence[str], texts: Mapping[str, str] | None = None
     ) -> dict[str, Any]:
         """Return a reference to a choice of texts, after making it."""
-        members = [{"name": _member(each), "value": each} for each in values]
+        members = [{"name": _member(value), "value": value} for value in values]
         for member in members:
             if texts:
                 member["description"] = spelled(texts[member["value"]])
@@ -122,17 +123,17 @@ class _Package:
             return _map(_map(_map({"$ref": "pulumi.json#/Any", "plain": True})))
         if any("if" in way for way in found.get("allOf", ())):
             return _reference(self.chosen(_CHOSEN[(definition, key)], found["allOf"]))
-        ways = [each for each in _ways(found) if each.get("type") != "null" and not _is_secret(each)]
-        others = [each for each in ways if not each.get("$ref", "").endswith("/StackOutput")]
-        maps = [each for each in others if "$ref" in each and not self._is_text(each)]
+        ways = [way for way in _ways(found) if way.get("type") != "null" and not _is_secret(way)]
+        others = [way for way in ways if not way.get("$ref", "").endswith("/StackOutput")]
+        maps = [other for other in others if "$ref" in other and not self._is_text(other)]
         if maps:  # a text beside it is short for the map
             others = maps
-        values = next((_words(each) for each in others if _words(each)), None)
+        values = next((_words(other) for other in others if _words(other)), None)
         if values is not None:
             if key in _OPEN:
                 return {"type": "string", "plain": True}
             return self.enum(f"{name}{camel(key)[:1].upper()}{camel(key)[1:]}", found.get("description", ""), values)
-        types = [self._simple(name, definition, key, each) for each in others]
+        types = [self._simple(name, definition, key, other) for other in others]
         made = types[0] if len(types) == 1 else {"oneOf": types, "plain": True}
         return made if others == ways or maps else _without_plain(made)
 
@@ -151,7 +152,7 @@ class _Package:
         return {"type": kind, "plain": True}
 
 
-def _text(said: Mapping[str | None, str], parts: int) -> str:
+def _joined_text(said: Mapping[str | None, str], parts: int) -> str:
     """Join what several ways say of one key, and say whose it is where not all have it."""
     whose: dict[str, list[str | None]] = {}
     for word, text in said.items():
@@ -245,7 +246,7 @@ def schema() -> dict[str, Any]:
         "displayName": "gpupools",
         "description": "GPU node pools on Amazon EKS, Azure AKS and Google GKE.",
         "license": "Apache-2.0",
-        "language": {each: {"respectSchemaVersion": True} for each in languages},
+        "language": {language: {"respectSchemaVersion": True} for language in languages},
         "resources": resources,
         "types": {f"gpupools:index:{name}": found for name, found in sorted(package.types.items())},
     }

@@ -127,20 +127,20 @@ class _Schema(GenerateJsonSchema):
         tag = found.pop("discriminator", {}).get("propertyName")
         if tag is None:
             return {"anyOf": found["oneOf"]}
-        return _chosen(tag, {str(mode): self.generate_inner(each) for mode, each in schema["choices"].items()})
+        return _chosen(tag, {str(mode): self.generate_inner(choice) for mode, choice in schema["choices"].items()})
 
     def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchemaValue:
         found, model = super().model_schema(schema), schema["cls"]
-        for key, each in found["properties"].items():
-            each.pop("title", None)
-            each["description"] = meaning(model, key)
-            if isinstance(default := each.get("default"), dict | list) or default is None:
-                each.pop("default", None)
+        for key, value in found["properties"].items():
+            value.pop("title", None)
+            value["description"] = meaning(model, key)
+            if isinstance(default := value.get("default"), dict | list) or default is None:
+                value.pop("default", None)
             form = model.forms.get(key) if issubclass(model, Cluster) else None
             if form is not None and form.pattern and not form.pattern.startswith("(?i)"):  # which editors do not know
-                _add_pattern(each, f"^(?:{form.pattern})$")
-            if examples := re.findall(r"e\.g\. `([^`]+)`", each["description"]):
-                each.setdefault("examples", examples)
+                _add_pattern(value, f"^(?:{form.pattern})$")
+            if examples := re.findall(r"e\.g\. `([^`]+)`", value["description"]):
+                value.setdefault("examples", examples)
         either = {key for keys in _EXACTLY_ONE.get(model.__name__, ()) for key in keys}
         found["required"] = [key for key in found.get("required", ()) if key not in either]
         return {**found, **_relations(model)}
@@ -162,7 +162,7 @@ def _relations(model: type[BaseModel]) -> dict[str, Any]:
     """Say which keys exclude or need each other."""
     found: list[Any] = [{"oneOf": list(map(_given, keys))} for keys in _EXACTLY_ONE.get(model.__name__, ())]
     for key, others in _NOT_BESIDE.get(model.__name__, {}).items():
-        found.append({"if": _given(key), "then": {"properties": {each: {"type": "null"} for each in others}}})
+        found.append({"if": _given(key), "then": {"properties": {other: {"type": "null"} for other in others}}})
     found += [{"if": _given(key), "then": _given(other)} for key, other in _TOGETHER.get(model.__name__, ())]
     return {"allOf": found} if found else {}
 
@@ -193,7 +193,7 @@ def _gpus() -> JsonSchemaValue:
 
 def _instance_types() -> JsonSchemaValue:
     names = [name for cloud in clouds().values() for name in cloud.instance_types]
-    others = ({"type": "string", "pattern": each} for each in _OTHER_SPELLINGS)
+    others = ({"type": "string", "pattern": spelling} for spelling in _OTHER_SPELLINGS)
     return {"anyOf": [{"enum": names}, *others, {"type": "null"}]}
 
 
@@ -206,7 +206,7 @@ def _overrides() -> JsonSchemaValue:
 
     return maps(
         {
-            name: maps({kind: resource(each.inputs) for kind, each in cloud.node_pools.overridable.items()})
+            name: maps({kind: resource(value.inputs) for kind, value in cloud.node_pools.overridable.items()})
             for name, cloud in clouds().items()
         }
     )
@@ -227,11 +227,11 @@ def schema() -> JsonSchemaValue:
     core: list[Any] = [(model, "validation", model.__pydantic_core_schema__) for model in wanted]
     _, found = _Schema(by_alias=True, ref_template="#/definitions/{model}").generate_definitions(core)
     definitions: dict[str, Any] = dict(sorted(found.items()))
-    for each in definitions.values():
-        each.pop("title", None)
-        mode = each.get("properties", {}).get("mode", {})
+    for definition in definitions.values():
+        definition.pop("title", None)
+        mode = definition.get("properties", {}).get("mode", {})
         if "const" in mode:
-            each["required"] = sorted({*each.get("required", ()), "mode"})
+            definition["required"] = sorted({*definition.get("required", ()), "mode"})
     slices = list(
         dict.fromkeys(each.name for gpu, model in gpu_models().items() if model.mig_profiles for each in profiles(gpu))
     )

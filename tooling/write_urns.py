@@ -34,7 +34,7 @@ def declared(file: Path) -> Preview:
 
 def urns(previews: Iterable[Preview]) -> str:
     """Return the text of the file: a URN a line, in alphabetical order."""
-    return "".join(f"{urn}\n" for urn in sorted(resource.urn for each in previews for resource in each.resources))
+    return "".join(f"{urn}\n" for urn in sorted(resource.urn for preview in previews for resource in preview.resources))
 
 
 def main() -> int:

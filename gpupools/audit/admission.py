@@ -86,7 +86,7 @@ def _node_labels() -> list[str]:
 def _words() -> Mapping[str, str]:
     """Return the values of the words that begin with $, from the clouds' catalogues and readers, as CEL."""
     words: dict[str, Any] = {
-        "types": [name for each in clouds().values() for name in each.instance_types],
+        "types": [name for cloud in clouds().values() for name in cloud.instance_types],
         "node_labels": _node_labels(),
         "taint_values": [GPU_TAINT.value, "true"],
         "accelerators": ACCELERATOR_RESOURCES,
@@ -97,7 +97,7 @@ def _words() -> Mapping[str, str]:
         **_karpenter_words(),
     }
     texts = {"taint": str(GPU_TAINT), "key": GPU_TAINT.key, "kai": KAI_SCHEDULER, "startup_suffix": STARTUP_SUFFIX}
-    return {key: json.dumps(each) for key, each in words.items()} | texts
+    return {key: json.dumps(word) for key, word in words.items()} | texts
 
 
 def _karpenter_words() -> Mapping[str, Any]:
@@ -108,15 +108,15 @@ def _karpenter_words() -> Mapping[str, Any]:
         "all_values": {},
         "type_labels": [*TYPE_LABELS],
     }
-    for cloud, each in providers_of(clouds()):
-        words["marks"][cloud], words["groups"][cloud] = each.marks, each.groups
-        words["type_labels"] += each.type_labels
-        words["classes_taint"] += [cloud] if each.classes_taint else []
-        words["newer_types"] += [each.newer[TYPE]] if TYPE in each.newer else []
-        for domain in each.domains:
-            _add_labels(words, each, domain)
-    all_groups = [one for groups in words["groups"].values() for one in groups]
-    patterns = "|".join(f"({one})" for one in words["newer_types"])
+    for cloud, provider in providers_of(clouds()):
+        words["marks"][cloud], words["groups"][cloud] = provider.marks, provider.groups
+        words["type_labels"] += provider.type_labels
+        words["classes_taint"] += [cloud] if provider.classes_taint else []
+        words["newer_types"] += [provider.newer[TYPE]] if TYPE in provider.newer else []
+        for domain in provider.domains:
+            _add_labels(words, provider, domain)
+    all_groups = [group for groups in words["groups"].values() for group in groups]
+    patterns = "|".join(f"({type_})" for type_ in words["newer_types"])
     return {**words, "clouds": [*words["marks"]], "all_groups": all_groups, "newer_types": patterns}
 
 
@@ -135,10 +135,10 @@ def _add_labels(words: dict[str, Any], provider: KarpenterProvider, domain: str)
             words["wanting"] += [label] if _shows_gpus(provider, {"key": label, "operator": "Exists"}) else []
             requirement = {"key": label, "operator": "In"}
             words["gpu_values"][label] = [
-                one for one in values if _shows_gpus(provider, requirement | {"values": [one]})
+                value for value in values if _shows_gpus(provider, requirement | {"values": [value]})
             ]
-    words["newer"].update({f"{domain}{key}": one for key, one in provider.newer.items() if key != TYPE})
-    words["cpu_values"].update({f"{domain}{key}": one for key, one in provider.cpu_values.items()})
+    words["newer"].update({f"{domain}{key}": value for key, value in provider.newer.items() if key != TYPE})
+    words["cpu_values"].update({f"{domain}{key}": value for key, value in provider.cpu_values.items()})
     parts = {f"{domain}{key}": pattern for key, pattern in provider.name_parts.items()}
     words["parts"].update(parts)
     shown = [label for label in parts if words["gpu_values"].get(label)]
@@ -172,5 +172,5 @@ def _filled_in(value: Any, words: Mapping[str, str]) -> Any:
         value = re.sub(r"allows\((\w+), (\S+)\)", _allows, value)
         return " ".join(Template(value).substitute(words).split())
     if isinstance(value, list):
-        return [_filled_in(each, words) for each in value]
-    return {key: _filled_in(each, words) for key, each in value.items()} if isinstance(value, dict) else value
+        return [_filled_in(item, words) for item in value]
+    return {key: _filled_in(item, words) for key, item in value.items()} if isinstance(value, dict) else value

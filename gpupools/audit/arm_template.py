@@ -123,15 +123,15 @@ def resources(template: Any, file: Text | None = None, path: str = "") -> Iterat
         path: Its path.
     """
     where = f"{path}.resources" if path else "resources"
-    yield from _resources(mapping(template).get("resources"), where, "", 0, file)
+    yield from _template_resources(mapping(template).get("resources"), where, "", 0, file)
 
 
-def _resources(given: Any, path: str, above: str, depth: int, file: Text | None) -> Iterator[Resource]:
+def _template_resources(given: Any, path: str, above: str, depth: int, file: Text | None) -> Iterator[Resource]:
     if _is_expression(given) or given is UNKNOWN or depth > MAX_DEPTH:
         yield Resource(path, "arm:Resource", {}, opaque=_OF_ANY_TYPE)
     elif isinstance(given, Mapping):  # Bicep's symbolic names
-        for name, one in given.items():
-            yield from _resource(one, f"{path}.{name}", above, depth, file)
+        for name, value in given.items():
+            yield from _resource(value, f"{path}.{name}", above, depth, file)
     else:
         for place, one in enumerate(given if is_list(given) else ()):
             yield from _resource(one, f"{path}[{place}]", above, depth, file)
@@ -150,8 +150,8 @@ def _resource(one: Any, where: str, above: str, depth: int, file: Text | None) -
     yield _made(kind, one, where, file)
     place = _BODY_IN.get(kind.casefold(), "")
     if place and (inner := at(one, place)) is not None:
-        yield from _resources(at(inner, "resources"), f"{where}.{place}.resources", "", depth + 1, file)
-    yield from _resources(at(one, "resources"), f"{where}.resources", kind, depth + 1, file)
+        yield from _template_resources(at(inner, "resources"), f"{where}.{place}.resources", "", depth + 1, file)
+    yield from _template_resources(at(one, "resources"), f"{where}.resources", kind, depth + 1, file)
 
 
 # https://learn.microsoft.com/azure/azure-resource-manager/bicep/bicep-kubernetes-extension

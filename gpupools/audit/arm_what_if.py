@@ -41,7 +41,7 @@ def read(text: Text) -> Document:
             continue  # one that exists and is not part of the deployment is ignored
         if isinstance(after, dict) and "type" in after and kind != "Unsupported":
             found = arm_template.resources({"resources": [after]}, text)
-            resources += (replace(one, address=address) for one in found)
+            resources += (replace(resource, address=address) for resource in found)
         else:
             why = f"what-if does not show its values (changeType {kind})"
             resources.append(Resource(address, f"arm:{kind}", {}, line=text.line_of(address), opaque=why))

@@ -37,7 +37,7 @@ def entries(judged: Sequence[FileReport]) -> Counter[_Entry]:
 
 def baseline_text(found: Counter[_Entry]) -> str:
     """Return a baseline as JSON."""
-    findings = [dict(zip(_KEYS, each, strict=True)) for each in sorted(found.elements())]
+    findings = [dict(zip(_KEYS, element, strict=True)) for element in sorted(found.elements())]
     return json.dumps({"baseline": VERSION, "findings": findings}, indent=1) + "\n"
 
 
@@ -67,7 +67,7 @@ def read_baseline(path: Path) -> Counter[_Entry]:
     if version != VERSION or isinstance(version, bool):
         what = f"is a baseline of version {shown(version)}, and this gpupools reads version {VERSION}"
         raise Rejected([Problem((), what, "write it again with --write-baseline")])
-    return Counter(tuple(each[key] for key in _KEYS) for each in findings)
+    return Counter(tuple(finding[key] for key in _KEYS) for finding in findings)
 
 
 def _is_entry(given: Any) -> bool:

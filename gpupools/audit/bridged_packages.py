@@ -17,7 +17,7 @@ from gpupools.readback.inputs import relocated
 _PACKAGES = frozenset({"aws", "azapi", "azurerm", "google", "google-beta"})
 
 
-def _resources(type_token: str, properties: JsonObject) -> Iterator[Resource]:
+def _bridged_resources(type_token: str, properties: JsonObject) -> Iterator[Resource]:
     """Yield what the Terraform readers make of a resource; nothing for one of another package."""
     package, _, rest = type_token.partition(":")
     module, _, name = rest.partition(":")
@@ -30,10 +30,10 @@ def _resources(type_token: str, properties: JsonObject) -> Iterator[Resource]:
 def _read_pools(type_token: str, properties: JsonObject) -> tuple[PoolFacts, ...]:
     place = _in_body if type_token.startswith("azapi:") else str
     return tuple(
-        replace(relocated(pool, place, place), no_taint_field=pool.no_taint_field or each.takes_no_taints)
-        for each in _resources(type_token, properties)
-        if not each.opaque
-        for pool in read_types(each)
+        replace(relocated(pool, place, place), no_taint_field=pool.no_taint_field or resource.takes_no_taints)
+        for resource in _bridged_resources(type_token, properties)
+        if not resource.opaque
+        for pool in read_types(resource)
     )
 
 
@@ -44,5 +44,5 @@ def _in_body(path: str) -> str:
 READER = reader_of_held(
     "azure",
     ("azapi:index/resource:Resource", "azurerm:index/kubernetesClusterNodePool:KubernetesClusterNodePool"),
-    _resources,
+    _bridged_resources,
 )._replace(read_pools=_read_pools)

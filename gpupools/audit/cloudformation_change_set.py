@@ -31,8 +31,8 @@ def read(text: Text) -> Document:
         Rejected: A change has no properties, or the file is damaged.
     """
     resources: JsonDict = {}
-    for index, each in enumerate(all_maps(text.values[0].data["Changes"], ("Changes",))):
-        change = one_map(each.get("ResourceChange"), ("Changes", index, "ResourceChange"))
+    for index, item in enumerate(all_maps(text.values[0].data["Changes"], ("Changes",))):
+        change = one_map(item.get("ResourceChange"), ("Changes", index, "ResourceChange"))
         if change.get("Action") == "Remove" or not change:
             continue
         try:

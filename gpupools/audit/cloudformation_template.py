@@ -52,7 +52,7 @@ def recognises(data: Any) -> bool:
         return False
     found = data.get("Resources")
     typed = isinstance(found, dict) and any(
-        "Type" in mapping(one) or str(name).startswith(_LOOP) for name, one in found.items()
+        "Type" in mapping(resource) or str(name).startswith(_LOOP) for name, resource in found.items()
     )
     return typed or "AWSTemplateFormatVersion" in data
 
@@ -323,8 +323,8 @@ def _manifests(name: str, kind: str, properties: JsonObject, line: int | None) -
     elif body is UNKNOWN:
         yield Resource(name, f"cloudformation:{kind}", {}, line=line, opaque="a function returns its Manifest")
     else:
-        for one in body if isinstance(body, list) else [body]:
-            for found in kubernetes.objects(Value(one, line)):
+        for load in body if isinstance(body, list) else [body]:
+            for found in kubernetes.objects(Value(load, line)):
                 yield Resource(f"{name}/{found.address}", found.type, found.inputs, line=line)
 
 
@@ -345,8 +345,8 @@ def _held(type_token: str, properties: JsonObject) -> Iterator[Resource]:
         why, path, template = (_stack if type_token in _STACKS else _one)(type_token, properties)
         if why:
             yield Resource("", "", {}, opaque=why)
-        for each in () if why else resources(Value(template)):
-            yield replace(each, address=f"{path}{each.address}")
+        for resource in () if why else resources(Value(template)):
+            yield replace(resource, address=f"{path}{resource.address}")
 
 
 def _stack(_: str, properties: JsonObject) -> tuple[str, str, Any]:

@@ -63,10 +63,10 @@ def _read_machines(spec: JsonObject, known: MachineKind, clouds: Clouds) -> Iter
         read.objects(at(data, known.taints), where, known.effects)
     else:
         read.unknown.append(where)
-    found = group_facts(known.cloud, machines, read, where, known.effects)
+    facts = group_facts(known.cloud, machines, read, where, known.effects)
     if not known.taints:
         elsewhere = (Reference(BOOTSTRAP, (), "", frozenset({"taints", "image"})),)
-        found = replace(found, elsewhere=elsewhere, missing_taint=replace(found.missing_taint, value=None))
+        facts = replace(facts, elsewhere=elsewhere, missing_taint=replace(facts.missing_taint, value=None))
     hardening = Hardening("")
     if known.open:
         value, what = at(data, known.open), known.control
@@ -74,7 +74,7 @@ def _read_machines(spec: JsonObject, known: MachineKind, clouds: Clouds) -> Iter
         hardening.want(what, f"{path}.{known.open}", value, closed, "unset", _CLOSED[what], source=known.source)
     least, most = (number(at(data, bound)) for bound in (known.least, known.most))
     yield replace(
-        found,
+        facts,
         min_nodes=least,
         max_nodes=most,
         labels=string_map(at(data, known.labels)),
@@ -98,8 +98,8 @@ def _machines(data: JsonObject, path: str, known: MachineKind, machines: Machine
         if late:
             machines.unknown += late
         elif "nvidia" in text(kind) and (gpus := number(count) or 0) > 0:
-            found = Accelerator("nvidia", Fraction(gpus), text(kind))
-            machines.show(found, f"{where} {gpus} × {text(kind).rsplit('/', 1)[-1]}")
+            accelerator = Accelerator("nvidia", Fraction(gpus), text(kind))
+            machines.show(accelerator, f"{where} {gpus} × {text(kind).rsplit('/', 1)[-1]}")
     image = text(at(data, known.image))
     if known.image and re.fullmatch(known.image_pattern, image) and not machines.only_other:
         machines.show(Accelerator("nvidia", None), f"{path}.{known.image} {image}")

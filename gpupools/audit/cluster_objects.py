@@ -38,18 +38,18 @@ def read_cluster(items: Items) -> Document:
     gaps: list[Gap] = []
     for read in READS:
         try:
-            found += _objects(items, read, {each["metadata"]["name"] for each in found if _may_have_gpus(each)})
+            found += _objects(items, read, {item["metadata"]["name"] for item in found if _may_have_gpus(item)})
         except PermissionError as error:
             gaps.append(Gap("not-seen", f"{read.plural} are not seen: {error}", f"grant get and list of {read.plural}"))
     if len(gaps) == len(READS):
         raise PermissionError(gaps[0].what)
-    return Document(FORM, tuple(one for each in found for one in objects(Value(each))), tuple(gaps))
+    return Document(FORM, tuple(one for item in found for one in objects(Value(item))), tuple(gaps))
 
 
 def _objects(items: Items, read: Read, gpu_nodes: set[str]) -> Iterator[JsonDict]:
-    for each in items(read.path, "nodes" if read.what == "Node" else ""):
-        if read.what != "Pod" or (each["spec"].get("nodeName") in gpu_nodes and takes_no_gpu(each)):
-            yield {"apiVersion": read.api, "kind": read.what, **each}
+    for item in items(read.path, "nodes" if read.what == "Node" else ""):
+        if read.what != "Pod" or (item["spec"].get("nodeName") in gpu_nodes and takes_no_gpu(item)):
+            yield {"apiVersion": read.api, "kind": read.what, **item}
 
 
 def _may_have_gpus(found: JsonObject) -> bool:

@@ -36,18 +36,18 @@ def comments_of(
         folders: Its folders.
     """
     files = [file for folder in folders for file in folder.glob("*.tf")] if sources is not None else [path]
-    marked = {file.resolve(): text for file in files if file.is_file() and _MARK in (text := _text(file))}
+    marked = {file.resolve(): text for file in files if file.is_file() and _MARK in (text := _file_text(file))}
     lines = {file: [*_marked_lines(text)] for file, text in marked.items()}
     wanted = {following for of_file in lines.values() for _, following, _ in of_file}
     starts: dict[Path, dict[int, list[str]]] = {file: {} for file in marked}
     pool_at: dict[tuple[str, int], str] = {}
-    for address, each in resources.items() if marked else ():
-        place = sources.place(each.address, "") if sources is not None else (path, each.line)
+    for address, resource in resources.items() if marked else ():
+        place = sources.place(resource.address, "") if sources is not None else (path, resource.line)
         if place is not None and place[1] is not None and place[0].resolve() in starts:
             starts[place[0].resolve()].setdefault(place[1], []).append(address)
-            found_at = _pool_lines(each, pools.get(address, ()), sources, wanted)
+            found_at = _pool_lines(resource, pools.get(address, ()), sources, wanted)
             pool_at |= {(address, line): pool for line, pool in found_at}
-    found: dict[str, list[Comment]] = {}
+    comments: dict[str, list[Comment]] = {}
     for file, of_file in lines.items():
         ordered = sorted(starts[file])
         for line, following, comment in of_file:
@@ -58,8 +58,8 @@ def comments_of(
                 fault = comment.fault
                 if several and not pool and "pool=" not in comment.text:
                     fault = fault or "add pool=NAME, or write it above the lines of one pool: the object has several"
-                found.setdefault(address, []).append(Comment(comment.text, pool, fault))
-    return found
+                comments.setdefault(address, []).append(Comment(comment.text, pool, fault))
+    return comments
 
 
 def _marked_lines(text: str) -> Iterator[tuple[int, int, Comment]]:
@@ -110,7 +110,7 @@ def _pool_lines(
             yield place[1], name
 
 
-def _text(file: Path) -> str:
+def _file_text(file: Path) -> str:
     try:
         return read_bytes(file, MAX_BYTES).decode("utf-8")
     except (OSError, ValueError):

@@ -36,7 +36,7 @@ def reader_of_held(cloud: str, types: tuple[str, ...], held: Held) -> TypeReader
             if each.type.startswith(("arm:", "cloudformation:")):
                 yield each.type
             elif not each.opaque:
-                yield from (name for one in _readers() for name in one.nested_types(each.type, each.inputs))
+                yield from (name for reader in _readers() for name in reader.nested_types(each.type, each.inputs))
 
     return TypeReader(cloud=cloud, types=types, unread=unread, nested_types=nested_types)
 
@@ -47,14 +47,14 @@ def _readers() -> tuple[Readback | TypeReader, ...]:
 
 def read_types(held: Resource) -> Iterator[PoolFacts]:
     """Yield the pools of a held resource."""
-    for each in _readers():
-        yield from each.read_pools(held.type, held.inputs)
+    for reader in _readers():
+        yield from reader.read_pools(held.type, held.inputs)
     yield from each_kubernetes_pool(held.type, held.inputs, clouds())
 
 
 def _fault(held: Resource) -> str:
     """Return why a held resource cannot be judged where it stands; empty where it can, or makes no GPU nodes."""
-    why = held.opaque or next(filter(None, (each.unread(held.type, held.inputs) for each in _readers())), "")
+    why = held.opaque or next(filter(None, (reader.unread(held.type, held.inputs) for reader in _readers())), "")
     if not why and held.address and any(pool.lacks_taint for pool in read_types(held)):
         why = HELD
     return f"{held.address}: {why}" if why and held.address else why

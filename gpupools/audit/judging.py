@@ -159,7 +159,7 @@ class FileReport:
             "findings": [found.as_json() for found in self.found],
             "waived": [found.as_json() for found in self.waived],
             "in_baseline": self.in_baseline,
-            "problems": [each.as_json(self.path) for each in self.problems],
+            "problems": [problem.as_json(self.path) for problem in self.problems],
         }
 
 
@@ -200,20 +200,20 @@ def judge_document(path: FilePath, document: Document, config: Config, beside: S
     sources = Sources(folder, document.modules) if document.form in _TERRAFORM else None
     found_resources: Iterable[Resource] = document.resources
     if sources is not None:
-        found_resources = (one for each in document.resources for one in with_constants(each, sources))
+        found_resources = (one for resource in document.resources for one in with_constants(resource, sources))
     resources = _by_unique_address(tuple(found_resources))
     folders = [folder, *(sources.folders() if sources else ())]
-    declared = {address: _declared(address, each) for address, each in resources.items()}
-    pools = {address: each.pools for address, each in declared.items()}
+    declared = {address: _declared(address, resource) for address, resource in resources.items()}
+    pools = {address: value.pools for address, value in declared.items()}
     gaps = {gap.address: Resource(gap.address, gap.name, {}) for gap in document.gaps if sources is not None}
     comments = comments_of(path, gaps | resources, pools, sources, folders)
     given = Waivers(config.limits, config.waivers)
-    for address, each in (gaps | resources).items():
-        given.read(address, each.type, each.inputs, RULE_NAMES, comments.get(address, ()))
-    ending = {each.address: each for each in document.ending}
-    ended = [(_declared(address, each), each.ends) for address, each in ending.items()]
+    for address, value in (gaps | resources).items():
+        given.read(address, value.type, value.inputs, RULE_NAMES, comments.get(address, ()))
+    ending = {resource.address: resource for resource in document.ending}
+    ended = [(_declared(address, value), value.ends) for address, value in ending.items()]
     others = _by_unique_address(beside)
-    lent = [_declared(address, each) for address, each in others.items() if address not in resources]
+    lent = [_declared(address, other) for address, other in others.items() if address not in resources]
     stack = DeclaredStack([*declared.values(), *lent], document.gaps, ended)
     found, waived = _all_findings(ending | resources, document.form, declared, stack, config, given, sources)
     judged = {each.urn: None for each in stack.resources if each.urn in resources and (each.pools or each.software)}
@@ -265,8 +265,8 @@ def _all_findings(
     all_found = (*found.values(), *_omitted_findings(counted))
     in_order = sorted(all_found, key=lambda each: places.get(each.address, len(places)))
     return (
-        tuple(each for each in in_order if each.waiver is None),
-        tuple(each for each in in_order if each.waiver is not None),
+        tuple(finding for finding in in_order if finding.waiver is None),
+        tuple(finding for finding in in_order if finding.waiver is not None),
     )
 
 
@@ -311,9 +311,9 @@ def judge_waivers(judged: Sequence[FileReport], config: Config, *, some: bool = 
     used = {found.waiver for file in judged for found in file.waived if found.waiver}
     there = {address for file in judged for address in (*file.judged, *file.not_understood)}
     given = tuple(
-        each
-        for each in config.waivers
-        if not some or any(map(each.matches, there)) or waivers.scope(each.resource) != waivers.MANIFESTS
+        waiver
+        for waiver in config.waivers
+        if not some or any(map(waiver.matches, there)) or waivers.scope(waiver.resource) != waivers.MANIFESTS
     )
     scopes = frozenset[str]().union(*(file.scopes for file in judged))
     outdated = outdated_waivers(given, used, scopes, config.limits)
@@ -347,7 +347,7 @@ def without_settled(judged: Sequence[FileReport]) -> list[FileReport]:
 def missing_parser(judged: Iterable[FileReport]) -> str:
     """Return what to install so that findings have the lines of .tf files; empty where nothing is missing."""
     return terraform_sources.missing_parser(
-        {each.path.parent for each in judged if each.found and each.form in _TERRAFORM}
+        {report.path.parent for report in judged if report.found and report.form in _TERRAFORM}
     )
 
 
@@ -405,17 +405,17 @@ def _findings(
 ) -> Iterator[tuple[Rule, str, Finding]]:
     found_on: dict[str, set[FindingKey]] = {}
     contexts: dict[tuple[str, bool], Mapping[str, Context]] = {}
-    for address, each in declared.items():
-        if not each.pools and each.software is None:
+    for address, value in declared.items():
+        if not value.pools and value.software is None:
             continue
         key = (resources[address].stack, resources[address].protect)
         contexts[key] = contexts.get(key) or {
             rule.name: Context(config=config.options.get(rule.name, {}), stack=key[0], protect=key[1])
             for rule in ALL_RULES
         }
-        above = stack.component(each)
+        above = stack.component(value)
         component = found_on.get(above.urn, ()) if above else None
-        found = [*judge_resource(each.pools, each.software, contexts[key], component)]
+        found = [*judge_resource(value.pools, value.software, contexts[key], component)]
         found_on[address] = {finding_key(rule.name, finding) for rule, finding in found}
         yield from ((rule, address, finding) for rule, finding in found)
     for rule in STACK_RULES:

@@ -34,8 +34,8 @@ def junit(judged: Sequence[FileReport]) -> str:
             case = Xml.SubElement(suite, "testcase", name="file", classname=path)
             Xml.SubElement(case, "error", message=printable(problem), type="unreadable")
         by_address: dict[str, list[ReportedFinding]] = {address: [] for address in file.judged}
-        for each in (*file.found, *file.waived):
-            by_address.setdefault(each.address, []).append(each)
+        for finding in (*file.found, *file.waived):
+            by_address.setdefault(finding.address, []).append(finding)
         for address, found in by_address.items():
             case = Xml.SubElement(suite, "testcase", name=printable(address or "all resources"), classname=path)
             waived = [one for one in found if one.waiver is not None]
@@ -61,4 +61,4 @@ def junit(judged: Sequence[FileReport]) -> str:
 
 
 def _lines(found: Iterable[ReportedFinding]) -> str:
-    return "\n".join(printable(f"{one.rule.name}: {one.message}") for one in found)
+    return "\n".join(printable(f"{finding.rule.name}: {finding.message}") for finding in found)

@@ -87,7 +87,7 @@ def _in_child(paths: Sequence[Path], config: Config) -> tuple[list[FileReport], 
     child = os.fork()
     if child == 0:
         os.close(results)
-        _judge(paths, config, into)
+        _judge_in_child(paths, config, into)
     os.close(into)
     judged: list[FileReport] = []
     try:
@@ -104,7 +104,7 @@ def _in_child(paths: Sequence[Path], config: Config) -> tuple[list[FileReport], 
     return judged, _REASONS.get(code, f"cannot be judged: its reader ended with code {code}")
 
 
-def _judge(paths: Sequence[Path], config: Config, into: int) -> NoReturn:
+def _judge_in_child(paths: Sequence[Path], config: Config, into: int) -> NoReturn:
     """Judge files in the child process and end it."""
     code = 1
     try:
@@ -135,7 +135,7 @@ def _limit() -> None:
         (resource.RLIMIT_CORE, 0),
     ):
         soft, hard = resource.getrlimit(kind)
-        given = [each for each in (soft, most) if each != resource.RLIM_INFINITY]
+        given = [number for number in (soft, most) if number != resource.RLIM_INFINITY]
         with suppress(ValueError, OSError):  # macOS refuses a limit of memory below what is mapped already
             resource.setrlimit(kind, (min(given), hard))
 

@@ -25,10 +25,10 @@ def with_nested_templates(path: Path, document: Document, files: tuple[Path, ...
     here = path.resolve()
     others = {file.resolve() for file in files} - {here}
     resources = tuple(
-        replace(each, in_other_file=True)
-        if (url := text(each.inputs.get("templateURL"))) and (here.parent / url).resolve() in others
-        else each
-        for each in document.resources
+        replace(resource, in_other_file=True)
+        if (url := text(resource.inputs.get("templateURL"))) and (here.parent / url).resolve() in others
+        else resource
+        for resource in document.resources
     )
     return replace(document, resources=resources)
 
@@ -40,7 +40,7 @@ def is_called_module(path: Path, files: tuple[Path, ...]) -> bool:
     """
     here, read = path.resolve(), _configurations(files) if path.is_dir() else {}
     calls = read[path].folders if path in read else ()
-    return any(here in each.folders and caller.resolve() not in calls for caller, each in read.items())
+    return any(here in value.folders and caller.resolve() not in calls for caller, value in read.items())
 
 
 def read_in_run(path: Path, files: tuple[Path, ...]) -> Document:
@@ -55,11 +55,11 @@ def read_in_run(path: Path, files: tuple[Path, ...]) -> Document:
 @lru_cache(maxsize=1)
 def _configurations(files: tuple[Path, ...]) -> Mapping[Path, Document]:
     """Return the folders of `.tf` files in a run of several files, as far as they can be read."""
-    found: dict[Path, Document] = {}
+    configurations: dict[Path, Document] = {}
     for folder in (file for file in files if len(files) > 1 and file.is_dir()):
         with suppress(Rejected, RecursionError):  # the report on the folder itself says so
-            found[folder] = read_document(folder)
-    return found
+            configurations[folder] = read_document(folder)
+    return configurations
 
 
 def objects_elsewhere(path: Path, document: Document, files: tuple[Path, ...]) -> tuple[Resource, ...]:
@@ -69,24 +69,24 @@ def objects_elsewhere(path: Path, document: Document, files: tuple[Path, ...]) -
     """
     if document.form != kubernetes.FORM or len(files) < 2:
         return ()
-    own = {key for each in document.resources if (key := _key(each)) is not None}
+    own = {key for resource in document.resources if (key := _key(resource)) is not None}
     if not own:
         return ()
     others = [
         [each for file, each in found if file != path] for key, found in _objects(files).items() if key not in own
     ]
-    return () if any(len(each) > 1 for each in others) else tuple(one for each in others for one in each)
+    return () if any(len(other) > 1 for other in others) else tuple(one for other in others for one in other)
 
 
 @lru_cache(maxsize=1)
 def _objects(files: tuple[Path, ...]) -> Mapping[_Key, list[tuple[Path, Resource]]]:
     """Return the Cluster API objects of all files, each with its file."""
-    found: dict[_Key, list[tuple[Path, Resource]]] = {}
+    objects: dict[_Key, list[tuple[Path, Resource]]] = {}
     for file in files:
-        for each in _read(file):
-            if (key := _key(each)) is not None:
-                found.setdefault(key, []).append((file, each))
-    return found
+        for resource in _read(file):
+            if (key := _key(resource)) is not None:
+                objects.setdefault(key, []).append((file, resource))
+    return objects
 
 
 def _read(file: Path) -> Iterator[Resource]:

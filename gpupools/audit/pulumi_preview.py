@@ -41,7 +41,7 @@ def read(text: Text) -> Document:
         what = f"the preview failed, so resources may be missing: {first}"
         raise Rejected([Problem((), what, "fix the error and preview again")])
     steps = data.get("steps") or []
-    return Document(FORM, tuple(_resources(steps, text)), tuple(_gaps(data, steps)), tuple(_ending(steps, text)))
+    return Document(FORM, tuple(_step_resources(steps, text)), tuple(_gaps(data, steps)), tuple(_ending(steps, text)))
 
 
 def _ending(steps: list[Any], text: Text) -> Iterator[Resource]:
@@ -77,7 +77,7 @@ _SHOWN = ("create", "update")
 """Operations of which every step is shown (`shouldShow` in pkg/backend/display/display.go of pulumi/pulumi)."""
 
 
-def _resources(steps: list[Any], text: Text) -> Iterator[Resource]:
+def _step_resources(steps: list[Any], text: Text) -> Iterator[Resource]:
     seen = set()
     for index, step in enumerate(steps):
         at = ("steps", index)

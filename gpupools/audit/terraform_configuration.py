@@ -116,7 +116,7 @@ class _Run:
         for key in ("for_each", "count"):
             if key in block.inside and (given := block.inside[key][0].expression) is not None:
                 names = references(given)
-                whole = [one for one in names if not any(other.startswith(f"{one}.") for other in names)]
+                whole = [name for name in names if not any(other.startswith(f"{name}.") for other in names)]
                 self.repeats[address] = f"{key} uses {', '.join(whole)}"
         return address
 
@@ -202,7 +202,7 @@ class _Configuration:
             raise Rejected([Problem((), "has links that lead out of the repository", "commit the files")])
         if sum(file.stat().st_size for file in files) > _MOST_BYTES:
             raise Rejected([Problem((), "has .tf files that are larger than 1 MB together", _PLAN)])
-        return [each for file in files for each in blocks_of(file)]
+        return [block for file in files for block in blocks_of(file)]
 
     def called(self, kind: str, names: int) -> Iterator[tuple[list[str], Block]]:
         """Yield the names behind a kind of block, such as `resource`, and its contents."""
@@ -242,8 +242,8 @@ class _Configuration:
     def repeated(self, block: Block) -> Iterator[tuple[Any, Scope]]:
         """Yield index and values of each instance of a block; one where it is not known how many there are."""
         if "for_each" in block.inside:
-            found = self._items(block.inside["for_each"][0].expression, _NO_SCOPE)
-            each = found and [(key, {"each.key": key, "each.value": item}) for key, item in found]
+            items = self._items(block.inside["for_each"][0].expression, _NO_SCOPE)
+            each = items and [(key, {"each.key": key, "each.value": item}) for key, item in items]
         elif "count" in block.inside:
             number = self._read(block.inside["count"][0].expression)
             known = type(number) is int and self._spend(number)
@@ -271,7 +271,7 @@ class _Configuration:
             if found[0].expression is not None:
                 values[name] = self._read(found[0].expression, scope)
             else:
-                made = [each for one in found for each in self._block_values(one, scope)]
+                made = [value for one in found for value in self._block_values(one, scope)]
                 values[name] = UNKNOWN if UNKNOWN in made else made
         return {name: value for name, value in values.items() if name not in _META}
 

@@ -28,7 +28,7 @@ def read_object(expression: Tree[Any], read: Callable[[str], str | None]) -> Any
     """
     inside = _only(expression)
     if inside.data in _TEXTS:
-        return _parsed(_text(inside))
+        return _parsed(_template_text(inside))
     if inside.data == "function_call":
         name, arguments = _call(inside)
         if name in ("file", "templatefile") and arguments:
@@ -49,7 +49,9 @@ def _call(tree: Tree[Any]) -> tuple[str, list[Tree[Any]]]:
 def _file_text(function: str, path: Tree[Any], read: Callable[[str], str | None]) -> str | None:
     """Return the text of a file that is named by a literal, or by one behind `path.module`."""
     inside = _only(path)
-    written = _text(inside) if inside.data == "string" and references(inside) in ([], ["path.module"]) else None
+    written = (
+        _template_text(inside) if inside.data == "string" and references(inside) in ([], ["path.module"]) else None
+    )
     text = read(written.removeprefix(f"{_HOLE}/")) if written is not None else None
     return _without_interpolations(text) if text is not None and function == "templatefile" else text
 
@@ -68,7 +70,7 @@ def read_value(expression: Tree[Any], named: Named) -> Any:
 
 def references(expression: Tree[Any]) -> list[str]:
     """Return what an expression refers to as a plan lists it: `aws_subnet.a.id`, `aws_subnet.a`."""
-    chains = (_chain(each) for each in expression.iter_subtrees() if each.data == "get_attr_expr_term")
+    chains = (_chain(subtree) for subtree in expression.iter_subtrees() if subtree.data == "get_attr_expr_term")
     return list(dict.fromkeys(".".join(chain) for chain in chains if chain))
 
 
@@ -102,7 +104,7 @@ def _attribute(tree: Tree[Any], named: Named) -> Any:
 
 
 def _trees(tree: Tree[Any]) -> list[Tree[Any]]:
-    return [each for each in tree.children if hasattr(each, "data") and each.data != "new_line_or_comment"]
+    return [child for child in tree.children if hasattr(child, "data") and child.data != "new_line_or_comment"]
 
 
 def _only(tree: Tree[Any]) -> Tree[Any]:
@@ -116,12 +118,12 @@ def _value(tree: Tree[Any], named: Named = lambda _: UNKNOWN) -> Any:
     tree = _only(tree)
     match tree.data:
         case "string":
-            written = _text(tree)
+            written = _template_text(tree)
             return UNKNOWN if written is None or _HOLE in written else written
         case "int_lit" | "float_lit" | "literal_value":
             return json.loads(str(tree.children[0]))
         case "tuple":
-            return [_value(each, named) for each in _trees(tree)]
+            return [_value(subtree, named) for subtree in _trees(tree)]
         case "get_attr_expr_term" | "index_expr_term":
             return _attribute(tree, named)
         case "function_call":
@@ -141,7 +143,7 @@ def _value(tree: Tree[Any], named: Named = lambda _: UNKNOWN) -> Any:
 
 def _called(name: str, given: list[Tree[Any]], named: Named) -> Any:
     """Return what a function returns that only names or looks up its arguments."""
-    values = [_value(each, named) for each in given]
+    values = [_value(subtree, named) for subtree in given]
     if name in ("toset", "tolist", "tomap") and len(values) == 1:
         return values[0]
     if name == "lookup" and len(values) == 3 and isinstance(values[0], dict) and isinstance(values[1], str):
@@ -157,7 +159,7 @@ def _operation(tree: Tree[Any], named: Named) -> Any:
         return not value if isinstance(value, bool) and str(tree.children[0]) == "!" else UNKNOWN
     sign, second = _trees(rest[0])
     other = _value(second, named)
-    plain = all(each is None or isinstance(each, str | int | float) for each in (value, other))
+    plain = all(item is None or isinstance(item, str | int | float) for item in (value, other))
     equal = value == other and type(value) is type(other)
     return {"==": equal, "!=": not equal}.get(str(sign.children[0]), UNKNOWN) if plain else UNKNOWN
 
@@ -166,7 +168,7 @@ def line_of_key(expression: Tree[Any], key: str) -> int | None:
     """Return the line of a key of an object literal; None where it has none."""
     inside = _only(expression)
     elements = _trees(inside) if inside.data == "object" else []
-    return next((each.meta.line for each in elements if _key(_trees(each)[0]) == key), None)
+    return next((element.meta.line for element in elements if _key(_trees(element)[0]) == key), None)
 
 
 def _key(tree: Tree[Any], named: Named = lambda _: UNKNOWN) -> str | None:
@@ -177,15 +179,15 @@ def _key(tree: Tree[Any], named: Named = lambda _: UNKNOWN) -> str | None:
     return key if isinstance(key, str) else None
 
 
-def _text(tree: Tree[Any]) -> str | None:
+def _template_text(tree: Tree[Any]) -> str | None:
     """Return a text with `_HOLE` for interpolations; None where it has directives, which may change its structure."""
     if tree.data != "string":
         first, *lines = str(tree.children[0]).rstrip().splitlines()
         body = "\n".join(lines[:-1]) + "\n"
         return _without_interpolations(textwrap.dedent(body) if first.startswith("<<-") else body)
     parts = []
-    for each in _trees(tree):
-        (part,) = each.children
+    for subtree in _trees(tree):
+        (part,) = subtree.children
         if getattr(part, "data", "") == "interpolation":
             parts.append(_HOLE)
         elif getattr(part, "type", "") == "STRING_CHARS":

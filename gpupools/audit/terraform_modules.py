@@ -108,7 +108,7 @@ def _values(row: ModuleRow, pool: Any, given: JsonObject) -> JsonDict:
     if isinstance(taints, dict):
         taints = [*taints.values()]
     more = [pool[key] for key in row.more_taints.split() if pool.get(key)]
-    if not is_known or (not taints and any("taint" in _text(each) for each in more)):
+    if not is_known or (not taints and any("taint" in _as_text(item) for item in more)):
         taints = UNKNOWN
     if taints is not None:
         _put(values, path.split("."), taints)
@@ -122,7 +122,7 @@ def _put(values: JsonDict, path: list[str], value: Any) -> None:
     values[path[-1]] = value
 
 
-def _text(value: Any) -> str:
+def _as_text(value: Any) -> str:
     return json.dumps(value, default=lambda _: "taint")  # what is not known may set one
 
 

@@ -57,9 +57,9 @@ def read(text: Text) -> Document:
     ending: list[Resource] = []
     plan = Plan(text, _modules(mapping(data.get("configuration")).get("root_module"), ()))
     listed: list[tuple[Path, JsonObject]] = [(("resource_changes", index), each) for index, each in enumerate(changes)]
-    for index, each in enumerate(deferred):
+    for index, item in enumerate(deferred):
         place = ("deferred_changes", index)
-        listed.append(((*place, "resource_change"), one_map(each.get("resource_change"), place)))
+        listed.append(((*place, "resource_change"), one_map(item.get("resource_change"), place)))
     for at, change in listed:
         for key in ("mode", "type"):
             if not isinstance(change.get(key), str):
@@ -92,7 +92,7 @@ def read(text: Text) -> Document:
         for calls, module in plan.modules.items()
         for name, call in mapping(module.get("module_calls")).items()
     }
-    reported = {str(each.get("address")) for _, each in listed}
+    reported = {str(item.get("address")) for _, item in listed}
     return Document(FORM, resources, tuple(_gaps(data, len(deferred), reported)), tuple(ending), sources)
 
 
@@ -108,9 +108,9 @@ def _without_old_taints(after: JsonObject, before: JsonObject) -> JsonObject:
 
 def _without(value: Any, name: str) -> Any:
     if isinstance(value, list):
-        return [_without(each, name) for each in value]
+        return [_without(item, name) for item in value]
     return (
-        {key: _without(each, name) for key, each in value.items() if key != name} if isinstance(value, dict) else value
+        {key: _without(item, name) for key, item in value.items() if key != name} if isinstance(value, dict) else value
     )
 
 
@@ -234,8 +234,8 @@ class Plan:
                 values["user_data"] = mapping(given.expressions.get("user_data")).get("constant_value", UNKNOWN)
             refers = self._refers(instance, name, values)
             instance.values = values
-            for one in resources_of(instance, self.text, refers):
-                yield replace(one, opaque="none of its values is known yet") if unknown is True else one
+            for resource in resources_of(instance, self.text, refers):
+                yield replace(resource, opaque="none of its values is known yet") if unknown is True else resource
 
     @cached_property
     def _configured(self) -> Mapping[_Name, JsonObject]:
@@ -252,16 +252,16 @@ class Plan:
         for module, one in _in_values(state, "values"):
             if one.get("mode") == "data" and one.get("type") in _SENDING:
                 self.sent.append(instance_of(one, mapping(one.get("values")), module))
-        known = {(module_calls(one.module), one.type, one.name) for one in self.sent}
+        known = {(module_calls(resource.module), resource.type, resource.name) for resource in self.sent}
         for calls, module in self.modules.items():
             for given in map(mapping, as_list(module.get("resources"))):
                 name = (calls, given.get("type"), str(given.get("name")))
                 if given.get("mode") in _READ and given.get("type") in _SENDING and name not in known:
                     expressions = mapping(given.get("expressions")).items()
-                    values = {key: mapping(each).get("constant_value", UNKNOWN) for key, each in expressions}
+                    values = {key: mapping(item).get("constant_value", UNKNOWN) for key, item in expressions}
                     address = ".".join((*(f"module.{call}" for call in calls), str(given.get("address", ""))))
                     self.sent.append(instance_of({**given, "address": address}, values))
-        return (found for one in self.sent for found in resources_of(one, self.text))
+        return (found for resource in self.sent for found in resources_of(resource, self.text))
 
     def _block(self, name: _Name) -> _Block | None:
         """Return the expressions of a resource, the same for all its instances."""
@@ -336,7 +336,7 @@ class Plan:
         """Return the resources that the references of an expression lead to."""
         each = list(_references(resource.get("for_each_expression"))) if any(map(_EACH.match, words)) else []
         references = dict.fromkeys(other for word in words for other in (each if _EACH.match(word) else [word]))
-        names = dict.fromkeys(one for word in references for one in self._resolved(word, calls))
+        names = dict.fromkeys(name for word in references for name in self._resolved(word, calls))
         return tuple(names)
 
     def _resolved(self, reference: str, calls: tuple[str, ...]) -> tuple[_Name, ...]:
@@ -444,8 +444,8 @@ def _matching_instances(instance: TerraformResource, others: list[_Alike]) -> It
 
 def _one_of(others: list[_Alike]) -> Iterator[str]:
     """Yield the launch templates of which one is meant, where each has one instance."""
-    if all(each.type in ("aws_launch_template", "aws_launch_configuration") for each in others):
-        counted = [each.whole.get((), (0, "")) for each in others]
+    if all(other.type in ("aws_launch_template", "aws_launch_configuration") for other in others):
+        counted = [other.whole.get((), (0, "")) for other in others]
         if all(count == 1 for count, _ in counted):
             yield from (address for _, address in counted)
 
@@ -462,7 +462,7 @@ class _Block:
         if key not in self.inside:
             expressions = self.expressions.get(key)
             blocks: list[Any] = expressions if isinstance(expressions, list) else [expressions]
-            if all(isinstance(one, dict) and not one.keys() & {"references", "constant_value"} for one in blocks):
+            if all(isinstance(block, dict) and not block.keys() & {"references", "constant_value"} for block in blocks):
                 self.inside[key] = _Block({name: value for block in blocks for name, value in block.items()})
             else:
                 self.inside[key] = None

@@ -142,10 +142,10 @@ def _with_effective_taints(value: Any) -> Any:
     https://registry.terraform.io/providers/hashicorp/google/latest/docs/resources/container_cluster
     """
     if isinstance(value, list):
-        return [_with_effective_taints(each) for each in value]
+        return [_with_effective_taints(item) for item in value]
     if not isinstance(value, dict):
         return value
-    inside = {key: _with_effective_taints(each) for key, each in value.items()}
+    inside = {key: _with_effective_taints(item) for key, item in value.items()}
     if (effective := as_list(value.get("effective_taints"))) and value.get("taint") is not UNKNOWN:
         inside["taint"] = [*(one for one in as_list(value.get("taint")) if one not in effective), *effective]
     return inside
@@ -253,7 +253,7 @@ def _manifests(kind: str, values: JsonObject, made: Callable[..., Resource]) -> 
     else:
         why = f"{key} is not known yet" if body is UNKNOWN else f"{key} is not a Kubernetes object"
     if any(str(path).startswith("spec") for key in _IGNORED_FIELDS for path in as_list(values.get(key))):
-        documents = tuple(replace(one, data={**mapping(one.data), "spec": UNKNOWN}) for one in documents)
+        documents = tuple(replace(document, data={**mapping(document.data), "spec": UNKNOWN}) for document in documents)
     objects = [read for value in documents for read in kubernetes.objects(value)]
     for read in objects:
         yield made(read.type, read.inputs, spelled=read.spelled)
@@ -295,7 +295,7 @@ def _helm_release(values: JsonObject) -> JsonDict:
         except Rejected:
             parsed, unread = (), True
         _merge(merged, parsed[0].data if parsed else {})
-    for setting in (mapping(one) for each in settings for one in as_list(each)):
+    for setting in (mapping(one) for item in settings for one in as_list(item)):
         name, value = setting.get("name"), setting.get("value")
         if isinstance(value, str) and setting.get("type") != "literal":
             unread = unread or ("," in value and "=" in value)  # another setting follows, as on the command line

@@ -94,8 +94,8 @@ class Sources:
 
     def folders(self) -> Iterator[FilePath]:
         """Yield the folders of the local modules."""
-        found = dict.fromkeys(self._folder_of(calls) for calls, source in self._sources.items() if source[:1] == ".")
-        return (folder for folder in found if folder is not None and self._is_within(folder))
+        fromkeys = dict.fromkeys(self._folder_of(calls) for calls, source in self._sources.items() if source[:1] == ".")
+        return (folder for folder in fromkeys if folder is not None and self._is_within(folder))
 
     def place(self, address: str, path: str) -> tuple[FilePath, int] | None:
         """Return file and line of an input of a resource; None where the configuration is not at hand.
@@ -119,11 +119,13 @@ class Sources:
         given = found[1].inside.get(attribute, ()) if found is not None else ()
         expression = given[0].expression if len(given) == 1 else None
         try:
-            return read_object(expression, partial(self._text, found[0].parent)) if found and expression else UNKNOWN
+            return (
+                read_object(expression, partial(self._file_text, found[0].parent)) if found and expression else UNKNOWN
+            )
         except (ValueError, IndexError, RecursionError):
             return UNKNOWN
 
-    def _text(self, folder: FilePath, path: str) -> str | None:
+    def _file_text(self, folder: FilePath, path: str) -> str | None:
         """Return the text of a file of a module; None where it cannot be read, is large, or is outside."""
         file = folder / path
         try:
@@ -153,7 +155,7 @@ class Sources:
             if not self._is_within(manifest):
                 return {}
             modules = json.loads(read_bytes(manifest, _MOST_BYTES))["Modules"]
-            return {each["Key"]: each["Dir"] for each in modules if isinstance(each["Dir"], str)}
+            return {module["Key"]: module["Dir"] for module in modules if isinstance(module["Dir"], str)}
         except (OSError, ValueError, KeyError, TypeError, RecursionError):
             return {}
 
@@ -176,11 +178,11 @@ class Sources:
             except OSError:
                 files = []
             for file in files:
-                for kind, block in self._resources(file):
+                for kind, block in self._named_blocks(file):
                     found.setdefault(kind, (file, block))
         return self._read[folder]
 
-    def _resources(self, file: FilePath) -> Iterator[tuple[tuple[str, str], Block]]:
+    def _named_blocks(self, file: FilePath) -> Iterator[tuple[tuple[str, str], Block]]:
         """Yield type, name and block of each resource and module of a file; nothing of one that cannot be read."""
         with suppress(Rejected, OSError, ImportError):  # `missing_parser` says what to install
             if file.is_file() and self._is_within(file) and file.stat().st_size <= self._left:
@@ -222,7 +224,7 @@ def _parsed_blocks(file: FilePath, changed: int, size: int) -> list[tuple[list[s
 def repository_of(folder: FilePath) -> FilePath:
     """Return the repository around a folder, or the folder itself."""
     here = folder.resolve()
-    return next((each for each in (here, *here.parents) if (each / ".git").exists()), here)
+    return next((path for path in (here, *here.parents) if (path / ".git").exists()), here)
 
 
 def _override_first(file: FilePath) -> tuple[bool, FilePath]:
@@ -230,9 +232,9 @@ def _override_first(file: FilePath) -> tuple[bool, FilePath]:
 
 
 def _children(tree: Tree[Any] | None, kind: str) -> Iterator[Tree[Any]]:
-    for each in tree.children if tree is not None else ():
-        if getattr(each, "data", None) == kind:
-            yield each
+    for child in tree.children if tree is not None else ():
+        if getattr(child, "data", None) == kind:
+            yield child
 
 
 def _blocks(body: Tree[Any] | None) -> Iterator[Tree[Any]]:
@@ -243,12 +245,12 @@ def _words(block: Tree[Any]) -> list[str]:
     """Return the words before a block's brace."""
     words = []
     for kind in ("identifier", "string"):  # resource "type" "name"
-        for each in _children(block, kind):
-            words.append(_text(each))
+        for child in _children(block, kind):
+            words.append(_source_text(child))
     return words
 
 
-def _text(tree: Tree[Any]) -> str:
+def _source_text(tree: Tree[Any]) -> str:
     return "".join(token for token in tree.scan_values(lambda token: getattr(token, "type", "") in _PLAIN))
 
 
@@ -260,16 +262,16 @@ def _inside(body: Tree[Any] | None, line: int) -> Block:
     made = Block(line)
     for attribute in _children(body, "attribute"):
         name = str(attribute.children[0].children[0])  # for `for_each`, the parser has a token of its own
-        expression = next((each for each in reversed(attribute.children) if hasattr(each, "data")), None)
+        expression = next((child for child in reversed(attribute.children) if hasattr(child, "data")), None)
         made.inside.setdefault(name, []).append(Block(attribute.meta.line, expression=expression))
     for inner in _blocks(body):
         words = _words(inner)
         if words[0] == "dynamic" and len(words) == 2:
-            content = next((each for each in _blocks(next(_children(inner, "body"), None))), inner)
+            content = next((block for block in _blocks(next(_children(inner, "body"), None))), inner)
             given = _read(inner).inside
             repeats = given["for_each"][0].expression if "for_each" in given else None
             named = given["iterator"][0].expression if "iterator" in given else None
-            iterator = _text(named) if named is not None else words[1]
+            iterator = _source_text(named) if named is not None else words[1]
             made.inside.setdefault(words[1], []).append(replace(_read(content), repeats=repeats, iterator=iterator))
         else:
             made.inside.setdefault(words[0], []).append(_read(inner))

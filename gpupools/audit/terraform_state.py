@@ -30,10 +30,10 @@ def read(text: Text) -> Document:
     data = text.values[0].data
     check_version(data)
     root = one_map(data.get("values"), ("values",)).get("root_module")
-    return Document(FORM, tuple(_resources(root, ("values", "root_module"), text)))
+    return Document(FORM, tuple(_state_resources(root, ("values", "root_module"), text)))
 
 
-def _resources(given: Any, at: Path, text: Text) -> Iterator[Resource]:
+def _state_resources(given: Any, at: Path, text: Text) -> Iterator[Resource]:
     module = one_map(given, at)
     for index, resource in enumerate(all_maps(module.get("resources"), (*at, "resources"))):
         for key in ("mode", "type"):
@@ -43,4 +43,4 @@ def _resources(given: Any, at: Path, text: Text) -> Iterator[Resource]:
             values = one_map(resource.get("values"), (*at, "resources", index, "values"))
             yield from resources_of(instance_of(resource, values, module.get("address")), text)
     for index, child in enumerate(all_maps(module.get("child_modules"), (*at, "child_modules"))):
-        yield from _resources(child, (*at, "child_modules", index), text)
+        yield from _state_resources(child, (*at, "child_modules", index), text)

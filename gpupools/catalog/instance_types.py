@@ -138,12 +138,12 @@ class Catalogue(Mapping[str, InstanceType]):
 
     @cached_property
     def _by_gpus(self) -> Mapping[tuple[str, Fraction], tuple[InstanceType, ...]]:
-        found: dict[tuple[str, Fraction], tuple[InstanceType, ...]] = {}
+        gpus: dict[tuple[str, Fraction], tuple[InstanceType, ...]] = {}
         bought = [row for row in self.values() if row.vcpus and row.lifecycle in _BOUGHT]
         for row in sorted(bought, key=lambda row: (_BOUGHT.index(row.lifecycle), *_size(row), row.name)):
             key = (row.gpu_model, row.gpus)
-            found[key] = (*found.get(key, ()), row)
-        return found
+            gpus[key] = (*gpus.get(key, ()), row)
+        return gpus
 
 
 _BOUGHT = ("current", "previous-generation")

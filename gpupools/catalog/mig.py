@@ -198,7 +198,7 @@ def profiles_by_name(gpu: str) -> Mapping[str, Profile]:
 
 @cache
 def _known(gpu: str) -> Mapping[str, Profile]:
-    return MappingProxyType({each.name: each for each in profiles(gpu)})
+    return MappingProxyType({candidate.name: candidate for candidate in profiles(gpu)})
 
 
 @cache
@@ -214,16 +214,16 @@ def _nearest(gpu: str, name: str) -> tuple[str, ...]:
     """Name up to three profiles that the writer of `name` may have meant: same slices first, then same spelling."""
     here = _known(gpu)
     plain = str(name).strip().casefold().removeprefix("nvidia.com/").removeprefix("mig-").removeprefix("mig ")
-    for each in here.values():
-        if plain in (each.name, each.resource_name.removeprefix("nvidia.com/mig-")):
-            return (each.name,)
+    for candidate in here.values():
+        if plain in (candidate.name, candidate.resource_name.removeprefix("nvidia.com/mig-")):
+            return (candidate.name,)
     parts = _NAME.fullmatch(plain)
     if parts is not None:
         wanted = _attributes(parts["attributes"] or "")
         alike = [each for each in here.values() if each.compute_slices == int(parts["slices"])]
         alike.sort(key=lambda each: ((each.plus, each.minus) != wanted, abs(_label_gb(each) - int(parts["gb"]))))
         if alike:
-            return tuple(each.name for each in alike[:3])
+            return tuple(candidate.name for candidate in alike[:3])
     return tuple(close(plain, here, cutoff=0.5)) or tuple(here)[:3]
 
 

@@ -89,7 +89,7 @@ class _Board:
         self.gpu = gpu
         self.table = table
         self.whole = max(table, key=lambda each: each.compute_slices)
-        self.placements_known = all(each.starts for each in table)
+        self.placements_known = all(candidate.starts for candidate in table)
 
     @cached_property
     def feasible(self) -> Mapping[_Counts, _Starts]:
@@ -108,9 +108,9 @@ class _Board:
         for unit in range(units):
             for counts, starts in reached[unit].items():
                 _keep(reached[unit + 1], counts, starts)
-                for index, each in enumerate(self.table):
-                    end = unit + (each.size or 0)
-                    if unit not in each.starts or end > units:
+                for index, candidate in enumerate(self.table):
+                    end = unit + (candidate.size or 0)
+                    if unit not in candidate.starts or end > units:
                         continue
                     more = (*counts[:index], counts[index] + 1, *counts[index + 1 :])
                     if not self.broken_rules(more):
@@ -122,32 +122,32 @@ class _Board:
         nothing = (0,) * len(self.table)
         return {nothing: ()} | {
             (*nothing[:index], count, *nothing[index + 1 :]): ((index, None),) * count
-            for index, each in enumerate(self.table)
-            for count in range(1, each.max_instances + 1)
+            for index, candidate in enumerate(self.table)
+            for count in range(1, candidate.max_instances + 1)
         }
 
     def broken_rules(self, counts: _Counts) -> list[str]:
         """Say which rules on counts a set of instances breaks, in words."""
-        chosen = [(each, count) for each, count in zip(self.table, counts, strict=True) if count]
+        chosen = [(candidate, count) for candidate, count in zip(self.table, counts, strict=True) if count]
         broken = []
         for kind in ("compute", "memory"):
-            needed = sum(getattr(each, f"{kind}_slices") * count for each, count in chosen)
+            needed = sum(getattr(candidate, f"{kind}_slices") * count for candidate, count in chosen)
             present = getattr(self.whole, f"{kind}_slices")
             if needed > present:
                 broken.append(f"needs {needed} {kind} slices of {present}")
-        media = sum(count for each, count in chosen if each.takes_media_engines)
+        media = sum(count for candidate, count in chosen if candidate.takes_media_engines)
         if media > 1:
             broken.append(f"needs {media} instances with +me or +me.all, of which a GPU carries 1")
-        if any("me.all" in each.plus for each, _ in chosen):
+        if any("me.all" in candidate.plus for candidate, _ in chosen):
             beside = [each.name for each, _ in chosen if "me.all" not in each.plus and "me" not in each.minus]
             if beside:
                 broken.append(
                     f"has {enumeration(beside)} beside +me.all, which leaves media engines to -me profiles only"
                 )
         broken += [
-            f"needs {count} of {each.name}, of which a GPU carries {each.max_instances}"
-            for each, count in chosen
-            if count > each.max_instances and not (each.takes_media_engines and media > 1)
+            f"needs {count} of {candidate.name}, of which a GPU carries {candidate.max_instances}"
+            for candidate, count in chosen
+            if count > candidate.max_instances and not (candidate.takes_media_engines and media > 1)
         ]
         return broken
 
@@ -156,7 +156,7 @@ class _Board:
         asked = Counter(names)
         for name in asked:
             profile(self.gpu, name)
-        return tuple(asked[each.name] for each in self.table)
+        return tuple(asked[candidate.name] for candidate in self.table)
 
     def layout(self, counts: _Counts) -> Layout:
         """Place a feasible set."""
@@ -169,7 +169,7 @@ class _Board:
     def status(self, counts: _Counts) -> str:
         """Give the weakest status of the facts about the profiles that occur."""
         order = ("verified", "third-party", "derived", "unverified")
-        used = [each for each, count in zip(self.table, counts, strict=True) if count] or self.table
+        used = [candidate for candidate, count in zip(self.table, counts, strict=True) if count] or self.table
         return max((word for each in used for word in (each.status, each.placement_status)), key=order.index)
 
 
@@ -216,7 +216,7 @@ def _fit(gpu: str, names: tuple[str, ...]) -> Fit:
     asked = board.count(names)
     fits = asked in board.feasible
     held = asked if fits else _largest_part(board, asked, names)
-    room = dict(zip((each.name for each in board.table), held, strict=True))
+    room = dict(zip((candidate.name for candidate in board.table), held, strict=True))
     left_over = []
     for name in names:
         if room[name]:
@@ -236,20 +236,20 @@ def _fit(gpu: str, names: tuple[str, ...]) -> Fit:
 
 
 def _largest_part(board: _Board, asked: _Counts, names: Sequence[str]) -> _Counts:
-    compute = [each.compute_slices for each in board.table]
-    index_of = {each.name: index for index, each in enumerate(board.table)}
+    compute = [candidate.compute_slices for candidate in board.table]
+    index_of = {candidate.name: index for index, candidate in enumerate(board.table)}
     first_named = [index_of[name] for name in dict.fromkeys(names)]
 
     def worth(counts: _Counts) -> tuple[int, int, list[int]]:
-        slices = sum(count * each for count, each in zip(counts, compute, strict=True))
+        slices = sum(count * number for count, number in zip(counts, compute, strict=True))
         return sum(counts), slices, [counts[index] for index in first_named]
 
     return max((part for part in board.feasible if all(a <= b for a, b in zip(part, asked, strict=True))), key=worth)
 
 
 def _use(board: _Board, layout: Layout) -> str:
-    compute = sum(each.profile.compute_slices for each in layout)
-    memory = sum(each.profile.memory_slices for each in layout)
+    compute = sum(placed.profile.compute_slices for placed in layout)
+    memory = sum(placed.profile.memory_slices for placed in layout)
     return (
         f"uses {compute} of {board.whole.compute_slices} compute slices"
         f" and {memory} of {board.whole.memory_slices} memory slices of one {board.gpu}"
@@ -267,10 +267,10 @@ def _obstacle(board: _Board, asked: _Counts) -> str:
 
 def _diagram(gpu: str, layout: Layout) -> str:
     units = geometry(gpu).placement_units
-    label = max((len(each.profile.name) for each in layout), default=0)
+    label = max((len(placed.profile.name) for placed in layout), default=0)
     label = max(label, len("unit"))
     if units is None:
-        return "\n".join(f"{each.profile.name:<{label}}  somewhere (placements not published)" for each in layout)
+        return "\n".join(f"{placed.profile.name:<{label}}  somewhere (placements not published)" for placed in layout)
     digits = len(str(units - 1))
 
     def line(name: str, marks: Iterable[str], remark: str = "") -> str:
@@ -325,7 +325,7 @@ def pack(gpu: str, wanted_slices: Mapping[str, int], max_gpus: int = 16) -> Pack
         profile(gpu, name)
         if not _is_count(count):
             raise BadLayout(f"got {count!r} of {name}", "give a whole number, 0 or more")
-    asked = tuple(wanted_slices.get(each.name, 0) for each in board.table)
+    asked = tuple(wanted_slices.get(candidate.name, 0) for candidate in board.table)
     search = _Search(board, asked)
     bound, reason = search.bound()
     tried = "there is no way to place them on {}, every one was tried"
@@ -357,10 +357,10 @@ class _Search:
         unwanted = [index for index, count in enumerate(asked) if not count]
         self.sets = _maximal({self._of_board(held) for held in board.feasible if not any(held[i] for i in unwanted)})
         weights = [tuple(getattr(each, f"{word}_slices") for each in self.table) for word in ("compute", "memory")]
-        weights.append(tuple(int(each.takes_media_engines) for each in self.table))
-        weights += [tuple(int(each is other) for other in self.table) for each in self.table]
-        heaviest = {each: max(_weight(each, held) for held in self.sets) for each in weights}
-        self.heaviest = {each: most for each, most in heaviest.items() if most}
+        weights.append(tuple(int(candidate.takes_media_engines) for candidate in self.table))
+        weights += [tuple(int(candidate is other) for other in self.table) for candidate in self.table]
+        heaviest = {weight: max(_weight(weight, held) for held in self.sets) for weight in weights}
+        self.heaviest = {key: most for key, most in heaviest.items() if most}
         self.not_on: dict[_Counts, int] = {}
 
     def _of_board(self, counts: _Counts) -> _Counts:
@@ -375,11 +375,11 @@ class _Search:
         """Give a number of GPUs of which fewer cannot hold the request, with the reason."""
         if not self.table:
             return 0, "no slices are requested"
-        fewest = {each: -(-_weight(each, self.asked) // most) for each, most in self.heaviest.items()}
+        fewest = {key: -(-_weight(key, self.asked) // most) for key, most in self.heaviest.items()}
         weights = max(fewest, key=lambda each: fewest[each])
         least, wish, most = fewest[weights], _weight(weights, self.asked), self.heaviest[weights]
         for word in ("compute", "memory"):
-            if weights == tuple(getattr(each, f"{word}_slices") for each in self.table):
+            if weights == tuple(getattr(candidate, f"{word}_slices") for candidate in self.table):
                 whole = getattr(self.board.whole, f"{word}_slices")
                 gives = f"gives {whole}" if most == whole else f"gives these profiles at most {most} of {whole}"
                 return least, f"{wish} {word} slices are requested and one GPU {gives}"

@@ -74,7 +74,7 @@ def mig_parted_config(gpu: str, layouts: Sequence[Sequence[str]]) -> MigParted:
     if not layouts:
         raise BadLayout("a layout for 0 GPUs configures nothing", "give one list of profiles per GPU")
     _check_layouts(gpu, layouts)
-    order = {each.name: index for index, each in enumerate(profiles(gpu))}
+    order = {candidate.name: index for index, candidate in enumerate(profiles(gpu))}
     devices: dict[tuple[tuple[str, int], ...], list[int]] = {}
     for index, names in enumerate(layouts):
         largest_first = sorted(Counter(names).items(), key=lambda item: -order[item[0]])
@@ -91,7 +91,7 @@ def _check_layouts(gpu: str, layouts: Sequence[Sequence[str]]) -> None:
             continue
         answer = fit(gpu, names)
         if not answer.fits:
-            kept = Counter(each.profile.name for each in answer.largest)
+            kept = Counter(placed.profile.name for placed in answer.largest)
             part = ", ".join(f"{count}x {name}" for name, count in kept.items())
             raise BadLayout(f"the layout of GPU {index} {answer.why}", f"the largest part that fits is {part}")
 
@@ -114,7 +114,7 @@ def _config_name(gpu: str, devices: Mapping[tuple[tuple[str, int], ...], list[in
             return "all-balanced"
         name = f"custom-{_words(counts)}"
     else:
-        name = "custom-" + "_".join(f"gpu{'.'.join(map(str, where))}-{_words(each)}" for each, where in devices.items())
+        name = "custom-" + "_".join(f"gpu{'.'.join(map(str, where))}-{_words(key)}" for key, where in devices.items())
     if len(name) <= 63:  # the name is the value of a node label
         return name
     from hashlib import sha256  # rarely needed, and slow to import
@@ -127,7 +127,7 @@ def named_layouts(gpu: str, name: str) -> dict[int | None, list[str]] | None:
 
     None means that the name does not tell the layout.
     """
-    known = {_word(each.name): each for each in profiles(gpu)}
+    known = {_word(candidate.name): candidate for candidate in profiles(gpu)}
     if name == "all-disabled":
         return {}
     if name == "all-balanced":
@@ -158,7 +158,7 @@ def _words(counts: tuple[tuple[str, int], ...]) -> str:
 
 def _balanced(gpu: str) -> dict[str, int]:
     plain: dict[int, str] = {}
-    for each in profiles(gpu):
-        if not each.plus and not each.minus:
-            plain.setdefault(each.compute_slices, each.name)
+    for candidate in profiles(gpu):
+        if not candidate.plus and not candidate.minus:
+            plain.setdefault(candidate.compute_slices, candidate.name)
     return {plain[slices]: count for slices, count in ((1, 2), (2, 1), (3, 1)) if slices in plain}

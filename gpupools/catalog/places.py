@@ -40,7 +40,7 @@ class Places(NamedTuple):
 
     def zone_fix(self, region: str) -> str:
         """Return the fix for a zone that does not exist."""
-        own = sorted(each for each in self.zones if each.rpartition("-")[0] == region)
+        own = sorted(zone for zone in self.zones if zone.rpartition("-")[0] == region)
         return f"use {', '.join(own[:-1])} or {own[-1]}; or set places: trust if it is newer than the list"
 
     def offered(self, instance_type: str, region: str, zones: Collection[str] = ()) -> bool | None:

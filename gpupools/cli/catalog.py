@@ -23,10 +23,10 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--sources", action="store_true", help="list the tables of places, prices, quotas and types instead, with dates"
     )
     parser.add_argument("--json", action="store_true", help="print all columns as JSON")
-    parser.set_defaults(run=_run)
+    parser.set_defaults(run=_exit_status)
 
 
-def _run(given: argparse.Namespace) -> int:
+def _exit_status(given: argparse.Namespace) -> int:
     """Print the matching rows; return 2 if the cloud or the GPU is unknown."""
     if has_invalid_filters("catalog", given, {"instance_types": [], "tables": []}):
         return 2
@@ -77,7 +77,7 @@ def _sources(cloud: str | None, as_json: bool) -> int:
         answer("catalog", "accepted", [], {"instance_types": [], "tables": tables})
     else:
         columns = ("cloud", "table", "rows", "oldest", "newest")
-        told = [(*(each[key] for key in columns), str(len(each["sources"]))) for each in tables]
+        told = [(*(table[key] for key in columns), str(len(table["sources"]))) for table in tables]
         tell_table(told, (*columns, "sources"))
     return 0
 

@@ -37,17 +37,17 @@ def add(parser: argparse.ArgumentParser) -> None:
 def check_files(files: Sequence[Path], form: str = "text") -> int:
     """Print all problems and warnings of all files in one of the formats; return 1 if there is a problem."""
     checked: list[_Checked] = []
-    for each in _checked(files):
-        checked.append(each)
+    for checked_file in _checked(files):
+        checked.append(checked_file)
         if form != "json":
-            _tell(each, form)
-    problems = [located for each in checked for located in each.problems]
+            _tell(checked_file, form)
+    problems = [located for checked_file in checked for located in checked_file.problems]
     if form == "json":
         files_json = [
             {"file": str(each.file), "result": "refused" if each.problems else "accepted", "pools": each.pools}
             for each in checked
         ]
-        warned = [located.as_json() for each in checked for located in each.warnings]
+        warned = [located.as_json() for checked_file in checked for located in checked_file.warnings]
         holds = {"files": files_json, "warnings": warned}
         answer("check", "refused" if problems else "accepted", [located.as_json() for located in problems], holds)
     return 1 if problems else 0

@@ -83,10 +83,10 @@ def add(parser: argparse.ArgumentParser) -> None:
         help=f"exit with {REJECTED} if the edit does this or worse to running pods: {', '.join(HARMS)}",
     )
     add_within(parser)
-    parser.set_defaults(run=_run)
+    parser.set_defaults(run=_exit_status)
 
 
-def _run(given: argparse.Namespace) -> int:
+def _exit_status(given: argparse.Namespace) -> int:
     as_json = given.format == "json"
     try:
         found = _with_state(given) if given.state or given.stack is not None else _of_files(given.files, given.since)
@@ -106,7 +106,7 @@ def _of_files(files: Sequence[Path], since: str | None) -> Comparison:
     old, new = planned
     if isinstance(old, CheckedFile) and isinstance(new, CheckedFile):
         return compare_files(old, new, clouds())
-    raise Refusal([each for side in planned if not isinstance(side, CheckedFile) for each in side])
+    raise Refusal([problem for side in planned if not isinstance(side, CheckedFile) for problem in side])
 
 
 def _with_state(given: argparse.Namespace) -> Comparison:
@@ -124,11 +124,11 @@ def _with_state(given: argparse.Namespace) -> Comparison:
             checked = planned_side(Side(file), {name for state in read for name in pools_of(state.resources)})
         if not isinstance(checked, CheckedFile):
             raise Refusal(checked)
-        found: Comparison = reader.compare_with_state(checked, read, cli=given.stack is not None)
+        comparison: Comparison = reader.compare_with_state(checked, read, cli=given.stack is not None)
     except Rejected as rejected:
         invalid = () if isinstance(checked, CheckedFile) else checked
         raise Refusal([*invalid, *rejected.problems]) from None
-    return found
+    return comparison
 
 
 _NOTHING: Mapping[str, Sequence[Any]] = {"pools": (), "software": (), "warnings": (), "cost": ""}
@@ -160,24 +160,24 @@ def _json(found: Comparison) -> None:
         return change | verdict
 
     lists = {
-        "pools": [with_refusal(each.as_json(), each.key) for each in found.pools],
+        "pools": [with_refusal(pool.as_json(), pool.key) for pool in found.pools],
         "software": [with_refusal(each.as_json(), each.cluster) for each in found.software],
     }
     answer("diff", "accepted", [], {**lists, "warnings": found.warnings, "cost": found.cost})
 
 
-def _text(found: Comparison, *, verbose: bool = False) -> None:
+def _print_comparison(found: Comparison, *, verbose: bool = False) -> None:
     for warning in found.warnings:
         tell_parts(("warning", Style.WARNING), (f": {warning}", None), error=True)
-    for each in found.entries():
-        tell_parts((each.headline, {"bad": Style.BAD, "warn": Style.WARNING, None: None}[each.severity]))
-        for line in each.lines:
+    for entry in found.entries():
+        tell_parts((entry.headline, {"bad": Style.BAD, "warn": Style.WARNING, None: None}[entry.severity]))
+        for line in entry.lines:
             tell(f"  {line}")
-        if each.refusal is not None:
-            tell_parts(("  pulumi up rejects this", Style.BAD), (f": {each.refusal}", None))
-        if each.allowed is not None:
-            tell_parts((f"  {each.allowed}", Style.WARNING))
-        for line in each.folded if verbose else ():
+        if entry.refusal is not None:
+            tell_parts(("  pulumi up rejects this", Style.BAD), (f": {entry.refusal}", None))
+        if entry.allowed is not None:
+            tell_parts((f"  {entry.allowed}", Style.WARNING))
+        for line in entry.folded if verbose else ():
             tell(f"    {line}")
     same = [change.key for change in found.pools if change.change == "unchanged"]
     if same:
@@ -201,8 +201,8 @@ def _markdown(found: Comparison) -> None:
 
 
 _PRINTERS: Mapping[str, Callable[[Comparison], None]] = {
-    "text": _text,
-    "verbose": partial(_text, verbose=True),
+    "text": _print_comparison,
+    "verbose": partial(_print_comparison, verbose=True),
     "json": _json,
     "markdown": _markdown,
 }

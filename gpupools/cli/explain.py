@@ -78,14 +78,14 @@ def explain(text: str, as_json: bool, file: Path | None = None) -> int:
     unknown = [] if found else [Problem((), f"no explanation for {text[:200]!r}", _instead(text))]
     needs = sharing_needs() if found and (found[0].name, found[0].kind) == ("sharing", "word") else ()
     if as_json:
-        holds = {"entries": [each._asdict() for each in found], "needs": [each._asdict() for each in needs]}
-        answer("explain", "failed" if unknown else "accepted", [each.as_json() for each in unknown], holds)
+        holds = {"entries": [entry._asdict() for entry in found], "needs": [need._asdict() for need in needs]}
+        answer("explain", "failed" if unknown else "accepted", [problem.as_json() for problem in unknown], holds)
         return 2 if unknown else 0
     for problem in unknown:
         tell(problem, error=True)
     if not text:
         tell_table(
-            [(each.name, each.kind, each.what) for each in found], ("term", "kind", "meaning"), widths=(28, 6, 90)
+            [(entry.name, entry.kind, entry.what) for entry in found], ("term", "kind", "meaning"), widths=(28, 6, 90)
         )
         return 0
     for number, entry in enumerate(found):
@@ -94,17 +94,17 @@ def explain(text: str, as_json: bool, file: Path | None = None) -> int:
         _tell(entry)
     if needs:
         tell("")
-        tell_table([each[:-1] for each in needs], NEEDS_HEADERS, widths=(12, 24, 24, 24, 24, 24))
-        for source in dict.fromkeys(part for each in needs for part in each.source.split(" and ")):
+        tell_table([need[:-1] for need in needs], NEEDS_HEADERS, widths=(12, 24, 24, 24, 24, 24))
+        for source in dict.fromkeys(part for need in needs for part in need.source.split(" and ")):
             _tell_below(f"source: {source}")
     return 2 if unknown else 0
 
 
 def _refused(problems: Sequence[Located], as_json: bool) -> int:
     if as_json:
-        answer("explain", "rejected", [each.as_json() for each in problems], {"entries": [], "needs": []})
-    for each in problems if not as_json else ():
-        tell(each, error=True)
+        answer("explain", "rejected", [problem.as_json() for problem in problems], {"entries": [], "needs": []})
+    for problem in problems if not as_json else ():
+        tell(problem, error=True)
     return 2
 
 
@@ -135,12 +135,12 @@ def _tell_below(text: str) -> None:
     """Print an indented sentence, wrapped to the width of a terminal, without breaking URLs."""
     width = columns(sys.stdout)
     lines = [text] if width is None else wrap(text, max(width - 2, 1), break_long_words=False, break_on_hyphens=False)
-    for each in lines:
-        tell(f"  {each}")
+    for line in lines:
+        tell(f"  {line}")
 
 
 def _words() -> Mapping[str, Entry]:
-    return {each.word: Entry(each.word, "word", each.what, each.source, each.page) for each in words()}
+    return {word.word: Entry(word.word, "word", word.what, word.source, word.page) for word in words()}
 
 
 def _rules() -> Mapping[str, Entry]:
@@ -153,8 +153,8 @@ def _rules() -> Mapping[str, Entry]:
 
 def _found(text: str, plan: StackPlan | None = None) -> list[Entry]:
     """Return the entry that a text names, else its errors, and the rules, refusals and keys that it mentions."""
-    names = [(name, each.word) for each in words() for name in (each.word, f"{each.word}s")]
-    names += [(name, each.word) for each in words() for name in (each.also, *each.also.split())]
+    names = [(name, word.word) for word in words() for name in (word.word, f"{word.word}s")]
+    names += [(name, word.word) for word in words() for name in (word.also, *word.also.split())]
     if named := [word for name, word in names if _normalized_text(name) == _normalized_text(text)]:
         return [_words()[named[0]], *_own_keys(text)]
     is_name = len(text.split()) == 1 and ":" not in text.removeprefix("gpupools:")
@@ -186,13 +186,13 @@ def _keys(key: str) -> Iterator[Entry]:
 def _errors(text: str, plan: StackPlan | None) -> Iterator[Entry]:
     """Yield what each error in a text means: a quota or capacity, which one, which pools, the next step."""
     for cloud in clouds().values():
-        found = cloud.launch_errors(text)
-        named = [name for name in cloud.instance_types if found and _has_word(text, name)]
-        codes = [code for code in known_quotas(cloud) if found and _has_word(text, code)]
-        pools = list(_pools_in(text, cloud, named, codes, plan)) if found and plan is not None else []
+        errors = cloud.launch_errors(text)
+        named = [name for name in cloud.instance_types if errors and _has_word(text, name)]
+        codes = [code for code in known_quotas(cloud) if errors and _has_word(text, code)]
+        pools = list(_pools_in(text, cloud, named, codes, plan)) if errors and plan is not None else []
         lists = (("Quota", codes), ("Instance type", named), ("Pool", pools))
         about = "".join(f" {word}: {', '.join(values)}." for word, values in lists if values)
-        yield from _error_entries(found, f" ({cloud.service})", about, "cloud error", "docs/reference/quotas.md")
+        yield from _error_entries(errors, f" ({cloud.service})", about, "cloud error", "docs/reference/quotas.md")
     yield from _error_entries(list(error_texts(text)), "", "", "error", "docs/how-to/troubleshoot.md")
 
 
@@ -216,16 +216,16 @@ def _pools_in(
 
     Those whose name is in the text, else those with its instance type, quota and region, as far as it has them.
     """
-    own = [each for each in plan.pools if each.cloud == cloud.name]
+    own = [pool for pool in plan.pools if pool.cloud == cloud.name]
     # Names of nodes and groups begin with it.
-    if exact := [each for each in own if re.search(rf"(?<![\w.-]){each.cluster}-{each.name}(?!\w)", text)]:
+    if exact := [pool for pool in own if re.search(rf"(?<![\w.-]){pool.cluster}-{pool.name}(?!\w)", text)]:
         own = exact
     by_quota = {pool.key for need in quotas_of(plan, clouds()) if need.code in codes for pool in need.pools}
-    regions = {plan.stack.clusters[each.cluster].region_name() for each in own}
+    regions = {plan.stack.clusters[pool.cluster].region_name() for pool in own}
     named = {region for region in regions if region and region in text}
-    for each in own:
-        key, region = f"{each.cluster}/{each.name}", plan.stack.clusters[each.cluster].region_name()
-        is_meant = (not types or each.instance.name in types) and (not codes or key in by_quota)
+    for pool_plan in own:
+        key, region = f"{pool_plan.cluster}/{pool_plan.name}", plan.stack.clusters[pool_plan.cluster].region_name()
+        is_meant = (not types or pool_plan.instance.name in types) and (not codes or key in by_quota)
         if is_meant and (not named or region in named):
             yield key
 
@@ -241,7 +241,7 @@ def _own_keys(text: str) -> Iterator[Entry]:
         del parts[1:2]  # a name
     told: set[str] = set()
     for path, described in _described_keys():
-        names = [each for each in path.split(".") if each != "<name>"]
+        names = [part for part in path.split(".") if part != "<name>"]
         if names[-len(parts) :] == parts and described not in told and len(told) < 6:
             told.add(described)
             yield Entry(path, "key", described, "", _KEYS_PAGE)
@@ -251,8 +251,8 @@ def _own_keys(text: str) -> Iterator[Entry]:
 def _described_keys() -> tuple[tuple[str, str], ...]:
     """Return the path and description of each key in the schema of a stack file, the shortest paths first."""
     whole = stack_schema()
-    found = _keys_below(whole["else"]["properties"]["config"], "", whole["definitions"], frozenset())
-    described = dict.fromkeys((path.removeprefix(".gpupools:"), words) for path, words in found if words)
+    keys = _keys_below(whole["else"]["properties"]["config"], "", whole["definitions"], frozenset())
+    described = dict.fromkeys((path.removeprefix(".gpupools:"), words) for path, words in keys if words)
     return tuple(sorted(described, key=lambda each: each[0].count(".")))
 
 
@@ -261,17 +261,17 @@ def _keys_below(
 ) -> Iterator[tuple[str, str]]:
     """Yield path and description of all keys that a part of a schema has; a definition inside itself once."""
     if isinstance(schema, list):
-        for each in schema:
-            yield from _keys_below(each, path, definitions, above)
+        for item in schema:
+            yield from _keys_below(item, path, definitions, above)
     if not isinstance(schema, Mapping):
         return
     name = str(schema.get("$ref", "")).rpartition("/")[2]
     if name in definitions and name not in above:
         yield from _keys_below(definitions[name], path, definitions, above | {name})
-    for key, each in schema.get("properties", {}).items():
-        if isinstance(each, Mapping):
-            yield f"{path}.{key}", _description(each, definitions)
-            yield from _keys_below(each, f"{path}.{key}", definitions, above)
+    for key, value in schema.get("properties", {}).items():
+        if isinstance(value, Mapping):
+            yield f"{path}.{key}", _description(value, definitions)
+            yield from _keys_below(value, f"{path}.{key}", definitions, above)
     yield from _keys_below(schema.get("additionalProperties"), f"{path}.<name>", definitions, above)
     for word in ("items", "anyOf", "oneOf", "allOf", "then", "else"):
         yield from _keys_below(schema.get(word), path, definitions, above)
@@ -296,13 +296,13 @@ def _refusals_in(text: str) -> Iterator[Entry]:
 @cache
 def _refusals() -> Mapping[tuple[str, str], Entry]:
     """Return the refused cells of each cloud's matrix by their reason, of those with the same one the first."""
-    found: dict[tuple[str, str], Entry] = {}
+    refusals: dict[tuple[str, str], Entry] = {}
     for cloud in clouds().values():
         for row in (row for row in matrix(cloud) if row.verdict is Verdict.REFUSED):
             what = f"{row.why}; instead: {row.instead}" if row.instead else row.why
             entry = Entry(f"{row.sharing} on {cloud.service}", "refusal", what, row.source, "docs/reference/matrix.md")
-            found.setdefault((cloud.name, row.why), entry)
-    return found
+            refusals.setdefault((cloud.name, row.why), entry)
+    return refusals
 
 
 def _unknown_key(text: str) -> Iterator[Entry]:
@@ -319,7 +319,7 @@ def _keys_in(text: str) -> Iterator[Entry]:
     definitions = stack_schema()["definitions"]
     schemas = {f"a cluster of {cloud.service}": cluster_schema(cloud) for cloud in clouds().values()}
     for of, schema in {"a pool": definitions["StackPool"]}.items() if match[1] == "pools" else schemas.items():
-        described = {key: _description(each, definitions) for key, each in schema["properties"].items()}
-        key = next((each for each in re.findall(r"[a-z_]+", match[2]) if described.get(each)), None)
+        described = {key: _description(value, definitions) for key, value in schema["properties"].items()}
+        key = next((item for item in re.findall(r"[a-z_]+", match[2]) if described.get(item)), None)
         if key is not None:
             yield Entry(key, "key", f"{described[key]} (of {of})", source[1] if source else "", _KEYS_PAGE)

@@ -44,7 +44,7 @@ def file_at(ref: str, file: Path, around: Path | None = None) -> bytes:
     _check_checkout(top)
     commit = _commit(top, ref) if around is None else _commit_below(top, ref, top_of(around.resolve()))
     for path in dict.fromkeys((named, meant)):
-        if path.is_relative_to(top) and (text := _text(top, ref, commit, path.relative_to(top))) is not None:
+        if path.is_relative_to(top) and (text := _content(top, ref, commit, path.relative_to(top))) is not None:
             return text
     raise NotThen(f"{file} is not in {ref}; use the file's name in that commit, or compare two files")
 
@@ -68,18 +68,18 @@ def gone_since(
         there = checkout / path
         if not named(path.name) or not there.is_relative_to(here) or os.path.lexists(there):
             continue
-        if (text := _text(checkout, ref, at, path)) is not None:
+        if (text := _content(checkout, ref, at, path)) is not None:
             yield folder / there.relative_to(here), text
 
 
 def _files(top: Path, commit: str) -> Iterator[tuple[Path, str, Path]]:
     """Yield checkout, commit and path of each file in a commit, including its submodules."""
     _check_checkout(top)
-    for each in _git(top, "ls-tree", "-r", "-z", "--full-tree", commit).split(b"\0"):
-        about, _, name = each.partition(b"\t")
+    for part in _git(top, "ls-tree", "-r", "-z", "--full-tree", commit).split(b"\0"):
+        about, _, name = part.partition(b"\t")
         path = Path(os.fsdecode(name))
         if not about.startswith(_SUBMODULE):
-            if each:
+            if part:
                 yield top, commit, path
         elif (top / path / ".git").exists():
             yield from _files(top / path, about.split(b" ")[2].decode())
@@ -142,7 +142,7 @@ def top_of(folder: Path) -> Path | None:
 
     In linked worktrees and submodules `.git` is a file.
     """
-    return next((each for each in (folder, *folder.parents) if (each / ".git").exists()), None)
+    return next((path for path in (folder, *folder.parents) if (path / ".git").exists()), None)
 
 
 def _check_checkout(top: Path) -> None:
@@ -156,7 +156,7 @@ def _check_checkout(top: Path) -> None:
         raise NotInGit(f"{top} is not a git checkout with a work tree; {WITHOUT}")
 
 
-def _text(top: Path, ref: str, commit: str, path: Path) -> bytes | None:
+def _content(top: Path, ref: str, commit: str, path: Path) -> bytes | None:
     """Return the content of a file; None if the commit does not have it."""
     name = os.fsencode(path.as_posix())
     if b"\n" in name:

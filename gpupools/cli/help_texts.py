@@ -52,12 +52,12 @@ def tell_problems(
     The `result` of a call that is wrong by itself is `failed`.
     """
     if as_json:
-        answer(command, result, [each.as_json() for each in problems], holds)
-    for each in () if as_json else problems:
-        if isinstance(each, Located):
-            tell_located(each)
+        answer(command, result, [problem.as_json() for problem in problems], holds)
+    for problem in () if as_json else problems:
+        if isinstance(problem, Located):
+            tell_located(problem)
         else:
-            tell(f"gpupools {command}: {each}" if result == "failed" else each, error=True)
+            tell(f"gpupools {command}: {problem}" if result == "failed" else problem, error=True)
     return 2 if result == "failed" else 1
 
 

@@ -63,8 +63,8 @@ def show(file: Path, as_json: bool) -> int:
 
 
 def _images(runtimes: Sequence[RuntimePlan]) -> list[Pulled]:
-    found = []
-    for image in sorted({each.image for runtime in runtimes for each in runtime.images}):
+    images = []
+    for image in sorted({container_image.image for runtime in runtimes for container_image in runtime.images}):
         users = [(runtime.cluster, each) for runtime in runtimes for each in runtime.images if each.image == image]
         by_system = any(each.by_system for _, each in users)
         note, command = "", image_digest_command(image, clouds().values())
@@ -76,8 +76,8 @@ def _images(runtimes: Sequence[RuntimePlan]) -> list[Pulled]:
             command = ""
         stated = None if by_system else digest_of(image)
         used = [(each.pulled, each.by, cluster) for cluster, each in users]
-        found.append(_pulled(image, "", image, stated, command, used)._replace(note=note))
-    return found
+        images.append(_pulled(image, "", image, stated, command, used)._replace(note=note))
+    return images
 
 
 def _charts(runtimes: Sequence[RuntimePlan]) -> list[Pulled]:
@@ -86,13 +86,13 @@ def _charts(runtimes: Sequence[RuntimePlan]) -> list[Pulled]:
         for release in runtime.releases:
             use = (release.repository, f"release {release.name}", runtime.cluster)
             users.setdefault((release.chart, release.version), []).append(use)
-    found = []
+    pulleds = []
     for (chart, version), used in sorted(users.items()):
         own = charts()[chart].repository
         source = own if own.startswith("oci://") else f"{own}/{chart}"
         stated = digest_of(f"chart {chart} {version}")
-        found.append(_pulled(source, version, own, stated, chart_digest_command(chart, version, own), used))
-    return found
+        pulleds.append(_pulled(source, version, own, stated, chart_digest_command(chart, version, own), used))
+    return pulleds
 
 
 def _pulled(
@@ -101,22 +101,22 @@ def _pulled(
     """Return an image or a chart; `used` has where it is pulled from, by what, and in which cluster."""
     mirrors, by, clusters = (tuple(dict.fromkeys(each)) for each in zip(*used, strict=True))
     digest = (stated.digest, stated.source, "") if stated is not None else ("", "", command)
-    return Pulled(what, version, tuple(each for each in mirrors if each != own), *digest, by, clusters)
+    return Pulled(what, version, tuple(mirror for mirror in mirrors if mirror != own), *digest, by, clusters)
 
 
 def _json(found: Iterable[Pulled], key: str) -> list[JsonDict]:
     return [
         {
-            key: each.what,
-            **({"version": each.version} if key == "chart" else {}),
-            "pulled": list(each.pulled),
-            "digest": each.digest or None,
-            **{name: getattr(each, name) for name in ("digest_source", "digest_command")},
-            "by": list(each.by),
-            "clusters": list(each.clusters),
-            "note": each.note,
+            key: pulled.what,
+            **({"version": pulled.version} if key == "chart" else {}),
+            "pulled": list(pulled.pulled),
+            "digest": pulled.digest or None,
+            **{name: getattr(pulled, name) for name in ("digest_source", "digest_command")},
+            "by": list(pulled.by),
+            "clusters": list(pulled.clusters),
+            "note": pulled.note,
         }
-        for each in found
+        for pulled in found
     ]
 
 
@@ -127,20 +127,20 @@ def _tell(images: Sequence[Pulled], packages: Sequence[Pulled]) -> None:
     if not images and not packages:
         tell("gpupools installs nothing in the clusters of this file, so there is nothing to mirror")
         return
-    rows = [(each.what, each.digest or UNKNOWN, ", ".join(each.clusters)) for each in images]
+    rows = [(image.what, image.digest or UNKNOWN, ", ".join(image.clusters)) for image in images]
     tell_table(rows, ["image", "digest", "clusters"])
     tell("")
     rows = [(f"{each.what} {each.version}", each.digest or UNKNOWN, ", ".join(each.clusters)) for each in packages]
     tell_table(rows, ["chart", "digest", "clusters"])
-    moved = [(each.what, where) for each in (*images, *packages) for where in each.pulled]
+    moved = [(pulled.what, where) for pulled in (*images, *packages) for where in pulled.pulled]
     if moved:
         tell("")
         tell_table(moved, ["image or chart", "pulled as"])
-    for each in images:
-        if each.note:
+    for image in images:
+        if image.note:
             tell("")
-            tell(f"{each.what}: {each.note}")
-    commands = [each.digest_command for each in (*images, *packages) if each.digest_command]
+            tell(f"{image.what}: {image.note}")
+    commands = [pulled.digest_command for pulled in (*images, *packages) if pulled.digest_command]
     if commands:
         tell("")
         tell(f"These commands print the digests that are {UNKNOWN} here:")

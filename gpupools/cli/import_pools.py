@@ -64,10 +64,10 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.epilog = examples("gpupools import examples/import/node-pool.yaml --out Pulumi.moved.yaml")
     parser.add_argument("--json", action="store_true", help="print the pools, kept inputs and changed inputs as JSON")
     add_within(parser)
-    parser.set_defaults(run=_run)
+    parser.set_defaults(run=_exit_status)
 
 
-def _run(given: argparse.Namespace) -> int:
+def _exit_status(given: argparse.Namespace) -> int:
     try:
         problems = [replace(problem, path=(str(path),)) for path, problem in links_out([given.out], given.within)]
         problems += () if problems else _unwritable(given.out)
@@ -156,8 +156,8 @@ class _Pool:
 def _printable_value(path: str, value: Any) -> Any:
     """Return a value for printing, with its size instead if it may be a secret."""
     public = path.rpartition(".")[2] in _PUBLIC
-    inner = [each for each in value if isinstance(each, Mapping)] if isinstance(value, list) else []
-    secret = [path, *(key for each in inner for key in flattened(each))]
+    inner = [item for item in value if isinstance(item, Mapping)] if isinstance(value, list) else []
+    secret = [path, *(key for item in inner for key in flattened(item))]
     hides = not public and any(tellable(each, "text") != "text" for each in secret)
     return tellable(path, value) if hides else value
 
@@ -271,7 +271,7 @@ def _resolved_pools(
             keys["adopt"] = {"name": found.name, **pool.outside.adopt(found)}
             _keep_gpu_taint(pool, keys)
         except Rejected as rejected:
-            problems += [replace(each, path=(pool.source, *each.path)) for each in rejected.problems]
+            problems += [replace(problem, path=(pool.source, *problem.path)) for problem in rejected.problems]
             continue
         yield replace(pool, found=found, own=own, keys=keys, notes=[*found.notes, *pool.notes])
 
@@ -317,21 +317,21 @@ def _found(path: Path, others: dict[str, JsonObject]) -> Iterator[tuple[Cloud, E
     """Yield the pools of a file; `others` takes what pools may refer to, by what it is found by."""
     text = read_text(path)
     data = text.values[0].data if text.values else None
-    described = [each for each in (data if isinstance(data, list) else [data]) if isinstance(each, Mapping)]
+    described = [item for item in (data if isinstance(data, list) else [data]) if isinstance(item, Mapping)]
     known = [(cloud, read()) for cloud in clouds().values() if (read := cloud.node_pools.existing_pools) is not None]
     found = [
         (cloud, outside, one)
-        for each in described
+        for item in described
         for cloud, outside in known
-        if (one := outside.described(each)) is not None
+        if (one := outside.described(item)) is not None
     ]
-    told = {key: value for each in described for _, outside in known for key, value in outside.referred(each).items()}
+    told = {key: value for item in described for _, outside in known for key, value in outside.referred(item).items()}
     others |= told
     if found or told or isinstance(data, list):
         yield from found
         return
     forms = [import_module(f"gpupools.audit.{each}") for each in ("terraform_state", "pulumi_state")]
-    form = next((each for each in forms if each.recognises(data)), None)
+    form = next((module_type for module_type in forms if module_type.recognises(data)), None)
     yield from _in_state(form.read(text).resources if form is not None else (), path, known, others)
 
 
@@ -428,9 +428,9 @@ def _accepted(pools: Sequence[_Pool], config: JsonDict) -> StackPlan:
             return plan_config(config, clouds())
         except Rejected as rejected:
             problems = rejected.problems[::-1]  # the last item of a list first, so that indexes stay right
-            dropped = [_dropped(config, each) for each in problems]
+            dropped = [_dropped(config, problem) for problem in problems]
             if not any(dropped):
-                raise Rejected(_with_option(each, by_name) for each in rejected.problems) from None
+                raise Rejected(_with_option(problem, by_name) for problem in rejected.problems) from None
             for each, problem in zip(dropped[::-1], rejected.problems, strict=True):
                 if each:
                     by_name[str(problem.path[1])].notes.append(f"{each} is omitted: {problem.what}")
@@ -469,7 +469,7 @@ def _declared(pools: Sequence[_Pool], plan: StackPlan) -> Iterator[tuple[_Pool, 
     if problems:
         raise Rejected(problems)
     late = import_module("gpupools.preview.sdk_schema").UNKNOWN
-    plans = {(each.cluster, each.name): each for each in plan.pools}
+    plans = {(pool.cluster, pool.name): pool for pool in plan.pools}
     for pool in pools:
         planned, node_pools, tokens = plans[pool.cluster, pool.name], pool.cloud.node_pools, pool.cloud.tokens()
         adopted = planned.provider_plan.adopted_pool()
@@ -479,7 +479,7 @@ def _declared(pools: Sequence[_Pool], plan: StackPlan) -> Iterator[tuple[_Pool, 
         made = dict(node_pools.declared_inputs(planned, keys))
         own = made.pop(pool.outside.resource)
         # Of what no rule reads, such as tags, there is one for each key.
-        counts = {tokens[kind]: 1 if kind in node_pools.registered else len(each) for kind, each in made.items()}
+        counts = {tokens[kind]: 1 if kind in node_pools.registered else len(value) for kind, value in made.items()}
         pool.makes = {kind: count for kind, count in sorted(counts.items()) if count}
         yield pool, json.loads(json.dumps(own, sort_keys=True, default=lambda _: late))
 
@@ -565,13 +565,13 @@ def _differences(wanted: Any, has: Any, at: tuple[str, ...]) -> Iterator[tuple[t
         for key in sorted({*wanted, *has}):
             yield from _differences(wanted.get(key), has.get(key), (*at, key))
     elif isinstance(wanted, list) and isinstance(has, list):
-        if sorted(map(_text, wanted)) != sorted(map(_text, has)):
+        if sorted(map(_value_text, wanted)) != sorted(map(_value_text, has)):
             yield at, wanted, has
     elif wanted != has:
         yield at, wanted, has
 
 
-def _text(value: Any) -> str:
+def _value_text(value: Any) -> str:
     return json.dumps(value, sort_keys=True)
 
 

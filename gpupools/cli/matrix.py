@@ -18,10 +18,10 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--json", action="store_true", help="print one row per cloud, software, sharing mode and GPU model as JSON"
     )
-    parser.set_defaults(run=_run)
+    parser.set_defaults(run=_exit_status)
 
 
-def _run(given: argparse.Namespace) -> int:
+def _exit_status(given: argparse.Namespace) -> int:
     """Print the matrix; return 2 if the cloud or the GPU is unknown."""
     if has_invalid_filters("matrix", given, {"rows": []}):
         return 2

@@ -106,13 +106,13 @@ def _profiles(given: argparse.Namespace) -> int:
         geometry(given.gpu)  # raises the reason
     rows: list[JsonDict] = [
         {
-            "gpu": each.gpu,
-            "profile": each.name,
-            **{key: getattr(each, key) for key in _COUNTS},
-            "placements": {"starts": list(each.starts), "size": each.size},
-            **{key: getattr(each, key) for key in _FACTS},
+            "gpu": profile.gpu,
+            "profile": profile.name,
+            **{key: getattr(profile, key) for key in _COUNTS},
+            "placements": {"starts": list(profile.starts), "size": profile.size},
+            **{key: getattr(profile, key) for key in _FACTS},
         }
-        for each in found
+        for profile in found
     ]
     if given.json:
         answer("mig profiles", "accepted", [], {"profiles": rows})

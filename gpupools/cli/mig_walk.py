@@ -90,16 +90,16 @@ def run_walk(given: Given) -> int:
 
 
 def _pool(plan: StackPlan, given: Given) -> PoolPlan:
-    named = {each.cluster: each for each in plan.pools if each.name == given.pool}
+    named = {pool.cluster: pool for pool in plan.pools if pool.name == given.pool}
     if not named:
         fix = nearest(given.pool, plan.stack.pools)
         raise Rejected([Problem(("--pool",), f"the file has no pool {given.pool!r}", fix)])
     names = {key: (None, key, getattr(plan.stack.clusters[key], "name", "")) for key in named}
-    found = [pool for key, pool in named.items() if given.cluster in names[key]]
-    if len(found) != 1:
+    pools = [pool for key, pool in named.items() if given.cluster in names[key]]
+    if len(pools) != 1:
         what = f"the pool is not on {given.cluster!r}" if given.cluster else f"the pool is on {len(named)} clusters"
         raise Rejected([Problem(("--cluster",), what, f"use --cluster {' or '.join(named)}")])
-    return found[0]
+    return pools[0]
 
 
 def _layout(pool: PoolPlan, wanted: str) -> tuple[str, Mapping[str, str], JsonObject]:
@@ -111,7 +111,7 @@ def _layout(pool: PoolPlan, wanted: str) -> tuple[str, Mapping[str, str], JsonOb
     if mig is None or MIG_CONFIG_LABEL not in pool.labels:
         what = "the GPU Operator's MIG manager does not cut the GPUs of this pool"
         raise Rejected([Problem(("--pool",), what, "change sharing in the stack file, and run gpupools diff")])
-    names = [each.strip() for each in wanted.split(",")]
+    names = [part.strip() for part in wanted.split(",")]
     profiles: dict[str, Any] = {"profile": names[0]} if len(names) == 1 else {"layout": names}
     sharing = Mig(mode="mig", **profiles, strategy=mig.strategy, share=mig.share)
     try:
@@ -199,11 +199,11 @@ class _Walk:
 
     def _losses(self, name: str, pods: Iterable[JsonObject]) -> Iterator[str]:
         """Yield what the pods of a node would lose and no flag allows."""
-        for pod in (each for each in pods if not each["metadata"].get("deletionTimestamp")):
+        for pod in (item for item in pods if not item["metadata"].get("deletionTimestamp")):
             owner = _controller(pod)
             kind = owner.get("kind")
             is_lost = {"--force": not owner, "--evict-jobs": kind is not None and kind not in _REPLACED}
-            is_lost["--delete-emptydir-data"] = any("emptyDir" in each for each in pod["spec"].get("volumes") or ())
+            is_lost["--delete-emptydir-data"] = any("emptyDir" in volume for volume in pod["spec"].get("volumes") or ())
             for flag in (each for each in self.refused if is_lost[each]):
                 by = f" of {kind} {owner.get('name')}" if owner else ""
                 yield f"{name}: {full_name(pod)}{by} {_LOSSES[flag][1]} ({flag} allows it)"
@@ -273,7 +273,7 @@ class _Walk:
             return "it is not cordoned"  # first all, so that no pod moves from one to another
         if pods := self._pods(name):
             if losses := list(self._losses(name, pods)):
-                raise _Failed("; ".join(each.removeprefix(f"{name}: ") for each in losses))
+                raise _Failed("; ".join(loss.removeprefix(f"{name}: ") for loss in losses))
             self._evict(name, pods)
             return "its pods did not end"
         labels = node["metadata"].get("labels", {})
@@ -296,7 +296,7 @@ class _Walk:
 
     def _evict(self, name: str, pods: Iterable[JsonObject]) -> None:
         before, self.blocked[name] = self.blocked.get(name, []), []
-        for pod in (each for each in pods if not each["metadata"].get("deletionTimestamp")):
+        for pod in (item for item in pods if not item["metadata"].get("deletionTimestamp")):
             meta = {key: pod["metadata"][key] for key in ("name", "namespace")}
             path = f"/api/v1/namespaces/{meta['namespace']}/pods/{meta['name']}/eviction"
             body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": meta}
@@ -318,7 +318,7 @@ class _Walk:
 
     def _nodes(self) -> dict[str, JsonDict]:
         found = self.api.items("/api/v1/nodes", "", labelSelector=f"{POOL_LABEL}={self.pool.name}")
-        return dict(sorted((each["metadata"]["name"], each) for each in found))
+        return dict(sorted((item["metadata"]["name"], item) for item in found))
 
     def _pods(self, name: str) -> list[JsonDict]:
         """Return the pods of a node that a drain moves."""
@@ -360,7 +360,7 @@ class _Walk:
 def _controller(pod: JsonObject) -> JsonObject:
     """Return the reference to the controller of a pod; empty for none."""
     owners: Sequence[JsonObject] = pod["metadata"].get("ownerReferences") or ()
-    return next((each for each in owners if each.get("controller")), {})
+    return next((owner for owner in owners if owner.get("controller")), {})
 
 
 def _undo(*names: str) -> str:

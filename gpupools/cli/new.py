@@ -101,14 +101,14 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-o", "--output", type=Path, metavar="FILE", help="default: Pulumi.<ENV>.yaml among the project's stack files"
     )
-    parser.set_defaults(run=lambda given: _run(parser, given))
+    parser.set_defaults(run=lambda given: _exit_status(parser, given))
 
 
 def _split_commas(text: str) -> list[str]:
-    return [each.strip() for each in text.split(",") if each.strip()]
+    return [part.strip() for part in text.split(",") if part.strip()]
 
 
-def _run(parser: argparse.ArgumentParser, given: argparse.Namespace) -> int:
+def _exit_status(parser: argparse.ArgumentParser, given: argparse.Namespace) -> int:
     missing = _Missing()
     try:
         if given.project:
@@ -227,7 +227,7 @@ def _stack_folder(missing: _Missing) -> Path:
     try:
         return Path(os.path.relpath(read_project(found).files))
     except Rejected as rejected:
-        missing.problems += [replace(each, path=(str(found), *each.path)) for each in rejected.problems]
+        missing.problems += [replace(problem, path=(str(found), *problem.path)) for problem in rejected.problems]
         return Path()
 
 
@@ -255,11 +255,11 @@ def _described(name: str) -> tuple[str, Described]:
     try:
         told = _one_document(name)
         is_output = isinstance(told, dict) and bool(told) and all(map(_is_terraform_output, told.values()))
-        hidden = [key for key, each in told.items() if each["sensitive"]] if is_output else []
+        hidden = [key for key, value in told.items() if value["sensitive"]] if is_output else []
         found = _read_outputs(told) if is_output else _read_by_any(told)
     except Rejected as rejected:
         raise Rejected(
-            replace(each, path=("--describe",), what=f"{name}: {each.what}") for each in rejected.problems
+            replace(problem, path=("--describe",), what=f"{name}: {problem.what}") for problem in rejected.problems
         ) from None
     if len(found) == 1:
         cloud, each = found[0]
@@ -279,11 +279,11 @@ def _described(name: str) -> tuple[str, Described]:
 
 def _one_document(name: str) -> Any:
     """Return the document in a file; of a list its only item."""
-    told = [each.data for each in read_text(Path(name)).values]
+    told = [value.data for value in read_text(Path(name)).values]
     told = told[0] if len(told) == 1 and isinstance(told[0], list) else told
     if len(told) == 1:
         return told[0]
-    named = [str(each["name"]) for each in told if isinstance(each, dict) and "name" in each]
+    named = [str(item["name"]) for item in told if isinstance(item, dict) and "name" in item]
     what = f"has {len(told)} documents" + (f": {', '.join(map(shown, named[:5]))}" if named else "")
     raise Rejected([Problem((), what, "describe a single cluster, and repeat --describe for each document of it")])
 
@@ -309,12 +309,12 @@ def _read_outputs(told: JsonObject) -> list[tuple[str, Described]]:
 
     An output may be all outputs of a module: https://developer.hashicorp.com/terraform/cli/commands/output
     """
-    plain = {key: each["value"] for key, each in told.items() if not each["sensitive"]}
-    modules = [each for each in plain.values() if isinstance(each, dict)]
-    everything = {key: value for each in (*modules, plain) for key, value in each.items()}
-    whole = [each for each in modules if _read_by_any({**plain, **each}, outputs=True)]
-    single = [everything] if _read_by_any(plain, outputs=True) else [{**everything, **each} for each in whole]
-    return [one for each in single for one in _read_by_any(each, outputs=True)]
+    plain = {key: value["value"] for key, value in told.items() if not value["sensitive"]}
+    modules = [item for item in plain.values() if isinstance(item, dict)]
+    everything = {key: value for item in (*modules, plain) for key, value in item.items()}
+    whole = [module for module in modules if _read_by_any({**plain, **module}, outputs=True)]
+    single = [everything] if _read_by_any(plain, outputs=True) else [{**everything, **module} for module in whole]
+    return [one for item in single for one in _read_by_any(item, outputs=True)]
 
 
 def _cloud(given: argparse.Namespace, described: set[str], missing: _Missing) -> Cloud:
@@ -347,7 +347,7 @@ def _cluster(given: argparse.Namespace, cloud: Cloud, described: Sequence[JsonOb
     told = _told_keys(given, cloud, missing)
     for key in listed(table, "identity"):
         said = [keys[key] for keys in (*described, told) if key in keys]
-        if len({str(each).casefold() for each in said}) > 1:
+        if len({str(item).casefold() for item in said}) > 1:
             what = f"{key} is {' and '.join(dict.fromkeys(map(shown, said)))}, so these are different clusters"
             missing.add("--describe", what, "describe a single cluster, or remove the conflicting flag")
     said_by_all = [(key, value) for keys in described for key, value in keys.items()]
@@ -434,7 +434,7 @@ def _pool(given: argparse.Namespace, cloud: Cloud, missing: _Missing) -> tuple[s
     if given.gpu is not None:
         given.gpu = model or given.gpu
         sizes = {row.gpus for row in cloud.instance_types.values() if row.gpu_model == model}
-        counts = sorted({each for each in sizes if cloud.instance_types.with_gpus(model, each)} or sizes)
+        counts = sorted({size for size in sizes if cloud.instance_types.with_gpus(model, size)} or sizes)
         if given.gpus_per_node is None and counts and 1 not in counts:
             given.gpus_per_node = int(counts[0]) if counts[0].denominator == 1 else str(counts[0])
     _ask_sharing(given, model, missing)
@@ -467,7 +467,7 @@ def _ask_sharing(given: argparse.Namespace, model: str, missing: _Missing) -> No
     if given.sharing in SHARED_MODES and given.team is None:
         given.team = missing.ask("--team", "Team whose pods may share a GPU, a DNS label")
     if given.sharing == "mig" and given.profile is None:
-        names = dict.fromkeys(each.name for each in profiles(model)) if model else ["e.g. 1g.10gb"]
+        names = dict.fromkeys(profile.name for profile in profiles(model)) if model else ["e.g. 1g.10gb"]
         if names:
             given.profile = missing.ask("--profile", f"MIG profile: {', '.join(names)}")
         else:
@@ -497,9 +497,9 @@ def _judged(
         except Rejected as rejected:
             cluster, idle = _without_idle(cluster, rejected.problems)
             if not idle:
-                told = {each.path for each in missing.problems}
-                found = [_with_flag(each) for each in rejected.problems]
-                raise Rejected(each for each in found if each.path not in told) from None
+                told = {problem.path for problem in missing.problems}
+                found = [_with_flag(problem) for problem in rejected.problems]
+                raise Rejected(problem for problem in found if problem.path not in told) from None
             unused += idle
         else:
             if missing.problems:

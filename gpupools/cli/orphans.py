@@ -52,10 +52,10 @@ def add(parser: argparse.ArgumentParser) -> None:
         "Exit code 3: resources or operations are left over."
     )
     add_within(parser)
-    parser.set_defaults(run=_run)
+    parser.set_defaults(run=_exit_status)
 
 
-def _run(given: argparse.Namespace) -> int:
+def _exit_status(given: argparse.Namespace) -> int:
     try:
         read = _read(given.files)
         pending, left = _compare(read)
@@ -63,8 +63,8 @@ def _run(given: argparse.Namespace) -> int:
         empty: JsonDict = {"pending": [], "left": [], "without_component": [], "replacements": []}
         return tell_problems("orphans", rejected.problems, empty, as_json=given.json)
     if given.json:
-        details = {"pending": [each.as_json() for each in pending], "left": [each.as_json() for each in left]}
-        details["without_component"] = [{"urn": each.address, "type": each.type} for each in read.torn]
+        details = {"pending": [update.as_json() for update in pending], "left": [each.as_json() for each in left]}
+        details["without_component"] = [{"urn": resource.address, "type": resource.type} for resource in read.torn]
         details["replacements"] = [{"urn": each.address, "id": each.id, "left": what} for each, what in read.replaced]
         answer("orphans", "accepted", [], details)
     else:
@@ -149,7 +149,7 @@ def _read(files: Iterable[Path]) -> _Read:
             elif not _read_list(data, read):
                 raise Rejected([_not_known(path)])
         except Rejected as rejected:
-            problems += [replace(each, path=(str(path), *each.path)) for each in rejected.problems]
+            problems += [replace(problem, path=(str(path), *problem.path)) for problem in rejected.problems]
     if not states and not problems:
         what = "none of the files is a state, so existing resources cannot be compared"
         problems.append(Problem((), what, "add the output of pulumi stack export"))
@@ -167,13 +167,13 @@ def _read_state(data: JsonObject, text: Any, read: _Read) -> None:
     at = ("deployment", "resources")
     states = all_maps(data["deployment"].get("resources"), at)
     found = [_wanted(state, (*at, index), text) for index, state in enumerate(states)]
-    stacks = sorted({each.stack for each in found})
+    stacks = sorted({other_resource.stack for other_resource in found})
     if len(stacks) > 1:
         what = f"has resources of the stacks {' and '.join(stacks)}: one was imported into the other"
         raise Rejected([Problem((), what, "export the stack's own state again, or import its last good one")])
     read.stacks += stacks
-    urns = {each.address for each in found}
-    read.has += [each for each in found if each.id]
+    urns = {other_resource.address for other_resource in found}
+    read.has += [other_resource for other_resource in found if other_resource.id]
     read.urns |= urns
     left = {"delete": "delete the old one", "pendingReplacement": "create the new one"}
     read.replaced += [
@@ -182,9 +182,9 @@ def _read_state(data: JsonObject, text: Any, read: _Read) -> None:
     read.torn += [each for each in found if _is_pool(each) and not _is_in_component(each, urns)]
     at = ("deployment", "pending_operations")
     operations = all_maps(data["deployment"].get(at[1]), at)
-    for index, each in enumerate(operations):
-        resource = _wanted(each.get("resource"), (*at, index, "resource"), text)
-        read.pending.append(_Pending(resource, str(each.get("type"))))
+    for index, operation in enumerate(operations):
+        resource = _wanted(operation.get("resource"), (*at, index, "resource"), text)
+        read.pending.append(_Pending(resource, str(operation.get("type"))))
 
 
 def _is_pool(resource: Resource) -> bool:
@@ -223,25 +223,25 @@ def _read_list(data: Any, read: _Read) -> bool:
         read.objects += objects
         return True
     known = [outside() for cloud in clouds().values() if (outside := cloud.node_pools.existing_pools) is not None]
-    found = [
+    theres = [
         there
-        for each in (data if isinstance(data, list) else [data])
-        if isinstance(each, Mapping)
+        for item in (data if isinstance(data, list) else [data])
+        if isinstance(item, Mapping)
         for outside in known
-        for there in outside.there(each)
+        for there in outside.there(item)
     ]
-    read.there += found
+    read.there += theres
     empty = isinstance(data, Mapping) and bool(data) and all(value == [] for value in data.values())
-    return bool(found) or empty
+    return bool(theres) or empty
 
 
 def _objects(data: Any) -> list[There] | None:
     """Return the objects of `kubectl get … --output json` or `helm list --output json`; None for other data."""
     if isinstance(data, Mapping) and "apiVersion" in data and "kind" in data:
         items = data.get("items") if data["kind"] == "List" else [data]
-        return [_object(each) for each in items or [] if isinstance(each, Mapping) and "kind" in each]
-    if isinstance(data, list) and all(isinstance(each, Mapping) and {"name", "chart"} <= each.keys() for each in data):
-        return [_release(each) for each in data]
+        return [_object(item) for item in items or [] if isinstance(item, Mapping) and "kind" in item]
+    if isinstance(data, list) and all(isinstance(item, Mapping) and {"name", "chart"} <= item.keys() for item in data):
+        return [_release(item) for item in data]
     return None
 
 
@@ -272,27 +272,27 @@ def _release(item: JsonObject) -> There:
 
 
 def _compare(read: _Read) -> tuple[list[_Pending], list[_Left]]:
-    creating = [each.resource for each in read.pending if each.operation == "creating"]
+    creating = [update.resource for update in read.pending if update.operation == "creating"]
     left: list[_Left] = []
     found: set[str] = set()
     for there in read.there:
-        if any(_same(there, each) for each in read.has):
+        if any(_same(there, resource) for resource in read.has):
             continue
-        known = [each for each in creating if _has_name(there, each)] or [
-            each for each in read.next if _has_name(there, each) or _tagged(there, each)
+        known = [resource for resource in creating if _has_name(there, resource)] or [
+            resource for resource in read.next if _has_name(there, resource) or _tagged(there, resource)
         ]
-        found |= {each.address for each in known}
+        found |= {resource.address for resource in known}
         if known or there.pool:
             left.append(_made(there, known[:1], read))
     for there in read.objects:
         known = [each for each in (*creating, *read.next) if _has_name(there, each) and each.address not in found]
         # The same object of another cluster has another URN.
-        known = list({each.address: each for each in known}.values())
-        found |= {each.address for each in known}
+        known = list({resource.address: resource for resource in known}.values())
+        found |= {resource.address for resource in known}
         if known:
-            elsewhere = len(known) > 1 or any(_has_name(there, each) for each in read.has)
+            elsewhere = len(known) > 1 or any(_has_name(there, resource) for resource in read.has)
             left.append(replace(_made(there, known, read), elsewhere=elsewhere))
-    pending = [replace(each, found=each.resource.address in found) for each in read.pending]
+    pending = [replace(update, found=update.resource.address in found) for update in read.pending]
     return pending, left
 
 
@@ -314,17 +314,17 @@ def _tagged(there: There, wanted: Resource) -> bool:
 
 def _within(part: Any, whole: Any) -> bool:
     if isinstance(part, Mapping):
-        return isinstance(whole, Mapping) and all(_within(each, whole.get(key)) for key, each in part.items())
+        return isinstance(whole, Mapping) and all(_within(value, whole.get(key)) for key, value in part.items())
     return str(part).casefold() == str(whole).casefold()
 
 
 def _made(there: There, known: Sequence[Resource], read: _Read) -> _Left:
     kind = known[0].type if known else there.forms[0][0]
-    held = [each for each in known if each.address in {has.address for has in read.has}]
+    held = [resource for resource in known if resource.address in {has.address for has in read.has}]
     if held:
         note = f"the state has {next(has.id for has in read.has if has.address == held[0].address)} instead"
         return _Left(there, kind, (), note)
-    above = [each.parent for each in known if each.parent and each.parent not in read.urns]
+    above = [resource.parent for resource in known if resource.parent and resource.parent not in read.urns]
     if above:
         note = "the state lacks its parent: run pulumi up, which stops at this resource, then export the state again"
         return _Left(there, kind, (), note)
@@ -369,8 +369,8 @@ def _lines(pending: Sequence[_Pending], left: Sequence[_Left], read: _Read) -> I
             yield f"  or delete it: {there.delete}"
         else:
             yield f"  {'delete it' if one.known else 'delete it if no other stack has it'}: {there.delete}"
-    for stack in sorted({each.resource.stack for each in pending}):
-        clear = any(each.operation == "creating" and each.resource.stack == stack for each in pending)
+    for stack in sorted({update.resource.stack for update in pending}):
+        clear = any(update.operation == "creating" and update.resource.stack == stack for update in pending)
         option = " --clear-pending-creates" if clear else ""
         when = "when the lists are complete, and their resources are imported or deleted"
         yield f"{when}: pulumi refresh{option} --stack {shlex.quote(stack)}"

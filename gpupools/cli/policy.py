@@ -84,7 +84,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         "states, previews and standard input also unverified ones",
     )
     add_within(parser)
-    parser.set_defaults(run=lambda given: _run(parser, given))
+    parser.set_defaults(run=lambda given: _exit_status(parser, given))
 
 
 def _report_option(text: str) -> tuple[str, Path]:
@@ -94,7 +94,7 @@ def _report_option(text: str) -> tuple[str, Path]:
     return form, Path(file)
 
 
-def _run(parser: argparse.ArgumentParser, given: argparse.Namespace) -> int:
+def _exit_status(parser: argparse.ArgumentParser, given: argparse.Namespace) -> int:
     if given.admission:
         if given.files or given.check_config or given.config or given.config_schema:
             parser.error("--admission cannot be combined with other arguments")
@@ -222,8 +222,8 @@ def judge_files(
         # Without the parser no .tf file at all is read, which is no fault of a file.
         named = {each.path for each in judged if each.unfinished or (each.path.is_dir() and find_spec("hcl2") is None)}
         judged = [replace(each, is_searched=each.path in searched and each.path not in named) for each in judged]
-        skipped = sum(each.is_of_no_form and each.is_searched for each in judged)
-        judged = [each for each in judged if not (each.is_of_no_form and each.is_searched)]
+        skipped = sum(report.is_of_no_form and report.is_searched for report in judged)
+        judged = [report for report in judged if not (report.is_of_no_form and report.is_searched)]
         judged = judging.without_settled(judged)
         of_waivers = None if _unfinished(judged) else judging.judge_waivers(judged, chosen, some=changed)
         judged += [of_waivers] if of_waivers else []
@@ -267,16 +267,16 @@ def _files_of(path: Path) -> tuple[list[Path], bool]:
     """
     if not path.is_dir():
         return [path], False
-    found: list[Path] = []
+    paths: list[Path] = []
     for folder, folders, names in os.walk(path):
         folders[:] = sorted(each for each in folders if not each.startswith(".") and each not in _NOT_SEARCHED)
-        here = [Path(folder, each) for each in sorted(names) if Path(each).suffix in (".json", ".yaml", ".yml")]
-        found += (each for each in here if not each.is_symlink())
-        found += [Path(folder)] if any(name.endswith(".tf") for name in names) else []
-        if len(found) > _MOST_FILES:
+        here = [Path(folder, name) for name in sorted(names) if Path(name).suffix in (".json", ".yaml", ".yml")]
+        paths += (each for each in here if not each.is_symlink())
+        paths += [Path(folder)] if any(name.endswith(".tf") for name in names) else []
+        if len(paths) > _MOST_FILES:
             what = f"has more than {_MOST_FILES} JSON and YAML files"
             raise Rejected([Problem((str(path),), what, "name the folders with manifests or plans")])
-    return found, True
+    return paths, True
 
 
 def _without_known(judged: list[FileReport], baseline: Path | None, write: Path | None) -> list[FileReport]:
@@ -328,7 +328,7 @@ def _tell_findings(judged: Sequence[FileReport], *, every: bool = False) -> None
         tell(f"{amount_of(len(searched), 'file')} not read, the first: {first.path}: {problem}", error=True)
     groups: dict[tuple[str, str], list[tuple[str, str, str]]] = {}
     for kind, place, level, message, by in sorted(
-        _lines(judged), key=lambda each: (list(_STYLES).index(each[0]), each[-1].order)
+        _lines(judged), key=lambda line: (list(_STYLES).index(line[0]), line[-1].order)
     ):
         groups.setdefault((kind, by.name), []).append((place, level, message))
     for size in _GROUP_SIZES:
@@ -352,13 +352,13 @@ def _lines(judged: Sequence[FileReport]) -> Iterator[tuple[str, str, str, str, R
 
 def _findings(file: FileReport) -> Iterator[ReportedFinding]:
     """Yield the findings of a file, one for all modules of a folder that are not read, and the waived ones."""
-    modules = [each for each in file.found if each.type == "modules-not-read" and each.settled_by]
+    modules = [finding for finding in file.found if finding.type == "modules-not-read" and finding.settled_by]
     for found in file.found:
         if found is (modules[0] if modules else None):
-            names = ", ".join(each.address for each in modules[:5]) + (", …" if len(modules) > 5 else "")
+            names = ", ".join(module.address for module in modules[:5]) + (", …" if len(modules) > 5 else "")
             message = f"{amount_of(len(modules), 'module')} not read: {names}; {found.settled_by}"
             yield replace(found, address="", message=message)
-        elif not any(found is each for each in modules):
+        elif not any(found is module for module in modules):
             yield found
     yield from file.waived
 
@@ -392,10 +392,10 @@ def _summary(judged: Sequence[FileReport]) -> str:
 
 def _next_step(judged: Sequence[FileReport], has_baseline: bool) -> list[str]:
     """Return what to do now, if there is something."""
-    found = [each for file in judged for each in file.found]
-    if any(each.level.value == "violation" for each in found):
+    findings = [finding for file in judged for finding in file.found]
+    if any(finding.level.value == "violation" for finding in findings):
         return ["next: fix the violations" + ("" if has_baseline else ", or accept them with --write-baseline FILE")]
-    steps = Counter(each.settled_by for each in found if each.settled_by)
+    steps = Counter(finding.settled_by for finding in findings if finding.settled_by)
     return [f"next: {step}" for step, _ in steps.most_common(1)]
 
 

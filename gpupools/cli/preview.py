@@ -16,10 +16,10 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", nargs="?", type=Path, default=DEV_STACK, metavar="FILE", help=f"default: {DEV_STACK}")
     parser.add_argument("--json", action="store_true", help="print pools, resources and policy verdicts as JSON")
     parser.add_argument("--policy-config", type=Path, metavar="FILE", help="policy configuration, as for pulumi up")
-    parser.set_defaults(run=lambda given: _run(given.file, given.json, given.policy_config))
+    parser.set_defaults(run=lambda given: _exit_status(given.file, given.json, given.policy_config))
 
 
-def _run(file: Path, as_json: bool, policy_config: Path | None) -> int:
+def _exit_status(file: Path, as_json: bool, policy_config: Path | None) -> int:
     # Imported by name: this package imports no Pulumi, and other commands start fast without it.
     run: Callable[[Path, bool, Path | None], int] = import_module("gpupools.preview.command").run
     return run(file, as_json, policy_config)

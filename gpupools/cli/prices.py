@@ -31,10 +31,10 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.epilog = examples("gpupools prices offers.csv azure.json --stack stacks/Pulumi.dev.yaml > prices.csv")
     parser.add_argument("lists", nargs="+", type=Path, metavar="LIST", help=f"downloaded price list, see {_PAGE}")
     parser.add_argument("--stack", type=Path, required=True, metavar="FILE", help="stack file whose types are priced")
-    parser.set_defaults(run=lambda given: _run(given.lists, given.stack))
+    parser.set_defaults(run=lambda given: _exit_status(given.lists, given.stack))
 
 
-def _run(lists: Sequence[Path], stack: Path) -> int:
+def _exit_status(lists: Sequence[Path], stack: Path) -> int:
     try:
         file = read_stack_file(stack)
         plan = plan_config({**file.config, "budget": None}, clouds(), file.others)

@@ -38,21 +38,21 @@ def make_project(folder: Path) -> None:
         raise Rejected([Problem((str(folder),), f"{shown(name)} is not a valid project name", fix)])
     if os.path.lexists(folder) and not folder.is_dir():
         raise Rejected([Problem((str(folder),), "is not a folder", "use another path")])
-    files = {each.relative_to(template()): each for each in sorted(template().rglob("*")) if _is_source(each)}
-    for part in {parent for each in files for parent in each.parents if parent.name}:
+    files = {path.relative_to(template()): path for path in sorted(template().rglob("*")) if _is_source(path)}
+    for part in {parent for file in files for parent in file.parents if parent.name}:
         if os.path.lexists(folder / part) and not (folder / part).is_dir():
             raise Rejected(
                 [Problem((str(folder / part),), "is not a folder", "use another folder, or remove the file")]
             )
-    there = [folder / each for each in files if os.path.lexists(folder / each)]
+    there = [folder / file for file in files if os.path.lexists(folder / file)]
     if there:
         fix = "use an empty folder"
-        raise Rejected(Problem((str(each),), "already exists, and nothing is overwritten", fix) for each in there)
+        raise Rejected(Problem((str(path),), "already exists, and nothing is overwritten", fix) for path in there)
     requirement = _requirement()
-    for each, source in files.items():
-        (folder / each).parent.mkdir(parents=True, exist_ok=True)
-        with (folder / each).open("x", encoding="utf-8") as out:
-            out.write(_filled(each, source.read_text(encoding="utf-8"), name, requirement))
+    for key, source in files.items():
+        (folder / key).parent.mkdir(parents=True, exist_ok=True)
+        with (folder / key).open("x", encoding="utf-8") as out:
+            out.write(_filled(key, source.read_text(encoding="utf-8"), name, requirement))
     tell(f"{folder}: wrote {len(files)} files")
     tell(f"{folder / 'requirements.txt'}: {requirement}")
     if " @ file:" in requirement:

@@ -41,10 +41,10 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--trust-endpoint", action="append", default=[], metavar="HOST", help=what)
     parser.add_argument("--kubeconfig", type=Path, metavar="FILE", help="kubeconfig with the contexts")
     shows.add_argument("--json", action="store_true", help="print pools and causes as JSON; with --watch one per line")
-    parser.set_defaults(run=_run)
+    parser.set_defaults(run=_exit_status)
 
 
-def _run(given: argparse.Namespace) -> int:
+def _exit_status(given: argparse.Namespace) -> int:
     try:
         plan = check_stack_file(given.file, clouds()).plan
         if wrong := list(_wrong_call(given, plan)):
@@ -52,7 +52,7 @@ def _run(given: argparse.Namespace) -> int:
     except Rejected as rejected:
         located = locate(given.file, rejected)
         return tell_problems("ready", located, {"pools": []}, as_json=given.json, result="failed")
-    wanted = [each for each in promises(plan) if not given.pool or each.pool.name in given.pool]
+    wanted = [promise for promise in promises(plan) if not given.pool or promise.pool.name in given.pool]
     clusters = plan.stack.clusters
     access = partial(
         access_of,
@@ -68,11 +68,11 @@ def _run(given: argparse.Namespace) -> int:
     for is_last in watch.looks(given.timeout, stays=given.watch):
         if given.json and (is_last or given.watch):
             result = _RESULTS[watch.code]
-            problems = [each.as_json() for each in watch.problems.values()]
-            holds = {"pools": [each.as_json() for each in watch.found]}
+            problems = [problem.as_json() for problem in watch.problems.values()]
+            holds = {"pools": [status.as_json() for status in watch.found]}
             answer("ready", result, problems, holds, indent=None if given.watch else 2)
         elif not given.json and (given.timeout or given.watch):
-            texts = {f"{each.cluster}/{each.pool}": each.summary() for each in watch.found}
+            texts = {f"{status.cluster}/{status.pool}": status.summary() for status in watch.found}
             texts |= {key: str(problem) for key, problem in watch.problems.items() if not is_last}
             _tell_waiting(texts, shown)
             shown = texts
@@ -85,7 +85,7 @@ def _run(given: argparse.Namespace) -> int:
     if watch.is_ready and given.smoke:
         from gpupools.cli.smoke import run_smoke_tests
 
-        return run_smoke_tests([each.pool for each in wanted], watch.apis, given.timeout or 1800)
+        return run_smoke_tests([promise.pool for promise in wanted], watch.apis, given.timeout or 1800)
     return watch.code
 
 
@@ -105,7 +105,7 @@ def _tell_waiting(texts: Mapping[str, str], shown: Mapping[str, str]) -> None:
 
 
 def _wrong_call(given: argparse.Namespace, plan: StackPlan) -> Iterator[Problem]:
-    pools, clusters = {each.name for each in plan.pools}, {each.cluster for each in plan.pools}
+    pools, clusters = {pool.name for pool in plan.pools}, {pool.cluster for pool in plan.pools}
     for name in given.pool:
         if name not in pools:
             yield Problem(("--pool",), f"the file has no pool {name!r}", nearest(name, pools))

@@ -35,10 +35,10 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--into", type=Path, metavar="DIR", help="of monitoring: write a file of rules and one per dashboard instead"
     )
     add_within(parser)
-    parser.set_defaults(run=lambda given: _run(parser, given))
+    parser.set_defaults(run=lambda given: _exit_status(parser, given))
 
 
-def _run(parser: argparse.ArgumentParser, given: argparse.Namespace) -> int:
+def _exit_status(parser: argparse.ArgumentParser, given: argparse.Namespace) -> int:
     if given.into is not None and given.only != "monitoring":
         parser.error("--into goes with --only monitoring")
     if given.only != "teams" and find_spec("grafana_foundation_sdk") is None:
@@ -46,7 +46,7 @@ def _run(parser: argparse.ArgumentParser, given: argparse.Namespace) -> int:
         return 1
     try:
         plan = check_stack_file(given.file, clouds()).plan
-        queues = {each.cluster: each.json_team_objects() for each in plan.runtimes if each.team_objects}
+        queues = {runtime.cluster: runtime.json_team_objects() for runtime in plan.runtimes if runtime.team_objects}
         if given.only == "teams":
             key = _cluster_of(queues, given.cluster, "a scheduler", "set runtime.scheduler on a cluster")
         else:
@@ -90,7 +90,7 @@ def _monitoring(plan: StackPlan, key: str, into: Path | None) -> list[JsonDict]:
     pools, spec = [pool for pool in plan.pools if pool.cluster == key], plan.stack.clusters[key].runtime
     teams = plan.stack.teams if spec.scheduler else {}
     shares = team_shares(pools, teams, key)[0] if teams else None
-    prices = [each for each in prices_of(plan, clouds()) if each.key.partition("/")[0] == key]
+    prices = [price for price in prices_of(plan, clouds()) if price.key.partition("/")[0] == key]
     groups = monitoring.rule_groups(pools, teams, shares, spec.scheduler, prices)
     boards = monitoring.dashboards(pools, teams)
     if into is None:

@@ -59,13 +59,13 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--policy-config", type=Path, metavar="FILE", help="policy configuration, as for pulumi up")
     parser.add_argument("--json", action="store_true", help="print counts as JSON; without OUT, write no report")
     add_within(parser)
-    parser.set_defaults(run=_run)
+    parser.set_defaults(run=_exit_status)
 
 
 _NOTHING: JsonDict = {"stacks": [], "gone": [], "written": None}
 
 
-def _run(given: argparse.Namespace) -> int:
+def _exit_status(given: argparse.Namespace) -> int:
     try:
         config = _policy_config(given)
         reports = [_report(file, given.since, not given.no_policies, config) for file in given.files]
@@ -97,7 +97,7 @@ def _policy_config(given: argparse.Namespace) -> JsonObject | None:
         raise Refusal([problem], "failed")
     outside = links_out([*given.files, given.output, config], given.within)
     if outside:
-        raise Refusal([Located(path, None, each) for path, each in outside])
+        raise Refusal([Located(path, None, problem) for path, problem in outside])
     if config is None:
         return None
     try:
@@ -134,7 +134,7 @@ def _wrong_calls(given: argparse.Namespace) -> Iterator[Problem]:
     if output is None and given.format == "html" and not given.json:
         yield Problem(("-o",), "is required for an HTML page", "add -o plan.html")
     if output is not None:
-        read = [each for each in (*given.files, config) if each is not None]
+        read = [item for item in (*given.files, config) if item is not None]
         if any(output.exists() and file.exists() and output.samefile(file) for file in read):
             yield Problem(("-o",), f"{output} is an input file", "use another file")
         if not output.parent.is_dir():
@@ -205,11 +205,11 @@ def _answer(reports: Sequence[StackReport], gone: Sequence[str], output: Path | 
             "summary": report.summary(),
             "pools": len(report.pools),
             "changes": report.counts() if report.comparison is not None else None,
-            "findings": sum(len(each.violations) for each in report.findings) if not report.not_judged else None,
+            "findings": sum(len(finding.violations) for finding in report.findings) if not report.not_judged else None,
         }
         for report in reports
     ]
-    problems = [each.as_json() for report in reports for each in report.refused]
-    problems += [each.as_json(report.file) for report in reports for each in report.problems]
+    problems = [problem.as_json() for report in reports for problem in report.refused]
+    problems += [problem.as_json(report.file) for report in reports for problem in report.problems]
     holds = {"stacks": stacks, "gone": gone, "written": str(output) if output is not None else None}
     answer("report", "refused" if refused else "accepted", problems, holds)

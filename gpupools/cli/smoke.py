@@ -41,7 +41,7 @@ def job_of(pool: PoolPlan) -> JsonDict:
 def _failure(pool: PoolPlan, api: ClusterApi, timeout_s: int) -> str:
     """Return why the test failed, or what of it is left; empty if it passed. Deletes what it created."""
     created, why = list[str](), list[str]()
-    objects = [(_CLAIMS, dict(each.manifest)) for each in smoke_claims(pool)]
+    objects = [(_CLAIMS, dict(claim.manifest)) for claim in smoke_claims(pool)]
     objects = [("/api/v1/namespaces", dict(smoke_namespace([pool]).manifest)), *objects, (_JOBS, job_of(pool))]
     try:
         for path, manifest in objects:

@@ -67,7 +67,7 @@ _NOT_TEXT = ("y", "n", "yes", "no", "on", "off", "true", "false", "null")
 def flow(value: Any) -> str:
     """Return a value as one line of unambiguous YAML."""
     if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{key}: {flow(each)}" for key, each in value.items()) + "}"
+        return "{" + ", ".join(f"{key}: {flow(item)}" for key, item in value.items()) + "}"
     if isinstance(value, list):
         return "[" + ", ".join(map(flow, value)) + "]"
     if isinstance(value, str) and re.fullmatch(_PLAIN, value) and value.lower() not in _NOT_TEXT:

@@ -74,7 +74,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--branch", metavar="NAME", default="main", help="default: main")
     parser.add_argument("--organization", metavar="NAME", help="organization of the stacks in Pulumi's backend")
     add_within(parser)
-    parser.set_defaults(run=_run)
+    parser.set_defaults(run=_exit_status)
 
 
 @dataclass
@@ -93,13 +93,13 @@ class _Listed:
     def clusters(self) -> Iterator[tuple[str, Cluster, list[PoolPlan]]]:
         if self.checked is not None:
             for key, cluster in self.checked.plan.stack.clusters.items():
-                yield key, cluster, [each for each in self.checked.plan.pools if each.cluster == key]
+                yield key, cluster, [pool for pool in self.checked.plan.pools if pool.cluster == key]
 
     def after(self, others: Sequence[Placed]) -> list[tuple[str, Placed | None]]:
-        return [(each, within(each, others)) for each in self.placed.references]
+        return [(reference, within(reference, others)) for reference in self.placed.references]
 
 
-def _run(given: argparse.Namespace) -> int:
+def _exit_status(given: argparse.Namespace) -> int:
     wrong = _wrong_call(given)
     if wrong is not None:
         return tell_problems("stacks", [wrong], _NOTHING, as_json=given.json, result="failed")
@@ -110,21 +110,21 @@ def _run(given: argparse.Namespace) -> int:
         return tell_problems("stacks", [Problem((), str(error))], _NOTHING, as_json=given.json, result="failed")
     except Refusal as error:
         return tell_problems("stacks", error.problems, _NOTHING, as_json=given.json)
-    placed = [each.placed for each in listed]
+    placed = [stack.placed for stack in listed]
     placed_in_order, refused = _judged(listed, given.folder)
-    shown = [each for each in listed if not given.changed or each.changed]
-    by_file = {each.placed.file: each for each in shown}
+    shown = [stack for stack in listed if not given.changed or stack.changed]
+    by_file = {stack.placed.file: stack for stack in shown}
     order = [
         kept for wave in placed_in_order if (kept := [by_file[each.file] for each in wave if each.file in by_file])
     ]
     if given.json:
         holds = {
-            "stacks": [_as_json(each, placed, given.folder) for each in shown],
-            "waves": [[_for_a_job(each.placed, given.folder) for each in wave] for wave in order],
+            "stacks": [_as_json(stack, placed, given.folder) for stack in shown],
+            "waves": [[_for_a_job(stack.placed, given.folder) for stack in wave] for wave in order],
             "removed": gone,
             "left_out": left_out,
         }
-        answer("stacks", "refused" if refused else "accepted", [each.as_json() for each in refused], holds)
+        answer("stacks", "refused" if refused else "accepted", [problem.as_json() for problem in refused], holds)
     elif refused:
         for located in refused:
             tell_located(located)
@@ -132,11 +132,11 @@ def _run(given: argparse.Namespace) -> int:
         tell_json(list(_batches(order, given.matrix, given.folder)), indent=None)
         _tell_rest(given, gone, left_out, bool(listed), error=True)
     elif given.operator:
-        return _tell_objects(given, [(each.placed, each.after(placed)) for each in shown])
+        return _tell_objects(given, [(stack.placed, stack.after(placed)) for stack in shown])
     else:
         for number, wave in enumerate(order, 1):
-            for each in wave:
-                tell_lines("\n".join(_as_text(each, placed, number if len(order) > 1 else 0)))
+            for stack in wave:
+                tell_lines("\n".join(_as_text(stack, placed, number if len(order) > 1 else 0)))
         _tell_rest(given, gone, left_out, bool(listed))
     return 1 if refused else 0
 
@@ -159,14 +159,14 @@ def _tell_rest(
 
 def _judged(listed: Sequence[_Listed], folder: Path) -> tuple[list[list[Placed]], list[Located]]:
     """Return the waves in which the stacks are deployed, and all problems."""
-    placed = [each.placed for each in listed]
-    refused = [located for each in listed for located in each.refused]
+    placed = [stack.placed for stack in listed]
+    refused = [located for stack in listed for located in stack.refused]
     refused += [Located(path, None, problem) for path, problem in same_stack(placed)]
     refused += [*_pools_twice(listed), *_installed_twice(listed)]
     try:
         return waves(placed), refused
     except Rejected as rejected:
-        return [], [*refused, *(Located(folder, None, each) for each in rejected.problems)]
+        return [], [*refused, *(Located(folder, None, problem) for problem in rejected.problems)]
 
 
 def _tell_objects(
@@ -184,7 +184,7 @@ def _tell_objects(
 
 def _is_in_a_repository(folder: Path) -> bool:
     here = folder.resolve()
-    return any(os.path.lexists(each / name) for each in (here, *here.parents) for name in (".git", "Pulumi.yaml"))
+    return any(os.path.lexists(path / name) for path in (here, *here.parents) for name in (".git", "Pulumi.yaml"))
 
 
 def _wrong_call(given: argparse.Namespace) -> Problem | None:
@@ -215,7 +215,7 @@ def _stack_files(folder: Path, checkout: Path | None) -> tuple[list[_Listed], li
     try:
         files = stack_files(folder)
     except Rejected as rejected:
-        problems = [Located(folder, None, replace(each, path=())) for each in rejected.problems]
+        problems = [Located(folder, None, replace(problem, path=())) for problem in rejected.problems]
         raise Refusal(problems) from None
     if not files and not _is_in_a_repository(folder):
         what = "is not in a repository: there is no stack file, and no Pulumi.yaml or .git in it or above"
@@ -235,7 +235,7 @@ def _stack_files(folder: Path, checkout: Path | None) -> tuple[list[_Listed], li
         try:
             project = projects.setdefault(of, read_project(of))
         except Rejected as rejected:
-            raise Refusal([Located(of, None, each) for each in rejected.problems]) from None
+            raise Refusal([Located(of, None, problem) for problem in rejected.problems]) from None
         if outside := links_out(_beside(project), checkout):
             raise Refusal([Located(path, None, problem) for path, problem in outside])
         if not is_read(file, project):
@@ -251,7 +251,7 @@ def _checked(file: Path, project: Project) -> _Listed:
     except Rejected as rejected:
         return _Listed(Placed(file, project), refused=locate(file, rejected))
     clusters = checked.plan.stack.clusters.values()
-    references = dict.fromkeys(each.stack for each in clusters if each.stack is not None)
+    references = dict.fromkeys(cluster.stack for cluster in clusters if cluster.stack is not None)
     return _Listed(Placed(file, project, tuple(references)), checked)
 
 
@@ -262,34 +262,34 @@ def _pools_twice(listed: Sequence[_Listed]) -> Iterator[Located]:
     have the same label.
     """
     seen: dict[tuple[Any, ...], str] = {}
-    for each in listed:
-        plan = each.checked.plan if each.checked is not None else None
+    for stack in listed:
+        plan = stack.checked.plan if stack.checked is not None else None
         for which, key in adopted_pools(plan) if plan is not None else ():
             if other := seen.get(("adopted", *which)):
                 at, what = ("pools", key.rpartition("/")[2], "adopt", "name"), f"{which[-1]} is already imported as"
-                yield Located(each.placed.file, None, Problem(at, f"{what} {other}", "remove one of the two"))
-            seen.setdefault(("adopted", *which), f"{key} of {each.placed.file}")
+                yield Located(stack.placed.file, None, Problem(at, f"{what} {other}", "remove one of the two"))
+            seen.setdefault(("adopted", *which), f"{key} of {stack.placed.file}")
         for which, key in pools_in_clusters(plan) if plan is not None else ():
             if other := seen.get(which):
                 what = f"the same cluster has {other}, so pods cannot select the nodes of one of them"
-                yield Located(each.placed.file, None, Problem(("pools", which[-1]), what, "rename one of the two"))
-            seen.setdefault(which, f"{key} of {each.placed.file}")
+                yield Located(stack.placed.file, None, Problem(("pools", which[-1]), what, "rename one of the two"))
+            seen.setdefault(which, f"{key} of {stack.placed.file}")
 
 
 def _installed_twice(listed: Sequence[_Listed]) -> Iterator[Located]:
     """Yield clusters in which two stacks install the same software: each would overwrite or delete the other's."""
     seen: dict[tuple[Any, ...], str] = {}
-    for each in listed:
+    for stack in listed:
         twice: dict[tuple[str, str], list[str]] = {}
-        for which, called, key in objects_in_clusters(each.checked.plan) if each.checked is not None else ():
+        for which, called, key in objects_in_clusters(stack.checked.plan) if stack.checked is not None else ():
             if which in seen:
                 twice.setdefault((key, seen[which]), []).append(called)
-            seen.setdefault(which, f"{key} of {each.placed.file}")
+            seen.setdefault(which, f"{key} of {stack.placed.file}")
         for (key, other), names in twice.items():
             more = f" and {len(names) - 1} more" if len(names) > 1 else ""
             what = f"installs {names[0]}{more} in the same cluster as {other}"
             fix = "move its pools to one stack, or set management: external and existing in one of the two"
-            yield Located(each.placed.file, None, Problem(("clusters", key, "runtime"), what, fix))
+            yield Located(stack.placed.file, None, Problem(("clusters", key, "runtime"), what, fix))
 
 
 # --- comparing ---
@@ -311,16 +311,16 @@ def _beside(project: Project) -> list[Path]:
 def _compare(listed: Sequence[_Listed], folder: Path, since: str) -> list[str]:
     """Set the changes of all stacks; return the deleted stack files."""
     of_projects: dict[Path, list[str]] = {}
-    for each in listed:
-        project, file = each.placed.project, each.placed.file
+    for stack in listed:
+        project, file = stack.placed.project, stack.placed.file
         if project.folder not in of_projects:
-            of_projects[project.folder] = [one.name for one in _beside(project) if _is_other(one, since, folder)]
+            of_projects[project.folder] = [path.name for path in _beside(project) if _is_other(path, since, folder)]
         then = _then(file, since, folder)
         if then != read_bytes(file, MAX_BYTES):
-            each.changed.append(str(file))
-        each.changed += of_projects[project.folder]
-        if each.checked is not None:
-            _count(each, each.checked, since, then)
+            stack.changed.append(str(file))
+        stack.changed += of_projects[project.folder]
+        if stack.checked is not None:
+            _count(stack, stack.checked, since, then)
     gone = gone_since(since, folder, STACK_FILE.fullmatch)
     return sorted(str(path) for path, text in gone if names_ours(text))
 

@@ -65,14 +65,14 @@ def exported(stack: str, file: Path) -> State:
         state = read_state(copy, " ".join(command))
     encrypted = _encrypted_records(state)
     decrypted = json.loads(export("--show-secrets"))["deployment"]["resources"] if encrypted else ()
-    for each in decrypted:
-        if each["urn"] in encrypted:
-            state.resources[each["urn"]]["outputs"][RECORD] = _record(each["outputs"][RECORD])
+    for resource in decrypted:
+        if resource["urn"] in encrypted:
+            state.resources[resource["urn"]]["outputs"][RECORD] = _record(resource["outputs"][RECORD])
     return state
 
 
 def _encrypted_records(state: State) -> list[str]:
-    return [urn for urn, each in state.resources.items() if each["outputs"].get(RECORD) is UNKNOWN]
+    return [urn for urn, resource in state.resources.items() if resource["outputs"].get(RECORD) is UNKNOWN]
 
 
 def read_state(path: Path, called: str = "") -> State:
@@ -102,7 +102,7 @@ def read_state(path: Path, called: str = "") -> State:
             what = f"has resources of the stacks {' and '.join(stacks)}"
             raise Rejected([Problem((), what, "import the stack's own last export, see docs/how-to/recover.md")])
     except Rejected as rejected:
-        raise Rejected(replace(each, path=(called, *each.path)) for each in rejected.problems) from None
+        raise Rejected(replace(problem, path=(called, *problem.path)) for problem in rejected.problems) from None
     return State(called, stacks[0], found)
 
 
@@ -129,7 +129,7 @@ def compare_with_state(checked: CheckedFile, states: Sequence[State], cli: bool 
     """
     plan, name = checked.plan, checked.file.stack
     project = import_module("gpupools.preview.command").project_of(checked.file.path)
-    used = {str(each.stack): None for each in plan.stack.clusters.values() if each.stack is not None}
+    used = {str(cluster.stack): None for cluster in plan.stack.clusters.values() if cluster.stack is not None}
     by_stack = {each.stack: each for each in states}
     own = by_stack.get(f"{project}/{name}")
     for stack in by_stack.keys() - {f"{project}/{name}", *(each.partition("/")[2] for each in used)}:
@@ -146,9 +146,9 @@ def compare_with_state(checked: CheckedFile, states: Sequence[State], cli: bool 
     references: dict[str, JsonObject] = {}
     for stack in used:
         state = by_stack.get(stack.partition("/")[2]) or (exported(stack, checked.file.path) if cli else None)
-        for each in state.resources.values() if state is not None else ():
-            if each["type"] == "pulumi:pulumi:Stack":
-                references[stack] = _known(each["outputs"])
+        for resource in state.resources.values() if state is not None else ():
+            if resource["type"] == "pulumi:pulumi:Stack":
+                references[stack] = _known(resource["outputs"])
     earlier = read_earlier(_known(own.resources))
     judged = judge(earlier, plan, clouds(), references, (_inputs(own), _declared(earlier, plan)))
     notes = [
@@ -163,16 +163,16 @@ def compare_with_state(checked: CheckedFile, states: Sequence[State], cli: bool 
 def _known(value: Any) -> Any:
     """Return a value without the unknown parts of its maps."""
     if isinstance(value, Mapping):
-        return {key: _known(each) for key, each in value.items() if each is not UNKNOWN}
+        return {key: _known(item) for key, item in value.items() if item is not UNKNOWN}
     return value
 
 
 def _inputs(state: State) -> dict[str, JsonDict]:
     """Return the inputs of all resources in a state, by the name of their parent."""
-    found: dict[str, JsonDict] = {}
-    for urn, each in state.resources.items():
-        found.setdefault(each["parent"].rpartition("::")[2], {}).update(state_leaves(urn, each["inputs"]))
-    return found
+    inputs: dict[str, JsonDict] = {}
+    for urn, resource in state.resources.items():
+        inputs.setdefault(resource["parent"].rpartition("::")[2], {}).update(state_leaves(urn, resource["inputs"]))
+    return inputs
 
 
 def _declared(earlier: Earlier, plan: StackPlan) -> dict[str, JsonDict]:

@@ -112,7 +112,7 @@ def close(word: object, known: Iterable[str], *, most: int = 3, cutoff: float = 
     from difflib import get_close_matches  # imported for errors only, to keep the start fast
 
     folded = {candidate.casefold(): candidate for candidate in sorted(known)}
-    return [folded[each] for each in get_close_matches(str(word).casefold()[:200], folded, n=most, cutoff=cutoff)]
+    return [folded[match] for match in get_close_matches(str(word).casefold()[:200], folded, n=most, cutoff=cutoff)]
 
 
 def enumeration(words: Iterable[str], join: str = "and") -> str:

@@ -10,9 +10,9 @@ class FirstOf:
 
     def __init__(self, patterns: Iterable[str]) -> None:
         self._by_start: dict[str, list[tuple[int, re.Pattern[str]]]] = {}
-        for place, one in enumerate(patterns):
-            start = re.split(r"[*?\[]", one, maxsplit=1)[0]
-            self._by_start.setdefault(start, []).append((place, re.compile(translate(one))))
+        for place, pattern in enumerate(patterns):
+            start = re.split(r"[*?\[]", pattern, maxsplit=1)[0]
+            self._by_start.setdefault(start, []).append((place, re.compile(translate(pattern))))
         self._lengths = sorted({len(start) for start in self._by_start})
 
     def __call__(self, text: str) -> int | None:

@@ -125,7 +125,7 @@ def _yaml(text: str) -> tuple[Value, ...]:
     try:
         return parse_yaml(text, unique=True)
     except Rejected as rejected:
-        kind = NotStructured if any(" is not " in each.what for each in rejected.problems) else Rejected
+        kind = NotStructured if any(" is not " in problem.what for problem in rejected.problems) else Rejected
         raise kind([_rendered(text, problem) for problem in rejected.problems]) from None
 
 

@@ -75,7 +75,7 @@ def tell_parts(*parts: tuple[object, Style | None], error: bool = False) -> None
 
 def tell_lines(text: str, *, error: bool = False) -> None:
     """Print preformatted lines, such as a table."""
-    _write("".join(f"{line(each)}\n" for each in text.removesuffix("\n").split("\n")), error)
+    _write("".join(f"{line(part)}\n" for part in text.removesuffix("\n").split("\n")), error)
 
 
 def tell_xml(text: str) -> None:
@@ -109,9 +109,9 @@ def _whole(value: Any) -> Any:
     if isinstance(value, str):
         return re.sub("[\ud800-\udfff]", _escaped, value) if not value.isascii() else value
     if isinstance(value, Mapping):
-        return {_whole(key): _whole(each) for key, each in value.items()}
+        return {_whole(key): _whole(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_whole(each) for each in value]
+        return [_whole(item) for item in value]
     return value
 
 

@@ -53,7 +53,7 @@ def table_text(
         headers=list(headers),
         tablefmt="simple_grid" if ruled else "simple",
         maxcolwidths=list(widths) if widths else None,
-        maxheadercolwidths=[each - _BESIDE_TITLE for each in fitted] if fitted else None,
+        maxheadercolwidths=[width - _BESIDE_TITLE for width in fitted] if fitted else None,
         disable_numparse=True,
     )
 

@@ -69,26 +69,26 @@ class Comparison(NamedTuple):
                 reasons = pool.reasons() if pool.key not in self.judged.forbidden else []
                 keys = self._edited(("pools", pool.pool), ("clusters", pool.cluster)) if pool.fields else []
                 keys = keys or _first(list(map(str, pool.decisive())))
-                folded = [": ".join(filter(None, (str(each), each.detail))) for each in pool.fields]
+                folded = [": ".join(filter(None, (str(field), field.detail))) for field in pool.fields]
                 folded = [each for each in folded if each not in keys]
                 yield Entry(str(pool), [*keys, *reasons], folded, severity(pool), *self._verdict(pool.key))
-        for cluster in dict.fromkeys(each.cluster for each in self.software):
-            here = [each for each in self.software if each.cluster == cluster]
-            groups = [[each] for each in here if severity(each)]
-            quiet = [each for each in here if not severity(each)]
-            queues = [("teams",)] if any("queue" in each.of for each in here) else []
+        for cluster in dict.fromkeys(change.cluster for change in self.software):
+            here = [change for change in self.software if change.cluster == cluster]
+            groups = [[change] for change in here if severity(change)]
+            quiet = [change for change in here if not severity(change)]
+            queues = [("teams",)] if any("queue" in change.of for change in here) else []
             lines = self._edited(("clusters", cluster, "runtime"), *queues)
             for group in [*groups, quiet] if quiet else groups:
-                named = ", ".join(each.called for each in group[:_MOST_NAMED])
+                named = ", ".join(change.called for change in group[:_MOST_NAMED])
                 more = f" and {len(group) - _MOST_NAMED} more" if len(group) > _MOST_NAMED else ""
-                done = {DONE[each.change] for each in group}
+                done = {DONE[change.change] for change in group}
                 headline = f"{cluster}: running pods keep their GPUs; "
                 headline += f"{done.pop() if len(done) == 1 else 'changes'} {named}{more}"
                 pods = [each.pods for each in group if each.effect is not EditEffect.NONE and each.pods != _NO_PODS]
                 lines += _first(list(dict.fromkeys(pods)))
                 headline = headline if group is quiet else group[0].headline
                 verdict = self._verdict(cluster if group is (groups or [quiet])[-1] else "")
-                folded = [str(each).removeprefix(f"{headline}: ") for each in group]
+                folded = [str(change).removeprefix(f"{headline}: ") for change in group]
                 yield Entry(headline, lines, folded, severity(group[0]), *verdict)
                 lines = []
 
@@ -107,15 +107,15 @@ class Comparison(NamedTuple):
 
     def harm(self) -> int:
         """Return the worst of the edit as an index into `HARMS`; -1 if pods stay."""
-        found = [-1, *(_harm(each) for each in self.pools)]
-        for each in self.software:
-            found.append(2 if each.destroys else 0 if each.effect is EditEffect.ROLLING else -1)
+        found = [-1, *(_harm(pool) for pool in self.pools)]
+        for change in self.software:
+            found.append(2 if change.destroys else 0 if change.effect is EditEffect.ROLLING else -1)
         return max(found)
 
     @property
     def destroys(self) -> bool:
         """Return whether a pool or software is replaced or deleted, or may be."""
-        return any(each.destroys for each in self.pools) or any(each.destroys for each in self.software)
+        return any(pool.destroys for pool in self.pools) or any(change.destroys for change in self.software)
 
 
 def compared(judged: GuardReport, notes: Iterable[str] = (), cost: str = "") -> Comparison:
@@ -150,7 +150,7 @@ def _differing(path: Path, old: Any, new: Any) -> Iterator[tuple[Path, str]]:
             yield from _differing((*path, key), old.get(key), new.get(key))
     elif old != new:
         name, hides = ".".join(map(str, path)), "overrides" in path or may_hold_secret(path)
-        yield path, format_change(name, *(tellable(name, each) if hides else each for each in (old, new)))
+        yield path, format_change(name, *(tellable(name, item) if hides else item for item in (old, new)))
 
 
 _MOST_NAMED = 2
@@ -222,4 +222,4 @@ def counted(changes: Sequence[PoolChange]) -> dict[str, int]:
 
 def in_words(counts: Mapping[str, int]) -> str:
     """Format the counts as one phrase: `1 destroyed, 2 created`."""
-    return ", ".join(f"{number} {FATES[each]}" for each, number in counts.items() if number) or "no pools"
+    return ", ".join(f"{number} {FATES[key]}" for key, number in counts.items() if number) or "no pools"

@@ -13,7 +13,7 @@ def edit_of(name: str, plan: PoolPlan, old: Any, new: Any, tables: EditTables) -
     """Return the row for a field of a plan, or for the closest field that contains it; an empty one if none has."""
     for start in _prefixes(name):
         for row in tables.plan:
-            if row.field == start and all(_holds(each, name, plan, old, new) for each in row.when.split(";") if each):
+            if row.field == start and all(_holds(part, name, plan, old, new) for part in row.when.split(";") if part):
                 return row
     return PlanEdit(name, "", (), None, "")
 
@@ -26,9 +26,9 @@ def _holds(condition: str, name: str, plan: PoolPlan, old: Any, new: Any) -> boo
     if condition in ("raised", "lowered"):
         return old is not None and new is not None and (new > old if condition == "raised" else new < old)
     if condition == "no-execute":
-        return any(str(each).endswith(f":{Effect.NO_EXECUTE.value}") for each in set(new or ()) - set(old or ()))
+        return any(str(item).endswith(f":{Effect.NO_EXECUTE.value}") for item in set(new or ()) - set(old or ()))
     if condition == "gpu-taint":
-        return any(_is_gpu_taint(str(each)) for each in set(old or ()) - set(new or ()))
+        return any(_is_gpu_taint(str(item)) for item in set(old or ()) - set(new or ()))
     if condition == "zone-removed":
         return old is None or (new is not None and bool(set(old) - set(new)))
     if condition == "control-daemon":

@@ -19,31 +19,31 @@ _FRAME = re.compile(
 
 def format_value(value: Any) -> str:
     """Return a value as a stack file has it; long text is truncated."""
-    text = _text(value)
+    text = _value_text(value)
     return text if len(text) <= _LONG or isinstance(value, list) else f"{text[: _LONG - 1]}…"
 
 
 def format_change(name: str, old: Any, new: Any) -> str:
     """Return a change of a setting, e.g. `disk_gib 200 → 400`, `user_data (max-pods 10 → 20)`."""
-    texts = [_text(each) for each in (old, new)]
+    texts = [_value_text(item) for item in (old, new)]
     if max(map(len, texts)) <= _LONG:
         return f"{name} {texts[0]} → {texts[1]}"
-    if all(each is None or isinstance(each, list) for each in (old, new)):
+    if all(item is None or isinstance(item, list) for item in (old, new)):
         return f"{name} ({_joined(_item_changes(old or [], new or []))})"
-    if any(isinstance(each, str) and "\n" in each for each in (old, new)):
+    if any(isinstance(item, str) and "\n" in item for item in (old, new)):
         return f"{name} ({_joined(_line_changes(_text_lines(old), _text_lines(new)))})"
     return "{} {} → {}".format(name, *_differing_parts(*texts))
 
 
-def _text(value: Any) -> str:
+def _value_text(value: Any) -> str:
     if value is None:
         return "none"
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, list):
-        return f"[{', '.join(map(_text, value))}]"
+        return f"[{', '.join(map(_value_text, value))}]"
     if isinstance(value, Mapping):
-        return f"{{{', '.join(f'{key}: {_text(each)}' for key, each in value.items())}}}"
+        return f"{{{', '.join(f'{key}: {_value_text(item)}' for key, item in value.items())}}}"
     text = str(value)
     return text if text.isprintable() else "".join(each if each.isprintable() else " " for each in text)
 
@@ -55,9 +55,9 @@ def _joined(parts: Sequence[str]) -> str:
 
 
 def _item_changes(old: Sequence[Any], new: Sequence[Any]) -> list[str]:
-    before, after = [[_text(each) for each in side] for side in (old, new)]
+    before, after = [[_value_text(item) for item in side] for side in (old, new)]
     gone, come = Counter(before) - Counter(after), Counter(after) - Counter(before)
-    found = [f"without {each}" for each in gone.elements()] + [f"with {each}" for each in come.elements()]
+    found = [f"without {element}" for element in gone.elements()] + [f"with {element}" for element in come.elements()]
     return found or ["reordered"]
 
 
@@ -65,7 +65,7 @@ def _text_lines(text: object) -> list[str]:
     """Return the lines of a text and of JSON text inside it, without lines of punctuation only."""
     whole = str(text or "")[:_MOST_TEXT].replace("\\n", "\n").replace('\\"', '"')
     lines = (line.strip().rstrip(",{[").rstrip() for line in whole.splitlines())
-    return [_text(line) for line in lines if not _FRAME.match(line)]
+    return [_value_text(line) for line in lines if not _FRAME.match(line)]
 
 
 def _line_changes(old: Sequence[str], new: Sequence[str]) -> list[str]:
@@ -84,9 +84,9 @@ def _line_changes(old: Sequence[str], new: Sequence[str]) -> list[str]:
 
 
 def _unique_pairs(lines: Counter[str]) -> Iterator[tuple[str, str]]:
-    found = [pair for line in lines if (pair := _PAIR.fullmatch(line))]
-    often = Counter(pair[1] for pair in found)
-    yield from ((pair[1], pair[2]) for pair in found if often[pair[1]] == 1 and pair[2])
+    pairs = [pair for line in lines if (pair := _PAIR.fullmatch(line))]
+    often = Counter(pair[1] for pair in pairs)
+    yield from ((pair[1], pair[2]) for pair in pairs if often[pair[1]] == 1 and pair[2])
 
 
 def _differing_parts(one: str, other: str) -> tuple[str, str]:

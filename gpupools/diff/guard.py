@@ -159,8 +159,8 @@ def earlier_of(plan: StackPlan) -> Earlier:
     """Return what an update of this plan records."""
     stack = plan.stack
     return Earlier(
-        tuple(record(each, stack) for each in plan.pools),
-        software=tuple(record_software(each, stack) for each in plan.runtimes),
+        tuple(record(pool, stack) for pool in plan.pools),
+        software=tuple(record_software(runtime, stack) for runtime in plan.runtimes),
         switches=_names(stack),
     )
 
@@ -173,7 +173,7 @@ def _software(state: JsonObject) -> Iterator[SoftwareRecord]:
             continue
         key = name.removesuffix(_RUNTIME)
         record = SoftwareRecord.from_json((resource.get("outputs") or {}).get(RECORD))
-        steps = {_resource_name(step): (step, each) for step, each in record.steps.items()} if record else {}
+        steps = {_resource_name(step): (step, value) for step, value in record.steps.items()} if record else {}
         # How the API is reached and who acts are no resources of the component.
         found = {step: each for step, each in steps.values() if each.of in (ACCESS, IDENTITY)}
         for other, child in state.items():
@@ -197,7 +197,7 @@ def _resource_name(step: str) -> str:
 def _of(name: str) -> str:
     """Return the `of` column for an unrecorded resource: a chart, or the kind of a step."""
     kinds = {row.of for row in software_edits()} - {"*"}
-    return max((each for each in kinds if f"{name}-".startswith(f"{each}-")), key=len, default=name)
+    return max((kind for kind in kinds if f"{name}-".startswith(f"{kind}-")), key=len, default=name)
 
 
 def judge(
@@ -221,19 +221,19 @@ def judge(
     changes = _with_unrecorded(earlier.unrecorded, new.stack, changes)
     if inputs is not None:
         changes = list(with_inputs(changes, *inputs, new, clouds))
-    mps = {(each.cluster, each.pool) for each in earlier.pools if each.shares_by_mps}
+    mps = {(pool.cluster, pool.pool) for pool in earlier.pools if pool.shares_by_mps}
     software = compare_software(_named_as_planned(earlier.software, new), new, changes, mps)
     refused, allowed, used = _decided(changes, software, new.stack, earlier.switches)
     unseen = inputs is None and earlier.switches is None
     warnings = [*_not_compared(changes), *_idle_names(changes, software, new.stack, used, unseen)]
-    known = {each.cluster for each in earlier.pools} | {each.cluster for each in earlier.software}
-    for key in (each for each in new.stack.clusters if each in known):
+    known = {pool.cluster for pool in earlier.pools} | {software_record.cluster for software_record in earlier.software}
+    for key in (cluster for cluster in new.stack.clusters if cluster in known):
         if hidden := encrypted_keys(new.stack.clusters[key]):
             what = f"clusters.{key}: an edit of what is encrypted is not seen here: {', '.join(hidden)}"
             warnings.append(f"{what}; pulumi preview shows it")
     for change in changes:
         replaces = change.effect is EditEffect.REPLACE and change.key not in refused
-        if replaces and any(each.is_output for each in change.fields):
+        if replaces and any(field_change.is_output for field_change in change.fields):
             warnings.append(f"{change.key}: this update replaces it ({change.nodes}): {_fields(change)}")
     unknown = tuple(_unknown_names(changes, new.stack, software))
     return GuardReport(tuple(changes), tuple(software), refused, allowed, tuple(warnings), unknown)
@@ -252,8 +252,8 @@ def refused_inputs(
     `judged` is the judgement before the program declared anything; fields of it tell of inputs that differ. `pool` is
     the name of the pool's component, and `inputs` are the old and the new ones.
     """
-    changes = [each for each in judged.changes if f"{each.cluster}-{each.pool}" == pool]
-    old, new = ({pool: state_leaves(urn, each)} for each in inputs)
+    changes = [change for change in judged.changes if f"{change.cluster}-{change.pool}" == pool]
+    old, new = ({pool: state_leaves(urn, input_)} for input_ in inputs)
     return next(iter(forbidden(list(with_inputs(changes, old, new, plan, clouds)), plan.stack).values()), None)
 
 
@@ -277,11 +277,11 @@ def _decided(
     given = _names(stack)
     allowed: dict[str, Allowed] = {}
     for key, refusal in without.items():
-        names = [each for each in refusal.switches if each in given]
+        names = [switch for switch in refusal.switches if switch in given]
         if key not in refused and names:
             added = earlier is not None and not {*names} & {*earlier}
             allowed[key] = Allowed(refusal.does, names[0][0], added)
-    return refused, allowed, {each for refusal in without.values() for each in refusal.switches}
+    return refused, allowed, {switch for refusal in without.values() for switch in refusal.switches}
 
 
 def _names(stack: Stack) -> list[_Name]:
@@ -293,7 +293,7 @@ def drift(resources: Mapping[str, JsonObject], new: StackPlan, clouds: Mapping[s
 
     The engine shows no such change. `resources` are the outputs of the pools' own resources, by URN.
     """
-    plans = {f"{each.cluster}-{each.name}": each for each in new.pools}
+    plans = {f"{pool.cluster}-{pool.name}": pool for pool in new.pools}
     for urn, outputs in resources.items():
         plan, kind = plans.get(urn.rpartition("::")[2].rpartition("-")[0]), urn.split("::")[2].rpartition(":")[2]
         if plan is None:
@@ -313,12 +313,12 @@ def drift(resources: Mapping[str, JsonObject], new: StackPlan, clouds: Mapping[s
 def _named_as_planned(records: Iterable[SoftwareRecord], new: StackPlan) -> Iterator[SoftwareRecord]:
     """Yield the records with unrecorded steps named as in the new plan and assigned to their cluster's pools."""
     for was in records:
-        plans = [each for each in new.runtimes if each.cluster == was.cluster]
+        plans = [runtime for runtime in new.runtimes if runtime.cluster == was.cluster]
         names = {_resource_name(step): step for plan in plans for step in plan.depends}
         pools = tuple(name for plan in plans for name in plan.pods)
         steps = {
-            step if each.known else names.get(step, step): each if each.known else replace(each, pools=pools)
-            for step, each in was.steps.items()
+            step if value.known else names.get(step, step): value if value.known else replace(value, pools=pools)
+            for step, value in was.steps.items()
         }
         yield replace(was, steps=steps)
 
@@ -330,8 +330,8 @@ def forbidden_software(changes: Sequence[SoftwareChange], stack: Stack) -> dict[
         here = [change for change in changes if change.cluster == key]
         refusals = [each for each in (_loss(key, here, stack), _end(key, here, stack)) if each is not None]
         if refusals:
-            does, fix = ("; ".join(getattr(each, name) for each in refusals) for name in ("does", "fix"))
-            switches = tuple(name for each in refusals for name in each.switches)
+            does, fix = ("; ".join(getattr(refusal, name) for refusal in refusals) for name in ("does", "fix"))
+            switches = tuple(name for refusal in refusals for name in refusal.switches)
             found[key] = replace(refusals[0], does=does, fix=fix, switches=switches)
     return found
 
@@ -380,7 +380,7 @@ def _end(cluster: str, changes: Sequence[SoftwareChange], stack: Stack) -> Forbi
     if not pools:
         return None
     keys = [f"{cluster}/{name}" for name in pools]
-    does = dict.fromkeys(f"{each.ending} ({each.called})" for each, names in releases if names)
+    does = dict.fromkeys(f"{change.ending} ({change.called})" for change, names in releases if names)
     fix = f"if this is intended, add {', '.join(keys)} to {DISRUPTION}"
     switches = [(switch, key) for switch in (DISRUPTION, SWITCH) for key in keys]
     return Forbidden(cluster, _has_software_of(pools), "; ".join(does), fix, (*switches, (SWITCH, cluster)))
@@ -409,10 +409,10 @@ def forbidden(changes: Sequence[PoolChange], stack: Stack) -> dict[str, Forbidde
 
 def _keeps_what_it_is(change: PoolChange) -> Forbidden | None:
     """Reject an edit that an adopted pool cannot have."""
-    found = [each for each in change.fields if each.adopted]
+    found = [field_change for field_change in change.fields if field_change.adopted]
     if not found:
         return None
-    if any(each.field.startswith("adopted") for each in found):
+    if any(field_change.field.startswith("adopted") for field_change in found):
         reason, does = "is already a pool of this stack", "replace it with an existing pool"
         return Forbidden(change.key, reason, does, "give the existing pool its own key")
     reason = "is an adopted pool, which cannot be changed this way"
@@ -506,7 +506,7 @@ def _fields(change: PoolChange) -> str:
 
 def _with_unrecorded(names: Iterable[str], stack: Stack, changes: Sequence[PoolChange]) -> list[PoolChange]:
     """Add unrecorded pools, of which only the names are known."""
-    left, found = set(names), []
+    left, pool_changes = set(names), []
     for change in changes:
         former = stack.pools[change.pool].renamed_from if change.pool in stack.pools else None
         known = {f"{change.cluster}-{name}" for name in (change.pool, former) if name} & left
@@ -514,12 +514,12 @@ def _with_unrecorded(names: Iterable[str], stack: Stack, changes: Sequence[PoolC
             left -= known
             change = replace(change, change="changed", effect=EditEffect.UNKNOWN, recorded=False)
             change = replace(change, production=stack.is_production(change.pool))
-        found.append(change)
+        pool_changes.append(change)
     for name in sorted(left):
         cluster, pool = _split(name, stack)
         gone = PoolChange(cluster, pool, "deleted", EditEffect.REPLACE, (), "", production=stack.production)
-        found.append(replace(gone, recorded=False))
-    return found
+        pool_changes.append(replace(gone, recorded=False))
+    return pool_changes
 
 
 def _split(name: str, stack: Stack) -> tuple[str, str]:
@@ -546,7 +546,7 @@ def _unknown_names(
     """Reject names in `gpupools:allow_destroy` that exist neither before nor after the update."""
     pools = {change.key for change in changes}
     pools |= {f"{change.cluster}/{change.former}" for change in changes if change.former}
-    clusters = {*stack.clusters, *(change.cluster for change in changes), *(each.cluster for each in software)}
+    clusters = {*stack.clusters, *(change.cluster for change in changes), *(change.cluster for change in software)}
     for index, name in enumerate(stack.allow_destroy):
         kind, known = ("pool", pools) if "/" in name else ("cluster", clusters)
         if name not in known:

@@ -61,20 +61,20 @@ def _pool_form(inputs: JsonObject) -> JsonObject:
 def changed_leaves(old: JsonObject, new: JsonObject, ignored: Iterable[str] = ()) -> Changed:
     """Return what differs but for what is not known; a resource that comes or goes is a change besides its inputs."""
     before, after = ({path.partition(".")[0] for path in side} for side in (old, new))
-    found = {kind: (kind if kind in before else None, kind if kind in after else None) for kind in before ^ after}
+    changed = {kind: (kind if kind in before else None, kind if kind in after else None) for kind in before ^ after}
     for path in dict.fromkeys([*old, *new]):
         was, now = old.get(path), new.get(path)
-        if was == now or any(is_among(each, ignored) for each in both_names(path)):
+        if was == now or any(is_among(name, ignored) for name in both_names(path)):
             continue
         if None in (was, now) or not _holds_unknown([was, now]):
-            found[path] = was, now
-    return found
+            changed[path] = was, now
+    return changed
 
 
 def input_changes(moved: Changed, told: Iterable[str], tables: EditTables) -> Iterator[FieldChange]:
     """Yield the inputs that change and that no edited field is said to become."""
     told = list(told)
-    untold = [path for path in moved if not any(is_among(each, told) for each in both_names(path))]
+    untold = [path for path in moved if not any(is_among(name, told) for name in both_names(path))]
     whole = {path for path in moved if "." not in path}
     told_of = {path.partition(".")[0] for path in moved.keys() - set(untold)}
     for path in untold:
@@ -95,9 +95,9 @@ def both_names(path: str) -> tuple[str, ...]:
 def known_inputs(value: Any) -> Any:
     """Return inputs as the engine passes them, with `UNKNOWN` for secrets and for values known only later."""
     if isinstance(value, Mapping):
-        return {key: known_inputs(each) for key, each in value.items()}
+        return {key: known_inputs(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [known_inputs(each) for each in value]
+        return [known_inputs(item) for item in value]
     return whole_numbers(value) if value is None or isinstance(value, str | bool | int | float) else UNKNOWN
 
 
@@ -108,8 +108,8 @@ def _written(value: Any) -> Any:
     """
     if isinstance(value, Mapping):
         added = {"__defaults", *(value.get("__defaults") or ())}
-        return {key: _written(each) for key, each in value.items() if key not in added}
-    return [_written(each) for each in value] if isinstance(value, list) else value
+        return {key: _written(item) for key, item in value.items() if key not in added}
+    return [_written(item) for item in value] if isinstance(value, list) else value
 
 
 def _holds_unknown(value: Any) -> bool:

@@ -47,7 +47,7 @@ class FieldChange:
         """The values as they may be printed."""
         if ENCRYPTED in (self.new if isinstance(self.new, list) else [self.new]):
             return "(encrypted)", "(encrypted)"  # a record of an older release may have the value in clear
-        old, new = ("(encrypted)" if is_hidden(each) else each for each in (self.old, self.new))
+        old, new = ("(encrypted)" if is_hidden(item) else item for item in (self.old, self.new))
         if not self.field.startswith("overrides."):
             return old, new
         return tellable(self.field, old), tellable(self.field, new)
@@ -61,7 +61,7 @@ class FieldChange:
 
 def strongest_first(changes: Iterable[FieldChange]) -> tuple[FieldChange, ...]:
     """Return changes in the order in which `PoolChange` has them."""
-    return tuple(sorted(changes, key=lambda each: -STRENGTH[each.effect]))
+    return tuple(sorted(changes, key=lambda change: -STRENGTH[change.effect]))
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ class PoolChange:
 
     def as_json(self) -> JsonDict:
         """Return cluster, pool, change, effects, fields and the pool that it may have been renamed from."""
-        changed = [each.as_json() for each in self.fields]
+        changed = [field.as_json() for field in self.fields]
         return {
             "cluster": self.cluster,
             "pool": self.pool,
@@ -181,21 +181,21 @@ class PoolChange:
         stay = self.pods is PodImpact.STAY
         open_ends = (EditEffect.UNKNOWN, EditEffect.REFUSED)
         telling = [each for each in self.fields if each.effect in open_ends or (each.pods is self.pods and not stay)]
-        telling += [each for each in self.fields if each.field.endswith(".rename")]
+        telling += [field for field in self.fields if field.field.endswith(".rename")]
         # So is what by hand runs on the nodes or opens them.
-        telling += [each for each in self.fields if each.field.startswith("overrides.")]
-        return list(dict.fromkeys(each.detail for each in telling if each.detail))
+        telling += [field for field in self.fields if field.field.startswith("overrides.")]
+        return list(dict.fromkeys(field.detail for field in telling if field.detail))
 
     def _changes_besides_label(self) -> list[FieldChange]:
         quiet = NAME_FIELDS - {"first_name"}
-        return [each for each in self.fields if each.field not in quiet and each.effect != EditEffect.NONE]
+        return [field for field in self.fields if field.field not in quiet and field.effect != EditEffect.NONE]
 
     def decisive(self) -> list[FieldChange]:
         """Return the fields with the strongest effect, without one that repeats another's values."""
         seen: dict[tuple[str, str], FieldChange] = {}
-        for each in self.fields:
-            if each.effect is self.effect:
-                seen.setdefault((str(each.old), str(each.new)), each)
+        for field in self.fields:
+            if field.effect is self.effect:
+                seen.setdefault((str(field.old), str(field.new)), field)
         return list(seen.values())
 
 

@@ -58,7 +58,7 @@ def compare(
             continue
         changed = _changes(was, plan, new.stack.clusters[plan.cluster], clouds, outputs)
         what = "renamed" if renamed else "changed" if changed else "unchanged"
-        effect = strongest(each.effect for each in changed)
+        effect = strongest(change.effect for change in changed)
         kept = PoolChange(plan.cluster, plan.name, what, effect, changed, was.nodes, former if renamed else "")
         pods, at_once = pod_impact(changed, was.values, plan)
         kept = replace(kept, pods=pods, nodes_at_once=at_once)
@@ -83,14 +83,14 @@ def pod_impact(changed: Iterable[FieldChange], was: JsonObject, plan: PoolPlan) 
         was: `planned_values` of the pool before.
         plan: The pool after.
     """
-    changed = [each for each in changed if each.pods is not None]
-    worst = max((each.pods for each in changed if each.pods), key=SEVERITY.__getitem__, default=PodImpact.STAY)
+    changed = [change for change in changed if change.pods is not None]
+    worst = max((change.pods for change in changed if change.pods), key=SEVERITY.__getitem__, default=PodImpact.STAY)
     nodes = max(_number(was.get("nodes.max", plan.max_nodes)), 1)
     if worst is PodImpact.DRAINED:
         now = planned_drains(vars(plan.provider_plan), plan)
         at_once = min(max(planned_drains(was, plan), now, 1), nodes)
         return (PodImpact.EVICTED if at_once == nodes > 1 else worst), at_once
-    if worst is PodImpact.EVICTED and all(each.field in _SIZES for each in changed if each.pods is worst):
+    if worst is PodImpact.EVICTED and all(change.field in _SIZES for change in changed if change.pods is worst):
         fewer = nodes - plan.max_nodes, _number(was.get("nodes.min")) - plan.min_nodes
         return worst, max(*fewer, 1)
     return worst, nodes if worst in (PodImpact.EVICTED, PodImpact.BLOCKED) else 0
@@ -121,7 +121,7 @@ def _likely_renames(
 
     They match if `renamed_from` would keep the nodes or roll them; the most similar pairs come first.
     """
-    found: dict[tuple[str, str, str], str] = {}
+    renames: dict[tuple[str, str, str], str] = {}
     pairs: list[tuple[int, PoolPlan, PoolRecord]] = []
     there: dict[tuple[str, str, str], list[PoolRecord]] = {}
     for was in gone:
@@ -129,14 +129,14 @@ def _likely_renames(
     for plan in made:
         for was in there.get((plan.cluster, plan.cloud, plan.instance.name), [])[:_MAX_COMPARED]:
             fields = _changes(was, plan, stack.clusters[plan.cluster], clouds)
-            differing = [each for each in fields if each.field not in NAME_FIELDS]
-            if all(STRENGTH[each.effect] <= STRENGTH[EditEffect.ROLLING] for each in differing):
+            differing = [field for field in fields if field.field not in NAME_FIELDS]
+            if all(STRENGTH[field.effect] <= STRENGTH[EditEffect.ROLLING] for field in differing):
                 pairs.append((len(differing), plan, was))
     for _, plan, was in sorted(pairs, key=lambda pair: pair[0]):
         ours, theirs = ("created", plan.cluster, plan.name), ("deleted", was.cluster, was.pool)
-        if ours not in found and theirs not in found:
-            found |= {ours: was.pool, theirs: plan.name}
-    return found
+        if ours not in renames and theirs not in renames:
+            renames |= {ours: was.pool, theirs: plan.name}
+    return renames
 
 
 _MAX_COMPARED = 20
@@ -171,8 +171,8 @@ def _changes(
     if new.provider_plan.adopted_pool() is not None:
         was_adopted = "adopted.name" in old.values
         # Nothing is made of the first name of a pool that has one already.
-        found = [each for each in found if each.field != "first_name" or not was_adopted]
-        found = [_adopted_change(each, was_adopted=was_adopted, new=new) for each in found]
+        found = [field_change for field_change in found if field_change.field != "first_name" or not was_adopted]
+        found = [_adopted_change(field_change, was_adopted=was_adopted, new=new) for field_change in found]
     return strongest_first(found)
 
 
@@ -184,15 +184,15 @@ def _edited_fields(
     # A field that only one release knows cannot have been edited; the record may be another release's.
     known = {*old.fields, "overrides"} & {*map(top_field, plan_values(new, cluster)), "overrides"}
     unordered = new.provider_plan.unordered | {f"cluster.{key}" for key in cluster.unordered}  # the cloud has sets
-    found = {}
+    fields = {}
     for name in dict.fromkeys([*before, *after]):
         written = before.get(name)
         was, now = resolved(written, outputs, 0), resolved(after.get(name), outputs, 1)
         if not same_value(was, now, name in unordered) and top_field(name) in known:
             output = written if written == after.get(name) else ""  # of another stack, which is another value now
             source = ", ".join(output) if isinstance(output, list) else output
-            found[name] = was, now, f"{source} has changed" if source else ""
-    return found
+            fields[name] = was, now, f"{source} has changed" if source else ""
+    return fields
 
 
 def _changed_inputs(
@@ -260,7 +260,7 @@ def with_inputs(
         plan: The new plan.
         clouds: The clouds by name.
     """
-    plans = {f"{each.cluster}-{each.name}": each for each in plan.pools}
+    plans = {f"{pool_plan.cluster}-{pool_plan.name}": pool_plan for pool_plan in plan.pools}
     for change in changes:
         name = f"{change.cluster}-{change.pool}"
         if change.change in ("changed", "unchanged") and name in plans and name in new:
@@ -268,7 +268,7 @@ def with_inputs(
             tables = clouds[pool.cloud].node_pools.edits()
             moved = changed_leaves(old.get(name, {}), new[name], _ignored_inputs(pool, old.get(name, {}), new[name]))
             fields = strongest_first([*change.fields, *_untold(moved, change.fields, tables)])
-            effect = strongest(each.effect for each in fields)
+            effect = strongest(field.effect for field in fields)
             pods, at_once = pod_impact(fields, {}, pool)
             change = replace(change, change="changed" if fields else "unchanged", effect=effect, fields=fields)
             change = replace(change, pods=pods, nodes_at_once=max(at_once, change.nodes_at_once))
@@ -284,8 +284,8 @@ def _ignored_inputs(plan: PoolPlan, old: Iterable[str], new: Container[str]) -> 
 
 def _untold(moved: Changed, fields: Sequence[FieldChange], tables: EditTables) -> Iterator[FieldChange]:
     """Yield the inputs that change beside edited fields; none of a pool that is made anew, with another name."""
-    if all(each.effect is not EditEffect.REPLACE for each in fields):
-        yield from input_changes(moved, [path for each in fields for path in each.inputs], tables)
+    if all(field.effect is not EditEffect.REPLACE for field in fields):
+        yield from input_changes(moved, [path for field in fields for path in field.inputs], tables)
 
 
 def _field_change(
@@ -297,12 +297,12 @@ def _field_change(
         edit = input_edit(path, tables.inputs)
         details = [edit.detail] if edit.detail else []
         details += [
-            f"{each} is {why}" for each, why in plan.node_customizations.items() if f"{path}.".startswith(f"{each}.")
+            f"{key} is {why}" for key, why in plan.node_customizations.items() if f"{path}.".startswith(f"{key}.")
         ]
         inputs = (path.partition(".")[2],)
         return FieldChange(name, old, new, edit.effect, "; ".join(details), edit.pods, inputs=inputs)
     row = edit_of(name, plan, old, new, tables)
-    paths = [each for path in moved or () for each in both_names(path)]
+    paths = [both_name for path in moved or () for both_name in both_names(path)]
     changed = row.inputs if moved is None else [path for path in row.inputs if is_among(path, paths)]
     # An address of the cluster that is no input is the provider's: everything is in another place then.
     edit = tables.edit_by(row, row.inputs if name.startswith("cluster.") and not changed else changed)

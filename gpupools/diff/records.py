@@ -22,7 +22,7 @@ from gpupools.stackfile.stack_validation import Stack
 def whole_numbers(value: Any) -> Any:
     """Convert floats without a fraction to int: Pulumi returns every number as a float."""
     if isinstance(value, list):
-        return [whole_numbers(each) for each in value]
+        return [whole_numbers(item) for item in value]
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
@@ -118,7 +118,7 @@ def changed_outputs(stack: Stack, *references: Mapping[str, JsonObject]) -> dict
 def resolved(value: Any, outputs: Mapping[str, tuple[Any, ...]], which: int) -> Any:
     """Return a value with the outputs in it; `outputs` as `changed_outputs` returns them, `which` of their values."""
     if isinstance(value, list):
-        return [resolved(each, outputs, which) for each in value]
+        return [resolved(item, outputs, which) for item in value]
     return outputs[value][which] if isinstance(value, str) and value in outputs else value
 
 
@@ -175,7 +175,7 @@ def with_stack(value: Any, stack: object) -> Any:
         return f"{OUTPUT}{stack}: {value.output}"
     if isinstance(value, Late):
         return ENCRYPTED
-    return [with_stack(each, stack) for each in value] if isinstance(value, list) else value
+    return [with_stack(item, stack) for item in value] if isinstance(value, list) else value
 
 
 OUTPUT = "output of "
@@ -210,9 +210,9 @@ def hide_addresses(value: Any, is_address: bool = False) -> Any:
     """Return a record with the addresses of its cluster as texts that are compared, but not printed."""
     if isinstance(value, Mapping):
         parts = ("cluster.", "access", "identity")
-        return {key: hide_addresses(each, is_address or key.startswith(parts)) for key, each in value.items()}
+        return {key: hide_addresses(item, is_address or key.startswith(parts)) for key, item in value.items()}
     if isinstance(value, list):
-        return [hide_addresses(each, is_address) for each in value]
+        return [hide_addresses(item, is_address) for item in value]
     return _Hidden(value) if is_address and isinstance(value, str) else value
 
 
@@ -225,11 +225,11 @@ def leaves(name: str, value: Any) -> Iterator[tuple[str, Any]]:
     if isinstance(value, Mapping) and (value or not name):
         for key, inner in value.items():
             yield from leaves(f"{name}.{key}" if name else str(key), inner)
-    elif isinstance(value, list | tuple) and any(hasattr(each, "_asdict") for each in value):
+    elif isinstance(value, list | tuple) and any(hasattr(item, "_asdict") for item in value):
         for index, inner in enumerate(value):
             yield from leaves(f"{name}.{index}", inner)
     elif isinstance(value, list | tuple):
-        yield name, [_as_json(each) for each in value]
+        yield name, [_as_json(item) for item in value]
     elif isinstance(value, Enum):
         yield name, value.value
     elif not isinstance(value, Mapping) or name.startswith("overrides."):  # an empty map set by hand is an input
@@ -239,15 +239,15 @@ def leaves(name: str, value: Any) -> Iterator[tuple[str, Any]]:
 def _as_json(value: Any) -> Any:
     """Write an item of a list as it comes back from JSON."""
     if isinstance(value, list | tuple):
-        return [_as_json(each) for each in value]
+        return [_as_json(item) for item in value]
     return str(value) if isinstance(value, Taint) else value
 
 
 def same_value(old: Any, new: Any, unordered: bool = False) -> bool:
     """Return whether a value stays, also one that is encrypted now."""
     if isinstance(old, list) and isinstance(new, list) and ENCRYPTED in new:
-        clear = [each for each in new if each != ENCRYPTED]
-        return len(old) == len(new) and all(each in old for each in clear)
+        clear = [item for item in new if item != ENCRYPTED]
+        return len(old) == len(new) and all(item in old for item in clear)
     if new == ENCRYPTED:
         return old is not None
     if unordered and isinstance(old, list) and isinstance(new, list):
@@ -278,7 +278,7 @@ def recorded_plan(values: JsonObject, changed: Collection[str], new: PoolPlan, c
     by_hand = vars(new.provider_plan)["overrides"]
     for resource, overridable in cloud.node_pools.overridable.items():
         above = (resource,) if len(cloud.node_pools.overridable) > 1 else ()
-        for key in (each for each in overridable.keys if each.field in changed):
+        for key in (key_input for key_input in overridable.keys if key_input.field in changed):
             value: Any = values.get(key.field)
             for part in (*above, *key.path)[::-1]:
                 value = {part: value}
@@ -320,7 +320,7 @@ def _typed(hint: Any, parts: JsonObject) -> Any:
     """Return a field of a cloud's part of a plan from its leaves."""
     if "" in parts:
         return tuple(parts[""]) if isinstance(parts[""], list) else parts[""]
-    kind = next((each for each in (hint, *get_args(hint)) if hasattr(each, "_fields")), None)
+    kind = next((item for item in (hint, *get_args(hint)) if hasattr(item, "_fields")), None)
     if kind is None:
         return parts if get_origin(hint) is Mapping or parts else None
     if all(name.partition(".")[0].isdigit() for name in parts) and parts:

@@ -129,10 +129,10 @@ def _by_flavor(manifest: JsonObject) -> JsonObject:
     if not isinstance(spec, Mapping) or "resourceGroups" not in spec:
         return manifest
     quotas = {
-        f"{flavor['name']} {each['name']}": {key: value for key, value in each.items() if key != "name"}
+        f"{flavor['name']} {resource['name']}": {key: value for key, value in resource.items() if key != "name"}
         for group in spec["resourceGroups"]
         for flavor in group["flavors"]
-        for each in flavor["resources"]
+        for resource in flavor["resources"]
     }
     return {**manifest, "spec": {**spec, "resourceGroups": quotas}}
 
@@ -159,9 +159,9 @@ def protected_steps(plan: RuntimePlan, stack: Stack) -> frozenset[str]:
     if plan.cluster in stack.allow_destroy:
         return frozenset()
     served = pools_of_steps(plan)
-    releases = [each for each in plan.releases if _takes_gpus(each.chart)]
-    spaces = {f"namespace/{each.namespace}" for each in releases}
-    lasting = [each.name for each in releases]
+    releases = [release for release in plan.releases if _takes_gpus(release.chart)]
+    spaces = {f"namespace/{release.namespace}" for release in releases}
+    lasting = [release.name for release in releases]
     lasting += [each.name for each in plan.objects if each.name in spaces or _is_daemon(each)]
     return frozenset(step for step in lasting if any(stack.protects(plan.cluster, pool) for pool in served[step]))
 
@@ -218,13 +218,13 @@ _PLACE = "cluster"
 
 
 def _kept(name: str, value: Any) -> JsonDict:
-    return {path: _short(each) for path, each in leaves(name, value) if each is not None}
+    return {path: _short(item) for path, item in leaves(name, value) if item is not None}
 
 
 def _short(value: Any) -> Any:
     if isinstance(value, str) and len(value) > _LONGEST:
         return f"text {hashlib.sha256(value.encode()).hexdigest()[:16]}"
-    return [_short(each) for each in value] if isinstance(value, list | tuple) else value
+    return [_short(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 @dataclass(frozen=True)
@@ -278,7 +278,7 @@ class SoftwareChange:
 
     def __str__(self) -> str:
         # Addresses may be secret.
-        told = {each.field.partition(".")[0] if self.of == ACCESS else str(each): None for each in self.fields}
+        told = {field.field.partition(".")[0] if self.of == ACCESS else str(field): None for field in self.fields}
         return f"{self.headline}{f': {what}' if (what := ', '.join(told)) else ''}; {self.pods}"
 
     def as_json(self) -> JsonDict:
@@ -292,7 +292,7 @@ class SoftwareChange:
             "effect": self.effect.value,
             "pods": self.pods,
             "serves": list(self.serves),
-            "fields": [each.as_json() for each in told],
+            "fields": [field.as_json() for field in told],
             "release": None if self.release is None else self.release.as_json(),
         }
 
@@ -331,21 +331,21 @@ def compare_software(
         pools: What happens to the pools.
         mps: The pools, by cluster and former name, whose pods shared GPUs by MPS.
     """
-    before = {each.cluster: each for each in old}
-    after = {each.cluster: record_software(each, new.stack) for each in new.runtimes}
-    there = [each for each in pools if each.change not in ("created", "deleted")]
-    found: list[SoftwareChange] = []
+    before = {record.cluster: record for record in old}
+    after = {runtime.cluster: record_software(runtime, new.stack) for runtime in new.runtimes}
+    there = [pool for pool in pools if pool.change not in ("created", "deleted")]
+    changes: list[SoftwareChange] = []
     for key in dict.fromkeys([*after, *before]):
         none = SoftwareRecord(key, (), {})
-        stay = {each.former or each.pool: each.pool for each in there if each.cluster == key}
+        stay = {pool.former or pool.pool: pool.pool for pool in there if pool.cluster == key}
         was, now = before.get(key, none), after.get(key, none)
         production = {*(stay.get(name, "") for name in was.production), *now.production}
         shared = [stay[name] for cluster, name in mps if cluster == key and name in stay]
         for step in dict.fromkeys([*now.steps, *was.steps]):
             change = _compared(key, step, was.steps.get(step), now.steps.get(step), stay, shared)
             if change is not None:
-                found.append(replace(change, production=tuple(name for name in change.serves if name in production)))
-    return found
+                changes.append(replace(change, production=tuple(name for name in change.serves if name in production)))
+    return changes
 
 
 def _compared(
@@ -378,7 +378,7 @@ def _changed(
     cluster: str, step: str, old: StepRecord, new: StepRecord, serves: tuple[str, ...], mps: Collection[str]
 ) -> SoftwareChange | None:
     """Return what a change of the values does, of a Helm release by its tables; None if no value differs."""
-    before, after = (_release_state(each, serves) for each in (old, new))
+    before, after = (_release_state(record, serves) for record in (old, new))
     release = release_change(cluster, before, after, mps) if before is not None and after is not None else None
     edits = (
         {path if path == _VERSION else f"{_VALUES}.{path}": row for path, row in release.edits.items()}
@@ -388,9 +388,9 @@ def _changed(
     fields = tuple(_fields(old, new, edits))
     if not fields:
         return None
-    others = [each for each in fields if each.field not in edits]
-    effect = strongest([*([_OF_PODS[release.effect]] if release else []), *(each.effect for each in others)])
-    details = [*(release.details if release else ()), *(each.detail for each in others if each.effect is effect)]
+    others = [field for field in fields if field.field not in edits]
+    effect = strongest([*([_OF_PODS[release.effect]] if release else []), *(other.effect for other in others)])
+    details = [*(release.details if release else ()), *(other.detail for other in others if other.effect is effect)]
     pods = "; ".join(dict.fromkeys(details))
     return SoftwareChange(
         cluster, step, new.of, new.called, "changed", effect, pods, fields, serves, (), old.protected, release

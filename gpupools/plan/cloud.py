@@ -160,7 +160,7 @@ def nearest_cloud(word: object, clouds: Mapping[str, "Cloud"]) -> str:
 
 def _cloud_of_service(word: object, clouds: Mapping[str, "Cloud"]) -> str | None:
     said = str(word).casefold().split() or [""]
-    return next((each.name for each in clouds.values() if said[-1] in each.service.casefold().split()), None)
+    return next((cloud.name for cloud in clouds.values() if said[-1] in cloud.service.casefold().split()), None)
 
 
 class Cloud(NamedTuple):

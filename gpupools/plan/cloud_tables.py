@@ -38,7 +38,7 @@ def read_software(folder: Path) -> Mapping[str, SoftwareOption]:
     owners = ("driver", "container_toolkit", "device_plugin")
     return MappingProxyType(
         {
-            row["software"]: SoftwareOption(Owners(*(row[each] for each in owners)), row["why"], row["source"])
+            row["software"]: SoftwareOption(Owners(*(row[owner] for owner in owners)), row["why"], row["source"])
             for row in csv_rows(folder / "software.csv")
         }
     )

@@ -53,9 +53,9 @@ def read_description(table: Path, told: JsonObject, *, outputs: bool = False) ->
     rows = csv_rows(table)
     for source in dict.fromkeys(row["source"] for row in rows if row["key"]):
         if (source == "outputs") == outputs:
-            found = _read(table, [row for row in rows if row["source"] == source], told)
-            if found is not None:
-                return found
+            described = _read(table, [row for row in rows if row["source"] == source], told)
+            if described is not None:
+                return described
     return None
 
 
@@ -67,9 +67,9 @@ def _read(table: Path, rows: Sequence[Mapping[str, str]], told: JsonObject) -> D
         name, _, text = key.removesuffix("[]").partition("=")
         if name == "cpu_taints" and path:
             groups = _at(told, path, listed(table, "gpu"))
-            keys |= {name: [_taints(each) for each in groups]} if groups else {}
+            keys |= {name: [_taints(group) for group in groups]} if groups else {}
             continue
-        values = [each for each in _at(told, path) if each]
+        values = [item for item in _at(told, path) if item]
         several = note and "[]." in path and len(set(map(str, values))) > 1
         if name == "*":
             told = {**told, **(values[0] if values else {})}
@@ -78,7 +78,7 @@ def _read(table: Path, rows: Sequence[Mapping[str, str]], told: JsonObject) -> D
         elif name.startswith("-") or several:
             left |= {name.removeprefix("-"): note} if values else {}
             keys = {name[1:]: [], **keys} if values and name.startswith("-") else keys
-        elif name not in keys and (fits := [each for each in values if _is_text(each)]):
+        elif name not in keys and (fits := [value for value in values if _is_text(value)]):
             found: Any = text or (fits if key.endswith("[]") else fits[0])
             # An older CLI of Azure shows westeurope as West Europe.
             keys[name] = found.replace(" ", "").casefold() if name == "location" else found
@@ -107,19 +107,19 @@ def _at(told: Any, path: str, without: Sequence[str] = ()) -> list[Any]:
 def _maps(value: Any) -> list[JsonObject]:
     """Return the maps of a list or of a map of maps."""
     items: Iterable[Any] = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
-    return [each for each in items if isinstance(each, Mapping)]
+    return [item for item in items if isinstance(item, Mapping)]
 
 
 def _is_text(value: Any) -> bool:
     """Return whether a value is a string, a list of strings or true; others are no cluster keys."""
     several = value if isinstance(value, list) else [value]
-    return value is True or all(isinstance(each, str) and each for each in several)
+    return value is True or all(isinstance(item, str) and item for item in several)
 
 
 def _taints(given: Any) -> list[str]:
     """Return taints of a node group as `kubectl taint` writes them, without those that only prefer."""
-    found = [each for each in given or () if isinstance(each, str)] if isinstance(given, list) else []
-    for each in _maps(given):
-        effect = CLOUD_EFFECTS.get(str(each.get("effect")), str(each.get("effect")))
-        found.append(f"{each.get('key')}={each.get('value') or ''}:{effect}".replace("=:", ":"))
+    found = [item for item in given or () if isinstance(item, str)] if isinstance(given, list) else []
+    for item in _maps(given):
+        effect = CLOUD_EFFECTS.get(str(item.get("effect")), str(item.get("effect")))
+        found.append(f"{item.get('key')}={item.get('value') or ''}:{effect}".replace("=:", ":"))
     return [each for each in found if not each.endswith(":PreferNoSchedule")]

@@ -49,7 +49,7 @@ def dra_capabilities(
         whole: What the cloud says of whole GPUs.
         others: The rows of its other software, one of which is the cure.
     """
-    found = {(DRA_DRIVER, "none"): whole}
+    capabilities = {(DRA_DRIVER, "none"): whole}
     for kind in SHARING_KINDS[1:]:
         clients = shared_mode(kind)
         why = clients.facts.not_claimable if clients is not None and not kind.startswith("mig") else _NO_MIG
@@ -57,8 +57,8 @@ def dra_capabilities(
         ways = [name for (name, key), cell in others.items() if key == kind and cell.verdict is not Verdict.REFUSED]
         instead = f"use software: {' or '.join(ways)}" if ways else "leave sharing out for whole GPUs"
         source = _KAI_NODES if kind == "fractions" else _GATES
-        found[DRA_DRIVER, kind] = Capability(Verdict.REFUSED, why, source, instead)
-    return found
+        capabilities[DRA_DRIVER, kind] = Capability(Verdict.REFUSED, why, source, instead)
+    return capabilities
 
 
 def claim_template(pool: str, namespace: str = "") -> JsonDict:

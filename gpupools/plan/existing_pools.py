@@ -122,9 +122,9 @@ def taint_texts(value: object) -> list[str]:
         Rejected: They are not a list of maps.
     """
     texts = []
-    for each in maps_of(value, "taints"):
-        effect = CLOUD_EFFECTS.get(str(each.get("effect")), Effect.NO_SCHEDULE)
-        texts.append(str(Taint(str(each.get("key")), str(each.get("value") or ""), effect)))
+    for taint in maps_of(value, "taints"):
+        effect = CLOUD_EFFECTS.get(str(taint.get("effect")), Effect.NO_SCHEDULE)
+        texts.append(str(Taint(str(taint.get("key")), str(taint.get("value") or ""), effect)))
     return texts
 
 
@@ -153,7 +153,7 @@ def texts_of(value: object, key: str) -> list[str]:
     Raises:
         Rejected: It is none.
     """
-    if value is not None and not (isinstance(value, list) and all(isinstance(each, str) for each in value)):
+    if value is not None and not (isinstance(value, list) and all(isinstance(item, str) for item in value)):
         raise _misshaped(value, key, "a list of texts")
     return list(value or ())
 
@@ -164,7 +164,7 @@ def maps_of(value: object, key: str) -> list[JsonObject]:
     Raises:
         Rejected: It is none.
     """
-    if value is not None and not (isinstance(value, list) and all(isinstance(each, Mapping) for each in value)):
+    if value is not None and not (isinstance(value, list) and all(isinstance(item, Mapping) for item in value)):
         raise _misshaped(value, key, "a list of maps")
     return list(value or ())
 

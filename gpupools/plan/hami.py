@@ -35,13 +35,13 @@ def hami_capabilities(
         none: What the cloud says of HAMi.
         others: The rows of its other software, one of which is the cure.
     """
-    found = {(HAMI, "none"): none}
+    capabilities = {(HAMI, "none"): none}
     for kind in SHARING_KINDS[1:]:
         ways = [name for (name, key), cell in others.items() if key == kind and cell.verdict is not Verdict.REFUSED]
         why = "HAMi itself divides whole GPUs by the memory and cores that pods request"
         instead = f"leave sharing out, or use software: {' or '.join(ways)}" if ways else "leave sharing out"
-        found[HAMI, kind] = Capability(Verdict.REFUSED, why, _PLUGIN, instead)
-    return found
+        capabilities[HAMI, kind] = Capability(Verdict.REFUSED, why, _PLUGIN, instead)
+    return capabilities
 
 
 def hami_limits() -> JsonDict:

@@ -133,7 +133,7 @@ class KarpenterProvider:
     def fits(self, name: str, wanted: Requirements) -> bool:
         """Return whether no requirement on a label that follows from its name rules a machine out."""
         return all(
-            wanted.allow(found[0] if (found := re.search(pattern, name)) else "", f"{domain}{label}")
+            wanted.allow(match[0] if (match := re.search(pattern, name)) else "", f"{domain}{label}")
             for domain in self.domains
             for label, pattern in self.name_parts.items()
         )

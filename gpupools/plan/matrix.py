@@ -57,7 +57,7 @@ def representatives(kind: str, model: str) -> list[SharingMode]:
     if not kind.startswith("mig-"):
         return [share if share is not None else MODES[kind].model_validate({"mode": kind, **_REQUIRED.get(kind, {})})]
     naming = kind.partition("+")[0].removeprefix("mig-")
-    names = [each.name for each in profiles(model)]
+    names = [profile.name for profile in profiles(model)]
     # A model without profiles still has to be asked about, so that the refusal is the GPU's own.
     found = [Mig.model_validate({"mode": "mig", "profile": name, "strategy": naming}) for name in names or ["1g.5gb"]]
     if naming == "mixed":

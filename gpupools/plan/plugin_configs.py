@@ -29,7 +29,7 @@ def plugin_config_name(instance: InstanceType, sharing: SharingMode) -> str:
         parts.append(f"{clients.mode}-{clients.replicas}" + ("-shared" if clients.rename else "") + packed)
     name = "-".join(parts) or DEFAULT_CONFIG
     if mig is not None and clients is not None and mig.naming == "mixed":  # the entry lists the resources: so has it
-        name = "-".join([name, *(each.removeprefix("nvidia.com/mig-") for each in _slices(instance, sharing))])
+        name = "-".join([name, *(slice_.removeprefix("nvidia.com/mig-") for slice_ in _slices(instance, sharing))])
     return name if len(name) <= 63 else f"{name[:46]}-{_digest(name)}"
 
 

@@ -132,7 +132,7 @@ class PoolPlan(NamedTuple):
         asks: JsonObject = {"containers": [container]}
         if self.driver_mount is not None:
             asks = _mounting(container, self.driver_mount)
-        listed = [{"name": name, "resourceClaimTemplateName": each} for name, each in claims.items()]
+        listed = [{"name": name, "resourceClaimTemplateName": claim} for name, claim in claims.items()]
         return {
             **({"schedulerName": KAI_SCHEDULER} if is_fractional else {}),
             **({"schedulerName": self.scheduler_name} if self.scheduler_name and not gpu_only else {}),
@@ -176,8 +176,8 @@ class PoolPlan(NamedTuple):
     def device_classes(self) -> frozenset[str]:
         """The DeviceClasses that the pool's pods claim devices of."""
         made = [*self.namespace_objects, *([self.claim_template] if self.claim_template else [])]
-        templates = [each["spec"]["spec"]["devices"] for each in made if each["kind"] == "ResourceClaimTemplate"]
-        found = {request["exactly"]["deviceClassName"] for each in templates for request in each["requests"]}
+        templates = [item["spec"]["spec"]["devices"] for item in made if item["kind"] == "ResourceClaimTemplate"]
+        found = {request["exactly"]["deviceClassName"] for item in templates for request in item["requests"]}
         return frozenset(found | ({CHANNEL_CLASS} if self.compute_domains else set()))
 
     @property

@@ -96,7 +96,7 @@ def independent_problems(
         problems += _fraction_problems(at, cluster_key, spec, cluster, software)
         problems += _hami_problems(at, spec, cluster, software)
         requests = [PoolRequest(name, spec, cluster, machine, software, kind, capability) for machine in machines]
-        if requests and all(check_pool(each, cloud) for each in requests):
+        if requests and all(check_pool(request, cloud) for request in requests):
             problems += check_pool(next(each for each in requests if each.instance in smallest(machines)), cloud)
     yield from (problem for problem in problems if problem.path[2] not in unread)
 
@@ -156,7 +156,7 @@ def _pool_plan(name: str, spec: PoolSpec, cluster_key: str, cluster: Cluster, cl
     ours = {**ours, **({COMPUTE_DOMAINS_LABEL: "true"} if spec.network.compute_domains else {})}
     ours = {**ours, **({NODE_GROUP_LABEL: name} if cluster.runtime.scheduler == "volcano" else {})}
     trusted = (Taint(TRUST_LABEL, ours[TRUST_LABEL], Effect.NO_SCHEDULE),) if TRUST_LABEL in ours else ()
-    own = sorted((each for each in spec.taints if each != GPU_TAINT), key=str)
+    own = sorted((taint for taint in spec.taints if taint != GPU_TAINT), key=str)
     return PoolPlan(
         cluster=cluster_key,
         cloud=cloud.name,
@@ -180,9 +180,9 @@ def _pool_plan(name: str, spec: PoolSpec, cluster_key: str, cluster: Cluster, cl
         driver_mount=node.pod_driver_mount,
         overrides=flattened(spec.overrides.get(cloud.name, {})),
         node_customizations={
-            f"{resource}.{each.property}": f"{each.kind}: {each.why}"
+            f"{resource}.{customization.property}": f"{customization.kind}: {customization.why}"
             for resource, inputs in spec.overrides.get(cloud.name, {}).items()
-            for each in cloud.readback().customizations(resource, inputs)
+            for customization in cloud.readback().customizations(resource, inputs)
         },
     )
 
@@ -244,11 +244,11 @@ def _label_conflicts(at: Path, spec: PoolSpec, provider_plan: ProviderPlan, clou
         if key in provider_plan.labels and provider_plan.labels[key] != spec.labels.get(key):
             yield Problem(where, f"{key} is set to {provider_plan.labels[key]!r} on this pool", "leave it out")
     for index, taint in enumerate(spec.taints):
-        own = [each for each in provider_plan.taints if each.key == taint.key]
-        for each in own:
-            if taint.effect == each.effect and taint != each:
+        own = [other_taint for other_taint in provider_plan.taints if other_taint.key == taint.key]
+        for other_taint in own:
+            if taint.effect == other_taint.effect and taint != other_taint:
                 yield Problem(
-                    (*at, "taints", index), f"{taint} conflicts with {each}, which this pool has", "leave it out"
+                    (*at, "taints", index), f"{taint} conflicts with {other_taint}, which this pool has", "leave it out"
                 )
         if not own:
             yield from _key_problems((*at, "taints", index), taint.key, cloud.reserved_taints)
@@ -344,7 +344,7 @@ def unlisted_place(
         return []
     where = " and ".join(zones) or region
     nearest = places.nearest_offers(machine.name, region)
-    here = [each for each in nearest if each.startswith(f"{region}-") and each not in zones] if zones else []
+    here = [offer for offer in nearest if offer.startswith(f"{region}-") and offer not in zones] if zones else []
     key = f"clusters.{cluster_key}" if cluster_key else "cluster"
     what = f"{machine.name} is not offered in {where}, according to a list of {places.dated}"
     fix = f"set zones: [{here[0]}]" + (f" (or of {', '.join(here[1:])})" if here[1:] else "") if here else "use another"
@@ -603,14 +603,14 @@ def _gpu_problems(request: PoolRequest, cloud: Cloud) -> list[Problem]:
         what = f"{instance.name} has {instance.gpus} of an {instance.gpu_model}, which cannot be shared further"
         fix = "leave sharing out, or take a machine with a whole GPU"
         return [Problem((*at, "sharing", "mode"), what, fix, instance.source)]
-    found = _mig_problems(at, mig, instance) if mig is not None else []
+    problems = _mig_problems(at, mig, instance) if mig is not None else []
     if clients is not None:
-        found += _client_problems((*at, "sharing"), clients, (*sharing.clients_at, "replicas"), instance)
+        problems += _client_problems((*at, "sharing"), clients, (*sharing.clients_at, "replicas"), instance)
         if clients.placement is not None and request.capability.verdict is not Verdict.IN_CLUSTER:
             what = f"with {request.software}, {cloud.name} configures the device plugin, which has no such setting"
             fix = "leave it out, or use software: device-plugin or gpu-operator"
-            found.append(Problem((*at, "sharing", *sharing.clients_at, "placement"), what, fix, _PLACEMENT_SOURCE))
-    return found
+            problems.append(Problem((*at, "sharing", *sharing.clients_at, "placement"), what, fix, _PLACEMENT_SOURCE))
+    return problems
 
 
 def _client_problems(at: Path, clients: SharedGpu, replicas: Path, instance: InstanceType) -> Iterator[Problem]:
@@ -631,8 +631,8 @@ def _models_with_mig(request: PoolRequest, cloud: Cloud) -> set[str]:
     for machine in cloud.instance_types.values():
         if machine.gpu_model in able or machine.lifecycle == "retired" or machine.is_fraction:
             continue
-        for each in profiles(machine.gpu_model):
-            spec = request.spec.model_copy(update={"sharing": Mig(mode="mig", profile=each.name)})
+        for candidate in profiles(machine.gpu_model):
+            spec = request.spec.model_copy(update={"sharing": Mig(mode="mig", profile=candidate.name)})
             found = check_pool(request._replace(instance=machine, spec=spec), cloud)
             if not found:
                 able.add(machine.gpu_model)
@@ -646,7 +646,7 @@ def _mig_problems(at: Path, sharing: Mig, instance: InstanceType) -> list[Proble
     from gpupools.catalog.mig_fit import fit
 
     model = instance.gpu_model
-    found: list[Problem] = []
+    problems: list[Problem] = []
     if sharing.profile is not None:
         wanted: dict[Path, list[str]] = {("profile",): [sharing.profile]}
     else:
@@ -656,7 +656,7 @@ def _mig_problems(at: Path, sharing: Mig, instance: InstanceType) -> list[Proble
             count = "1 GPU" if instance.devices == 1 else f"{instance.devices} GPUs"
             what = f"{instance.name} has {count}, so there is no GPU {index}"
             use = "use 0" if instance.devices == 1 else f"use 0 to {instance.devices - 1}"
-            found.append(Problem((*at, "sharing", "layout", str(index)), what, use))
+            problems.append(Problem((*at, "sharing", "layout", str(index)), what, use))
         wanted = {("layout",) if index is None else ("layout", str(index)): names for index, names in layouts.items()}
     for key, names in wanted.items():
         unknown = False
@@ -665,10 +665,10 @@ def _mig_problems(at: Path, sharing: Mig, instance: InstanceType) -> list[Proble
                 profile(model, name)
             except UnknownProfile as error:
                 unknown = True
-                found.append(Problem((*at, "sharing", *key), error.what, error.cure))
+                problems.append(Problem((*at, "sharing", *key), error.what, error.cure))
         if not unknown:
             result = fit(model, names)
             if not result.fits:
                 part = ", ".join(placed.profile.name for placed in result.largest)
-                found.append(Problem((*at, "sharing", *key), result.why, f"the largest part that fits: {part}"))
-    return found
+                problems.append(Problem((*at, "sharing", *key), result.why, f"the largest part that fits: {part}"))
+    return problems

@@ -108,7 +108,7 @@ class PoolPrice(NamedTuple):
             "capacity": self.capacity,
             "currency": self.currency,
             "unit": self.unit or None,
-            "per_hour": {name: None if each is None else round(float(each), 4) for name, each in amounts.items()},
+            "per_hour": {name: None if amount is None else round(float(amount), 4) for name, amount in amounts.items()},
             "dated": (self.price.dated or None) if self.price is not None else None,
             "source": self.price.source if self.price is not None else None,
         }
@@ -161,27 +161,27 @@ def pool_prices(
     own: PriceList,
 ) -> list[PoolPrice]:
     """Return what each pool costs per hour by a team's own prices, else by list prices, in the order of the plans."""
-    found = []
+    prices = []
     for plan in plans:
         capacity = pools[plan.name].capacity.mode
         listed = _prices(clouds[plan.cloud].prices_file) if own.currency == "USD" else {}
         machine, region = plan.instance.name, clusters[plan.cluster].region_name()
         places = [(machine, each, region) for each in (capacity, _PRICED_AS.get(capacity, capacity))]
-        price = next((table[each] for table in (own.prices, listed) for each in places if each in table), None)
+        price = next((table[place] for table in (own.prices, listed) for place in places if place in table), None)
         shared = bool(plan.sharing.clients or plan.sharing.mig) and len(plan.node_resources) == 1
         gpus = Decimal(plan.instance.gpus.numerator) / plan.instance.gpus.denominator
         resource = next(iter(plan.node_resources)) if shared else ""
         key = f"{plan.cluster}/{plan.name}"
         nodes = (plan.min_nodes, plan.max_nodes)
         missing = "" if region or price else f"clusters.{plan.cluster}.{clusters[plan.cluster].region_key}"
-        found.append(PoolPrice(key, capacity, *nodes, price, gpus, resource, plan.units, own.currency, missing))
-    return found
+        prices.append(PoolPrice(key, capacity, *nodes, price, gpus, resource, plan.units, own.currency, missing))
+    return prices
 
 
 def total(prices: Sequence[PoolPrice], *, at_max: bool = True) -> Total:
     """Return the sum of a stack with all nodes, or with those that always run."""
-    amounts = [each.at_max if at_max else each.at_min for each in prices]
-    known = [each for each in amounts if each is not None]
+    amounts = [price.at_max if at_max else price.at_min for price in prices]
+    known = [amount for amount in amounts if amount is not None]
     currency = prices[0].currency if prices else "USD"
     return Total(sum(known, Decimal(0)), len(amounts) - len(known), len(amounts), currency)
 
@@ -189,8 +189,8 @@ def total(prices: Sequence[PoolPrice], *, at_max: bool = True) -> Total:
 def price_change(old: Sequence[PoolPrice], new: Sequence[PoolPrice]) -> str:
     """Return in words what an edit adds or removes per hour with all nodes; empty if no price changes."""
     before, after = total(old), total(new)
-    if [(each.key, each.at_max, each.currency) for each in old] == [
-        (each.key, each.at_max, each.currency) for each in new
+    if [(price.key, price.at_max, price.currency) for price in old] == [
+        (price.key, price.at_max, price.currency) for price in new
     ]:
         return ""
     step = after.known - before.known
@@ -228,13 +228,13 @@ def read_budget(config: Mapping[str, object], problems: list[Problem]) -> Budget
     whole = _amount(("budget", "per_hour"), raw["per_hour"], problems) if "per_hour" in raw else None
     given, pools = raw.get("pools", {}), {}
     if isinstance(given, Mapping):
-        pools = {key: _amount(("budget", "pools", key), each, problems) for key, each in given.items()}
+        pools = {key: _amount(("budget", "pools", key), value, problems) for key, value in given.items()}
     else:
         what = f"got {shown(given)}"
         problems.append(Problem(("budget", "pools"), what, "write a map such as {<cluster>/<pool>: 20}"))
     if raw.get("unpriced", "allow") != "allow":
         problems.append(Problem(("budget", "unpriced"), f"got {shown(raw['unpriced'])}", "write allow, or remove it"))
-    return Budget(whole, {key: each for key, each in pools.items() if each is not None}, "unpriced" in raw)
+    return Budget(whole, {key: pool for key, pool in pools.items() if pool is not None}, "unpriced" in raw)
 
 
 def _amount(at: Path, raw: object, problems: list[Problem]) -> Decimal | None:
@@ -250,7 +250,7 @@ def over_budget(prices: Sequence[PoolPrice], budget: Budget) -> Iterator[Problem
     if budget.per_hour is not None:
         limits.append((("budget", "per_hour"), budget.per_hour, prices))
     for key, limit in budget.pools.items():
-        limits.append((("budget", "pools", key), limit, [each for each in prices if each.key == key]))
+        limits.append((("budget", "pools", key), limit, [price for price in prices if price.key == key]))
     for at, limit, own in limits:
         cost = total(own)
         dearest = max(own, key=lambda each: each.at_max or 0, default=None)
@@ -259,9 +259,9 @@ def over_budget(prices: Sequence[PoolPrice], budget: Budget) -> Iterator[Problem
             fix = f"lower nodes.max, first of {dearest.key} ({most}), or raise it"
             yield Problem(at, f"is {per_hour(limit, cost.currency)}, but all nodes cost {cost}", fix)
         elif cost.unpriced and not budget.allows_unpriced:
-            missing = ", ".join(each.key for each in own if each.price is None)
+            missing = ", ".join(price.key for price in own if price.price is None)
             what = f"cannot be checked: no price is known for {missing}"
-            keys = dict.fromkeys(each.missing_key for each in own if each.missing_key)
+            keys = dict.fromkeys(price.missing_key for price in own if price.missing_key)
             fix = "add the price to gpupools:prices, or set budget.unpriced: allow to leave these pools out of the sum"
             yield Problem(at, what, f"set {' and '.join(keys)}, by which the price is known" if keys else fix)
 
@@ -275,9 +275,9 @@ def list_price(cloud: Cloud, machine: str, region: str, *, is_spot: bool) -> Dec
 @cache
 def _prices(file: FilePath | None) -> Mapping[tuple[str, str, str], Price]:
     """Return the prices by instance type, capacity mode and region."""
-    found: dict[tuple[str, str, str], Price] = {}
+    prices: dict[tuple[str, str, str], Price] = {}
     for row in csv_rows(file) if file is not None else ():
         for pair in row["usd_per_hour"].split():
             region, _, amount = pair.partition("=")
-            found[row["instance_type"], row["capacity"], region] = Price(Decimal(amount), row["dated"], row["source"])
-    return found
+            prices[row["instance_type"], row["capacity"], region] = Price(Decimal(amount), row["dated"], row["source"])
+    return prices

@@ -53,17 +53,17 @@ class QuotaNeed(NamedTuple):
     @property
     def amount(self) -> int:
         """What the pools need in all; those of unknown size are not in it."""
-        return sum(each.amount or 0 for each in self.pools)
+        return sum(pool.amount or 0 for pool in self.pools)
 
     @property
     def is_complete(self) -> bool:
         """Whether the quota is known, and the need of each pool."""
-        return bool(self.code) and all(each.amount is not None for each in self.pools)
+        return bool(self.code) and all(pool.amount is not None for pool in self.pools)
 
     def __str__(self) -> str:
         nodes: dict[str, int] = {}
-        for each in self.pools:
-            nodes[each.instance_type] = nodes.get(each.instance_type, 0) + each.nodes
+        for pool in self.pools:
+            nodes[pool.instance_type] = nodes.get(pool.instance_type, 0) + pool.nodes
         machines = " + ".join(f"{instance_type} × {number}" for instance_type, number in nodes.items())
         where = f"in {self.region}" + (f", account {self.account}" if self.account else "")
         if not self.code:
@@ -74,7 +74,7 @@ class QuotaNeed(NamedTuple):
 
     def as_json(self) -> JsonDict:
         """Return all fields, with the sum as `amount`, and `complete`."""
-        pools = [each._asdict() for each in self.pools]
+        pools = [pool._asdict() for pool in self.pools]
         return self._asdict() | {"amount": self.amount, "complete": self.is_complete, "pools": pools}
 
 
@@ -125,15 +125,15 @@ _UNKNOWN: _Row = dict.fromkeys(("scope", "code", "name", "unit", "link", "dated"
 
 def _rows(cloud: Cloud, instance_type: str, capacity: str) -> Iterator[_Row]:
     """Yield the quotas of an instance type; an empty row if that of its family is not known."""
-    found = [
+    rows = [
         row
         for row in _table(cloud)
         if capacity in row["capacity"].split()
         and any(fnmatchcase(instance_type, pattern) for pattern in row["instance_types"].split())
     ]
-    if not any(row["of"] == "family" for row in found):
+    if not any(row["of"] == "family" for row in rows):
         yield _UNKNOWN
-    yield from found
+    yield from rows
 
 
 def _table(cloud: Cloud) -> tuple[_Row, ...]:
@@ -185,7 +185,7 @@ def exceeded(needs: Sequence[QuotaNeed], limits: Mapping[str, int]) -> Iterator[
     for need in needs:
         limit = limits.get(need.code)
         if limit is not None and need.amount > limit:
-            pools = ", ".join(dict.fromkeys(each.key for each in need.pools))
+            pools = ", ".join(dict.fromkeys(pool.key for pool in need.pools))
             where = f" at {need.link}" if need.link else ""
             fix = f"raise it{where} and write the new limit here, or lower nodes.max of {pools}"
             yield Problem(("quotas", need.code), f"is {limit}, but the pools need more: {need}", fix, need.source)

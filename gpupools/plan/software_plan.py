@@ -161,7 +161,7 @@ class RuntimePlan(NamedTuple):
 
     def json_team_objects(self) -> list[JsonDict]:
         """Return the objects of the scheduler in JSON types."""
-        return [_json_value(each) for each in self.team_objects]
+        return [_json_value(team_object) for team_object in self.team_objects]
 
     def owners_alike(self) -> Mapping[tuple[str, tuple[tuple[str, str], ...]], list[str]]:
         """Return the pools by their software and by who brings which pieces: those alike stand together."""

@@ -61,7 +61,7 @@ def selects(node_selector: Mapping[str, str], affinity: JsonObject, labels: Mapp
     terms: list[JsonObject] | None = required.get("nodeSelectorTerms", []) if required else None
     if terms is None:
         return True
-    return any(all(_holds(each, labels) for each in term["matchExpressions"]) for term in terms)
+    return any(all(_holds(expression, labels) for expression in term["matchExpressions"]) for term in terms)
 
 
 def _holds(expression: JsonObject, labels: Mapping[str, str]) -> bool:
@@ -73,5 +73,5 @@ def _holds(expression: JsonObject, labels: Mapping[str, str]) -> bool:
 
 def node_affinity(*expressions: JsonObject) -> JsonDict:
     """Write an affinity that requires all these expressions of a node."""
-    terms = [{"matchExpressions": [dict(each) for each in expressions]}]
+    terms = [{"matchExpressions": [dict(expression) for expression in expressions]}]
     return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}

@@ -63,8 +63,8 @@ def listed_accelerator(catalogue: Catalogue, row: InstanceType | None, instance_
 def accelerator_by_name(name: str, cloud: str, clouds: Mapping[str, "Cloud"]) -> Accelerator:
     """Return the accelerator of a machine type, from the given cloud first, then from the others."""
     candidates = [*([clouds[cloud]] if cloud in clouds else []), *clouds.values()]
-    accelerators = (each.readback().accelerator(name) for each in candidates)
-    return next((one for one in accelerators if one.vendor), NO_ACCELERATOR)
+    accelerators = (candidate.readback().accelerator(name) for candidate in candidates)
+    return next((accelerator for accelerator in accelerators if accelerator.vendor), NO_ACCELERATOR)
 
 
 _NAMES = ("nodeGroupName", "agentPoolName", "nodegroupName", "resourceName", "name", "metadata.name")
@@ -74,7 +74,7 @@ def with_name(pool: PoolFacts, properties: JsonObject, logical: str = "") -> Poo
     """Return the pool with the name in its properties; `logical` if they have none, known or unknown."""
     names = [at(properties, path) for path in _NAMES]
     name = next((each for each in map(text, names) if each), "") or (
-        logical if all(each is None for each in names) else ""
+        logical if all(item is None for item in names) else ""
     )
     return replace(pool, name=name) if name and not pool.pool else pool
 
@@ -225,7 +225,7 @@ class TaintsRead:
 
 def _is_removed(key: str) -> bool:
     """Return whether a taint with this key is removed once a node is ready."""
-    whole = any(key == one or (one.endswith("/") and key.startswith(one)) for one in STARTUP_TAINTS)
+    whole = any(key == taint or (taint.endswith("/") and key.startswith(taint)) for taint in STARTUP_TAINTS)
     return whole or key.endswith(STARTUP_SUFFIX)
 
 
@@ -381,7 +381,7 @@ def relocated(pool: PoolFacts, place: Callable[[str], str], sentence_of: Callabl
         evidence=sentence(pool.evidence),
         other_accelerator=sentence(pool.other_accelerator),
         not_counted=tuple(sentence(one) for one in pool.not_counted),
-        weaknesses=tuple(replace(one, property=place(one.property)) for one in pool.weaknesses),
+        weaknesses=tuple(replace(weakness, property=place(weakness.property)) for weakness in pool.weaknesses),
         node_customizations=tuple(replace(one, property=place(one.property)) for one in pool.node_customizations),
         identity=(place(pool.identity[0]), pool.identity[1]) if pool.identity is not None else None,
         elsewhere=tuple(replace(one, property=place(one.property)) for one in pool.elsewhere),
@@ -419,8 +419,8 @@ def joined(pool: PoolFacts, other: PoolFacts, path: str) -> PoolFacts:
         elsewhere=tuple(one for one in pool.elsewhere if one.property != path),
         sharing=pool.sharing or sharing,
         weaknesses=(
-            *(one for one in pool.weaknesses if one.property != path),
-            *(replace(one, property=f"{prefix}{one.property}") for one in other.weaknesses),
+            *(weakness for weakness in pool.weaknesses if weakness.property != path),
+            *(replace(weakness, property=f"{prefix}{weakness.property}") for weakness in other.weaknesses),
         ),
         labels={**other.labels, **pool.labels},
         tags={**other.tags, **pool.tags},

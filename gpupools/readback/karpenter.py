@@ -121,7 +121,7 @@ def read_karpenter(spec: JsonObject, kind: str, clouds: _Clouds) -> Iterator[Poo
     parts = _parts(spec, kind)
     inner, reference, limits = parts.inner, parts.reference, parts.limits
     providers = dict(providers_of(clouds))
-    types = (*TYPE_LABELS, *(label for each in providers.values() for label in each.type_labels))
+    types = (*TYPE_LABELS, *(label for provider in providers.values() for label in provider.type_labels))
     wanted = _read_selection(parts, types, providers)
     cloud = _cloud_of(reference, wanted, providers)
     own = wanted.without(_foreign_domains(reference, cloud, providers))
@@ -158,7 +158,7 @@ def read_karpenter(spec: JsonObject, kind: str, clouds: _Clouds) -> Iterator[Poo
 
 def _read_selection(parts: _Parts, types: tuple[str, ...], providers: Mapping[str, KarpenterProvider]) -> Requirements:
     """Return the requirements and labels that select machines."""
-    domains = tuple(domain for each in providers.values() for domain in each.domains)
+    domains = tuple(domain for provider in providers.values() for domain in provider.domains)
 
     def says_machine(key: str) -> bool:
         return key in types or key.startswith(domains)
@@ -207,7 +207,7 @@ def _unknown_class(reference: JsonObject, providers: Mapping[str, KarpenterProvi
 
 
 def _provider_in(said: str, providers: Mapping[str, KarpenterProvider]) -> str:
-    return next((name for name, each in providers.items() if any(mark in said for mark in each.marks)), "")
+    return next((name for name, provider in providers.items() if any(mark in said for mark in provider.marks)), "")
 
 
 def _class_versions(reference: JsonObject) -> Iterator[str]:
@@ -234,7 +234,7 @@ def _foreign_domains(reference: JsonObject, cloud: str, providers: Mapping[str, 
         return []
     group = _group(reference)
     known = (group,) if group in providers[cloud].groups else providers[cloud].groups
-    return [f"{one}/" for each in providers.values() for one in each.groups if one not in known]
+    return [f"{one}/" for provider in providers.values() for one in provider.groups if one not in known]
 
 
 def _group(reference: JsonObject) -> str:
@@ -247,16 +247,16 @@ def _add_required_machines(
     """Add machines that requirements name or select by accelerator; only the pool's own requirements exclude any."""
     providers = dict(providers_of(clouds))
     for key, one, name in wanted.listed(*types):
-        if own.allow(name, *types) and all(each.fits(name, own) for each in providers.values()):
+        if own.allow(name, *types) and all(provider.fits(name, own) for provider in providers.values()):
             machines.add(name, accelerator_by_name(name, cloud, clouds), f"{one.path} {key}")
     if machines.names and any(True for _ in own.listed(*types)):
         return  # explicit types decide
-    for named, each in providers.items():
-        for found, evidence in each.shown(wanted, clouds[named].readback().accelerator):
+    for named, provider in providers.items():
+        for found, evidence in provider.shown(wanted, clouds[named].readback().accelerator):
             machines.show(found, evidence)
-    for each in providers.values():
-        for prefix in each.prefixes:
-            _add_required_accelerators(wanted, prefix, each, machines)
+    for provider in providers.values():
+        for prefix in provider.prefixes:
+            _add_required_accelerators(wanted, prefix, provider, machines)
 
 
 def _add_required_accelerators(
@@ -329,11 +329,11 @@ def _first_gpu_machine(wanted: Requirements, provider: KarpenterProvider) -> str
     asked: list[tuple[str, Requirement]] = []
     for key, one in wanted.of(*wanted.by_label):
         label = _OLDER.get(key, key)
-        label = next((label.removeprefix(each) for each in provider.domains if label.startswith(each)), label)
+        label = next((label.removeprefix(domain) for domain in provider.domains if label.startswith(domain)), label)
         if label in known:
             asked.append((label, one))
-    fits = (each for each in machines if all(one.fits(each[label]) for label, one in asked))
-    return next((each[TYPE] for each in fits), "")
+    fits = (machine for machine in machines if all(one.fits(machine[label]) for label, one in asked))
+    return next((fit[TYPE] for fit in fits), "")
 
 
 def _add_limits(
@@ -345,7 +345,7 @@ def _add_limits(
 ) -> None:
     """Add a GPU limit above 0 as evidence, unless requirements allow only machines without GPUs."""
     named = machines.names or any(one.operator == "In" for _, one in wanted.of(*types))
-    if named or not any(_first_gpu_machine(wanted, each) or not each.gpu_machines() for each in providers):
+    if named or not any(_first_gpu_machine(wanted, provider) or not provider.gpu_machines() for provider in providers):
         return
     for resource, vendor in _RESOURCES.items():
         if (quantity(limits.get(resource)) or 0) > 0:

@@ -53,14 +53,14 @@ def read_list(value: str, where: str, read: TaintsRead, late: str = "") -> None:
     `late` is the path to record as unknown if a taint has a variable; empty if variables are not expanded.
     """
     good, wrong, seen = [], False, set()
-    for one in value.split(",") if value else ():
-        if late and _LATE.search(one):
+    for part in value.split(",") if value else ():
+        if late and _LATE.search(part):
             read.unknown.append(late)
             continue
-        if one.endswith("-"):
+        if part.endswith("-"):
             continue
         try:
-            taint = parse_taint(one)
+            taint = parse_taint(part)
         except ValueError as error:
             read.note(f"{where}: {error}")
             wrong = True
@@ -69,7 +69,7 @@ def read_list(value: str, where: str, read: TaintsRead, late: str = "") -> None:
             read.note(f"{where}: lists {taint.key} with {taint.effect.value} twice, which the kubelet rejects")
             wrong = True
         seen.add((taint.key, taint.effect))
-        good.append(one)
+        good.append(part)
     for one in () if wrong else good:
         read.line(one, where)
 

@@ -50,7 +50,7 @@ def read_template(type_token: str, properties: JsonObject, clouds: Clouds) -> Po
         if kind in provider.classes:
             node_class = provider.classes[kind](spec)
             return replace(node_class, node_customizations=tuple(clouds[name].readback().customizations(kind, spec)))
-    read = (each.read_template(type_token, properties, clouds) for each in kubernetes_readers())
+    read = (reader.read_template(type_token, properties, clouds) for reader in kubernetes_readers())
     return next((template for template in read if template is not None), None)
 
 
@@ -58,7 +58,7 @@ def _reader_of(group: str, kind: str, clouds: Clouds) -> ObjectReader | None:
     if (group, kind) in _KARPENTER:
         return with_spec(lambda manifest, clouds: read_karpenter(mapping(manifest.get("spec")), kind, clouds))
     tables = [cloud.readback().objects.pools for cloud in clouds.values()]
-    tables += [each.pools for each in kubernetes_readers()]
+    tables += [reader.pools for reader in kubernetes_readers()]
     return next((pools[group, kind] for pools in tables if (group, kind) in pools), None)
 
 
@@ -76,8 +76,8 @@ def with_spec(read: ObjectReader) -> ObjectReader:
 def kinds_read(clouds: Clouds) -> Iterator[tuple[str, str]]:
     """Yield group and kind of every object that is read as a pool or as a reference of pools."""
     yield from sorted(_KARPENTER)
-    for each in kubernetes_readers():
-        yield from (*each.pools, *each.others)
+    for reader in kubernetes_readers():
+        yield from (*reader.pools, *reader.others)
     for cloud in clouds.values():
         objects = cloud.readback().objects
         yield from objects.pools

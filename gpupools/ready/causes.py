@@ -108,7 +108,7 @@ def cause_of(seen: Seen, clouds: Iterable[Cloud] = ()) -> str:
     for row in (row for cloud in clouds if of_cloud for row in cloud.launch_errors(seen.message)):
         if row["kind"] in _LAUNCH_KINDS:
             return _LAUNCH_KINDS[row["kind"]]
-    return next((each.cause for each in SIGNALS if _shows(each, seen)), "")
+    return next((signal.cause for signal in SIGNALS if _shows(signal, seen)), "")
 
 
 def _shows(signal: Signal, seen: Seen) -> bool:
@@ -127,8 +127,8 @@ def findings(seen: Iterable[Seen], clouds: Collection[Cloud], file: str, pool_co
     The commands are about the stack file, or `pool_command` where the next look is not in the cluster.
     """
     by_key: dict[str, list[Seen]] = {}
-    for each in seen:
-        by_key.setdefault(cause_of(each, clouds) or UNKNOWN, []).append(each)
+    for signal in seen:
+        by_key.setdefault(cause_of(signal, clouds) or UNKNOWN, []).append(signal)
     keys = [key for key in CAUSES if key in by_key]
     # Our own taint follows from whatever else is missing.
     keys = [key for key in keys if key != STARTUP_GATE] or keys
@@ -139,7 +139,7 @@ def findings(seen: Iterable[Seen], clouds: Collection[Cloud], file: str, pool_co
 
 def _finding(cause: Cause, shown: list[Seen], words: Mapping[str, str]) -> Finding:
     first = shown[0]
-    every = dict.fromkeys(f"{each.object}: {each.message}" for each in shown[:3])
+    every = dict.fromkeys(f"{seen.object}: {seen.message}" for seen in shown[:3])
     message = "; ".join(every) if cause.key == UNKNOWN else first.message
     kind, _, name = first.object.partition(" ")
     space, _, short = name.rpartition("/")
@@ -149,4 +149,4 @@ def _finding(cause: Cause, shown: list[Seen], words: Mapping[str, str]) -> Findi
     logs = f"{kubectl} logs {short} --all-containers --tail=50"
     logs = logs if kind == "Pod" and first.kind != "device" else describe
     command = cause.next.format(**words, object=short, message=quote(message), describe=describe, logs=logs)
-    return Finding(cause, first.object, message, first.since, command, len({each.object for each in shown}) - 1)
+    return Finding(cause, first.object, message, first.since, command, len({seen.object for seen in shown}) - 1)

@@ -34,14 +34,14 @@ def evidence(promise: Promise, nodes: Sequence[JsonObject], snapshot: Snapshot) 
     ours_or_waiting = (pod for pod in pods if owner_of(pod) in snapshot.bringers or not pod["spec"].get("nodeName"))
     late = {full_name(pod): pod for pod in ours_or_waiting if not is_ready(pod)}
     ours = {"Node": lambda full: full[1:] in names, "Pod": lambda full: full in late}
-    ours["DaemonSet"] = lambda full: any(is_of(full, each) for each in promise.daemons.values())
+    ours["DaemonSet"] = lambda full: any(is_of(full, daemon) for daemon in promise.daemons.values())
     for kind, space, name in sorted(snapshot.events_of):
         full = f"{space}/{name}"
         for event in snapshot.events_of[kind, space, name] if kind in ours and ours[kind](full) else ():
             # The scheduler says of a user's pod only that there is no node.
             if event.get("reason") != "FailedScheduling" or (kind == "Pod" and owner_of(late[full])):
                 yield from _of_event(event, snapshot)
-    for pod in (each for each in late.values() if owner_of(each)):
+    for pod in (item for item in late.values() if owner_of(item)):
         yield from _of_pod(pod)
     if len(snapshot.nodes_of_pool.get(promise.pool.name, ())) < max(promise.pool.min_nodes, 1):
         yield from _of_autoscaler(promise, snapshot)
@@ -102,8 +102,8 @@ def _failing_pods(nodes: Collection[str], snapshot: Snapshot) -> Iterator[Seen]:
             # Of a pod that is not read, the event says where it is.
             if of in late or (of not in snapshot.pods_read and at(event, "source.host") in nodes):
                 seen += _of_event(event, snapshot, RECENT)
-    errors = [each._replace(kind="device") for each in reversed(seen)]
-    yield from {each.object: each for each in errors if cause_of(each)}.values()
+    errors = [signal._replace(kind="device") for signal in reversed(seen)]
+    yield from {error.object: error for error in errors if cause_of(error)}.values()
 
 
 def restarts(pod: JsonObject, snapshot: Snapshot) -> Iterator[Seen]:
@@ -125,17 +125,17 @@ def _of_pod(pod: JsonObject) -> Iterator[Seen]:
         since = parsed_time(scheduled.get("lastTransitionTime"))
         yield Seen("pod", of, scheduled.get("message", ""), since, name=scheduled.get("reason", ""))
     inits, others = (pod["status"].get(key) or [] for key in CONTAINERS.split())
-    for each in [*inits, *others]:
-        state, last = each.get("state") or {}, each.get("lastState") or {}
+    for item in [*inits, *others]:
+        state, last = item.get("state") or {}, item.get("lastState") or {}
         if "running" in state:
-            words = ["has not finished"] if each in inits else [] if each.get("ready") else ["is not ready"]
+            words = ["has not finished"] if item in inits else [] if item.get("ready") else ["is not ready"]
         else:
             states = [part[key] for part in (state, last) for key in ("waiting", "terminated") if key in part]
             failed = [one for one in states if one.get("reason") not in _USUAL]
             words = [f"{one.get('reason', '')} {one.get('message', '')}".strip() for one in failed]
         if words:
-            message = f"container {each['name']}: {'; '.join(words)}"
-            yield Seen("container", of, message, created(pod), name=each["name"])
+            message = f"container {item['name']}: {'; '.join(words)}"
+            yield Seen("container", of, message, created(pod), name=item["name"])
 
 
 _USUAL = ("Completed", "ContainerCreating", "PodInitializing")
@@ -175,9 +175,9 @@ def unknown_to_autoscaler(promise: Promise, waiting: Sequence[JsonObject], snaps
 
 def _node_groups(snapshot: Snapshot) -> list[JsonObject] | None:
     """Return the node groups that Cluster Autoscaler lists; None if it has no status."""
-    for each in snapshot.of("configmaps"):
+    for item in snapshot.of("configmaps"):
         try:
-            status = yaml.load(each.get("data", {}).get("status", ""), Loader=yaml.BaseLoader)
+            status = yaml.load(item.get("data", {}).get("status", ""), Loader=yaml.BaseLoader)
         except yaml.YAMLError:  # the form before 1.30, which is text
             status = None
         return [group for group in at(status, "nodeGroups") or () if isinstance(group, Mapping)]
@@ -208,13 +208,13 @@ def _daemon_node(pod: JsonObject) -> set[str]:
     """Return the node that a pod of a DaemonSet waits for, which its affinity names."""
     required = "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms"
     terms = at(pod, required) or ()
-    return {value for term in terms for each in term.get("matchFields") or () for value in each.get("values") or ()}
+    return {value for term in terms for field in term.get("matchFields") or () for value in field.get("values") or ()}
 
 
 def owner_of(pod: JsonObject) -> str:
     """Return the DaemonSet of a pod, as `namespace/name`; empty for none."""
     owners = pod["metadata"].get("ownerReferences") or ()
-    name = next((each["name"] for each in owners if each["kind"] == "DaemonSet"), "")
+    name = next((owner["name"] for owner in owners if owner["kind"] == "DaemonSet"), "")
     return f"{pod['metadata'].get('namespace', '')}/{name}" if name else ""
 
 

@@ -116,14 +116,14 @@ def _content(file: Path, folder: Path) -> bytes:
 
 
 def _context(data: Any, name: str | None, base: Path | None, folder: Path) -> Context:
-    name = name or _text(data, "current-context")
+    name = name or _text_at(data, "current-context")
     if not name:
         raise ValueError("it has no current context")
     context = _entry(data, "context", name)
-    cluster_name, user_name = _text(context, "cluster"), _text(context, "user")
+    cluster_name, user_name = _text_at(context, "cluster"), _text_at(context, "user")
     cluster = _with_files(_entry(data, "cluster", cluster_name), base, folder)
     user = _with_files(_entry(data, "user", user_name), base, folder) if user_name else {}
-    server = urlsplit(_text(cluster, "server"))
+    server = urlsplit(_text_at(cluster, "server"))
     if server.scheme not in ("http", "https") or not server.hostname or server.username or server.query:
         raise ValueError(f"the server of cluster {cluster_name} is not an https address")
     if unsupported := sorted(_UNSUPPORTED & user.keys()):
@@ -131,7 +131,7 @@ def _context(data: Any, name: str | None, base: Path | None, folder: Path) -> Co
     plugin = user.get("exec") or {}
     if not isinstance(plugin, dict) or not isinstance(plugin.get("args") or [], list):
         raise ValueError(f"exec of user {user_name} is not a map with a list of args")
-    command = plugin and _text(plugin, "command")
+    command = plugin and _text_at(plugin, "command")
     if command and os.path.basename(command) != command and not os.path.isabs(command):  # noqa: PTH117, PTH119
         if base is None:
             raise ValueError(f"the program {command} has no absolute path")
@@ -140,7 +140,7 @@ def _context(data: Any, name: str | None, base: Path | None, folder: Path) -> Co
     return Context(cluster_name, server.netloc, cluster, {key: user[key] for key in _USER_KEYS & user.keys()}, plugin)
 
 
-def _text(holder: Any, key: str) -> str:
+def _text_at(holder: Any, key: str) -> str:
     value = holder.get(key, "") if isinstance(holder, dict) else None
     if not isinstance(value, str):
         raise ValueError(f"{key} is not text")
@@ -149,7 +149,7 @@ def _text(holder: Any, key: str) -> str:
 
 def _entry(data: JsonObject, kind: str, name: str) -> JsonDict:
     listed = data.get(f"{kind}s")
-    found = [each for each in listed if at(each, "name") == name] if isinstance(listed, list) else []
+    found = [item for item in listed if at(item, "name") == name] if isinstance(listed, list) else []
     if len(found) != 1 or not isinstance(found[0].get(kind), dict):
         raise ValueError(f"it has {len(found) or 'no'} {kind}{'s' if found[1:] else ''} named {name!r}")
     return dict(found[0][kind])
@@ -158,13 +158,13 @@ def _entry(data: JsonObject, kind: str, name: str) -> JsonDict:
 def _with_files(entry: JsonDict, base: Path | None, folder: Path) -> JsonDict:
     """Return an entry with the content of the files that it names."""
     for key, content in _FILES.items():
-        if name := _text(entry, key):
+        if name := _text_at(entry, key):
             if base is None and not Path(name).is_absolute():
                 raise ValueError(f"{key} is not an absolute path")
             read = _content((base or Path()) / name, folder)
             entry.setdefault(content, read.decode().strip() if key == "tokenFile" else base64.b64encode(read).decode())
     for key in (_USER_KEYS | _CLUSTER_KEYS) - {"insecure-skip-tls-verify"}:
-        if not _text(entry, key).isprintable():  # a new line in a header
+        if not _text_at(entry, key).isprintable():  # a new line in a header
             raise ValueError(f"{key} has unprintable characters")
     return entry
 
@@ -203,7 +203,7 @@ def _credential(context: Context) -> Credential:
     if user["token"] is None:
         names = {"client-certificate-data": "clientCertificateData", "client-key-data": "clientKeyData"}
         user = {key: base64.b64encode(given[name].encode()).decode() for key, name in names.items()}
-    if not _text(user, next(iter(user))).isprintable():
+    if not _text_at(user, next(iter(user))).isprintable():
         raise ValueError("it has unprintable characters")
     expires = given.get("expirationTimestamp")
     until = datetime.fromisoformat(expires) if expires else None

@@ -389,8 +389,8 @@ def _misfits(model: Any, found: Any) -> list[str]:
         model.model_validate(found)
     except ValidationError as error:
         problems = error.errors(include_url=False, include_context=False, include_input=False)
-        read = (each for each in problems if each["type"] != "missing" or each["loc"][-1] in _INDEXED)
-        return [".".join(map(str, each["loc"])) for each in read]
+        read = (problem for problem in problems if problem["type"] != "missing" or problem["loc"][-1] in _INDEXED)
+        return [".".join(map(str, problem["loc"])) for problem in read]
     return []
 
 
@@ -401,7 +401,7 @@ def _without_null(found: JsonDict) -> JsonDict:
 def error_text(found: Any) -> str:
     """Return the message of an error with its causes: of an eviction, they name the disruption budget."""
     causes = at(found, "details.causes")
-    more = [at(each, "message") for each in causes] if isinstance(causes, list) else []
+    more = [at(cause, "message") for cause in causes] if isinstance(causes, list) else []
     return " ".join(map(str, [at(found, "message") or found, *filter(None, more)]))
 
 
@@ -436,9 +436,9 @@ def _objects(api: ClusterApi, kind: str, path: str, daemon_sets: Iterable[JsonDi
         found = api.request(path)
         return [] if found is None else [pruned(kind, found)]
     lists = SELECTORS.get(kind, ("",))
-    objects = [each for selector in lists for each in api.items(path, kind, fieldSelector=selector)]
-    for each in (each for each in daemon_sets if kind == "pods" and daemons_of(each)):
+    objects = [item for selector in lists for item in api.items(path, kind, fieldSelector=selector)]
+    for each in (item for item in daemon_sets if kind == "pods" and daemons_of(item)):
         labels = ",".join(f"{key}={value}" for key, value in each["spec"]["selector"].get("matchLabels", {}).items())
         where = path.replace("/pods", f"/namespaces/{each['metadata']['namespace']}/pods")
         objects += api.items(where, kind, labelSelector=labels)
-    return list({each["metadata"]["uid"]: each for each in objects}.values())
+    return list({item["metadata"]["uid"]: item for item in objects}.values())

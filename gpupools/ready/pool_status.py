@@ -87,18 +87,18 @@ class PoolStatus(NamedTuple):
         yield from (f"  {text}" for text in shown)
         if len(self.short) > _SHOWN:
             yield f"  and {len(self.short) - _SHOWN} more"
-        for each in self.findings:
-            since = f", since {each.since:%Y-%m-%d %H:%M:%S} UTC" if each.since is not None else ""
-            if each.since is not None and now is not None:
-                seconds = (now - each.since).total_seconds()
+        for finding in self.findings:
+            since = f", since {finding.since:%Y-%m-%d %H:%M:%S} UTC" if finding.since is not None else ""
+            if finding.since is not None and now is not None:
+                seconds = (now - finding.since).total_seconds()
                 since = f", since {seconds:.0f} s" if seconds < 120 else f", since {seconds / 60:.0f} min"
-            others = f" and {each.others} more" if each.others else ""
-            yield f"  cause: {each.cause.title}: {each.object}{others}{since}"
-            if each.message and not any(each.message in text for text in shown):
-                yield f"    {each.message}"
-            if each.cause.cure:
-                yield f"    fix: {each.cause.cure}"
-            yield f"    next: {each.next}"
+            others = f" and {finding.others} more" if finding.others else ""
+            yield f"  cause: {finding.cause.title}: {finding.object}{others}{since}"
+            if finding.message and not any(finding.message in text for text in shown):
+                yield f"    {finding.message}"
+            if finding.cause.cure:
+                yield f"    fix: {finding.cause.cure}"
+            yield f"    next: {finding.next}"
         yield from (f"  not seen: {text}" for text in self.unseen if self.findings)
 
 
@@ -112,7 +112,7 @@ def judge(
     foreign = prove(cluster, clouds[cluster.cloud], snapshot.of("nodes"), snapshot.where).other
     given = {key: value if isinstance(value, str) else key.upper() for key, value in cluster}
     command = clouds[cluster.cloud].pool_command.format(**{key: quote(value) for key, value in given.items()})
-    return [_judged(each, snapshot, foreign, clouds.values(), file, command) for each in promises]
+    return [_judged(promise, snapshot, foreign, clouds.values(), file, command) for promise in promises]
 
 
 def _judged(promise: Promise, snapshot: Snapshot, foreign: str, clouds: Clouds, file: str, command: str) -> PoolStatus:
@@ -127,10 +127,10 @@ def _judged(promise: Promise, snapshot: Snapshot, foreign: str, clouds: Clouds, 
         seen = short = [Seen("plan", f"Cluster {pool.cluster}", foreign, None, "wrong-cluster")]
     else:
         settled = [node for node in nodes if node not in starting]
-        short = [each for node, found in by_node if node not in starting for each in found]
+        short = [signal for node, found in by_node if node not in starting for signal in found]
         shown = list(evidence(promise, settled, snapshot))
         short += _short_of_pool(promise, nodes, snapshot)
-        short += (each for each in shown if is_fault(each, settled, snapshot))
+        short += (signal for signal in shown if is_fault(signal, settled, snapshot))
         seen = [*short, *shown] if short else []
     notes = [f"{len(starting)} more boot{'' if len(starting) > 1 else 's'}"] if starting else []
     if not nodes:
@@ -141,7 +141,7 @@ def _judged(promise: Promise, snapshot: Snapshot, foreign: str, clouds: Clouds, 
     needed |= {"clusterpolicies"} if VALIDATOR in promise.daemons else set()
     unseen = tuple(f"{kind}: {why}" for kind, why in snapshot.unseen.items() if kind in needed)
     state = "not ready" if short else "not seen" if unseen else "ready"
-    texts = tuple(dict.fromkeys(f"{each.object}: {each.message}" for each in short))
+    texts = tuple(dict.fromkeys(f"{signal.object}: {signal.message}" for signal in short))
     counts, causes = (len(nodes), whole, pool.min_nodes), tuple(findings(seen, clouds, file, command))
     return PoolStatus(pool.cluster, pool.name, state, *counts, texts, causes, unseen, tuple(notes))
 
@@ -151,7 +151,7 @@ def _only_boots(promise: Promise, node: JsonObject, found: list[Seen], snapshot:
     if not is_recent(created(node), snapshot, BOOT):
         return False
     seen = [*found, *evidence(promise, [node], snapshot)]
-    return all(CAUSES[cause_of(each, clouds) or UNKNOWN].boots for each in seen if each.kind != "policy")
+    return all(CAUSES[cause_of(signal, clouds) or UNKNOWN].boots for signal in seen if signal.kind != "policy")
 
 
 def _short_of_pool(promise: Promise, nodes: Collection[JsonObject], snapshot: Snapshot) -> Iterator[Seen]:
@@ -169,7 +169,7 @@ def _short_of_pool(promise: Promise, nodes: Collection[JsonObject], snapshot: Sn
     if waiting and (why := unknown_to_autoscaler(promise, waiting, snapshot)):
         what = f"waits for a node, and {why}"
         yield Seen("plan", f"Pod {full_name(waiting[0])}", what, created(waiting[0]), "no-autoscaler")
-    handlers = {each["metadata"]["name"]: each.get("handler", "") for each in snapshot.of("runtimeclasses")}
+    handlers = {item["metadata"]["name"]: item.get("handler", "") for item in snapshot.of("runtimeclasses")}
     handler = handlers.get(promise.runtime_class) if "runtimeclasses" not in snapshot.unseen else ""
     if promise.runtime_class and (handler is None or (handler and "nvidia" not in handler)):
         what = f"has the handler {handler}" if handler else "does not exist"
@@ -190,7 +190,7 @@ def _short_of_node(promise: Promise, node: JsonObject, snapshot: Snapshot) -> It
     for each in node["status"].get("conditions") or ():
         message = f"condition {each['type']} is {each['status']}: {each.get('reason', '')} {each.get('message', '')}"
         changed = parsed_time(each.get("lastTransitionTime"))
-        bad = [one.state for one in SIGNALS if (one.kind, one.name) == ("condition", each["type"])]
+        bad = [signal.state for signal in SIGNALS if (signal.kind, signal.name) == ("condition", each["type"])]
         if each["status"] in bad or (each["type"] == "Ready" and each["status"] != "True"):
             yield Seen("condition", at, message.strip(), changed, name=each["type"], state=each["status"])
     if not condition(node, "Ready"):
@@ -206,7 +206,7 @@ def _short_of_node(promise: Promise, node: JsonObject, snapshot: Snapshot) -> It
             what = f"label {key}: promised {value}, found {labels.get(key, 'none')}"
             yield Seen("plan", at, what, since, "label-or-taint")
     taints = _taints_of(node)
-    for taint in (each for each in promise.pool.taints if each not in taints):
+    for taint in (other_taint for other_taint in promise.pool.taints if other_taint not in taints):
         yield Seen("plan", at, f"taint {taint} is missing", since, "label-or-taint")
     for taint in (each for each in taints if each not in promise.pool.taints and each.effect in HARD_EFFECTS):
         cause = STARTUP_GATE if taint.key == STARTUP_TAINT.key else ""
@@ -218,18 +218,18 @@ def _short_of_node(promise: Promise, node: JsonObject, snapshot: Snapshot) -> It
     for key, value in {(one.name, one.state) for one in SIGNALS if one.kind == "label" and one.name != MIG_STATE_LABEL}:
         if labels.get(key) == value:
             yield Seen("label", at, f"label {key} is {value}", since, name=key, state=value)
-    yield from _resources(promise, node, at, since)
+    yield from _resource_signals(promise, node, at, since)
     for driver, count in promise.devices.items() if "resourceslices" not in snapshot.unseen else ():
         yield from _devices(driver, count, snapshot.slices_on.get((node["metadata"]["name"], driver), ()), at, since)
     yield from _daemons(promise, node, at, snapshot)
 
 
 def _taints_of(node: JsonObject) -> list[Taint]:
-    given = (each for each in node["spec"].get("taints") or () if each.get("effect") in KUBERNETES_EFFECTS)
-    return [Taint(each["key"], each.get("value") or "", KUBERNETES_EFFECTS[each["effect"]]) for each in given]
+    given = (taint for taint in node["spec"].get("taints") or () if taint.get("effect") in KUBERNETES_EFFECTS)
+    return [Taint(taint["key"], taint.get("value") or "", KUBERNETES_EFFECTS[taint["effect"]]) for taint in given]
 
 
-def _resources(promise: Promise, node: JsonObject, at: str, since: Since) -> Iterator[Seen]:
+def _resource_signals(promise: Promise, node: JsonObject, at: str, since: Since) -> Iterator[Seen]:
     pool, has_mig = promise.pool, promise.pool.sharing.mig is not None
     offered, capacity = node["status"].get("allocatable") or {}, node["status"].get("capacity") or {}
     early = {GPU_RESOURCE: pool.instance.devices}
@@ -263,13 +263,13 @@ def _resources(promise: Promise, node: JsonObject, at: str, since: Since) -> Ite
 
 def _devices(driver: str, promised: int, slices: Sequence[JsonObject], at: str, since: Since) -> Iterator[Seen]:
     """Compare the devices of the newest ResourceSlices, without those that a taint keeps from pods."""
-    last = max((value_at(each, "pool.generation") or 0 for each in slices), default=0)
-    newest = [each for each in slices if (value_at(each, "pool.generation") or 0) == last]
-    count = max((value_at(each, "pool.resourceSliceCount") or 1 for each in newest), default=0)
+    last = max((value_at(slice_, "pool.generation") or 0 for slice_ in slices), default=0)
+    newest = [slice_ for slice_ in slices if (value_at(slice_, "pool.generation") or 0) == last]
+    count = max((value_at(slice_, "pool.resourceSliceCount") or 1 for slice_ in newest), default=0)
     if len(newest) < count:
         yield Seen("plan", at, f"found {len(newest)} of {count} ResourceSlices of {driver}", since, "slices")
         return
-    devices = [device for each in newest for device in each.get("devices") or ()]
+    devices = [device for slice_ in newest for device in slice_.get("devices") or ()]
     # The driver lists the MIG devices into which a GPU could be cut beside the GPU:
     # https://github.com/kubernetes-sigs/dra-driver-nvidia-gpu/blob/main/cmd/gpu-kubelet-plugin/deviceinfo.go
     devices = [each for each in devices if "mig" not in (value_at(each, "attributes.type.string") or each["name"])]
@@ -321,7 +321,7 @@ def _why_not_there(piece: str, promise: Promise, node: JsonObject, at: str, snap
 def _daemon_set(piece: str, promise: Promise, snapshot: Snapshot) -> JsonObject | None:
     """Return the DaemonSet with which the owner brings a component; None if there is none."""
     for name, (each, brings) in snapshot.bringers.items():
-        if is_of(name, promise.daemons[piece]) and any(one.piece == piece for one in brings):
+        if is_of(name, promise.daemons[piece]) and any(bring.piece == piece for bring in brings):
             return each
     return None
 
@@ -329,7 +329,7 @@ def _daemon_set(piece: str, promise: Promise, snapshot: Snapshot) -> JsonObject 
 def _keeps_off(pod: JsonObject, node: JsonObject) -> str:
     """Return which missing toleration or selector keeps a DaemonSet's pods off a node; empty for none."""
     # The controller adds tolerations of the taints of node.kubernetes.io to every daemon.
-    taints = [each for each in _taints_of(node) if not each.key.startswith("node.kubernetes.io/")]
+    taints = [taint for taint in _taints_of(node) if not taint.key.startswith("node.kubernetes.io/")]
     if missing := untolerated(pod.get("tolerations") or (), taints):
         return f"it does not tolerate {missing[0]}"
     selector, labels = pod.get("nodeSelector") or {}, node["metadata"].get("labels", {})

@@ -44,7 +44,7 @@ class Promise(NamedTuple):
 
 def promises(plan: StackPlan) -> tuple[Promise, ...]:
     """Return what a plan promises, for each pool and cluster."""
-    runtimes = {each.cluster: each for each in plan.runtimes}
+    runtimes = {runtime.cluster: runtime for runtime in plan.runtimes}
     specs = {key: cluster.runtime for key, cluster in plan.stack.clusters.items()}
     return tuple(_promise(pool, runtimes[pool.cluster], specs[pool.cluster]) for pool in plan.pools)
 
@@ -83,10 +83,10 @@ def _promise(pool: PoolPlan, runtime: RuntimePlan, spec: RuntimeSpec) -> Promise
 
 def _daemons(owners: Mapping[Piece, str], runtime: RuntimePlan, spec: RuntimeSpec) -> Iterator[tuple[str, str]]:
     spaces = {f"chart {release.chart}": release.namespace for release in runtime.releases}
-    for each in runtime.objects:
-        if each.installs is not None:
-            meta = each.manifest["metadata"]
-            spaces[each.installs.owner] = f"{meta['namespace']}/{meta['name']}"
+    for planned_object in runtime.objects:
+        if planned_object.installs is not None:
+            meta = planned_object.manifest["metadata"]
+            spaces[planned_object.installs.owner] = f"{meta['namespace']}/{meta['name']}"
     for key, software in spec.existing.named().items():
         if software.namespace:  # an operator's name is not that of its DaemonSets
             spaces[software.name] = software.namespace if key == "gpu_operator" else software.name

@@ -66,7 +66,7 @@ def other_group(pool: PoolPlan, node: JsonObject) -> str:
     label, names = pool.provider_plan.node_groups(pool.cluster, pool.name)
     group = node["metadata"].get("labels", {}).get(label, "")
     # Autonaming of Pulumi may add anything before and after the name.
-    is_own = not group or any(each in group for each in names)
+    is_own = not group or any(name in group for name in names)
     return "" if is_own else f"label {label}: promised {' or '.join(sorted(names))}, found {group}"
 
 

@@ -104,9 +104,9 @@ class Snapshot:
         self.pods_on = _grouped(self.of("pods"), lambda pod: pod["spec"].get("nodeName", ""))
         self.pods_read = {f"Pod {full_name(pod)}" for pod in self.of("pods")}
         self.events_of = _grouped(self.of("events"), about_of)
-        slices = (each["spec"] for each in self.of("resourceslices"))
+        slices = (item["spec"] for item in self.of("resourceslices"))
         self.slices_on = _grouped(slices, lambda each: (each.get("nodeName", ""), each["driver"]))
-        found = ((full_name(each), (each, daemons_of(each))) for each in self.of("daemonsets"))
+        found = ((full_name(item), (item, daemons_of(item))) for item in self.of("daemonsets"))
         self.bringers = {name: each for name, each in found if each[1]}
         """DaemonSets of GPU software, by `namespace/name`, with what they bring."""
 
@@ -117,8 +117,8 @@ class Snapshot:
 
 def _grouped(items: Iterable[JsonObject], key: Callable[[JsonObject], Key]) -> Mapping[Key, list[JsonObject]]:
     found: dict[Key, list[JsonObject]] = {}
-    for each in items:
-        found.setdefault(key(each), []).append(each)
+    for item in items:
+        found.setdefault(key(item), []).append(item)
     return found
 
 
@@ -134,7 +134,7 @@ _LEAVING_TAINTS = {"ToBeDeletedByClusterAutoscaler", "karpenter.sh/disrupted"}
 
 
 def _is_leaving(node: JsonObject) -> bool:
-    taints = {each["key"] for each in node["spec"].get("taints") or ()}
+    taints = {taint["key"] for taint in node["spec"].get("taints") or ()}
     return "deletionTimestamp" in node["metadata"] or bool(_LEAVING_TAINTS & taints)
 
 

@@ -38,19 +38,19 @@ class Watch:
     @property
     def found(self) -> list[PoolStatus]:
         """The pools that were seen."""
-        return [each for pools in self.statuses.values() for each in pools]
+        return [pool for pools in self.statuses.values() for pool in pools]
 
     @property
     def is_ready(self) -> bool:
         """Whether all pools are."""
-        return bool(self.found) and not self.problems and all(each.is_ready for each in self.found)
+        return bool(self.found) and not self.problems and all(status.is_ready for status in self.found)
 
     @property
     def code(self) -> int:
         """0: all pools are ready. 1: a pool is not. 2: no cluster was seen. 3: not all that matters was seen."""
         if self.is_ready or not self.found:
             return 0 if self.is_ready else 2
-        return 1 if any(each.state == "not ready" for each in self.found) else 3
+        return 1 if any(status.state == "not ready" for status in self.found) else 3
 
     def looks(self, timeout_s: float, *, stays: bool = False) -> Iterator[bool]:
         """Look until the pools are ready or the time is over; yield after each look whether it is the last.
@@ -71,14 +71,14 @@ class Watch:
     def _look(self) -> bool:
         """Look once; return whether looking again may help."""
         self.problems, may_help = {}, False
-        for key in dict.fromkeys(each.pool.cluster for each in self.wanted):
+        for key in dict.fromkeys(promise.pool.cluster for promise in self.wanted):
             try:
                 if key not in self.apis:
                     self.apis[key] = ClusterApi(self.access(key))
                 cluster = self.clusters[key]
                 snapshot = read_snapshot(self.apis[key], cluster, self.clouds[cluster.cloud])
                 self.now, may_help = snapshot.now, True
-                wanted = [each for each in self.wanted if each.pool.cluster == key]
+                wanted = [promise for promise in self.wanted if promise.pool.cluster == key]
                 self.statuses[key] = judge(wanted, snapshot, cluster, self.clouds, self.file)
             except PermissionError as error:
                 fix = "bind the role of docs/reference/permissions/cluster-ready.json"

@@ -18,7 +18,7 @@ _LEAST = 600
 
 def comment(reports: Sequence[StackReport], gone: Sequence[str] = ()) -> str:
     """Write the comment; `gone` are stack files that are gone."""
-    compared = [change for each in reports if each.comparison is not None for change in each.comparison.pools]
+    compared = [change for report in reports if report.comparison is not None for change in report.comparison.pools]
     title = _summary(reports, counted(compared) if compared else None)
     if gone:
         title += f"; {len(gone)} stack {'file is' if len(gone) == 1 else 'files are'} gone"
@@ -37,12 +37,12 @@ def comment(reports: Sequence[StackReport], gone: Sequence[str] = ()) -> str:
 
 
 def _summary(reports: Sequence[StackReport], counts: dict[str, int] | None) -> str:
-    refused = sum(bool(each.refused) for each in reports)
-    pools = sum(len(each.pools) for each in reports)
+    refused = sum(bool(report.refused) for report in reports)
+    pools = sum(len(report.pools) for report in reports)
     said = [in_words(counts) if counts else f"{amount_of(pools, 'pool')}"]
     if refused:
         said.insert(0, f"{refused} of {len(reports)} stack files refused")
-    findings = sum(len(each.violations) for report in reports for each in report.findings)
+    findings = sum(len(finding.violations) for report in reports for finding in report.findings)
     if findings:
         said.append(amount_of(findings, "policy finding"))
     return f"GPU pools: {'; '.join(said)}"
@@ -53,15 +53,15 @@ def _stack(room: MarkdownBudget, report: StackReport) -> None:
     room.put(f"#### {code(report.file)}{since}", "")
     if report.refused:
         room.put(f"**{report.summary()}**", "")
-        room.many(0.9, ([f"- {code(each)}"] for each in report.refused))
+        room.many(0.9, ([f"- {code(problem)}"] for problem in report.refused))
         return
     room.put(*(f"- {asked}: **{code(said) if '/' in said else said}**" for asked, said in report.answers()), "")
     if report.not_compared:
         room.put(code(report.not_compared), "")
     if report.comparison is not None:
-        room.many(0.2, ([f"- Warning: {code(each)}"] for each in report.comparison.warnings))
+        room.many(0.2, ([f"- Warning: {code(warning)}"] for warning in report.comparison.warnings))
         put_changes(room, report.comparison, 0.5)
-    problems = [[f"- Refused: {code(each)}"] for each in report.problems]
+    problems = [[f"- Refused: {code(problem)}"] for problem in report.problems]
     room.many(0.3, [*problems, *_findings(report), *([f"- Warning: {code(each)}"] for each in report.advice())])
     if report.not_judged:
         room.put("", f"Policies are not judged here: {code(report.not_judged)}")
@@ -71,7 +71,7 @@ def _stack(room: MarkdownBudget, report: StackReport) -> None:
         room.folded(
             "Every pool",
             0.5,
-            ([f"- {code(f'{each.cluster}/{each.name}')}: {code(_pool(each))}"] for each in report.pools),
+            ([f"- {code(f'{pool.cluster}/{pool.name}')}: {code(_pool(pool))}"] for pool in report.pools),
         )
         prices = (
             [f"- {code(row[0])}: {row[-2]} with all nodes, {row[-3]} idle ({row[1]}, {row[-1] or 'no price'})"]
@@ -83,7 +83,7 @@ def _stack(room: MarkdownBudget, report: StackReport) -> None:
             )
             room.folded("Cost of a month by cluster and team", 0.2, costs)
             room.folded("List prices per hour", 0.4, prices)
-        quotas = ([f"- {code(each)}; limit: {report.limit(each)}"] for each in report.quotas)
+        quotas = ([f"- {code(quota)}; limit: {report.limit(quota)}"] for quota in report.quotas)
         room.folded("Quotas needed with all nodes", 0.4, quotas)
         room.folded("Who brings the GPU software", 0.6, _owners(report))
     room.put("")
@@ -92,7 +92,7 @@ def _stack(room: MarkdownBudget, report: StackReport) -> None:
 def _findings(report: StackReport) -> Iterator[list[str]]:
     for verdict in report.findings:
         word = "refuses" if verdict.refuses else "advises"
-        yield from ([f"- {code(verdict.policy)} {word}: {code(each)}"] for each in finding_lines(verdict))
+        yield from ([f"- {code(verdict.policy)} {word}: {code(line)}"] for line in finding_lines(verdict))
 
 
 def _pool(plan: PoolPlan) -> str:

@@ -43,11 +43,11 @@ def parts_of(plan: PoolPlan) -> list[list[Part]]:
     mig = plan.sharing.mig
     if mig is None:
         return [[Part("", min(float(plan.instance.gpus), 1.0), clients)]] * plan.instance.devices
-    found = []
+    parts = []
     for gpu in slice_shares(plan.instance, mig):
         # Under the strategy mixed a GPU left whole beside sliced ones keeps its one client.
-        found.append([Part(name.partition(".")[0], share, clients) for name, share in gpu] or [Part("", 1.0, 1)])
-    return found
+        parts.append([Part(name.partition(".")[0], share, clients) for name, share in gpu] or [Part("", 1.0, 1)])
+    return parts
 
 
 class Drawings:
@@ -103,7 +103,7 @@ class Drawings:
             for index, parts in enumerate(gpus)
         ]
         box = element("rect", x=0.5, y=0.5, width=width - 1, height=height - 1, rx=5, class_="node")
-        self._defined.append(element("g", box, _text(_PAD, 12, "node"), *cells, id=drawn.id))
+        self._defined.append(element("g", box, _svg_text(_PAD, 12, "node"), *cells, id=drawn.id))
         return drawn
 
     def _define_row(self, plan: PoolPlan) -> _Drawn:
@@ -123,14 +123,14 @@ class Drawings:
         words = nodes_in_words(plan)
         at = shown * (_NODE + 3) + 4
         drawn = _Drawn(f"r{len(self._rows)}", at + 6 * len(words) + 12, _NODE + 4)
-        self._defined.append(element("g", *boxes, _text(at, 11, words), id=drawn.id))
+        self._defined.append(element("g", *boxes, _svg_text(at, 11, words), id=drawn.id))
         return drawn
 
 
 def _gpu(index: int, parts: list[Part], x: int, y: int, wide: int) -> Html:
     shown = [
         element("rect", x=x, y=y, width=wide, height=_HIGH, rx=3, class_="gpu"),
-        _text(x + 4, y + 11, f"GPU {index}"),
+        _svg_text(x + 4, y + 11, f"GPU {index}"),
     ]
     at = x + 3.0
     for part in parts:
@@ -154,7 +154,7 @@ def _part(part: Part, x: float, y: int, wide: float) -> Iterator[Html]:
         yield element("text", text, x=_short(x + 2), y=y + 15, class_="small")
 
 
-def _text(x: float, y: int, text: str) -> Html:
+def _svg_text(x: float, y: int, text: str) -> Html:
     return element("text", text, x=x, y=y)
 
 

@@ -61,12 +61,12 @@ class StackReport:
     @property
     def findings(self) -> list[PolicyVerdict]:
         """The policies that have something against it, those that refuse first."""
-        return sorted((each for each in self.verdicts if each.violations), key=lambda each: not each.refuses)
+        return sorted((each for each in self.verdicts if each.violations), key=lambda verdict: not verdict.refuses)
 
     @property
     def passed(self) -> list[PolicyVerdict]:
         """The policies that were asked and have nothing against it."""
-        return [each for each in self.verdicts if not each.violations and each.level != "disabled"]
+        return [verdict for verdict in self.verdicts if not verdict.violations and verdict.level != "disabled"]
 
     def counts(self) -> dict[str, int]:
         """Count its pools by what becomes of them; empty where that is not known."""
@@ -133,8 +133,8 @@ class StackReport:
     def advice(self) -> Iterator[str]:
         """Yield the warnings about the file, each once."""
         return once(
-            (f"{each.place}: {'.'.join(map(str, each.problem.path))}", str(replace(each.problem, path=())))
-            for each in self.warnings
+            (f"{warning.place}: {'.'.join(map(str, warning.problem.path))}", str(replace(warning.problem, path=())))
+            for warning in self.warnings
         )
 
     def _further(self) -> Iterable[str]:
@@ -144,7 +144,7 @@ class StackReport:
         if self.problems:
             yield amount_of(len(self.problems), "problem")
         for word, refuses in (("refusing", True), ("advisory", False)):
-            number = sum(len(each.violations) for each in self.findings if each.refuses is refuses)
+            number = sum(len(finding.violations) for finding in self.findings if finding.refuses is refuses)
             if number:
                 yield amount_of(number, f"{word} policy finding")
 
@@ -152,7 +152,7 @@ class StackReport:
 def finding_lines(verdict: PolicyVerdict) -> Iterator[str]:
     """Yield what a policy says beside its own description, each once."""
     said = [[line for line in each.message.splitlines() if line != verdict.description] for each in verdict.violations]
-    names = [each.urn.rpartition("::")[2] for each in verdict.violations]
+    names = [violation.urn.rpartition("::")[2] for violation in verdict.violations]
     return once(zip(names, (" ".join(filter(None, lines)) for lines in said), strict=True))
 
 

@@ -33,9 +33,9 @@ _LEGEND = (
 
 def page(reports: Sequence[StackReport], gone: Sequence[str] = ()) -> str:
     """Write the page; `gone` are stack files that are gone."""
-    title = "GPU pools: " + ", ".join(dict.fromkeys(each.stack for each in reports))
+    title = "GPU pools: " + ", ".join(dict.fromkeys(report.stack for report in reports))
     drawings = Drawings()
-    sections = [_stack(number, each, drawings) for number, each in enumerate(reports)]
+    sections = [_stack(number, report, drawings) for number, report in enumerate(reports)]
     lost = [_lines([f"{each} is gone: {STAYS}" for each in gone], "bad")] if gone else []
     head = element(
         "head",
@@ -49,8 +49,8 @@ def page(reports: Sequence[StackReport], gone: Sequence[str] = ()) -> str:
     )
     links = [
         element("li", element("a", text, href=f"#{anchor}"))
-        for number, each in enumerate(reports)
-        for anchor, text in _anchors(number, each)
+        for number, report in enumerate(reports)
+        for anchor, text in _anchors(number, report)
     ]
     body = element(
         "body",
@@ -94,7 +94,7 @@ def _stack(number: int, report: StackReport, drawings: Drawings) -> Html:
         parts += [element("h3", "Warnings"), _lines(report.advice(), "warn")]
     parts += [*_changes(report), *_policies(report)]
     changes = {change.key: change for change in report.comparison.pools} if report.comparison is not None else {}
-    runtimes = {each.cluster: each for each in report.plan.runtimes} if report.plan is not None else {}
+    runtimes = {runtime.cluster: runtime for runtime in report.plan.runtimes} if report.plan is not None else {}
     for place, (cluster, plans) in enumerate(_by_cluster(report).items()):
         parts.append(_cluster(f"{anchor}c{place}", cluster, plans, runtimes.get(cluster), changes, drawings))
     if report.teams:
@@ -109,7 +109,7 @@ def _stack(number: int, report: StackReport, drawings: Drawings) -> Html:
 
 
 def _prices(report: StackReport) -> Html:
-    sources = [each.price.source if each.price is not None else "" for each in report.prices]
+    sources = [price.price.source if price.price is not None else "" for price in report.prices]
     rows = [(*row, source) for row, source in zip(price_rows(report.prices), sources, strict=True)]
     return _table("List prices, without discounts, disks and network", (*PRICE_COLUMNS, "source"), rows)
 
@@ -117,13 +117,13 @@ def _prices(report: StackReport) -> Html:
 def _quotas(report: StackReport) -> Html:
     rows = [
         (
-            ", ".join(dict.fromkeys(pool.key for pool in each.pools)),
-            str(each),
-            report.limit(each),
-            element("a", "raise", href=each.link) if each.link else "",
-            f"{each.source}, {each.dated}" if each.source else "",
+            ", ".join(dict.fromkeys(pool.key for pool in quota.pools)),
+            str(quota),
+            report.limit(quota),
+            element("a", "raise", href=quota.link) if quota.link else "",
+            f"{quota.source}, {quota.dated}" if quota.source else "",
         )
-        for each in report.quotas
+        for quota in report.quotas
     ]
     return _table("Quotas needed with all nodes", ("pools", "quota", "limit", "link", "source, date"), rows)
 
@@ -151,8 +151,8 @@ def _changes(report: StackReport) -> Iterator[Html]:
     if report.comparison is None:
         return
     if report.comparison.warnings:
-        yield _lines((f"Warning: {each}" for each in report.comparison.warnings), "warn")
-    changes = [element("li", *_change(each), class_=each.severity) for each in report.comparison.entries()]
+        yield _lines((f"Warning: {warning}" for warning in report.comparison.warnings), "warn")
+    changes = [element("li", *_change(entry), class_=entry.severity) for entry in report.comparison.entries()]
     yield element("ul", *changes, class_="changes") if changes else element("p", "Nothing changes.")
     same = [change.key for change in report.comparison.pools if change.change == "unchanged"]
     if same:
@@ -191,7 +191,7 @@ def _policies(report: StackReport) -> Iterator[Html]:
         yield element("p", verdict.description)
         yield _lines(_verdict_lines(verdict))
     names = element(
-        "ul", *(element("li", element("code", each.policy), f": {each.description}") for each in report.passed)
+        "ul", *(element("li", element("code", verdict.policy), f": {verdict.description}") for verdict in report.passed)
     )
     yield _folded(passing(report.verdicts), names)
 
@@ -272,7 +272,7 @@ def _owners(cluster: str, runtime: RuntimePlan) -> Html:
 
 
 def _table(caption: str, headers: Sequence[str], rows: Iterable[Sequence[object]]) -> Html:
-    head = element("thead", element("tr", *(element("th", each, scope="col") for each in headers)))
+    head = element("thead", element("tr", *(element("th", header, scope="col") for header in headers)))
     body = element("tbody", *(element("tr", *(element("td", cell) for cell in row)) for row in rows))
     table = element("table", element("caption", caption), head, body)
     # A wide table is scrolled by itself, and with the keyboard too.

@@ -140,7 +140,7 @@ def _own_values(chart: str, version: str) -> Mapping[str, tuple[str, str]]:
     for row in data_rows("chart_values_of_versions.csv"):
         if (row["chart"], row["version"]) == (chart, version):
             found[row["path"]] = (row["default"], row["value"])
-    return {path: each for path, each in found.items() if each[0]}
+    return {path: value for path, value in found.items() if value[0]}
 
 
 def _brings(chart: str, version: str) -> str:
@@ -179,7 +179,7 @@ def _tags() -> Mapping[str, str]:
 def outdated(chart: str, version: str, values: JsonObject) -> Mapping[str, tuple[str, Floor]]:
     """Return what a release with these values installs although a fix is out: component to version and floor."""
     found = versions_installed(chart, version, values)
-    floors = {component: below_floor(component, each) for component, each in found.items()}
+    floors = {component: below_floor(component, value) for component, value in found.items()}
     return {component: (found[component], floor) for component, floor in floors.items() if floor is not None}
 
 

@@ -54,8 +54,8 @@ def refuse_settings_without_effect(draft: Draft) -> None:
         HAMI: draft.served(HAMI) if spec.existing.hami is None else (),
         DRA_CHART: draft.served(DRA_DRIVER) or with_compute_domains(draft),
         **{
-            each.chart: (True,) * (spec.scheduler == key and spec.existing.scheduler is None)
-            for key, each in SCHEDULERS.items()
+            scheduler.chart: (True,) * (spec.scheduler == key and spec.existing.scheduler is None)
+            for key, scheduler in SCHEDULERS.items()
         },
     }
     for chart in spec.versions:
@@ -72,7 +72,7 @@ def refuse_settings_without_effect(draft: Draft) -> None:
 def refuse_what_moves_nothing(draft: Draft) -> None:
     """Refuse sources and digests of what the cluster does not get, as a slip of the hand would name it."""
     spec, installed = draft.spec, {release.chart for release in draft.releases}
-    pulled = sorted({each.image for each in draft.images})
+    pulled = sorted({image.image for image in draft.images})
     for key in ("registry", "pull_secrets"):
         if getattr(spec, key) and not pulled:
             what = "nothing that gpupools installs in the cluster pulls an image"
@@ -133,7 +133,7 @@ _CLAIMS = "https://github.com/kubernetes/autoscaler/blob/cluster-autoscaler-1.34
 
 def _claimed(draft: Draft) -> list[str]:
     """Return the pools that grow by pods which claim GPUs."""
-    return [each.name for each in draft.served(DRA_DRIVER) if each.min_nodes < each.max_nodes]
+    return [plan.name for plan in draft.served(DRA_DRIVER) if plan.min_nodes < plan.max_nodes]
 
 
 def _lacks_claims(draft: Draft) -> bool:
@@ -264,7 +264,7 @@ def _about_existing(draft: Draft) -> Iterator[str]:
             yield f"{software.name} is used; gpupools installs none"
     if uses_operator(draft) or existing.gpu_operator is not None:
         theirs = {"device-plugin": existing.device_plugin, DRA_DRIVER: existing.dra_driver}
-        for software in (each for key, each in theirs.items() if each is not None and draft.served(key)):
+        for software in (value for key, value in theirs.items() if value is not None and draft.served(key)):
             what = (
                 f"{software.name} must not select nodes by the label {GPU_PRESENT_LABEL}, which is the"
                 " default of NVIDIA's charts"
@@ -332,7 +332,7 @@ def _about_teams(draft: Draft, teams: Mapping[str, Team]) -> Iterator[Problem]:
         yield Problem((*draft.at, "trust_policy"), f"{what} use the teams' GPUs without a share", "set it to true")
     for name, own in shares.shares.items():
         path: Path = ("teams", name)
-        others = {unit for each, units in shares.shares.items() if each != name for unit in units}
+        others = {unit for key, units in shares.shares.items() if key != name for unit in units}
         if teams[name].weight != 1 and not others & own.keys():
             what = f"has no effect on {draft.cluster}: no other team has units of the same pool and kind there"
             yield Problem((*path, "weight"), what, "leave it out, or give teams shares of the same pools")
@@ -433,8 +433,8 @@ def quotas_that_meet(pools: Sequence[PoolPlan]) -> Iterator[Problem]:
                 for space in pool.trust.namespaces or []:
                     bound.setdefault(resource, {}).setdefault(space, []).append(pool)
     for resource, by_space in bound.items():
-        for together in dict.fromkeys(tuple(each.name for each in here) for here in by_space.values()):
-            spaces = [space for space, here in by_space.items() if tuple(each.name for each in here) == together]
+        for together in dict.fromkeys(tuple(plan.name for plan in here) for here in by_space.values()):
+            spaces = [space for space, here in by_space.items() if tuple(plan.name for plan in here) == together]
             quotas = {pool.name: pool.trust.quota for pool in pools if pool.name in together and pool.trust}
             if len(quotas) > 1:
                 least = min(quota for quota in quotas.values() if quota is not None)
@@ -506,7 +506,7 @@ def _first_node(draft: Draft, pool: PoolPlan) -> Iterator[str]:
 
 def _too_few_pods(draft: Draft, pool: PoolPlan) -> Iterator[str]:
     """Say that a node offers more units than it may have pods."""
-    most, daemons = pool.provider_plan.pods_per_node(), sum(pool.name in each.pools for each in draft.releases)
+    most, daemons = pool.provider_plan.pods_per_node(), sum(pool.name in release.pools for release in draft.releases)
     units = sum(pool.node_resources.values())
     if most is not None and units + daemons > most:
         what = f"a node offers {units} units and runs at most {most} pods, of which {daemons} are daemons of gpupools"

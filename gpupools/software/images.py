@@ -82,7 +82,7 @@ PUBLIC = Pulls()
 
 def pulls_of(spec: RuntimeSpec) -> Pulls:
     """Return how the pods of a cluster pull."""
-    known = {what: each.digest for what, each in _digests().items()}
+    known = {what: digest.digest for what, digest in _digests().items()}
     digests = {} if isinstance(spec.digests, str) else known | spec.digests
     return Pulls(spec.registry, tuple(spec.pull_secrets), digests)
 
@@ -122,8 +122,8 @@ def chart_digest_command(chart: str, version: str, repository: str) -> str:
 
 def digest_of_tag(image: str) -> str:
     """Return the digest that a publisher states of an image, also of one on a mirror; empty for none."""
-    found = (each for what, each in _digests().items() if f"/{image}".endswith(f"/{what.partition('/')[2]}"))
-    return next((each.digest for each in found), "")
+    found = (digest for what, digest in _digests().items() if f"/{image}".endswith(f"/{what.partition('/')[2]}"))
+    return next((digest.digest for digest in found), "")
 
 
 @cache

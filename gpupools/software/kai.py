@@ -97,11 +97,11 @@ def notes(draft: Draft, pool: PoolPlan) -> Iterator[str]:
 def share_pools(draft: Draft, teams: Mapping[str, Team], shares: TeamShares) -> list[KubernetesObject]:
     """Return the objects with which KAI shares the draft's pools; problems go to the draft."""
     draft.problems += _spread_problems(draft)
-    found = priorities(PRIORITIES)
+    pools = priorities(PRIORITIES)
     owners: dict[str, list[str]] = {}
     for pool in draft.pools:
         if any(map(gpus_of, pool.countable)):
-            found += _of_pool(pool, "spread" if pool.name in draft.spec.spread else "binpack")
+            pools += _of_pool(pool, "spread" if pool.name in draft.spec.spread else "binpack")
             owners[pool.name] = []
     for name, own in shares.shares.items():
         for where in dict.fromkeys(pool for pool, _ in own):
@@ -114,11 +114,11 @@ def share_pools(draft: Draft, teams: Mapping[str, Team], shares: TeamShares) -> 
             quota = sum(gpus_of(unit[1]) * share.guarantee for unit, share in units.items())
             limit = sum(gpus_of(unit[1]) * shares.most(name, unit) for unit in units)
             gpus = {"quota": quota, "limit": limit, "overQuotaWeight": teams[name].weight}
-            found.append(_queue(f"{name}.{where}", where, gpus, f"of team {name}", where))
+            pools.append(_queue(f"{name}.{where}", where, gpus, f"of team {name}", where))
             owners[f"{name}.{where}"] = teams[name].namespaces
     if shares.shares:
-        found += queue_policy(owners, f"?labels[?'{QUEUE_LABEL}']")
-    return found
+        pools += queue_policy(owners, f"?labels[?'{QUEUE_LABEL}']")
+    return pools
 
 
 def gpus_of(resource: str) -> int:
@@ -129,8 +129,8 @@ def gpus_of(resource: str) -> int:
     """
     if resource in (GPU_RESOURCE, DEVICE_CLASS):
         return 1
-    found = re.fullmatch(r"nvidia\.com/mig-(\d+)g\.\d+gb", resource)
-    return int(found[1]) if found else 0
+    match = re.fullmatch(r"nvidia\.com/mig-(\d+)g\.\d+gb", resource)
+    return int(match[1]) if match else 0
 
 
 def _spread_problems(draft: Draft) -> Iterator[Problem]:
@@ -149,9 +149,9 @@ def _of_pool(pool: PoolPlan, placement: str) -> Iterator[KubernetesObject]:
     }
     why = f"schedules the jobs on pool {pool.name}"
     yield declared("shard", "SchedulingShard", f"gpupools-{pool.name}", why, API, pool=pool.name, spec=spec)
-    every = sum(gpus_of(each) * count for each, count in pool.countable.items()) * pool.max_nodes
+    every = sum(gpus_of(key) * count for key, count in pool.countable.items()) * pool.max_nodes
     yield _queue(pool.name, pool.name, {"quota": every, "limit": every, "overQuotaWeight": 1}, "of all teams")
-    levels = [{"nodeLabel": each} for each in topology_levels(pool)]
+    levels = [{"nodeLabel": level} for level in topology_levels(pool)]
     if levels:
         why = f"lets jobs on {pool.name} ask for nodes that are close together"
         spec = {"levels": levels}

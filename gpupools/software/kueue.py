@@ -79,16 +79,16 @@ DECISIONS = (
 def share_pools(draft: Draft, teams: Mapping[str, Team], shares: TeamShares) -> list[KubernetesObject]:
     """Return the objects with which Kueue shares the draft's pools; problems go to the draft."""
     draft.problems += _beyond_the_crds(draft, draft.pools)
-    found = [_flavor(pool) for pool in draft.pools]
-    found += [each for pool in draft.pools for each in (*_topology(pool), *_queued(pool))]
-    found += priorities(PRIORITIES, "WorkloadPriorityClass", API)
+    pools = [_flavor(pool) for pool in draft.pools]
+    pools += [planned_object for pool in draft.pools for planned_object in (*_topology(pool), *_queued(pool))]
+    pools += priorities(PRIORITIES, "WorkloadPriorityClass", API)
     fair = shares.fair_shares({name: team.weight for name, team in teams.items()})
     if shares.shares:
-        found.append(_cohort(shares, fair))
+        pools.append(_cohort(shares, fair))
     for name in shares.shares:
-        found.append(_cluster_queue(name, teams[name], fair[name], shares))
-        found += [_local_queue(name, space) for space in teams[name].namespaces]
-    return found
+        pools.append(_cluster_queue(name, teams[name], fair[name], shares))
+        pools += [_local_queue(name, space) for space in teams[name].namespaces]
+    return pools
 
 
 def pod_metadata(draft: Draft) -> dict[str, JsonDict]:
@@ -117,15 +117,15 @@ _CRDS = "https://kueue.sigs.k8s.io/docs/reference/kueue.v1beta2/"
 def _flavor(pool: PoolPlan) -> KubernetesObject:
     """Return the flavor of a pool: its nodes by label, with the taints that its pods then tolerate."""
     tainted = [
-        {"key": each.key, **({"value": each.value} if each.value else {}), "effect": each.effect.value}
-        for each in pool.taints
+        {"key": taint.key, **({"value": taint.value} if taint.value else {}), "effect": taint.effect.value}
+        for taint in pool.taints
     ]
     topology = {"topologyName": pool.name} if topology_levels(pool) else {}
     spec = {
         "nodeLabels": {POOL_LABEL: pool.name},
         "nodeTaints": tainted,
         # Only jobs that tolerate the taint of `trust` themselves share GPUs with others.
-        "tolerations": [each for each in pool.pod()["tolerations"] if each["key"] != TRUST_LABEL],
+        "tolerations": [toleration for toleration in pool.pod()["tolerations"] if toleration["key"] != TRUST_LABEL],
         **topology,
     }
     return declared("flavor", "ResourceFlavor", pool.name, f"the nodes of {pool.name}", API, pool=pool.name, spec=spec)
@@ -140,7 +140,7 @@ def topology_levels(pool: PoolPlan) -> tuple[str, ...]:
 
 
 def _topology(pool: PoolPlan) -> Iterator[KubernetesObject]:
-    levels = [{"nodeLabel": each} for each in topology_levels(pool)]
+    levels = [{"nodeLabel": level} for level in topology_levels(pool)]
     if levels:
         why = f"lets jobs on {pool.name} ask for nodes that are close together"
         yield declared("topology", "Topology", pool.name, why, API, pool=pool.name, spec={"levels": levels})
@@ -167,13 +167,13 @@ def _groups(units: Mapping[Unit, JsonObject], pools: Iterable[PoolPlan]) -> list
     """
     groups: list[tuple[set[str], list[str]]] = []
     # Kueue takes the first flavor that fits: whole GPUs before parts of GPUs, and else in the order of the file.
-    for pool in sorted(pools, key=lambda each: each.sharing_kind != "none"):
+    for pool in sorted(pools, key=lambda plan: plan.sharing_kind != "none"):
         resources = {resource for name, resource in units if name == pool.name}
         if not resources:
             continue
-        met = [each for each in groups if each[0] & resources]
+        met = [group for group in groups if group[0] & resources]
         names = [name for _, flavors in met for name in flavors]
-        groups = [each for each in groups if each not in met]
+        groups = [group for group in groups if group not in met]
         groups.append((resources.union(*(each for each, _ in met)), [*names, pool.name]))
     none: JsonObject = {"nominalQuota": 0}
     return [
@@ -216,8 +216,8 @@ def _cluster_queue(name: str, team: Team, fair: Mapping[Unit, int], shares: Team
         for unit, share in own.items()
     }
     used = {pool for pool, _ in own}
-    waiting = [each for each in shares.pools if each.name in used and each.provider_plan.provisioning_class()]
-    checks = [{"name": each.name, "onFlavors": [each.name]} for each in waiting]
+    waiting = [pool for pool in shares.pools if pool.name in used and pool.provider_plan.provisioning_class()]
+    checks = [{"name": pool.name, "onFlavors": [pool.name]} for pool in waiting]
     spec: JsonDict = {
         "cohortName": COHORT,
         "fairSharing": {"weight": team.weight},

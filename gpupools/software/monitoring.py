@@ -101,7 +101,7 @@ def _of_teams(teams: Mapping[str, Team], shares: TeamShares, scheduler: str) -> 
 
 def _words(team: Team, unit: Mapping[str, str], shares: TeamShares, scheduler: str) -> dict[str, str]:
     """Return what fills the records of a team for one resource of one pool."""
-    resource, pool = unit["resource"], next(each for each in shares.pools if each.name == unit["pool"])
+    resource, pool = unit["resource"], next(plan for plan in shares.pools if plan.name == unit["pool"])
     weights = {each: slice_weight(each) for each in pool.countable}
     per_unit = pool.instance.gpus * weights[resource] / sum(weights[each] * pool.countable[each] for each in weights)
     guarantee = shares.shares[unit["team"]][unit["pool"], resource].guarantee
@@ -117,8 +117,8 @@ def _words(team: Team, unit: Mapping[str, str], shares: TeamShares, scheduler: s
 
 def slice_weight(resource: str) -> int:
     """Return the compute slices of a MIG resource, such as 3 of `nvidia.com/mig-3g.20gb`, else 1."""
-    found = re.search(r"/mig-(\d+)g", resource)
-    return int(found[1]) if found else 1
+    match = re.search(r"/mig-(\d+)g", resource)
+    return int(match[1]) if match else 1
 
 
 def alerts(pools: Sequence[PoolPlan], *, with_teams: bool) -> Iterator[JsonDict]:
@@ -160,7 +160,7 @@ def dashboards(pools: Sequence[PoolPlan], teams: Iterable[str]) -> dict[str, Jso
     found = {}
     for name, panels in _written()["dashboards"].items():
         if choices[name] != []:
-            shown = [each for each in panels if divided or each.get("of") != HAMI]
+            shown = [panel for panel in panels if divided or panel.get("of") != HAMI]
             found[f"gpupools-{name}"] = _dashboard(name, shown, choices[name])
     return found
 
@@ -177,11 +177,11 @@ def _dashboard(name: str, panels: Iterable[JsonObject], choice: list[str] | None
     made.with_variable(dashboard.DatasourceVariable("datasource").type("prometheus"))
     if choice is not None:
         made.with_variable(dashboard.CustomVariable(name).values(",".join(dict.fromkeys(choice))))
-    for number, each in enumerate(panels):
-        panel = timeseries.Panel().title(each["title"]).id(number + 1).datasource(source)
-        panel.unit(each.get("unit", "short")).min(0)
+    for number, item in enumerate(panels):
+        panel = timeseries.Panel().title(item["title"]).id(number + 1).datasource(source)
+        panel.unit(item.get("unit", "short")).min(0)
         panel.grid_pos(GridPos(h=8, w=12, x=12 * (number % 2), y=8 * (number // 2)))
-        for index, (legend, expression) in enumerate(each["queries"].items()):
+        for index, (legend, expression) in enumerate(item["queries"].items()):
             query = prometheus.Dataquery().expr(expression).legend_format(legend)
             panel.with_target(query.ref_id(chr(65 + index)).datasource(source))
         made.with_panel(panel)
@@ -198,17 +198,17 @@ def monitoring_objects(
     https://github.com/grafana/helm-charts, charts/grafana, sidecar.dashboards.
     """
     space, api = runtime.monitoring_namespace or "monitoring", "monitoring.coreos.com/v1"
-    found = [wire_form("PrometheusRule", "gpupools", space, api, spec={"groups": groups})]
+    objects = [wire_form("PrometheusRule", "gpupools", space, api, spec={"groups": groups})]
     scraped = {SCHEDULERS[runtime.scheduler].chart: runtime.existing.scheduler} if runtime.scheduler else {}
     scraped |= {HAMI: runtime.existing.hami} if any(pool.software == HAMI for pool in pools) else {}
     for name, theirs in scraped.items() if runtime.service_monitors else ():
         where = theirs.name.partition("/")[0] if theirs is not None else charts()[name].namespace
         spec = {"namespaceSelector": {"matchNames": [where]}, "selector": {}}
         spec["endpoints"] = _written()["service_monitors"][name]
-        found.append(wire_form("ServiceMonitor", f"gpupools-{name}", space, api, spec=spec))
-    for each in found:
-        each["metadata"]["labels"] |= runtime.monitoring_labels
+        objects.append(wire_form("ServiceMonitor", f"gpupools-{name}", space, api, spec=spec))
+    for item in objects:
+        item["metadata"]["labels"] |= runtime.monitoring_labels
     for name, board in boards.items():
-        found.append(wire_form("ConfigMap", name, space, data={f"{name}.json": json.dumps(board, indent=1)}))
-        found[-1]["metadata"]["labels"]["grafana_dashboard"] = "1"
-    return found
+        objects.append(wire_form("ConfigMap", name, space, data={f"{name}.json": json.dumps(board, indent=1)}))
+        objects[-1]["metadata"]["labels"]["grafana_dashboard"] = "1"
+    return objects

@@ -257,10 +257,10 @@ def startup_gate(pools: Sequence[PoolPlan], tolerations: Sequence[JsonObject], p
     account = {"account": f"system:serviceaccount:{_GATE}:{_GATE}", "key": STARTUP_TAINT.key}
     guard = admission("startup-gate", filled_policy("startup_gate", account), {}, "lets it change nothing else")
     found = [_namespace(_GATE, "restricted", why), code, *guard]
-    for key, each in objects.items():
-        kind, api = each.pop("kind"), each.pop("apiVersion")
+    for key, value in objects.items():
+        kind, api = value.pop("kind"), value.pop("apiVersion")
         space = "" if kind.startswith("Cluster") else _GATE
-        found.append(KubernetesObject(f"startup-gate/{key}", wire_form(kind, _GATE, space, api, **each), why))
+        found.append(KubernetesObject(f"startup-gate/{key}", wire_form(kind, _GATE, space, api, **value), why))
     return found
 
 
@@ -294,7 +294,7 @@ def trust_objects(
         if pool.trust is not None and mark is not None:
             marked.setdefault(mark, (pool.trust, []))[1].append(pool.name)
     inside = sorted({*SYSTEM_NAMESPACES, *own, *(system or ())})
-    found: list[KubernetesObject] = []
+    objects: list[KubernetesObject] = []
     for mark, (trust, names) in marked.items():
         who = f"team {trust.team}" if trust.team is not None else f"namespaces {', '.join(trust.namespaces or [])}"
         words = {
@@ -310,11 +310,11 @@ def trust_objects(
         pods["matchConstraints"]["namespaceSelector"] = _existing_pools(trust, inside)
         nodes["matchConstraints"]["namespaceSelector"] = _existing_pools(trust, inside)
         shared = ", ".join(names)
-        found += admission(f"trust/{mark}", pods, {}, f"keeps pods outside {who} off {shared}")
+        objects += admission(f"trust/{mark}", pods, {}, f"keeps pods outside {who} off {shared}")
         by_node = {"paramRef": {"selector": {"matchLabels": {TRUST_LABEL: mark}}, "parameterNotFoundAction": "Allow"}}
         why = f"keeps what passes the scheduler off the nodes of {shared}"
-        found += admission(f"trust/{mark}/nodes", nodes, by_node, why)
-    return found
+        objects += admission(f"trust/{mark}/nodes", nodes, by_node, why)
+    return objects
 
 
 _OR_DAEMON = " || (variables.daemon && !variables.asks)"
@@ -332,7 +332,7 @@ def _filled(value: Any, words: Mapping[str, str]) -> Any:
     if isinstance(value, dict):
         return {key: _filled(inner, words) for key, inner in value.items()}
     if isinstance(value, list):
-        return [_filled(each, words) for each in value]
+        return [_filled(item, words) for item in value]
     from string import Template  # only some objects are templates
 
     return Template(value).substitute(words) if isinstance(value, str) else value
@@ -406,7 +406,7 @@ def quota_counts(pool: PoolPlan) -> list[str]:
 
 def trust_quotas(pools: Iterable[PoolPlan]) -> list[KubernetesObject]:
     """Declare how much of a pool each trusted namespace may request at a time, where the pool says so."""
-    found: list[KubernetesObject] = []
+    quotas: list[KubernetesObject] = []
     for pool in pools:
         trust = pool.trust
         if trust is None or trust.quota is None:
@@ -416,5 +416,5 @@ def trust_quotas(pools: Iterable[PoolPlan]) -> list[KubernetesObject]:
             spec = {"hard": {name: str(trust.quota) for name in counted}}
             manifest = wire_form("ResourceQuota", f"gpupools-{pool.name}", space, spec=spec)
             why = f"lets pods of {space} have {trust.quota} of {', '.join(counted)} at a time"
-            found.append(KubernetesObject(name=f"trust-quota/{pool.name}/{space}", manifest=manifest, why=why))
-    return found
+            quotas.append(KubernetesObject(name=f"trust-quota/{pool.name}/{space}", manifest=manifest, why=why))
+    return quotas

@@ -74,7 +74,7 @@ def claims(
     for release in installed:
         found += _from_release(pool, release, labels)
     # Google's installer is one, whether we install it or the team did beside an operator of its own.
-    found += [each for each in _from_existing(pool, node, labels, spec, cloud) if not _is_there(each, node, found)]
+    found += [claim for claim in _from_existing(pool, node, labels, spec, cloud) if not _is_there(claim, node, found)]
     return tuple(found)
 
 
@@ -95,7 +95,7 @@ def labels_left(pool: PoolPlan, releases: Iterable[Release], spec: RuntimeSpec) 
     ours = next((release for release in releases if release.chart == "gpu-operator"), None)
     if ours is None and spec.existing.gpu_operator is None:
         return pool.labels
-    worker = next((each for each in (operands_of(ours) if ours else ()) if each.name == "NFD worker"), None)
+    worker = next((operand for operand in (operands_of(ours) if ours else ()) if operand.name == "NFD worker"), None)
     found = ours is not None and worker is not None and runs_on(ours, worker, pool.labels, pool.node_taints)
     found = found or spec.existing.node_feature_discovery is not None
     found = found or (spec.existing.gpu_operator is not None and pool.labels.get(OPERANDS_LABEL) != "false")
@@ -169,7 +169,7 @@ def without_rdma(pool: PoolPlan, node: NodeRuntime, spec: RuntimeSpec, runtime: 
     fabric = pool.provider_plan.fabric
     if fabric is None or fabric.owner or spec.existing.rdma_plugin is not None:
         return
-    if spec.management == "external" or not any(each.existing == "rdma_plugin" for each in node.charts):
+    if spec.management == "external" or not any(chart.existing == "rdma_plugin" for chart in node.charts):
         yield _unbrought(pool, Piece.RDMA_PLUGIN, runtime)
 
 
@@ -208,16 +208,16 @@ def runs_on(release: Release, operand: Operand, labels: Mapping[str, str], taint
 
 def tolerations_of(runtime: RuntimePlan) -> Mapping[str, Sequence[Toleration]]:
     """Return what everything on GPU nodes that a plan declares tolerates, by its name for people."""
-    found: dict[str, Sequence[Toleration]] = {}
+    tolerations: dict[str, Sequence[Toleration]] = {}
     for release in runtime.releases:
         for operand in operands_of(release):
             given = _value(release, operand.tolerations) if operand.tolerations else ()
-            found[f"{operand.name} ({release.chart})"] = given or ()
-    for each in runtime.objects:
-        if each.kind == "DaemonSet":
-            pod = each.manifest["spec"]["template"]["spec"]
-            found[f"DaemonSet {each.manifest['metadata']['name']}"] = pod.get("tolerations", ())
-    return found
+            tolerations[f"{operand.name} ({release.chart})"] = given or ()
+    for planned_object in runtime.objects:
+        if planned_object.kind == "DaemonSet":
+            pod = planned_object.manifest["spec"]["template"]["spec"]
+            tolerations[f"DaemonSet {planned_object.manifest['metadata']['name']}"] = pod.get("tolerations", ())
+    return tolerations
 
 
 def wants(release: Release, operand: Operand, labels: Mapping[str, str]) -> bool:
@@ -242,13 +242,13 @@ def _from_node(pool: PoolPlan, node: NodeRuntime) -> Iterator[Claim]:
 
 
 def _from_objects(pool: PoolPlan, objects: Iterable[KubernetesObject]) -> Iterator[Claim]:
-    for each in objects:
-        if each.installs is not None:
-            pod: JsonObject = each.manifest["spec"]["template"]["spec"]
-            labels = {**pool.labels, **each.installs.node_labels}
+    for kubernetes_object in objects:
+        if kubernetes_object.installs is not None:
+            pod: JsonObject = kubernetes_object.manifest["spec"]["template"]["spec"]
+            labels = {**pool.labels, **kubernetes_object.installs.node_labels}
             if selects({}, pod["affinity"], labels) and not untolerated(pod["tolerations"], pool.node_taints):
-                yield Claim(each.installs.piece, each.installs.owner, "")
-        if each.kind == "RuntimeClass" and pool.software == "device-plugin":
+                yield Claim(kubernetes_object.installs.piece, kubernetes_object.installs.owner, "")
+        if kubernetes_object.kind == "RuntimeClass" and pool.software == "device-plugin":
             yield Claim(Piece.RUNTIME_CLASS, "gpupools", "")
 
 
@@ -259,7 +259,7 @@ def _from_release(pool: PoolPlan, release: Release, labels: Mapping[str, str]) -
             continue  # it runs there by the machine's type, and finds no interface to offer
         if operand.piece and runs_on(release, operand, labels, pool.node_taints):
             yield Claim(Piece(operand.piece), owner, f"pools.{pool.name}.software")
-    validator = next((each for each in operands if each.name == "validator"), None)
+    validator = next((operand for operand in operands if operand.name == "validator"), None)
     if validator is not None and wants(release, validator, labels):
         yield Claim(Piece.RUNTIME_CLASS, owner, f"pools.{pool.name}.software")
 

@@ -106,7 +106,7 @@ def plan_runtime(
         namespace_objects={pool.name: pool.namespace_objects for pool in own if pool.namespace_objects},
         depends=_in_order(draft.depends),
         images=tuple(draft.images),
-        team_objects=tuple(each.manifest for each in draft.team_objects),
+        team_objects=tuple(team_object.manifest for team_object in draft.team_objects),
         notes=(*(str(warning) for warning in draft.warnings), *draft.notes),
         warnings=tuple(draft.warnings),
     )
@@ -129,18 +129,18 @@ def plan_runtimes(
 ) -> tuple[RuntimePlan, ...]:
     """Plan the GPU software of every cluster that has pools; raise `Rejected` with every reason of every cluster."""
     plans = tuple(pools)
-    found: list[RuntimePlan] = []
+    runtime_plans: list[RuntimePlan] = []
     problems: list[Problem] = []
     for key, cluster in clusters.items():
         own = [pool for pool in plans if pool.cluster == key]
         if own:
             try:
-                found.append(plan_runtime(key, cluster, clouds[cluster.cloud], own, teams=teams))
+                runtime_plans.append(plan_runtime(key, cluster, clouds[cluster.cloud], own, teams=teams))
             except Rejected as rejected:
                 problems += rejected.problems
     if problems:
         raise Rejected(problems)
-    return tuple(found)
+    return tuple(runtime_plans)
 
 
 def _installer(draft: Draft) -> None:
@@ -161,11 +161,11 @@ def _startup_gate(draft: Draft) -> None:
     if not gated:
         return
     taints, image = draft.spec.cpu_taints, objects.GATE_IMAGE
-    tolerations = [{"key": each.key, "operator": "Exists", "effect": each.effect.value} for each in taints]
+    tolerations = [{"key": taint.key, "operator": "Exists", "effect": taint.effect.value} for taint in taints]
     draft.images.append(ContainerImage(image, draft.pulls.reference(image), "start-up taint"))
     space, *rest = objects.startup_gate(gated, tolerations, draft.pulls)
     draft.add(space)
-    steps = [draft.add(each, space.name) for each in rest]
+    steps = [draft.add(planned_object, space.name) for planned_object in rest]
     draft.depends[steps[-1]].update(steps[:-1])
 
 
@@ -186,10 +186,10 @@ def _extras(draft: Draft) -> None:
         space = draft.add(objects.smoke_namespace(draft.pools))
         for pool in draft.pools:
             serving = [release.name for release in draft.releases if pool.name in release.pools]
-            claims_by = [draft.add(each, space) for each in objects.smoke_claims(pool)]
+            claims_by = [draft.add(claim, space) for claim in objects.smoke_claims(pool)]
             draft.add(objects.smoke_test(pool, draft.pulls), space, f"pool/{pool.name}", *serving, *claims_by)
-    for each in objects.trust_quotas(draft.pools):
-        draft.add(each)
+    for trust_quota in objects.trust_quotas(draft.pools):
+        draft.add(trust_quota)
     _network_policies(draft)
     draft.warnings += [*quotas_that_meet(draft.pools), *quotas_below_a_node(draft.pools)]
 
@@ -198,20 +198,20 @@ def _trust_policies(draft: Draft, teams: Mapping[str, Team]) -> None:
     """Declare what keeps pods off the pools of others: those that set trust, and those that teams share."""
     spec = draft.spec
     own = {*(release.namespace for release in draft.releases), *((objects.SMOKE_NAMESPACE,) * spec.smoke_test)}
-    own |= {each.namespace for each in spec.existing.named().values() if each.namespace}
+    own |= {software.namespace for software in spec.existing.named().values() if software.namespace}
     own |= set(objects.CALICO_NAMESPACES) if spec.calico else set()
     own |= set(KAI_NAMESPACES) if kai.fractional(draft) else set()
     _refuse_fences_around_their_own(draft)
     guards = objects.trust_objects(draft.pools, own, spec.system_namespaces)
     shared = pod_policy(draft.shares, teams, {*own, *objects.SYSTEM_NAMESPACES, *(spec.system_namespaces or ())})
-    for each in (*guards, *shared):
-        policy = each.name.removesuffix("/binding")
-        draft.add(each, *((policy,) if policy != each.name else ()))
+    for planned_object in (*guards, *shared):
+        policy = planned_object.name.removesuffix("/binding")
+        draft.add(planned_object, *((policy,) if policy != planned_object.name else ()))
         for pool in draft.pools:
             mark = pool.trust.mark(pool.name) if pool.trust is not None else None
             if mark is not None and policy in (f"trust/{mark}", f"trust/{mark}/nodes"):
                 # Guarded before the first pod can land there.
-                draft.depends[f"pool/{pool.name}"].add(each.name)
+                draft.depends[f"pool/{pool.name}"].add(planned_object.name)
     if not guards and not shared and not draft.problems:
         fix = "set trust: {team: …} or {namespaces: […]} on a pool, or remove trust_policy"
         what = "requires an admission policy, but no pool of the cluster sets trust or is shared among teams"
@@ -221,8 +221,8 @@ def _trust_policies(draft: Draft, teams: Mapping[str, Team]) -> None:
 def _network_policies(draft: Draft) -> None:
     """Declare who reaches the DCGM exporters, and that pods of trusted namespaces reach no instance metadata."""
     spec, address = draft.spec, draft.cloud.open_metadata_address
-    charts = [each for each in draft.releases if each.chart in objects.EXPORTER_LABELS]
-    exporters = [each for each in charts if at(each.values, "dcgmExporter.enabled", True)]
+    charts = [release for release in draft.releases if release.chart in objects.EXPORTER_LABELS]
+    exporters = [chart for chart in charts if at(chart.values, "dcgmExporter.enabled", True)]
     spaces = {space for pool in draft.pools if pool.trust for space in pool.trust.namespaces or ()}
     for release in exporters if spec.monitoring_namespace else ():
         policy = objects.exporter_access(release.chart, release.namespace, spec.monitoring_namespace or "")

@@ -63,7 +63,7 @@ def pod_policy(shares: TeamShares, teams: Mapping[str, Team], own: Iterable[str]
     scheduler = pools[0].scheduler_name
     words = {
         "labels": _sorted({pool.name: dict(pool.labels) for pool in pools}),
-        "spaces": _sorted({pool: sorted(each) for pool, each in spaces.items()}),
+        "spaces": _sorted({pool: sorted(space) for pool, space in spaces.items()}),
         "claims": "true" if any(pool.claim_template for pool in pools) else "false",
         "scheduled": f"object.spec.?schedulerName.orValue('') == '{scheduler}'" if scheduler else "true",
         "scheduler": f" and schedulerName: {scheduler}" if scheduler else "",

@@ -229,7 +229,7 @@ def _driver(old: ReleaseState, was: JsonObject, new: ReleaseState, now: JsonObje
     if all(value_seen(each.chart, values, "driver.enabled", each.version) for each, values in sides):
         by_itself = value_seen(new.chart, now, "driver.upgradePolicy.autoUpgrade", new.version)
         yield "driver" if by_itself else "driver-by-hand"
-        if by_itself and any(is_older(each.version, "v26.7.0") for each in (old, new)):
+        if by_itself and any(is_older(state.version, "v26.7.0") for state in (old, new)):
             yield "old-driver"
 
 

@@ -204,7 +204,7 @@ def _strategy(draft: Draft, pools: Iterable[PoolPlan]) -> str:
     if not named:
         return "single"
     first, strategy = next(iter(named.items()))
-    others = [name for name, each in named.items() if each != strategy]
+    others = [name for name, value in named.items() if value != strategy]
     if others:
         what = (
             f"is {named[others[0]]}, but {strategy} on pool {first}; a GPU Operator has one strategy for all its nodes"
@@ -378,7 +378,7 @@ def _monitor_labels(spec: RuntimeSpec, at: str) -> JsonDict:
 
 def node_charts(draft: Draft) -> None:
     """Install what serves the rest that nodes offer, such as network interfaces, whatever serves their GPUs."""
-    for needed in dict.fromkeys(each for node in draft.nodes.values() for each in node.charts):
+    for needed in dict.fromkeys(chart for node in draft.nodes.values() for chart in node.charts):
         if getattr(draft.spec.existing, needed.existing, None) is not None:
             continue
         pools = tuple(pool for pool in draft.pools if needed in draft.nodes[pool.name].charts)
@@ -463,7 +463,7 @@ def scheduler(draft: Draft, teams: Mapping[str, Team]) -> None:
         return
     made = software.share_pools(draft, teams, draft.shares)
     draft.team_objects += made
-    classes = sorted({each for pool in draft.pools for each in pool.device_classes})
+    classes = sorted({device_class for pool in draft.pools for device_class in pool.device_classes})
     if classes and spec.scheduler == "kueue" and (spec.management == "external" or spec.existing.scheduler is not None):
         draft.notes.append(f"Kueue needs resources.deviceClassMappings of {', '.join(classes)} in its configuration")
     if kai.fractional(draft) and (spec.management == "external" or spec.existing.scheduler is not None):
@@ -483,12 +483,12 @@ def scheduler(draft: Draft, teams: Mapping[str, Team]) -> None:
             draft.depends[chart].add(draft.add(quota, f"namespace/{space}"))
     else:
         draft.notes.append(f"{spec.existing.scheduler.name} needs {software.needs}")
-    for each in made:
-        pool = each.manifest["metadata"]["labels"].get(POOL_LABEL)
+    for share_pool in made:
+        pool = share_pool.manifest["metadata"]["labels"].get(POOL_LABEL)
         after = (chart,) if spec.existing.scheduler is None else ()
-        parent = each.manifest.get("spec", {}).get("parentQueue")
+        parent = share_pool.manifest.get("spec", {}).get("parentQueue")
         above = (f"queue/{parent}",) if parent else ()
-        draft.add(each, *after, *above, *((f"pool/{pool}",) if pool else ()))
+        draft.add(share_pool, *after, *above, *((f"pool/{pool}",) if pool else ()))
 
 
 def _from_own_registry(draft: Draft, chart: str) -> dict[str, str]:
@@ -498,7 +498,7 @@ def _from_own_registry(draft: Draft, chart: str) -> dict[str, str]:
     """
     if not draft.cloud_registry:
         return {}
-    return {each.repository: f"{draft.cloud_registry}/{each.own_repository.partition('/')[2]}" for each in slots(chart)}
+    return {slot.repository: f"{draft.cloud_registry}/{slot.own_repository.partition('/')[2]}" for slot in slots(chart)}
 
 
 def _only(pools: Iterable[PoolPlan]) -> JsonDict:
@@ -515,17 +515,17 @@ def _common(draft: Draft, pools: Sequence[PoolPlan], of: str, values: Any) -> Js
     """Return what the nodes of all pools of one release need alike; refuse pools that differ, all in one problem."""
     needs = {pool.name: dict(values(draft.nodes[pool.name])) for pool in pools}
     first, wanted = next(iter(needs.items()))
-    keys = sorted({key for each in needs.values() for key in each})
-    differing = [key for key in keys if any(each.get(key) != wanted.get(key) for each in needs.values())]
+    keys = sorted({key for need in needs.values() for key in need})
+    differing = [key for key in keys if any(need.get(key) != wanted.get(key) for need in needs.values())]
     if differing:
         # Which of the two the release does, and so who owns it where, is open: that would be told as another problem.
         draft.undecided.update((name, key) for name in needs for key in differing)
-        other, *more = [name for name, each in needs.items() if each != wanted]
+        other, *more = [name for name, need in needs.items() if need != wanted]
         what = f"needs different {of} from pool {first} ({', '.join(differing)}), but a cluster has only one release"
         what += f"; the same applies to {', '.join(more)}" if more else ""
         fix = "use the same node image and driver on all its pools, or put them on different clusters"
         problem = Problem(("pools", other, "software"), what, fix, draft.nodes[other].source)
-        if not any(each.path == problem.path for each in draft.problems):
+        if not any(other_problem.path == problem.path for other_problem in draft.problems):
             draft.problems.append(problem)
     return wanted
 
@@ -637,14 +637,14 @@ def _on_cpu_nodes(draft: Draft, chart: str, values: JsonObject) -> JsonDict:
         }
         for taint in draft.spec.cpu_taints
     ]
-    return {each.tolerations: [*own, *more] for each, own in _controllers(chart, values)} if more else {}
+    return {operand.tolerations: [*own, *more] for operand, own in _controllers(chart, values)} if more else {}
 
 
 def _controllers(chart: str, values: JsonObject) -> Iterator[tuple[Operand, Sequence[Any]]]:
     """Give what of a release is no daemon, with the tolerations that it has unasked."""
-    for each in CONTROLLERS:
-        if each.chart == chart and (not each.runs or value_seen(chart, values, each.runs)):
-            yield each, value_seen(chart, values, each.tolerations) or ()
+    for controller in CONTROLLERS:
+        if controller.chart == chart and (not controller.runs or value_seen(chart, values, controller.runs)):
+            yield controller, value_seen(chart, values, controller.tolerations) or ()
 
 
 def has_controllers(release: Release) -> bool:

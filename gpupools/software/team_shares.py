@@ -56,18 +56,18 @@ class TeamShares(NamedTuple):
 
     def fair_shares(self, weights: Mapping[str, int]) -> dict[str, dict[Unit, int]]:
         """Return the guarantee of each team and its part, by weight, of the units that nobody has a guarantee of."""
-        found = {name: {unit: share.guarantee for unit, share in own.items()} for name, own in self.shares.items()}
+        shares = {name: {unit: share.guarantee for unit, share in own.items()} for name, own in self.shares.items()}
         for unit, free in self.free().items():
             given = free
             while given:  # a team that is at its limit leaves its part to the others
-                below = [name for name, own in found.items() if unit in own and own[unit] < self.most(name, unit)]
+                below = [name for name, own in shares.items() if unit in own and own[unit] < self.most(name, unit)]
                 total, given = sum(weights[name] for name in below), 0
                 for name in below:
-                    more = min(free * weights[name] // total, self.most(name, unit) - found[name][unit])
-                    found[name][unit] += more
+                    more = min(free * weights[name] // total, self.most(name, unit) - shares[name][unit])
+                    shares[name][unit] += more
                     given += more
                 free -= given
-        return found
+        return shares
 
     def free(self) -> dict[Unit, int]:
         """Return the units that no team has a guarantee of, of the pools that teams use."""
@@ -98,7 +98,7 @@ def team_rows(pools: Iterable[PoolPlan], teams: Mapping[str, Team]) -> list[Team
     by_cluster: dict[str, list[PoolPlan]] = {}
     for pool in pools if teams else ():
         by_cluster.setdefault(pool.cluster, []).append(pool)
-    found = []
+    rows = []
     for cluster, own in by_cluster.items():
         shares, _ = team_shares(own, teams, cluster)
         fair = shares.fair_shares({name: team.weight for name, team in teams.items()})
@@ -106,8 +106,8 @@ def team_rows(pools: Iterable[PoolPlan], teams: Mapping[str, Team]) -> list[Team
             for unit, share in units.items():
                 most, weight = shares.most(team, unit), teams[team].weight
                 where = (f"{cluster}/{unit[0]}", unit[1])
-                found.append(TeamRow(team, *where, share.guarantee, most, weight, fair[team][unit]))
-    return found
+                rows.append(TeamRow(team, *where, share.guarantee, most, weight, fair[team][unit]))
+    return rows
 
 
 def has_label(key: str, labels: Mapping[str, str]) -> bool:
@@ -140,8 +140,8 @@ def check_teams(
     """
     owners: dict[str, str] = {}
     unshared = {key: own.runtime for key, own in clusters.items() if own.runtime.scheduler == "kueue"}
-    reserved = {*KAI_NAMESPACES, *CALICO_NAMESPACES, SMOKE_NAMESPACE, *(each.namespace for each in charts().values())}
-    reserved |= {each.namespace for own in clusters.values() for each in own.runtime.existing.named().values()}
+    reserved = {*KAI_NAMESPACES, *CALICO_NAMESPACES, SMOKE_NAMESPACE, *(chart.namespace for chart in charts().values())}
+    reserved |= {software.namespace for own in clusters.values() for software in own.runtime.existing.named().values()}
     for name, team in teams.items():
         at: Path = ("teams", name)
         for index, space in enumerate(team.namespaces):
@@ -163,7 +163,7 @@ def check_teams(
                 what = f"no pool has the label {shown(key)}" if "=" in key else f"unknown pool {shown(key)}"
                 fix = "add it to the labels of a pool, or name pools" if "=" in key else nearest(key, pools)
                 yield Problem((*at, part, key), what, fix, of_key=True)
-            used = {each for pool in named for each in pools[pool].clusters}
+            used = {cluster for pool in named for cluster in pools[pool].clusters}
             unshared = {each: own for each, own in unshared.items() if each not in used}
             all_teams = all_teams and bool(named)
             if used and used <= clusters.keys() and not any(clusters[each].runtime.scheduler for each in used):
@@ -211,7 +211,7 @@ def team_shares(
 ) -> tuple[TeamShares, list[Problem]]:
     """Return what each team gets of a cluster's pools, and the problems of guarantees and limits."""
     own = tuple(pools)
-    capacity = {(pool.name, each): count * pool.max_nodes for pool in own for each, count in pool.countable.items()}
+    capacity = {(pool.name, key): count * pool.max_nodes for pool in own for key, count in pool.countable.items()}
     draft = _Resolving(own, capacity, lending)
     where = f" on {cluster}" if cluster else ""
     wanted = [
@@ -286,7 +286,7 @@ def _profiles(pool: PoolPlan) -> dict[str, str]:
     names = {name for layout in node_layouts(pool.instance, mig) for name in layout}
     if mig.naming == "single":
         return dict.fromkeys(names, next(iter(pool.node_resources)))
-    by_name = {each.removesuffix(".shared"): each for each in pool.node_resources}
+    by_name = {resource.removesuffix(".shared"): resource for resource in pool.node_resources}
     return {name: found for name in names if (found := by_name.get(f"nvidia.com/mig-{name.replace('+', '.')}"))}
 
 

@@ -56,12 +56,12 @@ def scheduler_configuration(words: Iterable[str], pools: Iterable[PoolPlan]) -> 
     resources = sorted({resource for pool in pools for resource in pool.node_resources})
     packing = {f"binpack.resources.{resource}": 10 for resource in resources}
     found: JsonDict = yaml.safe_load(DATA.joinpath("volcano_scheduler.yaml").read_text(encoding="utf-8"))
-    found["actions"] = ", ".join(each for each in found["actions"] if each not in left_out)
+    found["actions"] = ", ".join(action for action in found["actions"] if action not in left_out)
     for tier in found["tiers"]:
-        tier["plugins"] = [each for each in tier["plugins"] if each.pop("word", each["name"]) not in left_out]
-        for each in tier["plugins"]:
-            if each["name"] == "binpack":
-                each["arguments"] = {"binpack.resources": ", ".join(resources), **packing}
+        tier["plugins"] = [plugin for plugin in tier["plugins"] if plugin.pop("word", plugin["name"]) not in left_out]
+        for plugin in tier["plugins"]:
+            if plugin["name"] == "binpack":
+                plugin["arguments"] = {"binpack.resources": ", ".join(resources), **packing}
     return yaml.safe_dump(found, sort_keys=False)
 
 

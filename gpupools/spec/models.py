@@ -197,11 +197,11 @@ class Cluster(ConsistentModel):
 
     def late_outputs(self) -> Mapping[str, StackOutput]:
         """Return the stack outputs by key; items of lists as `subnet_ids[0]`, of maps as `key.inner`."""
-        found: dict[str, StackOutput] = {}
+        outputs: dict[str, StackOutput] = {}
 
         def look(path: str, value: object) -> None:
             if isinstance(value, StackOutput):
-                found[path] = value
+                outputs[path] = value
             elif isinstance(value, list):
                 for index, item in enumerate(value):
                     look(f"{path}[{index}]", item)
@@ -211,7 +211,7 @@ class Cluster(ConsistentModel):
 
         for key in type(self).model_fields:
             look(key, getattr(self, key))
-        return found
+        return outputs
 
 
 class Nodes(StrictModel):

@@ -156,9 +156,9 @@ def override_problems(
         above = {path[:length] for path in own for length in range(len(path))}
         known = {key: value for key, value in inputs.items() if key in resource.inputs}
         own |= {(*at, *resource.labels)} if resource.labels else set()  # have rules of their own
-        for each in _type_problems(at, known, name, resource.nested):
-            within = {each.path[:length] for length in range(len(each.path) + 1)}
-            problems += [each] if each.path not in above and not own & within else []
+        for type_problem in _type_problems(at, known, name, resource.nested):
+            within = {type_problem.path[:length] for length in range(len(type_problem.path) + 1)}
+            problems += [type_problem] if type_problem.path not in above and not own & within else []
     return problems
 
 

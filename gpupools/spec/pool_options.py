@@ -229,25 +229,25 @@ def given_settings(spec: Any) -> dict[str, Path]:
 
     Names are those of `SETTINGS`. Every cloud states for each whether it supports it.
     """
-    found: dict[str, Path] = {}
+    settings: dict[str, Path] = {}
     fields = type(spec).model_fields
     for key in SETTING_KEYS:
         value, default = getattr(spec, key), fields[key].default
         if value is default or value == default or (key == "startup_taint" and not value):
             continue
         if key == "capacity":
-            found[f"capacity.{value.mode}"] = ("capacity", "mode")
+            settings[f"capacity.{value.mode}"] = ("capacity", "mode")
             if getattr(value, "max_price_usd_per_hour", None) is not None:
-                found["capacity.max_price_usd_per_hour"] = ("capacity", "max_price_usd_per_hour")
+                settings["capacity.max_price_usd_per_hour"] = ("capacity", "max_price_usd_per_hour")
         elif isinstance(default, BaseModel):
             for inner in type(value).model_fields:
                 if getattr(value, inner) != getattr(default, inner):
-                    found[f"{key}.{inner}"] = (key, inner)
+                    settings[f"{key}.{inner}"] = (key, inner)
         else:
-            found[key] = (key,)
+            settings[key] = (key,)
     if spec.nodes.fixed is not None:
-        found["nodes.fixed"] = ("nodes", "fixed")
-    return found
+        settings["nodes.fixed"] = ("nodes", "fixed")
+    return settings
 
 
 SETTING_KEYS = (

@@ -65,7 +65,7 @@ def check_stack_file(path: FilePath, clouds: Mapping[str, Cloud], running: Colle
     except FileRejected as rejected:
         file, misread = rejected.file, rejected.problems
         # Other problems are reported together with unreadable values.
-        if not rejected.misread or not file.config or any(each.what.endswith(TOO_MUCH) for each in misread):
+        if not rejected.misread or not file.config or any(problem.what.endswith(TOO_MUCH) for problem in misread):
             raise
     try:
         checks = file_access_problems(path.parent)
@@ -96,7 +96,7 @@ def locate(path: FilePath, rejected: Rejected) -> list[Located]:
 def warnings(checked: CheckedFile) -> list[Located]:
     """Return the warnings about a valid file with their lines: of pods that would not run first, others after them."""
     file = checked.file
-    first = [*(each for runtime in checked.plan.runtimes for each in runtime.warnings)]
+    first = [*(warning for runtime in checked.plan.runtimes for warning in runtime.warnings)]
     first += _outside_security_groups(checked.plan.stack)
     found = [
         *([Problem(("environment",), file.note)] if file.note else []),
@@ -112,7 +112,7 @@ def warnings(checked: CheckedFile) -> list[Located]:
 def _unused_prices(plan: StackPlan) -> Iterator[Problem]:
     """Yield one problem for the rows of a team's own prices that no pool uses; a zone is no region."""
     clusters = [(pool.instance.name, plan.stack.clusters[pool.cluster].region_name()) for pool in plan.pools]
-    unused = [(each, price) for each, price in plan.stack.prices.prices.items() if (each[0], each[2]) not in clusters]
+    unused = [(key, price) for key, price in plan.stack.prices.prices.items() if (key[0], key[2]) not in clusters]
     for (name, _, region), price in sorted(unused, key=lambda row: row[0][0] not in dict(clusters))[:1]:
         own = next((each for machine, each in clusters if machine == name), "")
         what = f"{price.source}: {name} in {region} is no instance type and region of a pool, so the price is not used"

@@ -156,9 +156,9 @@ def _is_too_much(value: Any) -> bool:
             return count > MAX_VALUES
         level = [
             inner
-            for each in level
-            if isinstance(each, dict | list)
-            for inner in (each.values() if isinstance(each, dict) else each)
+            for item in level
+            if isinstance(item, dict | list)
+            for inner in (item.values() if isinstance(item, dict) else item)
         ]
     return True
 

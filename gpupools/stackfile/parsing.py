@@ -92,15 +92,15 @@ _WORD = r"[A-Za-z][A-Za-z0-9_./-]{0,59}"
 def _as_map(kinds: Iterable[Any], given: object) -> str:
     """Return the fix for a value that should be a map, such as a mode alone."""
     found = models(kinds)
-    for each in found:
-        if isinstance(given, str) and mode_of(each) == given:
-            fields = {key: field for key, field in each.model_fields.items() if key != "mode"}
+    for model in found:
+        if isinstance(given, str) and mode_of(model) == given:
+            fields = {key: field for key, field in model.model_fields.items() if key != "mode"}
             needed = [f"{key}: …" for key, field in fields.items() if field.is_required()]
-            more = "" if needed or not _asks_for_more(each) else f" with {', '.join(fields)}"
+            more = "" if needed or not _asks_for_more(model) else f" with {', '.join(fields)}"
             return f"write {{{', '.join([f'mode: {given}', *needed, *(['…'] if more else [])])}}}{more}"
-    keys = sorted({key for each in found for key in each.model_fields})
+    keys = sorted({key for model in found for key in model.model_fields})
     if len(keys) > _MOST_KEYS:
-        fields = {key: each.model_fields[key] for each in found for key in each.model_fields}
+        fields = {key: model.model_fields[key] for model in found for key in model.model_fields}
         return f"write a map with at least {' and '.join(key for key in keys if fields[key].is_required())}"
     return f"write a map with {', '.join(keys)}" if keys else "write a map"
 
@@ -155,12 +155,12 @@ def _in_another_map(model: type[BaseModel], key: str) -> str:
 
 def _places(model: type[BaseModel], key: str, owner: str) -> dict[str, type[BaseModel]]:
     """Return the places of a key in a pool or cluster: `network: {rdma: …} in the pool`."""
-    found = {f"{key} in {owner}": model} if key in model.model_fields else {}
+    places = {f"{key} in {owner}": model} if key in model.model_fields else {}
     for name, field in model.model_fields.items():
-        built = [each.model for each in field.metadata if isinstance(each, BuiltOnUse)]
+        built = [item.model for item in field.metadata if isinstance(item, BuiltOnUse)]
         if any(key in each.model_fields for each in (*built, *models(flat(field.annotation)))):
-            found[f"{name}: {{{key}: …}} in {owner}"] = model
-    return found
+            places[f"{name}: {{{key}: …}} in {owner}"] = model
+    return places
 
 
 def _of_another_mode(model: type[BaseModel], path: Path, around: list[Any]) -> Problem | None:

@@ -60,7 +60,7 @@ def read_price_list(raw: object, folder: FilePath) -> PriceList:
         raise Rejected([Problem(_AT, f"{shown(raw)} is not text", _EXAMPLE)])
     prices: dict[tuple[str, str, str], Price] = {}
     problems = list(_read_rows(text, raw, prices))
-    currencies = sorted({each.currency for each in prices.values()})
+    currencies = sorted({price.currency for price in prices.values()})
     if len(currencies) > 1:
         problems.append(Problem(_AT, f"{raw} has prices in {' and '.join(currencies)}", "write all in one currency"))
     if problems:
@@ -100,13 +100,13 @@ def _read_rows(text: str, name: str, prices: dict[tuple[str, str, str], Price]) 
 
 def _read_row(row: Mapping[str, str], at: str, prices: dict[tuple[str, str, str], Price]) -> Iterator[Problem]:
     try:
-        found = _Row.model_validate_strings({key: cell for key, cell in row.items() if cell or key in _NEEDED})
+        strings = _Row.model_validate_strings({key: cell for key, cell in row.items() if cell or key in _NEEDED})
     except ValidationError as error:
-        for column in dict.fromkeys(str(each["loc"][0]) for each in error.errors(include_input=False)):
+        for column in dict.fromkeys(str(typed_dict["loc"][0]) for typed_dict in error.errors(include_input=False)):
             # Never the value: the file may be another one, with a secret, and reports are public.
             yield Problem(_AT, f"{at}: {column}: has a wrong value", _Row.model_fields[column].description or "")
         return
-    where = (found.type, found.capacity, found.region)
+    where = (strings.type, strings.capacity, strings.region)
     if where in prices:
         yield Problem(_AT, f"{at}: row: is given twice", "remove one of the two rows for it")
-    prices[where] = Price(found.price, str(found.dated or ""), at, found.currency)
+    prices[where] = Price(strings.price, str(strings.dated or ""), at, strings.currency)

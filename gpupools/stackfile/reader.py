@@ -164,7 +164,7 @@ def read_values(path: FilePath) -> StackFile:
     Raises:
         Rejected: It cannot be read, is not YAML, has a duplicate key, or has ambiguous values.
     """
-    text = _text(path)
+    text = _file_text(path)
     try:
         root = yaml.compose(text, Loader=_Loader)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
@@ -287,7 +287,7 @@ def stack_name(path: FilePath) -> str:
     return name.removeprefix("Pulumi.") or name
 
 
-def _text(path: FilePath) -> str:
+def _file_text(path: FilePath) -> str:
     try:
         return read_bytes(path, MAX_BYTES).decode("utf-8-sig")
     except FileNotFoundError:

@@ -41,14 +41,14 @@ def stack_files(folder: Path) -> list[Path]:
     """
     if not folder.is_dir():
         raise Rejected([Problem((str(folder),), "is not a folder", "use the folder of a repository")])
-    found: list[Path] = []
+    files: list[Path] = []
     for count, (here, folders, names) in enumerate(os.walk(folder)):
         if count == MOST_FOLDERS:
             what = f"contains more than {MOST_FOLDERS} folders"
             raise Rejected([Problem((str(folder),), what, "use the folder with the projects")])
         folders[:] = sorted(each for each in folders if not each.startswith(".") and each not in _NO_SOURCES)
-        found += [Path(here) / name for name in sorted(names) if STACK_FILE.fullmatch(name)]
-    return found
+        files += [Path(here) / name for name in sorted(names) if STACK_FILE.fullmatch(name)]
+    return files
 
 
 def project_file(file: Path) -> Path | None:
@@ -145,7 +145,7 @@ def waves(placed: Sequence[Placed]) -> list[list[Placed]]:
         Rejected: Stacks reference each other in a circle.
     """
     known = {
-        each.name: {other.name for one in each.references if (other := within(one, placed)) is not None}
+        each.name: {other.name for reference in each.references if (other := within(reference, placed)) is not None}
         for each in placed
     }
     sorter = TopologicalSorter(known)

@@ -104,7 +104,7 @@ def plan_config(
     plan, problems = _judged(config, clouds, also, price_list, running)
     problems += idle_settings(others, clouds)
     if problems or misread:
-        certain = (each for each in problems if not any(_is_about(each.path, value.path) for value in misread))
+        certain = (problem for problem in problems if not any(_is_about(problem.path, value.path) for value in misread))
         raise Rejected(dict.fromkeys([*misread, *certain]))
     return plan
 
@@ -159,7 +159,7 @@ def _judged(
                 runtimes += _cluster_software(key, stack.clusters[key], plans[key], clouds, stack.teams)
             except Rejected as rejected:
                 problems += rejected.problems
-    used = [each.cluster for each in runtimes if each.needs_kubernetes]
+    used = [runtime.cluster for runtime in runtimes if runtime.needs_kubernetes]
     problems += same_apis({key: stack.clusters[key] for key in used})
     return StackPlan(stack, tuple(planned_pools), tuple(runtimes)), problems
 
@@ -170,10 +170,10 @@ def _partly_valid_pools(
     """Return the problems of invalid pools, and of pools on invalid clusters, that do not depend on what is invalid."""
     pools, clusters = mapping(config.get("pools")), mapping(config.get("clusters"))
     invalid: dict[object, set[str]] = {name: set() for name in pools}
-    for path in (each.path for each in problems if each.path[0] == "pools" and each.path[1:2]):
+    for path in (problem.path for problem in problems if problem.path[0] == "pools" and problem.path[1:2]):
         # A conflict of keys is reported at the pool.
         invalid.get(path[1], set()).update(map(str, path[2:3] or ("gpu", "instance_type", "gpus_per_node")))
-    found: list[Problem] = []
+    partly_valid_pools: list[Problem] = []
     for name, raw in pools.items():
         unread = invalid[name] if name not in stack.pools else set()
         spec = stack.pools.get(name) or _without(raw, unread | {"clusters"})
@@ -185,8 +185,8 @@ def _partly_valid_pools(
             cluster, given = (stack.clusters.get(key), clusters.get(key)) if isinstance(key, str) else (None, None)
             cloud = clouds.get(str(given.get("cloud"))) if isinstance(given, Mapping) else None
             if spec is not None and cloud is not None and (cluster is None or name not in stack.pools):
-                found += independent_problems(name, spec, key, cluster, cloud, unread)
-    return found
+                partly_valid_pools += independent_problems(name, spec, key, cluster, cloud, unread)
+    return partly_valid_pools
 
 
 def _without(raw: object, unread: Set[str]) -> PoolSpec | None:
@@ -202,12 +202,12 @@ def _without(raw: object, unread: Set[str]) -> PoolSpec | None:
 
 def _with_unread_pools(config: Mapping[str, object], stack: Stack) -> set[str]:
     """Return the clusters that invalid pools use, or may use."""
-    found: set[str] = set()
+    pools: set[str] = set()
     for name, pool in mapping(config.get("pools")).items():
         if name not in stack.pools:
             named = clusters_of(pool)
-            found.update(each for each in (stack.clusters if named is None else named) if isinstance(each, str))
-    return found
+            pools.update(each for each in (stack.clusters if named is None else named) if isinstance(each, str))
+    return pools
 
 
 def _inputs_of(config: Mapping[str, object], clouds: Mapping[str, Cloud], others: Iterable[str]) -> tuple[int, str]:
@@ -261,10 +261,10 @@ def objects_in_clusters(plan: StackPlan) -> Iterator[tuple[tuple[Any, ...], str,
             continue
         for release in runtime.releases:
             yield (*where, "release", release.namespace, release.name), f"chart {release.chart}", runtime.cluster
-        for each in runtime.objects:
-            metadata = each.manifest["metadata"]
+        for planned_object in runtime.objects:
+            metadata = planned_object.manifest["metadata"]
             name, space = metadata["name"], metadata.get("namespace")
-            yield (*where, each.kind, space, name), f"{each.kind} {name}", runtime.cluster
+            yield (*where, planned_object.kind, space, name), f"{planned_object.kind} {name}", runtime.cluster
 
 
 def _pool_on(stack: Stack, cluster: str, pool: str) -> PoolSpec:

@@ -114,8 +114,8 @@ def parsed(
     here = [f"{key}/{name}" for name, pool in pools.items() for key in pool.clusters]
     limits = read_limits(config, clouds, problems) if "quotas" in config else {}
     budget = read_budget(config, problems)
-    named_pools: list[tuple[Path, str]] = [(("allow_disruption", index), each) for index, each in enumerate(disrupted)]
-    named_pools += [(("budget", "pools", each), each) for each in (budget.pools if budget is not None else ())]
+    named_pools: list[tuple[Path, str]] = [(("allow_disruption", index), name) for index, name in enumerate(disrupted)]
+    named_pools += [(("budget", "pools", pool), pool) for pool in (budget.pools if budget is not None else ())]
     raw = config.get("pools")
     all_read = isinstance(raw, Mapping) and len(raw) == len(pools)
     for at, each in named_pools:

@@ -133,7 +133,7 @@ def test_outputs_have_their_names_on_the_wire() -> None:
 
     def program() -> None:
         inputs = {"project": "ml-dev", "workloadPolicy": {"acceleratorTopology": "1x72"}}
-        made = register(TOKENS["ResourcePolicy"], "it", inputs, pulumi.ResourceOptions(), outputs=["name"])
+        made = register(TOKENS["ResourcePolicy"], "it", inputs, pulumi.ResourceOptions(), outputs=["workloadPolicy"])
         output_of(made, "workloadPolicy").apply(seen.append)
 
     run(program)

@@ -43,7 +43,7 @@ OPENERS = {
     ("gpupools/cli/prices.py", "_read"),
     # Pipes and streams of this process, and the limits of its memory.
     ("gpupools/audit/limits.py", "_in_child"),
-    ("gpupools/audit/limits.py", "_judge"),
+    ("gpupools/audit/limits.py", "_judge_in_child"),
     ("gpupools/audit/limits.py", "_limit"),
     ("gpupools/cli/main.py", "_discard_output"),
     ("gpupools/cli/main.py", "_make_writable"),
@@ -118,7 +118,7 @@ def test_no_link_leads_out_of_a_checkout(tmp_path: Path) -> None:
     limit_to(checkout)
     try:
         assert refused(checkout / "link").startswith("it is a link that leads out of ")
-        assert comment_waivers._text(checkout / "link") == ""
+        assert comment_waivers._file_text(checkout / "link") == ""
         assert read_bytes(tmp_path / "other", 10) == b"x"  # the caller names it outside
     finally:
         limit_to(None)

@@ -196,7 +196,7 @@ class GpuNodePool(pulumi.ComponentResource):
         known = pulumi.Output.from_input(None)
         capacity, node_pod = dict(plan.node_resources), dict(plan.node_pod)
         pod, claim_template = plan.pod(), dict(plan.claim_template)
-        namespace_objects = [dict(each) for each in plan.namespace_objects]
+        namespace_objects = [dict(namespace_object) for namespace_object in plan.namespace_objects]
         self.capacity = known.apply(lambda _: capacity)
         self.pod = known.apply(lambda _: pod)
         self.claim_template = known.apply(lambda _: claim_template)

@@ -169,7 +169,7 @@ def _declare(name: str, planned: PlannedRuntime, opts: pulumi.ResourceOptions) -
     after the creation would delete the new.
     """
     releases = {release.name: release for release in planned.plan.releases}
-    objects = {each.name: each for each in planned.plan.objects}
+    objects = {planned_object.name: planned_object for planned_object in planned.plan.objects}
     made: dict[str, Resources] = {}
     for step, before in planned.plan.depends.items():
         waits_for = [resource for each in before for resource in made[each]]

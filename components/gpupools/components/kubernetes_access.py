@@ -74,7 +74,7 @@ def kubeconfig_of(cloud: str, cluster: JsonObject) -> tuple[pulumi.Input[str], s
     elif isinstance(source, KubeconfigSecret):
         kubeconfig, context = pulumi.Output.secret(source.secret), source.context
     elif source is not None:
-        kubeconfig = pulumi.Output.secret(source).apply(_text)
+        kubeconfig = pulumi.Output.secret(source).apply(_kubeconfig_text)
     else:
         server = pulumi.Output.from_input(cluster["endpoint"]).apply(api_url)
         plugin = clouds()[cloud].access(cluster)
@@ -83,5 +83,5 @@ def kubeconfig_of(cloud: str, cluster: JsonObject) -> tuple[pulumi.Input[str], s
     return kubeconfig, context
 
 
-def _text(kubeconfig: Any) -> str:
+def _kubeconfig_text(kubeconfig: Any) -> str:
     return kubeconfig if isinstance(kubeconfig, str) else json.dumps(kubeconfig)

@@ -69,10 +69,10 @@ def _value(kind: JsonObject, value: Any, where: Where, problems: list[Problem]) 
         if properties is not None:
             return _object(properties, value, where, problems)
         inner = kind.get("additionalProperties", {})
-        return {key: _value(inner, each, (*where, key), problems) for key, each in value.items()}
+        return {key: _value(inner, item, (*where, key), problems) for key, item in value.items()}
     if isinstance(value, list | tuple):
         inner = kind.get("items", {})
-        return [_value(inner, each, (*where, index), problems) for index, each in enumerate(value)]
+        return [_value(inner, item, (*where, index), problems) for index, item in enumerate(value)]
     # Numbers on the wire are floats.
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
@@ -87,10 +87,10 @@ def _properties(kind: JsonObject) -> JsonObject | None:
 @cache
 def _snake_case_keys() -> re.Pattern[str]:
     def keys() -> Iterator[str]:
-        for each in schema()["resources"].values():
-            yield from map(snake, each["inputProperties"])
-        for each in schema()["types"].values():
-            yield from map(snake, each.get("properties", ()))
+        for resource in schema()["resources"].values():
+            yield from map(snake, resource["inputProperties"])
+        for type_ in schema()["types"].values():
+            yield from map(snake, type_.get("properties", ()))
 
     words = sorted({key for key in keys() if "_" in key}, key=len, reverse=True)
     return re.compile(rf"(?<![\w/-])(?:{'|'.join(words)})(?![\w/-])")

@@ -51,7 +51,7 @@ def reject_incomplete(everything: Iterable[pulumi.Resource]) -> None:
             raise pulumi.RunError(f"the stack has protected pools, and its first update has not ended; {fix}")
 
     if not pulumi.runtime.is_dry_run():
-        ids = [each.id for resource in everything for each in _custom_resources(resource)]
+        ids = [custom_resource.id for resource in everything for custom_resource in _custom_resources(resource)]
         pulumi.Output.all(*ids).apply(reject_unknown, run_with_unknowns=True)
 
 

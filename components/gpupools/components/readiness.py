@@ -59,14 +59,14 @@ def _digest(records: Any) -> str:
 
 def wait_until_ready(plan: StackPlan, key: str, kubeconfig: str, context: str | None) -> None:
     """Return when the pools of a cluster are ready; raise `pulumi.RunError` with the causes if the time is over."""
-    wanted = [each for each in promises(plan) if each.pool.cluster == key]
+    wanted = [promise for promise in promises(plan) if promise.pool.cluster == key]
     stack_file = f"Pulumi.{pulumi.get_stack()}.yaml"
     watch = Watch(wanted, plan.stack.clusters, clouds(), lambda _: program_access(kubeconfig, context), stack_file)
     seconds = plan.stack.clusters[key].runtime.wait_ready or 0
     for _ in watch.looks(seconds):
         pass
     if not watch.is_ready:
-        lines = [text for each in watch.found if not each.is_ready for text in each.lines(watch.now)]
+        lines = [text for status in watch.found if not status.is_ready for text in status.lines(watch.now)]
         lines += map(str, watch.problems.values())
         what = f"the pools of {key} are not ready, with runtime.wait_ready: {seconds}; nothing is undone"
         raise pulumi.RunError("\n".join([f"{what}, and the next pulumi up waits again", *map(line, lines)]))

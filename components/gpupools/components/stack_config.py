@@ -131,4 +131,4 @@ def hiding_values(function: Callable[..., T], *arguments: Any) -> T:
         return function(*arguments)
     except Rejected as rejected:
         what, fix = "the decrypted value is invalid (not shown)", "test a similar plain value with gpupools check"
-        raise Rejected(Problem(each.path, what, fix, each.source) for each in rejected.problems) from None
+        raise Rejected(Problem(problem.path, what, fix, problem.source) for problem in rejected.problems) from None

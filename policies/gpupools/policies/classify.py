@@ -58,7 +58,7 @@ def classify(
         *_nested_types(type_token, inputs),
         *_held_pools(type_token, inputs),
     ]
-    may_create_nodes = next((each for each in found if each.nodes), None)
+    may_create_nodes = next((item for item in found if item.nodes), None)
     return may_create_nodes or (found[0] if found and not software else None)
 
 
@@ -80,7 +80,7 @@ def _classify_kind(
         names = [name for path in chart_at for name in _in_blocks(inputs, path) if name is not None]
         return _classify_chart(kind, key, names, component)
     if is_read(type_token):
-        closed = next((why for each in readers_of(type_token) if (why := each.unread(type_token, inputs))), "")
+        closed = next((why for reader in readers_of(type_token) if (why := reader.unread(type_token, inputs))), "")
         return Unclassified(kind, closed, nodes=True) if closed else None
     return _classify_row(key, kind, inputs, component)
 
@@ -105,10 +105,10 @@ def _classify_row(key: str, kind: str, inputs: Any, component: bool = False) -> 
 
 def _in_blocks(value: Any, path: str) -> list[Any]:
     """Look up as `at` does in each block of a list."""
-    found = [value]
+    blocks = [value]
     for step in path.split("."):
-        found = [one for each in found for one in _listed(at(each, step))]
-    return found
+        blocks = [one for item in blocks for one in _listed(at(item, step))]
+    return blocks
 
 
 def _listed(value: Any) -> list[Any]:
@@ -129,7 +129,7 @@ def _keeps_pods_off(inputs: Any, machine: str, taints: str, patterns: str) -> st
     if repels_cpu_pods(read.taints):
         return "a pool that gpupools does not read; its taint keeps other pods off"
     names = next((names for path in machine.split("|") if (names := _in_blocks(inputs, path)) != [None]), [])
-    known = [any(fnmatchcase(text(one).casefold(), each) for each in patterns.split(",")) for one in names]
+    known = [any(fnmatchcase(text(name).casefold(), part) for part in patterns.split(",")) for name in names]
     return "a pool that gpupools does not read, of machines without GPUs" if known and all(known) else ""
 
 
@@ -222,7 +222,7 @@ def _held_pools(type_token: str, inputs: JsonObject) -> Iterator[Unclassified]:
     group, kind = group_and_kind(type_token)
     if kind not in _HOLDERS:
         return
-    held = json.dumps({key: one for key, one in inputs.items() if key not in _OWN}, default=str)
+    held = json.dumps({key: value for key, value in inputs.items() if key not in _OWN}, default=str)
     for one in mapping(inputs.get("data")).values() if kind == "Secret" else ():
         with suppress(ValueError):
             held += json.dumps(b64decode(text(one)).decode())

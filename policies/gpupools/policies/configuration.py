@@ -37,7 +37,7 @@ def schema() -> JsonDict:
     properties: JsonDict = {"all": {"description": "The level of every policy that is not named.", **level}}
     for name in (*_RULES, *ADVISORY_ONLY):
         rule = _RULES.get(name)
-        own = {key: shared.get(key, each) for key, each in rule.keys.items()} if rule else {}
+        own = {key: shared.get(key, value) for key, value in rule.keys.items()} if rule else {}
         form = {"$ref": "#/$defs/rule"} if own == shared else _level_or(level, own)
         properties[name] = {"description": rule.why if rule else _ADVISORY_DESCRIPTIONS[name], **form}
     return {
@@ -118,8 +118,8 @@ def _key_problems(name: str, key: str, given: object) -> Iterator[Problem]:
         yield Problem(path, f"{name} has no such key", nearest(key, ("enforcementLevel", *own)))
         return
     if key == waivers.KEY and isinstance(given, list):
-        for index, each in enumerate(given):
-            if fault := waivers.waiver_problem(each):
+        for index, item in enumerate(given):
+            if fault := waivers.waiver_problem(item):
                 yield Problem((*path, index), "is not a valid waiver", fault)
         return
     if wanted := correction(given, own[key]):

@@ -227,18 +227,18 @@ def _is_enabled(chart: _Chart, piece: str, values: JsonObject) -> Any:
 
 def tolerations_of_controllers(software: DeclaredSoftware) -> Iterator[tuple[str, list[JsonObject]]]:
     """Yield path and tolerations of each controller of a chart; unknown values are left out."""
-    for each in CONTROLLERS:
-        path = tuple(each.tolerations.split("."))
-        switch = value_at(software.values, tuple(each.runs.split("."))) if each.runs else None
-        if each.chart != software.kind or switch not in (None, True):
+    for controller in CONTROLLERS:
+        path = tuple(controller.tolerations.split("."))
+        switch = value_at(software.values, tuple(controller.runs.split("."))) if controller.runs else None
+        if controller.chart != software.kind or switch not in (None, True):
             continue
         given = value_at(software.values, path)
-        listed = value_seen(each.chart, {}, each.tolerations) if given is None else given
+        listed = value_seen(controller.chart, {}, controller.tolerations) if given is None else given
         plain = (str, int, float, type(None))
         if isinstance(listed, list) and all(
             isinstance(one, Mapping) and all(isinstance(value, plain) for value in one.values()) for one in listed
         ):
-            yield each.tolerations, listed
+            yield controller.tolerations, listed
 
 
 def chart_name(chart: str) -> str:
@@ -321,8 +321,8 @@ def _terms(affinity: Any) -> tuple[Mapping[str, frozenset[str] | None], ...] | N
         if not isinstance(expressions, list) or set(term) != {"matchExpressions"}:
             return None
         found: dict[str, frozenset[str] | None] = {}
-        for each in expressions:
-            key, operator, values = (value_at(each, (name,)) for name in ("key", "operator", "values"))
+        for expression in expressions:
+            key, operator, values = (value_at(expression, (name,)) for name in ("key", "operator", "values"))
             known = isinstance(key, str) and key not in found
             if known and operator == "In" and isinstance(values, list):
                 found[key] = frozenset(value for value in values if isinstance(value, str))

@@ -144,30 +144,30 @@ class DeclaredStack:
     @cached_property
     def unread(self) -> Mapping[str, Unclassified]:
         """Resources of which gpupools does not know what they create, by URN."""
-        found = {each.urn: each.unread for each in self.resources if each.unread is not None}
+        found = {resource.urn: resource.unread for resource in self.resources if resource.unread is not None}
         return {**dict(self._without_machine_objects()), **found}
 
     def _without_machine_objects(self) -> Iterator[tuple[str, Unclassified]]:
         """Yield Cluster API owners whose machine objects are in another file."""
         named = {
-            (each.type.rpartition(":")[2], name)
-            for each in self.resources
-            if isinstance(name := at(each.inputs, "metadata.name"), str)
+            (resource.type.rpartition(":")[2], name)
+            for resource in self.resources
+            if isinstance(name := at(resource.inputs, "metadata.name"), str)
         }
-        for each in self.resources:
-            owner = read_owner(each.type, each.inputs)
+        for resource in self.resources:
+            owner = read_owner(resource.type, resource.inputs)
             machine = owner.machine if owner is not None else None
             if machine is None or not isinstance(machine.kind, str) or not isinstance(machine.name, str):
                 continue
             if (machine.kind, machine.name) not in named and not repels_cpu_pods(owner.facts.taints if owner else ()):
-                kind = each.type.rpartition(":")[2]
+                kind = resource.type.rpartition(":")[2]
                 why = f"its machines are {machine.kind}/{machine.name}, which is not in this file"
-                yield each.urn, Unclassified(f"cluster.x-k8s.io/{kind}", why, nodes=False, elsewhere=True)
+                yield resource.urn, Unclassified(f"cluster.x-k8s.io/{kind}", why, nodes=False, elsewhere=True)
 
     @property
     def answers(self) -> Mapping[str, int]:
         """Count the resources per answer."""
-        judged = {each.urn for each in self.resources if each.pools or each.software}
+        judged = {resource.urn for resource in self.resources if resource.pools or resource.software}
         unread = len(self.unread.keys() - judged)
         no_pool = len(self.resources) - len(judged) - unread
         return dict(zip(ANSWERS, (len(judged), no_pool, unread), strict=True))
@@ -175,7 +175,7 @@ class DeclaredStack:
     @cached_property
     def by_urn(self) -> Mapping[str, Declared]:
         """The resources by URN."""
-        return {each.urn: each for each in self.resources}
+        return {resource.urn: resource for resource in self.resources}
 
     @cached_property
     def pools(self) -> tuple[tuple[Declared, PoolFacts], ...]:
@@ -195,7 +195,7 @@ class DeclaredStack:
     @cached_property
     def software(self) -> tuple[tuple[Declared, DeclaredSoftware], ...]:
         """Charts and workloads with GPU software; objects rendered by a chart count as the chart."""
-        found = [(each, each.software) for each in self.resources if each.software is not None]
+        found = [(resource, resource.software) for resource in self.resources if resource.software is not None]
         known: dict[str, Declared | None] = {}
         outer = [each for each in found if self._nearest_ancestor(each[0], _is_chart, known) is None]
         return tuple(outer)
@@ -212,17 +212,17 @@ class DeclaredStack:
     ) -> Declared | None:
         """Return the nearest ancestor that fulfils a condition; `known` caches results by URN of the first parent."""
         passed = []
-        urn, found = resource.parent, None
-        while urn and found is None and urn not in known:
+        urn, declared = resource.parent, None
+        while urn and declared is None and urn not in known:
             known[urn] = None  # stops at circular parents
             passed.append(urn)
             above = self.by_urn.get(urn)
             if above is not None and wanted(above):
-                found = above
+                declared = above
             urn = above.parent if above else ""
-        found = found or known.get(urn)
-        known.update(dict.fromkeys(passed, found))
-        return found
+        declared = declared or known.get(urn)
+        known.update(dict.fromkeys(passed, declared))
+        return declared
 
     def joined(self, resource: Declared, pool: PoolFacts) -> PoolFacts:
         """Return a pool joined with the resources of this stack that it refers to."""
@@ -235,7 +235,7 @@ class DeclaredStack:
                 for other in self._referred_resources(resource, reference)
                 if other.template is not None
             ]
-            made = [joined(pool, each, reference.property) for each in said]
+            made = [joined(pool, read_pool, reference.property) for read_pool in said]
             if made:
                 pool = _combined(made, reference.property)
         return pool
@@ -243,8 +243,8 @@ class DeclaredStack:
     def region(self, resource: Declared, pool: PoolFacts) -> str:
         """Return the region of a pool, of its component's cluster or of its provider; empty if none says it."""
         parents = [each for each in (self.by_urn.get(resource.parent), self.by_urn.get(resource.provider)) if each]
-        inputs = [mapping(each.inputs.get("cluster", each.inputs)) for each in parents]
-        found = [pool.region, *(each.get(key) for each in inputs for key in ("region", "location"))]
+        inputs = [mapping(parent.inputs.get("cluster", parent.inputs)) for parent in parents]
+        found = [pool.region, *(input_.get(key) for input_ in inputs for key in ("region", "location"))]
         place = next((each for each in found if isinstance(each, str) and each), "")
         return place[:-2] if place[-2:-1] == "-" and place[-1].isalpha() else place
 
@@ -261,12 +261,12 @@ class DeclaredStack:
 
     def _bootstrapped(self, resource: Declared, pool: PoolFacts) -> PoolFacts:
         """Join Cluster API machines with their owner and bootstrap configuration; an owner without taint wins."""
-        found: list[PoolFacts] = []
+        pools: list[PoolFacts] = []
         owners = self._owners_by_machine.naming(resource, MAX_OWNERS + 1)
         for _, owner, config in (self._owners[place] for place in owners[:MAX_OWNERS]):
             kind = config.type.rpartition(":")[2] if config else ""
-            found.append(bootstrapped(pool, owner, config.template if config else None, kind))
-        result = next((each for each in found if each.lacks_taint), found[-1] if found else pool)
+            pools.append(bootstrapped(pool, owner, config.template if config else None, kind))
+        result = next((read_pool for read_pool in pools if read_pool.lacks_taint), pools[-1] if pools else pool)
         if len(owners) > MAX_OWNERS and not result.lacks_taint:
             beyond = f"{BOOTSTRAP} of the owners after the first {MAX_OWNERS}"
             return replace(result, taints=(), unknown=(*result.unknown, beyond), where=beyond)
@@ -275,8 +275,8 @@ class DeclaredStack:
     @cached_property
     def _owners(self) -> tuple[tuple[Declared, Owner, Declared | None], ...]:
         """Owners of Cluster API machines, with their bootstrap configurations."""
-        configs = _ObjectsByName(each for each in self._templates if ":bootstrap." in each.type)
-        read = ((each, read_owner(each.type, each.inputs)) for each in self.resources)
+        configs = _ObjectsByName(template for template in self._templates if ":bootstrap." in template.type)
+        read = ((resource, read_owner(resource.type, resource.inputs)) for resource in self.resources)
         return tuple((each, owner, configs.named(owner.bootstrap, each)) for each, owner in read if owner is not None)
 
     @cached_property
@@ -293,12 +293,12 @@ class DeclaredStack:
         for resource in self.resources:
             for pool in resource.pools:
                 for other in self.referred(resource, pool) if self.joined(resource, pool).has_gpus else ():
-                    if other.template is not None and not any(each.has_gpus for each in other.pools):
+                    if other.template is not None and not any(read_pool.has_gpus for read_pool in other.pools):
                         yield resource, pool, other, other.template
 
     def is_reported_on_reference(self, resource: Declared, pool: PoolFacts) -> bool:
         """Say whether a resource that the pool refers to is itself a pool without taint."""
-        return any(each.lacks_taint for other in self.referred(resource, pool) for each in other.pools)
+        return any(read_pool.lacks_taint for other in self.referred(resource, pool) for read_pool in other.pools)
 
     def _referred_resources(self, resource: Declared, reference: Reference) -> tuple[Declared, ...]:
         """Return the resource of a reference, or the candidates if it is unknown."""
@@ -310,33 +310,33 @@ class DeclaredStack:
                 return (self._templates[min(known)],)
         steps = re.split(r"(?=[.\[])", reference.property)
         for length in range(len(steps), 0, -1):
-            found = self._made_from(resource, "".join(steps[:length]), reference.types)
-            if found:
-                return found
+            resources = self._made_from(resource, "".join(steps[:length]), reference.types)
+            if resources:
+                return resources
         return ()
 
     def _made_from(self, resource: Declared, key: str, types: tuple[str, ...]) -> tuple[Declared, ...]:
         asked = (resource.urn, key, types)
         if asked not in self._dependency_cache:
             others = (self.by_urn.get(urn) for urn in dict.fromkeys(resource.by_property.get(key, ())))
-            found = (each for each in others if each is not None and each.type in types)
+            found = (other for other in others if other is not None and other.type in types)
             self._dependency_cache[asked] = tuple(islice(found, MAX_OWNERS))
         return self._dependency_cache[asked]
 
     @cached_property
     def _templates_by_id(self) -> Mapping[tuple[str, str], int]:
         """Index of the first template by type and id or name."""
-        found: dict[tuple[str, str], int] = {}
-        for place, each in enumerate(self._templates):
-            own = [each.inputs.get(key) for key in ("id", "name", "arn", "launchTemplateName")]
-            for name in (*own, _own_name(each)[0]):  # Kubernetes objects have the name in their metadata
+        templates: dict[tuple[str, str], int] = {}
+        for place, template in enumerate(self._templates):
+            own = [template.inputs.get(key) for key in ("id", "name", "arn", "launchTemplateName")]
+            for name in (*own, _own_name(template)[0]):  # Kubernetes objects have the name in their metadata
                 if isinstance(name, str):
-                    found.setdefault((each.type, name), place)
-        return found
+                    templates.setdefault((template.type, name), place)
+        return templates
 
     @cached_property
     def _templates(self) -> tuple[Declared, ...]:
-        return tuple(each for each in self.resources if each.template is not None)
+        return tuple(resource for resource in self.resources if resource.template is not None)
 
     # --- which software runs on which pools ---
 
@@ -353,15 +353,15 @@ class DeclaredStack:
         """Say whether the GKE cluster of a pool, if it is in the stack, has workload identity."""
         found = self._with_workload_identity
         named, urns = (_cluster_name(resource), self._cluster_urns(resource)) if found else ("", ())
-        return any(each.urn in urns or (named and each.inputs.get("name") == named) for each in found)
+        return any(declared.urn in urns or (named and declared.inputs.get("name") == named) for declared in found)
 
     @cached_property
     def _with_workload_identity(self) -> tuple[Declared, ...]:
         path = "workloadIdentityConfig.workloadPool"
         return tuple(
-            each
-            for each in self.resources
-            if "workloadIdentityConfig" in each.inputs and at(each.inputs, path) is not None
+            resource
+            for resource in self.resources
+            if "workloadIdentityConfig" in resource.inputs and at(resource.inputs, path) is not None
         )
 
     def origin_of(self, software: Declared) -> Origin:
@@ -412,7 +412,7 @@ class DeclaredStack:
         if declared is None or declared.type != KUBERNETES_PROVIDER:
             return provider
         kubeconfig, context, cluster = (declared.inputs.get(key) for key in ("kubeconfig", "context", "cluster"))
-        if not all(each is None or isinstance(each, str) for each in (context, cluster)):
+        if not all(item is None or isinstance(item, str) for item in (context, cluster)):
             return provider
         if isinstance(kubeconfig, str) and kubeconfig:
             return api_server(kubeconfig, context, cluster) or (kubeconfig, context, cluster)
@@ -444,9 +444,9 @@ class DeclaredStack:
     def _clusters_depended_on(self) -> Mapping[str, int]:
         """The clusters that each resource is or depends on, as `_cluster_bits`."""
         users: dict[str, list[str]] = {}
-        for each in self.resources:
-            for urn in each.depends:
-                users.setdefault(urn, []).append(each.urn)
+        for resource in self.resources:
+            for urn in resource.depends:
+                users.setdefault(urn, []).append(resource.urn)
         found = dict(self._cluster_bits)
         changed = deque(found)
         while changed:
@@ -462,16 +462,16 @@ class DeclaredStack:
         """Words in the inputs of each provider, with and without dots, slashes and colons."""
         keys = ("kubeconfig", "context", "cluster")
         texts = {
-            each.urn: " ".join(text for key in keys if isinstance(text := each.inputs.get(key), str))
-            for each in self.resources
-            if each.type == KUBERNETES_PROVIDER
+            resource.urn: " ".join(text for key in keys if isinstance(text := resource.inputs.get(key), str))
+            for resource in self.resources
+            if resource.type == KUBERNETES_PROVIDER
         }
         return {urn: frozenset(_WORD.findall(text)).union(_LONG_WORD.findall(text)) for urn, text in texts.items()}
 
 
 def _combined(made: Sequence[PoolFacts], path: str) -> PoolFacts:
     """Combine the results for several candidates; if only some lack a taint, the result is unverified."""
-    lacking = [each for each in made if each.lacks_taint]
+    lacking = [pool for pool in made if pool.lacks_taint]
     if not lacking or len(lacking) == len(made):
         return (lacking or made)[0]
     return replace(lacking[0], unresolved_taints=(*lacking[0].unresolved_taints, path))
@@ -496,8 +496,8 @@ def api_server(kubeconfig: str, context: Any, cluster: Any) -> tuple[str, str] |
 
 def _entry_named(entries: Any, name: Any) -> JsonObject:
     """Return the entry of a kubeconfig's list that has this name."""
-    listed = [mapping(each) for each in entries] if isinstance(entries, list) else []
-    return next((each for each in listed if each.get("name") == name), {})
+    listed = [mapping(entry) for entry in entries] if isinstance(entries, list) else []
+    return next((item for item in listed if item.get("name") == name), {})
 
 
 def _is_chart(resource: Declared) -> bool:
@@ -509,11 +509,11 @@ class _ObjectsByName:
 
     def __init__(self, resources: Iterable[Declared]) -> None:
         self._all = tuple(resources)
-        self._by_urn = {each.urn: place for place, each in enumerate(self._all)}
+        self._by_urn = {resource.urn: place for place, resource in enumerate(self._all)}
         self._by_name: dict[tuple[Any, ...], int] = {}
-        for place, each in enumerate(self._all):
-            for kind in (_kind(each), UNKNOWN):
-                self._by_name.setdefault((kind, *_own_name(each)), place)
+        for place, resource in enumerate(self._all):
+            for kind in (_kind(resource), UNKNOWN):
+                self._by_name.setdefault((kind, *_own_name(resource)), place)
 
     def named(self, named: Named, by: Declared) -> Declared | None:
         """Return the first object that another one refers to."""

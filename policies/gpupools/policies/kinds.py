@@ -118,7 +118,7 @@ def is_read(type_token: str) -> bool:
 @lru_cache(maxsize=MOST_TYPES)
 def readers_of(type_token: str) -> tuple[Readback | TypeReader, ...]:
     """Return the readers that look inside resources of a type."""
-    return tuple(each for each in readers() if _looks_inside(each, type_token))
+    return tuple(reader for reader in readers() if _looks_inside(reader, type_token))
 
 
 def _looks_inside(reader: Readback | TypeReader, type_token: str) -> bool:
@@ -140,7 +140,7 @@ def read_pools(type_token: str, inputs: JsonObject, name: str = "") -> tuple[Poo
     """
     if not is_read(type_token) and not type_token.startswith("kubernetes:"):
         return ()
-    pools = [pool for each in readers_of(type_token) for pool in each.read_pools(type_token, inputs)]
+    pools = [pool for reader in readers_of(type_token) for pool in reader.read_pools(type_token, inputs)]
     pools += each_kubernetes_pool(type_token, inputs, clouds())
     return tuple(with_name(pool, inputs, name) for pool in pools)
 
@@ -149,9 +149,9 @@ def read_template(type_token: str, inputs: JsonObject) -> PoolFacts | None:
     """Return what a resource sets for pools that refer to it; None for one that pools do not refer to."""
     if not is_read(type_token):
         return None
-    reading = (each for each in readers_of(type_token) if isinstance(each, Readback))
-    found = (each.read_template(type_token, inputs) for each in reading)
-    of_cloud = next((each for each in found if each is not None), None)
+    reading = (reader for reader in readers_of(type_token) if isinstance(reader, Readback))
+    found = (reader.read_template(type_token, inputs) for reader in reading)
+    of_cloud = next((pool for pool in found if pool is not None), None)
     return of_cloud or kubernetes_pools.read_template(type_token, inputs, clouds())
 
 

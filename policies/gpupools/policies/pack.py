@@ -209,7 +209,7 @@ def _is_destroy_allowed(parent: str) -> bool:
         named = json.loads(pulumi.Config("gpupools").get("allow_destroy") or "[]")
     except ValueError:
         return False
-    return isinstance(named, list) and name in {str(each).replace("/", "-") for each in named}
+    return isinstance(named, list) and name in {str(load).replace("/", "-") for load in named}
 
 
 def add_missing_taint(args: ResourceValidationArgs) -> JsonObject | None:
@@ -250,5 +250,5 @@ def _replaced(value: Any, path: Sequence[str | int], inner: Any) -> Any:
     return {**value, step: _replaced(value[step], rest, inner)}
 
 
-POLICIES: Mapping[str, sdk.Policy] = MappingProxyType({each.name: _policy(each) for each in stack_judge.POLICIES})
+POLICIES: Mapping[str, sdk.Policy] = MappingProxyType({policy.name: _policy(policy) for policy in stack_judge.POLICIES})
 """The policies by name: one per rule and the advisory ones, in the order in which the engine lists them."""

@@ -61,13 +61,13 @@ def read_config(path: FilePath, today: date) -> Config:
     if problems or not isinstance(document, Mapping):
         raise Rejected(problems)
     levels, options = levels_and_options(document)
-    listed = tuple(each for name, own in options.items() for each in waivers.configured(name, own))
+    listed = tuple(waiver for name, own in options.items() for waiver in waivers.configured(name, own))
     return Config(levels, options, listed, today, path)
 
 
 def levels_and_options(document: JsonObject) -> tuple[dict[str, str], dict[str, JsonObject]]:
     """Return the levels that a valid configuration sets, and the options of every policy, by its name."""
-    given = {name: each if isinstance(each, Mapping) else {_LEVEL: each} for name, each in document.items()}
+    given = {name: value if isinstance(value, Mapping) else {_LEVEL: value} for name, value in document.items()}
     of_all = given.get("all", {}).get(_LEVEL)
     options = {name: given.get(name, {}) for name in (*(rule.name for rule in ALL_RULES), *configuration.ADVISORY_ONLY)}
-    return {name: level for name, each in options.items() if (level := each.get(_LEVEL, of_all))}, options
+    return {name: level for name, option in options.items() if (level := option.get(_LEVEL, of_all))}, options

@@ -102,7 +102,7 @@ class SoftwareConflicts:
         if asked not in self._conflicts_cache:
             hit = [pools for pools in self._pools_of(kind.lands[piece]) if piece in pools.installed_by_cloud]
             first = islice(merge(*(pools.places for pools in hit)), 3)
-            pools_found = [self._stack.gpu_pools[each] for each in first]
+            pools_found = [self._stack.gpu_pools[number] for number in first]
             self._conflicts_cache[asked] = sum(len(pools.places) for pools in hit), pools_found
         return self._conflicts_cache[asked]
 
@@ -124,14 +124,14 @@ class SoftwareConflicts:
     @cached_property
     def _all_software(self) -> tuple[tuple[Origin, str, bool], ...]:
         """All software: origin, name, and whether it installs or may install a driver."""
-        found = dict.fromkeys(
+        fromkeys = dict.fromkeys(
             (self._stack.origin_of(declared), software.kind, DRIVER in (*software.installs, *software.unsure))
             for declared, software in self._stack.software
         )
         clusters = {self._stack.cluster_of(declared) for declared, _ in self._stack.gpu_pools}
-        if len(found) * len(clusters) > MAX_PAIRS:
-            raise TooManyKinds(len(found), f"{len(clusters):,} clusters")
-        return tuple(found)
+        if len(fromkeys) * len(clusters) > MAX_PAIRS:
+            raise TooManyKinds(len(fromkeys), f"{len(clusters):,} clusters")
+        return tuple(fromkeys)
 
     def unschedulable_operators(self) -> Iterator[tuple[Declared, str, tuple[Declared, PoolFacts], Taint]]:
         """Yield GPU Operators with a driver that no pool of their cluster in this stack accepts.
@@ -156,7 +156,7 @@ class SoftwareConflicts:
         for declared, software in operators:
             origin = self._stack.origin_of(declared)
             for cluster, kinds in by_cluster.items():
-                plain = next((each for each in kinds.values() if not each[1].has_gpus), None)
+                plain = next((kind for kind in kinds.values() if not kind[1].has_gpus), None)
                 if plain is None or not self._stack.runs_on(cluster, origin):
                     continue
                 for path, tolerations in tolerations_of_controllers(software):
@@ -177,7 +177,7 @@ class SoftwareConflicts:
             if kind is None:
                 continue
             for one, other, several in self._conflicting_kinds[id(kind)]:
-                earlier = [seen[each] for each in several if each in seen]
+                earlier = [seen[number] for number in several if number in seen]
                 if earlier:
                     yield place, min(first for first, _ in earlier), sum(count for _, count in earlier), one, other
             first, count = seen.get(id(kind), (place, 0))
@@ -187,21 +187,21 @@ class SoftwareConflicts:
     def _conflicting_kinds(self) -> Mapping[int, list[tuple[str, str, list[int]]]]:
         """For each kind of software: piece of the other, own piece, the other kinds."""
         by_api: dict[object, list[_Software]] = {}
-        for kind in {id(each): each for each in self._kinds if each is not None}.values():
+        for kind in {id(software): software for software in self._kinds if software is not None}.values():
             by_api.setdefault(kind.api, []).append(kind)
         pairs = sum(len(several) ** 2 for several in by_api.values())
         if pairs > MAX_PAIRS:
             most = max(len(several) for several in by_api.values())
             raise TooManyKinds(most, "as many others in the same cluster")
-        found: dict[int, list[tuple[str, str, list[int]]]] = {}
+        kinds: dict[int, list[tuple[str, str, list[int]]]] = {}
         for several in by_api.values():
             for later in several:
                 met = [
-                    (one, other, [id(each) for each in several if _share_nodes(each, one, later, other)])
+                    (one, other, [id(software) for software in several if _share_nodes(software, one, later, other)])
                     for one, other in TOGETHER
                 ]
-                found[id(later)] = [each for each in met if each[2]]
-        return found
+                kinds[id(later)] = [each for each in met if each[2]]
+        return kinds
 
     @cached_property
     def _pools(self) -> list[_Pools]:

@@ -153,7 +153,7 @@ class StackJudge:
     def __init__(self, levels: Mapping[str, str], options: Mapping[str, JsonObject], stack: str, today: date) -> None:
         self._levels, self._options, self._stack = levels, options, stack
         self._contexts = cache(self._contexts_of)
-        given = tuple(each for rule in ALL_RULES for each in waivers.configured(rule.name, options[rule.name]))
+        given = tuple(waiver for rule in ALL_RULES for waiver in waivers.configured(rule.name, options[rule.name]))
         high = (rule.name for rule in ALL_RULES if levels[rule.name] not in _LOW)
         limits = waiver_limits(options[WAIVERS_CURRENT], high, today)
         self._waivers = Waivers(limits, given, checks_them=True)
@@ -170,16 +170,16 @@ class StackJudge:
         found = list(judge_resource(reading.pools, reading.software, self._contexts(protect), component))
         if shows_gpus(reading.pools):
             # Before waivers apply: a waiver on a component also covers its children.
-            self._on_components[urn] = {finding_key(rule.name, each) for rule, each in found}
+            self._on_components[urn] = {finding_key(rule.name, finding) for rule, finding in found}
         self._waivers.read(urn, type_, inputs, RULE_NAMES)
         about = {urn: Declared(urn=urn, type=type_, name=name, inputs=inputs)}
-        yield from self._said(((rule, urn, each) for rule, each in found), about, UNVERIFIED)
+        yield from self._said(((rule, urn, finding) for rule, finding in found), about, UNVERIFIED)
 
     def judge_stack(self, resources: Iterable[Declared]) -> Iterator[Said]:
         """Judge the whole stack."""
         stack = DeclaredStack(resources)
-        for each in stack.resources:
-            self._waivers.read(each.urn, each.type, each.inputs, RULE_NAMES)
+        for resource in stack.resources:
+            self._waivers.read(resource.urn, resource.type, resource.inputs, RULE_NAMES)
         for rule in STACK_RULES:
             assert rule.stack is not None
             found = [(rule, *each) for each in rule.stack(stack, self._contexts(False)[rule.name])]

@@ -210,10 +210,10 @@ class Waivers:
         self._checked = self._configured if checks_them else ()
         self._in_files: dict[str, tuple[list[Waiver], Mapping[str, str]]] = {}
         """Waivers in annotations and comments by address, and the fix of each other one."""
-        self._patterns = [each for each in self._configured if each.is_pattern and not limits.fault(each)]
+        self._patterns = [waiver for waiver in self._configured if waiver.is_pattern and not limits.fault(waiver)]
         self._places: dict[tuple[str, str, str], list[Waiver]] = {}
-        for each in self._configured:
-            self._add(each)
+        for waiver in self._configured:
+            self._add(waiver)
 
     def _add(self, waiver: Waiver) -> None:
         if not waiver.is_pattern and not self.limits.fault(waiver):
@@ -232,7 +232,7 @@ class Waivers:
             return
         metadata = inputs.get("metadata") if type_token.startswith("kubernetes:") else None
         notes = metadata.get("annotations") if isinstance(metadata, Mapping) else None
-        found: list[Waiver] = []
+        waivers: list[Waiver] = []
         problems: dict[str, str] = {}
         given_at: list[tuple[str, str, Any, str]] = [
             (f"annotation {key}", key.removeprefix(ANNOTATION), _parse_annotation(value), "")
@@ -250,9 +250,9 @@ class Waivers:
             if fault := self.limits.fault(waiver) if waiver else misplaced:
                 problems[where] = fault
             elif waiver:
-                found.append(waiver)
+                waivers.append(waiver)
                 self._add(waiver)
-        self._in_files[address] = (found, problems)
+        self._in_files[address] = (waivers, problems)
 
     def problems(self, address: str) -> Mapping[str, str]:
         """Return the annotations and comments of a resource that waive nothing, each with its fix."""
@@ -261,8 +261,8 @@ class Waivers:
     def use(self, rule: str, address: str, pool: str, what: str) -> Waiver | None:
         """Return the waiver that covers a finding of a rule; None without one."""
         named = (self._places.get((address, rule, each), ()) for each in dict.fromkeys((pool, "")))
-        listed = chain(*named, (each for each in self._patterns if each.rule == rule))
-        found = next((each for each in listed if each.covers(address, pool, self.limits.today)), None)
+        listed = chain(*named, (pattern for pattern in self._patterns if pattern.rule == rule))
+        found = next((waiver for waiver in listed if waiver.covers(address, pool, self.limits.today)), None)
         if found is not None:
             self.used.setdefault(found, what)
         return found
@@ -277,7 +277,7 @@ def outdated_waivers(
     given: Iterable[Waiver], used: Collection[Waiver], scopes: Collection[str], limits: WaiverLimits
 ) -> Iterator[tuple[str, str, str]]:
     """Yield resource, problem and fix of waivers of these scopes that are expired, too long or match no finding."""
-    of_loops = {_of_loop(each) for each in used if "[" in each.resource}
+    of_loops = {_of_loop(waiver) for waiver in used if "[" in waiver.resource}
     for each in dict.fromkeys(given):
         if scope(each.resource) not in scopes:
             continue

@@ -47,11 +47,11 @@ def run(file: Path, as_json: bool, policy_config: Path | None = None) -> int:
     except Rejected as rejected:
         located = locate(at, rejected)
         if as_json:
-            problems = [each.as_json() for each in located]
+            problems = [problem.as_json() for problem in located]
             answer("preview", "refused", problems, no_report(str(file), project_of(file), stack_name(file)))
             return 1
-        for each in located:
-            tell_located(each)
+        for located_problem in located:
+            tell_located(located_problem)
         tell(f"{file}: rejected; the program did not run", error=True)
         return 1
     with progress("running the stack program and the policies"):
@@ -152,7 +152,7 @@ def in_file_order(resources: Iterable[DeclaredResource], plan: StackPlan) -> lis
     resolve, which means nothing to a reader.
     """
     clusters = list(plan.stack.clusters)
-    pools = {f"{each.cluster}-{each.name}": place for place, each in enumerate(plan.pools)}
+    pools = {f"{pool.cluster}-{pool.name}": place for place, pool in enumerate(plan.pools)}
     ranks: dict[str, tuple[int, int, int, int, str]] = {}
 
     def rank(resource: DeclaredResource) -> tuple[int, int, int, int, str]:
@@ -165,6 +165,6 @@ def in_file_order(resources: Iterable[DeclaredResource], plan: StackPlan) -> lis
         return (int(not provides), place, int(waits), pools.get(resource.name, len(pools)), resource.type)
 
     siblings = list(resources)
-    for each in siblings:  # parents come first
-        ranks[each.urn] = rank(each)
-    return sorted(siblings, key=lambda each: ranks[each.urn])
+    for sibling in siblings:  # parents come first
+        ranks[sibling.urn] = rank(sibling)
+    return sorted(siblings, key=lambda sibling: ranks[sibling.urn])

@@ -124,7 +124,7 @@ class Report:
         if prose:
             wide = fit or maxsize
             sections = ([*_wrapped(each, wide)] if each[0].startswith(_SENTENCES) else each for each in sections)
-        return "\n\n".join("\n".join(each) for each in sections) + "\n"
+        return "\n\n".join("\n".join(section) for section in sections) + "\n"
 
     def _sections(self, fit: int | None) -> Iterator[list[str]]:
         preview, resources = self.preview, self.preview.resources
@@ -194,7 +194,7 @@ def _wrapped(lines: Iterable[str], width: int) -> Iterator[str]:
 def _pod_lines(plans: Sequence[PoolPlan], runtimes: Sequence[RuntimePlan]) -> Iterator[str]:
     """Yield the pod spec snippet that schedules a pod on the first pool."""
     first = plans[0]
-    runtime = next((each for each in runtimes if each.cluster == first.cluster), None)
+    runtime = next((plan for plan in runtimes if plan.cluster == first.cluster), None)
     metadata = runtime.pod_metadata.get(first.name) if runtime is not None else None
     pod = {"metadata": dict(metadata), "spec": first.pod()} if metadata else first.pod()
     others = " (--json shows the other pools, under pod)" if len(plans) > 1 else ""
@@ -318,8 +318,8 @@ def short_type(token: str) -> str:
 
 def passing(verdicts: Sequence[PolicyVerdict]) -> str:
     """Return how many policies pass, and how many were not asked."""
-    asked = [each for each in verdicts if each.violations or each.level != "disabled"]
-    said = f"{sum(not each.violations for each in asked)} of {len(asked)} policies pass"
+    asked = [verdict for verdict in verdicts if verdict.violations or verdict.level != "disabled"]
+    said = f"{sum(not verdict.violations for verdict in asked)} of {len(asked)} policies pass"
     return said + (f", {len(verdicts) - len(asked)} disabled" if len(asked) < len(verdicts) else "")
 
 
@@ -355,8 +355,8 @@ def price_rows(prices: Iterable[PoolPrice]) -> Iterator[Sequence[str]]:
 
 def price_total(prices: Sequence[PoolPrice]) -> str:
     """Return the sums of a stack in one line."""
-    spot = [each for each in prices if each.capacity == "spot"]
-    kinds = {"All nodes": [each for each in prices if each.capacity != "spot"], "All spot nodes": spot}
+    spot = [price for price in prices if price.capacity == "spot"]
+    kinds = {"All nodes": [price for price in prices if price.capacity != "spot"], "All spot nodes": spot}
     sums = [f"{words} {total(own)}" for words, own in kinds.items() if own]
     return ". ".join([*sums, f"Nodes that always run {total(prices, at_max=False)}"])
 
@@ -375,5 +375,5 @@ def _quota_lines(quotas: Iterable[QuotaNeed]) -> Iterator[str]:
 
 
 def _indented(items: Iterable[object]) -> Iterator[str]:
-    for each in items:
-        yield from (f"  {line}" for line in str(each).splitlines())
+    for item in items:
+        yield from (f"  {line}" for line in str(item).splitlines())

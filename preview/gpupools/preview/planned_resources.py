@@ -38,14 +38,14 @@ class Planned(NamedTuple):
 
 def planned_resources(plan: StackPlan, project: str, stack: str) -> Planned:
     """Return what is declared of a plan in a stack of this project."""
-    found = Planned([], [])
+    planned = Planned([], [])
     names = _Names(project, stack)
     built = [_Cluster(plan, runtime, names) for runtime in plan.runtimes]
-    for each in built:
-        found.resources.extend((one, False) for one in each.providers())
-    for each in built:
-        found.resources.extend(each.resources(found.problems))
-    return found
+    for cluster in built:
+        planned.resources.extend((provider, False) for provider in cluster.providers())
+    for cluster in built:
+        planned.resources.extend(cluster.resources(planned.problems))
+    return planned
 
 
 class _Names(NamedTuple):
@@ -74,7 +74,7 @@ class _Cluster:
         own = {"cloud", *ACCESS_KEYS, *cluster.identity}
         self._keys = {key: value for key, value in self._where.items() if key not in own}
         self._component = {"cloud": runtime.cloud, "cluster": self._keys}
-        self._pools = {each.name: each for each in plan.pools if each.cluster == self._key}
+        self._pools = {pool.name: pool for pool in plan.pools if pool.cluster == self._key}
         # Outputs of another stack come from the reference to it.
         reference = names.urn("pulumi:pulumi:StackReference", str(cluster.stack))
         self._late = (reference,) if cluster.stack is not None else ()
@@ -122,17 +122,17 @@ class _Cluster:
                     refers=refers,
                 )
         if settings.overrides:
-            for each in found.values():
-                where = f"{each.type}::{each.name}"
-                wrong = [one for one in check_inputs(each.type, each.inputs) if not one.advisory]
-                problems += [Problem((where, *one.path), one.what, one.fix) for one in wrong]
-        yield from ((each, settings.protect) for each in sorted(found.values(), key=lambda each: each.name))
+            for resource in found.values():
+                where = f"{resource.type}::{resource.name}"
+                wrong = [input_ for input_ in check_inputs(resource.type, resource.inputs) if not input_.advisory]
+                problems += [Problem((where, *input_.path), input_.what, input_.fix) for input_ in wrong]
+        yield from ((resource, settings.protect) for resource in sorted(found.values(), key=lambda each: each.name))
 
     def _software(self) -> Iterator[tuple[Declared, bool]]:
         full = f"{self._key}-runtime"
         yield self._declared(_RUNTIME, full, self._component), False
-        releases = {each.name: each for each in self._runtime.releases}
-        objects = {each.name: each for each in self._runtime.objects}
+        releases = {release.name: release for release in self._runtime.releases}
+        objects = {planned_object.name: planned_object for planned_object in self._runtime.objects}
         protected = protected_steps(self._runtime, self._plan.stack)
         urns: dict[str, str] = {}
         found: list[tuple[Declared, bool]] = []

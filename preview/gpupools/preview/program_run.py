@@ -81,7 +81,7 @@ def preview_program(
 
     def run() -> None:
         pulumi.runtime.set_all_config(texts, list(secret))
-        running = _run(program, stack, project, monitor, log)
+        running = _run_program(program, stack, project, monitor, log)
         try:
             asyncio.run(running)
         finally:
@@ -115,7 +115,7 @@ def preview_program(
     )
 
 
-async def _run(program: Path, stack: str, project: str, monitor: StrictMonitor, log: "_Log") -> None:
+async def _run_program(program: Path, stack: str, project: str, monitor: StrictMonitor, log: "_Log") -> None:
     loop = asyncio.get_running_loop()
     loop.set_default_executor(_Inline())
     # A failed program leaves futures that nothing awaits; report only its first error.

@@ -22,16 +22,16 @@ def judge(resources: Iterable[tuple[Declared, bool]], config: JsonObject, stack:
     levels = {policy.name: named.get(policy.name, policy.level) for policy in POLICIES}
     rules = StackJudge(levels, options, stack, datetime.now(tz=UTC).date())
     whole: list[Declared] = []
-    found: list[Said] = []
+    saids: list[Said] = []
     for each, protect in resources:
         whole.append(each)
         reading = Reading(each.pools, each.software)
-        found += rules.judge_resource(
+        saids += rules.judge_resource(
             each.urn, each.type, each.name, each.inputs, reading, parent=each.parent, protect=protect
         )
-    found += rules.judge_stack(whole)
+    saids += rules.judge_stack(whole)
     violations: dict[str, list[Violation]] = {policy.name: [] for policy in POLICIES}
     about = {policy.name: policy.description for policy in POLICIES}
-    for said in found:  # each message starts with the policy's description, as the engine shows it
+    for said in saids:  # each message starts with the policy's description, as the engine shows it
         violations[said.policy].append(Violation(said.urn, f"{about[said.policy]}\n{said.message}"))
     return [PolicyVerdict(name, levels[name], what, tuple(violations[name])) for name, what in about.items()]

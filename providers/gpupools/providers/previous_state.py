@@ -97,9 +97,9 @@ def _invoke(function: str, arguments: JsonObject, provider: str = "", version: s
     except grpc.RpcError as error:
         raise grpc_error_to_exception(error) from None
     if answer.failures:
-        raise ValueError("; ".join(each.reason for each in answer.failures))
-    found = rpc.deserialize_properties(getattr(answer, "return"))  # the field's name is a keyword of Python
-    return {key: rpc.unwrap_rpc_secret(value) for key, value in found.items()}
+        raise ValueError("; ".join(failure.reason for failure in answer.failures))
+    properties = rpc.deserialize_properties(getattr(answer, "return"))  # the field's name is a keyword of Python
+    return {key: rpc.unwrap_rpc_secret(value) for key, value in properties.items()}
 
 
 def last_outputs(kind: str, names: tuple[str, ...]) -> tuple[JsonObject | None, bool]:
@@ -117,7 +117,7 @@ def last_outputs(kind: str, names: tuple[str, ...]) -> tuple[JsonObject | None, 
         resources = last_update() or {}
     except Exception:  # the hook asks instead
         return None, True
-    ours = {urn: each.get("outputs") or {} for urn, each in resources.items() if each.get("type") == kind}
+    ours = {urn: resource.get("outputs") or {} for urn, resource in resources.items() if resource.get("type") == kind}
     for name in names:
         found = [outputs for urn, outputs in ours.items() if urn.endswith(f"{_POOL}${kind}::{name}")]
         if len(found) == 1:

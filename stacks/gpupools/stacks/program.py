@@ -75,13 +75,13 @@ def _check_state_owner(state: Iterable[str]) -> None:
 
 def _other_stacks(earlier: Earlier, plan: StackPlan) -> dict[str, JsonObject]:
     """Return the outputs that stacks have now whose outputs the last update and this one use."""
-    used = {str(each.stack) for each in plan.stack.clusters.values()} & earlier.references.keys()
+    used = {str(cluster.stack) for cluster in plan.stack.clusters.values()} & earlier.references.keys()
     return {stack: engine_outputs("readStackOutputs", {"name": stack}, "outputs") or {} for stack in used}
 
 
 def _warn_of_drift(earlier: Earlier, plan: StackPlan) -> None:
     """Warn after every resource is registered: with `--refresh`, the state from before is outdated."""
-    nodes = {f"{each.cluster}-{each.name}-{end}" for each in plan.pools for end in ("nodes", "pool")}
+    nodes = {f"{pool.cluster}-{pool.name}-{end}" for pool in plan.pools for end in ("nodes", "pool")}
     urns = (urn for urn in earlier.resources if urn.rpartition("::")[2] in nodes)
     resources = {urn: engine_outputs("getResource", {"urn": urn}, "state") or {} for urn in urns}
     for warning in drift(resources, plan, clouds()):
@@ -98,7 +98,7 @@ def _judge_inputs(pool: str, judged: GuardReport, plan: StackPlan) -> pulumi.Res
     async def inputs(given: Mapping[str, Any]) -> JsonObject:
         # The SDK makes a secret of a whole input that has a secret in it; its other parts count too.
         secret = {
-            k: await each.future(with_unknowns=True) for k, each in given.items() if isinstance(each, pulumi.Output)
+            k: await value.future(with_unknowns=True) for k, value in given.items() if isinstance(value, pulumi.Output)
         }
         return {**known_inputs(given), **hide_addresses(known_inputs(secret), is_address=True)}
 
@@ -151,7 +151,7 @@ def run(folder: Path) -> None:
         pulumi.log.error(f"the stack was rejected, nothing was declared:\n{rejected}")
         sys.exit(ERROR_SHOWN)  # pulumi.RunError would add a line about an unhandled error
 
-    for warning in (*judged.warnings, *(f"{key}: {each.told}" for key, each in judged.allowed.items())):
+    for warning in (*judged.warnings, *(f"{key}: {value.told}" for key, value in judged.allowed.items())):
         pulumi.log.warn(warning)
     _declare(config, plan, clusters, earlier, state, judged)
 
@@ -170,14 +170,14 @@ def _declare(
     """
     stack = plan.stack
     recorded = {
-        f"{each.cluster}/{each.name}": earlier.of(each.cluster, each.name, stack.pools[each.name].renamed_from)
-        for each in plan.pools
+        f"{pool.cluster}/{pool.name}": earlier.of(pool.cluster, pool.name, stack.pools[pool.name].renamed_from)
+        for pool in plan.pools
     }
     planned = {
-        key: in_recorded_order(each, recorded[key]) for each in plan.pools for key in [f"{each.cluster}/{each.name}"]
+        key: in_recorded_order(pool, recorded[key]) for pool in plan.pools for key in [f"{pool.cluster}/{pool.name}"]
     }
 
-    records = {key: record(each, stack).as_json() for key, each in planned.items()}
+    records = {key: record(value, stack).as_json() for key, value in planned.items()}
     references: dict[str, pulumi.StackReference] = {}
     located = wait_for_distinct_clusters(
         clusters,
@@ -189,11 +189,11 @@ def _declare(
     pools: JsonDict = {}
     owners: JsonDict = {}
     everything: list[pulumi.Resource] = []
-    protect = any(stack.protects(each.cluster, each.name) for each in plan.pools)
+    protect = any(stack.protects(pool.cluster, pool.name) for pool in plan.pools)
     # Hooks start a server, which an offline preview does not need.
     held = hold_destroy(protect=protect) if state is not None else None
     moved = moved_clusters(judged.software)
-    guarded = {each.key for each in judged.changes if each.production and each.change != "created"}
+    guarded = {change.key for change in judged.changes if change.production and change.change != "created"}
 
     def pool_inputs(key: str, name: str) -> PoolArgs:
         """Return the pool as the component's inputs record it in the state; the plan does not use it.
@@ -215,7 +215,7 @@ def _declare(
         written = config.values["clusters"][key]
         if "runtime" in written:
             cluster["runtime"] = written["runtime"]
-        mine = {each.name: pool_inputs(key, each.name) for each in plan.pools if each.cluster == key}
+        mine = {pool.name: pool_inputs(key, pool.name) for pool in plan.pools if pool.cluster == key}
 
         def declare_pool(name: str, after: Resources) -> Resources:
             made = GpuNodePool(
@@ -266,17 +266,17 @@ def _declare(
     last = Protection(everything, protect=protect)
     if earlier.resources:
         last.urn.apply(lambda _: _warn_of_drift(earlier, plan))
-    for each in plan.runtimes:
-        key = each.cluster
+    for runtime_plan in plan.runtimes:
+        key = runtime_plan.cluster
         if stack.clusters[key].runtime.wait_ready is not None:
             from gpupools.components.readiness import Readiness  # only this needs to read clusters
 
             plain = [records[f"{pool.cluster}/{pool.name}"] for pool in planned.values() if pool.cluster == key]
-            plain.append(record_software(each, stack).as_json())
+            plain.append(record_software(runtime_plan, stack).as_json())
             # After all clusters, since the engine starts nothing more once a wait has failed.
             opts = pulumi.ResourceOptions(depends_on=everything)
             Readiness(plan, key, located[key], last, {"records": plain}, opts)
-    types = {each.get("type") for each in (state or {}).values()}
+    types = {item.get("type") for item in (state or {}).values()}
     if protect and POOL_TYPE in types and PROTECTION_TYPE not in types:
         reject_incomplete(everything)
     pulumi.export("pools", pools)

@@ -18,7 +18,7 @@ def described(module: str) -> JsonDict:
     """Return the fields of `Rule` that the tables have for the rule of a module, which is named after it."""
     name = module.rpartition(".")[2].replace("_", "-")
     row = next(row for row in csv_rows(_HERE / "rules.csv") if row["rule"] == name)
-    guide = next(each for each in csv_rows(_HERE / "frameworks.csv") if each["framework"] == row["framework"])
+    guide = next(csv_row for csv_row in csv_rows(_HERE / "frameworks.csv") if csv_row["framework"] == row["framework"])
     return {
         "name": name,
         "order": int(row["order"]),

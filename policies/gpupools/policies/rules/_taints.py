@@ -8,7 +8,7 @@ def deciding_references(pool: PoolFacts) -> tuple[Reference, ...]:
     """Return the referenced resources that can decide whether the pool needs or has a taint."""
     proven = pool.has_gpus
     open_questions = {"taints"} if proven else {"machine", "image", "taints"}
-    return tuple(each for each in pool.elsewhere if each.decides & open_questions)
+    return tuple(reference for reference in pool.elsewhere if reference.decides & open_questions)
 
 
 def find_missing_taint(pool: PoolFacts) -> Finding | None:

@@ -9,7 +9,7 @@ from gpupools.policies.rules._table import described
 from gpupools.policies.software_conflicts import SoftwareConflicts, TooManyKinds, not_compared
 
 
-def _judge(stack: DeclaredStack, context: Context) -> Iterator[tuple[str, Finding]]:
+def _findings(stack: DeclaredStack, context: Context) -> Iterator[tuple[str, Finding]]:
     software_conflicts = SoftwareConflicts(stack)
     yield from _unschedulable_operators(software_conflicts)
     for resource, pool in stack.gpu_pools:
@@ -67,5 +67,5 @@ def _unschedulable_operators(software_conflicts: SoftwareConflicts) -> Iterator[
 RULE = Rule(
     **described(__name__),
     config=unknown_at_preview("advisory"),
-    stack=_judge,
+    stack=_findings,
 )

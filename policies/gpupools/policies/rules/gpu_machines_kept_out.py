@@ -8,7 +8,7 @@ from gpupools.policies.finding import Context, Finding, Rule
 from gpupools.policies.rules._table import described
 
 
-def _judge(stack: DeclaredStack, context: Context) -> Iterator[tuple[str, Finding]]:
+def _findings(stack: DeclaredStack, context: Context) -> Iterator[tuple[str, Finding]]:
     for resource in stack.resources:
         for pool in resource.pools:
             open_ = pool.open_to_gpus
@@ -31,5 +31,5 @@ def _judge(stack: DeclaredStack, context: Context) -> Iterator[tuple[str, Findin
 
 RULE = Rule(
     **described(__name__),
-    stack=_judge,
+    stack=_findings,
 )

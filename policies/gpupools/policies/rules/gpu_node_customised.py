@@ -11,7 +11,7 @@ from gpupools.policies.finding import Context, Finding, Rule, reasons, texts, un
 from gpupools.policies.rules._table import described
 
 
-def _judge(pool: PoolFacts, context: Context) -> Iterator[Finding]:
+def _pool_findings(pool: PoolFacts, context: Context) -> Iterator[Finding]:
     return _findings(pool, context) if pool.has_gpus else iter(())
 
 
@@ -57,17 +57,17 @@ def _findings(pool: PoolFacts, context: Context) -> Iterator[Finding]:
                     "node-identity", path, "nodes run with an identity that is not in identities", RULE.url, late
                 )
             )
-    for each in found:
-        if not any(fnmatchcase(f"{name}/{each.kind}", pattern) for name in names for pattern in accepted):
+    for customization in found:
+        if not any(fnmatchcase(f"{name}/{customization.kind}", pattern) for name in names for pattern in accepted):
             yield Finding(
-                what=f"{each.kind} by hand: {each.why}",
-                property=each.property,
-                found="not known at preview" if each.unverified else "set",
+                what=f"{customization.kind} by hand: {customization.why}",
+                property=customization.property,
+                found="not known at preview" if customization.unverified else "set",
                 fix=f"remove it, or state the reason in the policy configuration: {{reasons: "
-                f"{{'{names[0] or '*'}/{each.kind}': …}}}}",
-                source=each.source,
+                f"{{'{names[0] or '*'}/{customization.kind}': …}}}}",
+                source=customization.source,
                 pool=pool.pool,
-                unverified=each.unverified,
+                unverified=customization.unverified,
             )
 
 
@@ -83,6 +83,6 @@ RULE = Rule(
             "Roles and service accounts that nodes may run as, as patterns with * and ?; [] allows any."
         ),
     },
-    pool=_judge,
+    pool=_pool_findings,
     stack=_judge_stack,
 )

@@ -9,7 +9,7 @@ from gpupools.policies.rules._pools import hardening_findings
 from gpupools.policies.rules._table import described
 
 
-def _judge(pool: PoolFacts, context: Context) -> Iterator[Finding]:
+def _hardening_findings(pool: PoolFacts, context: Context) -> Iterator[Finding]:
     return (each for each in _findings(pool) if not _is_set_by_cluster(pool, each)) if pool.has_gpus else iter(())
 
 
@@ -30,19 +30,19 @@ def _judge_stack(stack: DeclaredStack, context: Context) -> Iterator[tuple[str, 
     for resource in stack.resources:
         for pool in resource.pools:
             if pool.has_gpus and not stack.has_workload_identity(resource):
-                yield from ((resource.urn, each) for each in _findings(pool) if _is_set_by_cluster(pool, each))
+                yield from ((resource.urn, finding) for finding in _findings(pool) if _is_set_by_cluster(pool, finding))
     templates = {other.urn: template for _, _, other, template in stack.templates_of_gpu_pools()}
     for urn, template in templates.items():
         first: dict[str, Finding] = {}
-        for each in _findings(template):
-            first.setdefault(each.property, each)
-        yield from ((urn, each) for each in first.values())
+        for finding in _findings(template):
+            first.setdefault(finding.property, finding)
+        yield from ((urn, finding) for finding in first.values())
 
 
 RULE = Rule(
     **described(__name__),
     config=unknown_at_preview("advisory"),
     advice_outside_stacks=True,
-    pool=_judge,
+    pool=_hardening_findings,
     stack=_judge_stack,
 )

@@ -8,7 +8,7 @@ from gpupools.policies.rules._pools import hardening_findings
 from gpupools.policies.rules._table import described
 
 
-def _judge(pool: PoolFacts, context: Context) -> Iterator[Finding]:
+def _findings(pool: PoolFacts, context: Context) -> Iterator[Finding]:
     left_out = tuple(RULE.option(context, "leaveOut"))
     for finding in hardening_findings(pool, mandatory=False) if pool.has_gpus else ():
         if not finding.property.endswith(left_out):
@@ -18,5 +18,5 @@ def _judge(pool: PoolFacts, context: Context) -> Iterator[Finding]:
 RULE = Rule(
     **described(__name__),
     config={"leaveOut": texts("Inputs to ignore, as the ends of their paths.")},
-    pool=_judge,
+    pool=_findings,
 )

@@ -27,11 +27,11 @@ def takes_no_gpu(pod: JsonObject) -> bool:
     The variables `asks` and `of_node` of `audit/admission_policies.yaml` say the same at the cluster's door.
     """
     spec = pod.get("spec") or {}
-    owners = {each.get("kind") for each in pod.get("metadata", {}).get("ownerReferences") or ()}
+    owners = {reference.get("kind") for reference in pod.get("metadata", {}).get("ownerReferences") or ()}
     ended = (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
     containers = [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
     is_fractional = spec.get("schedulerName") == KAI_SCHEDULER and _annotations(pod) & {*FRACTION_ANNOTATIONS}
-    asks = spec.get("resourceClaims") or is_fractional or any(_requests(each) for each in containers)
+    asks = spec.get("resourceClaims") or is_fractional or any(_requests(container) for container in containers)
     return not (ended or owners & _OF_NODES or asks)
 
 
@@ -45,20 +45,20 @@ def _requests(container: JsonObject) -> bool:
     return any(name.startswith(ACCELERATOR_RESOURCES) and str(count) != "0" for name, count in amounts.items())
 
 
-def _judge(stack: DeclaredStack, context: Context) -> Iterator[tuple[str, Finding]]:
+def _findings(stack: DeclaredStack, context: Context) -> Iterator[tuple[str, Finding]]:
     nodes = {
-        each.inputs.get("metadata", {}).get("name")
-        for each in stack.resources
-        if each.type == "kubernetes:v1:Node" and any(pool.has_gpus for pool in each.pools)
+        resource.inputs.get("metadata", {}).get("name")
+        for resource in stack.resources
+        if resource.type == "kubernetes:v1:Node" and any(pool.has_gpus for pool in resource.pools)
     }
-    for each in stack.resources if nodes else ():
-        node = each.inputs.get("spec", {}).get("nodeName") if each.type == "kubernetes:v1:Pod" else None
-        if node in nodes and takes_no_gpu(each.inputs):
+    for resource in stack.resources if nodes else ():
+        node = resource.inputs.get("spec", {}).get("nodeName") if resource.type == "kubernetes:v1:Pod" else None
+        if node in nodes and takes_no_gpu(resource.inputs):
             what = f"runs on GPU node {node} and asks for no GPU"
-            yield each.urn, Finding(what=what, fix="remove its toleration of the GPU taint, or taint the node")
+            yield resource.urn, Finding(what=what, fix="remove its toleration of the GPU taint, or taint the node")
 
 
 RULE = Rule(
     **described(__name__),
-    stack=_judge,
+    stack=_findings,
 )

@@ -12,7 +12,7 @@ from gpupools.policies.rules._table import described
 from gpupools.providers import clouds
 
 
-def _judge(pool: PoolFacts, context: Context) -> Iterator[Finding]:
+def _findings(pool: PoolFacts, context: Context) -> Iterator[Finding]:
     most = RULE.option(context, "maxNodesPerPool")
     if most is None or not pool.has_gpus:
         return
@@ -41,7 +41,7 @@ def _is_size(unknown: str) -> bool:
 
 def _judge_stack(stack: DeclaredStack, context: Context) -> Iterator[tuple[str, Finding]]:
     limits = {word: RULE.option(context, key) for word, key in (("nodes", "maxNodes"), ("GPUs", "maxGpus"))}
-    if any(each is not None for each in limits.values()):
+    if any(limit is not None for limit in limits.values()):
         yield from _of_sizes(stack, limits, is_judged_alone=RULE.option(context, "maxNodesPerPool") is not None)
     if RULE.option(context, "perHour") is not None:
         yield from _of_costs(stack, context)
@@ -54,7 +54,7 @@ def _of_sizes(
     # Counted with one zone where it is not known yet how many a pool has.
     sure = [(pool.max_nodes or 0 if pool.zones_unknown else most, pool) for _, pool, most in sizes]
     by_size = sorted(sizes, key=lambda size: size[2], reverse=True)
-    largest = ", ".join(f"{each.name} {most}{in_zones(pool)}" for each, pool, most in by_size[:3])
+    largest = ", ".join(f"{resource.name} {most}{in_zones(pool)}" for resource, pool, most in by_size[:3])
     for word, limit in limits.items():
         total, known = (
             sum(most * (1 if word == "nodes" else pool.gpus_per_node or 1) for most, pool in listed)
@@ -65,18 +65,18 @@ def _of_sizes(
             what = f"the GPU pools of this stack can grow to {counted} {word} together, and the limit is {int(limit)}"
             what += f"; largest pools, in nodes: {largest}"
             yield "", Finding(what=what, fix="lower the maximum of some pools", unverified=known <= limit)
-    for each, pool, _ in sizes:
-        is_said = is_judged_alone and any(own.has_gpus and own.pool == pool.pool for own in each.pools)
+    for resource, pool, _ in sizes:
+        is_said = is_judged_alone and any(own.has_gpus and own.pool == pool.pool for own in resource.pools)
         if pool.max_nodes is None and not is_said:
             what = "has no maximum size that gpupools can read, so the stack has none"
-            late = UNKNOWN in each.inputs.values()
-            yield each.urn, Finding(what=what, fix="set a maximum number of nodes", pool=pool.pool, unverified=late)
+            late = UNKNOWN in resource.inputs.values()
+            yield resource.urn, Finding(what=what, fix="set a maximum number of nodes", pool=pool.pool, unverified=late)
 
 
 def _of_costs(stack: DeclaredStack, context: Context) -> Iterator[tuple[str, Finding]]:
     limit = RULE.option(context, "perHour")
     costs = [(each, pool, _cost(pool, stack.region(each, pool))) for each, pool in stack.gpu_pools]
-    known = [(cost, each.name) for each, _, cost in costs if cost is not None]
+    known = [(cost, resource.name) for resource, _, cost in costs if cost is not None]
     total = sum((cost for cost, _ in known), Decimal(0))
     if total > limit:
         dearest, name = max(known)
@@ -85,11 +85,11 @@ def _of_costs(stack: DeclaredStack, context: Context) -> Iterator[tuple[str, Fin
         what = f"{what} {per_hour(Decimal(str(limit)), 'USD')}; the dearest is {name} ({per_hour(dearest, 'USD')})"
         yield "", Finding(what=what, fix="lower the maximum of some pools")
     elif RULE.option(context, "unpriced") == "violation":
-        for each, pool, cost in costs:
+        for resource, pool, cost in costs:
             if cost is None:
                 what = "has no known price or no maximum size, so the budget of the stack cannot be checked"
                 fix = "set the region and a maximum size, or unpriced: allow to leave such pools out"
-                yield each.urn, Finding(what=what, fix=fix, pool=pool.pool)
+                yield resource.urn, Finding(what=what, fix=fix, pool=pool.pool)
 
 
 def _cost(pool: PoolFacts, region: str) -> Decimal | None:
@@ -97,8 +97,8 @@ def _cost(pool: PoolFacts, region: str) -> Decimal | None:
     cloud = clouds().get(pool.cloud)
     if cloud is None or pool.most_nodes is None or not pool.instance_types or pool.zones_unknown:
         return None
-    found = [list_price(cloud, each, region, is_spot=pool.is_spot) for each in pool.instance_types]
-    prices = [each for each in found if each is not None]
+    found = [list_price(cloud, type_, region, is_spot=pool.is_spot) for type_ in pool.instance_types]
+    prices = [decimal for decimal in found if decimal is not None]
     return max(prices) * pool.most_nodes if len(prices) == len(found) else None
 
 
@@ -112,6 +112,6 @@ RULE = Rule(
         "perHour": whole_number("Maximum list price of all GPU nodes of a stack, in US dollars per hour."),
         "unpriced": choice("violation", "allow", of="`allow` leaves pools without a known price out of the sum."),
     },
-    pool=_judge,
+    pool=_findings,
     stack=_judge_stack,
 )

@@ -10,7 +10,7 @@ from gpupools.policies.rules._pools import lacks_gpu_resource
 from gpupools.policies.rules._table import described
 
 
-def _judge(pool: PoolFacts, context: Context) -> Iterator[Finding]:
+def _findings(pool: PoolFacts, context: Context) -> Iterator[Finding]:
     # No autoscaler starts the first node of a pool whose GPUs pods request by ResourceClaim, and none may scale one
     # whose nodes it treats as not ready (gpu-pool-ready-for-autoscaler).
     claimed = pool.labels.get(SOFTWARE_LABEL) == DRA_DRIVER
@@ -25,5 +25,5 @@ def _judge(pool: PoolFacts, context: Context) -> Iterator[Finding]:
 
 RULE = Rule(
     **described(__name__),
-    pool=_judge,
+    pool=_findings,
 )

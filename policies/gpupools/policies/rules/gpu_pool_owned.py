@@ -9,7 +9,7 @@ from gpupools.policies.finding import Context, Finding, Rule, texts
 from gpupools.policies.rules._table import described
 
 
-def _judge(pool: PoolFacts, context: Context) -> Iterator[Finding]:
+def _findings(pool: PoolFacts, context: Context) -> Iterator[Finding]:
     keys = RULE.option(context, "labels")
     if not pool.has_gpus or not keys:
         return
@@ -33,5 +33,5 @@ RULE = Rule(
             default=("owner", "team", "cost-center", TRUST_LABEL, POOL_LABEL),
         )
     },
-    pool=_judge,
+    pool=_findings,
 )

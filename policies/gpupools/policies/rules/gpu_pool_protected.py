@@ -8,7 +8,7 @@ from gpupools.policies.finding import Context, Finding, Rule, texts
 from gpupools.policies.rules._table import described
 
 
-def _judge(pool: PoolFacts, context: Context) -> Iterator[Finding]:
+def _findings(pool: PoolFacts, context: Context) -> Iterator[Finding]:
     patterns = RULE.option(context, "stacks")
     if not pool.has_gpus or context.protect or pool.deletion_protected:
         return
@@ -28,5 +28,5 @@ RULE = Rule(
     config={
         "stacks": texts("Names of production stacks, as patterns with * and ?, e.g. [prod, '*-prod']."),
     },
-    pool=_judge,
+    pool=_findings,
 )

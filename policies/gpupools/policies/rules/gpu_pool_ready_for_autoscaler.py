@@ -9,7 +9,7 @@ from gpupools.policies.rules._pools import lacks_gpu_resource
 from gpupools.policies.rules._table import described
 
 
-def _judge(pool: PoolFacts, context: Context) -> Iterator[Finding]:
+def _findings(pool: PoolFacts, context: Context) -> Iterator[Finding]:
     least, most = pool.min_nodes, pool.max_nodes
     found = lacks_gpu_resource(pool) if pool.has_gpus and most is not None and (least or 0) < most else None
     if found is not None:
@@ -24,5 +24,5 @@ def _judge(pool: PoolFacts, context: Context) -> Iterator[Finding]:
 
 RULE = Rule(
     **described(__name__),
-    pool=_judge,
+    pool=_findings,
 )

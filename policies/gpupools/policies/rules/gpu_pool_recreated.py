@@ -8,10 +8,10 @@ from gpupools.policies.finding import Context, Finding, Rule
 from gpupools.policies.rules._table import described
 
 
-def _judge(stack: DeclaredStack, context: Context) -> Iterator[tuple[str, Finding]]:
+def _findings(stack: DeclaredStack, context: Context) -> Iterator[tuple[str, Finding]]:
     ends = {each.urn: how for each, how in stack.ending}
     # As they are: with the launch templates that they refer to, of which the plan may end some too.
-    before = [each for each, _ in stack.ending] + [each for each in stack.resources if each.urn not in ends]
+    before = [each for each, _ in stack.ending] + [resource for resource in stack.resources if resource.urn not in ends]
     for each, pool in DeclaredStack(before).pools if ends else ():
         if each.urn in ends and pool.has_gpus and not pool.component:
             what = f"the plan {ends[each.urn]} this GPU pool, which ends all pods on it: {_size(pool)}"
@@ -30,5 +30,5 @@ def _size(pool: PoolFacts) -> str:
 
 RULE = Rule(
     **described(__name__),
-    stack=_judge,
+    stack=_findings,
 )

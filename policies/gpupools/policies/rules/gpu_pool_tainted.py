@@ -10,7 +10,7 @@ from gpupools.policies.rules._table import described
 from gpupools.policies.rules._taints import deciding_references, find_missing_taint, overlaps
 
 
-def _judge(pool: PoolFacts, context: Context) -> Iterator[Finding]:
+def _findings(pool: PoolFacts, context: Context) -> Iterator[Finding]:
     """Report a GPU pool whose nodes accept pods that request no GPUs.
 
     The fix names the GPU taint, but any permanent taint with a key and a hard effect satisfies the rule.
@@ -39,7 +39,7 @@ def _judge_stack(stack: DeclaredStack, context: Context) -> Iterator[tuple[str, 
                 if finding is not None and not pool.evidence and stack.is_reported_on_reference(resource, pool):
                     continue  # reported on the template
                 reported = within is not None and (
-                    within.urn in at_fault or any(each.lacks_taint for each in within.pools)
+                    within.urn in at_fault or any(read_pool.lacks_taint for read_pool in within.pools)
                 )
                 if finding is not None and not reported and not (within and finding.unverified):
                     at_fault.add(resource.urn)
@@ -61,7 +61,7 @@ def taint_can_be_added(pool: PoolFacts) -> bool:
         return False
     if not finding.unverified:
         return True
-    others = {each.property for each in pool.elsewhere if not each.decides & {"machine", "image"}}
+    others = {reference.property for reference in pool.elsewhere if not reference.decides & {"machine", "image"}}
     own = [name for name in pool.unknown if overlaps(name, pool.where)]
     return pool.has_gpus and not own and set(pool.unresolved_taints) <= others
 
@@ -77,6 +77,6 @@ RULE = Rule(
             "pool without GPUs.",
         ),
     },
-    pool=_judge,
+    pool=_findings,
     stack=_judge_stack,
 )

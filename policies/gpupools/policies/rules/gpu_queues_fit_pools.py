@@ -24,43 +24,43 @@ class _Claim(NamedTuple):
 
 def _of_kueue(stack: DeclaredStack) -> Iterator[_Claim]:
     flavors: dict[str, str] = {}
-    for each in _objects(stack, "kueue.x-k8s.io", "ResourceFlavor"):
-        pool = text(at(each.inputs, f"spec.nodeLabels.{POOL_LABEL}"))
+    for resource in _objects(stack, "kueue.x-k8s.io", "ResourceFlavor"):
+        pool = text(at(resource.inputs, f"spec.nodeLabels.{POOL_LABEL}"))
         if pool:
-            flavors[text(at(each.inputs, "metadata.name"))] = pool
-            yield _Claim(each, pool, 0, "")
-    for each in _objects(stack, "kueue.x-k8s.io", "ClusterQueue", "Cohort"):
-        for group in _list(at(each.inputs, "spec.resourceGroups")):
+            flavors[text(at(resource.inputs, "metadata.name"))] = pool
+            yield _Claim(resource, pool, 0, "")
+    for resource in _objects(stack, "kueue.x-k8s.io", "ClusterQueue", "Cohort"):
+        for group in _list(at(resource.inputs, "spec.resourceGroups")):
             for flavor in _list(at(group, "flavors")):
                 name = text(at(flavor, "name"))
                 counted = [one for one in _list(at(flavor, "resources")) if at(one, "name") == GPU_RESOURCE]
                 if name in flavors:
                     gpus = sum(number(at(one, "nominalQuota")) or 0 for one in counted)
-                    yield _Claim(each, flavors[name], gpus, "a nominalQuota")
+                    yield _Claim(resource, flavors[name], gpus, "a nominalQuota")
 
 
 def _of_kai(stack: DeclaredStack) -> Iterator[_Claim]:
     """Yield the schedulers of pools, and the queues below those of their pools."""
-    for each in _objects(stack, "kai.scheduler", "SchedulingShard"):
-        yield _Claim(each, text(at(each.inputs, "spec.partitionLabelValue")), 0, "")
-    for each in _objects(stack, "scheduling.run.ai", "Queue"):
-        pool = text(at(each.inputs, f"metadata.labels.{POOL_LABEL}"))
-        quota = number(at(each.inputs, "spec.resources.gpu.quota")) or 0
-        below = at(each.inputs, "spec.parentQueue") is not None
-        yield _Claim(each, pool, max(quota, 0) if below else 0, "a quota")
+    for resource in _objects(stack, "kai.scheduler", "SchedulingShard"):
+        yield _Claim(resource, text(at(resource.inputs, "spec.partitionLabelValue")), 0, "")
+    for resource in _objects(stack, "scheduling.run.ai", "Queue"):
+        pool = text(at(resource.inputs, f"metadata.labels.{POOL_LABEL}"))
+        quota = number(at(resource.inputs, "spec.resources.gpu.quota")) or 0
+        below = at(resource.inputs, "spec.parentQueue") is not None
+        yield _Claim(resource, pool, max(quota, 0) if below else 0, "a quota")
 
 
 def _of_volcano(stack: DeclaredStack) -> Iterator[_Claim]:
-    for each in _objects(stack, "scheduling.volcano.sh", "Queue"):
-        wanted = at(each.inputs, "spec.affinity.nodeGroupAffinity.requiredDuringSchedulingIgnoredDuringExecution")
-        kept = mapping(at(each.inputs, "spec.guarantee.resource"))
+    for resource in _objects(stack, "scheduling.volcano.sh", "Queue"):
+        wanted = at(resource.inputs, "spec.affinity.nodeGroupAffinity.requiredDuringSchedulingIgnoredDuringExecution")
+        kept = mapping(at(resource.inputs, "spec.guarantee.resource"))
         for pool in _list(wanted) if len(_list(wanted)) == 1 else ():
-            yield _Claim(each, text(pool), number(kept.get(GPU_RESOURCE)) or 0, "a guarantee")
+            yield _Claim(resource, text(pool), number(kept.get(GPU_RESOURCE)) or 0, "a guarantee")
 
 
 def _objects(stack: DeclaredStack, group: str, *kinds: str) -> Iterator[Declared]:
     wanted = [(group, kind) for kind in kinds]
-    return (each for each in stack.resources if group_and_kind(each.type) in wanted)
+    return (resource for resource in stack.resources if group_and_kind(resource.type) in wanted)
 
 
 def _list(value: Any) -> Sequence[Any]:
@@ -76,9 +76,9 @@ def _most(pool: PoolFacts) -> int | None:
     return int(pool.gpus_per_node) * pool.most_nodes
 
 
-def _judge(stack: DeclaredStack, context: Context) -> Iterator[tuple[str, Finding]]:
+def _findings(stack: DeclaredStack, context: Context) -> Iterator[tuple[str, Finding]]:
     pools = {pool.labels[POOL_LABEL]: pool for _, pool in stack.gpu_pools if POOL_LABEL in pool.labels}
-    complete = bool(pools) and not any(each.unread for each in stack.resources)
+    complete = bool(pools) and not any(resource.unread for resource in stack.resources)
     guaranteed = dict.fromkeys(pools, 0)
     missing: set[str] = set()
     for read in (_of_kueue, _of_kai, _of_volcano):
@@ -98,5 +98,5 @@ def _judge(stack: DeclaredStack, context: Context) -> Iterator[tuple[str, Findin
 
 RULE = Rule(
     **described(__name__),
-    stack=_judge,
+    stack=_findings,
 )

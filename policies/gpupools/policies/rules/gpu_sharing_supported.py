@@ -22,7 +22,7 @@ from gpupools.providers import clouds
 from gpupools.spec.models import Mig, Nodes, PoolSpec, SharingMode, shared_mode
 
 
-def _judge(pool: PoolFacts, context: Context) -> Iterator[Finding]:
+def _findings(pool: PoolFacts, context: Context) -> Iterator[Finding]:
     sharing = pool.sharing
     if sharing is None or pool.accelerator == "amd":
         return
@@ -130,22 +130,22 @@ def _sharing_modes(
             naming = base.removeprefix("mig-")
             made = [Mig.model_validate({"mode": "mig", "profile": sharing.profile, "strategy": naming})]
         except ValidationError:
-            known = ", ".join(each.name for each in profiles(instance.gpu_model)) or "none"
+            known = ", ".join(profile.name for profile in profiles(instance.gpu_model)) or "none"
             return [], (f"{shown(sharing.profile)} is not a MIG profile", f"profiles of this GPU: {known}", "")
     elif sharing.profile:
         # AKS names the compute slices only: MIG3g is the 3g profile of whatever GPU the size has.
         # https://learn.microsoft.com/azure/aks/gpu-multi-instance
         slices = sharing.profile.removeprefix("MIG")
-        possible = [each for each in made if each.profile is not None and each.profile.startswith(f"{slices}.")]
+        possible = [mig for mig in made if mig.profile is not None and mig.profile.startswith(f"{slices}.")]
         if not possible and profiles(instance.gpu_model):
             known = ", ".join(dict.fromkeys(f"MIG{each.compute_slices}g" for each in profiles(instance.gpu_model)))
             source = "https://learn.microsoft.com/azure/aks/gpu-multi-instance"
             return [], (f"{instance.gpu_model} has no profile {sharing.profile}", f"use one of {known}", source)
         made = possible or made
-    return [each.model_copy(update={"share": clients}) for each in made], None
+    return [mig.model_copy(update={"share": clients}) for mig in made], None
 
 
 RULE = Rule(
     **described(__name__),
-    pool=_judge,
+    pool=_findings,
 )

@@ -12,7 +12,7 @@ from gpupools.policies.rules._table import described
 from gpupools.spec.models import shared_mode
 
 
-def _judge(pool: PoolFacts, context: Context) -> Iterator[Finding]:
+def _findings(pool: PoolFacts, context: Context) -> Iterator[Finding]:
     sharing = pool.sharing
     mode = shared_mode(sharing.kind) if sharing is not None else None
     if sharing is None or mode is None or not mode.facts.needs_trust:
@@ -43,5 +43,5 @@ RULE = Rule(
         ),
         "waived": texts(f"Pools that anyone may share, by name or label {POOL_LABEL}, as patterns with * and ?."),
     },
-    pool=_judge,
+    pool=_findings,
 )

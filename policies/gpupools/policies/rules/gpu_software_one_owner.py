@@ -9,7 +9,7 @@ from gpupools.policies.rules._table import described
 from gpupools.policies.software_conflicts import PIECES, SoftwareConflicts, TooManyKinds, not_compared
 
 
-def _judge(stack: DeclaredStack, context: Context) -> Iterator[tuple[str, Finding]]:
+def _findings(stack: DeclaredStack, context: Context) -> Iterator[tuple[str, Finding]]:
     software_conflicts = SoftwareConflicts(stack)
     try:
         yield from _conflicts_with_pools(stack, software_conflicts)
@@ -61,5 +61,5 @@ def _conflicts_between_charts(
 
 RULE = Rule(
     **described(__name__),
-    stack=_judge,
+    stack=_findings,
 )

@@ -23,7 +23,7 @@ _FLAVOUR = re.compile(r"\d+\.\d+(?:\.\d+)?-devel")
 _PRECOMPILED = re.compile(r"\d{3}(?:-.+)?")
 
 
-def _judge(software: DeclaredSoftware, context: Context) -> Iterator[Finding]:
+def _findings(software: DeclaredSoftware, context: Context) -> Iterator[Finding]:
     """Report charts and images without an exact version or with known vulnerabilities, and images pulled by tag."""
     if RULE.option(context, "imagesBy") == "digest":
         yield from _tag_findings(software)
@@ -46,7 +46,7 @@ def _tag_findings(software: DeclaredSoftware) -> Iterator[Finding]:
     """Report images that are pulled by tag although their publisher states the digest."""
     version = software.version if isinstance(software.version, str) else ""
     placed_images = placed(software.kind, version, software.values, PUBLIC)[1] if software.is_chart else ()
-    for path, image in (*software.images, *(("values", each.image) for each in placed_images)):
+    for path, image in (*software.images, *(("values", placed_image.image) for placed_image in placed_images)):
         digest = digest_of_tag(image)
         if digest:
             fix = f"name {split_image(image)[0]}@{digest}; a cluster of gpupools does unless runtime.digests is off"
@@ -164,5 +164,5 @@ RULE = Rule(
             "tag", "digest", of="With `digest`, images whose digest gpupools knows must be pulled by it."
         ),
     },
-    software=_judge,
+    software=_findings,
 )

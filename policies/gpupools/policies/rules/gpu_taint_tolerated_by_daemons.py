@@ -7,7 +7,7 @@ from gpupools.policies.finding import Context, Finding, Rule
 from gpupools.policies.rules._table import described
 
 
-def _judge(pool: PoolFacts, context: Context) -> Iterator[Finding]:
+def _findings(pool: PoolFacts, context: Context) -> Iterator[Finding]:
     if pool.gpus_per_node != 0 and pool.accelerator != "other" and pool.only_no_execute:
         yield Finding(
             what="only a NoExecute taint keeps other pods off, and GPU daemons do not tolerate it by default",
@@ -19,5 +19,5 @@ def _judge(pool: PoolFacts, context: Context) -> Iterator[Finding]:
 
 RULE = Rule(
     **described(__name__),
-    pool=_judge,
+    pool=_findings,
 )

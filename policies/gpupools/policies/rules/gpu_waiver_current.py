@@ -10,7 +10,7 @@ from gpupools.policies.rules._table import described
 from gpupools.policies.waivers import IN_FILES, LONGEST, WaiverLimits, scope
 
 
-def _judge(stack: DeclaredStack, context: Context) -> Iterator[tuple[str, Finding]]:
+def _findings(stack: DeclaredStack, context: Context) -> Iterator[tuple[str, Finding]]:
     """Judge the waivers in the context's configuration and in annotations of objects."""
     given = [each.urn for each in stack.resources if each.pools or each.software or each.template or each.unread]
     for urn in given:
@@ -32,7 +32,7 @@ RULE = Rule(
         ),
         LONGEST: whole_number("Most days from today until a waiver ends.", minimum=1),
     },
-    stack=_judge,
+    stack=_findings,
 )
 
 

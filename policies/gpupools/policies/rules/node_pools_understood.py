@@ -14,7 +14,7 @@ _MAX_KIND_LENGTH = 200
 _MAX_ADDRESS_LENGTH = 500
 
 
-def _judge(stack: DeclaredStack, context: Context) -> Iterator[tuple[str, Finding]]:
+def _findings(stack: DeclaredStack, context: Context) -> Iterator[tuple[str, Finding]]:
     """Report unknown resources that may create nodes, and as advice other unknown kinds, once per kind."""
     accepted = RULE.option(context, "reasons")
 
@@ -68,5 +68,5 @@ RULE = Rule(
             "sentence. They become advice."
         ),
     },
-    stack=_judge,
+    stack=_findings,
 )

@@ -8,7 +8,7 @@ from gpupools.policies.finding import Context, Finding, Rule
 from gpupools.policies.rules._table import described
 
 
-def _judge(pool: PoolFacts, context: Context) -> Iterator[Finding]:
+def _findings(pool: PoolFacts, context: Context) -> Iterator[Finding]:
     if pool.accelerator == "other" and pool.in_cluster is not False and not repels_cpu_pods(pool.taints):
         yield Finding(
             what=f"has an accelerator that is not a GPU ({pool.other_accelerator or ', '.join(pool.instance_types)}), "
@@ -21,5 +21,5 @@ def _judge(pool: PoolFacts, context: Context) -> Iterator[Finding]:
 
 RULE = Rule(
     **described(__name__),
-    pool=_judge,
+    pool=_findings,
 )

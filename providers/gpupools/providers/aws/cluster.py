@@ -62,7 +62,7 @@ _ROLE_FORM = pattern(_ROLE.pattern, "write the role's ARN: arn:aws:iam::<account
 
 def partition_of(region: str) -> str:
     """Return the partition of a region."""
-    return next((each for start, each in _PARTITIONS.items() if region.startswith(start)), "aws")
+    return next((partition for start, partition in _PARTITIONS.items() if region.startswith(start)), "aws")
 
 
 def other_partition(arn: str, region: str) -> tuple[str, str] | None:
@@ -146,14 +146,14 @@ class EksCluster(ReachableCluster):
 
     def pool_inputs(self, zones: Sequence[str]) -> JsonDict:
         """Return what a pool is told; of subnets those of its zones, however they are written."""
-        found = super().pool_inputs(zones)
-        by_zone = found.pop("subnets_by_zone")
+        inputs = super().pool_inputs(zones)
+        by_zone = inputs.pop("subnets_by_zone")
         if isinstance(by_zone, Mapping):
             lists = [by_zone[zone] for zone in zones or by_zone if zone in by_zone]
-            found["subnet_ids"] = [each for ids in lists for each in (ids if isinstance(ids, list) else [ids])]
-        if isinstance(found["subnet_ids"], list):
-            found["subnet_ids"] = sorted(found["subnet_ids"], key=str)
-        return found
+            inputs["subnet_ids"] = [each for ids in lists for each in (ids if isinstance(ids, list) else [ids])]
+        if isinstance(inputs["subnet_ids"], list):
+            inputs["subnet_ids"] = sorted(inputs["subnet_ids"], key=str)
+        return inputs
 
     def completed(self, pool: PoolSpec) -> PoolSpec:
         """Return a pool with the cluster's security groups, unless the pool names groups or has its own template."""

@@ -456,8 +456,8 @@ def _tag_overrides(request: PoolRequest, at: Path, resources: Mapping[str, JsonO
                 yield from _tag_problems((*at, name, "tags"), key, value)
             yield from _too_many_tags((*at, name, "tags"), {**request.spec.tags, **given})
         listed = inputs.get("tagSpecifications")
-        for index, each in enumerate(listed if isinstance(listed, list) else []):
-            tags = each.get("tags") if isinstance(each, Mapping) else None
+        for index, specification in enumerate(listed if isinstance(listed, list) else []):
+            tags = specification.get("tags") if isinstance(specification, Mapping) else None
             where = (*at, name, "tagSpecifications", index, "tags")
             for key, value in tags.items() if isinstance(tags, Mapping) else ():
                 yield from _tag_problems(where, key, value)

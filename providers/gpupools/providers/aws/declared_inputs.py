@@ -55,7 +55,7 @@ def declared_inputs(plan: PoolPlan, cluster: JsonObject, name: str = "") -> dict
             inputs["PlacementGroup"] = {**region, "strategy": "cluster", "tags": {"Name": stem, **own}}
         inputs["LaunchTemplate"] = {**region, **_launch_template(plan, settings, stem, own)}
     inputs["NodeGroup"] = {**region, **_node_group(plan, settings, cluster), "tags": tags}
-    merged = {kind: apply_overrides(each, settings.overrides.get(kind, {})) for kind, each in inputs.items()}
+    merged = {kind: apply_overrides(value, settings.overrides.get(kind, {})) for kind, value in inputs.items()}
     return {**without_none(merged), "Tag": _scale_from_zero(plan, settings)}
 
 
@@ -89,7 +89,7 @@ def _subnets(cluster: JsonObject, zones: Sequence[str]) -> Any:
     if by_zone is None:
         return cluster["subnet_ids"]
     lists = [by_zone[zone] for zone in zones or sorted(by_zone)]
-    return list(chain.from_iterable(lists)) if all(isinstance(each, list | tuple) for each in lists) else UNKNOWN
+    return list(chain.from_iterable(lists)) if all(isinstance(item, list | tuple) for item in lists) else UNKNOWN
 
 
 def _template_reference(settings: EksPoolPlan) -> JsonDict | None:
@@ -121,7 +121,7 @@ def _launch_template(plan: PoolPlan, settings: EksPoolPlan, stem: str, tags: Jso
             "httpPutResponseHopLimit": settings.imds_hop_limit,
         },
         "blockDeviceMappings": [_block_device(volume) for volume in settings.volumes] or None,
-        "networkInterfaces": [_interface(each, settings) for each in settings.interfaces] or None,
+        "networkInterfaces": [_interface(interface, settings) for interface in settings.interfaces] or None,
         # EC2 takes security groups of the machine or of its interfaces, not of both.
         "vpcSecurityGroupIds": None if settings.interfaces else list(settings.security_group_ids) or None,
         "placement": {"groupName": UNKNOWN} if settings.placement_group else None,

@@ -94,7 +94,7 @@ def _can_have_gpus(inputs: JsonObject) -> bool:
     if not names:
         image = inputs.get("amiType")
         return bool(inputs.get("launchTemplate")) and (image in (None, "CUSTOM", _RETIRED) or image in _WITH_DRIVER)
-    return any(accelerator(each).vendor == "nvidia" for each in names)
+    return any(accelerator(name).vendor == "nvidia" for name in names)
 
 
 # --- launch templates ---
@@ -103,11 +103,11 @@ def _can_have_gpus(inputs: JsonObject) -> bool:
 def _template_versions(data: JsonObject) -> Mapping[str, JsonObject]:
     versions = data.get("LaunchTemplateVersions")
     return {
-        _key(each.get("LaunchTemplateId"), each.get("VersionNumber")): _as_inputs(
-            mapping(each.get("LaunchTemplateData"))
+        _key(version.get("LaunchTemplateId"), version.get("VersionNumber")): _as_inputs(
+            mapping(version.get("LaunchTemplateData"))
         )
-        for each in (versions if isinstance(versions, list) else [])
-        if isinstance(each, Mapping)
+        for version in (versions if isinstance(versions, list) else [])
+        if isinstance(version, Mapping)
     }
 
 
@@ -136,7 +136,7 @@ def _as_inputs(value: Any) -> Any:
     """Return EC2's output by the names of launch template inputs."""
     if isinstance(value, Mapping):
         return {_RENAMED.get(key, f"{key[:1].lower()}{key[1:]}"): _as_inputs(inner) for key, inner in value.items()}
-    return [_as_inputs(each) for each in value] if isinstance(value, list) else value
+    return [_as_inputs(item) for item in value] if isinstance(value, list) else value
 
 
 def _merge_template(found: Found, templates: Mapping[str, JsonObject]) -> Found | None:
@@ -149,7 +149,7 @@ def _merge_template(found: Found, templates: Mapping[str, JsonObject]) -> Found 
         note = f"its launch template is in none of the files; {_describe_command(template)} prints it"
         return replace(found, notes=(*found.notes, note))
     types = _strings(found.inputs.get("instanceTypes")) or _strings(said.get("instanceType"))
-    if types and not any(accelerator(each).vendor == "nvidia" for each in types):
+    if types and not any(accelerator(type_).vendor == "nvidia" for type_ in types):
         return None
     return replace(found, beside=without_nothing(said))
 
@@ -205,7 +205,7 @@ def _machine(found: Found) -> InstanceType:
     if not names and template and found.beside is None:
         what = "has no instance type, and its launch template is in none of the files"
         raise refuse(found.name, what, f"also pass what {_describe_command(template)} prints")
-    rows = [INSTANCE_TYPES.get(each) for each in names]
+    rows = [INSTANCE_TYPES.get(name) for name in names]
     known = [row for row in rows if row is not None]
     if not known or len(known) < len(rows):
         what = f"runs on {', '.join(names) or 'an unknown instance type'}, which is not in the catalogue"
@@ -272,7 +272,7 @@ def _capacity(found: Found) -> JsonDict | None:
 def _rdma(template: JsonObject, row: InstanceType) -> bool | None:
     """Return True if every card of the machine has an EFA interface, which is `network.rdma`."""
     interfaces = maps_of(template.get("networkInterfaces"), "networkInterfaces")
-    efas = sum(str(each.get("interfaceType")).startswith("efa") for each in interfaces)
+    efas = sum(str(interface.get("interfaceType")).startswith("efa") for interface in interfaces)
     return True if efas and efas == row.rdma_interfaces else None
 
 
@@ -280,13 +280,13 @@ def _strings(value: object) -> Sequence[str]:
     return (
         [value]
         if isinstance(value, str) and value
-        else [str(each) for each in value]
+        else [str(item) for item in value]
         if isinstance(value, list)
         else []
     )
 
 
-def _resources(data: JsonObject) -> Iterator[There]:
+def _existing_resources(data: JsonObject) -> Iterator[There]:
     """Read `aws eks describe-nodegroup` and `aws ec2 describe-launch-templates` or `describe-placement-groups`.
 
     https://docs.aws.amazon.com/eks/latest/APIReference/API_Nodegroup.html,
@@ -299,14 +299,14 @@ def _resources(data: JsonObject) -> Iterator[There]:
         place = ["--cluster-name", cluster, "--nodegroup-name", name, *(["--region", region] if region else [])]
         inputs = {"clusterName": cluster, "nodeGroupName": name}
         yield _resource(_TOKEN, f"{cluster}:{name}", inputs, group.get("tags"), "eks", "delete-nodegroup", *place)
-    for each in _objects(data, "LaunchTemplates"):
-        name, identifier = str(each.get("LaunchTemplateName")), str(each.get("LaunchTemplateId"))
+    for item in _objects(data, "LaunchTemplates"):
+        name, identifier = str(item.get("LaunchTemplateName")), str(item.get("LaunchTemplateId"))
         delete = ("ec2", "delete-launch-template", "--launch-template-id", identifier)
-        yield _resource("aws:ec2/launchTemplate:LaunchTemplate", identifier, {"name": name}, _tags(each), *delete)
-    for each in _objects(data, "PlacementGroups"):
-        name = str(each.get("GroupName"))
+        yield _resource("aws:ec2/launchTemplate:LaunchTemplate", identifier, {"name": name}, _tags(item), *delete)
+    for item in _objects(data, "PlacementGroups"):
+        name = str(item.get("GroupName"))
         delete = ("ec2", "delete-placement-group", "--group-name", name)
-        yield _resource("aws:ec2/placementGroup:PlacementGroup", name, {"name": name}, _tags(each), *delete)
+        yield _resource("aws:ec2/placementGroup:PlacementGroup", name, {"name": name}, _tags(item), *delete)
 
 
 def _resource(kind: str, identifier: str, inputs: Mapping[str, str], tags: object, *delete: str) -> There:
@@ -325,11 +325,11 @@ def _resource(kind: str, identifier: str, inputs: Mapping[str, str], tags: objec
 
 def _objects(data: JsonObject, key: str) -> Iterator[JsonObject]:
     found = data.get(key)
-    yield from (each for each in (found if isinstance(found, list) else []) if isinstance(each, Mapping))
+    yield from (item for item in (found if isinstance(found, list) else []) if isinstance(item, Mapping))
 
 
 def _tags(data: JsonObject) -> JsonDict:
-    return {str(each.get("Key")): each.get("Value") for each in _objects(data, "Tags")}
+    return {str(item.get("Key")): item.get("Value") for item in _objects(data, "Tags")}
 
 
 EXISTING_POOLS = ExistingPools(
@@ -343,5 +343,5 @@ EXISTING_POOLS = ExistingPools(
     referred_in_state=_template_in_state,
     joined=_merge_template,
     beside="LaunchTemplate",
-    there=_resources,
+    there=_existing_resources,
 )

@@ -42,8 +42,8 @@ def _accelerators(wanted: Requirements, accelerator: Callable[[str], Accelerator
             vendor = "nvidia" if category in _GPU_CATEGORIES else other
             yield Accelerator(vendor, None), f"{one.path} {key} {category}"
         left = [one for _, one in wanted.of(category_of) if one.operator == "NotIn"]
-        only_gpus = not any(wanted.allow(each, category_of) for each in _CPU_CATEGORIES)
-        gpus_left = any(wanted.allow(each, category_of) for each in _GPU_CATEGORIES)
+        only_gpus = not any(wanted.allow(category, category_of) for category in _CPU_CATEGORIES)
+        gpus_left = any(wanted.allow(category, category_of) for category in _GPU_CATEGORIES)
         if left and not _names_families(wanted, domain) and only_gpus and gpus_left:
             yield Accelerator("nvidia", None), f"{left[0].path} every category without GPUs left out"
 
@@ -61,7 +61,7 @@ def _category(family: str) -> str:
 @cache
 def _gpu_machines() -> tuple[Mapping[str, str], ...]:
     """Return the labels of the types that can be had: `computeRequirements` in pkg/providers/instancetype/types.go."""
-    return tuple(_labels(each) for each in INSTANCE_TYPES.by_size)
+    return tuple(_labels(instance_type) for instance_type in INSTANCE_TYPES.by_size)
 
 
 def _labels(machine: InstanceType) -> Mapping[str, str]:

@@ -85,8 +85,8 @@ def customizations(resource: str, inputs: JsonObject) -> Iterator[NodeCustomizat
     if resource == "LaunchTemplate":
         yield from node_customizations(inputs)
     if resource == "EC2NodeClass":
-        for each in node_customizations({"userData": inputs.get("userData")}, "spec."):
-            yield replace(each, source=_KARPENTER)
+        for customization in node_customizations({"userData": inputs.get("userData")}, "spec."):
+            yield replace(customization, source=_KARPENTER)
     if resource in _OVERRIDES:
         yield from customizations_in(inputs, input_rows(_HERE, resource))
 
@@ -107,7 +107,7 @@ def _is_harmless(form: str, body: str) -> bool:
             own = own_settings(settings)
             others = {key: value for key, value in settings.items() if own.get(key) != value}
             return document == {} and _has_allowed_keys_only({"settings": others})
-        if form == "NodeConfig" and all(_has_allowed_keys_only(one.data) for one in parse_yaml(body, _MOST_VALUES)):
+        if form == "NodeConfig" and all(_has_allowed_keys_only(value.data) for value in parse_yaml(body, _MOST_VALUES)):
             return True
         return form in ("NodeConfig", "cloud-config") and is_own_part(body)
     except (Rejected, ValueError, TypeError, LookupError, AttributeError, RecursionError):

@@ -21,12 +21,12 @@ _EFA = NodeChart("aws-efa-k8s-device-plugin", _efa_values, ("the chart has no CR
 def node_runtime(software: str, settings: ProviderPlan) -> NodeRuntime:
     """Return the GPU software of the nodes, by their AMI type."""
     runtimes = read_runtimes(Path(__file__).parent)
-    found = runtimes[{"gpu-operator": "bare", "cloud-managed": "own-with-all"}.get(software, "own-with-driver")]
+    runtime = runtimes[{"gpu-operator": "bare", "cloud-managed": "own-with-all"}.get(software, "own-with-driver")]
     if not isinstance(settings, EksPoolPlan):
-        return found
+        return runtime
     if settings.ami_type.startswith("BOTTLEROCKET_"):
-        found = runtimes["bottlerocket"]
+        runtime = runtimes["bottlerocket"]
     elif settings.ami_type.startswith("AL2023_"):
-        found = runtimes["al2023"]
+        runtime = runtimes["al2023"]
     efa = any(interface.type is not None for interface in settings.interfaces)
-    return found._replace(charts=(_EFA,)) if efa else found
+    return runtime._replace(charts=(_EFA,)) if efa else runtime

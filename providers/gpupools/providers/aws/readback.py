@@ -247,7 +247,7 @@ def _single(properties: JsonObject) -> tuple[PoolFacts, ...]:
 
 def _instance(properties: JsonObject) -> tuple[PoolFacts, ...]:
     """Read one machine that nothing scales: what may join and does not say so is no node."""
-    return tuple(each for each in _single(properties) if each.in_cluster or each.elsewhere or _in_cluster(each.tags))
+    return tuple(pool for pool in _single(properties) if pool.in_cluster or pool.elsewhere or _in_cluster(pool.tags))
 
 
 def _nodes(machine: PoolFacts) -> tuple[PoolFacts, ...]:
@@ -327,7 +327,7 @@ def _requirements(value: object, path: str, machines: Machines) -> None:
     machines.unknown += [f"{path}.{key}" for key, amount in amounts.items() if amount is UNKNOWN]
     least = next((f"{key} {number(amount)}" for key, amount in amounts.items() if (number(amount) or 0) > 0), "")
     if words or least:
-        amd = "nvidia" not in words and any(one.startswith(("amd", "radeon")) for one in words)
+        amd = "nvidia" not in words and any(word.startswith(("amd", "radeon")) for word in words)
         vendor = "other" if words and words <= _NO_GPUS else "amd" if amd else "nvidia"
         machines.show(Accelerator(vendor, None), f"{path} {', '.join(sorted(words)) or least}")
     for _, one in items(wanted.get("allowedInstanceTypes"), f"{path}.allowedInstanceTypes", machines.unknown):
@@ -352,16 +352,16 @@ def _user_data(data: JsonObject, prefix: str) -> tuple[Any, str]:
 
 def _tag_specification_tags(value: object) -> Mapping[str, str]:
     """Return the tags of the machines themselves, as a map or as a list of key and value."""
-    found: dict[str, str] = {}
+    tags: dict[str, str] = {}
     for _, one in items(value, "", []):
         given = at(one, "tags")
-        found |= string_map(given) or _tag_list(given)
-    return found
+        tags |= string_map(given) or _tag_list(given)
+    return tags
 
 
 def _tag_list(value: object) -> dict[str, str]:
     pairs = [mapping(one) for one in value] if isinstance(value, list) else []
-    return {text(one.get("key")): text(one.get("value")) for one in pairs if isinstance(one.get("key"), str)}
+    return {text(pair.get("key")): text(pair.get("value")) for pair in pairs if isinstance(pair.get("key"), str)}
 
 
 def _in_cluster(tags: Mapping[str, str]) -> bool | None:
@@ -409,21 +409,21 @@ def _disk_hardening(data: JsonObject, prefix: str, hardening: Hardening) -> None
 
 def _scaling_group(properties: JsonObject) -> tuple[PoolFacts, ...]:
     """Read an Auto Scaling group: its template's machine, or those it takes instead, which may have other templates."""
-    found: list[PoolFacts] = []
+    pools: list[PoolFacts] = []
     path = "mixedInstancesPolicy.launchTemplate"
     mixed = at(properties, path)
     if mixed is UNKNOWN:
-        found.append(_group(properties, Reference(path, TEMPLATES, "", _WHOLE_MACHINE)))
+        pools.append(_group(properties, Reference(path, TEMPLATES, "", _WHOLE_MACHINE)))
     elif mixed:
-        found += _pools_by_template(mixed, path, properties)
+        pools += _pools_by_template(mixed, path, properties)
     template = properties.get("launchTemplate")
     if template:
-        found.append(_group(properties, _template_reference(template, "launchTemplate", _WHOLE_MACHINE)))
+        pools.append(_group(properties, _template_reference(template, "launchTemplate", _WHOLE_MACHINE)))
     for key in ("launchConfiguration", "launchConfigurationName"):
         name = properties.get(key)
         if name:
-            found.append(_group(properties, Reference(key, _CONFIGURATIONS, text(name), _WHOLE_MACHINE)))
-    return tuple(found)
+            pools.append(_group(properties, Reference(key, _CONFIGURATIONS, text(name), _WHOLE_MACHINE)))
+    return tuple(pools)
 
 
 def _group(properties: JsonObject, reference: Reference, own: Machines | None = None) -> PoolFacts:
@@ -488,15 +488,15 @@ def _eks_managed(properties: JsonObject) -> tuple[PoolFacts, ...]:
     https://github.com/pulumi/pulumi-eks, nodejs/eks/nodes/nodegroup.ts, `createManagedNodeGroup`
     """
     (pool,) = _node_group(properties)
-    found = _eks_settings({key: value for key, value in properties.items() if key != "taints"}, "")
+    settings = _eks_settings({key: value for key, value in properties.items() if key != "taints"}, "")
     return (
         replace(
             pool,
-            taints=(*pool.taints, *found.taints),
-            unresolved_taints=(*pool.unresolved_taints, *found.unknown),
-            has_unevaluated_script=found.unevaluated,
-            not_counted=(*pool.not_counted, *found.not_counted),
-            sharing=found.sharing,
+            taints=(*pool.taints, *settings.taints),
+            unresolved_taints=(*pool.unresolved_taints, *settings.unknown),
+            has_unevaluated_script=settings.unevaluated,
+            not_counted=(*pool.not_counted, *settings.not_counted),
+            sharing=settings.sharing,
         ),
     )
 
@@ -525,21 +525,21 @@ def _self_managed(data: JsonObject, prefix: str) -> PoolFacts:
     elif data.get("gpu") is UNKNOWN and not machines.evidence:
         machines.unknown.append(f"{prefix}gpu")
     _image(data.get("amiType"), machines)
-    found = _eks_settings(data, prefix)
+    settings = _eks_settings(data, prefix)
     hardening = Hardening()
     hardening.check(data, controls(__package__)["pulumi-eks"], prefix)
     taint = wanted_taint(machines.accelerator)
     entry = {taint.key: {"value": taint.value, "effect": taint.effect.value}}
     where = f"{prefix}taints" if prefix or "clusterTags" not in data else "nodeGroupOptions.taints"
     return replace(
-        pool_facts("aws", machines, found, hardening),
+        pool_facts("aws", machines, settings, hardening),
         unknown=tuple(machines.unknown),
-        unresolved_taints=tuple(found.unknown),
-        has_unevaluated_script=found.unevaluated,
+        unresolved_taints=tuple(settings.unknown),
+        has_unevaluated_script=settings.unevaluated,
         where=where,
         missing_taint=MissingTaint(f"{taint.key}: {{value: {taint.value}, effect: {taint.effect.value}}}", entry),
         software=_software(data.get("amiType"), bool(data.get("amiId")), flag(data.get("gpu")) is True),
-        sharing=found.sharing,
+        sharing=settings.sharing,
         min_nodes=number(data.get("minSize")),
         max_nodes=number(data.get("maxSize")),
         labels=string_map(data.get("labels")),
@@ -550,45 +550,45 @@ def _self_managed(data: JsonObject, prefix: str) -> PoolFacts:
 
 def _eks_settings(data: JsonObject, prefix: str) -> UserData:
     """Read every way a node group of pulumi-eks takes taints: they all end as arguments of the kubelet."""
-    found = UserData()
+    user_data = UserData()
     taints = data.get("taints")
     if taints is UNKNOWN:
-        found.unknown.append(f"{prefix}taints")
-    for key, one in mapping(taints).items():
+        user_data.unknown.append(f"{prefix}taints")
+    for key, taint in mapping(taints).items():
         where = f"{prefix}taints[{key!r}]"
-        if one is UNKNOWN:
-            found.unknown.append(where)
+        if taint is UNKNOWN:
+            user_data.unknown.append(where)
         else:
-            found.one({**mapping(one), "key": key}, where, KUBERNETES_EFFECTS)
+            user_data.one({**mapping(taint), "key": key}, where, KUBERNETES_EFFECTS)
     if is_list(taints):
-        found.note(f"{prefix}taints: a list; pulumi-eks takes a map from key to value and effect")
+        user_data.note(f"{prefix}taints: a list; pulumi-eks takes a map from key to value and effect")
     for name in ("kubeletExtraArgs", "bootstrapExtraArgs"):
         given, where = data.get(name), f"{prefix}{name}"
         if given is UNKNOWN or "$" in text(given):
-            found.unknown.append(where)
+            user_data.unknown.append(where)
         else:
             words = [each for word in kubelet.words([text(given)]) for each in kubelet.words([word])]
-            kubelet.read_list(kubelet.last(kubelet.FLAG, words) or "", f"{where} --{kubelet.FLAG}", found)
+            kubelet.read_list(kubelet.last(kubelet.FLAG, words) or "", f"{where} --{kubelet.FLAG}", user_data)
     scripts = [(f"{prefix}{name}", data.get(name)) for name in ("nodeUserDataOverride", "userData")]
-    extra = items(data.get("nodeadmExtraOptions"), f"{prefix}nodeadmExtraOptions", found.unknown)
+    extra = items(data.get("nodeadmExtraOptions"), f"{prefix}nodeadmExtraOptions", user_data.unknown)
     contents = ((where, at(one, "content")) for where, one in extra)
     scripts += [(where, given) for where, given in contents if given is UNKNOWN or mentions_taints(text(given))]
     for where, given in scripts:
         told = UserData(unknown=[where]) if given is UNKNOWN else read_user_data(text(given), where)
-        found.taints += told.taints
-        found.unknown += told.unknown
-        found.not_counted += told.not_counted
-        found.unevaluated |= told.unevaluated
+        user_data.taints += told.taints
+        user_data.unknown += told.unknown
+        user_data.not_counted += told.not_counted
+        user_data.unevaluated |= told.unevaluated
     # What runs beside the command by which pulumi-eks lets the node join matters where it is about taints.
     if data.get("nodeUserData") is UNKNOWN or mentions_taints(text(data.get("nodeUserData"))):
-        found.unknown.append(f"{prefix}nodeUserData")
-        found.unevaluated |= data["nodeUserData"] is not UNKNOWN
+        user_data.unknown.append(f"{prefix}nodeUserData")
+        user_data.unevaluated |= data["nodeUserData"] is not UNKNOWN
     settings = data.get("bottlerocketSettings")
     if settings is UNKNOWN:
-        found.unknown.append(f"{prefix}bottlerocketSettings")
+        user_data.unknown.append(f"{prefix}bottlerocketSettings")
     elif isinstance(settings, Mapping):
-        read_settings(settings, f"{prefix}bottlerocketSettings", found)
-    return found
+        read_settings(settings, f"{prefix}bottlerocketSettings", user_data)
+    return user_data
 
 
 _Reader = Callable[[JsonObject], tuple[PoolFacts, ...]]

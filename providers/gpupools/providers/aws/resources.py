@@ -222,8 +222,8 @@ async def _reject_orphan(name: str, pool: str, parent: pulumi.Resource | None, a
 def _node_group_names() -> set[str]:
     """Return the names of the node groups in the state."""
     state = last_update() or {}
-    ours = [each.get("outputs") or {} for each in state.values() if each.get("type") == _NODE_GROUP]
-    return {str(each.get("nodeGroupName")) for each in ours}
+    ours = [item.get("outputs") or {} for item in state.values() if item.get("type") == _NODE_GROUP]
+    return {str(item.get("nodeGroupName")) for item in ours}
 
 
 def _same_bounds(one: JsonObject, other: JsonObject) -> bool:

@@ -212,7 +212,7 @@ class _UserDataReader:
 
 def _mentions(words: Iterable[str], texts: Iterable[str]) -> bool:
     given = "\n".join(texts).casefold()
-    return any(each in given for each in words)
+    return any(word in given for word in words)
 
 
 def parse_toml(body: str) -> JsonObject | None:

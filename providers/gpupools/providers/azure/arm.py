@@ -153,7 +153,7 @@ def nvidia_problems(profile: Any, api_version: Any) -> Iterator[tuple[str, str, 
 
 
 def _is_of(words: tuple[str, ...], values: Any) -> bool:
-    return is_list(values) and all(each is UNKNOWN or each in words for each in values)
+    return is_list(values) and all(value is UNKNOWN or value in words for value in values)
 
 
 def _knows(key: str, api_version: str) -> bool:

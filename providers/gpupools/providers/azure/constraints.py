@@ -99,14 +99,14 @@ def _autoscaler(at: Path, request: PoolRequest) -> Iterator[Problem]:
 def _overrides(at: Path, request: PoolRequest) -> list[Problem]:
     """Check the overrides; name both owners where one lets AKS manage GPUs that other software owns."""
     given = request.spec.overrides.get("azure", {})
-    found = override_problems(at, given, "azure", OVERRIDABLE)
+    overrides = override_problems(at, given, "azure", OVERRIDABLE)
     mode = value_at(given, "AgentPool", "gpuProfile", "nvidia", "managementMode")
     if request.software == "cloud-managed" or mode != "Managed":
-        return found
+        return overrides
     where: Path = (*at, "overrides", "azure", "AgentPool", "gpuProfile")
     what = f"AKS (managementMode {mode}) and software: {request.software} would both own the GPUs"
     twice = Problem(where, what, "remove it, or use software: cloud-managed", _MANAGED_SOURCE)
-    return [twice, *(problem for problem in found if problem.path != where)]
+    return [twice, *(problem for problem in overrides if problem.path != where)]
 
 
 POOL_NAME_LIMIT = 12
@@ -400,4 +400,4 @@ def _mig(at: Path, request: PoolRequest) -> Iterator[Problem]:
 
 
 def _profile_names(gpu: str) -> str:
-    return ", ".join(each.name for each in plain_profiles(gpu))
+    return ", ".join(profile.name for profile in plain_profiles(gpu))

@@ -60,7 +60,7 @@ def _api_case(value: Any) -> Any:
     """Return keys of `securityProfile` in the API's case; labels and tags do not change."""
     if not isinstance(value, Mapping):
         return value
-    return {_INNER.get(str(key).casefold(), key): each for key, each in value.items()}
+    return {_INNER.get(str(key).casefold(), key): item for key, item in value.items()}
 
 
 def _pool_from_state(kind: str, inputs: JsonObject, identifier: str) -> Found | None:
@@ -85,7 +85,7 @@ def _pool_keys(found: Found) -> tuple[JsonDict, JsonDict]:
     if mapping(profile.get("nvidia")).get("managementMode") == "Managed":
         what = "is an AKS-managed GPU pool, a resource of another type, which gpupools cannot import yet"
         raise refuse(found.name, what)
-    row = next((each for each in INSTANCE_TYPES.values() if each.name == inputs.get("vmSize")), None)
+    row = next((type_ for type_ in INSTANCE_TYPES.values() if type_.name == inputs.get("vmSize")), None)
     if row is None:
         raise refuse(found.name, f"has the size {inputs.get('vmSize')}, which is not in the catalogue")
     upgrade, security = mapping(inputs.get("upgradeSettings")), mapping(inputs.get("securityProfile"))
@@ -147,7 +147,7 @@ def _number(value: object) -> int | None:
     return int(str(value)) if str(value).isdigit() else None
 
 
-def _resources(data: JsonObject) -> Iterator[There]:
+def _existing_resources(data: JsonObject) -> Iterator[There]:
     place = text_of(data.get("id"), _ID)
     if not place:
         return
@@ -182,5 +182,5 @@ EXISTING_POOLS = ExistingPools(
     described=_pool_from_cli,
     declared=_pool_from_state,
     keys=_pool_keys,
-    there=_resources,
+    there=_existing_resources,
 )

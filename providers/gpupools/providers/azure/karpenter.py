@@ -29,14 +29,14 @@ def _accelerators(wanted: Requirements, accelerator: Callable[[str], Accelerator
             yield Accelerator("nvidia", None), f"{one.path} {key} {', '.join(one.values)}"
     family = _FAMILIES[0]
     left = [one for _, one in wanted.of(family) if one.operator == "NotIn"]
-    if left and wanted.allow("N", family) and not any(wanted.allow(each, family) for each in _CPU_FAMILIES):
+    if left and wanted.allow("N", family) and not any(wanted.allow(cpu_family, family) for cpu_family in _CPU_FAMILIES):
         yield Accelerator("nvidia", None), f"{left[0].path} every family without GPUs left out"
 
 
 @cache
 def _gpu_machines() -> tuple[Mapping[str, str], ...]:
     """Return the labels of the sizes that can be had: `computeRequirements` in pkg/providers/instancetype."""
-    return tuple(_labels(each) for each in INSTANCE_TYPES.by_size)
+    return tuple(_labels(instance_type) for instance_type in INSTANCE_TYPES.by_size)
 
 
 # Standard_NC24ads_A100_v4 is of the series NCads_v4 (pkg/providers/instancetype/suite_test.go).
@@ -94,7 +94,7 @@ KARPENTER = KarpenterProvider(
     gpu_machines=_gpu_machines,
     newer={
         TYPE: "(?i)^standard_n(cc?|d|g|v)[0-9]",
-        **{each.partition("/")[2]: "(?i)^n([cdv]|$)" for each in _FAMILIES},
+        **{family.partition("/")[2]: "(?i)^n([cdv]|$)" for family in _FAMILIES},
     },
     cpu_values={"sku-family": _CPU_FAMILIES},
     counts_none=True,

@@ -276,7 +276,7 @@ def plain_profiles(gpu: str) -> "tuple[Profile, ...]":
     """Return the profiles without attributes that take the least memory for their compute slices."""
     from gpupools.catalog.mig import profiles  # its tables are slow to load, and most pools cut nothing
 
-    bare = [each for each in profiles(gpu) if not each.plus and not each.minus]
+    bare = [other_profile for other_profile in profiles(gpu) if not other_profile.plus and not other_profile.minus]
     return tuple(
         each
         for each in bare

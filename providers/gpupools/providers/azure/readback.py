@@ -189,7 +189,7 @@ def _pool(given: JsonObject, names: _Names, prefix: str = "", pool: str = "") ->
     scales = flag(_first_value(given, names.scaling))
     bounds = ("minCount", "maxCount") if scales or scales is None else (names.count, names.count)
     least, most = (number(given.get(key)) for key in bounds)
-    is_grid = any(each in INSTANCE_TYPES and INSTANCE_TYPES[each].gpu_model in GRID_MODELS for each in machines.names)
+    is_grid = any(name in INSTANCE_TYPES and INSTANCE_TYPES[name].gpu_model in GRID_MODELS for name in machines.names)
     software = _software(given, names, prefix, machines.accelerator)
     return replace(
         pool_facts("azure", machines, read, hardening),
@@ -213,10 +213,10 @@ def _drop_rejected_taints(read: TaintsRead, path: str) -> None:
 
     https://github.com/Azure/AKS/issues/2578; unchanged in https://github.com/istio/istio.io/issues/16905 of 2025-10.
     """
-    refused = [each for each in read.taints if each.key != "CriticalAddonsOnly" and each.effect in HARD_EFFECTS]
-    for each in refused:
-        read.taints.remove(each)
-        read.note(f"{path}: AKS refuses {each.key} on a pool of mode System, which takes its own pods")
+    refused = [taint for taint in read.taints if taint.key != "CriticalAddonsOnly" and taint.effect in HARD_EFFECTS]
+    for taint in refused:
+        read.taints.remove(taint)
+        read.note(f"{path}: AKS refuses {taint.key} on a pool of mode System, which takes its own pods")
 
 
 def _sizes(given: JsonObject, unknown: list[str], prefix: str) -> Iterator[tuple[str, str]]:

@@ -132,8 +132,8 @@ class GkeCluster(ReachableCluster):
             yield ("location",), f"{shown(self.location)} does not exist; {self.known_places().zone_fix(region)}"
         zones = self.node_locations or []
         for index, zone in enumerate(zones):
-            found = ZONE.fullmatch(zone)
-            if found is None or found["region"] != region:
+            match = ZONE.fullmatch(zone)
+            if match is None or match["region"] != region:
                 yield ("node_locations", index), f"{shown(zone)} is not a zone of {region}; correct one of them"
             elif self.known_places().has_zone(zone, region) is False:
                 yield ("node_locations", index), f"{shown(zone)} does not exist; {self.known_places().zone_fix(region)}"

@@ -127,8 +127,8 @@ def _overrides(request: PoolRequest) -> list[Problem]:
     ]
     twice += _autoscaling_override(request)
     reported = {problem.path for problem in twice}
-    found = override_problems(("pools", request.name), request.spec.overrides.get("gcp", {}), "gcp", OVERRIDABLE)
-    return [*twice, *(problem for problem in found if problem.path not in reported)]
+    problems = override_problems(("pools", request.name), request.spec.overrides.get("gcp", {}), "gcp", OVERRIDABLE)
+    return [*twice, *(problem for problem in problems if problem.path not in reported)]
 
 
 def _software_overrides(request: PoolRequest) -> Iterator[Problem]:
@@ -137,8 +137,8 @@ def _software_overrides(request: PoolRequest) -> Iterator[Problem]:
         return
     accelerators, labels = (_override(request, "nodeConfig", key) for key in ("guestAccelerators", "labels"))
     where = (*_OVERRIDES, "nodeConfig")
-    for each in accelerators if isinstance(accelerators, list) else []:
-        version = value_at(each, "gpuDriverInstallationConfig", "gpuDriverVersion")
+    for accelerator in accelerators if isinstance(accelerators, list) else []:
+        version = value_at(accelerator, "gpuDriverInstallationConfig", "gpuDriverVersion")
         if version not in (None, "INSTALLATION_DISABLED"):
             what = f"GKE's driver ({shown(version)}) and software: {request.software} would both own the driver"
             fix = "remove it, or use software: cloud-managed"
@@ -267,12 +267,12 @@ def _zones(request: PoolRequest) -> Iterator[Problem]:
     zone = ZONE.fullmatch(location)
     region = zone["region"] if zone else location
     for index, name in enumerate(request.spec.zones):
-        found = ZONE.fullmatch(name)
+        match = ZONE.fullmatch(name)
         where = _at(request, "zones", index)
-        if found is None:
+        if match is None:
             yield Problem(where, f"{shown(name)} is not a zone of Google Cloud", f"use e.g. {region}-a", _REGIONS)
-        elif found["region"] != region:
-            what = f"{name} is in {found['region']}, but the cluster is in {location}"
+        elif match["region"] != region:
+            what = f"{name} is in {match['region']}, but the cluster is in {location}"
             yield Problem(where, what, f"use zones of {region}", _REGIONS)
         elif (places := request.cluster.known_places()).has_zone(name, region) is False:
             yield Problem(where, f"{name} does not exist", places.zone_fix(region), _REGIONS)
@@ -393,13 +393,13 @@ def _gpu_networks(request: PoolRequest) -> Iterator[Problem]:
         what = f"got {len(given)}; each of the {needed} GPUDirect-TCPX interfaces of {machine} (instance_type) needs a"
         what += " network of its own, which GKE does not create"
         yield Problem(at, what, "list them: gpu_networks: [{network: …, subnetwork: …}, …]", _TCPX)
-    for index, each in enumerate(given):
-        for key, name in (("network", each.network), ("subnetwork", each.subnetwork)):
+    for index, network in enumerate(given):
+        for key, name in (("network", network.network), ("subnetwork", network.subnetwork)):
             if not re.fullmatch(_NETWORK_NAME, name):
                 what = f"{shown(name)} is not a {key} name"
                 yield Problem((*at, index, key), what, "use its name, or the full projects/… path", _TCPX)
-        if any(each.network == other.network for other in given[:index]):
-            what = f"{shown(each.network)} is listed twice; a machine can have one interface per network"
+        if any(network.network == other.network for other in given[:index]):
+            what = f"{shown(network.network)} is listed twice; a machine can have one interface per network"
             yield Problem((*at, index, "network"), what, "use another network", _TCPX)
     by_hand = _override(request, "networkConfig")
     if isinstance(by_hand, Mapping) and "additionalNodeNetworkConfigs" in by_hand:

@@ -80,17 +80,17 @@ def _node_config(config: JsonObject) -> JsonDict:
     }
     gpus: list[JsonDict] = [
         {
-            **{key: value for key, value in each.items() if key not in ("acceleratorCount", "acceleratorType")},
-            "type": each.get("acceleratorType"),
-            "count": number_of(each.get("acceleratorCount"), "acceleratorCount"),
+            **{key: value for key, value in accelerator.items() if key not in ("acceleratorCount", "acceleratorType")},
+            "type": accelerator.get("acceleratorType"),
+            "count": number_of(accelerator.get("acceleratorCount"), "acceleratorCount"),
             "gpuSharingConfig": {
                 key: number_of(value, key) if key == "maxSharedClientsPerGpu" else value
-                for key, value in mapping(each.get("gpuSharingConfig")).items()
+                for key, value in mapping(accelerator.get("gpuSharingConfig")).items()
             },
         }
-        for each in maps_of(config.get("accelerators"), "accelerators")
+        for accelerator in maps_of(config.get("accelerators"), "accelerators")
     ]
-    found["guestAccelerators"] = [without_nothing(each) for each in gpus]
+    found["guestAccelerators"] = [without_nothing(gpu) for gpu in gpus]
     found["loggingVariant"] = mapping(mapping(config.get("loggingConfig")).get("variantConfig")).get("variant")
     if isinstance(config.get("shieldedInstanceConfig"), Mapping):
         unsaid = dict.fromkeys(("enableIntegrityMonitoring", "enableSecureBoot"), False)
@@ -212,7 +212,7 @@ def _upgrade(settings: JsonObject) -> JsonDict:
     }
 
 
-def _resources(data: JsonObject) -> Iterator[There]:
+def _existing_resources(data: JsonObject) -> Iterator[There]:
     """Read a node pool, or a policy that puts nodes together: `gcloud compute resource-policies list`."""
     place, config = text_of(data.get("selfLink"), _LINK), data.get("config")
     if place and isinstance(config, Mapping):
@@ -246,5 +246,5 @@ EXISTING_POOLS = ExistingPools(
     described=_pool_from_cli,
     declared=_pool_from_state,
     keys=_pool_keys,
-    there=_resources,
+    there=_existing_resources,
 )

@@ -33,7 +33,7 @@ def _accelerators(wanted: Requirements, accelerator: Callable[[str], Accelerator
 @cache
 def _gpu_machines() -> tuple[Mapping[str, str], ...]:
     """Return the labels of the machine types that have GPUs built in; it offers no others (docs/gpu-nodes.md)."""
-    return tuple(_labels(each) for each in INSTANCE_TYPES.by_size if "+" not in each.name)
+    return tuple(_labels(instance_type) for instance_type in INSTANCE_TYPES.by_size if "+" not in instance_type.name)
 
 
 def _labels(machine: InstanceType) -> Mapping[str, str]:

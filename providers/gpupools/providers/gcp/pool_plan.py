@@ -189,7 +189,7 @@ class GkePoolPlan(ProviderPlan):
         if not self.compact or not instance_type.startswith(("a3-megagpu-", "a3-ultragpu-", "a4-", "a4x-")):
             return ()
         levels = ("block", "subblock", "host")
-        return (*(f"cloud.google.com/gce-topology-{each}" for each in levels), "kubernetes.io/hostname")
+        return (*(f"cloud.google.com/gce-topology-{level}" for level in levels), "kubernetes.io/hostname")
 
     def pods_per_node(self) -> int:
         """Return the setting or GKE's default.
@@ -240,7 +240,7 @@ def build_provider_plan(request: PoolRequest) -> GkePoolPlan:
         image_type=IMAGE_TYPES[spec.image.family or "cos"],
         boot_disk_key=spec.disk.encryption_key,
         network_profile="auto" if spec.network.rdma and not spec.network.gpu_networks else None,
-        gpu_networks=tuple((each.network, each.subnetwork) for each in spec.network.gpu_networks),
+        gpu_networks=tuple((network.network, network.subnetwork) for network in spec.network.gpu_networks),
         huge_pages=_ASAPD_PAGES if spec.network.rdma and _is_bare_metal(request) else 0,
         compact=spec.network.placement is not None,
         placement_policy=spec.network.placement_policy,

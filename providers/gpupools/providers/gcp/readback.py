@@ -100,17 +100,17 @@ def _cluster(given: JsonObject, key: str) -> Iterator[PoolFacts]:
     pools = list(items(given.get("nodePools"), "nodePools", late))
     for where, one in pools:
         pool = mapping(one)
-        found = _node_pool(pool, f"{where}.", key)
-        if found.zones is None and not found.zones_unknown:
-            found = _add_zones(found, *_zones(given, cluster=True))
-        yield replace(found, pool=text(pool.get("name")))
+        zones = _node_pool(pool, f"{where}.", key)
+        if zones.zones is None and not zones.zones_unknown:
+            zones = _add_zones(zones, *_zones(given, cluster=True))
+        yield replace(zones, pool=text(pool.get("name")))
     for path in late:
         yield PoolFacts("gcp", (), None, (), unknown=(path,), where=f"{path}.{key}.taints")
     # The cluster's own `nodeConfig` is for its default pool, which exists unless pools are given or it is removed.
     removed = given.get("removeDefaultNodePool")
     if not pools and not late and flag(removed) is not True and given.get("nodeConfig"):
-        found = _add_zones(_node_pool(given, "", "nodeConfig"), *_zones(given, cluster=True))
-        yield replace(found, pool="default-pool", in_cluster=None if removed is UNKNOWN else True)
+        zones = _add_zones(_node_pool(given, "", "nodeConfig"), *_zones(given, cluster=True))
+        yield replace(zones, pool="default-pool", in_cluster=None if removed is UNKNOWN else True)
     yield from _auto_provisioning(given, key)
 
 
