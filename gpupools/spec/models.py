@@ -737,8 +737,3 @@ class StackPool(PoolSpec):
 
     clusters: list[str] = Field(min_length=1)
     """Keys of `gpupools:clusters`. The pool is created once on each."""
-
-    def pool(self) -> PoolSpec:
-        """Return the pool without its clusters."""
-        values: JsonDict = {key: getattr(self, key) for key in PoolSpec.model_fields}
-        return PoolSpec.model_construct(_fields_set=self.model_fields_set - {"clusters"}, **values)

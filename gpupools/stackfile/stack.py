@@ -269,7 +269,7 @@ def objects_in_clusters(plan: StackPlan) -> Iterator[tuple[tuple[Any, ...], str,
 
 def _pool_on(stack: Stack, cluster: str, pool: str) -> PoolSpec:
     """Return a pool for one cluster, with its effective protection."""
-    spec, protect = stack.pools[pool].pool(), stack.protects(cluster, pool)
+    spec, protect = stack.pools[pool], stack.protects(cluster, pool)
     return spec if spec.protect == protect else spec.model_copy(update={"protect": protect})
 
 

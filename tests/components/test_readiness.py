@@ -43,11 +43,11 @@ def api(monkeypatch: pytest.MonkeyPatch) -> Iterator[Api]:
 
 @pytest.fixture
 def wait(api: Api, tmp_path: Path) -> Callable[..., None]:
-    def waited(text: str | None = None) -> None:
+    def waited(text: str | None = None, seconds: int = 1) -> None:
         plan = check_stack_file(write(tmp_path, api.world, api.server_port), clouds()).plan
         given = (tmp_path / "kube" / "config").read_text(encoding="utf-8") if text is None else text
         plan.stack.clusters["train"].__dict__["runtime"] = plan.stack.clusters["train"].runtime.model_copy(
-            update={"wait_ready": 1}
+            update={"wait_ready": seconds}
         )
         readiness.wait_until_ready(plan, "train", given, None)
 
@@ -63,7 +63,7 @@ def test_pools_that_are_ready_end_the_wait(wait: Callable[..., None], api: Api, 
 def test_a_pool_that_becomes_ready_ends_the_wait(wait: Callable[..., None], api: Api) -> None:
     api.world.offer("h1", **{"nvidia.com/gpu": "7"})
     api.steps = [lambda: None, api.world.heal]
-    wait()
+    wait(seconds=600)
 
 
 def test_the_failure_has_the_causes_in_the_words_of_the_command(wait: Callable[..., None], api: Api) -> None:

@@ -379,16 +379,6 @@ def test_a_cluster_can_be_read_on_its_own(fake_clouds: Clouds) -> None:
         parse_cluster(("cluster",), changed(CLUSTER, {"name": Left}), fake_clouds)
 
 
-def test_the_pool_of_each_cluster_says_what_the_stack_file_says(fake_clouds: Clouds) -> None:
-    written = {"gpus_per_node": 8, "labels": {"a": "b"}, "taints": ["a:NoSchedule"], "disk_gib": 300}
-    stack_pool = parse_stack(config(changed(POOL, written)), fake_clouds).pools["a"]
-
-    pool = stack_pool.pool()
-
-    assert type(pool) is PoolSpec
-    assert pool == parse_pool((), {key: value for key, value in changed(POOL, written).items() if key != "clusters"})
-
-
 def test_what_was_read_never_changes(fake_clouds: Clouds) -> None:
     pool = parse_stack(config(), fake_clouds).pools["a"]
 
