@@ -283,7 +283,7 @@ def _ignored_inputs(plan: PoolPlan, old: Iterable[str], new: Container[str]) -> 
 
 
 def _untold(moved: Changed, fields: Sequence[FieldChange], tables: EditTables) -> Iterator[FieldChange]:
-    """Yield the inputs that change beside edited fields; none of a pool that is made anew, with another name."""
+    """Yield changed inputs that no edited field covers. A replaced pool has none, since its name changes too."""
     if all(field.effect is not EditEffect.REPLACE for field in fields):
         yield from input_changes(moved, [path for field in fields for path in field.inputs], tables)
 

@@ -132,7 +132,7 @@ def planned_values(plan: PoolPlan, cluster: Cluster) -> JsonDict:
 
 
 def plan_values(plan: PoolPlan, cluster: Cluster) -> JsonDict:
-    """Return `planned_values` by field, before they are taken apart."""
+    """Return the values that `planned_values` flattens, by field."""
     return {
         "instance_type": plan.instance.name,
         "software": plan.software,

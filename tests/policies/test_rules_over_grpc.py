@@ -322,7 +322,7 @@ def whole(what: str, said: list[tuple[str, str]], *resources: tuple[str, str, di
 
 
 def second(name: str) -> list[tuple[str, str]]:
-    """Return what is said of a second owner of a piece of software."""
+    """Return the findings on a second owner of the same software."""
     return [("gpu-software-one-owner", name)]
 
 

@@ -78,7 +78,7 @@ def register_provider(
 
 
 def output_of(resource: pulumi.Resource, name: str) -> pulumi.Output[Any]:
-    """Return one of the outputs that `register` was told of; maps inside have wire names, too."""
+    """Return an output that `register` was given in `outputs`; nested maps have wire names."""
     found: pulumi.Output[Any] = vars(resource)[name]
     return found
 
