@@ -13,8 +13,9 @@ from gpupools.plan.node_resources import GPU_RESOURCE
 from gpupools.plan.pool_facts import UNKNOWN
 from gpupools.plan.pool_plan import PoolPlan
 from gpupools.providers.aws.pool_plan import EksPoolPlan, Interface, Volume
+from gpupools.providers.aws.pool_settings import OVERRIDABLE
 from gpupools.providers.aws.reserved import EFFECTS
-from gpupools.spec.overrides import apply_overrides, without_none
+from gpupools.spec.overrides import without_none
 
 _EFFECT_NAMES = {effect: name for name, effect in EFFECTS.items()}
 
@@ -55,7 +56,10 @@ def declared_inputs(plan: PoolPlan, cluster: JsonObject, name: str = "") -> dict
             inputs["PlacementGroup"] = {**region, "strategy": "cluster", "tags": {"Name": stem, **own}}
         inputs["LaunchTemplate"] = {**region, **_launch_template(plan, settings, stem, own)}
     inputs["NodeGroup"] = {**region, **_node_group(plan, settings, cluster), "tags": tags}
-    merged = {kind: apply_overrides(value, settings.overrides.get(kind, {})) for kind, value in inputs.items()}
+    merged = {
+        kind: OVERRIDABLE[kind].merge(value, settings.key_values, settings.overrides.get(kind, {}))
+        for kind, value in inputs.items()
+    }
     return {**without_none(merged), "Tag": _scale_from_zero(plan, settings)}
 
 
