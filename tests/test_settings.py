@@ -12,15 +12,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
+from gpupools.cli.main import main
 from gpupools.common.errors import Problem, Rejected
 from gpupools.plan.capability import Setting
 from gpupools.preview.monitor import DeclaredResource
+from gpupools.preview.sdk_schema import UNKNOWN
 from gpupools.providers import clouds
 from gpupools.spec.pool_options import SETTINGS, given_settings
 from gpupools.stackfile.stack import plan_config
 from gpupools.stackfile.stack_validation import parse_pool
 from tests.declared_pools import DeclaredPools, declare, sent, stack
+from tests.gpupools.test_import import SERVED, existing, given
 from tests.rows import each_row
 
 Keys = Mapping[str, Any]
@@ -332,6 +336,48 @@ def test_a_setting_that_is_taken_changes_what_is_declared(cloud: str, name: str,
 def told(found: Mapping[str, Any]) -> dict[str, Any]:
     """Return what the cloud is told but for the pool's name, which is made of the settings whether or not it is."""
     return {path: value for path, value in found["inputs"].items() if path not in ("name", "agentPoolName")}
+
+
+# --- imported ---
+
+OURS = {"protect", "renamed_from", "first_name", "startup_taint", "overrides"}
+NOT_IMPORTED: Mapping[str, set[str]] = {
+    # Nobody knows who installs the driver of an image of one's own; subnets and fast networks are on the cluster.
+    "aws": {"image.family", "image.id", "zones", "network.rdma", "network.compute_domains"},
+    "azure": {"network.rdma", "network.compute_domains", "network.placement"},
+    "gcp": {"network.compute_domains", "network.gpu_networks", "upgrade.drain_timeout_min"},
+}
+"""Settings of a node pool that was made by other means and whose imported pool does not have them, by cloud."""
+
+
+@each_row(("cloud", "name"), TAKEN)
+def test_a_setting_is_imported_with_a_pool_that_has_it(
+    cloud: str, name: str, programs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pools = [declared(cloud, programs).pools[keys(cloud)[json.dumps(pool)]] for pool in pair(cloud, name)]
+    before, after = (
+        [
+            existing({"type": each.type, "name": each.name, "inputs": decided(each.inputs)}, "lt-00000000000000001")
+            for each in resources
+            if each.type.endswith(("NodeGroup", "LaunchTemplate", "AgentPool", "NodePool"))
+        ]
+        for resources in pools
+    )
+    own = [[each["inputs"] for each in each_pool if "Template" not in each["type"]] for each_pool in (before, after)]
+    if own[0] == own[1] or name in NOT_IMPORTED[cloud] | OURS:
+        return  # of the launch template, which stays as it is, or of Pulumi alone
+    out = tmp_path / "Pulumi.moved.yaml"
+    out.unlink(missing_ok=True)
+    state = {"version": 3, "deployment": {"resources": after}}
+
+    assert main(["import", *given(tmp_path, state), "--out", str(out), *SERVED]) == 0, capsys.readouterr().err
+    (pool,) = yaml.safe_load(out.read_text(encoding="utf-8"))["config"]["gpupools:pools"].values()
+    assert name in given_settings(parse_pool((), {key: value for key, value in pool.items() if key != "clusters"}))
+
+
+def decided(inputs: Mapping[str, Any]) -> Any:
+    """Return inputs as a state has them: what a preview does not know has a value there."""
+    return json.loads(json.dumps(inputs).replace(UNKNOWN, "known-by-now"))
 
 
 # --- refused ---

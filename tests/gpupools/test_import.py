@@ -766,7 +766,7 @@ def existing(resource: Mapping[str, Any], template: str) -> dict[str, Any]:
     ]
     for key in {"labels", "nodeLabels"} & set(labels):
         labels[key] = {name: value for name, value in labels[key].items() if not name.startswith("gpupools/")}
-    inputs.pop("tags", None)
+    inputs["tags"] = {key: value for key, value in inputs.get("tags", {}).items() if not key.startswith("gpupools:")}
     if kind.startswith("aws:eks"):
         inputs["launchTemplate"] = {"id": template, "version": "3"}
         identifier = f"{inputs['clusterName']}:{name}"

@@ -141,7 +141,6 @@ def _pool_keys(found: Found) -> tuple[JsonDict, JsonDict]:
         "disk_gib": config.get("diskSizeGb"),
         "disk": {
             "type": config.get("diskType"),
-            "encryption_key": config.get("bootDiskKmsKey"),
             "local_nvme": "none" if config.get("localNvmeSsdBlockConfig") else None,
         },
         "network": {

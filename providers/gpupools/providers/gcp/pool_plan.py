@@ -125,7 +125,6 @@ class GkePoolPlan(ProviderPlan):
     zones: tuple[str, ...] | None = None
     """Zones of the nodes; None for those of the cluster."""
     image_type: str = "COS_CONTAINERD"
-    boot_disk_key: str | None = None
     network_profile: str | None = None
     """`auto`: GKE makes the networks of the GPUDirect interfaces."""
     gpu_networks: tuple[tuple[str, str], ...] = ()
@@ -232,7 +231,6 @@ def build_provider_plan(request: PoolRequest) -> GkePoolPlan:
         **_capacity_fields(capacity),
         zones=tuple(sorted(spec.zones)) or None,
         image_type=IMAGE_TYPES[spec.image.family or "cos"],
-        boot_disk_key=spec.disk.encryption_key,
         network_profile="auto" if spec.network.rdma and not spec.network.gpu_networks else None,
         gpu_networks=tuple((network.network, network.subnetwork) for network in spec.network.gpu_networks),
         huge_pages=_ASAPD_PAGES if spec.network.rdma and _is_bare_metal(request) else 0,
