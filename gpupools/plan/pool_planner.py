@@ -84,6 +84,7 @@ def independent_problems(
     problems += _label_problems(at, spec, cloud)
     problems += _unsupported_settings(at, spec, cloud)
     problems += _adoption_problems(at, spec, cloud)
+    problems += _pod_problems(at, spec, cloud)
     if not unread & {"sharing", "taints"}:
         problems += _trust_problems(at, spec, spec.software or "")
     if cluster is not None and not unread & {"sharing", "software", "image", "gpus_per_node"}:
@@ -131,6 +132,7 @@ def _pool_plan(name: str, spec: PoolSpec, cluster_key: str, cluster: Cluster, cl
     against = _against_startup_taint(software, cluster) if spec.startup_taint else ()
     problems += [Problem((*at, "startup_taint"), what, fix) for what, fix in against]
     problems += _adoption_problems(at, spec, cloud)
+    problems += _pod_problems(at, spec, cloud)
     if instance is not None:
         problems += () if knows_its_place(spec) else unlisted_place(at, spec, cluster_key, cluster, instance)
         problems += judge(instance)[0]
@@ -183,6 +185,14 @@ def _pool_plan(name: str, spec: PoolSpec, cluster_key: str, cluster: Cluster, cl
             for customization in cloud.readback().customizations(resource, inputs)
         },
     )
+
+
+def _pod_problems(at: Path, spec: PoolSpec, cloud: Cloud) -> Iterator[Problem]:
+    limits, pods = cloud.pod_limits, spec.network.max_pods
+    if limits is not None and pods is not None and not limits.least <= pods <= limits.most:
+        what = f"got {pods}; {cloud.service} allows {limits.least} to {limits.most} pods per node"
+        fix = f"use a number from {limits.least} to {limits.most}"
+        yield Problem((*at, "network", "max_pods"), what, fix, limits.source)
 
 
 def _decided(request: PoolRequest, cloud: Cloud) -> ProviderPlan:

@@ -273,7 +273,7 @@ def _most_pods(request: PoolRequest) -> int | None:
 
     https://docs.aws.amazon.com/eks/latest/userguide/choosing-instance-type.html
     """
-    spec, addresses = request.spec, request.instance.extra.get("pod_addresses")
+    spec, addresses = request.spec, request.instance.extra.get("max_pods")
     if spec.network.max_pods is not None:
         return spec.network.max_pods
     if not addresses or spec.adopt is not None or node_image(request) is CUSTOM:

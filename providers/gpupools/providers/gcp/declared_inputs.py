@@ -11,7 +11,6 @@ from gpupools.providers.gcp.constraints import NAME_LIMIT
 from gpupools.providers.gcp.edit_effects import is_replacing, replacing_inputs
 from gpupools.providers.gcp.pool_plan import GkePoolPlan
 from gpupools.providers.gcp.pool_settings import OVERRIDABLE
-from gpupools.providers.gcp.reserved import EFFECTS
 from gpupools.spec.overrides import without_none
 
 # Nodes read images, logs and drivers with it; what they may do is limited by the roles of their own service account.
@@ -156,7 +155,7 @@ def _node_config(plan: PoolPlan, settings: GkePoolPlan, service_account: Any) ->
         "labels": dict(plan.labels),
         "resourceLabels": dict(settings.resource_labels) or None,
         "taints": [
-            {"key": taint.key, "value": taint.value, "effect": EFFECTS[taint.effect]}
+            {"key": taint.key, "value": taint.value, "effect": taint.effect.name}
             for taint in plan.node_taints
             if taint not in settings.taints  # GKE adds those itself
         ],
