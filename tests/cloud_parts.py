@@ -23,7 +23,6 @@ SOFTWARE = ("cloud-managed", "device-plugin", "gpu-operator", "dra-driver", "ham
 FILES: Mapping[str, str] = {
     "access.py": "which program gets a token for a cluster's API",
     "node_customization.py": "which inputs set by hand run on nodes or open them",
-    "capabilities.py": "the capability matrix and who brings what",
     "cluster.py": "the keys of a cluster",
     "constraints.py": "which settings exclude each other",
     "inputs.csv": "which key becomes each input, who sets it, and what an edit of it does",
@@ -36,7 +35,6 @@ FILES: Mapping[str, str] = {
     "other_accelerators.csv": "the machines with another accelerator",
     "pool_settings.py": "which settings a pool takes",
     "readback.py": "reading back what was declared",
-    "reserved.py": "the keys of labels and taints that the cloud keeps",
     "resources.py": "declaring",
     "node_software.py": "what nodes bring of the GPU software",
     "pool_plan.py": "the cloud's part of a plan",

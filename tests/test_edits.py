@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
+from importlib.resources import files
 from pathlib import Path
 from typing import Any, get_args, get_origin
 
@@ -23,6 +24,7 @@ from botocore.model import ServiceModel  # type: ignore[import-untyped]
 from google.cloud import container_v1, container_v1beta1
 from pulumi import _types
 
+from gpupools.common.csv_rows import csv_rows
 from gpupools.common.errors import Rejected
 from gpupools.diff.edit_rows import edit_of, is_among
 from gpupools.diff.input_diff import changed_leaves, declared_leaves
@@ -39,6 +41,7 @@ from gpupools.providers.aws.pool_settings import LAUNCH_TEMPLATE, NODE_GROUP, PL
 from gpupools.providers.azure import pool_settings as azure_pool_settings
 from gpupools.providers.gcp import pool_settings as gcp_pool_settings
 from gpupools.spec.overrides import Overridable, apply_overrides
+from gpupools.spec.pool_options import input_keys
 from gpupools.stackfile.stack import plan_config
 from tests.changes import diff
 from tests.cloud_parts import edited_inputs
@@ -103,13 +106,25 @@ def edits(cloud: str) -> tuple[Edit, ...]:
     return (*found, *_edits_of_keys(cloud))
 
 
+CHANGED_BESIDE = {
+    ("aws", "tags"): ("LaunchTemplate.tags", "LaunchTemplate.tagSpecifications"),
+    ("azure", "upgrade.max_surge"): ("upgradeSettings.maxUnavailable",),
+}
+"""Rows of inputs that change with a key and do not name it."""
+
+
 def _edits_of_keys(cloud: str) -> Iterator[Edit]:
-    """Yield an edit of each key that becomes one input as it is, with the value that `test_settings` gives it."""
-    for name, resource in clouds()[cloud].node_pools.overridable.items():
-        for number, (_, key, path) in enumerate(resource.keys):
-            old, new = (stack(CLUSTERS[cloud], pool) for pool in pair(cloud, key))
-            reaches = row_of(cloud, ".".join((name, *path) if cloud == "aws" else path))
-            yield Edit(cloud, f"key{number}", f"base-key{number}", reaches, frozenset(), old, new, "", 0)
+    """Yield an edit of each key that a row of `inputs.csv` names, with the value that `test_settings` gives it."""
+    rows_of_key: dict[str, dict[str, None]] = {}
+    for row in csv_rows(Path(str(files("gpupools.providers"))) / cloud / "inputs.csv"):
+        for key in input_keys(row["key"]).settings:
+            name = f"{row['resource']}.{row['input']}" if cloud == "aws" else row["input"]
+            name = "LaunchTemplate.userData" if row["resource"] in ("KubeletConfiguration", "Bottlerocket") else name
+            rows_of_key.setdefault(key, {})[row_of(cloud, name)] = None
+    for key, (reaches, *others) in rows_of_key.items():
+        beside = {*others, *CHANGED_BESIDE.get((cloud, key), ())}
+        old, new = (stack(CLUSTERS[cloud], pool) for pool in pair(cloud, key))
+        yield Edit(cloud, f"key-{key}", f"base-key-{key}", reaches, frozenset(beside), old, new, "", 0)
 
 
 def _edit(

@@ -442,7 +442,9 @@ def test_a_row_that_is_there_twice_or_for_no_input_is_named() -> None:
         ("gcp", "NodePool,nodeConfig.kubeletConfig.podPidsLimit,network.max_pods,,,,,a/b c", "rolling"),
     ],
 )
-def test_a_key_that_is_one_input_needs_no_more_than_its_row(cloud: str, row: str, effect: str, tmp_path: Path) -> None:
+def test_a_key_that_is_one_input_needs_no_more_than_its_row(
+    cloud: str, row: str, effect: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = Path(str(files("gpupools.providers"))) / cloud
     shutil.copytree(folder, tmp_path, ignore=shutil.ignore_patterns("*.py", "__pycache__"), dirs_exist_ok=True)
     lines = (folder / "inputs.csv").read_text(encoding="utf-8").splitlines()
@@ -452,6 +454,7 @@ def test_a_key_that_is_one_input_needs_no_more_than_its_row(cloud: str, row: str
     resource, path = row.split(",")[0], tuple(row.split(",")[1].split("."))
     made = read_overridable(tmp_path, {})[resource]
     table = {**known.node_pools.overridable, resource: made}
+    monkeypatch.setattr(f"gpupools.providers.{cloud}.declared_inputs.OVERRIDABLE", table)
     tables = read_edit_tables(tmp_path, {}, several=cloud == "aws")
     changed = {cloud: known._replace(node_pools=known.node_pools._replace(overridable=table, edits=lambda: tables))}
     before, found = (
@@ -459,11 +462,21 @@ def test_a_key_that_is_one_input_needs_no_more_than_its_row(cloud: str, row: str
         for count in (32, 64)
     )
     (plan,) = found.pools
-    declared = vars(plan.provider_plan)["overrides"]
+    declared = made.merge({}, plan.provider_plan.key_values, {})
     (change,) = compare([record(before.pools[0], before.stack)], found, changed)
 
-    assert value_at(declared.get(resource, declared), *path) == 64
+    assert value_at(declared, *path) == 64
     assert plan.overrides == {}
     assert planned_values(plan, found.stack.clusters[plan.cluster])["network.max_pods"] == 64
     assert made.kept[path] == "use network.max_pods"
     assert {each.field: each.effect.value for each in change.fields}["network.max_pods"] == effect
+
+
+def test_null_removes_an_input_beside_a_key_that_is_one_input() -> None:
+    pool = {"gpu": "T4", "nodes": {"max": 2}, "network": {"max_pods": 64}, "tags": {"team": "vision"}}
+    config = stack(CLUSTERS["azure"], {**pool, "overrides": {"azure": {"AgentPool": {"tags": None}}}})
+    (plan,) = plan_config(config, clouds()).pools
+    declared = clouds()["azure"].node_pools.declared_inputs(plan, CLUSTERS["azure"])["AgentPool"]
+
+    assert declared["maxPods"] == 64
+    assert "tags" not in declared

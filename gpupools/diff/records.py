@@ -15,7 +15,6 @@ from gpupools.plan.node_labels import DESCRIBING_LABELS
 from gpupools.plan.pool_plan import PoolPlan, gpus_as_json
 from gpupools.plan.pool_planner import offered_resources
 from gpupools.spec.models import Cluster, Late, Sharing, StackOutput, has_control_daemon
-from gpupools.spec.overrides import apply_overrides
 from gpupools.stackfile.stack_validation import Stack
 
 
@@ -275,15 +274,9 @@ def recorded_plan(values: JsonObject, changed: Collection[str], new: PoolPlan, c
     """
     hints = get_type_hints(type(new.provider_plan))
     tops = {name.partition(".")[0] for name in changed} & hints.keys() - _PORTABLE
-    by_hand = vars(new.provider_plan)["overrides"]
-    for resource, overridable in cloud.node_pools.overridable.items():
-        above = (resource,) if len(cloud.node_pools.overridable) > 1 else ()
-        for key in (key_input for key_input in overridable.keys if key_input.field in changed):
-            value: Any = values.get(key.field)
-            for part in (*above, *key.path)[::-1]:
-                value = {part: value}
-            by_hand = apply_overrides(by_hand, value)
-    own = {top: _typed(hints[top], _below(top, values)) for top in tops} | {"overrides": by_hand}
+    own = {top: _typed(hints[top], _below(top, values)) for top in tops}
+    keys = new.provider_plan.key_values
+    own["key_values"] = {field: values.get(field) if field in changed else value for field, value in keys.items()}
     name, software = str(values["instance_type"]), str(values["software"])
     instance = cloud.find_instance_type(cloud.instance_types, name) or new.instance._replace(name=name)
     sharing = _form(Sharing).validate_python(_nested(_below("sharing", values)))

@@ -108,6 +108,15 @@ class RegisteredResource(NamedTuple):
     """Type token where its inputs are in a map `properties`; empty if they never are."""
 
 
+class PodLimits(NamedTuple):
+    """How many pods a cloud lets a node run."""
+
+    least: int
+    most: int
+    source: str
+    """URL of the page that says it."""
+
+
 class NodePools(NamedTuple):
     """A cloud's own node pools, as what makes the nodes of a pool: what they take, and what an edit of them does."""
 
@@ -234,6 +243,8 @@ class Cloud(NamedTuple):
     """Return the command that logs `crane` in to a registry of this cloud; empty for any other host."""
     open_metadata_address: str = ""
     """Address of the instance metadata service where pods reach it, as a range; empty where the nodes prevent that."""
+    pod_limits: PodLimits | None = None
+    """How many pods a node may be set to run."""
     component_name_limit: int | None = None
     """Most characters of a pool component's name where the cloud's own names are made from it; None for no limit."""
     node_pattern: Callable[[Cluster], str] = lambda cluster: ""

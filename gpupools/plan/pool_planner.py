@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import replace
 from fractions import Fraction
-from functools import reduce
 from operator import attrgetter
 from typing import Any
 
@@ -12,7 +11,6 @@ from gpupools.catalog.instance_types import InstanceType, smallest
 from gpupools.catalog.requirements import requirement
 from gpupools.catalog.reserved_keys import KeyRule, refusal
 from gpupools.common.errors import Path, Problem, Rejected, nearest, shown
-from gpupools.common.json_types import JsonDict
 from gpupools.common.taints import GPU_TAINT, STARTUP_TAINT, Effect, Taint
 from gpupools.plan.capability import Capability, Verdict
 from gpupools.plan.cloud import Cloud
@@ -27,7 +25,7 @@ from gpupools.plan.node_resources import node_resources
 from gpupools.plan.pool_plan import POOL_LABEL, PoolPlan
 from gpupools.plan.provider_plan import PoolRequest, ProviderPlan
 from gpupools.spec.models import Cluster, Mig, PoolSpec, SharedGpu, SharingMode, label_problems
-from gpupools.spec.overrides import apply_overrides, flattened
+from gpupools.spec.overrides import flattened
 from gpupools.spec.pool_options import CapacityBlock, Queued, given_settings
 
 
@@ -86,6 +84,7 @@ def independent_problems(
     problems += _label_problems(at, spec, cloud)
     problems += _unsupported_settings(at, spec, cloud)
     problems += _adoption_problems(at, spec, cloud)
+    problems += _pod_problems(at, spec, cloud)
     if not unread & {"sharing", "taints"}:
         problems += _trust_problems(at, spec, spec.software or "")
     if cluster is not None and not unread & {"sharing", "software", "image", "gpus_per_node"}:
@@ -133,6 +132,7 @@ def _pool_plan(name: str, spec: PoolSpec, cluster_key: str, cluster: Cluster, cl
     against = _against_startup_taint(software, cluster) if spec.startup_taint else ()
     problems += [Problem((*at, "startup_taint"), what, fix) for what, fix in against]
     problems += _adoption_problems(at, spec, cloud)
+    problems += _pod_problems(at, spec, cloud)
     if instance is not None:
         problems += () if knows_its_place(spec) else unlisted_place(at, spec, cluster_key, cluster, instance)
         problems += judge(instance)[0]
@@ -187,17 +187,19 @@ def _pool_plan(name: str, spec: PoolSpec, cluster_key: str, cluster: Cluster, cl
     )
 
 
+def _pod_problems(at: Path, spec: PoolSpec, cloud: Cloud) -> Iterator[Problem]:
+    limits, pods = cloud.pod_limits, spec.network.max_pods
+    if limits is not None and pods is not None and not limits.least <= pods <= limits.most:
+        what = f"got {pods}; {cloud.service} allows {limits.least} to {limits.most} pods per node"
+        fix = f"use a number from {limits.least} to {limits.most}"
+        yield Problem((*at, "network", "max_pods"), what, fix, limits.source)
+
+
 def _decided(request: PoolRequest, cloud: Cloud) -> ProviderPlan:
-    """Return the cloud's part of a plan, with the keys that become one input as they are beside the overrides."""
-    spec, values, inputs = request.spec, JsonDict(), JsonDict()
-    for name, resource in cloud.node_pools.overridable.items():
-        for field, key, path in resource.keys:
-            values[field] = attrgetter(key)(spec)
-            given: JsonDict = {name: reduce(lambda inner, part: {part: inner}, reversed(path), values[field])}
-            inputs = apply_overrides(inputs, given) if values[field] is not None else inputs
-    overrides = {**spec.overrides, cloud.name: apply_overrides(inputs, spec.overrides.get(cloud.name, {}))}
-    chosen = request._replace(spec=spec.model_copy(update={"overrides": overrides})) if inputs else request
-    return replace(cloud.decide(chosen), key_values=values) if values else cloud.decide(chosen)
+    """Return the cloud's part of a plan, with the values of the keys that become one input as they are."""
+    keys = [key for resource in cloud.node_pools.overridable.values() for key in resource.keys]
+    values = {key.field: attrgetter(key.key)(request.spec) for key in keys}
+    return replace(cloud.decide(request), key_values=values)
 
 
 def offered_resources(instance: InstanceType, sharing: SharingMode, software: str) -> Mapping[str, int]:

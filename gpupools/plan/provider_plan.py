@@ -62,7 +62,7 @@ class ProviderPlan:
     owners: Owners | None = None
     """Who brings the GPU software, where this pool's image makes it others than its `software` says."""
     key_values: Mapping[str, Any] = field(default_factory=dict)
-    """Values of the keys that become one input as they are, by `KeyInput.field`; those inputs are in `overrides`."""
+    """Values of the keys that become one input as they are, by `KeyInput.field`."""
     fabric: Fabric | None = None
     """The RDMA interfaces that pods ask for; None without `network.rdma`."""
 

@@ -3,6 +3,7 @@
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import reduce
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -48,6 +49,13 @@ class Overridable(NamedTuple):
     """Keys of the stack file that become one input with the same value."""
     nested: Nested = MappingProxyType({})
     """The types of the resource's inputs and of those inside; empty if they are not known."""
+
+    def merge(self, inputs: JsonObject, key_values: JsonObject, overrides: JsonObject) -> JsonDict:
+        """Return the inputs with those of `keys`, by their values by field, and with overrides."""
+        for key in self.keys:
+            if (value := key_values.get(key.field)) is not None:
+                inputs = apply_overrides(inputs, reduce(lambda inner, part: {part: inner}, key.path[::-1], value))
+        return apply_overrides(inputs, overrides)
 
 
 def value_at(inputs: Any, *path: str) -> Any:

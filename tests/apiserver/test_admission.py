@@ -111,6 +111,12 @@ BARE = karpenter(
 
 @pytest.fixture(scope="module")
 def guarded(server: ControlPlane) -> Iterator[ControlPlane]:
+    group = "admissionregistration.k8s.io/v1"
+    for each in server.items(f"/apis/{group}/validatingadmissionpolicybindings"):  # of other tests of the tier
+        server.delete({"apiVersion": group, "kind": "ValidatingAdmissionPolicyBinding", "metadata": each["metadata"]})
+    server.wait(
+        "no policy acts", lambda: server.create(pod(tolerations=[{"operator": "Exists"}]), dry_run=True).status < 300
+    )
     objects = [definition(), *admission_objects("deny")]
     for each in objects:
         server.apply(each).succeeded()

@@ -27,9 +27,11 @@ from gpupools.preview.program_run import preview_program
 from gpupools.providers import clouds
 from gpupools.spec.models import PoolSpec
 from gpupools.stackfile.check import CheckedFile, check_stack_file
-from gpupools.stackfile.stack import planned
+from gpupools.stackfile.stack import plan_config, planned
 from tests.compact_yaml import compact_yaml
+from tests.declared_pools import stack
 from tests.program_faults import faults
+from tests.test_settings import CASES, CLUSTERS, pair, setting
 
 HERE = Path(__file__).parent
 FILES = sorted(HERE.glob("*/*.yaml"))
@@ -179,7 +181,9 @@ def results(cloud: str) -> list[CheckedFile]:
 
 @pytest.mark.parametrize("cloud", sorted(clouds()))
 def test_every_choice_of_a_cloud_is_made_in_more_than_one_way(cloud: str) -> None:
-    pools = [pool for result in results(cloud) for pool in result.plan.pools]
+    cases = [pool for name in CASES if setting(cloud, name).supported for pool in pair(cloud, name)]
+    plans = [plan_config(stack(CLUSTERS[cloud], pool), clouds()) for pool in cases if not pool.get("startup_taint")]
+    pools = [pool for plan in (*plans, *(result.plan for result in results(cloud))) for pool in plan.pools]
     own = [vars(pool.provider_plan) for pool in pools]
     ways = {key: {str(each[key]) for each in own} for key in own[0]}
     works = {key for key, cell in clouds()[cloud].capabilities.items() if cell.verdict is not Verdict.REFUSED}

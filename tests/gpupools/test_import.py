@@ -206,6 +206,15 @@ def test_a_terraform_state_is_read_and_its_pools_without_gpus_are_left(
     assert {key: pool["nodes"] for key, pool in written.items()} == {"gpu": {"fixed": 2}}
 
 
+def test_a_pool_without_a_limit_of_pods_keeps_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    described = {key: value for key, value in some("gcp").described.items() if key != "maxPodsConstraint"}
+    out = tmp_path / "Pulumi.moved.yaml"
+
+    assert main(["import", *given(tmp_path, described), "--out", str(out), *SERVED]) == 0
+    assert "maxPodsPerNode" not in capsys.readouterr().out
+    assert "max_pods" not in out.read_text(encoding="utf-8")
+
+
 def test_an_existing_file_stays(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "Pulumi.prod.yaml"
     out.write_text("config: {}\n", encoding="utf-8")
@@ -757,7 +766,7 @@ def existing(resource: Mapping[str, Any], template: str) -> dict[str, Any]:
     ]
     for key in {"labels", "nodeLabels"} & set(labels):
         labels[key] = {name: value for name, value in labels[key].items() if not name.startswith("gpupools/")}
-    inputs.pop("tags", None)
+    inputs["tags"] = {key: value for key, value in inputs.get("tags", {}).items() if not key.startswith("gpupools:")}
     if kind.startswith("aws:eks"):
         inputs["launchTemplate"] = {"id": template, "version": "3"}
         identifier = f"{inputs['clusterName']}:{name}"

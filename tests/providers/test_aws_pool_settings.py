@@ -12,18 +12,15 @@ import pytest
 
 from gpupools.common.errors import Rejected
 from gpupools.providers.aws import CLOUD
-from gpupools.providers.aws.bootstrap import KUBELET_KEYS
 from gpupools.providers.aws.constraints import CAPACITY_BLOCK_FAMILIES
 from gpupools.providers.aws.node_images import BOTTLEROCKET, ULTRASERVER_FAMILIES, instance_family
 from gpupools.providers.aws.pool_settings import (
     LAUNCH_TEMPLATE,
     NODE_GROUP,
     PLACEMENT_GROUP,
-    SETTINGS,
     VOLUME_TYPES,
 )
 from gpupools.spec.overrides import Overridable
-from gpupools.spec.pool_options import given_settings
 from tests.cloud_parts import edited_inputs
 from tests.program_faults import check_property_path
 from tests.providers import aws_pools
@@ -38,7 +35,7 @@ from tests.providers.aws_pools import (
     settings,
     strictly,
 )
-from tests.providers.everything import checked, everything
+from tests.providers.everything import everything
 from tests.rows import each_row
 from tooling.sdk_types import wire_names
 
@@ -358,16 +355,6 @@ def test_the_stack_with_everything_set_passes_the_strict_monitor() -> None:
     assert [str(problem) for problem in found.problems] == []
     types = [resource.type for resource in found.resources]
     assert (types.count(aws_pools.NODE_GROUP), types.count(aws_pools.PLACEMENT_GROUP)) == (5, 1)
-
-
-def test_the_stack_with_everything_set_uses_every_setting_eks_takes() -> None:
-    used = {name for pool in checked("aws").plan.stack.pools.values() for name in given_settings(pool)}
-
-    supported = {name for name, setting in SETTINGS.items() if setting.supported}
-    supported -= set(KUBELET_KEYS)  # tests/test_settings.py declares each
-    # An adopted pool needs what was there, and nothing is installed that takes a start-up taint off.
-    assert supported - used == {"adopt", "startup_taint"}
-    assert used <= SETTINGS.keys()
 
 
 # The table of edits

@@ -11,11 +11,8 @@ from pulumi_azure_native.containerservice import AgentPoolArgs
 from gpupools.common.taints import GPU_TAINT
 from gpupools.plan.pool_plan import POOL_LABEL
 from gpupools.plan.tolerations import tolerations_for
-from gpupools.providers import azure
 from gpupools.providers.azure.edit_effects import FIXED_AT_CREATION
 from gpupools.providers.azure.pool_settings import OVERRIDABLE
-from gpupools.spec.pool_options import given_settings
-from gpupools.stackfile.stack_validation import parse_pool
 from tests.cloud_parts import edited_inputs
 from tests.providers.azure_pools import (
     ADDRESSES,
@@ -27,7 +24,7 @@ from tests.providers.azure_pools import (
     settings,
     wire,
 )
-from tests.providers.everything import checked, everything
+from tests.providers.everything import everything
 
 SPOT_TAINT = "kubernetes.azure.com/scalesetpriority=spot:NoSchedule"
 
@@ -147,20 +144,6 @@ def test_the_stack_file_with_everything_previews_without_a_problem() -> None:
 
     assert [str(problem) for problem in (*found.problems, *found.warnings)] == []
     assert len([each for each in found.resources if each.type == TOKEN]) == 7
-
-
-def test_the_stack_file_with_everything_has_every_setting_aks_takes() -> None:
-    pools = checked("azure").file.config["pools"]
-    used = {name for key, pool in pools.items() for name in given_settings(parse_pool((key,), without(pool)))}
-
-    taken = {name for name, setting in azure.CLOUD.node_pools.settings.items() if setting.supported}
-    direct = {each.key for each in OVERRIDABLE["AgentPool"].keys}  # tests/test_settings.py declares each
-    assert taken - used - direct <= {"adopt", "first_name", "renamed_from"}  # they need a pool that was there before
-    assert used <= taken
-
-
-def without(pool: Any) -> dict[str, Any]:
-    return {key: value for key, value in pool.items() if key != "clusters"}
 
 
 @pytest.mark.parametrize(

@@ -103,7 +103,7 @@ class PoolArgs(TypedDict):
     disk: NotRequired[JsonDict]
     """Each node's disks: type, encryption_key, local_nvme."""
     network: NotRequired[JsonDict]
-    """rdma, compute_domains, placement, placement_policy, security_group_ids, gpu_networks, max_pods."""
+    """Network of the nodes, by the keys that a stack file has there."""
     security: NotRequired[JsonDict]
     """secure_boot, imds_hop_limit."""
     upgrade: NotRequired[JsonDict]

@@ -5,9 +5,9 @@ Owns the AWS facts; only `resources.py`, which registers a plan's resources, imp
 
 from pathlib import Path
 
-from gpupools.plan.cloud import Cloud, NodePools, RegisteredResource, call_later, get_later
-from gpupools.plan.cloud_tables import read_provider_settings
-from gpupools.providers.aws.capabilities import CAPABILITIES, DEFAULT_SOFTWARE, SOFTWARE
+from gpupools.catalog.reserved_keys import CONDITION_TAINTS, OPERATOR_LABELS, key_rules, kubelet_labels
+from gpupools.plan.cloud import Cloud, NodePools, PodLimits, RegisteredResource, call_later, get_later
+from gpupools.plan.cloud_tables import read_capabilities, read_default_software, read_provider_settings, read_software
 from gpupools.providers.aws.cluster import EksCluster, kubeconfig_name, node_pattern
 from gpupools.providers.aws.constraints import check_pool, check_settings
 from gpupools.providers.aws.machines import INSTANCE_TYPES
@@ -15,16 +15,17 @@ from gpupools.providers.aws.node_software import node_runtime
 from gpupools.providers.aws.pool_plan import build_provider_plan
 from gpupools.providers.aws.pool_settings import OVERRIDABLE, SETTINGS
 from gpupools.providers.aws.registries import own_registry, registry_login
-from gpupools.providers.aws.reserved import LABELS, TAINTS
+
+_HERE = Path(__file__).parent
 
 CLOUD = Cloud(
     name="aws",
     service="Amazon EKS",
     instance_types=INSTANCE_TYPES,
-    quotas_file=Path(__file__).parent / "quotas.csv",
-    launch_errors_file=Path(__file__).parent / "launch_errors.csv",
-    prices_file=Path(__file__).parent / "prices.csv",
-    input_types_file=Path(__file__).parent / "input_types.json",
+    quotas_file=_HERE / "quotas.csv",
+    launch_errors_file=_HERE / "launch_errors.csv",
+    prices_file=_HERE / "prices.csv",
+    input_types_file=_HERE / "input_types.json",
     cluster=EksCluster,
     example_cluster={
         "cloud": "aws",
@@ -33,16 +34,20 @@ CLOUD = Cloud(
         "subnet_ids": ["subnet-0a1b2c3d4e5f60718"],
         "node_role_arn": "arn:aws:iam::123456789012:role/gpu-nodes",
     },
-    software=SOFTWARE,
-    default_software=DEFAULT_SOFTWARE,
-    capabilities=CAPABILITIES,
+    # Bottlerocket carries the device plugin and a MIG manager as host services, which user data configures; Amazon
+    # Linux 2023 carries driver and container toolkit only. The default needs nothing in the cluster where it can.
+    # Time-sliced MIG stays with the GPU Operator, for which NVIDIA documents it; of Bottlerocket its makers and AWS's
+    # page say different things (`capabilities.csv`).
+    software=read_software(_HERE),
+    default_software=read_default_software(_HERE),
+    capabilities=read_capabilities(_HERE),
     decide=build_provider_plan,
     check_pool=check_pool,
     check_settings=check_settings,
     # https://docs.aws.amazon.com/sdkref/latest/guide/environment-variables.html
-    provider_settings=read_provider_settings(Path(__file__).parent, "aws", "aws-native"),
+    provider_settings=read_provider_settings(_HERE, "aws", "aws-native"),
     access=call_later(f"{__name__}.access", "exec_plugin"),
-    discovery_file=Path(__file__).parent / "discovery.csv",
+    discovery_file=_HERE / "discovery.csv",
     node_pattern=node_pattern,
     pool_command="aws autoscaling describe-scaling-activities --region {region} --max-items 20 --output text"
     " --query 'Activities[].[StartTime,AutoScalingGroupName,StatusMessage]'",
@@ -59,8 +64,16 @@ CLOUD = Cloud(
     # A node group's name has 63 characters at most, and `-nodes` and Pulumi's own eight go behind the component's.
     # https://docs.aws.amazon.com/eks/latest/APIReference/API_CreateNodegroup.html
     component_name_limit=63 - len("-nodes") - 8,
-    reserved_labels=LABELS,
-    reserved_taints=TAINTS,
+    # EKS takes any label, and the kubelet then does not start:
+    # https://github.com/terraform-aws-modules/terraform-aws-eks/issues/3346, https://github.com/eksctl-io/eksctl/pull/6947.
+    pod_limits=PodLimits(8, 256, "https://docs.aws.amazon.com/eks/latest/userguide/choosing-instance-type.html"),
+    reserved_labels=(
+        *key_rules(_HERE / "reserved.csv", "label"),
+        *kubelet_labels("the kubelet of an EKS node"),
+        *OPERATOR_LABELS,
+    ),
+    # Of kubernetes.io there is one report of what the API says; AWS's page on taints names no key (2026-11-22).
+    reserved_taints=(*CONDITION_TAINTS, *key_rules(_HERE / "reserved.csv", "taint")),
     node_pools=NodePools(
         settings=SETTINGS,
         overridable=OVERRIDABLE,

@@ -18,6 +18,9 @@ _BOTTLEROCKET, _NODEADM = "Bottlerocket", "KubeletConfiguration"
 _ROWS = [row for row in csv_rows(Path(__file__).parent / "inputs.csv") if row["resource"] in (_BOTTLEROCKET, _NODEADM)]
 KUBELET_KEYS = tuple(dict.fromkeys(row["key"] for row in _ROWS))
 """Keys of the stack file that become settings of the kubelet."""
+_DOCUMENTS = {_BOTTLEROCKET: "", _NODEADM: "spec.kubelet.config."}
+KUBELET_SETTINGS = tuple(f"{_DOCUMENTS[row['resource']]}{row['input'].partition(':')[0]}" for row in _ROWS)
+"""The path of each in a document of user data."""
 
 
 def _kubelet_names(form: str) -> Iterator[tuple[str, str, bool]]:
@@ -169,7 +172,7 @@ def _al2023_parts(local_nvme: bool, kubelet: Mapping[str, object]) -> dict[str, 
     if local_nvme:
         parts["application/node.eks.aws"] = _node_config({"instance": {"localStorage": {"strategy": "RAID0"}}})
     if config := _kubelet(_NODEADM, kubelet):
-        # EKS appends a NodeConfig with its own maxPods, and the last one wins; a file in nodeadm.d wins over both.
+        # EKS appends a NodeConfig of its own, and the last one wins; a file in nodeadm.d wins over both.
         # https://awslabs.github.io/amazon-eks-ami/nodeadm/doc/examples/#overriding-configuration-with-drop-in-files
         content = _node_config({"kubelet": {"config": config}})
         file = {"path": "/etc/eks/nodeadm.d/50-max-pods.json", "content": content}

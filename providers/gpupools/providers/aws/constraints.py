@@ -92,7 +92,6 @@ def check_settings(request: PoolRequest) -> list[Problem]:
     found = [
         *_capacity_block_only(request),
         *_labels_and_taints(request),
-        *_max_pods(request),
         *_adoption(request),
         *_image(request),
         *_capacity(request),
@@ -159,14 +158,6 @@ def _capacity_block_only(request: PoolRequest) -> Iterator[Problem]:
         what = f"EC2 offers {request.instance.name} only in Capacity Blocks"
         fix = "add capacity: {mode: capacity-block, name: cr-…}, or choose an on-demand instance type"
         yield Problem(_machine_key(request), what, fix, _ULTRASERVER_PAGE)
-
-
-def _max_pods(request: PoolRequest) -> Iterator[Problem]:
-    most = request.spec.network.max_pods
-    if most is not None and not 8 <= most <= 256:
-        what = f"got {most}; EKS nodes run 8 to 256 pods, and AWS's own values end at 250"
-        source = f"{_GUIDE}/choosing-instance-type.html"
-        yield Problem(("pools", request.name, "network", "max_pods"), what, "choose a number from 8 to 256", source)
 
 
 def _labels_and_taints(request: PoolRequest) -> Iterator[Problem]:

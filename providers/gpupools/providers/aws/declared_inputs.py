@@ -13,10 +13,8 @@ from gpupools.plan.node_resources import GPU_RESOURCE
 from gpupools.plan.pool_facts import UNKNOWN
 from gpupools.plan.pool_plan import PoolPlan
 from gpupools.providers.aws.pool_plan import EksPoolPlan, Interface, Volume
-from gpupools.providers.aws.reserved import EFFECTS
-from gpupools.spec.overrides import apply_overrides, without_none
-
-_EFFECT_NAMES = {effect: name for name, effect in EFFECTS.items()}
+from gpupools.providers.aws.pool_settings import OVERRIDABLE
+from gpupools.spec.overrides import without_none
 
 NODE_TEMPLATE = "k8s.io/cluster-autoscaler/node-template"
 """Prefix of the tags from which cluster-autoscaler learns what an empty group's nodes would be.
@@ -55,7 +53,10 @@ def declared_inputs(plan: PoolPlan, cluster: JsonObject, name: str = "") -> dict
             inputs["PlacementGroup"] = {**region, "strategy": "cluster", "tags": {"Name": stem, **own}}
         inputs["LaunchTemplate"] = {**region, **_launch_template(plan, settings, stem, own)}
     inputs["NodeGroup"] = {**region, **_node_group(plan, settings, cluster), "tags": tags}
-    merged = {kind: apply_overrides(value, settings.overrides.get(kind, {})) for kind, value in inputs.items()}
+    merged = {
+        kind: OVERRIDABLE[kind].merge(value, settings.key_values, settings.overrides.get(kind, {}))
+        for kind, value in inputs.items()
+    }
     return {**without_none(merged), "Tag": _scale_from_zero(plan, settings)}
 
 
@@ -73,10 +74,7 @@ def _node_group(plan: PoolPlan, settings: EksPoolPlan, cluster: JsonObject) -> J
         "launchTemplate": _template_reference(settings),
         "scalingConfig": {"minSize": plan.min_nodes, "desiredSize": plan.min_nodes, "maxSize": plan.max_nodes},
         "labels": dict(plan.labels),
-        "taints": [
-            {"key": taint.key, "value": taint.value, "effect": _EFFECT_NAMES[taint.effect]}
-            for taint in plan.node_taints
-        ],
+        "taints": [{"key": taint.key, "value": taint.value, "effect": taint.effect.name} for taint in plan.node_taints],
         # MINIMAL stops the old node before it starts the new one: a spare GPU node is often not to be had.
         # https://docs.aws.amazon.com/eks/latest/APIReference/API_NodegroupUpdateConfig.html
         "updateConfig": {"maxUnavailable": settings.max_unavailable, "updateStrategy": "MINIMAL"},

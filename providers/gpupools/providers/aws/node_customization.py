@@ -11,7 +11,7 @@ from typing import Any
 from gpupools.common.errors import Rejected
 from gpupools.common.json_types import JsonObject
 from gpupools.plan.pool_facts import UNKNOWN, NodeCustomization
-from gpupools.providers.aws.bootstrap import is_own_part, own_settings
+from gpupools.providers.aws.bootstrap import KUBELET_SETTINGS, is_own_part, own_settings
 from gpupools.providers.aws.user_data import mime_parts, part_format
 from gpupools.providers.aws.user_data_checks import decode_user_data
 from gpupools.readback.inputs import at, is_list, items, text
@@ -26,10 +26,10 @@ _RUNS = "it runs on every node, as root, before anything of the cluster does"
 _ALLOWED_KEYS = (
     # The node's part of joining a cluster, sizes and shared GPUs: what can neither run a program nor open a node.
     *("settings.kubernetes.api-server", "settings.kubernetes.cluster-certificate", "settings.kubernetes.cluster-name"),
-    *("settings.kubernetes.cluster-dns-ip", "settings.kubernetes.max-pods", "settings.kubernetes.node-labels.*"),
-    *("settings.kubernetes.node-taints.*", "settings.kubelet-device-plugins.nvidia.*"),
-    *("spec.cluster.*", "spec.instance.localStorage.strategy", "spec.kubelet.config.maxPods"),
+    *("settings.kubernetes.cluster-dns-ip", "settings.kubernetes.node-labels.*", "settings.kubernetes.node-taints.*"),
+    *("settings.kubelet-device-plugins.nvidia.*", "spec.cluster.*", "spec.instance.localStorage.strategy"),
     *("spec.kubelet.config.registerWithTaints", "spec.kubelet.config.clusterDNS", "apiVersion", "kind"),
+    *KUBELET_SETTINGS,
 )
 _FLAGS = "spec.kubelet.flags"
 _ALLOWED_FLAGS = re.compile(

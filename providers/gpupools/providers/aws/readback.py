@@ -17,7 +17,7 @@ from types import MappingProxyType
 from typing import Any
 
 from gpupools.common.json_types import JsonObject
-from gpupools.common.taints import KUBERNETES_EFFECTS
+from gpupools.common.taints import CLOUD_EFFECTS, KUBERNETES_EFFECTS
 from gpupools.plan.cloud import KubernetesObjects, Readback
 from gpupools.plan.pool_facts import (
     NO_ACCELERATOR,
@@ -32,7 +32,6 @@ from gpupools.plan.pool_facts import (
 from gpupools.providers.aws.karpenter import KARPENTER
 from gpupools.providers.aws.machines import INSTANCE_TYPES
 from gpupools.providers.aws.node_customization import customizations, group_customizations, node_customizations
-from gpupools.providers.aws.reserved import EFFECTS
 from gpupools.providers.aws.user_data import UserData, makes_no_node, read_settings, read_user_data
 from gpupools.providers.aws.user_data_checks import mentions_taints
 from gpupools.readback import kubelet
@@ -126,7 +125,7 @@ def _node_group(properties: JsonObject) -> tuple[PoolFacts, ...]:
     decides.add("taints" if unresolved_taints else "more taints")
     elsewhere = (_template_reference(template, "launchTemplate", decides),) if template else ()
     read = TaintsRead()
-    read.objects(properties.get("taints"), "taints", EFFECTS)
+    read.objects(properties.get("taints"), "taints", CLOUD_EFFECTS)
     hardening = Hardening()
     _group_hardening(properties, hardening)
     retired_machines(machines.names, INSTANCE_TYPES, "instanceTypes", hardening)
@@ -135,7 +134,7 @@ def _node_group(properties: JsonObject) -> tuple[PoolFacts, ...]:
             pool_facts("aws", machines, read, hardening),
             unresolved_taints=tuple(unresolved_taints),
             where="taints",
-            missing_taint=as_object(wanted_taint(machines.accelerator), EFFECTS),
+            missing_taint=as_object(wanted_taint(machines.accelerator), CLOUD_EFFECTS),
             elsewhere=elsewhere,
             software=_software(image, bool(template), at(properties, "gpu") is True),
             region=text(properties.get("region")),

@@ -2,25 +2,26 @@
 
 from pathlib import Path
 
-from gpupools.plan.cloud import Cloud, NodePools, RegisteredResource, call_later, get_later
-from gpupools.plan.cloud_tables import read_provider_settings
-from gpupools.providers.azure.capabilities import CAPABILITIES, DEFAULT_SOFTWARE, SOFTWARE
+from gpupools.catalog.reserved_keys import CONDITION_TAINTS, OPERATOR_LABELS, key_rules, kubelet_labels
+from gpupools.plan.cloud import Cloud, NodePools, PodLimits, RegisteredResource, call_later, get_later
+from gpupools.plan.cloud_tables import read_capabilities, read_default_software, read_provider_settings, read_software
 from gpupools.providers.azure.cluster import AksCluster, node_pattern
 from gpupools.providers.azure.constraints import check_pool, check_settings
 from gpupools.providers.azure.machines import INSTANCE_TYPES, find_instance_type
 from gpupools.providers.azure.node_software import node_runtime
 from gpupools.providers.azure.pool_plan import build_provider_plan
 from gpupools.providers.azure.pool_settings import OVERRIDABLE, SETTINGS
-from gpupools.providers.azure.reserved import LABELS, TAINTS
+
+_HERE = Path(__file__).parent
 
 CLOUD = Cloud(
     name="azure",
     service="AKS",
     instance_types=INSTANCE_TYPES,
-    quotas_file=Path(__file__).parent / "quotas.csv",
-    launch_errors_file=Path(__file__).parent / "launch_errors.csv",
-    prices_file=Path(__file__).parent / "prices.csv",
-    input_types_file=Path(__file__).parent / "input_types.json",
+    quotas_file=_HERE / "quotas.csv",
+    launch_errors_file=_HERE / "launch_errors.csv",
+    prices_file=_HERE / "prices.csv",
+    input_types_file=_HERE / "input_types.json",
     cluster=AksCluster,
     example_cluster={
         "cloud": "azure",
@@ -31,14 +32,15 @@ CLOUD = Cloud(
             "Microsoft.Network/virtualNetworks/ml-dev/subnets/gpu"
         ),
     },
-    software=SOFTWARE,
-    default_software=DEFAULT_SOFTWARE,
-    capabilities=CAPABILITIES,
+    # AKS's driver is there unless it is switched off, and its MIG profiles work only with it.
+    software=read_software(_HERE),
+    default_software=read_default_software(_HERE),
+    capabilities=read_capabilities(_HERE),
     decide=build_provider_plan,
     check_pool=check_pool,
     check_settings=check_settings,
     # https://www.pulumi.com/registry/packages/azure-native/installation-configuration/
-    provider_settings=read_provider_settings(Path(__file__).parent, "azure-native", "azure"),
+    provider_settings=read_provider_settings(_HERE, "azure-native", "azure"),
     node_runtime=node_runtime,
     supports_dra_from_zero=False,
     find_instance_type=find_instance_type,
@@ -46,11 +48,17 @@ CLOUD = Cloud(
     open_metadata_address="169.254.169.254/32",
     access=call_later(f"{__name__}.access", "exec_plugin"),
     karpenter_excludes_autoscaling="https://learn.microsoft.com/dotnet/api/azure.resourcemanager.containerservice.models.nodeprovisioningmode.auto",
-    discovery_file=Path(__file__).parent / "discovery.csv",
+    discovery_file=_HERE / "discovery.csv",
     node_pattern=node_pattern,
     pool_command="az aks nodepool list --resource-group {resource_group} --cluster-name {name} --output table",
-    reserved_labels=LABELS,
-    reserved_taints=TAINTS,
+    # Labels of node-role.kubernetes.io were refused until 2024 at least (https://github.com/Azure/AKS/issues/4613).
+    pod_limits=PodLimits(10, 250, "https://learn.microsoft.com/azure/aks/concepts-network-ip-address-planning"),
+    reserved_labels=(
+        *key_rules(_HERE / "reserved.csv", "label"),
+        *kubelet_labels("AKS", "https://github.com/Azure/AKS/issues/2866"),
+        *OPERATOR_LABELS,
+    ),
+    reserved_taints=(*CONDITION_TAINTS, *key_rules(_HERE / "reserved.csv", "taint")),
     node_pools=NodePools(
         settings=SETTINGS,
         overridable=OVERRIDABLE,

@@ -39,7 +39,6 @@ _INFINIBAND = "Azure/aks-rdma-infiniband configs/nicclusterpolicy/base/nic.yaml"
 _FIPS = f"{_AKS}enable-fips-nodes"
 _TRUSTED_LAUNCH = f"{_AKS}use-trusted-launch"
 _DISKS = f"{_AKS}concepts-storage"
-_PODS = f"{_AKS}concepts-network-ip-address-planning"
 _UPGRADES = f"{_AKS}upgrade-aks-node-pools-rolling"
 _AZURE = "https://learn.microsoft.com/azure/"
 _RESERVABLE = f"{_AZURE}virtual-machines/capacity-reservation-overview"
@@ -275,9 +274,6 @@ def _network(at: Path, request: PoolRequest) -> Iterator[Problem]:
     if network.rdma and size.rdma != "infiniband":
         what = f"{size.name} has no InfiniBand"
         yield Problem((*at, "network", "rdma"), what, "use an ND size with an r, or leave rdma out", size.source)
-    if network.max_pods is not None and not 10 <= network.max_pods <= 250:
-        what = f"got {network.max_pods}; AKS allows 10 to 250 pods per node"
-        yield Problem((*at, "network", "max_pods"), what, "use a number from 10 to 250", _PODS)
 
 
 def _upgrade(at: Path, request: PoolRequest) -> Iterator[Problem]:

@@ -10,7 +10,8 @@ from gpupools.plan.pool_plan import PoolPlan
 from gpupools.providers.azure.constraints import POOL_NAME_LIMIT
 from gpupools.providers.azure.edit_effects import FIXED_AT_CREATION
 from gpupools.providers.azure.pool_plan import AksPoolPlan
-from gpupools.spec.overrides import apply_overrides, without_none
+from gpupools.providers.azure.pool_settings import OVERRIDABLE
+from gpupools.spec.overrides import without_none
 
 _DEFAULTS = {
     "enableEncryptionAtHost": False,
@@ -39,7 +40,8 @@ def declared_inputs(plan: PoolPlan, cluster: Mapping[str, Any]) -> dict[str, Jso
         TypeError: The plan was made for another cloud.
     """
     settings = aks_plan(plan)
-    properties = apply_overrides(without_none(_properties(plan, settings, cluster)), settings.overrides)
+    own = without_none(_properties(plan, settings, cluster))
+    properties = OVERRIDABLE["AgentPool"].merge(own, settings.key_values, settings.overrides)
     name, group = pool_name(plan, decisive_inputs(plan, properties)), cluster["resource_group"]
     if settings.api_version is None:
         place = {"agentPoolName": name, "resourceName": cluster["name"], "resourceGroupName": group}

@@ -5,25 +5,26 @@ Owns the knowledge; only `resources.py`, which registers a plan's resources, imp
 
 from pathlib import Path
 
-from gpupools.plan.cloud import Cloud, NodePools, RegisteredResource, call_later, get_later
-from gpupools.plan.cloud_tables import read_provider_settings
-from gpupools.providers.gcp.capabilities import CAPABILITIES, DEFAULT_SOFTWARE, SOFTWARE
+from gpupools.catalog.reserved_keys import CONDITION_TAINTS, OPERATOR_LABELS, key_rules
+from gpupools.plan.cloud import Cloud, NodePools, PodLimits, RegisteredResource, call_later, get_later
+from gpupools.plan.cloud_tables import read_capabilities, read_default_software, read_provider_settings, read_software
 from gpupools.providers.gcp.cluster import GkeCluster, kubeconfig_name, node_pattern
 from gpupools.providers.gcp.constraints import check_pool, check_settings
 from gpupools.providers.gcp.machines import INSTANCE_TYPES, find_instance_type
 from gpupools.providers.gcp.node_software import node_runtime
 from gpupools.providers.gcp.pool_plan import build_provider_plan
 from gpupools.providers.gcp.pool_settings import OVERRIDABLE, SETTINGS
-from gpupools.providers.gcp.reserved import LABELS, TAINTS
+
+_HERE = Path(__file__).parent
 
 CLOUD = Cloud(
     name="gcp",
     service="GKE",
     instance_types=INSTANCE_TYPES,
-    quotas_file=Path(__file__).parent / "quotas.csv",
-    launch_errors_file=Path(__file__).parent / "launch_errors.csv",
-    prices_file=Path(__file__).parent / "prices.csv",
-    input_types_file=Path(__file__).parent / "input_types.json",
+    quotas_file=_HERE / "quotas.csv",
+    launch_errors_file=_HERE / "launch_errors.csv",
+    prices_file=_HERE / "prices.csv",
+    input_types_file=_HERE / "input_types.json",
     cluster=GkeCluster,
     example_cluster={
         "cloud": "gcp",
@@ -32,16 +33,16 @@ CLOUD = Cloud(
         "location": "europe-west4",
         "service_account": "gpu-nodes@ml-dev.iam.gserviceaccount.com",
     },
-    software=SOFTWARE,
-    default_software=DEFAULT_SOFTWARE,
-    capabilities=CAPABILITIES,
+    software=read_software(_HERE),
+    default_software=read_default_software(_HERE),
+    capabilities=read_capabilities(_HERE),
     decide=build_provider_plan,
     check_pool=check_pool,
     check_settings=check_settings,
     # https://registry.terraform.io/providers/hashicorp/google/latest/docs/guides/provider_reference
-    provider_settings=read_provider_settings(Path(__file__).parent, "gcp", "google-native"),
+    provider_settings=read_provider_settings(_HERE, "gcp", "google-native"),
     access=call_later(f"{__name__}.access", "exec_plugin"),
-    discovery_file=Path(__file__).parent / "discovery.csv",
+    discovery_file=_HERE / "discovery.csv",
     node_pattern=node_pattern,
     pool_command="gcloud container operations list --project {project} --location {location}"
     " --sort-by=~START_TIME --limit 20",
@@ -50,8 +51,11 @@ CLOUD = Cloud(
     node_runtime=node_runtime,
     supports_dra_from_zero=True,
     find_instance_type=find_instance_type,
-    reserved_labels=LABELS,
-    reserved_taints=TAINTS,
+    # Google documents no list of what GKE sets itself. Its API refuses what it "manages": the pull request quotes it,
+    # of a key that Google's pages have people write by now. Labels for DRA drivers are people's own.
+    pod_limits=PodLimits(8, 256, "https://docs.cloud.google.com/kubernetes-engine/docs/how-to/flexible-pod-cidr"),
+    reserved_labels=(*key_rules(_HERE / "reserved.csv", "label"), *OPERATOR_LABELS),
+    reserved_taints=(*CONDITION_TAINTS, *key_rules(_HERE / "reserved.csv", "taint")),
     node_pools=NodePools(
         settings=SETTINGS,
         overridable=OVERRIDABLE,

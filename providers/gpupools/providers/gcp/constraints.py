@@ -1,5 +1,6 @@
 """Rejects pools that GKE cannot run: GPUs, sharing, and settings that exclude each other. Pure."""
 
+import pathlib
 import re
 import unicodedata
 from collections.abc import Iterator, Mapping
@@ -8,9 +9,9 @@ from typing import Any
 
 from gpupools.common.errors import Path, Problem, shown
 from gpupools.plan.capability import Verdict
+from gpupools.plan.cloud_tables import read_capabilities
 from gpupools.plan.dra import DRA_DRIVER
 from gpupools.plan.provider_plan import PoolRequest
-from gpupools.providers.gcp.capabilities import CAPABILITIES
 from gpupools.providers.gcp.cluster import ZONE, is_default_account
 from gpupools.providers.gcp.machines import boot_disk_types, n1_most_vcpus
 from gpupools.providers.gcp.pool_plan import gke_cluster, node_zones, uniform_profile
@@ -88,7 +89,6 @@ def check_settings(request: PoolRequest) -> list[Problem]:
         *_driver(request),
         *_disk(request),
         *_rdma(request),
-        *_max_pods(request),
         *_nvlink_domain(request),
         *_placement(request),
         *_secure_boot(request),
@@ -372,14 +372,6 @@ def _rdma(request: PoolRequest) -> Iterator[Problem]:
         yield Problem(at, f"GPUDirect networks are limited to one zone, but {what}", "set one zone in zones", _NETWORKS)
 
 
-def _max_pods(request: PoolRequest) -> Iterator[Problem]:
-    most = request.spec.network.max_pods
-    if most is not None and not 8 <= most <= 256:
-        what = f"got {most}; GKE allows 8 to 256 pods per node"
-        source = f"{_HOW_TO}/flexible-pod-cidr"
-        yield Problem(_at(request, "network", "max_pods"), what, "use a number from 8 to 256", source)
-
-
 def _gpu_networks(request: PoolRequest) -> Iterator[Problem]:
     """Reject networks that do not match the GPUDirect interfaces, or that GKE creates itself."""
     at, machine, given = _at(request, "network", "gpu_networks"), _machine(request), request.spec.network.gpu_networks
@@ -595,8 +587,8 @@ def _unsupported_rename(request: PoolRequest) -> Iterator[Problem]:
     clients = request.spec.sharing.clients
     if clients is None or not clients.rename or request.software != "cloud-managed":
         return
-    cells = {name: cell for (name, kind), cell in CAPABILITIES.items() if kind == request.sharing}
-    ways = [name for name, cell in cells.items() if cell.verdict is Verdict.IN_CLUSTER]
+    cells = read_capabilities(pathlib.Path(__file__).parent).items()
+    ways = [name for (name, kind), cell in cells if kind == request.sharing and cell.verdict is Verdict.IN_CLUSTER]
     where = (*request.spec.sharing.clients_at, "rename")
     what = "GKE's device plugin calls every replica nvidia.com/gpu, and the node pool has no field for another name"
     fix = f"leave it out, or use software: {' or '.join(ways)}" if ways else "leave it out; pods request nvidia.com/gpu"

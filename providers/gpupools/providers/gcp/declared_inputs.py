@@ -8,10 +8,10 @@ from gpupools.common.naming import replacement_name
 from gpupools.plan.pool_facts import UNKNOWN
 from gpupools.plan.pool_plan import PoolPlan
 from gpupools.providers.gcp.constraints import NAME_LIMIT
-from gpupools.providers.gcp.edit_effects import replacing_inputs
+from gpupools.providers.gcp.edit_effects import is_replacing, replacing_inputs
 from gpupools.providers.gcp.pool_plan import GkePoolPlan
-from gpupools.providers.gcp.reserved import EFFECTS
-from gpupools.spec.overrides import apply_overrides, without_none
+from gpupools.providers.gcp.pool_settings import OVERRIDABLE
+from gpupools.spec.overrides import without_none
 
 # Nodes read images, logs and drivers with it; what they may do is limited by the roles of their own service account.
 # Narrower scopes break the driver download: https://docs.cloud.google.com/kubernetes-engine/docs/how-to/gpus.
@@ -31,7 +31,7 @@ def declared_inputs(plan: PoolPlan, cluster: Mapping[str, Any], policy: Any = UN
     """
     settings = gke_plan(plan)
     pool = without_none(_node_pool(plan, settings, cluster, policy))
-    declared = {"NodePool": apply_overrides(pool, settings.overrides)}
+    declared = {"NodePool": OVERRIDABLE["NodePool"].merge(pool, settings.key_values, settings.overrides)}
     if settings.accelerator_topology is not None:
         # https://github.com/GoogleCloudPlatform/cluster-toolkit, examples/gke-a4x/gke-a4x.yaml
         one_nvlink_domain = {"type": "HIGH_THROUGHPUT", "acceleratorTopology": settings.accelerator_topology}
@@ -74,12 +74,15 @@ def pool_name(plan: PoolPlan, service_account: Any) -> Any:
         "queued": settings.queued or None,
         "max_run_s": settings.max_run_s,
         "reservation": settings.reservation,
-        "boot_disk_key": settings.boot_disk_key,
         "network_profile": settings.network_profile,
         "gpu_networks": settings.gpu_networks or None,
         "compact": settings.compact or None,
         "accelerator_topology": settings.accelerator_topology,
-        "max_pods": settings.max_pods,
+        **{
+            key.field: settings.key_values.get(key.field)
+            for key in OVERRIDABLE["NodePool"].keys
+            if is_replacing(".".join(key.path))
+        },
         "secure_boot": settings.secure_boot or None,
         "set_by_hand": replacing_inputs(settings.overrides) or None,
     }
@@ -122,7 +125,6 @@ def _node_pool(plan: PoolPlan, settings: GkePoolPlan, cluster: Mapping[str, Any]
         },
         "placementPolicy": placement if settings.compact or settings.accelerator_topology else None,
         "queuedProvisioning": {"enabled": True} if settings.queued else None,
-        "maxPodsPerNode": settings.max_pods,
         # Written out, since the provider keeps PREVENT when the field is only left out again.
         "deletionPolicy": "PREVENT" if settings.protect else "DELETE",
         "nodeConfig": _node_config(plan, settings, account),
@@ -148,13 +150,12 @@ def _node_config(plan: PoolPlan, settings: GkePoolPlan, service_account: Any) ->
         "imageType": settings.image_type,
         "diskSizeGb": plan.disk_gib,
         "diskType": settings.boot_disk_type,
-        "bootDiskKmsKey": settings.boot_disk_key,
         "ephemeralStorageLocalSsdConfig": disks if settings.local_ssd_for_pods else None,
         "localNvmeSsdBlockConfig": None if settings.local_ssd_for_pods else disks,
         "labels": dict(plan.labels),
         "resourceLabels": dict(settings.resource_labels) or None,
         "taints": [
-            {"key": taint.key, "value": taint.value, "effect": EFFECTS[taint.effect]}
+            {"key": taint.key, "value": taint.value, "effect": taint.effect.name}
             for taint in plan.node_taints
             if taint not in settings.taints  # GKE adds those itself
         ],

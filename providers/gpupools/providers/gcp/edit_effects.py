@@ -30,12 +30,17 @@ resource_container_node_pool.go, DeletionPolicyPreDelete.
 """
 
 
+def is_replacing(path: str) -> bool:
+    """Return whether the change of an input replaces the pool, by the row of its dotted path."""
+    edit = edit_tables().inputs.get(path)
+    return edit is not None and edit.effect is EditEffect.REPLACE
+
+
 def replacing_inputs(inputs: JsonObject, above: str = "") -> JsonDict:
     """Return the inputs whose change replaces the pool, by dotted path."""
     found: JsonDict = {}
     for key, value in inputs.items():
-        edit = edit_tables().inputs.get(f"{above}{key}")
-        if edit is not None and edit.effect is EditEffect.REPLACE:
+        if is_replacing(f"{above}{key}"):
             found[f"{above}{key}"] = value
         elif isinstance(value, Mapping):
             found |= replacing_inputs(value, f"{above}{key}.")

@@ -53,7 +53,7 @@ def _pool_from_cli(data: JsonObject) -> Found | None:
         "initialNodeCount": data.get("initialNodeCount"),
         "nodeCount": None if on else data.get("initialNodeCount"),
         "autoscaling": _autoscaling(scaling) if on else None,
-        "maxPodsPerNode": number_of(constraint.get("maxPodsPerNode"), "maxPodsPerNode"),
+        "maxPodsPerNode": number_of(constraint.get("maxPodsPerNode"), "maxPodsPerNode") or None,
         "nodeLocations": sorted(texts_of(data.get("locations"), "locations")),
         "nodeConfig": _node_config(config),
     }
@@ -141,11 +141,9 @@ def _pool_keys(found: Found) -> tuple[JsonDict, JsonDict]:
         "disk_gib": config.get("diskSizeGb"),
         "disk": {
             "type": config.get("diskType"),
-            "encryption_key": config.get("bootDiskKmsKey"),
             "local_nvme": "none" if config.get("localNvmeSsdBlockConfig") else None,
         },
         "network": {
-            "max_pods": inputs.get("maxPodsPerNode"),
             "placement": "compact" if mapping(inputs.get("placementPolicy")).get("type") == "COMPACT" else None,
             "placement_policy": mapping(inputs.get("placementPolicy")).get("policyName"),
             "rdma": True if network.get("acceleratorNetworkProfile") == "auto" else None,

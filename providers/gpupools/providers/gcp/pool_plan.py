@@ -125,7 +125,6 @@ class GkePoolPlan(ProviderPlan):
     zones: tuple[str, ...] | None = None
     """Zones of the nodes; None for those of the cluster."""
     image_type: str = "COS_CONTAINERD"
-    boot_disk_key: str | None = None
     network_profile: str | None = None
     """`auto`: GKE makes the networks of the GPUDirect interfaces."""
     gpu_networks: tuple[tuple[str, str], ...] = ()
@@ -137,7 +136,6 @@ class GkePoolPlan(ProviderPlan):
     """Name of an existing compact placement policy; None lets GKE create one."""
     accelerator_topology: str | None = None
     """`1x72`: the nodes are of one NVLink domain, by a workload policy of their own."""
-    max_pods: int | None = None
     secure_boot: bool = False
     upgrade: GkeUpgrade
     auto_repair: bool = True
@@ -151,6 +149,8 @@ class GkePoolPlan(ProviderPlan):
     """Overrides of the node pool's inputs, by wire name."""
 
     unordered: ClassVar[frozenset[str]] = frozenset({"zones"})
+    usual_pods = 110
+    """https://docs.cloud.google.com/kubernetes-engine/docs/how-to/flexible-pod-cidr"""
     drained_together = ("upgrade.max_surge", "upgrade.max_unavailable", "upgrade.batch_node_count")
 
     def adopted_pool(self) -> AdoptedPool | None:
@@ -190,13 +190,6 @@ class GkePoolPlan(ProviderPlan):
             return ()
         levels = ("block", "subblock", "host")
         return (*(f"cloud.google.com/gce-topology-{level}" for level in levels), "kubernetes.io/hostname")
-
-    def pods_per_node(self) -> int:
-        """Return the setting or GKE's default.
-
-        https://docs.cloud.google.com/kubernetes-engine/docs/how-to/flexible-pod-cidr
-        """
-        return self.max_pods or 110
 
     def requires_gpu_resource(self) -> bool:
         """Return whether software in the cluster names the GPUs, which GKE's autoscaler does not know."""
@@ -238,14 +231,12 @@ def build_provider_plan(request: PoolRequest) -> GkePoolPlan:
         **_capacity_fields(capacity),
         zones=tuple(sorted(spec.zones)) or None,
         image_type=IMAGE_TYPES[spec.image.family or "cos"],
-        boot_disk_key=spec.disk.encryption_key,
         network_profile="auto" if spec.network.rdma and not spec.network.gpu_networks else None,
         gpu_networks=tuple((network.network, network.subnetwork) for network in spec.network.gpu_networks),
         huge_pages=_ASAPD_PAGES if spec.network.rdma and _is_bare_metal(request) else 0,
         compact=spec.network.placement is not None,
         placement_policy=spec.network.placement_policy,
         accelerator_topology=NVLINK_TOPOLOGY if spec.network.compute_domains else None,
-        max_pods=spec.network.max_pods,
         secure_boot=spec.security.secure_boot,
         upgrade=_upgrade(spec.upgrade),
         auto_repair=spec.auto_repair and not short_lived,
