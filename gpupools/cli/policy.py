@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import io
-import os
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -22,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from gpupools.cli.files import add_within, links_out, write_whole
 from gpupools.cli.help_texts import examples
 from gpupools.common.errors import Problem, Rejected, amount_of
+from gpupools.common.input_files import files_of
 from gpupools.common.json_types import JsonObject
 from gpupools.console.output import Style, annotate, answer, tell, tell_json, tell_lines, tell_parts, tell_xml
 
@@ -115,7 +115,7 @@ def _exit_status(parser: argparse.ArgumentParser, given: argparse.Namespace) -> 
         parser.error("give FILE, or --context NAME without other files")
     if not given.check_config:
         try:
-            listed = [(path, *_files_of(path)) for path in given.files]
+            listed = [(path, *files_of(path)) for path in given.files]
         except Rejected as rejected:
             return _refuse(given.format, [(Path(), problem) for problem in rejected.problems])
         found = {file: None for _, files, _ in listed for file in files}
@@ -249,34 +249,6 @@ def judge_files(
     if _unfinished(judged):
         return 2
     return 1 if any(file.refuses for file in judged) else 0
-
-
-_MOST_FILES = 5_000
-"""Files of a folder that one run judges."""
-_NOT_SEARCHED = frozenset({"node_modules", "vendor"})
-"""Folders of other projects, beside those whose name starts with a dot."""
-
-
-def _files_of(path: Path) -> tuple[list[Path], bool]:
-    """Return the JSON and YAML files and the folders of .tf files below a folder and true, or a file itself and false.
-
-    Links are not followed.
-
-    Raises:
-        Rejected: It has more than `_MOST_FILES`.
-    """
-    if not path.is_dir():
-        return [path], False
-    paths: list[Path] = []
-    for folder, folders, names in os.walk(path):
-        folders[:] = sorted(each for each in folders if not each.startswith(".") and each not in _NOT_SEARCHED)
-        here = [Path(folder, name) for name in sorted(names) if Path(name).suffix in (".json", ".yaml", ".yml")]
-        paths += (each for each in here if not each.is_symlink())
-        paths += [Path(folder)] if any(name.endswith(".tf") for name in names) else []
-        if len(paths) > _MOST_FILES:
-            what = f"has more than {_MOST_FILES} JSON and YAML files"
-            raise Rejected([Problem((str(path),), what, "name the folders with manifests or plans")])
-    return paths, True
 
 
 def _without_known(judged: list[FileReport], baseline: Path | None, write: Path | None) -> list[FileReport]:

@@ -6,6 +6,8 @@ import stat
 import sys
 from pathlib import Path
 
+from gpupools.common.errors import Problem, Rejected
+
 STANDARD_INPUT = Path("-")
 """Path that means standard input."""
 
@@ -54,3 +56,31 @@ def read_bytes(path: Path, most: int, *, only_files: bool = False) -> bytes:
     if len(content) > most:
         raise OSError(errno.EFBIG, f"it has more than {most} bytes", str(path))
     return content
+
+
+_MOST_FILES = 5_000
+"""Files of a folder that one run judges."""
+_NOT_SEARCHED = frozenset({"node_modules", "vendor"})
+"""Folders of other projects, beside those whose name starts with a dot."""
+
+
+def files_of(path: Path) -> tuple[list[Path], bool]:
+    """Return the JSON and YAML files and the folders of .tf files below a folder and true, or a file itself and false.
+
+    Links are not followed.
+
+    Raises:
+        Rejected: It has more than `_MOST_FILES`.
+    """
+    if not path.is_dir():
+        return [path], False
+    paths: list[Path] = []
+    for folder, folders, names in os.walk(path):
+        folders[:] = sorted(each for each in folders if not each.startswith(".") and each not in _NOT_SEARCHED)
+        here = [Path(folder, name) for name in sorted(names) if Path(name).suffix in (".json", ".yaml", ".yml")]
+        paths += (each for each in here if not each.is_symlink())
+        paths += [Path(folder)] if any(name.endswith(".tf") for name in names) else []
+        if len(paths) > _MOST_FILES:
+            what = f"has more than {_MOST_FILES} JSON and YAML files"
+            raise Rejected([Problem((str(path),), what, "name the folders with manifests or plans")])
+    return paths, True

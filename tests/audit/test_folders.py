@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gpupools.cli import policy
+from gpupools.common import input_files
 
 Run = Callable[..., tuple[int, str, str]]
 POOL = """\
@@ -101,7 +101,7 @@ def test_standard_input_is_judged(folder: Path, run: Run, monkeypatch: pytest.Mo
 
 def test_a_folder_with_too_many_files_is_rejected(folder: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """In one line, with what to do."""
-    monkeypatch.setattr(policy, "_MOST_FILES", 2)
+    monkeypatch.setattr(input_files, "_MOST_FILES", 2)
     code, _, err = run("policy", folder)
 
     assert code == 1
