@@ -11,6 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path as FilePath
+from typing import Any
 
 from gpupools.audit.judging import FileReport, ReportedFinding
 from gpupools.common.errors import Problem
@@ -29,31 +30,21 @@ def sarif(judged: Sequence[FileReport], rules: Sequence[Rule]) -> JsonDict:
     """Return the log of one run over all files."""
     positions = {rule.name: index for index, rule in enumerate(rules)}
     notifications = [_notification(file.path, problem) for file in judged for problem in file.problems]
-    return {
-        "$schema": SCHEMA,
-        "version": "2.1.0",
-        "runs": [
-            {
-                "tool": {
-                    "driver": {
-                        "name": "gpupools",
-                        "rules": [_rule(rule) for rule in rules],
-                    }
-                },
-                "automationDetails": {"id": "gpupools-policy/"},
-                "columnKind": "unicodeCodePoints",
-                "invocations": [
-                    {"executionSuccessful": not notifications, "toolExecutionNotifications": notifications}
-                ],
-                "results": list(_results(judged, positions)),
-                "properties": {
-                    "answers": [
-                        {"file": printable(file.path), **file.answers, "gaps": list(file.gaps)} for file in judged
-                    ]
-                },
-            }
-        ],
-    }
+    answers = [{"file": printable(file.path), **file.answers, "gaps": list(file.gaps)} for file in judged]
+    return sarif_log(
+        "gpupools-policy/",
+        [_rule(rule) for rule in rules],
+        list(_results(judged, positions)),
+        columnKind="unicodeCodePoints",
+        invocations=[{"executionSuccessful": not notifications, "toolExecutionNotifications": notifications}],
+        properties={"answers": answers},
+    )
+
+
+def sarif_log(identifier: str, rules: Sequence[JsonDict], results: Sequence[JsonDict], **more: Any) -> JsonDict:
+    """Return a log of one run; `identifier` tells its kind of results from others of one commit."""
+    run = {"tool": {"driver": {"name": "gpupools", "rules": rules}}, "automationDetails": {"id": identifier}}
+    return {"$schema": SCHEMA, "version": "2.1.0", "runs": [{**run, **more, "results": results}]}
 
 
 def _rule(rule: Rule) -> JsonDict:
@@ -102,13 +93,14 @@ def _results(judged: Iterable[FileReport], positions: dict[str, int]) -> Iterabl
 
 
 def _location(path: FilePath, found: ReportedFinding) -> JsonDict:
-    location: JsonDict = {"physicalLocation": _physical(found.file or path, found.line)}
+    location: JsonDict = {"physicalLocation": physical_location(found.file or path, found.line)}
     if found.address:
         location["logicalLocations"] = [{"fullyQualifiedName": printable(found.address), "kind": "resource"}]
     return location
 
 
-def _physical(path: FilePath, line: int | None) -> JsonDict:
+def physical_location(path: FilePath, line: int | None) -> JsonDict:
+    """Return a line of a file; the first one if the line is not known."""
     # GitHub shows no result without a line, so one of a file without lines goes to the first.
     return {"artifactLocation": {"uri": uri(path)}, "region": {"startLine": line or 1}}
 
@@ -134,5 +126,5 @@ def _notification(path: FilePath, problem: Problem) -> JsonDict:
     return {
         "level": "error",
         "message": {"text": sarif_text(problem)},
-        "locations": [{"physicalLocation": _physical(path, None)}],
+        "locations": [{"physicalLocation": physical_location(path, None)}],
     }

@@ -68,9 +68,14 @@ class QuotaNeed(NamedTuple):
         where = f"in {self.region}" + (f", account {self.account}" if self.account else "")
         if not self.code:
             return f"{machines}: unknown quota {where}; look for the family of the instance type in the cloud's console"
+        return f"{machines}: {self.words} {where}"
+
+    @property
+    def words(self) -> str:
+        """Amount and name of a known quota: `384 vCPUs of "Running On-Demand P instances" (L-417A185B)`."""
         name = self.code if self.name == self.code else f'"{self.name}" ({self.code})'
         number = f"{self.amount} {self.unit}{'' if self.amount == 1 else 's'}"
-        return f"{machines}: {number if self.is_complete else f'at least {number}'} of {name} {where}"
+        return f"{number if self.is_complete else f'at least {number}'} of {name}"
 
     def as_json(self) -> JsonDict:
         """Return all fields, with the sum as `amount`, and `complete`."""
