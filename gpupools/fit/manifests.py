@@ -1,0 +1,291 @@
+"""Reads manifests as workloads: which objects make pods, how many, and which of them start together.
+
+Where pods are is data, `data/workload_kinds.csv`: paths of keys from the object, and after `[]` (a list of roles) or
+`{}` (a map of roles) from the role. `count` is a product of `path=default`, between two other keys with `>=` and `<=`;
+`nodes` is one pod per node; `less` names the role whose pods are among these, `volumes` the claims that each mounts.
+`gang` lists where its size is, the first that is there: an annotation, a path, or all pods. Whether a scheduler forms
+the gang is the caller's to know.
+"""
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
+from pathlib import Path as FilePath
+from typing import Any
+
+from gpupools.audit.document import Resource
+from gpupools.audit.kubernetes import read, recognises
+from gpupools.common.csv_rows import data_rows
+from gpupools.common.errors import Path, Problem, Rejected, dotted, shown
+from gpupools.common.input_files import files_of
+from gpupools.common.json_types import JsonObject, mapping
+from gpupools.common.numbers import whole_number
+from gpupools.common.structured_text import NotStructured, read_text
+from gpupools.fit.workloads import Manifests, PodTemplate, Workload
+from gpupools.readback.inputs import string_map
+
+_NO_PODS = ("k8s.io", "karpenter.sh", "scheduling.volcano.sh", "scheduling.run.ai")
+"""Ends of the API groups without other kinds that make pods, beside the groups without a dot."""
+_MOST = 2**31 - 1
+"""Kubernetes counts in 32 bits."""
+_RENDER = "check what it renders: helm template CHART > FILE"
+_FREE = frozenset({"command", "args", "env", "annotations", "lifecycle"})
+"""Keys of a pod template whose braces are for the program in the container."""
+_FACTOR = re.compile(r"(?P<path>[\w.]+)=(?P<default>\d+)(?:>=(?P<least>[\w.]+))?(?:<=(?P<most>[\w.]+))?")
+_WORDS = {dict: "a map", list: "a list", str: "a text", int: f"a whole number from 0 to {_MOST}"}
+_TEXT_MAPS = ("metadata.labels", "metadata.annotations", "spec.nodeSelector")
+_CONTAINERS = ("spec.containers", "spec.initContainers")
+_PARTS: Mapping[type, Sequence[str]] = {
+    dict: (*_TEXT_MAPS, "spec.affinity", "spec.overhead", "spec.resources.limits", "spec.resources.requests"),
+    list: (*_CONTAINERS, "spec.tolerations", "spec.volumes", "spec.resourceClaims", "spec.topologySpreadConstraints"),
+    str: ("spec.schedulerName", "spec.runtimeClassName", "spec.priorityClassName", "spec.nodeName"),
+}
+"""The parts of a pod template that are read, by type; the items of lists are maps."""
+
+Row = Mapping[str, str]
+
+
+@cache
+def _kinds() -> Mapping[tuple[str, str], Sequence[Row]]:
+    """Return the rows of each kind and group, in their order."""
+    found = defaultdict[tuple[str, str], list[Row]](list)
+    for row in data_rows("workload_kinds.csv"):
+        found[row["kind"], row["group"]].append(row)
+    return dict(found)
+
+
+def _keys(path: str) -> Path:
+    return tuple(filter(None, path.split(".")))
+
+
+def _is_rendered_later(value: Any) -> bool:
+    """Return whether a value has a placeholder of Helm; without quotes, `{{ x }}` is a map with a map as its key."""
+    if isinstance(value, dict):
+        return "?" in value or any(_is_rendered_later(inner) for key, inner in value.items() if key not in _FREE)
+    return any(map(_is_rendered_later, value)) if isinstance(value, list) else isinstance(value, str) and "{{" in value
+
+
+@dataclass(frozen=True)
+class _Object:
+    """An object whose values are checked as they are read; every problem is kept."""
+
+    found: Resource
+    file: str
+    problems: dict[Problem, None] = field(default_factory=dict)
+
+    def line_of(self, at: Path) -> int | None:
+        lines = self.found.lines
+        return next((lines[at[:end]] for end in range(len(at), 0, -1) if at[:end] in lines), self.found.line)
+
+    def tell(self, at: Path, what: str, fix: str) -> None:
+        place = ":".join(str(each) for each in (self.file, self.line_of(at)) if each is not None)
+        whole = " ".join(filter(None, (self.found.inputs["kind"], dotted(at))))
+        self.problems[Problem((place,), f"{whole}: {what}", fix)] = None
+
+    def value(self, at: Path, kind: type) -> Any:
+        """Return a value of a type; None where it is absent, null or of another type."""
+        found: Any = self.found.inputs
+        if at and isinstance(at[-1], int):
+            found = self.value(at[:-1], list)[at[-1]]
+        elif at:
+            found = (self.value(at[:-1], dict) or {}).get(at[-1])
+        is_right = isinstance(found, kind)
+        if kind is int and is_right:
+            is_right = not isinstance(found, bool) and 0 <= found <= _MOST
+        if found is not None and not is_right:
+            self.tell(at, f"got {shown(found)}", _RENDER if _is_rendered_later(found) else f"write {_WORDS[kind]}")
+        return found if is_right else None
+
+    def count(self, factors: str, base: Path = ()) -> int | None:
+        """Return a product of numbers; None for one pod per node."""
+        total = 1
+        for factor in filter(None, map(_FACTOR.fullmatch, factors.split())):
+            path, least, most = (
+                factor[key] and self.value((*base, *_keys(factor[key])), int) for key in ("path", "least", "most")
+            )
+            number = max(int(factor["default"] if path is None else path), least or 0)
+            total *= min(number, number if most is None else int(most))
+        return None if factors == "nodes" else total
+
+    def places(self, row: Row) -> Iterator[tuple[str, Path, Path]]:
+        """Yield name of the role, path of the role and path of its pod template."""
+        mark = "[]" if "[]" in row["template"] else "{}"
+        path, rest = map(_keys, row["template"].partition(mark)[::2])
+        if mark not in row["template"]:
+            yield row["role"], (), path
+            return
+        roles = self.value(path, list if mark == "[]" else dict) or ()
+        for key in roles if isinstance(roles, dict) else range(len(roles)):
+            yield self.value((*path, key, row["role"]), str) or str(key), (*path, key), (*path, key, *rest)
+
+    def pod(self, at: Path, role: str, count: int | None, row: Row) -> PodTemplate:
+        """Return a pod template, after a look at the types of its parts."""
+        template = self.value(at, dict)
+        is_rendered = template is not None and _is_rendered_later([template.get("metadata"), template.get("spec")])
+        if is_rendered:
+            self.tell(at, "has a placeholder", _RENDER)
+        if template is None or is_rendered:
+            return PodTemplate(role, None, {}, {})
+        for kind, path in ((kind, (*at, *_keys(name))) for kind, names in _PARTS.items() for name in names):
+            part, name = self.value(path, kind) or (), ".".join(map(str, path[len(at) :]))
+            for key in part if name in _TEXT_MAPS else ():
+                self.value((*path, key), str)
+            for index in range(len(part)) if kind is list else ():
+                self.value((*path, index), dict)
+                for key in ("limits", "requests") if name in _CONTAINERS else ():
+                    self.value((*path, index, "resources", key), dict)
+        spec = mapping(template.get("spec"))
+        if not spec.get("containers"):
+            self.tell((*at, "spec"), "has no containers", "give at least one container")
+        named, _, default = row["scheduler"].partition("=")
+        if named and not spec.get("schedulerName"):
+            spec = {**spec, "schedulerName": self.value(_keys(named), str) or default}
+        if row["volumes"] and self.value(_keys(row["volumes"]), list):
+            claim = {"name": row["volumes"], "persistentVolumeClaim": {}}
+            spec = {**spec, "volumes": [*(self.value((*at, "spec", "volumes"), list) or ()), claim]}
+        return PodTemplate(role, self.line_of(at), mapping(template.get("metadata")), spec, count)
+
+    def gang(self, words: str, pods: int) -> int:
+        """Return the size of the gangs, of which `words` says where it is; 0 where each pod starts by itself."""
+        for word in words.split():
+            if word == "all":
+                return pods if pods > 1 else 0
+            at = ("metadata", "annotations", word) if "/" in word else _keys(word)
+            written = self.value(at, str if "/" in word else int)
+            size = whole_number(written) if isinstance(written, str) else written
+            if written and not size:
+                self.tell(at, f"got {shown(written)}", "write a number of pods, as text")
+            if size and size > pods:
+                self.tell((), f"starts with {size} pods at once, by {word}, and makes {pods}", "lower the first")
+            if size:
+                return int(size) if size > 1 else 0
+        return 0
+
+
+def _workload(given: _Object, namespace: str) -> Workload | None:
+    """Return the workload that an object is; None where it makes no pods in a way that is known."""
+    item, kind = given.found.inputs, given.found.inputs["kind"]
+    rows = _kinds().get((kind, item["apiVersion"].rpartition("/")[0]), ())
+    first = rows[0] if rows else defaultdict[str, str](str)
+    templates = [given.pod(at, dotted(at[:-1]), 1, first) for at in (() if rows else _templates_in(item, ()))]
+    if not rows and not templates:
+        return None
+    name = given.value(("metadata", "name"), str) or given.value(("metadata", "generateName"), str)
+    if not name:
+        given.tell(("metadata",), "has no name", "add metadata.name")
+    pods: dict[str, int] = {}
+    together, unknown = 0, ""
+    for row, (role, base, at) in ((each, place) for each in rows for place in given.places(each)):
+        if row["template"] and given.value(at, object) is not None:
+            count = given.count(row["count"], base)
+            count = count and max(0, count - pods.get(row["less"], 0))
+            templates.append(given.pod(at, role, count, row))
+            pods[role] = count or 0
+            together += pods[role] if row["gang"] else 0
+        elif row["unknown"]:
+            unknown = row["unknown"]
+        elif not row["optional"]:
+            given.tell((), f"has no pod template at {dotted(at)}", "add it, with at least one container")
+    if not templates and not unknown and not given.problems:
+        given.tell((), "has no pod template", f"add {first['template']}")
+    return Workload(
+        kind,
+        name or "",
+        given.value(("metadata", "namespace"), str) or namespace,
+        given.file,
+        given.found.line,
+        given.value(_keys(first["metadata"] or "metadata"), dict) or {},
+        () if unknown else tuple(templates),
+        0 if unknown else given.gang(first["gang"], together),
+        given.count(first["groups"]) or 0,
+        (given.value(_keys(first["queue"]), str) if first["queue"] else "") or "",
+        "" if rows else f"{kind} is not known: each of its pod templates is read as one pod",
+        unknown,
+    )
+
+
+def _templates_in(value: Any, at: Path) -> Iterator[Path]:
+    """Yield the paths of the pod templates inside a value."""
+    if isinstance(value, dict) and isinstance(mapping(value.get("spec")).get("containers"), list):
+        yield at
+    elif isinstance(value, dict | list):
+        for key, item in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from _templates_in(item, (*at, key))
+
+
+def read_manifests(paths: Sequence[FilePath], namespace: str) -> Manifests:
+    """Read files, folders and standard input (`-`).
+
+    Args:
+        paths: YAML and JSON files of Kubernetes objects, and folders; files of a folder that have none are skipped.
+        namespace: Namespace of the objects that name none.
+
+    Raises:
+        Rejected: All problems of all files.
+    """
+    problems: dict[Problem, None] = {}
+    workloads: dict[tuple[str, ...], Workload] = {}
+    claims: dict[tuple[str, str, str], JsonObject] = {}
+    namespaces: dict[str, Mapping[str, str]] = {}
+    webhooks: list[str] = []
+    not_read: Counter[str] = Counter()
+    for file, found in _resources(paths, problems):
+        item, given = found.inputs, _Object(found, file)
+        kind, group = item["kind"], item["apiVersion"].rpartition("/")[0]
+        metadata, spec = mapping(item.get("metadata")), mapping(item.get("spec"))
+        name, own = str(metadata.get("name")), str(metadata.get("namespace") or namespace)
+        workload = _workload(given, namespace)
+        problems |= given.problems
+        if workload is not None:
+            key = (kind, group, own, name if metadata.get("name") else f"{workload.place} {len(workloads)}")
+            if workloads.setdefault(key, workload) is not workload:
+                what = f"{kind} {name} is also at {workloads[key].place}"
+                problems[Problem((workload.place,), what, "keep one")] = None
+        elif kind in ("ResourceClaim", "ResourceClaimTemplate"):
+            inner = mapping(spec.get("spec")) if kind == "ResourceClaimTemplate" else spec
+            claims[kind, own, name] = mapping(inner.get("devices"))
+        elif (kind, group) == ("Namespace", ""):
+            namespaces[name] = string_map(metadata.get("labels"))
+        elif kind == "MutatingWebhookConfiguration":
+            webhooks += [name] if _changes_pods(item) else []
+        elif "." in group and not group.endswith(_NO_PODS):
+            not_read[f"{kind}.{group}"] += 1
+    if problems:
+        raise Rejected(problems)
+    return Manifests(tuple(workloads.values()), claims, namespaces, tuple(webhooks), not_read)
+
+
+def _changes_pods(item: JsonObject) -> bool:
+    """Return whether a MutatingWebhookConfiguration has a rule for new pods."""
+    rules = [mapping(rule) for hook in _list(item.get("webhooks")) for rule in _list(mapping(hook).get("rules"))]
+    wanted = (("apiGroups", {"", "*"}), ("resources", {"pods", "*", "*/*"}), ("operations", {"CREATE", "*"}))
+    return any(all(words & set(map(str, _list(rule.get(key)))) for key, words in wanted) for rule in rules)
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _resources(paths: Sequence[FilePath], problems: dict[Problem, None]) -> Iterator[tuple[str, Resource]]:
+    """Yield the objects of files with the name of their file, and keep what is wrong with a file."""
+    listed = [(path, *files_of(path)) for path in dict.fromkeys(paths)]
+    for file, is_searched in ((file, is_searched) for path, files, is_searched in listed for file in files):
+        try:
+            if is_searched and file.is_dir():
+                continue  # of Terraform
+            text = read_text(file)
+            if is_searched and not any(recognises(value.data) for value in text.values):
+                continue
+            found = read(text).resources
+            if not found:
+                raise Rejected([Problem((), "has no Kubernetes object", "name a file of manifests")])
+            yield from ((str(file), each) for each in found)
+        except Rejected as rejected:
+            is_template = any("helm" in each.fix for each in rejected.problems)
+            if is_searched and isinstance(rejected, NotStructured) and not is_template:
+                continue
+            for each in rejected.problems:
+                what = f"{each.key}: {each.what}" if each.path else each.what
+                problems[replace(each, path=(str(file),), what=what)] = None

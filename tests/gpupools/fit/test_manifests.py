@@ -1,0 +1,208 @@
+"""Manifests become workloads: pods by role, gangs and queues of every kind, and one line for each mistake."""
+
+import copy
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from gpupools.common.csv_rows import data_rows
+from gpupools.common.errors import Rejected
+from gpupools.fit.manifests import read_manifests
+from gpupools.fit.workloads import Manifests
+
+EXAMPLES = Path(__file__).resolve().parents[3] / "examples" / "teams"
+CASES = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
+POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"}, "spec": {"containers": [{"name": "main"}]}}
+
+
+def by_id(name: str) -> Any:
+    """Return the manifest of a case."""
+    return next(case["manifest"] for case in CASES if case["id"] == name)
+
+
+def read(folder: Path, *objects: Any) -> Manifests:
+    """Return what a file of these objects has."""
+    file = folder / "f.yaml"
+    file.write_text(yaml.safe_dump_all(objects), encoding="utf-8")
+    return read_manifests([file], "default")
+
+
+def changed(path: str, value: Any, base: Any) -> Any:
+    """Return an object with another value at a path of keys and indexes."""
+    made = copy.deepcopy(base)
+    *above, last = [int(key) if key.isdigit() else key for key in path.split("/")]
+    inner = made
+    for key in above:
+        inner = inner[key]
+    inner[last] = value
+    return made
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case["id"])
+def test_pods_and_gangs_of_a_kind(tmp_path: Path, case: Any) -> None:
+    (found,) = read(tmp_path, case["manifest"]).workloads
+
+    assert [[each.role.lower(), each.pods] for each in found.templates] == [
+        [role.lower(), pods] for role, pods in case["pods"]
+    ]
+    assert (found.gang, found.groups) == (case.get("gang", 0), case.get("groups", 1))
+    assert found.queue == case.get("queue", "")
+    assert (bool(found.unknown), bool(found.note)) == (case.get("unknown", False), case.get("note", False))
+
+
+def test_every_kind_of_the_table_has_a_case() -> None:
+    told = {(case["manifest"]["kind"], case["manifest"]["apiVersion"].rpartition("/")[0]) for case in CASES}
+
+    assert {(row["kind"], row["group"]) for row in data_rows("workload_kinds.csv")} <= told
+
+
+@pytest.mark.parametrize("file", sorted(EXAMPLES.glob("[!P]*.yaml")), ids=lambda file: file.name)
+def test_the_examples_of_teams_are_read(file: Path) -> None:
+    found = read_manifests([file], "default")
+
+    assert len(found.workloads) == file.read_text(encoding="utf-8").count("\nkind: ")
+    assert {each.gang for each in found.workloads if each.name != "gang"} == {0}
+    assert not found.not_read
+
+
+def test_a_task_of_volcano_has_the_scheduler_of_its_job(tmp_path: Path) -> None:
+    case = by_id("Volcano job of all its pods")
+
+    assert read(tmp_path, case).workloads[0].templates[0].spec["schedulerName"] == "volcano"
+
+
+def test_claims_of_a_set_are_volumes_of_its_pods(tmp_path: Path) -> None:
+    item = changed("spec/volumeClaimTemplates", [{"metadata": {"name": "data"}}], by_id("stateful set"))
+    (volume,) = read(tmp_path, item).workloads[0].templates[0].spec["volumes"]
+
+    assert "persistentVolumeClaim" in volume
+
+
+DEPLOYMENT = by_id("deployment")
+MISTAKES = (
+    ("no containers", changed("spec/containers", [], POD), "spec: has no containers; give"),
+    ("containers a map", changed("spec/containers", {"a": 1}, POD), "got a map with 'a'; write a list"),
+    ("a container a text", changed("spec/containers/0", "a", POD), "spec.containers[0]: got 'a'; write a map"),
+    ("replicas a text", changed("spec/replicas", "3", DEPLOYMENT), "spec.replicas: got '3'; write a whole number"),
+    ("replicas negative", changed("spec/replicas", -1, DEPLOYMENT), "spec.replicas: got -1; write a whole number"),
+    ("replicas true", changed("spec/replicas", True, DEPLOYMENT), "spec.replicas: got true; write a whole number"),
+    ("replicas huge", changed("spec/replicas", 10**12, DEPLOYMENT), "got 1000000000000; write a whole number"),
+    ("no template", changed("spec/template", None, DEPLOYMENT), "has no pod template at spec.template; add it"),
+    ("no name", changed("metadata", {}, POD), "metadata: has no name; add metadata.name"),
+    ("labels a list", changed("metadata/labels", ["a"], POD), "metadata.labels: got a list of 1; write a map"),
+    ("a label a number", changed("metadata/labels", {"a": 1}, POD), "metadata.labels.a: got 1; write a text"),
+    ("a selector true", changed("spec/nodeSelector", {"a": True}, POD), "spec.nodeSelector.a: got true; write a text"),
+    ("placeholder", changed("spec/nodeSelector", {"a": "{{ .x }}"}, POD), "helm template CHART > FILE"),
+    ("placeholder for a number", changed("spec/replicas", "{{ .x }}", DEPLOYMENT), "helm template CHART > FILE"),
+    (
+        "gang above its pods",
+        changed("metadata/annotations", {"scheduling.volcano.sh/group-min-member": "9"}, DEPLOYMENT),
+        "starts with 9 pods at once, by scheduling.volcano.sh/group-min-member, and makes 3; lower the first",
+    ),
+)
+
+
+@pytest.mark.parametrize(("item", "said"), [each[1:] for each in MISTAKES], ids=[each[0] for each in MISTAKES])
+def test_a_mistake_is_one_line_with_its_place_and_fix(tmp_path: Path, item: Any, said: str) -> None:
+    with pytest.raises(Rejected) as rejected:
+        read(tmp_path, item)
+
+    (problem,) = rejected.value.problems
+    assert said in str(problem)
+    assert str(problem).startswith(f"{tmp_path}/f.yaml:")
+
+
+def test_braces_in_the_words_of_a_program_are_no_placeholder(tmp_path: Path) -> None:
+    item = changed("spec/containers/0", {"name": "main", "args": ["--chat-template={{ x }}"]}, POD)
+
+    assert len(read(tmp_path, item).workloads) == 1
+
+
+def test_problems_of_all_files_are_told_at_once(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text("{{- if x }}\na: b\n{{- end }}\n")
+    (tmp_path / "b.yaml").write_text(yaml.safe_dump_all([POD, POD]))
+    with pytest.raises(Rejected) as rejected:
+        read_manifests([tmp_path / "none.yaml", tmp_path], "default")
+
+    missing, template, twice = map(str, rejected.value.problems)
+    assert missing.endswith("none.yaml: there is no such file")
+    assert template.endswith("helm template CHART > FILE")
+    assert twice.endswith(f"b.yaml:9: Pod x is also at {tmp_path}/b.yaml:1; keep one")
+
+
+def test_a_folder_skips_other_files_and_a_named_file_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "values.yaml").write_text("a: 1\n")
+    (tmp_path / "pod.json").write_text(json.dumps(POD))
+
+    assert [each.name for each in read_manifests([tmp_path], "default").workloads] == ["x"]
+    with pytest.raises(Rejected, match="is not a Kubernetes object"):
+        read_manifests([tmp_path / "values.yaml"], "default")
+
+
+def test_claims_namespaces_and_webhooks_are_kept(tmp_path: Path) -> None:
+    devices = {"requests": [{"name": "gpu"}]}
+    rule = {"apiGroups": [""], "resources": ["pods"], "operations": ["CREATE"]}
+    hook = {"apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingWebhookConfiguration"}
+    claim = {"apiVersion": "resource.k8s.io/v1", "metadata": {"name": "c", "namespace": "n"}}
+    found = read(
+        tmp_path,
+        {"apiVersion": "v1", "kind": "List", "items": [POD]},
+        claim | {"kind": "ResourceClaimTemplate", "spec": {"spec": {"devices": devices}}},
+        claim | {"kind": "ResourceClaim", "spec": {"devices": devices}},
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "n", "labels": {"a": "b"}}},
+        hook | {"metadata": {"name": "of pods"}, "webhooks": [{"rules": [rule]}]},
+        hook | {"metadata": {"name": "of jobs"}, "webhooks": [{"rules": [rule | {"resources": ["jobs"]}]}]},
+        {"apiVersion": "serving.kserve.io/v1beta1", "kind": "InferenceService", "metadata": {"name": "i"}},
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "i"}},
+        None,
+    )
+
+    assert [each.name for each in found.workloads] == ["x"]
+    assert found.claims == {(kind, "n", "c"): devices for kind in ("ResourceClaim", "ResourceClaimTemplate")}
+    assert found.namespaces == {"n": {"a": "b"}}
+    assert found.webhooks == ("of pods",)
+    assert found.not_read == {"InferenceService.serving.kserve.io": 1}
+
+
+def test_no_change_of_a_value_ends_in_a_traceback(tmp_path: Path) -> None:
+    """Each value of each case is replaced, and removed."""
+    chosen = random.Random(47)
+    odd: tuple[Any, ...] = (
+        None,
+        True,
+        -1,
+        2**40,
+        1.5,
+        "",
+        "x",
+        "{{ x }}",
+        [],
+        [1],
+        {},
+        {"a": None},
+        [[]],
+        {"spec": {"containers": [1]}},
+    )
+    said: list[str] = []
+    for case in CASES:
+        for path in _paths(case["manifest"], ""):
+            item = changed(path, chosen.choice(odd), case["manifest"])
+            (tmp_path / "f.json").write_text(json.dumps(item), encoding="utf-8")
+            try:
+                read_manifests([tmp_path / "f.json"], "default")
+            except Rejected as rejected:
+                said += map(str, rejected.problems)
+
+    assert len(said) > 100
+    assert not any("\n" in line for line in said)
+
+
+def _paths(value: Any, at: str) -> list[str]:
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return [
+        path for key, inner in items if "/" not in str(key) for path in (f"{at}{key}", *_paths(inner, f"{at}{key}/"))
+    ]
