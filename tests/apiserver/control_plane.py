@@ -124,6 +124,8 @@ class ControlPlane:
     _warnings: tuple[str, ...] = ()
     webhook: str = ""
     """Where the webhook of HAMi answers."""
+    schedulers: tuple[str, ...] = ("default-scheduler",)
+    """Names by which pods ask for the scheduler."""
 
     def __enter__(self) -> Self:
         try:
@@ -169,6 +171,7 @@ class ControlPlane:
             "kind": "KubeSchedulerConfiguration",
             "clientConnection": {"kubeconfig": str(own)},
             "leaderElection": {"leaderElect": False},
+            "profiles": [{"schedulerName": name} for name in self.schedulers],
         }
         config.write_text(yaml.safe_dump(scheduler), encoding="utf-8")
         self.run("kube-scheduler", f"--config={config}", "--bind-address=127.0.0.1", f"--secure-port={_free_port()}")
