@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from gpupools.audit import cluster_objects
-from gpupools.ready.snapshot import READS
+from gpupools.fit import live
+from gpupools.ready.snapshot import READS, Read
 from gpupools.software.objects import MANAGED_BY, SMOKE_NAMESPACE
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -100,7 +101,8 @@ def documents() -> dict[str, Any]:
     of = {"aws": _iam_policy, "azure": _azure_role, "gcp": _google_role}
     found = {f"{cloud}-{access}.json": write(rows(cloud), access) for cloud, write in of.items() for access in _TITLES}
     found["cluster-ready.json"] = _cluster_role("gpupools-ready", _ready_rules())
-    found["cluster-policy.json"] = _cluster_role("gpupools-policy", _policy_rules())
+    found["cluster-fit.json"] = _cluster_role("gpupools-fit", _list_rules(live.READS))
+    found["cluster-policy.json"] = _cluster_role("gpupools-policy", _list_rules(cluster_objects.READS))
     found["cluster-mig-walk.json"] = _cluster_role("gpupools-mig-walk", _WALK_RULES)
     found["namespace-mig-walk.json"] = _cluster_role("gpupools-mig-walk", _WALK_CONFIG_RULES, "gpu-operator")
     found["namespace-ready.json"] = _cluster_role("gpupools-ready", _ready_rules(in_namespace=True), "kube-system")
@@ -125,8 +127,8 @@ def _ready_rules(*, in_namespace: bool = False) -> Iterator[tuple[str, str, list
         yield group, read.plural, ["get"] if read.name else ["list"], read.name.rpartition("/")[2]
 
 
-def _policy_rules() -> Iterator[tuple[str, str, list[str], str]]:
-    for read in cluster_objects.READS:
+def _list_rules(reads: Iterable[Read]) -> Iterator[tuple[str, str, list[str], str]]:
+    for read in reads:
         yield read.api.rpartition("/")[0] if "/" in read.api else "", read.plural, ["list"], ""
 
 

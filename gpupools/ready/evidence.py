@@ -22,7 +22,7 @@ BOOT = timedelta(minutes=15)
 """How long a node may boot: drivers are compiled on it."""
 _STATUS = ("ConfigMap", "kube-system", AUTOSCALER_STATUS)
 _STATUS_MAP = "ConfigMap kube-system/" + AUTOSCALER_STATUS
-_ANSWERS = ("TriggeredScaleUp", "FailedScaleUp", "NotTriggerScaleUp")
+ANSWERS = ("TriggeredScaleUp", "FailedScaleUp", "NotTriggerScaleUp")
 """Events of an autoscaler about a pod that waits."""
 
 
@@ -40,11 +40,11 @@ def evidence(promise: Promise, nodes: Sequence[JsonObject], snapshot: Snapshot) 
         for event in snapshot.events_of[kind, space, name] if kind in ours and ours[kind](full) else ():
             # The scheduler says of a user's pod only that there is no node.
             if event.get("reason") != "FailedScheduling" or (kind == "Pod" and owner_of(late[full])):
-                yield from _of_event(event, snapshot)
+                yield from of_event(event, snapshot)
     for pod in (item for item in late.values() if owner_of(item)):
         yield from _of_pod(pod)
     if len(snapshot.nodes_of_pool.get(promise.pool.name, ())) < max(promise.pool.min_nodes, 1):
-        yield from _of_autoscaler(promise, snapshot)
+        yield from of_autoscaler(promise, snapshot)
     yield from _policy_errors(promise, snapshot)
     yield from _failing_pods(names, snapshot)
 
@@ -101,7 +101,7 @@ def _failing_pods(nodes: Collection[str], snapshot: Snapshot) -> Iterator[Seen]:
         for event in events if kind == "Pod" else ():
             # Of a pod that is not read, the event says where it is.
             if of in late or (of not in snapshot.pods_read and at(event, "source.host") in nodes):
-                seen += _of_event(event, snapshot, RECENT)
+                seen += of_event(event, snapshot, RECENT)
     errors = [signal._replace(kind="device") for signal in reversed(seen)]
     yield from {error.object: error for error in errors if cause_of(error)}.values()
 
@@ -141,8 +141,9 @@ def _of_pod(pod: JsonObject) -> Iterator[Seen]:
 _USUAL = ("Completed", "ContainerCreating", "PodInitializing")
 
 
-def _of_event(event: JsonObject, snapshot: Snapshot, age: timedelta = EVENT_AGE) -> Iterator[Seen]:
-    last = parsed_time(at(event, "series.lastObservedTime") or event.get("lastTimestamp") or event.get("eventTime"))
+def of_event(event: JsonObject, snapshot: Snapshot, age: timedelta = EVENT_AGE) -> Iterator[Seen]:
+    """Yield what an event says, if it is not too old."""
+    last = last_seen(event)
     if last is None or snapshot.now is None or snapshot.now - last <= age:
         kind, *names = about_of(event)
         since = parsed_time(event.get("firstTimestamp")) or last
@@ -150,11 +151,16 @@ def _of_event(event: JsonObject, snapshot: Snapshot, age: timedelta = EVENT_AGE)
         yield Seen("event", about, event.get("message", ""), since, name=event.get("reason", ""))
 
 
-def _of_autoscaler(promise: Promise, snapshot: Snapshot) -> Iterator[Seen]:
+def last_seen(event: JsonObject) -> datetime | None:
+    """Return when an event was last observed."""
+    return parsed_time(at(event, "series.lastObservedTime") or event.get("lastTimestamp") or event.get("eventTime"))
+
+
+def of_autoscaler(promise: Promise, snapshot: Snapshot) -> Iterator[Seen]:
     """Yield events and backoffs of Cluster Autoscaler that name the node group of the pool."""
     for event in snapshot.events_of.get(_STATUS, ()):
         if _names_pool(event.get("message", ""), promise):
-            yield from _of_event(event, snapshot)
+            yield from of_event(event, snapshot)
     for group in _node_groups(snapshot) or ():
         backoff = at(group, "scaleUp.backoffInfo")
         if backoff and _names_pool(str(group.get("name", "")), promise):
@@ -165,7 +171,7 @@ def _of_autoscaler(promise: Promise, snapshot: Snapshot) -> Iterator[Seen]:
 def unknown_to_autoscaler(promise: Promise, waiting: Sequence[JsonObject], snapshot: Snapshot) -> str:
     """Say that an autoscaler has no status or does not list the node group; empty if it may know it."""
     groups, asking = _node_groups(snapshot), {("Pod", *full_name(pod).split("/")) for pod in waiting}
-    about = {key for key, events in snapshot.events_of.items() if any(one.get("reason") in _ANSWERS for one in events)}
+    about = {key for key, events in snapshot.events_of.items() if any(one.get("reason") in ANSWERS for one in events)}
     if groups is None and not (about & asking or _STATUS in snapshot.events_of or "configmaps" in snapshot.unseen):
         return f"the cluster has no {_STATUS_MAP}"
     if groups and not any(_names_pool(str(group.get("name", "")), promise) for group in groups):

@@ -24,7 +24,7 @@ from gpupools.readback.inputs import at
 from gpupools.ready.kubeconfig import Context, Credential, parsed, read_context, run_plugin, started
 from gpupools.ready.kubeconfig import Unreachable as Unreachable
 from gpupools.ready.same_cluster import endpoint_host, prove
-from gpupools.ready.snapshot import READS, SELECTORS, Snapshot, daemons_of, pruned
+from gpupools.ready.snapshot import READS, SELECTORS, Read, Snapshot, daemons_of, pruned
 from gpupools.spec.cluster_access import (
     ACCESS_KEYS,
     KubeconfigFile,
@@ -409,8 +409,8 @@ def _one_line(text: object) -> str:
     return " ".join(str(text).split())[:200]
 
 
-def read_snapshot(api: ClusterApi, cluster: Cluster, cloud: Cloud) -> Snapshot:
-    """Return the objects of a cluster; of another than the stack file's, the nodes alone.
+def read_snapshot(api: ClusterApi, cluster: Cluster, cloud: Cloud, more: Sequence[Read] = ()) -> Snapshot:
+    """Return the objects of a cluster, and `more`; of another than the stack file's, the nodes alone.
 
     Raises:
         PermissionError: Nodes may not be read.
@@ -419,7 +419,7 @@ def read_snapshot(api: ClusterApi, cluster: Cluster, cloud: Cloud) -> Snapshot:
     api.start_look()
     objects: dict[str, Sequence[JsonDict]] = {}
     unseen: dict[str, str] = {}
-    for read in READS:
+    for read in (*READS, *more):
         try:
             objects[read.plural] = _objects(api, read.plural, read.path, objects.get("daemonsets", ()))
         except PermissionError as error:

@@ -110,9 +110,14 @@ def judge(
 ) -> list[PoolStatus]:
     """Return the status of each pool of one cluster; `file` is the stack file, for commands."""
     foreign = prove(cluster, clouds[cluster.cloud], snapshot.of("nodes"), snapshot.where).other
-    given = {key: value if isinstance(value, str) else key.upper() for key, value in cluster}
-    command = clouds[cluster.cloud].pool_command.format(**{key: quote(value) for key, value in given.items()})
+    command = pool_command(cluster, clouds[cluster.cloud])
     return [_judged(promise, snapshot, foreign, clouds.values(), file, command) for promise in promises]
+
+
+def pool_command(cluster: Cluster, cloud: Cloud) -> str:
+    """Return the cloud's command about the pools of a cluster."""
+    given = {key: value if isinstance(value, str) else key.upper() for key, value in cluster}
+    return cloud.pool_command.format(**{key: quote(value) for key, value in given.items()})
 
 
 def _judged(promise: Promise, snapshot: Snapshot, foreign: str, clouds: Clouds, file: str, command: str) -> PoolStatus:
@@ -205,7 +210,7 @@ def _short_of_node(promise: Promise, node: JsonObject, snapshot: Snapshot) -> It
         if labels.get(key) != value:
             what = f"label {key}: promised {value}, found {labels.get(key, 'none')}"
             yield Seen("plan", at, what, since, "label-or-taint")
-    taints = _taints_of(node)
+    taints = taints_of(node)
     for taint in (other_taint for other_taint in promise.pool.taints if other_taint not in taints):
         yield Seen("plan", at, f"taint {taint} is missing", since, "label-or-taint")
     for taint in (each for each in taints if each not in promise.pool.taints and each.effect in HARD_EFFECTS):
@@ -224,7 +229,8 @@ def _short_of_node(promise: Promise, node: JsonObject, snapshot: Snapshot) -> It
     yield from _daemons(promise, node, at, snapshot)
 
 
-def _taints_of(node: JsonObject) -> list[Taint]:
+def taints_of(node: JsonObject) -> list[Taint]:
+    """Return the taints of a node."""
     given = (taint for taint in node["spec"].get("taints") or () if taint.get("effect") in KUBERNETES_EFFECTS)
     return [Taint(taint["key"], taint.get("value") or "", KUBERNETES_EFFECTS[taint["effect"]]) for taint in given]
 
@@ -261,15 +267,15 @@ def _resource_signals(promise: Promise, node: JsonObject, at: str, since: Since)
             yield Seen("plan", at, f"{name}: not promised, allocatable {offered[name]}", since, cause)
 
 
-def _devices(driver: str, promised: int, slices: Sequence[JsonObject], at: str, since: Since) -> Iterator[Seen]:
-    """Compare the devices of the newest ResourceSlices, without those that a taint keeps from pods."""
+def newest(slices: Sequence[JsonObject]) -> list[JsonObject]:
+    """Return the ResourceSlices of the newest generation."""
     last = max((value_at(slice_, "pool.generation") or 0 for slice_ in slices), default=0)
-    newest = [slice_ for slice_ in slices if (value_at(slice_, "pool.generation") or 0) == last]
-    count = max((value_at(slice_, "pool.resourceSliceCount") or 1 for slice_ in newest), default=0)
-    if len(newest) < count:
-        yield Seen("plan", at, f"found {len(newest)} of {count} ResourceSlices of {driver}", since, "slices")
-        return
-    devices = [device for slice_ in newest for device in slice_.get("devices") or ()]
+    return [slice_ for slice_ in slices if (value_at(slice_, "pool.generation") or 0) == last]
+
+
+def devices_of(slices: Iterable[JsonObject]) -> tuple[list[JsonObject], list[str]]:
+    """Return the devices of ResourceSlices, and in words those that a taint keeps from pods."""
+    devices = [device for slice_ in slices for device in slice_.get("devices") or ()]
     # The driver lists the MIG devices into which a GPU could be cut beside the GPU:
     # https://github.com/kubernetes-sigs/dra-driver-nvidia-gpu/blob/main/cmd/gpu-kubelet-plugin/deviceinfo.go
     devices = [each for each in devices if "mig" not in (value_at(each, "attributes.type.string") or each["name"])]
@@ -278,6 +284,17 @@ def _devices(driver: str, promised: int, slices: Sequence[JsonObject], at: str, 
         for device in devices
         for taint in [each for each in device.get("taints") or () if each.get("effect") in HARD_EFFECTS][:1]
     ]
+    return devices, tainted
+
+
+def _devices(driver: str, promised: int, slices: Sequence[JsonObject], at: str, since: Since) -> Iterator[Seen]:
+    """Compare the devices of the newest ResourceSlices, without those that a taint keeps from pods."""
+    current = newest(slices)
+    count = max((value_at(slice_, "pool.resourceSliceCount") or 1 for slice_ in current), default=0)
+    if len(current) < count:
+        yield Seen("plan", at, f"found {len(current)} of {count} ResourceSlices of {driver}", since, "slices")
+        return
+    devices, tainted = devices_of(current)
     found = len(devices) - len(tainted)
     if found < promised or (found > promised and driver == GPU_DRIVER):
         what = f"devices of {driver}: promised {promised}, found {found}"
@@ -329,7 +346,7 @@ def _daemon_set(piece: str, promise: Promise, snapshot: Snapshot) -> JsonObject 
 def _keeps_off(pod: JsonObject, node: JsonObject) -> str:
     """Return which missing toleration or selector keeps a DaemonSet's pods off a node; empty for none."""
     # The controller adds tolerations of the taints of node.kubernetes.io to every daemon.
-    taints = [taint for taint in _taints_of(node) if not taint.key.startswith("node.kubernetes.io/")]
+    taints = [taint for taint in taints_of(node) if not taint.key.startswith("node.kubernetes.io/")]
     if missing := untolerated(pod.get("tolerations") or (), taints):
         return f"it does not tolerate {missing[0]}"
     selector, labels = pod.get("nodeSelector") or {}, node["metadata"].get("labels", {})

@@ -1,6 +1,7 @@
 """A small server that answers like the Kubernetes API, and the files that lead to it."""
 
 import json
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -13,10 +14,12 @@ from urllib.parse import parse_qs, urlsplit
 
 import yaml
 
+from gpupools.fit import live
+from gpupools.readback.inputs import at
 from gpupools.ready.snapshot import READS
 from tests.gpupools.ready.world import FILE, NOW, World
 
-PATHS = {read.path: read.plural for read in READS}
+PATHS = {read.path: read.plural for read in (*READS, *live.READS)}
 
 
 class Api(ThreadingHTTPServer):
@@ -56,9 +59,9 @@ class Api(ThreadingHTTPServer):
         found = [each for each in found if not space or each["metadata"]["namespace"] == space]
         for key, value in (pair.split("=") for pair in query.get("labelSelector", "").split(",") if pair):
             found = [each for each in found if each["metadata"].get("labels", {}).get(key) == value]
-        field, _, phase = query.get("fieldSelector", "").partition("=")
-        if field == "status.phase":
-            found = [each for each in found if each["status"]["phase"] == phase]
+        fields = re.findall(r"((?:status|spec|metadata)\.\w+)(!?)=([^,]*)", query.get("fieldSelector", ""))
+        for field, other, value in fields:
+            found = [each for each in found if ((at(each, field) or "") == value) != bool(other)]
         start = int(query.get("continue", 0))
         more = {"continue": str(start + self.page)} if len(found) > start + self.page else {}
         return 200, {"metadata": more, "items": found[start : start + self.page]}

@@ -1,0 +1,109 @@
+"""What a cluster has for pods that wait for GPUs, and what its running pods hold: all that `ready` does not read."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from decimal import Decimal
+from typing import NamedTuple
+from urllib.parse import quote
+
+from gpupools.common.json_types import JsonObject
+from gpupools.common.taints import HARD_EFFECTS
+from gpupools.fit.offers import Amount, Offer
+from gpupools.fit.requests import Amounts, quantity, requests_of
+from gpupools.fit.workloads import Manifests
+from gpupools.plan.cloud import Cloud
+from gpupools.readback.inputs import at
+from gpupools.ready.live_cluster import ClusterApi, read_snapshot
+from gpupools.ready.pool_status import devices_of, newest, taints_of
+from gpupools.ready.promises import GPU_DRIVER, NETWORK_DRIVER
+from gpupools.ready.snapshot import Read, Snapshot
+from gpupools.spec.models import Cluster
+
+READS = (
+    Read("namespaces", "v1", "labels, by which pools trust them"),
+    Read("resourceclaims", "resource.k8s.io/v1", "what pods claim, and which devices are in use"),
+    Read("resourceclaimtemplates", "resource.k8s.io/v1", "what pods claim"),
+)
+"""What is read in addition to `ready`'s; the ClusterRole in docs/reference/permissions is generated from it."""
+_CLAIMS = (
+    ("resourceclaims", "ResourceClaim", "spec.devices"),
+    ("resourceclaimtemplates", "ResourceClaimTemplate", "spec.spec.devices"),
+)
+
+
+class Live(NamedTuple):
+    """What was read of a cluster."""
+
+    snapshot: Snapshot
+    pods: Sequence[JsonObject]
+    """Those that are asked about."""
+    held: Mapping[str, Amounts]
+    """By node."""
+    manifests: Manifests
+    """Claims, and labels of namespaces."""
+
+
+def read_live(api: ClusterApi, cluster: Cluster, cloud: Cloud, pod: str = "") -> Live:
+    """Return what a cluster has and says about one pod, `namespace/name`, or about all that wait.
+
+    Raises:
+        PermissionError: Nodes or the pods may not be read.
+        Unreachable: The API does not answer as one.
+    """
+    snapshot = read_snapshot(api, cluster, cloud, READS)
+    space, _, name = pod.partition("/")
+    path = f"/api/v1/namespaces/{quote(space, safe='')}/pods" if pod else "/api/v1/pods"
+    asked = list(api.items(path, "", fieldSelector=f"metadata.name={name}" if pod else "status.phase=Pending"))
+    bound = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
+    others = () if "pods" in snapshot.unseen else api.items("/api/v1/pods", "", fieldSelector=bound)
+    return Live(snapshot, asked, held_on(snapshot, others), manifests_of(snapshot))
+
+
+def manifests_of(snapshot: Snapshot) -> Manifests:
+    """Return claims and labels of namespaces as the judges know them."""
+    claims = {
+        (kind, each["metadata"].get("namespace", ""), each["metadata"]["name"]): at(each, devices) or {}
+        for plural, kind, devices in _CLAIMS
+        for each in snapshot.of(plural)
+    }
+    spaces = (each["metadata"] for each in snapshot.of("namespaces"))
+    return Manifests((), claims, {each["name"]: each.get("labels", {}) for each in spaces})
+
+
+def held_on(snapshot: Snapshot, pods: Iterable[JsonObject]) -> Mapping[str, Amounts]:
+    """Return what pods that have not finished hold on nodes: resources, `pods`, and devices by their driver."""
+    held = {node["metadata"]["name"]: defaultdict[str, Decimal](Decimal) for node in snapshot.of("nodes")}
+    for pod in (each for each in pods if each["spec"].get("nodeName") in held):
+        for name, amount in (*requests_of(pod["spec"]).amounts.items(), ("pods", Decimal(1))):
+            held[pod["spec"]["nodeName"]][name] += amount
+    for claim in snapshot.of("resourceclaims"):
+        for result in at(claim, "status.allocation.devices.results") or ():
+            if result.get("pool") in held:  # drivers name pools of devices as the nodes
+                held[result["pool"]][result["driver"]] += 1
+    return held
+
+
+def node_offers(node: JsonObject, pool: Offer, live: Live) -> tuple[Offer, Offer]:
+    """Return what a running node of a pool offers beside what its pods hold, and what it would if it held the plan."""
+    name, labels = node["metadata"]["name"], node["metadata"].get("labels", {})
+    held, given = live.held[name], node["status"].get("allocatable") or {}
+    has = _left({key: quantity(value) or Decimal(0) for key, value in given.items()}, held)
+    promised = _left({key: pool.amounts[key].sure for key in pool.promise.resources}, held)
+    devices, planned_devices = dict(pool.devices), dict(pool.devices)
+    for key, count in pool.devices.items():
+        if count is not None:
+            driver = GPU_DRIVER if key == GPU_DRIVER else NETWORK_DRIVER
+            found, tainted = devices_of(newest(live.snapshot.slices_on.get((name, driver), ())))
+            in_use = int(held.get(driver, 0))
+            devices[key], planned_devices[key] = len(found) - len(tainted) - in_use, count - in_use
+    taints = tuple(each for each in taints_of(node) if each.effect in HARD_EFFECTS)
+    pods = int(has["pods"].sure) if "pods" in has else None
+    real = pool._replace(where=name, labels=labels, taints=taints, amounts=has, devices=devices, pods=pods)
+    real = real._replace(has_all_labels=True)
+    planned = real._replace(labels={**labels, **pool.promise.labels}, taints=pool.taints, devices=planned_devices)
+    return real, planned._replace(amounts={**has, **promised})
+
+
+def _left(amounts: Amounts, held: Amounts) -> dict[str, Amount]:
+    free = {key: amount - held.get(key, Decimal(0)) for key, amount in amounts.items()}
+    return {key: Amount(amount, amount) for key, amount in free.items()}
