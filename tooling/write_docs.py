@@ -38,7 +38,9 @@ from gpupools.catalog.gpus import gpu_models
 from gpupools.catalog.instance_types import InstanceType
 from gpupools.catalog.mig import profiles
 from gpupools.cli.main import COMMANDS, GROUPS, parser
+from gpupools.common.csv_rows import data_rows
 from gpupools.common.taints import Taint
+from gpupools.fit.pod_judging import REASONS
 from gpupools.plan.capability import Verdict
 from gpupools.plan.cloud import Cloud
 from gpupools.plan.edit_tables import EditTables
@@ -876,6 +878,24 @@ def _ready_causes() -> str:
     return _table(("Cause", "Shown by", "Fix"), rows)
 
 
+def _fit_reasons() -> str:
+    """List the reasons of `gpupools fit` with who decides."""
+    rows = [(row["title"], row["by"], f"[source]({row['source']})") for row in REASONS.values()]
+    return _table(("Reason", "Decided by", "Source"), rows)
+
+
+def _fit_kinds() -> str:
+    """List the kinds whose pods `gpupools fit` knows, with where they are."""
+    paths: dict[tuple[str, str], list[str]] = {}
+    for row in data_rows("workload_kinds.csv"):
+        paths.setdefault((row["kind"], row["group"]), []).append(row["template"] and f"`{row['template']}`")
+    rows = [
+        (kind, group or "core", "<br>".join(filter(None, own)) or "unknown: its runtime makes the pods")
+        for (kind, group), own in paths.items()
+    ]
+    return _table(("Kind", "API group", "Pod templates"), rows)
+
+
 def _signal(signal: Signal) -> str:
     if signal.kind == "plan":
         return signal.text
@@ -955,6 +975,8 @@ PARTS: Mapping[str, Callable[[], str]] = MappingProxyType(
         "permissions-gcp": partial(_permissions, "gcp"),
         "permissions-ready": _permissions_ready,
         "ready-causes": _ready_causes,
+        "fit-reasons": _fit_reasons,
+        "fit-kinds": _fit_kinds,
         "packages": _packages,
         "baseline-eks": partial(_node_baseline, "aws:eks/nodeGroup:NodeGroup"),
         "baseline-launch-template": partial(_node_baseline, "aws:ec2/launchTemplate:LaunchTemplate"),

@@ -27,6 +27,7 @@ GROUPS = {
         "check": "validate stack files without Pulumi and without cloud access",
         "preview": "show offline what a stack file would create",
         "diff": "show how an edit of a stack file affects running nodes",
+        "fit": "say which pools take the pods of manifests, and why pods of a cluster wait",
     },
     "Review": {
         "report": "write an HTML page or a pull request comment about what stack files would create",

@@ -25,6 +25,7 @@ pytestmark = pytest.mark.apiserver
 
 ROLES = {
     "ready": ("cluster-ready.json", "namespace-ready.json"),
+    "fit": ("cluster-fit.json", "cluster-ready.json", "namespace-ready.json"),
     "smoke": ("namespace-ready-smoke.json",),
     "policy": ("cluster-policy.json",),
     "mig walk": ("cluster-mig-walk.json", "namespace-mig-walk.json"),
@@ -62,7 +63,10 @@ class Account:
 
     def grant(self, role: dict[str, Any]) -> None:
         self.server.apply(role).succeeded()
-        kind, meta = role["kind"], {**role["metadata"], "name": f"{self.user.replace(':', '-')}"}
+        kind, meta = (
+            role["kind"],
+            {**role["metadata"], "name": f"{self.user.replace(':', '-')}-{role['metadata']['name']}"},
+        )
         subject = {"kind": "ServiceAccount", "name": self.user.rpartition(":")[2], "namespace": "dev"}
         reference = {"apiGroup": RBAC, "kind": kind, "name": role["metadata"]["name"]}
         binding = {"apiVersion": f"{RBAC}/v1", "kind": f"{kind}Binding", "metadata": meta, "roleRef": reference}
@@ -161,7 +165,7 @@ def run(command: str, account: Account, folder: Path) -> int:
     cluster = config["gpupools:clusters"]["train"]
     content = {"gpupools:clusters": {"train": cluster}, "gpupools:pools": {"whole": pool}}
     file.write_text(yaml.safe_dump({"config": content}))
-    return main(["ready", str(file), *kube])
+    return main(["fit", "--stack", str(file), *kube] if command == "fit" else ["ready", str(file), *kube])
 
 
 AS_THE_CONTROLLERS: dict[str, Callable[[ControlPlane, threading.Event], None]] = {"smoke": complete, "mig walk": cut}

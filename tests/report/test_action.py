@@ -176,6 +176,28 @@ def test_a_refused_file_is_told_and_fails_the_job(tmp_path: Path, step: Callable
     assert "is not an NVIDIA GPU model" in (tmp_path / "summary.md").read_text(encoding="utf-8")
 
 
+def test_manifests_that_no_pool_takes_fail_the_job_and_are_in_the_comment(
+    tmp_path: Path, step: Callable[..., Ran]
+) -> None:
+    write(tmp_path, STACK)
+    spec = "{containers: [{name: a, resources: {limits: {%s}}}]}"
+    pod = f"{{apiVersion: v1, kind: Pod, metadata: {{name: %s}}, spec: {spec}}}\n"
+    write(tmp_path, pod % ("big", "nvidia.com/gpu: 99"), "big.yaml")
+    (tmp_path / "gpupools-report.md").write_text(f"{MARKER}\n### GPU pools\n")
+    given = {"STACKS": "stacks/Pulumi.*.yaml", "FAIL_ON": "unfit", "SARIF": str(tmp_path / "fit.sarif")}
+
+    code, out = step("Check that the pools take the pods of manifests", FILES="*.yaml", **given)
+
+    assert code == 1, out
+    assert out.startswith("::error file=big.yaml,line=1,title=gpupools fit::Pod default/big: fits no pool; ")
+    report = (tmp_path / "gpupools-report.md").read_text(encoding="utf-8")
+    assert report.startswith(f"{MARKER}\n### GPU pools\n### GPU workloads: 1 pod template: 0 fit, 1 do not fit")
+    assert report.endswith((tmp_path / "summary.md").read_text(encoding="utf-8"))
+    assert json.loads((tmp_path / "fit.sarif").read_text())["runs"][0]["results"][0]["level"] == "error"
+    given["FAIL_ON"] = "never"
+    assert step("Check that the pools take the pods of manifests", FILES="*.yaml", **given)[0] == 0
+
+
 @pytest.mark.slow
 def test_policies_judge_the_stack_files_of_forks_too(tmp_path: Path, step: Callable[..., Ran]) -> None:
     """In an environment of the whole lock, in which gpupools itself is not installed: as the Action's own is."""

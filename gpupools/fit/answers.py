@@ -1,0 +1,199 @@
+"""The answers of `gpupools fit` for the workloads of manifests: as text, JSON, SARIF and a pull request comment."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import yaml
+
+from gpupools.audit.sarif import physical_location, sarif_log, short_hash
+from gpupools.common.errors import amount_of, enumeration
+from gpupools.common.json_types import JsonDict
+from gpupools.console.output import sarif_text
+from gpupools.fit.counting import Costs, Need, needs
+from gpupools.fit.offers import offers
+from gpupools.fit.pod_judging import REASONS, Context, asks_for_gpus, judge, merged_patch
+from gpupools.fit.team_queues import sharing_of, team_reasons
+from gpupools.fit.workloads import Level, Manifests, PodTemplate, Verdict, Workload
+from gpupools.plan.cloud import Cloud
+from gpupools.report.markdown_budget import LIMIT, MarkdownBudget, code
+from gpupools.stackfile.stack import StackPlan
+
+
+class PoolAnswer(NamedTuple):
+    """What is said about a pod template and a pool."""
+
+    verdict: Verdict
+    need: Need | None
+    """The nodes that it takes; None where no pod of it fits."""
+
+    def as_json(self) -> JsonDict:
+        """Return the answer as JSON types."""
+        need = {"needs": self.need.as_json()} if self.need is not None else {}
+        reasons = [each.as_json() for each in self.verdict.reasons]
+        said = {"pool": self.verdict.where, "answer": self.verdict.level.value, "reasons": reasons}
+        return {**said, "add": merged_patch(self.verdict.reasons), **need}
+
+
+class Answer(NamedTuple):
+    """What is said about a pod template."""
+
+    workload: Workload
+    template: PodTemplate | None
+    """None for a workload whose pods cannot be judged."""
+    pools: list[PoolAnswer]
+    """Empty if it asks for no GPU."""
+
+    @property
+    def level(self) -> Level | None:
+        """The best answer of all pools; None if it asks for no GPU."""
+        levels = [Level.UNKNOWN] if self.workload.unknown else [each.verdict.level for each in self.pools]
+        return max(levels, key=[*Level].index, default=None)
+
+    @property
+    def name(self) -> str:
+        """Kind, namespace, name and role."""
+        role = f" ({self.template.role})" if self.template is not None and self.template.role else ""
+        return f"{self.workload.kind} {self.workload.namespace}/{self.workload.name}{role}"
+
+    @property
+    def line(self) -> int | None:
+        """Line in the file."""
+        return self.template.line if self.template is not None and self.template.line else self.workload.line
+
+    def of(self, level: Level | None) -> list[PoolAnswer]:
+        """Return the answers of a level, those with the fewest reasons first."""
+        found = (each for each in self.pools if each.verdict.level is level)
+        return sorted(found, key=lambda each: len(each.verdict.reasons))
+
+    def as_json(self) -> JsonDict:
+        """Return the answer as JSON types."""
+        work, keys = self.workload, ("kind", "namespace", "name")
+        return {
+            "file": work.file,
+            "line": self.line,
+            **{key: getattr(work, key) for key in keys},
+            **({"role": self.template.role, "pods": self.template.pods} if self.template is not None else {}),
+            "answer": self.level.value if self.level is not None else "no GPU requested",
+            "note": work.unknown or work.note,
+            "pools": [each.as_json() for each in self.pools],
+        }
+
+    def headline(self) -> str:
+        """Return the answer in a few words."""
+        if self.workload.unknown:
+            return f"unknown: {self.workload.unknown}"
+        if self.level is Level.FITS:
+            return f"fits {enumeration(each.verdict.where for each in self.of(Level.FITS))}"
+        words = {Level.UNFIT: "fits no pool", Level.UNKNOWN: "unknown whether it fits a pool", None: "requests no GPU"}
+        return words[self.level]
+
+    def summary(self) -> str:
+        """Return the answer with the reasons of the nearest pool."""
+        nearest = self.of(self.level)[:1] if self.level is not Level.FITS else []
+        return "; ".join([self.headline(), *(_why(each.verdict) for each in nearest)])
+
+
+def _why(verdict: Verdict) -> str:
+    said = "; ".join(each.text for each in verdict.reasons if each.level is not Level.FITS)
+    return f"{verdict.where} {verdict.level.value}: {said}"
+
+
+def answers(
+    manifests: Manifests, stacks: Mapping[str, StackPlan], cluster: str, clouds: Mapping[str, Cloud]
+) -> list[Answer]:
+    """Return the answer for each pod template and the pools of some stacks, or of the cluster with a key."""
+    found = [Answer(work, one, []) for work in manifests.workloads for one in work.templates or [None]]
+    for name, plan in stacks.items():
+        context, sharing, costs = Context(plan, manifests), sharing_of(plan), Costs(plan, clouds)
+        for offer in (each for each in offers(plan) if cluster in ("", each.pool.cluster)):
+            where = f"{name} {offer.where}" if len(stacks) > 1 else offer.where
+            for work, template, pools in found:
+                if template is None or not asks_for_gpus(template):
+                    continue
+                verdict, need = judge(work, template, offer, context), None
+                reasons = [*verdict.reasons, *team_reasons(work, template, offer, context, sharing)]
+                if verdict.level is not Level.UNFIT:
+                    need = needs(work, template, offer, context, costs)
+                    reasons += need.reasons
+                pools.append(PoolAnswer(Verdict(where, tuple(reasons)), need))
+    return found
+
+
+def lines(answer: Answer, *, verbose: bool) -> Iterator[str]:
+    """Yield what is below the summary of an answer: nodes and notes, other pools by reason, and the lines to add."""
+    if answer.workload.note:
+        yield f"  {answer.workload.note}"
+    for each in answer.of(Level.FITS):
+        yield f"  {each.verdict.where}: {each.need.words() if each.need is not None else ''}"
+        yield from (f"    {reason.text}" for reason in each.verdict.reasons)
+    others = [*answer.of(Level.UNKNOWN), *answer.of(Level.UNFIT)]
+    for each in others if verbose else others[:_SHOWN]:
+        yield f"  {_why(each.verdict)}"
+    if len(others) > _SHOWN and not verbose:
+        yield f"  and {amount_of(len(others) - _SHOWN, 'other pool')}; --verbose lists them"
+    for each in others if verbose else others[:1] if answer.level is not Level.FITS else ():
+        patch = merged_patch(each.verdict.reasons)
+        if patch:
+            yield f"  add to the pod's spec for {each.verdict.where}:"
+            yield from (f"    {part}" for part in yaml.safe_dump(patch, sort_keys=False).splitlines())
+
+
+_SHOWN = 5
+
+
+def totals(found: Sequence[Answer], manifests: Manifests) -> str:
+    """Return the numbers of answers in one sentence."""
+    levels = Counter(answer.level for answer in found)
+    words = [f"{levels[Level.FITS]} fit, {levels[Level.UNFIT]} do not fit, {levels[Level.UNKNOWN]} unknown"]
+    words += [f"{levels[None]} request no GPU"] if levels[None] else []
+    unread = ", ".join(f"{count} {kind}" for kind, count in manifests.not_read.items())
+    return f"{amount_of(len(found), 'pod template')}: {', '.join(words)}{unread and f'; not read: {unread}'}"
+
+
+FAILING: Mapping[str, Sequence[Level]] = {
+    "never": (),
+    "unknown": (Level.UNFIT, Level.UNKNOWN),
+    "unfit": (Level.UNFIT,),
+}
+"""The answers that fail a run, by `--fail-on`."""
+
+
+def comment(found: Sequence[Answer], manifests: Manifests) -> str:
+    """Return a pull request comment, whose first line finds it again."""
+    room = MarkdownBudget(LIMIT - 400)
+    room.put("<!-- gpupools fit -->", f"### GPU workloads: {totals(found, manifests)}", "")
+    order = [answer for level in Level for answer in found if answer.level is level]
+    room.many(0.6, ([f"- {code(answer.name)}: {code(answer.summary())}"] for answer in order))
+    details = [
+        [f"- {code(answer.name)}", *(f"  - {code(each.strip())}" for each in lines(answer, verbose=False))]
+        for answer in order
+    ]
+    room.folded("Nodes, costs and other pools", 0.9, details)
+    return "\n".join(room.lines) + "\n"
+
+
+def sarif(found: Sequence[Answer], fail_on: str) -> JsonDict:
+    """Return the answers that no pool takes as SARIF 2.1.0, in the form that GitHub's code scanning reads."""
+    keys = list(REASONS)
+    results = []
+    for answer in (each for each in found if each.level in FAILING["unknown"]):
+        reasons = answer.of(answer.level)[0].verdict.reasons if answer.pools else ()
+        key = next((reason.key for reason in reasons if reason.level is answer.level), "invalid")
+        place = physical_location(Path(answer.workload.file), answer.line)
+        results.append(
+            {
+                "ruleId": f"fit-{key}",
+                "ruleIndex": keys.index(key),
+                "level": "error" if answer.level in FAILING[fail_on] else "warning",
+                "message": {"text": sarif_text(f"{answer.name}: {answer.summary()}")},
+                "locations": [{"physicalLocation": place}],
+                "partialFingerprints": {"gpupoolsFit/v1": short_hash(answer.name, key)},
+            }
+        )
+    rules = [
+        {"id": f"fit-{key}", "shortDescription": {"text": row["title"]}, "helpUri": row["source"]}
+        for key, row in REASONS.items()
+    ]
+    return sarif_log("gpupools-fit/", rules, results)

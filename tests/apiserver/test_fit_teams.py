@@ -1,0 +1,208 @@
+"""What `gpupools fit` says of loads of teams, and what the teams' scheduler does with them.
+
+Each load runs twice: while nothing else runs, and while another team has borrowed all GPUs that it may.
+"""
+
+from collections.abc import Iterator, Mapping
+from functools import partial
+from typing import Any, NamedTuple
+
+import pytest
+
+from gpupools.common.json_types import JsonDict
+from gpupools.fit.counting import Costs, needs
+from gpupools.fit.offers import offers
+from gpupools.fit.pod_judging import Context
+from gpupools.fit.workloads import Level, Verdict
+from gpupools.providers import clouds
+from tests.apiserver.conftest import only
+from tests.apiserver.team_cluster import GANG, Cluster, recorded
+from tests.gpupools.fit.loads import read, reasons, template
+from tests.gpupools.software.test_teams import POOLS, plan
+
+pytestmark = pytest.mark.apiserver
+
+TEAMS: JsonDict = {
+    "research": {"namespaces": ["research"], "guarantee": {"big": 16}, "limit": {"big": 24}},
+    "vision": {"namespaces": ["vision"], "guarantee": {"big": 8}},
+    "serving": {"namespaces": ["serving"], "guarantee": {"slices": 7}},
+}
+SHARED: JsonDict = {"big": POOLS["big"], "slices": {**POOLS["slices"], "nodes": {"max": 1}}}
+FILLED = 32
+
+
+class Load(NamedTuple):
+    """Pods of a job, and how many of them run."""
+
+    pods: int
+    idle: int
+    """While nothing else runs."""
+    busy: int
+    """While vision has borrowed all GPUs."""
+    gpus: int = 1
+    space: str = "research"
+    pool: str = "big"
+    gang: bool = False
+    queue: str | None = None
+    """Empty for no queue; None for that of the team and the pool."""
+    priority: str = "training"
+    annotations: Mapping[str, str] = {}
+    labels: Mapping[str, str] = {}
+    scheduler: str | None = None
+    kind: str = "Job"
+
+
+KUEUE: Mapping[str, Load] = {
+    "one GPU": Load(1, 1, 1),
+    "the guarantee": Load(16, 16, 16),
+    "the guarantee, by whole nodes": Load(2, 2, 0, gpus=8),
+    "the limit": Load(24, 24, 0),
+    "the limit, by whole nodes": Load(3, 3, 0, gpus=8),
+    "above the limit": Load(25, 0, 0),
+    "above the pool": Load(33, 0, 0, space="vision"),
+    "above the limit with a smaller minimum": Load(30, 24, 0, annotations={"kueue.x-k8s.io/job-min-parallelism": "24"}),
+    "a queue that the plan does not make": Load(1, 0, 0, queue="other"),
+    "a namespace of no team": Load(1, 0, 0, space="other"),
+    "a team without a share": Load(1, 0, 0, space="serving"),
+    "the guarantee of slices": Load(7, 7, 7, space="serving", pool="slices"),
+    "above the slices": Load(8, 0, 0, space="serving", pool="slices"),
+    "no pool selected": Load(1, 1, 1, space="serving", pool=""),
+    "a pod of its own": Load(1, 1, 1, kind="Pod"),
+}
+VOLCANO: Mapping[str, Load] = {
+    "one GPU": Load(1, 1, 1),
+    "a gang of the guarantee": Load(16, 16, 16, gang=True),
+    "a gang of the guarantee, by whole nodes": Load(2, 2, 2, gpus=8, gang=True),
+    "a gang of the limit": Load(24, 24, 0, gang=True),
+    "a gang above the limit": Load(25, 0, 0, gang=True),
+    "pods above the limit": Load(30, 24, 1),
+    "pods of the guarantee": Load(8, 8, 1),
+    "the queue of another team": Load(1, 0, 0, queue="vision.big"),
+    "the queue of another pool": Load(1, 0, 0, space="serving", queue="serving.slices"),
+    "no queue": Load(1, 0, 0, queue=""),
+    "a queue that the plan does not make": Load(1, 0, 0, queue="research.none"),
+    "another scheduler": Load(1, 0, 0, scheduler="default-scheduler"),
+    "the guarantee of slices": Load(7, 7, 7, space="serving", pool="slices", gang=True),
+}
+KAI: Mapping[str, Load] = {
+    **VOLCANO,
+    "pods above the limit": Load(30, 24, 20),
+    "pods of the guarantee": Load(8, 8, 8),
+    "notebooks of the guarantee": Load(16, 16, 16, gang=True, priority="interactive"),
+    "notebooks above the guarantee": Load(17, 0, 0, gang=True, priority="interactive"),
+    "no label of the pool": Load(1, 0, 0, labels={"gpupools/pool": ""}),
+}
+
+
+def manifest(scheduler: str, load: Load) -> JsonDict:
+    """Return the manifest of a load, with queue and priority as examples/teams has them."""
+    queue = f"{load.space}.{load.pool}" if load.queue is None else load.queue
+    spec = template(load.gpus, load.pool, restartPolicy="Never", terminationGracePeriodSeconds=0)
+    labels, notes, own, about = {"load": "x"}, {}, {}, dict(load.annotations)
+    if scheduler == "kueue":
+        own = {"kueue.x-k8s.io/priority-class": load.priority}
+        own |= {"kueue.x-k8s.io/queue-name": load.queue} if load.queue else {}
+    else:
+        spec |= {"priorityClassName": load.priority}
+        spec |= {"schedulerName": load.scheduler or {"kai": "kai-scheduler"}.get(scheduler, scheduler)}
+        about |= {GANG[scheduler]: str(load.pods)} if load.gang else {}
+        if scheduler == "kai":
+            labels |= {"gpupools/pool": load.pool, **({"kai.scheduler/queue": queue} if queue else {}), **load.labels}
+        elif queue:
+            notes = {"scheduling.volcano.sh/queue-name": queue}
+    metadata = {"name": "load", "namespace": load.space, "labels": own, "annotations": about}
+    pod = {"metadata": {"labels": {key: value for key, value in labels.items() if value}, "annotations": notes}}
+    if load.kind == "Pod":
+        return {"apiVersion": "v1", "kind": "Pod", "metadata": {**metadata, "labels": {**own, **labels}}, "spec": spec}
+    job = {"parallelism": load.pods, "completions": load.pods, "backoffLimit": 1000, "template": {**pod, "spec": spec}}
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": job}
+
+
+def said(cluster: Cluster, made: JsonDict) -> tuple[Level, set[str]]:
+    """Return the best answer of all pools, and the keys of its reasons."""
+    assert cluster.planned is not None
+    work, planned = read(made), cluster.planned
+    costs, found = Costs(planned, clouds()), []
+    for offer, (pool, own) in zip(offers(planned), reasons(planned, work).items(), strict=True):
+        need = needs(work, work.templates[0], offer, Context(planned), costs)
+        verdict = Verdict(pool, (*own, *need.reasons))
+        found.append((verdict.level, {each.key for each in verdict.reasons}))
+    order = [Level.FITS, Level.UNKNOWN, Level.UNFIT]
+    return min(found, key=lambda each: order.index(each[0]))
+
+
+def implied(answer: tuple[Level, set[str]], pods: int) -> tuple[str, str]:
+    """Return how many pods run, by an answer, while nothing else runs, and while another team has borrowed all."""
+    level, keys = answer
+    if level is Level.UNKNOWN:
+        return "not said", "not said"
+    if level is Level.UNFIT:
+        return "0", "0"
+    return "some" if "some-run" in keys else str(pods), "not said" if keys & {"may-wait", "some-run"} else str(pods)
+
+
+def agrees(word: str, pods: int, got: int) -> bool:
+    return word == "not said" or (0 < got < pods if word == "some" else got == int(word))
+
+
+def running(cluster: Cluster, space: str) -> int:
+    found = cluster.server.items(f"/api/v1/namespaces/{space}/pods?labelSelector=load%3Dx")
+    return sum(bool(each["spec"].get("nodeName")) and "deletionTimestamp" not in each["metadata"] for each in found)
+
+
+def runs(cluster: Cluster, load: Load, wanted: int) -> int:
+    """Return how many pods of a load run in the end."""
+    started, made = partial(running, cluster, load.space), manifest(cluster.scheduler, load)
+    cluster.server.wait("the queues", lambda: "not found" not in cluster.server.create(made).message)
+    got: int = cluster.waits(started, wanted, 90) if wanted else cluster.stays(started, 6)
+    cluster.end(load.space)
+    cluster.server.wait("the end", lambda: not cluster.server.items(f"/api/v1/namespaces/{load.space}/pods"))
+    return got
+
+
+@pytest.fixture(scope="module")
+def teams(scheduled: Cluster) -> Iterator[Cluster]:
+    scheduled.becomes(plan(TEAMS, SHARED, {"scheduler": scheduled.scheduler, "trust_policy": True}))
+    yield scheduled
+    scheduled.clear()
+
+
+def filled(cluster: Cluster) -> None:
+    names = [f"fill-{index}" for index in range(FILLED)]
+    if not cluster.server.items("/apis/batch/v1/namespaces/vision/jobs"):
+        for name in names:
+            cluster.run("vision", name, "big", queue="vision.big", priority="training")
+    cluster.waits(partial(cluster.count, "vision", *names), FILLED, 120)
+
+
+def check(cluster: Cluster, loads: Mapping[str, Load]) -> None:
+    wrong: list[Any] = []
+    answers = {name: said(cluster, manifest(cluster.scheduler, load)) for name, load in loads.items()}
+    for busy in (False, True):
+        for name, load in loads.items():
+            if busy and not load.idle:
+                continue  # what never starts alone
+            if busy:
+                filled(cluster)
+            wanted = load.busy if busy else load.idle
+            got, word = runs(cluster, load, wanted), implied(answers[name], load.pods)[busy]
+            case = f"fit, {'all GPUs borrowed' if busy else 'nothing else runs'}: {name}: said {word}"
+            recorded(cluster.scheduler, case, wanted, got, fail=False)
+            if got != wanted or not agrees(word, load.pods, got):
+                wrong.append((case, wanted, got, answers[name]))
+    assert not wrong
+
+
+@only("kueue")
+def test_kueue_does_what_fit_says(teams: Cluster) -> None:
+    check(teams, KUEUE)
+
+
+@only("volcano")
+def test_volcano_does_what_fit_says(teams: Cluster) -> None:
+    check(teams, VOLCANO)
+
+
+@only("kai")
+def test_kai_does_what_fit_says(teams: Cluster) -> None:
+    check(teams, KAI)

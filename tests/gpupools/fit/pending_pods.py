@@ -1,0 +1,374 @@
+"""Histories of pods that wait. The last step shows the reason; before it, much may look free."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from tests.gpupools.ready.world import THEN, World
+
+Step = Callable[[World], None]
+NAME = "default/job"
+GPU = "nvidia.com/gpu"
+
+
+class Script(NamedTuple):
+    name: str
+    at: str
+    """`cluster/pool`."""
+    disagrees: str
+    key: str
+    steps: tuple[Step, ...]
+    next: str
+    """How the next command starts."""
+    is_real: bool = True
+    """Whether a real scheduler can be made to show it."""
+
+
+def pod(world: World, gpus: int = 8, resource: str = GPU, name: str = "job", node: str = "", **spec: Any) -> None:
+    """A pod of a user that requests units of a resource."""
+    container = {"name": "main", "image": "registry.example.com/none", "resources": {"limits": {resource: str(gpus)}}}
+    given: dict[str, Any] = {"containers": [container], "nodeSelector": {"gpupools/pool": world.pool}}
+    given["tolerations"] = [{"key": GPU, "operator": "Exists"}]
+    given |= {"nodeName": node} if node else {}
+    meta = {"namespace": "default", "name": name, "creationTimestamp": THEN}
+    status = {
+        "phase": "Running" if node else "Pending",
+        "conditions": [{"type": "Ready", "status": "True"}] * bool(node),
+    }
+    world.put("pods", {"metadata": meta, "spec": {**given, **spec}, "status": status})
+
+
+def asks(gpus: int = 8, resource: str = GPU, **spec: Any) -> Step:
+    return lambda world: pod(world, gpus, resource, **spec)
+
+
+def runs(count: int = 2) -> Step:
+    """Nodes with all that the plan promises."""
+
+    def step(world: World) -> None:
+        world.nodes(count)
+        for node in world.objects["nodes"]:
+            name = node["metadata"]["name"]
+            world.offer(name)
+            for part in ("allocatable", "capacity"):
+                node["status"][part] |= {"memory": "500Gi", "pods": "110", "ephemeral-storage": "90Gi"}
+        world.daemons(count)
+
+    return step
+
+
+def holds(*nodes: str, gpus: int = 8) -> Step:
+    """Pods that hold GPUs of nodes."""
+
+    def step(world: World) -> None:
+        for node in nodes:
+            pod(world, gpus, name=f"holder-{node}", node=node)
+
+    return step
+
+
+def status(**given: Any) -> Step:
+    return lambda world: world.named("pods", "job")["status"].update(given)
+
+
+@dataclass(frozen=True)
+class Refuses:
+    """The scheduler's answer, which a real one gives itself."""
+
+    message: str
+
+    def __call__(self, world: World) -> None:
+        said = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": self.message}
+        world.named("pods", "job")["status"]["conditions"] = [said]
+        world.event(f"Pod {NAME}", "FailedScheduling", self.message)
+
+
+def event(about: str, reason: str, message: str) -> Step:
+    return lambda world: world.event(about, reason, message)
+
+
+def taints(key: str, effect: str = "NoSchedule", *nodes: str) -> Step:
+    def step(world: World) -> None:
+        for node in nodes:
+            world.named("nodes", node)["spec"]["taints"].append({"key": key, "effect": effect})
+
+    return step
+
+
+def lacks(node: str, gpus: int) -> Step:
+    def step(world: World) -> None:
+        for part in ("allocatable", "capacity"):
+            world.named("nodes", node)["status"][part][GPU] = str(gpus)
+
+    return step
+
+
+def not_ready(node: str) -> Step:
+    def step(world: World) -> None:
+        (ready,) = world.named("nodes", node)["status"]["conditions"]
+        ready |= {"status": "Unknown", "reason": "NodeStatusUnknown", "message": "Kubelet stopped posting node status."}
+        taints("node.kubernetes.io/unreachable", "NoSchedule", node)(world)
+
+    return step
+
+
+def without_plugin(world: World) -> None:
+    """The device plugin's DaemonSet tolerates nothing, so that its nodes offer no GPU."""
+    world.nodes(2)
+    for node in world.objects["nodes"]:
+        for part in ("allocatable", "capacity"):
+            node["status"][part] |= {"memory": "500Gi", "pods": "110", "ephemeral-storage": "90Gi"}
+    _, name = world.daemon_name("device plugin")
+    world.named("daemonsets", name)["spec"]["template"]["spec"]["tolerations"] = []
+    world.daemons(2, "device plugin")
+
+
+def elsewhere(world: World) -> None:
+    world.nodes(2, provider="aws:///us-east-1a/i-1")
+    for node in world.objects["nodes"]:
+        node["metadata"]["labels"]["topology.kubernetes.io/region"] = "us-east-1"
+        world.offer(node["metadata"]["name"])
+
+
+FULL = Refuses("0/2 nodes are available: 2 Insufficient nvidia.com/gpu. preemption: 0/2 nodes are available.")
+KUEUE = [{"name": "kueue.x-k8s.io/admission"}]
+CLAIMED: Mapping[str, Any] = {"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]}
+QUOTA = (
+    'Error creating: pods "job-x7k2p" is forbidden: exceeded quota: gpus, requested: requests.nvidia.com/gpu=8, used:'
+    " requests.nvidia.com/gpu=16, limited: requests.nvidia.com/gpu=16"
+)
+DESCRIBE = "kubectl -n default describe pod job"
+FIT = "kubectl -n default get pod job -o yaml > pod.yaml && gpupools fit pod.yaml --stack FILE"
+
+SCRIPTS = (
+    Script("wrong scheduler", "train/whole", "pod", "no-scheduler", (runs(), asks(schedulerName="lsf")), FIT),
+    Script("gates", "train/whole", "", "gates", (runs(), asks(schedulingGates=KUEUE)), DESCRIBE),
+    Script(
+        "missing plugin",
+        "train/whole",
+        "cluster",
+        "plugin-not-scheduled",
+        (without_plugin, asks(), FULL),
+        "kubectl -n gpu-operator describe daemonset device-plugin",
+    ),
+    Script(
+        "lost GPU",
+        "train/whole",
+        "cluster",
+        "fewer-gpus",
+        (runs(), holds("n1"), lacks("n2", 7), asks(), FULL),
+        "kubectl describe node n2",
+    ),
+    Script(
+        "node on its way",
+        "train/whole",
+        "cluster",
+        "scaling-up",
+        (
+            runs(),
+            holds("n1", "n2"),
+            asks(),
+            FULL,
+            event(f"Pod {NAME}", "TriggeredScaleUp", "pod triggered scale-up: [{eks-train-whole 2->3 (max: 4)}]"),
+        ),
+        "gpupools ready FILE --watch",
+    ),
+    Script(
+        "nobody was triggered",
+        "train/whole",
+        "cluster",
+        "not-triggered",
+        (runs(), holds("n1", "n2"), asks(), FULL),
+        DESCRIBE,
+    ),
+    Script(
+        "autoscaler refuses",
+        "serve/whole",
+        "cluster",
+        "no-autoscaler",
+        (
+            runs(),
+            holds("n1", "n2"),
+            asks(),
+            FULL,
+            event(f"Pod {NAME}", "NotTriggerScaleUp", "pod didn't trigger scale-up: 1 node(s) had untolerated taint"),
+        ),
+        "kubectl -n kube-system get configmap cluster-autoscaler-status -o yaml",
+    ),
+    Script(
+        "group with another maximum",
+        "train/whole",
+        "cluster",
+        "other-max",
+        (
+            runs(),
+            holds("n1", "n2"),
+            asks(),
+            FULL,
+            event(f"Pod {NAME}", "NotTriggerScaleUp", "pod didn't trigger scale-up: 1 max node group size reached"),
+        ),
+        "pulumi preview --refresh",
+    ),
+    Script(
+        "full at max",
+        "train/whole",
+        "plan",
+        "at-max",
+        (
+            runs(4),
+            holds("n1", "n2"),
+            holds("n3", gpus=4),
+            holds("n4", gpus=1),
+            asks(),
+            FULL,
+            event(f"Pod {NAME}", "NotTriggerScaleUp", "pod didn't trigger scale-up: 1 max node group size reached"),
+        ),
+        "kubectl describe nodes -l gpupools/pool=whole",
+    ),
+    Script(
+        "quota of the cloud",
+        "lab/zero",
+        "plan",
+        "quota",
+        (
+            asks(1),
+            Refuses("no nodes available to schedule pods"),
+            event(f"Pod {NAME}", "TriggeredScaleUp", "pod triggered scale-up: [{gke-lab-zero 0->1 (max: 2)}]"),
+            event(
+                f"Pod {NAME}",
+                "FailedScaleUp",
+                "Node scale up in zones europe-west4-a associated with this pod failed: GCE quota exceeded. Pod is at"
+                " risk of not being scheduled.",
+            ),
+        ),
+        "gpupools preview FILE",
+    ),
+    Script(
+        "no capacity for a third node",
+        "serve/whole",
+        "cluster",
+        "no-capacity",
+        (
+            runs(),
+            holds("n1", "n2"),
+            asks(),
+            FULL,
+            event(
+                "ConfigMap kube-system/cluster-autoscaler-status",
+                "FailedToScaleUpGroup",
+                'Scale-up failed for group aks-whole1x2y-31046788-vmss: Code="ZonalAllocationFailed" Message='
+                '"Allocation failed. We do not have sufficient capacity for the requested VM size in this zone."',
+            ),
+        ),
+        "gpupools explain ",
+    ),
+    Script(
+        "spent ResourceQuota",
+        "train/whole",
+        "plan",
+        "admission",
+        (runs(), event("Job default/job", "FailedCreate", QUOTA)),
+        "kubectl -n default describe job job",
+    ),
+    Script(
+        "taint",
+        "train/shared",
+        "pod",
+        "taint",
+        (
+            runs(1),
+            asks(1),
+            Refuses("0/1 nodes are available: 1 node(s) had untolerated taint {gpupools/trust: research}."),
+        ),
+        FIT,
+    ),
+    Script("wrong resource", "train/whole", "pod", "other-resource", (runs(), asks(1, "nvidia.com/mig-1g.10gb")), FIT),
+    Script("too many units", "train/whole", "pod", "too-many-units", (runs(), asks(16), FULL), FIT),
+    Script(
+        "selector",
+        "train/whole",
+        "pod",
+        "selector",
+        (
+            runs(),
+            asks(nodeSelector={"gpupools/pool": "hole"}),
+            Refuses("0/2 nodes are available: 2 node(s) didn't match Pod's node affinity/selector."),
+        ),
+        FIT,
+    ),
+    Script(
+        "unbound volume",
+        "train/whole",
+        "pod",
+        "unbound-volume",
+        (runs(), asks(**CLAIMED), Refuses('0/2 nodes are available: persistentvolumeclaim "data" not found.')),
+        "kubectl -n default describe pvc",
+    ),
+    Script(
+        "node not ready",
+        "train/whole",
+        "cluster",
+        "node-not-ready",
+        (
+            runs(),
+            holds("n1"),
+            not_ready("n2"),
+            asks(),
+            Refuses("0/2 nodes are available: 1 Insufficient nvidia.com/gpu, 1 node(s) had untolerated taint {x: }."),
+        ),
+        "kubectl describe node n2",
+    ),
+    Script(
+        "start-up taint",
+        "train/whole",
+        "cluster",
+        "startup-gate",
+        (
+            runs(),
+            taints("startup-taint.cluster-autoscaler.kubernetes.io/gpupools", "NoSchedule", "n1", "n2"),
+            asks(),
+            Refuses("0/2 nodes are available: 2 node(s) had untolerated taint {startup-taint: }."),
+        ),
+        "kubectl -n gpupools-startup-gate logs deployment/gpupools-startup-gate",
+    ),
+    Script(
+        "cordoned",
+        "train/whole",
+        "cluster",
+        "cordoned",
+        (
+            runs(),
+            holds("n1"),
+            taints("node.kubernetes.io/unschedulable", "NoSchedule", "n2"),
+            asks(),
+            Refuses("0/2 nodes are available: 1 Insufficient nvidia.com/gpu, 1 node(s) were unschedulable."),
+        ),
+        "kubectl describe node n2",
+    ),
+    Script(
+        "wrong cluster", "train/whole", "cluster", "wrong-cluster", (elsewhere, asks()), "kubectl config get-contexts"
+    ),
+    Script("no such pod", "train/whole", "", "no-pod", (runs(),), ""),
+    Script("runs", "train/whole", "", "placed", (runs(), asks(node="n1")), DESCRIBE),
+    Script(
+        "finished",
+        "train/whole",
+        "",
+        "placed",
+        (
+            runs(),
+            asks(),
+            status(phase="Failed", reason="UnexpectedAdmissionError", message="no healthy devices present"),
+        ),
+        DESCRIBE,
+    ),
+    Script(
+        "contradiction",
+        "train/whole",
+        "",
+        "contradiction",
+        (runs(), asks(), Refuses("0/2 nodes are available: 2 node(s) had a conflict of a plugin nobody knows.")),
+        DESCRIBE,
+        is_real=False,
+    ),
+)

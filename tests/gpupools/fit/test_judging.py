@@ -1,0 +1,300 @@
+"""Which pods fit which pools: what a plan exports fits, other units do not, and each reason has its case."""
+
+import json
+from collections.abc import Mapping
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gpupools.fit.offers import Offer, offers
+from gpupools.fit.pod_judging import REASONS, Context, judge
+from gpupools.fit.requests import quantity, requests_of
+from gpupools.fit.workloads import Level, Manifests, PodTemplate, Verdict, Workload
+from gpupools.plan.dra import DEVICE_CLASS
+from gpupools.plan.node_labels import TRUST_LABEL
+from gpupools.providers import clouds
+from gpupools.software.planning import plan_runtimes
+from gpupools.stackfile.check import check_stack_file
+from gpupools.stackfile.stack import StackPlan
+from gpupools.stackfile.stack_validation import Stack
+from tests.gpupools.software.combinations import COMBINATIONS
+from tests.gpupools.software.conftest import stack_of
+from tests.gpupools.software.fabrics import FABRICS, stack_with
+from tests.stack_plans import plan_stack
+
+ROOT = Path(__file__).parents[3]
+FILES = sorted(
+    file
+    for folder in ("stacks", "examples/stacks", "examples/teams", "tests/stacks", "tests/golden/*")
+    for file in ROOT.glob(f"{folder}/*.yaml")
+    if file.stem != "refused" and (file.parent.name != "teams" or file.name.startswith("Pulumi."))
+)
+
+
+def judged(plan: StackPlan, offer: Offer, spec: Mapping[str, Any], **manifests: Any) -> Verdict:
+    """Judge a pod of a namespace that the pool trusts, with the metadata that the plan exports."""
+    trust = offer.pool.trust
+    space = trust.namespaces[0] if trust is not None and trust.namespaces else "jobs"
+    label = {TRUST_LABEL: trust.team} if trust is not None and trust.team else {}
+    (runtime,) = (each for each in plan.runtimes if each.cluster == offer.pool.cluster)
+    template = PodTemplate(
+        "", None, runtime.pod_metadata.get(offer.pool.name, {}), json.loads(json.dumps(spec, default=dict))
+    )
+    workload = Workload("Pod", "x", space, "x.yaml", 1, {}, (template,))
+    return judge(workload, template, offer, Context(plan, Manifests((), namespaces={space: label}, **manifests)))
+
+
+def keys(verdict: Verdict, level: Level = Level.UNFIT) -> set[str]:
+    return {each.key for each in verdict.reasons if each.level is level}
+
+
+def limited(spec: Mapping[str, Any], name: str, count: int) -> dict[str, Any]:
+    """Return a pod that asks for so many units of one resource instead."""
+    main = {**spec["containers"][0], "resources": {"limits": {name: count}}}
+    return {**{key: value for key, value in spec.items() if key != "resourceClaims"}, "containers": [main]}
+
+
+def check_pools(plan: StackPlan) -> None:
+    """Check of each pool that its exported pods fit, and pods with other units do not."""
+    for offer in offers(plan):
+        pool, pod = offer.pool, offer.pool.pod()
+        for spec in filter(None, (pod, pool.node_pod)):
+            assert judged(plan, offer, spec).level is Level.FITS, (offer.where, judged(plan, offer, spec))
+        assert keys(judged(plan, offer, limited(pod, "nvidia.com/mig-9g.999gb", 1))) == {"other-resource"}
+        for name, count in pool.node_resources.items():
+            assert "too-many-units" in keys(judged(plan, offer, limited(pod, name, count + 1)))
+        for name in offer.single_unit:
+            assert keys(judged(plan, offer, limited(pod, name, 2))) == {"several-shares"}
+        if pool.claim_template:
+            more = {"requests": [{"name": "gpu", "exactly": {"deviceClassName": DEVICE_CLASS, "count": 99}}]}
+            claims = {("ResourceClaimTemplate", "jobs", "more"): more}
+            spec = {**pod, "resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "more"}]}
+            assert "claim" in keys(judged(plan, offer, spec, claims=claims))
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: f"{file.parent.name}-{file.stem}")
+def test_what_a_stack_exports_fits_its_pools(file: Path) -> None:
+    check_pools(check_stack_file(file, clouds()).plan)
+
+
+def plan_of(stack: Stack) -> StackPlan:
+    pools = plan_stack(stack, clouds())
+    return StackPlan(stack, pools, plan_runtimes(stack.clusters, pools, clouds()))
+
+
+@pytest.mark.parametrize("name", FABRICS)
+def test_pods_with_interfaces_fit(name: str) -> None:
+    check_pools(plan_of(stack_with(name)))
+
+
+TAINTS = st.lists(
+    st.sampled_from(["team=a:NoSchedule", "other=b:NoExecute", "slow=true:PreferNoSchedule"]), unique=True
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.sampled_from(sorted(COMBINATIONS)), TAINTS, st.integers(2, 8), st.booleans())
+def test_what_is_exported_fits_whatever_the_pool_is(
+    name: str, taints: list[str], replicas: int, has_policy: bool
+) -> None:
+    combination = COMBINATIONS[name]
+    (pool,) = combination.pools.values()
+    sharing = pool.get("sharing", {})
+    if "replicas" in sharing:
+        pool = {**pool, "sharing": {**sharing, "replicas": replicas}}
+    labels = {f"example.com/{each.partition('=')[0].partition(':')[0]}": "x" for each in taints}
+    pool = {**pool, **({"taints": taints, "labels": labels} if taints else {})}
+    runtime = {"trust_policy": True} if has_policy and "trust" in pool else None
+    check_pools(plan_of(stack_of(combination.cloud, {"a": pool}, runtime)))
+
+
+# --- each reason ---
+
+MATRIX = check_stack_file(ROOT / "stacks" / "Pulumi.matrix.yaml", clouds()).plan
+OFFERS = {each.where: each for each in offers(MATRIX)}
+(FABRIC,) = offers(plan_of(stack_with("efa")))
+PLUGIN = OFFERS["serve/plugin"]
+CLASSED = PLUGIN.pool._replace(runtime_class="nvidia")  # as a cloud may say whose runtime is not NVIDIA's by default
+OFFERS |= {"fabric": FABRIC, "full": PLUGIN._replace(pods=0)}
+OFFERS |= {"needs-class": PLUGIN._replace(promise=PLUGIN.promise._replace(pool=CLASSED))}
+TEAM = [{"key": "nvidia.com/gpu", "operator": "Exists"}, {"key": "gpupools/trust", "value": "research"}]
+CLAIMS = {
+    ("ResourceClaimTemplate", "jobs", name): {
+        "requests": [{"name": "gpu", "exactly": {"deviceClassName": kind, **more}}]
+    }
+    for name, kind, more in (
+        ("slice", "mig.nvidia.com", {}),
+        ("large", DEVICE_CLASS, {"selectors": [{"cel": {"expression": "true"}}]}),
+    )
+}
+
+
+def asking(**limits: Any) -> dict[str, Any]:
+    """Return a pod that tolerates the taints of the team's pools."""
+    named = {name.replace("gpu_", "nvidia.com/"): amount for name, amount in limits.items()}
+    return {"tolerations": TEAM, "containers": [{"name": "main", "resources": {"limits": named}}]}
+
+
+ONE = asking(gpu_gpu=1)
+
+
+def claiming(template: str) -> dict[str, Any]:
+    return {**asking(), "resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": template}]}
+
+
+def requiring(**parts: Any) -> dict[str, Any]:
+    return {"affinity": {name: {"requiredDuringSchedulingIgnoredDuringExecution": it} for name, it in parts.items()}}
+
+
+CASES: Mapping[str, tuple[str, Mapping[str, Any]]] = {
+    "invalid": ("train/plugin", asking(gpu_gpu="500m")),
+    "admission": ("train/plugin", ONE),
+    "taint": ("train/plugin", {"containers": [{"name": "main"}]}),
+    "other-resource": ("train/plugin", asking(**{"gpu_mig-1g.10gb": 1})),
+    "too-many-units": ("serve/plugin", asking(gpu_gpu=2)),
+    "too-large": ("serve/plugin", asking(cpu=400)),
+    "pods": ("full", ONE),
+    "selector": ("serve/plugin", {**ONE, "nodeSelector": {"gpupools/pool": "managed"}}),
+    "claim": ("serve/claimed", claiming("slice")),
+    "scheduler-name": ("lab/plugin", {**ONE, "schedulerName": "hami-scheduler"}),
+    "several-shares": ("serve/plugin-slice", asking(gpu_gpu=2)),
+    "runtime-class": ("needs-class", ONE),
+    "driver-mount": ("lab/plugin", ONE),
+    "fraction": ("serve/plugin", asking()),
+    "unknown-label": ("lab/managed", {**ONE, "nodeSelector": {"cloud.google.com/gke-nodepool": "x"}}),
+    "unknown-resource": ("serve/plugin", asking(**{"example.com/card": 1})),
+    "near-limit": ("serve/plugin", asking(cpu="3.9")),
+    "other-pods": ("serve/plugin", {**ONE, **requiring(podAffinity=[{"topologyKey": "kubernetes.io/hostname"}])}),
+    "volume": ("serve/plugin", {**ONE, "volumes": [{"name": "x", "persistentVolumeClaim": {"claimName": "x"}}]}),
+    "claim-selector": ("serve/claimed", claiming("large")),
+    "unknown-claim": ("serve/claimed", claiming("absent")),
+    "unknown-class": ("serve/plugin", {**ONE, "runtimeClassName": "kata"}),
+    "unknown-scheduler": ("serve/plugin", {**ONE, "schedulerName": "mine"}),
+    "unknown-namespace": ("train/plugin-slice", ONE),
+    "webhook": ("serve/plugin", ONE),
+    "gates": ("serve/plugin", {**ONE, "schedulingGates": [{"name": "wait"}]}),
+    "node-name": ("serve/plugin", {**ONE, "nodeName": "node-1"}),
+    "trust": ("serve/plugin-slice", ONE),
+    "no-fabric": ("fabric", asking(gpu_gpu=8)),
+}
+
+
+@pytest.mark.parametrize("key", CASES)
+def test_each_reason_is_given(key: str) -> None:
+    where, spec = CASES[key]
+    template = PodTemplate("", None, {"annotations": {"gpu-fraction": "0.5"}} if key == "fraction" else {}, spec)
+    workload = Workload("Pod", "x", "outside" if key in ("admission", "trust") else "jobs", "", 1, {}, (template,))
+    webhooks = ("injector",) if key == "webhook" else ()
+    given = Manifests((), CLAIMS, {"outside": {}}, webhooks)
+    found = judge(workload, template, OFFERS[where], Context(MATRIX, given))
+
+    assert key in {each.key for each in found.reasons}
+    level = (
+        Level.UNKNOWN if key.startswith("unknown-") or key in UNKNOWN else Level.FITS if key in NOTED else Level.UNFIT
+    )
+    assert {each.level for each in found.reasons if each.key == key} == {level}
+
+
+UNKNOWN = frozenset({"near-limit", "other-pods", "volume", "claim-selector", "webhook", "gates", "node-name"})
+NOTED = frozenset({"trust", "no-fabric"})
+
+
+def test_each_reason_of_the_table_has_a_case() -> None:
+    others = ("autoscaler", "scheduler of teams", "plan", "cluster", "pod")
+    of_others = {key for key, row in REASONS.items() if row["by"] in others} | {"bypass"}
+    of_live_pods = {"placed", "not-looked-at", "contradiction", "not-seen", "no-pod"}
+    assert REASONS.keys() - of_others - of_live_pods == CASES.keys()
+
+
+# --- what pods request ---
+
+
+def box(name: str = "main", *, sidecar: bool = False, **requests: Any) -> dict[str, Any]:
+    always = {"restartPolicy": "Always"} if sidecar else {}
+    return {"name": name, **always, "resources": {"requests": requests}}
+
+
+# https://kubernetes.io/docs/concepts/workloads/pods/init-containers/#resource-sharing-within-containers,
+# https://kubernetes.io/docs/concepts/workloads/pods/sidecar-containers/#resource-sharing-within-containers and
+# https://kubernetes.io/docs/tasks/configure-pod-container/assign-pod-level-resources/
+REQUESTED: Mapping[str, tuple[Mapping[str, Any], str]] = {
+    "containers together": ({"containers": [box(cpu=1), box("b", cpu="500m")]}, "1.5"),
+    "the largest init container": ({"initContainers": [box(cpu=3), box("b", cpu=2)], "containers": [box(cpu=1)]}, "3"),
+    "init containers below": ({"initContainers": [box(cpu=1)], "containers": [box(cpu=2)]}, "2"),
+    "a sidecar beside containers": ({"initContainers": [box(sidecar=True, cpu=2)], "containers": [box(cpu=1)]}, "3"),
+    "a sidecar before an init container": (
+        {"initContainers": [box(sidecar=True, cpu=2), box("b", cpu=3)], "containers": [box(cpu=1)]},
+        "5",
+    ),
+    "a sidecar after an init container": (
+        {"initContainers": [box(cpu=3), box("b", sidecar=True, cpu=2)], "containers": [box(cpu=1)]},
+        "3",
+    ),
+    "limits alone": ({"containers": [{"name": "main", "resources": {"limits": {"cpu": "2"}}}]}, "2"),
+    "the pod's own request": ({"resources": {"requests": {"cpu": 4}}, "containers": [box(cpu=1)]}, "4"),
+    "the pod's own limit": ({"resources": {"limits": {"cpu": 4}}, "containers": [box(cpu=1)]}, "1"),
+    "the pod's own limit alone": ({"resources": {"limits": {"cpu": 4}}, "containers": [{"name": "main"}]}, "4"),
+    "overhead": ({"overhead": {"cpu": "250m"}, "runtimeClassName": "kata", "containers": [box(cpu=1)]}, "1.25"),
+}
+
+
+@pytest.mark.parametrize("name", REQUESTED)
+def test_requests_are_counted_as_kubernetes_counts_them(name: str) -> None:
+    spec, cpu = REQUESTED[name]
+    found = requests_of(spec)
+
+    assert found.amounts == {"cpu": Decimal(cpu)}
+    assert found.invalid == ()
+
+
+# https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/quantity/
+QUANTITIES = {
+    "1": "1",
+    2: "2",
+    0.5: "0.5",
+    "100m": "0.1",
+    "1e3": "1000",
+    "1.5Gi": "1610612736",
+    "2M": "2e6",
+    ".5": "0.5",
+}
+NO_QUANTITIES: tuple[object, ...] = (None, True, "", "1 Gi", "1GB", "one", "1e", "1kk", "٣", [], "1" * 80)
+
+
+def test_quantities() -> None:
+    assert {given: quantity(given) for given in QUANTITIES} == {key: Decimal(it) for key, it in QUANTITIES.items()}
+    assert [quantity(each) for each in NO_QUANTITIES] == [None] * len(NO_QUANTITIES)
+
+
+INVALID: Mapping[str, tuple[Mapping[str, Any], str]] = {
+    "a request without a limit": (
+        {"containers": [{"name": "main", "resources": {"requests": {"nvidia.com/gpu": 1}}}]},
+        "with no limit",
+    ),
+    "parts of a unit": (asking(gpu_gpu="500m"), "parts of a unit"),
+    "a request above the limit": (
+        {"containers": [{"name": "main", "resources": {"limits": {"cpu": 1}, "requests": {"cpu": 2}}}]},
+        "more cpu than its limit",
+    ),
+    "no quantity": (asking(gpu_gpu="eight"), "got 'eight'"),
+    "less than nothing": (asking(gpu_gpu=-1), "got -1"),
+    "huge pages alone": (
+        {"containers": [{"name": "main", "resources": {"limits": {"hugepages-2Mi": "2Mi"}}}, box("b", cpu=1)]},
+        "huge pages without cpu and memory",
+    ),
+    "overhead without a RuntimeClass": ({"overhead": {"cpu": 1}, "containers": [box()]}, "without a RuntimeClass"),
+    "a selector that is no text": ({"nodeSelector": {"gpu": True}, "containers": [box()]}, "nodeSelector.gpu"),
+}
+
+
+@pytest.mark.parametrize("name", INVALID)
+def test_what_the_api_server_rejects_is_told(name: str) -> None:
+    spec, words = INVALID[name]
+    ((what, fix),) = requests_of(spec).invalid
+
+    assert words in what
+    assert fix

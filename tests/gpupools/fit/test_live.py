@@ -1,0 +1,230 @@
+"""Why pods wait, over histories of clusters."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from gpupools.cli.main import main
+from gpupools.fit.live import Live, held_on, manifests_of, read_live
+from gpupools.fit.pending import Answer, Given, answers, grouped
+from gpupools.fit.workloads import Level
+from gpupools.providers import clouds
+from gpupools.ready.live_cluster import Access, ClusterApi
+from tests.gpupools.fit.pending_pods import FULL, NAME, SCRIPTS, Script, Step, asks, event, holds, lacks, pod, runs
+from tests.gpupools.ready.api import serving, write_files
+from tests.gpupools.ready.world import OLD, World, plan
+
+
+def read(world: World, name: str = NAME, **unseen: str) -> Live:
+    """What the reader would return of a world."""
+    snapshot = world.snapshot()
+    snapshot.unseen = unseen
+    pods = [each for each in world.objects.get("pods", ()) if name in ("", f"default/{each['metadata']['name']}")]
+    return Live(snapshot, pods, held_on(snapshot, world.objects.get("pods", ())), manifests_of(snapshot))
+
+
+def asked(world: World, name: str = NAME, **unseen: str) -> list[Answer]:
+    return answers(read(world, name, **unseen), Given(plan(), world.cluster, clouds(), "FILE"), name)
+
+
+def prefixes(script: Script) -> list[World]:
+    found = []
+    for count in range(len(script.steps) + 1):
+        world = World(*script.at.split("/"))
+        for step in script.steps[:count]:
+            step(world)
+        found.append(world)
+    return found
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=[each.name for each in SCRIPTS])
+def test_the_reason_is_named(script: Script) -> None:
+    (found,) = asked(prefixes(script)[-1])
+    assert (found.disagrees, found.key) == (script.disagrees, script.key), "\n".join(found.lines())
+    assert found.next.startswith(script.next)
+    assert json.loads(json.dumps(found.as_json()))["disagrees"] == script.disagrees
+    if script.disagrees == "cluster" and script.key != "wrong-cluster":
+        assert found.where == script.at
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=[each.name for each in SCRIPTS])
+def test_no_prefix_says_that_a_refused_pod_fits(script: Script) -> None:
+    for world in prefixes(script):
+        (found,) = asked(world)
+        pods = [each for each in world.objects.get("pods", ()) if each["metadata"]["name"] == "job"]
+        waits = bool(pods) and pods[0]["status"]["phase"] == "Pending" and "nodeName" not in pods[0]["spec"]
+        assert found.level is not Level.FITS or not waits
+        is_refused = waits and any(each.get("message") for each in pods[0]["status"]["conditions"])
+        assert not (is_refused and found.key == "not-looked-at")
+
+
+def world(*steps: Step, at: str = "train/whole") -> World:
+    made = World(*at.split("/"))
+    for step in steps:
+        step(made)
+    return made
+
+
+def test_screen() -> None:
+    (script,) = (each for each in SCRIPTS if each.name == "lost GPU")
+    (found,) = asked(prefixes(script)[-1])
+    first, *rest = found.lines()
+    cause = "fewer GPUs than the machine has: Node n2: nvidia.com/gpu: promised 8, allocatable 7"
+    assert first == f"default/job: cluster: {cause}; replace the node: a GPU failed, or the driver does not see it"
+    assert rest == [
+        "  train/whole takes it; 2 of 4 nodes run, 7 of 16 nvidia.com/gpu free",
+        "    Node n2: nvidia.com/gpu: promised 8, allocatable 7",
+        f"  scheduler, 5 min ago: {FULL.message}",
+        "  next: kubectl describe node n2",
+    ]
+
+
+def test_pods_that_wait_for_one_reason_are_one_group() -> None:
+    made = world(runs(4), holds("n1", "n2", "n3", "n4"))
+    for index in range(3):
+        pod(made, name=f"worker-{index}")
+    pod(made, 16, name="large")
+    pod(made, 1, "example.com/fpga", name="other")
+    large, others = sorted(grouped(asked(made, "")), key=lambda each: each.number)
+    assert (others.number, others.key, others.pod) == (3, "at-max", "default/worker-0")
+    assert next(others.lines()).startswith("default/worker-0 and 2 more: plan: the pool is full at nodes.max")
+    assert (large.number, large.key) == (1, "too-many-units")
+
+
+@pytest.mark.parametrize("kind", ["pods", "events"])
+def test_what_may_not_be_read_is_unknown(kind: str) -> None:
+    made = world(runs(), holds("n1", "n2"), asks())
+    made.objects.pop("events", None)
+    (found,) = asked(made, NAME, **{kind: f"{kind} is forbidden"})
+    assert (found.level, found.disagrees) == (Level.UNKNOWN, "")
+    assert f"  not seen: {kind}: {kind} is forbidden" in list(found.lines())
+
+
+def test_a_message_about_another_pod_of_the_name_does_not_count() -> None:
+    made = world(runs(), asks(), event(f"Pod {NAME}", "FailedScheduling", FULL.message))
+    (found,) = asked(made)
+    assert found.key == "contradiction"
+    made.objects["events"][0]["involvedObject"]["uid"] = "of-an-earlier-pod"
+    (found,) = asked(made)
+    assert (found.key, found.level) == ("not-looked-at", Level.UNKNOWN)
+
+
+def test_a_scale_up_that_brought_no_node_is_over() -> None:
+    made = world(runs(), holds("n1", "n2"), asks(), FULL)
+    made.event(f"Pod {NAME}", "TriggeredScaleUp", "pod triggered scale-up: [{eks-train-whole 2->3 (max: 4)}]", OLD)
+    (found,) = asked(made)
+    assert (found.key, found.disagrees) == ("not-triggered", "cluster")
+    assert found.details[-1].startswith("autoscaler, 180 min ago: pod triggered scale-up")
+
+
+def test_a_node_that_boots_is_told_as_such() -> None:
+    made = world(runs(), holds("n1", "n2"), lambda world: world.node("n3"), asks(), FULL)
+    for part in ("allocatable", "capacity"):
+        made.named("nodes", "n3")["status"][part] |= {"memory": "500Gi", "pods": "110"}
+    (found,) = asked(made)
+    assert (found.key, found.disagrees, found.next) == ("scaling-up", "cluster", "gpupools ready FILE --watch")
+    assert found.text.endswith("n3 of train/whole boots")
+
+
+def test_a_full_node_has_no_pod_left() -> None:
+    made = world(runs(1), asks(1))
+    made.named("nodes", "n1")["status"]["allocatable"]["pods"] = "1"
+    pod(made, 1, name="holder", node="n1")
+    assert asked(made)[0].key not in ("not-looked-at", "contradiction")
+
+
+def test_a_booting_node_is_not_blamed_for_another() -> None:
+    made = world(runs(4), holds("n1", "n2"), lacks("n3", 0), lacks("n4", 0), asks(), FULL)
+    made.named("nodes", "n4")["metadata"]["creationTimestamp"] = OLD
+    (found,) = asked(made)
+    assert "Node n4: nvidia.com/gpu: promised 8, allocatable 0" in found.text
+
+
+def test_a_label_that_no_plan_knows_is_unknown_without_a_node() -> None:
+    selects = {"cloud.google.com/gke-accelerator": "nvidia-tesla-t4"}
+    (found,) = asked(world(asks(1, nodeSelector=selects), at="lab/zero"))
+    assert (found.level, found.key) == (Level.UNKNOWN, "unknown-label")
+
+
+def test_a_failure_after_which_a_node_was_started_is_over() -> None:
+    made = world(runs(), holds("n1", "n2"), asks(), FULL, at="lab/whole")
+    made.event(f"Pod {NAME}", "FailedScaleUp", "GCE quota exceeded. Pod is at risk.", "2026-11-27T11:50:00Z")
+    backoff = "pod didn't trigger scale-up: 1 in backoff after failed scale-up"
+    made.event(f"Pod {NAME}", "NotTriggerScaleUp", backoff, "2026-11-27T11:51:00Z")
+    assert asked(made)[0].key == "quota"
+    made.event(f"Pod {NAME}", "TriggeredScaleUp", "pod triggered scale-up: [{gke-lab-whole 2->3 (max: 4)}]")
+    assert asked(made)[0].key == "scaling-up"
+    made.event(f"Pod {NAME}", "FailedScaleUp", "GCE quota exceeded. Pod is at risk.", "2026-11-27T11:56:00Z")
+    assert asked(made)[0].key == "quota"
+
+
+CLAIM = {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu.nvidia.com", "count": 1}}]}
+
+
+@pytest.mark.parametrize(("is_used", "key"), [(False, "contradiction"), (True, "at-max")])
+def test_devices_of_claims_are_counted(is_used: bool, key: str) -> None:
+    made = world(at="train/claimed")
+    made.heal()
+    made.node("h1")
+    made.slices(1, "h1")
+    made.daemons(2)
+    for node in made.objects["nodes"]:
+        node["status"]["allocatable"] |= {"memory": "60Gi", "pods": "110"}
+    for name in ("h0", "h1"):
+        result = {"driver": "gpu.nvidia.com", "pool": name, "device": "gpu-0"}
+        status = {"allocation": {"devices": {"results": [result] * is_used}}}
+        meta = {"namespace": "default", "name": f"c-{name}"}
+        made.put("resourceclaims", {"metadata": meta, "spec": {"devices": CLAIM}, "status": status})
+    made.put("resourceclaims", {"metadata": {"namespace": "default", "name": "c"}, "spec": {"devices": CLAIM}})
+    entry = [{"name": "gpu", "resourceClaimName": "c"}]
+    container = {"name": "main", "resources": {"claims": [{"name": "gpu"}]}}
+    pod(made, resourceClaims=entry, containers=[container])
+    made.event(f"Pod {NAME}", "FailedScheduling", "0/2 nodes are available: 2 cannot allocate all claims.")
+    assert asked(made)[0].key == key
+    (found,) = asked(made, NAME, resourceclaims="resourceclaims is forbidden")
+    assert (found.key, found.details[-1]) == ("not-seen", "not seen: resourceclaims: resourceclaims is forbidden")
+
+
+@pytest.mark.parametrize("forbidden", ["", "namespaces", "resourceclaims"])
+def test_pods_are_read_page_by_page(tmp_path: Path, forbidden: str) -> None:
+    made = world(runs(4), holds("n1", "n2", "n3", "n4"), asks())
+    made.put("namespaces", {"metadata": {"name": "default", "labels": {"team": "research"}}})
+    pod(made, 8, name="finished", node="n1")
+    made.objects["pods"][-1]["status"]["phase"] = "Succeeded"
+    cluster = plan().stack.clusters["train"]
+    with serving(made) as api:
+        api.forbidden = {forbidden}
+        write_files(made, f"http://127.0.0.1:{api.server_port}", tmp_path)
+        reader = ClusterApi(Access(tmp_path / "kube" / "config", "x"))
+        found = read_live(reader, cluster, clouds()["aws"], NAME)
+        assert {method for method, _ in api.requests} == {"GET"}
+    assert [each["metadata"]["name"] for each in found.pods] == ["job"]
+    assert {name: held["nvidia.com/gpu"] for name, held in found.held.items()} == dict.fromkeys(found.held, 8)
+    assert len(found.held) == 4
+    assert set(found.snapshot.unseen) == {forbidden} - {""}
+    assert ("default" in found.manifests.namespaces) == (forbidden != "namespaces")
+    (answer,) = answers(found, Given(plan(), "train", clouds(), "FILE"), NAME)
+    assert answer.key == "at-max"
+
+
+def test_the_command_answers_for_a_pod_and_for_all(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    made = world(runs(4), holds("n1", "n2", "n3", "n4"), asks(), asks(name="other"))
+    with serving(made) as api:
+        file = write_files(made, f"http://127.0.0.1:{api.server_port}", tmp_path)
+        words = ["fit", "--stack", str(file), "--kubeconfig", str(tmp_path / "kube" / "config"), "--context", "x"]
+        assert main([*words, "--pod", NAME]) == 1
+        out = capsys.readouterr().out
+        assert out.startswith("default/job: plan: the pool is full at nodes.max: train/whole has 4")
+        assert out.endswith("  next: kubectl describe nodes -l gpupools/pool=whole\n")
+        assert main([*words, "--json"]) == 1
+        (found,) = json.loads(capsys.readouterr().out)["pods"]
+        assert [found[key] for key in ("number", "disagrees", "key", "answer")] == [2, "plan", "at-max", "does not fit"]
+        assert main([*words, "--pod", "default/none"]) == 2
+        out = capsys.readouterr().out
+        assert out == "default/none: unknown: the cluster has no such pod; see kubectl -n default get pods,events\n"
+        assert main([*words, "--pod", "job"]) == 2
+        assert "--pod: got 'job'; write NAMESPACE/NAME" in capsys.readouterr().err
+        api.forbidden = {"nodes"}
+        assert main(words) == 2
+        assert "cluster-fit.json" in capsys.readouterr().err

@@ -1,0 +1,284 @@
+"""Shares of teams, queues and policies: what is said of a workload before its scheduler decides."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from gpupools.common.csv_rows import DATA
+from gpupools.common.json_types import JsonDict
+from gpupools.fit.offers import offers
+from gpupools.fit.pod_judging import Context
+from gpupools.fit.team_queues import ADMITTED_WHOLE, sharing_of, team_reasons
+from gpupools.fit.workloads import Level, Reason
+from gpupools.providers import clouds
+from gpupools.stackfile.check import check_stack_file
+from gpupools.stackfile.stack import StackPlan
+from tests.gpupools.fit.loads import read, reasons, template
+from tests.gpupools.software.test_teams import POOLS, plan
+
+EXAMPLES = Path(__file__).resolve().parents[3] / "examples" / "teams"
+TEAMS: JsonDict = {
+    "research": {"namespaces": ["research"], "guarantee": {"big": 16}, "limit": {"big": 24}},
+    "vision": {"namespaces": ["vision"], "guarantee": {"big": 8}, "lends_to": []},
+    "serving": {"namespaces": ["serving"], "guarantee": {"slices": 7}},
+}
+SHARED: JsonDict = {"big": POOLS["big"], "slices": POOLS["slices"], "free": {**POOLS["small"], "labels": {}}}
+LABEL, QUEUE = "kueue.x-k8s.io/queue-name", "kai.scheduler/queue"
+SCHEDULERS = {"kai": "kai-scheduler", "volcano": "volcano"}
+
+
+def planned(scheduler: str, *, policy: bool = True, teams: JsonDict = TEAMS, pools: JsonDict = SHARED) -> StackPlan:
+    return plan(teams, pools, {"scheduler": scheduler, "trust_policy": policy})
+
+
+def load(
+    pods: int = 1, gpus: int = 1, space: str = "research", kind: str = "Job", pool: str = "big", **more: Any
+) -> JsonDict:
+    """Return a manifest with what `more` has: labels and annotations of object and pods, and keys of the spec."""
+    metadata = {"name": "x", "namespace": space, "labels": more.get("labels", {}), "annotations": more.get("notes", {})}
+    pod = {"metadata": more.get("pod", {}), "spec": template(gpus, pool, **more.get("spec", {}))}
+    if kind == "Pod":
+        return {"kind": kind, "metadata": metadata, "spec": pod["spec"]}
+    return {"kind": kind, "metadata": metadata, "spec": {"parallelism": pods, "replicas": pods, "template": pod}}
+
+
+def queued(scheduler: str, queue: str | None = "", pods: int = 1, gang: int = 0, **more: Any) -> JsonDict:
+    """Return a manifest with scheduler and queue of a team; None for no queue."""
+    space, pool = more.get("space", "research"), more.get("pool", "big")
+    own = (
+        {}
+        if queue is None
+        else {QUEUE if scheduler == "kai" else "scheduling.volcano.sh/queue-name": queue or f"{space}.{pool}"}
+    )
+    pod = {"labels": {**own, "gpupools/pool": pool}} if scheduler == "kai" else {"annotations": own}
+    names = {"kai": "kai.scheduler/batch-min-member", "volcano": "scheduling.volcano.sh/group-min-member"}
+    notes = {names[scheduler]: str(gang)} if gang else {}
+    spec = {"schedulerName": SCHEDULERS[scheduler], **more.pop("spec", {})}
+    return load(pods, notes=notes, **{"pod": pod, "spec": spec, **more})
+
+
+def said(made: StackPlan, manifest: JsonDict, pool: str = "big") -> list[Reason]:
+    work = read(manifest)
+    (offer,) = (each for each in offers(made) if each.pool.name == pool)
+    return list(team_reasons(work, work.templates[0], offer, Context(made), sharing_of(made)))
+
+
+def keys(found: list[Reason]) -> list[tuple[str, Level]]:
+    return [(each.key, each.level) for each in found]
+
+
+WAITS, NEVER, SOME = ("may-wait", Level.FITS), ("above-limit", Level.UNFIT), ("some-run", Level.FITS)
+DENIED, UNKNOWN = ("admission", Level.UNFIT), ("unknown-queue", Level.UNKNOWN)
+BYPASS, NO_SHARE, NO_QUEUE = ("bypass", Level.FITS), ("no-share", Level.UNFIT), ("queue", Level.UNFIT)
+
+
+@pytest.mark.parametrize(
+    ("manifest", "wanted"),
+    [
+        pytest.param(load(16), [], id="a job of the guarantee starts"),
+        pytest.param(load(2, 8), [WAITS], id="a job of whole nodes waits while others hold a part of each"),
+        pytest.param(load(17), [WAITS], id="a job above the guarantee may wait"),
+        pytest.param(load(24), [WAITS], id="a job of the limit may wait"),
+        pytest.param(load(25), [NEVER], id="a job above the limit never starts"),
+        pytest.param(load(25, kind="StatefulSet"), [NEVER], id="a stateful set is admitted whole"),
+        pytest.param(load(25, kind="CronJob"), [NEVER], id="a cron job makes jobs"),
+        pytest.param(load(25, kind="Deployment"), [SOME, WAITS], id="the pods of a deployment are admitted one by one"),
+        pytest.param(load(25, kind="ReplicaSet"), [SOME, WAITS], id="and those of kinds that Kueue does not know"),
+        pytest.param(
+            load(30, notes={"kueue.x-k8s.io/job-min-parallelism": "20"}), [SOME, WAITS], id="a smaller minimum"
+        ),
+        pytest.param(load(kind="Pod"), [], id="a pod gets the queue of its namespace"),
+        pytest.param(load(labels={LABEL: "default"}), [], id="the queue of the plan"),
+        pytest.param(load(labels={LABEL: "other"}), [UNKNOWN], id="a queue that the plan does not make"),
+        pytest.param(load(pod={"labels": {LABEL: "other"}}), [UNKNOWN], id="the same on the pods"),
+        pytest.param(load(space="other"), [DENIED], id="a namespace of no team is rejected"),
+        pytest.param(load(space="kube-system"), [BYPASS], id="the namespace of the cluster's software is let through"),
+        pytest.param(load(space="serving"), [DENIED], id="a team without a share that selects the pool is rejected"),
+        pytest.param(load(space="serving", pool=""), [NO_SHARE], id="without selector only Kueue keeps it off"),
+        pytest.param(load(25, space="vision"), [NEVER], id="above what others guarantee and do not lend"),
+        pytest.param(load(0), [], id="no GPU, no share"),
+    ],
+)  # fmt: skip
+def test_kueue_admits_by_the_shares_of_the_team(manifest: JsonDict, wanted: list[tuple[str, Level]]) -> None:
+    teams = {**TEAMS, "research": {**TEAMS["research"], "lends_to": []}} if "vision" in str(manifest) else TEAMS
+    assert keys(said(planned("kueue", teams=teams), manifest)) == wanted
+
+
+@pytest.mark.parametrize(
+    ("manifest", "wanted"),
+    [
+        pytest.param(load(space="other"), [BYPASS], id="a namespace of no team takes GPUs of the teams"),
+        pytest.param(load(space="other", labels={LABEL: "default"}), [UNKNOWN], id="a queue where the plan has none"),
+        pytest.param(load(space="serving"), [NO_SHARE], id="a team without a share"),
+    ],
+)
+def test_without_the_policy_kueue_alone_decides(manifest: JsonDict, wanted: list[tuple[str, Level]]) -> None:
+    assert keys(said(planned("kueue", policy=False), manifest)) == wanted
+
+
+def test_a_pool_of_no_team_is_nobody_s_share() -> None:
+    made = planned("kueue")
+
+    assert keys(said(made, load(pool="free"), "free")) == [NO_SHARE]
+    assert said(made, load(pool="free", space="other"), "free") == []
+
+
+def test_a_compact_pool_needs_the_annotation_of_its_topology() -> None:
+    compact = {
+        "instance_type": "a3-megagpu-8g",
+        "nodes": {"fixed": 2},
+        "zones": ["europe-west4-a"],
+        "network": {"placement": "compact"},
+    }
+    made = planned(
+        "kueue",
+        pools={"big": POOLS["big"], "near": compact},
+        teams={"research": {"namespaces": ["research"], "guarantee": {"big": 8, "near": 16}}},
+    )
+    (reason,) = said(made, load(pool="near"), "near")
+
+    assert (reason.key, reason.level) == ("queue", Level.UNKNOWN)
+    (note,) = reason.patch["metadata"]["annotations"].items()
+    assert said(made, load(pool="near", pod={"annotations": dict([note])}), "near") == []
+
+
+_OF_QUEUES = [
+    ({"pods": 16, "gang": 16}, []),
+    ({"pods": 17, "gang": 17}, [WAITS]),
+    ({"pods": 25, "gang": 25}, [NEVER]),
+    ({"pods": 30}, [SOME, WAITS]),
+    ({"queue": None}, [NO_QUEUE]),
+    ({"queue": "vision.big"}, [DENIED]),
+    ({"queue": "research.none"}, [UNKNOWN]),
+    ({"queue": "serving.slices", "space": "serving", "pool": "big"}, [DENIED]),
+    ({"queue": None, "space": "serving", "pool": ""}, [NO_SHARE]),
+    ({"spec": {"schedulerName": "default-scheduler"}}, [DENIED]),
+    ({"space": "other"}, [DENIED]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("scheduler", ["kai", "volcano"])
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    _OF_QUEUES,
+    ids=[
+        "a gang of the guarantee starts", "a gang above the guarantee may wait", "a gang above the limit never starts",
+        "pods above the limit run in part", "no queue", "the queue of another team", "a queue of no plan",
+        "a team without a share", "a team without share and selector", "another scheduler is rejected",
+        "a namespace of no team is rejected",
+    ],
+)  # fmt: skip
+def test_kai_and_volcano_read_the_queue_of_the_pod(scheduler: str, given: JsonDict, wanted: list[Any]) -> None:
+    teams = {**TEAMS, "vision": {**TEAMS["vision"], "lends_to": None}}
+    assert keys(said(planned(scheduler, teams=teams), queued(scheduler, **given))) == wanted
+
+
+@pytest.mark.parametrize("scheduler", ["kai", "volcano"])
+def test_another_scheduler_without_the_policy_bypasses_the_team(scheduler: str) -> None:
+    made = planned(scheduler, policy=False, teams={**TEAMS, "vision": {**TEAMS["vision"], "lends_to": None}})
+    (reason,) = said(made, load())
+
+    assert ((reason.key, reason.level), reason.patch) == (BYPASS, {"schedulerName": SCHEDULERS[scheduler]})
+    (reason,) = said(made, queued(scheduler, None))
+    assert "research.big" in str(reason.patch)
+
+
+def test_volcano_gives_back_only_what_a_gang_needs() -> None:
+    made = planned("volcano", teams={**TEAMS, "vision": {**TEAMS["vision"], "lends_to": None}})
+    (reason,) = said(made, queued("volcano", pods=8))
+
+    assert (reason.key, reason.level) == WAITS
+    assert said(made, queued("volcano", pods=8, gang=8)) == []
+
+
+KAI_TEAMS: JsonDict = {**TEAMS, "vision": {**TEAMS["vision"], "lends_to": None}}
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        ({"pods": 16, "gang": 16, "spec": {"priorityClassName": "interactive"}}, []),
+        ({"pods": 17, "gang": 17, "spec": {"priorityClassName": "interactive"}}, [NEVER]),
+        ({"pods": 17, "gang": 17, "spec": {"priorityClassName": "training"}}, [WAITS]),
+        ({"pods": 17, "kind": "Deployment"}, [SOME, WAITS]),
+        ({"pod": {"labels": {QUEUE: "research.big"}}}, [NO_QUEUE]),
+    ],
+    ids=["notebooks", "notebooks above the guarantee", "training", "servers are not stopped", "no label of the pool"],
+)
+def test_kai_lends_nothing_to_what_it_does_not_stop(given: JsonDict, wanted: list[Any]) -> None:
+    assert keys(said(planned("kai", teams=KAI_TEAMS), queued("kai", **given))) == wanted
+
+
+@pytest.mark.parametrize(("annotation", "pods", "wanted"), [("0.5", 4, []), ("0.5", 5, [WAITS]), ("0.6", 3, [])])
+def test_kai_counts_a_part_of_a_gpu_as_that_part(annotation: str, pods: int, wanted: list[Any]) -> None:
+    text = (EXAMPLES / "Pulumi.kai.yaml").read_text(encoding="utf-8")
+    config = {key.removeprefix("gpupools:"): value for key, value in yaml.safe_load(text)["config"].items()}
+    pool = {key: value for key, value in config["pools"]["halves"].items() if key != "clusters"}
+    teams = {"research": {"namespaces": ["research"], "guarantee": {"halves": 2}}}
+    made = planned("kai", teams=teams, pools={"halves": {**pool, "nodes": {"max": 4}}})
+    pod = {"labels": {QUEUE: "research.halves", "gpupools/pool": "halves"}, "annotations": {"gpu-fraction": annotation}}
+
+    assert keys(said(made, queued("kai", pods=pods, gang=pods, gpus=0, pool="halves", pod=pod), "halves")) == wanted
+
+
+def test_kai_counts_a_slice_by_its_compute() -> None:
+    mig = {**POOLS["slices"], "sharing": {"mode": "mig", "profile": "3g.20gb", "strategy": "mixed"}}
+    teams = {"research": {"namespaces": ["research"], "guarantee": {"cut": 2}}}
+    made = planned("kai", teams=teams, pools={"cut": mig})
+    manifest = queued("kai", pods=2, gang=2, pool="cut")
+    manifest["spec"]["template"]["spec"]["containers"][0]["resources"]["limits"] = {"nvidia.com/mig-3g.20gb": 1}
+
+    assert said(made, manifest, "cut") == []
+    manifest["metadata"]["annotations"]["kai.scheduler/batch-min-member"] = "3"
+    manifest["spec"]["parallelism"] = 3
+    (reason,) = said(made, manifest, "cut")
+    assert "asks for 9 GPUs together, and 6 are guaranteed" in reason.text
+
+
+def test_kinds_that_kueue_admits_whole_are_those_of_its_configuration() -> None:
+    found = yaml.safe_load(DATA.joinpath("kueue_configuration.yaml").read_text(encoding="utf-8"))
+    names = {each.rpartition("/")[2] for each in found["integrations"]["frameworks"]}
+
+    # Pods of a TrainJob are not known, and an AppWrapper is read as pods.
+    others = {"pod", "deployment", "trainjob", "appwrapper"}
+    assert {each.lower() for each in ADMITTED_WHOLE} == names - others | {"cronjob"}
+
+
+def test_without_teams_nothing_is_said() -> None:
+    made = check_stack_file(EXAMPLES / "Pulumi.hami.yaml", clouds()).plan
+    assert (dict(sharing_of(made)), said(made, load(), "notebooks")) == ({}, [])
+
+
+def _examples() -> list[Any]:
+    found = []
+    for scheduler, file in (("kueue", "jobs"), ("volcano", "jobs"), ("kai", "kai"), ("hami", "hami")):
+        for each in yaml.safe_load_all((EXAMPLES / f"{scheduler}.yaml").read_text(encoding="utf-8")):
+            found.append(pytest.param(scheduler, file, each, id=f"{scheduler}-{each['metadata']['name']}"))
+    return found
+
+
+@pytest.mark.parametrize(("scheduler", "file", "manifest"), _examples())
+def test_the_jobs_of_the_examples_start_as_the_page_says(
+    scheduler: str, file: str, manifest: JsonDict, tmp_path: Path
+) -> None:
+    """All start within the guarantee, but the gang, whose 32 GPUs are above 16 guaranteed ones."""
+    text = (EXAMPLES / f"Pulumi.{file}.yaml").read_text(encoding="utf-8")
+    stack = tmp_path / f"Pulumi.{file}.yaml"
+    stack.write_text(text.replace("scheduler: kueue", f"scheduler: {scheduler}"), encoding="utf-8")
+    name, space = manifest["metadata"]["name"], manifest["metadata"]["namespace"]
+    pool = {"notebook": "halves", "slice": "slices"}.get(name, "big") if scheduler != "hami" else "notebooks"
+    found = reasons(check_stack_file(stack, clouds()).plan, read(manifest))
+
+    assert space in ("research", "serving")
+    fits = [each for each, own in found.items() if all(one.level is not Level.UNFIT for one in own)]
+    assert fits == [pool]
+    spread = ["other-pods"] if name == "inference" else []
+    spread += ["unknown-namespace"] if scheduler == "hami" else []  # trust: {team: research} is a label of namespaces
+    waits = ["may-wait"] if name == "gang" or (scheduler, name) in _WAITING else []
+    assert [each.key for each in found[pool]] == spread + waits
+
+
+_WAITING = {("kueue", "training"), ("volcano", "search"), ("volcano", "inference")}
+"""Pods of a whole node, which others may have filled in part; and pods beyond the minimum of a job of Volcano."""
