@@ -24,7 +24,7 @@ from gpupools.plan.fabric import (
 from gpupools.plan.hami import HAMI, HAMI_LABEL, PODS_PER_GPU
 from gpupools.plan.node_labels import NODE_GROUP_LABEL, OUR_LABELS, TRUST_LABEL, pool_labels
 from gpupools.plan.node_resources import node_resources
-from gpupools.plan.pool_plan import POOL_LABEL, PoolPlan
+from gpupools.plan.pool_plan import GROUP_LABEL, POOL_LABEL, PoolPlan
 from gpupools.plan.provider_plan import PoolRequest, ProviderPlan
 from gpupools.spec.models import Cluster, Mig, PoolSpec, SharedGpu, SharingMode, label_problems
 from gpupools.spec.overrides import apply_overrides, flattened
@@ -154,7 +154,10 @@ def _pool_plan(name: str, spec: PoolSpec, cluster_key: str, cluster: Cluster, cl
     native = capability.verdict is Verdict.NATIVE
     ours = pool_labels(name, instance, spec.sharing, software, spec.trust, native=native)
     ours = {**ours, **({COMPUTE_DOMAINS_LABEL: "true"} if spec.network.compute_domains else {})}
-    ours = {**ours, **({NODE_GROUP_LABEL: name} if cluster.runtime.scheduler == "volcano" else {})}
+    ours = {
+        **ours,
+        **({NODE_GROUP_LABEL: spec.labels.get(GROUP_LABEL, name)} if cluster.runtime.scheduler == "volcano" else {}),
+    }
     trusted = (Taint(TRUST_LABEL, ours[TRUST_LABEL], Effect.NO_SCHEDULE),) if TRUST_LABEL in ours else ()
     own = sorted((taint for taint in spec.taints if taint != GPU_TAINT), key=str)
     return PoolPlan(

@@ -145,6 +145,8 @@ class RuntimePlan(NamedTuple):
     """By pool with RDMA or compute domains: the part of a spec of a pod that takes a whole node."""
     namespace_objects: Mapping[str, tuple[JsonObject, ...]] = MappingProxyType({})
     """By such a pool: everything the namespace of its pods needs first, claim templates and a ComputeDomain."""
+    groups: Mapping[str, JsonObject] = MappingProxyType({})
+    """By pool with several steps: what pods that use any of them need, with the keys of the stack's output `pools`."""
     images: tuple[ContainerImage, ...] = ()
     """What its pods pull, once for each that runs it."""
     team_objects: tuple[JsonObject, ...] = ()
@@ -194,6 +196,7 @@ class RuntimePlan(NamedTuple):
                 "pods": self.pods,
                 **{key: value for key, value in optional.items() if value},
                 **(node_pods if self.node_pods else {}),
+                **({"groups": self.groups} if self.groups else {}),
                 "depends": self.depends,
                 "notes": self.notes,
             }

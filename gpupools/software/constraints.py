@@ -435,7 +435,9 @@ def quotas_that_meet(pools: Sequence[PoolPlan]) -> Iterator[Problem]:
     for resource, by_space in bound.items():
         for together in dict.fromkeys(tuple(plan.name for plan in here) for here in by_space.values()):
             spaces = [space for space, here in by_space.items() if tuple(plan.name for plan in here) == together]
-            quotas = {pool.name: pool.trust.quota for pool in pools if pool.name in together and pool.trust}
+            quotas = {
+                each.group or each.name: each.trust.quota for each in pools if each.name in together and each.trust
+            }
             if len(quotas) > 1:
                 least = min(quota for quota in quotas.values() if quota is not None)
                 given = ", ".join(f"{name} {quota}" for name, quota in quotas.items())

@@ -11,7 +11,7 @@ from gpupools.common.csv_rows import DATA
 from gpupools.common.errors import Problem
 from gpupools.common.json_types import JsonDict, JsonObject
 from gpupools.plan.node_labels import TRUST_LABEL
-from gpupools.plan.pool_plan import POOL_LABEL, PoolPlan
+from gpupools.plan.pool_plan import GROUP_LABEL, POOL_LABEL, PoolPlan
 from gpupools.plan.software_plan import KubernetesObject
 from gpupools.software.draft import Draft
 from gpupools.software.queues import declared, priorities
@@ -122,7 +122,7 @@ def _flavor(pool: PoolPlan) -> KubernetesObject:
     ]
     topology = {"topologyName": pool.name} if topology_levels(pool) else {}
     spec = {
-        "nodeLabels": {POOL_LABEL: pool.name},
+        "nodeLabels": {POOL_LABEL: pool.name, **({GROUP_LABEL: pool.group} if pool.group else {})},
         "nodeTaints": tainted,
         # Only jobs that tolerate the taint of `trust` themselves share GPUs with others.
         "tolerations": [toleration for toleration in pool.pod()["tolerations"] if toleration["key"] != TRUST_LABEL],
