@@ -558,6 +558,8 @@ def _label_problems(at: Path, spec: PoolSpec, cloud: Cloud) -> Iterable[Problem]
         else:
             yield from _key_problems((*at, "labels", key), key, cloud.reserved_labels)
     for where, key, value in _override_labels(at, spec, cloud):
+        if key == GROUP_LABEL:
+            yield Problem(where, f"{key} is set to the key of a pool with several steps", "leave it out")
         yield from _key_problems(where, key, cloud.reserved_labels)
         for what, fix in label_problems(key, value):
             yield Problem(where, what, fix)

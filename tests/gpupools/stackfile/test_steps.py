@@ -1,13 +1,24 @@
 """Pools with several steps: one pool for each, one part for pods that use any of them, and every bad list."""
 
+import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from gpupools.common.errors import Rejected
+from gpupools.diff.comparison import compare_files
+from gpupools.preview.command import preview_file
 from gpupools.providers import clouds
-from gpupools.stackfile.stack import StackPlan, plan_config
+from gpupools.report.comment import comment
+from gpupools.report.facts import StackReport
+from gpupools.report.page import page
+from gpupools.software.monitoring import rule_groups
+from gpupools.software.team_shares import team_shares
+from gpupools.stackfile.check import check_stack_file, locate
+from gpupools.stackfile.stack import StackPlan, plan_config, prices_of
+from gpupools.stackfile.stack_validation import parse_pool
 from tests.changes import diff
 from tests.gpupools.software.test_teams import team
 from tests.rows import listed
@@ -220,3 +231,97 @@ def test_an_unknown_pool_of_a_team_may_be_one_with_steps() -> None:
     )
 
     assert found[0] == "teams.research.guarantee.bog: unknown pool 'bog'; did you mean 'big'?"
+
+
+def test_a_pod_that_selects_a_shared_pool_cannot_pass_as_one_for_another() -> None:
+    small = {"clusters": ["aws"], "instance_type": "g6.xlarge", "nodes": {"max": 4}}
+    teams = {**TEAM, "other": team("other", guarantee={"small": 1})}
+    made = plan({"big": BIG, "small": small}, teams=teams, runtime={"scheduler": "kueue", "trust_policy": True})
+
+    (policy,) = (each for each in made.runtimes[0].objects if each.name == "team-pods")
+    variables = {each["name"]: each["expression"] for each in policy.manifest["spec"]["variables"]}
+    groups = {pool: labels["gpupools/group"] for pool, labels in json.loads(variables["labels"]).items()}
+    assert groups == {"big-1": "big", "big-2": "big", "big-3": "big", "big-4": "big", "small": ""}
+
+
+def test_what_waits_for_a_pool_of_volcano_waits_for_each_step() -> None:
+    made = plan({"big": BIG}, teams=TEAM, runtime={"scheduler": "volcano"})
+    shares, _ = team_shares(made.pools, made.stack.teams, "aws")
+
+    waiting = [
+        each["expr"]
+        for group in rule_groups(made.pools, made.stack.teams, shares, "volcano", [])
+        for each in group["rules"]
+        if each.get("record") == "gpupools:waiting:team"
+    ]
+    assert len(waiting) == 4
+    assert all('queue_name="research.big"' in each for each in waiting)
+
+
+def test_quotas_of_steps_are_one_quota() -> None:
+    trust = {"trust": {"namespaces": ["research"], "quota": 8}}
+    (runtime,) = plan({"big": {**BIG, **trust}}, runtime={"trust_policy": True}).runtimes
+
+    assert not [warning for warning in runtime.warnings if "quota" in warning.path]
+
+
+def test_the_label_of_a_group_is_not_set_by_hand() -> None:
+    overrides = {"aws": {"NodeGroup": {"labels": {"gpupools/group": "x"}}}}
+    found = refused({"big": {**BIG, "overrides": overrides}})
+
+    what = "gpupools/group is set to the key of a pool with several steps; leave it out"
+    assert found == [f"pools.big.overrides.aws.NodeGroup.labels.gpupools/group: {what}"]
+    with pytest.raises(Rejected, match=r"pool\.labels\.gpupools/group: .* is for the steps of a pool in a stack file"):
+        parse_pool(("pool",), {"gpu": "L4", "nodes": {"max": 1}, "labels": {"gpupools/group": "x"}})
+
+
+ORDERED = Path(__file__).parents[3] / "examples" / "stacks" / "Pulumi.ordered.yaml"
+
+
+def edited(tmp_path: Path, old: str, new: str) -> Path:
+    text = ORDERED.read_text(encoding="utf-8")
+    assert old in text
+    file = tmp_path / "Pulumi.ordered.yaml"
+    file.write_text(text.replace(old, new), encoding="utf-8")
+    return file
+
+
+def test_problems_of_a_step_have_its_line(tmp_path: Path) -> None:
+    file = edited(tmp_path, "{mode: flex-start}", "{mode: flex}")
+    with pytest.raises(Rejected) as rejected:
+        check_stack_file(file, clouds())
+
+    (found,) = locate(file, rejected.value)
+    assert found.source.strip() == "- {mode: flex}"
+    assert found.problem.key == "pools.huge.capacity[2].mode"
+
+
+def test_an_edit_of_one_step_is_reported_by_its_key_in_the_file(tmp_path: Path) -> None:
+    new = check_stack_file(edited(tmp_path, "{mode: flex-start}", "{mode: on-demand}"), clouds())
+    found = compare_files(check_stack_file(ORDERED, clouds()), new, clouds())
+
+    (entry,) = found.entries()
+    assert entry.headline.startswith("lab/huge-3: ends pods on up to 2 nodes at once")
+    assert entry.lines == ["pools.huge.capacity[2].mode flex-start → on-demand"]
+
+
+def test_preview_and_report_show_the_sums_of_all_steps() -> None:
+    checked = check_stack_file(ORDERED, clouds())
+    line = "lab/huge: huge-1, then huge-2, then huge-3; 0 to 6 nodes together; all of them ≥ $136.42/h"
+    preview = preview_file(checked)
+
+    assert preview.exit_code == 0
+    assert f"\n  {line}" in preview.as_text()
+    whole = preview.as_json()["groups"][2]
+    assert (whole["name"], whole["steps"], whole["nodes"]) == (
+        "huge",
+        ["huge-1", "huge-2", "huge-3"],
+        {"min": 0, "max": 6},
+    )
+    assert preview.preview.outputs["pools"]["lab/huge"] == {
+        "steps": ["lab/huge-1", "lab/huge-2", "lab/huge-3"],
+        "pod": whole["pod"],
+    }
+    report = StackReport("f", "ordered", checked.plan, prices=prices_of(checked.plan, clouds()))
+    assert line in page([report])
+    assert line in comment([report])
