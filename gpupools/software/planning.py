@@ -24,6 +24,7 @@ from gpupools.software.constraints import (
 )
 from gpupools.software.draft import Draft
 from gpupools.software.images import moved
+from gpupools.software.order import plan_order
 from gpupools.software.owners import claims, needed_pieces, settle
 from gpupools.software.queues import pod_policy
 from gpupools.software.releases import (
@@ -82,6 +83,7 @@ def plan_runtime(
         _startup_gate(draft)
         _extras(draft)
     scheduler(draft, teams)
+    plan_order(draft, cluster)
     if draft.spec.trust_policy:
         _trust_policies(draft, teams)
     if draft.spec.management == "managed":
@@ -110,6 +112,7 @@ def plan_runtime(
         groups={whole.name: _pod_parts(draft, whole, steps, metadata) for whole, steps in group_plans(own)},
         depends=_in_order(draft.depends),
         images=tuple(draft.images),
+        order_objects=tuple(order_object.manifest for order_object in draft.order_objects),
         team_objects=tuple(team_object.manifest for team_object in draft.team_objects),
         notes=(*(str(warning) for warning in draft.warnings), *draft.notes),
         warnings=tuple(draft.warnings),

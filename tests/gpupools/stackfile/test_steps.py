@@ -51,9 +51,11 @@ TEAM = {"research": team("research", guarantee={"big": 40})}
 
 def plan(pools: Mapping[str, Any], *, runtime: Mapping[str, Any] | None = None, **more: Any) -> StackPlan:
     used = [key for pool in pools.values() for key in pool["clusters"]]
-    here = {key: {**CLUSTERS[key], **({"runtime": runtime} if runtime else {})} for key in used}
-    if runtime:
-        here = {key: {**each, "kubeconfig": {"path": "/etc/kube"}} for key, each in here.items()}
+    here: dict[str, Any] = {key: {**CLUSTERS[key], "kubeconfig": {"path": "/etc/kube"}} for key in used}
+    for key in used:
+        reads = {} if key == "gcp" else {"cluster_autoscaler": {"name": "kube-system/ca", "expander": "priority"}}
+        existing = {**reads, **(runtime or {}).get("existing", {})}
+        here[key]["runtime"] = {**(runtime or {}), "existing": existing}
     return plan_config({"clusters": here, "pools": pools, **more}, clouds())
 
 
@@ -101,7 +103,9 @@ def test_pods_of_a_pool_select_its_group_and_tolerate_every_step() -> None:
 
 def test_claims_of_a_pool_name_templates_of_its_group() -> None:
     pool = {**BIG, "software": "dra-driver", "nodes": {"min": 1, "max": 4}}
-    (runtime,) = plan({"big": pool}, runtime={"kubernetes": "1.34"}).runtimes
+    autoscaler = {"name": "kube-system/ca", "expander": "priority", "dynamic_resource_allocation": True}
+    own = {"kubernetes": "1.34", "existing": {"cluster_autoscaler": autoscaler}}
+    (runtime,) = plan({"big": pool}, runtime=own).runtimes
 
     whole = runtime.groups["big"]
     assert whole["pod"]["resourceClaims"] == [{"name": "gpu", "resourceClaimTemplateName": "gpupools-big"}]
