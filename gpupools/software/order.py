@@ -13,6 +13,7 @@ import yaml
 
 from gpupools.common.errors import Problem
 from gpupools.common.json_types import JsonObject
+from gpupools.common.naming import LATE_DIGITS
 from gpupools.plan.order import MOST_STEPS, groups_of
 from gpupools.plan.pool_plan import PoolPlan
 from gpupools.plan.software_plan import KubernetesObject
@@ -127,33 +128,25 @@ def _unread(draft: Draft, cluster: Cluster, found: Mapping[str, Sequence[PoolPla
 def _unclear(
     draft: Draft, found: Mapping[str, Sequence[PoolPlan]], names: Mapping[str, Sequence[str]]
 ) -> Iterator[Problem]:
-    """Yield the steps whose node group has no sure name, or may have that of another pool."""
+    """Yield the steps whose node pool has no sure name, or may have that of another pool or of another stack."""
     order, theirs = draft.cloud.node_pools.order, draft.spec.existing.cluster_autoscaler
-    listed = [each for one in (theirs.other_orders if theirs else ()) for each in one]
-    for steps in found.values():
-        for step in steps:
-            if not names[step.name]:
-                what = "GKE's order names node pools, and their names follow from a value that only an update knows"
-                yield Problem(("clusters", draft.cluster, "service_account"), what, "write it as text")
-            for pool in draft.pools:
-                if (
-                    pool.name != step.name
-                    and not step.provider_plan.adopted_pool()
-                    and _overlap(names[step.name], names[pool.name])
-                ):
-                    what = f"the node groups of {step.name} and {pool.name} may have the same name, so no order can"
-                    fix = "use another key for the pool, with renamed_from" if step.group == pool.group else ""
-                    yield Problem(
-                        ("pools", step.name), f"{what} tell them apart", fix or f"use another key than {pool.name}"
-                    )
-                    break
-            for name in names[step.name] if order.group_id else ():
-                group = re.sub(r"\[0-9a-z\]\{4\}", "0000", order.group_id.format(name)).strip("^$")
-                group = group.replace("[0-9a-f-]+", "0a1b2c3-0a1b2c3d").replace("[0-9]+", "01234567")
-                for each in (each for each in listed if re.search(each, group)):
-                    what = f"{each} matches node groups of {step.name}, a pool of this stack"
-                    at = (*draft.at, "existing", "cluster_autoscaler", "other_orders")
-                    yield Problem(at, what, "list only steps of other stacks")
+    others = [expression for listed in (theirs.other_orders if theirs else ()) for expression in listed]
+    for step in (each for steps in found.values() for each in steps if not each.provider_plan.adopted_pool()):
+        own = names[step.name]
+        if not own:
+            what = "the order names node pools, and their names follow from a value that only an update knows"
+            yield Problem(("clusters", draft.cluster, "service_account"), what, "write it as text")
+        same = next((pool for pool in draft.pools if pool != step and _overlap(own, names[pool.name])), None)
+        if same is not None:
+            what = f"node groups of {step.name} and {same.name} may have the same name, so no order tells them apart"
+            fix = "use a new key for the pool" if step.group == same.group else f"use another key than {same.name}"
+            yield Problem(("pools", step.name), what, fix)
+        ids = [order.example.format(name.replace(LATE_DIGITS, "0000")) for name in own if order.example]
+        for expression in others:
+            if any(re.search(expression, each) for each in ids):
+                what = f"{expression} matches node groups of {step.name}, a pool of this stack"
+                at = (*draft.at, "existing", "cluster_autoscaler", "other_orders")
+                yield Problem(at, what, "list only steps of other stacks")
 
 
 def _overlap(some: Sequence[str], others: Sequence[str]) -> bool:
