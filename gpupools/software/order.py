@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import yaml
 
 from gpupools.common.errors import Problem
-from gpupools.common.json_types import JsonObject
 from gpupools.common.naming import LATE_DIGITS
+from gpupools.plan.cloud import PoolOrder
 from gpupools.plan.order import MOST_STEPS, groups_of
 from gpupools.plan.pool_plan import PoolPlan
 from gpupools.plan.software_plan import KubernetesObject
@@ -50,7 +50,7 @@ def plan_order(draft: Draft, cluster: Cluster) -> None:
     draft.problems += problems
     if problems:
         return
-    draft.order_objects += [*_objects(draft, found, names)]
+    draft.order_objects += [*_objects(draft, cluster, found, names)]
     if draft.spec.management == "managed":
         for each in draft.order_objects:
             # A ComputeClass names pools that are there.
@@ -58,13 +58,14 @@ def plan_order(draft: Draft, cluster: Cluster) -> None:
             draft.add(each, *(f"pool/{step.name}" for step in pools))
 
 
-def expressions(manifest: JsonObject) -> list[str]:
-    """Return the expressions of node groups in a ConfigMap, the highest number first."""
-    return [each for listed in yaml.safe_load(manifest["data"]["priorities"]).values() for each in listed][:-1]
+def orders(pools: Iterable[PoolPlan], cluster: Cluster, order: PoolOrder) -> list[list[str]]:
+    """Return the expressions of the pools with several steps that scale, one for each step in their order."""
+    found = _scaling_groups(pools).values() if order.group_id else ()
+    return [[_expression(order.group_id, order.names(step, cluster)) for step in steps] for steps in found]
 
 
 def _objects(
-    draft: Draft, found: Mapping[str, Sequence[PoolPlan]], names: Mapping[str, Sequence[str]]
+    draft: Draft, cluster: Cluster, found: Mapping[str, Sequence[PoolPlan]], names: Mapping[str, Sequence[str]]
 ) -> Iterator[KubernetesObject]:
     order, theirs = draft.cloud.node_pools.order, draft.spec.existing.cluster_autoscaler
     why = "has the order in which the autoscaler tries the steps of a pool"
@@ -74,8 +75,7 @@ def _objects(
             yield KubernetesObject(f"compute-class/{key}", wire_form(**made), why)
         return
     numbers: dict[int, list[str]] = {}
-    own = [[_expression(order.group_id, names[step.name]) for step in steps] for steps in found.values()]
-    for listed in (*own, *(theirs.other_orders if theirs else ())):
+    for listed in (*orders(draft.pools, cluster, order), *(theirs.other_orders if theirs else ())):
         for index, expression in enumerate(listed):
             numbers.setdefault(MOST_STEPS - index, []).append(expression)
     text = yaml.safe_dump({**dict(sorted(numbers.items(), reverse=True)), 0: [_OTHERS]}, sort_keys=False)
