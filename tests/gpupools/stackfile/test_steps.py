@@ -125,10 +125,14 @@ def test_a_guarantee_of_a_pool_is_one_of_its_steps_in_their_order() -> None:
     objects = made.runtimes[0].team_objects
 
     flavors = [each["spec"]["nodeLabels"] for each in objects if each["kind"] == "ResourceFlavor"]
-    assert flavors == [{"gpupools/pool": f"big-{number}", "gpupools/group": "big"} for number in range(1, 5)]
+    assert flavors == [{"gpupools/pool": f"big-{number}"} for number in range(1, 5)]
+    affinity = made.runtimes[0].groups["big"]["pod"]["affinity"]["nodeAffinity"]
+    (term,) = affinity["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+    steps = ["big-1", "big-2", "big-3", "big-4"]
+    assert term["matchExpressions"] == [{"key": "gpupools/pool", "operator": "In", "values": steps}]
     (queue,) = (each["spec"] for each in objects if each["kind"] == "ClusterQueue")
     ((covered,),) = ([group["flavors"] for group in queue["resourceGroups"]],)
-    assert [each["name"] for each in covered] == ["big-1", "big-2", "big-3", "big-4"]
+    assert [each["name"] for each in covered] == steps
     lent = [each["resources"][0]["nominalQuota"] for each in covered]
     assert lent == [32, 32, 32, 32]  # the guarantee, and all that nobody has a guarantee of
     shares = plan(
