@@ -131,12 +131,14 @@ def _unclear(
     """Yield the steps whose node pool has no sure name, or may have that of another pool or of another stack."""
     order, theirs = draft.cloud.node_pools.order, draft.spec.existing.cluster_autoscaler
     others = [expression for listed in (theirs.other_orders if theirs else ()) for expression in listed]
-    for step in (each for steps in found.values() for each in steps if not each.provider_plan.adopted_pool()):
+    tried = {step.name: step for steps in found.values() for step in steps if not step.provider_plan.adopted_pool()}
+    for step in tried.values():
         own = names[step.name]
         if not own:
             what = "the order names node pools, and their names follow from a value that only an update knows"
             yield Problem(("clusters", draft.cluster, "service_account"), what, "write it as text")
-        same = next((pool for pool in draft.pools if pool != step and _overlap(own, names[pool.name])), None)
+        rest = [pool for pool in draft.pools if pool.name not in tried or pool.name > step.name]  # each pair once
+        same = next((pool for pool in rest if _overlap(own, names[pool.name])), None)
         if same is not None:
             what = f"node groups of {step.name} and {same.name} may have the same name, so no order tells them apart"
             fix = "use a new key for the pool" if step.group == same.group else f"use another key than {same.name}"
