@@ -61,6 +61,7 @@ from gpupools.spec.models import SHARING_KINDS, Late, Mig, Nodes, PoolSpec, Shar
 from gpupools.spec.pool_options import SETTING_MODELS, SETTINGS, Capacity
 from gpupools.spec.software_spec import RuntimeSpec, Trust
 from gpupools.spec.teams import Team
+from gpupools.stackfile.steps import LISTS
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
@@ -292,7 +293,14 @@ _KEY_HEADERS = ("Key", "Value", "Default", "Meaning")
 
 
 def _pool_keys() -> str:
-    return _table(_KEY_HEADERS, _keys(StackPool, ["clusters"]))
+    rows = list(_keys(StackPool, ["clusters"]))
+    for index, (key, value, default, text) in enumerate(rows):
+        if key.strip("`") in LISTS:
+            rows[index] = (key, f"{value}, or list", default, f"{text} A list: {STEPS_TEXT}.")
+    return _table(_KEY_HEADERS, rows)
+
+
+STEPS_TEXT = "steps that are tried in this order, each a pool of its own"
 
 
 def _team_keys() -> str:

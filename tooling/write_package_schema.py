@@ -45,7 +45,7 @@ _NO_ARGUMENTS = {
     *(ReachableCluster.model_fields.keys() - Cluster.model_fields.keys()),
 }
 """Keys of a cluster that make the stack program's providers; here the component's options name them."""
-_OF_STACK_FILES = {("StackPool", "clusters"), ("RuntimeSpec", "wait_ready")}
+_OF_STACK_FILES = {("StackPool", "clusters"), ("StackPool", "mixed"), ("RuntimeSpec", "wait_ready")}
 _OPEN = ("instance_type", "profile")
 """Keys of which a schema for editors lists what is known, of hundreds."""
 
@@ -216,7 +216,7 @@ def _of_python(kind: Any) -> dict[str, Any]:
 
 def schema() -> dict[str, Any]:
     """Return the schema of the package, without its version."""
-    package = _Package(write_schema.schema()["definitions"])
+    package = _Package(write_schema.definitions())
     typed = {
         "cloud": package.enum("Cloud", "A cloud.", list(clouds())),
         "cluster": _reference(package.cluster()),

@@ -22,10 +22,12 @@ from pydantic_core import core_schema
 from gpupools.catalog.gpus import gpu_models, match_gpu_model
 from gpupools.catalog.mig import profiles
 from gpupools.common.taints import LABEL_VALUE, QUALIFIED_NAME, Effect
+from gpupools.plan.order import MOST_STEPS
 from gpupools.providers import clouds
 from gpupools.spec.models import Cluster, Late, StackPool
 from gpupools.spec.teams import Team
-from tooling.write_docs import meaning
+from gpupools.stackfile.steps import FORMER, LISTS
+from tooling.write_docs import STEPS_TEXT, meaning
 
 SCHEMA = Path(__file__).resolve().parent.parent / "gpupools" / "data" / "stack-file.schema.json"
 
@@ -218,16 +220,16 @@ def _or_json(schema: JsonSchemaValue, bracket: str) -> JsonSchemaValue:
     return {"if": {"type": "string"}, "then": text, "else": schema}
 
 
-def schema() -> JsonSchemaValue:
-    """Return the schema of a whole stack file."""
+def definitions() -> dict[str, Any]:
+    """Return the schemas of all models by name, of pools without lists of steps."""
     clusters = {name: cloud.cluster for name, cloud in clouds().items()}
     wanted: list[type[BaseModel]] = [StackPool, Team, *clusters.values()]
     for model in wanted:
         model.model_rebuild()
     core: list[Any] = [(model, "validation", model.__pydantic_core_schema__) for model in wanted]
     _, found = _Schema(by_alias=True, ref_template="#/definitions/{model}").generate_definitions(core)
-    definitions: dict[str, Any] = dict(sorted(found.items()))
-    for definition in definitions.values():
+    models: dict[str, Any] = dict(sorted(found.items()))
+    for definition in models.values():
         definition.pop("title", None)
         mode = definition.get("properties", {}).get("mode", {})
         if "const" in mode:
@@ -235,7 +237,7 @@ def schema() -> JsonSchemaValue:
     slices = list(
         dict.fromkeys(each.name for gpu, model in gpu_models().items() if model.mig_profiles for each in profiles(gpu))
     )
-    pool, mig = definitions["StackPool"]["properties"], definitions["Mig"]["properties"]
+    pool, mig = models["StackPool"]["properties"], models["Mig"]["properties"]
     for properties, key, kind in (
         (pool, "gpu", _gpus()),
         (pool, "instance_type", _instance_types()),
@@ -246,17 +248,41 @@ def schema() -> JsonSchemaValue:
     for name, cloud in clouds().items():
         for key, value in cloud.example_cluster.items():
             if key != "cloud":
-                definitions[clusters[name].__name__]["properties"][key]["examples"] = [value]
+                models[clusters[name].__name__]["properties"][key]["examples"] = [value]
     one = {"clusters": ["train"], "gpu": "L4", "nodes": {"max": 4}}
     shared = {**one, "sharing": {"mode": "time-slicing", "replicas": 4}, "trust": {"team": "research"}}
-    definitions["StackPool"]["examples"] = [one, shared]
-    definitions["Team"]["examples"] = [
+    models["StackPool"]["examples"] = [one, shared]
+    models["Team"]["examples"] = [
         {"namespaces": ["research"], "guarantee": {"big": 16}, "limit": {"big": 32}, "weight": 2}
     ]
-    definitions["Cluster"] = {
+    models["Cluster"] = {
         **_chosen("cloud", {name: {"$ref": f"#/definitions/{model.__name__}"} for name, model in clusters.items()}),
         "description": "An existing Kubernetes cluster.",
         "examples": [dict(cloud.example_cluster) for cloud in clouds().values()],
+    }
+    return models
+
+
+def _or_steps(one: JsonSchemaValue, models: dict[str, Any], name: str) -> JsonSchemaValue:
+    """Take a list of steps beside one value, whose schema is added to the models."""
+    models[name] = {key: value for key, value in one.items() if key != "description"}
+    text, each = f"{one['description']} Or a list: {STEPS_TEXT}.", {"$ref": f"#/definitions/{name}"}
+    steps = {"minItems": 1, "maxItems": MOST_STEPS, "items": each}
+    return {"description": text, "if": {"type": "array"}, "then": steps, "else": each}
+
+
+def _or_former_steps(one: JsonSchemaValue) -> JsonSchemaValue:
+    text = f"{one['description']} Of a pool with steps also a list: one key for each step, null for a new one."
+    items = {"type": ["string", "null"], "minLength": 1, "maxLength": 100}
+    return {**one, "type": [*one["type"], "array"], "items": items, "description": text}
+
+
+def schema() -> JsonSchemaValue:
+    """Return the schema of a whole stack file."""
+    models = definitions()
+    pool = models["StackPool"]["properties"]
+    pool |= {key: _or_steps(pool[key], models, key) for key in LISTS} | {
+        key: _or_former_steps(pool[key]) for key in FORMER
     }
     return {
         "$schema": "http://json-schema.org/draft-07/schema#",
@@ -266,7 +292,7 @@ def schema() -> JsonSchemaValue:
         "properties": {"config": {"type": "object"}, "environment": {"type": ["array", "object"]}},
         "if": _ELSEWHERE,
         "else": {"required": ["config"], "properties": {"config": _config()}},
-        "definitions": definitions,
+        "definitions": models,
     }
 
 

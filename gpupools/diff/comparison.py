@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
-from gpupools.common.errors import Path, may_hold_secret
+from gpupools.common.errors import Path, dotted, may_hold_secret
 from gpupools.common.json_types import JsonObject
 from gpupools.diff.format_values import format_change
 from gpupools.diff.guard import Allowed, GuardReport, earlier_of, judge
@@ -11,11 +11,13 @@ from gpupools.diff.pool_change import PoolChange
 from gpupools.diff.software_diff import DONE, SoftwareChange
 from gpupools.plan.cloud import Cloud
 from gpupools.plan.edit_tables import EditEffect, PodImpact
+from gpupools.plan.pool_plan import GROUP_LABEL
 from gpupools.plan.prices import price_change
 from gpupools.spec.overrides import tellable
 from gpupools.stackfile.check import CheckedFile
 from gpupools.stackfile.stack import StackPlan, prices_of
 from gpupools.stackfile.stack_validation import Stack
+from gpupools.stackfile.steps import Steps, read_steps
 
 
 class Entry(NamedTuple):
@@ -134,22 +136,24 @@ def compare_files(old: CheckedFile | None, new: CheckedFile, clouds: Mapping[str
 
 
 def _edited_keys(old: JsonObject, new: JsonObject) -> _Edited:
-    """Return the keys that differ; a renamed pool is compared under its new name."""
-    before, pools = dict(old), dict(old.get("pools") or {})
-    for name, pool in (new.get("pools") or {}).items():
+    """Return the keys that differ; a renamed pool is compared under its new name, and each step by itself."""
+    steps = read_steps(new.get("pools") or {})
+    before, pools = dict(old), dict(read_steps(old.get("pools") or {}).pools)
+    for name, pool in steps.pools.items():
         if name not in pools and pool.get("renamed_from") in pools:
             pools[name] = pools.pop(pool["renamed_from"])
-    return tuple(_differing((), {**before, "pools": pools}, new))
+    edited = _differing((), {**before, "pools": pools}, {**new, "pools": steps.pools}, steps)
+    return tuple(each for each in edited if each[0][-1] != GROUP_LABEL)
 
 
-def _differing(path: Path, old: Any, new: Any) -> Iterator[tuple[Path, str]]:
+def _differing(path: Path, old: Any, new: Any, steps: Steps) -> Iterator[tuple[Path, str]]:
     if "overrides" in path and isinstance(old or new, Mapping):
         old, new = old or {}, new or {}
     if isinstance(old, Mapping) and isinstance(new, Mapping):
         for key in dict.fromkeys([*old, *new]):
-            yield from _differing((*path, key), old.get(key), new.get(key))
+            yield from _differing((*path, key), old.get(key), new.get(key), steps)
     elif old != new:
-        name, hides = ".".join(map(str, path)), "overrides" in path or may_hold_secret(path)
+        name, hides = dotted(steps.path(path)), "overrides" in path or may_hold_secret(path)
         yield path, format_change(name, *(tellable(name, item) if hides else item for item in (old, new)))
 
 

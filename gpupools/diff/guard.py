@@ -440,7 +440,7 @@ def _not_allowed(change: PoolChange, most: str) -> Forbidden | None:
     if _in_two_updates(change):
         fix = f"if this is intended: {_two_updates(f'add {change.key} to', change.change)}"
     if deleted and (new := change.looks_like):
-        fix = f"if it was renamed to {new}, set renamed_from: {change.pool} there to keep the nodes; {fix}"
+        fix = f"if it was renamed to {new}, set renamed_from: {change.former_keys} there to keep the nodes; {fix}"
     return Forbidden(change.key, reason, does, fix, ((SWITCH, change.key),))
 
 

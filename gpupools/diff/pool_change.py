@@ -8,7 +8,7 @@ from gpupools.common.json_types import JsonDict
 from gpupools.diff.format_values import format_change
 from gpupools.diff.records import ENCRYPTED, OUTPUT, is_hidden
 from gpupools.plan.edit_tables import STRENGTH, EditEffect, PodImpact
-from gpupools.plan.pool_plan import POOL_LABEL
+from gpupools.plan.pool_plan import GROUP_LABEL, POOL_LABEL
 from gpupools.spec.overrides import tellable
 
 
@@ -93,6 +93,8 @@ class PoolChange:
     """For a created pool, the existing pool in the cloud that it imports."""
     looks_like: str = ""
     """For a created pool, the deleted pool that differs only in name, and vice versa."""
+    former_keys: str = ""
+    """The value of `renamed_from` with which these two are one pool."""
     pods: PodImpact = PodImpact.STAY
     """The worst that happens to running pods."""
     nodes_at_once: int = 0
@@ -156,7 +158,7 @@ class PoolChange:
             return f"imports {self.adopts} unchanged, {self.nodes}"
         if self.change == "created":
             was = self.looks_like
-            keep = f"; if this is {was} renamed, set renamed_from: {was} to keep the nodes"
+            keep = f"; if this is {was} renamed, set renamed_from: {self.former_keys} to keep the nodes"
             return f"creates {self.nodes}{keep if was else ''}"
         if self.change == "deleted":
             return f"deletes {self.nodes}"
@@ -199,5 +201,5 @@ class PoolChange:
         return list(seen.values())
 
 
-NAME_FIELDS = frozenset({f"labels.{POOL_LABEL}", "first_name", "protect"})
+NAME_FIELDS = frozenset({f"labels.{POOL_LABEL}", f"labels.{GROUP_LABEL}", "first_name", "protect"})
 """Fields that follow from the name of a pool and the protection of its cluster."""

@@ -70,9 +70,13 @@ def compare(
         production = gone.production or (new.stack.production and not gone.exempt)
         changes.append(_with_record(deleted, gone, production, clouds))
     alike = _likely_renames(made, before.values(), new.stack, clouds)
-    return [
-        replace(change, looks_like=alike.get((change.change, change.cluster, change.pool), "")) for change in changes
-    ]
+    return [_with_likely_rename(change, alike, new.stack) for change in changes]
+
+
+def _with_likely_rename(change: PoolChange, alike: Mapping[tuple[str, str, str], str], stack: Stack) -> PoolChange:
+    other = alike.get((change.change, change.cluster, change.pool), "")
+    now, former = (change.pool, other) if change.change == "created" else (other, change.pool)
+    return replace(change, looks_like=other, former_keys=stack.steps.former_keys(now, former)) if other else change
 
 
 def pod_impact(changed: Iterable[FieldChange], was: JsonObject, plan: PoolPlan) -> tuple[PodImpact, int]:

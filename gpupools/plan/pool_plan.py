@@ -30,6 +30,9 @@ from gpupools.spec.software_spec import Trust
 POOL_LABEL = "gpupools/pool"
 """Node label with the pool's name, for node selectors; the same on every cloud."""
 
+GROUP_LABEL = "gpupools/group"
+"""Node label of the steps of a pool that lists several: the pool's key in the stack file."""
+
 
 class PoolPlan(NamedTuple):
     """What one cloud must create for one pool on one cluster: plain data, nothing late."""
@@ -76,6 +79,13 @@ class PoolPlan(NamedTuple):
     """The taint of a new node, until it offers `node_resources`."""
     scheduler_name: str = ""
     """The scheduler that keeps the shares of teams on this pool; empty for the cluster's own."""
+    selector: str = POOL_LABEL
+    """The node label by whose value `name` pods select the pool."""
+
+    @property
+    def group(self) -> str:
+        """Key of the pool whose step this is; empty for a pool that has no others."""
+        return self.labels.get(GROUP_LABEL, "")
 
     @property
     def node_taints(self) -> tuple[Taint, ...]:
@@ -137,7 +147,7 @@ class PoolPlan(NamedTuple):
             **({"schedulerName": KAI_SCHEDULER} if is_fractional else {}),
             **({"schedulerName": self.scheduler_name} if self.scheduler_name and not gpu_only else {}),
             **({"schedulerName": HAMI_SCHEDULER} if self.software == HAMI else {}),
-            "nodeSelector": {POOL_LABEL: self.name},
+            "nodeSelector": {self.selector: self.name, **self.provider_plan.pod_labels()},
             "tolerations": [_toleration(taint) for taint in self.taints if taint.effect != Effect.PREFER_NO_SCHEDULE],
             **({"runtimeClassName": self.runtime_class} if self.runtime_class is not None else {}),
             **({"resourceClaims": listed} if listed else {}),

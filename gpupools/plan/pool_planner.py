@@ -22,7 +22,7 @@ from gpupools.plan.fabric import (
 from gpupools.plan.hami import HAMI, HAMI_LABEL, PODS_PER_GPU
 from gpupools.plan.node_labels import NODE_GROUP_LABEL, OUR_LABELS, TRUST_LABEL, pool_labels
 from gpupools.plan.node_resources import node_resources
-from gpupools.plan.pool_plan import POOL_LABEL, PoolPlan
+from gpupools.plan.pool_plan import GROUP_LABEL, POOL_LABEL, PoolPlan
 from gpupools.plan.provider_plan import PoolRequest, ProviderPlan
 from gpupools.spec.models import Cluster, Mig, PoolSpec, SharedGpu, SharingMode, label_problems
 from gpupools.spec.overrides import flattened
@@ -154,7 +154,10 @@ def _pool_plan(name: str, spec: PoolSpec, cluster_key: str, cluster: Cluster, cl
     native = capability.verdict is Verdict.NATIVE
     ours = pool_labels(name, instance, spec.sharing, software, spec.trust, native=native)
     ours = {**ours, **({COMPUTE_DOMAINS_LABEL: "true"} if spec.network.compute_domains else {})}
-    ours = {**ours, **({NODE_GROUP_LABEL: name} if cluster.runtime.scheduler == "volcano" else {})}
+    ours = {
+        **ours,
+        **({NODE_GROUP_LABEL: spec.labels.get(GROUP_LABEL, name)} if cluster.runtime.scheduler == "volcano" else {}),
+    }
     trusted = (Taint(TRUST_LABEL, ours[TRUST_LABEL], Effect.NO_SCHEDULE),) if TRUST_LABEL in ours else ()
     own = sorted((taint for taint in spec.taints if taint != GPU_TAINT), key=str)
     return PoolPlan(
@@ -557,6 +560,8 @@ def _label_problems(at: Path, spec: PoolSpec, cloud: Cloud) -> Iterable[Problem]
         else:
             yield from _key_problems((*at, "labels", key), key, cloud.reserved_labels)
     for where, key, value in _override_labels(at, spec, cloud):
+        if key == GROUP_LABEL:
+            yield Problem(where, f"{key} is set to the key of a pool with several steps", "leave it out")
         yield from _key_problems(where, key, cloud.reserved_labels)
         for what, fix in label_problems(key, value):
             yield Problem(where, what, fix)

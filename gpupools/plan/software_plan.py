@@ -145,10 +145,14 @@ class RuntimePlan(NamedTuple):
     """By pool with RDMA or compute domains: the part of a spec of a pod that takes a whole node."""
     namespace_objects: Mapping[str, tuple[JsonObject, ...]] = MappingProxyType({})
     """By such a pool: everything the namespace of its pods needs first, claim templates and a ComputeDomain."""
+    groups: Mapping[str, JsonObject] = MappingProxyType({})
+    """By pool with several steps: what pods that use any of them need, with the keys of the stack's output `pools`."""
     images: tuple[ContainerImage, ...] = ()
     """What its pods pull, once for each that runs it."""
     team_objects: tuple[JsonObject, ...] = ()
     """Manifests with which the scheduler shares the pools among teams; among `objects` unless others apply them."""
+    order_objects: tuple[JsonObject, ...] = ()
+    """Manifests with the order of steps; among `objects` unless others apply them."""
     notes: tuple[str, ...] = ()
     """What a reader should know, e.g. an existing NFD that is used; the warnings are among them."""
     warnings: tuple[Problem, ...] = ()
@@ -162,6 +166,10 @@ class RuntimePlan(NamedTuple):
     def json_team_objects(self) -> list[JsonDict]:
         """Return the objects of the scheduler in JSON types."""
         return [_json_value(team_object) for team_object in self.team_objects]
+
+    def json_order_objects(self) -> list[JsonDict]:
+        """Return the objects with the order of steps in JSON types."""
+        return [_json_value(order_object) for order_object in self.order_objects]
 
     def owners_alike(self) -> Mapping[tuple[str, tuple[tuple[str, str], ...]], list[str]]:
         """Return the pools by their software and by who brings which pieces: those alike stand together."""
@@ -194,6 +202,7 @@ class RuntimePlan(NamedTuple):
                 "pods": self.pods,
                 **{key: value for key, value in optional.items() if value},
                 **(node_pods if self.node_pods else {}),
+                **({"groups": self.groups} if self.groups else {}),
                 "depends": self.depends,
                 "notes": self.notes,
             }

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from gpupools.common.errors import amount_of
 from gpupools.diff.comparison import counted, in_words
 from gpupools.plan.pool_plan import PoolPlan
-from gpupools.preview.format_preview import passing, price_rows
+from gpupools.preview.format_preview import order_lines, passing, price_rows
 from gpupools.report.facts import STAYS, StackReport, finding_lines, nodes_in_words
 from gpupools.report.markdown_budget import LIMIT, MarkdownBudget, code, put_changes
 
@@ -73,6 +73,9 @@ def _stack(room: MarkdownBudget, report: StackReport) -> None:
             0.5,
             ([f"- {code(f'{pool.cluster}/{pool.name}')}: {code(_pool(pool))}"] for pool in report.pools),
         )
+        orders = ([f"- {code(line)}"] for line in order_lines(report.pools, report.prices))
+        if any(pool.group for pool in report.pools):
+            room.folded("Steps, tried in this order", 0.3, orders)
         prices = (
             [f"- {code(row[0])}: {row[-2]} with all nodes, {row[-3]} idle ({row[1]}, {row[-1] or 'no price'})"]
             for row in price_rows(report.prices)

@@ -9,7 +9,7 @@ from gpupools.diff.pool_change import PoolChange
 from gpupools.plan.node_labels import TRUST_LABEL
 from gpupools.plan.pool_plan import PoolPlan
 from gpupools.plan.software_plan import RuntimePlan
-from gpupools.preview.format_preview import PRICE_COLUMNS, PolicyVerdict, passing, price_rows, price_total
+from gpupools.preview.format_preview import PRICE_COLUMNS, PolicyVerdict, order_lines, passing, price_rows, price_total
 from gpupools.preview.format_preview import node_resource_lines as offers_of
 from gpupools.report.drawing import Drawings
 from gpupools.report.facts import STAYS, StackReport, finding_lines, nodes_in_words, tolerating
@@ -97,6 +97,8 @@ def _stack(number: int, report: StackReport, drawings: Drawings) -> Html:
     runtimes = {runtime.cluster: runtime for runtime in report.plan.runtimes} if report.plan is not None else {}
     for place, (cluster, plans) in enumerate(_by_cluster(report).items()):
         parts.append(_cluster(f"{anchor}c{place}", cluster, plans, runtimes.get(cluster), changes, drawings))
+    if orders := list(order_lines(report.pools, report.prices)):
+        parts += [element("h3", "Steps, tried in this order"), _lines(orders)]
     if report.teams:
         parts.append(_table("Teams, with the GPUs or slices of all nodes", TeamRow._fields, report.teams))
     if report.prices:

@@ -10,6 +10,7 @@ from gpupools.common.errors import Problem, nearest, shown
 from gpupools.common.json_types import JsonDict
 from gpupools.plan.dra import DEVICE_CLASS
 from gpupools.plan.node_resources import FRACTION_ANNOTATIONS, GPU_RESOURCE
+from gpupools.plan.order import groups_of
 from gpupools.plan.pool_plan import POOL_LABEL, PoolPlan
 from gpupools.plan.software_plan import KubernetesObject
 from gpupools.software.draft import Draft
@@ -96,7 +97,7 @@ def notes(draft: Draft, pool: PoolPlan) -> Iterator[str]:
 
 def share_pools(draft: Draft, teams: Mapping[str, Team], shares: TeamShares) -> list[KubernetesObject]:
     """Return the objects with which KAI shares the draft's pools; problems go to the draft."""
-    draft.problems += _spread_problems(draft)
+    draft.problems += [*_spread_problems(draft), *_step_problems(draft)]
     pools = priorities(PRIORITIES)
     owners: dict[str, list[str]] = {}
     for pool in draft.pools:
@@ -131,6 +132,18 @@ def gpus_of(resource: str) -> int:
         return 1
     match = re.fullmatch(r"nvidia\.com/mig-(\d+)g\.\d+gb", resource)
     return int(match[1]) if match else 0
+
+
+def _step_problems(draft: Draft) -> Iterator[Problem]:
+    """Refuse pools with several steps whose pods KAI would place: each of its schedulers has the nodes of one pool."""
+    for name, steps in groups_of(draft.pools).items():
+        if any(step.scheduler_name or step.sharing.fractions is not None for step in steps):
+            what = f"KAI places a job on nodes of one pool, so none would move from {steps[0].name} to {steps[1].name}"
+            fix = f"use scheduler: kueue or volcano, or write the steps of {name} as pools of their own"
+            yield Problem((*draft.at, "scheduler"), what, fix, _SHARDS)
+
+
+_SHARDS = "https://github.com/kai-scheduler/KAI-Scheduler tag v0.17.0, deployments/kai-scheduler/crds"
 
 
 def _spread_problems(draft: Draft) -> Iterator[Problem]:

@@ -100,6 +100,17 @@ def pod_metadata(draft: Draft) -> dict[str, JsonDict]:
     return {name: {"annotations": {PREFERRED_TOPOLOGY: own[-1]}} for name, own in levels.items() if own}
 
 
+def only_on(pools: Iterable[PoolPlan]) -> JsonDict:
+    """Return the affinity of pods that use any of these pools, so that Kueue chooses among their flavors.
+
+    It ignores a selector whose key a flavor's `nodeLabels` lack, as those of other pools lack the label of a group
+    (pkg/scheduler/flavorassigner/flavorassigner.go; seen with its manager).
+    """
+    named = {"key": POOL_LABEL, "operator": "In", "values": [pool.name for pool in pools]}
+    terms = {"nodeSelectorTerms": [{"matchExpressions": [named]}]}
+    return {"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}}
+
+
 def _beyond_the_crds(draft: Draft, pools: Iterable[PoolPlan]) -> Iterator[Problem]:
     own = list(pools)
     if len(own) > MOST_FLAVORS:

@@ -107,6 +107,7 @@ def _words(team: Team, unit: Mapping[str, str], shares: TeamShares, scheduler: s
     guarantee = shares.shares[unit["team"]][unit["pool"], resource].guarantee
     words = {
         **unit,
+        "group": pool.group or pool.name,
         "metric": metric_resource(resource),
         "spaces": "|".join(team.namespaces),
         "guarantee": str(guarantee),

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from gpupools.common.json_types import JsonDict
-from gpupools.plan.pool_plan import PoolPlan
+from gpupools.plan.pool_plan import GROUP_LABEL, PoolPlan
 from gpupools.plan.software_plan import KubernetesObject
 from gpupools.software.objects import admission, filled_policy, wire_form
 from gpupools.software.team_shares import TeamShares
@@ -61,8 +61,10 @@ def pod_policy(shares: TeamShares, teams: Mapping[str, Team], own: Iterable[str]
     if not pools:
         return []
     scheduler = pools[0].scheduler_name
+    # A pod that selects a group selects no pool without one.
+    group = {GROUP_LABEL: ""} if any(pool.group for pool in shares.pools) else {}
     words = {
-        "labels": _sorted({pool.name: dict(pool.labels) for pool in pools}),
+        "labels": _sorted({pool.name: {**group, **pool.labels} for pool in pools}),
         "spaces": _sorted({pool: sorted(space) for pool, space in spaces.items()}),
         "claims": "true" if any(pool.claim_template for pool in pools) else "false",
         "scheduled": f"object.spec.?schedulerName.orValue('') == '{scheduler}'" if scheduler else "true",

@@ -488,7 +488,8 @@ def scheduler(draft: Draft, teams: Mapping[str, Team]) -> None:
         after = (chart,) if spec.existing.scheduler is None else ()
         parent = share_pool.manifest.get("spec", {}).get("parentQueue")
         above = (f"queue/{parent}",) if parent else ()
-        draft.add(share_pool, *after, *above, *((f"pool/{pool}",) if pool else ()))
+        pools = [f"pool/{each.name}" for each in draft.pools if pool in (each.name, each.group) and pool]
+        draft.add(share_pool, *after, *above, *pools)
 
 
 def _from_own_registry(draft: Draft, chart: str) -> dict[str, str]:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from gpupools.common.errors import Path, Problem, nearest, shown
 from gpupools.plan.node_resources import KAI_NAMESPACES, KAI_SCHEDULER, node_layouts
-from gpupools.plan.pool_plan import PoolPlan
+from gpupools.plan.pool_plan import GROUP_LABEL, POOL_LABEL, PoolPlan
 from gpupools.software.charts import charts
 from gpupools.software.objects import CALICO_NAMESPACES, SMOKE_NAMESPACE
 from gpupools.spec.models import Cluster, StackPool
@@ -116,9 +116,14 @@ def has_label(key: str, labels: Mapping[str, str]) -> bool:
     return labels.get(label) == value
 
 
+def is_of(key: str, pool: str, labels: Mapping[str, str]) -> bool:
+    """Return whether a key of a guarantee or limit stands for a pool: its name, that of its group, or a label."""
+    return key in (pool, labels.get(GROUP_LABEL)) or ("=" in key and has_label(key, {**labels, POOL_LABEL: pool}))
+
+
 def pools_of(key: str, pools: Iterable[PoolPlan]) -> list[PoolPlan]:
     """Return the pools that a key of a guarantee or limit stands for."""
-    return [pool for pool in pools if pool.name == key or ("=" in key and has_label(key, pool.labels))]
+    return [pool for pool in pools if is_of(key, pool.name, pool.labels)]
 
 
 def check_teams(
@@ -139,6 +144,7 @@ def check_teams(
         all_teams: Whether these are all teams of the file.
     """
     owners: dict[str, str] = {}
+    known = {*pools, *(spec.labels[GROUP_LABEL] for spec in pools.values() if GROUP_LABEL in spec.labels)}
     unshared = {key: own.runtime for key, own in clusters.items() if own.runtime.scheduler == "kueue"}
     reserved = {*KAI_NAMESPACES, *CALICO_NAMESPACES, SMOKE_NAMESPACE, *(chart.namespace for chart in charts().values())}
     reserved |= {software.namespace for own in clusters.values() for software in own.runtime.existing.named().values()}
@@ -154,14 +160,10 @@ def check_teams(
                 yield Problem((*at, "namespaces", index), what, "use a namespace of the team's own")
         given = [("guarantee", key) for key in team.guarantee] + [("limit", key) for key in team.limit]
         for part, key in given:
-            named = [
-                pool
-                for pool, spec in pools.items()
-                if pool == key or ("=" in key and has_label(key, spec.labels | {"gpupools/pool": pool}))
-            ]
+            named = [pool for pool, spec in pools.items() if is_of(key, pool, spec.labels)]
             if not named and all_read:
                 what = f"no pool has the label {shown(key)}" if "=" in key else f"unknown pool {shown(key)}"
-                fix = "add it to the labels of a pool, or name pools" if "=" in key else nearest(key, pools)
+                fix = "add it to the labels of a pool, or name pools" if "=" in key else nearest(key, known)
                 yield Problem((*at, part, key), what, fix, of_key=True)
             used = {cluster for pool in named for cluster in pools[pool].clusters}
             unshared = {each: own for each, own in unshared.items() if each not in used}

@@ -737,3 +737,8 @@ class StackPool(PoolSpec):
 
     clusters: list[str] = Field(min_length=1)
     """Keys of `gpupools:clusters`. The pool is created once on each."""
+    mixed: bool = False
+    """With a list in `capacity`, `gpu` or `instance_type`: accept steps with other GPUs for pods than the first.
+
+    Pods that use any step then ask for one GPU and, where steps differ in them, for no RDMA interfaces.
+    """

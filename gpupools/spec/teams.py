@@ -18,7 +18,7 @@ Amount = Annotated[
 """Units of a pool's only resource, or a map of MIG profiles to slices."""
 
 PoolOrLabel = Annotated[str, Field(min_length=1, max_length=320)]
-"""A pool, or `<label>=<value>` for all pools with this label."""
+"""A pool, with all its steps in their order, or `<label>=<value>` for all pools with this label."""
 
 
 class Team(ConsistentModel):

@@ -98,6 +98,7 @@ def warnings(checked: CheckedFile) -> list[Located]:
     file = checked.file
     first = [*(warning for runtime in checked.plan.runtimes for warning in runtime.warnings)]
     first += _outside_security_groups(checked.plan.stack)
+    first = checked.plan.stack.steps.as_written(first)
     found = [
         *([Problem(("environment",), file.note)] if file.note else []),
         *places_against_lists(checked.plan),

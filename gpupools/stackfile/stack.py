@@ -11,11 +11,13 @@ from gpupools.common.errors import Path, Problem, Rejected
 from gpupools.common.json_types import JsonDict, mapping
 from gpupools.plan.capability import Verdict
 from gpupools.plan.cloud import Cloud
+from gpupools.plan.order import differences, groups_of
 from gpupools.plan.pool_plan import PoolPlan
 from gpupools.plan.pool_planner import SERVED_BY, independent_problems, knows_its_place, plan_pool, unlisted_place
 from gpupools.plan.prices import PoolPrice, PriceList, over_budget, pool_prices
 from gpupools.plan.quotas import QuotaNeed, exceeded, quota_needs
 from gpupools.plan.software_plan import RuntimePlan
+from gpupools.software.order import CONFIG_MAP, has_order, orders
 from gpupools.software.planning import plan_runtime, plan_runtimes
 from gpupools.software.team_shares import scheduler_name
 from gpupools.spec.cluster_access import ReachableCluster, missing_access
@@ -43,6 +45,11 @@ class StackPlan(NamedTuple):
     runtimes: tuple[RuntimePlan, ...]
     """Software plans of the clusters with pools, in the order of the file."""
 
+    @property
+    def groups(self) -> Mapping[str, Mapping[str, Sequence[PoolPlan]]]:
+        """Cluster to its pools with several steps, in the order of the file: key to the plans of the steps."""
+        return {key: groups_of(plan for plan in self.pools if plan.cluster == key) for key in self.stack.clusters}
+
 
 def quotas_of(plan: StackPlan, clouds: Mapping[str, Cloud]) -> list[QuotaNeed]:
     """Return the quotas that the pools of a stack need at their maximum."""
@@ -66,7 +73,8 @@ def places_against_lists(plan: StackPlan) -> Iterator[Problem]:
         spec, cluster = plan.stack.pools[pool.name], plan.stack.clusters[pool.cluster]
         for problem in unlisted_place(("pools", pool.name), spec, pool.cluster, cluster, pool.instance):
             known = "it is reserved" if knows_its_place(spec) and spec.adopt is None else "the pool exists"
-            yield replace(problem, fix=f"accepted, because {known}; clusters.{pool.cluster}.places: trust hides this")
+            fix = f"accepted, because {known}; clusters.{pool.cluster}.places: trust hides this"
+            yield replace(problem, path=plan.stack.steps.path(problem.path), fix=fix)
 
 
 def prices_of(plan: StackPlan, clouds: Mapping[str, Cloud]) -> list[PoolPrice]:
@@ -124,6 +132,7 @@ def _judged(
 ) -> tuple[StackPlan, list[Problem]]:
     """Return the plan of all that is valid, and the problems of the configuration."""
     stack, problems = parsed(config, clouds)
+    config = {**config, "pools": stack.steps.pools}
     problems += also(stack.clusters)
     has_prices = True
     try:
@@ -144,6 +153,7 @@ def _judged(
                 except Rejected as rejected:
                     problems += rejected.problems
                     whole.discard(key)
+    problems += [problem for own in plans.values() for problem in _step_problems(own, stack)]
     planned_pools = [plan for own in plans.values() for plan in own]
     if stack.quotas:
         problems += exceeded(quota_needs(planned_pools, stack.clusters, stack.pools, clouds), stack.quotas)
@@ -161,7 +171,23 @@ def _judged(
                 problems += rejected.problems
     used = [runtime.cluster for runtime in runtimes if runtime.needs_kubernetes]
     problems += same_apis({key: stack.clusters[key] for key in used})
-    return StackPlan(stack, tuple(planned_pools), tuple(runtimes)), problems
+    return StackPlan(stack, tuple(planned_pools), tuple(runtimes)), stack.steps.as_written(problems)
+
+
+def _step_problems(pools: Iterable[PoolPlan], stack: Stack) -> Iterator[Problem]:
+    """Yield the steps on one cluster that differ for pods, and those that are an earlier step under another name."""
+    for steps in groups_of(pools).values():
+        mixed = stack.pools[steps[0].name].mixed
+        fix = "set mixed: true if any of them is enough" if not mixed else "write it as a pool of its own"
+        for step, what in differences(steps, mixed=mixed):
+            yield Problem(("pools", step.name, stack.steps.list_key(step.name)), what, fix)
+        seen: dict[tuple[str, object, object], PoolPlan] = {}
+        for step in steps if not stack.steps.problems else ():
+            capacity = stack.pools[step.name].capacity
+            first = seen.setdefault((step.instance.name, capacity.mode, getattr(capacity, "name", None)), step)
+            if first is not step:
+                what = f"is {step.instance.name} again, as an earlier step"
+                yield Problem(("pools", step.name, stack.steps.list_key(step.name)), what, "list each step once")
 
 
 def _partly_valid_pools(
@@ -267,6 +293,31 @@ def objects_in_clusters(plan: StackPlan) -> Iterator[tuple[tuple[Any, ...], str,
             yield (*where, planned_object.kind, space, name), f"{planned_object.kind} {name}", runtime.cluster
 
 
+class ClusterOrder(NamedTuple):
+    """The order of steps that a stack has for the autoscaler of one cluster."""
+
+    cluster: str
+    """The cluster's key in the stack file."""
+    orders: list[list[str]]
+    """Expressions of each pool with several steps, in their order."""
+    others: list[list[str]]
+    """Those of other stacks that it writes too."""
+    is_declared: bool
+    """Whether `pulumi up` writes them."""
+
+
+def orders_in_clusters(plan: StackPlan, clouds: Mapping[str, Cloud]) -> Iterator[tuple[tuple[Any, ...], ClusterOrder]]:
+    """Yield a tuple that identifies each cluster whose autoscaler reads one order of all stacks, with the stack's."""
+    for runtime in plan.runtimes:
+        cluster = plan.stack.clusters[runtime.cluster]
+        where, theirs = identity(cluster), cluster.runtime.existing.cluster_autoscaler
+        if where is not None and theirs is not None and runtime.order_objects:
+            own = [pool for pool in plan.pools if pool.cluster == runtime.cluster]
+            steps = orders(own, cluster, clouds[cluster.cloud].node_pools.order)
+            is_declared = any(each.name == f"order/{CONFIG_MAP}" for each in runtime.objects)
+            yield where, ClusterOrder(runtime.cluster, steps, theirs.other_orders, is_declared)
+
+
 def _pool_on(stack: Stack, cluster: str, pool: str) -> PoolSpec:
     """Return a pool for one cluster, with its effective protection."""
     spec, protect = stack.pools[pool], stack.protects(cluster, pool)
@@ -306,6 +357,7 @@ def _is_installed_by_team(cluster: Cluster, pools: Sequence[PoolPlan]) -> bool:
         and cluster.runtime.existing.named().keys() <= _NO_OWNERS
         and len({plan.software for plan in pools} & set(SERVED_BY)) == 1
         and not any(map(_is_shared_by_software, pools))
+        and not has_order(cluster.runtime, pools)
     )
 
 

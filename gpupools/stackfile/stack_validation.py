@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from gpupools.common.errors import Path, Problem, Rejected, nearest, shown
 from gpupools.common.json_types import mapping
 from gpupools.plan.cloud import Cloud, nearest_cloud
+from gpupools.plan.pool_plan import GROUP_LABEL
 from gpupools.plan.prices import Budget, PriceList, read_budget
 from gpupools.plan.quotas import read_limits
 from gpupools.software.team_shares import check_teams
@@ -15,6 +16,7 @@ from gpupools.spec.models import Cluster, Late, PoolSpec, StackPool, got
 from gpupools.spec.overrides import idle_overrides
 from gpupools.spec.teams import Team
 from gpupools.stackfile.parsing import parse
+from gpupools.stackfile.steps import KEY_LIMIT, Steps, read_steps
 
 KEYS = ("clusters", "pools", "production", "allow_destroy", "allow_disruption", "quotas", "budget", "prices", "teams")
 """Keys of the namespace `gpupools:` in a stack file."""
@@ -24,9 +26,6 @@ MOST_CLUSTERS = 250
 
 _MOST_CURES = 10
 """Maximum problems with a suggested name, because the search is slow with many names."""
-
-# Keys become part of resource names and of pool names in the cloud; two keys of 20 characters stay below 63.
-_KEY_LIMIT = 20
 
 
 class Stack(NamedTuple):
@@ -49,6 +48,8 @@ class Stack(NamedTuple):
     """The team's own prices."""
     teams: Mapping[str, Team] = MappingProxyType({})
     """The teams that share the pools, by name."""
+    steps: Steps = Steps({})
+    """Where the file has each pool."""
 
     def is_production(self, pool: str) -> bool:
         """Return whether a pool is protected unless `allow_destroy` lists it."""
@@ -71,7 +72,7 @@ def parse_stack(config: Mapping[str, object], clouds: Mapping[str, Cloud]) -> St
         Rejected: All problems.
     """
     stack, problems = parsed(config, clouds)
-    if problems:
+    if problems := stack.steps.as_written(problems):
         raise Rejected(problems)
     return stack
 
@@ -80,7 +81,9 @@ def parsed(
     config: Mapping[str, object],
     clouds: Mapping[str, Cloud],
 ) -> tuple[Stack, list[Problem]]:
-    """Return all that is valid of a configuration, and its problems."""
+    """Return all that is valid of a configuration, and its problems: of the pools as `Stack.steps` has them."""
+    steps = read_steps(config.get("pools"))
+    config = {**config, "pools": steps.pools} if "pools" in config else config
     problems = [
         Problem((f"gpupools:{key}",), "unknown key", _instead_of(key), of_key=True) for key in config if key not in KEYS
     ]
@@ -129,7 +132,7 @@ def parsed(
     all_teams = isinstance(given, Mapping) and len(given) == len(teams)
     problems += check_teams(teams, pools, clusters, all_read=all_read, all_teams=all_teams)
     production = _production(config, problems)
-    return Stack(clusters, pools, production, destroyed, disrupted, limits, budget, teams=teams), problems
+    return Stack(clusters, pools, production, destroyed, disrupted, limits, budget, teams=teams, steps=steps), problems
 
 
 def _names_in_cloud(name: str, pool: StackPool) -> Iterator[tuple[str, str, str]]:
@@ -275,7 +278,11 @@ def parse_pool(at: Path, raw: object) -> PoolSpec:
     Raises:
         Rejected: All its problems.
     """
-    return parse(PoolSpec, at, raw)
+    pool = parse(PoolSpec, at, raw)
+    if GROUP_LABEL in pool.labels:
+        what = f"{GROUP_LABEL} is for the steps of a pool in a stack file"
+        raise Rejected([Problem((*at, "labels", GROUP_LABEL), what, "leave it out, or use another key")])
+    return pool
 
 
 def _parse_each(
@@ -322,7 +329,7 @@ def bad_key(at: Path, key: object) -> Problem | None:
     """Return the problem of a cluster's or pool's key, which becomes part of resource names; None if it is valid."""
     good = (
         isinstance(key, str)
-        and 0 < len(key) <= _KEY_LIMIT
+        and 0 < len(key) <= KEY_LIMIT
         and key.isascii()
         and key[0].isalpha()
         and not key.endswith("-")
@@ -330,5 +337,5 @@ def bad_key(at: Path, key: object) -> Problem | None:
     )
     if good:
         return None
-    fix = f"use 1 to {_KEY_LIMIT} lower-case letters, digits and hyphens; start with a letter, do not end with a hyphen"
+    fix = f"use 1 to {KEY_LIMIT} lower-case letters, digits and hyphens; start with a letter, do not end with a hyphen"
     return Problem((*at, key if isinstance(key, str) else shown(key)), "is not a valid key", fix)

@@ -231,7 +231,7 @@ def test_many_unknown_keys_are_not_all_listed(capsys: pytest.CaptureFixture[str]
     said = checked(stack(pool=f"{POOL[:-1]}, {keys}}}"), capsys).splitlines()
 
     assert len(said) == 21
-    assert "unknown key; the nearest of 28: " in said[0]
+    assert "unknown key; the nearest of 29: " in said[0]
     assert said[-1].endswith("and 1980 more unknown keys; fix or remove the reported ones first")
 
 

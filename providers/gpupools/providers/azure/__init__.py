@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from gpupools.catalog.reserved_keys import CONDITION_TAINTS, OPERATOR_LABELS, key_rules, kubelet_labels
-from gpupools.plan.cloud import Cloud, NodePools, PodLimits, RegisteredResource, call_later, get_later
+from gpupools.plan.cloud import Cloud, NodePools, PodLimits, PoolOrder, RegisteredResource, call_later, get_later
 from gpupools.plan.cloud_tables import read_capabilities, read_default_software, read_provider_settings, read_software
 from gpupools.providers.azure.cluster import AksCluster, node_pattern
 from gpupools.providers.azure.constraints import check_pool, check_settings
@@ -65,6 +65,14 @@ CLOUD = Cloud(
         edits=call_later(f"{__name__}.edit_effects", "edit_tables"),
         resources=get_later(f"{__name__}.resources", "RESOURCES"),
         declared_inputs=call_later(f"{__name__}.declared_inputs", "declared_inputs"),
+        # https://learn.microsoft.com/azure/aks/cluster-autoscaler-overview
+        order=PoolOrder(
+            names=call_later(f"{__name__}.declared_inputs", "name_expressions"),
+            group_id="^aks-{}-[0-9]+-vmss$",
+            example="aks-{}-12345678-vmss",
+            enable="az aks update --resource-group {resource_group} --name {name}"
+            " --cluster-autoscaler-profile expander=priority",
+        ),
         registered={"AgentPool": RegisteredResource("pool", untyped="azure-native:resources:Resource")},
         existing_pools=get_later(f"{__name__}.existing_pools", "EXISTING_POOLS"),
     ),

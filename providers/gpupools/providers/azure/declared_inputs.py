@@ -4,13 +4,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from gpupools.common.json_types import JsonDict, JsonObject
-from gpupools.common.naming import replacement_name
+from gpupools.common.naming import LATE_DIGITS, replacement_name
 from gpupools.plan.pool_facts import UNKNOWN
 from gpupools.plan.pool_plan import PoolPlan
 from gpupools.providers.azure.constraints import POOL_NAME_LIMIT
 from gpupools.providers.azure.edit_effects import FIXED_AT_CREATION
 from gpupools.providers.azure.pool_plan import AksPoolPlan
 from gpupools.providers.azure.pool_settings import OVERRIDABLE
+from gpupools.spec.models import Cluster
 from gpupools.spec.overrides import without_none
 
 _DEFAULTS = {
@@ -39,9 +40,7 @@ def declared_inputs(plan: PoolPlan, cluster: Mapping[str, Any]) -> dict[str, Jso
     Raises:
         TypeError: The plan was made for another cloud.
     """
-    settings = aks_plan(plan)
-    own = without_none(_properties(plan, settings, cluster))
-    properties = OVERRIDABLE["AgentPool"].merge(own, settings.key_values, settings.overrides)
+    settings, properties = aks_plan(plan), _merged(plan, cluster)
     name, group = pool_name(plan, decisive_inputs(plan, properties)), cluster["resource_group"]
     if settings.api_version is None:
         place = {"agentPoolName": name, "resourceName": cluster["name"], "resourceGroupName": group}
@@ -86,6 +85,22 @@ def pool_name(plan: PoolPlan, decisive: JsonObject) -> Any:
     if not all(isinstance(value, str | int | float | list | Mapping) for value in decisive.values()):
         return UNKNOWN
     return replacement_name(settings.first_name, decisive, limit=POOL_NAME_LIMIT, separator="")
+
+
+def name_expressions(plan: PoolPlan, cluster: Cluster) -> tuple[str, ...]:
+    """Return an expression of the pool's name: the name, or without the digits that only an update knows."""
+    keys = cluster.pool_inputs(plan.provider_plan.requested_zones())
+    name = pool_name(plan, decisive_inputs(plan, _merged(plan, keys)))
+    if name is not UNKNOWN:
+        return (name,)
+    return (replacement_name(aks_plan(plan).first_name, {}, limit=POOL_NAME_LIMIT, separator="")[:-4] + LATE_DIGITS,)
+
+
+def _merged(plan: PoolPlan, cluster: Mapping[str, Any]) -> JsonDict:
+    """Return the properties of the agent pool with keys and overrides."""
+    settings = aks_plan(plan)
+    own = without_none(_properties(plan, settings, cluster))
+    return OVERRIDABLE["AgentPool"].merge(own, settings.key_values, settings.overrides)
 
 
 def _nvidia(settings: AksPoolPlan) -> JsonDict:
