@@ -182,6 +182,9 @@ class ExistingAutoscaler(ExistingSoftware):
     """Whether it runs with `--enable-dynamic-resource-allocation` and may read resource.k8s.io. Always from 1.35.2."""
     reads_node_groups: bool = False
     """Whether its role allows `eks:DescribeNodegroup`. Labels and taints of a pool are then not repeated as tags."""
+    capacity_buffers: bool = False
+    """Whether it is 1.35 or later with `--capacity-buffer-controller-enabled` and
+    `--capacity-buffer-pod-injection-enabled`, and the CRD of CapacityBuffer is installed. `nodes.spare` needs it."""
 
 
 class ExistingRdmaPlugin(ExistingSoftware):

@@ -49,6 +49,7 @@ CLOUD = Cloud(
     kubeconfig_name=kubeconfig_name,
     node_runtime=node_runtime,
     supports_dra_from_zero=True,
+    capacity_buffers="https://docs.cloud.google.com/kubernetes-engine/docs/how-to/configure-capacity-buffer",
     find_instance_type=find_instance_type,
     reserved_labels=LABELS,
     reserved_taints=TAINTS,
