@@ -66,7 +66,9 @@ def _unserved(draft: Draft, pool: PoolPlan) -> str:
         return f"no pod scales this pool up: {blocker.what}"
     if draft.cloud.capacity_buffers or (theirs is not None and theirs.capacity_buffers):
         return ""
-    return f"the autoscaler of {draft.cloud.service} keeps no nodes free, as far as the stack file says"
+    if "cluster_autoscaler" in draft.cloud.helpers:
+        return "Cluster Autoscaler keeps nodes free only with CapacityBuffer, which is off by default"
+    return f"{draft.cloud.service} has no CapacityBuffer, which keeps nodes free"
 
 
 def _objects(pool: PoolPlan) -> Iterator[tuple[KubernetesObject, KubernetesObject]]:
