@@ -18,7 +18,7 @@ from gpupools.catalog.instance_types import COLUMNS, Catalogue
 from gpupools.catalog.reserved_keys import KeyRule
 from gpupools.common.errors import Problem
 from gpupools.plan.capability import Capability, Owners, SoftwareOption, Verdict
-from gpupools.plan.cloud import Cloud, NodePools, Readback, ResourceFactory
+from gpupools.plan.cloud import Cloud, NodePools, PoolOrder, Readback, ResourceFactory
 from gpupools.plan.edit_tables import EditTables
 from gpupools.plan.node_software import NodeRuntime
 from gpupools.plan.pool_facts import NO_ACCELERATOR, Accelerator, PoolFacts
@@ -197,6 +197,7 @@ def fake_cloud(fake_catalogue: Catalogue) -> Cloud:
             edits=lambda: EditTables((), {}),
             resources=_not_declared,
             declared_inputs=lambda plan, cluster: {},
+            order=PoolOrder(names=lambda plan, cluster: (plan.name,), group_id="^{}$"),
             registered={},
         ),
         readback=lambda: Readback(

@@ -1,4 +1,4 @@
-"""`gpupools render FILE --only teams|monitoring`: print queues, or alerts and dashboards, for Argo CD and Flux."""
+"""`gpupools render FILE --only teams|order|monitoring`: print objects for Argo CD and Flux."""
 
 import argparse
 import json
@@ -26,9 +26,9 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", type=Path, metavar="FILE", help="Pulumi.<stack>.yaml")
     parser.add_argument(
         "--only",
-        choices=["teams", "monitoring"],
-        help="teams: queues, flavors and priorities of the scheduler; monitoring: rules, alerts and dashboards."
-        " Default: both, without teams if the cluster has no scheduler",
+        choices=["teams", "order", "monitoring"],
+        help="teams: queues, flavors and priorities of the scheduler; order: what tells the autoscaler the order of"
+        " steps; monitoring: rules, alerts and dashboards. Default: all that the cluster has",
     )
     parser.add_argument("--cluster", metavar="KEY", help="key of the cluster, if several could be meant")
     parser.add_argument(
@@ -41,20 +41,24 @@ def add(parser: argparse.ArgumentParser) -> None:
 def _exit_status(parser: argparse.ArgumentParser, given: argparse.Namespace) -> int:
     if given.into is not None and given.only != "monitoring":
         parser.error("--into goes with --only monitoring")
-    if given.only != "teams" and find_spec("grafana_foundation_sdk") is None:
+    if given.only in (None, "monitoring") and find_spec("grafana_foundation_sdk") is None:
         tell(f"dashboards need {NEED_FOR_DASHBOARDS}", error=True)
         return 1
     try:
         plan = check_stack_file(given.file, clouds()).plan
         queues = {runtime.cluster: runtime.json_team_objects() for runtime in plan.runtimes if runtime.team_objects}
-        if given.only == "teams":
+        orders = {runtime.cluster: runtime.json_order_objects() for runtime in plan.runtimes if runtime.order_objects}
+        if given.only == "order":
+            key = _cluster_of(orders, given.cluster, "an order", "list steps in a pool that scales")
+        elif given.only == "teams":
             key = _cluster_of(queues, given.cluster, "a scheduler", "set runtime.scheduler on a cluster")
         else:
             key = _cluster_of({pool.cluster: pool for pool in plan.pools}, given.cluster, "pools", "add gpupools:pools")
     except Rejected as rejected:
         return tell_problems("render", locate(given.file, rejected), {}, as_json=False)
-    made = queues.get(key, []) if given.only != "monitoring" else []
-    if given.only != "teams":
+    made = queues.get(key, []) if given.only in (None, "teams") else []
+    made += orders.get(key, []) if given.only in (None, "order") else []
+    if given.only in (None, "monitoring"):
         made += _monitoring(plan, key, given.into)
     if given.into is None:
         tell_lines(yaml.safe_dump_all(made, sort_keys=False, explicit_start=True).removesuffix("\n"))

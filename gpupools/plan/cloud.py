@@ -3,7 +3,7 @@
 A part that needs a cloud's SDK, or that a command which only plans has no use for, is a function that imports it.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from types import MappingProxyType
@@ -108,6 +108,20 @@ class RegisteredResource(NamedTuple):
     """Type token where its inputs are in a map `properties`; empty if they never are."""
 
 
+class PoolOrder(NamedTuple):
+    """How the autoscaler of a cluster gets the order of the steps of a pool."""
+
+    names: "Callable[[PoolPlan, Cluster], tuple[str, ...]]"
+    """Return expressions for the names that the node pool of a plan may have; none if only an update can tell."""
+    group_id: str = ""
+    """Expression of the autoscaler's id of a node group, with its name in braces; empty with `compute_class`."""
+    enable: str = ""
+    """Command that makes the cloud's own autoscaler read the order, with keys of the cluster in braces; empty where the
+    team runs the autoscaler."""
+    compute_class: "Callable[[str, Sequence[str]], JsonDict] | None" = None
+    """Return the object with the order, as arguments of `wire_form`: of a pool's key and the names of its steps."""
+
+
 class NodePools(NamedTuple):
     """A cloud's own node pools, as what makes the nodes of a pool: what they take, and what an edit of them does."""
 
@@ -125,6 +139,7 @@ class NodePools(NamedTuple):
     Values of the cluster's keys are passed on as they are; what only an update can tell is `pool_facts.UNKNOWN`. Raises
     TypeError for a plan of another cloud.
     """
+    order: PoolOrder
     registered: Mapping[str, RegisteredResource]
     """Of what `declared_inputs` returns: all that rules read, each after what it refers to."""
     existing_pools: "Callable[[], ExistingPools] | None" = None

@@ -149,7 +149,7 @@ class PoolPlan(NamedTuple):
             **({"schedulerName": KAI_SCHEDULER} if is_fractional else {}),
             **({"schedulerName": self.scheduler_name} if self.scheduler_name and not gpu_only else {}),
             **({"schedulerName": HAMI_SCHEDULER} if self.software == HAMI else {}),
-            "nodeSelector": {self.selector: self.name},
+            "nodeSelector": {self.selector: self.name, **self.provider_plan.pod_labels()},
             "tolerations": [_toleration(taint) for taint in self.taints if taint.effect != Effect.PREFER_NO_SCHEDULE],
             **({"runtimeClassName": self.runtime_class} if self.runtime_class is not None else {}),
             **({"resourceClaims": listed} if listed else {}),

@@ -98,6 +98,10 @@ class ProviderPlan:
         """
         return ()
 
+    def pod_labels(self) -> Mapping[str, str]:
+        """Return the node labels that pods must select besides that of the pool."""
+        return {}
+
     def partitions_gpus(self) -> bool:
         """Say whether the pool itself cuts the GPUs, whatever shares the slices."""
         return False

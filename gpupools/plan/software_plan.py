@@ -151,6 +151,8 @@ class RuntimePlan(NamedTuple):
     """What its pods pull, once for each that runs it."""
     team_objects: tuple[JsonObject, ...] = ()
     """Manifests with which the scheduler shares the pools among teams; among `objects` unless others apply them."""
+    order_objects: tuple[JsonObject, ...] = ()
+    """Manifests with the order of steps; among `objects` unless others apply them."""
     notes: tuple[str, ...] = ()
     """What a reader should know, e.g. an existing NFD that is used; the warnings are among them."""
     warnings: tuple[Problem, ...] = ()
@@ -164,6 +166,10 @@ class RuntimePlan(NamedTuple):
     def json_team_objects(self) -> list[JsonDict]:
         """Return the objects of the scheduler in JSON types."""
         return [_json_value(team_object) for team_object in self.team_objects]
+
+    def json_order_objects(self) -> list[JsonDict]:
+        """Return the objects with the order of steps in JSON types."""
+        return [_json_value(order_object) for order_object in self.order_objects]
 
     def owners_alike(self) -> Mapping[tuple[str, tuple[tuple[str, str], ...]], list[str]]:
         """Return the pools by their software and by who brings which pieces: those alike stand together."""

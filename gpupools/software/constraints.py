@@ -17,6 +17,7 @@ from gpupools.plan.tolerations import kept_taint_note, untolerated
 from gpupools.software import kai, objects
 from gpupools.software.charts import at
 from gpupools.software.draft import Draft
+from gpupools.software.order import has_order
 from gpupools.software.owners import labels_left, may_run, operands_of, wants
 from gpupools.software.releases import (
     SCHEDULERS,
@@ -143,6 +144,7 @@ def _claimed(draft: Draft) -> list[str]:
 def _lacks_claims(draft: Draft) -> bool:
     """Return whether the team's Cluster Autoscaler may not count claims, though pools grow by them."""
     theirs = draft.spec.existing.cluster_autoscaler
+    theirs = theirs if "cluster_autoscaler" in draft.cloud.helpers else None
     return bool(theirs is not None and not theirs.dynamic_resource_allocation and _claimed(draft))
 
 
@@ -172,6 +174,9 @@ def check_helpers(draft: Draft, measured: set[str]) -> None:
     """Refuse helpers the cloud does not have, and a second DCGM where nodes are replaced on what the first says."""
     existing = draft.spec.existing
     for key in ("cluster_autoscaler", "node_monitoring_agent"):
+        ordered = key == "cluster_autoscaler" and draft.cloud.node_pools.order.enable
+        if ordered and has_order(draft.spec, draft.pools):
+            continue
         if getattr(existing, key) is not None and key not in draft.cloud.helpers:
             what = f"{draft.cloud.service} clusters do not run this software"
             draft.problems.append(Problem((*draft.at, "existing", key), what, "leave it out"))

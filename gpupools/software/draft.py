@@ -28,6 +28,8 @@ class Draft:
     objects: list[KubernetesObject] = field(default_factory=list)
     team_objects: list[KubernetesObject] = field(default_factory=list)
     """Those of the scheduler, also where they are only rendered."""
+    order_objects: list[KubernetesObject] = field(default_factory=list)
+    """Those with the order of steps, also where they are only rendered."""
     depends: dict[str, set[str]] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
     images: list[ContainerImage] = field(default_factory=list)

@@ -11,7 +11,7 @@ from gpupools.common.csv_rows import DATA
 from gpupools.common.errors import Problem
 from gpupools.common.json_types import JsonDict, JsonObject
 from gpupools.plan.node_labels import TRUST_LABEL
-from gpupools.plan.pool_plan import GROUP_LABEL, POOL_LABEL, PoolPlan
+from gpupools.plan.pool_plan import POOL_LABEL, PoolPlan
 from gpupools.plan.software_plan import KubernetesObject
 from gpupools.software.draft import Draft
 from gpupools.software.queues import declared, priorities
@@ -100,6 +100,17 @@ def pod_metadata(draft: Draft) -> dict[str, JsonDict]:
     return {name: {"annotations": {PREFERRED_TOPOLOGY: own[-1]}} for name, own in levels.items() if own}
 
 
+def only_on(pools: Iterable[PoolPlan]) -> JsonDict:
+    """Return the affinity of pods that use any of these pools, so that Kueue chooses among their flavors.
+
+    It ignores a selector whose key a flavor's `nodeLabels` lack, as those of other pools lack the label of a group
+    (pkg/scheduler/flavorassigner/flavorassigner.go; seen with its manager).
+    """
+    named = {"key": POOL_LABEL, "operator": "In", "values": [pool.name for pool in pools]}
+    terms = {"nodeSelectorTerms": [{"matchExpressions": [named]}]}
+    return {"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}}
+
+
 def _beyond_the_crds(draft: Draft, pools: Iterable[PoolPlan]) -> Iterator[Problem]:
     own = list(pools)
     if len(own) > MOST_FLAVORS:
@@ -122,7 +133,7 @@ def _flavor(pool: PoolPlan) -> KubernetesObject:
     ]
     topology = {"topologyName": pool.name} if topology_levels(pool) else {}
     spec = {
-        "nodeLabels": {POOL_LABEL: pool.name, **({GROUP_LABEL: pool.group} if pool.group else {})},
+        "nodeLabels": {POOL_LABEL: pool.name},
         "nodeTaints": tainted,
         # Only jobs that tolerate the taint of `trust` themselves share GPUs with others.
         "tolerations": [toleration for toleration in pool.pod()["tolerations"] if toleration["key"] != TRUST_LABEL],

@@ -11,7 +11,7 @@ from gpupools.plan.node_resources import KAI_NAMESPACES
 from gpupools.plan.order import group_plans
 from gpupools.plan.pool_plan import PoolPlan
 from gpupools.plan.software_plan import ContainerImage, Piece, PoolOwners, RuntimePlan
-from gpupools.software import kai, objects
+from gpupools.software import kai, kueue, objects
 from gpupools.software.charts import at
 from gpupools.software.constraints import (
     check_helpers,
@@ -24,6 +24,7 @@ from gpupools.software.constraints import (
 )
 from gpupools.software.draft import Draft
 from gpupools.software.images import moved
+from gpupools.software.order import plan_order
 from gpupools.software.owners import claims, needed_pieces, settle
 from gpupools.software.queues import pod_policy
 from gpupools.software.releases import (
@@ -84,6 +85,7 @@ def plan_runtime(
         _extras(draft)
     spare_nodes(draft)
     scheduler(draft, teams)
+    plan_order(draft, cluster)
     if draft.spec.trust_policy:
         _trust_policies(draft, teams)
     if draft.spec.management == "managed":
@@ -109,18 +111,23 @@ def plan_runtime(
         claim_templates={pool.name: pool.claim_template for pool in own if pool.claim_template},
         node_pods={pool.name: pool.node_pod for pool in own if pool.node_pod},
         namespace_objects={pool.name: pool.namespace_objects for pool in own if pool.namespace_objects},
-        groups={whole.name: _pod_parts(whole, steps, metadata) for whole, steps in group_plans(own)},
+        groups={whole.name: _pod_parts(draft, whole, steps, metadata) for whole, steps in group_plans(own)},
         depends=_in_order(draft.depends),
         images=tuple(draft.images),
+        order_objects=tuple(order_object.manifest for order_object in draft.order_objects),
         team_objects=tuple(team_object.manifest for team_object in draft.team_objects),
         notes=(*(str(warning) for warning in draft.warnings), *draft.notes),
         warnings=tuple(draft.warnings),
     )
 
 
-def _pod_parts(whole: PoolPlan, steps: Sequence[PoolPlan], metadata: Mapping[str, JsonObject]) -> JsonDict:
+def _pod_parts(
+    draft: Draft, whole: PoolPlan, steps: Sequence[PoolPlan], metadata: Mapping[str, JsonObject]
+) -> JsonDict:
     """Return what pods need that use any step of a pool; metadata only where that of all steps is the same."""
-    parts: JsonDict = {"pod": whole.pod(), "claim_template": whole.claim_template, "node_pod": whole.node_pod}
+    chosen = kueue.only_on(steps) if draft.spec.scheduler == "kueue" else {}
+    node_pod = {**whole.node_pod, **chosen} if whole.node_pod else {}
+    parts: JsonDict = {"pod": {**whole.pod(), **chosen}, "claim_template": whole.claim_template, "node_pod": node_pod}
     parts |= {"namespace_objects": list(whole.namespace_objects)}
     own = [metadata.get(step.name, {}) for step in steps]
     parts |= {"pod_metadata": own[0] if all(each == own[0] for each in own) else {}}

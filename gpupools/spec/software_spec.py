@@ -175,8 +175,18 @@ class ExistingHami(ExistingSoftware):
     """Node selector of its device plugin. Default: that of its chart."""
 
 
+def _group_expression(text: str) -> str:
+    try:
+        if re.fullmatch(r"\^[a-z0-9()|\[\]{}+-]+\$", text):
+            re.compile(text)
+            return text
+    except re.error:
+        pass
+    raise ValueError(f"got {shown(text)}; write a line that gpupools stacks shows, such as '^eks-…-[0-9a-f-]+$'")
+
+
 class ExistingAutoscaler(ExistingSoftware):
-    """Cluster Autoscaler, which scales node groups on EKS."""
+    """Cluster Autoscaler, which scales node groups on EKS and AKS."""
 
     dynamic_resource_allocation: bool = False
     """Whether it runs with `--enable-dynamic-resource-allocation` and may read resource.k8s.io. Always from 1.35.2."""
@@ -185,6 +195,11 @@ class ExistingAutoscaler(ExistingSoftware):
     capacity_buffers: bool = False
     """Whether it is 1.35 or later with `--capacity-buffer-controller-enabled` and
     `--capacity-buffer-pod-injection-enabled`, and the CRD of CapacityBuffer is installed. `nodes.spare` needs it."""
+    expander: Literal["priority"] | None = None
+    """`priority` if it runs with `--expander=priority` (AKS: in the profile of the cluster). Required for pools with
+    several steps: gpupools then writes their order to the ConfigMap that it reads, in its namespace."""
+    other_orders: list[Annotated[list[Annotated[str, AfterValidator(_group_expression)]], Field(max_length=10)]] = []
+    """Steps of other stacks on this cluster, as `gpupools stacks` shows them, for the ConfigMap of this stack."""
 
 
 class ExistingRdmaPlugin(ExistingSoftware):
@@ -222,7 +237,8 @@ class Existing(ConsistentModel):
     rdma_plugin: Annotated[ExistingRdmaPlugin, BeforeValidator(_software_from_name)] | None = None
     """Device plugin for RDMA interfaces: the Network Operator's on AKS, your own EFA plugin on EKS."""
     cluster_autoscaler: Annotated[ExistingAutoscaler, BeforeValidator(_software_from_name)] | None = None
-    """EKS: Cluster Autoscaler: a name, or a map that also has `dynamic_resource_allocation` or `reads_node_groups`."""
+    """Cluster Autoscaler on EKS: a name, or a map that also has `dynamic_resource_allocation`, `reads_node_groups` or
+    `expander`. AKS, which has its own: only for pools with several steps."""
     karpenter: Named | None = None
     """Karpenter, EKS Auto Mode or AKS node auto-provisioning, which scale only nodes that they make themselves."""
     scheduler: Named | None = None

@@ -17,6 +17,7 @@ from gpupools.plan.pool_planner import SERVED_BY, independent_problems, knows_it
 from gpupools.plan.prices import PoolPrice, PriceList, over_budget, pool_prices
 from gpupools.plan.quotas import QuotaNeed, exceeded, quota_needs
 from gpupools.plan.software_plan import RuntimePlan
+from gpupools.software.order import has_order
 from gpupools.software.planning import plan_runtime, plan_runtimes
 from gpupools.software.team_shares import scheduler_name
 from gpupools.spec.cluster_access import ReachableCluster, missing_access
@@ -331,6 +332,7 @@ def _is_installed_by_team(cluster: Cluster, pools: Sequence[PoolPlan]) -> bool:
         and cluster.runtime.existing.named().keys() <= _NO_OWNERS
         and len({plan.software for plan in pools} & set(SERVED_BY)) == 1
         and not any(map(_is_shared_by_software, pools))
+        and not has_order(cluster.runtime, pools)
     )
 
 

@@ -154,8 +154,10 @@ class Cluster:
 
     def template(self, pool: str, *, whole_node: bool = False, queue: str = "", priority: str = "") -> dict[str, Any]:
         """Return the exported pod of a pool with an image, and with the queue and priority of its team."""
-        spec = json.loads(json.dumps(self.exported["node_pods" if whole_node else "pods"][pool]))
-        metadata = json.loads(json.dumps(self.exported.get("pod_metadata", {}).get(pool, {})))
+        group = self.exported.get("groups", {}).get(pool)
+        spec = group["pod"] if group else self.exported["node_pods" if whole_node else "pods"][pool]
+        metadata = group.get("pod_metadata") if group else self.exported.get("pod_metadata", {}).get(pool)
+        spec, metadata = json.loads(json.dumps([spec, metadata or {}]))
         for each in spec["containers"]:
             each["image"] = "registry.example.com/none"
         spec |= {"restartPolicy": "Never", "terminationGracePeriodSeconds": 0}

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from gpupools.plan.cloud import Cloud, NodePools, Readback, RegisteredResource, ResourceFactory
+from gpupools.plan.cloud import Cloud, NodePools, PoolOrder, Readback, RegisteredResource, ResourceFactory
 from tests.fake_cloud.nimbus.access import exec_plugin
 from tests.fake_cloud.nimbus.capabilities import CAPABILITIES, DEFAULT_SOFTWARE, SOFTWARE
 from tests.fake_cloud.nimbus.cluster import EXAMPLE, NimbusCluster
@@ -53,6 +53,7 @@ CLOUD = Cloud(
         edits=edit_tables,
         resources=_resources,
         declared_inputs=declared_inputs,
+        order=PoolOrder(names=lambda plan, cluster: (plan.name,), group_id="^{}$"),
         registered={"NodePool": RegisteredResource("pool")},
     ),
     readback=_readback,

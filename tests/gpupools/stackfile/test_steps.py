@@ -51,9 +51,11 @@ TEAM = {"research": team("research", guarantee={"big": 40})}
 
 def plan(pools: Mapping[str, Any], *, runtime: Mapping[str, Any] | None = None, **more: Any) -> StackPlan:
     used = [key for pool in pools.values() for key in pool["clusters"]]
-    here = {key: {**CLUSTERS[key], **({"runtime": runtime} if runtime else {})} for key in used}
-    if runtime:
-        here = {key: {**each, "kubeconfig": {"path": "/etc/kube"}} for key, each in here.items()}
+    here: dict[str, Any] = {key: {**CLUSTERS[key], "kubeconfig": {"path": "/etc/kube"}} for key in used}
+    for key in used:
+        reads = {} if key == "gcp" else {"cluster_autoscaler": {"name": "kube-system/ca", "expander": "priority"}}
+        existing = {**reads, **(runtime or {}).get("existing", {})}
+        here[key]["runtime"] = {**(runtime or {}), "existing": existing}
     return plan_config({"clusters": here, "pools": pools, **more}, clouds())
 
 
@@ -101,7 +103,9 @@ def test_pods_of_a_pool_select_its_group_and_tolerate_every_step() -> None:
 
 def test_claims_of_a_pool_name_templates_of_its_group() -> None:
     pool = {**BIG, "software": "dra-driver", "nodes": {"min": 1, "max": 4}}
-    (runtime,) = plan({"big": pool}, runtime={"kubernetes": "1.34"}).runtimes
+    autoscaler = {"name": "kube-system/ca", "expander": "priority", "dynamic_resource_allocation": True}
+    own = {"kubernetes": "1.34", "existing": {"cluster_autoscaler": autoscaler}}
+    (runtime,) = plan({"big": pool}, runtime=own).runtimes
 
     whole = runtime.groups["big"]
     assert whole["pod"]["resourceClaims"] == [{"name": "gpu", "resourceClaimTemplateName": "gpupools-big"}]
@@ -125,10 +129,14 @@ def test_a_guarantee_of_a_pool_is_one_of_its_steps_in_their_order() -> None:
     objects = made.runtimes[0].team_objects
 
     flavors = [each["spec"]["nodeLabels"] for each in objects if each["kind"] == "ResourceFlavor"]
-    assert flavors == [{"gpupools/pool": f"big-{number}", "gpupools/group": "big"} for number in range(1, 5)]
+    assert flavors == [{"gpupools/pool": f"big-{number}"} for number in range(1, 5)]
+    affinity = made.runtimes[0].groups["big"]["pod"]["affinity"]["nodeAffinity"]
+    (term,) = affinity["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+    steps = ["big-1", "big-2", "big-3", "big-4"]
+    assert term["matchExpressions"] == [{"key": "gpupools/pool", "operator": "In", "values": steps}]
     (queue,) = (each["spec"] for each in objects if each["kind"] == "ClusterQueue")
     ((covered,),) = ([group["flavors"] for group in queue["resourceGroups"]],)
-    assert [each["name"] for each in covered] == ["big-1", "big-2", "big-3", "big-4"]
+    assert [each["name"] for each in covered] == steps
     lent = [each["resources"][0]["nominalQuota"] for each in covered]
     assert lent == [32, 32, 32, 32]  # the guarantee, and all that nobody has a guarantee of
     shares = plan(

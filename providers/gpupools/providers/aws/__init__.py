@@ -5,7 +5,7 @@ Owns the AWS facts; only `resources.py`, which registers a plan's resources, imp
 
 from pathlib import Path
 
-from gpupools.plan.cloud import Cloud, NodePools, RegisteredResource, call_later, get_later
+from gpupools.plan.cloud import Cloud, NodePools, PoolOrder, RegisteredResource, call_later, get_later
 from gpupools.plan.cloud_tables import read_provider_settings
 from gpupools.providers.aws.capabilities import CAPABILITIES, DEFAULT_SOFTWARE, SOFTWARE
 from gpupools.providers.aws.cluster import EksCluster, kubeconfig_name, node_pattern
@@ -67,6 +67,11 @@ CLOUD = Cloud(
         edits=call_later(f"{__name__}.edit_effects", "edit_tables"),
         resources=get_later(f"{__name__}.resources", "RESOURCES"),
         declared_inputs=call_later(f"{__name__}.declared_inputs", "declared_inputs"),
+        # A node group's name ends in hexadecimal digits of Pulumi, that of its Auto Scaling group in a UUID.
+        order=PoolOrder(
+            names=lambda plan, cluster: tuple(sorted(plan.provider_plan.node_groups(plan.cluster, plan.name)[1])),
+            group_id="^eks-{}-[0-9a-f-]+$",
+        ),
         registered={
             "PlacementGroup": RegisteredResource("placement"),
             "LaunchTemplate": RegisteredResource("template", {"placement": "PlacementGroup"}),

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from gpupools.plan.cloud import Cloud, NodePools, RegisteredResource, call_later, get_later
+from gpupools.plan.cloud import Cloud, NodePools, PoolOrder, RegisteredResource, call_later, get_later
 from gpupools.plan.cloud_tables import read_provider_settings
 from gpupools.providers.azure.capabilities import CAPABILITIES, DEFAULT_SOFTWARE, SOFTWARE
 from gpupools.providers.azure.cluster import AksCluster, node_pattern
@@ -57,6 +57,13 @@ CLOUD = Cloud(
         edits=call_later(f"{__name__}.edit_effects", "edit_tables"),
         resources=get_later(f"{__name__}.resources", "RESOURCES"),
         declared_inputs=call_later(f"{__name__}.declared_inputs", "declared_inputs"),
+        # https://learn.microsoft.com/azure/aks/cluster-autoscaler-overview
+        order=PoolOrder(
+            names=call_later(f"{__name__}.declared_inputs", "name_expressions"),
+            group_id="^aks-{}-[0-9]+-vmss$",
+            enable="az aks update --resource-group {resource_group} --name {name}"
+            " --cluster-autoscaler-profile expander=priority",
+        ),
         registered={"AgentPool": RegisteredResource("pool", untyped="azure-native:resources:Resource")},
         existing_pools=get_later(f"{__name__}.existing_pools", "EXISTING_POOLS"),
     ),

@@ -10,6 +10,7 @@ from gpupools.plan.pool_plan import PoolPlan
 from gpupools.providers.azure.constraints import POOL_NAME_LIMIT
 from gpupools.providers.azure.edit_effects import FIXED_AT_CREATION
 from gpupools.providers.azure.pool_plan import AksPoolPlan
+from gpupools.spec.models import Cluster
 from gpupools.spec.overrides import apply_overrides, without_none
 
 _DEFAULTS = {
@@ -84,6 +85,17 @@ def pool_name(plan: PoolPlan, decisive: JsonObject) -> Any:
     if not all(isinstance(value, str | int | float | list | Mapping) for value in decisive.values()):
         return UNKNOWN
     return replacement_name(settings.first_name, decisive, limit=POOL_NAME_LIMIT, separator="")
+
+
+def name_expressions(plan: PoolPlan, cluster: Cluster) -> tuple[str, ...]:
+    """Return an expression of the pool's name: the name, or without the digits that only an update knows."""
+    keys = cluster.pool_inputs(plan.provider_plan.requested_zones())
+    settings = aks_plan(plan)
+    properties = apply_overrides(without_none(_properties(plan, settings, keys)), settings.overrides)
+    name = pool_name(plan, decisive_inputs(plan, properties))
+    if name is not UNKNOWN:
+        return (name,)
+    return (replacement_name(settings.first_name, {}, limit=POOL_NAME_LIMIT, separator="")[:-4] + "[0-9a-z]{4}",)
 
 
 def _nvidia(settings: AksPoolPlan) -> JsonDict:

@@ -5,7 +5,7 @@ Owns the knowledge; only `resources.py`, which registers a plan's resources, imp
 
 from pathlib import Path
 
-from gpupools.plan.cloud import Cloud, NodePools, RegisteredResource, call_later, get_later
+from gpupools.plan.cloud import Cloud, NodePools, PoolOrder, RegisteredResource, call_later, get_later
 from gpupools.plan.cloud_tables import read_provider_settings
 from gpupools.providers.gcp.capabilities import CAPABILITIES, DEFAULT_SOFTWARE, SOFTWARE
 from gpupools.providers.gcp.cluster import GkeCluster, kubeconfig_name, node_pattern
@@ -59,6 +59,10 @@ CLOUD = Cloud(
         edits=call_later(f"{__name__}.edit_effects", "edit_tables"),
         resources=get_later(f"{__name__}.resources", "RESOURCES"),
         declared_inputs=call_later(f"{__name__}.declared_inputs", "declared_inputs"),
+        order=PoolOrder(
+            names=call_later(f"{__name__}.declared_inputs", "known_names"),
+            compute_class=call_later(f"{__name__}.compute_class", "ordering_class"),
+        ),
         registered={"ResourcePolicy": RegisteredResource("nvlink"), "NodePool": RegisteredResource("nodes")},
         existing_pools=get_later(f"{__name__}.existing_pools", "EXISTING_POOLS"),
     ),

@@ -1,19 +1,20 @@
-"""Reads GKE's ComputeClass, which makes node pools by itself. Pure.
+"""Reads GKE's ComputeClass, which makes node pools by itself, and writes one that orders declared pools. Pure.
 
 Source: https://docs.cloud.google.com/kubernetes-engine/docs/reference/crds/computeclass.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
-from gpupools.common.json_types import JsonObject
+from gpupools.common.json_types import JsonDict, JsonObject
 from gpupools.common.taints import KUBERNETES_EFFECTS, Effect, Taint, repels_cpu_pods
 from gpupools.plan.cloud import Cloud
 from gpupools.plan.pool_facts import UNKNOWN, Accelerator, PoolFacts, SharingFacts
 from gpupools.providers.gcp.cluster import is_default_account
+from gpupools.providers.gcp.pool_plan import class_name
 from gpupools.readback.inputs import (
     Hardening,
     Machines,
@@ -76,6 +77,20 @@ def read_compute_class(given: JsonObject, clouds: _Clouds) -> Iterator[PoolFacts
         sharing=sharing,
         labels=string_map(at(spec, "nodePoolConfig.nodeLabels")),
     )
+
+
+def ordering_class(pool: str, names: Sequence[str]) -> JsonDict:
+    """Return the arguments of `wire_form` for the class with the steps of a pool.
+
+    Without DoNotScaleUp, GKE may put pods on any machine when every step is out.
+
+    Args:
+        pool: Key of the pool in the stack file.
+        names: Names of the node pools of its steps, in their order.
+    """
+    priorities = [{"nodepools": [name]} for name in names]
+    spec = {"priorities": priorities, "whenUnsatisfiable": "DoNotScaleUp", "nodePoolAutoCreation": {"enabled": False}}
+    return {"kind": "ComputeClass", "name": class_name(pool), "api": "cloud.google.com/v1", "spec": spec}
 
 
 def _priority(one: Any, where: str, clouds: _Clouds, machines: Machines) -> None:

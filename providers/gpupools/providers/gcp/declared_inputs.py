@@ -9,8 +9,9 @@ from gpupools.plan.pool_facts import UNKNOWN
 from gpupools.plan.pool_plan import PoolPlan
 from gpupools.providers.gcp.constraints import NAME_LIMIT
 from gpupools.providers.gcp.edit_effects import replacing_inputs
-from gpupools.providers.gcp.pool_plan import GkePoolPlan
+from gpupools.providers.gcp.pool_plan import CLASS_KEY, GkePoolPlan
 from gpupools.providers.gcp.reserved import EFFECTS
+from gpupools.spec.models import Cluster
 from gpupools.spec.overrides import apply_overrides, without_none
 
 # Nodes read images, logs and drivers with it; what they may do is limited by the roles of their own service account.
@@ -86,6 +87,12 @@ def pool_name(plan: PoolPlan, service_account: Any) -> Any:
     return replacement_name(settings.first_name, decisive, limit=NAME_LIMIT)
 
 
+def known_names(plan: PoolPlan, cluster: Cluster) -> tuple[str, ...]:
+    """Return the pool's name; none while the service account is not known."""
+    name = pool_name(plan, cluster.pool_inputs(())["service_account"])
+    return () if name is UNKNOWN else (name,)
+
+
 def _node_pool(plan: PoolPlan, settings: GkePoolPlan, cluster: Mapping[str, Any], policy: Any) -> JsonDict:
     upgrade, account = settings.upgrade, cluster["service_account"]
     if settings.accelerator_topology is None:
@@ -156,7 +163,7 @@ def _node_config(plan: PoolPlan, settings: GkePoolPlan, service_account: Any) ->
         "taints": [
             {"key": taint.key, "value": taint.value, "effect": EFFECTS[taint.effect]}
             for taint in plan.node_taints
-            if taint not in settings.taints  # GKE adds those itself
+            if taint not in settings.taints or taint.key == CLASS_KEY  # GKE adds the others itself
         ],
         "serviceAccount": service_account,
         "oauthScopes": [_SCOPE],

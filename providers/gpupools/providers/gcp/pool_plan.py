@@ -6,10 +6,12 @@ from typing import ClassVar, NamedTuple, TypedDict
 
 from gpupools.catalog.instance_types import InstanceType
 from gpupools.common.json_types import JsonObject
+from gpupools.common.taints import Effect, Taint
 from gpupools.plan.capability import Owners, Verdict
 from gpupools.plan.dra import DRA_DRIVER
 from gpupools.plan.fabric import Fabric
 from gpupools.plan.node_labels import GPU_PRESENT_LABEL
+from gpupools.plan.pool_plan import GROUP_LABEL
 from gpupools.plan.provider_plan import AdoptedPool, AutoscalingBlocker, PoolRequest, ProviderPlan
 from gpupools.providers.gcp.added_taints import QUEUED, added_taints
 from gpupools.providers.gcp.cluster import GkeCluster
@@ -17,6 +19,9 @@ from gpupools.providers.gcp.machines import boot_disk_types
 from gpupools.providers.gcp.pool_settings import IMAGE_TYPES, NO_DEVICE_PLUGIN_LABEL, SHARING_STRATEGIES
 from gpupools.spec.models import Mig
 from gpupools.spec.pool_options import Capacity, FlexStart, Queued, Reservation, Spot, Upgrade
+
+CLASS_KEY = "cloud.google.com/compute-class"
+"""Node label and taint of the pools of a ComputeClass."""
 
 _NETWORK_DRIVER_LABEL = "cloud.google.com/gke-networking-dra-driver"
 # Puts GKE's network driver on the node, which hands the GPUDirect interfaces to pods,
@@ -169,6 +174,10 @@ class GkePoolPlan(ProviderPlan):
         """Say whether the nodes wait for room (https://docs.cloud.google.com/kubernetes-engine/docs/concepts/dws)."""
         return self.flex_start
 
+    def pod_labels(self) -> Mapping[str, str]:
+        """Return the label of the ComputeClass, which alone makes GKE's autoscaler follow its order."""
+        return {CLASS_KEY: self.labels[CLASS_KEY]} if CLASS_KEY in self.labels else {}
+
     def autoscaling_blocker(self) -> AutoscalingBlocker | None:
         """Say whether a ProvisioningRequest is needed."""
         source = "https://docs.cloud.google.com/kubernetes-engine/docs/how-to/provisioningrequest"
@@ -220,7 +229,7 @@ def build_provider_plan(request: PoolRequest) -> GkePoolPlan:
     each_zone = spec.nodes.min // (len(node_zones(request)) or 1) if spec.nodes.min else 0
     return GkePoolPlan(
         labels=_labels(request),
-        taints=added_taints(instance.architecture, queued=isinstance(capacity, Queued)),
+        taints=(*added_taints(instance.architecture, queued=isinstance(capacity, Queued)), *_class_taint(request)),
         owners=_OPERATOR_ON_UBUNTU if spec.image.family == "ubuntu" and request.software == "gpu-operator" else None,
         fabric=_fabric(request) if spec.network.rdma else None,
         first_name=spec.named_after(request.name),
@@ -350,8 +359,23 @@ def _is_bare_metal(request: PoolRequest) -> bool:
     return request.instance.extra["machine_type"].startswith(BARE_METAL)
 
 
+def class_name(pool: str) -> str:
+    """Return the ComputeClass of a pool with several steps; the name `default` alone would be that of all pods."""
+    return f"gpupools-{pool}"
+
+
+def _class_taint(request: PoolRequest) -> tuple[Taint, ...]:
+    """Return the taint of a pool that a ComputeClass names, with the value of its label.
+
+    https://docs.cloud.google.com/kubernetes-engine/docs/how-to/custom-compute-classes#manual-node-pools
+    """
+    group, nodes = request.spec.labels.get(GROUP_LABEL), request.spec.nodes
+    scales = group is not None and nodes.min < nodes.max
+    return (Taint(CLASS_KEY, class_name(group or ""), Effect.NO_SCHEDULE),) if scales else ()
+
+
 def _labels(request: PoolRequest) -> dict[str, str]:
-    labels: dict[str, str] = {}
+    labels = {taint.key: taint.value for taint in _class_taint(request)}
     if isinstance(request.spec.capacity, Queued):
         labels[QUEUED.taint.key] = QUEUED.taint.value
     if request.spec.network.rdma:
