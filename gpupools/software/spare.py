@@ -64,16 +64,18 @@ def _unserved(draft: Draft, pool: PoolPlan) -> str:
         return f"its pods get GPUs by {pool.software}, which a CapacityBuffer cannot keep free"
     if (blocker := pool.provider_plan.autoscaling_blocker()) is not None:
         return f"no pod scales this pool up: {blocker.what}"
-    if draft.cloud.capacity_buffers or (theirs is not None and theirs.capacity_buffers):
+    if draft.cloud.capacity_buffers:
         return ""
-    if "cluster_autoscaler" in draft.cloud.helpers:
+    if "cluster_autoscaler" not in draft.cloud.helpers:
+        return f"{draft.cloud.service} has no CapacityBuffer, which keeps nodes free"
+    if theirs is None or not theirs.capacity_buffers:
         return "Cluster Autoscaler keeps nodes free only with CapacityBuffer, which is off by default"
-    return f"{draft.cloud.service} has no CapacityBuffer, which keeps nodes free"
+    return ""
 
 
 def _objects(pool: PoolPlan) -> Iterator[tuple[KubernetesObject, KubernetesObject]]:
     """Yield PodTemplate and CapacityBuffer for each resource of a pool: one replica per unit of the spare nodes."""
-    part = pool.pod(gpu_only=True)
+    part, label = pool.pod(gpu_only=True), "" if pool.group else pool.name
     for resource, units in pool.node_resources.items():
         own = pool.name if len(pool.node_resources) == 1 else f"{pool.name}-{resource.rpartition('/')[2]}"
         container = {"name": "main", "image": _IMAGE, "securityContext": dict(RESTRICTED)}
@@ -83,9 +85,9 @@ def _objects(pool: PoolPlan) -> Iterator[tuple[KubernetesObject, KubernetesObjec
             "automountServiceAccountToken": False,
             "containers": [{**container, "resources": {"limits": {resource: "1"}}}],
         }
-        template = wire_form("PodTemplate", own, SPARE_NAMESPACE, pool=pool.name, template={"spec": spec})
+        template = wire_form("PodTemplate", own, SPARE_NAMESPACE, pool=label, template={"spec": spec})
         kept = {"podTemplateRef": {"name": own}, "replicas": pool.spare * units}
-        buffer = wire_form("CapacityBuffer", own, SPARE_NAMESPACE, _API, pool.name, spec=kept)
+        buffer = wire_form("CapacityBuffer", own, SPARE_NAMESPACE, _API, label, spec=kept)
         yield (
             KubernetesObject(f"spare-template/{own}", template, "a pod that fits one unit of the spare nodes"),
             KubernetesObject(f"spare/{own}", buffer, f"keeps {pool.spare * units} {resource} free for the next pods"),

@@ -15,7 +15,9 @@ from tests.changes import diff, diff_software
 from tests.gpupools.software.conftest import Planner, pools_of
 
 L4 = {"gpu": "L4", "nodes": {"max": 4, "spare": 2}}
-BUFFERS = {"existing": {"cluster_autoscaler": {"name": "kube-system/ca", "capacity_buffers": True}}}
+BUFFERS = {
+    "existing": {"cluster_autoscaler": {"name": "kube-system/ca", "expander": "priority", "capacity_buffers": True}}
+}
 SIZES = {"mode": "mig", "layout": ["3g.20gb", "2g.10gb", "1g.5gb", "1g.5gb"]}
 ORDERED = {"instance_type": ["p5.48xlarge", "p4de.24xlarge"], "nodes": {"max": 4, "spare": 1}}
 
@@ -151,7 +153,11 @@ def test_an_edit_of_spare_touches_no_node() -> None:
     old, new, none = (
         ordered(spare=1),
         ordered(spare=2),
-        ordered(cluster={"runtime": {"existing": {"cluster_autoscaler": "kube-system/ca"}}}),
+        ordered(
+            cluster={
+                "runtime": {"existing": {"cluster_autoscaler": {"name": "kube-system/ca", "expander": "priority"}}}
+            }
+        ),
     )
 
     for before, after, changed in ((old, new, {"changed"}), (new, none, {"removed"}), (none, new, {"added"})):
