@@ -193,8 +193,8 @@ class ExistingAutoscaler(ExistingSoftware):
     reads_node_groups: bool = False
     """Whether its role allows `eks:DescribeNodegroup`. Labels and taints of a pool are then not repeated as tags."""
     capacity_buffers: bool = False
-    """Whether it is 1.35 or later with `--capacity-buffer-controller-enabled` and
-    `--capacity-buffer-pod-injection-enabled`, and the CRD of CapacityBuffer is installed. `nodes.spare` needs it."""
+    """Whether the CRD of CapacityBuffer is installed, and it runs (1.35 or later) with
+    `--capacity-buffer-controller-enabled` and `--capacity-buffer-pod-injection-enabled`. Required for `nodes.spare`."""
     expander: Literal["priority"] | None = None
     """`priority` if it runs with `--expander=priority` (AKS: in the profile of the cluster). Required for pools with
     several steps: gpupools then writes their order to the ConfigMap that it reads, in its namespace."""

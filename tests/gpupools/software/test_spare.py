@@ -140,7 +140,7 @@ def test_spare_nodes_that_nothing_keeps_are_refused(
 
 def test_idle_cost_counts_spare_nodes_once() -> None:
     def idle(**nodes: int) -> list[int]:
-        made = ordered(**nodes)
+        made = ordered(None, **nodes)
         assert [price.min_nodes for price in prices_of(made, clouds())] == list(idle_nodes(made.pools).values())
         return list(idle_nodes(made.pools).values())
 
