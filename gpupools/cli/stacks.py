@@ -1,6 +1,7 @@
 """`gpupools stacks [DIR]`: list the stacks of a repository with their changes and deployment order."""
 
 import argparse
+import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -19,6 +20,7 @@ from gpupools.console.output import answer, tell, tell_json, tell_lines
 from gpupools.diff.comparison import compare_files, counted, in_words
 from gpupools.plan.pool_plan import PoolPlan
 from gpupools.providers import clouds
+from gpupools.software.order import CONFIG_MAP
 from gpupools.spec.identity import place
 from gpupools.spec.models import Cluster
 from gpupools.stackfile.check import CheckedFile, Located, check_stack_file, locate
@@ -39,7 +41,13 @@ from gpupools.stackfile.repository import (
     waves,
     within,
 )
-from gpupools.stackfile.stack import adopted_pools, objects_in_clusters, pools_in_clusters
+from gpupools.stackfile.stack import (
+    ClusterOrder,
+    adopted_pools,
+    objects_in_clusters,
+    orders_in_clusters,
+    pools_in_clusters,
+)
 
 _EXITS = """\
 exit codes:
@@ -162,7 +170,7 @@ def _judged(listed: Sequence[_Listed], folder: Path) -> tuple[list[list[Placed]]
     placed = [stack.placed for stack in listed]
     refused = [located for stack in listed for located in stack.refused]
     refused += [Located(path, None, problem) for path, problem in same_stack(placed)]
-    refused += [*_pools_twice(listed), *_installed_twice(listed)]
+    refused += [*_pools_twice(listed), *_installed_twice(listed), *_orders_apart(listed)]
     try:
         return waves(placed), refused
     except Rejected as rejected:
@@ -282,7 +290,7 @@ def _installed_twice(listed: Sequence[_Listed]) -> Iterator[Located]:
     for stack in listed:
         twice: dict[tuple[str, str], list[str]] = {}
         for which, called, key in objects_in_clusters(stack.checked.plan) if stack.checked is not None else ():
-            if which in seen:
+            if which in seen and which[-1] != CONFIG_MAP:  # `_orders_apart` has what to do about it
                 twice.setdefault((key, seen[which]), []).append(called)
             seen.setdefault(which, f"{key} of {stack.placed.file}")
         for (key, other), names in twice.items():
@@ -290,6 +298,26 @@ def _installed_twice(listed: Sequence[_Listed]) -> Iterator[Located]:
             what = f"installs {names[0]}{more} in the same cluster as {other}"
             fix = "move its pools to one stack, or set management: external and existing in one of the two"
             yield Located(stack.placed.file, None, Problem(("clusters", key, "runtime"), what, fix))
+
+
+def _orders_apart(listed: Sequence[_Listed]) -> Iterator[Located]:
+    """Yield stacks with steps that the order of their cluster lacks: it has one, which one stack writes."""
+    found: dict[tuple[Any, ...], list[tuple[Path, ClusterOrder]]] = {}
+    for stack in listed:
+        for where, order in orders_in_clusters(stack.checked.plan, clouds()) if stack.checked is not None else ():
+            found.setdefault(where, []).append((stack.placed.file, order))
+    for all_orders in found.values():
+        first, owner = next((each for each in all_orders if each[1].is_declared), all_orders[0])
+        for file, order in all_orders:
+            missing = [steps for steps in order.orders if steps not in owner.others]
+            if file == first or not (missing or order.is_declared):
+                continue
+            key = "runtime.existing.cluster_autoscaler.other_orders"
+            fixes = [f"add {json.dumps(missing)} to clusters.{owner.cluster}.{key} there"] * bool(missing)
+            fixes += ["set management: external here"] * order.is_declared
+            what = f"{first} writes the order of steps for the autoscaler of this cluster, which reads one"
+            at = ("clusters", order.cluster, "runtime", "existing", "cluster_autoscaler")
+            yield Located(file, None, Problem(at, what, " and ".join(fixes)))
 
 
 # --- comparing ---

@@ -115,6 +115,8 @@ class PoolOrder(NamedTuple):
     """Return expressions for the names that the node pool of a plan may have; none if only an update can tell."""
     group_id: str = ""
     """Expression of the autoscaler's id of a node group, with its name in braces; empty with `compute_class`."""
+    example: str = ""
+    """Such an id."""
     enable: str = ""
     """Command that makes the cloud's own autoscaler read the order, with keys of the cluster in braces; empty where the
     team runs the autoscaler."""

@@ -12,7 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import yaml
 
 from gpupools.common.errors import Problem
-from gpupools.common.json_types import JsonObject
+from gpupools.common.naming import LATE_DIGITS
+from gpupools.plan.cloud import PoolOrder
 from gpupools.plan.order import MOST_STEPS, groups_of
 from gpupools.plan.pool_plan import PoolPlan
 from gpupools.plan.software_plan import KubernetesObject
@@ -49,7 +50,7 @@ def plan_order(draft: Draft, cluster: Cluster) -> None:
     draft.problems += problems
     if problems:
         return
-    draft.order_objects += [*_objects(draft, found, names)]
+    draft.order_objects += [*_objects(draft, cluster, found, names)]
     if draft.spec.management == "managed":
         for each in draft.order_objects:
             # A ComputeClass names pools that are there.
@@ -57,13 +58,14 @@ def plan_order(draft: Draft, cluster: Cluster) -> None:
             draft.add(each, *(f"pool/{step.name}" for step in pools))
 
 
-def expressions(manifest: JsonObject) -> list[str]:
-    """Return the expressions of node groups in a ConfigMap, the highest number first."""
-    return [each for listed in yaml.safe_load(manifest["data"]["priorities"]).values() for each in listed][:-1]
+def orders(pools: Iterable[PoolPlan], cluster: Cluster, order: PoolOrder) -> list[list[str]]:
+    """Return the expressions of the pools with several steps that scale, one for each step in their order."""
+    found = _scaling_groups(pools).values() if order.group_id else ()
+    return [[_expression(order.group_id, order.names(step, cluster)) for step in steps] for steps in found]
 
 
 def _objects(
-    draft: Draft, found: Mapping[str, Sequence[PoolPlan]], names: Mapping[str, Sequence[str]]
+    draft: Draft, cluster: Cluster, found: Mapping[str, Sequence[PoolPlan]], names: Mapping[str, Sequence[str]]
 ) -> Iterator[KubernetesObject]:
     order, theirs = draft.cloud.node_pools.order, draft.spec.existing.cluster_autoscaler
     why = "has the order in which the autoscaler tries the steps of a pool"
@@ -73,8 +75,7 @@ def _objects(
             yield KubernetesObject(f"compute-class/{key}", wire_form(**made), why)
         return
     numbers: dict[int, list[str]] = {}
-    own = [[_expression(order.group_id, names[step.name]) for step in steps] for steps in found.values()]
-    for listed in (*own, *(theirs.other_orders if theirs else ())):
+    for listed in (*orders(draft.pools, cluster, order), *(theirs.other_orders if theirs else ())):
         for index, expression in enumerate(listed):
             numbers.setdefault(MOST_STEPS - index, []).append(expression)
     text = yaml.safe_dump({**dict(sorted(numbers.items(), reverse=True)), 0: [_OTHERS]}, sort_keys=False)
@@ -127,33 +128,27 @@ def _unread(draft: Draft, cluster: Cluster, found: Mapping[str, Sequence[PoolPla
 def _unclear(
     draft: Draft, found: Mapping[str, Sequence[PoolPlan]], names: Mapping[str, Sequence[str]]
 ) -> Iterator[Problem]:
-    """Yield the steps whose node group has no sure name, or may have that of another pool."""
+    """Yield the steps whose node pool has no sure name, or may have that of another pool or of another stack."""
     order, theirs = draft.cloud.node_pools.order, draft.spec.existing.cluster_autoscaler
-    listed = [each for one in (theirs.other_orders if theirs else ()) for each in one]
-    for steps in found.values():
-        for step in steps:
-            if not names[step.name]:
-                what = "GKE's order names node pools, and their names follow from a value that only an update knows"
-                yield Problem(("clusters", draft.cluster, "service_account"), what, "write it as text")
-            for pool in draft.pools:
-                if (
-                    pool.name != step.name
-                    and not step.provider_plan.adopted_pool()
-                    and _overlap(names[step.name], names[pool.name])
-                ):
-                    what = f"the node groups of {step.name} and {pool.name} may have the same name, so no order can"
-                    fix = "use another key for the pool, with renamed_from" if step.group == pool.group else ""
-                    yield Problem(
-                        ("pools", step.name), f"{what} tell them apart", fix or f"use another key than {pool.name}"
-                    )
-                    break
-            for name in names[step.name] if order.group_id else ():
-                group = re.sub(r"\[0-9a-z\]\{4\}", "0000", order.group_id.format(name)).strip("^$")
-                group = group.replace("[0-9a-f-]+", "0a1b2c3-0a1b2c3d").replace("[0-9]+", "01234567")
-                for each in (each for each in listed if re.search(each, group)):
-                    what = f"{each} matches node groups of {step.name}, a pool of this stack"
-                    at = (*draft.at, "existing", "cluster_autoscaler", "other_orders")
-                    yield Problem(at, what, "list only steps of other stacks")
+    others = [expression for listed in (theirs.other_orders if theirs else ()) for expression in listed]
+    tried = {step.name: step for steps in found.values() for step in steps if not step.provider_plan.adopted_pool()}
+    for step in tried.values():
+        own = names[step.name]
+        if not own:
+            what = "the order names node pools, and their names follow from a value that only an update knows"
+            yield Problem(("clusters", draft.cluster, "service_account"), what, "write it as text")
+        rest = [pool for pool in draft.pools if pool.name not in tried or pool.name > step.name]  # each pair once
+        same = next((pool for pool in rest if _overlap(own, names[pool.name])), None)
+        if same is not None:
+            what = f"node groups of {step.name} and {same.name} may have the same name, so no order tells them apart"
+            fix = "use a new key for the pool" if step.group == same.group else f"use another key than {same.name}"
+            yield Problem(("pools", step.name), what, fix)
+        ids = [order.example.format(name.replace(LATE_DIGITS, "0000")) for name in own if order.example]
+        for expression in others:
+            if any(re.search(expression, each) for each in ids):
+                what = f"{expression} matches node groups of {step.name}, a pool of this stack"
+                at = (*draft.at, "existing", "cluster_autoscaler", "other_orders")
+                yield Problem(at, what, "list only steps of other stacks")
 
 
 def _overlap(some: Sequence[str], others: Sequence[str]) -> bool:

@@ -17,7 +17,7 @@ from gpupools.plan.pool_planner import SERVED_BY, independent_problems, knows_it
 from gpupools.plan.prices import PoolPrice, PriceList, over_budget, pool_prices
 from gpupools.plan.quotas import QuotaNeed, exceeded, quota_needs
 from gpupools.plan.software_plan import RuntimePlan
-from gpupools.software.order import has_order
+from gpupools.software.order import CONFIG_MAP, has_order, orders
 from gpupools.software.planning import plan_runtime, plan_runtimes
 from gpupools.software.team_shares import scheduler_name
 from gpupools.spec.cluster_access import ReachableCluster, missing_access
@@ -291,6 +291,31 @@ def objects_in_clusters(plan: StackPlan) -> Iterator[tuple[tuple[Any, ...], str,
             metadata = planned_object.manifest["metadata"]
             name, space = metadata["name"], metadata.get("namespace")
             yield (*where, planned_object.kind, space, name), f"{planned_object.kind} {name}", runtime.cluster
+
+
+class ClusterOrder(NamedTuple):
+    """The order of steps that a stack has for the autoscaler of one cluster."""
+
+    cluster: str
+    """The cluster's key in the stack file."""
+    orders: list[list[str]]
+    """Expressions of each pool with several steps, in their order."""
+    others: list[list[str]]
+    """Those of other stacks that it writes too."""
+    is_declared: bool
+    """Whether `pulumi up` writes them."""
+
+
+def orders_in_clusters(plan: StackPlan, clouds: Mapping[str, Cloud]) -> Iterator[tuple[tuple[Any, ...], ClusterOrder]]:
+    """Yield a tuple that identifies each cluster whose autoscaler reads one order of all stacks, with the stack's."""
+    for runtime in plan.runtimes:
+        cluster = plan.stack.clusters[runtime.cluster]
+        where, theirs = identity(cluster), cluster.runtime.existing.cluster_autoscaler
+        if where is not None and theirs is not None and runtime.order_objects:
+            own = [pool for pool in plan.pools if pool.cluster == runtime.cluster]
+            steps = orders(own, cluster, clouds[cluster.cloud].node_pools.order)
+            is_declared = any(each.name == f"order/{CONFIG_MAP}" for each in runtime.objects)
+            yield where, ClusterOrder(runtime.cluster, steps, theirs.other_orders, is_declared)
 
 
 def _pool_on(stack: Stack, cluster: str, pool: str) -> PoolSpec:

@@ -1,6 +1,7 @@
 """A pool with several steps that teams share: the exported part of its pods starts on any step, and nowhere else."""
 
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 
@@ -39,7 +40,7 @@ def test_a_job_starts_on_the_second_step_when_the_first_is_full(cluster: Cluster
     found = []
     for name in ("first", "second"):
         cluster.run("research", name, "big", 8, gang=True, queue=queue, priority="training")
-        found.append(cluster.waits(lambda name=name: len(cluster.nodes("research", name)), 8))
+        found.append(cluster.waits(partial(cluster.count, "research", name), 8))
     recorded(cluster.scheduler, "two jobs of 8 on two steps of one node: pods that run", [8, 8], found)
     on = [sorted(set(cluster.nodes("research", name))) for name in ("first", "second")]
     if cluster.scheduler == "kueue":

@@ -308,7 +308,8 @@ def test_an_edit_of_one_step_is_reported_by_its_key_in_the_file(tmp_path: Path) 
     new = check_stack_file(edited(tmp_path, "{mode: flex-start}", "{mode: on-demand}"), clouds())
     found = compare_files(check_stack_file(ORDERED, clouds()), new, clouds())
 
-    (entry,) = found.entries()
+    entry, order = found.entries()
+    assert order.headline == "lab: running pods keep their GPUs; changes ComputeClass gpupools-huge"
     assert entry.headline.startswith("lab/huge-3: ends pods on up to 2 nodes at once")
     assert entry.lines == ["pools.huge.capacity[2].mode flex-start → on-demand"]
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from gpupools.common.json_types import JsonDict, JsonObject
-from gpupools.common.naming import replacement_name
+from gpupools.common.naming import LATE_DIGITS, replacement_name
 from gpupools.plan.pool_facts import UNKNOWN
 from gpupools.plan.pool_plan import PoolPlan
 from gpupools.providers.azure.constraints import POOL_NAME_LIMIT
@@ -95,7 +95,7 @@ def name_expressions(plan: PoolPlan, cluster: Cluster) -> tuple[str, ...]:
     name = pool_name(plan, decisive_inputs(plan, properties))
     if name is not UNKNOWN:
         return (name,)
-    return (replacement_name(settings.first_name, {}, limit=POOL_NAME_LIMIT, separator="")[:-4] + "[0-9a-z]{4}",)
+    return (replacement_name(settings.first_name, {}, limit=POOL_NAME_LIMIT, separator="")[:-4] + LATE_DIGITS,)
 
 
 def _nvidia(settings: AksPoolPlan) -> JsonDict:
