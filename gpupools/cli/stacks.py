@@ -20,7 +20,7 @@ from gpupools.console.output import answer, tell, tell_json, tell_lines
 from gpupools.diff.comparison import compare_files, counted, in_words
 from gpupools.plan.pool_plan import PoolPlan
 from gpupools.providers import clouds
-from gpupools.software.order import CONFIG_MAP
+from gpupools.software.scaling_order import CONFIG_MAP
 from gpupools.spec.identity import place
 from gpupools.spec.models import Cluster
 from gpupools.stackfile.check import CheckedFile, Located, check_stack_file, locate

@@ -7,9 +7,6 @@ from collections.abc import Mapping
 
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 
-LATE_DIGITS = "[0-9a-z]{4}"
-"""Expression of the hash at the end of `replacement_name`."""
-
 
 def replacement_name(base: str, decisive: Mapping[str, object], *, limit: int, separator: str = "-") -> str:
     """Return a pool's name in the cloud, built from its key and a hash of the inputs that force replacement.

@@ -108,15 +108,17 @@ class RegisteredResource(NamedTuple):
     """Type token where its inputs are in a map `properties`; empty if they never are."""
 
 
+LATE_DIGITS = "[0-9a-z]{4}"
+"""Expression of the hash at the end of `replacement_name`, where only an update can tell it."""
+
+
 class PoolOrder(NamedTuple):
     """How the autoscaler of a cluster gets the order of the steps of a pool."""
 
     names: "Callable[[PoolPlan, Cluster], tuple[str, ...]]"
-    """Return expressions for the names that the node pool of a plan may have; none if only an update can tell."""
+    """Return the names that the node pool of a plan may have, which may end in `LATE_DIGITS`; none if none is sure."""
     group_id: str = ""
     """Expression of the autoscaler's id of a node group, with its name in braces; empty with `compute_class`."""
-    example: str = ""
-    """Such an id."""
     enable: str = ""
     """Command that makes the cloud's own autoscaler read the order, with keys of the cluster in braces; empty where the
     team runs the autoscaler."""

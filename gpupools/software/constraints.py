@@ -17,7 +17,6 @@ from gpupools.plan.tolerations import kept_taint_note, untolerated
 from gpupools.software import kai, objects
 from gpupools.software.charts import at
 from gpupools.software.draft import Draft
-from gpupools.software.order import has_order
 from gpupools.software.owners import labels_left, may_run, operands_of, wants
 from gpupools.software.releases import (
     SCHEDULERS,
@@ -28,6 +27,7 @@ from gpupools.software.releases import (
     uses_operator,
     with_compute_domains,
 )
+from gpupools.software.scaling_order import has_order
 from gpupools.software.team_shares import pools_of
 from gpupools.spec.teams import Team
 

@@ -24,7 +24,6 @@ from gpupools.software.constraints import (
 )
 from gpupools.software.draft import Draft
 from gpupools.software.images import moved
-from gpupools.software.order import plan_order
 from gpupools.software.owners import claims, needed_pieces, settle
 from gpupools.software.queues import pod_policy
 from gpupools.software.releases import (
@@ -38,6 +37,7 @@ from gpupools.software.releases import (
     node_charts,
     scheduler,
 )
+from gpupools.software.scaling_order import plan_order
 from gpupools.software.spare import SPARE_NAMESPACE, spare_nodes
 from gpupools.spec.models import Cluster
 from gpupools.spec.software_spec import RuntimeSpec

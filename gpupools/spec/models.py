@@ -224,7 +224,7 @@ class Nodes(StrictModel):
     fixed: int | None = Field(default=None, ge=1, le=1000)
     """Fixed number of nodes without an autoscaler, instead of `min` and `max`."""
     spare: int = Field(default=0, ge=0, le=1000)
-    """Nodes whose units stay free for the next pods. With several steps: over all of them. Not on AKS."""
+    """Nodes whose units stay free for the next pods, over all steps. Not on AKS."""
 
     @model_validator(mode="before")
     @classmethod

@@ -176,12 +176,13 @@ class ExistingHami(ExistingSoftware):
 
 
 def _group_expression(text: str) -> str:
-    try:
-        if re.fullmatch(r"\^[a-z0-9()|\[\]{}+-]+\$", text):
-            re.compile(text)
-            return text
-    except re.error:
-        pass
+    # No other form, so that nothing runs an expression of a file.
+    if re.fullmatch(
+        r"\^(?:eks|aks)-(?:[a-z0-9-]+(?:\[0-9a-z\]\{4\})?|\([a-z0-9|-]+\))"
+        r"-(?:\[0-9a-f-\]\+|\[0-9\]\+-vmss)\$",
+        text,
+    ):
+        return text
     raise ValueError(f"got {shown(text)}; write a line that gpupools stacks shows, such as '^eks-…-[0-9a-f-]+$'")
 
 

@@ -17,8 +17,8 @@ from gpupools.plan.pool_planner import SERVED_BY, independent_problems, knows_it
 from gpupools.plan.prices import PoolPrice, PriceList, over_budget, pool_prices
 from gpupools.plan.quotas import QuotaNeed, exceeded, quota_needs
 from gpupools.plan.software_plan import RuntimePlan
-from gpupools.software.order import CONFIG_MAP, has_order, orders
 from gpupools.software.planning import plan_runtime, plan_runtimes
+from gpupools.software.scaling_order import CONFIG_MAP, has_order, orders
 from gpupools.software.team_shares import scheduler_name
 from gpupools.spec.cluster_access import ReachableCluster, missing_access
 from gpupools.spec.identity import identity, place, same_apis

@@ -13,7 +13,7 @@ from gpupools.common.errors import Rejected
 from gpupools.plan.pool_plan import PoolPlan
 from gpupools.providers import clouds
 from gpupools.readback.kubernetes_pools import read_kubernetes_pools
-from gpupools.software.order import CONFIG_MAP
+from gpupools.software.scaling_order import CONFIG_MAP
 from gpupools.stackfile.check import check_stack_file
 from gpupools.stackfile.stack import StackPlan, plan_config
 
@@ -182,7 +182,7 @@ def test_a_step_that_no_pod_starts_is_refused() -> None:
 
 
 def test_names_that_only_an_update_knows() -> None:
-    stack = {"stack": "acme/net/prod"}
+    stack: dict[str, Any] = {"stack": "acme/net/prod"}
     (problem,) = refused("lab", service_account={"output": "account"}, **stack)
     assert problem.startswith("clusters.lab.service_account: the order names node pools")
     assert priorities(plan("serve", subnet_id={"output": "subnet"}, **stack))[10] == [
@@ -225,9 +225,9 @@ def test_the_map_has_orders_of_other_stacks_also_without_one_of_its_own() -> Non
 @pytest.mark.parametrize(
     ("expression", "words"),
     [
-        ("^eks-train-big-[a-z0-9-]+$", "matches node groups of big-1, a pool of this stack"),
+        ("^eks-(x|train-big-1-nodes)-[0-9a-f-]+$", "matches node groups of big-1, a pool of this stack"),
         (".*", "write a line that gpupools stacks shows"),
-        ("^eks-($", "write a line that gpupools stacks shows"),
+        ("^eks-(a+)+-[0-9a-f-]+$", "write a line that gpupools stacks shows"),
     ],
 )
 def test_expressions_that_are_no_steps_of_other_stacks_are_refused(expression: str, words: str) -> None:

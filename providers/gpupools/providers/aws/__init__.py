@@ -71,7 +71,6 @@ CLOUD = Cloud(
         order=PoolOrder(
             names=lambda plan, cluster: tuple(sorted(plan.provider_plan.node_groups(plan.cluster, plan.name)[1])),
             group_id="^eks-{}-[0-9a-f-]+$",
-            example="eks-{}-0a1b2c3-0ac5bc6a-1a2b-3c4d-5e6f-0a1b2c3d4e5f",
         ),
         registered={
             "PlacementGroup": RegisteredResource("placement"),

@@ -61,7 +61,6 @@ CLOUD = Cloud(
         order=PoolOrder(
             names=call_later(f"{__name__}.declared_inputs", "name_expressions"),
             group_id="^aks-{}-[0-9]+-vmss$",
-            example="aks-{}-12345678-vmss",
             enable="az aks update --resource-group {resource_group} --name {name}"
             " --cluster-autoscaler-profile expander=priority",
         ),

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from gpupools.common.json_types import JsonDict, JsonObject
-from gpupools.common.naming import LATE_DIGITS, replacement_name
+from gpupools.common.naming import replacement_name
+from gpupools.plan.cloud import LATE_DIGITS
 from gpupools.plan.pool_facts import UNKNOWN
 from gpupools.plan.pool_plan import PoolPlan
 from gpupools.providers.azure.constraints import POOL_NAME_LIMIT

@@ -6,14 +6,13 @@ matches an expression with the highest number, and all of them if none matches
 follows a ComputeClass.
 """
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import product
 
 import yaml
 
 from gpupools.common.errors import Problem
-from gpupools.common.naming import LATE_DIGITS
-from gpupools.plan.cloud import PoolOrder
+from gpupools.plan.cloud import LATE_DIGITS, PoolOrder
 from gpupools.plan.order import MOST_STEPS, groups_of
 from gpupools.plan.pool_plan import PoolPlan
 from gpupools.plan.software_plan import KubernetesObject
@@ -130,6 +129,7 @@ def _unclear(
 ) -> Iterator[Problem]:
     """Yield the steps whose node pool has no sure name, or may have that of another pool or of another stack."""
     order, theirs = draft.cloud.node_pools.order, draft.spec.existing.cluster_autoscaler
+    start, _, end = order.group_id.partition("{}")
     others = [expression for listed in (theirs.other_orders if theirs else ()) for expression in listed]
     tried = {step.name: step for steps in found.values() for step in steps if not step.provider_plan.adopted_pool()}
     for step in tried.values():
@@ -143,13 +143,18 @@ def _unclear(
             what = f"node groups of {step.name} and {same.name} may have the same name, so no order tells them apart"
             fix = "use a new key for the pool" if step.group == same.group else f"use another key than {same.name}"
             yield Problem(("pools", step.name), what, fix)
-        ids = [order.example.format(name.replace(LATE_DIGITS, "0000")) for name in own if order.example]
         for expression in others:
-            if any(re.search(expression, each) for each in ids):
+            theirs_names = expression.removeprefix(start).removesuffix(end).strip("()").split("|")
+            if _overlap(own, theirs_names):
                 what = f"{expression} matches node groups of {step.name}, a pool of this stack"
                 at = (*draft.at, "existing", "cluster_autoscaler", "other_orders")
                 yield Problem(at, what, "list only steps of other stacks")
 
 
 def _overlap(some: Sequence[str], others: Sequence[str]) -> bool:
-    return any(one == other or re.fullmatch(one, other) or re.fullmatch(other, one) for one in some for other in others)
+    """Return whether two pools may have the same name."""
+    pairs = [[name.replace(LATE_DIGITS, "????") for name in pair] for pair in product(some, others)]
+    return any(
+        len(one) == len(other) and all(a == b or "?" in (a, b) for a, b in zip(one, other, strict=True))
+        for one, other in pairs
+    )
