@@ -252,6 +252,8 @@ class Cloud(NamedTuple):
     helpers: Mapping[str, str] = MappingProxyType({})
     """Software beside the GPUs that only clusters of this cloud may have, by its key in `runtime.existing`, with the
     public page about it: what starts nodes, what calls them broken."""
+    capacity_buffers: str = ""
+    """URL of the page that says that the cloud's own autoscaler has CapacityBuffer; empty where it has none."""
     karpenter_excludes_autoscaling: str = ""
     """URL of the page that says that pools beside the cloud's Karpenter cannot autoscale; empty where they can."""
     discovery_file: Path | None = None

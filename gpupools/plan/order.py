@@ -49,6 +49,26 @@ def group_plan(steps: Sequence[PoolPlan]) -> PoolPlan:
     return whole._replace(provider_plan=replace(whole.provider_plan, fabric=None), compute_domains=False)
 
 
+def kept_free(pools: Sequence[PoolPlan]) -> Iterator[tuple[PoolPlan, Sequence[PoolPlan]]]:
+    """Yield each pool or group of one cluster that keeps spare nodes, as pods select it, with its steps."""
+    groups = groups_of(pools)
+    for pool in pools:
+        steps = groups.get(pool.group, [pool])
+        if pool.spare and pool is steps[0]:
+            yield (group_plan(steps) if pool.group else pool), steps
+
+
+def idle_nodes(pools: Sequence[PoolPlan]) -> dict[str, int]:
+    """Return how many nodes of each pool of one cluster run while nothing uses them: pool to `min` or `spare`.
+
+    Spare nodes of a pool with several steps count for its first, beyond the `min` of all of them.
+    """
+    least = {pool.name: pool.min_nodes for pool in pools}
+    for whole, (first, *others) in kept_free(pools):
+        least[first.name] = max(first.min_nodes, whole.spare - sum(step.min_nodes for step in others))
+    return least
+
+
 def differences(steps: Sequence[PoolPlan], *, mixed: bool) -> Iterator[tuple[PoolPlan, str]]:
     """Yield the steps whose pods would get something else than those of the first, with what differs.
 

@@ -81,6 +81,8 @@ class PoolPlan(NamedTuple):
     """The scheduler that keeps the shares of teams on this pool; empty for the cluster's own."""
     selector: str = POOL_LABEL
     """The node label by whose value `name` pods select the pool."""
+    spare: int = 0
+    """Nodes whose units are kept free; for a step, those of all steps of its pool together."""
 
     @property
     def group(self) -> str:
@@ -204,7 +206,7 @@ class PoolPlan(NamedTuple):
             "instance_type": self.instance.name,
             "gpu_model": self.instance.gpu_model,
             "gpus_per_node": gpus_as_json(self.instance.gpus),
-            "nodes": {"min": self.min_nodes, "max": self.max_nodes},
+            "nodes": {"min": self.min_nodes, "max": self.max_nodes, **({"spare": self.spare} if self.spare else {})},
             "taints": [str(taint) for taint in self.taints],
             **({"startup_taint": str(self.startup_taint)} if self.startup_taint is not None else {}),
             "labels": dict(self.labels),

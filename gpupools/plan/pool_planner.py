@@ -179,6 +179,7 @@ def _pool_plan(name: str, spec: PoolSpec, cluster_key: str, cluster: Cluster, cl
         trust=spec.trust,
         startup_taint=STARTUP_TAINT if _starts_tainted(spec, software, cluster, cloud) else None,
         compute_domains=spec.network.compute_domains,
+        spare=spec.nodes.spare,
         runtime_class=node.pod_runtime_class,
         driver_mount=node.pod_driver_mount,
         overrides=flattened(spec.overrides.get(cloud.name, {})),

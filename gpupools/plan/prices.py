@@ -18,6 +18,7 @@ from gpupools.common.csv_rows import csv_rows
 from gpupools.common.errors import Path, Problem, nearest, shown
 from gpupools.common.json_types import JsonDict
 from gpupools.plan.cloud import Cloud
+from gpupools.plan.order import idle_nodes
 from gpupools.plan.pool_plan import PoolPlan
 from gpupools.spec.models import Cluster, StackPool, got
 
@@ -64,6 +65,7 @@ class PoolPrice(NamedTuple):
     """`<cluster>/<pool>`."""
     capacity: str
     min_nodes: int
+    """Nodes that run while nothing uses the pool, spare nodes included."""
     max_nodes: int
     price: Price | None
     """Of one node."""
@@ -162,6 +164,10 @@ def pool_prices(
 ) -> list[PoolPrice]:
     """Return what each pool costs per hour by a team's own prices, else by list prices, in the order of the plans."""
     prices = []
+    idle = {
+        key: idle_nodes([plan for plan in plans if plan.cluster == key])
+        for key in dict.fromkeys(plan.cluster for plan in plans)
+    }
     for plan in plans:
         capacity = pools[plan.name].capacity.mode
         listed = _prices(clouds[plan.cloud].prices_file) if own.currency == "USD" else {}
@@ -172,7 +178,7 @@ def pool_prices(
         gpus = Decimal(plan.instance.gpus.numerator) / plan.instance.gpus.denominator
         resource = next(iter(plan.node_resources)) if shared else ""
         key = f"{plan.cluster}/{plan.name}"
-        nodes = (plan.min_nodes, plan.max_nodes)
+        nodes = (idle[plan.cluster][plan.name], plan.max_nodes)
         missing = "" if region or price else f"clusters.{plan.cluster}.{clusters[plan.cluster].region_key}"
         prices.append(PoolPrice(key, capacity, *nodes, price, gpus, resource, plan.units, own.currency, missing))
     return prices

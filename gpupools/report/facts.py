@@ -177,7 +177,8 @@ def tolerating(runtime: RuntimePlan | None, taint: Taint) -> list[str]:
 
 
 def nodes_in_words(plan: PoolPlan) -> str:
-    """Write how many nodes a pool has: `0 to 4 nodes`, `2 nodes`."""
+    """Write how many nodes a pool has: `0 to 4 nodes`, `2 nodes`, `0 to 4 nodes, 1 spare`."""
     if plan.min_nodes == plan.max_nodes:
         return amount_of(plan.max_nodes, "node")
-    return f"{plan.min_nodes} to {amount_of(plan.max_nodes, 'node')}"
+    spare = f", {plan.spare} spare" if plan.spare and not plan.group else ""
+    return f"{plan.min_nodes} to {amount_of(plan.max_nodes, 'node')}{spare}"

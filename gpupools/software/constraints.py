@@ -105,6 +105,10 @@ def _too_old(draft: Draft) -> Iterator[Problem]:
         ),
         "gpu-operator": (uses_operator(draft), "or use other software"),
         HAMI: (bool(draft.served(HAMI)), "or use other software"),
+        "CapacityBuffer": (
+            bool(draft.cloud.capacity_buffers) and any(pool.spare for pool in draft.pools),
+            "or remove nodes.spare",
+        ),
         DRA_CHART: (
             bool(draft.served(DRA_DRIVER) or with_compute_domains(draft)),
             "or use software: device-plugin without compute_domains",

@@ -60,6 +60,11 @@ def namespace(name: str) -> KubernetesObject:
     return _namespace(name, "privileged", why, f"privileged: {why}")
 
 
+def restricted_namespace(name: str, why: str) -> KubernetesObject:
+    """Declare a namespace whose pods have no rights on the host."""
+    return _namespace(name, "restricted", why)
+
+
 def wire_form(kind: str, name: str, space: str = "", api: str = "v1", pool: str = "", **body: Any) -> JsonDict:
     """Return an object with the labels that all our objects have."""
     labels = {**MANAGED_BY, **({POOL_LABEL: pool} if pool else {})}

@@ -38,6 +38,7 @@ from gpupools.software.releases import (
     scheduler,
 )
 from gpupools.software.scaling_order import plan_order
+from gpupools.software.spare import SPARE_NAMESPACE, spare_nodes
 from gpupools.spec.models import Cluster
 from gpupools.spec.software_spec import RuntimeSpec
 from gpupools.spec.teams import Team
@@ -82,6 +83,7 @@ def plan_runtime(
         _installer(draft)
         _startup_gate(draft)
         _extras(draft)
+    spare_nodes(draft)
     scheduler(draft, teams)
     plan_order(draft, cluster)
     if draft.spec.trust_policy:
@@ -218,6 +220,7 @@ def _trust_policies(draft: Draft, teams: Mapping[str, Team]) -> None:
     """Declare what keeps pods off the pools of others: those that set trust, and those that teams share."""
     spec = draft.spec
     own = {*(release.namespace for release in draft.releases), *((objects.SMOKE_NAMESPACE,) * spec.smoke_test)}
+    own |= {SPARE_NAMESPACE for pool in draft.pools if pool.spare}
     own |= {software.namespace for software in spec.existing.named().values() if software.namespace}
     own |= set(objects.CALICO_NAMESPACES) if spec.calico else set()
     own |= set(KAI_NAMESPACES) if kai.fractional(draft) else set()

@@ -116,7 +116,7 @@ def _unread(draft: Draft, cluster: Cluster, found: Mapping[str, Sequence[PoolPla
             run = f"run {order.enable.format_map(keys)}"
         name = theirs.name if theirs else "kube-system/cluster-autoscaler"
         yield Problem(at, what, f"{run}, and write cluster_autoscaler: {{name: {name}, expander: priority}}")
-    elif order.enable and (theirs.dynamic_resource_allocation or theirs.reads_node_groups):
+    elif order.enable and (theirs.dynamic_resource_allocation or theirs.reads_node_groups or theirs.capacity_buffers):
         what = f"{draft.cloud.service} runs this autoscaler, so only expander and other_orders say something about it"
         yield Problem(at, what, "leave the other keys out")
     elif not order.enable and not theirs.namespace:

@@ -223,6 +223,8 @@ class Nodes(StrictModel):
     """Upper limit for the autoscaler, which bounds the cost of the pool."""
     fixed: int | None = Field(default=None, ge=1, le=1000)
     """Fixed number of nodes without an autoscaler, instead of `min` and `max`."""
+    spare: int = Field(default=0, ge=0, le=1000)
+    """Nodes whose units stay free for the next pods, over all steps. Not on AKS."""
 
     @model_validator(mode="before")
     @classmethod
@@ -240,6 +242,13 @@ class Nodes(StrictModel):
     def _smallest_is_not_above_largest(self) -> Self:
         if self.min > self.max:
             raise ValueError(f"min {self.min} is above max {self.max}; lower min or raise max")
+        if self.spare > self.max:
+            raise ValueError(f"spare {self.spare} is above max {self.max}; lower spare or raise max")
+        if self.spare and self.min == self.max:
+            key = "min = max" if self.fixed is None else "fixed"
+            raise ValueError(
+                f"spare has no effect with {key}, since the pool does not scale; remove spare, or lower min"
+            )
         return self
 
 

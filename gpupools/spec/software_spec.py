@@ -193,6 +193,9 @@ class ExistingAutoscaler(ExistingSoftware):
     """Whether it runs with `--enable-dynamic-resource-allocation` and may read resource.k8s.io. Always from 1.35.2."""
     reads_node_groups: bool = False
     """Whether its role allows `eks:DescribeNodegroup`. Labels and taints of a pool are then not repeated as tags."""
+    capacity_buffers: bool = False
+    """Whether the CRD of CapacityBuffer is installed, and it runs (1.35 or later) with
+    `--capacity-buffer-controller-enabled` and `--capacity-buffer-pod-injection-enabled`. Required for `nodes.spare`."""
     expander: Literal["priority"] | None = None
     """`priority` if it runs with `--expander=priority` (AKS: in the profile of the cluster). Required for pools with
     several steps: gpupools then writes their order to the ConfigMap that it reads, in its namespace."""

@@ -116,6 +116,9 @@ def test_every_row_is_of_a_step_that_some_stack_has(tmp_path: Path) -> None:
     networks = {"monitoring_namespace": "monitoring", "block_instance_metadata": True}
     trusted = {"a": pool("serve", trust={"namespaces": ["team"]})}
     plans.append(planned(tmp_path, trusted, with_runtime("serve", networks)))
+    buffers = {"cluster_autoscaler": {"name": "kube-system/ca", "capacity_buffers": True}}
+    kept = {"a": pool("train", nodes={"max": 4, "spare": 1})}
+    plans.append(planned(tmp_path, kept, with_runtime("train", {"existing": buffers})))
     near = {"instance_type": "a3-megagpu-8g", "network": {"placement": "compact"}, "zones": ["europe-west4-a"]}
     teams = {"research": {"namespaces": ["research"], "guarantee": {"near": 8, "later": 1}}}
     shared = {

@@ -33,6 +33,8 @@ class NodesArgs(TypedDict):
     """Nodes the autoscaler may add up to."""
     fixed: NotRequired[int]
     """A fixed number of nodes without an autoscaler; instead of min and max."""
+    spare: NotRequired[int]
+    """Nodes whose units stay free for the next pods."""
 
 
 class SharingArgs(TypedDict):

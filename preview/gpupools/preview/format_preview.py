@@ -99,7 +99,7 @@ class Report:
                 "cluster": whole.cluster,
                 "name": whole.name,
                 "steps": [step.name for step in steps],
-                "nodes": {"min": whole.min_nodes, "max": whole.max_nodes},
+                "nodes": whole.as_json()["nodes"],
                 **(runtimes[whole.cluster].groups[whole.name] if whole.cluster in runtimes else {}),
             }
             for whole, steps in group_plans(self.plans)
@@ -256,7 +256,8 @@ def pool_table(plans: Iterable[PoolPlan], fit: int | None = None) -> str:
             plan.name,
             plan.instance.name,
             f"{plan.instance.gpus} × {plan.instance.gpu_model}",
-            f"{plan.min_nodes}-{plan.max_nodes}" if plan.min_nodes < plan.max_nodes else str(plan.max_nodes),
+            (f"{plan.min_nodes}-{plan.max_nodes}" if plan.min_nodes < plan.max_nodes else str(plan.max_nodes))
+            + (f", {plan.spare} spare" if plan.spare and not plan.group else ""),
             plan.sharing.described().replace("+", " + "),
             "\n".join(node_resource_lines(plan)),
         )
@@ -271,6 +272,7 @@ def order_lines(plans: Iterable[PoolPlan], prices: Sequence[PoolPrice]) -> Itera
         keys = {f"{step.cluster}/{step.name}" for step in steps}
         cost = [price for price in prices if price.key in keys]
         nodes = f"{whole.min_nodes} to {amount_of(whole.max_nodes, 'node')} together"
+        nodes += f", {whole.spare} of them spare" if whole.spare else ""
         line = f"{whole.cluster}/{whole.name}: {', then '.join(step.name for step in steps)}; {nodes}"
         yield f"{line}; all of them {total(cost)}" if cost else line
 

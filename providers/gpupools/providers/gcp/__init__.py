@@ -50,6 +50,7 @@ CLOUD = Cloud(
     kubeconfig_name=kubeconfig_name,
     node_runtime=node_runtime,
     supports_dra_from_zero=True,
+    capacity_buffers="https://docs.cloud.google.com/kubernetes-engine/docs/how-to/configure-capacity-buffer",
     find_instance_type=find_instance_type,
     # Google documents no list of what GKE sets itself. Its API refuses what it "manages": the pull request quotes it,
     # of a key that Google's pages have people write by now. Labels for DRA drivers are people's own.
