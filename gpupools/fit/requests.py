@@ -14,7 +14,7 @@ Amounts = Mapping[str, Decimal]
 """Resource to amount: cores, bytes, or units."""
 
 # https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/quantity/
-_QUANTITY = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))(?:([eE][+-]?\d{1,3})|([numkMGTPE]|[KMGTPE]i)?)", re.ASCII)
+_QUANTITY = re.compile(r"([+-]?(?:\d+(?:\.\d*)?|\.\d+))(?:([eE][+-]?\d{1,3})|([numkMGTPE]|[KMGTPE]i)?)", re.ASCII)
 _SUFFIXES = {"": Decimal(1), "n": Decimal("1e-9"), "u": Decimal("1e-6"), "m": Decimal("1e-3"), "k": Decimal(1000)}
 _SUFFIXES |= {suffix: Decimal(1000) ** power for power, suffix in enumerate("MGTPE", start=2)}
 _SUFFIXES |= {f"{suffix}i": Decimal(1024) ** power for power, suffix in enumerate("KMGTPE", start=1)}
