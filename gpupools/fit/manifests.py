@@ -133,7 +133,8 @@ class _Object:
             for key in part if name in _TEXT_MAPS else ():
                 self.value((*path, key), str)
             for index in range(len(part)) if kind is list else ():
-                self.value((*path, index), dict)
+                if self.value((*path, index), dict) is None and part[index] is None:
+                    self.tell((*path, index), "got null", f"write {_WORDS[dict]}")
                 for key in ("limits", "requests") if name in _CONTAINERS else ():
                     self.value((*path, index, "resources", key), dict)
         spec = mapping(template.get("spec"))

@@ -44,7 +44,7 @@ def judge(workload: Workload, template: PodTemplate, offer: Offer, context: Cont
         _resources(template, asked, offer),
         _selection(template.spec, offer),
         _claims(workload, template.spec, offer, context),
-        _runtime(template.spec, asked, offer),
+        _runtime(template, asked, offer),
         _fabric(workload, template, asked, offer, context),
         namespace_reasons(workload, template, offer, context.manifests, context.plan.stack.teams),
         _schedulers(template, offer),
@@ -134,7 +134,8 @@ def _selection(spec: JsonObject, offer: Offer) -> Iterator[Reason]:
 
 
 def _requirement(given: JsonObject) -> _Requirement:
-    return str(given.get("key")), str(given.get("operator")), given.get("values") or []
+    values = given.get("values")
+    return str(given.get("key")), str(given.get("operator")), values if isinstance(values, list) else []
 
 
 def _unmet(terms: Sequence[Sequence[_Requirement]], offer: Offer, patch: JsonObject) -> Iterator[Reason]:
@@ -233,7 +234,8 @@ def _templates(pool: PoolPlan) -> JsonDict:
     return found | ({channel_name(pool.name): channel} if pool.compute_domains else {})
 
 
-def _runtime(spec: JsonObject, asked: Requests, offer: Offer) -> Iterator[Reason]:
+def _runtime(template: PodTemplate, asked: Requests, offer: Offer) -> Iterator[Reason]:
+    spec = template.spec
     named, needed = spec.get("runtimeClassName"), offer.pool.runtime_class
     asks = any(name.startswith(ACCELERATOR_RESOURCES) for name in asked.amounts) or spec.get("resourceClaims")
     if isinstance(named, str) and named and named not in offer.runtime_classes:
@@ -242,10 +244,11 @@ def _runtime(spec: JsonObject, asked: Requests, offer: Offer) -> Iterator[Reason
         text = f"does not name the RuntimeClass {needed}, without which its containers see no GPU"
         yield Reason("runtime-class", Level.UNFIT, text, {"runtimeClassName": needed})
     mount = offer.pool.driver_mount
-    paths = {at(each, "hostPath.path") for each in maps(spec.get("volumes"))}
+    paths = [at(each, "hostPath.path") for each in maps(spec.get("volumes"))]
     if asks and mount is not None and mount.host not in paths:
         model = offer.pool.pod()
-        patch = {"volumes": model["volumes"], "containers": model["containers"]}
+        mounts = {key: model["containers"][0][key] for key in ("env", "volumeMounts")}
+        patch = {"volumes": model["volumes"], "containers": [{"name": template.gpu_container, **mounts}]}
         yield Reason("driver-mount", Level.UNFIT, f"does not mount the driver from {mount.host}", patch)
 
 

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -29,10 +29,14 @@ def quantity(value: object) -> Decimal | None:
 @lru_cache(maxsize=4096)
 def _quantity(text: str) -> Decimal | None:
     match = _QUANTITY.fullmatch(text) if len(text) < 64 else None
-    try:
-        return Decimal(match[1] + (match[2] or "")) * _SUFFIXES[match[3] or ""] if match is not None else None
-    except InvalidOperation:
+    if match is None:
         return None
+    number = Decimal(match[1] + (match[2] or "")) * _SUFFIXES[match[3] or ""]
+    # The API server rounds up to 1n and cuts at 2^63 - 1: apimachinery/pkg/api/resource/quantity.go.
+    return max(_LEAST, min(abs(number), _MOST)).copy_sign(number) if number else number
+
+
+_LEAST, _MOST = Decimal("1e-9"), Decimal(2**63 - 1)
 
 
 def is_extended(resource: str) -> bool:

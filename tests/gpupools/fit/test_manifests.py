@@ -11,12 +11,20 @@ import yaml
 
 from gpupools.common.csv_rows import data_rows
 from gpupools.common.errors import Rejected
+from gpupools.fit.answers import answers
 from gpupools.fit.manifests import read_manifests
 from gpupools.fit.workloads import Manifests
+from gpupools.providers import clouds
+from gpupools.stackfile.check import check_stack_file
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples" / "teams"
 CASES = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
-POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"}, "spec": {"containers": [{"name": "main"}]}}
+POD: dict[str, Any] = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {"name": "x"},
+    "spec": {"containers": [{"name": "main"}]},
+}
 
 
 def by_id(name: str) -> Any:
@@ -86,6 +94,7 @@ DEPLOYMENT = by_id("deployment")
 MISTAKES = (
     ("no containers", changed("spec/containers", [], POD), "spec: has no containers; give"),
     ("containers a map", changed("spec/containers", {"a": 1}, POD), "got a map with 'a'; write a list"),
+    ("a container null", changed("spec/containers/0", None, POD), "spec.containers[0]: got null; write a map"),
     ("a container a text", changed("spec/containers/0", "a", POD), "spec.containers[0]: got 'a'; write a map"),
     ("replicas a text", changed("spec/replicas", "3", DEPLOYMENT), "spec.replicas: got '3'; write a whole number"),
     ("replicas negative", changed("spec/replicas", -1, DEPLOYMENT), "spec.replicas: got -1; write a whole number"),
@@ -169,8 +178,12 @@ def test_claims_namespaces_and_webhooks_are_kept(tmp_path: Path) -> None:
 
 
 def test_no_change_of_a_value_ends_in_a_traceback(tmp_path: Path) -> None:
-    """Each value of each case is replaced, and removed."""
-    chosen = random.Random(47)
+    """Each value of each case is replaced, and removed; what is read then is judged."""
+    chosen, plan = random.Random(47), check_stack_file(EXAMPLES / "Pulumi.kai.yaml", clouds()).plan
+    affinity = {"matchExpressions": [{"key": "a", "operator": "In", "values": ["b"]}]}
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [affinity]}}
+    more = {"affinity": {"nodeAffinity": required}, "volumes": [{"name": "a", "hostPath": {"path": "/a"}}]}
+    pod = {**POD, "spec": {**POD["spec"], **more}}
     odd: tuple[Any, ...] = (
         None,
         True,
@@ -188,12 +201,14 @@ def test_no_change_of_a_value_ends_in_a_traceback(tmp_path: Path) -> None:
         {"spec": {"containers": [1]}},
     )
     said: list[str] = []
-    for case in CASES:
-        for path in _paths(case["manifest"], ""):
-            item = changed(path, chosen.choice(odd), case["manifest"])
+    for manifest in (*(case["manifest"] for case in CASES), *[pod] * 5):
+        for path in _paths(manifest, ""):
+            item = changed(path, chosen.choice(odd), manifest)
             (tmp_path / "f.json").write_text(json.dumps(item), encoding="utf-8")
             try:
-                read_manifests([tmp_path / "f.json"], "default")
+                found = read_manifests([tmp_path / "f.json"], "default")
+                for answer in answers(found, {"kai": plan}, "", clouds()):
+                    answer.as_json()
             except Rejected as rejected:
                 said += map(str, rejected.problems)
 
