@@ -31,7 +31,7 @@ from tests.rows import each_row
 Keys = Mapping[str, Any]
 
 EXPECTED = Path(__file__).with_name("settings.expected")
-"""What each setting changes; GPUPOOLS_WRITE_GOLDEN=1 writes it anew: read the difference."""
+"""What each setting changes; GPUPOOLS_WRITE_GOLDEN=1 rewrites this file: review the diff."""
 
 CLOUDS = tuple(clouds())
 EXTERNAL = {

@@ -1,16 +1,26 @@
 """Workloads for tests of `gpupools fit`, made of manifests of a few kinds."""
 
+import json
 from collections.abc import Mapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from gpupools.common.json_types import JsonDict
+from gpupools.fit.manifests import read_manifests
 from gpupools.fit.offers import offers
 from gpupools.fit.pod_judging import Context, judge
 from gpupools.fit.team_queues import sharing_of, team_reasons
-from gpupools.fit.workloads import PodTemplate, Reason, Workload
+from gpupools.fit.workloads import Reason, Workload
 from gpupools.stackfile.stack import StackPlan
 
-GANGS = ("kai.scheduler/batch-min-member", "scheduling.volcano.sh/group-min-member")
+_APIS = {
+    **dict.fromkeys(("DaemonSet", "Deployment", "ReplicaSet", "StatefulSet"), "apps/v1"),
+    "CronJob": "batch/v1",
+    "Job": "batch/v1",
+    "JobSet": "jobset.x-k8s.io/v1alpha2",
+    "PyTorchJob": "kubeflow.org/v1",
+}
 GPU = "nvidia.com/gpu"
 
 
@@ -24,33 +34,16 @@ def template(gpus: int = 1, pool: str = "big", *, resource: str = GPU, **spec: A
 
 
 def read(manifest: Mapping[str, Any]) -> Workload:
-    """Return the workload of a manifest."""
-    kind, metadata, spec = manifest["kind"], manifest["metadata"], manifest.get("spec", {})
-    notes = metadata.get("annotations", {})
-    gang = int(next((notes[key] for key in GANGS if key in notes), 0))
-    queue, found = spec.get("queue", ""), list[tuple[str, JsonDict, int | None]]()
-    if kind == "Pod":
-        found = [("", {"metadata": metadata, "spec": spec}, 1)]
-    elif "tasks" in spec:  # of Volcano
-        gang = spec.get("minAvailable", 0)
-        found = [(task["name"], task["template"], task["replicas"]) for task in spec["tasks"]]
-        for _, each, _ in found:
-            each["spec"].setdefault("schedulerName", spec.get("schedulerName", "volcano"))
-    elif kind == "PyTorchJob":
-        roles = spec["pytorchReplicaSpecs"].items()
-        found = [(role, each["template"], each.get("replicas", 1)) for role, each in roles]
-        gang = sum(count or 0 for _, _, count in found)
-    elif kind == "DaemonSet":
-        found = [("", spec["template"], None)]
-    else:
-        found = [("", spec["template"], spec.get("parallelism", spec.get("replicas", 1)))]
-    made = [PodTemplate(role, 1, each.get("metadata", {}), each["spec"], count) for role, each, count in found]
-    space = metadata.get("namespace", "default")
-    return Workload(kind, metadata["name"], space, "load.yaml", 1, metadata, tuple(made), gang, 1, queue)
+    """Return the workload that the command reads of a manifest."""
+    with TemporaryDirectory() as folder:
+        file = Path(folder, "load.json")
+        file.write_text(json.dumps({"apiVersion": _APIS.get(manifest["kind"], "v1"), **manifest}), encoding="utf-8")
+        (found,) = read_manifests([file], "default").workloads
+    return found
 
 
 def reasons(plan: StackPlan, work: Workload) -> dict[str, list[Reason]]:
-    """Return what is said of the first template, by pool."""
+    """Return the answer of each pool for the first template."""
     context, sharing, (first, *_) = Context(plan), sharing_of(plan), work.templates
     return {
         offer.pool.name: [

@@ -1,4 +1,4 @@
-"""Shares of teams, queues and policies: what is said of a workload before its scheduler decides."""
+"""Shares of teams, queues and policies: the answers for a workload before its scheduler decides."""
 
 from pathlib import Path
 from typing import Any
@@ -41,7 +41,9 @@ def load(
     pod = {"metadata": more.get("pod", {}), "spec": template(gpus, pool, **more.get("spec", {}))}
     if kind == "Pod":
         return {"kind": kind, "metadata": metadata, "spec": pod["spec"]}
-    return {"kind": kind, "metadata": metadata, "spec": {"parallelism": pods, "replicas": pods, "template": pod}}
+    spec = {"parallelism": pods, "replicas": pods, "template": pod}
+    spec = {"jobTemplate": {"metadata": metadata, "spec": spec}} if kind == "CronJob" else spec
+    return {"kind": kind, "metadata": metadata, "spec": spec}
 
 
 def queued(scheduler: str, queue: str | None = "", pods: int = 1, gang: int = 0, **more: Any) -> JsonDict:
