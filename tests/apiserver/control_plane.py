@@ -25,6 +25,7 @@ _HAMI = "hami"
 _STARTS_WITHIN_S = 60
 _PLURALS = {"RuntimeClass": "runtimeclasses", "DeviceClass": "deviceclasses", "ClusterPolicy": "clusterpolicies"}
 _PLURALS |= {"NetworkPolicy": "networkpolicies", "PriorityClass": "priorityclasses"}
+_PLURALS |= {"ComputeClass": "computeclasses"}
 _PLURALS |= {"PodDisruptionBudget": "poddisruptionbudgets"}
 _PLURALS |= {"ValidatingAdmissionPolicy": "validatingadmissionpolicies"}
 _PLURALS |= {"Topology": "topologies", "WorkloadPriorityClass": "workloadpriorityclasses"}
@@ -33,6 +34,7 @@ _CLUSTER_WIDE = frozenset(
         "ClusterPolicy",
         "ClusterRole",
         "ClusterRoleBinding",
+        "ComputeClass",
         "CustomResourceDefinition",
         "DeviceClass",
         "MutatingWebhookConfiguration",
@@ -249,6 +251,10 @@ class ControlPlane:
         ).succeeded()
         answer = self.delete_now(manifest)
         assert answer.status in (200, 404), answer.message
+
+    def knows(self, path: str) -> bool:
+        """Return whether the server answers for a path such as `/apis/nvidia.com/v1/clusterpolicies`."""
+        return self._ask("GET", path, None, "").status == 200
 
     def items(self, path: str) -> list[Mapping[str, Any]]:
         """Read all objects below a path such as `/api/v1/nodes`."""
