@@ -37,37 +37,30 @@ def refuse_settings_without_effect(draft: Draft) -> None:
     spec = draft.spec
     if spec.critical_pods is not None and not any(node.critical_pods_quota for node in draft.nodes.values()):
         what = f"got {spec.critical_pods}, but {draft.cloud.service} requires no quota for system-critical pods"
-        draft.problems.append(Problem((*draft.at, "critical_pods"), what, "leave it out"))
+        draft.refuse(what, "critical_pods")
     draft.problems += _too_old(draft)
-    cut = [pool for pool in draft.pools if pool.sharing.mig is not None and not cut_by_the_cloud(pool)]
-    if spec.mig_reboot is not None and not cut:
-        what = "no pool of the cluster uses the GPU Operator's MIG manager"
-        draft.problems.append(Problem((*draft.at, "mig_reboot"), what, "leave it out"))
+    if spec.mig_reboot is not None and all(pool.sharing.mig is None or cut_by_the_cloud(pool) for pool in draft.pools):
+        draft.refuse("no pool of the cluster uses the GPU Operator's MIG manager", "mig_reboot")
     if spec.keep_crds and not uses_operator(draft):
-        what = "only the GPU Operator's chart installs CRDs, and the cluster does not use it"
-        draft.problems.append(Problem((*draft.at, "keep_crds"), what, "leave it out"))
+        draft.refuse("only the GPU Operator's chart installs CRDs, and the cluster does not use it", "keep_crds")
     if spec.driver_auto_upgrade is not None and not operator_brings_the_driver(draft):
-        what = "the GPU Operator installs no driver in this cluster"
-        draft.problems.append(Problem((*draft.at, "driver_auto_upgrade"), what, "leave it out"))
-    needed = {
-        "nvidia-device-plugin": draft.served("device-plugin"),
-        "gpu-operator": draft.served("gpu-operator"),
-        HAMI: draft.served(HAMI) if spec.existing.hami is None else (),
-        DRA_CHART: draft.served(DRA_DRIVER) or with_compute_domains(draft),
+        draft.refuse("the GPU Operator installs no driver in this cluster", "driver_auto_upgrade")
+    unused = {
+        "nvidia-device-plugin": not draft.served("device-plugin"),
+        "gpu-operator": not uses_operator(draft),
+        HAMI: not draft.served(HAMI) or spec.existing.hami is not None,
+        DRA_CHART: not draft.served(DRA_DRIVER) and not with_compute_domains(draft),
         **{
-            scheduler.chart: (True,) * (spec.scheduler == key and spec.existing.scheduler is None)
+            scheduler.chart: spec.scheduler != key or spec.existing.scheduler is not None
             for key, scheduler in SCHEDULERS.items()
         },
     }
     for chart in spec.versions:
-        if not needed.get(chart, (True,)):
-            what = f"no pool of the cluster uses {chart}"
-            draft.problems.append(Problem((*draft.at, "versions", chart), what, "leave it out"))
+        if unused.get(chart, False):
+            draft.refuse(f"no pool of the cluster uses {chart}", "versions", chart)
     if spec.management == "external" and any(pool.trust and pool.trust.quota for pool in draft.pools):
         what = "management: external installs nothing, but a pool's trust.quota needs a ResourceQuota"
-        draft.problems.append(
-            Problem((*draft.at, "management"), what, "remove trust.quota, or set management: managed")
-        )
+        draft.refuse(what, "management", fix="remove trust.quota, or set management: managed")
 
 
 def refuse_what_moves_nothing(draft: Draft) -> None:
@@ -76,21 +69,16 @@ def refuse_what_moves_nothing(draft: Draft) -> None:
     pulled = sorted({image.image for image in draft.images})
     for key in ("registry", "pull_secrets"):
         if getattr(spec, key) and not pulled:
-            what = "nothing that gpupools installs in the cluster pulls an image"
-            draft.problems.append(Problem((*draft.at, key), what, "leave it out"))
-    for chart in spec.chart_sources:
-        if chart not in installed:
-            what = f"no pool of the cluster installs chart {chart}"
-            fix = f"leave it out; installed charts: {', '.join(sorted(installed)) or 'none'}"
-            draft.problems.append(Problem((*draft.at, "chart_sources", chart), what, fix))
+            draft.refuse("nothing that gpupools installs in the cluster pulls an image", key)
+    for chart in (name for name in spec.chart_sources if name not in installed):
+        fix = f"leave it out; installed charts: {', '.join(sorted(installed)) or 'none'}"
+        draft.refuse(f"no pool of the cluster installs chart {chart}", "chart_sources", chart, fix=fix)
     on_cpu_nodes = any(map(has_controllers, draft.releases)) or any(pool.startup_taint for pool in draft.pools)
     if spec.cpu_taints and not on_cpu_nodes:
-        what = "all installed pods run on GPU nodes"
-        draft.problems.append(Problem((*draft.at, "cpu_taints"), what, "leave it out"))
+        draft.refuse("all installed pods run on GPU nodes", "cpu_taints")
     for image in spec.digests if isinstance(spec.digests, dict) else ():
         if image not in pulled:
-            what = "no pod of the cluster pulls this image"
-            draft.problems.append(Problem((*draft.at, "digests", image), what, nearest(image, pulled)))
+            draft.refuse("no pod of the cluster pulls this image", "digests", image, fix=nearest(image, pulled))
 
 
 def _too_old(draft: Draft) -> Iterator[Problem]:
@@ -178,8 +166,7 @@ def check_helpers(draft: Draft, measured: set[str]) -> None:
         if ordered and has_order(draft.spec, draft.pools):
             continue
         if getattr(existing, key) is not None and key not in draft.cloud.helpers:
-            what = f"{draft.cloud.service} clusters do not run this software"
-            draft.problems.append(Problem((*draft.at, "existing", key), what, "leave it out"))
+            draft.refuse(f"{draft.cloud.service} clusters do not run this software", "existing", key)
     agent = existing.node_monitoring_agent
     if agent is None or "node_monitoring_agent" not in draft.cloud.helpers:
         return

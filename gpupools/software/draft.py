@@ -59,6 +59,10 @@ class Draft:
         """Return the pools of a software."""
         return tuple(pool for pool in self.pools if pool.software == software)
 
+    def refuse(self, what: str, *key: str, fix: str = "leave it out", source: str = "") -> None:
+        """Take a problem of a key of the cluster's runtime."""
+        self.problems.append(Problem((*self.at, *key), what, fix, source))
+
     def add(self, each: KubernetesObject, *after: str) -> str:
         """Take an object that comes after these steps; one of the same name is there already and stays."""
         if each.name not in self.depends:

@@ -238,7 +238,7 @@ def _trust_policies(draft: Draft, teams: Mapping[str, Team]) -> None:
     if not guards and not shared and not draft.problems:
         fix = "set trust: {team: …} or {namespaces: […]} on a pool, or remove trust_policy"
         what = "requires an admission policy, but no pool of the cluster sets trust or is shared among teams"
-        draft.problems.append(Problem((*draft.at, "trust_policy"), what, fix))
+        draft.refuse(what, "trust_policy", fix=fix)
 
 
 def _network_policies(draft: Draft) -> None:
@@ -253,12 +253,11 @@ def _network_policies(draft: Draft) -> None:
     for space in sorted(spaces) if spec.block_instance_metadata and address else ():
         draft.add(objects.no_instance_metadata(space, address))
     if spec.monitoring_namespace and not exporters:
-        what = "gpupools installs no DCGM exporter in this cluster"
-        draft.problems.append(Problem((*draft.at, "monitoring_namespace"), what, "leave it out"))
+        draft.refuse("gpupools installs no DCGM exporter in this cluster", "monitoring_namespace")
     if spec.block_instance_metadata and not (address and spaces):
         what = f"{draft.cloud.service} nodes of gpupools keep pods from the node's credentials themselves"
         what = "no pool of the cluster sets trust.namespaces" if address else what
-        draft.problems.append(Problem((*draft.at, "block_instance_metadata"), what, "leave it out"))
+        draft.refuse(what, "block_instance_metadata")
 
 
 _ON_CPU_NODES = ("cluster_autoscaler", "karpenter", "scheduler")
@@ -275,7 +274,7 @@ def _refuse_fences_around_their_own(draft: Draft) -> None:
         what = f"got {shown(software.name)}, and trust_policy admits the cluster's software by its namespace: "
         what += f"its pods would be rejected on {', '.join(marked)}, so no pod would get a GPU there"
         fix = f"write <namespace>/<name>, e.g. kube-system/{key.replace('_', '-')}"
-        draft.problems.append(Problem((*draft.at, "existing", key), what, fix))
+        draft.refuse(what, "existing", key, fix=fix)
 
 
 def _refuse_unreachable_smoke_tests(draft: Draft) -> None:
@@ -285,7 +284,7 @@ def _refuse_unreachable_smoke_tests(draft: Draft) -> None:
             continue
         what = f"the Job of pool {pool.name} would stay pending, since pods do not scale it up: {reason.what}"
         fix = "remove smoke_test, or move that pool to another cluster"
-        draft.problems.append(Problem((*draft.at, "smoke_test"), what, fix, reason.source))
+        draft.refuse(what, "smoke_test", fix=fix, source=reason.source)
 
 
 def _owner_table(draft: Draft) -> tuple[PoolOwners, ...]:

@@ -31,8 +31,7 @@ def spare_nodes(draft: Draft) -> None:
     if not kept:
         if theirs is not None and theirs.capacity_buffers:
             what = "no pool of the cluster sets nodes.spare"
-            at = (*draft.at, "existing", "cluster_autoscaler", "capacity_buffers")
-            draft.problems.append(Problem(at, what, "leave it out"))
+            draft.refuse(what, "existing", "cluster_autoscaler", "capacity_buffers")
         return
     found: list[Problem] = []
     for pool, steps in kept:

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Mapping, Sequence
 import yaml
 
 from gpupools.common.csv_rows import DATA
-from gpupools.common.errors import Problem
 from gpupools.common.json_types import JsonDict
 from gpupools.plan.pool_plan import PoolPlan
 from gpupools.plan.software_plan import KubernetesObject
@@ -90,10 +89,9 @@ def share_pools(draft: Draft, teams: Mapping[str, Team], shares: TeamShares) -> 
     words = words_of(draft)
     if "reclaim" not in words and any(share.guarantee for own in shares.shares.values() for share in own.values()):
         what = "lacks reclaim, without which a team does not get back what others borrowed of its guarantee"
-        draft.problems.append(Problem((*draft.at, "scheduling"), what, "add reclaim"))
+        draft.refuse(what, "scheduling", fix="add reclaim")
     if len(draft.spec.pull_secrets) > 1 and draft.spec.existing.scheduler is None:
-        what = "Volcano's chart takes one pull secret"
-        draft.problems.append(Problem((*draft.at, "pull_secrets"), what, "put the logins into one secret"))
+        draft.refuse("Volcano's chart takes one pull secret", "pull_secrets", fix="put the logins into one secret")
     shares = _by_group(shares)
     fair = shares.fair_shares({name: team.weight for name, team in teams.items()})
     own = {f"{name}.{pool}": (name, pool) for name, units in shares.shares.items() for pool, _ in units}
