@@ -8,16 +8,15 @@ https://learn.microsoft.com/azure/azure-resource-manager/templates/resource-decl
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from gpupools.audit.document import Document, Resource
 from gpupools.audit.held_resources import reader_of_held
-from gpupools.common.bounded_yaml import MAX_DEPTH, is_deep
+from gpupools.common.bounded_yaml import MAX_DEPTH
 from gpupools.common.json_types import JsonObject
-from gpupools.common.structured_text import Text
+from gpupools.common.structured_text import Text, parsed_json
 from gpupools.plan.pool_facts import UNKNOWN
 from gpupools.providers.azure.arm import DEPLOYMENTS
 from gpupools.readback.inputs import at, flag, is_list, mapping, text
@@ -212,11 +211,7 @@ def _template(properties: JsonObject) -> tuple[str, Any]:
     for path in _BODIES:
         body = at(properties, path)
         if isinstance(body, str) and body:
-            try:
-                parsed = json.loads(body)
-            except (ValueError, RecursionError):
-                return path, None
-            return path, None if is_deep(parsed) else parsed
+            return path, parsed_json(body)
         if body or body is UNKNOWN:
             return path, body
     return _BODIES[0], None

@@ -6,14 +6,13 @@ resource as JSON text: https://docs.aws.amazon.com/AWSCloudFormation/latest/APIR
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from gpupools.audit import cloudformation_template
 from gpupools.audit.document import Document
-from gpupools.common.bounded_yaml import Value, is_deep
+from gpupools.common.bounded_yaml import Value
 from gpupools.common.json_types import JsonDict
-from gpupools.common.structured_text import Text, all_maps, damaged, one_map
+from gpupools.common.structured_text import Text, all_maps, damaged, one_map, parsed_json
 from gpupools.policies.wire import plain
 
 FORM = "CloudFormation change set"
@@ -35,11 +34,8 @@ def read(text: Text) -> Document:
         change = one_map(item.get("ResourceChange"), ("Changes", index, "ResourceChange"))
         if change.get("Action") == "Remove" or not change:
             continue
-        try:
-            after = json.loads(str(change.get("AfterContext")))
-        except (ValueError, RecursionError):
-            after = None
-        if not isinstance(after, dict) or is_deep(after):
+        after = parsed_json(str(change.get("AfterContext")))
+        if not isinstance(after, dict):
             raise damaged(("Changes", index, "ResourceChange", "AfterContext"), change.get("AfterContext"))
         # `{{changeSet:KNOWN_AFTER_APPLY}}` and dynamic references
         properties = plain(after.get("Properties", {}), lambda given: "{{" in given)

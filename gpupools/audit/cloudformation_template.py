@@ -18,10 +18,10 @@ from typing import Any
 from gpupools.audit import kubernetes
 from gpupools.audit.document import Document, Resource
 from gpupools.audit.held_resources import reader_of_held
-from gpupools.common.bounded_yaml import MAX_DEPTH, Value, is_deep, parse_yaml
+from gpupools.common.bounded_yaml import MAX_DEPTH, Value, parse_yaml
 from gpupools.common.errors import Path, Rejected, shown
 from gpupools.common.json_types import JsonObject
-from gpupools.common.structured_text import Text
+from gpupools.common.structured_text import Text, parsed_json
 from gpupools.plan.pool_facts import UNKNOWN
 from gpupools.readback.inputs import is_list, mapping, text
 
@@ -375,13 +375,8 @@ def _one(type_token: str, properties: JsonObject) -> tuple[str, str, Any]:
 @lru_cache(maxsize=16)  # the same body is asked for by each of the readers
 def _parsed(body: str) -> Any:
     """Parse JSON, or YAML with CloudFormation's tags; return None where it is neither, or nested too deeply."""
-    try:
-        parsed = json.loads(body)
-        return None if is_deep(parsed) else parsed
-    except RecursionError:
-        return None
-    except ValueError:
-        pass
+    if (parsed := parsed_json(body)) is not None:
+        return parsed
     try:
         documents = parse_yaml(body, tagged=_long_form)
     except Rejected:

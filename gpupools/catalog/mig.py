@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -34,19 +34,11 @@ class NoMig(MigError, LookupError):
 
 
 class UnknownProfile(MigError, LookupError):
-    """The GPU model has no such profile; `nearest` are profiles it has, `found_on` the models that do have it."""
+    """The GPU model has no such profile; says which it has that are alike, and the models that do have it."""
 
     def __init__(self, gpu: str, name: str, nearest: tuple[str, ...], found_on: tuple[str, ...]) -> None:
         elsewhere = f" (it is a profile of {enumeration(found_on)})" if found_on else ""
         super().__init__(f"{gpu} has no MIG profile {name!r}{elsewhere}", f"use {enumeration(nearest, 'or')}")
-        self.gpu = gpu
-        self.name = name
-        self.nearest = nearest
-        self.found_on = found_on
-
-
-class BadLayout(MigError, ValueError):
-    """A layout that does not fit its GPU, a count below zero, or a layout that the MIG strategy cannot offer."""
 
 
 @dataclass(frozen=True)
@@ -84,10 +76,8 @@ class Profile:
     source: str
     placement_status: str
     """The same for `starts` and `size`."""
-    placement_source: str
     sm_status: str
     """The same for `sm_count` and `usable_gib`, empty when neither is known."""
-    sm_source: str
 
     @property
     def resource_name(self) -> str:
@@ -112,13 +102,9 @@ class Geometry(NamedTuple):
     memory_slices: int
 
 
-@cache
 def profiles(gpu: str) -> tuple[Profile, ...]:
     """List the MIG profiles of a GPU model, smallest first; empty when it cannot do MIG or is not known."""
-    model = gpu_models().get(gpu)
-    if model is None or model.mig_profiles is None:
-        return ()
-    return tuple(replace(profile, gpu=gpu) for profile in _profile_sets()[model.mig_profiles])
+    return tuple(_known(gpu).values())
 
 
 def profile(gpu: str, name: str) -> Profile:
@@ -144,27 +130,19 @@ def geometry(gpu: str) -> Geometry:
     return Geometry(whole.size, whole.compute_slices, whole.memory_slices)
 
 
-@cache
-def _profile_sets() -> Mapping[str, tuple[Profile, ...]]:
-    sets: dict[str, list[Profile]] = {}
-    for row in data_rows("mig_profiles.csv"):
-        sets.setdefault(row["profile_set"], []).append(_profile(row))
-    return MappingProxyType({name: tuple(rows) for name, rows in sets.items()})
-
-
 _NUMBERS = (
     *("compute_slices", "memory_slices", "size", "max_instances", "sm_count"),
     *("copy_engines", "decoders", "jpeg", "ofa", "gi_profile_id", "min_driver_branch"),
 )
-_TEXTS = ("status", "source", "placement_status", "placement_source", "sm_status", "sm_source")
+_TEXTS = ("status", "source", "placement_status", "sm_status")
 
 
-def _profile(row: Mapping[str, str]) -> Profile:
+def _profile(gpu: str, row: Mapping[str, str]) -> Profile:
     plus, minus = _attributes(row["profile"])
     plain: dict[str, Any] = {key: int(row[key]) if row[key] else None for key in _NUMBERS}
     plain |= {key: row[key] for key in _TEXTS}
     return Profile(
-        gpu="",
+        gpu=gpu,
         name=row["profile"],
         starts=tuple(int(start) for start in row["starts"].split()),
         usable_gib=float(row["usable_gib"]) if row["usable_gib"] else None,
@@ -198,7 +176,11 @@ def profiles_by_name(gpu: str) -> Mapping[str, Profile]:
 
 @cache
 def _known(gpu: str) -> Mapping[str, Profile]:
-    return MappingProxyType({candidate.name: candidate for candidate in profiles(gpu)})
+    model = gpu_models().get(gpu)
+    rows = data_rows("mig_profiles.csv") if model is not None and model.mig_profiles else ()
+    return MappingProxyType(
+        {row["profile"]: _profile(gpu, row) for row in rows if model and row["profile_set"] == model.mig_profiles}
+    )
 
 
 @cache

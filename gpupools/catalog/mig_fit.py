@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
 from typing import NamedTuple
 
-from gpupools.catalog.mig import BadLayout, Profile, geometry, profile, profiles_by_name
+from gpupools.catalog.mig import MigError, Profile, geometry, profile, profiles_by_name
 from gpupools.common.errors import enumeration
 
+_SLICES = ("compute", "memory")
 _MOST_GPUS = 16  # no node of the three clouds has more (a2-megagpu-16g)
 
 
@@ -130,7 +131,7 @@ class _Board:
         """Say which rules on counts a set of instances breaks, in words."""
         chosen = [(candidate, count) for candidate, count in zip(self.table, counts, strict=True) if count]
         broken = []
-        for kind in ("compute", "memory"):
+        for kind in _SLICES:
             needed = sum(getattr(candidate, f"{kind}_slices") * count for candidate, count in chosen)
             present = getattr(self.whole, f"{kind}_slices")
             if needed > present:
@@ -181,14 +182,6 @@ def _keep(reached: dict[_Counts, _Starts], counts: _Counts, starts: _Starts) -> 
 
 def _order(starts: _Starts) -> list[tuple[int, int]]:
     return sorted((-index, start or 0) for index, start in starts)
-
-
-def _maximal(sets: Iterable[_Counts]) -> tuple[_Counts, ...]:
-    largest: list[_Counts] = []
-    for each in sorted(sets, key=lambda counts: (-sum(counts), counts)):
-        if not any(all(a <= b for a, b in zip(each, other, strict=True)) for other in largest):
-            largest.append(each)
-    return tuple(largest)
 
 
 @cache
@@ -316,15 +309,13 @@ def pack(gpu: str, wanted_slices: Mapping[str, int], max_gpus: int = 16) -> Pack
     Raises:
         NoMig: the model cannot do MIG.
         UnknownProfile: a name is not a profile of it.
-        BadLayout: a count that is not a whole number of at least 0, or `max_gpus` not between 1 and 16.
+        MigError: `max_gpus` is not between 1 and 16.
     """
     board = _board(gpu)
-    if not _is_count(max_gpus) or not 1 <= max_gpus <= _MOST_GPUS:
-        raise BadLayout(f"got max_gpus {max_gpus!r}", f"give 1 to {_MOST_GPUS}")
-    for name, count in wanted_slices.items():
+    if not 1 <= max_gpus <= _MOST_GPUS:
+        raise MigError(f"got max_gpus {max_gpus!r}", f"give 1 to {_MOST_GPUS}")
+    for name in wanted_slices:
         profile(gpu, name)
-        if not _is_count(count):
-            raise BadLayout(f"got {count!r} of {name}", "give a whole number, 0 or more")
     asked = tuple(wanted_slices.get(candidate.name, 0) for candidate in board.table)
     search = _Search(board, asked)
     bound, reason = search.bound()
@@ -333,7 +324,7 @@ def pack(gpu: str, wanted_slices: Mapping[str, int], max_gpus: int = 16) -> Pack
         held = search.cover(search.asked, gpus)
         if held is not None:
             proof = "one holds them all" if gpus == 1 else reason if gpus == bound else tried.format(gpus - 1)
-            layouts = tuple(board.layout(search.on_board(counts)) for counts in sorted(held, reverse=True))
+            layouts = tuple(board.layout(counts) for counts in sorted(held, key=search.large_first, reverse=True))
             return Packing(gpu, True, gpus, layouts, f"{gpus} {gpu} needed: {proof}", board.status(asked))
     least = max(bound, max_gpus + 1)
     proof = reason if least == bound else tried.format(max_gpus)
@@ -343,59 +334,60 @@ def pack(gpu: str, wanted_slices: Mapping[str, int], max_gpus: int = 16) -> Pack
 class _Search:
     """Covering a wish with the sets that fit on one GPU.
 
-    Vectors count the profiles that are asked for, the largest first, as those leave the fewest choices. One GPU carries
-    at most the heaviest feasible set, so n GPUs carry at most n times that, whatever the weights of the profiles.
+    One GPU carries at most the heaviest feasible set, so n GPUs carry at most n times that, whatever the weights of the
+    profiles.
     """
 
     def __init__(self, board: _Board, asked: _Counts) -> None:
-        self.board = board
-        self.indexes = sorted(
-            (i for i, count in enumerate(asked) if count), key=lambda i: -board.table[i].memory_slices
+        self.board, self.asked = board, asked
+        # The largest first, as those leave the fewest choices.
+        self.wanted = sorted(
+            (index for index, count in enumerate(asked) if count), key=lambda index: -board.table[index].memory_slices
         )
-        self.table = [board.table[index] for index in self.indexes]
-        self.asked = self._of_board(asked)
         unwanted = [index for index, count in enumerate(asked) if not count]
-        self.sets = _maximal({self._of_board(held) for held in board.feasible if not any(held[i] for i in unwanted)})
-        weights = [tuple(getattr(each, f"{word}_slices") for each in self.table) for word in ("compute", "memory")]
-        weights.append(tuple(int(candidate.takes_media_engines) for candidate in self.table))
-        weights += [tuple(int(candidate is other) for other in self.table) for candidate in self.table]
-        heaviest = {weight: max(_weight(weight, held) for held in self.sets) for weight in weights}
-        self.heaviest = {key: most for key, most in heaviest.items() if most}
+        self.sets = self._maximal(held for held in board.feasible if not any(held[index] for index in unwanted))
+        weights = [(word, [getattr(each, f"{word}_slices") for each in board.table]) for word in _SLICES]
+        weights.append(("", [int(each.takes_media_engines) for each in board.table]))
+        weights += [("", [int(other == index) for other in range(len(asked))]) for index in self.wanted]
+        limits = [(word, each, max(_weight(each, held) for held in self.sets)) for word, each in weights]
+        self.limits = [limit for limit in limits if limit[2]]
         self.not_on: dict[_Counts, int] = {}
 
-    def _of_board(self, counts: _Counts) -> _Counts:
-        return tuple(counts[index] for index in self.indexes)
+    def large_first(self, counts: _Counts) -> _Counts:
+        """Return the counts of what is wanted, the largest profile first."""
+        return tuple(counts[index] for index in self.wanted)
 
-    def on_board(self, counts: _Counts) -> _Counts:
-        """Count all profiles of the model."""
-        wanted = dict(zip(self.indexes, counts, strict=True))
-        return tuple(wanted.get(index, 0) for index in range(len(self.board.table)))
+    def _maximal(self, sets: Iterable[_Counts]) -> list[_Counts]:
+        """Return the sets that are not part of another."""
+        largest: list[_Counts] = []
+        for each in sorted(sets, key=lambda counts: (-sum(counts), self.large_first(counts))):
+            if not any(all(map(int.__le__, each, other)) for other in largest):
+                largest.append(each)
+        return largest
 
     def bound(self) -> tuple[int, str]:
         """Give a number of GPUs of which fewer cannot hold the request, with the reason."""
-        if not self.table:
+        if not self.wanted:
             return 0, "no slices are requested"
-        fewest = {key: -(-_weight(key, self.asked) // most) for key, most in self.heaviest.items()}
-        weights = max(fewest, key=lambda each: fewest[each])
-        least, wish, most = fewest[weights], _weight(weights, self.asked), self.heaviest[weights]
-        for word in ("compute", "memory"):
-            if weights == tuple(getattr(candidate, f"{word}_slices") for candidate in self.table):
-                whole = getattr(self.board.whole, f"{word}_slices")
-                gives = f"gives {whole}" if most == whole else f"gives these profiles at most {most} of {whole}"
-                return least, f"{wish} {word} slices are requested and one GPU {gives}"
-        parts = [f"{each.name} counts {weight}" for each, weight in zip(self.table, weights, strict=True) if weight]
+        word, weights, most = max(self.limits, key=lambda limit: -(-_weight(limit[1], self.asked) // limit[2]))
+        wish = _weight(weights, self.asked)
+        least = -(-wish // most)
+        if word:
+            whole = getattr(self.board.whole, f"{word}_slices")
+            gives = f"gives {whole}" if most == whole else f"gives these profiles at most {most} of {whole}"
+            return least, f"{wish} {word} slices are requested and one GPU {gives}"
+        parts = [f"{self.board.table[index].name} counts {weights[index]}" for index in self.wanted if weights[index]]
         return least, f"when {enumeration(parts)}, the request counts {wish} and one GPU holds at most {most}"
 
     def cover(self, rest: _Counts, gpus: int) -> list[_Counts] | None:
         """Split what is left of the request over at most `gpus` GPUs, None when that cannot be done."""
-        first = next((index for index, count in enumerate(rest) if count), None)
+        first = next((index for index in self.wanted if rest[index]), None)
         if first is None:
             return []
-        if self.not_on.get(rest, 0) >= gpus:
+        too_heavy = any(_weight(weights, rest) > most * gpus for _, weights, most in self.limits)
+        if too_heavy or self.not_on.get(rest, 0) >= gpus:
             return None
-        if any(_weight(weights, rest) > most * gpus for weights, most in self.heaviest.items()):
-            return None
-        for held in _maximal({tuple(map(min, each, rest)) for each in self.sets if each[first]}):
+        for held in self._maximal({tuple(map(min, each, rest)) for each in self.sets if each[first]}):
             others = self.cover(tuple(map(int.__sub__, rest, held)), gpus - 1)
             if others is not None:
                 return [held, *others]
@@ -403,9 +395,5 @@ class _Search:
         return None
 
 
-def _is_count(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
-
-
-def _weight(weights: _Counts, counts: _Counts) -> int:
+def _weight(weights: Sequence[int], counts: _Counts) -> int:
     return sum(map(int.__mul__, weights, counts))

@@ -6,10 +6,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from gpupools.catalog.mig import BadLayout, profile, profiles
-from gpupools.catalog.mig_fit import fit
-from gpupools.common.errors import enumeration
+from gpupools.catalog.mig import profile, profiles
 from gpupools.common.json_types import JsonDict
+from gpupools.common.numbers import whole_number
 
 _GPU = "nvidia.com/gpu"
 
@@ -28,30 +27,15 @@ def advertised(gpu: str, layouts: Sequence[Sequence[str]], strategy: str) -> Map
 
     `layouts` has one list of profile names per GPU; an empty list is a GPU with MIG off. With `mixed` every profile is
     a resource of its own and GPUs with MIG off stay `nvidia.com/gpu`; with `single` slices are `nvidia.com/gpu`, and
-    all GPUs must carry slices of one profile (NVIDIA/k8s-device-plugin `internal/lm/mig-strategy.go`).
+    all GPUs must carry slices of one profile (NVIDIA/k8s-device-plugin `internal/lm/mig-strategy.go`), which the model
+    of the sharing mode makes sure of.
 
     Raises:
         NoMig: the model cannot do MIG, yet slices are asked for.
         UnknownProfile: a name is not a profile of it.
-        BadLayout: a layout does not fit, or the strategy cannot offer it, or no such strategy.
     """
-    if strategy not in ("single", "mixed"):
-        raise BadLayout(f"there is no MIG strategy {strategy!r}", "use single or mixed")
-    _check_layouts(gpu, layouts)
-    sliced = [tuple(names) for names in layouts if names]
-    kinds = sorted({name for names in sliced for name in names})
+    sliced = [names for names in layouts if names]
     if strategy == "single" and sliced:
-        if len(kinds) > 1:
-            raise BadLayout(
-                f"MIG strategy single offers one profile per node, the layout has {enumeration(kinds)}",
-                "use the mixed strategy or one profile",
-            )
-        if len(sliced) < len(layouts):
-            empty = len(layouts) - len(sliced)
-            raise BadLayout(
-                f"MIG strategy single wants slices on every GPU, {empty} of {len(layouts)} have none",
-                "use the mixed strategy or slice every GPU",
-            )
         return {_GPU: sum(map(len, sliced))}
     whole = len(layouts) - len(sliced)
     slices = Counter(profile(gpu, name).resource_name for names in sliced for name in names)
@@ -59,7 +43,7 @@ def advertised(gpu: str, layouts: Sequence[Sequence[str]], strategy: str) -> Map
 
 
 def mig_parted_config(gpu: str, layouts: Sequence[Sequence[str]]) -> MigParted:
-    """Write the MIG manager's configuration for the GPUs of a node, one list of profile names per GPU.
+    """Write the MIG manager's configuration for the GPUs of a node, one list of profile names that fit per GPU.
 
     An empty list leaves MIG off on that GPU. The name is the stock one where NVIDIA has one for the layout
     (`all-1g.5gb`, `all-balanced`, `all-disabled`; NVIDIA/gpu-operator `assets/state-mig-manager/0400_configmap.yaml`),
@@ -69,31 +53,16 @@ def mig_parted_config(gpu: str, layouts: Sequence[Sequence[str]]) -> MigParted:
     Raises:
         NoMig: the model cannot do MIG, yet slices are asked for.
         UnknownProfile: a name is not a profile of it.
-        BadLayout: a layout does not fit, or there is no GPU.
     """
-    if not layouts:
-        raise BadLayout("a layout for 0 GPUs configures nothing", "give one list of profiles per GPU")
-    _check_layouts(gpu, layouts)
-    order = {candidate.name: index for index, candidate in enumerate(profiles(gpu))}
+    table = profiles(gpu)
     devices: dict[tuple[tuple[str, int], ...], list[int]] = {}
     for index, names in enumerate(layouts):
-        largest_first = sorted(Counter(names).items(), key=lambda item: -order[item[0]])
+        largest_first = sorted(Counter(names).items(), key=lambda item: -table.index(profile(gpu, item[0])))
         devices.setdefault(tuple(largest_first), []).append(index)
     entries = [_entry(counts, "all" if len(devices) == 1 else where) for counts, where in devices.items()]
     name = _config_name(gpu, devices)
     configs = {"all-disabled": [_entry((), "all")], name: entries}
     return MigParted(name, {"version": "v1", "mig-configs": configs})
-
-
-def _check_layouts(gpu: str, layouts: Sequence[Sequence[str]]) -> None:
-    for index, names in enumerate(layouts):
-        if not names:
-            continue
-        answer = fit(gpu, names)
-        if not answer.fits:
-            kept = Counter(placed.profile.name for placed in answer.largest)
-            part = ", ".join(f"{count}x {name}" for name, count in kept.items())
-            raise BadLayout(f"the layout of GPU {index} {answer.why}", f"the largest part that fits is {part}")
 
 
 def _entry(counts: tuple[tuple[str, int], ...], where: str | list[int]) -> JsonDict:
@@ -140,9 +109,10 @@ def named_layouts(gpu: str, name: str) -> dict[int | None, list[str]] | None:
         names: list[str] = []
         for each in counts.split("-") if counts != "off" else ():
             count, _, word = each.rpartition("x")
-            if word not in known or not (count.isdecimal() or not count):
+            times = whole_number(count or "1", digits=2)
+            if word not in known or times is None:
                 return None
-            names += [known[word].name] * int(count or 1)
+            names += [known[word].name] * times
         if names:
             found |= {int(index) if index.isdecimal() else None: names for index in where.split(".")}
     return found

@@ -57,10 +57,14 @@ def _answer(run: Any, given: argparse.Namespace) -> int:
     try:
         given.gpu = _model(given.gpu)
         code: int = run(given)
-    except Rejected as rejected:
-        return _without(given, "failed", rejected.problems[0], 2)
-    except MigError as error:
-        return _without(given, "refused", Problem((), str(error)), 1)
+    except (Rejected, MigError) as error:
+        failed = isinstance(error, Rejected)
+        problem = error.problems[0] if isinstance(error, Rejected) else Problem((), str(error))
+        if given.json:
+            answer(f"mig {given.verb}", "failed" if failed else "refused", [problem.as_json()], _HOLDS[given.verb])
+        else:
+            tell(problem, error=True)
+        return 2 if failed else 1
     return code
 
 
@@ -73,23 +77,19 @@ def _model(named: str) -> str:
     raise Rejected([Problem(("--gpu",), f"unknown GPU {named!r}", nearest(named, gpu_models()))])
 
 
-def _without(given: argparse.Namespace, result: str, problem: Problem, code: int) -> int:
-    if given.json:
-        answer(f"mig {given.verb}", result, [problem.as_json()], _HOLDS[given.verb])
-    else:
-        tell(problem, error=True)
-    return code
-
-
-def _answer_json(given: argparse.Namespace, result: Fit | Packing) -> None:
+def _answer_slices(given: argparse.Namespace, result: Fit | Packing, *lines: str) -> int:
     """Print the result; slices that do not fit are reported as refused, with the reason in `why`."""
-    holds: JsonDict = {key: getattr(result, key) for key in _HOLDS[given.verb]}
-    for key in ("layout", "largest") if isinstance(result, Fit) else ():
-        holds[key] = _layout(holds[key])
-    if isinstance(result, Packing):
-        holds["layouts"] = [_layout(layout) for layout in result.layouts]
-    problems = [] if result.fits else [Problem((), result.why).as_json()]
-    answer(f"mig {given.verb}", "accepted" if result.fits else "refused", problems, holds)
+    if given.json:
+        holds: JsonDict = {key: getattr(result, key) for key in _HOLDS[given.verb]}
+        if isinstance(result, Packing):
+            holds["layouts"] = [_layout(each) for each in result.layouts]
+        else:
+            holds |= {"layout": _layout(result.layout), "largest": _layout(result.largest)}
+        problems = [] if result.fits else [Problem((), result.why).as_json()]
+        answer(f"mig {given.verb}", "accepted" if result.fits else "refused", problems, holds)
+    else:
+        tell_lines("\n".join([*lines, *([result.diagram] if result.diagram else [])]))
+    return 0 if result.fits else 1
 
 
 _COUNTS = (
@@ -131,14 +131,10 @@ def _profiles(given: argparse.Namespace) -> int:
 
 def _fit(given: argparse.Namespace) -> int:
     result = fit(given.gpu, given.names)
-    if given.json:
-        _answer_json(given, result)
-    else:
-        tell(f"{'fits' if result.fits else 'does not fit'}: {result.why}")
-        if not result.fits:
-            tell(f"the largest part that fits, without {_counted(result.left_over)}:")
-        tell_lines(result.diagram)
-    return 0 if result.fits else 1
+    if result.fits:
+        return _answer_slices(given, result, f"fits: {result.why}")
+    part = f"the largest part that fits, without {_counted(result.left_over)}:"
+    return _answer_slices(given, result, f"does not fit: {result.why}", part)
 
 
 def _pack(given: argparse.Namespace) -> int:
@@ -149,14 +145,8 @@ def _pack(given: argparse.Namespace) -> int:
             raise Rejected([Problem((), f"invalid argument {text!r}", "write PROFILE=COUNT, e.g. 1g.5gb=10")])
         counts[match[1]] = counts.get(match[1], 0) + int(match[2])
     result = pack(given.gpu, counts, given.max_gpus)
-    if given.json:
-        _answer_json(given, result)
-    else:
-        verdict = f"{result.gpus} × {result.gpu}" if result.fits else f"does not fit on {given.max_gpus} × {result.gpu}"
-        tell(f"{verdict}: {result.why}")
-        if result.diagram:
-            tell_lines(result.diagram)
-    return 0 if result.fits else 1
+    verdict = f"{result.gpus} × {result.gpu}" if result.fits else f"does not fit on {given.max_gpus} × {result.gpu}"
+    return _answer_slices(given, result, f"{verdict}: {result.why}")
 
 
 def _counted(names: Sequence[str]) -> str:

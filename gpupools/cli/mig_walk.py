@@ -16,6 +16,7 @@ import yaml
 
 from gpupools.cli.help_texts import examples, tell_problems, whole_number
 from gpupools.cli.preview import DEV_STACK
+from gpupools.common.bounded_yaml import parse_yaml
 from gpupools.common.errors import Problem, Rejected, amount_of, nearest
 from gpupools.common.json_types import JsonDict, JsonObject
 from gpupools.console.output import tell
@@ -30,6 +31,7 @@ from gpupools.ready.same_cluster import other_group, prove
 from gpupools.ready.snapshot import full_name
 from gpupools.spec.models import Mig
 from gpupools.stackfile.check import check_stack_file, locate
+from gpupools.stackfile.parsing import parse
 from gpupools.stackfile.stack import StackPlan
 
 ANNOTATION = "gpupools/mig-walk"
@@ -113,7 +115,7 @@ def _layout(pool: PoolPlan, wanted: str) -> tuple[str, Mapping[str, str], JsonOb
         raise Rejected([Problem(("--pool",), what, "change sharing in the stack file, and run gpupools diff")])
     names = [part.strip() for part in wanted.split(",")]
     profiles: dict[str, Any] = {"profile": names[0]} if len(names) == 1 else {"layout": names}
-    sharing = Mig(mode="mig", **profiles, strategy=mig.strategy, share=mig.share)
+    sharing = parse(Mig, ("--to",), {"mode": "mig", **profiles, "strategy": mig.strategy, "share": mig.share})
     try:
         if len(names) > 1 and not (found := fit(pool.instance.gpu_model, names)).fits:
             raise MigError(found.why, "see gpupools mig fit")
@@ -348,7 +350,11 @@ class _Walk:
             what = "the cluster has no ClusterPolicy that names the MIG manager's layouts"
             raise _Failed(f"{what}; run gpupools ready")
         found = self.api.request(f"/api/v1/namespaces/{space}/configmaps/{name}") or {}
-        known = (yaml.safe_load(found.get("data", {}).get("config.yaml", "")) or {}).get("mig-configs", {})
+        try:
+            documents = parse_yaml(found.get("data", {}).get("config.yaml", ""))
+        except Rejected as rejected:
+            raise _Failed(f"config.yaml of ConfigMap {name}: {rejected}") from None
+        known = at(documents[0].data, "mig-configs") or {} if documents else {}
         if self.label not in known:
             merged = {"version": "v1", "mig-configs": {**known, **self.config}}
             patch = json.dumps({"data": {"config.yaml": yaml.safe_dump(merged, sort_keys=False)}})

@@ -170,6 +170,15 @@ def without_collecting() -> Iterator[None]:
             gc.enable()
 
 
+def parsed_json(text: str) -> Any:
+    """Return a JSON text inside a file as a value; None if it is no JSON, or nested too deeply."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return None if is_deep(value) else value
+
+
 class _NotJson(Exception):
     def __init__(self, problem: Problem) -> None:
         self.problem = problem

@@ -4,8 +4,8 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 
-import yaml
-
+from gpupools.common.bounded_yaml import parse_yaml
+from gpupools.common.errors import Rejected
 from gpupools.common.json_types import JsonObject
 from gpupools.plan.node_labels import GPU_PRESENT_LABEL, SOFTWARE_LABEL
 from gpupools.plan.pool_plan import POOL_LABEL
@@ -183,10 +183,11 @@ def _node_groups(snapshot: Snapshot) -> list[JsonObject] | None:
     """Return the node groups that Cluster Autoscaler lists; None if it has no status."""
     for item in snapshot.of("configmaps"):
         try:
-            status = yaml.load(item.get("data", {}).get("status", ""), Loader=yaml.BaseLoader)
-        except yaml.YAMLError:  # the form before 1.30, which is text
-            status = None
-        return [group for group in at(status, "nodeGroups") or () if isinstance(group, Mapping)]
+            documents = parse_yaml(item.get("data", {}).get("status", ""))
+        except Rejected:  # the form before 1.30, which is text
+            documents = ()
+        groups = at(documents[0].data, "nodeGroups") if documents else ()
+        return [group for group in groups if isinstance(group, Mapping)] if isinstance(groups, list) else []
     return None
 
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from typing import Any
 
+from gpupools.common.bounded_yaml import is_deep
 from gpupools.common.errors import Path, Problem, Rejected
 from gpupools.common.json_types import JsonDict
 from gpupools.spec.models import LATE, Late
@@ -124,7 +125,7 @@ def from_text(key: str, text: str) -> Any:
         raise Rejected([Problem((key,), f"is JSON and {what}", fix)]) from None
     except (ValueError, RecursionError):
         return text
-    if _is_too_much(value):
+    if is_deep(value, MAX_DEPTH - 1, MAX_VALUES - 1):
         raise Rejected([Problem((key,), f"holds {TOO_MUCH}", "split the stack into several stacks")])
     return value
 
@@ -145,22 +146,6 @@ def _decimal(text: str) -> int | float:
     if abs(number) == float("inf"):
         raise UnreadableValueError("contains a number that is too large; write a smaller one, or text in quotes")
     return json_number(number)
-
-
-def _is_too_much(value: Any) -> bool:
-    """Return whether a value exceeds the limits, without recursion."""
-    level, count = [value], 0
-    for _ in range(MAX_DEPTH):
-        count += len(level)
-        if not level or count > MAX_VALUES:
-            return count > MAX_VALUES
-        level = [
-            inner
-            for item in level
-            if isinstance(item, dict | list)
-            for inner in (item.values() if isinstance(item, dict) else item)
-        ]
-    return True
 
 
 _REWRITTEN = r"[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]+)? [-+][0-9]{4} \S+"

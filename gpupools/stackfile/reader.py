@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path as FilePath
@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from gpupools.common.bounded_yaml import BoundedLoader, TooMuchError
+from gpupools.common.bounded_yaml import MERGE, BoundedLoader, NodeReader, TooMuchError, line_of, yaml_fault
 from gpupools.common.errors import Path, Problem, Rejected, nearest, shown
 from gpupools.common.input_files import read_bytes
 from gpupools.common.json_types import JsonDict, JsonObject
@@ -20,6 +20,7 @@ from gpupools.stackfile.config_values import (
     MAX_DEPTH,
     MAX_VALUES,
     TOO_MUCH,
+    Scalar,
     UnreadableValueError,
     from_text,
     plain_key,
@@ -67,7 +68,7 @@ class StackFile:
     def line(self, path: Path) -> int:
         """Return the line of a path, or of its nearest parent in the file."""
         nodes = self._nearest(path)
-        return _line(nodes[0]) if nodes is not None else 1
+        return line_of(nodes[0]) if nodes is not None else 1
 
     def span(self, path: Path, *, of_key: bool = False) -> "Span | None":
         """Return the position of a value or its key, or of its nearest parent in the file."""
@@ -124,9 +125,8 @@ class _Loader(BoundedLoader):
 
     def compose_scalar_node(self, anchor: Any) -> yaml.ScalarNode:
         event = self.get_event()
-        # `pulumi config set` writes every << with its tag.
-        plain = event.implicit[0] if event.tag is None else (event.tag, event.value) == (_MERGE_TAG, _MERGE)
-        tag = _PLAIN if plain else event.tag or _TEXT
+        plain = MERGE if event.value == _MERGE else _PLAIN
+        tag = plain if event.tag is None and event.implicit[0] else event.tag or _TEXT
         node = yaml.ScalarNode(tag, event.value, event.start_mark, event.end_mark, style=event.style)
         if anchor is not None:
             self.anchors[anchor] = node
@@ -137,7 +137,7 @@ _ONE_DOCUMENT = "expected a single document in the stream"  # PyYAML's words
 _PLAIN = "unquoted"
 _TEXT = "tag:yaml.org,2002:str"
 _TAGS = {_PLAIN, _TEXT, "tag:yaml.org,2002:map", "tag:yaml.org,2002:seq"}
-_MERGE, _MERGE_TAG = "<<", "tag:yaml.org,2002:merge"
+_MERGE = "<<"
 
 
 def read_stack_file(path: FilePath) -> StackFile:
@@ -172,7 +172,7 @@ def read_values(path: FilePath) -> StackFile:
     if root is None:
         raise Rejected([Problem((), "the file is empty", "add config: with gpupools:clusters and gpupools:pools")])
     reader = _Reader()
-    document = reader.plain(root, ())
+    document = reader.value(root, ())
     document = document if isinstance(document, dict) else {}
     environments, inline = _environment(document.get("environment"))
     config = document.get("config")
@@ -308,9 +308,9 @@ _NO_BLANK = ("could not find expected ':'", "mapping values are not allowed in t
 
 
 def _broken(error: Exception, text: str) -> NotYaml:
-    mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
+    what, mark = yaml_fault(error)
     span = Span(mark.line + 1, mark.column + 1, mark.column + 2) if mark is not None else None
-    if getattr(error, "problem", None) in _NO_BLANK and span is not None:
+    if what in _NO_BLANK and span is not None:
         # A key without a space after its colon is text that continues on the next line, where libyaml fails.
         before = text.splitlines()[: span.line]
         for number, line in list(enumerate(before, 1))[-2:]:
@@ -319,11 +319,10 @@ def _broken(error: Exception, text: str) -> NotYaml:
                 here = Span(number, key.start(1) + 1, key.end() + 1)
                 problem = Problem((), f"is not YAML: no space after {key[1]}:", "add a space after the colon")
                 return NotYaml(problem, here, text)
-    return NotYaml(_broken_at(error, span, text), span, text)
+    return NotYaml(_broken_at(error, what, span, text), span, text)
 
 
-def _broken_at(error: Exception, span: Span | None, text: str) -> Problem:
-    what = getattr(error, "problem", None) or str(error).splitlines()[0]
+def _broken_at(error: Exception, what: str, span: Span | None, text: str) -> Problem:
     if getattr(error, "context", None) == _ONE_DOCUMENT:
         return Problem((), "has a second YAML document", "keep one; a stack file has one document")
     if isinstance(error, TooMuchError):
@@ -344,116 +343,73 @@ def _more_tabs(lines: Sequence[str], line: int) -> str:
     return f" (and line{'s' if len(more) > 1 else ''} {named})" if more else ""
 
 
-class _Reader:
-    """Converts YAML nodes to plain data, and collects their places and problems."""
+class _Reader(NodeReader):
+    """Converts YAML nodes to what a program receives, and collects their places and problems."""
 
     def __init__(self) -> None:
+        super().__init__(MAX_VALUES, MAX_DEPTH)
         self.nodes: dict[Path, tuple[yaml.Node, yaml.Node]] = {}
         self.problems: list[Problem] = []
-        self._values = self._depth = 0
 
-    def plain(self, node: yaml.Node, at: Path) -> Any:
-        """Return the node's value."""
-        if isinstance(node, yaml.MappingNode):
-            result = self._mapping(node, at)
-            # Pulumi's form of an encrypted value.
-            return LATE if set(result) == {"secure"} and isinstance(result["secure"], str) else result
-        if not self._enter(node, at):
-            return None
-        value = self._sequence(node, at) if isinstance(node, yaml.SequenceNode) else self._scalar(node, at)
-        self._depth -= 1
-        return value
+    def value(self, node: yaml.Node, at: Path) -> Any:
+        value = self.plain(node, at)
+        # Pulumi's form of an encrypted value.
+        return (
+            LATE if isinstance(value, dict) and [*value] == ["secure"] and isinstance(value["secure"], str) else value
+        )
 
-    def _enter(self, node: yaml.Node, at: Path) -> bool:
-        """Count a visit, which limits nested aliases."""
-        self._values += 1
-        if self._values > MAX_VALUES or self._depth >= MAX_DEPTH:
+    def enter(self, node: yaml.Node, at: Path) -> bool:
+        try:
+            super().enter(node, at)
+        except TooMuchError:
             if not any(problem.what.endswith(TOO_MUCH) for problem in self.problems):
-                what, fix = f"holds {TOO_MUCH}", "remove nested aliases"
-                self.problems.append(Problem(_ours(at[:2]), what, fix))
+                self._report(at[:2], f"holds {TOO_MUCH}", "remove nested aliases")
             return False
-        if node.tag not in _TAGS:
-            self.problems.append(Problem(_ours(at), f"has the tag {shown(node.tag)}", "remove the tag"))
+        # `pulumi config set` writes every << with its tag.
+        if node.tag not in _TAGS and not (node.tag == MERGE and node.value == _MERGE):
+            self._report(at, f"has the tag {shown(node.tag)}", "remove the tag")
             return False
-        self._depth += 1
         return True
 
-    def _scalar(self, node: yaml.Node, at: Path) -> Any:
-        if node.tag != _PLAIN:
-            return node.value
-        try:
-            return plain_scalar(node.value)
-        except UnreadableValueError as error:
-            self._report_unreadable(error, at)
-            return node.value
+    def scalar(self, node: yaml.Node, at: Path) -> Any:
+        return self._as_received(plain_scalar, node, at)
 
-    def _report_unreadable(self, error: UnreadableValueError, at: Path) -> None:
-        """Report a value of ours that a program would not receive as written, without repeating it."""
-        if _below_config(at) and _name(str(_below_config(at)[0])) is not None:
-            what, _, fix = str(error).partition("; ")
-            self.problems.append(Problem(_ours(at), what, fix))
-
-    def _sequence(self, node: yaml.SequenceNode, at: Path) -> list[Any]:
-        values = []
-        for index, item in enumerate(node.value):
-            self.nodes[_ours((*at, index))] = (item, item)
-            values.append(self.plain(item, (*at, index)))
-        return values
-
-    def _mapping(self, node: yaml.MappingNode, at: Path) -> dict[Any, Any]:
-        if not self._enter(node, at):
-            return {}
-        result = self._merged(node, at)
-        own: dict[str, int] = {}
-        for key_node, value_node in node.value:
-            if _merges(key_node):
-                continue
-            if not isinstance(key_node, yaml.ScalarNode):
-                self.problems.append(Problem(_ours(at), "has a key that is not text", "write keys as text"))
-                continue
-            key = self._key(key_node, at)
-            place = (*at, key)
-            if key in own:
-                what = f"is set twice, on lines {own[key]} and {_line(key_node)}"
-                self.problems.append(Problem(_ours(place), what, "keep one of them", of_key=True))
-            own[key] = _line(key_node)
-            self.nodes[_ours(place)] = (key_node, value_node)
-            result[key] = self.plain(value_node, place)
-        self._depth -= 1
-        return result
-
-    def _key(self, node: yaml.ScalarNode, at: Path) -> str:
-        key: str = node.value
+    def key(self, node: yaml.Node, at: Path) -> str | None:
+        if not isinstance(node, yaml.ScalarNode):
+            self._report(at, "has a key that is not text", "write keys as text")
+            return None
         if node.tag not in (_PLAIN, _TEXT):
-            self.problems.append(Problem(_ours((*at, key)), f"has the tag {shown(node.tag)}", "remove the tag"))
-        elif key == _MERGE:
+            self._report((*at, node.value), f"has the tag {shown(node.tag)}", "remove the tag")
+        elif node.value == _MERGE:
             # go-yaml merges for a quoted << as well.
-            self.problems.append(Problem(_ours(at), "has the key << in quotes", "remove the quotes or the key"))
-        elif node.tag == _PLAIN:
-            try:
-                return plain_key(key)
-            except UnreadableValueError as error:
-                self._report_unreadable(error, (*at, key))
-        return key
+            self._report(at, "has the key << in quotes", "remove the quotes or the key")
+        return str(self._as_received(plain_key, node, (*at, node.value)))
 
-    def _merged(self, node: yaml.MappingNode, at: Path) -> JsonDict:
-        """Return the values that `<<` merges; the first of several maps wins: https://yaml.org/type/merge.html."""
-        result: JsonDict = {}
-        merges = [value for key, value in node.value if _merges(key)]
-        if len(merges) > 1:
-            self.problems.append(Problem(_ours(at), "has << twice", "write <<: [*first, *second]"))
-        for value_node in merges:
-            sources = value_node.value if isinstance(value_node, yaml.SequenceNode) else [value_node]
-            for source in reversed(sources):
-                if isinstance(source, yaml.MappingNode):
-                    result |= self._mapping(source, at)
-                else:
-                    self.problems.append(Problem(_ours(at), "<< merges a value that is not a map", "merge a map"))
-        return result
+    def keep(self, path: Path, key: yaml.Node, value: yaml.Node) -> None:
+        self.nodes[_ours(path)] = (key, value)
 
+    def twice(self, path: Path, first: yaml.Node, again: yaml.Node) -> None:
+        what = f"is set twice, on lines {line_of(first)} and {line_of(again)}"
+        self._report(path, what, "keep one of them", of_key=True)
 
-def _line(node: yaml.Node) -> int:
-    return int(node.start_mark.line) + 1
+    def merged(self, node: yaml.MappingNode, at: Path) -> Any:
+        return self.plain(node, at)
+
+    def wrong_merge(self, at: Path, what: str, fix: str) -> None:
+        self._report(at, what, fix)
+
+    def _as_received(self, read: Callable[[str], Scalar], node: yaml.Node, at: Path) -> Any:
+        """Return a scalar as a program receives it; report one of ours that changes, without repeating it."""
+        try:
+            return read(node.value) if node.tag == _PLAIN else node.value
+        except UnreadableValueError as error:
+            if _below_config(at) and _name(str(_below_config(at)[0])) is not None:
+                what, _, fix = str(error).partition("; ")
+                self._report(at, what, fix)
+            return node.value
+
+    def _report(self, at: Path, what: str, fix: str, *, of_key: bool = False) -> None:
+        self.problems.append(Problem(_ours(at), what, fix, of_key=of_key))
 
 
 def _span(key: yaml.Node, value: yaml.Node) -> Span:
@@ -464,10 +420,6 @@ def _span(key: yaml.Node, value: yaml.Node) -> Span:
         start, end = key.start_mark, key.end_mark
     ends = end.column if end.line == start.line else start.column + 1
     return Span(start.line + 1, start.column + 1, max(ends, start.column + 1) + 1)
-
-
-def _merges(key: yaml.Node) -> bool:
-    return isinstance(key, yaml.ScalarNode) and key.tag == _PLAIN and key.value == _MERGE
 
 
 def _below_config(path: Path) -> Path:

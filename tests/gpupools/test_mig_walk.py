@@ -130,6 +130,8 @@ config:
     slices: {clusters: [train], gpu: A100-80GB, gpus_per_node: 8, nodes: {fixed: 5}, software: gpu-operator,
              upgrade: {max_unavailable: 2}, sharing: {mode: mig, profile: 1g.10gb}}
     whole: {clusters: [train], gpu: A100-80GB, gpus_per_node: 8, nodes: {fixed: 1}, software: gpu-operator}
+    single: {clusters: [train], gpu: A100-80GB, gpus_per_node: 8, nodes: {fixed: 1}, software: gpu-operator,
+             sharing: {mode: mig, profile: 1g.10gb, strategy: single}}
 """
 
 
@@ -428,6 +430,7 @@ def test_a_label_that_something_sets_back_ends_the_walk(walk: Any, capsys: pytes
     [
         ({"to": "9g.90gb"}, "--to: "),
         ({"to": "4g.40gb,4g.40gb"}, "--to: "),
+        ({"to": "3g.40gb,4g.40gb", "pool": "single"}, "--to: strategy single requires one profile"),
         ({"pool": "whole"}, "the GPU Operator's MIG manager does not cut the GPUs of this pool"),
         ({"pool": "slice"}, "the file has no pool 'slice'"),
     ],
@@ -439,3 +442,20 @@ def test_a_wrong_call_is_one_line(
     err = capsys.readouterr().err
     assert said in err
     assert len(err.splitlines()) == 1
+
+
+def test_layouts_of_the_mig_manager_that_are_not_yaml_end_the_walk(
+    walk: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    api = Api()
+    answer = api._request
+
+    def broken(path: str, query: Any, method: str, body: Any) -> Any:
+        return (
+            {"data": {"config.yaml": "mig-configs: ["}} if "configmaps" in path else answer(path, query, method, body)
+        )
+
+    api._request = broken  # type: ignore[method-assign]
+    assert walk(api, "--yes") == 1
+    assert "config.yaml of ConfigMap layouts: line 2, column 1: is not YAML" in capsys.readouterr().err
+    assert api.written == []

@@ -248,6 +248,8 @@ def read_slices(given: Any) -> None:
         return
     if not all(isinstance(name, str) for name in (*names, *wished)):
         return
+    if not all(type(count) is int and count >= 0 for count in wished.values()):  # the command reads digits alone
+        return
     for ask in (
         lambda: fit(gpu, names),
         lambda: pack(gpu, wished),
