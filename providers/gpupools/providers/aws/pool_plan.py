@@ -8,9 +8,8 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from math import ceil
-from operator import attrgetter
 from types import MappingProxyType
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 from gpupools.common.json_types import JsonObject
 from gpupools.plan.capability import Owners
@@ -20,7 +19,7 @@ from gpupools.plan.node_labels import GPU_PRESENT_LABEL, skypilot_label
 from gpupools.plan.node_resources import GPU_RESOURCE
 from gpupools.plan.node_resources import node_resources as offered_by
 from gpupools.plan.provider_plan import AdoptedPool, PoolRequest, ProviderPlan
-from gpupools.providers.aws.bootstrap import KUBELET_KEYS, al2023_user_data, bottlerocket_settings
+from gpupools.providers.aws.bootstrap import al2023_user_data, bottlerocket_settings
 from gpupools.providers.aws.cluster import EksCluster
 from gpupools.providers.aws.node_images import (
     AL2023,
@@ -30,7 +29,7 @@ from gpupools.providers.aws.node_images import (
     instance_family,
     node_image,
 )
-from gpupools.spec.pool_options import CapacityBlock, Reservation
+from gpupools.spec.pool_options import CapacityBlock, KubeletSettings, Reservation
 
 ACCELERATOR_LABEL = "k8s.amazonaws.com/accelerator"
 """Tells cluster-autoscaler that a node will have GPUs, so that it waits for them instead of adding more nodes.
@@ -327,11 +326,10 @@ def user_data(request: PoolRequest) -> str:
     image, spec = node_image(request), request.spec
     if image is CUSTOM:
         return ""  # comes from overrides
-    asked: Any = {key.rpartition(".")[2]: attrgetter(key)(spec) for key in KUBELET_KEYS}
-    asked["local_nvme"] = spec.disk.local_nvme == "raid0"
+    kubelet, local_nvme = KubeletSettings.of(spec), spec.disk.local_nvme == "raid0"
     if image is BOTTLEROCKET:
-        return bottlerocket_settings(request.instance.gpu_model, spec.sharing, **asked)
-    return al2023_user_data(**asked)
+        return bottlerocket_settings(request.instance.gpu_model, spec.sharing, kubelet, local_nvme=local_nvme)
+    return al2023_user_data(kubelet, local_nvme=local_nvme)
 
 
 def _efa_interfaces(request: PoolRequest) -> Iterator[Interface]:
