@@ -420,7 +420,7 @@ def kubelet_values(declared: Mapping[str, Keys], cloud: str, image: str) -> Keys
         resource, inputs = next(iter(declared.items()))
         form = clouds()[cloud].node_pools.overridable[resource].keys
         return read_keys([each._replace(field=each.key.rpartition(".")[2]) for each in form], inputs)
-    text = b64decode(declared["LaunchTemplate"]["userData"]).decode()
+    text = b64decode(declared["LaunchTemplate"].get("userData", "")).decode()
     if image == "bottlerocket":
         return read_keys(BOTTLEROCKET_KEYS, tomllib.loads(text))
     ((_, part),) = mime_parts(text)

@@ -306,9 +306,7 @@ SETTINGS: tuple[str, ...] = (
 """Names of all settings. The `settings` of each cloud have an entry for each."""
 
 
-KUBELET_KEYS = {
-    field.name: key for field in fields(KubeletSettings) for key in SETTINGS if key.rpartition(".")[2] == field.name
-}
+KUBELET_KEYS = {each.name: key for each in fields(KubeletSettings) for key in SETTINGS if key.endswith(f".{each.name}")}
 """Keys of the stack file by their field of `KubeletSettings`."""
 
 

@@ -95,9 +95,8 @@ def bottlerocket_settings(
     https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.html#launch-template-user-data
     """
     plugin = _device_plugin(gpu_model, sharing)
-    document = write_keys(
-        BOTTLEROCKET_KEYS, vars(kubelet), {"settings": {"kubelet-device-plugins": {"nvidia": plugin}}} if plugin else {}
-    )
+    shared = {"settings": {"kubelet-device-plugins": {"nvidia": plugin}}} if plugin else {}
+    document = write_keys(BOTTLEROCKET_KEYS, vars(kubelet), shared)
     if local_nvme:
         document["settings"] = {**document.get("settings", {}), **LOCAL_NVME}
     if not document:
@@ -162,7 +161,8 @@ def is_own_drop_in(body: str) -> bool:
     """
     document = json.loads(body.removeprefix("#cloud-config"))
     config = json.loads(document["write_files"][0]["content"])
-    return bool(document == _drop_in(KubeletSettings(**read_keys(NODEADM_KEYS, config))))
+    kubelet = KubeletSettings(**read_keys(NODEADM_KEYS, config))
+    return kubelet != NO_SETTINGS and document == _drop_in(kubelet)
 
 
 def _json(document: JsonDict) -> str:
