@@ -232,7 +232,7 @@ def _custom_image(request: PoolRequest) -> Iterator[Problem]:
         yield Problem((*at, "image", "id"), what, "leave image out; the EKS images have this driver", _GRID)
     if spec.adopt is not None:
         return  # its disks and how it joins are in a launch template that is there
-    from gpupools.providers.aws.user_data_checks import registers_gpu_taint  # only custom images need it
+    from gpupools.providers.aws.user_data import registers_gpu_taint  # only custom images need it
 
     by_hand = spec.overrides.get("aws", {}).get("LaunchTemplate", {})
     # With an AMI id EKS adds taints only after a node has joined: `launch-templates.html`, "Specifying an AMI".
@@ -567,7 +567,7 @@ def _disk_overrides(request: PoolRequest, where: Path, template: Mapping[str, ob
 def _user_data_overrides(request: PoolRequest, at: Path, script: str) -> Iterator[Problem]:
     """Reject user data that EC2 rejects, or that EKS cannot merge, so that no node would join."""
     # Only pools with user data of their own need the checks.
-    from gpupools.providers.aws.user_data_checks import is_mime, mentions_taints, toml_error
+    from gpupools.providers.aws.user_data import is_mime, mentions_taints, toml_error
 
     raw, image = b64decode(script.replace("\n", "")), node_image(request)
     if len(raw) > bootstrap.MOST_USER_DATA:

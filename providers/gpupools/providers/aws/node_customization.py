@@ -12,8 +12,7 @@ from gpupools.common.errors import Rejected
 from gpupools.common.json_types import JsonObject
 from gpupools.plan.pool_facts import UNKNOWN, NodeCustomization
 from gpupools.providers.aws.bootstrap import BOTTLEROCKET_KEYS, LOCAL_NVME, NODEADM_KEYS, is_own_drop_in
-from gpupools.providers.aws.user_data import mime_parts, part_format
-from gpupools.providers.aws.user_data_checks import decode_user_data
+from gpupools.providers.aws.user_data import decode_user_data, mime_parts, part_format
 from gpupools.readback.inputs import at, is_list, items, text
 from gpupools.readback.node_customization import customizations_in, input_rows
 
