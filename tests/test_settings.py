@@ -5,9 +5,12 @@ A setting without a row in `CASES` fails here, and so does one that a cloud take
 
 import json
 import os
-from base64 import b64encode
+import tomllib
+from base64 import b64decode, b64encode
 from collections.abc import Iterator, Mapping
+from dataclasses import fields
 from functools import cache
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +23,10 @@ from gpupools.plan.capability import Setting
 from gpupools.preview.monitor import DeclaredResource
 from gpupools.preview.sdk_schema import UNKNOWN
 from gpupools.providers import clouds
-from gpupools.spec.overrides import flattened
-from gpupools.spec.pool_options import SETTINGS, given_settings
+from gpupools.providers.aws.bootstrap import BOTTLEROCKET_KEYS, NODEADM_KEYS
+from gpupools.providers.aws.user_data import mime_parts
+from gpupools.spec.overrides import flattened, read_keys
+from gpupools.spec.pool_options import KUBELET_KEYS, SETTINGS, KubeletSettings, given_settings
 from gpupools.stackfile.stack import plan_config
 from gpupools.stackfile.stack_validation import parse_pool
 from tests.declared_pools import DeclaredPools, declare, sent, stack
@@ -384,6 +389,43 @@ def test_a_setting_is_imported_with_a_pool_that_has_it(
 def decided(inputs: Mapping[str, Any]) -> Any:
     """Return inputs as a state has them: what a preview does not know has a value there."""
     return json.loads(json.dumps(inputs).replace(UNKNOWN, "known-by-now"))
+
+
+# --- of the kubelet ---
+
+IMAGES: Mapping[str, Mapping[str, Keys]] = {
+    "aws": {"bottlerocket": {"software": "cloud-managed"}, "al2023": {"software": "device-plugin"}}
+}
+"""Keys that choose each image of a cloud whose images have the settings of the kubelet in forms of their own."""
+
+
+@pytest.mark.parametrize("cloud", CLOUDS)
+@pytest.mark.parametrize("field", [each.name for each in fields(KubeletSettings)])
+def test_a_setting_of_the_kubelet_is_written_and_read_back_or_refused(field: str, cloud: str) -> None:
+    key = KUBELET_KEYS[field]
+    if not setting(cloud, key).supported:
+        return  # refused below, as any other setting
+    for image, keys_of_image in IMAGES.get(cloud, {"": {}}).items():
+        pool = {**pair(cloud, key)[1], **keys_of_image}
+        (plan,) = plan_config(stack(CLUSTERS[cloud], pool), clouds()).pools
+        declared = clouds()[cloud].node_pools.declared_inputs(plan, CLUSTERS[cloud])
+        wanted = attrgetter(key)(parse_pool((), pool))
+
+        assert kubelet_values(declared, cloud, image)[field] in (wanted, str(wanted)), (field, image)
+
+
+def kubelet_values(declared: Mapping[str, Keys], cloud: str, image: str) -> Keys:
+    """Return the settings of the kubelet in the inputs of a pool, by field."""
+    if cloud != "aws":
+        resource, inputs = next(iter(declared.items()))
+        form = clouds()[cloud].node_pools.overridable[resource].keys
+        return read_keys([each._replace(field=each.key.rpartition(".")[2]) for each in form], inputs)
+    text = b64decode(declared["LaunchTemplate"].get("userData", "")).decode()
+    if image == "bottlerocket":
+        return read_keys(BOTTLEROCKET_KEYS, tomllib.loads(text))
+    ((_, part),) = mime_parts(text)
+    (file,) = json.loads(part.removeprefix("#cloud-config"))["write_files"]
+    return read_keys(NODEADM_KEYS, json.loads(file["content"]))
 
 
 # --- refused ---

@@ -260,9 +260,9 @@ def _resolved_pools(
             continue
         try:
             own, keys = pool.outside.keys(found)
-            for _, key, path in pool.cloud.node_pools.overridable[pool.outside.resource].keys:
-                above, _, last = key.partition(".")
-                if (value := value_at(found.inputs, *path)) is not None:
+            for field in pool.cloud.node_pools.overridable[pool.outside.resource].keys:
+                above, _, last = field.key.partition(".")
+                if (value := value_at(found.inputs, *field.path)) is not None:
                     keys.setdefault(above, {})[last] = value
             managed = dict(keys.get("labels", {})).get(POOL_LABEL)
             if managed is not None:

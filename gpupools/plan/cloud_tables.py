@@ -72,6 +72,17 @@ def read_settings(folder: Path, words: Mapping[str, str] = MappingProxyType({}))
     return MappingProxyType(found)
 
 
+def read_key_inputs(folder: Path, resource: str) -> tuple[KeyInput, ...]:
+    """Return the keys of the stack file that become one input of a resource; `:str` after the input: as text."""
+    return tuple(
+        KeyInput(field, key, tuple(path.split(".")), kind == "str")
+        for row in csv_rows(folder / "inputs.csv")
+        for path, _, kind in [row["input"].partition(":")]
+        for field, key in input_keys(row["key"]).direct.items()
+        if row["resource"] == resource
+    )
+
+
 def read_overridable(
     folder: Path, labels: Mapping[str, tuple[str, ...]], kept: Kept = MappingProxyType({})
 ) -> Mapping[str, Overridable]:
@@ -90,13 +101,9 @@ def read_overridable(
     rows = csv_rows(folder / "inputs.csv")
     for name in dict.fromkeys(row["resource"] for row in rows if row["ours"]):
         own = [row for row in rows if row["resource"] == name]
-        keys = tuple(
-            KeyInput(field, key, tuple(row["input"].split(".")))
-            for row in own
-            for field, key in input_keys(row["key"]).direct.items()
-        )
+        keys = read_key_inputs(folder, name)
         stay = {tuple(row["input"].split(".")): row["ours"] for row in own if row["ours"]}
-        stay |= {path: f"use {key}" for field, key, path in keys if field == key}
+        stay |= {path: f"use {key}" for field, key, path, _ in keys if field == key}
         if name in labels:
             why = "it follows from the pool's software, sharing and trust"
             stay |= {(*labels[name], key): why for key in sorted(OUR_LABELS) if (*labels[name], key) not in stay}

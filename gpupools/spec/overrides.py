@@ -33,6 +33,8 @@ class KeyInput(NamedTuple):
     """What plans and their comparison call it."""
     key: str
     path: tuple[str, ...]
+    is_text: bool = False
+    """Whether the input has the value as text."""
 
 
 class Overridable(NamedTuple):
@@ -52,10 +54,21 @@ class Overridable(NamedTuple):
 
     def merge(self, inputs: JsonObject, key_values: JsonObject, overrides: JsonObject) -> JsonDict:
         """Return the inputs with those of `keys`, by their values by field, and with overrides."""
-        for key in self.keys:
-            if (value := key_values.get(key.field)) is not None:
-                inputs = apply_overrides(inputs, reduce(lambda inner, part: {part: inner}, key.path[::-1], value))
-        return apply_overrides(inputs, overrides)
+        return apply_overrides(write_keys(self.keys, key_values, inputs), overrides)
+
+
+def write_keys(keys: Iterable[KeyInput], values: JsonObject, inputs: JsonObject = MappingProxyType({})) -> JsonDict:
+    """Return inputs with those of keys, by their values by field; what has no value is left out."""
+    for key in keys:
+        if (value := values.get(key.field)) is not None:
+            given: Any = str(value) if key.is_text else value
+            inputs = apply_overrides(inputs, reduce(lambda inner, part: {part: inner}, key.path[::-1], given))
+    return dict(inputs)
+
+
+def read_keys(keys: Iterable[KeyInput], inputs: Any) -> JsonDict:
+    """Return the values by field that `write_keys` writes so; None for what is not there."""
+    return {key.field: value_at(inputs, *key.path) for key in keys}
 
 
 def value_at(inputs: Any, *path: str) -> Any:

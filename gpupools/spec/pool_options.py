@@ -4,7 +4,8 @@ Each cloud either supports an option or rejects it with the reason. None is igno
 """
 
 import re
-from dataclasses import replace
+from dataclasses import dataclass, fields, replace
+from operator import attrgetter
 from typing import Annotated, Any, Literal, NamedTuple, Self
 
 from pydantic import BaseModel, Field, field_validator, model_validator
@@ -135,6 +136,21 @@ class Network(StrictModel):
 
     The default on EKS follows from the network interfaces of the machine.
     """
+
+
+@dataclass(frozen=True, kw_only=True)
+class KubeletSettings:
+    """What a pool wants of the kubelet of its nodes, whatever key says it; None leaves it to the cloud.
+
+    A field is called like the last part of its key. A cloud has a row for it in `inputs.csv`, or refuses the key.
+    """
+
+    max_pods: int | None = None
+
+    @classmethod
+    def of(cls, spec: Any) -> Self:
+        """Return the settings of a pool."""
+        return cls(**{field: attrgetter(key)(spec) for field, key in KUBELET_KEYS.items()})
 
 
 class Security(StrictModel):
@@ -288,6 +304,10 @@ SETTINGS: tuple[str, ...] = (
     "nodes.fixed",
 )
 """Names of all settings. The `settings` of each cloud have an entry for each."""
+
+
+KUBELET_KEYS = {each.name: key for each in fields(KubeletSettings) for key in SETTINGS if key.endswith(f".{each.name}")}
+"""Keys of the stack file by their field of `KubeletSettings`."""
 
 
 class InputKeys(NamedTuple):

@@ -15,10 +15,11 @@ from gpupools.policies.kinds import read_pools
 from gpupools.policies.rules.gpu_node_customised import RULE
 from gpupools.preview.format_preview import override_lines
 from gpupools.providers import clouds
-from gpupools.providers.aws.bootstrap import KUBELET_KEYS, al2023_user_data, bottlerocket_settings
+from gpupools.providers.aws.bootstrap import al2023_user_data, bottlerocket_settings
 from gpupools.providers.aws.node_customization import only_configures_node
 from gpupools.providers.aws.pool_plan import EksPoolPlan
 from gpupools.spec.models import Mig, TimeSlicing, WholeGpu
+from gpupools.spec.pool_options import KUBELET_KEYS, KubeletSettings
 from gpupools.stackfile.stack import plan_config
 from tests.declared_pools import stack
 from tests.test_settings import CASES, CLUSTERS, pair
@@ -181,8 +182,10 @@ def test_what_is_not_customised_or_has_no_gpu_passes(token: str, inputs: Inputs)
 @pytest.mark.parametrize(
     "text",
     [
-        al2023_user_data(max_pods=5, local_nvme=True),
-        bottlerocket_settings("H100-80GB", Mig(mode="mig", profile="1g.10gb"), max_pods=4, local_nvme=True),
+        al2023_user_data(KubeletSettings(max_pods=5), local_nvme=True),
+        bottlerocket_settings(
+            "H100-80GB", Mig(mode="mig", profile="1g.10gb"), KubeletSettings(max_pods=4), local_nvme=True
+        ),
         bottlerocket_settings("L4", TimeSlicing(mode="time-slicing", replicas=4)),
         NODE_CONFIG,
         f"{NODE_CONFIG}---\n{NODE_CONFIG}",
@@ -194,10 +197,13 @@ def test_what_this_tool_writes_itself_or_only_joins_is_plain(text: str) -> None:
     assert only_configures_node(encoded(text))
 
 
-@pytest.mark.parametrize("key", ["disk.local_nvme", *KUBELET_KEYS])
-def test_every_setting_that_this_tool_writes_is_its_own(key: str) -> None:
-    values: Any = {key.rpartition(".")[2]: True if key == "disk.local_nvme" else 75}
-    texts = [bottlerocket_settings("L4", WholeGpu(), **values), al2023_user_data(**values)]
+@pytest.mark.parametrize("field", ["local_nvme", *KUBELET_KEYS])
+def test_every_setting_that_this_tool_writes_is_its_own(field: str) -> None:
+    kubelet, nvme = KubeletSettings(**({field: 75} if field in KUBELET_KEYS else {})), field == "local_nvme"
+    texts = [
+        bottlerocket_settings("L4", WholeGpu(), kubelet, local_nvme=nvme),
+        al2023_user_data(kubelet, local_nvme=nvme),
+    ]
 
     assert [only_configures_node(encoded(text)) for text in texts] == [True, True]
     changed = [texts[0].replace("[settings", "[settings.ntp]\nx = 1\n[settings", 1), texts[1].replace('"spec"', '"x"')]
@@ -217,14 +223,14 @@ def test_what_this_tool_writes_for_a_key_of_the_stack_file_is_its_own(key: str, 
     assert isinstance(pool.provider_plan, EksPoolPlan)
     text = pool.provider_plan.user_data
     assert text == "" or only_configures_node(encoded(text))
-    assert text != "" or key not in ("disk.local_nvme", *KUBELET_KEYS)
+    assert text != "" or key not in ("disk.local_nvme", *KUBELET_KEYS.values())
 
 
 @pytest.mark.parametrize(
     "text",
     [
-        al2023_user_data(max_pods=5, local_nvme=True).replace("50-max-pods", "99-mine"),
-        al2023_user_data(max_pods=5).replace("maxPods", "anonymousAuth"),
+        al2023_user_data(KubeletSettings(max_pods=5), local_nvme=True).replace("50-max-pods", "99-mine"),
+        al2023_user_data(KubeletSettings(max_pods=5)).replace("maxPods", "anonymousAuth"),
         bottlerocket_settings("L4", TimeSlicing(mode="time-slicing", replicas=4), local_nvme=True).replace("pods", "x"),
         "#!/bin/sh\ntrue\n",
         "#cloud-config\nruncmd: [true]\n",

@@ -9,6 +9,7 @@ import pytest
 
 from gpupools.providers.aws.bootstrap import BOTTLEROCKET_MIG, al2023_user_data, bottlerocket_settings
 from gpupools.spec.models import Mig, Mps, SharedMode, SharingMode, TimeSlicing, WholeGpu
+from gpupools.spec.pool_options import KubeletSettings
 
 BOTTLEROCKET = """\
 [settings.kubelet-device-plugins.nvidia]
@@ -89,13 +90,13 @@ SHARES: tuple[SharedMode | None, ...] = (
 def test_bottlerocket_settings_are_written_as_they_always_were() -> None:
     sharing = Mig(mode="mig", profile="1g.5gb", share=TimeSlicing(mode="time-slicing", replicas=4))
 
-    assert bottlerocket_settings("A100-40GB", sharing, max_pods=110, local_nvme=True) == BOTTLEROCKET
+    assert bottlerocket_settings("A100-40GB", sharing, KubeletSettings(max_pods=110), local_nvme=True) == BOTTLEROCKET
     assert bottlerocket_settings("L4", Mps(mode="mps", replicas=3, rename=True)) == MPS
     assert bottlerocket_settings("L4", WholeGpu()) == ""
 
 
 def test_user_data_of_amazon_linux_is_written_as_it_always_was() -> None:
-    assert al2023_user_data(max_pods=110, local_nvme=True) == AL2023
+    assert al2023_user_data(KubeletSettings(max_pods=110), local_nvme=True) == AL2023
     assert al2023_user_data() == ""
 
 
@@ -104,7 +105,8 @@ def test_every_setting_is_in_the_document_a_reader_gets(share: SharedMode | None
     for model, (board, profiles) in BOTTLEROCKET_MIG.items():
         ways: list[SharingMode] = [Mig(mode="mig", profile=name, share=share) for name in profiles]
         for way, pods, nvme in product([*ways, share or WholeGpu()], (None, 58), (False, True)):
-            found = tomllib.loads(bottlerocket_settings(model, way, max_pods=pods, local_nvme=nvme)).get("settings", {})
+            text = bottlerocket_settings(model, way, KubeletSettings(max_pods=pods), local_nvme=nvme)
+            found = tomllib.loads(text).get("settings", {})
             plugin = found.get("kubelet-device-plugins", {}).get("nvidia", {})
 
             assert plugin.get("mig") == ({"profile": {board: way.mig.profile}} if way.mig else None)
@@ -115,7 +117,7 @@ def test_every_setting_is_in_the_document_a_reader_gets(share: SharedMode | None
 
 
 def test_the_parts_for_amazon_linux_are_what_a_mail_reader_finds() -> None:
-    whole = email.message_from_string(al2023_user_data(max_pods=58, local_nvme=True))
+    whole = email.message_from_string(al2023_user_data(KubeletSettings(max_pods=58), local_nvme=True))
     config, cloud = (part for part in whole.walk() if not part.is_multipart())
 
     assert config.get_content_type() == "application/node.eks.aws"

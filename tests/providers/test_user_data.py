@@ -17,8 +17,15 @@ import yaml
 from gpupools.common.taints import GPU_TAINT
 from gpupools.plan.pool_facts import UNKNOWN
 from gpupools.providers.aws.bootstrap import MOST_USER_DATA
-from gpupools.providers.aws.user_data import UserData, read_settings, read_user_data
-from gpupools.providers.aws.user_data_checks import decode_user_data, is_mime, registers_gpu_taint, toml_error
+from gpupools.providers.aws.user_data import (
+    UserData,
+    decode_user_data,
+    is_mime,
+    read_settings,
+    read_user_data,
+    registers_gpu_taint,
+    toml_error,
+)
 
 HERE = Path(__file__).parent
 SCRIPT = "#!/bin/sh\n/etc/eks/bootstrap.sh lab --kubelet-extra-args '--register-with-taints=a=b:NoSchedule'\n"

@@ -5,31 +5,27 @@ https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.html#launch-te
 """
 
 import json
-import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 
-from gpupools.common.csv_rows import csv_rows
-from gpupools.common.json_types import JsonDict, JsonObject
-from gpupools.spec.models import SharingMode, WholeGpu
-
-_BOTTLEROCKET, _NODEADM = "Bottlerocket", "KubeletConfiguration"
-_ROWS = [row for row in csv_rows(Path(__file__).parent / "inputs.csv") if row["resource"] in (_BOTTLEROCKET, _NODEADM)]
-KUBELET_KEYS = tuple(dict.fromkeys(row["key"] for row in _ROWS))
-"""Keys of the stack file that become settings of the kubelet."""
-_DOCUMENTS = {_BOTTLEROCKET: "", _NODEADM: "spec.kubelet.config."}
-KUBELET_SETTINGS = tuple(f"{_DOCUMENTS[row['resource']]}{row['input'].partition(':')[0]}" for row in _ROWS)
-"""The path of each in a document of user data."""
+from gpupools.common.json_types import JsonDict
+from gpupools.plan.cloud_tables import read_key_inputs
+from gpupools.spec.models import SharingMode
+from gpupools.spec.overrides import KeyInput, read_keys, without_none, write_keys
+from gpupools.spec.pool_options import KubeletSettings
 
 
-def _kubelet_names(form: str) -> Iterator[tuple[str, str, bool]]:
-    """Yield the last part of each key of the stack file, its name in a document, and whether that wants text."""
-    for row in _ROWS:
-        path, _, kind = row["input"].partition(":")
-        if row["resource"] == form:
-            yield row["key"].rpartition(".")[2], path.rpartition(".")[2], kind == "str"
+def _form(resource: str, *above: str) -> tuple[KeyInput, ...]:
+    """Return how a document has the fields of `KubeletSettings`, by the rows of `inputs.csv`."""
+    return tuple(
+        each._replace(field=each.key.rpartition(".")[2], path=(*above, *each.path))
+        for each in read_key_inputs(Path(__file__).parent, resource)
+    )
 
+
+BOTTLEROCKET_KEYS = _form("Bottlerocket")
+NODEADM_KEYS = _form("KubeletConfiguration", "spec", "kubelet", "config")
 
 BOTTLEROCKET_MIG: Mapping[str, tuple[str, tuple[str, ...]]] = MappingProxyType(
     {
@@ -79,32 +75,35 @@ _COMMANDS = {
         ["apiclient", "ephemeral-storage", "bind", "--dirs", *_FOLDERS],
     ]
 }
+LOCAL_NVME = {"bootstrap-commands": {"local-nvme": {**_COMMANDS, "essential": True, "mode": "always"}}}
+"""Bottlerocket's settings for one array of the machine's own disks."""
 # The library puts each item of an array on a line of its own; the nodes there are boot from one line, and other bytes
 # of the same meaning would renew them.
 _COMMANDS_ON_ONE_LINE = f"commands = {json.dumps(_COMMANDS['commands'])}\n"
 
 
-def bottlerocket_settings(gpu_model: str, sharing: SharingMode, *, local_nvme: bool = False, **kubelet: object) -> str:
-    """Write Bottlerocket's settings as TOML; empty when there is nothing to set. `kubelet`: see `KUBELET_KEYS`.
+NO_SETTINGS = KubeletSettings()
 
-    Keys that need quotes stay below a bare table header: EKS's merge of user data rejects quoted keys inside a header
-    (https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.html).
+
+def bottlerocket_settings(
+    gpu_model: str, sharing: SharingMode, kubelet: KubeletSettings = NO_SETTINGS, *, local_nvme: bool = False
+) -> str:
+    """Write Bottlerocket's settings as TOML; empty when there is nothing to set.
+
+    Keys that need quotes stay below a bare table header: EKS's merge of user data rejects quoted keys inside a header.
+    What is set here replaces EKS's own number of pods.
+    https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.html#launch-template-user-data
     """
-    choices: JsonDict = {}
     plugin = _device_plugin(gpu_model, sharing)
-    if plugin:
-        choices["kubelet-device-plugins"] = {"nvidia": plugin}
-    # What is set here replaces EKS's own number of pods:
-    # https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.html#launch-template-user-data
-    if kubernetes := _kubelet(_BOTTLEROCKET, kubelet):
-        choices["kubernetes"] = kubernetes
+    shared = {"settings": {"kubelet-device-plugins": {"nvidia": plugin}}} if plugin else {}
+    document = write_keys(BOTTLEROCKET_KEYS, vars(kubelet), shared)
     if local_nvme:
-        choices["bootstrap-commands"] = {"local-nvme": {**_COMMANDS, "essential": True, "mode": "always"}}
-    if not choices:
+        document["settings"] = {**document.get("settings", {}), **LOCAL_NVME}
+    if not document:
         return ""
     import tomli_w  # only for Bottlerocket with settings
 
-    return tomli_w.dumps({"settings": choices}).replace(tomli_w.dumps(_COMMANDS), _COMMANDS_ON_ONE_LINE)
+    return tomli_w.dumps(document).replace(tomli_w.dumps(_COMMANDS), _COMMANDS_ON_ONE_LINE)
 
 
 def _device_plugin(gpu_model: str, sharing: SharingMode) -> JsonDict:
@@ -114,97 +113,58 @@ def _device_plugin(gpu_model: str, sharing: SharingMode) -> JsonDict:
     and MPS alike (https://github.com/bottlerocket-os/bottlerocket/issues/4250).
     """
     mig, clients = sharing.mig, sharing.clients
-    plugin: JsonDict = {}
-    if mig is not None:
-        plugin["device-partitioning-strategy"] = "mig"
-    if clients is not None:
-        plugin["device-sharing-strategy"] = clients.mode
-    if mig is not None:
-        plugin["mig"] = {"profile": {BOTTLEROCKET_MIG[gpu_model][0]: mig.profile}}
+    plugin: JsonDict = {
+        "device-partitioning-strategy": "mig" if mig else None,
+        "device-sharing-strategy": clients.mode if clients else None,
+        "mig": {"profile": {BOTTLEROCKET_MIG[gpu_model][0]: mig.profile}} if mig else None,
+    }
     if clients is not None:
         replicas = {"replicas": clients.replicas, "rename-by-default": clients.rename}
         plugin[clients.mode] = {**replicas, **BOTTLEROCKET_SHARING[clients.mode]}
-    return plugin
+    return dict(without_none(plugin))
 
 
-def _kubelet(form: str, values: Mapping[str, object]) -> JsonDict:
-    """Return the kubelet's settings as a document has them, from values by the last part of their keys."""
-    return {
-        name: str(values[key]) if is_text else values[key]
-        for key, name, is_text in _kubelet_names(form)
-        if values.get(key) is not None
-    }
+_NODE_CONFIG = {"apiVersion": "node.eks.aws/v1alpha1", "kind": "NodeConfig"}
 
 
-def _kubelet_values(form: str, document: object) -> JsonDict:
-    """Return the values that `_kubelet` writes so."""
-    found = document if isinstance(document, Mapping) else {}
-    return {key: found.get(name) for key, name, _ in _kubelet_names(form)}
-
-
-def al2023_user_data(*, local_nvme: bool = False, **kubelet: object) -> str:
+def al2023_user_data(kubelet: KubeletSettings = NO_SETTINGS, *, local_nvme: bool = False) -> str:
     """Write user data for Amazon Linux 2023 as MIME parts; empty when there is nothing to set.
 
     `NodeConfig` is nodeadm's (https://awslabs.github.io/amazon-eks-ami/nodeadm/doc/api/); RAID0 puts containerd, the
     kubelet and the pods' logs on one array of the machine's own disks.
     """
-    parts = _al2023_parts(local_nvme, kubelet)
-    if not parts:
-        return ""
-    from email.message import Message  # slow to load, and few pools set what goes there
-
-    # `Message` has the headers it is given and no others; the MIME classes below it order theirs otherwise, which would
-    # change the launch template of every pool there is.
-    whole = Message()
-    whole["MIME-Version"] = "1.0"
-    whole.add_header("Content-Type", "multipart/mixed", boundary="BOUNDARY")
-    for content_type, text in parts.items():
-        part = Message()
-        part["Content-Type"] = content_type
-        part.set_payload(text)
-        whole.attach(part)
-    return whole.as_string()
-
-
-def _al2023_parts(local_nvme: bool, kubelet: Mapping[str, object]) -> dict[str, str]:
-    """Return the text of each MIME part by its type."""
-    parts: dict[str, str] = {}
+    parts = ""
     if local_nvme:
-        parts["application/node.eks.aws"] = _node_config({"instance": {"localStorage": {"strategy": "RAID0"}}})
-    if config := _kubelet(_NODEADM, kubelet):
-        # EKS appends a NodeConfig of its own, and the last one wins; a file in nodeadm.d wins over both.
-        # https://awslabs.github.io/amazon-eks-ami/nodeadm/doc/examples/#overriding-configuration-with-drop-in-files
-        content = _node_config({"kubelet": {"config": config}})
-        file = {"path": "/etc/eks/nodeadm.d/50-max-pods.json", "content": content}
-        parts["text/cloud-config"] = "#cloud-config\n" + json.dumps({"write_files": [file]}, indent=2) + "\n"
-    return parts
+        storage = {**_NODE_CONFIG, "spec": {"instance": {"localStorage": {"strategy": "RAID0"}}}}
+        parts += f"--BOUNDARY\nContent-Type: application/node.eks.aws\n\n{_json(storage)}\n"
+    if kubelet != NO_SETTINGS:
+        parts += f"--BOUNDARY\nContent-Type: text/cloud-config\n\n#cloud-config\n{_json(_drop_in(kubelet))}\n"
+    head = 'MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary="BOUNDARY"\n\n'
+    return f"{head}{parts}--BOUNDARY--\n" if parts else ""
 
 
-def own_settings(settings: JsonObject) -> JsonObject:
-    """Return what Bottlerocket's settings would be if `bottlerocket_settings` had written them with the same values.
+def _drop_in(kubelet: KubeletSettings) -> JsonDict:
+    """Return the cloud-config that writes a NodeConfig with the kubelet's settings.
 
-    The device plugin's are left out: whatever they say, they neither run a program nor open a node.
+    EKS appends a NodeConfig of its own, and the last one wins; a file in nodeadm.d wins over both.
+    https://awslabs.github.io/amazon-eks-ami/nodeadm/doc/examples/#overriding-configuration-with-drop-in-files
     """
-    values = _kubelet_values(_BOTTLEROCKET, settings.get("kubernetes"))
-    text = bottlerocket_settings("", WholeGpu(), local_nvme="bootstrap-commands" in settings, **values)
-    written: JsonObject = tomllib.loads(text).get("settings", {})
-    return written
+    content = _json(write_keys(NODEADM_KEYS, vars(kubelet), _NODE_CONFIG))
+    return {"write_files": [{"path": "/etc/eks/nodeadm.d/50-max-pods.json", "content": content}]}
 
 
-def is_own_part(body: str) -> bool:
-    """Return whether `al2023_user_data` writes this text as a MIME part for the values that are in it.
+def is_own_drop_in(body: str) -> bool:
+    """Return whether `al2023_user_data` writes this cloud-config for the settings that are in it.
 
     Raises:
         ValueError, TypeError, LookupError, RecursionError: It is of another form.
     """
     document = json.loads(body.removeprefix("#cloud-config"))
-    kubelet = None
-    if "write_files" in document:
-        kubelet = json.loads(document["write_files"][0]["content"])["spec"]["kubelet"]["config"]
-    written = _al2023_parts("spec" in document, _kubelet_values(_NODEADM, kubelet))
-    return document in [json.loads(text.removeprefix("#cloud-config")) for text in written.values()]
+    config = json.loads(document["write_files"][0]["content"])
+    kubelet = KubeletSettings(**read_keys(NODEADM_KEYS, config))
+    return kubelet != NO_SETTINGS and document == _drop_in(kubelet)
 
 
-def _node_config(spec: Mapping[str, object]) -> str:
-    """Write a `NodeConfig` as JSON, which is YAML too."""
-    return json.dumps({"apiVersion": "node.eks.aws/v1alpha1", "kind": "NodeConfig", "spec": spec}, indent=2) + "\n"
+def _json(document: JsonDict) -> str:
+    """Write JSON, which is YAML too."""
+    return json.dumps(document, indent=2) + "\n"

@@ -11,7 +11,7 @@ from gpupools.common.json_types import JsonObject
 from gpupools.common.taints import GPU_TAINT
 from gpupools.plan.provider_plan import PoolRequest
 from gpupools.providers.aws import bootstrap
-from gpupools.providers.aws.bootstrap import BOTTLEROCKET_MIG, KUBELET_KEYS
+from gpupools.providers.aws.bootstrap import BOTTLEROCKET_MIG
 from gpupools.providers.aws.cluster import EksCluster, other_partition
 from gpupools.providers.aws.node_images import (
     AL2023,
@@ -36,7 +36,7 @@ from gpupools.providers.aws.pool_settings import (
 )
 from gpupools.spec.models import Late
 from gpupools.spec.overrides import override_problems, value_at
-from gpupools.spec.pool_options import CapacityBlock, Reservation, given_settings
+from gpupools.spec.pool_options import KUBELET_KEYS, CapacityBlock, Reservation, given_settings
 
 _ULTRASERVER_PAGE = "https://docs.aws.amazon.com/eks/latest/userguide/ml-eks-nvidia-ultraserver.html"
 _NODE_GROUP_API = "https://docs.aws.amazon.com/eks/latest/APIReference/API_CreateNodegroup.html"
@@ -136,7 +136,7 @@ def _adoption(request: PoolRequest) -> Iterator[Problem]:
 _GROUP_NAME = r"[0-9A-Za-z][0-9A-Za-z_-]{0,62}"
 
 _TEMPLATE_SETTINGS = frozenset(
-    {"capacity.reservation", "disk.type", "disk.encryption_key", "disk.local_nvme", *KUBELET_KEYS}
+    {"capacity.reservation", "disk.type", "disk.encryption_key", "disk.local_nvme", *KUBELET_KEYS.values()}
     | {"network.placement", "network.security_group_ids", "security.imds_hop_limit"}
 )
 """Settings of the launch template only. Sharing, Capacity Blocks, EFA and custom images also concern the pods."""
@@ -232,7 +232,7 @@ def _custom_image(request: PoolRequest) -> Iterator[Problem]:
         yield Problem((*at, "image", "id"), what, "leave image out; the EKS images have this driver", _GRID)
     if spec.adopt is not None:
         return  # its disks and how it joins are in a launch template that is there
-    from gpupools.providers.aws.user_data_checks import registers_gpu_taint  # only custom images need it
+    from gpupools.providers.aws.user_data import registers_gpu_taint  # only custom images need it
 
     by_hand = spec.overrides.get("aws", {}).get("LaunchTemplate", {})
     # With an AMI id EKS adds taints only after a node has joined: `launch-templates.html`, "Specifying an AMI".
@@ -251,7 +251,7 @@ def _custom_image(request: PoolRequest) -> Iterator[Problem]:
         (("disk", "type"), spec.disk.type),
         (("disk", "encryption_key"), spec.disk.encryption_key),
         (("disk", "local_nvme"), spec.disk.local_nvme),
-        *((tuple(key.split(".")), attrgetter(key)(spec)) for key in KUBELET_KEYS),
+        *((tuple(key.split(".")), attrgetter(key)(spec)) for key in KUBELET_KEYS.values()),
         (("disk_gib",), spec.disk_gib if "disk_gib" in spec.model_fields_set else None),
     ):
         if given is not None:
@@ -520,7 +520,7 @@ def _overrides(request: PoolRequest) -> Iterator[Problem]:
     if "userData" in template and node_image(request) is not CUSTOM:
         for key, given in (
             ("sharing", spec.sharing.kind != "none" and node_image(request) is BOTTLEROCKET),
-            *((key, attrgetter(key)(spec) is not None) for key in KUBELET_KEYS),
+            *((key, attrgetter(key)(spec) is not None) for key in KUBELET_KEYS.values()),
             ("disk.local_nvme", spec.disk.local_nvme == "raid0"),
         ):
             if given:
@@ -567,7 +567,7 @@ def _disk_overrides(request: PoolRequest, where: Path, template: Mapping[str, ob
 def _user_data_overrides(request: PoolRequest, at: Path, script: str) -> Iterator[Problem]:
     """Reject user data that EC2 rejects, or that EKS cannot merge, so that no node would join."""
     # Only pools with user data of their own need the checks.
-    from gpupools.providers.aws.user_data_checks import is_mime, mentions_taints, toml_error
+    from gpupools.providers.aws.user_data import is_mime, mentions_taints, toml_error
 
     raw, image = b64decode(script.replace("\n", "")), node_image(request)
     if len(raw) > bootstrap.MOST_USER_DATA:

@@ -61,6 +61,8 @@ def declared_inputs(plan: PoolPlan, cluster: JsonObject, name: str = "") -> dict
 
 
 def _node_group(plan: PoolPlan, settings: EksPoolPlan, cluster: JsonObject) -> JsonDict:
+    template, version = settings.template_id, str(settings.template_version)
+    theirs = {"id": template, "version": version} if template is not None else None  # of an adopted group
     return {
         "clusterName": cluster["name"],
         "nodeGroupName": settings.adopted.name if settings.adopted is not None else None,
@@ -71,7 +73,7 @@ def _node_group(plan: PoolPlan, settings: EksPoolPlan, cluster: JsonObject) -> J
         # EKS wants the type of a Capacity Block in the launch template, and takes it in one place only.
         # https://docs.aws.amazon.com/eks/latest/userguide/capacity-blocks-mng.html
         "instanceTypes": None if settings.is_capacity_block else [plan.instance.name],
-        "launchTemplate": _template_reference(settings),
+        "launchTemplate": {"id": UNKNOWN, "version": UNKNOWN} if settings.adopted is None else theirs,
         "scalingConfig": {"minSize": plan.min_nodes, "desiredSize": plan.min_nodes, "maxSize": plan.max_nodes},
         "labels": dict(plan.labels),
         "taints": [{"key": taint.key, "value": taint.value, "effect": taint.effect.name} for taint in plan.node_taints],
@@ -90,14 +92,6 @@ def _subnets(cluster: JsonObject, zones: Sequence[str]) -> Any:
     return list(chain.from_iterable(lists)) if all(isinstance(item, list | tuple) for item in lists) else UNKNOWN
 
 
-def _template_reference(settings: EksPoolPlan) -> JsonDict | None:
-    """Return id and version of the launch template; None for an adopted group without one of its own."""
-    if settings.adopted is None:
-        return {"id": UNKNOWN, "version": UNKNOWN}
-    theirs = settings.template_id
-    return None if theirs is None else {"id": theirs, "version": str(settings.template_version)}
-
-
 def _launch_template(plan: PoolPlan, settings: EksPoolPlan, stem: str, tags: JsonDict) -> JsonDict:
     """Return the inputs of the launch template.
 
@@ -105,12 +99,14 @@ def _launch_template(plan: PoolPlan, settings: EksPoolPlan, stem: str, tags: Jso
     both places, and a key pair without security groups would open port 22 to the world.
     https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.html
     """
+    group, reservation = settings.reservation_group_arn, settings.reservation_id
+    target = {"capacityReservationResourceGroupArn": group, "capacityReservationId": reservation}
     return {
         "description": f"Nodes of the GPU pool {stem}",
         "imageId": settings.image_id,
         "instanceType": plan.instance.name if settings.is_capacity_block else None,
         "instanceMarketOptions": {"marketType": "capacity-block"} if settings.is_capacity_block else None,
-        "capacityReservationSpecification": _reservation(settings),
+        "capacityReservationSpecification": {"capacityReservationTarget": target} if any(target.values()) else None,
         "metadataOptions": {
             "httpEndpoint": "enabled",
             "httpTokens": "required",
@@ -131,14 +127,6 @@ def _launch_template(plan: PoolPlan, settings: EksPoolPlan, stem: str, tags: Jso
         ],
         "tags": tags,
     }
-
-
-def _reservation(settings: EksPoolPlan) -> JsonDict | None:
-    if settings.reservation_group_arn is not None:
-        return {"capacityReservationTarget": {"capacityReservationResourceGroupArn": settings.reservation_group_arn}}
-    if settings.reservation_id is not None:
-        return {"capacityReservationTarget": {"capacityReservationId": settings.reservation_id}}
-    return None
 
 
 def _block_device(volume: Volume) -> JsonDict:

@@ -30,8 +30,7 @@ from gpupools.providers.aws.machines import INSTANCE_TYPES
 from gpupools.providers.aws.node_images import AL2023, BOTTLEROCKET
 from gpupools.providers.aws.pool_settings import LAUNCH_TEMPLATE, NODE_GROUP
 from gpupools.providers.aws.readback import TEMPLATES, accelerator
-from gpupools.providers.aws.user_data import parse_toml, read_user_data
-from gpupools.providers.aws.user_data_checks import decode_user_data
+from gpupools.providers.aws.user_data import decode_user_data, parse_toml, read_user_data
 from gpupools.readback.inputs import at
 
 _TOKEN = "aws:eks/nodeGroup:NodeGroup"

@@ -11,9 +11,8 @@ from typing import Any
 from gpupools.common.errors import Rejected
 from gpupools.common.json_types import JsonObject
 from gpupools.plan.pool_facts import UNKNOWN, NodeCustomization
-from gpupools.providers.aws.bootstrap import KUBELET_SETTINGS, is_own_part, own_settings
-from gpupools.providers.aws.user_data import mime_parts, part_format
-from gpupools.providers.aws.user_data_checks import decode_user_data
+from gpupools.providers.aws.bootstrap import BOTTLEROCKET_KEYS, LOCAL_NVME, NODEADM_KEYS, is_own_drop_in
+from gpupools.providers.aws.user_data import decode_user_data, mime_parts, part_format
 from gpupools.readback.inputs import at, is_list, items, text
 from gpupools.readback.node_customization import customizations_in, input_rows
 
@@ -29,7 +28,7 @@ _ALLOWED_KEYS = (
     *("settings.kubernetes.cluster-dns-ip", "settings.kubernetes.node-labels.*", "settings.kubernetes.node-taints.*"),
     *("settings.kubelet-device-plugins.nvidia.*", "spec.cluster.*", "spec.instance.localStorage.strategy"),
     *("spec.kubelet.config.registerWithTaints", "spec.kubelet.config.clusterDNS", "apiVersion", "kind"),
-    *KUBELET_SETTINGS,
+    *(".".join(each.path) for each in (*BOTTLEROCKET_KEYS, *NODEADM_KEYS)),
 )
 _FLAGS = "spec.kubelet.flags"
 _ALLOWED_FLAGS = re.compile(
@@ -104,12 +103,11 @@ def _is_harmless(form: str, body: str) -> bool:
         if form == "Bottlerocket":
             document = tomllib.loads(body)
             settings = document.pop("settings")
-            own = own_settings(settings)
-            others = {key: value for key, value in settings.items() if own.get(key) != value}
+            others = {key: value for key, value in settings.items() if LOCAL_NVME.get(key) != value}
             return document == {} and _has_allowed_keys_only({"settings": others})
-        if form == "NodeConfig" and all(_has_allowed_keys_only(value.data) for value in parse_yaml(body, _MOST_VALUES)):
-            return True
-        return form in ("NodeConfig", "cloud-config") and is_own_part(body)
+        if form == "NodeConfig":
+            return all(_has_allowed_keys_only(value.data) for value in parse_yaml(body, _MOST_VALUES))
+        return form == "cloud-config" and is_own_drop_in(body)
     except (Rejected, ValueError, TypeError, LookupError, AttributeError, RecursionError):
         return False
 

@@ -8,9 +8,8 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from math import ceil
-from operator import attrgetter
 from types import MappingProxyType
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 from gpupools.common.json_types import JsonObject
 from gpupools.plan.capability import Owners
@@ -20,17 +19,16 @@ from gpupools.plan.node_labels import GPU_PRESENT_LABEL, skypilot_label
 from gpupools.plan.node_resources import GPU_RESOURCE
 from gpupools.plan.node_resources import node_resources as offered_by
 from gpupools.plan.provider_plan import AdoptedPool, PoolRequest, ProviderPlan
-from gpupools.providers.aws.bootstrap import KUBELET_KEYS, al2023_user_data, bottlerocket_settings
+from gpupools.providers.aws.bootstrap import al2023_user_data, bottlerocket_settings
 from gpupools.providers.aws.cluster import EksCluster
 from gpupools.providers.aws.node_images import (
     AL2023,
     BOTTLEROCKET,
     CUSTOM,
-    EksImage,
     instance_family,
     node_image,
 )
-from gpupools.spec.pool_options import CapacityBlock, Reservation
+from gpupools.spec.pool_options import CapacityBlock, KubeletSettings, Reservation
 
 ACCELERATOR_LABEL = "k8s.amazonaws.com/accelerator"
 """Tells cluster-autoscaler that a node will have GPUs, so that it waits for them instead of adding more nodes.
@@ -215,7 +213,11 @@ and io2 take no less than a number of their own."""
 def build_provider_plan(request: PoolRequest) -> EksPoolPlan:
     """Return image, disks, node settings and labels of a pool that passed all checks."""
     spec, image, architecture = request.spec, node_image(request), request.instance.architecture
-    theirs = spec.adopt.launch_template if spec.adopt is not None else None
+    adopt, cluster = spec.adopt, request.cluster
+    theirs, adopted = adopt.launch_template if adopt is not None else None, None
+    if adopt is not None and isinstance(cluster, EksCluster):
+        # `cluster:group`, https://www.pulumi.com/registry/packages/aws/api-docs/eks/nodegroup/#import
+        adopted = AdoptedPool(adopt.name, f"{cluster.name}:{adopt.name}", tuple(sorted(adopt.keep)))
     capacity, autoscaler = spec.capacity, request.cluster.runtime.existing.cluster_autoscaler
     reserved = capacity.name if isinstance(capacity, Reservation | CapacityBlock) else None
     is_group = reserved is not None and reserved.startswith("arn:")
@@ -227,6 +229,9 @@ def build_provider_plan(request: PoolRequest) -> EksPoolPlan:
     labels |= skypilot_label(request.instance.gpu_model, spec.labels)
     capacity_type = {"spot": "SPOT", "capacity-block": "CAPACITY_BLOCK"}.get(capacity.mode)
     efas = sum(interface.type is not None for interface in interfaces)
+    # The EFA software of Amazon Linux sets 5128 huge pages of 2 MiB aside, and EFA's pods ask for them:
+    # https://docs.aws.amazon.com/eks/latest/userguide/node-efa.html.
+    pages = {"hugepages-2Mi": f"{5128 * 2}Mi"} if image is AL2023 else {}
     return EksPoolPlan(
         ami_type=(image.fips_ami_types if spec.image.fips else image.ami_types).get(architecture, ""),
         image_id=spec.image.id,
@@ -235,12 +240,12 @@ def build_provider_plan(request: PoolRequest) -> EksPoolPlan:
         reservation_group_arn=reserved if is_group else None,
         zones=tuple(sorted(set(spec.zones))),
         # What nodes of an adopted group boot with stands in its own launch template.
-        volumes=() if spec.adopt is not None else tuple(_volumes(request)),
-        user_data="" if spec.adopt is not None else user_data(request),
+        volumes=() if adopt is not None else tuple(_volumes(request)),
+        user_data="" if adopt is not None else user_data(request),
         interfaces=interfaces,
         security_group_ids=tuple(spec.network.security_group_ids),
         placement_group=spec.network.placement == "compact",
-        node_resources=_node_resources(efas, image),
+        node_resources={EFA_RESOURCE: str(efas), **pages} if efas else {},
         # https://docs.aws.amazon.com/eks/latest/userguide/managed-node-groups.html#managed-node-group-capacity-types
         node_labels={"eks.amazonaws.com/capacityType": capacity_type} if capacity_type else {},
         autoscaled=spec.nodes.fixed is None,
@@ -258,7 +263,7 @@ def build_provider_plan(request: PoolRequest) -> EksPoolPlan:
         or min(60 + 30 * ceil(spec.nodes.max / spec.upgrade.max_unavailable), 24 * 60),
         delete_timeout_minutes=spec.timeouts.delete_min or 90 + 30 * (spec.nodes.max // 100),
         overrides=spec.overrides.get("aws", {}),
-        adopted=_adopted(request),
+        adopted=adopted,
         template_id=theirs.id if theirs is not None else None,
         template_version=theirs.version if theirs is not None else None,
         most_pods=_most_pods(request),
@@ -281,14 +286,6 @@ def _most_pods(request: PoolRequest) -> int | None:
     return min(int(addresses), 110 if (request.instance.vcpus or 0) < 30 else 250)
 
 
-def _adopted(request: PoolRequest) -> AdoptedPool | None:
-    adopt = request.spec.adopt
-    if adopt is None or not isinstance(request.cluster, EksCluster):
-        return None
-    # `cluster:group`, https://www.pulumi.com/registry/packages/aws/api-docs/eks/nodegroup/#import
-    return AdoptedPool(adopt.name, f"{request.cluster.name}:{adopt.name}", tuple(sorted(adopt.keep)))
-
-
 _OPERATOR = Owners("GPU Operator", "GPU Operator", "GPU Operator")
 
 
@@ -297,15 +294,6 @@ def _fabric(request: PoolRequest, efas: int) -> Fabric:
     pages = EFA_HUGE_PAGES_MIB if node_image(request) is AL2023 else 0
     named = theirs.resource if theirs is not None else None
     return Fabric(devices=efas, resource=named or EFA_RESOURCE, huge_pages_mib=pages)
-
-
-def _node_resources(efas: int, image: EksImage) -> dict[str, str]:
-    if not efas:
-        return {}
-    # The EFA software of Amazon Linux sets 5128 huge pages of 2 MiB aside, and EFA's pods ask for them:
-    # https://docs.aws.amazon.com/eks/latest/userguide/node-efa.html.
-    pages = {"hugepages-2Mi": f"{5128 * 2}Mi"} if image is AL2023 else {}
-    return {EFA_RESOURCE: str(efas), **pages}
 
 
 def _volumes(request: PoolRequest) -> Iterator[Volume]:
@@ -327,11 +315,10 @@ def user_data(request: PoolRequest) -> str:
     image, spec = node_image(request), request.spec
     if image is CUSTOM:
         return ""  # comes from overrides
-    asked: Any = {key.rpartition(".")[2]: attrgetter(key)(spec) for key in KUBELET_KEYS}
-    asked["local_nvme"] = spec.disk.local_nvme == "raid0"
+    kubelet, local_nvme = KubeletSettings.of(spec), spec.disk.local_nvme == "raid0"
     if image is BOTTLEROCKET:
-        return bottlerocket_settings(request.instance.gpu_model, spec.sharing, **asked)
-    return al2023_user_data(**asked)
+        return bottlerocket_settings(request.instance.gpu_model, spec.sharing, kubelet, local_nvme=local_nvme)
+    return al2023_user_data(kubelet, local_nvme=local_nvme)
 
 
 def _efa_interfaces(request: PoolRequest) -> Iterator[Interface]:

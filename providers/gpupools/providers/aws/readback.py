@@ -32,8 +32,7 @@ from gpupools.plan.pool_facts import (
 from gpupools.providers.aws.karpenter import KARPENTER
 from gpupools.providers.aws.machines import INSTANCE_TYPES
 from gpupools.providers.aws.node_customization import customizations, group_customizations, node_customizations
-from gpupools.providers.aws.user_data import UserData, makes_no_node, read_settings, read_user_data
-from gpupools.providers.aws.user_data_checks import mentions_taints
+from gpupools.providers.aws.user_data import UserData, makes_no_node, mentions_taints, read_settings, read_user_data
 from gpupools.readback import kubelet
 from gpupools.readback.inputs import (
     Hardening,
@@ -101,7 +100,11 @@ def read_template(type_token: str, properties: JsonObject) -> PoolFacts | None:
 
 def _node_group(properties: JsonObject) -> tuple[PoolFacts, ...]:
     machines = Machines()
-    _read_instance_types(properties.get("instanceTypes"), "instanceTypes", machines)
+    types = properties.get("instanceTypes")
+    # A text is not what the API takes, but nothing to walk past either.
+    for _, name in items([types] if isinstance(types, str) else types, "instanceTypes", machines.unknown):
+        if isinstance(name, str):
+            machines.add(name, accelerator(name), "instanceTypes")
     template = properties.get("launchTemplate")
     image = properties.get("amiType")
     if properties.get("gpu") is True and not machines.only_other:  # eks:index:ManagedNodeGroup
@@ -147,14 +150,6 @@ def _node_group(properties: JsonObject) -> tuple[PoolFacts, ...]:
             identity=next(((key, properties[key]) for key in ("nodeRoleArn", "nodeRole") if properties.get(key)), None),
         ),
     )
-
-
-def _read_instance_types(value: object, path: str, machines: Machines) -> None:
-    for _, name in items(value, path, machines.unknown):
-        if isinstance(name, str):
-            machines.add(name, accelerator(name), path)
-    if isinstance(value, str):  # not what the API takes, but nothing to walk past either
-        machines.add(value, accelerator(value), path)
 
 
 def _image(image: object, machines: Machines) -> None:
@@ -251,9 +246,7 @@ def _instance(properties: JsonObject) -> tuple[PoolFacts, ...]:
 
 def _nodes(machine: PoolFacts) -> tuple[PoolFacts, ...]:
     """Keep machines that are nodes, or that are GPU machines of which nobody can tell yet."""
-    if machine.in_cluster:
-        return (machine,)
-    return (machine,) if machine.in_cluster is None and machine.evidence else ()
+    return (machine,) if machine.in_cluster or (machine.in_cluster is None and machine.evidence) else ()
 
 
 def _machine(described: object, prefix: str) -> PoolFacts:
@@ -263,8 +256,9 @@ def _machine(described: object, prefix: str) -> PoolFacts:
         machines.unknown.append(prefix.rstrip("."))
     _instance_type(data, prefix, machines)
     given, path = _user_data(data, prefix)
-    given_tags = data.get("tags")
-    tags = {**string_map(given_tags), **_tag_list(given_tags), **_tag_specification_tags(data.get("tagSpecifications"))}
+    tags = _tags(data.get("tags"))
+    for _, one in items(data.get("tagSpecifications"), "", []):
+        tags |= _tags(at(one, "tags"))
     user_data = UserData(unknown=[path]) if given is UNKNOWN else read_user_data(text(given), path)
     no_node = given is not UNKNOWN and makes_no_node(text(given))
     in_cluster: bool | None = user_data.joins and not no_node
@@ -349,18 +343,11 @@ def _user_data(data: JsonObject, prefix: str) -> tuple[Any, str]:
     return None, f"{prefix}userData"
 
 
-def _tag_specification_tags(value: object) -> Mapping[str, str]:
-    """Return the tags of the machines themselves, as a map or as a list of key and value."""
-    tags: dict[str, str] = {}
-    for _, one in items(value, "", []):
-        given = at(one, "tags")
-        tags |= string_map(given) or _tag_list(given)
-    return tags
-
-
-def _tag_list(value: object) -> dict[str, str]:
+def _tags(value: object) -> dict[str, str]:
+    """Return tags, which are a map or a list of key and value."""
     pairs = [mapping(one) for one in value] if isinstance(value, list) else []
-    return {text(pair.get("key")): text(pair.get("value")) for pair in pairs if isinstance(pair.get("key"), str)}
+    listed = {text(pair.get("key")): text(pair.get("value")) for pair in pairs if isinstance(pair.get("key"), str)}
+    return {**string_map(value), **listed}
 
 
 def _in_cluster(tags: Mapping[str, str]) -> bool | None:
@@ -428,8 +415,7 @@ def _scaling_group(properties: JsonObject) -> tuple[PoolFacts, ...]:
 def _group(properties: JsonObject, reference: Reference, own: Machines | None = None) -> PoolFacts:
     """Return a group of the machines that a template describes, or of its own."""
     machines = own or Machines(unknown=[reference.property])
-    taint, given_tags = wanted_taint(machines.accelerator), properties.get("tags")
-    tags = _tag_list(given_tags) or string_map(given_tags)
+    taint, tags = wanted_taint(machines.accelerator), _tags(properties.get("tags"))
     return replace(
         pool_facts("aws", machines, TaintsRead()),
         unresolved_taints=(reference.property,),
@@ -491,6 +477,7 @@ def _eks_managed(properties: JsonObject) -> tuple[PoolFacts, ...]:
     return (
         replace(
             pool,
+            component=True,
             taints=(*pool.taints, *settings.taints),
             unresolved_taints=(*pool.unresolved_taints, *settings.unknown),
             has_unevaluated_script=settings.unevaluated,
@@ -532,6 +519,7 @@ def _self_managed(data: JsonObject, prefix: str) -> PoolFacts:
     where = f"{prefix}taints" if prefix or "clusterTags" not in data else "nodeGroupOptions.taints"
     return replace(
         pool_facts("aws", machines, settings, hardening),
+        component=True,
         unknown=tuple(machines.unknown),
         unresolved_taints=tuple(settings.unknown),
         has_unevaluated_script=settings.unevaluated,
@@ -593,21 +581,14 @@ def _eks_settings(data: JsonObject, prefix: str) -> UserData:
 _Reader = Callable[[JsonObject], tuple[PoolFacts, ...]]
 
 
-def _component(reader: _Reader) -> _Reader:
-    def read(properties: JsonObject) -> tuple[PoolFacts, ...]:
-        return tuple(replace(pool, component=True) for pool in reader(properties))
-
-    return read
-
-
 _READERS: Mapping[str, _Reader] = MappingProxyType(
     {
         "aws:eks/nodeGroup:NodeGroup": _node_group,
         "aws-native:eks:Nodegroup": _node_group,
-        "eks:index:ManagedNodeGroup": _component(_eks_managed),
-        "eks:index:NodeGroup": _component(_eks_node_group),
-        "eks:index:NodeGroupV2": _component(_eks_node_group),
-        "eks:index:Cluster": _component(_eks_cluster),
+        "eks:index:ManagedNodeGroup": _eks_managed,
+        "eks:index:NodeGroup": _eks_node_group,
+        "eks:index:NodeGroupV2": _eks_node_group,
+        "eks:index:Cluster": _eks_cluster,
         **{token: _template(token) for token in TEMPLATES},
         "aws:ec2/launchConfiguration:LaunchConfiguration": _single,
         "aws-native:autoscaling:LaunchConfiguration": _single,

@@ -2,12 +2,14 @@
 
 Reads `NodeConfig` (https://awslabs.github.io/amazon-eks-ami/nodeadm/doc/api/), Bottlerocket's settings
 (https://bottlerocket.dev/en/os/latest/api/settings/kubernetes/), and scripts without branches, pipes or substitutions
-that call `bootstrap.sh` once. No other script is evaluated. Pure, and never raises.
+that call `bootstrap.sh` once. No other script is evaluated. Also checks user data from overrides. Pure; never raises.
 """
 
+import base64
 import re
 import shlex
 import tomllib
+import zlib
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -17,10 +19,9 @@ from typing import Any
 from gpupools.common.bounded_yaml import parse_yaml
 from gpupools.common.errors import Rejected, shown
 from gpupools.common.json_types import JsonDict, JsonObject
-from gpupools.common.taints import repels_cpu_pods
+from gpupools.common.taints import GPU_TAINT, repels_cpu_pods
 from gpupools.plan.pool_facts import UNKNOWN, SharingFacts
-from gpupools.providers.aws.bootstrap import BOTTLEROCKET_SHARING
-from gpupools.providers.aws.user_data_checks import decode_user_data
+from gpupools.providers.aws.bootstrap import BOTTLEROCKET_SHARING, MOST_USER_DATA
 from gpupools.readback import kubelet
 from gpupools.readback.inputs import TaintsRead, at, flag, is_list, mapping, number, string_map, text
 
@@ -43,6 +44,8 @@ _HIDES = re.compile(r"base64|gz\+b64|gzip|cfn-init", re.IGNORECASE)
 _MOST_DOTS = 200  # in a line of TOML: tomllib needs the square of a key's parts
 _NVIDIA = "settings.kubelet-device-plugins.nvidia"
 _TAINT = re.compile(r"[A-Za-z0-9._-]{0,63}:[A-Za-z]+")
+_MOST_UNPACKED = 262_144
+_QUOTED_HEADER = re.compile(r"(?m)^[ \t]*\[++[^\]\n\"']*[\"']")
 
 
 @dataclass
@@ -73,6 +76,21 @@ def read_user_data(given: str, path: str = "userData") -> UserData:
     for mime, body in [("unreadable", "")] if content is None else mime_parts(content) if content.strip() else []:
         readback.part(mime, body)
     return readback.result()
+
+
+def decode_user_data(given: str) -> str | None:
+    """Return user data after base64 and gzip decoding, once each; None if it is no text or too large."""
+    raw = given.encode(errors="replace")
+    with suppress(ValueError):
+        raw = base64.b64decode(b"".join(raw.split()), validate=True)
+    try:
+        if raw.startswith(b"\x1f\x8b") and len(raw) <= MOST_USER_DATA:
+            unpacker = zlib.decompressobj(wbits=31)
+            unpacked = unpacker.decompress(raw, _MOST_UNPACKED)
+            return unpacked.decode() if unpacker.eof and not unpacker.unused_data else None
+        return raw.decode() if len(raw) <= MOST_USER_DATA else None
+    except (zlib.error, UnicodeDecodeError):
+        return None
 
 
 def mime_parts(content: str) -> list[tuple[str, str]]:
@@ -260,3 +278,41 @@ def _sharing(plugin: JsonObject) -> SharingFacts | None:
         profile=", ".join(profiles) if has_slices else "",
         said_by=_NVIDIA,
     )
+
+
+def is_mime(raw: bytes) -> bool:
+    """Return whether user data is multipart MIME, which EKS requires for Amazon Linux."""
+    from email import message_from_bytes  # slow to import and rarely needed
+
+    message = message_from_bytes(raw.lstrip())
+    return message.is_multipart() and any(not part.is_multipart() for part in message.walk())
+
+
+def toml_error(raw: bytes) -> str:
+    """Return why EKS cannot merge user data into that of Bottlerocket; empty if it can."""
+    try:
+        settings = tomllib.loads(raw.decode())
+    except UnicodeDecodeError:
+        return "it is no text"
+    except tomllib.TOMLDecodeError as error:
+        return str(error)
+    except RecursionError:
+        return "it is nested too deeply"
+    if set(settings) - {"settings"}:
+        return f"it has {', '.join(sorted(set(settings) - {'settings'}))[:60]} beside settings"
+    if _QUOTED_HEADER.search(raw.decode()):
+        return "a table's header has a quoted key, which EKS does not read; put that key below the header"
+    return ""
+
+
+def mentions_taints(given: str) -> bool:
+    """Return whether user data mentions a taint."""
+    return "taint" in (decode_user_data(given) or "").casefold()
+
+
+def registers_gpu_taint(given: str) -> bool:
+    """Return whether user data sets the GPU taint, as an argument of the kubelet or as a setting, not in a comment."""
+    lines = (decode_user_data(given) or "").splitlines()
+    commands = "\n".join(line for line in lines if not line.lstrip().startswith("#"))
+    is_set = "registerWithTaints" in commands or "node-taints" in commands
+    return str(GPU_TAINT) in commands or (is_set and GPU_TAINT.key in commands)

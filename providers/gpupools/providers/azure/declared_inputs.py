@@ -113,6 +113,17 @@ def _nvidia(settings: AksPoolPlan) -> JsonDict:
 def _properties(plan: PoolPlan, settings: AksPoolPlan, cluster: Mapping[str, Any]) -> JsonDict:
     """Translate a plan, all but the names of pool and cluster."""
     spot = settings.spot_max_price is not None
+    security = {
+        # LocalUser is what AKS does unasked; the property is sent only for the preview feature that needs it.
+        "sshAccess": settings.ssh_access if settings.ssh_access != "LocalUser" else None,
+        "enableSecureBoot": settings.secure_boot or None,
+        "enableVTPM": settings.secure_boot or None,
+    }
+    upgrades = {
+        "maxSurge": str(settings.max_surge),
+        "maxUnavailable": str(settings.max_unavailable),
+        "drainTimeoutInMinutes": settings.drain_timeout_min,
+    }
     return {
         "mode": "User",
         # Pools of type VirtualMachines take no GPU sizes together with the autoscaler.
@@ -147,27 +158,6 @@ def _properties(plan: PoolPlan, settings: AksPoolPlan, cluster: Mapping[str, Any
         "vnetSubnetID": cluster.get("subnet_id"),
         "enableNodePublicIP": False,
         "enableEncryptionAtHost": settings.encryption_at_host,
-        "securityProfile": _security(settings),
-        "upgradeSettings": _upgrades(settings),
-    }
-
-
-def _security(settings: AksPoolPlan) -> JsonDict | None:
-    if settings.ssh_access == "LocalUser" and not settings.secure_boot:
-        return None
-    return {
-        # LocalUser is what AKS does unasked; the property is sent only for the preview feature that needs it.
-        "sshAccess": settings.ssh_access if settings.ssh_access != "LocalUser" else None,
-        "enableSecureBoot": settings.secure_boot or None,
-        "enableVTPM": settings.secure_boot or None,
-    }
-
-
-def _upgrades(settings: AksPoolPlan) -> JsonDict | None:
-    if settings.max_surge is None and settings.max_unavailable is None:
-        return None
-    return {
-        "maxSurge": str(settings.max_surge),
-        "maxUnavailable": str(settings.max_unavailable),
-        "drainTimeoutInMinutes": settings.drain_timeout_min,
+        "securityProfile": without_none(security) or None,
+        "upgradeSettings": None if settings.max_surge is None and settings.max_unavailable is None else upgrades,
     }

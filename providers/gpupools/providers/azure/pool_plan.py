@@ -140,12 +140,17 @@ def build_provider_plan(request: PoolRequest) -> AksPoolPlan:
     if not isinstance(request.cluster, AksCluster):
         raise TypeError(f"an AKS pool needs an AksCluster, got {type(request.cluster).__name__}")
     spec, operator, managed = request.spec, request.software == "gpu-operator", request.software == "cloud-managed"
+    cluster, adopt = request.cluster, spec.adopt
+    group = f"/subscriptions/{cluster.subscription_id}/resourceGroups/{cluster.resource_group}"
+    above = f"{group}/providers/Microsoft.ContainerService/managedClusters/{cluster.name}"
+    adopted = AdoptedPool(adopt.name, f"{above}/agentPools/{adopt.name}", tuple(sorted(adopt.keep))) if adopt else None
     spot = spec.capacity if isinstance(spec.capacity, Spot) else None
     surge, unavailable = spec.upgrade.max_surge, spec.upgrade.max_unavailable
     if surge > 0 and "max_unavailable" not in spec.upgrade.model_fields_set:
         unavailable = 0  # AKS has the two together as a preview only (`_upgrade` in pool_settings.py)
     create, update, delete = _timeouts_min(request, 1 if spot else max(1, surge + unavailable))
-    fabric = _fabric(request) if spec.network.rdma else None
+    fabric, mig = _fabric(request) if spec.network.rdma else None, spec.sharing.mig
+    whole = whole_gpu_profile(request.instance, mig) if mig is not None and not operator else None
     return AksPoolPlan(
         labels={
             # The label calls a team's own plugin, which these nodes have no place for when AKS brings one.
@@ -161,9 +166,9 @@ def build_provider_plan(request: PoolRequest) -> AksPoolPlan:
         # The operator brings its own driver, and two drivers on a node break each other:
         # https://learn.microsoft.com/azure/aks/nvidia-gpu-operator, https://github.com/NVIDIA/gpu-operator/issues/525.
         gpu_driver="None" if operator else "Install",
-        gpu_instance_profile=_pool_profile(request),
+        gpu_instance_profile=gpu_instance_profile(whole) if whole is not None else None,
         management_mode="Managed" if managed else None,
-        mig_strategy=_mig_strategy(spec.sharing.mig) if managed else None,
+        mig_strategy=None if mig is None or not managed else "Single" if mig.naming == "single" else "Mixed",
         encryption_at_host=request.cluster.encryption_at_host,
         ssh_access=request.cluster.ssh_access,
         # Ubuntu has AKS's driver for every size and gets security patches by itself; Azure Linux has neither:
@@ -189,7 +194,7 @@ def build_provider_plan(request: PoolRequest) -> AksPoolPlan:
         autoscaler_tags=_autoscaler_tags(request, fabric) if spec.nodes.fixed is None else {},
         protect=spec.protect,
         first_name=spec.named_after(request.name),
-        adopted=_adopted(request, request.cluster),
+        adopted=adopted,
         create_min=create,
         update_min=update,
         delete_min=delete,
@@ -237,15 +242,6 @@ def _fabric(request: PoolRequest) -> Fabric:
     )
 
 
-def _adopted(request: PoolRequest, cluster: AksCluster) -> AdoptedPool | None:
-    adopt = request.spec.adopt
-    if adopt is None:
-        return None
-    group = f"/subscriptions/{cluster.subscription_id}/resourceGroups/{cluster.resource_group}"
-    pool = f"Microsoft.ContainerService/managedClusters/{cluster.name}/agentPools/{adopt.name}"
-    return AdoptedPool(adopt.name, f"{group}/providers/{pool}", tuple(sorted(adopt.keep)))
-
-
 def _timeouts_min(request: PoolRequest, at_once: int) -> tuple[int, int, int]:
     """Return the minutes for creation, update and deletion: from the stack file, else by the size of the pool.
 
@@ -284,20 +280,6 @@ def plain_profiles(gpu: str) -> "tuple[Profile, ...]":
             each.memory_slices <= other.memory_slices for other in bare if other.compute_slices == each.compute_slices
         )
     )
-
-
-def _mig_strategy(sharing: Mig | None) -> Literal["Single", "Mixed"] | None:
-    if sharing is None:
-        return None
-    return "Single" if sharing.naming == "single" else "Mixed"
-
-
-def _pool_profile(request: PoolRequest) -> str | None:
-    sharing = request.spec.sharing.mig
-    if sharing is None or request.software == "gpu-operator":
-        return None
-    whole = whole_gpu_profile(request.instance, sharing)
-    return gpu_instance_profile(whole) if whole is not None else None
 
 
 def whole_gpu_profile(size: InstanceType, sharing: Mig) -> "Profile | None":

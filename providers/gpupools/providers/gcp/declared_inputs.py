@@ -146,6 +146,10 @@ def _sorted(zones: Any) -> Any:
 def _node_config(plan: PoolPlan, settings: GkePoolPlan, service_account: Any) -> JsonDict:
     # GKE attaches a machine's own Local SSDs whether asked or not; left out, the next preview would plan a replacement.
     disks = {"localSsdCount": settings.local_ssd_count} if settings.local_ssd_count else None
+    affinity: JsonDict | None = {"consumeReservationType": "NO_RESERVATION"} if settings.no_reservation else None
+    if settings.reservation is not None:
+        by_name = {"key": "compute.googleapis.com/reservation-name", "values": [settings.reservation]}
+        affinity = {"consumeReservationType": "SPECIFIC_RESERVATION", **by_name}
     huge_pages = {"hugepagesConfig": {"hugepageSize2m": settings.huge_pages}} if settings.huge_pages else None
     return {
         "machineType": settings.machine_type,
@@ -153,7 +157,7 @@ def _node_config(plan: PoolPlan, settings: GkePoolPlan, service_account: Any) ->
         "spot": settings.spot or None,
         "flexStart": settings.flex_start or None,
         "maxRunDuration": f"{settings.max_run_s}s" if settings.max_run_s is not None else None,
-        "reservationAffinity": _reservation_affinity(settings),
+        "reservationAffinity": affinity,
         "imageType": settings.image_type,
         "diskSizeGb": plan.disk_gib,
         "diskType": settings.boot_disk_type,
@@ -191,13 +195,3 @@ def _accelerator(settings: GkePoolPlan) -> JsonDict:
         "gpuSharingConfig": {"gpuSharingStrategy": strategy, "maxSharedClientsPerGpu": clients} if strategy else None,
         "gpuPartitionSize": settings.gpu_partition_size,
     }
-
-
-def _reservation_affinity(settings: GkePoolPlan) -> JsonDict | None:
-    if settings.reservation is not None:
-        return {
-            "consumeReservationType": "SPECIFIC_RESERVATION",
-            "key": "compute.googleapis.com/reservation-name",
-            "values": [settings.reservation],
-        }
-    return {"consumeReservationType": "NO_RESERVATION"} if settings.no_reservation else None

@@ -2,9 +2,8 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar, NamedTuple, TypedDict
+from typing import ClassVar, NamedTuple
 
-from gpupools.catalog.instance_types import InstanceType
 from gpupools.common.json_types import JsonObject
 from gpupools.common.taints import Effect, Taint
 from gpupools.plan.capability import Owners, Verdict
@@ -18,7 +17,7 @@ from gpupools.providers.gcp.cluster import GkeCluster
 from gpupools.providers.gcp.machines import boot_disk_types
 from gpupools.providers.gcp.pool_settings import IMAGE_TYPES, NO_DEVICE_PLUGIN_LABEL, SHARING_STRATEGIES
 from gpupools.spec.models import Mig
-from gpupools.spec.pool_options import Capacity, FlexStart, Queued, Reservation, Spot, Upgrade
+from gpupools.spec.pool_options import FlexStart, Queued, Reservation, Spot, Upgrade
 
 CLASS_KEY = "cloud.google.com/compute-class"
 """Node label and taint of the pools of a ComputeClass."""
@@ -217,7 +216,14 @@ def build_provider_plan(request: PoolRequest) -> GkePoolPlan:
     """Return machine, GPUs, capacity, image, disks and upgrades of a pool that passed all checks."""
     instance, spec = request.instance, request.spec
     capacity, fixed, machine = spec.capacity, spec.nodes.fixed, instance.extra["machine_type"]
+    cluster, adopt = gke_cluster(request), spec.adopt
+    # https://github.com/hashicorp/terraform-provider-google google/services/container/resource_container_node_pool.go,
+    # resourceContainerNodePoolStateImporter
+    place = f"projects/{cluster.project}/locations/{cluster.location}/clusters/{cluster.name}"
+    adopted = AdoptedPool(adopt.name, f"{place}/nodePools/{adopt.name}", tuple(sorted(adopt.keep))) if adopt else None
     short_lived = isinstance(capacity, FlexStart | Queued)
+    native = request.capability.verdict is Verdict.NATIVE  # the node pool itself shares and cuts
+    shared, mig = (spec.sharing.clients, spec.sharing.mig) if native else (None, None)
     # The autoscaler lifts no pool to its minimum, so that a pool has to start there; `_first_nodes` in constraints.py.
     each_zone = spec.nodes.min // (len(node_zones(request)) or 1) if spec.nodes.min else 0
     return GkePoolPlan(
@@ -226,7 +232,7 @@ def build_provider_plan(request: PoolRequest) -> GkePoolPlan:
         owners=_OPERATOR_ON_UBUNTU if spec.image.family == "ubuntu" and request.software == "gpu-operator" else None,
         fabric=_fabric(request) if spec.network.rdma else None,
         first_name=spec.named_after(request.name),
-        adopted=_adopted(request),
+        adopted=adopted,
         machine_type=machine,
         accelerator_type=instance.extra["accelerator_type"],
         accelerator_count=instance.devices,
@@ -234,10 +240,18 @@ def build_provider_plan(request: PoolRequest) -> GkePoolPlan:
         boot_disk_type=spec.disk.type or boot_disk_types(machine)[0],
         initial_nodes_per_zone=each_zone if fixed is None else None,
         fixed_nodes_per_zone=each_zone if fixed is not None else None,
-        local_ssd_count=(instance.local_disk_gb or 0) // _local_ssd_gb(instance),
+        # GB of one Local SSD: https://docs.cloud.google.com/compute/docs/disks/local-ssd
+        local_ssd_count=(instance.local_disk_gb or 0) // (3000 if instance.name.startswith("a4x-") else 375),
         local_ssd_for_pods=spec.disk.local_nvme != "none",
-        **_sharing_fields(request),
-        **_capacity_fields(capacity),
+        gpu_sharing_strategy=SHARING_STRATEGIES[shared.mode] if shared is not None else None,
+        max_shared_clients_per_gpu=shared.replicas if shared is not None else None,
+        gpu_partition_size=uniform_profile(mig) if mig is not None else None,
+        spot=isinstance(capacity, Spot),
+        flex_start=short_lived,
+        queued=isinstance(capacity, Queued),
+        max_run_s=capacity.max_run_s if isinstance(capacity, FlexStart | Queued) else None,
+        reservation=capacity.name if isinstance(capacity, Reservation) else None,
+        no_reservation=short_lived or isinstance(capacity, Spot),
         zones=tuple(sorted(spec.zones)) or None,
         image_type=IMAGE_TYPES[spec.image.family or "cos"],
         network_profile="auto" if spec.network.rdma and not spec.network.gpu_networks else None,
@@ -264,66 +278,11 @@ def _driver_version(request: PoolRequest) -> str:
     return "LATEST" if request.spec.driver == "latest" else "DEFAULT"
 
 
-class _SharingFields(TypedDict, total=False):
-    gpu_sharing_strategy: str
-    max_shared_clients_per_gpu: int
-    gpu_partition_size: str
-
-
-def _sharing_fields(request: PoolRequest) -> _SharingFields:
-    """Return the plan fields for GPU sharing of the node pool itself."""
-    sharing, found = request.spec.sharing, _SharingFields()
-    if request.capability.verdict is not Verdict.NATIVE:
-        return found
-    if sharing.clients is not None:
-        found["gpu_sharing_strategy"] = SHARING_STRATEGIES[sharing.clients.mode]
-        found["max_shared_clients_per_gpu"] = sharing.clients.replicas
-    if sharing.mig is not None:
-        found["gpu_partition_size"] = uniform_profile(sharing.mig)
-    return found
-
-
-class _CapacityFields(TypedDict, total=False):
-    spot: bool
-    flex_start: bool
-    queued: bool
-    max_run_s: int | None
-    reservation: str
-    no_reservation: bool
-
-
-def _capacity_fields(capacity: Capacity) -> _CapacityFields:
-    """Return the plan fields for the capacity mode."""
-    if isinstance(capacity, FlexStart | Queued):
-        queued = isinstance(capacity, Queued)
-        return {"flex_start": True, "queued": queued, "max_run_s": capacity.max_run_s, "no_reservation": True}
-    if isinstance(capacity, Reservation):
-        return {"reservation": capacity.name}
-    return {"spot": True, "no_reservation": True} if isinstance(capacity, Spot) else {}
-
-
-def _adopted(request: PoolRequest) -> AdoptedPool | None:
-    adopt, cluster = request.spec.adopt, gke_cluster(request)
-    if adopt is None:
-        return None
-    # https://github.com/hashicorp/terraform-provider-google google/services/container/resource_container_node_pool.go,
-    # resourceContainerNodePoolStateImporter
-    place = f"projects/{cluster.project}/locations/{cluster.location}/clusters/{cluster.name}"
-    return AdoptedPool(adopt.name, f"{place}/nodePools/{adopt.name}", tuple(sorted(adopt.keep)))
-
-
 def _upgrade(wanted: Upgrade) -> GkeUpgrade:
     drain_timeout_s = wanted.drain_timeout_min * 60 if wanted.drain_timeout_min is not None else None
     if wanted.strategy == "blue-green":
-        return GkeUpgrade(
-            strategy="BLUE_GREEN", batch_node_count=wanted.max_unavailable, drain_timeout_s=drain_timeout_s
-        )
-    return GkeUpgrade(
-        strategy="SURGE",
-        max_surge=wanted.max_surge,
-        max_unavailable=wanted.max_unavailable,
-        drain_timeout_s=drain_timeout_s,
-    )
+        return GkeUpgrade("BLUE_GREEN", batch_node_count=wanted.max_unavailable, drain_timeout_s=drain_timeout_s)
+    return GkeUpgrade("SURGE", wanted.max_surge, wanted.max_unavailable, drain_timeout_s=drain_timeout_s)
 
 
 def _update_min(request: PoolRequest) -> int:
@@ -380,11 +339,6 @@ def _labels(request: PoolRequest) -> dict[str, str]:
     if request.software == DRA_DRIVER:
         labels[_GPU_DRIVER_LABEL] = "true"
     return labels
-
-
-def _local_ssd_gb(instance: InstanceType) -> int:
-    """Return the size of one Local SSD, https://docs.cloud.google.com/compute/docs/disks/local-ssd."""
-    return 3000 if instance.name.startswith("a4x-") else 375
 
 
 def uniform_profile(sharing: Mig) -> str:

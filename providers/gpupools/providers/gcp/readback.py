@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from fractions import Fraction
 
-from gpupools.common.json_types import JsonObject
+from gpupools.common.json_types import JsonDict, JsonObject
 from gpupools.common.taints import CLOUD_EFFECTS, GPU_TAINT
 from gpupools.plan.cloud import KubernetesObjects, Readback
 from gpupools.plan.pool_facts import (
@@ -102,15 +102,15 @@ def _cluster(given: JsonObject, key: str) -> Iterator[PoolFacts]:
         pool = mapping(one)
         zones = _node_pool(pool, f"{where}.", key)
         if zones.zones is None and not zones.zones_unknown:
-            zones = _add_zones(zones, *_zones(given, cluster=True))
+            zones = replace(zones, **_zones(given, cluster=True))
         yield replace(zones, pool=text(pool.get("name")))
     for path in late:
         yield PoolFacts("gcp", (), None, (), unknown=(path,), where=f"{path}.{key}.taints")
     # The cluster's own `nodeConfig` is for its default pool, which exists unless pools are given or it is removed.
     removed = given.get("removeDefaultNodePool")
     if not pools and not late and flag(removed) is not True and given.get("nodeConfig"):
-        zones = _add_zones(_node_pool(given, "", "nodeConfig"), *_zones(given, cluster=True))
-        yield replace(zones, pool="default-pool", in_cluster=None if removed is UNKNOWN else True)
+        default = replace(_node_pool(given, "", "nodeConfig"), **_zones(given, cluster=True))
+        yield replace(default, pool="default-pool", in_cluster=None if removed is UNKNOWN else True)
     yield from _auto_provisioning(given, key)
 
 
@@ -177,7 +177,6 @@ def _node_pool(pool: JsonObject, prefix: str, key: str) -> PoolFacts:
     total = scaling.get("totalMaxNodeCount") is not None or scaling.get("totalMinNodeCount") is not None
     ends = ("totalMinNodeCount", "totalMaxNodeCount") if total else ("minNodeCount", "maxNodeCount")
     fixed = number(pool.get("nodeCount")) if not scaling else None
-    zones, late = _zones(pool)
     least, most = (number(scaling.get(end)) for end in ends)
     return replace(
         pool_facts("gcp", machines, read, hardening),
@@ -192,8 +191,7 @@ def _node_pool(pool: JsonObject, prefix: str, key: str) -> PoolFacts:
         min_nodes=fixed if least is None else least,
         max_nodes=fixed if most is None else most,
         per_zone=not total,
-        zones=zones,
-        zones_unknown=late,
+        **_zones(pool),
         labels=string_map(config.get("labels")),
         tags=string_map(config.get("resourceLabels")),
         node_customizations=tuple(node_customizations(config, f"{path}.")),
@@ -202,20 +200,17 @@ def _node_pool(pool: JsonObject, prefix: str, key: str) -> PoolFacts:
     )
 
 
-def _zones(given: JsonObject, *, cluster: bool = False) -> tuple[int | None, bool]:
-    """Count the zones that a pool or cluster names, and say whether it names some that are not known yet."""
+def _zones(given: JsonObject, *, cluster: bool = False) -> JsonDict:
+    """Return the fields of a pool's facts with the number of zones that a pool or cluster names."""
     named, location = given.get("nodeLocations", given.get("locations")), given.get("location")
     zonal = isinstance(location, str) and ZONE.fullmatch(location) is not None
     if is_list(named) and named:
         # The provider's cluster names the zones beside its own: registry.terraform.io, google_container_cluster.
-        return len({*map(text, named), *([text(location)] if cluster and zonal else [])}), False
+        zones = {*map(text, named), *([text(location)] if cluster and zonal else [])}
+        return {"zones": len(zones), "zones_unknown": False}
     if named is UNKNOWN or (location is UNKNOWN and not named):
-        return None, True
-    return (1 if zonal else None), False
-
-
-def _add_zones(found: PoolFacts, zones: int | None, unknown: bool) -> PoolFacts:
-    return replace(found, zones=zones, zones_unknown=unknown)
+        return {"zones": None, "zones_unknown": True}
+    return {"zones": 1 if zonal else None, "zones_unknown": False}
 
 
 def _blocks(config: JsonObject, path: str, unknown: list[str]) -> Iterator[tuple[str, JsonObject]]:
