@@ -21,7 +21,6 @@ from tests.gpupools.software.combinations import A100, COMBINATIONS, Combination
 from tests.gpupools.software.conftest import Planner, pools_of, stack_of
 
 NOWHERE = node_affinity({"key": "x", "operator": "Exists"})
-NO_PLUGIN = "gke-no-default-nvidia-gpu-device-plugin"
 EVERY = pytest.mark.parametrize("combination", COMBINATIONS.values(), ids=COMBINATIONS)
 
 
@@ -52,14 +51,6 @@ def test_every_legal_combination_has_these_owners(combination: Combination, plan
     made = plan(combination.cloud, combination.pools)
 
     assert owner_table(made) == {"a": combination.owners}
-
-
-@EVERY
-def test_every_needed_piece_has_an_owner(combination: Combination, plan: Planner) -> None:
-    made = plan(combination.cloud, combination.pools)
-    (pool,) = pools_of(combination.cloud, combination.pools)
-
-    assert set(needed_pieces(pool)) <= set(made.owners[0].owners)
 
 
 def _without_one(made: RuntimePlan) -> Iterator[tuple[str, tuple[Release, ...], tuple[KubernetesObject, ...]]]:
@@ -227,11 +218,6 @@ MIXED: Mapping[str, tuple[str, Mapping[str, Mapping[str, Any]], Mapping[str, str
         },
         {"host": "AKS", "chart": "chart nvidia-device-plugin", "operator": "chart gpu-operator"},
     ),
-    "aks: plugin and operator": (
-        "azure",
-        {"chart": {"gpu": "T4", "software": "device-plugin"}, "operator": {"gpu": "T4", "software": "gpu-operator"}},
-        {"chart": "chart nvidia-device-plugin", "operator": "chart gpu-operator"},
-    ),
 }
 
 
@@ -319,27 +305,11 @@ def test_the_operators_nodes_do_not_turn_it_away() -> None:
 
 
 EXISTING: Mapping[str, tuple[str, Mapping[str, Any], Mapping[str, Any], tuple[str, ...]]] = {
-    "eksctl's plugin beside the chart": (
-        "aws",
-        {"gpu": "L4", "software": "device-plugin"},
-        {"device_plugin": "eksctl"},
-        (
-            "chart nvidia-device-plugin and eksctl",
-            "--install-nvidia-plugin=false",
-            "clusters.c.runtime.existing.device_plugin",
-        ),
-    ),
     "a DaemonSet beside the chart": (
         "azure",
         {"gpu": "T4", "software": "device-plugin"},
         {"device_plugin": "kube-system/nvdp"},
         ("chart nvidia-device-plugin and kube-system/nvdp", "clusters.c.runtime.management: external"),
-    ),
-    "a device plugin beside our DRA driver": (
-        "gcp",
-        {"gpu": "L4", "software": "dra-driver", "nodes": {"min": 1, "max": 2}},
-        {"device_plugin": "kube-system/nvdp"},
-        ("device plugin (kube-system/nvdp) and DRA driver (chart dra-driver-nvidia-gpu)", "existing.device_plugin"),
     ),
     "the team's DRA driver beside ours": (
         "aws",
@@ -382,12 +352,6 @@ EXISTING: Mapping[str, tuple[str, Mapping[str, Any], Mapping[str, Any], tuple[st
         {"gpu": "L4", "software": "gpu-operator"},
         {"gpu_operator": "team-operator"},
         ("chart gpu-operator and team-operator", "clusters.c.runtime.existing.gpu_operator"),
-    ),
-    "a DRA driver beside the plugin": (
-        "aws",
-        {"gpu": "L4", "software": "device-plugin"},
-        {"dra_driver": "dra"},
-        ("device plugin (chart nvidia-device-plugin) and DRA driver (dra)", "the same GPUs"),
     ),
     "a DRA driver beside GKE's plugin": ("gcp", {"gpu": "L4"}, {"dra_driver": "dra"}, ("device plugin (GKE)",)),
 }
@@ -528,52 +492,6 @@ def test_gkes_default_driver_beside_another_owner_is_refused(software: str) -> N
     )
 
 
-@pytest.mark.parametrize(
-    ("by_hand", "said"),
-    [
-        (
-            {"guestAccelerators": [{"gpuDriverInstallationConfig": {"gpuDriverVersion": "DEFAULT"}}]},
-            "guestAccelerators: GKE's driver ('DEFAULT') and software: gpu-operator would both own the driver",
-        ),
-        (
-            {"labels": {NO_PLUGIN: "false"}},
-            f"labels.{NO_PLUGIN}: GKE's device plugin and software: gpu-operator would both own the GPUs",
-        ),
-    ],
-    ids=["driver", "device plugin"],
-)
-def test_gkes_own_software_set_by_hand_beside_the_operator_is_refused(
-    by_hand: Mapping[str, Any], said: str, refused: Callable[..., list[str]]
-) -> None:
-    overrides = {"gcp": {"NodePool": {"nodeConfig": by_hand}}}
-    problems = refused("gcp", {"a": {"gpu": "L4", "software": "gpu-operator", "overrides": overrides}})
-
-    cure = "remove it, or use software: cloud-managed"
-    source = "https://docs.cloud.google.com/kubernetes-engine/docs/how-to/gpus"
-    assert problems == [f"pools.a.overrides.gcp.NodePool.nodeConfig.{said}; {cure} (see {source})"]
-
-
-@pytest.mark.parametrize("software", ["gpu-operator", "device-plugin"])
-def test_aks_managing_by_hand_beside_another_owner_is_refused(software: str, refused: Callable[..., list[str]]) -> None:
-    overrides = {"azure": {"AgentPool": {"gpuProfile": {"nvidia": {"managementMode": "Managed"}}}}}
-    problems = refused("azure", {"a": {"gpu": "T4", "software": software, "overrides": overrides}})
-
-    said = f"AKS (managementMode Managed) and software: {software} would both own the GPUs"
-    cure = "remove it, or use software: cloud-managed"
-    source = "https://learn.microsoft.com/azure/aks/aks-managed-gpu-nodes"
-    assert problems == [f"pools.a.overrides.azure.AgentPool.gpuProfile: {said}; {cure} (see {source})"]
-
-
-def test_an_existing_operator_has_no_node_selector() -> None:
-    operator = {"name": "team-operator", "node_selector": {"team": "vision"}}
-    with pytest.raises(Rejected) as caught:
-        stack_of("aws", {"a": {"gpu": "L4"}}, {"existing": {"gpu_operator": operator}})
-
-    assert "gpu_operator has no node_selector, because the operator's daemons run on every GPU node" in str(
-        caught.value
-    )
-
-
 def test_googles_installer_is_one_beside_an_operator_of_the_teams_own(refused: Callable[..., list[str]]) -> None:
     existing = {"gpu_operator": {"name": "team/operator"}}
     problems = refused("gcp", {"a": {"gpu": "L4", "software": "gpu-operator"}}, existing=existing)
@@ -642,20 +560,3 @@ def test_both_owners_and_the_key_to_change_are_named(
     refused: Callable[..., list[str]],
 ) -> None:
     assert refused(cloud, {"a": pool}, existing=existing) == ["".join(said)]
-
-
-@pytest.mark.parametrize(
-    ("cloud", "path"),
-    [
-        ("aws", {"NodeGroup": {"labels": {"gpupools/software": "x"}}}),
-        ("azure", {"AgentPool": {"nodeLabels": {"gpupools/software": "x"}}}),
-        ("gcp", {"NodePool": {"nodeConfig": {"labels": {"gpupools/software": "x"}}}}),
-    ],
-)
-def test_a_label_daemonsets_select_by_cannot_be_overridden(
-    cloud: str, path: Mapping[str, Any], refused: Callable[..., list[str]]
-) -> None:
-    (problem,) = refused(cloud, {"a": {"gpu": "T4", "overrides": {cloud: path}}})
-
-    assert "gpupools/software" in problem
-    assert "it follows from the pool's software, sharing and trust" in problem
