@@ -8,6 +8,14 @@ from tests.gpupools.software.test_teams import POOLS
 from tests.gpupools.software.test_teams import refused as refused_teams
 from tests.rows import listed
 
+LIKE: Mapping[str, Mapping[str, Any]] = {
+    "plugin": {"gpu": "T4", "software": "device-plugin"},
+    "operator": {"gpu": "T4", "software": "gpu-operator"},
+    "hami": {"gpu": "T4", "software": "hami", "nodes": {"fixed": 2}, "trust": {"team": "vision"}},
+    "dra": {"gpu": "T4", "software": "dra-driver", "nodes": {"min": 1, "max": 4}},
+    "shared": {"gpu": "T4", "sharing": {"mode": "time-slicing", "replicas": 4}},
+}
+
 
 @listed(__file__)
 def test_one_problem_names_its_key_and_says_what_is_wrong(
@@ -15,13 +23,14 @@ def test_one_problem_names_its_key_and_says_what_is_wrong(
     pool: Mapping[str, Any],
     runtime: Mapping[str, Any],
     key: str,
-    found: Sequence[str],
+    found: str | Sequence[str],
     refused: Callable[..., list[str]],
 ) -> None:
-    (problem,) = refused(cloud, {"a": pool}, **runtime)
+    keys = {name: value for name, value in pool.items() if name != "like"}
+    (problem,) = refused(cloud, {"a": {**LIKE.get(pool.get("like", ""), {}), **keys}}, **runtime)
 
-    assert problem.startswith(f"{key}: ")
-    assert [words for words in found if words not in problem] == []
+    assert problem.startswith(f"{'clusters.c' if key.startswith('runtime') else 'pools.a'}.{key}: ")
+    assert [words for words in ([found] if isinstance(found, str) else found) if words not in problem] == []
     assert not any(password in problem for password in ("hunter2", ":pw@"))
 
 
