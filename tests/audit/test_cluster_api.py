@@ -82,7 +82,8 @@ def by_config(kind: str, **spec: Any) -> list[dict[str, Any]]:
 
 
 def by_nodeadm(*flags: str, **kubelet: Any) -> list[dict[str, Any]]:
-    return by_config("NodeadmConfigTemplate", kubelet={"config": kubelet, "flags": [*flags]})
+    parts = {"config": kubelet, "flags": [*flags]}
+    return by_config("NodeadmConfigTemplate", kubelet={key: part for key, part in parts.items() if part})
 
 
 LISTED = [{"name": "v", "value": "2"}, {"name": "register-with-taints", "value": "a:NoSchedule"}]

@@ -351,8 +351,8 @@ def ran(name: str, image: str, *line: str) -> tuple[str, str, dict[str, Any]]:
     return (DAEMONSET, name, daemonset(image, *line))
 
 
-def of_size(most: int, name: str = "pool", **more: Any) -> tuple[str, str, dict[str, Any]]:
-    return (EKS, name, eks(scalingConfig={"minSize": 0, "maxSize": most}, **more))
+def of_size(most: int) -> tuple[str, str, dict[str, Any]]:
+    return (EKS, "pool", eks(scalingConfig={"minSize": 0, "maxSize": most}))
 
 
 IN_EVERY_ZONE = [
@@ -360,6 +360,7 @@ IN_EVERY_ZONE = [
     (GKE, "b", gke() | {"nodeLocations": ["us-east1-b", "us-east1-c"], "autoscaling": {"maxNodeCount": 8}}),
 ]
 BOUNDED = [("gpu-pool-bounded", "")]
+SMALL = eks(instanceTypes=["g6.xlarge"], scalingConfig={"maxSize": 20})
 
 
 @pytest.mark.parametrize(
@@ -434,11 +435,7 @@ BOUNDED = [("gpu-pool-bounded", "")]
         whole("nobody's driver, unless somebody outside the stack", [("unverified-in-stack", "pool")], WITHOUT_DRIVER),
         whole("164 GPUs on 24 nodes", [], of_size(20), (GKE, "other", gke())),
         whole("212 GPUs", BOUNDED, of_size(26), (GKE, "other", gke())),
-        whole(
-            "33 nodes",
-            BOUNDED,
-            *(of_size(20, "a", instanceTypes=["g6.xlarge"]), (GKE, "b", gke()), (AKS, "c", aks(maxCount=9))),
-        ),
+        whole("33 nodes", BOUNDED, (EKS, "a", SMALL), (GKE, "b", gke()), (AKS, "c", aks(maxCount=9))),
         whole("31 nodes, counted in every zone", BOUNDED, *IN_EVERY_ZONE),
     ],
 )
