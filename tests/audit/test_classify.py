@@ -127,6 +127,32 @@ def config_map(one: Any) -> str:
     return manifest("v1", "ConfigMap", data={"np.yaml": yaml.safe_dump(one)})
 
 
+def by_platform(version: str, kind: str, taints: Any = None, **platform: Any) -> str:
+    return manifest(version, kind, spec={"platform": platform, **({"taints": taints} if taints else {})})
+
+
+def self_managed(**group: Any) -> str:
+    return manifest("eksctl.io/v1alpha5", "ClusterConfig", nodeGroups=[{"name": "g", **group}])
+
+
+P5 = {"instanceType": "p5.48xlarge"}
+BARE, REGISTERED = node_config({}), node_config({"registerWithTaints": [GPU_TAINT]})
+UNREGISTERED = node_config({"registerWithTaints": []})
+HYPERSHIFT = ("hypershift.openshift.io/v1beta1", "NodePool")
+WORKERS = {"provider": {"workers": [{"name": "a", "machine": {"type": "g5.xlarge"}}]}}
+FLUX_ON_AZURE = ("kubernetesconfiguration.azure.upbound.io/v1beta1", "KubernetesFluxConfiguration")
+MIXED = {"machineType": "m5.large", "mixedInstancesPolicy": {"instances": ["g5.xlarge"]}}
+WITHOUT_GPUS = {TYPE: "m5.large", "nvidia.com/gpu.present": "false"}
+CRD = ("apiextensions.k8s.io/v1", "CustomResourceDefinition")
+ASO_CLUSTER = {
+    "apiVersion": "containerservice.azure.com/v1api20231001",
+    "kind": "ManagedCluster",
+    "metadata": {"name": "a"},
+    "spec": {"agentPoolProfiles": [{"name": "gpu", "vmSize": "Standard_NC24ads_A100_v4"}]},
+}
+CAPI, INFRASTRUCTURE = "cluster.x-k8s.io/v1beta1", "infrastructure.cluster.x-k8s.io"
+ASO_PLANE = (f"{INFRASTRUCTURE}/v1alpha1", "AzureASOManagedControlPlane")
+OF_ANY_KIND = {"apiVersion": "x.io/v1", "kind": "${KIND}", "metadata": {"name": "a"}}
 THING = yaml.safe_load(manifest("example.com/v1", "Thing", spec={}))
 OBJECTS = [
     ("eksctl bare", eksctl(instanceType="g5.xlarge"), DEFINITE),
@@ -135,31 +161,12 @@ OBJECTS = [
     ("eksctl soft taint", eksctl(instanceType="p4d.24xlarge", taints={"a": "b:PreferNoSchedule"}), DEFINITE),
     ("eksctl CPU", eksctl(instanceTypes=["m5.large", "c5.large"]), FINE),
     ("eksctl default type", eksctl(), FINE),
-    ("eksctl NodeConfig", eksctl(instanceType="p5.48xlarge", overrideBootstrapCommand=node_config({})), DEFINITE),
-    (
-        "eksctl NodeConfig of a tainted group",
-        eksctl(instanceType="p5.48xlarge", taints=[GPU_TAINT], overrideBootstrapCommand=node_config({})),
-        FINE,
-    ),
-    (
-        "eksctl NodeConfig with a taint",
-        eksctl(instanceType="p5.48xlarge", overrideBootstrapCommand=node_config({"registerWithTaints": [GPU_TAINT]})),
-        FINE,
-    ),
+    ("eksctl NodeConfig", eksctl(**P5, overrideBootstrapCommand=BARE), DEFINITE),
+    ("eksctl NodeConfig, tainted", eksctl(**P5, taints=[GPU_TAINT], overrideBootstrapCommand=BARE), FINE),
+    ("eksctl NodeConfig with a taint", eksctl(**P5, overrideBootstrapCommand=REGISTERED), FINE),
     (
         "eksctl NodeConfig that replaces a taint",
-        manifest(
-            "eksctl.io/v1alpha5",
-            "ClusterConfig",
-            nodeGroups=[
-                {
-                    "name": "g",
-                    "instanceType": "p5.48xlarge",
-                    "taints": [GPU_TAINT],
-                    "overrideBootstrapCommand": node_config({"registerWithTaints": []}),
-                }
-            ],
-        ),
+        self_managed(**P5, taints=[GPU_TAINT], overrideBootstrapCommand=UNREGISTERED),
         DEFINITE,
     ),
     ("eksctl template", eksctl(launchTemplate={"id": "lt-1"}), OPEN),
@@ -168,11 +175,7 @@ OBJECTS = [
     ("eksctl selector of GPUs", eksctl(instanceSelector={"gpus": 1}), DEFINITE),
     ("kOps", kops({"machineType": "g5.xlarge"}), NOT_UNDERSTOOD),
     ("kOps CPU", kops({"machineType": "m5.large"}), ADVISED),
-    (
-        "kOps mixed",
-        kops({"machineType": "m5.large", "mixedInstancesPolicy": {"instances": ["g5.xlarge"]}}),
-        NOT_UNDERSTOOD,
-    ),
+    ("kOps mixed", kops(MIXED), NOT_UNDERSTOOD),
     ("kOps cluster", manifest("kops.k8s.io/v1alpha2", "Cluster", spec={}), FINE),
     ("OpenShift bare", machine_set("g4dn.xlarge"), NOT_UNDERSTOOD),
     ("OpenShift tainted", machine_set("g4dn.xlarge", taints=[GPU_TAINT]), ADVISED),
@@ -185,83 +188,36 @@ OBJECTS = [
     ("kubeadm join", manifest("kubeadm.k8s.io/v1beta4", "JoinConfiguration"), ADVISED),
     ("ACK fleet", manifest("ec2.services.k8s.aws/v1alpha1", "Fleet", spec={}), NOT_UNDERSTOOD),
     ("ASO Flux", manifest("kubernetesconfiguration.azure.com/v1api20230501", "FluxConfiguration", spec={}), ADVISED),
-    (
-        "Upbound Flux",
-        manifest("kubernetesconfiguration.azure.upbound.io/v1beta1", "KubernetesFluxConfiguration"),
-        ADVISED,
-    ),
+    ("Upbound Flux", manifest(*FLUX_ON_AZURE), ADVISED),
     ("Upbound edge", manifest("edgecontainer.gcp.m.upbound.io/v1beta1", "NodePool", spec={}), NOT_UNDERSTOOD),
     ("Config Sync", manifest("gkehub.cnrm.cloud.google.com/v1beta1", "GKEHubFeatureMembership", spec={}), ADVISED),
     ("Config Connector", manifest("gkehub.cnrm.cloud.google.com/v1beta1", "GKEHubMembership", spec={}), FINE),
     ("Dataproc by Crossplane", manifest("dataproc.gcp.upbound.io/v1beta2", "Cluster", spec=ON_GKE), NOT_UNDERSTOOD),
     ("Dataproc by Crossplane, of its own", manifest("dataproc.gcp.upbound.io/v1beta2", "Cluster", spec={}), FINE),
-    (
-        "HyperShift bare",
-        manifest(
-            "hypershift.openshift.io/v1beta1", "NodePool", spec={"platform": {"aws": {"instanceType": "g5.xlarge"}}}
-        ),
-        NOT_UNDERSTOOD,
-    ),
+    ("HyperShift bare", by_platform(*HYPERSHIFT, aws={"instanceType": "g5.xlarge"}), NOT_UNDERSTOOD),
     (
         "HyperShift tainted",
-        manifest(
-            "hypershift.openshift.io/v1beta1",
-            "NodePool",
-            spec={"platform": {"azure": {"vmSize": "Standard_NC24ads_A100_v4"}}, "taints": [GPU_TAINT]},
-        ),
+        by_platform(*HYPERSHIFT, [GPU_TAINT], azure={"vmSize": "Standard_NC24ads_A100_v4"}),
         ADVISED,
     ),
     (
         "Hive bare",
-        manifest("hive.openshift.io/v1", "MachinePool", spec={"platform": {"gcp": {"type": "a2-highgpu-1g"}}}),
+        by_platform("hive.openshift.io/v1", "MachinePool", gcp={"type": "a2-highgpu-1g"}),
         NOT_UNDERSTOOD,
     ),
-    (
-        "Gardener bare",
-        manifest(
-            "core.gardener.cloud/v1beta1",
-            "Shoot",
-            spec={"provider": {"workers": [{"name": "a", "machine": {"type": "g5.xlarge"}}]}},
-        ),
-        NOT_UNDERSTOOD,
-    ),
+    ("Gardener bare", manifest("core.gardener.cloud/v1beta1", "Shoot", spec=WORKERS), NOT_UNDERSTOOD),
     ("node by its resources", node({}, (), **{"nvidia.com/gpu": "1"}), DEFINITE),
     ("node by its slices", node({}, (), **{"nvidia.com/mig-1g.5gb": "7"}), DEFINITE),
     ("node by its type", node({TYPE: "g6.xlarge"}), DEFINITE),
     ("node by its label", node({"nvidia.com/gpu.present": "true"}), DEFINITE),
     ("node tainted", node({TYPE: "g6.xlarge"}, [GPU_TAINT], **{"nvidia.com/gpu": "1"}), FINE),
     ("node cordoned only", node({TYPE: "g6.xlarge"}, [UNREADY]), DEFINITE),
-    (
-        "node without GPUs",
-        node({TYPE: "m5.large", "nvidia.com/gpu.present": "false"}, (), **{"nvidia.com/gpu": "0"}),
-        FINE,
-    ),
+    ("node without GPUs", node(WITHOUT_GPUS, (), **{"nvidia.com/gpu": "0"}), FINE),
     ("ConfigMap with a pool", config_map(UNTAINTED), NOT_UNDERSTOOD),
     ("ConfigMap without", config_map({"a": 1}), FINE),
     ("Object bare", carried(UNTAINTED), NOT_UNDERSTOOD),
-    (
-        "a schema of pools",
-        manifest("apiextensions.k8s.io/v1", "CustomResourceDefinition", spec={"a": yaml.safe_dump(UNTAINTED)}),
-        FINE,
-    ),
-    (
-        "AKS pools in a control plane",
-        manifest(
-            "infrastructure.cluster.x-k8s.io/v1alpha1",
-            "AzureASOManagedControlPlane",
-            spec={
-                "resources": [
-                    {
-                        "apiVersion": "containerservice.azure.com/v1api20231001",
-                        "kind": "ManagedCluster",
-                        "metadata": {"name": "a"},
-                        "spec": {"agentPoolProfiles": [{"name": "gpu", "vmSize": "Standard_NC24ads_A100_v4"}]},
-                    }
-                ]
-            },
-        ),
-        NOT_UNDERSTOOD,
-    ),
+    ("a schema of pools", manifest(*CRD, spec={"a": yaml.safe_dump(UNTAINTED)}), FINE),
+    ("AKS pools in a control plane", manifest(*ASO_PLANE, spec={"resources": [ASO_CLUSTER]}), NOT_UNDERSTOOD),
     ("ManifestWork bare", work(UNTAINTED), NOT_UNDERSTOOD),
     ("kro bare", graph("g5"), NOT_UNDERSTOOD),
     ("Composition bare", composition(UNTAINTED), NOT_UNDERSTOOD),
@@ -271,25 +227,13 @@ OBJECTS = [
     ("Helm placeholder", yaml.safe_dump(karpenter("{{ .Values.family }}")), OPEN),
     ("placeholder with a taint", yaml.safe_dump(karpenter("${FAMILY:=g5}", [GPU_TAINT])), FINE),
     ("placeholder in a name", yaml.safe_dump({**CPU, "metadata": {"name": "${CLUSTER}-cpu"}}), FINE),
-    (
-        "kind is a placeholder",
-        yaml.safe_dump({"apiVersion": "x.io/v1", "kind": "${KIND}", "metadata": {"name": "a"}}),
-        NOT_UNDERSTOOD,
-    ),
+    ("kind is a placeholder", yaml.safe_dump(OF_ANY_KIND), NOT_UNDERSTOOD),
     ("Karpenter's new kind", manifest("karpenter.sh/v2", "NodeFleet", spec={}), NOT_UNDERSTOOD),
     ("Karpenter's overlay", manifest("karpenter.sh/v1alpha1", "NodeOverlay", spec={}), FINE),
-    (
-        "Cluster with topology",
-        manifest("cluster.x-k8s.io/v1beta1", "Cluster", spec={"topology": {"class": "a"}}),
-        NOT_UNDERSTOOD,
-    ),
-    ("Cluster without", manifest("cluster.x-k8s.io/v1beta1", "Cluster", spec={"infrastructureRef": {}}), FINE),
-    ("ClusterClass", manifest("cluster.x-k8s.io/v1beta1", "ClusterClass", spec={}), NOT_UNDERSTOOD),
-    (
-        "a provider's machines",
-        manifest("infrastructure.cluster.x-k8s.io/v1", "OCIMachineTemplate", spec={}),
-        NOT_UNDERSTOOD,
-    ),
+    ("Cluster with topology", manifest(CAPI, "Cluster", spec={"topology": {"class": "a"}}), NOT_UNDERSTOOD),
+    ("Cluster without", manifest(CAPI, "Cluster", spec={"infrastructureRef": {}}), FINE),
+    ("ClusterClass", manifest(CAPI, "ClusterClass", spec={}), NOT_UNDERSTOOD),
+    ("a provider's machines", manifest(f"{INFRASTRUCTURE}/v1", "OCIMachineTemplate", spec={}), NOT_UNDERSTOOD),
     ("an instance of a kro group", manifest("kro.run/v1alpha1", "GpuCluster", spec={}), NOT_UNDERSTOOD),
     ("Flux", manifest("helm.toolkit.fluxcd.io/v2", "HelmRelease", spec={}), ADVISED),
     ("workloads", manifest("jobset.x-k8s.io/v1alpha2", "JobSet", spec={}), FINE),
@@ -359,6 +303,12 @@ RELEASE = {"name": "a", "chart": "pools", "repository": "https://example.com", "
 
 
 DEPLOYMENT = "azurerm_resource_group_template_deployment"
+POOL_ELSEWHERE, OF_GPUS = "digitalocean_kubernetes_node_pool", {"size": "gpu-h100x1-80gb"}
+SOFT = {**GPU_TAINT, "effect": "PreferNoSchedule"}
+AGENT_POOLS = "Microsoft.ContainerService/managedClusters/agentPools"
+AWSCC = {"instance_types": ["g5.xlarge"], "taints": [{"key": "a", "effect": "NO_SCHEDULE"}]}
+HYPERPOD = {**STATE, "type_name": "AWS::SageMaker::Cluster"}
+STORAGE = {"type": "Microsoft.Storage/accounts@2025-01-01"}
 
 PLANS = [
     ("ConfigMap", plan("kubernetes_config_map_v1", {"data": {"a": yaml.safe_dump(UNTAINTED)}}), NOT_UNDERSTOOD),
@@ -377,19 +327,9 @@ PLANS = [
     ("stack set bare", plan("aws_cloudformation_stack_set", {"template_body": stack("g5.xlarge")}), NOT_UNDERSTOOD),
     ("Cloud Control bare", plan("aws_cloudcontrolapi_resource", STATE), NOT_UNDERSTOOD),
     ("Cloud Control bucket", plan("aws_cloudcontrolapi_resource", {**STATE, "type_name": "AWS::S3::Bucket"}), FINE),
-    (
-        "Cloud Control HyperPod",
-        plan("aws_cloudcontrolapi_resource", {**STATE, "type_name": "AWS::SageMaker::Cluster"}),
-        NOT_UNDERSTOOD,
-    ),
-    ("awscc bare", plan("awscc_eks_nodegroup", {"instance_types": ["g5.xlarge"], "taints": []}), NOT_UNDERSTOOD),
-    (
-        "awscc good",
-        plan(
-            "awscc_eks_nodegroup", {"instance_types": ["g5.xlarge"], "taints": [{"key": "a", "effect": "NO_SCHEDULE"}]}
-        ),
-        ADVISED,
-    ),
+    ("Cloud Control HyperPod", plan("aws_cloudcontrolapi_resource", HYPERPOD), NOT_UNDERSTOOD),
+    ("awscc bare", plan("awscc_eks_nodegroup", {**AWSCC, "taints": []}), NOT_UNDERSTOOD),
+    ("awscc good", plan("awscc_eks_nodegroup", AWSCC), ADVISED),
     ("awscc template", plan("awscc_ec2_launch_template", {"launch_template_name": "a"}), NOT_UNDERSTOOD),
     ("awscc bucket", plan("awscc_s3_bucket", {}), FINE),
     ("ARM bare", plan(DEPLOYMENT, {"template_content": arm(A100)}), NOT_UNDERSTOOD),
@@ -398,20 +338,13 @@ PLANS = [
     ("ARM not known", plan(DEPLOYMENT, {}, {"template_content": True}), NOT_UNDERSTOOD),
     (
         "azapi_update_resource of AKS",
-        plan(
-            "azapi_update_resource",
-            {"type": "Microsoft.ContainerService/managedClusters/agentPools@2025-01-01", "body": {}},
-        ),
+        plan("azapi_update_resource", {"type": f"{AGENT_POOLS}@2025-01-01", "body": {}}),
         NOT_UNDERSTOOD,
     ),
-    (
-        "azapi_update_resource of another",
-        plan("azapi_update_resource", {"type": "Microsoft.Storage/accounts@2025-01-01"}),
-        FINE,
-    ),
+    ("azapi_update_resource of another", plan("azapi_update_resource", STORAGE), FINE),
     (
         "azapi_resource machines",
-        plan("azapi_resource", {"type": "Microsoft.ContainerService/managedClusters/agentPools/machines@2025-01-01"}),
+        plan("azapi_resource", {"type": f"{AGENT_POOLS}/machines@2025-01-01"}),
         NOT_UNDERSTOOD,
     ),
     ("HyperPod", plan("aws_sagemaker_cluster", {"orchestrator": [{"eks": [{"cluster_arn": "a"}]}]}), NOT_UNDERSTOOD),
@@ -420,22 +353,11 @@ PLANS = [
     ("Dataproc", plan("google_dataproc_cluster", {"virtual_cluster_config": [], "cluster_config": [{}]}), FINE),
     ("Config Sync in Terraform", plan("google_gke_hub_feature_membership", {"feature": "configmanagement"}), ADVISED),
     ("GKE on AWS", plan("google_container_aws_node_pool", {}), NOT_UNDERSTOOD),
-    ("another cloud's pool", plan("digitalocean_kubernetes_node_pool", {"size": "s-1vcpu-2gb"}), ADVISED),
-    ("GPUs of another cloud", plan("digitalocean_kubernetes_node_pool", {"size": "gpu-h100x1-80gb"}), NOT_UNDERSTOOD),
-    ("a size not known yet", plan("digitalocean_kubernetes_node_pool", None, {"size": True}), NOT_UNDERSTOOD),
-    (
-        "another cloud's tainted pool",
-        plan("digitalocean_kubernetes_node_pool", {"size": "gpu-h100x1-80gb", "taint": [GPU_TAINT]}),
-        ADVISED,
-    ),
-    (
-        "a taint that only prefers",
-        plan(
-            "digitalocean_kubernetes_node_pool",
-            {"size": "gpu-h100x1-80gb", "taint": [{**GPU_TAINT, "effect": "PreferNoSchedule"}]},
-        ),
-        NOT_UNDERSTOOD,
-    ),
+    ("another cloud's pool", plan(POOL_ELSEWHERE, {"size": "s-1vcpu-2gb"}), ADVISED),
+    ("GPUs of another cloud", plan(POOL_ELSEWHERE, OF_GPUS), NOT_UNDERSTOOD),
+    ("a size not known yet", plan(POOL_ELSEWHERE, None, {"size": True}), NOT_UNDERSTOOD),
+    ("another cloud's tainted pool", plan(POOL_ELSEWHERE, {**OF_GPUS, "taint": [GPU_TAINT]}), ADVISED),
+    ("a taint that only prefers", plan(POOL_ELSEWHERE, {**OF_GPUS, "taint": [SOFT]}), NOT_UNDERSTOOD),
     (
         "two pools, one with GPUs",
         plan("linode_lke_cluster", {"pool": [{"type": "g6-standard-2"}, {"type": "g2-gpu-rtx4000a1-s"}]}),

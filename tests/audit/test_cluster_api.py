@@ -71,128 +71,63 @@ def faults(of: FileReport) -> list[tuple[str, bool]]:
 OPEN, LATE = [("AWSMachineTemplate/ml/gpu", True)], [("AWSMachineTemplate/ml/gpu", False)]
 
 
+def by_kubeadm(**registration: Any) -> list[dict[str, Any]]:
+    """Return machines with GPUs that join by kubeadm with this registration."""
+    return [machine(), deployment(), kubeadm(registration)]
+
+
+def by_config(kind: str, **spec: Any) -> list[dict[str, Any]]:
+    """Return machines with GPUs that join by a configuration of this kind."""
+    return [machine(), deployment(kind), config(kind, spec)]
+
+
+def by_nodeadm(*flags: str, **kubelet: Any) -> list[dict[str, Any]]:
+    parts = {"config": kubelet, "flags": [*flags]}
+    return by_config("NodeadmConfigTemplate", kubelet={key: part for key, part in parts.items() if part})
+
+
+LISTED = [{"name": "v", "value": "2"}, {"name": "register-with-taints", "value": "a:NoSchedule"}]
+SOFT_ARGUMENT = {"register-with-taints": "a:PreferNoSchedule"}
+TWO_OWNERS = [deployment(name="a"), deployment(name="b", config_name="plain")]
+ELSEWHERE = named(CORE, "MachineSet", "a", deployment()["spec"], "other")
+TAINTED = kubeadm({"taints": [TAINT]})
+KEPT = {**TAINT, "propagation": "Always"}
+
+
 @pytest.mark.parametrize(
     ("objects", "expected"),
     [
-        pytest.param([machine(), deployment(), kubeadm({"taints": [TAINT]})], [], id="taints"),
-        pytest.param([machine(), deployment(), kubeadm({"taints": []})], OPEN, id="no taints"),
-        pytest.param([machine(), deployment(), kubeadm({})], OPEN, id="nothing said of taints"),
-        pytest.param([machine(), deployment(), kubeadm({"taints": [SOFT]})], OPEN, id="a soft taint"),
+        pytest.param(by_kubeadm(taints=[TAINT]), [], id="taints"),
+        pytest.param(by_kubeadm(taints=[]), OPEN, id="no taints"),
+        pytest.param(by_kubeadm(), OPEN, id="nothing said of taints"),
+        pytest.param(by_kubeadm(taints=[SOFT]), OPEN, id="a soft taint"),
         pytest.param([machine("m5.large"), deployment(), kubeadm({})], [], id="no GPU"),
+        pytest.param(by_kubeadm(kubeletExtraArgs=REGISTER), [], id="the kubelet's argument"),
+        pytest.param(by_kubeadm(kubeletExtraArgs=LISTED), [], id="the kubelet's argument in a list"),
+        pytest.param(by_kubeadm(taints=[TAINT], kubeletExtraArgs=SOFT_ARGUMENT), OPEN, id="the argument wins"),
+        pytest.param(by_kubeadm(kubeletExtraArgs={"register-with-taints": "${TAINTS}"}), LATE, id="a variable"),
+        pytest.param(by_kubeadm(kubeletExtraArgs={"node-labels": "a=b"}), OPEN, id="another argument"),
+        pytest.param(by_config("EKSConfigTemplate", kubeletExtraArgs=REGISTER), [], id="EKSConfig"),
+        pytest.param(by_config("EKSConfigTemplate"), OPEN, id="EKSConfig without"),
+        pytest.param(by_nodeadm(registerWithTaints=[TAINT]), [], id="NodeadmConfig"),
         pytest.param(
-            [machine(), deployment(), kubeadm({"kubeletExtraArgs": REGISTER})], [], id="the kubelet's argument"
-        ),
-        pytest.param(
-            [
-                machine(),
-                deployment(),
-                kubeadm(
-                    {
-                        "kubeletExtraArgs": [
-                            {"name": "v", "value": "2"},
-                            {"name": "register-with-taints", "value": "a:NoSchedule"},
-                        ]
-                    }
-                ),
-            ],
-            [],
-            id="the kubelet's argument in a list",
-        ),
-        pytest.param(
-            [
-                machine(),
-                deployment(),
-                kubeadm({"taints": [TAINT], "kubeletExtraArgs": {"register-with-taints": "a:PreferNoSchedule"}}),
-            ],
-            OPEN,
-            id="the argument wins over the taints",
-        ),
-        pytest.param(
-            [machine(), deployment(), kubeadm({"kubeletExtraArgs": {"register-with-taints": "${TAINTS}"}})],
-            LATE,
-            id="a variable",
-        ),
-        pytest.param(
-            [machine(), deployment(), kubeadm({"kubeletExtraArgs": {"node-labels": "a=b"}})],
-            OPEN,
-            id="another argument",
-        ),
-        pytest.param(
-            [machine(), deployment("EKSConfigTemplate"), config("EKSConfigTemplate", {"kubeletExtraArgs": REGISTER})],
-            [],
-            id="EKSConfig",
-        ),
-        pytest.param(
-            [machine(), deployment("EKSConfigTemplate"), config("EKSConfigTemplate", {})], OPEN, id="EKSConfig without"
-        ),
-        pytest.param(
-            [
-                machine(),
-                deployment("NodeadmConfigTemplate"),
-                config("NodeadmConfigTemplate", {"kubelet": {"config": {"registerWithTaints": [TAINT]}}}),
-            ],
-            [],
-            id="NodeadmConfig",
-        ),
-        pytest.param(
-            [
-                machine(),
-                deployment("NodeadmConfigTemplate"),
-                config(
-                    "NodeadmConfigTemplate",
-                    {
-                        "kubelet": {
-                            "config": {"registerWithTaints": [TAINT]},
-                            "flags": ["--v=2", "--register-with-taints=a:PreferNoSchedule"],
-                        }
-                    },
-                ),
-            ],
+            by_nodeadm("--v=2", "--register-with-taints=a:PreferNoSchedule", registerWithTaints=[TAINT]),
             OPEN,
             id="a flag of NodeadmConfig wins",
         ),
-        pytest.param(
-            [
-                machine(),
-                deployment("NodeadmConfigTemplate"),
-                config("NodeadmConfigTemplate", {"kubelet": {"flags": ["--register-with-taints=a:NoSchedule"]}}),
-            ],
-            [],
-            id="a flag of NodeadmConfig",
-        ),
+        pytest.param(by_nodeadm("--register-with-taints=a:NoSchedule"), [], id="a flag of NodeadmConfig"),
         pytest.param([machine(), deployment("TalosConfigTemplate")], LATE, id="a bootstrap that nobody here reads"),
         pytest.param([machine(), control_plane({})], [], id="a control plane"),
         pytest.param([machine(), control_plane({"taints": []})], LATE, id="a control plane with a list of taints"),
         pytest.param([machine(), deployment()], LATE, id="a configuration that is not here"),
-        pytest.param([machine(), kubeadm({"taints": [TAINT]})], LATE, id="nothing joins the two"),
-        pytest.param([machine(), deployment(taints=[{**TAINT, "propagation": "Always"}])], [], id="the owner's taints"),
+        pytest.param([machine(), TAINTED], LATE, id="nothing joins the two"),
+        pytest.param([machine(), deployment(taints=[KEPT])], [], id="the owner's taints"),
         pytest.param([machine(), deployment(taints=[SOFT]), kubeadm({})], OPEN, id="a soft taint of the owner"),
         pytest.param(
-            [machine(), deployment("KubeadmConfigTemplate", "other"), kubeadm({"taints": [TAINT]})],
-            LATE,
-            id="another configuration",
+            [machine(), deployment("KubeadmConfigTemplate", "other"), TAINTED], LATE, id="another configuration"
         ),
-        pytest.param(
-            [
-                machine(),
-                deployment(name="a"),
-                deployment(name="b", config_name="plain"),
-                kubeadm({"taints": [TAINT]}),
-                kubeadm({}, "plain"),
-            ],
-            OPEN,
-            id="one of two owners leaves them open",
-        ),
-        pytest.param(
-            [
-                machine(),
-                named(CORE, "MachineSet", "a", deployment()["spec"], "other"),
-                deployment(),
-                kubeadm({"taints": [TAINT]}),
-            ],
-            [],
-            id="an owner in another namespace",
-        ),
+        pytest.param([machine(), *TWO_OWNERS, TAINTED, kubeadm({}, "plain")], OPEN, id="one of two owners is open"),
+        pytest.param([machine(), ELSEWHERE, deployment(), TAINTED], [], id="an owner in another namespace"),
     ],
 )
 def test_machines_are_judged_with_their_bootstrap(
@@ -241,48 +176,42 @@ def test_a_single_machine_names_both_directly(judge: Judge) -> None:
     assert faults(judged(judge, *objects, config("KubeadmConfig", {}))) == [("AzureMachine/ml/gpu", True)]
 
 
-@pytest.mark.parametrize(
-    ("kind", "spec", "where", "cure"),
-    [
-        ("KubeadmConfigTemplate", {}, "spec.template.spec.joinConfiguration.nodeRegistration.taints", "{key: nvidia"),
-        (
-            "EKSConfigTemplate",
-            {},
-            "spec.template.spec.kubeletExtraArgs.register-with-taints",
-            '"nvidia.com/gpu=present',
-        ),
-        ("NodeadmConfigTemplate", {}, "spec.template.spec.kubelet.config.registerWithTaints", "{key: nvidia.com/gpu"),
-    ],
-)
-def test_the_finding_says_what_to_write_where(kind: str, spec: Any, where: str, cure: str, judge: Judge) -> None:
-    said = judged(judge, machine(), deployment(kind), config(kind, spec)).found
-    (message,) = [one.message for one in said if one.rule.name == RULE]
-
-    assert f"found bootstrap configuration {kind} → {where}: none" in message
-    assert f"add {cure}" in message
-
-
-def test_taints_that_do_not_keep_pods_off_are_shown(judge: Judge) -> None:
-    starts = {"key": "node.cilium.io/agent-not-ready", "effect": "NoExecute"}
-    (found,) = [
-        one
-        for one in judged(judge, machine(), deployment(), kubeadm({"taints": [SOFT, starts]})).found
-        if one.rule.name == RULE
-    ]
-
-    assert "nodeRegistration.taints: nvidia.com/gpu:PreferNoSchedule;" in found.message
-    assert "nodeRegistration.taints[1]: node.cilium.io/agent-not-ready is removed" in found.message
+STARTS = {"key": "node.cilium.io/agent-not-ready", "effect": "NoExecute"}
+HARD = {"key": "nvidia.com/gpu", "effect": "NoSchedule"}
+BY = "found bootstrap configuration"
+WORDS = [
+    (
+        by_kubeadm(),
+        f"{BY} KubeadmConfigTemplate → spec.template.spec.joinConfiguration.nodeRegistration.taints: none",
+        "add {key: nvidia",
+    ),
+    (
+        by_config("EKSConfigTemplate"),
+        f"{BY} EKSConfigTemplate → spec.template.spec.kubeletExtraArgs.register-with-taints: none",
+        'add "nvidia.com/gpu=present',
+    ),
+    (
+        by_config("NodeadmConfigTemplate"),
+        f"{BY} NodeadmConfigTemplate → spec.template.spec.kubelet.config.registerWithTaints: none",
+        "add {key: nvidia.com/gpu",
+    ),
+    (
+        by_kubeadm(taints=[SOFT, STARTS]),
+        "nodeRegistration.taints: nvidia.com/gpu:PreferNoSchedule;",
+        "nodeRegistration.taints[1]: node.cilium.io/agent-not-ready is removed",
+    ),
+    (by_kubeadm(taints=[HARD, {**HARD, "effect": "no"}]), "nodeRegistration.taints[1]: got effect 'no'", "add "),
+]
 
 
-def test_a_kubelet_starts_with_no_list_of_which_one_is_wrong(judge: Judge) -> None:
-    hard = {"key": "nvidia.com/gpu", "effect": "NoSchedule"}
-    (found,) = [
-        one
-        for one in judged(judge, machine(), deployment(), kubeadm({"taints": [hard, {**hard, "effect": "no"}]})).found
-        if one.rule.name == RULE
-    ]
+@pytest.mark.parametrize(("objects", "found", "also"), WORDS, ids=[each[1] for each in WORDS])
+def test_the_finding_says_what_was_found_and_what_to_write(
+    objects: list[dict[str, Any]], found: str, also: str, judge: Judge
+) -> None:
+    (message,) = [one.message for one in judged(judge, *objects).found if one.rule.name == RULE]
 
-    assert "nodeRegistration.taints[1]: got effect 'no'" in found.message
+    assert found in message
+    assert also in message
 
 
 def test_what_nobody_knows_is_an_advisory_where_configured(judge: Judge) -> None:

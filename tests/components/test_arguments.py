@@ -6,11 +6,9 @@ from typing import Any, TypedDict
 import pulumi
 import pytest
 
-from gpupools.common.errors import Problem, Rejected
+from gpupools.common.errors import Rejected
 from gpupools.components.arguments import (
-    Refused,
     known_values,
-    parse_cloud,
     parse_cluster_argument,
     unknown_arguments,
 )
@@ -51,26 +49,6 @@ def test_an_output_is_late_at_any_depth() -> None:
     assert asyncio.run(known()) == [LATE, {"a": [LATE, {"b": LATE}]}]
 
 
-@pytest.mark.parametrize("name", sorted(clouds()))
-def test_a_cloud_is_known_by_its_name(name: str) -> None:
-    assert parse_cloud(name).name == name
-
-
-@pytest.mark.parametrize(
-    ("name", "said"),
-    [
-        ("ows", "cloud: unknown cloud 'ows'; did you mean 'aws'?"),
-        (None, "cloud: unknown cloud None"),
-        (["aws"], "cloud: unknown cloud ['aws']"),
-    ],
-)
-def test_another_name_of_a_cloud_is_refused(name: Any, said: str) -> None:
-    with pytest.raises(Rejected) as caught:
-        parse_cloud(name)
-
-    assert str(caught.value).startswith(said)
-
-
 def test_arguments_that_a_component_does_not_have_are_named_with_the_nearest() -> None:
     given: Any = {"one": 1, "othre": 2, 7: 3}
 
@@ -104,21 +82,3 @@ def test_what_only_a_stack_file_may_say_of_a_cluster_is_refused(changes: dict[st
         assert [str(problem) for problem in caught.value.problems] == said
     else:
         assert parse_cluster_argument(given, cloud).cloud == "aws"
-
-
-@pytest.mark.parametrize("value", [None, 7, ["a"]])
-def test_a_cluster_that_is_no_map_is_refused(value: Any) -> None:
-    with pytest.raises(Rejected) as caught:
-        parse_cluster_argument(value, clouds()["aws"])
-
-    assert {problem.path[0] for problem in caught.value.problems} == {"cluster"}
-
-
-def test_an_error_has_every_reason_in_its_text_and_its_details() -> None:
-    error = Refused(Rejected([Problem(("a", 0, "b"), "is odd", "mend it"), Problem((), "is all wrong")]))
-
-    assert str(error) == "a[0].b: is odd; mend it\nis all wrong"
-    assert error.errors == [
-        {"property_path": "a[0].b", "reason": "a[0].b: is odd; mend it"},
-        {"property_path": "", "reason": "is all wrong"},
-    ]

@@ -195,47 +195,12 @@ def test_an_address_left_out_may_be_none(preview: RunProgram) -> None:
     assert "vnetSubnetID" not in pool.inputs
 
 
-def test_floats_as_another_language_sends_them_make_the_same_pool(preview: RunProgram) -> None:
-    sharing = {"mode": "time-slicing", "replicas": 4}
-    whole: dict[str, Any] = {
-        "gpu": "L4",
-        "gpus_per_node": 2,
-        "nodes": {"min": 1, "max": 4},
-        "disk_gib": 300,
-        "zones": ["europe-west4-a"],
-        "sharing": sharing,
-    }
-    whole |= {"trust": {"team": "vision"}, "zones": ["europe-west4-a"]}
-    floats = whole | {
-        "gpus_per_node": 2.0,
-        "nodes": {"min": 1.0, "max": 4.0},
-        "disk_gib": 300.0,
-        "sharing": sharing | {"replicas": 4.0},
-    }
-    first, second = (
-        {resource.name: resource.inputs for resource in preview(f"GpuNodePool('train', {args(pool=pool)!r})").resources}
-        for pool in (whole, floats)
-    )
-
-    assert "train-nodes" in first
-    assert {name: inputs for name, inputs in first.items() if name != "train"} == {
-        name: inputs for name, inputs in second.items() if name != "train"
-    }
-
-
 # --- what it refuses ---
 
 
 @listed(__file__)
 def test_every_reason_is_given_with_the_argument_it_is_about(changes: dict[str, Any], reasons: list[str]) -> None:
     assert check_pool(**changes) == reasons
-
-
-def test_a_plan_that_cannot_be_is_refused_under_the_components_own_arguments() -> None:
-    pool = {"gpu": "L9", "nodes": {"max": 2}, "labels": {"gpupools/pool": "mine"}}
-
-    assert {reason.partition(": ")[0] for reason in check_pool(pool=pool)} >= {"pool.gpu"}
-    assert [reason for reason in check_pool(pool=pool) if not reason.startswith("pool.")] == []
 
 
 INFINIBAND = {"instance_type": "Standard_ND96isr_H100_v5", "nodes": {"max": 2}, "network": {"rdma": True}}
@@ -283,14 +248,6 @@ def test_a_components_name_leaves_room_for_what_the_cloud_makes_of_it(cloud: str
 def test_a_components_name_too_long_for_the_name_of_a_node_group_is_refused() -> None:
     with pytest.raises(Rejected, match="has 50 characters; use 49 or fewer, since Amazon EKS names the pool after it"):
         plan_args("n" * 50, args("aws", pool_name="train"))
-
-
-def test_an_output_of_a_stack_file_is_no_address_in_a_program() -> None:
-    late = {"stack": "acme/platform/prod", "name": {"output": "clusterName"}}
-    cluster = {**clouds()["gcp"].example_cluster, **late}
-
-    cure = "is a key of stack files only; pass the output of a StackReference instead"
-    assert check_pool(cluster=cluster) == [f"cluster.name: {cure}", f"cluster.stack: {cure}"]
 
 
 def test_a_program_that_catches_the_error_sees_every_reason_in_text_and_details(preview: RunProgram) -> None:

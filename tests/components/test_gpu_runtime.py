@@ -451,21 +451,13 @@ def test_two_owners_of_a_piece_are_refused_under_the_components_own_arguments() 
 
 def test_a_reason_keeps_its_source_under_the_components_own_arguments() -> None:
     cluster = {**own_args()["cluster"], "runtime": {"kubernetes": "1.20", "trust_policy": True}}
-    trusted = {
-        "gpu": "T4",
-        "nodes": {"max": 2},
-        "software": "device-plugin",
-        "sharing": {"mode": "time-slicing", "replicas": 2},
-    }
-    with pytest.raises(Rejected) as of_software:
-        plan_args(own_args(cluster=cluster, pools={"a": trusted | {"trust": {"team": "research"}}}))
-    with pytest.raises(Rejected) as of_a_pool:
-        plan_args(own_args(pools={"a": trusted}))
+    shared = {"sharing": {"mode": "time-slicing", "replicas": 2}, "trust": {"team": "research"}}
+    pool = {"gpu": "T4", "nodes": {"max": 2}, "software": "device-plugin", **shared}
+    with pytest.raises(Rejected) as caught:
+        plan_args(own_args(cluster=cluster, pools={"a": pool}))
 
-    old = next(each for each in of_software.value.problems if each.path == ("cluster", "runtime", "kubernetes"))
+    old = next(each for each in caught.value.problems if each.path == ("cluster", "runtime", "kubernetes"))
     assert str(old).endswith(f"(see {requirement('ValidatingAdmissionPolicy', 'kubernetes').source})")
-    (untrusting,) = of_a_pool.value.problems
-    assert str(untrusting).endswith("(see https://github.com/NVIDIA/k8s-device-plugin#shared-access-to-gpus)")
 
 
 def test_the_typed_trust_has_the_keys_of_a_stack_file() -> None:

@@ -65,15 +65,6 @@ def write(folder: Path, **files: str) -> list[str]:
     return [str(folder / f"Pulumi.{name}.yaml") for name in files]
 
 
-def test_a_right_file_becomes_plans(tmp_path: Path, fake_clouds: Mapping[str, Cloud]) -> None:
-    (name,) = write(tmp_path, dev=GOOD)
-
-    checked = check_stack_file(Path(name), fake_clouds)
-
-    assert checked.file.stack == "dev"
-    assert [(plan.cluster, plan.name, plan.instance.name) for plan in checked.plan.pools] == [("lab", "a", "l4.small")]
-
-
 def test_every_problem_has_its_line(tmp_path: Path, fake_clouds: Mapping[str, Cloud]) -> None:
     (name,) = write(tmp_path, dev=WRONG)
 
@@ -110,17 +101,6 @@ def test_the_planner_points_into_a_layout_written_with_numbers(
 
     lines = {each.problem.key: each.line for each in locate(Path(name), caught.value)}
     assert lines["pools.a.sharing.layout.1"] == 13
-
-
-def test_a_file_that_cannot_be_read_has_no_line(tmp_path: Path, fake_clouds: Mapping[str, Cloud]) -> None:
-    missing = tmp_path / "Pulumi.none.yaml"
-
-    with pytest.raises(Rejected) as caught:
-        check_stack_file(missing, fake_clouds)
-
-    (found,) = locate(missing, caught.value)
-    assert found.line is None
-    assert str(found) == f"{missing}: does not exist; use a file, e.g. stacks/Pulumi.dev.yaml"
 
 
 @pytest.mark.usefixtures("only_fake")

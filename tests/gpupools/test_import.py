@@ -239,28 +239,20 @@ def test_all_that_is_wrong_with_an_import_is_told_in_one_round(
     assert "set what serves its GPUs: --device-plugin NAME" in said
 
 
-def test_pools_that_cannot_be_taken_over_are_refused_with_the_reason(
+def test_a_pool_of_another_cloud_or_of_two_files_is_refused_with_all_others(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "Pulumi.moved.yaml"
-    gke, aks = dict(some("gcp").described), dict(some("azure").described)
-    own = {**gke, "config": {**gke["config"], "labels": {"gpupools/pool": "a"}}}
-    unknown = {**gke, "config": {**gke["config"], "machineType": "e2-standard-4"}}
-    eks = {"nodegroup": {"nodegroupName": "gpu", "clusterName": "train"}}  # no description that aws prints
-    windows = {**aks, "osType": "Windows"}
-    file = given(tmp_path, gke, own, unknown, eks, windows, {"apiVersion": "v1", "kind": "Pod"})
+    file = given(tmp_path, GKE, {**GKE, "config": {**GKE["config"], "machineType": "e2-standard-4"}})
 
     assert "is a pool of GKE, not of AKS" in refused(capsys, out, file[0], "--cloud", "azure")
-    assert "is already the pool a of a gpupools stack" in refused(capsys, out, file[1])
-    assert "which is not in the catalogue" in refused(capsys, out, file[2])
-    assert "gpu: has no nodegroupArn" in refused(capsys, out, file[3])
-    assert "has Windows nodes" in refused(capsys, out, file[4])
-    assert "has no node pool" in refused(capsys, out, file[5])
     assert f"is also in {file[0]}" in refused(capsys, out, file[0], file[0])
     # One that can be is not written without the other.
-    assert "not in the catalogue" in refused(capsys, out, file[2], *given(tmp_path / "..", aks), *SERVED)
+    assert "not in the catalogue" in refused(capsys, out, file[1], *given(tmp_path / "..", AKS), *SERVED)
 
 
+GKE, AKS = dict(some("gcp").described), dict(some("azure").described)
+MIG_LABEL, PLUGIN_LABEL = "nvidia.com/mig.config", "nvidia.com/device-plugin.config"
 ARN = "arn:aws:eks:eu-central-1:123456789012:nodegroup/train/gpu/aac5c9a0"
 
 
@@ -301,9 +293,27 @@ def template(**data: Any) -> dict[str, Any]:
         ([eks(capacityType="CAPACITY_BLOCK")], "uses a Capacity Block that no file names"),
         ([eks(labels={"gpupools/pool": "a"})], "is already the pool a of a gpupools stack"),
         ([template(InstanceType="g5.xlarge")], "none of the files has a node pool with GPUs"),
+        (
+            [GKE | {"config": {**GKE["config"], "labels": {"gpupools/pool": "a"}}}],
+            "is already the pool a of a gpupools",
+        ),
+        ([GKE | {"config": {**GKE["config"], "machineType": "e2-standard-4"}}], "which is not in the catalogue"),
+        ([{"nodegroup": {"nodegroupName": "gpu", "clusterName": "train"}}], "gpu: has no nodegroupArn"),
+        ([AKS | {"osType": "Windows"}], "has Windows nodes"),
+        ([{"apiVersion": "v1", "kind": "Pod"}], "has no node pool"),
+        (
+            [eks(instanceTypes=["p4d.24xlarge"], labels={MIG_LABEL: "team-slices"}), template()],
+            "whose layout its name does not tell",
+        ),
+        # What no command line prints.
+        ([eks(scalingConfig={"minSize": "x", "maxSize": 4})], "minSize: got 'x', expected a number"),
+        ([eks(taints="nvidia.com/gpu=a:NoSchedule")], "taints: got 'nvidia.com/gpu=a:NoSchedule', expected a list"),
+        ([eks(launchTemplate={"id": "lt-0a1b2c3d4e5f60718", "version": "$Latest"})], "uses version $Latest"),
+        ([AKS | {"availabilityZones": True}], "availabilityZones: got true, expected a list of texts"),
+        ([GKE | {"locations": 1.5}], "locations: got 1.5, expected a list of texts"),
     ],
 )
-def test_node_groups_that_cannot_be_taken_over_are_refused_with_the_reason(
+def test_pools_that_cannot_be_taken_over_are_refused_with_the_reason(
     tmp_path: Path, pools: list[dict[str, Any]], reason: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert reason in refused(capsys, tmp_path / "Pulumi.moved.yaml", *given(tmp_path, *pools), *SERVED)
@@ -416,28 +426,6 @@ def test_how_bottlerocket_shares_is_read_out_of_the_template(
         tmp_path, eks(amiType="BOTTLEROCKET_x86_64_NVIDIA"), template(UserData=encoded(f"{plugin}enabled=false"))
     )
     assert "switches Bottlerocket's device plugin off" in refused(capsys, tmp_path / "Pulumi.b.yaml", *off)
-
-
-@pytest.mark.parametrize(
-    ("pool", "reason"),
-    [
-        (eks(scalingConfig={"minSize": "x", "maxSize": 4}), "minSize: got 'x', expected a number"),
-        (
-            eks(taints="nvidia.com/gpu=present:NoSchedule"),
-            "taints: got 'nvidia.com/gpu=present:NoSchedule', expected a list",
-        ),
-        (eks(launchTemplate={"id": "lt-0a1b2c3d4e5f60718", "version": "$Latest"}), "uses version $Latest"),
-        (
-            {**some("azure").described, "availabilityZones": True},
-            "availabilityZones: got true, expected a list of texts",
-        ),
-        ({**some("gcp").described, "locations": 1.5}, "locations: got 1.5, expected a list of texts"),
-    ],
-)
-def test_what_no_command_line_prints_is_refused_where_it_stands(
-    tmp_path: Path, pool: Mapping[str, Any], reason: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert reason in refused(capsys, tmp_path / "Pulumi.moved.yaml", *given(tmp_path, pool), *SERVED)
 
 
 JUNK: tuple[Any, ...] = (None, "", 0, -1, "x", True, [], {}, [1], ["a"], [None], {"a": None}, 1.5, "9" * 400, "\ud800")
@@ -697,9 +685,6 @@ def test_what_an_edit_does_to_an_adopted_node_group(
     assert reason in "".join(check_pool)
 
 
-MIG_LABEL, PLUGIN_LABEL = "nvidia.com/mig.config", "nvidia.com/device-plugin.config"
-
-
 @pytest.mark.parametrize(
     ("mig", "plugin", "sharing"),
     [
@@ -747,14 +732,6 @@ def test_labels_tell_how_the_operator_and_the_plugin_share(
     assert ("must have all-" in said) is (mig.startswith("all-") and sharing is not None)
     if mig.startswith("a100"):
         assert f"changes in place: NodeGroup.labels.{MIG_LABEL}" not in said
-
-
-def test_a_mig_configuration_of_unknown_layout_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    pool = eks(amiType="AL2023_x86_64_NVIDIA", instanceTypes=["p4d.24xlarge"], labels={MIG_LABEL: "team-slices"})
-
-    assert "whose layout its name does not tell" in refused(
-        capsys, tmp_path / "Pulumi.b.yaml", *given(tmp_path, pool, template()), *SERVED
-    )
 
 
 def existing(resource: Mapping[str, Any], template: str) -> dict[str, Any]:

@@ -30,6 +30,7 @@ EKS += ["--set", f"subnet_ids={SUBNETS}", "--set", f"node_role_arn={ROLE}"]
 AKS = ["--cloud", "azure", "--cluster", "serve", "--set", "resource_group=ml", "--set", "encryption_at_host=true"]
 GKE = ["--cloud", "gcp", "--cluster", "lab-1", "--set", "project=ml-dev", "--set", "location=europe-west4"]
 GKE += ["--set", "service_account=gpu@ml-dev.iam.gserviceaccount.com"]
+ON_L4 = ["dev", *EKS, "--gpu", "L4"]
 MPS = ["--gpu", "T4", "--sharing", "mps", "--replicas", "2", "--team", "a"]
 
 
@@ -264,52 +265,37 @@ def test_descriptions_are_read_by_names_the_vendors_have() -> None:
     [
         (["dev"], ["--cloud: is missing"]),
         (["dev", "--cloud", "gpc"], ["unknown cloud 'gpc'; did you mean 'gcp'?"]),
-        (
-            ["dev", "--cloud", "aws"],
-            ["--cluster: is", "region=…: is", "subnet_ids", "node_role_arn", "--gpu: is"],
-        ),
+        (["dev", "--cloud", "aws"], ["--cluster: is", "region=…: is", "subnet_ids", "node_role_arn", "--gpu: is"]),
         (["dev", *EKS, "--gpu", "L5"], ["--gpu: 'L5' is not an NVIDIA GPU model; the nearest of 31: L4, L40S"]),
         (["dev", *EKS, "--gpu", "A100"], ["--gpu: 'A100' may mean A100-40GB or A100-80GB on aws; name the one with"]),
-        (["dev", *EKS, "--gpu", "L4", "--sharing", "mps"], ["--replicas: is missing", "--team: is missing"]),
-        (
-            ["dev", *EKS, "--gpu", "L4", "--replicas", "4"],
-            ["--sharing: is missing; set it (Sharing of one GPU: none, time-slicing"],
-        ),
-        (
-            ["dev", *EKS, "--gpu", "L4", "--set", "regoin=x"],
-            ["'regoin=x' does not set a key of the cluster; did you mean"],
-        ),
-        (["dev", *EKS, "--gpu", "L4", "--set", "cloud=gcp"], ["'cloud=gcp' does not set a key of the cluster"]),
+        ([*ON_L4, "--sharing", "mps"], ["--replicas: is missing", "--team: is missing"]),
+        ([*ON_L4, "--replicas", "4"], ["--sharing: is missing; set it (Sharing of one GPU: none, time-slicing"]),
+        ([*ON_L4, "--set", "regoin=x"], ["'regoin=x' does not set a key of the cluster; did you mean"]),
+        ([*ON_L4, "--set", "cloud=gcp"], ["'cloud=gcp' does not set a key of the cluster"]),
         (["dev", *in_region("Frankfurt"), "--gpu", "L4"], ["got 'Frankfurt'; the nearest of 46: af-south-1"]),
-        (["dev", *EKS, "--gpu", "L4", "--max-nodes", "0"], ["--max-nodes: got 0; use 1 or more"]),
-        (["dev", *EKS, "--gpu", "L4", "--pool", "Big Pool"], ["--pool: is not a valid key"]),
+        ([*ON_L4, "--max-nodes", "0"], ["--max-nodes: got 0; use 1 or more"]),
+        ([*ON_L4, "--pool", "Big Pool"], ["--pool: is not a valid key"]),
         (["dev", *EKS, "--gpu", ""], ["--gpu: is empty"]),
         (["dev", "--cloud", "", "--pool", ""], ["--cloud: is empty", "--pool: is empty"]),
         (["dev", *in_region(""), "--gpu", "L4"], ["--set region=…: got ''; write at least 1 character"]),
-        (["dev", *EKS, "--gpu", "L4", "--set", "region=us-east-1"], ["--set region=…: is set twice"]),
-        (["dev", *EKS, "--gpu", "L4", "--set", "name=other"], ["--set name=…: is set twice"]),
-        (["dev", *EKS, "--gpu", "L4", "--sharing", "mig"], ["--sharing: L4 does not support MIG"]),
-        (["dev", *EKS, "--gpu", "L4", "--gpus-per-node", "3"], ["--gpus-per-node: aws has no machine"]),
-        (["dev", *EKS, "--gpu", "L4", "--capacity", "reservation"], ["--capacity-name: is missing"]),
-        (
-            ["dev", *EKS, "--gpu", "L4", "--capacity-name", "cr-0a"],
-            ["--capacity: is missing; use one of on-demand, spot"],
-        ),
+        ([*ON_L4, "--set", "region=us-east-1"], ["--set region=…: is set twice"]),
+        ([*ON_L4, "--set", "name=other"], ["--set name=…: is set twice"]),
+        ([*ON_L4, "--sharing", "mig"], ["--sharing: L4 does not support MIG"]),
+        ([*ON_L4, "--gpus-per-node", "3"], ["--gpus-per-node: aws has no machine"]),
+        ([*ON_L4, "--capacity", "reservation"], ["--capacity-name: is missing"]),
+        ([*ON_L4, "--capacity-name", "cr-0a"], ["--capacity: is missing; use one of on-demand, spot"]),
         (["dev", *EKS, "--gpu", "RTX-PRO-4500"], ["--gpu: the EKS image Bottlerocket NVIDIA has no driver"]),
         (
             ["dev", *EKS, "--gpu", "GB300"],
             ["no machine to choose with 4 × GB300", "p6e-gb300.36xlarge (4); name one as instance_type"],
         ),
-        (["dev", *EKS, "--gpu", "L4", "-o", "-"], ["--output: '-' is not a file"]),
+        ([*ON_L4, "-o", "-"], ["--output: '-' is not a file"]),
         (
             ["Pulumi.dev.yaml", *EKS, "--gpu", "L4"],
             ["'Pulumi.dev.yaml' is a file name; write the stack name alone: dev"],
         ),
         (["d" * 101, *EKS, "--gpu", "L4"], ["a text of 101 characters is not a valid stack name; use at most 100"]),
-        (
-            ["dev", *AKS, "--gpu", "T4", "--sharing", "mps", "--replicas", "2", "--team", "a"],
-            ["set --kubeconfig PATH"],
-        ),
+        (["dev", *AKS, "--gpu", "T4", "--sharing", "mps", "--replicas", "2", "--team", "a"], ["set --kubeconfig PATH"]),
         (
             ["dev", *AKS, "--gpu", "T4", "--kubeconfig", "kube"],
             ["--kubeconfig: got a value that is not shown; write an absolute path"],
@@ -317,7 +303,7 @@ def test_descriptions_are_read_by_names_the_vendors_have() -> None:
         (["../dev", *EKS, "--gpu", "L4"], ["'../dev' is not a valid stack name"]),
         # Errors that do not depend on each other are reported together.
         (
-            ["dev", *EKS, "--gpu", "L4", "--max-nodes", "0", "--pool", "Big Pool", "--software", "nvidia"],
+            [*ON_L4, "--max-nodes", "0", "--pool", "Big Pool", "--software", "nvidia"],
             ["--max-nodes: got 0", "--pool: is not a valid", "--software: got 'nvidia'"],
         ),
         (
@@ -328,12 +314,9 @@ def test_descriptions_are_read_by_names_the_vendors_have() -> None:
         (["", *EKS, "--gpu", "L4"], ["'' is not a valid stack name"]),
         (["dev", "--describe", "no.json"], ["no.json: there is no such file"]),
         (["dev", "--describe", "Pulumi.yaml"], ["Pulumi.yaml describes no cluster"]),
-        (
-            ["dev", "--describe", "list.json"],
-            ["list.json describes no cluster; write it with one of: aws eks"],
-        ),
+        (["dev", "--describe", "list.json"], ["list.json describes no cluster; write it with one of: aws eks"]),
         (["dev", "--describe", "aks.json", "--cloud", "gcp"], ["describes a cluster of azure, not of gcp"]),
-        (["dev", *EKS, "--gpu", "L4", "-o", "no/such/folder.yaml"], ["is in a folder that does not exist"]),
+        ([*ON_L4, "-o", "no/such/folder.yaml"], ["is in a folder that does not exist"]),
     ],
     ids=lambda value: " ".join(value[-3:])[:60] if isinstance(value, list) else "",
 )

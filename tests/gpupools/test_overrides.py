@@ -115,62 +115,34 @@ def test_merging_twice_changes_nothing_more() -> None:
     assert apply_overrides(once, overrides) == once
 
 
+KEPT = "cannot be overridden; write taints in the pool"
+ABOVE = (
+    "would remove nodeConfig.taints, which cannot be overridden; write a map with the inputs to change; write taints"
+)
+NO_INPUT = "NodePool has no input 'node_config'; use the wire name; did you mean 'nodeConfig'?"
+A_DATE = "got a date, which is not a valid input; write text, a number, true or false, a list or a map"
+
+
 @pytest.mark.parametrize(
     ("inputs", "message"),
     [
-        (
-            {"nodeConfig": {"taints": []}},
-            ".nodeConfig.taints: cannot be overridden; write taints in the pool",
-        ),
-        (
-            {"nodeConfig": {"taints": None}},
-            ".nodeConfig.taints: cannot be overridden; write taints in the pool",
-        ),
-        (
-            {"nodeConfig": None},
-            (
-                ".nodeConfig: would remove nodeConfig.taints, which cannot be "
-                "overridden; write a map with the inputs to change; write taints in the pool"
-            ),
-        ),
-        (
-            {"nodeConfig": ["taints"]},
-            (
-                ".nodeConfig: would remove nodeConfig.taints, which cannot be "
-                "overridden; write a map with the inputs to change; write taints in the pool"
-            ),
-        ),
-        (
-            {"cluster": "other"},
-            ".cluster: cannot be overridden; write it in the cluster",
-        ),
-        (
-            {"node_config": {"taints": []}},
-            (".node_config: NodePool has no input 'node_config'; use the wire name; did you mean 'nodeConfig'?"),
-        ),
-        (
-            {"version": datetime.date(2026, 11, 1)},
-            (".version: got a date, which is not a valid input; write text, a number, true or false, a list or a map"),
-        ),
-        (
+        pytest.param({"nodeConfig": {"taints": []}}, f".nodeConfig.taints: {KEPT}", id="taints"),
+        pytest.param({"nodeConfig": {"taints": None}}, f".nodeConfig.taints: {KEPT}", id="taints-null"),
+        pytest.param({"nodeConfig": None}, f".nodeConfig: {ABOVE} in the pool", id="above-null"),
+        pytest.param({"nodeConfig": ["taints"]}, f".nodeConfig: {ABOVE} in the pool", id="above-list"),
+        pytest.param({"cluster": "other"}, ".cluster: cannot be overridden; write it in the cluster", id="cluster"),
+        pytest.param({"node_config": {"taints": []}}, f".node_config: {NO_INPUT}", id="snake-case"),
+        pytest.param({"version": datetime.date(2026, 11, 1)}, f".version: {A_DATE}", id="date"),
+        pytest.param(
             {"version": [float("inf")]},
             ".version[0]: got inf, which is not a valid input; write a finite number",
+            id="infinity",
         ),
-        (
+        pytest.param(
             {"nodeConfig": {1: "a"}},
             ".nodeConfig: has the key 1, which is not text; write '1' in quotes",
+            id="number-key",
         ),
-    ],
-    ids=[
-        "taints",
-        "taints-null",
-        "above-null",
-        "above-list",
-        "cluster",
-        "snake-case",
-        "date",
-        "infinity",
-        "number-key",
     ],
 )
 def test_what_cannot_be_set_by_hand_is_refused(inputs: dict[str, Any], message: str) -> None:

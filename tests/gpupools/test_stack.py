@@ -20,7 +20,7 @@ from gpupools.spec.models import (
     WholeGpu,
 )
 from gpupools.stackfile.stack import plan_config, planned
-from gpupools.stackfile.stack_validation import Stack, parse_cluster, parse_pool, parse_stack
+from gpupools.stackfile.stack_validation import Stack, parse_pool, parse_stack
 from tests.rows import listed
 from tests.stack_plans import plan_stack
 
@@ -43,7 +43,13 @@ def changed(text: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, An
     return {key: value for key, value in {**text, **changes}.items() if value is not Left}
 
 
-MARKS: Mapping[str, Any] = {"<left out>": Left, "<secret>": LATE, "<huge>": 16**5000}
+MARKS: Mapping[str, Any] = {
+    "<left out>": Left,
+    "<secret>": LATE,
+    "<huge>": 16**5000,
+    "<cluster>": CLUSTER,
+    "<pool>": POOL,
+}
 
 
 def marked(value: Any) -> Any:
@@ -75,15 +81,6 @@ def pool_of(given: Mapping[str, Any], clouds: Clouds) -> PoolSpec:
 # --- the whole --------------------------------------------------------------------------------------------------------
 
 
-def test_a_right_configuration_becomes_clusters_and_pools(fake_clouds: Clouds) -> None:
-    stack = parse_stack(config(), fake_clouds)
-
-    assert list(stack.clusters) == ["lab"]
-    assert stack.clusters["lab"].cloud == "fake"
-    assert stack.pools["a"].clusters == ["lab"]
-    assert stack.pools["a"].gpu == "A100-40GB"
-
-
 def test_what_is_left_out_costs_nothing_and_shares_nothing(fake_clouds: Clouds) -> None:
     pool = parse_stack(config(), fake_clouds).pools["a"]
 
@@ -95,82 +92,9 @@ def test_what_is_left_out_costs_nothing_and_shares_nothing(fake_clouds: Clouds) 
     assert (pool.labels, pool.taints) == ({}, [])
 
 
-MAP = "a map of names to settings"
-KEY = "use 1 to 20 lower-case letters, digits and hyphens; start with a letter, do not end with a hyphen"
-
-
-@pytest.mark.parametrize(
-    ("given", "found"),
-    [
-        pytest.param(
-            {},
-            [
-                f"clusters: is missing; write gpupools:clusters as {MAP}",
-                f"pools: is missing; write gpupools:pools as {MAP}",
-            ],
-            id="nothing",
-        ),
-        pytest.param(
-            {"clusters": {}, "pools": []},
-            [f"clusters: got {{}}; write gpupools:clusters as {MAP}", f"pools: got []; write gpupools:pools as {MAP}"],
-            id="empty",
-        ),
-        pytest.param(
-            {"clusters": None, "pools": "x"},
-            [f"clusters: got null; write gpupools:clusters as {MAP}", f"pools: is text; write gpupools:pools as {MAP}"],
-            id="not maps",
-        ),
-        pytest.param(
-            {"clusters": LATE, "pools": LATE},
-            [
-                "clusters: is a secret; write it as plain text; only addresses in clusters may be secrets",
-                "pools: is a secret; write it as plain text; only addresses in clusters may be secrets",
-            ],
-            id="secrets",
-        ),
-        pytest.param(
-            {**config(), "pool": {}, "dryrun": True},
-            [
-                "gpupools:pool: unknown key; did you mean 'pools'?",
-                (
-                    "gpupools:dryrun: unknown key; "
-                    "the nearest of 9: production, allow_disruption, allow_destroy, quotas, prices"
-                ),
-            ],
-            id="unknown keys beside the right ones",
-        ),
-        pytest.param(
-            {
-                "clusters": {"Lab": CLUSTER, "": CLUSTER, 7: CLUSTER, "a" * 21: CLUSTER, "lab": CLUSTER},
-                "pools": {"a": POOL},
-            },
-            [
-                f"clusters.Lab: is not a valid key; {KEY}",
-                f'clusters[""]: is not a valid key; {KEY}',
-                f"clusters.7: is not a valid key; {KEY}",
-                f"clusters.{'a' * 21}: is not a valid key; {KEY}",
-            ],
-            id="names of clusters",
-        ),
-        pytest.param(
-            {
-                "clusters": {"lab": CLUSTER},
-                "pools": dict.fromkeys(("-a", "a-", "1a", "a_b", "ä", "a\n", "a" * 20), POOL),
-            },
-            [
-                f"pools.-a: is not a valid key; {KEY}",
-                f"pools.a-: is not a valid key; {KEY}",
-                f"pools.1a: is not a valid key; {KEY}",
-                f"pools.a_b: is not a valid key; {KEY}",
-                f"pools.ä: is not a valid key; {KEY}",
-                f'pools["a\\n"]: is not a valid key; {KEY}',
-            ],
-            id="names of pools",
-        ),
-    ],
-)
+@listed(__file__)
 def test_what_is_wrong_with_the_whole(given: Mapping[str, Any], found: list[str], fake_clouds: Clouds) -> None:
-    assert problems(given, fake_clouds) == found
+    assert problems(marked(given), fake_clouds) == found
 
 
 def test_all_problems_of_a_file_are_told_at_once(fake_clouds: Clouds) -> None:
@@ -232,23 +156,19 @@ def test_a_cluster_is_a_map(cluster: object, fake_clouds: Clouds) -> None:
     assert found.endswith("; write a map with cloud, name and the keys of the cloud")
 
 
-def test_addresses_may_come_from_another_stack(fake_clouds: Clouds) -> None:
-    given = {"stack": "acme/platform/dev", "name": {"output": "clusterName"}, "subnet_ids": ["a", {"output": "net.b"}]}
+@pytest.mark.parametrize(
+    ("given", "late"),
+    [
+        ({"name": {"output": "clusterName"}}, {"name": "clusterName"}),
+        ({"subnet_ids": ["a", {"output": "net.b"}]}, {"subnet_ids[1]": "net.b"}),
+        ({"subnet_ids": {"output": "subnets"}}, {"subnet_ids": "subnets"}),
+    ],
+)
+def test_addresses_may_come_from_another_stack(given: Any, late: Mapping[str, str], fake_clouds: Clouds) -> None:
+    keys = {"stack": "acme/platform/dev", **given}
+    cluster = parse_stack(config(cluster=changed(CLUSTER, keys)), fake_clouds).clusters["lab"]
 
-    cluster = parse_stack(config(cluster=changed(CLUSTER, given)), fake_clouds).clusters["lab"]
-
-    assert cluster.late_outputs() == {
-        "name": StackOutput(output="clusterName"),
-        "subnet_ids[1]": StackOutput(output="net.b"),
-    }
-
-
-def test_several_addresses_may_be_one_output(fake_clouds: Clouds) -> None:
-    given = {"stack": "acme/platform/dev", "subnet_ids": {"output": "subnets"}}
-
-    cluster = parse_stack(config(cluster=changed(CLUSTER, given)), fake_clouds).clusters["lab"]
-
-    assert cluster.late_outputs() == {"subnet_ids": StackOutput(output="subnets")}
+    assert cluster.late_outputs() == {key: StackOutput(output=output) for key, output in late.items()}
 
 
 @pytest.mark.parametrize("late", [{"name": LATE}, {"subnet_ids": LATE}, {"subnet_ids": ["a", LATE]}], ids=str)
@@ -373,12 +293,6 @@ def test_a_component_is_told_where_in_its_own_arguments() -> None:
     assert [problem.key for problem in caught.value.problems] == ["pool.nodes.max", "pool.clusters"]
 
 
-def test_a_cluster_can_be_read_on_its_own(fake_clouds: Clouds) -> None:
-    assert parse_cluster(("cluster",), CLUSTER, fake_clouds).cloud == "fake"
-    with pytest.raises(Rejected, match=r"^cluster\.name: is missing; add it$"):
-        parse_cluster(("cluster",), changed(CLUSTER, {"name": Left}), fake_clouds)
-
-
 def test_what_was_read_never_changes(fake_clouds: Clouds) -> None:
     pool = parse_stack(config(), fake_clouds).pools["a"]
 
@@ -401,31 +315,21 @@ def test_pools_are_planned_by_cluster_in_the_order_of_the_file(fake_clouds: Clou
     assert [(plan.cluster, plan.name) for plan in plans] == [("lab", "b"), ("lab", "a"), ("sky", "b")]
 
 
-def test_the_same_reason_on_two_clusters_is_told_once(fake_clouds: Clouds) -> None:
-    stack = two_clusters({"a": changed(POOL, {"clusters": ["lab", "sky"], "gpu": "V100-16GB"})}, fake_clouds)
+@pytest.mark.parametrize(
+    ("pools", "keys"),
+    [
+        ({"a": {"clusters": ["lab", "sky"], "gpu": "V100-16GB"}}, ["pools.a.gpu"]),
+        ({"a": {"gpu": "V100"}, "b": {"gpu": "T4"}, "c": {}}, ["pools.a.gpu", "pools.b.gpu"]),
+    ],
+    ids=["one reason on two clusters", "every pool that cannot be"],
+)
+def test_every_reason_is_told_once(pools: Mapping[str, Any], keys: list[str], fake_clouds: Clouds) -> None:
+    stack = two_clusters({name: changed(POOL, changes) for name, changes in pools.items()}, fake_clouds)
 
     with pytest.raises(Rejected) as caught:
         plan_stack(stack, fake_clouds)
 
-    assert [problem.key for problem in caught.value.problems] == ["pools.a.gpu"]
-
-
-def test_every_pool_that_cannot_be_is_told(fake_clouds: Clouds) -> None:
-    stack = two_clusters(
-        {"a": changed(POOL, {"gpu": "V100"}), "b": changed(POOL, {"gpu": "T4"}), "c": POOL}, fake_clouds
-    )
-
-    with pytest.raises(Rejected) as caught:
-        plan_stack(stack, fake_clouds)
-
-    assert [problem.key for problem in caught.value.problems] == ["pools.a.gpu", "pools.b.gpu"]
-
-
-def test_a_right_configuration_is_planned_in_one_step(fake_clouds: Clouds) -> None:
-    plan = plan_config(config(), fake_clouds)
-
-    assert list(plan.stack.pools) == ["a"]
-    assert plan.pools == plan_stack(plan.stack, fake_clouds)
+    assert [problem.key for problem in caught.value.problems] == keys
 
 
 def two_pools(**changes: Any) -> dict[str, Any]:
@@ -475,71 +379,11 @@ def test_what_is_refused_is_refused_beside_a_plan_of_what_python_takes_for_equal
 # --- names of the past ---
 
 
-def past(**pools: Mapping[str, Any]) -> dict[str, Any]:
-    clusters = {"lab": CLUSTER, "other": {**CLUSTER, "name": "other"}}
-    return {"clusters": clusters, "pools": {name: {**POOL, **keys} for name, keys in pools.items()}}
+@listed(__file__)
+def test_names_of_a_pools_past(pools: Mapping[str, Any], found: list[str], fake_clouds: Clouds) -> None:
+    given = {
+        "clusters": {"lab": CLUSTER, "other": {**CLUSTER, "name": "other"}},
+        "pools": {name: {**POOL, **keys} for name, keys in pools.items()},
+    }
 
-
-PAST = [
-    pytest.param(past(c={"renamed_from": "b", "first_name": "a"}), [], id="a second rename"),
-    pytest.param(
-        past(b={"renamed_from": "a"}, a={}),
-        [
-            (
-                "pools.b.renamed_from: 'a' is still a pool on the same cluster; set the former key of the pool; after "
-                "the update that renamed it, set first_name: a instead"
-            )
-        ],
-        id="the old name is a pool again",
-    ),
-    pytest.param(past(b={"renamed_from": "a"}, a={"clusters": ["other"]}), [], id="the old name on another cluster"),
-    pytest.param(
-        past(c={"renamed_from": "a"}, d={"renamed_from": "a"}),
-        [
-            (
-                "pools.d.renamed_from: 'c' is also renamed from 'a', but only one pool can keep its nodes;"
-                " remove it from one of the two, which becomes a new pool"
-            )
-        ],
-        id="one pool becomes two",
-    ),
-    pytest.param(
-        past(c={"renamed_from": "a"}, d={"renamed_from": "a", "clusters": ["other"]}),
-        [],
-        id="a pool of two clusters gets a name on each",
-    ),
-    *(
-        pytest.param(
-            past(**pools),
-            [
-                (
-                    "pools.a.first_name: 'a' and 'b' would both be named a in the cloud; set a name that no pool of the"
-                    " cluster had"
-                )
-            ],
-            id=f"one name in the cloud for two, {', '.join(pools)}",
-        )
-        for pools in ({"b": {"first_name": "a"}, "a": {}}, {"a": {}, "b": {"first_name": "a"}})
-    ),
-    pytest.param(past(b={"first_name": "a"}, a={"first_name": "a2"}), [], id="the old name is free with another first"),
-    pytest.param(
-        past(b={"renamed_from": "b"}),
-        ["pools.b.renamed_from: is the pool's current key; set the former key of the pool"],
-        id="its own name",
-    ),
-    pytest.param(
-        past(b={"first_name": "Old Pool"}),
-        [
-            (
-                "pools.b.first_name: got 'Old Pool', which is not a valid key of a pool; "
-                "set the key under which it was created"
-            )
-        ],
-        id="a first name that is none",
-    ),
-]
-
-
-@pytest.mark.parametrize(("given", "wrong"), PAST)
-def test_names_of_a_pools_past(given: Mapping[str, Any], wrong: list[str], fake_clouds: Clouds) -> None:
-    assert problems(given, fake_clouds) == wrong
+    assert problems(given, fake_clouds) == found

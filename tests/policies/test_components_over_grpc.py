@@ -59,72 +59,37 @@ def at_fault(
     ]
 
 
+TAINTED, LATE = {**GPU, "taints": [TAINT]}, {**GPU, "taints": UNKNOWN}
+OWN, OWN_TAINTED = {"instanceType": "g5.xlarge"}, {"instanceType": "g5.xlarge", "taints": OWN_TAINT}
+BY_TEMPLATE = {"launchTemplate": {"id": "lt-1"}}
+OPEN = [(MANAGED, RULE, False), (EKS, RULE, False)]
+CPU, STARTED_CPU = {"instanceType": "m5.large"}, {**STARTED, "instanceType": "m5.large"}
+OLDER = "eks:index:NodeGroup"
+
+
 @pytest.mark.parametrize(
     ("component", "child", "expected"),
     [
         pytest.param((MANAGED, GPU), (EKS, GPU), [(MANAGED, RULE, True)], id="no taint"),
-        pytest.param((MANAGED, {**GPU, "taints": [TAINT]}), (EKS, {**GPU, "taints": [TAINT]}), [], id="tainted"),
+        pytest.param((MANAGED, TAINTED), (EKS, TAINTED), [], id="tainted"),
         pytest.param((MANAGED, {}), (EKS, GPU), [(EKS, RULE, True)], id="a component that sends no inputs"),
+        pytest.param((MANAGED, TAINTED), (EKS, GPU), [(EKS, RULE, True)], id="a transform took the child's taint"),
         pytest.param(
-            (MANAGED, {**GPU, "taints": [TAINT]}),
-            (EKS, GPU),
-            [(EKS, RULE, True)],
-            id="a transform took the taint from the child",
+            (MANAGED, {"instanceTypes": ["m5.large"]}), (EKS, GPU), [(EKS, RULE, True)], id="a transform of the type"
         ),
-        pytest.param(
-            (MANAGED, {"instanceTypes": ["m5.large"]}),
-            (EKS, GPU),
-            [(EKS, RULE, True)],
-            id="a transform of the type",
-        ),
-        pytest.param(
-            (MANAGED, {**GPU, "taints": UNKNOWN}),
-            (EKS, {**GPU, "taints": UNKNOWN}),
-            [(MANAGED, RULE, False)],
-            id="late",
-        ),
-        pytest.param(
-            (MANAGED, {"launchTemplate": {"id": "lt-1"}}),
-            (EKS, {"launchTemplate": {"id": "lt-1"}}),
-            [(MANAGED, RULE, False), (EKS, RULE, False)],
-            id="nothing shows the machine",
-        ),
-        pytest.param(
-            (SELF_MANAGED, {"instanceType": "g5.xlarge", "taints": OWN_TAINT}),
-            (TEMPLATE, STARTED),
-            [],
-            id="user data that is not known yet of a tainted group",
-        ),
-        pytest.param(
-            (SELF_MANAGED, {"instanceType": "g5.xlarge"}),
-            (TEMPLATE, STARTED),
-            [(SELF_MANAGED, RULE, True)],
-            id="user data that is not known yet",
-        ),
-        pytest.param(
-            ("eks:index:NodeGroup", {"instanceType": "g5.xlarge", "taints": OWN_TAINT}),
-            (CONFIGURATION, STARTED),
-            [],
-            id="the older component, tainted",
-        ),
-        pytest.param(
-            (CLUSTER, {"instanceType": "g5.xlarge"}),
-            (TEMPLATE, STARTED),
-            [(CLUSTER, RULE, True)],
-            id="a cluster's group",
-        ),
+        pytest.param((MANAGED, LATE), (EKS, LATE), [(MANAGED, RULE, False)], id="late"),
+        pytest.param((MANAGED, BY_TEMPLATE), (EKS, BY_TEMPLATE), OPEN, id="nothing shows the machine"),
+        pytest.param((SELF_MANAGED, OWN_TAINTED), (TEMPLATE, STARTED), [], id="late user data of a tainted group"),
+        pytest.param((SELF_MANAGED, OWN), (TEMPLATE, STARTED), [(SELF_MANAGED, RULE, True)], id="late user data"),
+        pytest.param((OLDER, OWN_TAINTED), (CONFIGURATION, STARTED), [], id="the older component, tainted"),
+        pytest.param((CLUSTER, OWN), (TEMPLATE, STARTED), [(CLUSTER, RULE, True)], id="a cluster's group"),
         pytest.param(
             (CLUSTER, {"skipDefaultNodeGroup": True}),
             (TEMPLATE, STARTED),
             [(TEMPLATE, RULE, False)],
             id="a child that the component does not show",
         ),
-        pytest.param(
-            (SELF_MANAGED, {"instanceType": "m5.large"}),
-            (TEMPLATE, {**STARTED, "instanceType": "m5.large"}),
-            [],
-            id="no GPU",
-        ),
+        pytest.param((SELF_MANAGED, CPU), (TEMPLATE, STARTED_CPU), [], id="no GPU"),
     ],
 )
 def test_a_pool_and_its_component_are_reported_once(

@@ -18,6 +18,7 @@ from gpupools.providers import clouds
 from gpupools.providers.aws.bootstrap import al2023_user_data, bottlerocket_settings
 from gpupools.providers.aws.node_customization import only_configures_node
 from gpupools.providers.aws.pool_plan import EksPoolPlan
+from gpupools.software.charts import merged, nested
 from gpupools.spec.models import Mig, TimeSlicing, WholeGpu
 from gpupools.spec.pool_options import KUBELET_KEYS, KubeletSettings
 from gpupools.stackfile.stack import plan_config
@@ -79,71 +80,46 @@ def said(token: str, inputs: Inputs, **config: Any) -> list[str]:
     return [f"{each.what.partition(' ')[0]} {each.property}" for each in found]
 
 
+ADMIN = PLAIN + "[settings.host-containers.admin]\nenabled = true\n"
+SHELL = [{"contentType": "text/x-shellscript", "content": "#!/bin/sh\ntrue\n"}]
+ADMIN_SETTINGS = {"settings": {"host-containers": {"admin": {"enabled": True}}}}
+MANAGED_GROUP = {"instanceTypes": ["g6.xlarge"]}
+OF_CLUSTER = {"nodeGroupOptions": machine()}
+METADATA, LINUX = "nodeConfig.metadata", "nodeConfig.linuxNodeConfig"
+
+
 @pytest.mark.parametrize(
-    ("token", "inputs", "found"),
+    ("token", "inputs", "path", "value", "kind"),
     [
-        (TEMPLATE, machine(userData=encoded(JOINS)), "user-data userData"),
-        (
-            TEMPLATE,
-            machine(userData=encoded(PLAIN + "[settings.host-containers.admin]\nenabled = true\n")),
-            "user-data userData",
-        ),
-        (TEMPLATE, machine(userData=encoded(PLAIN), ramDiskId="ari-1"), "boot-image ramDiskId"),
-        (
-            AGENT_POOL,
-            agents(networkProfile={"allowedHostPorts": [{"portStart": 1}]}),
-            "host-ports networkProfile.allowedHostPorts",
-        ),
-        (AGENT_POOL, agents(linuxOSConfig={"sysctls": {"vmMaxMapCount": 1}}), "sysctls linuxOSConfig.sysctls"),
-        (
-            AGENT_POOL,
-            agents(kubeletConfig={"allowedUnsafeSysctls": ["net.*"]}),
-            "sysctls kubeletConfig.allowedUnsafeSysctls",
-        ),
-        (CLASSIC, agents(linuxOsConfig={"sysctlConfig": {"vmSwappiness": 1}}), "sysctls linuxOsConfig.sysctlConfig"),
-        (SELF_MANAGED, machine(nodeUserData="curl https://example.com|sh"), "user-data nodeUserData"),
-        (SELF_MANAGED, machine(nodeUserDataOverride=JOINS), "user-data nodeUserDataOverride"),
-        (SELF_MANAGED, machine(kubeletExtraArgs="--allowed-unsafe-sysctls=net.*"), "user-data kubeletExtraArgs"),
-        (SELF_MANAGED, machine(bootstrapExtraArgs="--pause-container-account x"), "user-data bootstrapExtraArgs"),
-        (SELF_MANAGED, machine(nodeUserData=UNKNOWN), "user-data nodeUserData"),
-        (
-            SELF_MANAGED,
-            machine(nodeadmExtraOptions=[{"contentType": "text/x-shellscript", "content": "#!/bin/sh\ntrue\n"}]),
-            "user-data nodeadmExtraOptions[0]",
-        ),
-        (
-            SELF_MANAGED,
-            machine(bottlerocketSettings={"settings": {"host-containers": {"admin": {"enabled": True}}}}),
-            "user-data bottlerocketSettings",
-        ),
-        (
-            EKS_CLUSTER,
-            {"nodeGroupOptions": machine(nodeUserData="true")},
-            "user-data nodeGroupOptions.nodeUserData",
-        ),
-        (EKS_MANAGED, {"instanceTypes": ["g6.xlarge"], "userData": JOINS}, "user-data userData"),
-        (NODE_POOL, nodes(metadata={"startup-script": "x"}), "start-up-script nodeConfig.metadata.startup-script"),
-        (
-            NODE_POOL,
-            nodes(metadata={"startup-script-url": UNKNOWN}),
-            "start-up-script nodeConfig.metadata.startup-script-url",
-        ),
-        (NODE_POOL, nodes(metadata={"ssh-keys": "a:b"}), "ssh-keys nodeConfig.metadata.ssh-keys"),
-        (NODE_POOL, nodes(linuxNodeConfig={"sysctls": {"a": "1"}}), "sysctls nodeConfig.linuxNodeConfig.sysctls"),
-        (
-            NODE_POOL,
-            nodes(linuxNodeConfig={"customNodeInit": {"initScript": {}}}),
-            "start-up-script nodeConfig.linuxNodeConfig.customNodeInit",
-        ),
-        (
-            NODE_POOL,
-            nodes(containerdConfig={"registryHosts": [{}]}),
-            "container-runtime nodeConfig.containerdConfig.registryHosts",
-        ),
+        (TEMPLATE, machine(), "userData", encoded(JOINS), "user-data"),
+        (TEMPLATE, machine(), "userData", encoded(ADMIN), "user-data"),
+        (TEMPLATE, machine(userData=encoded(PLAIN)), "ramDiskId", "ari-1", "boot-image"),
+        (AGENT_POOL, agents(), "networkProfile.allowedHostPorts", [{"portStart": 1}], "host-ports"),
+        (AGENT_POOL, agents(), "linuxOSConfig.sysctls", {"vmMaxMapCount": 1}, "sysctls"),
+        (AGENT_POOL, agents(), "kubeletConfig.allowedUnsafeSysctls", ["net.*"], "sysctls"),
+        (CLASSIC, agents(), "linuxOsConfig.sysctlConfig", {"vmSwappiness": 1}, "sysctls"),
+        (SELF_MANAGED, machine(), "nodeUserData", "curl https://example.com|sh", "user-data"),
+        (SELF_MANAGED, machine(), "nodeUserDataOverride", JOINS, "user-data"),
+        (SELF_MANAGED, machine(), "kubeletExtraArgs", "--allowed-unsafe-sysctls=net.*", "user-data"),
+        (SELF_MANAGED, machine(), "bootstrapExtraArgs", "--pause-container-account x", "user-data"),
+        (SELF_MANAGED, machine(), "nodeUserData", UNKNOWN, "user-data"),
+        (SELF_MANAGED, machine(), "nodeadmExtraOptions", SHELL, "user-data"),
+        (SELF_MANAGED, machine(), "bottlerocketSettings", ADMIN_SETTINGS, "user-data"),
+        (EKS_CLUSTER, OF_CLUSTER, "nodeGroupOptions.nodeUserData", "true", "user-data"),
+        (EKS_MANAGED, MANAGED_GROUP, "userData", JOINS, "user-data"),
+        (NODE_POOL, nodes(), f"{METADATA}.startup-script", "x", "start-up-script"),
+        (NODE_POOL, nodes(), f"{METADATA}.startup-script-url", UNKNOWN, "start-up-script"),
+        (NODE_POOL, nodes(), f"{METADATA}.ssh-keys", "a:b", "ssh-keys"),
+        (NODE_POOL, nodes(), f"{LINUX}.sysctls", {"a": "1"}, "sysctls"),
+        (NODE_POOL, nodes(), f"{LINUX}.customNodeInit", {"initScript": {}}, "start-up-script"),
+        (NODE_POOL, nodes(), "nodeConfig.containerdConfig.registryHosts", [{}], "container-runtime"),
     ],
 )
-def test_what_is_customised_is_told_once_and_a_reason_ends_it(token: str, inputs: Inputs, found: str) -> None:
-    kind = found.partition(" ")[0]
+def test_what_is_customised_is_told_once_and_a_reason_ends_it(
+    token: str, inputs: Inputs, path: str, value: Any, kind: str
+) -> None:
+    inputs = dict(merged(inputs, nested({path: value})))
+    found = f"{kind} {path}{'[0]' if path == 'nodeadmExtraOptions' else ''}"
 
     assert said(token, inputs) == [found]
     assert said(token, inputs, reasons={f"*/{kind}": "ticket 42"}) == []
@@ -288,45 +264,21 @@ def planned(cloud: str, overrides: Mapping[str, Any]) -> PoolPlan:
 
 
 @pytest.mark.parametrize(
-    ("cloud", "overrides", "line"),
+    ("cloud", "path", "value", "kind"),
     [
-        (
-            "aws",
-            {"LaunchTemplate": {"userData": encoded("[settings.ntp]\nx = 1\n")}},
-            "LaunchTemplate.userData is user-data: it runs",
-        ),
-        ("aws", {"LaunchTemplate": {"keyName": "ops"}}, "LaunchTemplate.keyName is ssh-keys: "),
-        (
-            "aws",
-            {"NodeGroup": {"nodeRoleArn": "arn:aws:iam::123456789012:role/x"}},
-            "NodeGroup.nodeRoleArn is node-identity: ",
-        ),
-        (
-            "azure",
-            {"AgentPool": {"networkProfile": {"allowedHostPorts": [{"portStart": 80}]}}},
-            "AgentPool.networkProfile.allowedHostPorts is host-ports: ",
-        ),
-        (
-            "azure",
-            {"AgentPool": {"linuxOSConfig": {"sysctls": {"vmSwappiness": 1}}}},
-            "AgentPool.linuxOSConfig.sysctls is sysctls: ",
-        ),
-        (
-            "gcp",
-            {"NodePool": {"nodeConfig": {"metadata": {"ssh-keys": "a:b"}}}},
-            "NodePool.nodeConfig.metadata.ssh-keys is ssh-keys: ",
-        ),
-        (
-            "gcp",
-            {"NodePool": {"nodeConfig": {"serviceAccount": "x@y.iam.gserviceaccount.com"}}},
-            "NodePool.nodeConfig.serviceAccount is node-identity: ",
-        ),
+        ("aws", "LaunchTemplate.userData", encoded("[settings.ntp]\nx = 1\n"), "user-data: it runs"),
+        ("aws", "LaunchTemplate.keyName", "ops", "ssh-keys: "),
+        ("aws", "NodeGroup.nodeRoleArn", "arn:aws:iam::123456789012:role/x", "node-identity: "),
+        ("azure", "AgentPool.networkProfile.allowedHostPorts", [{"portStart": 80}], "host-ports: "),
+        ("azure", "AgentPool.linuxOSConfig.sysctls", {"vmSwappiness": 1}, "sysctls: "),
+        ("gcp", "NodePool.nodeConfig.metadata.ssh-keys", "a:b", "ssh-keys: "),
+        ("gcp", "NodePool.nodeConfig.serviceAccount", "x@y.iam.gserviceaccount.com", "node-identity: "),
     ],
 )
-def test_a_preview_says_what_runs_on_the_nodes(cloud: str, overrides: Mapping[str, Any], line: str) -> None:
-    lines = list(override_lines([planned(cloud, overrides)]))
+def test_a_preview_says_what_runs_on_the_nodes(cloud: str, path: str, value: Any, kind: str) -> None:
+    lines = list(override_lines([planned(cloud, nested({path: value}))]))
 
-    assert any(line in each and each.endswith("(gpu-node-customised)") for each in lines), lines
+    assert any(f"{path} is {kind}" in each and each.endswith("(gpu-node-customised)") for each in lines), lines
 
 
 def test_a_preview_says_no_more_of_what_is_harmless() -> None:

@@ -116,10 +116,6 @@ def test_an_untainted_gpu_pool_is_rejected_with_the_cure(pack: PolicyPackProcess
     assert what.endswith(f": none; add {WANTED[type_]} (see docs/reference/policies.md#gpu-pool-tainted)")
 
 
-def test_other_resources_pass(pack: PolicyPackProcess, type_: str) -> None:
-    assert ask(pack, "aws:s3/bucket:Bucket", inputs(type_)) == []
-
-
 @pytest.mark.parametrize("wrap", [secret, lambda value: {SIGNATURE: OUTPUT_VALUE, "value": value, "secret": True}])
 def test_secrets_are_looked_through(pack: PolicyPackProcess, type_: str, wrap: Any) -> None:
     machine = inputs(type_)["nodeConfig"]["machineType"] if type_ == GKE else None

@@ -206,28 +206,6 @@ def test_amd_gpus_are_gpus() -> None:
 
 
 @pytest.mark.parametrize(
-    ("facts", "said"),
-    [
-        (pool(8, EXECUTE), 1),
-        (pool(8, EXECUTE, NO_KEY), 1),
-        (pool(8, EXECUTE, GPU_TAINT), 0),
-        (pool(None, EXECUTE), 1),
-        (pool(0, EXECUTE), 0),
-        (pool(None, EXECUTE, accelerator="other"), 0),
-    ],
-)
-def test_daemons_of_gpus_alone_have_to_tolerate(facts: PoolFacts, said: int) -> None:
-    assert len(found(facts, "gpu-taint-tolerated-by-daemons")) == said
-
-
-def test_another_accelerator_is_no_gpu() -> None:
-    assert taint_finding(pool(0, accelerator="other")) is None
-    assert taint_finding(pool(None, accelerator="other")) is None
-    assert taint_finding(pool(2, accelerator="other", unknown=("instanceTypes[1]",))) is None
-    assert taint_finding(pool(None, accelerator="other", unknown=("instanceTypes[1]",))) is not None
-
-
-@pytest.mark.parametrize(
     ("facts", "decides", "left"),
     [
         pytest.param(pool(None, evidence=""), {"machine"}, True, id="the machine is in the template"),
@@ -235,6 +213,7 @@ def test_another_accelerator_is_no_gpu() -> None:
         pytest.param(pool(8), {"taints"}, True, id="the taints are in the template"),
         pytest.param(pool(8), {"machine", "image"}, False, id="GPUs are known here, and taints are not elsewhere"),
         pytest.param(pool(8), set(), False, id="the template decides nothing"),
+        pytest.param(pool(None, evidence=""), {"taints"}, True, id="its taints can save what is not known yet"),
     ],
 )
 def test_what_another_resource_decides_is_left_to_the_rule_that_sees_the_stack(
@@ -355,18 +334,72 @@ def gke(kind: str, machine: str, clients: int | None = None, profile: str = "") 
     )
 
 
+IDLE, OWNED, TOLERATED = "gpu-pool-idles-at-zero", "gpu-pool-owned", "gpu-taint-tolerated-by-daemons"
+HARDENED, ADVISED, TRUSTED = "gpu-node-hardened", "gpu-node-hardening-advised", "gpu-sharing-trusted"
+OTHERS, TAINTED, SUPPORTED = "other-accelerator-tainted", "gpu-pool-tainted", "gpu-sharing-supported"
+ON_L4 = gke("mig-single", "g2-standard-4", profile="1g.5gb")
+
+
+@pytest.mark.parametrize(
+    ("rule", "facts", "config", "said"),
+    [
+        (TOLERATED, pool(8, EXECUTE), {}, 1),
+        (TOLERATED, pool(8, EXECUTE, NO_KEY), {}, 1),
+        (TOLERATED, pool(8, EXECUTE, GPU_TAINT), {}, 0),
+        (TOLERATED, pool(None, EXECUTE), {}, 1),
+        (TOLERATED, pool(0, EXECUTE), {}, 0),
+        (TOLERATED, pool(None, EXECUTE, accelerator="other"), {}, 0),
+        (TAINTED, pool(0, accelerator="other"), {}, 0),
+        (TAINTED, pool(None, accelerator="other"), {}, 0),
+        (TAINTED, pool(2, accelerator="other", unknown=("instanceTypes[1]",)), {}, 0),
+        (TAINTED, pool(None, accelerator="other", unknown=("instanceTypes[1]",)), {}, 1),
+        (OTHERS, pool(0, accelerator="other", in_cluster=None), {}, 1),
+        (OTHERS, pool(0, accelerator="other", in_cluster=False), {}, 0),
+        (OTHERS, pool(0, GPU_TAINT, accelerator="other"), {}, 0),
+        (OTHERS, pool(0, accelerator=""), {}, 0),
+        (OTHERS, pool(8), {}, 0),
+        (HARDENED, pool(8, evidence="", weaknesses=(weakness(),)), {}, 1),  # GPUs that no input shows
+        (HARDENED, pool(None, weaknesses=(weakness(),)), {}, 1),
+        (HARDENED, pool(8, in_cluster=None, weaknesses=(weakness(),)), {}, 0),
+        (HARDENED, pool(0, accelerator="other", weaknesses=(weakness(),)), {}, 0),
+        (HARDENED, pool(8, weaknesses=(weakness(mandatory=False),)), {}, 0),
+        (ADVISED, pool(0, weaknesses=(weakness(mandatory=False),)), {}, 0),
+        (ADVISED, pool(8, weaknesses=(weakness(),)), {}, 0),
+        (OWNED, pool(0), {}, 0),
+        *(
+            (OWNED, pool(8, labels={label: "vision"}), {}, 0)
+            for label in ("owner", "team", "cost-center", "gpupools/trust", "gpupools/pool")
+        ),
+        (IDLE, pool(8, min_nodes=1, labels={"gpupools/software": "dra-driver"}), {}, 0),
+        (IDLE, pool(0, min_nodes=3), {}, 0),
+        *(
+            (TRUSTED, pool(8, GPU_TAINT, sharing=SHARED, **named), {"waived": [pattern]}, count)
+            for pattern, count in (("note*", 0), ("other", 1))
+            for named in ({"labels": {"gpupools/pool": "notebooks"}}, {"pool": "notebooks"}, {"name": "notebooks"})
+        ),
+        (SUPPORTED, ON_L4, {}, 1),
+        (SUPPORTED, dataclasses.replace(ON_L4, accelerator="amd"), {}, 0),
+    ],
+)
+def test_a_rule_finds_what_it_is_for_and_nothing_else(
+    rule: str, facts: PoolFacts, config: dict[str, Any], said: int
+) -> None:
+    assert len(found(facts, rule, **config)) == said
+
+
+@pytest.mark.parametrize(
+    "path", ["scalingConfig.maxSize", "scalingConfig", "maxSize", "maxCount", "limits.gpu", "labels"]
+)
+def test_a_bound_that_is_not_known_yet_is_unverified(path: str) -> None:
+    is_open = path != "labels"
+    (finding,) = found(pool(8, unknown=(path,)), "gpu-pool-bounded", maxNodesPerPool=5)
+
+    assert finding.unverified is is_open
+    assert (path in finding.what, "not known yet" in finding.what) == (is_open, is_open)
+
+
 def test_a_clean_pool_passes_every_rule() -> None:
     assert [(rule.name, finding.what) for rule, finding in judge_resource([CLEAN], None, defaultdict(Context))] == []
-
-
-def test_a_waived_pool_may_be_shared_by_anyone() -> None:
-    shared = pool(8, GPU_TAINT, sharing=SHARED, labels={"gpupools/pool": "notebooks"})
-    inline = pool(8, GPU_TAINT, sharing=SHARED, pool="notebooks")
-    alone = pool(8, GPU_TAINT, sharing=SHARED, name="notebooks")
-    every = (shared, inline, alone)
-
-    assert [found(each, "gpu-sharing-trusted", waived=["note*"]) for each in every] == [[], [], []]
-    assert [len(found(each, "gpu-sharing-trusted", waived=["other"])) for each in every] == [1, 1, 1]
 
 
 def test_a_weakness_that_is_not_known_yet_is_unverified() -> None:
@@ -379,32 +412,6 @@ def test_a_weakness_that_is_not_known_yet_is_unverified() -> None:
         "https://example.com/imds",
     )
     assert finding.fix == "expected metadataOptions.httpTokens: required"
-
-
-def test_a_bound_that_is_not_known_yet_is_unverified() -> None:
-    (finding,) = found(pool(8, unknown=("scalingConfig.maxSize",)), "gpu-pool-bounded", maxNodesPerPool=5)
-
-    assert finding.unverified
-    assert "scalingConfig.maxSize not known yet" in finding.what
-
-
-def test_gpus_that_no_input_shows_count_for_every_rule() -> None:
-    assert len(found(pool(8, evidence="", weaknesses=(weakness(),)), "gpu-node-hardened")) == 1
-    assert len(found(pool(None, weaknesses=(weakness(),)), "gpu-node-hardened")) == 1
-
-
-@pytest.mark.parametrize("path", ["scalingConfig", "maxSize", "maxCount", "limits.gpu"])
-def test_every_name_of_a_size_leaves_the_bound_open(path: str) -> None:
-    (finding,) = found(pool(8, unknown=(path,)), "gpu-pool-bounded", maxNodesPerPool=5)
-
-    assert finding.unverified
-
-
-def test_another_input_that_is_not_known_yet_leaves_no_bound_open() -> None:
-    (finding,) = found(pool(8, unknown=("labels",)), "gpu-pool-bounded", maxNodesPerPool=5)
-
-    assert not finding.unverified
-    assert "labels" not in finding.what
 
 
 def test_a_pool_whose_taints_are_part_of_a_text_is_shown_with_them_alone() -> None:
@@ -427,24 +434,6 @@ def test_a_text_that_is_no_profile_is_answered_with_the_profiles_there_are() -> 
     (finding,) = found(gke("mig-single", "a2-highgpu-1g", profile="x" * 200), "gpu-sharing-supported")
 
     assert (finding.fix.partition(":")[0], finding.source) == ("profiles of this GPU", "")
-
-
-@pytest.mark.parametrize("label", ["owner", "team", "cost-center", "gpupools/trust", "gpupools/pool"])
-def test_each_of_these_labels_names_an_owner(label: str) -> None:
-    assert found(pool(8, labels={label: "vision"}), "gpu-pool-owned") == []
-
-
-def test_the_matrix_of_nvidia_gpus_says_nothing_of_amd() -> None:
-    refused = gke("mig-single", "g2-standard-4", profile="1g.5gb")
-
-    assert len(found(refused, "gpu-sharing-supported")) == 1
-    assert found(dataclasses.replace(refused, accelerator="amd"), "gpu-sharing-supported") == []
-
-
-def test_taints_elsewhere_can_save_a_machine_that_is_not_known_yet() -> None:
-    reference = Reference("launchTemplate", ("aws:ec2/launchTemplate:LaunchTemplate",), "", frozenset({"taints"}))
-
-    assert taint_finding(pool(None, evidence="", elsewhere=(reference,))) is None
 
 
 CLOUD, NOBODY, UNSAID = By.CLOUD, By.NOBODY, By.UNSAID
@@ -640,16 +629,6 @@ def test_nodes_that_idle_are_counted(nodes: int | None, zones: bool, said: str |
     assert [each.what for each in found(facts, "gpu-pool-idles-at-zero")] == ([said] if said else [])
 
 
-def test_nodes_of_claimed_gpus_and_without_gpus_may_idle() -> None:
-    claimed = pool(8, min_nodes=1, labels={"gpupools/software": "dra-driver"})
-
-    assert [found(each, "gpu-pool-idles-at-zero") for each in (claimed, pool(0, min_nodes=3))] == [[], []]
-
-
-def test_nodes_without_gpus_need_no_owner() -> None:
-    assert found(pool(0), "gpu-pool-owned") == []
-
-
 @pytest.mark.parametrize(
     ("named", "config", "passes"),
     [
@@ -705,34 +684,6 @@ def test_who_shares_a_gpu_is_named_or_waived(given: dict[str, Any], passes: bool
     assert {(each.property, each.found) for each in said} <= {
         ("gpuSharingConfig", f"{given.get('kind', 'time-slicing')} 4 clients")
     }
-
-
-@pytest.mark.parametrize(
-    ("facts", "passes"),
-    [
-        (pool(0, accelerator="other", in_cluster=None), False),
-        (pool(0, accelerator="other", in_cluster=False), True),
-        (pool(0, GPU_TAINT, accelerator="other"), True),
-        (pool(0, accelerator=""), True),
-        (pool(8), True),
-    ],
-)
-def test_other_accelerators_get_advice_where_they_may_be_nodes(facts: PoolFacts, passes: bool) -> None:
-    assert bool(found(facts, "other-accelerator-tainted")) is not passes
-
-
-@pytest.mark.parametrize(
-    ("facts", "rule"),
-    [
-        (pool(8, in_cluster=None, weaknesses=(weakness(),)), "gpu-node-hardened"),
-        (pool(0, accelerator="other", weaknesses=(weakness(),)), "gpu-node-hardened"),
-        (pool(0, weaknesses=(weakness(mandatory=False),)), "gpu-node-hardening-advised"),
-        (pool(8, weaknesses=(weakness(mandatory=False),)), "gpu-node-hardened"),
-        (pool(8, weaknesses=(weakness(),)), "gpu-node-hardening-advised"),
-    ],
-)
-def test_nodes_without_gpus_and_the_other_level_are_left_alone(facts: PoolFacts, rule: str) -> None:
-    assert found(facts, rule) == []
 
 
 @pytest.mark.parametrize(

@@ -248,13 +248,6 @@ def test_an_aks_pool_with_open_nodes_is_advised_against_and_stopped_in_productio
         assert [path for path, given in OPEN.items() if ask(without, AKS, aks(**given))] == ["enableEncryptionAtHost"]
 
 
-def test_pools_of_a_production_stack_are_protected(pack: PolicyPackProcess) -> None:
-    (said,) = ask(pack, EKS, eks(), protect=False)
-
-    assert (said.policy, said.level) == ("gpu-pool-protected", "mandatory")
-    assert "production stack prod" in said.message
-
-
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf"), 1e308, -1.0, 0.5])
 def test_numbers_that_no_api_takes_are_judged_and_raise_nothing(pack: PolicyPackProcess, value: float) -> None:
     odd = eks_alone(taints=[], scalingConfig={"minSize": value, "maxSize": value}, diskSize=value)
@@ -337,6 +330,39 @@ OPERATOR_ALONE = (RELEASE, "operator", operator(values=GPU_DRIVER_OFF))
 OPERATOR_WITH_CLAIMS = (RELEASE, "operator", operator(values={**GPU_DRIVER_OFF, **CLAIMS_BY_OPERATOR}))
 
 
+ELSEWHERE = {"pool": "other"}
+OF_VISION, OF_ANYONE = requiring(("owner", "In", ["vision"])), requiring(("owner", "Exists", None))
+OFF = {"enabled": False}
+
+
+def plugin_with(**values: Any) -> tuple[str, str, dict[str, Any]]:
+    return (RELEASE, "plugin", plugin(values=values))
+
+
+def operator_with(**values: Any) -> tuple[str, str, dict[str, Any]]:
+    return (RELEASE, "operator", operator(values=values))
+
+
+def dra_with(values: Any) -> tuple[str, str, dict[str, Any]]:
+    return (RELEASE, "dra", dra_driver(values=values))
+
+
+def ran(name: str, image: str, *line: str) -> tuple[str, str, dict[str, Any]]:
+    return (DAEMONSET, name, daemonset(image, *line))
+
+
+def of_size(most: int) -> tuple[str, str, dict[str, Any]]:
+    return (EKS, "pool", eks(scalingConfig={"minSize": 0, "maxSize": most}))
+
+
+IN_EVERY_ZONE = [
+    (GKE, "a", gke() | {"location": "europe-west4", "autoscaling": {"maxNodeCount": 5}}),
+    (GKE, "b", gke() | {"nodeLocations": ["us-east1-b", "us-east1-c"], "autoscaling": {"maxNodeCount": 8}}),
+]
+BOUNDED = [("gpu-pool-bounded", "")]
+SMALL = eks(instanceTypes=["g6.xlarge"], scalingConfig={"maxSize": 20})
+
+
 @pytest.mark.parametrize(
     ("resources", "said"),
     [
@@ -344,24 +370,14 @@ OPERATOR_WITH_CLAIMS = (RELEASE, "operator", operator(values={**GPU_DRIVER_OFF, 
         whole("AL2023, operator, off", [], ON_AL2023, OPERATOR_ALONE),
         whole("AL2023 and the operator's driver and toolkit", second("operator") * 2, ON_AL2023, OPERATOR),
         whole("Bottlerocket and the plugin chart", second("plugin"), ON_BOTTLEROCKET, PLUGIN),
-        whole(
-            "the plugin chart kept off by a selector",
-            [],
-            ON_BOTTLEROCKET,
-            (RELEASE, "plugin", plugin(values={"nodeSelector": {"pool": "other"}})),
-        ),
-        whole(
-            "the plugin chart kept off by an affinity",
-            [],
-            ON_BOTTLEROCKET,
-            (RELEASE, "plugin", plugin(values={"affinity": {"nodeAffinity": {"x": 1}}})),
-        ),
+        whole("the chart kept off by a selector", [], ON_BOTTLEROCKET, plugin_with(nodeSelector=ELSEWHERE)),
+        whole("by an affinity", [], ON_BOTTLEROCKET, plugin_with(affinity={"nodeAffinity": {"x": 1}})),
         *(
             whole(
                 f"the plugin chart with an affinity: {what}",
                 second("plugin") if lands else [],
                 ON_BOTTLEROCKET,
-                (RELEASE, "plugin", plugin(values={"affinity": requiring(*terms)})),
+                plugin_with(affinity=requiring(*terms)),
             )
             for what, lands, terms in (
                 ("of the nodes' label", True, [("owner", "In", ["speech", "vision"])]),
@@ -376,75 +392,32 @@ OPERATOR_WITH_CLAIMS = (RELEASE, "operator", operator(values={**GPU_DRIVER_OFF, 
         whole(
             "plugin chart and DRA driver, both with an affinity of the same nodes",
             second("dra"),
-            ON_AL2023,
-            (RELEASE, "plugin", plugin(values={"affinity": requiring(("owner", "In", ["vision"]))})),
-            (RELEASE, "dra", dra_driver(values={"kubeletPlugin": {"affinity": requiring(("owner", "Exists", None))}})),
+            *(ON_AL2023, plugin_with(affinity=OF_VISION), dra_with({"kubeletPlugin": {"affinity": OF_ANYONE}})),
         ),
         whole("GKE's own driver and the operator", second("operator") * 3, (GKE, "pool", gke()), OPERATOR),
         whole("AKS's driver and the operator", second("operator") * 2, (AKS, "pool", aks()), OPERATOR),
-        whole(
-            "AKS without a driver and the operator",
-            [],
-            WITHOUT_DRIVER,
-            (RELEASE, "operator", operator(values={"toolkit": {"enabled": False}})),
-        ),
+        whole("AKS without a driver and the operator", [], WITHOUT_DRIVER, operator_with(toolkit=OFF)),
         whole("operator and plugin chart, the pools elsewhere", second("plugin"), OPERATOR_ALONE, PLUGIN),
-        whole(
-            "operator without its plugin, and the plugin chart",
-            [],
-            (RELEASE, "operator", operator(values={**GPU_DRIVER_OFF, "devicePlugin": {"enabled": False}})),
-            PLUGIN,
-        ),
-        whole(
-            "Bottlerocket and the plugin chart without its plugin",
-            [],
-            ON_BOTTLEROCKET,
-            (RELEASE, "plugin", plugin(values={"devicePlugin": {"enabled": False}})),
-        ),
+        whole("operator without its plugin", [], operator_with(**GPU_DRIVER_OFF, devicePlugin=OFF), PLUGIN),
+        whole("the plugin chart without its plugin", [], ON_BOTTLEROCKET, plugin_with(devicePlugin=OFF)),
         whole("the DRA driver, then the plugin chart", second("plugin"), ON_AL2023, DRA, PLUGIN),
         whole("the plugin chart, then the DRA driver", second("dra"), ON_AL2023, PLUGIN, DRA),
         whole(
             "the DRA driver's old chart and the plugin, the pools elsewhere",
             second("dra"),
-            PLUGIN,
-            (RELEASE, "dra", dra_driver(chart="nvidia-dra-driver-gpu")),
+            *(PLUGIN, (RELEASE, "dra", dra_driver(chart="nvidia-dra-driver-gpu"))),
         ),
         whole("AL2023 and the DRA driver", [], ON_AL2023, DRA),
         whole("Bottlerocket's plugin and the DRA driver", second("dra"), ON_BOTTLEROCKET, DRA),
-        whole(
-            "the plugin chart and the DRA driver for NVLink alone",
-            [],
-            ON_AL2023,
-            PLUGIN,
-            (RELEASE, "dra", dra_driver(values={"resources": {"gpus": {"enabled": False}}})),
-        ),
-        whole(
-            "the DRA driver kept off by its kubelet plugin's selector",
-            [],
-            ON_AL2023,
-            PLUGIN,
-            (RELEASE, "dra", dra_driver(values={"kubeletPlugin": {"nodeSelector": {"pool": "other"}}})),
-        ),
-        whole(
-            "a selector that the DRA driver's chart does not read",
-            second("dra"),
-            ON_AL2023,
-            PLUGIN,
-            (RELEASE, "dra", dra_driver(values={"nodeSelector": {"pool": "other"}})),
-        ),
-        whole(
-            "a DRA driver whose values are not known yet",
-            [],
-            ON_AL2023,
-            PLUGIN,
-            (RELEASE, "dra", dra_driver(values=UNKNOWN)),
-        ),
-        whole(
-            "a DRA driver whose place is not known yet",
-            [],
-            ON_AL2023,
-            PLUGIN,
-            (RELEASE, "dra", dra_driver(values={"kubeletPlugin": UNKNOWN})),
+        *(
+            whole(f"plugin chart and DRA driver: {what}", said, ON_AL2023, PLUGIN, dra_with(values))
+            for what, said, values in (
+                ("for NVLink alone", [], {"resources": {"gpus": OFF}}),
+                ("kept off by its kubelet plugin's selector", [], {"kubeletPlugin": {"nodeSelector": ELSEWHERE}}),
+                ("with a selector that its chart does not read", second("dra"), {"nodeSelector": ELSEWHERE}),
+                ("whose values are not known yet", [], UNKNOWN),
+                ("whose place is not known yet", [], {"kubeletPlugin": UNKNOWN}),
+            )
         ),
         whole("two DRA drivers", second("dra-again"), DRA, (CHART, "dra-again", dra_driver())),
         whole("the operator's DRA driver and the plugin chart", second("plugin"), OPERATOR_WITH_CLAIMS, PLUGIN),
@@ -454,42 +427,16 @@ OPERATOR_WITH_CLAIMS = (RELEASE, "operator", operator(values={**GPU_DRIVER_OFF, 
             "the plugin chart and a DRA DaemonSet",
             second("dra"),
             PLUGIN_CHART,
-            (DAEMONSET, "dra", daemonset(f"{DRA_IMAGE}:v0.4.1", "gpu-kubelet-plugin -v 4")),
-            (DAEMONSET, "nvlink", daemonset(f"{DRA_IMAGE}:v0.4.1", "compute-domain-kubelet-plugin -v 4")),
+            ran("dra", f"{DRA_IMAGE}:v0.4.1", "gpu-kubelet-plugin -v 4"),
+            ran("nvlink", f"{DRA_IMAGE}:v0.4.1", "compute-domain-kubelet-plugin -v 4"),
         ),
-        whole(
-            "the plugin chart and a DaemonSet",
-            second("old"),
-            PLUGIN_CHART,
-            (DAEMONSET, "old", daemonset("nvcr.io/nvidia/k8s-device-plugin:v0.20.0")),
-        ),
+        whole("a DaemonSet", second("old"), PLUGIN_CHART, ran("old", "nvcr.io/nvidia/k8s-device-plugin:v0.20.0")),
         whole("nobody's driver", [("gpu-driver-installed", "pool")], WITHOUT_DRIVER, PLUGIN),
         whole("nobody's driver, unless somebody outside the stack", [("unverified-in-stack", "pool")], WITHOUT_DRIVER),
-        whole(
-            "164 GPUs on 24 nodes",
-            [],
-            (EKS, "pool", eks(scalingConfig={"minSize": 0, "maxSize": 20})),
-            (GKE, "other", gke()),
-        ),
-        whole(
-            "212 GPUs",
-            [("gpu-pool-bounded", "")],
-            (EKS, "pool", eks(scalingConfig={"minSize": 0, "maxSize": 26})),
-            (GKE, "other", gke()),
-        ),
-        whole(
-            "33 nodes",
-            [("gpu-pool-bounded", "")],
-            (EKS, "a", eks(instanceTypes=["g6.xlarge"], scalingConfig={"maxSize": 20})),
-            (GKE, "b", gke()),
-            (AKS, "c", aks(maxCount=9)),
-        ),
-        whole(
-            "31 nodes, counted in every zone",
-            [("gpu-pool-bounded", "")],
-            (GKE, "a", gke() | {"location": "europe-west4", "autoscaling": {"maxNodeCount": 5}}),
-            (GKE, "b", gke() | {"nodeLocations": ["us-east1-b", "us-east1-c"], "autoscaling": {"maxNodeCount": 8}}),
-        ),
+        whole("164 GPUs on 24 nodes", [], of_size(20), (GKE, "other", gke())),
+        whole("212 GPUs", BOUNDED, of_size(26), (GKE, "other", gke())),
+        whole("33 nodes", BOUNDED, (EKS, "a", SMALL), (GKE, "b", gke()), (AKS, "c", aks(maxCount=9))),
+        whole("31 nodes, counted in every zone", BOUNDED, *IN_EVERY_ZONE),
     ],
 )
 def test_the_whole_stack_is_judged(

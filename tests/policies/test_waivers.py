@@ -62,41 +62,36 @@ def judge(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..., t
     return judged
 
 
-def test_a_waiver_lets_one_resource_pass_and_is_listed(judge: Callable[..., tuple[int, str]]) -> None:
-    code, said = judge(pool(), waiver())
-
-    assert code == 0
-    assert f"NodePool/lab: waived until {LATER} by vision: a driver is tried out: has 1 NVIDIA GPU" in said
-    assert "0 violations, 0 unverified, 0 advice, 1 waived" in said
-
-
-def test_it_lets_no_other_resource_and_no_other_rule_pass(judge: Callable[..., tuple[int, str]]) -> None:
-    code, said = judge(pool() + "---\n" + pool("other"), waiver())
-
-    assert code == 1
-    assert "NodePool/other: violation: has 1 NVIDIA GPU" in said
-    assert judge(pool(), waiver(), rule="gpu-pool-owned")[0] == 1
-
-
-def test_one_that_has_ended_is_a_violation_beside_what_it_let_pass(judge: Callable[..., tuple[int, str]]) -> None:
-    code, said = judge(pool(), waiver(expires=BEFORE))
-
-    assert code == 1
-    assert "NodePool/lab: violation: has 1 NVIDIA GPU" in said
-    assert f"(vision: a driver is tried out) expired on {BEFORE}" in said
+LISTED = f"NodePool/lab: waived until {LATER} by vision: a driver is tried out: has 1 NVIDIA GPU"
+VIOLATION = "NodePool/lab: violation: has 1 NVIDIA GPU"
+ENDED = (VIOLATION, f"(vision: a driver is tried out) expired on {BEFORE}")
+NOT_MATCHED = ("matches no finding of the rule", f"[{CURRENT}]")
 
 
 @pytest.mark.parametrize(
-    "given",
-    [waiver("NodePool/other"), waiver(pool="inner")],
-    ids=["another resource", "another pool of it"],
+    ("manifest", "given", "rule", "code", "words"),
+    [
+        (pool(), waiver(), TAINTED, 0, (LISTED, "0 violations, 0 unverified, 0 advice, 1 waived")),
+        (pool() + "---\n" + pool("other"), waiver(), TAINTED, 1, ("NodePool/other: violation: has 1 NVIDIA GPU",)),
+        (pool(), waiver(), "gpu-pool-owned", 1, (VIOLATION,)),
+        (pool(), waiver(expires=BEFORE), TAINTED, 1, ENDED),
+        (pool(), waiver("NodePool/other"), TAINTED, 1, NOT_MATCHED),
+        (pool(), waiver(pool="inner"), TAINTED, 1, NOT_MATCHED),
+    ],
+    ids=["it passes", "another resource", "another rule", "it has ended", "not its resource", "not its pool"],
 )
-def test_one_that_matches_nothing_is_a_violation(judge: Callable[..., tuple[int, str]], given: dict[str, str]) -> None:
-    code, said = judge(pool(), given)
+def test_a_waiver_lets_one_resource_pass_and_no_other(
+    judge: Callable[..., tuple[int, str]],
+    manifest: str,
+    given: dict[str, str],
+    rule: str,
+    code: int,
+    words: tuple[str, ...],
+) -> None:
+    found, said = judge(manifest, given, rule=rule)
 
-    assert code == 1
-    assert "matches no finding of the rule" in said
-    assert f"[{CURRENT}]" in said
+    assert found == code
+    assert [each for each in words if each not in said] == []
 
 
 def test_one_for_another_kind_of_file_is_none_of_this_runs_business(judge: Callable[..., tuple[int, str]]) -> None:

@@ -58,93 +58,65 @@ def test_right_inputs_have_no_problem(token: str) -> None:
     assert check_inputs(token, GOOD[token]) == []
 
 
-WRONG: list[tuple[str, str, dict[str, Any], str]] = [
-    ("a number for text", NODE_GROUP, {"nodeRoleArn": 123}, 'nodeRoleArn: got 123; write it as a string: "123"'),
-    (
-        "text for a number",
-        NODE_GROUP,
-        {"scalingConfig": {"desiredSize": "lots", "minSize": 0, "maxSize": 1}},
-        "scalingConfig.desiredSize: got 'lots'; use a whole number",
-    ),
-    (
-        "half a node",
-        NODE_GROUP,
-        {"scalingConfig": {"desiredSize": 1.5, "minSize": 0, "maxSize": 1}},
-        "scalingConfig.desiredSize: got 1.5; use a whole number",
-    ),
-    (
-        "true for a number",
-        NODE_GROUP,
-        {"diskSize": True},
-        "diskSize: got true; use a whole number",
-    ),
-    (
-        "an unknown nested key",
-        NODE_GROUP,
-        {"taints": [{"key": "a", "effekt": "x", "effect": "NO_SCHEDULE"}]},
-        "taints[0].effekt: NodeGroupTaint has no such input; did you mean 'effect'?",
-    ),
-    (
-        "an untranslated key",
-        NODE_GROUP,
-        {"scalingConfig": {"desired_size": 0, "desiredSize": 0, "minSize": 0, "maxSize": 1}},
-        "NodeGroupScalingConfig has no such input; use 'desiredSize'; Pulumi does not convert names here",
-    ),
-    (
-        "a missing nested key",
-        NODE_GROUP,
-        {"taints": [{"key": "a"}]},
-        "taints[0].effect: is missing; NodeGroupTaint requires it",
-    ),
-    (
-        "a missing input",
-        NODE_GROUP,
-        {"clusterName": None},
-        "clusterName: is missing; aws:eks/nodeGroup:NodeGroup requires it",
-    ),
-    ("a map for a list", NODE_GROUP, {"subnetIds": {"a": "b"}}, "subnetIds: got a map with 'a'; use a list"),
-    ("a list for a map", NODE_GROUP, {"labels": ["a"]}, "labels: got a list of 1; use a map"),
-    ("a number in a map of text", NODE_GROUP, {"labels": {"a": 1}}, 'labels.a: got 1; write it as a string: "1"'),
-    ("an unknown input", AGENT_POOL, {"vmsize": "x"}, "did you mean 'vmSize'?"),
-    ("text for a count", AGENT_POOL, {"count": "3"}, "count: got '3'; use a whole number"),
-    ("text for true", AGENT_POOL, {"enableAutoScaling": "true"}, "enableAutoScaling: got 'true'; use true or false"),
-    (
-        "a taint as a map",
-        AGENT_POOL,
-        {"nodeTaints": [{"key": "a"}]},
-        "nodeTaints[0]: got a map with 'key'; use a string",
-    ),
-    (
-        "a nested unknown key",
-        AGENT_POOL,
-        {"upgradeSettings": {"max_surge": "1"}},
-        "upgradeSettings.max_surge: AgentPoolUpgradeSettings has no such input; use 'maxSurge'",
-    ),
-    (
-        "an accelerator without a count",
-        NODE_POOL,
-        {"nodeConfig": {"guestAccelerators": [{"type": "nvidia-l4"}]}},
-        "nodeConfig.guestAccelerators[0].count: is missing",
-    ),
-    (
-        "a deep unknown key",
-        NODE_POOL,
-        {"nodeConfig": {"guestAccelerators": [{"type": "t", "count": 1, "gpuSharing": {}}]}},
-        "guestAccelerators[0].gpuSharing: NodePoolNodeConfigGuestAccelerator has no such input; did you mean 'gpuSha",
-    ),
-    ("text for an object", NODE_POOL, {"autoscaling": "on"}, "autoscaling: got 'on'; use a map with "),
-    ("text for a time-out", RELEASE, {"timeout": "5m"}, "timeout: got '5m'; use a whole number"),
-    (
-        "an unknown chart option",
-        RELEASE,
-        {"repositoryOpts": {"repos": "x"}},
-        "repositoryOpts.repos: RepositoryOpts has no such input; did you mean 'repo'?",
-    ),
-    ("a wrong constant", RELEASE, {"compat": "false"}, "compat: got 'false'; use 'true'"),
-]
+def scaling(**more: Any) -> dict[str, Any]:
+    return {"scalingConfig": {"desiredSize": 0, "minSize": 0, "maxSize": 1, **more}}
 
 
-@each_row(("token", "change", "expected"), [row[1:] for row in WRONG], ids=[row[0] for row in WRONG])
+def accelerator(**keys: Any) -> dict[str, Any]:
+    return {"nodeConfig": {"guestAccelerators": [{"type": "nvidia-l4", **keys}]}}
+
+
+CLASS = "has no such input"
+WRONG: dict[str, list[tuple[dict[str, Any], str]]] = {
+    NODE_GROUP: [
+        ({"nodeRoleArn": 123}, 'nodeRoleArn: got 123; write it as a string: "123"'),
+        (scaling(desiredSize="lots"), "scalingConfig.desiredSize: got 'lots'; use a whole number"),
+        (scaling(desiredSize=1.5), "scalingConfig.desiredSize: got 1.5; use a whole number"),
+        ({"diskSize": True}, "diskSize: got true; use a whole number"),
+        (
+            {"taints": [{"key": "a", "effekt": "x", "effect": "NO_SCHEDULE"}]},
+            f"taints[0].effekt: NodeGroupTaint {CLASS}; did you mean 'effect'?",
+        ),
+        (
+            scaling(desired_size=0),
+            f"NodeGroupScalingConfig {CLASS}; use 'desiredSize'; Pulumi does not convert names here",
+        ),
+        ({"taints": [{"key": "a"}]}, "taints[0].effect: is missing; NodeGroupTaint requires it"),
+        ({"clusterName": None}, "clusterName: is missing; aws:eks/nodeGroup:NodeGroup requires it"),
+        ({"subnetIds": {"a": "b"}}, "subnetIds: got a map with 'a'; use a list"),
+        ({"labels": ["a"]}, "labels: got a list of 1; use a map"),
+        ({"labels": {"a": 1}}, 'labels.a: got 1; write it as a string: "1"'),
+    ],
+    AGENT_POOL: [
+        ({"vmsize": "x"}, "did you mean 'vmSize'?"),
+        ({"count": "3"}, "count: got '3'; use a whole number"),
+        ({"enableAutoScaling": "true"}, "enableAutoScaling: got 'true'; use true or false"),
+        ({"nodeTaints": [{"key": "a"}]}, "nodeTaints[0]: got a map with 'key'; use a string"),
+        (
+            {"upgradeSettings": {"max_surge": "1"}},
+            f"upgradeSettings.max_surge: AgentPoolUpgradeSettings {CLASS}; use 'maxSurge'",
+        ),
+    ],
+    NODE_POOL: [
+        (accelerator(), "nodeConfig.guestAccelerators[0].count: is missing"),
+        (
+            accelerator(count=1, gpuSharing={}),
+            f"guestAccelerators[0].gpuSharing: NodePoolNodeConfigGuestAccelerator {CLASS}; did you mean 'gpuSha",
+        ),
+        ({"autoscaling": "on"}, "autoscaling: got 'on'; use a map with "),
+    ],
+    RELEASE: [
+        ({"timeout": "5m"}, "timeout: got '5m'; use a whole number"),
+        (
+            {"repositoryOpts": {"repos": "x"}},
+            f"repositoryOpts.repos: RepositoryOpts {CLASS}; did you mean 'repo'?",
+        ),
+        ({"compat": "false"}, "compat: got 'false'; use 'true'"),
+    ],
+}
+
+
+@each_row(("token", "change", "expected"), [(token, *row) for token, rows in WRONG.items() for row in rows])
 def test_a_wrong_input_is_named(token: str, change: Mapping[str, Any], expected: str) -> None:
     problems = check_inputs(token, {**GOOD[token], **change})
 

@@ -7,7 +7,6 @@ import tomllib
 from collections.abc import Mapping
 from typing import Any
 
-import pulumi_aws as aws
 import pytest
 
 from gpupools.common.errors import Rejected
@@ -15,14 +14,8 @@ from gpupools.providers.aws import CLOUD
 from gpupools.providers.aws.constraints import CAPACITY_BLOCK_FAMILIES
 from gpupools.providers.aws.node_images import BOTTLEROCKET, ULTRASERVER_FAMILIES, instance_family
 from gpupools.providers.aws.pool_settings import (
-    LAUNCH_TEMPLATE,
-    NODE_GROUP,
-    PLACEMENT_GROUP,
     VOLUME_TYPES,
 )
-from gpupools.spec.overrides import Overridable
-from tests.cloud_parts import edited_inputs
-from tests.program_faults import check_property_path
 from tests.providers import aws_pools
 from tests.providers.aws_pools import (
     BY_SUBNET,
@@ -35,9 +28,6 @@ from tests.providers.aws_pools import (
     settings,
     strictly,
 )
-from tests.providers.everything import everything
-from tests.rows import each_row
-from tooling.sdk_types import wire_names
 
 BLOCK: Mapping[str, Any] = {"mode": "capacity-block", "name": "cr-02168da1478b509e0"}
 ONE_ZONE: Mapping[str, Any] = {"zones": ["eu-central-1a"]}
@@ -327,21 +317,6 @@ def test_an_ultraserver_without_published_network_cards_gets_no_efa() -> None:
 # The data
 
 
-@pytest.mark.parametrize(
-    ("known", "resource", "args"),
-    [
-        (NODE_GROUP, aws.eks.NodeGroup, aws.eks.NodeGroupArgs),
-        (LAUNCH_TEMPLATE, aws.ec2.LaunchTemplate, aws.ec2.LaunchTemplateArgs),
-        (PLACEMENT_GROUP, aws.ec2.PlacementGroup, aws.ec2.PlacementGroupArgs),
-    ],
-    ids=["node group", "launch template", "placement group"],
-)
-def test_every_input_that_can_be_set_by_hand_is_one_of_the_sdks(known: Overridable, resource: type, args: type) -> None:
-    assert known.inputs == set(wire_names(args).values())
-    assert {path[0] for path in known.kept} <= known.inputs
-    assert resource.__name__ in ("NodeGroup", "LaunchTemplate", "PlacementGroup")
-
-
 def test_volume_types_are_sorted_for_messages() -> None:
     assert list(VOLUME_TYPES) == sorted(VOLUME_TYPES)
 
@@ -349,77 +324,7 @@ def test_volume_types_are_sorted_for_messages() -> None:
 # Everything at once
 
 
-def test_the_stack_with_everything_set_passes_the_strict_monitor() -> None:
-    found = everything("aws")
-
-    assert [str(problem) for problem in found.problems] == []
-    types = [resource.type for resource in found.resources]
-    assert (types.count(aws_pools.NODE_GROUP), types.count(aws_pools.PLACEMENT_GROUP)) == (5, 1)
-
-
 # The table of edits
-
-
-def edits() -> Mapping[str, Mapping[str, str]]:
-    return edited_inputs("aws")
-
-
-RESOURCES: Mapping[str, str] = {
-    "NodeGroup": aws_pools.NODE_GROUP,
-    "LaunchTemplate": aws_pools.TEMPLATE,
-    "PlacementGroup": aws_pools.PLACEMENT_GROUP,
-    "Tag": aws_pools.TAG,
-}
-
-
-@each_row("name", edits())
-def test_every_row_of_the_edit_table_is_an_input_with_a_known_effect_and_a_source(name: str) -> None:
-    resource, _, path = name.partition(".")
-    row = edits()[name]
-
-    assert check_property_path(RESOURCES[resource], path) is None
-    assert row["effect"] in ("in-place", "rolling", "replace", "refused")
-    assert row["source"].startswith("https://")
-
-
-def test_every_input_that_can_be_sent_has_a_row_in_the_edit_table() -> None:
-    kinds = {token: resource for resource, token in RESOURCES.items()}
-    sent = {
-        f"{kinds[each.type]}.{key}" for each in everything("aws").resources if each.type in kinds for key in each.inputs
-    }
-    known = {"NodeGroup": NODE_GROUP, "LaunchTemplate": LAUNCH_TEMPLATE, "PlacementGroup": PLACEMENT_GROUP}
-    by_hand = {
-        f"{resource}.{key}"
-        for resource, overridable in known.items()
-        for key in overridable.inputs
-        if (key,) not in overridable.kept
-    }
-
-    adopted = {"NodeGroup.nodeGroupName"}
-    assert {".".join(name.split(".")[:2]) for name in edits()} == sent | by_hand | adopted
-
-
-def test_the_edit_table_says_what_the_provider_can_only_make_anew() -> None:
-    # `ForceNew` in the schema of internal/service/eks/node_group.go, without what cannot be sent.
-    anew = {"amiType", "capacityType", "clusterName", "instanceTypes", "launchTemplate.id", "nodeRoleArn", "subnetIds"}
-    anew |= {"nodeGroupName"}
-    replaced = {name for name, row in edits().items() if row["effect"] == "replace"}
-
-    assert {name for name in replaced if not name.endswith(".region")} == {
-        *(f"NodeGroup.{name}" for name in anew),
-        "LaunchTemplate.name",
-        "LaunchTemplate.namePrefix",
-    }
-
-
-def test_the_edit_table_says_what_becomes_a_new_version_of_the_template() -> None:
-    # `updateKeys` in internal/service/ec2/ec2_launch_template.go
-    stays = {"defaultVersion", "name", "namePrefix", "region", "tags", "updateDefaultVersion"}
-    rolled = {name for name, row in edits().items() if row["effect"] == "rolling"}
-    template = {f"LaunchTemplate.{name}" for name in LAUNCH_TEMPLATE.inputs if (name,) not in LAUNCH_TEMPLATE.kept}
-    template |= {name for name in edits() if name.startswith("LaunchTemplate.")}
-
-    assert template - rolled == {f"LaunchTemplate.{name}" for name in stays}
 
 
 @pytest.mark.parametrize(

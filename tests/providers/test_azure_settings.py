@@ -1,19 +1,13 @@
 """AKS: what each setting of a pool becomes on the wire, and what AKS does not have or does not take together."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import pulumi
 import pytest
-from pulumi._types import input_type_py_to_pulumi_names
-from pulumi_azure_native.containerservice import AgentPoolArgs
 
 from gpupools.common.taints import GPU_TAINT
 from gpupools.plan.pool_plan import POOL_LABEL
 from gpupools.plan.tolerations import tolerations_for
-from gpupools.providers.azure.edit_effects import FIXED_AT_CREATION
-from gpupools.providers.azure.pool_settings import OVERRIDABLE
-from tests.cloud_parts import edited_inputs
 from tests.providers.azure_pools import (
     ADDRESSES,
     TOKEN,
@@ -118,25 +112,6 @@ def test_a_price_of_five_decimals_is_taken_however_it_is_written() -> None:
 
 
 # --- the lists --------------------------------------------------------------------------------------------------------
-
-
-def test_what_can_be_set_by_hand_are_the_sdks_inputs() -> None:
-    inputs = OVERRIDABLE["AgentPool"].inputs
-
-    assert inputs == set(input_type_py_to_pulumi_names(AgentPoolArgs).values())
-    assert {path[0] for path in OVERRIDABLE["AgentPool"].kept} <= inputs
-
-
-def edits() -> Mapping[str, Mapping[str, str]]:
-    return edited_inputs("azure")
-
-
-def test_the_edit_table_replaces_what_the_program_asks_to_replace() -> None:
-    by_the_provider = {"agentPoolName", "resourceName", "resourceGroupName"}
-    replaced = {name for name, row in edits().items() if row["effect"] == "replace"}
-
-    assert replaced <= by_the_provider | set(FIXED_AT_CREATION)
-    assert {name for name in edits() if name.partition(".")[0] in FIXED_AT_CREATION} <= replaced
 
 
 def test_the_stack_file_with_everything_previews_without_a_problem() -> None:

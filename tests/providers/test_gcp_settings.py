@@ -2,14 +2,11 @@
 
 from typing import Any
 
-import pulumi_gcp
 import pytest
-from pulumi._types import input_type_py_to_pulumi_names, input_type_types
 
 from gpupools.common.taints import GPU_TAINT, Effect, Taint
 from gpupools.preview.format_preview import override_lines
 from gpupools.providers.gcp.edit_effects import edit_tables, replacing_inputs
-from gpupools.providers.gcp.pool_settings import OVERRIDABLE
 from tests.cloud_parts import edited_inputs
 from tests.providers.gcp_pools import ZONES, check_pool, gke, options, plan, settings, wire
 
@@ -110,22 +107,6 @@ def test_labels_of_any_script_are_taken() -> None:
 
 
 # --- edits ---
-
-
-def test_the_table_of_edits_knows_every_input_of_the_node_pool() -> None:
-    top = input_type_types(pulumi_gcp.container.NodePoolArgs)
-    known = set(edit_tables().inputs)
-    nested = {"autoscaling", "management", "networkConfig", "nodeConfig"}
-    inputs = {wire_name for wire_name in top if wire_name not in nested}
-    for name in nested:
-        inputs |= {f"{name}.{each}" for each in input_type_py_to_pulumi_names(top[name]).values()}
-
-    # Never ours to send.
-    inputs -= {"namePrefix", "nodeConfig.effectiveTaints", "nodeConfig.preemptible"}
-
-    of_a_racks_policy = {"region", "workloadPolicy"}
-    assert known - {"nodeConfig.confidentialNodes.confidentialInstanceType"} - of_a_racks_policy == inputs
-    assert OVERRIDABLE["NodePool"].inputs == set(top)
 
 
 def test_the_table_of_edits_is_sorted_and_has_a_source_in_every_row() -> None:

@@ -42,24 +42,6 @@ def test_taints_of_other_nodes_are_tolerated_beside_what_the_chart_tolerates(pla
     assert about(made.notes, "without GPUs") == []
 
 
-@pytest.mark.parametrize(
-    ("pools", "value", "found"),
-    [
-        (PLUGIN, [SYSTEM], "all installed pods run on GPU nodes; leave it out"),
-        (OPERATOR, ["CriticalAddonsOnly"], "write a taint as key=value:Effect"),
-        (OPERATOR, ["CriticalAddonsOnly:Never"], "got effect 'Never'; use NoSchedule"),
-        (OPERATOR, [{"key": "CriticalAddonsOnly"}], "write a taint as text"),
-    ],
-)
-def test_taints_that_are_none_or_for_nothing_are_refused(
-    pools: Mapping[str, Any], value: Any, found: str, refused: Callable[..., list[str]]
-) -> None:
-    (said,) = refused("azure", pools, cpu_taints=value)
-
-    assert said.startswith("clusters.c.runtime.cpu_taints")
-    assert found in said
-
-
 # --- who starts nodes ---
 
 
@@ -68,32 +50,7 @@ def test_where_the_service_starts_nodes_no_autoscaler_is_asked_for(cloud: str, p
     assert about(plan(cloud, PLUGIN).notes, "cluster-autoscaler") == []
 
 
-@pytest.mark.parametrize("cloud", ["azure", "gcp"])
-@pytest.mark.parametrize("key", ["cluster_autoscaler", "node_monitoring_agent"])
-def test_what_only_eks_has_is_refused_elsewhere(key: str, cloud: str, refused: Callable[..., list[str]]) -> None:
-    (said,) = refused(cloud, PLUGIN, existing={key: "kube-system/x"})
-
-    assert said.startswith(f"clusters.c.runtime.existing.{key}: ")
-    assert said.endswith("clusters do not run this software; leave it out")
-
-
 # --- who calls nodes broken ---
-
-
-@pytest.mark.parametrize("pools", [OPERATOR, PLUGIN])
-def test_the_agent_beside_another_dcgm_is_refused_where_nodes_are_replaced(
-    pools: Mapping[str, Any], refused: Callable[..., list[str]]
-) -> None:
-    (said,) = refused("aws", pools, existing={"node_monitoring_agent": AGENT})
-
-    assert said.startswith(f"pools.a.auto_repair: is on, and {AGENT} reports a node as broken if a second DCGM")
-    assert "EKS would replace healthy nodes; set clusters.c.runtime.metrics: false" in said
-
-
-def test_the_agent_beside_a_teams_own_exporter_is_refused_as_well(refused: Callable[..., list[str]]) -> None:
-    existing = {"node_monitoring_agent": AGENT, "dcgm_exporter": "monitoring/dcgm-exporter"}
-
-    assert "pools.a.auto_repair" in refused("aws", PLUGIN, existing=existing)[0]
 
 
 @pytest.mark.parametrize(

@@ -164,17 +164,6 @@ def test_an_operand_that_were_told_less_would_stay_off(combination: Combination,
     assert deaf(made, (Taint("team", "vision", Effect.NO_SCHEDULE),)) == operands
 
 
-@pytest.mark.parametrize("software", ["cloud-managed", "device-plugin", "gpu-operator", "dra-driver"])
-def test_the_efa_plugin_tolerates_custom_taints(software: str, plan: Planner) -> None:
-    network = {"rdma": True, "security_group_ids": ["sg-0a1b2c3d4e5f60718"]}
-    pool = {**A100, "software": software, "network": network, "taints": CUSTOM, "nodes": {"min": 1, "max": 4}}
-    (planned,) = pools_of("aws", {"a": pool})
-    made = plan("aws", {"a": pool})
-
-    assert "aws-efa-k8s-device-plugin" in {release.chart for release in made.releases}
-    assert deaf(made, planned.taints) == []
-
-
 @pytest.mark.parametrize(
     ("software", "workloads"), [("cloud-managed", 0), ("device-plugin", 3), ("gpu-operator", 8), ("dra-driver", 2)]
 )
@@ -292,16 +281,6 @@ def test_every_pinned_chart_is_above_its_floor() -> None:
     assert {name: too_old(name, chart.version) for name, chart in charts().items()} == dict.fromkeys(charts())
 
 
-def test_a_version_below_the_floor_is_refused(refused: Callable[..., list[str]]) -> None:
-    pools = {"a": {**A100, "software": "gpu-operator"}}
-    (problem,) = refused("aws", pools, versions={"gpu-operator": "26.3.1"})
-
-    assert problem == (
-        "clusters.c.runtime.versions.gpu-operator: got v26.3.1, below 26.3.2, the first with the fixes of NVIDIA's "
-        "bulletin 5850 (CVE-2026-24260); use v26.7.0 or leave it out"
-    )
-
-
 def test_a_version_at_the_floor_is_taken_in_the_charts_spelling(plan: Planner) -> None:
     made = plan("aws", {"a": {**A100, "software": "gpu-operator"}}, versions={"gpu-operator": "26.3.2"}, metrics=False)
 
@@ -332,20 +311,6 @@ def test_floors_hold_for_what_a_version_installs(
     assert len(problems) == len(found)
     for problem, part in zip(problems, found, strict=True):
         assert problem.startswith(f"clusters.c.runtime.versions.gpu-operator: got v{version}, which installs {part}")
-
-
-@pytest.mark.parametrize(
-    ("chart", "version"),
-    [("dcgm-exporter", "4.0.0"), ("nvidia-device-plugin", "0.19.3"), ("gpu-operator", "26.3.9")],
-)
-def test_an_older_version_that_is_not_known_is_refused(
-    chart: str, version: str, refused: Callable[..., list[str]]
-) -> None:
-    software = "gpu-operator" if chart == "gpu-operator" else "device-plugin"
-    (problem,) = refused("azure", {"a": {"gpu": "T4", "software": software}}, versions={chart: version})
-
-    assert "a version whose values and installed software this release of gpupools does not know" in problem
-    assert problem.endswith(f"older than {charts()[chart].version}; use {charts()[chart].version} or leave it out")
 
 
 @pytest.mark.parametrize(
@@ -413,19 +378,10 @@ def test_how_drivers_are_replaced_is_said_in_the_values_and_in_words(
     assert any(words in each for each in release.decisions)
 
 
-@pytest.mark.parametrize(("cloud", "software"), [("aws", "gpu-operator"), ("azure", "device-plugin")])
-def test_how_drivers_are_replaced_is_refused_where_the_operator_brings_none(
-    cloud: str, software: str, refused: Callable[..., list[str]], plan: Planner
-) -> None:
-    pools = {"a": {"gpu": "T4", "software": software}}
+def test_how_drivers_are_replaced_is_left_out_where_the_operator_brings_none(plan: Planner) -> None:
+    (operator,) = plan("aws", {"a": {"gpu": "T4", "software": "gpu-operator"}}).releases
 
-    assert [at(each.values, "driver.upgradePolicy") for each in plan(cloud, pools).releases] == [None] * len(
-        plan(cloud, pools).releases
-    )
-    (problem,) = refused(cloud, pools, driver_auto_upgrade=False)
-    assert problem.startswith(
-        "clusters.c.runtime.driver_auto_upgrade: the GPU Operator installs no driver in this cluster"
-    )
+    assert at(operator.values, "driver.upgradePolicy") is None
 
 
 @pytest.mark.parametrize(("nodes", "seconds"), [(1, 1860), (100, 7800), (1000, 21600)])
@@ -488,15 +444,6 @@ def test_only_the_operator_brings_crds(combination: Combination, plan: Planner) 
         for each in made.releases
         if each.chart != "gpu-operator" and (at(each.values, "nfd.enabled") or at(each.values, "gfd.enabled"))
     ] == []
-
-
-def test_crds_to_keep_where_no_chart_brings_any_are_refused(refused: Callable[..., list[str]]) -> None:
-    (problem,) = refused("aws", {"a": {"gpu": "L4", "software": "device-plugin"}}, keep_crds=True)
-
-    assert problem == (
-        "clusters.c.runtime.keep_crds: only the GPU Operator's chart installs CRDs, and the cluster does not"
-        " use it; leave it out"
-    )
 
 
 def test_a_gpu_that_the_newest_driver_no_longer_drives_gets_an_older_one(plan: Planner) -> None:

@@ -7,7 +7,6 @@ import pytest
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from gpupools.common.errors import Rejected
 from gpupools.plan.node_labels import MIG_CONFIG_LABEL, PLUGIN_CONFIG_LABEL
 from gpupools.plan.plugin_configs import (
     client_limits,
@@ -266,14 +265,3 @@ def test_the_placement_is_the_plugins_allocation_policy(sharing: dict[str, Any],
     assert name.endswith("-packed") == (placement == "pack")
     _, read = read_plugin_name(name)
     assert read == {key: value for key, value in given.items() if value != "spread"}
-
-
-@pytest.mark.parametrize("cloud", ["aws", "gcp"])
-def test_a_placement_is_refused_where_the_cloud_configures_the_plugin(cloud: str) -> None:
-    given = {"mode": "time-slicing", "replicas": 4, "placement": "pack"}
-    with pytest.raises(Rejected) as refused:
-        pools_of(cloud, {"a": {"gpu": "L4", "software": "cloud-managed", "sharing": given, "trust": {"team": "x"}}})
-
-    (problem,) = refused.value.problems
-    assert problem.path == ("pools", "a", "sharing", "placement")
-    assert "configures the device plugin" in problem.what

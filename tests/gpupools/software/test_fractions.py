@@ -11,7 +11,7 @@ from gpupools.providers import clouds
 from gpupools.spec.models import Fractions
 from gpupools.stackfile.stack import StackPlan, plan_config
 from tests.changes import diff_software
-from tests.gpupools.software.test_teams import POOLS, plan, refused
+from tests.gpupools.software.test_teams import POOLS, plan
 
 KAI: JsonDict = {"scheduler": "kai"}
 HALVES: JsonDict = {
@@ -178,68 +178,6 @@ def test_the_matrix_has_fractions_where_pods_find_nvidias_runtime() -> None:
     }
 
 
-@pytest.mark.parametrize(
-    ("pool", "runtime", "reason"),
-    [
-        (
-            {},
-            {},
-            "sharing.mode: only KAI places fractions of GPUs, and clusters.train.runtime.scheduler is not set; set",
-        ),
-        (
-            {},
-            {"scheduler": "kueue"},
-            "sharing.mode: only KAI places fractions of GPUs, and clusters.train.runtime.sched",
-        ),
-        ({"sharing": {"mode": "fractions"}}, KAI, "sharing.memory: is missing; add it"),
-        (
-            {"sharing": {"mode": "fractions", "memory": "cuda"}},
-            KAI,
-            "sharing.memory: got 'cuda'; use one of 'hami' or 'trust'",
-        ),
-        (
-            {"sharing": {"mode": "fractions", "memory": "mps"}},
-            KAI,
-            "sharing.memory: KAI starts no MPS server and sets no memory limit, and the one of the device plugin needs",
-        ),
-        (LIMITED, KAI, "sharing.memory: gpupools does not install kai-resource-isolator, which enforces the limits"),
-        (
-            {"sharing": {"mode": "fractions", "memory": "trust", "replicas": 2}},
-            KAI,
-            "sharing.replicas: requires mode time-slicing or mps, but mode is fractions",
-        ),
-        (
-            {"sharing": {"mode": "fractions", "memory": "trust", "profile": "1g.5gb"}},
-            KAI,
-            "sharing.profile: requires mode mig, but mode is fractions",
-        ),
-        (
-            {"sharing": {"mode": "mig", "profile": "1g.5gb", "share": {"mode": "fractions", "memory": "trust"}}},
-            KAI,
-            "sharing.share.mode: got 'fractions'; use one of time-slicing, mps",
-        ),
-        ({"trust": None}, KAI, "trust: fractions shares the memory and the faults of a GPU between containers"),
-        (
-            {"trust": {"namespaces": ["research"], "quota": 1}},
-            KAI,
-            "trust.quota: a ResourceQuota does not count fractions of GPUs, which are annotations of pods",
-        ),
-        ({"software": "cloud-managed"}, KAI, "sharing.mode: fractions with software cloud-managed on gcp is refused"),
-        ({"software": "dra-driver"}, KAI, "sharing.mode: fractions with software dra-driver on gcp is refused: KAI"),
-        (
-            {"gpu": None, "instance_type": "g4-standard-6"},
-            KAI,
-            "sharing.mode: g4-standard-6 has 1/8 of an RTX-PRO-6000, which cannot be shared further",
-        ),
-    ],
-)
-def test_what_has_no_fractions_is_refused(pool: JsonDict, runtime: JsonDict, reason: str) -> None:
-    given = {key: value for key, value in {**HALVES, **pool}.items() if value is not None}
-    found = refused(TEAMS, {"halves": given}, runtime)
-
-    assert any(each.startswith(f"pools.halves.{reason}") for each in found), found
-
-
 def test_limits_need_the_label_that_the_gpu_operator_sets() -> None:
     cluster = {**clouds()["aws"].example_cluster, "kubeconfig": {"path": "~/.kube/train"}}
     config = {
@@ -249,13 +187,6 @@ def test_limits_need_the_label_that_the_gpu_operator_sets() -> None:
     }
     with pytest.raises(Exception, match=r"without the label nvidia.com/gpu.memory, which only the GPU Operator sets"):
         plan_config(config, clouds())
-
-
-def test_rdma_interfaces_are_not_divided() -> None:
-    pool = {**HALVES, "gpu": None, "instance_type": "a3-megagpu-8g", "network": {"rdma": True}}
-    found = refused(TEAMS, {"halves": {key: each for key, each in pool.items() if each is not None}}, KAI)
-
-    assert any("network.rdma" in each for each in found), found
 
 
 def test_the_only_key_beside_the_mode_is_memory() -> None:

@@ -1,7 +1,7 @@
 """Where images and charts come from: what is refused, what is said, and what `gpupools images` lists."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -54,88 +54,6 @@ def test_images_are_pulled_by_the_digest_that_is_known_or_given(plan: Planner) -
     assert each["given"][IMAGE] == f"nvcr.io/nvidia/k8s-device-plugin@{DIGEST}"
     assert {image for image, pulled in each["known"].items() if "@" not in pulled} == {driver}
     assert all(image == pulled for image, pulled in each["off"].items())
-
-
-@pytest.mark.parametrize(
-    ("keys", "where", "found"),
-    [
-        ({"registry": "mirror"}, "registry", "'mirror' is not a registry; write a host with a dot or a port"),
-        ({"registry": "mirror/gpu"}, "registry", "'mirror/gpu' is not a registry"),
-        ({"registry": "https://mirror.example.com"}, "registry", "write the host without https://"),
-        ({"registry": "mirror.example.com/gpu/"}, "registry", "is not a registry"),
-        ({"registry": "mirror.example.com/GPU"}, "registry", "is not a registry"),
-        ({"registry": "mirror.example.com/gpu:v1"}, "registry", "is not a registry"),
-        ({"registry": "mirror_host.example.com"}, "registry", "is not a registry"),
-        ({"registry": ""}, "registry", "is not a registry"),
-        ({"registry": "me:hunter2@mirror.example.com"}, "registry", "contains a user"),
-        ({"pull_secrets": ["Mirror"]}, "pull_secrets[0]", "is not a valid Secret name; use lower-case letters"),
-        (
-            {"digests": {IMAGE: "sha256:0a"}},
-            "digests",
-            "'sha256:0a' is not a digest; write 'sha256:' and 64 hexadecimal digits",
-        ),
-        ({"digests": {IMAGE: f"sha512:{'0a' * 32}"}}, "digests", "is not a digest"),
-        ({"digests": {IMAGE: DIGEST.upper()}}, "digests", "is not a digest"),
-        ({"digests": "on"}, "digests", "got 'on'; write off, or a map of image to digest"),
-        (
-            {"digests": {IMAGE[:-1]: DIGEST}},
-            "digests",
-            f"no pod of the cluster pulls this image; did you mean '{IMAGE}'",
-        ),
-        ({"chart_sources": {"gpu-operatr": "oci://m.example.com/gpu-operator"}}, "chart_sources", "gpu-operator"),
-        (
-            {"chart_sources": {"nvidia-device-plugin": "http://m.example.com"}},
-            "chart_sources",
-            "is not a chart source",
-        ),
-        ({"chart_sources": {"nvidia-device-plugin": "charts/plugin.tgz"}}, "chart_sources", "is not a chart source"),
-        (
-            {"chart_sources": {"nvidia-device-plugin": "https://me:pw@m.example.com"}},
-            "chart_sources",
-            "contains a user",
-        ),
-        (
-            {"chart_sources": {"nvidia-device-plugin": "oci://m.example.com/charts"}},
-            "",
-            "for nvidia-device-plugin; end it with /nvidia-device-plugin",
-        ),
-        (
-            {"chart_sources": {"gpu-operator": "https://m.example.com/charts"}},
-            "chart_sources",
-            "no pool of the cluster installs chart gpu-operator; leave it out; installed charts: dcgm-exporter, nvidia",
-        ),
-    ],
-)
-def test_what_is_no_place_or_no_digest_is_refused(
-    keys: Mapping[str, Any], where: str, found: str, refused: Callable[..., list[str]]
-) -> None:
-    (said,) = refused("azure", PLUGIN, **keys)
-
-    assert said.startswith(f"clusters.c.runtime{'.' if where else ''}{where}")
-    assert found in said
-    assert "hunter2" not in said
-    assert ":pw@" not in said
-
-
-@pytest.mark.parametrize("key", ["registry", "pull_secrets"])
-def test_a_mirror_for_nothing_is_refused(key: str, refused: Callable[..., list[str]]) -> None:
-    managed = {"a": {"gpu": "T4", "software": "cloud-managed", "nodes": {"fixed": 1}}}
-    value = {"registry": "mirror.example.com", "pull_secrets": ["login"]}[key]
-
-    assert "nothing that gpupools installs in the cluster pulls an image; leave it out" in "\n".join(
-        refused("azure", managed, **{key: value})
-    )
-
-
-@pytest.mark.parametrize("key", ["registry", "pull_secrets", "chart_sources", "digests"])
-def test_what_others_install_takes_no_mirror_of_ours(key: str, refused: Callable[..., list[str]]) -> None:
-    value: Any = {"registry": "mirror.example.com", "pull_secrets": ["login"], "digests": {IMAGE: DIGEST}}
-    value["chart_sources"] = {"nvidia-device-plugin": "https://m.example.com"}
-    (said,) = refused(
-        "azure", PLUGIN, management="external", existing={"device_plugin": "ns/plugin"}, **{key: value[key]}
-    )
-
-    assert f"{key}: requires software from gpupools, but management is external" in said
 
 
 def test_without_a_mirror_nothing_is_sent_about_images(plan: Planner) -> None:

@@ -3,12 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
-import pytest
-
 from gpupools.common.json_types import JsonDict
 from gpupools.stackfile.stack import StackPlan
 from tests.changes import diff_software
-from tests.gpupools.software.test_teams import POOLS, TEAMS, plan, refused, team
+from tests.gpupools.software.test_teams import POOLS, TEAMS, plan
 
 RUNTIME: JsonDict = {"scheduler": "kai"}
 NEAR: JsonDict = {
@@ -89,64 +87,6 @@ def test_the_chart_is_pinned_with_its_images() -> None:
     assert "ghcr.io/kai-scheduler/kai-scheduler/scheduler:v0.17.0" in {each.image for each in made.images}
 
 
-@pytest.mark.parametrize(
-    ("runtime", "teams", "pools", "reason"),
-    [
-        (
-            {"spread": ["bigg"]},
-            TEAMS,
-            POOLS,
-            "clusters.train.runtime.spread[0]: the cluster has no pool 'bigg'; did you mean 'big'?",
-        ),
-        (
-            {"scheduler": "kueue", "spread": ["big"]},
-            TEAMS,
-            POOLS,
-            "clusters.train.runtime.spread: is for KAI; remove it, or set scheduler: kai",
-        ),
-        (
-            {},
-            {"a": {"namespaces": ["a"], "guarantee": {"parts": 2}}},
-            {
-                "parts": {
-                    **POOLS["big"],
-                    "software": "device-plugin",
-                    "sharing": {"mode": "time-slicing", "replicas": 2, "rename": True},
-                    "trust": {"namespaces": ["a"]},
-                }
-            },
-            (
-                "teams.a: KAI counts nvidia.com/gpu and slices, and pool parts offers nvidia.com/gpu.shared; use no"
-                " rename in its sharing, or remove the pool here"
-            ),
-        ),
-        *(
-            (
-                {"scheduler": scheduler},
-                {"a": team("a")},
-                {"big": {**POOLS["big"], "capacity": {"mode": "queued"}}},
-                (
-                    f"teams.a.guarantee.big: only a ProvisioningRequest starts nodes of big, and {called} makes none;"
-                    " use scheduler: kueue, or another capacity.mode"
-                ),
-            )
-            for scheduler, called in (("kai", "KAI"), ("volcano", "Volcano"))
-        ),
-        (
-            {"scheduler": "volcano"},
-            {"a": team("a")},
-            {"big": {**POOLS["big"], "software": "dra-driver"}},
-            (
-                "teams.a.guarantee.big: pods claim the GPUs of big, and Volcano counts resources; use scheduler:"
-                " kueue or kai, or software: device-plugin, or remove it here"
-            ),
-        ),
-    ],
-)
-def test_what_kai_cannot_do_is_refused(runtime: JsonDict, teams: JsonDict, pools: JsonDict, reason: str) -> None:
-    assert refused(teams, pools, {**RUNTIME, **runtime}) == [reason]
-
-
 def test_kai_counts_claims_as_gpus() -> None:
     pools = {"big": {**POOLS["big"], "software": "dra-driver"}}
     made = specs(plan({"a": {"namespaces": ["a"], "guarantee": {"big": 8}}}, pools, RUNTIME), "Queue")
@@ -162,13 +102,6 @@ def test_kai_counts_a_slice_by_its_compute_slices() -> None:
 
     assert made["mixed"]["resources"]["gpu"]["quota"] == 8 * (3 + 2 + 1)
     assert made["a.mixed"]["resources"]["gpu"] == {"quota": 2 * 3 + 4, "limit": 8 * (3 + 1), "overQuotaWeight": 1}
-
-
-def test_a_guarantee_that_is_not_lent_needs_limits_of_the_others() -> None:
-    (reason,) = refused({"a": team("a", lends_to=[]), "b": team("b")}, runtime=RUNTIME)
-
-    assert reason.startswith("teams.a.lends_to: the other teams could use 32 of big together, but only 24 are not kept")
-    assert "KAI lends what is idle" in reason
 
 
 def test_edits_say_what_happens_to_pods() -> None:

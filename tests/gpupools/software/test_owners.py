@@ -21,7 +21,6 @@ from tests.gpupools.software.combinations import A100, COMBINATIONS, Combination
 from tests.gpupools.software.conftest import Planner, pools_of, stack_of
 
 NOWHERE = node_affinity({"key": "x", "operator": "Exists"})
-NO_PLUGIN = "gke-no-default-nvidia-gpu-device-plugin"
 EVERY = pytest.mark.parametrize("combination", COMBINATIONS.values(), ids=COMBINATIONS)
 
 
@@ -52,14 +51,6 @@ def test_every_legal_combination_has_these_owners(combination: Combination, plan
     made = plan(combination.cloud, combination.pools)
 
     assert owner_table(made) == {"a": combination.owners}
-
-
-@EVERY
-def test_every_needed_piece_has_an_owner(combination: Combination, plan: Planner) -> None:
-    made = plan(combination.cloud, combination.pools)
-    (pool,) = pools_of(combination.cloud, combination.pools)
-
-    assert set(needed_pieces(pool)) <= set(made.owners[0].owners)
 
 
 def _without_one(made: RuntimePlan) -> Iterator[tuple[str, tuple[Release, ...], tuple[KubernetesObject, ...]]]:
@@ -195,53 +186,19 @@ def test_a_device_plugin_and_a_dra_driver_never_share_a_node(combination: Combin
     assert [each for each in problems if each.endswith("would both allocate the same GPUs")] != []
 
 
-MIXED: Mapping[str, tuple[str, Mapping[str, Mapping[str, Any]], Mapping[str, str]]] = {
-    "eks: every software at once": (
-        "aws",
-        {
-            "host": {"gpu": "L4", "software": "cloud-managed"},
-            "chart": {"gpu": "L4", "software": "device-plugin"},
-            "operator": {"gpu": "L4", "software": "gpu-operator"},
-        },
-        {
-            "host": "node image (Bottlerocket NVIDIA)",
-            "chart": "chart nvidia-device-plugin",
-            "operator": "chart gpu-operator",
-        },
-    ),
-    "gke: every software at once": (
-        "gcp",
-        {
-            "host": {"gpu": "L4", "software": "cloud-managed"},
-            "chart": {"gpu": "L4", "software": "device-plugin"},
-            "operator": {"gpu": "L4", "software": "gpu-operator"},
-        },
-        {"host": "GKE", "chart": "chart nvidia-device-plugin", "operator": "chart gpu-operator"},
-    ),
-    "aks: every software at once": (
-        "azure",
-        {
-            "host": {"gpu": "T4", "software": "cloud-managed", "nodes": {"fixed": 2}},
-            "chart": {"gpu": "T4", "software": "device-plugin"},
-            "operator": {"gpu": "T4", "software": "gpu-operator"},
-        },
-        {"host": "AKS", "chart": "chart nvidia-device-plugin", "operator": "chart gpu-operator"},
-    ),
-    "aks: plugin and operator": (
-        "azure",
-        {"chart": {"gpu": "T4", "software": "device-plugin"}, "operator": {"gpu": "T4", "software": "gpu-operator"}},
-        {"chart": "chart nvidia-device-plugin", "operator": "chart gpu-operator"},
-    ),
-}
+@pytest.mark.parametrize(
+    ("cloud", "gpu", "host"),
+    [("aws", "L4", "node image (Bottlerocket NVIDIA)"), ("gcp", "L4", "GKE"), ("azure", "T4", "AKS")],
+)
+def test_pools_of_one_cluster_may_choose_differently(cloud: str, gpu: str, host: str, plan: Planner) -> None:
+    software = {"host": "cloud-managed", "chart": "device-plugin", "operator": "gpu-operator"}
+    pools = {name: {"gpu": gpu, "software": each, "nodes": {"fixed": 2}} for name, each in software.items()}
 
-
-@pytest.mark.parametrize(("cloud", "pools", "plugins"), MIXED.values(), ids=MIXED)
-def test_pools_of_one_cluster_may_choose_differently(
-    cloud: str, pools: Mapping[str, Mapping[str, Any]], plugins: Mapping[str, str], plan: Planner
-) -> None:
-    table = owner_table(plan(cloud, pools))
-
-    assert {pool: row["device plugin"] for pool, row in table.items()} == plugins
+    assert {pool: row["device plugin"] for pool, row in owner_table(plan(cloud, pools)).items()} == {
+        "host": host,
+        "chart": "chart nvidia-device-plugin",
+        "operator": "chart gpu-operator",
+    }
 
 
 # The operator writes nvidia.com/gpu.present=false on nodes where Node Feature Discovery, which is confined to its own
@@ -316,95 +273,6 @@ def test_the_operators_nodes_do_not_turn_it_away() -> None:
     (pool,) = pools_of("aws", {"a": {**A100, "software": "gpu-operator"}})
 
     assert OPERANDS_LABEL not in pool.labels
-
-
-EXISTING: Mapping[str, tuple[str, Mapping[str, Any], Mapping[str, Any], tuple[str, ...]]] = {
-    "eksctl's plugin beside the chart": (
-        "aws",
-        {"gpu": "L4", "software": "device-plugin"},
-        {"device_plugin": "eksctl"},
-        (
-            "chart nvidia-device-plugin and eksctl",
-            "--install-nvidia-plugin=false",
-            "clusters.c.runtime.existing.device_plugin",
-        ),
-    ),
-    "a DaemonSet beside the chart": (
-        "azure",
-        {"gpu": "T4", "software": "device-plugin"},
-        {"device_plugin": "kube-system/nvdp"},
-        ("chart nvidia-device-plugin and kube-system/nvdp", "clusters.c.runtime.management: external"),
-    ),
-    "a device plugin beside our DRA driver": (
-        "gcp",
-        {"gpu": "L4", "software": "dra-driver", "nodes": {"min": 1, "max": 2}},
-        {"device_plugin": "kube-system/nvdp"},
-        ("device plugin (kube-system/nvdp) and DRA driver (chart dra-driver-nvidia-gpu)", "existing.device_plugin"),
-    ),
-    "the team's DRA driver beside ours": (
-        "aws",
-        {"gpu": "L4", "software": "dra-driver", "nodes": {"min": 1, "max": 2}},
-        {"dra_driver": "team-dra"},
-        ("the DRA driver would have two owners", "chart dra-driver-nvidia-gpu and team-dra"),
-    ),
-    "a DaemonSet beside Bottlerocket's own plugin": (
-        "aws",
-        {"gpu": "L4", "software": "cloud-managed"},
-        {"device_plugin": "kube-system/nvdp"},
-        ("node image (Bottlerocket NVIDIA) and kube-system/nvdp", "node_selector"),
-    ),
-    "a DaemonSet beside GKE's own plugin": (
-        "gcp",
-        {"gpu": "L4"},
-        {"device_plugin": "kube-system/nvdp"},
-        ("GKE and kube-system/nvdp",),
-    ),
-    "a DaemonSet beside AKS's own plugin": (
-        "azure",
-        {"gpu": "T4", "software": "cloud-managed", "nodes": {"fixed": 2}},
-        {"device_plugin": "kube-system/nvdp"},
-        ("AKS and kube-system/nvdp", "node_selector"),
-    ),
-    "a DCGM exporter beside AKS's own": (
-        "azure",
-        {"gpu": "T4", "software": "cloud-managed", "nodes": {"fixed": 2}},
-        {"dcgm_exporter": "monitoring/dcgm-exporter"},
-        ("AKS and monitoring/dcgm-exporter", "clusters.c.runtime.existing.dcgm_exporter"),
-    ),
-    "a DaemonSet on nodes of a label the cloud sets": (
-        "aws",
-        {"gpu": "L4", "software": "device-plugin"},
-        {"device_plugin": {"name": "ds", "node_selector": {"eks.amazonaws.com/nodegroup": "x"}}},
-        ("chart nvidia-device-plugin and ds",),
-    ),
-    "the team's operator beside ours": (
-        "aws",
-        {"gpu": "L4", "software": "gpu-operator"},
-        {"gpu_operator": "team-operator"},
-        ("chart gpu-operator and team-operator", "clusters.c.runtime.existing.gpu_operator"),
-    ),
-    "a DRA driver beside the plugin": (
-        "aws",
-        {"gpu": "L4", "software": "device-plugin"},
-        {"dra_driver": "dra"},
-        ("device plugin (chart nvidia-device-plugin) and DRA driver (dra)", "the same GPUs"),
-    ),
-    "a DRA driver beside GKE's plugin": ("gcp", {"gpu": "L4"}, {"dra_driver": "dra"}, ("device plugin (GKE)",)),
-}
-
-
-@pytest.mark.parametrize(("cloud", "pool", "existing", "words"), EXISTING.values(), ids=EXISTING)
-def test_software_the_team_already_runs_is_no_second_owner(
-    cloud: str,
-    pool: Mapping[str, Any],
-    existing: Mapping[str, Any],
-    words: tuple[str, ...],
-    refused: Callable[..., list[str]],
-) -> None:
-    text = "\n".join(refused(cloud, {"a": pool}, existing=existing))
-
-    assert [word for word in words if word not in text] == []
-    assert text.startswith("pools.a.software: ")
 
 
 def test_a_daemonset_that_selects_other_nodes_is_no_second_owner(plan: Planner) -> None:
@@ -528,134 +396,9 @@ def test_gkes_default_driver_beside_another_owner_is_refused(software: str) -> N
     )
 
 
-@pytest.mark.parametrize(
-    ("by_hand", "said"),
-    [
-        (
-            {"guestAccelerators": [{"gpuDriverInstallationConfig": {"gpuDriverVersion": "DEFAULT"}}]},
-            "guestAccelerators: GKE's driver ('DEFAULT') and software: gpu-operator would both own the driver",
-        ),
-        (
-            {"labels": {NO_PLUGIN: "false"}},
-            f"labels.{NO_PLUGIN}: GKE's device plugin and software: gpu-operator would both own the GPUs",
-        ),
-    ],
-    ids=["driver", "device plugin"],
-)
-def test_gkes_own_software_set_by_hand_beside_the_operator_is_refused(
-    by_hand: Mapping[str, Any], said: str, refused: Callable[..., list[str]]
-) -> None:
-    overrides = {"gcp": {"NodePool": {"nodeConfig": by_hand}}}
-    problems = refused("gcp", {"a": {"gpu": "L4", "software": "gpu-operator", "overrides": overrides}})
-
-    cure = "remove it, or use software: cloud-managed"
-    source = "https://docs.cloud.google.com/kubernetes-engine/docs/how-to/gpus"
-    assert problems == [f"pools.a.overrides.gcp.NodePool.nodeConfig.{said}; {cure} (see {source})"]
-
-
-@pytest.mark.parametrize("software", ["gpu-operator", "device-plugin"])
-def test_aks_managing_by_hand_beside_another_owner_is_refused(software: str, refused: Callable[..., list[str]]) -> None:
-    overrides = {"azure": {"AgentPool": {"gpuProfile": {"nvidia": {"managementMode": "Managed"}}}}}
-    problems = refused("azure", {"a": {"gpu": "T4", "software": software, "overrides": overrides}})
-
-    said = f"AKS (managementMode Managed) and software: {software} would both own the GPUs"
-    cure = "remove it, or use software: cloud-managed"
-    source = "https://learn.microsoft.com/azure/aks/aks-managed-gpu-nodes"
-    assert problems == [f"pools.a.overrides.azure.AgentPool.gpuProfile: {said}; {cure} (see {source})"]
-
-
-def test_an_existing_operator_has_no_node_selector() -> None:
-    operator = {"name": "team-operator", "node_selector": {"team": "vision"}}
-    with pytest.raises(Rejected) as caught:
-        stack_of("aws", {"a": {"gpu": "L4"}}, {"existing": {"gpu_operator": operator}})
-
-    assert "gpu_operator has no node_selector, because the operator's daemons run on every GPU node" in str(
-        caught.value
-    )
-
-
 def test_googles_installer_is_one_beside_an_operator_of_the_teams_own(refused: Callable[..., list[str]]) -> None:
     existing = {"gpu_operator": {"name": "team/operator"}}
     problems = refused("gcp", {"a": {"gpu": "L4", "software": "gpu-operator"}}, existing=existing)
 
     assert any("device plugin" in each.partition(" would have two owners")[0] for each in problems)
     assert [each for each in problems if "Google's driver installer" in each] == []
-
-
-TWICE: Mapping[str, tuple[str, Mapping[str, Any], Mapping[str, Any], tuple[str, ...]]] = {
-    "eksctl's plugin and ours": (
-        "aws",
-        {"gpu": "T4", "software": "device-plugin"},
-        {"device_plugin": "eksctl"},
-        (
-            "pools.a.software: the device plugin would have two owners on c nodes: chart nvidia-device-plugin ",
-            "and eksctl; delete eksctl's DaemonSet (kubectl -n kube-system delete daemonset ",
-            "nvidia-device-plugin-daemonset), create node groups with --install-nvidia-plugin=false, and delete ",
-            "clusters.c.runtime.existing.device_plugin",
-        ),
-    ),
-    "a DaemonSet and ours": (
-        "azure",
-        {"gpu": "T4", "software": "device-plugin"},
-        {"device_plugin": "kube-system/nvdp"},
-        (
-            "pools.a.software: the device plugin would have two owners on c nodes: chart nvidia-device-plugin ",
-            "and kube-system/nvdp; remove kube-system/nvdp from the cluster and delete ",
-            "clusters.c.runtime.existing.device_plugin, or set clusters.c.runtime.management: external to let ",
-            "it serve the pools alone",
-        ),
-    ),
-    "our device plugin and a DRA driver": (
-        "azure",
-        {"gpu": "T4", "software": "device-plugin"},
-        {"dra_driver": "gpu-dra/dra"},
-        (
-            "pools.a.software: device plugin (chart nvidia-device-plugin) and DRA driver (gpu-dra/dra) would ",
-            "both allocate the same GPUs; remove gpu-dra/dra from the cluster and delete ",
-            "clusters.c.runtime.existing.dra_driver, or set node_selector of ",
-            "clusters.c.runtime.existing.dra_driver to keep it off these nodes; if it only serves ComputeDomains, set ",
-            "clusters.c.runtime.existing.dra_driver: {name: …, serves: compute-domains} ",
-            "(see https://github.com/NVIDIA/aicr (recipes/components/gpu-operator))",
-        ),
-    ),
-    "a device plugin and our DRA driver": (
-        "gcp",
-        {"gpu": "T4", "software": "dra-driver", "nodes": {"min": 1, "max": 2}},
-        {"device_plugin": "kube-system/nvdp"},
-        (
-            "pools.a.software: device plugin (kube-system/nvdp) and DRA driver (chart dra-driver-nvidia-gpu) ",
-            "would both allocate the same GPUs; remove kube-system/nvdp from the cluster and delete ",
-            "clusters.c.runtime.existing.device_plugin, or set node_selector of ",
-            "clusters.c.runtime.existing.device_plugin to keep it off these nodes (see https://github.com/NVIDIA/aicr ",
-            "(recipes/components/gpu-operator))",
-        ),
-    ),
-}
-
-
-@pytest.mark.parametrize(("cloud", "pool", "existing", "said"), TWICE.values(), ids=TWICE)
-def test_both_owners_and_the_key_to_change_are_named(
-    cloud: str,
-    pool: Mapping[str, Any],
-    existing: Mapping[str, Any],
-    said: tuple[str, ...],
-    refused: Callable[..., list[str]],
-) -> None:
-    assert refused(cloud, {"a": pool}, existing=existing) == ["".join(said)]
-
-
-@pytest.mark.parametrize(
-    ("cloud", "path"),
-    [
-        ("aws", {"NodeGroup": {"labels": {"gpupools/software": "x"}}}),
-        ("azure", {"AgentPool": {"nodeLabels": {"gpupools/software": "x"}}}),
-        ("gcp", {"NodePool": {"nodeConfig": {"labels": {"gpupools/software": "x"}}}}),
-    ],
-)
-def test_a_label_daemonsets_select_by_cannot_be_overridden(
-    cloud: str, path: Mapping[str, Any], refused: Callable[..., list[str]]
-) -> None:
-    (problem,) = refused(cloud, {"a": {"gpu": "T4", "overrides": {cloud: path}}})
-
-    assert "gpupools/software" in problem
-    assert "it follows from the pool's software, sharing and trust" in problem

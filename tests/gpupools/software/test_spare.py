@@ -1,6 +1,6 @@
 """Spare nodes: what keeps them free, what it costs while idle, and where nothing would keep them."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -102,40 +102,6 @@ def test_a_pod_of_a_template_has_no_rights(plan: Planner) -> None:
     assert pod["securityContext"]["runAsNonRoot"]
     assert pod["automountServiceAccountToken"] is False
     assert pod["containers"][0]["securityContext"]["capabilities"] == {"drop": ["ALL"]}
-
-
-@pytest.mark.parametrize(
-    ("cloud", "pool", "runtime", "said"),
-    [
-        ("aws", L4, {}, "pools.a.nodes.spare: Cluster Autoscaler keeps nodes free only with"),
-        ("azure", {**L4, "gpu": "T4"}, {}, "pools.a.nodes.spare: AKS has no CapacityBuffer"),
-        (
-            "aws",
-            {"gpu": "L4", "nodes": {"min": 1, "max": 4, "spare": 1}, "software": "dra-driver"},
-            BUFFERS,
-            "pools.a.nodes.spare: its pods get GPUs by dra-driver",
-        ),
-        ("gcp", L4, {"kubernetes": "1.35.1"}, "CapacityBuffer on GKE (1.35.2-gke.1842000) needs Kubernetes 1.35.2"),
-        ("aws", {"gpu": "L4"}, BUFFERS, "capacity_buffers: no pool of the cluster sets nodes.spare; leave it out"),
-        ("aws", {"gpu": "L4", "nodes": {"max": 4, "spare": 5}}, BUFFERS, "spare 5 is above max 4; lower spare"),
-        ("aws", {"gpu": "L4", "nodes": {"fixed": 4, "spare": 1}}, BUFFERS, "spare has no effect with fixed"),
-        (
-            "aws",
-            {"gpu": "L4", "nodes": {"min": 2, "max": 2, "spare": 1}},
-            BUFFERS,
-            "spare has no effect with min = max",
-        ),
-        ("aws", L4, {"management": "external"}, "needs a CapacityBuffer in the cluster, and management: external"),
-    ],
-)
-def test_spare_nodes_that_nothing_keeps_are_refused(
-    cloud: str, pool: Mapping[str, Any], runtime: Mapping[str, Any], said: str, refused: Callable[..., list[str]]
-) -> None:
-    found = [line for line in refused(cloud, {"a": pool}, **runtime) if said in line]
-
-    assert len(found) == 1
-    if "nodes.spare: " in found[0]:
-        assert "placeholder pods with a PriorityClass below 0" in found[0]
 
 
 def test_idle_cost_counts_spare_nodes_once() -> None:

@@ -57,31 +57,10 @@ def test_nodes_have_it_where_a_pod_could_be_too_early(pool: JsonDict, cloud: str
     assert STARTUP_TAINT.key not in str(made.pod())
 
 
-@pytest.mark.parametrize(
-    ("pool", "cloud", "runtime", "says"),
-    [
-        (MIG, "azure", {}, "azure has no startup_taint: the agent pool"),
-        ({**OPERATOR, "software": "dra-driver", "nodes": {"fixed": 1}}, "gcp", {}, "wait for them by themselves"),
-        (MIG, "gcp", {"management": "external", "existing": {"gpu_operator": "g/o"}}, "installs nothing"),
-        (MIG, "gcp", {"existing": {"node_feature_discovery": "n/f"}}, "its pods may not tolerate the taint"),
-        (MIG, "gcp", {"existing": {"rdma_plugin": "n/rdma"}}, "its pods may not tolerate the taint"),
-        (MIG, "gcp", {"kubernetes": "1.29"}, "needs Kubernetes 1.30 or later"),
-    ],
-)
-def test_it_is_refused_where_nobody_would_take_it_off(pool: JsonDict, cloud: str, runtime: JsonDict, says: str) -> None:
-    assert says in refused({**pool, "startup_taint": True}, cloud, runtime)
-
-
 def test_existing_software_switches_the_default_off() -> None:
     (made,) = plan(MIG, "gcp", {"existing": {"node_feature_discovery": "nfd/nfd"}}).pools
 
     assert made.startup_taint is None
-
-
-def test_one_written_by_hand_is_refused_with_the_key_as_the_fix() -> None:
-    taint = "startup-taint.cluster-autoscaler.kubernetes.io/gpu=true:NoSchedule"
-
-    assert "set startup_taint: true" in refused({**OPERATOR, "taints": [taint]})
 
 
 def test_every_daemon_of_the_pool_tolerates_it() -> None:

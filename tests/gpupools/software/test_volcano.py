@@ -124,32 +124,6 @@ def test_bin_packing_counts_what_the_pools_offer() -> None:
     assert packing["arguments"] == {"binpack.resources": GPU, f"binpack.resources.{GPU}": 10}
 
 
-BAD: Mapping[str, tuple[JsonDict, str]] = {
-    "guarantees that nobody gets back": (
-        {"scheduling": ["gang"]},
-        (
-            "scheduling: lacks reclaim, without which a team does not get back what others borrowed of its guarantee;"
-            " add reclaim"
-        ),
-    ),
-    "a word twice": ({"scheduling": ["gang", "gang"]}, "scheduling[1]: 'gang' is listed twice; list each word once"),
-    "another scheduler": (
-        {"scheduler": "kueue", "scheduling": ["gang"]},
-        "scheduling: configures the Volcano that gpupools installs; remove it, or set scheduler: volcano",
-    ),
-    "two pull secrets": (
-        {"pull_secrets": ["a", "b"]},
-        "pull_secrets: Volcano's chart takes one pull secret; put the logins into one secret",
-    ),
-}
-
-
-@pytest.mark.parametrize("case", BAD)
-def test_what_volcano_cannot_do_is_refused(case: str) -> None:
-    runtime, reason = BAD[case]
-    assert refused(TEAMS, runtime={**RUNTIME, **runtime}) == [f"clusters.train.runtime.{reason}"]
-
-
 def test_a_volcano_of_the_teams_own_gets_the_objects_only() -> None:
     made = plan(TEAMS, runtime={**RUNTIME, "existing": {"scheduler": "volcano-system/volcano"}}).runtimes[0]
 
