@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 from gpupools.catalog.gpus import gpu_models, match_gpu_model
 from gpupools.catalog.instance_types import InstanceType
-from gpupools.cli.help_texts import add_filters, examples, has_invalid_filters, tell_problems
+from gpupools.cli.help_texts import Refusal, add_filters, check_filters, examples
 from gpupools.common.csv_rows import csv_rows
 from gpupools.common.errors import Problem
 from gpupools.common.json_types import JsonDict
@@ -23,18 +23,15 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--sources", action="store_true", help="list the tables of places, prices, quotas and types instead, with dates"
     )
     parser.add_argument("--json", action="store_true", help="print all columns as JSON")
-    parser.set_defaults(run=_exit_status)
+    parser.set_defaults(run=_exit_status, nothing={"instance_types": [], "tables": []})
 
 
 def _exit_status(given: argparse.Namespace) -> int:
-    """Print the matching rows; return 2 if the cloud or the GPU is unknown."""
-    if has_invalid_filters("catalog", given, {"instance_types": [], "tables": []}):
-        return 2
+    """Print the matching rows."""
+    check_filters(given)
     cloud, gpu = given.cloud, given.gpu
     if given.sources and gpu is not None:
-        problem = Problem(("--gpu",), "cannot be combined with --sources", "remove one of them")
-        holds: JsonDict = {"instance_types": [], "tables": []}
-        return tell_problems("catalog", [problem], holds, as_json=given.json, result="failed")
+        raise Refusal([Problem(("--gpu",), "cannot be combined with --sources", "remove one of them")], "failed")
     if given.sources:
         return _sources(cloud, given.json)
     models = match_gpu_model(gpu) if gpu is not None else tuple(gpu_models())

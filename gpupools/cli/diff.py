@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from gpupools.cli.files import add_within
 from gpupools.cli.git import WITHOUT, NotInGit, file_at
-from gpupools.cli.help_texts import Refusal, examples, tell_problems
+from gpupools.cli.help_texts import Refusal, examples
 from gpupools.common.errors import Problem, Rejected
 from gpupools.common.json_types import JsonDict
 from gpupools.console.output import Style, answer, tell, tell_lines, tell_parts
@@ -32,10 +32,6 @@ exit codes:
      with --exit-code: a pool or software is or may be replaced or deleted;
      with --fail-on: the edit does that to pods or pools, or worse, or may
 """
-
-
-class CallError(Exception):
-    """Arguments of the command are invalid."""
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -83,19 +79,12 @@ def add(parser: argparse.ArgumentParser) -> None:
         help=f"exit with {REJECTED} if the edit does this or worse to running pods: {', '.join(HARMS)}",
     )
     add_within(parser)
-    parser.set_defaults(run=_exit_status)
+    nothing: Mapping[str, Any] = {"pools": (), "software": (), "warnings": (), "cost": ""}
+    parser.set_defaults(run=_exit_status, nothing=nothing)
 
 
 def _exit_status(given: argparse.Namespace) -> int:
-    as_json = given.format == "json"
-    try:
-        found = _with_state(given) if given.state or given.stack is not None else _of_files(given.files, given.since)
-    except (CallError, NotInGit) as error:
-        said = str(error)
-        said += ", and compare two files: gpupools diff OLD NEW" if said.endswith(WITHOUT) else ""
-        return tell_problems("diff", [Problem((), said)], _NOTHING, as_json=as_json, result="failed")
-    except Refusal as error:
-        return tell_problems("diff", error.problems, _NOTHING, as_json=as_json)
+    found = _with_state(given) if given.state or given.stack is not None else _of_files(given.files, given.since)
     _PRINTERS[given.format](found)
     is_too_bad = given.fail_on is not None and found.harm() >= HARMS.index(given.fail_on)
     return REJECTED if found.is_refused or is_too_bad or (given.exit_code and found.destroys) else 0
@@ -111,7 +100,7 @@ def _of_files(files: Sequence[Path], since: str | None) -> Comparison:
 
 def _with_state(given: argparse.Namespace) -> Comparison:
     if given.since is not None or len(given.files) > 1:
-        raise CallError("--state and --stack require a single file, and no --since")
+        raise _wrong_call("--state and --stack require a single file, and no --since")
     name = f"Pulumi.{(given.stack or '').rpartition('/')[2]}.yaml"
     named = [path for path in (Path(name), Path("stacks") / name) if given.stack and path.is_file()]
     file = [*given.files, *named][0] if given.files or named else _only_stack_file()
@@ -131,9 +120,6 @@ def _with_state(given: argparse.Namespace) -> Comparison:
     return comparison
 
 
-_NOTHING: Mapping[str, Sequence[Any]] = {"pools": (), "software": (), "warnings": (), "cost": ""}
-
-
 class Side(NamedTuple):
     """One of the two compared files."""
 
@@ -145,12 +131,21 @@ class Side(NamedTuple):
 def _sides(files: Sequence[Path], since: str | None) -> tuple[Side, Side]:
     if since is None:
         if len(files) != 2:
-            raise CallError("two files are required, OLD and NEW, or --since GIT-REF and one file")
+            raise _wrong_call("two files are required, OLD and NEW, or --since GIT-REF and one file")
         return Side(files[0]), Side(files[1])
     if len(files) > 1:
-        raise CallError("--since requires a single file")
+        raise _wrong_call("--since requires a single file")
     file = files[0] if files else _only_stack_file()
-    return Side(Path(f"{since}:{file}"), file_at(since, file, Path.cwd())), Side(file)
+    try:
+        return Side(Path(f"{since}:{file}"), file_at(since, file, Path.cwd())), Side(file)
+    except NotInGit as error:
+        if not str(error).endswith(WITHOUT):
+            raise
+        raise _wrong_call(f"{error}, and compare two files: gpupools diff OLD NEW") from None
+
+
+def _wrong_call(what: str) -> Refusal:
+    return Refusal([Problem((), what)], "failed")
 
 
 def _json(found: Comparison) -> None:
@@ -231,5 +226,5 @@ def _only_stack_file() -> Path:
     found = sorted(here.glob("Pulumi.*.yaml")) or sorted((here / "stacks").glob("Pulumi.*.yaml"))
     if len(found) != 1:
         known = f"use one of {', '.join(map(str, found))}" if found else "this folder has none"
-        raise CallError(f"a stack file is required: {known}")
+        raise _wrong_call(f"a stack file is required: {known}")
     return found[0]

@@ -10,12 +10,18 @@ import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from gpupools.cli.help_texts import Refusal
+from gpupools.common.errors import Problem
+
 WITHOUT = "omit --since"
 """The fix without git, to which `gpupools diff` adds its other form."""
 
 
-class NotInGit(Exception):
+class NotInGit(Refusal):
     """Git, the checkout, the commit or the file in it is missing. The message has the fix."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__([Problem((), why)], "failed")
 
 
 class NotThen(NotInGit):

@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gpupools.cli.files import add_within
-from gpupools.cli.help_texts import examples, tell_problems
-from gpupools.common.errors import Rejected
+from gpupools.cli.help_texts import examples, located_in
 from gpupools.common.json_types import JsonDict
 from gpupools.console.output import answer, tell
 from gpupools.console.tables import tell_table
@@ -15,7 +14,7 @@ from gpupools.plan.software_plan import RuntimePlan
 from gpupools.providers import clouds
 from gpupools.software.charts import charts
 from gpupools.software.images import UNKNOWN_TAG, Digest, chart_digest_command, digest_of, image_digest_command
-from gpupools.stackfile.check import check_stack_file, locate
+from gpupools.stackfile.check import check_stack_file
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -26,7 +25,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--json", action="store_true", help="print all images and charts with digests, sources and users as JSON"
     )
     add_within(parser)
-    parser.set_defaults(run=lambda given: show(given.file, given.json))
+    parser.set_defaults(run=lambda given: show(given.file, given.json), nothing={"images": [], "charts": []})
 
 
 class Pulled(NamedTuple):
@@ -49,11 +48,9 @@ class Pulled(NamedTuple):
 
 
 def show(file: Path, as_json: bool) -> int:
-    """Print the images and charts to mirror; return 1 if the file is rejected."""
-    try:
+    """Print the images and charts to mirror."""
+    with located_in(file):
         runtimes = check_stack_file(file, clouds()).plan.runtimes
-    except Rejected as rejected:
-        return tell_problems("images", locate(file, rejected), {"images": [], "charts": []}, as_json=as_json)
     images, packages = _images(runtimes), _charts(runtimes)
     if as_json:
         answer("images", "accepted", [], {"images": _json(images, "image"), "charts": _json(packages, "chart")})

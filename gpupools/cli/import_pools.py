@@ -64,7 +64,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.epilog = examples("gpupools import examples/import/node-pool.yaml --out Pulumi.moved.yaml")
     parser.add_argument("--json", action="store_true", help="print the pools, kept inputs and changed inputs as JSON")
     add_within(parser)
-    parser.set_defaults(run=_exit_status)
+    parser.set_defaults(run=_exit_status, nothing={"file": None, "pools": []})
 
 
 def _exit_status(given: argparse.Namespace) -> int:
@@ -80,7 +80,7 @@ def _exit_status(given: argparse.Namespace) -> int:
         _refuse_pools_of_another_stack(pools, config, given.out)
         _write(given.out, config)
     except Rejected as rejected:
-        tell_problems("import", rejected.problems, {"file": None, "pools": []}, as_json=given.json)
+        tell_problems("import", rejected.problems, given.nothing, as_json=given.json)
         if not given.json:
             tell(f"{given.out} was not written", error=True)
         return 1
@@ -336,10 +336,7 @@ def _found(path: Path, others: dict[str, JsonObject]) -> Iterator[tuple[Cloud, E
 
 
 def _in_state(
-    resources: Sequence[Any],
-    path: Path,
-    known: Sequence[tuple[Cloud, ExistingPools]],
-    others: dict[str, JsonObject],
+    resources: Sequence[Any], path: Path, known: Sequence[tuple[Cloud, ExistingPools]], others: dict[str, JsonObject]
 ) -> Iterator[tuple[Cloud, ExistingPools, Found]]:
     ours = {resource.address for resource in resources if resource.type.startswith("gpupools:")}
     for resource in resources:

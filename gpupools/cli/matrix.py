@@ -3,7 +3,7 @@
 import argparse
 
 from gpupools.catalog.gpus import match_gpu_model
-from gpupools.cli.help_texts import add_filters, examples, has_invalid_filters
+from gpupools.cli.help_texts import add_filters, check_filters, examples
 from gpupools.console.output import answer, tell
 from gpupools.console.tables import tell_table
 from gpupools.plan.capability import Verdict
@@ -18,13 +18,12 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--json", action="store_true", help="print one row per cloud, software, sharing mode and GPU model as JSON"
     )
-    parser.set_defaults(run=_exit_status)
+    parser.set_defaults(run=_exit_status, nothing={"rows": []})
 
 
 def _exit_status(given: argparse.Namespace) -> int:
-    """Print the matrix; return 2 if the cloud or the GPU is unknown."""
-    if has_invalid_filters("matrix", given, {"rows": []}):
-        return 2
+    """Print the matrix."""
+    check_filters(given)
     cloud, gpu = given.cloud, given.gpu
     known = clouds()
     models = frozenset(match_gpu_model(gpu)) if gpu is not None else None

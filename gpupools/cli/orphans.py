@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpupools.cli.files import add_within
-from gpupools.cli.help_texts import examples, tell_problems
+from gpupools.cli.help_texts import examples
 from gpupools.common.errors import Problem, Rejected
 from gpupools.common.json_types import JsonDict, JsonObject
 from gpupools.common.structured_text import all_maps, one_map, read_text
@@ -52,16 +52,13 @@ def add(parser: argparse.ArgumentParser) -> None:
         "Exit code 3: resources or operations are left over."
     )
     add_within(parser)
-    parser.set_defaults(run=_exit_status)
+    nothing: JsonDict = {"pending": [], "left": [], "without_component": [], "replacements": []}
+    parser.set_defaults(run=_exit_status, nothing=nothing)
 
 
 def _exit_status(given: argparse.Namespace) -> int:
-    try:
-        read = _read(given.files)
-        pending, left = _compare(read)
-    except Rejected as rejected:
-        empty: JsonDict = {"pending": [], "left": [], "without_component": [], "replacements": []}
-        return tell_problems("orphans", rejected.problems, empty, as_json=given.json)
+    read = _read(given.files)
+    pending, left = _compare(read)
     if given.json:
         details = {"pending": [update.as_json() for update in pending], "left": [each.as_json() for each in left]}
         details["without_component"] = [{"urn": resource.address, "type": resource.type} for resource in read.torn]

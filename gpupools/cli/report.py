@@ -9,8 +9,8 @@ from pathlib import Path
 
 from gpupools.cli.diff import REJECTED, Side, planned_side
 from gpupools.cli.files import add_within, links_out, write_whole
-from gpupools.cli.git import NotInGit, NotThen, file_at, gone_since
-from gpupools.cli.help_texts import Refusal, examples, tell_problems
+from gpupools.cli.git import NotThen, file_at, gone_since
+from gpupools.cli.help_texts import Refusal, examples, located_in
 from gpupools.common.errors import Problem, Rejected
 from gpupools.common.json_types import JsonDict, JsonObject
 from gpupools.console.output import Style, answer, tell, tell_lines, tell_parts
@@ -51,31 +51,19 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--markdown", action="store_const", const="markdown", dest="format", help="same as --format markdown"
     )
-    parser.add_argument(
-        "--no-policies",
-        action="store_true",
-        help="skip the policies",
-    )
+    parser.add_argument("--no-policies", action="store_true", help="skip the policies")
     parser.add_argument("--policy-config", type=Path, metavar="FILE", help="policy configuration, as for pulumi up")
     parser.add_argument("--json", action="store_true", help="print counts as JSON; without OUT, write no report")
     add_within(parser)
-    parser.set_defaults(run=_exit_status)
-
-
-_NOTHING: JsonDict = {"stacks": [], "gone": [], "written": None}
+    parser.set_defaults(run=_exit_status, nothing={"stacks": [], "gone": [], "written": None})
 
 
 def _exit_status(given: argparse.Namespace) -> int:
-    try:
-        config = _policy_config(given)
-        reports = [_report(file, given.since, not given.no_policies, config) for file in given.files]
-        gone = _gone(given.files, given.since)
-        if given.output is not None or not given.json:
-            _put(_WRITERS[given.format](reports, gone), given.output, given.force)
-    except NotInGit as error:
-        return tell_problems("report", [Problem((), str(error))], _NOTHING, as_json=given.json, result="failed")
-    except Refusal as error:
-        return tell_problems("report", error.problems, _NOTHING, as_json=given.json, result=error.result)
+    config = _policy_config(given)
+    reports = [_report(file, given.since, not given.no_policies, config) for file in given.files]
+    gone = _gone(given.files, given.since)
+    if given.output is not None or not given.json:
+        _put(_WRITERS[given.format](reports, gone), given.output, given.force)
     refused = any(report.is_refused for report in reports)
     if given.json:
         _answer(reports, gone, given.output, refused)
@@ -100,10 +88,8 @@ def _policy_config(given: argparse.Namespace) -> JsonObject | None:
         raise Refusal([Located(path, None, problem) for path, problem in outside])
     if config is None:
         return None
-    try:
+    with located_in(config):
         read: JsonObject = import_module("gpupools.preview.command").read_policy_config(config)
-    except Rejected as rejected:
-        raise Refusal(locate(config, rejected)) from None
     return read
 
 

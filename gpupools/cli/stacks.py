@@ -10,8 +10,8 @@ from typing import Any
 
 from gpupools.cli.diff import Side, planned_side
 from gpupools.cli.files import add_within, links_out
-from gpupools.cli.git import NotInGit, NotThen, file_at, gone_since, top_of
-from gpupools.cli.help_texts import Refusal, examples, tell_problems
+from gpupools.cli.git import NotThen, file_at, gone_since, top_of
+from gpupools.cli.help_texts import Refusal, examples
 from gpupools.cli.stack_objects import Origin, stack_objects
 from gpupools.common.errors import Problem, Rejected
 from gpupools.common.input_files import read_bytes
@@ -82,7 +82,8 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--branch", metavar="NAME", default="main", help="default: main")
     parser.add_argument("--organization", metavar="NAME", help="organization of the stacks in Pulumi's backend")
     add_within(parser)
-    parser.set_defaults(run=_exit_status)
+    nothing: JsonDict = {"stacks": [], "waves": [], "removed": [], "left_out": []}
+    parser.set_defaults(run=_exit_status, nothing=nothing)
 
 
 @dataclass
@@ -108,16 +109,10 @@ class _Listed:
 
 
 def _exit_status(given: argparse.Namespace) -> int:
-    wrong = _wrong_call(given)
-    if wrong is not None:
-        return tell_problems("stacks", [wrong], _NOTHING, as_json=given.json, result="failed")
-    try:
-        listed, left_out = _stack_files(given.folder, given.within)
-        gone = _compare(listed, given.folder, given.since) if given.since is not None else []
-    except NotInGit as error:
-        return tell_problems("stacks", [Problem((), str(error))], _NOTHING, as_json=given.json, result="failed")
-    except Refusal as error:
-        return tell_problems("stacks", error.problems, _NOTHING, as_json=given.json)
+    if (wrong := _wrong_call(given)) is not None:
+        raise Refusal([wrong], "failed")
+    listed, left_out = _stack_files(given.folder, given.within)
+    gone = _compare(listed, given.folder, given.since) if given.since is not None else []
     placed = [stack.placed for stack in listed]
     placed_in_order, refused = _judged(listed, given.folder)
     shown = [stack for stack in listed if not given.changed or stack.changed]
@@ -206,9 +201,6 @@ def _wrong_call(given: argparse.Namespace) -> Problem | None:
     if given.operator and missing:
         return Problem(("--operator",), f"requires {' and '.join(missing)}", "add them")
     return None
-
-
-_NOTHING: JsonDict = {"stacks": [], "waves": [], "removed": [], "left_out": []}
 
 
 # --- finding ---

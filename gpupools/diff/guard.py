@@ -262,10 +262,7 @@ _Name = tuple[str, str]
 
 
 def _decided(
-    changes: Sequence[PoolChange],
-    software: Sequence[SoftwareChange],
-    stack: Stack,
-    earlier: Collection[_Name] | None,
+    changes: Sequence[PoolChange], software: Sequence[SoftwareChange], stack: Stack, earlier: Collection[_Name] | None
 ) -> tuple[dict[str, Forbidden], dict[str, Allowed], set[_Name]]:
     """Return what is refused, what only a name in the stack file allows, and the names that have an effect.
 

@@ -318,10 +318,7 @@ _OF_PODS = {
 
 
 def compare_software(
-    old: Iterable[SoftwareRecord],
-    new: StackPlan,
-    pools: Iterable[PoolChange],
-    mps: Collection[tuple[str, str]] = (),
+    old: Iterable[SoftwareRecord], new: StackPlan, pools: Iterable[PoolChange], mps: Collection[tuple[str, str]] = ()
 ) -> list[SoftwareChange]:
     """Return what happens to all recorded software, in the order of the new plan.
 
