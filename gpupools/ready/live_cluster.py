@@ -23,9 +23,16 @@ from gpupools.plan.cloud import Cloud
 from gpupools.readback.inputs import at
 from gpupools.ready.kubeconfig import Context, Credential, parsed, read_context, run_plugin, started
 from gpupools.ready.kubeconfig import Unreachable as Unreachable
-from gpupools.ready.same_cluster import endpoint_host, prove
+from gpupools.ready.same_cluster import prove
 from gpupools.ready.snapshot import READS, SELECTORS, Read, Snapshot, daemons_of, pruned
-from gpupools.spec.cluster_access import ACCESS_KEYS, KubeconfigFile, KubeconfigSecret, api_url, built_kubeconfig
+from gpupools.spec.cluster_access import (
+    ACCESS_KEYS,
+    KubeconfigFile,
+    KubeconfigSecret,
+    api_url,
+    built_kubeconfig,
+    endpoint_host,
+)
 from gpupools.spec.models import Cluster, Late, StackOutput
 
 PAGE = 500
