@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from gpupools.cli.files import add_within
 from gpupools.cli.git import WITHOUT, NotInGit, file_at
@@ -91,8 +91,7 @@ def _exit_status(given: argparse.Namespace) -> int:
 
 
 def _of_files(files: Sequence[Path], since: str | None) -> Comparison:
-    planned = [planned_side(side) for side in _sides(files, since)]
-    old, new = planned
+    old, new = planned = _sides(files, since)
     if isinstance(old, CheckedFile) and isinstance(new, CheckedFile):
         return compare_files(old, new, clouds())
     raise Refusal([problem for side in planned if not isinstance(side, CheckedFile) for problem in side])
@@ -104,13 +103,13 @@ def _with_state(given: argparse.Namespace) -> Comparison:
     name = f"Pulumi.{(given.stack or '').rpartition('/')[2]}.yaml"
     named = [path for path in (Path(name), Path("stacks") / name) if given.stack and path.is_file()]
     file = [*given.files, *named][0] if given.files or named else _only_stack_file()
-    checked = planned_side(Side(file))
+    checked = planned_side(file)
     reader = import_module("gpupools.cli.state")
     try:
         read = [reader.read_state(path) for path in given.state]
         read += [reader.exported(given.stack, file)] if given.stack is not None else []
         if not isinstance(checked, CheckedFile):  # a pool that runs may be in a place that no list has
-            checked = planned_side(Side(file), {name for state in read for name in pools_of(state.resources)})
+            checked = planned_side(file, running={name for state in read for name in pools_of(state.resources)})
         if not isinstance(checked, CheckedFile):
             raise Refusal(checked)
         comparison: Comparison = reader.compare_with_state(checked, read, cli=given.stack is not None)
@@ -120,24 +119,16 @@ def _with_state(given: argparse.Namespace) -> Comparison:
     return comparison
 
 
-class Side(NamedTuple):
-    """One of the two compared files."""
-
-    called: Path
-    text: bytes | None = None
-    """Content of the file if it is not read from disk."""
-
-
-def _sides(files: Sequence[Path], since: str | None) -> tuple[Side, Side]:
+def _sides(files: Sequence[Path], since: str | None) -> list[CheckedFile | list[Located]]:
     if since is None:
         if len(files) != 2:
             raise _wrong_call("two files are required, OLD and NEW, or --since GIT-REF and one file")
-        return Side(files[0]), Side(files[1])
+        return [planned_side(file) for file in files]
     if len(files) > 1:
         raise _wrong_call("--since requires a single file")
     file = files[0] if files else _only_stack_file()
     try:
-        return Side(Path(f"{since}:{file}"), file_at(since, file, Path.cwd())), Side(file)
+        return [planned_side(file, since, file_at(since, file, Path.cwd())), planned_side(file)]
     except NotInGit as error:
         if not str(error).endswith(WITHOUT):
             raise
@@ -203,21 +194,26 @@ _PRINTERS: Mapping[str, Callable[[Comparison], None]] = {
 }
 
 
-def planned_side(side: Side, running: Collection[str] = ()) -> CheckedFile | list[Located]:
-    """Return the plan of a file, or its problems under its display name; `running` as for `check_stack_file`."""
-    if side.text is None:
-        return _planned_file(side.called, side.called, running)
-    with tempfile.TemporaryDirectory() as folder:
-        copy = Path(folder) / side.called.name
-        copy.write_bytes(side.text)
-        return _planned_file(copy, side.called)
+def planned_side(
+    file: Path, since: str = "", then: bytes | None = None, running: Collection[str] = ()
+) -> CheckedFile | list[Located]:
+    """Return the plan of a file, or its problems.
 
-
-def _planned_file(file: Path, called: Path, running: Collection[str] = ()) -> CheckedFile | list[Located]:
+    Args:
+        file: The file.
+        since: The commit in which the file has the content `then`.
+        then: That content; None to read the file.
+        running: As for `check_stack_file`.
+    """
     try:
-        return check_stack_file(file, clouds(), running)
+        if then is None:
+            return check_stack_file(file, clouds(), running)
+        with tempfile.TemporaryDirectory() as folder:
+            copy = Path(folder) / file.name
+            copy.write_bytes(then)
+            return check_stack_file(copy, clouds(), running)
     except Rejected as rejected:
-        return locate(called, rejected)
+        return locate(file if then is None else Path(f"{since}:{file}"), rejected)
 
 
 def _only_stack_file() -> Path:

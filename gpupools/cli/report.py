@@ -7,7 +7,7 @@ from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 
-from gpupools.cli.diff import REJECTED, Side, planned_side
+from gpupools.cli.diff import REJECTED, planned_side
 from gpupools.cli.files import add_within, links_out, write_whole
 from gpupools.cli.git import NotThen, file_at, gone_since
 from gpupools.cli.help_texts import Refusal, examples, located_in
@@ -173,7 +173,7 @@ def _gone(files: Sequence[Path], since: str | None) -> list[str]:
 
 def _compared(file: Path, since: str, new: CheckedFile) -> JsonDict:
     try:
-        old = planned_side(Side(Path(f"{since}:{file}"), file_at(since, file, Path.cwd())))
+        old = planned_side(file, since, file_at(since, file, Path.cwd()))
     except NotThen:
         what = f"{file} does not exist in {since}, so everything counts as new."
         return {"comparison": compare_files(None, new, clouds()), "not_compared": what}

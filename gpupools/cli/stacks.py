@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from gpupools.cli.diff import Side, planned_side
+from gpupools.cli.diff import planned_side
 from gpupools.cli.files import add_within, links_out
 from gpupools.cli.git import NotThen, file_at, gone_since, top_of
 from gpupools.cli.help_texts import Refusal, examples
@@ -349,7 +349,7 @@ def _count(each: _Listed, now: CheckedFile, since: str, then: bytes | None) -> N
     """Count the pools of a stack by effect."""
     file, before = each.placed.file, None
     if then is not None:
-        before = planned_side(Side(Path(f"{since}:{file}"), then)) if str(file) in each.changed else now
+        before = planned_side(file, since, then) if str(file) in each.changed else now
     if isinstance(before, list):
         each.not_compared = f"the file is invalid in {since}"
     else:
@@ -376,20 +376,12 @@ def _is_other(file: Path, since: str, folder: Path) -> bool:
 
 # --- telling ---
 
-_ACCOUNTS = ("account", "project", "subscription_id")
-_REGIONS = ("region", "location")
-"""Keys of clusters with the region; AKS clusters have none."""
-
 
 def _where(cluster: Cluster) -> dict[str, str | None]:
     """Return account, region and name by the same keys on every cloud; None for values known only later."""
     found = {key: value if isinstance(value, str) else None for key, value in place(cluster).items()}
-    return {
-        "cloud": cluster.cloud,
-        "account": next((found[key] for key in _ACCOUNTS if key in found), None),
-        "region": next((found[key] for key in _REGIONS if key in found), None),
-        "name": found.get("name"),
-    }
+    keys = {"cloud": "cloud", "account": cluster.account_key, "region": cluster.region_key, "name": "name"}
+    return {word: found.get(key) for word, key in keys.items()}
 
 
 def _for_a_job(placed: Placed, folder: Path) -> dict[str, str]:
@@ -460,9 +452,9 @@ def _as_text(each: _Listed, others: Sequence[Placed], number: int) -> Iterator[s
     turn = f", wave {number}" if number else ""
     yield f"{each.placed.file}: {each.placed.name}{turn}"
     for key, cluster, pools in each.clusters():
-        where, keys = _where(cluster), place(cluster).keys()
-        parts = [part for part, named in (("account", _ACCOUNTS), ("region", _REGIONS)) if not keys.isdisjoint(named)]
-        told = " ".join(where[part] or f"(unknown {part})" for part in parts)
+        where, known = _where(cluster), place(cluster)
+        parts = (("account", cluster.account_key), ("region", cluster.region_key))  # AKS clusters have no region
+        told = " ".join(where[part] or f"(unknown {part})" for part, key in parts if key in known)
         names = ", ".join(f"{pool.name} (≤ {pool.max_nodes} × {pool.instance.name})" for pool in pools) or "no pools"
         yield f"  {key}: {clouds()[cluster.cloud].service} {told}: {names}"
     for name, found in each.after(others):
