@@ -33,7 +33,8 @@ def _exit_status(given: argparse.Namespace) -> int:
     if given.sources and gpu is not None:
         raise Refusal([Problem(("--gpu",), "cannot be combined with --sources", "remove one of them")], "failed")
     if given.sources:
-        return _sources(cloud, given.json)
+        _tell_sources(cloud, given.json)
+        return 0
     models = match_gpu_model(gpu) if gpu is not None else tuple(gpu_models())
     rows = [
         (name, row)
@@ -43,18 +44,15 @@ def _exit_status(given: argparse.Namespace) -> int:
         if row.gpu_model in models
     ]
     if given.json:
-        answer(
-            "catalog", "accepted", [], {"instance_types": [row_as_json(name, row) for name, row in rows], "tables": []}
-        )
+        answer("catalog", "accepted", [], {"instance_types": [_as_json(*row) for row in rows], "tables": []})
     else:
         _print_table(rows)
-        without = [name for name in clouds() if cloud in (None, name) and name not in {found for found, _ in rows}]
-        for name in without:
+        for name in (each for each in clouds() if cloud in (None, each) and each not in dict(rows)):
             tell(f"{name} has no instance type with {' or '.join(models)}")
     return 0
 
 
-def _sources(cloud: str | None, as_json: bool) -> int:
+def _tell_sources(cloud: str | None, as_json: bool) -> None:
     """Print each table of a cloud with its number of rows, their dates and its sources."""
     tables: list[JsonDict] = [
         {
@@ -76,10 +74,9 @@ def _sources(cloud: str | None, as_json: bool) -> int:
         columns = ("cloud", "table", "rows", "oldest", "newest")
         told = [(*(table[key] for key in columns), str(len(table["sources"]))) for table in tables]
         tell_table(told, (*columns, "sources"))
-    return 0
 
 
-def row_as_json(cloud: str, row: InstanceType) -> JsonDict:
+def _as_json(cloud: str, row: InstanceType) -> JsonDict:
     """Return a row with all columns; `gpus` is below 1 for a fraction of a GPU, which `gpus_exact` has as text."""
     found = row._asdict()
     name, extra = found.pop("name"), found.pop("extra")

@@ -25,9 +25,8 @@ def _exit_status(given: argparse.Namespace) -> int:
     """Print the matrix."""
     check_filters(given)
     cloud, gpu = given.cloud, given.gpu
-    known = clouds()
     models = frozenset(match_gpu_model(gpu)) if gpu is not None else None
-    chosen = [known[name] for name in known if cloud in (None, name)]
+    chosen = [each for name, each in clouds().items() if cloud in (None, name)]
     if given.json:
         answer("matrix", "accepted", [], {"rows": [row.as_json() for each in chosen for row in matrix(each, models)]})
         return 0
@@ -43,19 +42,15 @@ def _exit_status(given: argparse.Namespace) -> int:
             tell("")
             continue
         table = [
-            (software, sharing, verdict, _models(found, offered), _sentence(verdict, why, instead), source)
+            (
+                *(software, sharing, verdict),
+                "all" if len(found) == len(offered) else ", ".join(found),
+                f"{why}; instead: {instead}" if verdict is Verdict.REFUSED and instead else why,
+                source,
+            )
             for (_, software, sharing, verdict, why, source, instead), found in grouped(matrix(each, models)).items()
         ]
         headers = ["software", "sharing", "verdict", "GPUs", "why", "source"]
-        widths = [None, None, None, 24, 70, 50]
-        tell_table(table, headers, widths=widths)
+        tell_table(table, headers, widths=[None, None, None, 24, 70, 50])
         tell("")
     return 0
-
-
-def _models(found: tuple[str, ...], offered: set[str]) -> str:
-    return "all" if len(found) == len(offered) else ", ".join(found)
-
-
-def _sentence(verdict: Verdict, why: str, instead: str) -> str:
-    return f"{why}; instead: {instead}" if verdict is Verdict.REFUSED and instead else why

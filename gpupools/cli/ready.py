@@ -4,7 +4,6 @@ import argparse
 import sys
 from collections.abc import Iterator, Mapping
 from datetime import datetime
-from functools import partial
 from pathlib import Path
 
 from gpupools.cli.help_texts import examples, located_in, whole_number
@@ -51,16 +50,8 @@ def _exit_status(given: argparse.Namespace) -> int:
             raise Rejected(wrong)
     wanted = [promise for promise in promises(plan) if not given.pool or promise.pool.name in given.pool]
     clusters = plan.stack.clusters
-    access = partial(
-        access_of,
-        clusters=clusters,
-        clouds=clouds(),
-        contexts=given.context,
-        file=given.kubeconfig,
-        trusted=given.trust_endpoint,
-        folder=given.file.parent,
-    )
-    watch = Watch(wanted, clusters, clouds(), access, str(given.file))
+    where = (given.context, given.kubeconfig, given.trust_endpoint, given.file.parent)
+    watch = Watch(wanted, clusters, clouds(), lambda key: access_of(key, clusters, clouds(), *where), str(given.file))
     shown: dict[str, str] = {}
     for is_last in watch.looks(given.timeout, stays=given.watch):
         if given.json and (is_last or given.watch):

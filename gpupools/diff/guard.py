@@ -23,6 +23,7 @@ from gpupools.diff.software_diff import (
 )
 from gpupools.plan.cloud import Cloud
 from gpupools.plan.edit_tables import EditEffect, PodImpact
+from gpupools.readback.inputs import at
 from gpupools.stackfile.stack import StackPlan
 from gpupools.stackfile.stack_validation import Stack
 
@@ -297,9 +298,7 @@ def drift(resources: Mapping[str, JsonObject], new: StackPlan, clouds: Mapping[s
             continue
         for path, (key, default) in clouds[plan.cloud].node_pools.edits().left_out.items():
             asked = plan.overrides if key == "overrides" else getattr(plan.provider_plan, key)
-            value: object = outputs if path.startswith(f"{kind}.") and not asked else None
-            for part in path.split(".")[1:]:
-                value = value.get(part) if isinstance(value, Mapping) else None
+            value = at(outputs, path.partition(".")[2]) if path.startswith(f"{kind}.") and not asked else None
             if isinstance(value, type(default)) and value != default:
                 left = "no value" if default == "" else default
                 what = f"{path} is {value} in the cloud, and the stack file leaves it at {left}"
@@ -521,7 +520,7 @@ def _with_unrecorded(names: Iterable[str], stack: Stack, changes: Sequence[PoolC
 
 def _split(name: str, stack: Stack) -> tuple[str, str]:
     """Split the name of a pool's component into cluster and pool, both of which may contain hyphens."""
-    ways = [(name[: at.start()], name[at.end() :]) for at in re.finditer("-", name)]
+    ways = [(name[: hyphen.start()], name[hyphen.end() :]) for hyphen in re.finditer("-", name)]
     ways = [(cluster, pool) for cluster, pool in ways if cluster and pool]
     named = [way for way in ways if "/".join(way) in stack.allow_destroy]
     known = [way for way in ways if way[0] in stack.clusters]

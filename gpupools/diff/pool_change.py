@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from gpupools.common.errors import amount_of
 from gpupools.common.json_types import JsonDict
 from gpupools.diff.format_values import format_change
 from gpupools.diff.records import ENCRYPTED, OUTPUT, is_hidden
@@ -132,7 +133,7 @@ class PoolChange:
     def impact(self) -> str:
         """What happens to running pods, in words; empty where they stay."""
         count = self.nodes_at_once
-        nodes = "1 node" if count == 1 else f"{count} nodes"
+        nodes = amount_of(count, "node")
         if self.effect is EditEffect.UNKNOWN:  # which says it
             return ""
         return {

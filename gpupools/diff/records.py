@@ -8,12 +8,14 @@ from typing import Annotated, Any, Self, get_args, get_origin, get_type_hints
 
 from pydantic import AfterValidator, BaseModel, PlainSerializer, StrictBool, TypeAdapter, ValidationError
 
+from gpupools.common.errors import amount_of
 from gpupools.common.json_types import JsonDict, JsonObject
 from gpupools.common.taints import Taint, parse_taint
 from gpupools.plan.cloud import Cloud
 from gpupools.plan.node_labels import DESCRIBING_LABELS
 from gpupools.plan.pool_plan import PoolPlan, gpus_as_json
 from gpupools.plan.pool_planner import offered_resources
+from gpupools.readback.inputs import at
 from gpupools.spec.models import Cluster, Late, Sharing, StackOutput, has_control_daemon
 from gpupools.stackfile.stack_validation import Stack
 
@@ -106,9 +108,7 @@ def changed_outputs(stack: Stack, *references: Mapping[str, JsonObject]) -> dict
     found: dict[str, tuple[Any, ...]] = {}
     for cluster in stack.clusters.values():
         for output in cluster.late_outputs().values():
-            values: list[Any] = [outputs.get(str(cluster.stack)) for outputs in references]
-            for key in output.output.split("."):
-                values = [value.get(key) if isinstance(value, Mapping) else None for value in values]
+            values = [at(outputs.get(str(cluster.stack)), output.output) for outputs in references]
             if None not in values:
                 found[with_stack(output, cluster.stack)] = tuple(map(whole_numbers, values))
     return found
@@ -347,7 +347,5 @@ def is_output(value: object) -> bool:
 
 def node_count(plan: PoolPlan) -> str:
     """Return the nodes of a pool in words: `up to 4 nodes × 8 GPUs`."""
-    count = "" if plan.min_nodes == plan.max_nodes else "up to "
-    gpus = gpus_as_json(plan.instance.gpus)
-    nodes = "node" if plan.max_nodes == 1 else "nodes"
-    return f"{count}{plan.max_nodes} {nodes} × {gpus} {'GPU' if gpus == 1 else 'GPUs'}"
+    count, gpus = "" if plan.min_nodes == plan.max_nodes else "up to ", gpus_as_json(plan.instance.gpus)
+    return f"{count}{amount_of(plan.max_nodes, 'node')} × {gpus} {'GPU' if gpus == 1 else 'GPUs'}"

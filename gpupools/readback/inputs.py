@@ -174,9 +174,7 @@ class TaintsRead:
 
     def objects(self, value: object, path: str, effects: Mapping[str, Effect]) -> None:
         """Read a list of `{key, value, effect}`; `effects` are Kubernetes' effects by their names in this API."""
-        if value is not None and value is not UNKNOWN and not is_list(value):
-            self.note(f"{path}: {shown(value)} is not a list of taints")
-        for where, item in items(value, path, self.unknown):
+        for where, item in self._listed(value, path):
             self.one(item, where, effects)
 
     def one(self, item: object, where: str, effects: Mapping[str, Effect]) -> None:
@@ -204,10 +202,13 @@ class TaintsRead:
 
     def texts(self, value: object, path: str) -> None:
         """Read a list of `key=value:Effect`, the form of Kubernetes' own tools."""
+        for where, item in self._listed(value, path):
+            self.line(item, where)
+
+    def _listed(self, value: object, path: str) -> Iterator[tuple[str, Any]]:
         if value is not None and value is not UNKNOWN and not is_list(value):
             self.note(f"{path}: {shown(value)} is not a list of taints")
-        for where, item in items(value, path, self.unknown):
-            self.line(item, where)
+        return items(value, path, self.unknown)
 
     def line(self, item: object, where: str) -> None:
         """Read one `key=value:Effect`."""

@@ -17,16 +17,14 @@ from gpupools.readback.inputs import (
     Machines,
     TaintsRead,
     accelerator_by_name,
-    as_object,
     at,
+    group_facts,
     items,
     mapping,
     number,
-    pool_facts,
     quantity,
     string_map,
     text,
-    wanted_taint,
 )
 
 if TYPE_CHECKING:
@@ -143,9 +141,7 @@ def read_karpenter(spec: JsonObject, kind: str, clouds: _Clouds) -> Iterator[Poo
     unsure = machines.evidence or machines.unknown or read.unknown or foreign
     path = f"{inner}.requirements"
     yield replace(
-        pool_facts(cloud or "kubernetes", machines, read),
-        where=f"{inner}.taints",
-        missing_taint=as_object(wanted_taint(machines.accelerator), KUBERNETES_EFFECTS),
+        group_facts(cloud or "kubernetes", machines, read, f"{inner}.taints"),
         unresolved_taints=(f"{inner}.nodeClassRef",) if taints_too else (),
         elsewhere=(Reference(f"{inner}.nodeClassRef", classes, name, decides),) if name else (),
         min_nodes=fixed if fixed is not None else 0,
