@@ -142,8 +142,8 @@ def _wrong_call(what: str) -> Refusal:
 def _json(found: Comparison) -> None:
     def with_refusal(change: JsonDict, key: str) -> JsonDict:
         refused, allowed = found.judged.forbidden.get(key), found.judged.allowed.get(key)
-        verdict = {"refused": refused and refused.as_json(), "allowed": None if allowed is None else str(allowed)}
-        return change | verdict
+        reason = None if refused is None else {"reason": refused.reason, "fix": refused.fix}
+        return change | {"refused": reason, "allowed": None if allowed is None else str(allowed)}
 
     lists = {
         "pools": [with_refusal(pool.as_json(), pool.key) for pool in found.pools],

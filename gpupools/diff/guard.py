@@ -84,10 +84,6 @@ class Forbidden:
         """The rejection as a `Problem`, like every other error of a stack file."""
         return Problem((self.pool,), f"{self.reason}, and this update would {self.does}", self.fix)
 
-    def as_json(self) -> dict[str, str]:
-        """Return reason and fix."""
-        return {"reason": self.reason, "fix": self.fix}
-
 
 @dataclass(frozen=True)
 class Allowed:
@@ -102,11 +98,6 @@ class Allowed:
 
     def __str__(self) -> str:
         return f"allowed by {self.switch}{', added in this edit' if self.added else ''}"
-
-    @property
-    def told(self) -> str:
-        """What it does and what allows it, in one sentence."""
-        return f"this update would {self.does}; {self}"
 
 
 @dataclass(frozen=True)

@@ -113,7 +113,6 @@ class PoolChange:
 
     def as_json(self) -> JsonDict:
         """Return cluster, pool, change, effects, fields and the pool that it may have been renamed from."""
-        changed = [field.as_json() for field in self.fields]
         return {
             "cluster": self.cluster,
             "pool": self.pool,
@@ -121,7 +120,7 @@ class PoolChange:
             "effect": self.effect.value,
             "pods": self.pods.value,
             "nodes_at_once": self.nodes_at_once,
-            "fields": changed,
+            "fields": [field.as_json() for field in self.fields],
             "adopts": self.adopts or None,
             "perhaps_renamed_from": self.looks_like if self.change == "created" and self.looks_like else None,
         }

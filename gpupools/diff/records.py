@@ -1,6 +1,6 @@
 """What the program records of a pool in the state, and the plan that a record stands for. Pure."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cache
@@ -186,13 +186,15 @@ ENCRYPTED = f"{OUTPUT}the configuration"
 
 def encrypted_keys(cluster: Cluster) -> list[str]:
     """Return the keys of a cluster whose values are encrypted: no record has them."""
+    keys = type(cluster).model_fields
+    return [key for key in keys if holds(getattr(cluster, key), lambda inner: isinstance(inner, Late))]
 
-    def is_late(value: Any) -> bool:
-        value = dict(value) if isinstance(value, BaseModel) else value
-        inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
-        return isinstance(value, Late) or any(map(is_late, inner))
 
-    return [key for key in type(cluster).model_fields if is_late(getattr(cluster, key))]
+def holds(value: Any, is_meant: Callable[[Any], bool]) -> bool:
+    """Return whether a value is meant, or one inside it."""
+    value = dict(value) if isinstance(value, BaseModel) else value
+    inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
+    return is_meant(value) or any(holds(item, is_meant) for item in inner)
 
 
 class _Hidden(str):
@@ -201,8 +203,7 @@ class _Hidden(str):
 
 def is_hidden(value: Any) -> bool:
     """Return whether a value has a text that may be a secret."""
-    inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
-    return isinstance(value, _Hidden) or any(map(is_hidden, inner))
+    return holds(value, lambda inner: isinstance(inner, _Hidden))
 
 
 def hide_addresses(value: Any, is_address: bool = False) -> Any:
@@ -340,9 +341,7 @@ def in_recorded_order(plan: PoolPlan, earlier: PoolRecord | None) -> PoolPlan:
 
 def is_output(value: object) -> bool:
     """Return whether a value stands for an output of another stack or something encrypted, or has one in a list."""
-    if isinstance(value, list):
-        return any(map(is_output, value))
-    return isinstance(value, str) and value.startswith(OUTPUT)
+    return holds(value, lambda inner: isinstance(inner, str) and inner.startswith(OUTPUT))
 
 
 def node_count(plan: PoolPlan) -> str:

@@ -62,11 +62,8 @@ def software_edit(of: str, change: str, field: str = "") -> SoftwareEdit:
         LookupError: The table has no row; a test keeps it total.
     """
     for row in software_edits():
-        if (
-            row.of in (of, "*")
-            and row.change in (change, "")
-            and f"{field}.".startswith(f"{row.field}." if row.field else "")
-        ):
+        of_field = not row.field or f"{field}.".startswith(f"{row.field}.")
+        if of_field and row.of in (of, "*") and row.change in (change, ""):
             return row
     raise LookupError(f"software_edits.csv has no row for {of} {change} {field}")
 
@@ -162,18 +159,15 @@ def protected_steps(plan: RuntimePlan, stack: Stack) -> frozenset[str]:
     releases = [release for release in plan.releases if _takes_gpus(release.chart)]
     spaces = {f"namespace/{release.namespace}" for release in releases}
     lasting = [release.name for release in releases]
-    lasting += [each.name for each in plan.objects if each.name in spaces or _is_daemon(each)]
+    # No edit recreates a DaemonSet whose deletion takes GPUs away.
+    daemons = [each.name for each in plan.objects if each.kind == "DaemonSet" and _takes_gpus(_kind_of_step(each.name))]
+    lasting += [each.name for each in plan.objects if each.name in spaces or each.name in daemons]
     return frozenset(step for step in lasting if any(stack.protects(plan.cluster, pool) for pool in served[step]))
 
 
 def _takes_gpus(of: str) -> bool:
     """Return whether pods lose GPUs when a step of this kind is removed."""
     return software_edit(of, "removed").effect is EditEffect.REPLACE
-
-
-def _is_daemon(planned: KubernetesObject) -> bool:
-    """Return whether an object is a DaemonSet whose deletion takes GPUs away; no edit recreates such a DaemonSet."""
-    return planned.kind == "DaemonSet" and _takes_gpus(_kind_of_step(planned.name))
 
 
 def _kind_of_step(step: str) -> str:
@@ -262,11 +256,6 @@ class SoftwareChange:
             return ""
         whose = "pods that share by MPS" if self.release.effect is PodEffect.MPS_PODS else "pods that have a GPU"
         return f"end {whose} on {', '.join(self.release.ends)}, node by node"
-
-    @property
-    def key(self) -> str:
-        """The change's name among others: `train/gpu-operator`."""
-        return f"{self.cluster}/{self.step}"
 
     @property
     def headline(self) -> str:
@@ -365,10 +354,8 @@ def _compared(
     effect, pods = row.effect, row.pods
     if old is not None and not serves:
         effect, pods = EditEffect.NONE, "it is removed with the pools it served"
-    is_protected = old is not None and old.protected
-    return SoftwareChange(
-        cluster, step, only.of, only.called, change, effect, pods, serves=serves, protected=is_protected
-    )
+    protected = old is not None and old.protected
+    return SoftwareChange(cluster, step, only.of, only.called, change, effect, pods, serves=serves, protected=protected)
 
 
 def _changed(
@@ -377,11 +364,8 @@ def _changed(
     """Return what a change of the values does, of a Helm release by its tables; None if no value differs."""
     before, after = (_release_state(record, serves) for record in (old, new))
     release = release_change(cluster, before, after, mps) if before is not None and after is not None else None
-    edits = (
-        {path if path == _VERSION else f"{_VALUES}.{path}": row for path, row in release.edits.items()}
-        if release
-        else {}
-    )
+    rows = release.edits.items() if release else ()
+    edits = {path if path == _VERSION else f"{_VALUES}.{path}": row for path, row in rows}
     fields = tuple(_fields(old, new, edits))
     if not fields:
         return None
