@@ -167,7 +167,8 @@ def _found(text: str, plan: StackPlan | None = None) -> list[Entry]:
         return [rule]
     if is_name:
         return list(_own_keys(text))
-    found = [*_rules_in(text), *_refusals_in(text), *_unknown_key(text)] or list(_keys_in(text))
+    refused = (entry for (_, why), entry in _refusals().items() if why in text)
+    found = [*_rules_in(text), *refused, *_unknown_key(text)] or list(_keys_in(text))
     return list(dict.fromkeys(found))
 
 
@@ -283,14 +284,8 @@ def _description(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> s
 
 
 def _rules_in(text: str) -> Iterator[Entry]:
-    named = set(re.findall(r"(?<![a-z])[a-z]+(?:-[a-z]+)+", text))
-    if named:
+    if named := set(re.findall(r"(?<![a-z])[a-z]+(?:-[a-z]+)+", text)):
         yield from (rule for name, rule in _rules().items() if name in named)
-
-
-def _refusals_in(text: str) -> Iterator[Entry]:
-    """Yield the rejected cells of the matrix whose reason is in a text."""
-    yield from (entry for (_, why), entry in _refusals().items() if why in text)
 
 
 @cache

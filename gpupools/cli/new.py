@@ -404,8 +404,7 @@ def _value(cloud: Cloud, key: str, text: str) -> Any:
 def _meaning(cloud: Cloud, key: str) -> str:
     """Return the first sentence of a key's description, with an example."""
     found = cluster_schema(cloud)["properties"][key]
-    examples = found.get("examples", [])
-    example = examples[0] if examples else ""
+    example = next(iter(found.get("examples", ())), "")
     shows = ",".join(example) if isinstance(example, list) else example
     said = re.split(r"[;:.] | \(|, e\.g\. ", found["description"].rstrip("."))[0]
     return f"{said}, e.g. {shows}" if shows else said
