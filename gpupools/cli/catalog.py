@@ -1,18 +1,18 @@
 """`gpupools catalog`: list the instance types with NVIDIA GPUs and their sources."""
 
 import argparse
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from gpupools.catalog.gpus import gpu_models, match_gpu_model
 from gpupools.catalog.instance_types import InstanceType
-from gpupools.cli.help_texts import Refusal, add_filters, check_filters, examples
+from gpupools.cli.help_texts import Refusal, add_filters, chosen_clouds, examples
 from gpupools.common.csv_rows import csv_rows
 from gpupools.common.errors import Problem
 from gpupools.common.json_types import JsonDict
 from gpupools.console.output import answer, tell
 from gpupools.console.tables import tell_table
+from gpupools.plan.cloud import Cloud
 from gpupools.plan.pool_plan import gpus_as_json
-from gpupools.providers import clouds
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -27,32 +27,25 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def _exit_status(given: argparse.Namespace) -> int:
-    """Print the matching rows."""
-    check_filters(given)
-    cloud, gpu = given.cloud, given.gpu
+    chosen, gpu = chosen_clouds(given), given.gpu
     if given.sources and gpu is not None:
         raise Refusal([Problem(("--gpu",), "cannot be combined with --sources", "remove one of them")], "failed")
     if given.sources:
-        _tell_sources(cloud, given.json)
+        _tell_sources(chosen, given.json)
         return 0
     models = match_gpu_model(gpu) if gpu is not None else tuple(gpu_models())
-    rows = [
-        (name, row)
-        for name, found in clouds().items()
-        if cloud in (None, name)
-        for row in found.instance_types.values()
-        if row.gpu_model in models
-    ]
+    every = [(name, row) for name, cloud in chosen.items() for row in cloud.instance_types.values()]
+    rows = [(name, row) for name, row in every if row.gpu_model in models]
     if given.json:
         answer("catalog", "accepted", [], {"instance_types": [_as_json(*row) for row in rows], "tables": []})
     else:
         _print_table(rows)
-        for name in (each for each in clouds() if cloud in (None, each) and each not in dict(rows)):
+        for name in (each for each in chosen if each not in dict(rows)):
             tell(f"{name} has no instance type with {' or '.join(models)}")
     return 0
 
 
-def _tell_sources(cloud: str | None, as_json: bool) -> None:
+def _tell_sources(chosen: Mapping[str, Cloud], as_json: bool) -> None:
     """Print each table of a cloud with its number of rows, their dates and its sources."""
     tables: list[JsonDict] = [
         {
@@ -63,8 +56,7 @@ def _tell_sources(cloud: str | None, as_json: bool) -> None:
             "newest": max(row[column] for row in rows),
             "sources": list(dict.fromkeys(row["source"] for row in rows)),
         }
-        for name, found in clouds().items()
-        if cloud in (None, name)
+        for name, found in chosen.items()
         for file, column in found.dated_tables()
         if (rows := csv_rows(file))
     ]

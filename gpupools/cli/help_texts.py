@@ -1,13 +1,14 @@
 """Arguments and help texts that several commands share."""
 
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from gpupools.common.errors import Problem, Rejected, shown
 from gpupools.common.json_types import JsonObject
 from gpupools.console.output import answer, tell
+from gpupools.plan.cloud import Cloud
 from gpupools.stackfile.check import Located, locate
 from gpupools.stackfile.format_problem import tell_located
 
@@ -30,10 +31,13 @@ def add_filters(parser: ArgumentParser) -> None:
     parser.add_argument("--gpu", metavar="MODEL", help="only this GPU model, e.g. L4 or A100-80GB (A100: every A100)")
 
 
-def check_filters(given: Namespace) -> None:
-    """Raise `Refusal` with the problem of `--cloud` or `--gpu`, if there is one."""
+def chosen_clouds(given: Namespace) -> Mapping[str, Cloud]:
+    """Return the clouds that `--cloud` leaves; raise `Refusal` if it or `--gpu` is wrong."""
+    from gpupools.providers import clouds
+
     if (wrong := filter_problem(given.cloud, given.gpu)) is not None:
         raise Refusal([wrong], "failed")
+    return {name: cloud for name, cloud in clouds().items() if given.cloud in (None, name)}
 
 
 class Refusal(Exception):

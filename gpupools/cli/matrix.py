@@ -3,12 +3,11 @@
 import argparse
 
 from gpupools.catalog.gpus import match_gpu_model
-from gpupools.cli.help_texts import add_filters, check_filters, examples
+from gpupools.cli.help_texts import add_filters, chosen_clouds, examples
 from gpupools.console.output import answer, tell
 from gpupools.console.tables import tell_table
 from gpupools.plan.capability import Verdict
 from gpupools.plan.matrix import grouped, matrix
-from gpupools.providers import clouds
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -22,11 +21,8 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def _exit_status(given: argparse.Namespace) -> int:
-    """Print the matrix."""
-    check_filters(given)
-    cloud, gpu = given.cloud, given.gpu
+    chosen, gpu = chosen_clouds(given).values(), given.gpu
     models = frozenset(match_gpu_model(gpu)) if gpu is not None else None
-    chosen = [each for name, each in clouds().items() if cloud in (None, name)]
     if given.json:
         answer("matrix", "accepted", [], {"rows": [row.as_json() for each in chosen for row in matrix(each, models)]})
         return 0
