@@ -43,41 +43,21 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.epilog = examples("gpupools diff stacks/Pulumi.dev.yaml stacks/Pulumi.prod.yaml") + "\n" + _EXITS
     parser.add_argument("files", nargs="*", type=Path, metavar="FILE", help="Pulumi.<stack>.yaml")
     parser.add_argument("--since", metavar="GIT-REF", help="compare the file with its version in this commit")
-    parser.add_argument(
-        "--state",
-        action="append",
-        default=[],
-        type=Path,
-        metavar="STATE",
-        help="compare the last update with this version of gpupools: output of pulumi stack export; repeat it for the"
-        " stacks whose outputs the file uses",
+    what = (
+        "compare the last update with this version of gpupools: output of pulumi stack export; repeat it for the"
+        " stacks whose outputs the file uses"
     )
+    parser.add_argument("--state", action="append", default=[], type=Path, metavar="STATE", help=what)
     parser.add_argument("--stack", metavar="NAME", help="the same, with states that the Pulumi CLI exports")
-    parser.add_argument(
-        "--format",
-        choices=("text", "json", "markdown"),
-        default="text",
-        help="default: text; json: all changed fields of all pools; markdown: a pull request comment",
-    )
+    what = "default: text; json: all changed fields of all pools; markdown: a pull request comment"
+    parser.add_argument("--format", choices=("text", "json", "markdown"), default="text", help=what)
     parser.add_argument("--json", action="store_const", const="json", dest="format", help="the same as --format json")
-    parser.add_argument(
-        "--verbose",
-        action="store_const",
-        const="verbose",
-        dest="format",
-        help="text with the labels, tags and values that only follow from the edit",
-    )
-    parser.add_argument(
-        "--exit-code",
-        action="store_true",
-        help=f"exit with {REJECTED} if a pool or software is or may be replaced or deleted",
-    )
-    parser.add_argument(
-        "--fail-on",
-        choices=HARMS,
-        metavar="HARM",
-        help=f"exit with {REJECTED} if the edit does this or worse to running pods: {', '.join(HARMS)}",
-    )
+    what = "text with the labels, tags and values that only follow from the edit"
+    parser.add_argument("--verbose", action="store_const", const="verbose", dest="format", help=what)
+    what = f"exit with {REJECTED} if a pool or software is or may be replaced or deleted"
+    parser.add_argument("--exit-code", action="store_true", help=what)
+    what = f"exit with {REJECTED} if the edit does this or worse to running pods: {', '.join(HARMS)}"
+    parser.add_argument("--fail-on", choices=HARMS, metavar="HARM", help=what)
     add_within(parser)
     nothing: Mapping[str, Any] = {"pools": (), "software": (), "warnings": (), "cost": ""}
     parser.set_defaults(run=_exit_status, nothing=nothing)
@@ -91,10 +71,23 @@ def _exit_status(given: argparse.Namespace) -> int:
 
 
 def _of_files(files: Sequence[Path], since: str | None) -> Comparison:
-    old, new = planned = _sides(files, since)
+    if since is None and len(files) != 2:
+        raise _wrong_call("two files are required, OLD and NEW, or --since GIT-REF and one file")
+    if since is None:
+        old, new = map(planned_side, files)
+    elif len(files) > 1:
+        raise _wrong_call("--since requires a single file")
+    else:
+        file = files[0] if files else _only_stack_file()
+        try:
+            old, new = planned_side(file, since, file_at(since, file, Path.cwd())), planned_side(file)
+        except NotInGit as error:
+            if not str(error).endswith(WITHOUT):
+                raise
+            raise _wrong_call(f"{error}, and compare two files: gpupools diff OLD NEW") from None
     if isinstance(old, CheckedFile) and isinstance(new, CheckedFile):
         return compare_files(old, new, clouds())
-    raise Refusal([problem for side in planned if not isinstance(side, CheckedFile) for problem in side])
+    raise Refusal([problem for side in (old, new) if not isinstance(side, CheckedFile) for problem in side])
 
 
 def _with_state(given: argparse.Namespace) -> Comparison:
@@ -117,22 +110,6 @@ def _with_state(given: argparse.Namespace) -> Comparison:
         invalid = () if isinstance(checked, CheckedFile) else checked
         raise Refusal([*invalid, *rejected.problems]) from None
     return comparison
-
-
-def _sides(files: Sequence[Path], since: str | None) -> list[CheckedFile | list[Located]]:
-    if since is None:
-        if len(files) != 2:
-            raise _wrong_call("two files are required, OLD and NEW, or --since GIT-REF and one file")
-        return [planned_side(file) for file in files]
-    if len(files) > 1:
-        raise _wrong_call("--since requires a single file")
-    file = files[0] if files else _only_stack_file()
-    try:
-        return [planned_side(file, since, file_at(since, file, Path.cwd())), planned_side(file)]
-    except NotInGit as error:
-        if not str(error).endswith(WITHOUT):
-            raise
-        raise _wrong_call(f"{error}, and compare two files: gpupools diff OLD NEW") from None
 
 
 def _wrong_call(what: str) -> Refusal:
@@ -197,13 +174,9 @@ _PRINTERS: Mapping[str, Callable[[Comparison], None]] = {
 def planned_side(
     file: Path, since: str = "", then: bytes | None = None, running: Collection[str] = ()
 ) -> CheckedFile | list[Located]:
-    """Return the plan of a file, or its problems.
+    """Return the plan of a file, or its problems; of its content `then` in the commit `since`, if that is given.
 
-    Args:
-        file: The file.
-        since: The commit in which the file has the content `then`.
-        then: That content; None to read the file.
-        running: As for `check_stack_file`.
+    `running` is as for `check_stack_file`.
     """
     try:
         if then is None:

@@ -76,11 +76,7 @@ def _charts(runtimes: Sequence[RuntimePlan]) -> list[JsonDict]:
 def _pulled(own: str, stated: Digest | None, command: str, used: Sequence[tuple[str, str, str]]) -> JsonDict:
     """Return mirrors, digest and users of an image or a chart.
 
-    Args:
-        own: The publisher's registry, which is no mirror.
-        stated: The digest that the publisher states.
-        command: What prints the digest if no publisher states it.
-        used: Where it is pulled from, by what, and in which cluster.
+    `own` is the publisher's registry, which is no mirror; `used` has where it is pulled from, by what and where.
     """
     mirrors, by, clusters = (list(dict.fromkeys(each)) for each in zip(*used, strict=True))
     return {

@@ -46,13 +46,8 @@ _INPUTS = (
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument(
-        "files",
-        nargs="+",
-        type=Path,
-        metavar="FILE",
-        help="node pool as the cloud's CLI describes it, or a Terraform or Pulumi state",
-    )
+    what = "node pool as the cloud's CLI describes it, or a Terraform or Pulumi state"
+    parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help=what)
     parser.add_argument(
         "--out", type=Path, required=True, metavar="FILE", help="Pulumi.<stack>.yaml to write, which must not exist"
     )
@@ -201,15 +196,12 @@ def _refuse_pools_of_another_stack(pools: Sequence[_Pool], config: JsonObject, o
                 found = adopted_pools(check_stack_file(file, clouds()).plan)
                 theirs |= {which: f"{key} of {file}" for which, key in found}
     ours = {key: which for which, key in adopted_pools(plan_config(config, clouds()))}
-    taken = [(pool, theirs.get(ours.get(f"{pool.cluster}/{pool.name}", ()))) for pool in pools]
+    known = [(pool, ours.get(f"{pool.cluster}/{pool.name}", ())) for pool in pools]
+    fix = "remove it here; a pool belongs to one stack"
     problems = [
-        Problem(
-            (pool.source, pool.found.name),
-            f"is already imported as {which}",
-            "remove it here; a pool belongs to one stack",
-        )
-        for pool, which in taken
-        if which is not None
+        Problem((pool.source, pool.found.name), f"is already imported as {theirs[which]}", fix)
+        for pool, which in known
+        if which in theirs
     ]
     if problems:
         raise Rejected(problems)
@@ -316,17 +308,13 @@ def _keep_gpu_taint(pool: _Pool, keys: JsonDict) -> None:
 
 
 def _found(path: Path, others: dict[str, JsonObject]) -> Iterator[tuple[Cloud, ExistingPools, Found]]:
-    """Yield the pools of a file; `others` takes what pools may refer to, by what it is found by."""
+    """Yield the pools of a description or a state; `others` takes what pools may refer to, by what it is found by."""
     text = read_text(path)
     data = text.values[0].data if text.values else None
     described = [item for item in (data if isinstance(data, list) else [data]) if isinstance(item, Mapping)]
-    known = [(cloud, read()) for cloud in clouds().values() if (read := cloud.node_pools.existing_pools) is not None]
-    found = [
-        (cloud, outside, one)
-        for item in described
-        for cloud, outside in known
-        if (one := outside.described(item)) is not None
-    ]
+    known = [(cloud, load()) for cloud in clouds().values() if (load := cloud.node_pools.existing_pools) is not None]
+    read = [(cloud, outside, outside.described(item)) for item in described for cloud, outside in known]
+    found = [(cloud, outside, one) for cloud, outside, one in read if one is not None]
     told = {key: value for item in described for _, outside in known for key, value in outside.referred(item).items()}
     others |= told
     if found or told or isinstance(data, list):
@@ -334,12 +322,7 @@ def _found(path: Path, others: dict[str, JsonObject]) -> Iterator[tuple[Cloud, E
         return
     forms = [import_module(f"gpupools.audit.{each}") for each in ("terraform_state", "pulumi_state")]
     form = next((module_type for module_type in forms if module_type.recognises(data)), None)
-    yield from _in_state(form.read(text).resources if form is not None else (), path, known, others)
-
-
-def _in_state(
-    resources: Sequence[Any], path: Path, known: Sequence[tuple[Cloud, ExistingPools]], others: dict[str, JsonObject]
-) -> Iterator[tuple[Cloud, ExistingPools, Found]]:
+    resources = form.read(text).resources if form is not None else ()
     ours = {resource.address for resource in resources if resource.type.startswith("gpupools:")}
     for resource in resources:
         for cloud, outside in known:

@@ -36,13 +36,8 @@ _CREATES = ("create", "create-replacement")
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument(
-        "files",
-        nargs="+",
-        type=Path,
-        metavar="FILE",
-        help="pulumi stack export of each stack with pools in these clusters, and lists of existing resources",
-    )
+    what = "pulumi stack export of each stack with pools in these clusters, and lists of existing resources"
+    parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help=what)
     parser.add_argument("--json", action="store_true", help="print the resources and commands as JSON")
     parser.epilog = (
         f"{examples('gpupools orphans examples/recovery/state.json examples/recovery/node-pools.json')}\n"

@@ -42,12 +42,8 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-o", "--output", type=Path, metavar="OUT", help="file to write; required for HTML")
     parser.add_argument("--force", action="store_true", help="overwrite an existing OUT")
     parser.add_argument("--since", metavar="GIT-REF", help="include the changes since this commit")
-    parser.add_argument(
-        "--format",
-        choices=("html", "markdown"),
-        default="html",
-        help="default: html, a page; markdown: a pull request comment, with a marker to update it",
-    )
+    what = "default: html, a page; markdown: a pull request comment, with a marker to update it"
+    parser.add_argument("--format", choices=("html", "markdown"), default="html", help=what)
     parser.add_argument(
         "--markdown", action="store_const", const="markdown", dest="format", help="same as --format markdown"
     )
@@ -63,7 +59,13 @@ def _exit_status(given: argparse.Namespace) -> int:
     reports = [_report(file, given.since, not given.no_policies, config) for file in given.files]
     gone = _gone(given.files, given.since)
     if given.output is not None or not given.json:
-        _put(_WRITERS[given.format](reports, gone), given.output, given.force)
+        text = _WRITERS[given.format](reports, gone)
+        if given.output is None:
+            tell_lines(text)
+        elif (problem := _output_problem(given.output, given.force)) is not None:  # once more: a preview takes a while
+            raise Refusal([problem], "failed")
+        else:
+            write_whole(given.output, text)
     refused = any(report.is_refused for report in reports)
     if given.json:
         _answer(reports, gone, given.output, refused)
@@ -91,16 +93,6 @@ def _policy_config(given: argparse.Namespace) -> JsonObject | None:
     with located_in(config):
         read: JsonObject = import_module("gpupools.preview.command").read_policy_config(config)
     return read
-
-
-def _put(text: str, output: Path | None, force: bool) -> None:
-    """Print or write a report. The output file is checked again, because the offline preview takes a while."""
-    if output is None:
-        tell_lines(text)
-    elif (problem := _output_problem(output, force)) is not None:
-        raise Refusal([problem], "failed")
-    else:
-        write_whole(output, text)
 
 
 def _tell(reports: Sequence[StackReport], gone: Sequence[str], given: argparse.Namespace) -> None:
