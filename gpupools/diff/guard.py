@@ -9,7 +9,7 @@ from gpupools.common.errors import Problem, nearest
 from gpupools.common.json_types import JsonObject
 from gpupools.diff.input_diff import state_leaves
 from gpupools.diff.pool_change import PoolChange
-from gpupools.diff.pool_diff import compare, with_inputs
+from gpupools.diff.pool_diff import Inputs, compare, with_inputs
 from gpupools.diff.records import PoolRecord, changed_outputs, encrypted_keys, record
 from gpupools.diff.software_diff import (
     ACCESS,
@@ -21,7 +21,7 @@ from gpupools.diff.software_diff import (
     record_software,
     software_edits,
 )
-from gpupools.plan.cloud import Cloud
+from gpupools.plan.cloud import Clouds
 from gpupools.plan.edit_tables import EditEffect, PodImpact
 from gpupools.readback.inputs import at
 from gpupools.stackfile.stack import StackPlan
@@ -195,9 +195,9 @@ def _of(name: str) -> str:
 def judge(
     earlier: Earlier,
     new: StackPlan,
-    clouds: Mapping[str, Cloud],
+    clouds: Clouds,
     references: Mapping[str, JsonObject] = MappingProxyType({}),
-    inputs: tuple[Mapping[str, JsonObject], Mapping[str, JsonObject]] | None = None,
+    inputs: tuple[Inputs, Inputs] | None = None,
 ) -> GuardReport:
     """Decide what an update does to pods and what of it is refused, for every command and for `pulumi up`.
 
@@ -232,12 +232,7 @@ def judge(
 
 
 def refused_inputs(
-    judged: GuardReport,
-    pool: str,
-    urn: str,
-    inputs: tuple[JsonObject, JsonObject],
-    plan: StackPlan,
-    clouds: Mapping[str, Cloud],
+    judged: GuardReport, pool: str, urn: str, inputs: tuple[JsonObject, JsonObject], plan: StackPlan, clouds: Clouds
 ) -> Forbidden | None:
     """Return why an update of one resource of a pool is refused, from the inputs that the engine has and gets.
 
@@ -277,7 +272,7 @@ def _names(stack: Stack) -> list[_Name]:
     return [*((SWITCH, name) for name in stack.allow_destroy), *((DISRUPTION, name) for name in stack.allow_disruption)]
 
 
-def drift(resources: Mapping[str, JsonObject], new: StackPlan, clouds: Mapping[str, Cloud]) -> Iterator[str]:
+def drift(resources: Mapping[str, JsonObject], new: StackPlan, clouds: Clouds) -> Iterator[str]:
     """Warn about inputs that the plan leaves out and whose values in the cloud are not the defaults.
 
     The engine shows no such change. `resources` are the outputs of the pools' own resources, by URN.

@@ -23,10 +23,7 @@ Changed = Mapping[str, tuple[Any, Any]]
 def declared_leaves(plan: PoolPlan, cluster: JsonObject, cloud: Cloud) -> JsonDict:
     """Return what is declared for a pool by resource and path: `NodeGroup.scalingConfig.maxSize`.
 
-    Args:
-        plan: The pool.
-        cluster: The values of its cluster as a record has them; outputs of other stacks are not known yet.
-        cloud: Its cloud.
+    `cluster` has the values of its cluster as a record has them; outputs of other stacks are not known yet.
     """
     known = {key: UNKNOWN if is_output(value) else value for key, value in cluster.items()}
     declared = cloud.node_pools.declared_inputs(plan, known)

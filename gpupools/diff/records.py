@@ -100,8 +100,12 @@ def record(plan: PoolPlan, stack: Stack) -> PoolRecord:
     )
 
 
-def changed_outputs(stack: Stack, *references: Mapping[str, JsonObject]) -> dict[str, tuple[Any, ...]]:
-    """Return the outputs that a stack uses, by the text that `with_stack` has for them: their values in each reference.
+Outputs = Mapping[str, tuple[Any, ...]]
+"""Outputs of other stacks, by the text that `with_stack` has for them: their values in each reference."""
+
+
+def changed_outputs(stack: Stack, *references: Mapping[str, JsonObject]) -> Outputs:
+    """Return the outputs that a stack uses.
 
     `references` are other stacks' outputs by stack, of the last update and now. What one of them lacks is left out.
     """
@@ -114,8 +118,8 @@ def changed_outputs(stack: Stack, *references: Mapping[str, JsonObject]) -> dict
     return found
 
 
-def resolved(value: Any, outputs: Mapping[str, tuple[Any, ...]], which: int) -> Any:
-    """Return a value with the outputs in it; `outputs` as `changed_outputs` returns them, `which` of their values."""
+def resolved(value: Any, outputs: Outputs, which: int) -> Any:
+    """Return a value with the outputs in it, `which` of their values."""
     if isinstance(value, list):
         return [resolved(item, outputs, which) for item in value]
     return outputs[value][which] if isinstance(value, str) and value in outputs else value
@@ -264,11 +268,7 @@ def addresses(plan: PoolPlan, cluster: Cluster) -> JsonDict:
 def recorded_plan(values: JsonObject, changed: Collection[str], new: PoolPlan, cloud: Cloud) -> PoolPlan:
     """Return the plan that the last update had: the new one with recorded values of fields that have changed.
 
-    Args:
-        values: `planned_values`, as they are in the record.
-        changed: Names in them, or in those of the new plan.
-        new: The new plan.
-        cloud: Its cloud.
+    `values` are the `planned_values` in the record, and `changed` has names in them or in those of the new plan.
 
     Raises:
         LookupError, TypeError, ValueError: Another release recorded values of another form.

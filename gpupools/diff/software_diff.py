@@ -106,16 +106,11 @@ def record_software(plan: RuntimePlan, stack: Stack) -> SoftwareRecord:
     steps[IDENTITY] = StepRecord(IDENTITY, "the identity for the cluster", everyone, False, _identity(cluster))
     if plan.needs_kubernetes:
         steps[ACCESS] = StepRecord(ACCESS, "access to the cluster's API", everyone, False, _access(cluster))
-    for release in plan.releases:
-        called = f"chart {release.chart} {release.version}"
-        steps[release.name] = StepRecord(
-            release.chart, called, served[release.name], release.name in protected, _of_release(release)
-        )
+    made = [(each.name, each.chart, f"chart {each.chart} {each.version}", _of_release(each)) for each in plan.releases]
     for each in plan.objects:
-        of = _kind_of_step(each.name)
-        steps[each.name] = StepRecord(
-            of, _called(each), served[each.name], each.name in protected, _kept("", _by_flavor(each.manifest))
-        )
+        made.append((each.name, _kind_of_step(each.name), _called(each), _kept("", _by_flavor(each.manifest))))
+    for name, of, called, values in made:
+        steps[name] = StepRecord(of, called, served[name], name in protected, values)
     production = tuple(name for name in plan.pods if stack.is_production(name))
     return SoftwareRecord(plan.cluster, production, steps)
 
@@ -311,11 +306,7 @@ def compare_software(
 ) -> list[SoftwareChange]:
     """Return what happens to all recorded software, in the order of the new plan.
 
-    Args:
-        old: The records of the clusters' software.
-        new: The plan.
-        pools: What happens to the pools.
-        mps: The pools, by cluster and former name, whose pods shared GPUs by MPS.
+    `mps` has the pools, by cluster and former name, whose pods shared GPUs by MPS.
     """
     before = {record.cluster: record for record in old}
     after = {runtime.cluster: record_software(runtime, new.stack) for runtime in new.runtimes}
