@@ -26,13 +26,9 @@ class Proof(NamedTuple):
 
 
 def prove(cluster: Cluster, cloud: Cloud, nodes: Sequence[JsonObject], where: tuple[str, str]) -> Proof:
-    """Compare the nodes of a live cluster with the cluster of the stack file.
+    """Compare all nodes of a live cluster with the cluster of the stack file.
 
-    Args:
-        cluster: The cluster of the stack file.
-        cloud: Its cloud.
-        nodes: All nodes of the live cluster.
-        where: Host of the API, and the name of the cluster in the kubeconfig.
+    `where` has the host of the API, and the name of the cluster in the kubeconfig.
     """
     host, name = where
     pattern = cloud.node_pattern(cluster)
