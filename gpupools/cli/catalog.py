@@ -1,18 +1,18 @@
 """`gpupools catalog`: list the instance types with NVIDIA GPUs and their sources."""
 
 import argparse
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from gpupools.catalog.gpus import gpu_models, match_gpu_model
 from gpupools.catalog.instance_types import InstanceType
-from gpupools.cli.help_texts import add_filters, examples, has_invalid_filters, tell_problems
+from gpupools.cli.help_texts import Refusal, add_filters, chosen_clouds, examples
 from gpupools.common.csv_rows import csv_rows
 from gpupools.common.errors import Problem
 from gpupools.common.json_types import JsonDict
 from gpupools.console.output import answer, tell
 from gpupools.console.tables import tell_table
+from gpupools.plan.cloud import Cloud
 from gpupools.plan.pool_plan import gpus_as_json
-from gpupools.providers import clouds
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -23,41 +23,29 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--sources", action="store_true", help="list the tables of places, prices, quotas and types instead, with dates"
     )
     parser.add_argument("--json", action="store_true", help="print all columns as JSON")
-    parser.set_defaults(run=_exit_status)
+    parser.set_defaults(run=_exit_status, nothing={"instance_types": [], "tables": []})
 
 
 def _exit_status(given: argparse.Namespace) -> int:
-    """Print the matching rows; return 2 if the cloud or the GPU is unknown."""
-    if has_invalid_filters("catalog", given, {"instance_types": [], "tables": []}):
-        return 2
-    cloud, gpu = given.cloud, given.gpu
+    chosen, gpu = chosen_clouds(given), given.gpu
     if given.sources and gpu is not None:
-        problem = Problem(("--gpu",), "cannot be combined with --sources", "remove one of them")
-        holds: JsonDict = {"instance_types": [], "tables": []}
-        return tell_problems("catalog", [problem], holds, as_json=given.json, result="failed")
+        raise Refusal([Problem(("--gpu",), "cannot be combined with --sources", "remove one of them")], "failed")
     if given.sources:
-        return _sources(cloud, given.json)
+        _tell_sources(chosen, given.json)
+        return 0
     models = match_gpu_model(gpu) if gpu is not None else tuple(gpu_models())
-    rows = [
-        (name, row)
-        for name, found in clouds().items()
-        if cloud in (None, name)
-        for row in found.instance_types.values()
-        if row.gpu_model in models
-    ]
+    every = [(name, row) for name, cloud in chosen.items() for row in cloud.instance_types.values()]
+    rows = [(name, row) for name, row in every if row.gpu_model in models]
     if given.json:
-        answer(
-            "catalog", "accepted", [], {"instance_types": [row_as_json(name, row) for name, row in rows], "tables": []}
-        )
+        answer("catalog", "accepted", [], {"instance_types": [_as_json(*row) for row in rows], "tables": []})
     else:
         _print_table(rows)
-        without = [name for name in clouds() if cloud in (None, name) and name not in {found for found, _ in rows}]
-        for name in without:
+        for name in (each for each in chosen if each not in dict(rows)):
             tell(f"{name} has no instance type with {' or '.join(models)}")
     return 0
 
 
-def _sources(cloud: str | None, as_json: bool) -> int:
+def _tell_sources(chosen: Mapping[str, Cloud], as_json: bool) -> None:
     """Print each table of a cloud with its number of rows, their dates and its sources."""
     tables: list[JsonDict] = [
         {
@@ -68,8 +56,7 @@ def _sources(cloud: str | None, as_json: bool) -> int:
             "newest": max(row[column] for row in rows),
             "sources": list(dict.fromkeys(row["source"] for row in rows)),
         }
-        for name, found in clouds().items()
-        if cloud in (None, name)
+        for name, found in chosen.items()
         for file, column in found.dated_tables()
         if (rows := csv_rows(file))
     ]
@@ -79,10 +66,9 @@ def _sources(cloud: str | None, as_json: bool) -> int:
         columns = ("cloud", "table", "rows", "oldest", "newest")
         told = [(*(table[key] for key in columns), str(len(table["sources"]))) for table in tables]
         tell_table(told, (*columns, "sources"))
-    return 0
 
 
-def row_as_json(cloud: str, row: InstanceType) -> JsonDict:
+def _as_json(cloud: str, row: InstanceType) -> JsonDict:
     """Return a row with all columns; `gpus` is below 1 for a fraction of a GPU, which `gpus_exact` has as text."""
     found = row._asdict()
     name, extra = found.pop("name"), found.pop("extra")

@@ -6,11 +6,11 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from gpupools.cli.files import add_within
 from gpupools.cli.git import WITHOUT, NotInGit, file_at
-from gpupools.cli.help_texts import Refusal, examples, tell_problems
+from gpupools.cli.help_texts import Refusal, examples
 from gpupools.common.errors import Problem, Rejected
 from gpupools.common.json_types import JsonDict
 from gpupools.console.output import Style, answer, tell, tell_lines, tell_parts
@@ -34,10 +34,6 @@ exit codes:
 """
 
 
-class CallError(Exception):
-    """Arguments of the command are invalid."""
-
-
 def add(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.usage = (
@@ -47,81 +43,66 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.epilog = examples("gpupools diff stacks/Pulumi.dev.yaml stacks/Pulumi.prod.yaml") + "\n" + _EXITS
     parser.add_argument("files", nargs="*", type=Path, metavar="FILE", help="Pulumi.<stack>.yaml")
     parser.add_argument("--since", metavar="GIT-REF", help="compare the file with its version in this commit")
-    parser.add_argument(
-        "--state",
-        action="append",
-        default=[],
-        type=Path,
-        metavar="STATE",
-        help="compare the last update with this version of gpupools: output of pulumi stack export; repeat it for the"
-        " stacks whose outputs the file uses",
+    what = (
+        "compare the last update with this version of gpupools: output of pulumi stack export; repeat it for the"
+        " stacks whose outputs the file uses"
     )
+    parser.add_argument("--state", action="append", default=[], type=Path, metavar="STATE", help=what)
     parser.add_argument("--stack", metavar="NAME", help="the same, with states that the Pulumi CLI exports")
-    parser.add_argument(
-        "--format",
-        choices=("text", "json", "markdown"),
-        default="text",
-        help="default: text; json: all changed fields of all pools; markdown: a pull request comment",
-    )
+    what = "default: text; json: all changed fields of all pools; markdown: a pull request comment"
+    parser.add_argument("--format", choices=("text", "json", "markdown"), default="text", help=what)
     parser.add_argument("--json", action="store_const", const="json", dest="format", help="the same as --format json")
-    parser.add_argument(
-        "--verbose",
-        action="store_const",
-        const="verbose",
-        dest="format",
-        help="text with the labels, tags and values that only follow from the edit",
-    )
-    parser.add_argument(
-        "--exit-code",
-        action="store_true",
-        help=f"exit with {REJECTED} if a pool or software is or may be replaced or deleted",
-    )
-    parser.add_argument(
-        "--fail-on",
-        choices=HARMS,
-        metavar="HARM",
-        help=f"exit with {REJECTED} if the edit does this or worse to running pods: {', '.join(HARMS)}",
-    )
+    what = "text with the labels, tags and values that only follow from the edit"
+    parser.add_argument("--verbose", action="store_const", const="verbose", dest="format", help=what)
+    what = f"exit with {REJECTED} if a pool or software is or may be replaced or deleted"
+    parser.add_argument("--exit-code", action="store_true", help=what)
+    what = f"exit with {REJECTED} if the edit does this or worse to running pods: {', '.join(HARMS)}"
+    parser.add_argument("--fail-on", choices=HARMS, metavar="HARM", help=what)
     add_within(parser)
-    parser.set_defaults(run=_exit_status)
+    nothing: Mapping[str, Any] = {"pools": (), "software": (), "warnings": (), "cost": ""}
+    parser.set_defaults(run=_exit_status, nothing=nothing)
 
 
 def _exit_status(given: argparse.Namespace) -> int:
-    as_json = given.format == "json"
-    try:
-        found = _with_state(given) if given.state or given.stack is not None else _of_files(given.files, given.since)
-    except (CallError, NotInGit) as error:
-        said = str(error)
-        said += ", and compare two files: gpupools diff OLD NEW" if said.endswith(WITHOUT) else ""
-        return tell_problems("diff", [Problem((), said)], _NOTHING, as_json=as_json, result="failed")
-    except Refusal as error:
-        return tell_problems("diff", error.problems, _NOTHING, as_json=as_json)
+    found = _with_state(given) if given.state or given.stack is not None else _of_files(given.files, given.since)
     _PRINTERS[given.format](found)
     is_too_bad = given.fail_on is not None and found.harm() >= HARMS.index(given.fail_on)
     return REJECTED if found.is_refused or is_too_bad or (given.exit_code and found.destroys) else 0
 
 
 def _of_files(files: Sequence[Path], since: str | None) -> Comparison:
-    planned = [planned_side(side) for side in _sides(files, since)]
-    old, new = planned
+    if since is None and len(files) != 2:
+        raise _wrong_call("two files are required, OLD and NEW, or --since GIT-REF and one file")
+    if since is None:
+        old, new = map(planned_side, files)
+    elif len(files) > 1:
+        raise _wrong_call("--since requires a single file")
+    else:
+        file = files[0] if files else _only_stack_file()
+        try:
+            old, new = planned_side(file, since, file_at(since, file, Path.cwd())), planned_side(file)
+        except NotInGit as error:
+            if not str(error).endswith(WITHOUT):
+                raise
+            raise _wrong_call(f"{error}, and compare two files: gpupools diff OLD NEW") from None
     if isinstance(old, CheckedFile) and isinstance(new, CheckedFile):
         return compare_files(old, new, clouds())
-    raise Refusal([problem for side in planned if not isinstance(side, CheckedFile) for problem in side])
+    raise Refusal([problem for side in (old, new) if not isinstance(side, CheckedFile) for problem in side])
 
 
 def _with_state(given: argparse.Namespace) -> Comparison:
     if given.since is not None or len(given.files) > 1:
-        raise CallError("--state and --stack require a single file, and no --since")
+        raise _wrong_call("--state and --stack require a single file, and no --since")
     name = f"Pulumi.{(given.stack or '').rpartition('/')[2]}.yaml"
     named = [path for path in (Path(name), Path("stacks") / name) if given.stack and path.is_file()]
     file = [*given.files, *named][0] if given.files or named else _only_stack_file()
-    checked = planned_side(Side(file))
+    checked = planned_side(file)
     reader = import_module("gpupools.cli.state")
     try:
         read = [reader.read_state(path) for path in given.state]
         read += [reader.exported(given.stack, file)] if given.stack is not None else []
         if not isinstance(checked, CheckedFile):  # a pool that runs may be in a place that no list has
-            checked = planned_side(Side(file), {name for state in read for name in pools_of(state.resources)})
+            checked = planned_side(file, running={name for state in read for name in pools_of(state.resources)})
         if not isinstance(checked, CheckedFile):
             raise Refusal(checked)
         comparison: Comparison = reader.compare_with_state(checked, read, cli=given.stack is not None)
@@ -131,33 +112,15 @@ def _with_state(given: argparse.Namespace) -> Comparison:
     return comparison
 
 
-_NOTHING: Mapping[str, Sequence[Any]] = {"pools": (), "software": (), "warnings": (), "cost": ""}
-
-
-class Side(NamedTuple):
-    """One of the two compared files."""
-
-    called: Path
-    text: bytes | None = None
-    """Content of the file if it is not read from disk."""
-
-
-def _sides(files: Sequence[Path], since: str | None) -> tuple[Side, Side]:
-    if since is None:
-        if len(files) != 2:
-            raise CallError("two files are required, OLD and NEW, or --since GIT-REF and one file")
-        return Side(files[0]), Side(files[1])
-    if len(files) > 1:
-        raise CallError("--since requires a single file")
-    file = files[0] if files else _only_stack_file()
-    return Side(Path(f"{since}:{file}"), file_at(since, file, Path.cwd())), Side(file)
+def _wrong_call(what: str) -> Refusal:
+    return Refusal([Problem((), what)], "failed")
 
 
 def _json(found: Comparison) -> None:
     def with_refusal(change: JsonDict, key: str) -> JsonDict:
         refused, allowed = found.judged.forbidden.get(key), found.judged.allowed.get(key)
-        verdict = {"refused": refused and refused.as_json(), "allowed": None if allowed is None else str(allowed)}
-        return change | verdict
+        reason = None if refused is None else {"reason": refused.reason, "fix": refused.fix}
+        return change | {"refused": reason, "allowed": None if allowed is None else str(allowed)}
 
     lists = {
         "pools": [with_refusal(pool.as_json(), pool.key) for pool in found.pools],
@@ -208,21 +171,22 @@ _PRINTERS: Mapping[str, Callable[[Comparison], None]] = {
 }
 
 
-def planned_side(side: Side, running: Collection[str] = ()) -> CheckedFile | list[Located]:
-    """Return the plan of a file, or its problems under its display name; `running` as for `check_stack_file`."""
-    if side.text is None:
-        return _planned_file(side.called, side.called, running)
-    with tempfile.TemporaryDirectory() as folder:
-        copy = Path(folder) / side.called.name
-        copy.write_bytes(side.text)
-        return _planned_file(copy, side.called)
+def planned_side(
+    file: Path, since: str = "", then: bytes | None = None, running: Collection[str] = ()
+) -> CheckedFile | list[Located]:
+    """Return the plan of a file, or its problems; of its content `then` in the commit `since`, if that is given.
 
-
-def _planned_file(file: Path, called: Path, running: Collection[str] = ()) -> CheckedFile | list[Located]:
+    `running` is as for `check_stack_file`.
+    """
     try:
-        return check_stack_file(file, clouds(), running)
+        if then is None:
+            return check_stack_file(file, clouds(), running)
+        with tempfile.TemporaryDirectory() as folder:
+            copy = Path(folder) / file.name
+            copy.write_bytes(then)
+            return check_stack_file(copy, clouds(), running)
     except Rejected as rejected:
-        return locate(called, rejected)
+        return locate(file if then is None else Path(f"{since}:{file}"), rejected)
 
 
 def _only_stack_file() -> Path:
@@ -231,5 +195,5 @@ def _only_stack_file() -> Path:
     found = sorted(here.glob("Pulumi.*.yaml")) or sorted((here / "stacks").glob("Pulumi.*.yaml"))
     if len(found) != 1:
         known = f"use one of {', '.join(map(str, found))}" if found else "this folder has none"
-        raise CallError(f"a stack file is required: {known}")
+        raise _wrong_call(f"a stack file is required: {known}")
     return found[0]

@@ -13,11 +13,12 @@ from typing import Any, NamedTuple
 from gpupools.catalog.glossary import NEEDS_HEADERS, sharing_needs, words
 from gpupools.catalog.gpus import match_gpu_model
 from gpupools.catalog.key_synonyms import known_elsewhere, other_keys
-from gpupools.cli.help_texts import examples
+from gpupools.cli.help_texts import examples, located_in
 from gpupools.cli.schema import stack_schema
 from gpupools.cli.stack_text import cluster_schema
-from gpupools.common.errors import Problem, Rejected, nearest
+from gpupools.common.errors import Problem, nearest
 from gpupools.common.input_files import STANDARD_INPUT, read_bytes
+from gpupools.common.json_types import JsonDict
 from gpupools.console.output import Style, answer, tell, tell_parts
 from gpupools.console.tables import tell_table
 from gpupools.console.terminal import columns
@@ -27,7 +28,7 @@ from gpupools.plan.matrix import matrix
 from gpupools.plan.quotas import known_quotas
 from gpupools.providers import clouds
 from gpupools.ready.causes import error_texts
-from gpupools.stackfile.check import Located, check_stack_file, locate
+from gpupools.stackfile.check import check_stack_file
 from gpupools.stackfile.config_values import MAX_BYTES
 from gpupools.stackfile.stack import StackPlan, quotas_of
 
@@ -45,7 +46,8 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("text", nargs="*", metavar="TERM|PROBLEM", help="- reads standard input; default: list all")
     parser.add_argument("--file", type=Path, help="stack file whose pools the error of a cloud may be about")
     parser.add_argument("--json", action="store_true")
-    parser.set_defaults(run=lambda given: explain(" ".join(given.text), given.json, given.file))
+    nothing: JsonDict = {"entries": [], "needs": []}
+    parser.set_defaults(run=lambda given: explain(" ".join(given.text), given.json, given.file), nothing=nothing)
 
 
 _KEYS_PAGE = "docs/reference/stack-file.md"
@@ -68,10 +70,8 @@ def explain(text: str, as_json: bool, file: Path | None = None) -> int:
     if text == "-":
         text = read_bytes(STANDARD_INPUT, MAX_BYTES).decode(errors="replace") or "-"
     if file is not None:
-        try:
+        with located_in(file, "failed"):
             plan = check_stack_file(file, clouds()).plan
-        except Rejected as rejected:
-            return _refused(locate(file, rejected), as_json)
     # As pasted from a terminal, with its colours and line breaks.
     text = " ".join(re.sub(r"\x1b\[[0-9;]*[mK]", "", text).split())
     found = _found(text, plan) if text else [*_words().values(), *_rules().values()]
@@ -98,14 +98,6 @@ def explain(text: str, as_json: bool, file: Path | None = None) -> int:
         for source in dict.fromkeys(part for need in needs for part in need.source.split(" and ")):
             _tell_below(f"source: {source}")
     return 2 if unknown else 0
-
-
-def _refused(problems: Sequence[Located], as_json: bool) -> int:
-    if as_json:
-        answer("explain", "rejected", [problem.as_json() for problem in problems], {"entries": [], "needs": []})
-    for problem in problems if not as_json else ():
-        tell(problem, error=True)
-    return 2
 
 
 def _instead(text: str) -> str:
@@ -167,7 +159,8 @@ def _found(text: str, plan: StackPlan | None = None) -> list[Entry]:
         return [rule]
     if is_name:
         return list(_own_keys(text))
-    found = [*_rules_in(text), *_refusals_in(text), *_unknown_key(text)] or list(_keys_in(text))
+    refused = (entry for (_, why), entry in _refusals().items() if why in text)
+    found = [*_rules_in(text), *refused, *_unknown_key(text)] or list(_keys_in(text))
     return list(dict.fromkeys(found))
 
 
@@ -283,14 +276,8 @@ def _description(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> s
 
 
 def _rules_in(text: str) -> Iterator[Entry]:
-    named = set(re.findall(r"(?<![a-z])[a-z]+(?:-[a-z]+)+", text))
-    if named:
+    if named := set(re.findall(r"(?<![a-z])[a-z]+(?:-[a-z]+)+", text)):
         yield from (rule for name, rule in _rules().items() if name in named)
-
-
-def _refusals_in(text: str) -> Iterator[Entry]:
-    """Yield the rejected cells of the matrix whose reason is in a text."""
-    yield from (entry for (_, why), entry in _refusals().items() if why in text)
 
 
 @cache

@@ -12,12 +12,8 @@ from gpupools.common.input_files import leads_out
 
 def add_within(parser: argparse.ArgumentParser) -> None:
     """Declare `--within`."""
-    parser.add_argument(
-        "--within",
-        type=Path,
-        metavar="DIR",
-        help="reject files that a symbolic link leads out of DIR; use it for checkouts that you do not trust",
-    )
+    what = "reject files that a symbolic link leads out of DIR; use it for checkouts that you do not trust"
+    parser.add_argument("--within", type=Path, metavar="DIR", help=what)
 
 
 def links_out(files: Iterable[Path | None], folder: Path | None) -> list[tuple[Path, Problem]]:

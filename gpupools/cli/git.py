@@ -10,12 +10,18 @@ import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from gpupools.cli.help_texts import Refusal
+from gpupools.common.errors import Problem
+
 WITHOUT = "omit --since"
 """The fix without git, to which `gpupools diff` adds its other form."""
 
 
-class NotInGit(Exception):
+class NotInGit(Refusal):
     """Git, the checkout, the commit or the file in it is missing. The message has the fix."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__([Problem((), why)], "failed")
 
 
 class NotThen(NotInGit):
@@ -23,14 +29,10 @@ class NotThen(NotInGit):
 
 
 def file_at(ref: str, file: Path, around: Path | None = None) -> bytes:
-    """Return the content of a file in a commit of its checkout.
+    """Return the content of a file, by its current path, in a commit of its checkout.
 
-    Links are followed: those of the folder as they are now, that of the file as in the commit.
-
-    Args:
-        ref: The commit.
-        file: Current path of the file.
-        around: A folder of the checkout of the commit, if the file may be in a submodule of it.
+    Links are followed: those of the folder as they are now, that of the file as in the commit. `around` is a folder of
+    the checkout of the commit, if the file may be in a submodule of it.
 
     Raises:
         NotInGit: The file cannot be read there; `NotThen` if the commit does not have the file.
@@ -91,12 +93,10 @@ def published(checkout: Path) -> str:
         _check_checkout(checkout)
         origin = _git(checkout, "config", "--get", "remote.origin.url").decode().strip()
         commit = _git(checkout, "rev-parse", "--verify", "--quiet", "HEAD").decode().strip()
-        there = (
-            _git(checkout, "for-each-ref", "--contains", commit, "--count=1", "refs/remotes/origin") if commit else b""
-        )
+        known = ("for-each-ref", "--contains", commit, "--count=1", "refs/remotes/origin")
+        if not commit or not _git(checkout, *known):
+            return ""
     except (NotInGit, UnicodeDecodeError):
-        return ""
-    if not there:
         return ""
     # https://git-scm.com/docs/git-fetch#_git_urls; tokens are removed.
     if web := re.fullmatch(r"https://(?:[^/@]*@)?([^/@]+/\S+)", origin):

@@ -1,12 +1,15 @@
 """Arguments and help texts that several commands share."""
 
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 
-from gpupools.common.errors import Problem, shown
-from gpupools.common.json_types import JsonDict, JsonObject
+from gpupools.common.errors import Problem, Rejected, shown
+from gpupools.common.json_types import JsonObject
 from gpupools.console.output import answer, tell
-from gpupools.stackfile.check import Located
+from gpupools.plan.cloud import Cloud
+from gpupools.stackfile.check import Located, locate
 from gpupools.stackfile.format_problem import tell_located
 
 
@@ -28,20 +31,41 @@ def add_filters(parser: ArgumentParser) -> None:
     parser.add_argument("--gpu", metavar="MODEL", help="only this GPU model, e.g. L4 or A100-80GB (A100: every A100)")
 
 
-def has_invalid_filters(command: str, given: Namespace, holds: JsonDict) -> bool:
-    """Print the problem of `--cloud` or `--gpu`; return whether there is one."""
-    wrong = filter_problem(given.cloud, given.gpu)
-    if wrong is not None:
-        tell_problems(command, [wrong], holds, as_json=given.json, result="failed")
-    return wrong is not None
+def chosen_clouds(given: Namespace) -> Mapping[str, Cloud]:
+    """Return the clouds that `--cloud` leaves; raise `Refusal` if it or `--gpu` is wrong."""
+    from gpupools.providers import clouds
+
+    if (wrong := filter_problem(given.cloud, given.gpu)) is not None:
+        raise Refusal([wrong], "failed")
+    return {name: cloud for name, cloud in clouds().items() if given.cloud in (None, name)}
 
 
 class Refusal(Exception):
     """A command does nothing; has why, and the result as for `tell_problems`."""
 
     def __init__(self, problems: Sequence[Problem | Located], result: str = "refused") -> None:
-        super().__init__()
+        super().__init__(*map(str, problems))
         self.problems, self.result = problems, result
+
+
+@contextmanager
+def located_in(file: Path, result: str = "refused") -> Iterator[None]:
+    """Turn what is `Rejected` meanwhile into a `Refusal` at the lines of a file."""
+    try:
+        yield
+    except Rejected as rejected:
+        raise Refusal(locate(file, rejected), result) from None
+
+
+def exit_code(command: str, given: Namespace) -> int:
+    """Run a command and return its exit code; print why it does nothing, in JSON with the keys in `given.nothing`."""
+    try:
+        code: int = given.run(given)
+    except (Refusal, Rejected) as error:
+        result = error.result if isinstance(error, Refusal) else "refused"
+        as_json = getattr(given, "json", False) or getattr(given, "format", "") == "json"
+        return tell_problems(command, error.problems, getattr(given, "nothing", {}), as_json=as_json, result=result)
+    return code
 
 
 def tell_problems(

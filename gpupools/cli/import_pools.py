@@ -30,6 +30,7 @@ from gpupools.plan.pool_plan import POOL_LABEL
 from gpupools.plan.pool_planner import SERVED_BY
 from gpupools.plan.tolerations import kept_taint_note
 from gpupools.providers import clouds
+from gpupools.readback.inputs import at
 from gpupools.spec.models import SHARED_MODES
 from gpupools.spec.overrides import flattened, override_problems, tellable, value_at
 from gpupools.stackfile.check import check_stack_file
@@ -45,13 +46,8 @@ _INPUTS = (
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument(
-        "files",
-        nargs="+",
-        type=Path,
-        metavar="FILE",
-        help="node pool as the cloud's CLI describes it, or a Terraform or Pulumi state",
-    )
+    what = "node pool as the cloud's CLI describes it, or a Terraform or Pulumi state"
+    parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help=what)
     parser.add_argument(
         "--out", type=Path, required=True, metavar="FILE", help="Pulumi.<stack>.yaml to write, which must not exist"
     )
@@ -64,7 +60,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.epilog = examples("gpupools import examples/import/node-pool.yaml --out Pulumi.moved.yaml")
     parser.add_argument("--json", action="store_true", help="print the pools, kept inputs and changed inputs as JSON")
     add_within(parser)
-    parser.set_defaults(run=_exit_status)
+    parser.set_defaults(run=_exit_status, nothing={"file": None, "pools": []})
 
 
 def _exit_status(given: argparse.Namespace) -> int:
@@ -80,7 +76,7 @@ def _exit_status(given: argparse.Namespace) -> int:
         _refuse_pools_of_another_stack(pools, config, given.out)
         _write(given.out, config)
     except Rejected as rejected:
-        tell_problems("import", rejected.problems, {"file": None, "pools": []}, as_json=given.json)
+        tell_problems("import", rejected.problems, given.nothing, as_json=given.json)
         if not given.json:
             tell(f"{given.out} was not written", error=True)
         return 1
@@ -121,12 +117,13 @@ class _Pool:
         """Return the path of an input of the pool's resource in `adopt.keep`."""
         return f"{self.outside.resource}.{inner}" if self.outside.prefixed else inner
 
-    def edits(self) -> Iterator[tuple[str, EditEffect]]:
-        """Yield the inputs of the pool's resource with the effect of an edit."""
+    def compared(self, inputs: JsonObject) -> Iterator[tuple[str, EditEffect, Any, Any]]:
+        """Yield the declared inputs of the pool's resource: path, effect of an edit, declared value, current value."""
         start = self.path("")
         for path, edit in self.cloud.node_pools.edits().inputs.items():
-            if path.startswith(start):
-                yield path.removeprefix(start), edit.effect
+            own = path.removeprefix(start)
+            if path.startswith(start) and (wanted := at(inputs, own)) is not None:
+                yield own, edit.effect, wanted, at(self.found.inputs, own)
 
     def as_json(self) -> JsonDict:
         return {
@@ -199,15 +196,12 @@ def _refuse_pools_of_another_stack(pools: Sequence[_Pool], config: JsonObject, o
                 found = adopted_pools(check_stack_file(file, clouds()).plan)
                 theirs |= {which: f"{key} of {file}" for which, key in found}
     ours = {key: which for which, key in adopted_pools(plan_config(config, clouds()))}
-    taken = [(pool, theirs.get(ours.get(f"{pool.cluster}/{pool.name}", ()))) for pool in pools]
+    known = [(pool, ours.get(f"{pool.cluster}/{pool.name}", ())) for pool in pools]
+    fix = "remove it here; a pool belongs to one stack"
     problems = [
-        Problem(
-            (pool.source, pool.found.name),
-            f"is already imported as {which}",
-            "remove it here; a pool belongs to one stack",
-        )
-        for pool, which in taken
-        if which is not None
+        Problem((pool.source, pool.found.name), f"is already imported as {theirs[which]}", fix)
+        for pool, which in known
+        if which in theirs
     ]
     if problems:
         raise Rejected(problems)
@@ -314,17 +308,13 @@ def _keep_gpu_taint(pool: _Pool, keys: JsonDict) -> None:
 
 
 def _found(path: Path, others: dict[str, JsonObject]) -> Iterator[tuple[Cloud, ExistingPools, Found]]:
-    """Yield the pools of a file; `others` takes what pools may refer to, by what it is found by."""
+    """Yield the pools of a description or a state; `others` takes what pools may refer to, by what it is found by."""
     text = read_text(path)
     data = text.values[0].data if text.values else None
     described = [item for item in (data if isinstance(data, list) else [data]) if isinstance(item, Mapping)]
-    known = [(cloud, read()) for cloud in clouds().values() if (read := cloud.node_pools.existing_pools) is not None]
-    found = [
-        (cloud, outside, one)
-        for item in described
-        for cloud, outside in known
-        if (one := outside.described(item)) is not None
-    ]
+    known = [(cloud, load()) for cloud in clouds().values() if (load := cloud.node_pools.existing_pools) is not None]
+    read = [(cloud, outside, outside.described(item)) for item in described for cloud, outside in known]
+    found = [(cloud, outside, one) for cloud, outside, one in read if one is not None]
     told = {key: value for item in described for _, outside in known for key, value in outside.referred(item).items()}
     others |= told
     if found or told or isinstance(data, list):
@@ -332,15 +322,7 @@ def _found(path: Path, others: dict[str, JsonObject]) -> Iterator[tuple[Cloud, E
         return
     forms = [import_module(f"gpupools.audit.{each}") for each in ("terraform_state", "pulumi_state")]
     form = next((module_type for module_type in forms if module_type.recognises(data)), None)
-    yield from _in_state(form.read(text).resources if form is not None else (), path, known, others)
-
-
-def _in_state(
-    resources: Sequence[Any],
-    path: Path,
-    known: Sequence[tuple[Cloud, ExistingPools]],
-    others: dict[str, JsonObject],
-) -> Iterator[tuple[Cloud, ExistingPools, Found]]:
+    resources = form.read(text).resources if form is not None else ()
     ours = {resource.address for resource in resources if resource.type.startswith("gpupools:")}
     for resource in resources:
         for cloud, outside in known:
@@ -453,14 +435,13 @@ def _with_option(problem: Problem, pools: Mapping[str, _Pool]) -> Problem:
     """Return a problem with the option that fixes it."""
     if problem.path[:1] != ("pools",) or str(problem.path[1]) not in pools:
         return problem
-    pool = pools[str(problem.path[1])]
-    at = (pool.source, pool.found.name, *problem.path[2:])
-    if problem.path[2:3] == ("trust",):
-        return replace(problem, path=at, fix="set --team NAME")
+    pool, fix = pools[str(problem.path[1])], problem.fix
     served = SERVED_BY.get(str(pool.keys.get("software")))
-    if served and problem.fix and f"existing.{served}" in problem.fix:
-        return replace(problem, path=at, fix=f"set what serves its GPUs: --{served.replace('_', '-')} NAME")
-    return replace(problem, path=at)
+    if problem.path[2:3] == ("trust",):
+        fix = "set --team NAME"
+    elif served and f"existing.{served}" in fix:
+        fix = f"set what serves its GPUs: --{served.replace('_', '-')} NAME"
+    return replace(problem, path=(pool.source, pool.found.name, *problem.path[2:]), fix=fix)
 
 
 def _declared(pools: Sequence[_Pool], plan: StackPlan) -> Iterator[tuple[_Pool, JsonObject]]:
@@ -489,12 +470,9 @@ def _declared(pools: Sequence[_Pool], plan: StackPlan) -> Iterator[tuple[_Pool, 
 
 def _kept(pool: _Pool, inputs: JsonObject) -> Iterator[str]:
     """Yield the inputs whose declared value differs and would replace the pool's nodes."""
-    for path, effect in pool.edits():
-        if effect is EditEffect.IN_PLACE or path in _PLACE:
-            continue
-        wanted = value_at(inputs, *path.split("."))
+    for path, effect, wanted, has in pool.compared(inputs):
         # Lists in order, because azure-native compares them in order.
-        if wanted is not None and wanted != value_at(pool.found.inputs, *path.split(".")):
+        if effect is not EditEffect.IN_PLACE and path not in _PLACE and wanted != has:
             yield pool.path(path)
 
 
@@ -515,15 +493,11 @@ def _overrides(pool: _Pool, inputs: JsonObject) -> JsonDict:
     """Return overrides with the current values of inputs that have no key and can change in place."""
     found: JsonDict = {}
     resources = pool.cloud.node_pools.overridable
-    for path, effect in pool.edits():
-        if effect is not EditEffect.IN_PLACE:
-            continue
-        wanted, has = value_at(inputs, *path.split(".")), value_at(pool.found.inputs, *path.split("."))
-        if wanted is None:
-            continue
-        if tuple(path.split(".")) == resources[pool.outside.resource].labels:
-            continue  # set by the pool's labels
-        for leaf, _, now in _differences(wanted, has, tuple(path.split("."))):
+    for path, effect, wanted, has in pool.compared(inputs):
+        keys = tuple(path.split("."))
+        if effect is not EditEffect.IN_PLACE or keys == resources[pool.outside.resource].labels:
+            continue  # labels are set by the pool's own
+        for leaf, _, now in _differences(wanted, has, keys):
             nested: Any = reduce(lambda inner, key: {key: inner}, reversed(leaf), now)
             given = {pool.outside.resource: nested}
             if not override_problems(("pools", pool.name), given, pool.cloud.name, resources):
@@ -536,11 +510,10 @@ def _record_differences(pool: _Pool, inputs: JsonObject, kept: frozenset[str]) -
     """Record the inputs that keep their values, and those that the importing update changes."""
     kept = frozenset(each.removeprefix(pool.path("")) for each in kept)
     for path in sorted(kept):
-        pool.stays.append((pool.path(path), value_at(pool.found.inputs, *path.split("."))))
+        pool.stays.append((pool.path(path), at(pool.found.inputs, path)))
     for path, old in sorted(flattened(pool.found.inputs).items()):
-        if value_at(inputs, *path.split(".")) is None and not any(f"{path}.".startswith(f"{each}.") for each in kept):
-            if path.partition(".")[0] in _PLANS:
-                continue  # reported below
+        is_kept = any(f"{path}.".startswith(f"{each}.") for each in kept)
+        if at(inputs, path) is None and not is_kept and path.partition(".")[0] not in _PLANS:
             pool.stays.append((pool.path(path), old))
     for path, old in sorted(flattened(pool.found.beside or {}).items()):
         pool.stays.append((f"{pool.outside.beside}.{path}", old))
@@ -550,13 +523,11 @@ def _record_differences(pool: _Pool, inputs: JsonObject, kept: frozenset[str]) -
             wanted, has = wanted or {}, has or {}
         for leaf, new, old in _differences(wanted, has, (path,)):
             pool.changes.append((pool.path(".".join(leaf)), old, new))
-    for path, effect in pool.edits():
-        at = path.split(".")
-        wanted, has = value_at(inputs, *at), value_at(pool.found.inputs, *at)
-        if at[0] in _PLANS or wanted is None or effect is not EditEffect.IN_PLACE or path in _PLACE:
-            continue
-        differences = (each for each in _differences(wanted, has, tuple(at)) if each[0] not in _RUNNING)
-        pool.changes += [(pool.path(".".join(leaf)), old, new) for leaf, new, old in differences]
+    for path, effect, wanted, has in pool.compared(inputs):
+        keys = path.split(".")
+        if keys[0] not in _PLANS and effect is EditEffect.IN_PLACE and path not in _PLACE:
+            differences = (each for each in _differences(wanted, has, tuple(keys)) if each[0] not in _RUNNING)
+            pool.changes += [(pool.path(".".join(leaf)), old, new) for leaf, new, old in differences]
 
 
 def _differences(wanted: Any, has: Any, at: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any, Any]]:

@@ -77,7 +77,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return 2
         given = whole.parse_args(words)
         limit_to(getattr(given, "within", None))
-        code: int = given.run(given)
+        from gpupools.cli.help_texts import exit_code  # imports much, as each command does
+
+        code = exit_code(called or "", given)
         sys.stdout.flush()
     except BrokenPipeError:  # the reader closed the pipe: `gpupools … | head`
         _discard_output()

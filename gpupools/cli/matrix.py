@@ -3,12 +3,11 @@
 import argparse
 
 from gpupools.catalog.gpus import match_gpu_model
-from gpupools.cli.help_texts import add_filters, examples, has_invalid_filters
+from gpupools.cli.help_texts import add_filters, chosen_clouds, examples
 from gpupools.console.output import answer, tell
 from gpupools.console.tables import tell_table
 from gpupools.plan.capability import Verdict
 from gpupools.plan.matrix import grouped, matrix
-from gpupools.providers import clouds
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -18,17 +17,12 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--json", action="store_true", help="print one row per cloud, software, sharing mode and GPU model as JSON"
     )
-    parser.set_defaults(run=_exit_status)
+    parser.set_defaults(run=_exit_status, nothing={"rows": []})
 
 
 def _exit_status(given: argparse.Namespace) -> int:
-    """Print the matrix; return 2 if the cloud or the GPU is unknown."""
-    if has_invalid_filters("matrix", given, {"rows": []}):
-        return 2
-    cloud, gpu = given.cloud, given.gpu
-    known = clouds()
+    chosen, gpu = chosen_clouds(given).values(), given.gpu
     models = frozenset(match_gpu_model(gpu)) if gpu is not None else None
-    chosen = [known[name] for name in known if cloud in (None, name)]
     if given.json:
         answer("matrix", "accepted", [], {"rows": [row.as_json() for each in chosen for row in matrix(each, models)]})
         return 0
@@ -44,19 +38,15 @@ def _exit_status(given: argparse.Namespace) -> int:
             tell("")
             continue
         table = [
-            (software, sharing, verdict, _models(found, offered), _sentence(verdict, why, instead), source)
+            (
+                *(software, sharing, verdict),
+                "all" if len(found) == len(offered) else ", ".join(found),
+                f"{why}; instead: {instead}" if verdict is Verdict.REFUSED and instead else why,
+                source,
+            )
             for (_, software, sharing, verdict, why, source, instead), found in grouped(matrix(each, models)).items()
         ]
         headers = ["software", "sharing", "verdict", "GPUs", "why", "source"]
-        widths = [None, None, None, 24, 70, 50]
-        tell_table(table, headers, widths=widths)
+        tell_table(table, headers, widths=[None, None, None, 24, 70, 50])
         tell("")
     return 0
-
-
-def _models(found: tuple[str, ...], offered: set[str]) -> str:
-    return "all" if len(found) == len(offered) else ", ".join(found)
-
-
-def _sentence(verdict: Verdict, why: str, instead: str) -> str:
-    return f"{why}; instead: {instead}" if verdict is Verdict.REFUSED and instead else why

@@ -14,7 +14,7 @@ from typing import Any
 
 import yaml
 
-from gpupools.cli.help_texts import examples, tell_problems, whole_number
+from gpupools.cli.help_texts import examples, located_in, whole_number
 from gpupools.cli.preview import DEV_STACK
 from gpupools.common.bounded_yaml import parse_yaml
 from gpupools.common.errors import Problem, Rejected, amount_of, nearest
@@ -30,7 +30,7 @@ from gpupools.ready import live_cluster
 from gpupools.ready.same_cluster import other_group, prove
 from gpupools.ready.snapshot import full_name
 from gpupools.spec.models import Mig
-from gpupools.stackfile.check import check_stack_file, locate
+from gpupools.stackfile.check import check_stack_file
 from gpupools.stackfile.parsing import parse
 from gpupools.stackfile.stack import StackPlan
 
@@ -70,12 +70,13 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run_walk(given: Given) -> int:
     """Print or do the steps."""
-    try:
+    with located_in(given.file, "failed"):
         plan = check_stack_file(given.file, clouds()).plan
         pool = _pool(plan, given)
         if wrong := list(live_cluster.unknown_hosts(given.trust_endpoint, plan.stack.clusters)):
             raise Rejected(wrong)
         _layout(pool, given.to)  # before the cluster is asked
+    try:
         contexts = [given.context] if given.context else []
         where = (given.kubeconfig, given.trust_endpoint, given.file.parent)
         access = live_cluster.access_of(pool.cluster, plan.stack.clusters, clouds(), contexts, *where)
@@ -84,8 +85,6 @@ def run_walk(given: Given) -> int:
     except _Failed as error:
         tell(error, error=True)
         return 1
-    except Rejected as rejected:
-        return tell_problems("mig", locate(given.file, rejected), {}, as_json=False, result="failed")
     except (live_cluster.Unreachable, PermissionError) as error:
         tell(f"{given.file}: {error}", error=True)
         return 2

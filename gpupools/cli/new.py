@@ -63,23 +63,11 @@ def add(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--project", action="store_true", help="create a repository that depends on gpupools")
     parser.add_argument("--cloud", metavar="CLOUD", help=", ".join(clouds()))
-    parser.add_argument(
-        "--describe",
-        action="append",
-        default=[],
-        metavar="FILE",
-        help="the cluster as the cloud's CLI or terraform output -json describes it, or - for standard input;"
-        " repeatable",
-    )
+    what = "the cluster as the cloud's CLI or terraform output -json describes it, or - for standard input; repeatable"
+    parser.add_argument("--describe", action="append", default=[], metavar="FILE", help=what)
     parser.add_argument("--cluster", metavar="NAME", help="name of the cluster")
-    parser.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        dest="keys",
-        help="another key of the cluster, e.g. region=eu-central-1; separate list items with commas",
-    )
+    what = "another key of the cluster, e.g. region=eu-central-1; separate list items with commas"
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", dest="keys", help=what)
     parser.add_argument(
         "--kubeconfig", metavar="PATH", help="path of a kubeconfig, if software is installed in the cluster"
     )
@@ -254,7 +242,8 @@ def _described(name: str) -> tuple[str, Described]:
     """Return the cloud and the keys of a described cluster."""
     try:
         told = _one_document(name)
-        is_output = isinstance(told, dict) and bool(told) and all(map(_is_terraform_output, told.values()))
+        values = list(told.values()) if isinstance(told, dict) else []
+        is_output = values and all(isinstance(each, dict) and {"value", "sensitive"} <= each.keys() for each in values)
         hidden = [key for key, value in told.items() if value["sensitive"]] if is_output else []
         found = _read_outputs(told) if is_output else _read_by_any(told)
     except Rejected as rejected:
@@ -298,10 +287,6 @@ def _read_by_any(told: Any, *, outputs: bool = False) -> list[tuple[str, Describ
     known = clouds().values() if isinstance(told, dict) else ()
     read = ((cloud.name, read_description(_table(cloud), told, outputs=outputs)) for cloud in known)
     return [(name, each) for name, each in read if each is not None][:1]
-
-
-def _is_terraform_output(value: Any) -> bool:
-    return isinstance(value, dict) and {"value", "sensitive"} <= value.keys()
 
 
 def _read_outputs(told: JsonObject) -> list[tuple[str, Described]]:
@@ -404,8 +389,7 @@ def _value(cloud: Cloud, key: str, text: str) -> Any:
 def _meaning(cloud: Cloud, key: str) -> str:
     """Return the first sentence of a key's description, with an example."""
     found = cluster_schema(cloud)["properties"][key]
-    examples = found.get("examples", [])
-    example = examples[0] if examples else ""
+    example = next(iter(found.get("examples", ())), "")
     shows = ",".join(example) if isinstance(example, list) else example
     said = re.split(r"[;:.] | \(|, e\.g\. ", found["description"].rstrip("."))[0]
     return f"{said}, e.g. {shows}" if shows else said

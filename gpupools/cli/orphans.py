@@ -6,15 +6,14 @@ import argparse
 import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpupools.cli.files import add_within
-from gpupools.cli.help_texts import examples, tell_problems
+from gpupools.cli.help_texts import examples
 from gpupools.common.errors import Problem, Rejected
-from gpupools.common.json_types import JsonDict, JsonObject
+from gpupools.common.json_types import JsonDict, JsonObject, mapping
 from gpupools.common.structured_text import all_maps, one_map, read_text
 from gpupools.console.output import answer, tell
 from gpupools.diff.guard import POOL_TYPE
@@ -37,13 +36,8 @@ _CREATES = ("create", "create-replacement")
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument(
-        "files",
-        nargs="+",
-        type=Path,
-        metavar="FILE",
-        help="pulumi stack export of each stack with pools in these clusters, and lists of existing resources",
-    )
+    what = "pulumi stack export of each stack with pools in these clusters, and lists of existing resources"
+    parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help=what)
     parser.add_argument("--json", action="store_true", help="print the resources and commands as JSON")
     parser.epilog = (
         f"{examples('gpupools orphans examples/recovery/state.json examples/recovery/node-pools.json')}\n"
@@ -52,16 +46,13 @@ def add(parser: argparse.ArgumentParser) -> None:
         "Exit code 3: resources or operations are left over."
     )
     add_within(parser)
-    parser.set_defaults(run=_exit_status)
+    nothing: JsonDict = {"pending": [], "left": [], "without_component": [], "replacements": []}
+    parser.set_defaults(run=_exit_status, nothing=nothing)
 
 
 def _exit_status(given: argparse.Namespace) -> int:
-    try:
-        read = _read(given.files)
-        pending, left = _compare(read)
-    except Rejected as rejected:
-        empty: JsonDict = {"pending": [], "left": [], "without_component": [], "replacements": []}
-        return tell_problems("orphans", rejected.problems, empty, as_json=given.json)
+    read = _read(given.files)
+    pending, left = _compare(read)
     if given.json:
         details = {"pending": [update.as_json() for update in pending], "left": [each.as_json() for each in left]}
         details["without_component"] = [{"urn": resource.address, "type": resource.type} for resource in read.torn]
@@ -223,13 +214,8 @@ def _read_list(data: Any, read: _Read) -> bool:
         read.objects += objects
         return True
     known = [outside() for cloud in clouds().values() if (outside := cloud.node_pools.existing_pools) is not None]
-    theres = [
-        there
-        for item in (data if isinstance(data, list) else [data])
-        if isinstance(item, Mapping)
-        for outside in known
-        for there in outside.there(item)
-    ]
+    given = [item for item in (data if isinstance(data, list) else [data]) if isinstance(item, Mapping)]
+    theres = [there for item in given for outside in known for there in outside.there(item)]
     read.there += theres
     empty = isinstance(data, Mapping) and bool(data) and all(value == [] for value in data.values())
     return bool(theres) or empty
@@ -246,8 +232,7 @@ def _objects(data: Any) -> list[There] | None:
 
 
 def _object(item: JsonObject) -> There:
-    metadata = item.get("metadata")
-    said = metadata if isinstance(metadata, Mapping) else {}
+    said = mapping(item.get("metadata"))
     where = {key: str(said[key]) for key in ("namespace", "name") if key in said}
     version = str(item.get("apiVersion"))
     token = f"kubernetes:{version if '/' in version else f'core/{version}'}:{item['kind']}"
@@ -259,13 +244,9 @@ def _object(item: JsonObject) -> There:
 
 def _release(item: JsonObject) -> There:
     name, namespace = str(item["name"]), str(item.get("namespace"))
-    return There(
-        name=f"{namespace}/{name}",
-        id=f"{namespace}/{name}",
-        forms=(("kubernetes:helm.sh/v3:Release", {"name": name, "namespace": namespace}),),
-        tags={},
-        delete=shlex.join(["helm", "uninstall", name, "--namespace", namespace]),
-    )
+    path, form = f"{namespace}/{name}", ("kubernetes:helm.sh/v3:Release", {"name": name, "namespace": namespace})
+    delete = shlex.join(["helm", "uninstall", name, "--namespace", namespace])
+    return There(name=path, id=path, forms=(form,), tags={}, delete=delete)
 
 
 # --- comparing ---
@@ -278,9 +259,8 @@ def _compare(read: _Read) -> tuple[list[_Pending], list[_Left]]:
     for there in read.there:
         if any(_same(there, resource) for resource in read.has):
             continue
-        known = [resource for resource in creating if _has_name(there, resource)] or [
-            resource for resource in read.next if _has_name(there, resource) or _tagged(there, resource)
-        ]
+        known = [each for each in creating if _has_name(there, each)]
+        known = known or [each for each in read.next if _has_name(there, each) or _tagged(there, each)]
         found |= {resource.address for resource in known}
         if known or there.pool:
             left.append(_made(there, known[:1], read))
@@ -320,18 +300,15 @@ def _within(part: Any, whole: Any) -> bool:
 
 def _made(there: There, known: Sequence[Resource], read: _Read) -> _Left:
     kind = known[0].type if known else there.forms[0][0]
-    held = [resource for resource in known if resource.address in {has.address for has in read.has}]
+    held, note = [has.id for resource in known for has in read.has if has.address == resource.address], ""
     if held:
-        note = f"the state has {next(has.id for has in read.has if has.address == held[0].address)} instead"
-        return _Left(there, kind, (), note)
-    above = [resource.parent for resource in known if resource.parent and resource.parent not in read.urns]
-    if above:
+        note = f"the state has {held[0]} instead"
+    elif any(resource.parent and resource.parent not in read.urns for resource in known):
         note = "the state lacks its parent: run pulumi up, which stops at this resource, then export the state again"
-        return _Left(there, kind, (), note)
-    if not known:
+    elif not known:
         note = "no pending operation or preview creates it; add the states of other stacks and pulumi preview --json"
-        return _Left(there, kind, (), note, known=False)
-    return _Left(there, kind, tuple(map(partial(_import, there), known)), "")
+    imports = () if note else tuple(_import(there, resource) for resource in known)
+    return _Left(there, kind, imports, note, known=bool(known))
 
 
 def _import(there: There, wanted: Resource) -> str:
@@ -360,15 +337,12 @@ def _lines(pending: Sequence[_Pending], left: Sequence[_Left], read: _Read) -> I
         there = one.there
         where = f" in {there.cluster}" if there.cluster else ""
         pool = f", pool {there.pool}" if there.pool else ""
-        yield f"{there.name}{where} ({one.type}{pool}) is in none of these states" + (
-            f"; {one.note}" if one.note else ""
-        )
+        what = f"{there.name}{where} ({one.type}{pool}) is in none of these states"
+        yield "; ".join(filter(None, [what, one.note]))
         for command in one.imports:
             yield f"  import it{', if it is in this cluster' if one.elsewhere else ''}: {command}"
-        if one.imports:
-            yield f"  or delete it: {there.delete}"
-        else:
-            yield f"  {'delete it' if one.known else 'delete it if no other stack has it'}: {there.delete}"
+        deletes = "delete it" if one.known else "delete it if no other stack has it"
+        yield f"  {'or delete it' if one.imports else deletes}: {there.delete}"
     for stack in sorted({update.resource.stack for update in pending}):
         clear = any(update.operation == "creating" and update.resource.stack == stack for update in pending)
         option = " --clear-pending-creates" if clear else ""

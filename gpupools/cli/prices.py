@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from gpupools.catalog.instance_types import InstanceType
-from gpupools.cli.help_texts import examples, tell_problems
+from gpupools.cli.help_texts import examples
 from gpupools.common.csv_rows import data_rows
 from gpupools.common.errors import Problem, Rejected
 from gpupools.common.input_files import read_bytes
@@ -35,18 +35,15 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def _exit_status(lists: Sequence[Path], stack: Path) -> int:
-    try:
-        file = read_stack_file(stack)
-        plan = plan_config({**file.config, "budget": None}, clouds(), file.others)
-        clusters = plan.stack.clusters
-        wanted = {(pool.instance.name, clusters[pool.cluster].region_name()): pool.instance for pool in plan.pools}
-        by_date = sorted((row for path in lists for row in _read(path, wanted)), key=lambda row: row[5])
-        rows = sorted({(*row[:2], row[4]): row for row in by_date}.values())
-        if len(currencies := sorted({row[3] for row in rows})) > 1:
-            what = f"the lists are in {' and '.join(currencies)}"
-            raise Rejected([Problem((), what, "download all in one currency")])
-    except Rejected as rejected:
-        return tell_problems("prices", rejected.problems, {}, as_json=False)
+    file = read_stack_file(stack)
+    plan = plan_config({**file.config, "budget": None}, clouds(), file.others)
+    clusters = plan.stack.clusters
+    wanted = {(pool.instance.name, clusters[pool.cluster].region_name()): pool.instance for pool in plan.pools}
+    by_date = sorted((row for path in lists for row in _read(path, wanted)), key=lambda row: row[5])
+    rows = sorted({(*row[:2], row[4]): row for row in by_date}.values())
+    if len(currencies := sorted({row[3] for row in rows})) > 1:
+        what = f"the lists are in {' and '.join(currencies)}"
+        raise Rejected([Problem((), what, "download all in one currency")])
     missing = sorted(wanted.keys() - {row[:2] for row in rows})
     for name, region in missing:
         where = region or "a region that the stack file does not name"

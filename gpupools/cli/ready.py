@@ -4,10 +4,9 @@ import argparse
 import sys
 from collections.abc import Iterator, Mapping
 from datetime import datetime
-from functools import partial
 from pathlib import Path
 
-from gpupools.cli.help_texts import examples, tell_problems, whole_number
+from gpupools.cli.help_texts import examples, located_in, whole_number
 from gpupools.cli.preview import DEV_STACK
 from gpupools.common.errors import Problem, Rejected, nearest
 from gpupools.console.output import Style, answer, printable, tell, tell_parts
@@ -17,7 +16,7 @@ from gpupools.ready.live_cluster import access_of, unknown_hosts
 from gpupools.ready.pool_status import PoolStatus
 from gpupools.ready.promises import promises
 from gpupools.ready.watch import Watch
-from gpupools.stackfile.check import check_stack_file, locate
+from gpupools.stackfile.check import check_stack_file
 from gpupools.stackfile.stack import StackPlan
 
 
@@ -41,29 +40,18 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--trust-endpoint", action="append", default=[], metavar="HOST", help=what)
     parser.add_argument("--kubeconfig", type=Path, metavar="FILE", help="kubeconfig with the contexts")
     shows.add_argument("--json", action="store_true", help="print pools and causes as JSON; with --watch one per line")
-    parser.set_defaults(run=_exit_status)
+    parser.set_defaults(run=_exit_status, nothing={"pools": []})
 
 
 def _exit_status(given: argparse.Namespace) -> int:
-    try:
+    with located_in(given.file, "failed"):
         plan = check_stack_file(given.file, clouds()).plan
         if wrong := list(_wrong_call(given, plan)):
             raise Rejected(wrong)
-    except Rejected as rejected:
-        located = locate(given.file, rejected)
-        return tell_problems("ready", located, {"pools": []}, as_json=given.json, result="failed")
     wanted = [promise for promise in promises(plan) if not given.pool or promise.pool.name in given.pool]
     clusters = plan.stack.clusters
-    access = partial(
-        access_of,
-        clusters=clusters,
-        clouds=clouds(),
-        contexts=given.context,
-        file=given.kubeconfig,
-        trusted=given.trust_endpoint,
-        folder=given.file.parent,
-    )
-    watch = Watch(wanted, clusters, clouds(), access, str(given.file))
+    where = (given.context, given.kubeconfig, given.trust_endpoint, given.file.parent)
+    watch = Watch(wanted, clusters, clouds(), lambda key: access_of(key, clusters, clouds(), *where), str(given.file))
     shown: dict[str, str] = {}
     for is_last in watch.looks(given.timeout, stays=given.watch):
         if given.json and (is_last or given.watch):

@@ -9,14 +9,14 @@ from pathlib import Path
 import yaml
 
 from gpupools.cli.files import add_within, write_whole
-from gpupools.cli.help_texts import examples, tell_problems
+from gpupools.cli.help_texts import examples, located_in
 from gpupools.common.errors import Problem, Rejected, nearest
 from gpupools.common.json_types import JsonDict
 from gpupools.common.sdk import NEED_FOR_DASHBOARDS
 from gpupools.console.output import tell, tell_lines
 from gpupools.providers import clouds
 from gpupools.software.team_shares import team_shares
-from gpupools.stackfile.check import check_stack_file, locate
+from gpupools.stackfile.check import check_stack_file
 from gpupools.stackfile.stack import StackPlan, prices_of
 
 
@@ -44,7 +44,7 @@ def _exit_status(parser: argparse.ArgumentParser, given: argparse.Namespace) -> 
     if given.only in (None, "monitoring") and find_spec("grafana_foundation_sdk") is None:
         tell(f"dashboards need {NEED_FOR_DASHBOARDS}", error=True)
         return 1
-    try:
+    with located_in(given.file):
         plan = check_stack_file(given.file, clouds()).plan
         queues = {runtime.cluster: runtime.json_team_objects() for runtime in plan.runtimes if runtime.team_objects}
         orders = {runtime.cluster: runtime.json_order_objects() for runtime in plan.runtimes if runtime.order_objects}
@@ -54,8 +54,6 @@ def _exit_status(parser: argparse.ArgumentParser, given: argparse.Namespace) -> 
             key = _cluster_of(queues, given.cluster, "a scheduler", "set runtime.scheduler on a cluster")
         else:
             key = _cluster_of({pool.cluster: pool for pool in plan.pools}, given.cluster, "pools", "add gpupools:pools")
-    except Rejected as rejected:
-        return tell_problems("render", locate(given.file, rejected), {}, as_json=False)
     made = queues.get(key, []) if given.only in (None, "teams") else []
     made += orders.get(key, []) if given.only in (None, "order") else []
     if given.only in (None, "monitoring"):

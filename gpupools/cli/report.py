@@ -7,10 +7,10 @@ from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 
-from gpupools.cli.diff import REJECTED, Side, planned_side
+from gpupools.cli.diff import REJECTED, planned_side
 from gpupools.cli.files import add_within, links_out, write_whole
-from gpupools.cli.git import NotInGit, NotThen, file_at, gone_since
-from gpupools.cli.help_texts import Refusal, examples, tell_problems
+from gpupools.cli.git import NotThen, file_at, gone_since
+from gpupools.cli.help_texts import Refusal, examples, located_in
 from gpupools.common.errors import Problem, Rejected
 from gpupools.common.json_types import JsonDict, JsonObject
 from gpupools.console.output import Style, answer, tell, tell_lines, tell_parts
@@ -42,40 +42,30 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-o", "--output", type=Path, metavar="OUT", help="file to write; required for HTML")
     parser.add_argument("--force", action="store_true", help="overwrite an existing OUT")
     parser.add_argument("--since", metavar="GIT-REF", help="include the changes since this commit")
-    parser.add_argument(
-        "--format",
-        choices=("html", "markdown"),
-        default="html",
-        help="default: html, a page; markdown: a pull request comment, with a marker to update it",
-    )
+    what = "default: html, a page; markdown: a pull request comment, with a marker to update it"
+    parser.add_argument("--format", choices=("html", "markdown"), default="html", help=what)
     parser.add_argument(
         "--markdown", action="store_const", const="markdown", dest="format", help="same as --format markdown"
     )
-    parser.add_argument(
-        "--no-policies",
-        action="store_true",
-        help="skip the policies",
-    )
+    parser.add_argument("--no-policies", action="store_true", help="skip the policies")
     parser.add_argument("--policy-config", type=Path, metavar="FILE", help="policy configuration, as for pulumi up")
     parser.add_argument("--json", action="store_true", help="print counts as JSON; without OUT, write no report")
     add_within(parser)
-    parser.set_defaults(run=_exit_status)
-
-
-_NOTHING: JsonDict = {"stacks": [], "gone": [], "written": None}
+    parser.set_defaults(run=_exit_status, nothing={"stacks": [], "gone": [], "written": None})
 
 
 def _exit_status(given: argparse.Namespace) -> int:
-    try:
-        config = _policy_config(given)
-        reports = [_report(file, given.since, not given.no_policies, config) for file in given.files]
-        gone = _gone(given.files, given.since)
-        if given.output is not None or not given.json:
-            _put(_WRITERS[given.format](reports, gone), given.output, given.force)
-    except NotInGit as error:
-        return tell_problems("report", [Problem((), str(error))], _NOTHING, as_json=given.json, result="failed")
-    except Refusal as error:
-        return tell_problems("report", error.problems, _NOTHING, as_json=given.json, result=error.result)
+    config = _policy_config(given)
+    reports = [_report(file, given.since, not given.no_policies, config) for file in given.files]
+    gone = _gone(given.files, given.since)
+    if given.output is not None or not given.json:
+        text = _WRITERS[given.format](reports, gone)
+        if given.output is None:
+            tell_lines(text)
+        elif (problem := _output_problem(given.output, given.force)) is not None:  # once more: a preview takes a while
+            raise Refusal([problem], "failed")
+        else:
+            write_whole(given.output, text)
     refused = any(report.is_refused for report in reports)
     if given.json:
         _answer(reports, gone, given.output, refused)
@@ -100,21 +90,9 @@ def _policy_config(given: argparse.Namespace) -> JsonObject | None:
         raise Refusal([Located(path, None, problem) for path, problem in outside])
     if config is None:
         return None
-    try:
+    with located_in(config):
         read: JsonObject = import_module("gpupools.preview.command").read_policy_config(config)
-    except Rejected as rejected:
-        raise Refusal(locate(config, rejected)) from None
     return read
-
-
-def _put(text: str, output: Path | None, force: bool) -> None:
-    """Print or write a report. The output file is checked again, because the offline preview takes a while."""
-    if output is None:
-        tell_lines(text)
-    elif (problem := _output_problem(output, force)) is not None:
-        raise Refusal([problem], "failed")
-    else:
-        write_whole(output, text)
 
 
 def _tell(reports: Sequence[StackReport], gone: Sequence[str], given: argparse.Namespace) -> None:
@@ -187,7 +165,7 @@ def _gone(files: Sequence[Path], since: str | None) -> list[str]:
 
 def _compared(file: Path, since: str, new: CheckedFile) -> JsonDict:
     try:
-        old = planned_side(Side(Path(f"{since}:{file}"), file_at(since, file, Path.cwd())))
+        old = planned_side(file, since, file_at(since, file, Path.cwd()))
     except NotThen:
         what = f"{file} does not exist in {since}, so everything counts as new."
         return {"comparison": compare_files(None, new, clouds()), "not_compared": what}

@@ -6,7 +6,6 @@ The fields: pulumi/pulumi-kubernetes-operator v2.9.0, deploy/crds/pulumi.com_sta
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 import yaml
 
@@ -16,16 +15,12 @@ from gpupools.stackfile.reader import stack_name
 from gpupools.stackfile.repository import Placed
 
 
-class Origin(NamedTuple):
-    """Repository and organization of the stacks."""
-
-    repository: str
-    branch: str
-    organization: str
-
-
 def stack_objects(
-    stacks: Sequence[tuple[Placed, Sequence[tuple[str, Placed | None]]]], origin: Origin, root: Path
+    stacks: Sequence[tuple[Placed, Sequence[tuple[str, Placed | None]]]],
+    repository: str,
+    branch: str,
+    organization: str,
+    root: Path,
 ) -> str:
     """Return one object per stack as YAML, with its prerequisites; `root` is the top of the repository.
 
@@ -38,31 +33,24 @@ def stack_objects(
         if name in found:
             what = f"two stacks would have the object name {name}"
             raise Rejected([Problem((placed.name,), what, "rename one of the two")])
-        top = root.absolute().resolve()
-        folder = placed.project.folder.absolute().resolve()
+        top, folder = root.absolute().resolve(), placed.project.folder.absolute().resolve()
         if not folder.is_relative_to(top):
             what = f"its Pulumi.yaml is above {root}, so its path in the repository is unknown"
             raise Rejected([Problem((placed.name,), what, "run the command at the top of the repository")])
-        found[name] = _object(
-            name, placed, [one for _, one in after if one is not None], origin, folder.relative_to(top)
-        )
+        spec: JsonDict = {
+            "stack": f"{organization}/{placed.project.name}/{stack_name(placed.file)}",
+            "projectRepo": repository,
+            "branch": branch if branch.startswith("refs/") else f"refs/heads/{branch}",
+            "repoDir": folder.relative_to(top).as_posix(),
+            "serviceAccountName": "pulumi",
+            # A typing error must not create a stack, and deleting the object must not destroy one.
+            "useLocalStackOnly": True,
+            "destroyOnFinalize": False,
+        }
+        if before := [{"name": _object_name(other)} for _, other in after if other is not None]:
+            spec["prerequisites"] = before
+        found[name] = {"apiVersion": "pulumi.com/v1", "kind": "Stack", "metadata": {"name": name}, "spec": spec}
     return yaml.safe_dump_all(found.values(), sort_keys=False, explicit_start=True).removesuffix("\n")
-
-
-def _object(name: str, placed: Placed, before: Sequence[Placed], origin: Origin, folder: Path) -> JsonDict:
-    spec: JsonDict = {
-        "stack": f"{origin.organization}/{placed.project.name}/{stack_name(placed.file)}",
-        "projectRepo": origin.repository,
-        "branch": origin.branch if origin.branch.startswith("refs/") else f"refs/heads/{origin.branch}",
-        "repoDir": folder.as_posix(),
-        "serviceAccountName": "pulumi",
-        # A typing error must not create a stack, and deleting the object must not destroy one.
-        "useLocalStackOnly": True,
-        "destroyOnFinalize": False,
-    }
-    if before:
-        spec["prerequisites"] = [{"name": _object_name(each)} for each in before]
-    return {"apiVersion": "pulumi.com/v1", "kind": "Stack", "metadata": {"name": name}, "spec": spec}
 
 
 def _object_name(placed: Placed) -> str:

@@ -3,16 +3,16 @@
 import argparse
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from gpupools.cli.diff import Side, planned_side
+from gpupools.cli.diff import planned_side
 from gpupools.cli.files import add_within, links_out
-from gpupools.cli.git import NotInGit, NotThen, file_at, gone_since, top_of
-from gpupools.cli.help_texts import Refusal, examples, tell_problems
-from gpupools.cli.stack_objects import Origin, stack_objects
+from gpupools.cli.git import NotThen, file_at, gone_since, top_of
+from gpupools.cli.help_texts import Refusal, examples
+from gpupools.cli.stack_objects import stack_objects
 from gpupools.common.errors import Problem, Rejected
 from gpupools.common.input_files import read_bytes
 from gpupools.common.json_types import JsonDict
@@ -43,6 +43,7 @@ from gpupools.stackfile.repository import (
 )
 from gpupools.stackfile.stack import (
     ClusterOrder,
+    StackPlan,
     adopted_pools,
     objects_in_clusters,
     orders_in_clusters,
@@ -67,22 +68,16 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--json", action="store_true", help="print JSON for a CI job matrix (docs/how-to/environments.md)"
     )
-    parser.add_argument(
-        "--matrix",
-        type=_jobs,
-        metavar="N",
-        help="print JSON batches of at most N stacks in deployment order, for CI jobs (GitHub allows 256 in a matrix)",
-    )
-    parser.add_argument(
-        "--operator",
-        action="store_true",
-        help="print Stack objects of the Pulumi Kubernetes Operator; requires --repository and --organization",
-    )
+    what = "print JSON batches of at most N stacks in deployment order, for CI jobs (GitHub allows 256 in a matrix)"
+    parser.add_argument("--matrix", type=_jobs, metavar="N", help=what)
+    what = "print Stack objects of the Pulumi Kubernetes Operator; requires --repository and --organization"
+    parser.add_argument("--operator", action="store_true", help=what)
     parser.add_argument("--repository", metavar="URL", help="git repository from which the operator fetches the stacks")
     parser.add_argument("--branch", metavar="NAME", default="main", help="default: main")
     parser.add_argument("--organization", metavar="NAME", help="organization of the stacks in Pulumi's backend")
     add_within(parser)
-    parser.set_defaults(run=_exit_status)
+    nothing: JsonDict = {"stacks": [], "waves": [], "removed": [], "left_out": []}
+    parser.set_defaults(run=_exit_status, nothing=nothing)
 
 
 @dataclass
@@ -108,16 +103,10 @@ class _Listed:
 
 
 def _exit_status(given: argparse.Namespace) -> int:
-    wrong = _wrong_call(given)
-    if wrong is not None:
-        return tell_problems("stacks", [wrong], _NOTHING, as_json=given.json, result="failed")
-    try:
-        listed, left_out = _stack_files(given.folder, given.within)
-        gone = _compare(listed, given.folder, given.since) if given.since is not None else []
-    except NotInGit as error:
-        return tell_problems("stacks", [Problem((), str(error))], _NOTHING, as_json=given.json, result="failed")
-    except Refusal as error:
-        return tell_problems("stacks", error.problems, _NOTHING, as_json=given.json)
+    if (wrong := _wrong_call(given)) is not None:
+        raise Refusal([wrong], "failed")
+    listed, left_out = _stack_files(given.folder, given.within)
+    gone = _compare(listed, given.folder, given.since) if given.since is not None else []
     placed = [stack.placed for stack in listed]
     placed_in_order, refused = _judged(listed, given.folder)
     shown = [stack for stack in listed if not given.changed or stack.changed]
@@ -127,8 +116,8 @@ def _exit_status(given: argparse.Namespace) -> int:
     ]
     if given.json:
         holds = {
-            "stacks": [_as_json(stack, placed, given.folder) for stack in shown],
-            "waves": [[_for_a_job(stack.placed, given.folder) for stack in wave] for wave in order],
+            "stacks": [_as_json(stack, placed) for stack in shown],
+            "waves": [[_for_a_job(stack.placed) for stack in wave] for wave in order],
             "removed": gone,
             "left_out": left_out,
         }
@@ -137,32 +126,20 @@ def _exit_status(given: argparse.Namespace) -> int:
         for located in refused:
             tell_located(located)
     elif given.matrix is not None:
-        tell_json(list(_batches(order, given.matrix, given.folder)), indent=None)
-        _tell_rest(given, gone, left_out, bool(listed), error=True)
+        tell_json(list(_batches(order, given.matrix)), indent=None)
     elif given.operator:
         return _tell_objects(given, [(stack.placed, stack.after(placed)) for stack in shown])
     else:
         for number, wave in enumerate(order, 1):
             for stack in wave:
                 tell_lines("\n".join(_as_text(stack, placed, number if len(order) > 1 else 0)))
-        _tell_rest(given, gone, left_out, bool(listed))
+    if not given.json and not refused:
+        rest = [f"{name}: deleted since {given.since}; its pools exist until pulumi destroy" for name in gone]
+        rest += [f"{out['file']}: ignored, {out['why']}" for out in left_out]
+        rest += [] if listed else [f"{given.folder} has no stack files of gpupools"]
+        for each in rest:
+            tell(each, error=given.matrix is not None)
     return 1 if refused else 0
-
-
-def _tell_rest(
-    given: argparse.Namespace,
-    gone: Iterable[str],
-    left_out: Iterable[dict[str, str]],
-    found: bool,
-    *,
-    error: bool = False,
-) -> None:
-    for name in gone:
-        tell(f"{name}: deleted since {given.since}; its pools exist until pulumi destroy", error=error)
-    for out in left_out:
-        tell(f"{out['file']}: ignored, {out['why']}", error=error)
-    if not found:
-        tell(f"{given.folder} has no stack files of gpupools", error=error)
 
 
 def _judged(listed: Sequence[_Listed], folder: Path) -> tuple[list[list[Placed]], list[Located]]:
@@ -170,7 +147,8 @@ def _judged(listed: Sequence[_Listed], folder: Path) -> tuple[list[list[Placed]]
     placed = [stack.placed for stack in listed]
     refused = [located for stack in listed for located in stack.refused]
     refused += [Located(path, None, problem) for path, problem in same_stack(placed)]
-    refused += [*_pools_twice(listed), *_installed_twice(listed), *_orders_apart(listed)]
+    plans = {stack.placed.file: stack.checked.plan for stack in listed if stack.checked is not None}
+    refused += [*_pools_twice(plans), *_installed_twice(plans), *_orders_apart(plans)]
     try:
         return waves(placed), refused
     except Rejected as rejected:
@@ -181,8 +159,8 @@ def _tell_objects(
     given: argparse.Namespace, shown: Sequence[tuple[Placed, Sequence[tuple[str, Placed | None]]]]
 ) -> int:
     try:
-        origin = Origin(given.repository, given.branch, given.organization)
-        tell_lines(stack_objects(shown, origin, top_of(given.folder.absolute()) or given.folder))
+        root = top_of(given.folder.absolute()) or given.folder
+        tell_lines(stack_objects(shown, given.repository, given.branch, given.organization, root))
     except Rejected as rejected:
         for problem in rejected.problems:
             tell(f"gpupools stacks: {problem}", error=True)
@@ -206,9 +184,6 @@ def _wrong_call(given: argparse.Namespace) -> Problem | None:
     if given.operator and missing:
         return Problem(("--operator",), f"requires {' and '.join(missing)}", "add them")
     return None
-
-
-_NOTHING: JsonDict = {"stacks": [], "waves": [], "removed": [], "left_out": []}
 
 
 # --- finding ---
@@ -263,49 +238,48 @@ def _checked(file: Path, project: Project) -> _Listed:
     return _Listed(Placed(file, project, tuple(references)), checked)
 
 
-def _pools_twice(listed: Sequence[_Listed]) -> Iterator[Located]:
+def _pools_twice(plans: Mapping[Path, StackPlan]) -> Iterator[Located]:
     """Yield pools that two stacks import, and names that two pools of a cluster have.
 
     Of two stacks with the same existing pool each would revert the other's changes; nodes of two pools with one name
     have the same label.
     """
     seen: dict[tuple[Any, ...], str] = {}
-    for stack in listed:
-        plan = stack.checked.plan if stack.checked is not None else None
-        for which, key in adopted_pools(plan) if plan is not None else ():
+    for file, plan in plans.items():
+        for which, key in adopted_pools(plan):
             if other := seen.get(("adopted", *which)):
                 at, what = ("pools", key.rpartition("/")[2], "adopt", "name"), f"{which[-1]} is already imported as"
-                yield Located(stack.placed.file, None, Problem(at, f"{what} {other}", "remove one of the two"))
-            seen.setdefault(("adopted", *which), f"{key} of {stack.placed.file}")
-        for which, key in pools_in_clusters(plan) if plan is not None else ():
+                yield Located(file, None, Problem(at, f"{what} {other}", "remove one of the two"))
+            seen.setdefault(("adopted", *which), f"{key} of {file}")
+        for which, key in pools_in_clusters(plan):
             if other := seen.get(which):
                 what = f"the same cluster has {other}, so pods cannot select the nodes of one of them"
-                yield Located(stack.placed.file, None, Problem(("pools", which[-1]), what, "rename one of the two"))
-            seen.setdefault(which, f"{key} of {stack.placed.file}")
+                yield Located(file, None, Problem(("pools", which[-1]), what, "rename one of the two"))
+            seen.setdefault(which, f"{key} of {file}")
 
 
-def _installed_twice(listed: Sequence[_Listed]) -> Iterator[Located]:
+def _installed_twice(plans: Mapping[Path, StackPlan]) -> Iterator[Located]:
     """Yield clusters in which two stacks install the same software: each would overwrite or delete the other's."""
     seen: dict[tuple[Any, ...], str] = {}
-    for stack in listed:
+    for file, plan in plans.items():
         twice: dict[tuple[str, str], list[str]] = {}
-        for which, called, key in objects_in_clusters(stack.checked.plan) if stack.checked is not None else ():
+        for which, called, key in objects_in_clusters(plan):
             if which in seen and which[-1] != CONFIG_MAP:  # `_orders_apart` has what to do about it
                 twice.setdefault((key, seen[which]), []).append(called)
-            seen.setdefault(which, f"{key} of {stack.placed.file}")
+            seen.setdefault(which, f"{key} of {file}")
         for (key, other), names in twice.items():
             more = f" and {len(names) - 1} more" if len(names) > 1 else ""
             what = f"installs {names[0]}{more} in the same cluster as {other}"
             fix = "move its pools to one stack, or set management: external and existing in one of the two"
-            yield Located(stack.placed.file, None, Problem(("clusters", key, "runtime"), what, fix))
+            yield Located(file, None, Problem(("clusters", key, "runtime"), what, fix))
 
 
-def _orders_apart(listed: Sequence[_Listed]) -> Iterator[Located]:
+def _orders_apart(plans: Mapping[Path, StackPlan]) -> Iterator[Located]:
     """Yield stacks with steps that the order of their cluster lacks: it has one, which one stack writes."""
     found: dict[tuple[Any, ...], list[tuple[Path, ClusterOrder]]] = {}
-    for stack in listed:
-        for where, order in orders_in_clusters(stack.checked.plan, clouds()) if stack.checked is not None else ():
-            found.setdefault(where, []).append((stack.placed.file, order))
+    for file, plan in plans.items():
+        for where, order in orders_in_clusters(plan, clouds()):
+            found.setdefault(where, []).append((file, order))
     for all_orders in found.values():
         first, owner = next((each for each in all_orders if each[1].is_declared), all_orders[0])
         for file, order in all_orders:
@@ -354,10 +328,9 @@ def _compare(listed: Sequence[_Listed], folder: Path, since: str) -> list[str]:
 
 
 def _count(each: _Listed, now: CheckedFile, since: str, then: bytes | None) -> None:
-    """Count the pools of a stack by effect."""
     file, before = each.placed.file, None
     if then is not None:
-        before = planned_side(Side(Path(f"{since}:{file}"), then)) if str(file) in each.changed else now
+        before = planned_side(file, since, then) if str(file) in each.changed else now
     if isinstance(before, list):
         each.not_compared = f"the file is invalid in {since}"
     else:
@@ -384,59 +357,47 @@ def _is_other(file: Path, since: str, folder: Path) -> bool:
 
 # --- telling ---
 
-_ACCOUNTS = ("account", "project", "subscription_id")
-_REGIONS = ("region", "location")
-"""Keys of clusters with the region; AKS clusters have none."""
-
 
 def _where(cluster: Cluster) -> dict[str, str | None]:
     """Return account, region and name by the same keys on every cloud; None for values known only later."""
     found = {key: value if isinstance(value, str) else None for key, value in place(cluster).items()}
-    return {
-        "cloud": cluster.cloud,
-        "account": next((found[key] for key in _ACCOUNTS if key in found), None),
-        "region": next((found[key] for key in _REGIONS if key in found), None),
-        "name": found.get("name"),
-    }
+    keys = {"cloud": "cloud", "account": cluster.account_key, "region": cluster.region_key, "name": "name"}
+    return {word: found.get(key) for word, key in keys.items()}
 
 
-def _for_a_job(placed: Placed, folder: Path) -> dict[str, str]:
-    """Return the values that a CI job needs for a stack."""
+def _for_a_job(placed: Placed) -> dict[str, str]:
     return {
         "file": str(placed.file),
-        "directory": str(_from(placed.project.folder, folder)),
+        "directory": str(_from_here(placed.project.folder)),
         "project": placed.project.name,
         "stack": stack_name(placed.file),
     }
 
 
 def _jobs(text: str) -> int:
-    """Return the number of jobs in a matrix."""
     number = int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else 0
     if number < 1:
         raise argparse.ArgumentTypeError(f"got {text!r}; use the number of jobs that the CI allows, e.g. 256 on GitHub")
     return number
 
 
-def _batches(order: Sequence[Sequence[_Listed]], most: int, folder: Path) -> Iterator[JsonDict]:
+def _batches(order: Sequence[Sequence[_Listed]], most: int) -> Iterator[JsonDict]:
     """Yield at most `most` stacks of a wave at a time, with what a job needs; the batches run one after another."""
     for number, wave in enumerate(order, 1):
-        jobs = [
-            {key: job[key] for key in ("directory", "stack")}
-            for job in (_for_a_job(one.placed, folder) for one in wave)
-        ]
+        found = [_for_a_job(stack.placed) for stack in wave]
+        jobs = [{key: job[key] for key in ("directory", "stack")} for job in found]
         yield from ({"wave": number, "stacks": jobs[first : first + most]} for first in range(0, len(jobs), most))
 
 
-def _from(path: Path, folder: Path) -> Path:
+def _from_here(path: Path) -> Path:
     """Return a path relative to the current folder if it is below it."""
     here = Path().absolute()
     return path.relative_to(here) if path.is_absolute() and path.is_relative_to(here) else path
 
 
-def _as_json(each: _Listed, others: Sequence[Placed], folder: Path) -> JsonDict:
+def _as_json(each: _Listed, others: Sequence[Placed]) -> JsonDict:
     return {
-        **_for_a_job(each.placed, folder),
+        **_for_a_job(each.placed),
         "result": "refused" if each.checked is None else "accepted",
         "production": each.checked.plan.stack.production if each.checked is not None else None,
         "clusters": [
@@ -468,9 +429,9 @@ def _as_text(each: _Listed, others: Sequence[Placed], number: int) -> Iterator[s
     turn = f", wave {number}" if number else ""
     yield f"{each.placed.file}: {each.placed.name}{turn}"
     for key, cluster, pools in each.clusters():
-        where, keys = _where(cluster), place(cluster).keys()
-        parts = [part for part, named in (("account", _ACCOUNTS), ("region", _REGIONS)) if not keys.isdisjoint(named)]
-        told = " ".join(where[part] or f"(unknown {part})" for part in parts)
+        where, known = _where(cluster), place(cluster)
+        parts = (("account", cluster.account_key), ("region", cluster.region_key))  # AKS clusters have no region
+        told = " ".join(where[part] or f"(unknown {part})" for part, key in parts if key in known)
         names = ", ".join(f"{pool.name} (≤ {pool.max_nodes} × {pool.instance.name})" for pool in pools) or "no pools"
         yield f"  {key}: {clouds()[cluster.cloud].service} {told}: {names}"
     for name, found in each.after(others):

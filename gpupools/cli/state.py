@@ -87,10 +87,10 @@ def read_state(path: Path, called: str = "") -> State:
         data: Any = values[0].data if values else None
         if not import_module("gpupools.audit.pulumi_state").recognises(data):
             raise Rejected([Problem((), "is not a state", "use the output of: pulumi stack export --stack NAME")])
-        at, found = ("deployment", "resources"), {}
+        at, found, plain = ("deployment", "resources"), {}, import_module("gpupools.policies.wire").plain
         for index, raw in enumerate(all_maps(data["deployment"].get("resources"), at)):
             if not raw.get("delete"):
-                parts = {key: _plain(one_map(raw.get(key), (*at, index, key))) for key in ("inputs", "outputs")}
+                parts = {key: plain(one_map(raw.get(key), (*at, index, key))) for key in ("inputs", "outputs")}
                 if RECORD in parts["outputs"]:
                     parts["outputs"][RECORD] = _record(raw["outputs"][RECORD])
                 found[str(raw.get("urn"))] = {"type": raw.get("type"), "parent": str(raw.get("parent")), **parts}
@@ -106,23 +106,17 @@ def read_state(path: Path, called: str = "") -> State:
     return State(called, stacks[0], found)
 
 
-def _plain(value: Any) -> Any:
-    return import_module("gpupools.policies.wire").plain(value)
-
-
 def _record(raw: Any) -> Any:
     """Return a record; addresses in one that was encrypted may have been secrets, and are not printed."""
-    was_secret = isinstance(raw, Mapping) and import_module("gpupools.policies.wire").SIGNATURE in raw
-    return hide_addresses(_plain(raw)) if was_secret else _plain(raw)
+    wire = import_module("gpupools.policies.wire")
+    was_secret = isinstance(raw, Mapping) and wire.SIGNATURE in raw
+    return hide_addresses(wire.plain(raw)) if was_secret else wire.plain(raw)
 
 
 def compare_with_state(checked: CheckedFile, states: Sequence[State], cli: bool = False) -> Comparison:
     """Return what the next update changes, from the state of the last one.
 
-    Args:
-        checked: The stack file.
-        states: The stack's own state, and states of stacks whose outputs it uses.
-        cli: Whether to export missing states of those stacks.
+    `states` has its own state and those of stacks whose outputs it uses; with `cli`, those missing are exported.
 
     Raises:
         Rejected: The stack's own state is missing or its records are encrypted, or there is a state of another stack.

@@ -9,7 +9,7 @@ from gpupools.diff.format_values import format_change
 from gpupools.diff.guard import Allowed, GuardReport, earlier_of, judge
 from gpupools.diff.pool_change import PoolChange
 from gpupools.diff.software_diff import DONE, SoftwareChange
-from gpupools.plan.cloud import Cloud
+from gpupools.plan.cloud import Clouds
 from gpupools.plan.edit_tables import EditEffect, PodImpact
 from gpupools.plan.pool_plan import GROUP_LABEL
 from gpupools.plan.prices import price_change
@@ -109,10 +109,8 @@ class Comparison(NamedTuple):
 
     def harm(self) -> int:
         """Return the worst of the edit as an index into `HARMS`; -1 if pods stay."""
-        found = [-1, *(_harm(pool) for pool in self.pools)]
-        for change in self.software:
-            found.append(2 if change.destroys else 0 if change.effect is EditEffect.ROLLING else -1)
-        return max(found)
+        rolls = (0 if change.effect is EditEffect.ROLLING else -1 for change in self.software)
+        return max([-1, *map(_harm, self.pools), *rolls, *(2 for change in self.software if change.destroys)])
 
     @property
     def destroys(self) -> bool:
@@ -126,7 +124,7 @@ def compared(judged: GuardReport, notes: Iterable[str] = (), cost: str = "") -> 
     return Comparison(judged, [*dict.fromkeys(notes), *unknown, *judged.warnings], cost)
 
 
-def compare_files(old: CheckedFile | None, new: CheckedFile, clouds: Mapping[str, Cloud]) -> Comparison:
+def compare_files(old: CheckedFile | None, new: CheckedFile, clouds: Clouds) -> Comparison:
     """Return the effects on every pool and on each cluster's software; without an old file, everything is new."""
     before = old.plan if old is not None else StackPlan(Stack({}, {}), (), ())
     notes = [each.file.note for each in (old, new) if each is not None and each.file.note]

@@ -9,7 +9,7 @@ from gpupools.common.errors import Problem, nearest
 from gpupools.common.json_types import JsonObject
 from gpupools.diff.input_diff import state_leaves
 from gpupools.diff.pool_change import PoolChange
-from gpupools.diff.pool_diff import compare, with_inputs
+from gpupools.diff.pool_diff import Inputs, compare, with_inputs
 from gpupools.diff.records import PoolRecord, changed_outputs, encrypted_keys, record
 from gpupools.diff.software_diff import (
     ACCESS,
@@ -21,8 +21,9 @@ from gpupools.diff.software_diff import (
     record_software,
     software_edits,
 )
-from gpupools.plan.cloud import Cloud
+from gpupools.plan.cloud import Clouds
 from gpupools.plan.edit_tables import EditEffect, PodImpact
+from gpupools.readback.inputs import at
 from gpupools.stackfile.stack import StackPlan
 from gpupools.stackfile.stack_validation import Stack
 
@@ -83,10 +84,6 @@ class Forbidden:
         """The rejection as a `Problem`, like every other error of a stack file."""
         return Problem((self.pool,), f"{self.reason}, and this update would {self.does}", self.fix)
 
-    def as_json(self) -> dict[str, str]:
-        """Return reason and fix."""
-        return {"reason": self.reason, "fix": self.fix}
-
 
 @dataclass(frozen=True)
 class Allowed:
@@ -101,11 +98,6 @@ class Allowed:
 
     def __str__(self) -> str:
         return f"allowed by {self.switch}{', added in this edit' if self.added else ''}"
-
-    @property
-    def told(self) -> str:
-        """What it does and what allows it, in one sentence."""
-        return f"this update would {self.does}; {self}"
 
 
 @dataclass(frozen=True)
@@ -203,9 +195,9 @@ def _of(name: str) -> str:
 def judge(
     earlier: Earlier,
     new: StackPlan,
-    clouds: Mapping[str, Cloud],
+    clouds: Clouds,
     references: Mapping[str, JsonObject] = MappingProxyType({}),
-    inputs: tuple[Mapping[str, JsonObject], Mapping[str, JsonObject]] | None = None,
+    inputs: tuple[Inputs, Inputs] | None = None,
 ) -> GuardReport:
     """Decide what an update does to pods and what of it is refused, for every command and for `pulumi up`.
 
@@ -240,12 +232,7 @@ def judge(
 
 
 def refused_inputs(
-    judged: GuardReport,
-    pool: str,
-    urn: str,
-    inputs: tuple[JsonObject, JsonObject],
-    plan: StackPlan,
-    clouds: Mapping[str, Cloud],
+    judged: GuardReport, pool: str, urn: str, inputs: tuple[JsonObject, JsonObject], plan: StackPlan, clouds: Clouds
 ) -> Forbidden | None:
     """Return why an update of one resource of a pool is refused, from the inputs that the engine has and gets.
 
@@ -262,10 +249,7 @@ _Name = tuple[str, str]
 
 
 def _decided(
-    changes: Sequence[PoolChange],
-    software: Sequence[SoftwareChange],
-    stack: Stack,
-    earlier: Collection[_Name] | None,
+    changes: Sequence[PoolChange], software: Sequence[SoftwareChange], stack: Stack, earlier: Collection[_Name] | None
 ) -> tuple[dict[str, Forbidden], dict[str, Allowed], set[_Name]]:
     """Return what is refused, what only a name in the stack file allows, and the names that have an effect.
 
@@ -288,7 +272,7 @@ def _names(stack: Stack) -> list[_Name]:
     return [*((SWITCH, name) for name in stack.allow_destroy), *((DISRUPTION, name) for name in stack.allow_disruption)]
 
 
-def drift(resources: Mapping[str, JsonObject], new: StackPlan, clouds: Mapping[str, Cloud]) -> Iterator[str]:
+def drift(resources: Mapping[str, JsonObject], new: StackPlan, clouds: Clouds) -> Iterator[str]:
     """Warn about inputs that the plan leaves out and whose values in the cloud are not the defaults.
 
     The engine shows no such change. `resources` are the outputs of the pools' own resources, by URN.
@@ -300,9 +284,7 @@ def drift(resources: Mapping[str, JsonObject], new: StackPlan, clouds: Mapping[s
             continue
         for path, (key, default) in clouds[plan.cloud].node_pools.edits().left_out.items():
             asked = plan.overrides if key == "overrides" else getattr(plan.provider_plan, key)
-            value: object = outputs if path.startswith(f"{kind}.") and not asked else None
-            for part in path.split(".")[1:]:
-                value = value.get(part) if isinstance(value, Mapping) else None
+            value = at(outputs, path.partition(".")[2]) if path.startswith(f"{kind}.") and not asked else None
             if isinstance(value, type(default)) and value != default:
                 left = "no value" if default == "" else default
                 what = f"{path} is {value} in the cloud, and the stack file leaves it at {left}"
@@ -524,7 +506,7 @@ def _with_unrecorded(names: Iterable[str], stack: Stack, changes: Sequence[PoolC
 
 def _split(name: str, stack: Stack) -> tuple[str, str]:
     """Split the name of a pool's component into cluster and pool, both of which may contain hyphens."""
-    ways = [(name[: at.start()], name[at.end() :]) for at in re.finditer("-", name)]
+    ways = [(name[: hyphen.start()], name[hyphen.end() :]) for hyphen in re.finditer("-", name)]
     ways = [(cluster, pool) for cluster, pool in ways if cluster and pool]
     named = [way for way in ways if "/".join(way) in stack.allow_destroy]
     known = [way for way in ways if way[0] in stack.clusters]

@@ -9,7 +9,7 @@ from typing import Any
 from gpupools.common.json_types import JsonDict, JsonObject
 from gpupools.diff.edit_rows import input_edit, is_among
 from gpupools.diff.pool_change import FieldChange
-from gpupools.diff.records import is_output, leaves, whole_numbers
+from gpupools.diff.records import holds, is_output, leaves, whole_numbers
 from gpupools.plan.cloud import Cloud
 from gpupools.plan.edit_tables import STRENGTH, EditTables
 from gpupools.plan.pool_facts import UNKNOWN
@@ -23,10 +23,7 @@ Changed = Mapping[str, tuple[Any, Any]]
 def declared_leaves(plan: PoolPlan, cluster: JsonObject, cloud: Cloud) -> JsonDict:
     """Return what is declared for a pool by resource and path: `NodeGroup.scalingConfig.maxSize`.
 
-    Args:
-        plan: The pool.
-        cluster: The values of its cluster as a record has them; outputs of other stacks are not known yet.
-        cloud: Its cloud.
+    `cluster` has the values of its cluster as a record has them; outputs of other stacks are not known yet.
     """
     known = {key: UNKNOWN if is_output(value) else value for key, value in cluster.items()}
     declared = cloud.node_pools.declared_inputs(plan, known)
@@ -66,7 +63,7 @@ def changed_leaves(old: JsonObject, new: JsonObject, ignored: Iterable[str] = ()
         was, now = old.get(path), new.get(path)
         if was == now or any(is_among(name, ignored) for name in both_names(path)):
             continue
-        if None in (was, now) or not _holds_unknown([was, now]):
+        if None in (was, now) or not holds([was, now], lambda value: value is UNKNOWN):
             changed[path] = was, now
     return changed
 
@@ -110,8 +107,3 @@ def _written(value: Any) -> Any:
         added = {"__defaults", *(value.get("__defaults") or ())}
         return {key: _written(item) for key, item in value.items() if key not in added}
     return [_written(item) for item in value] if isinstance(value, list) else value
-
-
-def _holds_unknown(value: Any) -> bool:
-    inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
-    return value is UNKNOWN or any(map(_holds_unknown, inner))

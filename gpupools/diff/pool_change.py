@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from gpupools.common.errors import amount_of
 from gpupools.common.json_types import JsonDict
 from gpupools.diff.format_values import format_change
 from gpupools.diff.records import ENCRYPTED, OUTPUT, is_hidden
@@ -44,7 +45,6 @@ class FieldChange:
 
     @property
     def _printable_values(self) -> tuple[Any, Any]:
-        """The values as they may be printed."""
         if ENCRYPTED in (self.new if isinstance(self.new, list) else [self.new]):
             return "(encrypted)", "(encrypted)"  # a record of an older release may have the value in clear
         old, new = ("(encrypted)" if is_hidden(item) else item for item in (self.old, self.new))
@@ -112,7 +112,6 @@ class PoolChange:
 
     def as_json(self) -> JsonDict:
         """Return cluster, pool, change, effects, fields and the pool that it may have been renamed from."""
-        changed = [field.as_json() for field in self.fields]
         return {
             "cluster": self.cluster,
             "pool": self.pool,
@@ -120,7 +119,7 @@ class PoolChange:
             "effect": self.effect.value,
             "pods": self.pods.value,
             "nodes_at_once": self.nodes_at_once,
-            "fields": changed,
+            "fields": [field.as_json() for field in self.fields],
             "adopts": self.adopts or None,
             "perhaps_renamed_from": self.looks_like if self.change == "created" and self.looks_like else None,
         }
@@ -132,7 +131,7 @@ class PoolChange:
     def impact(self) -> str:
         """What happens to running pods, in words; empty where they stay."""
         count = self.nodes_at_once
-        nodes = "1 node" if count == 1 else f"{count} nodes"
+        nodes = amount_of(count, "node")
         if self.effect is EditEffect.UNKNOWN:  # which says it
             return ""
         return {
@@ -162,21 +161,18 @@ class PoolChange:
             return f"creates {self.nodes}{keep if was else ''}"
         if self.change == "deleted":
             return f"deletes {self.nodes}"
-        renamed = f"renamed from {self.former}; " if self.former else ""
-        if self.former and not self._changes_besides_label():
+        renamed, quiet = f"renamed from {self.former}; " if self.former else "", NAME_FIELDS - {"first_name"}
+        if self.former and all(each.field in quiet or each.effect is EditEffect.NONE for each in self.fields):
             label = " but their label" if self.fields else ""
             return f"{renamed}no change for the nodes{label}"
-        return renamed + self._effect_description()
-
-    def _effect_description(self) -> str:
-        if self.effect is EditEffect.REPLACE:
-            return f"replaces {self.nodes}; creates the new pool before it deletes the old one"
-        return {
+        effects = {
+            EditEffect.REPLACE: f"replaces {self.nodes}; creates the new pool before it deletes the old one",
             EditEffect.UNKNOWN: "effect unknown until pulumi preview",
             EditEffect.NONE: "no change for the nodes",
             EditEffect.IN_PLACE: "in place",
             EditEffect.REFUSED: "refused by the cloud",
-        }.get(self.effect, self.effect.value)
+        }
+        return renamed + effects.get(self.effect, self.effect.value)
 
     def reasons(self) -> list[str]:
         """Return what happens to pods because of the fields, and what pods have to do whatever the nodes go through."""
@@ -187,10 +183,6 @@ class PoolChange:
         # So is what by hand runs on the nodes or opens them.
         telling += [field for field in self.fields if field.field.startswith("overrides.")]
         return list(dict.fromkeys(field.detail for field in telling if field.detail))
-
-    def _changes_besides_label(self) -> list[FieldChange]:
-        quiet = NAME_FIELDS - {"first_name"}
-        return [field for field in self.fields if field.field not in quiet and field.effect != EditEffect.NONE]
 
     def decisive(self) -> list[FieldChange]:
         """Return the fields with the strongest effect, without one that repeats another's values."""

@@ -15,6 +15,7 @@ from gpupools.diff.format_values import format_value
 from gpupools.diff.input_diff import Changed, both_names, changed_leaves, declared_leaves, input_changes
 from gpupools.diff.pool_change import NAME_FIELDS, FieldChange, PoolChange, strongest, strongest_first
 from gpupools.diff.records import (
+    Outputs,
     PoolRecord,
     addresses,
     is_output,
@@ -26,7 +27,7 @@ from gpupools.diff.records import (
     same_value,
     top_field,
 )
-from gpupools.plan.cloud import Cloud
+from gpupools.plan.cloud import Cloud, Clouds
 from gpupools.plan.edit_tables import SEVERITY, STRENGTH, EditEffect, EditTables, PodImpact
 from gpupools.plan.pool_plan import PoolPlan
 from gpupools.spec.models import Cluster
@@ -35,10 +36,7 @@ from gpupools.stackfile.stack_validation import Stack
 
 
 def compare(
-    old: Iterable[PoolRecord],
-    new: StackPlan,
-    clouds: Mapping[str, Cloud],
-    outputs: Mapping[str, tuple[Any, ...]] = MappingProxyType({}),
+    old: Iterable[PoolRecord], new: StackPlan, clouds: Clouds, outputs: Outputs = MappingProxyType({})
 ) -> list[PoolChange]:
     """Return what happens to every recorded pool, like `diff`; also by changed outputs of other stacks."""
     before = {(pool.cluster, pool.pool): pool for pool in old}
@@ -82,10 +80,7 @@ def _with_likely_rename(change: PoolChange, alike: Mapping[tuple[str, str, str],
 def pod_impact(changed: Iterable[FieldChange], was: JsonObject, plan: PoolPlan) -> tuple[PodImpact, int]:
     """Return the worst that an edit does to running pods, and on how many nodes at most at the same time.
 
-    Args:
-        changed: The fields that change.
-        was: `planned_values` of the pool before.
-        plan: The pool after.
+    `was` has the `planned_values` of the pool before, and `plan` is the pool after.
     """
     changed = [change for change in changed if change.pods is not None]
     worst = max((change.pods for change in changed if change.pods), key=SEVERITY.__getitem__, default=PodImpact.STAY)
@@ -119,7 +114,7 @@ def _number(value: object) -> int:
 
 
 def _likely_renames(
-    made: Iterable[PoolPlan], gone: Iterable[PoolRecord], stack: Stack, clouds: Mapping[str, Cloud]
+    made: Iterable[PoolPlan], gone: Iterable[PoolRecord], stack: Stack, clouds: Clouds
 ) -> dict[tuple[str, str, str], str]:
     """Return deleted and created pools that are probably one renamed pool, by change, cluster and pool.
 
@@ -147,18 +142,14 @@ _MAX_COMPARED = 20
 """Most deleted pools that a created one is compared with, to bound the work."""
 
 
-def _with_record(change: PoolChange, was: PoolRecord, production: bool, clouds: Mapping[str, Cloud]) -> PoolChange:
+def _with_record(change: PoolChange, was: PoolRecord, production: bool, clouds: Clouds) -> PoolChange:
     cloud = clouds.get(was.cloud)  # a record may be of a release that knew other clouds
     counts = cloud is not None and cloud.node_pools.edits().old_protection_counts
     return replace(change, old_protection_counts=counts, production=production, protected=was.protected)
 
 
 def _changes(
-    old: PoolRecord,
-    new: PoolPlan,
-    cluster: Cluster,
-    clouds: Mapping[str, Cloud],
-    outputs: Mapping[str, tuple[Any, ...]] = MappingProxyType({}),
+    old: PoolRecord, new: PoolPlan, cluster: Cluster, clouds: Clouds, outputs: Outputs = MappingProxyType({})
 ) -> tuple[FieldChange, ...]:
     if old.cloud != new.cloud:
         change = FieldChange("cluster.cloud", old.cloud, new.cloud, EditEffect.REPLACE, pods=PodImpact.EVICTED)
@@ -181,7 +172,7 @@ def _changes(
 
 
 def _edited_fields(
-    old: PoolRecord, new: PoolPlan, cluster: Cluster, outputs: Mapping[str, tuple[Any, ...]]
+    old: PoolRecord, new: PoolPlan, cluster: Cluster, outputs: Outputs
 ) -> dict[str, tuple[Any, Any, str]]:
     """Return the fields of a plan that differ: old value, new value, and which output of another stack did it."""
     before, after = old.values, planned_values(new, cluster)
@@ -245,24 +236,17 @@ def _adopted_change(change: FieldChange, *, was_adopted: bool, new: PoolPlan) ->
     return replace(change, effect=EditEffect.REFUSED, pods=PodImpact.STAY, detail=detail, adopted=True)
 
 
+Inputs = Mapping[str, JsonObject]
+"""Inputs of the resources of pools, by the name of each pool's component and as `declared_leaves`."""
+
+
 def with_inputs(
-    changes: Iterable[PoolChange],
-    old: Mapping[str, JsonObject],
-    new: Mapping[str, JsonObject],
-    plan: StackPlan,
-    clouds: Mapping[str, Cloud],
+    changes: Iterable[PoolChange], old: Inputs, new: Inputs, plan: StackPlan, clouds: Clouds
 ) -> Iterator[PoolChange]:
     """Yield the changes with the inputs that differ and that none of their fields tells.
 
     These are what another version of gpupools declares otherwise, and what somebody changed in the cloud before
-    `pulumi refresh`.
-
-    Args:
-        changes: The edits.
-        old: What the pools' resources have in a state, by the name of each pool's component and as `declared_leaves`.
-        new: What is declared.
-        plan: The new plan.
-        clouds: The clouds by name.
+    `pulumi refresh`: `old` is what the pools' resources have in a state, and `new` what is declared.
     """
     plans = {f"{pool_plan.cluster}-{pool_plan.name}": pool_plan for pool_plan in plan.pools}
     for change in changes:

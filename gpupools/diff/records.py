@@ -1,6 +1,6 @@
 """What the program records of a pool in the state, and the plan that a record stands for. Pure."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cache
@@ -8,12 +8,14 @@ from typing import Annotated, Any, Self, get_args, get_origin, get_type_hints
 
 from pydantic import AfterValidator, BaseModel, PlainSerializer, StrictBool, TypeAdapter, ValidationError
 
+from gpupools.common.errors import amount_of
 from gpupools.common.json_types import JsonDict, JsonObject
 from gpupools.common.taints import Taint, parse_taint
 from gpupools.plan.cloud import Cloud
 from gpupools.plan.node_labels import DESCRIBING_LABELS
 from gpupools.plan.pool_plan import PoolPlan, gpus_as_json
 from gpupools.plan.pool_planner import offered_resources
+from gpupools.readback.inputs import at
 from gpupools.spec.models import Cluster, Late, Sharing, StackOutput, has_control_daemon
 from gpupools.stackfile.stack_validation import Stack
 
@@ -98,24 +100,26 @@ def record(plan: PoolPlan, stack: Stack) -> PoolRecord:
     )
 
 
-def changed_outputs(stack: Stack, *references: Mapping[str, JsonObject]) -> dict[str, tuple[Any, ...]]:
-    """Return the outputs that a stack uses, by the text that `with_stack` has for them: their values in each reference.
+Outputs = Mapping[str, tuple[Any, ...]]
+"""Outputs of other stacks, by the text that `with_stack` has for them: their values in each reference."""
+
+
+def changed_outputs(stack: Stack, *references: Mapping[str, JsonObject]) -> Outputs:
+    """Return the outputs that a stack uses.
 
     `references` are other stacks' outputs by stack, of the last update and now. What one of them lacks is left out.
     """
     found: dict[str, tuple[Any, ...]] = {}
     for cluster in stack.clusters.values():
         for output in cluster.late_outputs().values():
-            values: list[Any] = [outputs.get(str(cluster.stack)) for outputs in references]
-            for key in output.output.split("."):
-                values = [value.get(key) if isinstance(value, Mapping) else None for value in values]
+            values = [at(outputs.get(str(cluster.stack)), output.output) for outputs in references]
             if None not in values:
                 found[with_stack(output, cluster.stack)] = tuple(map(whole_numbers, values))
     return found
 
 
-def resolved(value: Any, outputs: Mapping[str, tuple[Any, ...]], which: int) -> Any:
-    """Return a value with the outputs in it; `outputs` as `changed_outputs` returns them, `which` of their values."""
+def resolved(value: Any, outputs: Outputs, which: int) -> Any:
+    """Return a value with the outputs in it, `which` of their values."""
     if isinstance(value, list):
         return [resolved(item, outputs, which) for item in value]
     return outputs[value][which] if isinstance(value, str) and value in outputs else value
@@ -186,13 +190,15 @@ ENCRYPTED = f"{OUTPUT}the configuration"
 
 def encrypted_keys(cluster: Cluster) -> list[str]:
     """Return the keys of a cluster whose values are encrypted: no record has them."""
+    keys = type(cluster).model_fields
+    return [key for key in keys if holds(getattr(cluster, key), lambda inner: isinstance(inner, Late))]
 
-    def is_late(value: Any) -> bool:
-        value = dict(value) if isinstance(value, BaseModel) else value
-        inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
-        return isinstance(value, Late) or any(map(is_late, inner))
 
-    return [key for key in type(cluster).model_fields if is_late(getattr(cluster, key))]
+def holds(value: Any, is_meant: Callable[[Any], bool]) -> bool:
+    """Return whether a value is meant, or one inside it."""
+    value = dict(value) if isinstance(value, BaseModel) else value
+    inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
+    return is_meant(value) or any(holds(item, is_meant) for item in inner)
 
 
 class _Hidden(str):
@@ -201,8 +207,7 @@ class _Hidden(str):
 
 def is_hidden(value: Any) -> bool:
     """Return whether a value has a text that may be a secret."""
-    inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
-    return isinstance(value, _Hidden) or any(map(is_hidden, inner))
+    return holds(value, lambda inner: isinstance(inner, _Hidden))
 
 
 def hide_addresses(value: Any, is_address: bool = False) -> Any:
@@ -263,11 +268,7 @@ def addresses(plan: PoolPlan, cluster: Cluster) -> JsonDict:
 def recorded_plan(values: JsonObject, changed: Collection[str], new: PoolPlan, cloud: Cloud) -> PoolPlan:
     """Return the plan that the last update had: the new one with recorded values of fields that have changed.
 
-    Args:
-        values: `planned_values`, as they are in the record.
-        changed: Names in them, or in those of the new plan.
-        new: The new plan.
-        cloud: Its cloud.
+    `values` are the `planned_values` in the record, and `changed` has names in them or in those of the new plan.
 
     Raises:
         LookupError, TypeError, ValueError: Another release recorded values of another form.
@@ -340,14 +341,10 @@ def in_recorded_order(plan: PoolPlan, earlier: PoolRecord | None) -> PoolPlan:
 
 def is_output(value: object) -> bool:
     """Return whether a value stands for an output of another stack or something encrypted, or has one in a list."""
-    if isinstance(value, list):
-        return any(map(is_output, value))
-    return isinstance(value, str) and value.startswith(OUTPUT)
+    return holds(value, lambda inner: isinstance(inner, str) and inner.startswith(OUTPUT))
 
 
 def node_count(plan: PoolPlan) -> str:
     """Return the nodes of a pool in words: `up to 4 nodes × 8 GPUs`."""
-    count = "" if plan.min_nodes == plan.max_nodes else "up to "
-    gpus = gpus_as_json(plan.instance.gpus)
-    nodes = "node" if plan.max_nodes == 1 else "nodes"
-    return f"{count}{plan.max_nodes} {nodes} × {gpus} {'GPU' if gpus == 1 else 'GPUs'}"
+    count, gpus = "" if plan.min_nodes == plan.max_nodes else "up to ", gpus_as_json(plan.instance.gpus)
+    return f"{count}{amount_of(plan.max_nodes, 'node')} × {gpus} {'GPU' if gpus == 1 else 'GPUs'}"

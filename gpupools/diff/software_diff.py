@@ -62,11 +62,8 @@ def software_edit(of: str, change: str, field: str = "") -> SoftwareEdit:
         LookupError: The table has no row; a test keeps it total.
     """
     for row in software_edits():
-        if (
-            row.of in (of, "*")
-            and row.change in (change, "")
-            and f"{field}.".startswith(f"{row.field}." if row.field else "")
-        ):
+        of_field = not row.field or f"{field}.".startswith(f"{row.field}.")
+        if of_field and row.of in (of, "*") and row.change in (change, ""):
             return row
     raise LookupError(f"software_edits.csv has no row for {of} {change} {field}")
 
@@ -109,16 +106,11 @@ def record_software(plan: RuntimePlan, stack: Stack) -> SoftwareRecord:
     steps[IDENTITY] = StepRecord(IDENTITY, "the identity for the cluster", everyone, False, _identity(cluster))
     if plan.needs_kubernetes:
         steps[ACCESS] = StepRecord(ACCESS, "access to the cluster's API", everyone, False, _access(cluster))
-    for release in plan.releases:
-        called = f"chart {release.chart} {release.version}"
-        steps[release.name] = StepRecord(
-            release.chart, called, served[release.name], release.name in protected, _of_release(release)
-        )
+    made = [(each.name, each.chart, f"chart {each.chart} {each.version}", _of_release(each)) for each in plan.releases]
     for each in plan.objects:
-        of = _kind_of_step(each.name)
-        steps[each.name] = StepRecord(
-            of, _called(each), served[each.name], each.name in protected, _kept("", _by_flavor(each.manifest))
-        )
+        made.append((each.name, _kind_of_step(each.name), _called(each), _kept("", _by_flavor(each.manifest))))
+    for name, of, called, values in made:
+        steps[name] = StepRecord(of, called, served[name], name in protected, values)
     production = tuple(name for name in plan.pods if stack.is_production(name))
     return SoftwareRecord(plan.cluster, production, steps)
 
@@ -162,18 +154,15 @@ def protected_steps(plan: RuntimePlan, stack: Stack) -> frozenset[str]:
     releases = [release for release in plan.releases if _takes_gpus(release.chart)]
     spaces = {f"namespace/{release.namespace}" for release in releases}
     lasting = [release.name for release in releases]
-    lasting += [each.name for each in plan.objects if each.name in spaces or _is_daemon(each)]
+    # No edit recreates a DaemonSet whose deletion takes GPUs away.
+    daemons = [each.name for each in plan.objects if each.kind == "DaemonSet" and _takes_gpus(_kind_of_step(each.name))]
+    lasting += [each.name for each in plan.objects if each.name in spaces or each.name in daemons]
     return frozenset(step for step in lasting if any(stack.protects(plan.cluster, pool) for pool in served[step]))
 
 
 def _takes_gpus(of: str) -> bool:
     """Return whether pods lose GPUs when a step of this kind is removed."""
     return software_edit(of, "removed").effect is EditEffect.REPLACE
-
-
-def _is_daemon(planned: KubernetesObject) -> bool:
-    """Return whether an object is a DaemonSet whose deletion takes GPUs away; no edit recreates such a DaemonSet."""
-    return planned.kind == "DaemonSet" and _takes_gpus(_kind_of_step(planned.name))
 
 
 def _kind_of_step(step: str) -> str:
@@ -264,11 +253,6 @@ class SoftwareChange:
         return f"end {whose} on {', '.join(self.release.ends)}, node by node"
 
     @property
-    def key(self) -> str:
-        """The change's name among others: `train/gpu-operator`."""
-        return f"{self.cluster}/{self.step}"
-
-    @property
     def headline(self) -> str:
         """What happens, without the values."""
         if self.release is not None and self.effect is _OF_PODS[self.release.effect]:
@@ -318,18 +302,11 @@ _OF_PODS = {
 
 
 def compare_software(
-    old: Iterable[SoftwareRecord],
-    new: StackPlan,
-    pools: Iterable[PoolChange],
-    mps: Collection[tuple[str, str]] = (),
+    old: Iterable[SoftwareRecord], new: StackPlan, pools: Iterable[PoolChange], mps: Collection[tuple[str, str]] = ()
 ) -> list[SoftwareChange]:
     """Return what happens to all recorded software, in the order of the new plan.
 
-    Args:
-        old: The records of the clusters' software.
-        new: The plan.
-        pools: What happens to the pools.
-        mps: The pools, by cluster and former name, whose pods shared GPUs by MPS.
+    `mps` has the pools, by cluster and former name, whose pods shared GPUs by MPS.
     """
     before = {record.cluster: record for record in old}
     after = {runtime.cluster: record_software(runtime, new.stack) for runtime in new.runtimes}
@@ -368,10 +345,8 @@ def _compared(
     effect, pods = row.effect, row.pods
     if old is not None and not serves:
         effect, pods = EditEffect.NONE, "it is removed with the pools it served"
-    is_protected = old is not None and old.protected
-    return SoftwareChange(
-        cluster, step, only.of, only.called, change, effect, pods, serves=serves, protected=is_protected
-    )
+    protected = old is not None and old.protected
+    return SoftwareChange(cluster, step, only.of, only.called, change, effect, pods, serves=serves, protected=protected)
 
 
 def _changed(
@@ -380,11 +355,8 @@ def _changed(
     """Return what a change of the values does, of a Helm release by its tables; None if no value differs."""
     before, after = (_release_state(record, serves) for record in (old, new))
     release = release_change(cluster, before, after, mps) if before is not None and after is not None else None
-    edits = (
-        {path if path == _VERSION else f"{_VALUES}.{path}": row for path, row in release.edits.items()}
-        if release
-        else {}
-    )
+    rows = release.edits.items() if release else ()
+    edits = {path if path == _VERSION else f"{_VALUES}.{path}": row for path, row in rows}
     fields = tuple(_fields(old, new, edits))
     if not fields:
         return None

@@ -298,3 +298,7 @@ class Cloud(NamedTuple):
         for file in (self.cluster.places_file, self.prices_file, self.quotas_file):
             if file is not None:
                 yield file, "dated"
+
+
+Clouds = Mapping[str, Cloud]
+"""All clouds by name."""

@@ -174,9 +174,7 @@ class TaintsRead:
 
     def objects(self, value: object, path: str, effects: Mapping[str, Effect]) -> None:
         """Read a list of `{key, value, effect}`; `effects` are Kubernetes' effects by their names in this API."""
-        if value is not None and value is not UNKNOWN and not is_list(value):
-            self.note(f"{path}: {shown(value)} is not a list of taints")
-        for where, item in items(value, path, self.unknown):
+        for where, item in self._listed(value, path):
             self.one(item, where, effects)
 
     def one(self, item: object, where: str, effects: Mapping[str, Effect]) -> None:
@@ -204,10 +202,13 @@ class TaintsRead:
 
     def texts(self, value: object, path: str) -> None:
         """Read a list of `key=value:Effect`, the form of Kubernetes' own tools."""
+        for where, item in self._listed(value, path):
+            self.line(item, where)
+
+    def _listed(self, value: object, path: str) -> Iterator[tuple[str, Any]]:
         if value is not None and value is not UNKNOWN and not is_list(value):
             self.note(f"{path}: {shown(value)} is not a list of taints")
-        for where, item in items(value, path, self.unknown):
-            self.line(item, where)
+        return items(value, path, self.unknown)
 
     def line(self, item: object, where: str) -> None:
         """Read one `key=value:Effect`."""
@@ -224,7 +225,6 @@ class TaintsRead:
 
 
 def _is_removed(key: str) -> bool:
-    """Return whether a taint with this key is removed once a node is ready."""
     whole = any(key == taint or (taint.endswith("/") and key.startswith(taint)) for taint in STARTUP_TAINTS)
     return whole or key.endswith(STARTUP_SUFFIX)
 
@@ -281,10 +281,8 @@ class Machines:
     @property
     def evidence(self) -> str:
         """The input that names the largest machine type."""
-        best = self.gpus
-        gpus = self._gpus()
+        best, gpus, vendor = self.gpus, self._gpus(), self.accelerator
         counted = next((why for accelerator, why in gpus if best is not None and accelerator.count == best), "")
-        vendor = self.accelerator
         return counted or next((why for accelerator, why in gpus if accelerator.vendor == vendor), "")
 
     @property
@@ -399,70 +397,55 @@ def joined(pool: PoolFacts, other: PoolFacts, path: str) -> PoolFacts:
     reference = next((one for one in pool.elsewhere if one.property == path), None)
     if reference is None:
         return pool
-    prefix = f"{path} → "
-    pool = _with_machine(pool, other, path) if "machine" in reference.decides else _without_reference(pool, path)
+    other = relocated(other, lambda inner: f"{path} → {inner}", lambda words: f"{path} → {words}")
+    # Without the unknowns that come only from the reference.
+    unknown = tuple(name for name in pool.unknown if name != path)
+    gpus = pool.gpus_per_node or (None if pool.evidence or unknown else Fraction(0))
+    unresolved_taints = tuple(name for name in pool.unresolved_taints if name != path)
+    pool = replace(pool, gpus_per_node=gpus, unknown=unknown, unresolved_taints=unresolved_taints)
+    pool = _with_machine(pool, other) if "machine" in reference.decides else pool
     if {"taints", "more taints"} & reference.decides:
-        unresolved_taints = (*pool.unresolved_taints, *(f"{prefix}{name}" for name in other.unresolved_taints))
         pool = replace(
             pool,
             taints=(*pool.taints, *other.taints),
-            unresolved_taints=unresolved_taints,
+            unresolved_taints=(*pool.unresolved_taints, *other.unresolved_taints),
             has_unevaluated_script=pool.has_unevaluated_script or other.has_unevaluated_script,
         )
     if "image" in reference.decides:
-        pool = replace(pool, software=_software(pool.software, other.software, prefix))
-    sharing = replace(other.sharing, said_by=f"{prefix}{other.sharing.said_by}") if other.sharing else None
+        own, theirs = pool.software, other.software
+        software = SoftwareHints(
+            driver=own.driver or theirs.driver,
+            container_toolkit=own.container_toolkit or theirs.container_toolkit,
+            device_plugin=theirs.device_plugin or own.device_plugin,
+            said_by=(*own.said_by, *theirs.said_by),
+        )
+        pool = replace(pool, software=software)
     return replace(
         pool,
-        not_counted=(*pool.not_counted, *(f"{prefix}{one}" for one in other.not_counted)),
+        not_counted=(*pool.not_counted, *other.not_counted),
         in_cluster=True if pool.in_cluster else other.in_cluster,
         elsewhere=tuple(one for one in pool.elsewhere if one.property != path),
-        sharing=pool.sharing or sharing,
-        weaknesses=(
-            *(weakness for weakness in pool.weaknesses if weakness.property != path),
-            *(replace(weakness, property=f"{prefix}{weakness.property}") for weakness in other.weaknesses),
-        ),
+        sharing=pool.sharing or other.sharing,
+        weaknesses=(*(each for each in pool.weaknesses if each.property != path), *other.weaknesses),
         labels={**other.labels, **pool.labels},
         tags={**other.tags, **pool.tags},
     )
 
 
-def _without_reference(pool: PoolFacts, path: str) -> PoolFacts:
-    """Return a pool without the unknowns that come only from the reference at `path`."""
-    unknown = tuple(name for name in pool.unknown if name != path)
-    gpus = pool.gpus_per_node or (None if pool.evidence or unknown else Fraction(0))
-    unresolved_taints = tuple(name for name in pool.unresolved_taints if name != path)
-    return replace(pool, gpus_per_node=gpus, unknown=unknown, unresolved_taints=unresolved_taints)
-
-
-def _with_machine(pool: PoolFacts, other: PoolFacts, path: str) -> PoolFacts:
-    """Return a pool with the machine types of the resource that is referenced at `path`."""
-    prefix = f"{path} → "
-    pool = _without_reference(pool, path)
-    unknown = (*pool.unknown, *(f"{prefix}{name}" for name in other.unknown))
-    evidence = pool.evidence or (f"{prefix}{other.evidence}" if other.evidence else "")
+def _with_machine(pool: PoolFacts, other: PoolFacts) -> PoolFacts:
+    """Return a pool with the machine types of the resource that it refers to."""
+    unknown, evidence = (*pool.unknown, *other.unknown), pool.evidence or other.evidence
     counts = [gpus for gpus in (pool.gpus_per_node, other.gpus_per_node) if gpus]
     none = None if evidence or unknown else Fraction(0)
     vendor = next((v for v in ("nvidia", "amd", "other") if v in (pool.accelerator, other.accelerator)), "")
-    theirs = f"{prefix}{other.other_accelerator}" if other.other_accelerator else ""
     return replace(
         pool,
         instance_types=tuple(dict.fromkeys((*pool.instance_types, *other.instance_types))),
         gpus_per_node=max(counts) if counts else none,
         evidence=evidence,
         accelerator=vendor,
-        other_accelerator=pool.other_accelerator or theirs,
+        other_accelerator=pool.other_accelerator or other.other_accelerator,
         unknown=unknown,
-    )
-
-
-def _software(own: SoftwareHints, other: SoftwareHints, prefix: str) -> SoftwareHints:
-    """Return the software hints of a pool and its template; the template decides on the device plugin."""
-    return SoftwareHints(
-        driver=own.driver or other.driver,
-        container_toolkit=own.container_toolkit or other.container_toolkit,
-        device_plugin=other.device_plugin or own.device_plugin,
-        said_by=(*own.said_by, *(f"{prefix}{one}" for one in other.said_by)),
     )
 
 
@@ -511,23 +494,13 @@ class Hardening:
             if row.name == "retired-image" and not isinstance(value, str):
                 continue
             given_so = {"always": True, "never": False, "set": value is not None, "true": flag(value) is True}
-            ok, path, mandatory = _is_accepted(value, row.ok), f"{prefix}{paths[0]}", given_so[row.mandatory]
-            self.want(row.name, path, value, ok, row.wanted, row.why, mandatory=mandatory, source=row.source)
+            row = row._replace(path=paths[0], mandatory="always" if given_so[row.mandatory] else "never")
+            self.judge(row, value, _is_accepted(value, row.ok), prefix)
 
-    def judge(
-        self,
-        row: Control,
-        value: object,
-        ok: bool,
-        prefix: str = "",
-        *,
-        mandatory: bool | None = None,
-        wanted: str = "",
-        why: str = "",
-    ) -> None:
+    def judge(self, row: Control, value: object, ok: bool, prefix: str = "") -> None:
         """Record a weakness by a row that the caller has judged; `prefix` is the path before that of the row."""
-        path, always = f"{prefix}{row.path}", row.mandatory == "always" if mandatory is None else mandatory
-        self.want(row.name, path, value, ok, wanted or row.wanted, why or row.why, mandatory=always, source=row.source)
+        path, mandatory = f"{prefix}{row.path}", row.mandatory == "always"
+        self.want(row.name, path, value, ok, row.wanted, row.why, mandatory=mandatory, source=row.source)
 
     def want(
         self,
@@ -582,14 +555,9 @@ def pool_facts(cloud: str, machines: Machines, read: TaintsRead, hardening: Hard
 def group_facts(
     cloud: str, machines: Machines, read: TaintsRead, where: str, effects: Mapping[str, Effect] = KUBERNETES_EFFECTS
 ) -> PoolFacts:
-    """Return the facts of a group of nodes.
+    """Return the facts of a group of nodes of a cloud, or of `kubernetes`.
 
-    Args:
-        cloud: Its cloud, or `kubernetes`.
-        machines: What it names.
-        read: Its taints.
-        where: Path of the taints.
-        effects: Kubernetes' effects by their names in this API.
+    `where` is the path of the taints, and `effects` are Kubernetes' effects by their names in this API.
     """
     missing = as_object(wanted_taint(machines.accelerator), effects)
     return replace(pool_facts(cloud, machines, read), where=where, missing_taint=missing)

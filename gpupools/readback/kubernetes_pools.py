@@ -17,13 +17,8 @@ from gpupools.readback.registry import Clouds, kubernetes_readers
 _KARPENTER = frozenset(("karpenter.sh", kind) for kind in ("NodePool", "Provisioner", "NodeClaim"))
 
 
-def read_kubernetes_pools(type_token: str, properties: JsonObject, clouds: Clouds) -> tuple[PoolFacts, ...]:
-    """Return the pools of a Kubernetes object that is declared with Pulumi; none for other resources."""
-    return tuple(each_kubernetes_pool(type_token, properties, clouds))
-
-
 def each_kubernetes_pool(type_token: str, properties: JsonObject, clouds: Clouds) -> Iterator[PoolFacts]:
-    """Yield the pools of `read_kubernetes_pools` one by one, since an object may have any number."""
+    """Yield the pools, of which there may be any number, of an object declared with Pulumi; none of other resources."""
     named = kubernetes_type(type_token)
     if named is None or not isinstance(properties, Mapping):
         return iter(())

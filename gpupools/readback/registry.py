@@ -9,15 +9,10 @@ from importlib import import_module
 from typing import NamedTuple
 
 from gpupools.common.json_types import JsonObject
-from gpupools.plan.cloud import Cloud, GroupKind, ObjectReader
+from gpupools.plan.cloud import Clouds as Clouds
+from gpupools.plan.cloud import GroupKind, ObjectReader
 from gpupools.plan.pool_facts import PoolFacts
 from gpupools.readback.machine_owners import Owner
-
-Clouds = Mapping[str, Cloud]
-
-
-def _no_pools(type_token: str, properties: JsonObject) -> tuple[PoolFacts, ...]:
-    return ()
 
 
 class TypeReader(NamedTuple):
@@ -26,16 +21,12 @@ class TypeReader(NamedTuple):
     cloud: str
     types: tuple[str, ...]
     """Type tokens, for the documentation."""
-    read_pools: Callable[[str, JsonObject], tuple[PoolFacts, ...]] = _no_pools
+    read_pools: Callable[[str, JsonObject], tuple[PoolFacts, ...]] = lambda kind, inputs: ()
     """As `Readback.read_pools`."""
     unread: Callable[[str, JsonObject], str] = lambda kind, inputs: ""
     """As `Readback.unread`."""
     nested_types: Callable[[str, JsonObject], Iterable[str]] = lambda kind, inputs: ()
     """As `Readback.nested_types`."""
-
-
-def _nothing(*_: object) -> None:
-    return None
 
 
 class KubernetesReader(NamedTuple):
@@ -45,9 +36,9 @@ class KubernetesReader(NamedTuple):
     """Readers of the objects with pools, by group and kind."""
     others: tuple[GroupKind, ...] = ()
     """What else is read, since pools refer to it."""
-    read_template: Callable[[str, JsonObject, Clouds], PoolFacts | None] = _nothing
+    read_template: Callable[[str, JsonObject, Clouds], PoolFacts | None] = lambda *_: None
     """Read an object that pools refer to (Pulumi type, object); None for any other object."""
-    read_owner: Callable[[str, JsonObject], Owner | None] = _nothing
+    read_owner: Callable[[str, JsonObject], Owner | None] = lambda *_: None
     """Read which machines and bootstrap configuration an object joins; None for any other object."""
 
 

@@ -62,14 +62,12 @@ def _policy_errors(promise: Promise, snapshot: Snapshot) -> Iterator[Seen]:
     """Yield what the GPU Operator that serves a pool reports of all nodes, with the reason as the state."""
     # https://github.com/NVIDIA/gpu-operator/blob/main/internal/conditions/clusterpolicy.go
     for policy in snapshot.of("clusterpolicies") if promise.labels.get(SOFTWARE_LABEL) == "gpu-operator" else ():
-        status = policy.get("status") or {}
-        error = condition({"status": status}, "Error")
+        error = condition(policy, "Error")
         error = error if error.get("status") == "True" else {}
-        if error or status.get("state") == "notReady":
+        if error or policy["status"].get("state") == "notReady":
             since, reason = parsed_time(error.get("lastTransitionTime")), str(error.get("reason") or "OperandNotReady")
-            yield Seen(
-                "policy", f"ClusterPolicy {full_name(policy)}", error.get("message") or reason, since, state=reason
-            )
+            what = error.get("message") or reason
+            yield Seen("policy", f"ClusterPolicy {full_name(policy)}", what, since, state=reason)
 
 
 def _unsettled(node: JsonObject, ours: Collection[str], snapshot: Snapshot) -> bool:
@@ -110,12 +108,11 @@ def restarts(pod: JsonObject, snapshot: Snapshot) -> Iterator[Seen]:
     """Yield the containers of a pod that ended and run again."""
     for each in pod["status"].get("containerStatuses") or ():
         ended = at(each, "lastState.terminated") or {}
-        time, how = parsed_time(ended.get("finishedAt")), (ended.get("reason"), ended.get("exitCode"))
+        time, reason, code = parsed_time(ended.get("finishedAt")), ended.get("reason"), ended.get("exitCode")
         # The kubelet says Unknown and 255 of containers that ended with their node.
-        if is_recent(time, snapshot) and how != ("Unknown", 255):
-            what = (
-                f"container {each['name']} restarted {each.get('restartCount', 1)} time(s), by {how[0]}, code {how[1]}"
-            )
+        if is_recent(time, snapshot) and (reason, code) != ("Unknown", 255):
+            count = each.get("restartCount", 1)
+            what = f"container {each['name']} restarted {count} time(s), by {reason}, code {code}"
             yield Seen("plan", f"Pod {full_name(pod)}", what, time, "restarts")
 
 

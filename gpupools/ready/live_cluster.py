@@ -23,7 +23,7 @@ from gpupools.plan.cloud import Cloud
 from gpupools.readback.inputs import at
 from gpupools.ready.kubeconfig import Context, Credential, parsed, read_context, run_plugin, started
 from gpupools.ready.kubeconfig import Unreachable as Unreachable
-from gpupools.ready.same_cluster import endpoint_host, prove
+from gpupools.ready.same_cluster import prove
 from gpupools.ready.snapshot import READS, SELECTORS, Read, Snapshot, daemons_of, pruned
 from gpupools.spec.cluster_access import (
     ACCESS_KEYS,
@@ -31,6 +31,7 @@ from gpupools.spec.cluster_access import (
     KubeconfigSecret,
     api_url,
     built_kubeconfig,
+    endpoint_host,
 )
 from gpupools.spec.models import Cluster, Late, StackOutput
 
@@ -80,16 +81,10 @@ def access_of(
     trusted: Collection[str],
     folder: Path,
 ) -> Access:
-    """Return the access by the first of some `[cluster=]context`, or that the stack file has.
+    """Return the access by the first `[cluster=]context` that the caller names, or that the stack file has.
 
-    Args:
-        key: Key of the cluster in the stack file.
-        clusters: The clusters of the stack file.
-        clouds: All clouds.
-        contexts: Contexts that the caller names.
-        file: The caller's kubeconfig with these contexts.
-        trusted: Hosts in the stack file to which the caller's credential may go.
-        folder: Folder of the stack file.
+    `file` is the caller's kubeconfig with these contexts, `trusted` has the hosts in the stack file to which the
+    caller's credential may go, and `folder` is that of the stack file.
 
     Raises:
         Unreachable: The stack file has no access, or it names a host that the caller does not trust.
@@ -294,9 +289,8 @@ class ClusterApi:
         if "json" not in kind:
             if status >= 300:
                 return data[:2000].decode(errors="replace")
-            raise self._odd(
-                f"{_one_line(kind) or 'a body of no type'} instead of JSON, as sign-in pages and proxies do"
-            )
+            what = _one_line(kind) or "a body of no type"
+            raise self._odd(f"{what} instead of JSON, as sign-in pages and proxies do")
         if sum(map(data.count, (b"{", b"[", b","))) > _MOST_VALUES:
             raise self._odd(f"more than {_MOST_VALUES} values")
         try:

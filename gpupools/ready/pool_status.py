@@ -5,6 +5,7 @@ from datetime import datetime
 from shlex import quote
 from typing import NamedTuple
 
+from gpupools.common.errors import amount_of
 from gpupools.common.json_types import JsonDict, JsonObject
 from gpupools.common.taints import HARD_EFFECTS, KUBERNETES_EFFECTS, STARTUP_TAINT, Taint
 from gpupools.plan.cloud import Cloud
@@ -69,7 +70,7 @@ class PoolStatus(NamedTuple):
     def summary(self) -> str:
         """Return the state on one line."""
         most = self.ready_nodes if self.is_ready else max(self.promised_nodes, self.nodes)
-        nodes = f"{most} node{'s' if most > 1 else ''}"
+        nodes = amount_of(most, "node")
         if self.is_ready:
             text = "; ".join((f"ready, {nodes if most else 'scales from zero'}", *self.notes))
         elif self.findings:

@@ -3,12 +3,11 @@
 import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
-from urllib.parse import urlsplit
 
 from gpupools.common.json_types import JsonObject
 from gpupools.plan.cloud import Cloud
 from gpupools.plan.pool_plan import PoolPlan
-from gpupools.spec.cluster_access import api_url
+from gpupools.spec.cluster_access import endpoint_host
 from gpupools.spec.models import Cluster
 
 _WRITTEN = re.compile(r"arn:[a-z-]+:eks:[^:\s]+:[^:\s]+:cluster/\S+|gke_[^_\s]+_[^_\s]+_\S+")
@@ -26,20 +25,10 @@ class Proof(NamedTuple):
     unproven: str
 
 
-def endpoint_host(cluster: Cluster) -> str:
-    """Return the host of the API, with a port if it has one, that the stack file names; empty for none."""
-    endpoint = getattr(cluster, "endpoint", None)
-    return urlsplit(api_url(endpoint)).netloc.casefold() if isinstance(endpoint, str) else ""
-
-
 def prove(cluster: Cluster, cloud: Cloud, nodes: Sequence[JsonObject], where: tuple[str, str]) -> Proof:
-    """Compare the nodes of a live cluster with the cluster of the stack file.
+    """Compare all nodes of a live cluster with the cluster of the stack file.
 
-    Args:
-        cluster: The cluster of the stack file.
-        cloud: Its cloud.
-        nodes: All nodes of the live cluster.
-        where: Host of the API, and the name of the cluster in the kubeconfig.
+    `where` has the host of the API, and the name of the cluster in the kubeconfig.
     """
     host, name = where
     pattern = cloud.node_pattern(cluster)

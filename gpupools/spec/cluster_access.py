@@ -6,6 +6,7 @@ Only software inside the cluster needs them. Pools are declared through the clou
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Annotated, Any, ClassVar, NamedTuple
+from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Discriminator, Tag
 
@@ -95,12 +96,10 @@ class KubeconfigSecret(StrictModel):
     """Context of the kubeconfig. Default: its current context."""
 
 
-def _form(value: object) -> str | None:
-    forms = ((KubeconfigFile, "path"), (KubeconfigSecret, "secret"), (StackOutput, "output"))
-    return next(
-        (f"<{key}>" for kind, key in forms if isinstance(value, kind) or (isinstance(value, Mapping) and key in value)),
-        None,
-    )
+def _forms(value: object) -> list[str]:
+    """Return the keys of a kubeconfig's forms that a value has, as the file has it or validated."""
+    forms = ("path", "secret", "output")
+    return [key for key in forms if hasattr(value, key) or (isinstance(value, Mapping) and key in value)]
 
 
 def _not_bare(value: object) -> object:
@@ -109,8 +108,7 @@ def _not_bare(value: object) -> object:
     if isinstance(value, str):
         # The value is not shown: while the program runs, a secret is clear text here.
         raise ValueError("is text; write {path: …}, {secret: {secure: …}} or {output: …}")
-    given = [key for key in ("path", "secret", "output") if isinstance(value, Mapping) and key in value]
-    if len(given) > 1:
+    if len(given := _forms(value)) > 1:
         raise ValueError(f"{' and '.join(given)} exclude each other; set one of them")
     return value
 
@@ -119,7 +117,7 @@ Kubeconfig = Annotated[
     Annotated[KubeconfigFile, Tag("<path>")]
     | Annotated[KubeconfigSecret, Tag("<secret>")]
     | Annotated[StackOutput, Tag("<output>")],
-    Discriminator(_form),
+    Discriminator(lambda value: next((f"<{key}>" for key in _forms(value)), None)),
     BeforeValidator(_not_bare),
 ]
 
@@ -140,6 +138,12 @@ def api_url(endpoint: str) -> str:
         # The value may contain a password: https://user:password@host.
         raise ValueError("is not the address of an API; write https://<host> or https://<host>:<port>")
     return endpoint if endpoint.startswith("https://") else f"https://{endpoint}"
+
+
+def endpoint_host(cluster: Cluster) -> str:
+    """Return the host of the API, with a port if it has one, that the stack file names; empty for none."""
+    endpoint = getattr(cluster, "endpoint", None)
+    return urlsplit(api_url(endpoint)).netloc.casefold() if isinstance(endpoint, str) else ""
 
 
 def _an_api(endpoint: Any) -> Any:
@@ -194,26 +198,18 @@ def missing_access(key: str, cluster: Cluster, installs: Collection[str]) -> lis
     return [Problem(("clusters", key), what, fix)]
 
 
-def clear_secrets(clusters: Mapping[str, Cluster]) -> Iterator[Problem]:
-    """Reject a kubeconfig that the stack file stores as clear text, without repeating it."""
-    for key, cluster in clusters.items():
-        kubeconfig = cluster.kubeconfig if isinstance(cluster, ReachableCluster) else None
-        if isinstance(kubeconfig, KubeconfigSecret) and not isinstance(kubeconfig.secret, Late):
-            path = ("clusters", key, "kubeconfig", "secret")
-            fix = f"set it with pulumi config set --secret --path 'gpupools:{'.'.join(path)}'"
-            yield Problem(path, "is stored as clear text", fix)
+def misplaced_kubeconfigs(clusters: Mapping[str, Cluster], is_inside: Callable[[str], bool]) -> Iterator[Problem]:
+    """Reject a kubeconfig that the stack file stores as clear text, without repeating it, and one inside the checkout.
 
-
-def kubeconfigs_inside(clusters: Mapping[str, Cluster], is_inside: Callable[[str], bool]) -> Iterator[Problem]:
-    """Reject a kubeconfig inside the checkout: it names programs to run, and a pull request may change it.
-
+    It names programs to run, and a pull request may change it.
     https://kubernetes.io/docs/reference/access-authn-authz/authentication/#client-go-credential-plugins
     """
     for key, cluster in clusters.items():
-        kubeconfig = cluster.kubeconfig if isinstance(cluster, ReachableCluster) else None
+        kubeconfig, path = getattr(cluster, "kubeconfig", None), ("clusters", key, "kubeconfig")
+        if isinstance(kubeconfig, KubeconfigSecret) and not isinstance(kubeconfig.secret, Late):
+            fix = f"set it with pulumi config set --secret --path 'gpupools:{'.'.join(path)}.secret'"
+            yield Problem((*path, "secret"), "is stored as clear text", fix)
         if isinstance(kubeconfig, KubeconfigFile) and is_inside(kubeconfig.path):
-            yield Problem(
-                ("clusters", key, "kubeconfig", "path"),
-                "is inside the checkout, but a kubeconfig names programs that run",
-                "move it outside, or store it as a secret of the stack: {secret: {secure: …}}",
-            )
+            what = "is inside the checkout, but a kubeconfig names programs that run"
+            fix = "move it outside, or store it as a secret of the stack: {secret: {secure: …}}"
+            yield Problem((*path, "path"), what, fix)

@@ -5,12 +5,11 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from functools import lru_cache, partial
 from pathlib import Path as FilePath
 from typing import NamedTuple
-from urllib.parse import urlsplit
 
 from gpupools.common.errors import Path, Problem, Rejected, may_hold_secret, nearest
 from gpupools.common.json_types import JsonDict
 from gpupools.plan.cloud import Cloud
-from gpupools.spec.cluster_access import api_url, clear_secrets, kubeconfigs_inside
+from gpupools.spec.cluster_access import endpoint_host, misplaced_kubeconfigs
 from gpupools.spec.identity import not_compared
 from gpupools.spec.models import Cluster
 from gpupools.stackfile.config_values import TOO_MUCH
@@ -77,12 +76,7 @@ def check_stack_file(path: FilePath, clouds: Mapping[str, Cloud], running: Colle
 
 def file_access_problems(folder: FilePath) -> Callable[[Mapping[str, Cluster]], Iterator[Problem]]:
     """Return a check for API access that a stack file may not contain."""
-
-    def wrong(clusters: Mapping[str, Cluster]) -> Iterator[Problem]:
-        yield from clear_secrets(clusters)
-        yield from kubeconfigs_inside(clusters, lambda kubeconfig: is_in_checkout(kubeconfig, folder))
-
-    return wrong
+    return partial(misplaced_kubeconfigs, is_inside=partial(is_in_checkout, folder=folder))
 
 
 def locate(path: FilePath, rejected: Rejected) -> list[Located]:
@@ -153,9 +147,7 @@ _GROUPS = "https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.htm
 def _foreign_endpoints(stack: Stack) -> Iterator[Problem]:
     """Yield endpoints whose host the cloud gives to no cluster, because they receive a token for it."""
     for key, cluster in stack.clusters.items():
-        endpoint = getattr(cluster, "endpoint", None)
-        host = urlsplit(api_url(endpoint)).netloc.lower() if isinstance(endpoint, str) else ""
-        host = re.sub(r":[0-9]+$", "", host)
+        host = re.sub(r":[0-9]+$", "", endpoint_host(cluster))
         if host and cluster.api_hosts and not re.fullmatch(cluster.api_hosts, host):
             what = f"{host} is not an address that {cluster.cloud} gives to clusters, and receives a token for this one"
             yield Problem(

@@ -12,7 +12,7 @@ from gpupools.policies.classify import Unclassified, classify
 from gpupools.policies.declared_stack import Declared, DeclaredStack
 from gpupools.policies.policy_config import Config
 from gpupools.providers import clouds
-from gpupools.readback.kubernetes_pools import read_kubernetes_pools
+from gpupools.readback.kubernetes_pools import each_kubernetes_pool
 
 UNDERSTOOD = "node-pools-understood"
 TAINT = {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}
@@ -114,7 +114,7 @@ def test_a_pool_with_gpus_of_another_cloud_is_judged_as_one(tmp_path: Path) -> N
 def test_a_class_that_is_not_known_yet_leaves_open_whose_machines_they_are(
     reference: dict[str, Any], unknown: tuple[str, ...]
 ) -> None:
-    (pool,) = read_kubernetes_pools("kubernetes:v1:Object", karpenter(reference), clouds())
+    (pool,) = each_kubernetes_pool("kubernetes:v1:Object", karpenter(reference), clouds())
 
     assert pool.unknown == unknown
 
@@ -133,8 +133,10 @@ def test_what_is_only_advised_of_a_resource_hides_no_such_pool(tmp_path: Path) -
                 type="kubernetes:karpenter.sh/v1:NodePool",
                 name="a",
                 inputs={},
-                pools=read_kubernetes_pools(
-                    "kubernetes:v1:Object", {**karpenter(IBM), "metadata": {"name": "a"}}, clouds()
+                pools=tuple(
+                    each_kubernetes_pool(
+                        "kubernetes:v1:Object", {**karpenter(IBM), "metadata": {"name": "a"}}, clouds()
+                    )
                 ),
                 unread=Unclassified("a/B", "", nodes=False),
             )

@@ -291,6 +291,9 @@ def test_a_stack_file_that_is_rejected_explains_nothing(tmp_path: Path, capsys: 
     assert main(["explain", "QUOTA_EXCEEDED", "--file", str(file)]) == 2
     assert "gpupools:clusters" in capsys.readouterr().err
 
+    assert main(["explain", "QUOTA_EXCEEDED", "--file", str(file), "--json"]) == 2
+    assert json.loads(capsys.readouterr().out)["result"] == "failed"
+
 
 @pytest.mark.parametrize(
     ("text", "name"),

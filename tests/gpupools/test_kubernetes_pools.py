@@ -10,7 +10,7 @@ from gpupools.common.taints import GPU_TAINT
 from gpupools.plan.pool_facts import UNKNOWN, By, PoolFacts
 from gpupools.providers import clouds
 from gpupools.readback.inputs import joined, with_taint
-from gpupools.readback.kubernetes_pools import read_kubernetes_pools, read_template
+from gpupools.readback.kubernetes_pools import each_kubernetes_pool, read_template
 from gpupools.readback.machine_owners import Named, bootstrapped
 from tests.providers.test_amounts import amounts
 
@@ -37,7 +37,7 @@ def node_pool(*requirements: Any, **spec: Any) -> dict[str, Any]:
 
 
 def read(manifest: Any) -> tuple[PoolFacts, ...]:
-    return read_kubernetes_pools("kubernetes:v1:Object", manifest, clouds())
+    return tuple(each_kubernetes_pool("kubernetes:v1:Object", manifest, clouds()))
 
 
 def verdict(pools: tuple[PoolFacts, ...]) -> str:
@@ -51,9 +51,9 @@ def test_a_pulumi_resource_is_read_like_its_manifest() -> None:
     manifest = node_pool(need(TYPE, "In", "g6.xlarge"))
     bare = {"spec": manifest["spec"]}
 
-    assert read_kubernetes_pools("kubernetes:karpenter.sh/v1:NodePool", manifest, clouds()) == read(manifest)
-    assert read_kubernetes_pools("kubernetes:karpenter.sh/v1:NodePool", bare, clouds()) == read(manifest)
-    assert read_kubernetes_pools("aws:eks/nodeGroup:NodeGroup", manifest, clouds()) == ()
+    assert tuple(each_kubernetes_pool("kubernetes:karpenter.sh/v1:NodePool", manifest, clouds())) == read(manifest)
+    assert tuple(each_kubernetes_pool("kubernetes:karpenter.sh/v1:NodePool", bare, clouds())) == read(manifest)
+    assert tuple(each_kubernetes_pool("aws:eks/nodeGroup:NodeGroup", manifest, clouds())) == ()
 
 
 @pytest.mark.parametrize(
@@ -189,12 +189,13 @@ def test_an_object_says_its_kind_itself_and_its_token_otherwise() -> None:
     bare = {"spec": inputs["spec"]}
 
     assert (
-        verdict(read_kubernetes_pools("kubernetes:apiextensions.k8s.io/v1:CustomResource", inputs, clouds())) == "open"
+        verdict(tuple(each_kubernetes_pool("kubernetes:apiextensions.k8s.io/v1:CustomResource", inputs, clouds())))
+        == "open"
     )
-    assert verdict(read_kubernetes_pools("kubernetes:karpenter.sh/v1:NodePool", bare, clouds())) == "open"
-    assert read_kubernetes_pools("kubernetes:core/v1:Pod", bare, clouds()) == ()
-    assert read_kubernetes_pools("karpenter.sh/v1:NodePool", inputs, clouds()) == ()
-    assert read_kubernetes_pools("kubernetes:karpenter.sh/v1:NodePool", UNKNOWN, clouds()) == ()  # type: ignore[arg-type]
+    assert verdict(tuple(each_kubernetes_pool("kubernetes:karpenter.sh/v1:NodePool", bare, clouds()))) == "open"
+    assert tuple(each_kubernetes_pool("kubernetes:core/v1:Pod", bare, clouds())) == ()
+    assert tuple(each_kubernetes_pool("karpenter.sh/v1:NodePool", inputs, clouds())) == ()
+    assert tuple(each_kubernetes_pool("kubernetes:karpenter.sh/v1:NodePool", UNKNOWN, clouds())) == ()  # type: ignore[arg-type]
 
 
 STARTS = {"key": "node.cilium.io/agent-not-ready", "effect": "NoExecute"}

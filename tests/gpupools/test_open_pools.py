@@ -13,7 +13,7 @@ from gpupools.policies.finding import Context
 from gpupools.policies.rules import STACK_RULES
 from gpupools.providers import clouds
 from gpupools.readback.inputs import relocated
-from gpupools.readback.kubernetes_pools import read_kubernetes_pools, read_template
+from gpupools.readback.kubernetes_pools import each_kubernetes_pool, read_template
 from tests.rows import each_row
 
 (RULE,) = (rule for rule in STACK_RULES if rule.name == "gpu-machines-kept-out")
@@ -39,7 +39,7 @@ def pool(group: str, *needs: tuple[Any, ...], limits: Any = None, replicas: Any 
 
 
 def found(manifest: dict[str, Any], *beside: dict[str, Any]) -> Open | None:
-    (one,) = read_kubernetes_pools("kubernetes:v1:Object", manifest, clouds())
+    (one,) = each_kubernetes_pool("kubernetes:v1:Object", manifest, clouds())
     objects = [manifest, *beside]
     types = [f"kubernetes:{each['apiVersion']}:{each['kind']}" for each in objects]
     declared = [
@@ -199,7 +199,7 @@ def test_machines_of_a_provider_that_is_not_known_are_left_alone() -> None:
 
 
 def test_the_path_is_told_as_the_object_around_the_pool_has_it() -> None:
-    (one,) = read_kubernetes_pools("kubernetes:v1:Object", pool(AWS), clouds())
+    (one,) = each_kubernetes_pool("kubernetes:v1:Object", pool(AWS), clouds())
     moved = relocated(one, lambda path: f"data.np!{path}", lambda words: words)
     assert moved.open_to_gpus is not None
     assert moved.open_to_gpus.property == "data.np!spec.template.spec.requirements"

@@ -14,7 +14,7 @@ import yaml
 from gpupools.common.taints import repels_cpu_pods
 from gpupools.plan.pool_facts import UNKNOWN, PoolFacts
 from gpupools.providers import clouds
-from gpupools.readback.kubernetes_pools import read_kubernetes_pools
+from gpupools.readback.kubernetes_pools import each_kubernetes_pool
 from tests.compact_yaml import compact_yaml
 
 FILE = Path(__file__).with_name("amounts.yaml")
@@ -30,7 +30,7 @@ def known(value: Any) -> Any:
 def read(row: Mapping[str, Any]) -> tuple[PoolFacts, ...]:
     inputs = known(row["of"])
     if "type" not in row:
-        return read_kubernetes_pools("kubernetes:v1:Object", inputs, clouds())
+        return tuple(each_kubernetes_pool("kubernetes:v1:Object", inputs, clouds()))
     return clouds()["aws"].readback().read_pools(row["type"], inputs)
 
 

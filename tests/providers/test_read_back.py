@@ -11,7 +11,7 @@ from gpupools.common.taints import repels_cpu_pods
 from gpupools.plan.pool_facts import UNKNOWN, PoolFacts
 from gpupools.providers import clouds
 from gpupools.readback.inputs import at, with_taint
-from gpupools.readback.kubernetes_pools import read_kubernetes_pools
+from gpupools.readback.kubernetes_pools import each_kubernetes_pool
 from gpupools.spec.models import SHARING_KINDS
 from tests.rows import each_row
 from tests.security.fuzzing import READERS, at_random, cases
@@ -21,7 +21,7 @@ TOKENS = sorted({case["type"] for case in cases()})
 
 def read(token: str, properties: Any) -> list[PoolFacts]:
     found = (cloud.readback().read_pools(token, properties) for cloud in clouds().values())
-    return [*chain.from_iterable(found), *read_kubernetes_pools(token, properties, clouds())]
+    return [*chain.from_iterable(found), *each_kubernetes_pool(token, properties, clouds())]
 
 
 def check(token: str, properties: Any) -> None:
@@ -68,7 +68,7 @@ def test_other_resources_hold_no_pool(token: Any) -> None:
     pod = {"spec": {"containers": [{"resources": {"limits": {"nvidia.com/gpu": "1"}}}]}}
 
     assert [cloud.readback().read_pools(token, gpu) for cloud in clouds().values()] == [()] * len(clouds())
-    assert read_kubernetes_pools(token, pod, clouds()) == ()
+    assert tuple(each_kubernetes_pool(token, pod, clouds())) == ()
 
 
 def named() -> Iterator[tuple[str, str]]:

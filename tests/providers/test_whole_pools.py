@@ -14,7 +14,7 @@ import yaml
 
 from gpupools.plan.pool_facts import UNKNOWN, NodeCustomization, PoolFacts, Weakness
 from gpupools.providers import clouds
-from gpupools.readback.kubernetes_pools import read_kubernetes_pools, read_template
+from gpupools.readback.kubernetes_pools import each_kubernetes_pool, read_template
 from tests.compact_yaml import compact_yaml
 from tests.rows import each_row
 
@@ -36,7 +36,7 @@ def told(type_token: str, properties: Any) -> list[dict[str, Any]]:
     """Read pools, or else what pools refer to, and write down what differs from the defaults."""
     known = clouds()
     pools = [pool for cloud in known.values() for pool in cloud.readback().read_pools(type_token, properties)]
-    pools += read_kubernetes_pools(type_token, properties, known)
+    pools += each_kubernetes_pool(type_token, properties, known)
     templates = [cloud.readback().read_template(type_token, properties) for cloud in known.values()]
     templates.append(read_template(type_token, properties, known))
     return [_told(pool) for pool in pools or filter(None, templates)]

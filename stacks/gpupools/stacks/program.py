@@ -152,7 +152,8 @@ def run(folder: Path) -> None:
         pulumi.log.error(f"the stack was rejected, nothing was declared:\n{rejected}")
         sys.exit(ERROR_SHOWN)  # pulumi.RunError would add a line about an unhandled error
 
-    for warning in (*judged.warnings, *(f"{key}: {value.told}" for key, value in judged.allowed.items())):
+    allowed = (f"{key}: this update would {value.does}; {value}" for key, value in judged.allowed.items())
+    for warning in (*judged.warnings, *allowed):
         pulumi.log.warn(warning)
     _declare(config, plan, clusters, earlier, state, judged)
 

@@ -12,7 +12,7 @@ from gpupools.cli.main import main
 from gpupools.common.errors import Rejected
 from gpupools.plan.pool_plan import PoolPlan
 from gpupools.providers import clouds
-from gpupools.readback.kubernetes_pools import read_kubernetes_pools
+from gpupools.readback.kubernetes_pools import each_kubernetes_pool
 from gpupools.software.scaling_order import CONFIG_MAP
 from gpupools.stackfile.check import check_stack_file
 from gpupools.stackfile.stack import StackPlan, plan_config
@@ -108,7 +108,7 @@ def test_the_class_that_orders_pools_makes_none_and_its_pools_repel_pods_without
     made = plan("lab")
     (manifest,) = made.runtimes[0].order_objects
 
-    assert read_kubernetes_pools("kubernetes:cloud.google.com/v1:ComputeClass", manifest, clouds()) == ()
+    assert tuple(each_kubernetes_pool("kubernetes:cloud.google.com/v1:ComputeClass", manifest, clouds())) == ()
     assert {str(pool.taints[0]) for pool in made.pools} == {"nvidia.com/gpu=present:NoSchedule"}
 
 

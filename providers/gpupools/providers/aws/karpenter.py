@@ -90,8 +90,8 @@ def _ec2_node_class(spec: JsonObject) -> PoolFacts:
     hardening, rows = Hardening(), controls(__package__)
     hardening.check(spec, rows["EC2NodeClass"], "spec.")
     hops = at(spec, "metadataOptions.httpPutResponseHopLimit")
-    good, mandatory = hops is None or number(hops) == 1, (number(hops) or 0) > 2
-    hardening.judge(rows["EC2NodeClass hops"][0], hops, good, mandatory=mandatory)
+    good, mandatory = hops is None or number(hops) == 1, "always" if (number(hops) or 0) > 2 else "never"
+    hardening.judge(rows["EC2NodeClass hops"][0]._replace(mandatory=mandatory), hops, good)
     hardening.check(spec, rows["EC2NodeClass address"], "spec.")
     for where, one in items(spec.get("blockDeviceMappings"), "spec.blockDeviceMappings", []):
         hardening.check(mapping(one), rows["EC2NodeClass disk"], f"{where}.")

@@ -182,10 +182,11 @@ def _group_hardening(properties: JsonObject, hardening: Hardening) -> None:
     remote = properties.get("remoteAccess")
     key = at(remote, "ec2SshKey")
     groups = at(remote, "sourceSecurityGroupIds") or at(remote, "sourceSecurityGroups")
-    opened = key is not None and not groups
     rows = controls(__package__)
-    why = "a key without source security groups opens port 22 to 0.0.0.0/0" if opened else ""
-    hardening.judge(rows["ssh key"][0], remote if remote is UNKNOWN else key, key is None, why=why)
+    row = rows["ssh key"][0]
+    if key is not None and not groups:
+        row = row._replace(why="a key without source security groups opens port 22 to 0.0.0.0/0")
+    hardening.judge(row, remote if remote is UNKNOWN else key, key is None)
     hardening.check(properties, rows["node group"])
     image = properties.get("amiType")
     release = re.fullmatch(r"\d+\.\d+\.\d+-(\d{8})", text(properties.get("releaseVersion")))
@@ -368,8 +369,9 @@ def _machine_hardening(data: JsonObject, prefix: str, hardening: Hardening) -> N
     off = at(data, "metadataOptions.httpEndpoint") == "disabled"
     hardening.judge(rows["metadata tokens"][0], tokens, off or tokens == "required", prefix)
     limit = number(hops)
-    high = limit is not None and limit > 2  # 2 is what pods need that read the metadata service
-    hardening.judge(rows["metadata hops"][0], hops, off or limit == 1, prefix, mandatory=high)
+    # 2 is what pods need that read the metadata service.
+    row = rows["metadata hops"][0]._replace(mandatory="always" if limit is not None and limit > 2 else "never")
+    hardening.judge(row, hops, off or limit == 1, prefix)
     hardening.check(data, rows["machine"], prefix)
     interfaces = items(data.get("networkInterfaces"), f"{prefix}networkInterfaces", [])
     for where, one in [*((f"{where}.", one) for where, one in interfaces), (prefix, data)]:

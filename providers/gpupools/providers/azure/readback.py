@@ -296,8 +296,8 @@ def _harden(given: JsonObject, names: _Names, prefix: str, hardening: Hardening)
     rows = controls(__package__)
     hardening.check(given, rows[names.provider], prefix)
     for tag, value in string_map(given.get("tags")).items():
-        wanted = f"{names.driver} None, in place of the tag"
-        hardening.judge(rows["driver tag"][0], value, tag.casefold() != _SKIP_TAG, f"{prefix}tags.{tag}", wanted=wanted)
+        row = rows["driver tag"][0]._replace(wanted=f"{names.driver} None, in place of the tag")
+        hardening.judge(row, value, tag.casefold() != _SKIP_TAG, f"{prefix}tags.{tag}")
 
 
 def _vendor_case(size: str) -> str:
