@@ -7,7 +7,7 @@ from gpupools.cli.help_texts import add_filters, examples, has_invalid_filters
 from gpupools.console.output import answer, tell
 from gpupools.console.tables import tell_table
 from gpupools.plan.capability import Verdict
-from gpupools.plan.matrix import grouped, matrix
+from gpupools.plan.matrix import MatrixRow, grouped, matrix
 from gpupools.providers import clouds
 
 
@@ -44,8 +44,8 @@ def _exit_status(given: argparse.Namespace) -> int:
             tell("")
             continue
         table = [
-            (software, sharing, verdict, _models(found, offered), _sentence(verdict, why, instead), source)
-            for (_, software, sharing, verdict, why, source, instead), found in grouped(matrix(each, models)).items()
+            (row.software, row.sharing, row.verdict, _models(found, offered), _sentence(row), row.source)
+            for row, found in grouped(matrix(each, models)).items()
         ]
         headers = ["software", "sharing", "verdict", "GPUs", "why", "source"]
         widths = [None, None, None, 24, 70, 50]
@@ -58,5 +58,5 @@ def _models(found: tuple[str, ...], offered: set[str]) -> str:
     return "all" if len(found) == len(offered) else ", ".join(found)
 
 
-def _sentence(verdict: Verdict, why: str, instead: str) -> str:
-    return f"{why}; instead: {instead}" if verdict is Verdict.REFUSED and instead else why
+def _sentence(row: MatrixRow) -> str:
+    return f"{row.why}; instead: {row.instead}" if row.verdict is Verdict.REFUSED and row.instead else row.why
