@@ -169,7 +169,8 @@ def _default_pool(pool: object, prefix: str) -> PoolFacts:
 def _pool(given: JsonObject, names: _Names, prefix: str = "", pool: str = "") -> PoolFacts:
     machines = Machines()
     for path, size in _sizes(given, machines.unknown, prefix):
-        machines.add(_catalog_name(size), accelerator(size), path)
+        row = find_instance_type(INSTANCE_TYPES, size)
+        machines.add(row.name if row is not None else size, accelerator(size), path)
     profile = given.get(names.profile)
     if isinstance(profile, str) and profile:
         machines.show(Accelerator("nvidia", None), f"{prefix}{names.profile} {profile}")
@@ -186,7 +187,7 @@ def _pool(given: JsonObject, names: _Names, prefix: str = "", pool: str = "") ->
     hardening = Hardening()
     _harden(given, names, prefix, hardening)
     retired_machines(machines.names, INSTANCE_TYPES, f"{prefix}vmSize", hardening)
-    scales = flag(_first_value(given, names.scaling))
+    scales = flag(next((given[name] for name in names.scaling if given.get(name) is not None), None))
     bounds = ("minCount", "maxCount") if scales or scales is None else (names.count, names.count)
     least, most = (number(given.get(key)) for key in bounds)
     is_grid = any(name in INSTANCE_TYPES and INSTANCE_TYPES[name].gpu_model in GRID_MODELS for name in machines.names)
@@ -291,10 +292,6 @@ def _software(given: JsonObject, names: _Names, prefix: str, vendor: str) -> Sof
     return SoftwareHints()
 
 
-def _first_value(given: JsonObject, names: tuple[str, ...]) -> Any:
-    return next((given[name] for name in names if given.get(name) is not None), None)
-
-
 def _harden(given: JsonObject, names: _Names, prefix: str, hardening: Hardening) -> None:
     rows = controls(__package__)
     hardening.check(given, rows[names.provider], prefix)
@@ -310,11 +307,6 @@ def _vendor_case(size: str) -> str:
     family, (features, *rest) = name.removesuffix(after), after.split("_")
     words = [word.lower() if re.fullmatch(r"[vV]\d{1,2}", word) else word.upper() for word in rest]
     return "_".join([tier.capitalize(), family.upper() + features.lower(), *words])
-
-
-def _catalog_name(size: str) -> str:
-    found = find_instance_type(INSTANCE_TYPES, size)
-    return found.name if found is not None else size
 
 
 TYPES = (
