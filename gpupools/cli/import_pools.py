@@ -119,7 +119,7 @@ class _Pool:
 
     def path(self, inner: str) -> str:
         """Return the path of an input of the pool's resource in `adopt.keep`."""
-        return f"{self.outside.resource}.{inner}" if self.outside.prefixed else inner
+        return f"{self.outside.resource}.{inner}" if self.outside.beside else inner
 
     def edits(self) -> Iterator[tuple[str, EditEffect]]:
         """Yield the inputs of the pool's resource with the effect of an edit."""
@@ -472,7 +472,7 @@ def _declared(pools: Sequence[_Pool], plan: StackPlan) -> Iterator[tuple[_Pool, 
     plans = {(pool.cluster, pool.name): pool for pool in plan.pools}
     for pool in pools:
         planned, node_pools, tokens = plans[pool.cluster, pool.name], pool.cloud.node_pools, pool.cloud.tokens()
-        adopted = planned.provider_plan.adopted_pool()
+        adopted = planned.provider_plan.adopted
         assert adopted is not None  # all pools of this file are imported
         pool.id = adopted.id
         keys = {key: value for key, value in plan.stack.clusters[pool.cluster] if value is not None}

@@ -289,8 +289,9 @@ def _one_document(name: str) -> Any:
 
 
 def _table(cloud: Cloud) -> Path:
-    assert cloud.discovery_file is not None  # a test has it of every cloud
-    return cloud.discovery_file
+    table = cloud.file("discovery.csv")
+    assert table is not None  # a test has it of every cloud
+    return table
 
 
 def _read_by_any(told: Any, *, outputs: bool = False) -> list[tuple[str, Described]]:

@@ -14,11 +14,11 @@ from gpupools.plan.existing_pools import (
     Found,
     There,
     fixed_nodes,
+    list_of,
     number_of,
     other_taints,
     refuse,
     text_of,
-    texts_of,
     without_nothing,
 )
 from gpupools.plan.pool_plan import POOL_LABEL
@@ -96,7 +96,7 @@ def _pool_keys(found: Found) -> tuple[JsonDict, JsonDict]:
         "sharing": _sharing(found.name, inputs.get("gpuInstanceProfile"), row.gpu_model),
         "software": "gpu-operator" if profile.get("driver") == "None" else "device-plugin",
         "capacity": _capacity(inputs),
-        "zones": sorted(texts_of(inputs.get("availabilityZones"), "availabilityZones")),
+        "zones": sorted(list_of(str, inputs.get("availabilityZones"), "availabilityZones")),
         "image": {
             "family": "azure-linux" if str(inputs.get("osSKU")).startswith("AzureLinux") else None,
             "fips": inputs.get("enableFIPS") or None,
@@ -110,7 +110,7 @@ def _pool_keys(found: Found) -> tuple[JsonDict, JsonDict]:
             "drain_timeout_min": upgrade.get("drainTimeoutInMinutes") or None,
         },
         "labels": dict(mapping(inputs.get("nodeLabels"))),
-        "taints": other_taints(texts_of(inputs.get("nodeTaints"), "nodeTaints"), taints),
+        "taints": other_taints(list_of(str, inputs.get("nodeTaints"), "nodeTaints"), taints),
         "tags": dict(mapping(inputs.get("tags"))),
     }
     return {"subnet_id": inputs.get("vnetSubnetID")}, without_nothing(pool)

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from fractions import Fraction
 
-from gpupools.common.json_types import JsonObject
+from gpupools.common.json_types import JsonDict, JsonObject
 from gpupools.common.taints import CLOUD_EFFECTS, GPU_TAINT
 from gpupools.plan.cloud import KubernetesObjects, Readback
 from gpupools.plan.pool_facts import (
@@ -22,7 +22,7 @@ from gpupools.plan.pool_facts import (
     SharingFacts,
     SoftwareHints,
 )
-from gpupools.providers.gcp.added_taints import ARM
+from gpupools.providers.gcp.added_taints import ARM, ARM_PAGE
 from gpupools.providers.gcp.cluster import ZONE, is_default_account
 from gpupools.providers.gcp.compute_class import read_compute_class
 from gpupools.providers.gcp.karpenter import KARPENTER
@@ -100,17 +100,16 @@ def _cluster(given: JsonObject, key: str) -> Iterator[PoolFacts]:
     pools = list(items(given.get("nodePools"), "nodePools", late))
     for where, one in pools:
         pool = mapping(one)
-        zones = _node_pool(pool, f"{where}.", key)
-        if zones.zones is None and not zones.zones_unknown:
-            zones = _add_zones(zones, *_zones(given, cluster=True))
-        yield replace(zones, pool=text(pool.get("name")))
+        found = _node_pool(pool, f"{where}.", key)
+        zones = _zones(given, cluster=True) if found.zones is None and not found.zones_unknown else {}
+        yield replace(found, pool=text(pool.get("name")), **zones)
     for path in late:
         yield PoolFacts("gcp", (), None, (), unknown=(path,), where=f"{path}.{key}.taints")
     # The cluster's own `nodeConfig` is for its default pool, which exists unless pools are given or it is removed.
     removed = given.get("removeDefaultNodePool")
     if not pools and not late and flag(removed) is not True and given.get("nodeConfig"):
-        zones = _add_zones(_node_pool(given, "", "nodeConfig"), *_zones(given, cluster=True))
-        yield replace(zones, pool="default-pool", in_cluster=None if removed is UNKNOWN else True)
+        found, zones = _node_pool(given, "", "nodeConfig"), _zones(given, cluster=True)
+        yield replace(found, pool="default-pool", in_cluster=None if removed is UNKNOWN else True, **zones)
     yield from _auto_provisioning(given, key)
 
 
@@ -163,9 +162,10 @@ def _node_pool(pool: JsonObject, prefix: str, key: str) -> PoolFacts:
     _count(machine, accelerators, path, machines)
     read = TaintsRead()
     read.objects(config.get("taints"), f"{path}.taints", CLOUD_EFFECTS)
-    if ARM.taint in read.taints:
-        read.taints.remove(ARM.taint)
-        read.note(f"{path}.taints: {ARM.taint} does not keep off {ARM.passed_by} ({ARM.source})")
+    if ARM in read.taints:
+        read.taints.remove(ARM)
+        who = "pods that select Arm nodes, for which GKE adds the toleration"
+        read.note(f"{path}.taints: {ARM} does not keep off {who} ({ARM_PAGE})")
     hardening = Hardening()
     _harden(config, path, hardening)
     hardening.check(pool, controls(__package__)["pool"], prefix)
@@ -177,7 +177,6 @@ def _node_pool(pool: JsonObject, prefix: str, key: str) -> PoolFacts:
     total = scaling.get("totalMaxNodeCount") is not None or scaling.get("totalMinNodeCount") is not None
     ends = ("totalMinNodeCount", "totalMaxNodeCount") if total else ("minNodeCount", "maxNodeCount")
     fixed = number(pool.get("nodeCount")) if not scaling else None
-    zones, late = _zones(pool)
     least, most = (number(scaling.get(end)) for end in ends)
     return replace(
         pool_facts("gcp", machines, read, hardening),
@@ -192,8 +191,7 @@ def _node_pool(pool: JsonObject, prefix: str, key: str) -> PoolFacts:
         min_nodes=fixed if least is None else least,
         max_nodes=fixed if most is None else most,
         per_zone=not total,
-        zones=zones,
-        zones_unknown=late,
+        **_zones(pool),
         labels=string_map(config.get("labels")),
         tags=string_map(config.get("resourceLabels")),
         node_customizations=tuple(node_customizations(config, f"{path}.")),
@@ -202,20 +200,16 @@ def _node_pool(pool: JsonObject, prefix: str, key: str) -> PoolFacts:
     )
 
 
-def _zones(given: JsonObject, *, cluster: bool = False) -> tuple[int | None, bool]:
-    """Count the zones that a pool or cluster names, and say whether it names some that are not known yet."""
+def _zones(given: JsonObject, *, cluster: bool = False) -> JsonDict:
+    """Return how many zones a pool or cluster names, and whether some that it names are not known yet."""
     named, location = given.get("nodeLocations", given.get("locations")), given.get("location")
     zonal = isinstance(location, str) and ZONE.fullmatch(location) is not None
     if is_list(named) and named:
         # The provider's cluster names the zones beside its own: registry.terraform.io, google_container_cluster.
-        return len({*map(text, named), *([text(location)] if cluster and zonal else [])}), False
+        return {"zones": len({*map(text, named), *([text(location)] if cluster and zonal else [])})}
     if named is UNKNOWN or (location is UNKNOWN and not named):
-        return None, True
-    return (1 if zonal else None), False
-
-
-def _add_zones(found: PoolFacts, zones: int | None, unknown: bool) -> PoolFacts:
-    return replace(found, zones=zones, zones_unknown=unknown)
+        return {"zones": None, "zones_unknown": True}
+    return {"zones": 1 if zonal else None}
 
 
 def _blocks(config: JsonObject, path: str, unknown: list[str]) -> Iterator[tuple[str, JsonObject]]:
