@@ -187,13 +187,16 @@ class GpuNodePool(pulumi.ComponentResource):
         planned: PlannedPool | None = None,
     ) -> None:
         """Plan the pool from its arguments; with `planned`, only the addresses are read from them."""
-        super().__init__("gpupools:index:GpuNodePool", name, dict(args), _with_former_name(name, args, opts))
+        former = _former_name(name, args)
+        if former is not None:
+            opts = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(aliases=[pulumi.Alias(name=former)]))
+        super().__init__("gpupools:index:GpuNodePool", name, dict(args), opts)
         plan, addresses = (planned.plan, _addresses(args)) if planned is not None else _plan_and_compare(name, args)
         # The engine does not pass a component's dependencies on to its children.
         below = pulumi.ResourceOptions(
             parent=self,
             depends_on=opts.depends_on if opts is not None else None,
-            transformations=self._with_former_names(name, args),
+            transformations=self._with_former_names(name, former) if former is not None else None,
         )
         self.node_pool_name = clouds()[plan.cloud].node_pools.resources().create_pool(name, plan, addresses, below)
         # Plain values: `from_input` would create an output for every nested value.
@@ -210,16 +213,13 @@ class GpuNodePool(pulumi.ComponentResource):
         # Set after all resources of the pool: a failed update leaves no record.
         self.register_outputs(registered | ({RECORD: planned.record} if planned is not None else {}))
 
-    def _with_former_names(self, name: str, args: GpuNodePoolArgs) -> list[pulumi.ResourceTransformation] | None:
+    def _with_former_names(self, name: str, former: str) -> list[pulumi.ResourceTransformation]:
         """Return a transformation that gives each child of a renamed pool the alias of its former name.
 
         Children inherit a component's alias only while the state has the component under that alias. When the update
         that renames fails half-way, the next one finds the component under its new name and would recreate its node
         pool (pulumi/pulumi pkg/resource/deploy/step_generator.go, `generateAliases`).
         """
-        former = _former_name(name, args)
-        if former is None:
-            return None
         parent = self.urn.apply(lambda urn: urn.removesuffix(name) + former)
 
         def with_alias(child: pulumi.ResourceTransformationArgs) -> pulumi.ResourceTransformationResult:
@@ -257,16 +257,6 @@ def _plan_and_compare(name: str, args: GpuNodePoolArgs) -> tuple[PoolPlan, dict[
         raise Refused(rejected) from None
     addresses = _addresses(args)
     return plan, addresses | {"name": wait_for_distinct_pools(name, plan.name, cluster, addresses["name"])}
-
-
-def _with_former_name(
-    name: str, args: GpuNodePoolArgs, opts: pulumi.ResourceOptions | None
-) -> pulumi.ResourceOptions | None:
-    """Add the alias of a renamed pool."""
-    former = _former_name(name, args)
-    if former is None:
-        return opts
-    return pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(aliases=[pulumi.Alias(name=former)]))
 
 
 def plan_args(name: str, args: GpuNodePoolArgs) -> PoolPlan:

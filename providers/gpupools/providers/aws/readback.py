@@ -249,9 +249,8 @@ def _instance(properties: JsonObject) -> tuple[PoolFacts, ...]:
 
 def _nodes(machine: PoolFacts) -> tuple[PoolFacts, ...]:
     """Keep machines that are nodes, or that are GPU machines of which nobody can tell yet."""
-    if machine.in_cluster:
-        return (machine,)
-    return (machine,) if machine.in_cluster is None and machine.evidence else ()
+    is_node = machine.in_cluster or (machine.in_cluster is None and machine.evidence)
+    return (machine,) if is_node else ()
 
 
 def _machine(described: object, prefix: str) -> PoolFacts:

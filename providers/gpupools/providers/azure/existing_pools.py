@@ -154,22 +154,19 @@ def _existing_resources(data: JsonObject) -> Iterator[There]:
     subscription, group, cluster, name = place
     flat = data["properties"] if isinstance(data.get("properties"), Mapping) else data
     at = ["--cluster-name", cluster, "--resource-group", group, "--subscription", subscription]
-    above = {
+    typed = {"resourceGroupName": group, "resourceName": cluster, "agentPoolName": name}
+    untyped = {
         "resourceProviderNamespace": "Microsoft.ContainerService",
         "parentResourcePath": f"managedClusters/{cluster}",
         "resourceType": "agentPools",
+        "resourceGroupName": group,
+        "resourceName": name,
     }
     yield There(
         name=name,
         id=str(data["id"]),
-        forms=(
-            (
-                "azure-native:containerservice:AgentPool",
-                {"resourceGroupName": group, "resourceName": cluster, "agentPoolName": name},
-            ),
-            # A pool that AKS manages: resources.py tells why it is of another type.
-            ("azure-native:resources:Resource", {**above, "resourceGroupName": group, "resourceName": name}),
-        ),
+        # A pool that AKS manages is of the second type; resources.py tells why.
+        forms=(("azure-native:containerservice:AgentPool", typed), ("azure-native:resources:Resource", untyped)),
         tags={},
         cluster=cluster,
         pool=str(mapping(flat.get("nodeLabels")).get(POOL_LABEL, "")),
