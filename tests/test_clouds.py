@@ -200,7 +200,7 @@ def test_other_accelerators_are_none_of_the_catalogue(cloud: Cloud) -> None:
 
 @each_row(("cloud", "row"), ROWS)
 def test_a_machine_is_known_by_its_name(cloud: Cloud, row: InstanceType) -> None:
-    assert cloud.find_instance_type(cloud.instance_types, row.name) == row
+    assert cloud.instance_types.find(row.name) == row
     found = cloud.readback().accelerator(row.name)
     assert (found.vendor, found.count) == ("nvidia", row.gpus)
 
@@ -208,7 +208,7 @@ def test_a_machine_is_known_by_its_name(cloud: Cloud, row: InstanceType) -> None
 @each_cloud
 def test_names_that_are_none_are_not_found(cloud: Cloud) -> None:
     for name in ("", "x", "..", "n1+:", "*", "a" * 10_000, "\x00"):
-        assert cloud.find_instance_type(cloud.instance_types, name) is None
+        assert cloud.instance_types.find(name) is None
         assert cloud.readback().accelerator(name).vendor == ""
 
 

@@ -280,7 +280,7 @@ def _read_labels(pool: _Pool, found: Found, keys: JsonDict) -> None:
     """Set the sharing that labels of the nodes select, and the owner of the MIG manager that cuts the GPUs."""
     labels = dict(keys.get("labels", {}))
     mig, plugin = (str(labels.get(each) or "") for each in (MIG_CONFIG_LABEL, PLUGIN_CONFIG_LABEL))
-    row = pool.cloud.find_instance_type(pool.cloud.instance_types, keys["instance_type"])
+    row = pool.cloud.instance_types.find(keys["instance_type"])
     if row is None or not (mig or plugin):
         return
     from gpupools.plan.plugin_configs import read_sharing

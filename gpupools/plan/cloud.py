@@ -9,7 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from gpupools.catalog.instance_types import Catalogue, InstanceType
+from gpupools.catalog.instance_types import Catalogue
 from gpupools.catalog.reserved_keys import KeyRule
 from gpupools.common.csv_rows import csv_rows, has_text
 from gpupools.common.errors import Problem, nearest
@@ -235,8 +235,6 @@ class Cloud(NamedTuple):
     node_pools: NodePools
     readback: Callable[[], Readback]
 
-    find_instance_type: Callable[[Catalogue, str], InstanceType | None] = Catalogue.get
-    """Look a written instance type up; a cloud with composed names brings its own."""
     folder: Path | None = None
     """Its folder, for tables that a cloud may have (`file`); None for a cloud without any."""
     helpers: Mapping[str, str] = MappingProxyType({})

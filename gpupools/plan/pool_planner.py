@@ -270,7 +270,7 @@ def _of_pool(name: str, problems: Iterable[Problem]) -> list[Problem]:
 
 def _instance_by_name(wanted: str, cloud: Cloud, problems: list[Problem]) -> InstanceType | None:
     where = ("instance_type",)
-    found = cloud.find_instance_type(cloud.instance_types, wanted)
+    found = cloud.instance_types.find(wanted)
     if found is None:
         other = cloud.instance_types.other_accelerator(wanted)
         if other is not None:

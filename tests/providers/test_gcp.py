@@ -22,7 +22,6 @@ from gpupools.providers.gcp.machines import (
     N1_MACHINES,
     N1_MOST_VCPUS,
     GceCatalogue,
-    find_instance_type,
     n1_most_vcpus,
 )
 from gpupools.providers.gcp.pool_plan import GkePoolPlan
@@ -117,7 +116,7 @@ def test_every_n1_row_is_within_the_limit_of_its_gpus() -> None:
 def test_a_number_of_gpus_allows_an_n1_machine_its_vcpus(accelerator: str, most: dict[int, int]) -> None:
     """As the page has it: https://docs.cloud.google.com/compute/docs/gpus#n1-gpus."""
     for count in range(1, 9):
-        row = find_instance_type(gcp.CLOUD.instance_types, f"n1+{accelerator}:{count}")
+        row = gcp.CLOUD.instance_types.find(f"n1+{accelerator}:{count}")
         assert (row is None) is (count not in most)
         assert row is None or n1_most_vcpus(row) == most[count]
 

@@ -7,7 +7,7 @@ from gpupools.plan.cloud import Cloud, NodePools, PodLimits, PoolOrder, Register
 from gpupools.plan.cloud_tables import read_capabilities, read_default_software, read_provider_settings, read_software
 from gpupools.providers.azure.cluster import AksCluster
 from gpupools.providers.azure.constraints import check_pool, check_settings
-from gpupools.providers.azure.machines import INSTANCE_TYPES, find_instance_type
+from gpupools.providers.azure.machines import INSTANCE_TYPES
 from gpupools.providers.azure.node_software import node_runtime
 from gpupools.providers.azure.pool_plan import build_provider_plan
 from gpupools.providers.azure.pool_settings import OVERRIDABLE, SETTINGS
@@ -40,7 +40,6 @@ CLOUD = Cloud(
     provider_settings=read_provider_settings(_HERE, "azure-native", "azure"),
     node_runtime=node_runtime,
     supports_dra_from_zero=False,
-    find_instance_type=find_instance_type,
     # https://learn.microsoft.com/azure/aks/imds-restriction
     open_metadata_address="169.254.169.254/32",
     karpenter_excludes_autoscaling="https://learn.microsoft.com/dotnet/api/azure.resourcemanager.containerservice.models.nodeprovisioningmode.auto",

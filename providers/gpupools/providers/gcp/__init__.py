@@ -10,7 +10,7 @@ from gpupools.plan.cloud import Cloud, NodePools, PodLimits, PoolOrder, Register
 from gpupools.plan.cloud_tables import read_capabilities, read_default_software, read_provider_settings, read_software
 from gpupools.providers.gcp.cluster import GkeCluster
 from gpupools.providers.gcp.constraints import check_pool, check_settings
-from gpupools.providers.gcp.machines import INSTANCE_TYPES, find_instance_type
+from gpupools.providers.gcp.machines import INSTANCE_TYPES
 from gpupools.providers.gcp.node_software import node_runtime
 from gpupools.providers.gcp.pool_plan import build_provider_plan
 from gpupools.providers.gcp.pool_settings import OVERRIDABLE, SETTINGS
@@ -44,7 +44,6 @@ CLOUD = Cloud(
     node_runtime=node_runtime,
     supports_dra_from_zero=True,
     capacity_buffers="https://docs.cloud.google.com/kubernetes-engine/docs/how-to/configure-capacity-buffer",
-    find_instance_type=find_instance_type,
     # Google documents no list of what GKE sets itself. Its API refuses what it "manages": the pull request quotes it,
     # of a key that Google's pages have people write by now. Labels for DRA drivers are people's own.
     pod_limits=PodLimits(8, 256, "https://docs.cloud.google.com/kubernetes-engine/docs/how-to/flexible-pod-cidr"),

@@ -23,7 +23,7 @@ from gpupools.plan.existing_pools import (
 )
 from gpupools.plan.pool_plan import POOL_LABEL
 from gpupools.providers.gcp.added_taints import ARM, QUEUED
-from gpupools.providers.gcp.machines import INSTANCE_TYPES, find_instance_type
+from gpupools.providers.gcp.machines import INSTANCE_TYPES
 from gpupools.providers.gcp.pool_settings import IMAGE_TYPES, NO_DEVICE_PLUGIN_LABEL
 from gpupools.providers.gcp.readback import NODE_POOL, read_pools
 
@@ -158,7 +158,7 @@ def _pool_keys(found: Found) -> tuple[JsonDict, JsonDict]:
 def _machine(name: str, config: JsonObject, gpu: JsonObject) -> str:
     machine, model, count = config.get("machineType"), gpu.get("type"), number_of(gpu.get("count"), "count")
     for written in (str(machine), f"{machine}+{model}:{count}"):
-        row = find_instance_type(INSTANCE_TYPES, written)
+        row = INSTANCE_TYPES.find(written)
         if row is not None and (row.extra["accelerator_type"], row.devices) == (model, count):
             return written
     raise refuse(name, f"runs on {machine} with {count} × {model}, which is not in the catalogue")

@@ -26,7 +26,7 @@ from gpupools.providers.gcp.added_taints import ARM, ARM_PAGE
 from gpupools.providers.gcp.cluster import ZONE, is_default_account
 from gpupools.providers.gcp.compute_class import read_compute_class
 from gpupools.providers.gcp.karpenter import KARPENTER
-from gpupools.providers.gcp.machines import INSTANCE_TYPES, find_instance_type
+from gpupools.providers.gcp.machines import INSTANCE_TYPES
 from gpupools.providers.gcp.node_customization import customizations, node_customizations
 from gpupools.providers.gcp.pool_settings import NO_DEVICE_PLUGIN_LABEL, SHARING_STRATEGIES
 from gpupools.readback.inputs import (
@@ -67,7 +67,7 @@ _GPUS_PAGE = "https://docs.cloud.google.com/kubernetes-engine/docs/how-to/gpus"
 
 def accelerator(machine_type: str) -> Accelerator:
     """Return the accelerator of a machine type, by its name, which does not include the GPUs of N1."""
-    row = find_instance_type(INSTANCE_TYPES, machine_type)
+    row = INSTANCE_TYPES.find(machine_type)
     if found := listed_accelerator(INSTANCE_TYPES, row, machine_type):
         return found
     if _GPU_SERIES.fullmatch(machine_type):
