@@ -22,7 +22,7 @@ def diff(old: StackPlan, new: StackPlan, clouds: Mapping[str, Cloud]) -> list[Po
 
 def diff_software(old: StackPlan, new: StackPlan, pools: Iterable[PoolChange]) -> list[SoftwareChange]:
     """Return what happens to the software of every cluster by two plans; `pools` is what happens to the pools."""
-    mps = {(pool.cluster, pool.name) for pool in old.pools if has_control_daemon(pool.sharing_kind)}
+    mps = {(pool.cluster, pool.name) for pool in old.pools if has_control_daemon(pool.sharing.kind)}
     return compare_software([record_software(each, old.stack) for each in old.runtimes], new, pools, mps)
 
 
@@ -31,7 +31,7 @@ def release_changes(
 ) -> tuple[ReleaseChange, ...]:
     """Say what becomes of every release that is in both plans and differs; `pools` are those before."""
     before = {(plan.cluster, release.name): release for plan in old for release in plan.releases}
-    mps = {(pool.cluster, pool.name) for pool in pools if has_control_daemon(pool.sharing_kind)}
+    mps = {(pool.cluster, pool.name) for pool in pools if has_control_daemon(pool.sharing.kind)}
     found = []
     for plan in new:
         shared = [name for cluster, name in mps if cluster == plan.cluster]

@@ -21,7 +21,6 @@ PACKAGE = clouds.__module__
 SOFTWARE = ("cloud-managed", "device-plugin", "gpu-operator", "dra-driver", "hami")
 
 FILES: Mapping[str, str] = {
-    "access.py": "which program gets a token for a cluster's API",
     "node_customization.py": "which inputs set by hand run on nodes or open them",
     "cluster.py": "the keys of a cluster",
     "constraints.py": "which settings exclude each other",

@@ -24,8 +24,7 @@ from gpupools.plan.node_software import NodeRuntime
 from gpupools.plan.pool_facts import NO_ACCELERATOR, Accelerator, PoolFacts
 from gpupools.plan.provider_plan import PoolRequest, ProviderPlan
 from gpupools.plan.software_plan import Piece
-from gpupools.spec.cluster_access import ExecPlugin
-from gpupools.spec.models import SHARING_KINDS, Address, Addresses, Cluster
+from gpupools.spec.models import SHARING_KINDS, Address, Addresses, Cluster, ExecPlugin
 from tests.forked import forking
 from tests.sdk_schema import read_sdks
 
@@ -78,6 +77,10 @@ class FakeCluster(Cluster):
     def place_of(cls, given: Mapping[str, Any]) -> Mapping[str, Any]:
         return {"region": given["region"], "name": given["name"]}
 
+    @classmethod
+    def exec_plugin(cls, given: Mapping[str, Any]) -> ExecPlugin:
+        return ExecPlugin("fake-token", (), "get it")
+
 
 CLUSTER: Mapping[str, Any] = MappingProxyType({"cloud": "fake", "name": "lab-dev", "region": "north"})
 """The fewest keys that make a `FakeCluster`."""
@@ -100,9 +103,7 @@ def _decide(request: PoolRequest) -> ProviderPlan:
 def _refusals(request: PoolRequest) -> list[Problem]:
     # The small L4 machine has no room for the cloud's own plugin.
     if request.instance.name in ("l4.small", "l4.old") and request.sharing == "time-slicing":
-        return [
-            Problem(("pools", request.name, "sharing", "mode"), f"{request.instance.name} is too small", "take another")
-        ]
+        return [Problem(("sharing", "mode"), f"{request.instance.name} is too small", "take another")]
     return []
 
 
@@ -189,7 +190,6 @@ def fake_cloud(fake_catalogue: Catalogue) -> Cloud:
         reserved_labels=(KeyRule(pattern="fake.example.com/*", why="is the cloud's own"),),
         reserved_taints=(),
         example_cluster=CLUSTER,
-        access=lambda cluster: ExecPlugin("fake-token", (), "get it"),
         provider_settings={},
         node_pools=NodePools(
             settings={},

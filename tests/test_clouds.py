@@ -92,7 +92,7 @@ def sampled(cloud_name: str) -> Mapping[str, tuple[dict[str, Any], PoolPlan]]:
     seen: set[object] = set()
     found = {}
     for name, (pool, plan) in planned(cloud_name).items():
-        keys = {plan.instance.name, (plan.instance.gpu_model, plan.software, plan.sharing_kind)}
+        keys = {plan.instance.name, (plan.instance.gpu_model, plan.software, plan.sharing.kind)}
         if not keys <= seen:
             found[name] = (pool, plan)
         seen |= keys
@@ -200,7 +200,7 @@ def test_other_accelerators_are_none_of_the_catalogue(cloud: Cloud) -> None:
 
 @each_row(("cloud", "row"), ROWS)
 def test_a_machine_is_known_by_its_name(cloud: Cloud, row: InstanceType) -> None:
-    assert cloud.find_instance_type(cloud.instance_types, row.name) == row
+    assert cloud.instance_types.find(row.name) == row
     found = cloud.readback().accelerator(row.name)
     assert (found.vendor, found.count) == ("nvidia", row.gpus)
 
@@ -208,7 +208,7 @@ def test_a_machine_is_known_by_its_name(cloud: Cloud, row: InstanceType) -> None
 @each_cloud
 def test_names_that_are_none_are_not_found(cloud: Cloud) -> None:
     for name in ("", "x", "..", "n1+:", "*", "a" * 10_000, "\x00"):
-        assert cloud.find_instance_type(cloud.instance_types, name) is None
+        assert cloud.instance_types.find(name) is None
         assert cloud.readback().accelerator(name).vendor == ""
 
 
@@ -241,7 +241,7 @@ def test_every_machine_is_planned_with_whole_gpus_or_refused_with_a_reason(cloud
 @each_cloud
 def test_most_machines_that_can_be_bought_can_be_planned(cloud: Cloud) -> None:
     current = {row.name for row in cloud.instance_types.values() if row.lifecycle == "current"}
-    whole = {plan.instance.name for _, plan in planned(cloud.name).values() if plan.sharing_kind == "none"}
+    whole = {plan.instance.name for _, plan in planned(cloud.name).values() if plan.sharing.kind == "none"}
 
     assert len(current & whole) > 0.6 * len(current)
 
@@ -274,7 +274,7 @@ def test_the_labels_a_cloud_sets_cannot_be_overridden(cloud: Cloud) -> None:
 def test_everything_the_matrix_has_in_the_pool_can_be_planned(cloud: Cloud) -> None:
     native = {key for key, cell in cloud.capabilities.items() if cell.verdict is Verdict.NATIVE}
 
-    assert {(plan.software, plan.sharing_kind) for _, plan in planned(cloud.name).values()} >= native
+    assert {(plan.software, plan.sharing.kind) for _, plan in planned(cloud.name).values()} >= native
 
 
 @each_cloud

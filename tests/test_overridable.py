@@ -357,7 +357,7 @@ def test_what_stays_the_plans_is_an_input_that_the_resource_has(
 
 
 def _tokens(cloud: str) -> Iterable[str]:
-    file = clouds()[cloud].input_types_file
+    file = clouds()[cloud].file("input_types.json")
     assert file is not None
     return read_input_types(file).resources
 

@@ -90,11 +90,6 @@ class Catalogue(Mapping[str, InstanceType]):
         return MappingProxyType({row["instance_type"]: _instance_type(row) for row in rows})
 
     @cached_property
-    def folded(self) -> Mapping[str, InstanceType]:
-        """The machines by their names without case, for a cloud that takes them so."""
-        return {name.casefold(): row for name, row in self._rows.items()}
-
-    @cached_property
     def _others(self) -> tuple[tuple[str, ...], FirstOf]:
         rows = csv_rows(self._folder / "other_accelerators.csv")
         return tuple(f"{row['vendor']} {row['accelerator']}" for row in rows), FirstOf(row["pattern"] for row in rows)
@@ -107,6 +102,10 @@ class Catalogue(Mapping[str, InstanceType]):
 
     def __len__(self) -> int:
         return len(self._rows)
+
+    def find(self, name: str) -> InstanceType | None:
+        """Look a written instance type up; a cloud with names in any case, or composed ones, has its own catalogue."""
+        return self.get(name)
 
     def values(self) -> ValuesView[InstanceType]:
         """Return the machines in the order of the file."""

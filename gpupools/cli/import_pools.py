@@ -115,7 +115,7 @@ class _Pool:
 
     def path(self, inner: str) -> str:
         """Return the path of an input of the pool's resource in `adopt.keep`."""
-        return f"{self.outside.resource}.{inner}" if self.outside.prefixed else inner
+        return f"{self.outside.resource}.{inner}" if self.outside.beside else inner
 
     def compared(self, inputs: JsonObject) -> Iterator[tuple[str, EditEffect, Any, Any]]:
         """Yield the declared inputs of the pool's resource: path, effect of an edit, declared value, current value."""
@@ -274,7 +274,7 @@ def _read_labels(pool: _Pool, found: Found, keys: JsonDict) -> None:
     """Set the sharing that labels of the nodes select, and the owner of the MIG manager that cuts the GPUs."""
     labels = dict(keys.get("labels", {}))
     mig, plugin = (str(labels.get(each) or "") for each in (MIG_CONFIG_LABEL, PLUGIN_CONFIG_LABEL))
-    row = pool.cloud.find_instance_type(pool.cloud.instance_types, keys["instance_type"])
+    row = pool.cloud.instance_types.find(keys["instance_type"])
     if row is None or not (mig or plugin):
         return
     from gpupools.plan.plugin_configs import read_sharing
@@ -453,7 +453,7 @@ def _declared(pools: Sequence[_Pool], plan: StackPlan) -> Iterator[tuple[_Pool, 
     plans = {(pool.cluster, pool.name): pool for pool in plan.pools}
     for pool in pools:
         planned, node_pools, tokens = plans[pool.cluster, pool.name], pool.cloud.node_pools, pool.cloud.tokens()
-        adopted = planned.provider_plan.adopted_pool()
+        adopted = planned.provider_plan.adopted
         assert adopted is not None  # all pools of this file are imported
         pool.id = adopted.id
         keys = {key: value for key, value in plan.stack.clusters[pool.cluster] if value is not None}

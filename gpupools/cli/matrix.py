@@ -7,7 +7,7 @@ from gpupools.cli.help_texts import add_filters, chosen_clouds, examples
 from gpupools.console.output import answer, tell
 from gpupools.console.tables import tell_table
 from gpupools.plan.capability import Verdict
-from gpupools.plan.matrix import grouped, matrix
+from gpupools.plan.matrix import MatrixRow, grouped, matrix
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -38,15 +38,18 @@ def _exit_status(given: argparse.Namespace) -> int:
             tell("")
             continue
         table = [
-            (
-                *(software, sharing, verdict),
-                "all" if len(found) == len(offered) else ", ".join(found),
-                f"{why}; instead: {instead}" if verdict is Verdict.REFUSED and instead else why,
-                source,
-            )
-            for (_, software, sharing, verdict, why, source, instead), found in grouped(matrix(each, models)).items()
+            (row.software, row.sharing, row.verdict, _models(found, offered), _sentence(row), row.source)
+            for row, found in grouped(matrix(each, models)).items()
         ]
         headers = ["software", "sharing", "verdict", "GPUs", "why", "source"]
         tell_table(table, headers, widths=[None, None, None, 24, 70, 50])
         tell("")
     return 0
+
+
+def _models(found: tuple[str, ...], offered: set[str]) -> str:
+    return "all" if len(found) == len(offered) else ", ".join(found)
+
+
+def _sentence(row: MatrixRow) -> str:
+    return f"{row.why}; instead: {row.instead}" if row.verdict is Verdict.REFUSED and row.instead else row.why

@@ -278,8 +278,9 @@ def _one_document(name: str) -> Any:
 
 
 def _table(cloud: Cloud) -> Path:
-    assert cloud.discovery_file is not None  # a test has it of every cloud
-    return cloud.discovery_file
+    table = cloud.file("discovery.csv")
+    assert table is not None  # a test has it of every cloud
+    return table
 
 
 def _read_by_any(told: Any, *, outputs: bool = False) -> list[tuple[str, Described]]:
@@ -412,7 +413,7 @@ def _pool(given: argparse.Namespace, cloud: Cloud, missing: _Missing) -> tuple[s
             question,
             lambda word: None if len(offered(word)) == 1 else f"{nearest_gpu_model(word, models)}; {fix}",
         )
-    machine = cloud.find_instance_type(cloud.instance_types, given.instance_type) if given.instance_type else None
+    machine = cloud.instance_types.find(given.instance_type) if given.instance_type else None
     found = [machine.gpu_model] if machine is not None else offered(given.gpu or "")
     model = found[0] if len(found) == 1 else ""
     if given.gpu is not None:

@@ -50,7 +50,7 @@ def compare(
             was = before.pop((plan.cluster, former))
         if was is None:
             made.append(plan)
-            adopted = plan.provider_plan.adopted_pool()
+            adopted = plan.provider_plan.adopted
             created = PoolChange(plan.cluster, plan.name, "created", EditEffect.IN_PLACE, (), node_count(plan))
             changes.append(replace(created, adopts=adopted.name if adopted is not None else ""))
             continue
@@ -163,7 +163,7 @@ def _changes(
         change = _field_change(name, was, now, new, tables, moved)
         found.append(replace(change, detail="; ".join(filter(None, [source, change.detail]))))
     found += _untold(moved or {}, found, tables)
-    if new.provider_plan.adopted_pool() is not None:
+    if new.provider_plan.adopted is not None:
         was_adopted = "adopted.name" in old.values
         # Nothing is made of the first name of a pool that has one already.
         found = [field_change for field_change in found if field_change.field != "first_name" or not was_adopted]
@@ -220,7 +220,7 @@ def _adopted_change(change: FieldChange, *, was_adopted: bool, new: PoolPlan) ->
         return replace(change, effect=EditEffect.UNKNOWN, pods=PodImpact.UNKNOWN, detail=detail)
     if change.field.startswith("adopted"):
         return replace(change, adopted=True)
-    adopted = new.provider_plan.adopted_pool()
+    adopted = new.provider_plan.adopted
     if not was_adopted or adopted is None:
         return change
     theirs = new.provider_plan.kept_input(change.field, change.inputs)
@@ -266,7 +266,7 @@ def with_inputs(
 def _ignored_inputs(plan: PoolPlan, old: Iterable[str], new: Container[str]) -> list[str]:
     """Return the inputs whose changes the engine ignores; of an adopted pool also what the program leaves out."""
     found = list(plan.provider_plan.ignored_inputs(is_fixed=plan.min_nodes == plan.max_nodes))
-    adopted = plan.provider_plan.adopted_pool()
+    adopted = plan.provider_plan.adopted
     return found if adopted is None else [*found, *adopted.kept, *(path for path in old if path not in new)]
 
 

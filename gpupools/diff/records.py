@@ -279,7 +279,7 @@ def recorded_plan(values: JsonObject, changed: Collection[str], new: PoolPlan, c
     keys = new.provider_plan.key_values
     own["key_values"] = {field: values.get(field) if field in changed else value for field, value in keys.items()}
     name, software = str(values["instance_type"]), str(values["software"])
-    instance = cloud.find_instance_type(cloud.instance_types, name) or new.instance._replace(name=name)
+    instance = cloud.instance_types.find(name) or new.instance._replace(name=name)
     sharing = _form(Sharing).validate_python(_nested(_below("sharing", values)))
     # In the order of the new plan, where nothing else about them has changed.
     taints = tuple(map(parse_taint, values["taints"])) if "taints" in changed else new.node_taints

@@ -160,7 +160,7 @@ def fraction_of(template: PodTemplate, pool: PoolPlan) -> Decimal | None:
 
 def unit_name(name: str, pool: PoolPlan) -> str:
     """Return what people call a unit of a pool: `GPUs`, or the resource of its shares and slices."""
-    is_whole = pool.sharing_kind in ("none", "fractions") and pool.software != HAMI
+    is_whole = pool.sharing.kind in ("none", "fractions") and pool.software != HAMI
     return "GPUs" if is_whole and name in (GPU_RESOURCE, DEVICE_CLASS) else name
 
 

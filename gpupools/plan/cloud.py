@@ -9,7 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from gpupools.catalog.instance_types import Catalogue, InstanceType
+from gpupools.catalog.instance_types import Catalogue
 from gpupools.catalog.reserved_keys import KeyRule
 from gpupools.common.csv_rows import csv_rows, has_text
 from gpupools.common.errors import Problem, nearest
@@ -29,7 +29,6 @@ if TYPE_CHECKING:  # planning a pool reads none back and declares none
     from gpupools.plan.karpenter_provider import KarpenterProvider
     from gpupools.plan.pool_facts import Accelerator, NodeCustomization, PoolFacts
     from gpupools.plan.pool_plan import PoolPlan
-    from gpupools.spec.cluster_access import ExecPlugin
 
 
 def get_later(module: str, name: str) -> Callable[[], Any]:
@@ -182,13 +181,9 @@ UntypedResourceLookup = Callable[[JsonObject], UntypedResource | None]
 
 def nearest_cloud(word: object, clouds: Mapping[str, "Cloud"]) -> str:
     """Name the cloud whose service somebody wrote in place of its name (`eks`), or those closest to the word."""
-    service = _cloud_of_service(word, clouds)
-    return f"write {service}" if service is not None else nearest(word, clouds)
-
-
-def _cloud_of_service(word: object, clouds: Mapping[str, "Cloud"]) -> str | None:
     said = str(word).casefold().split() or [""]
-    return next((cloud.name for cloud in clouds.values() if said[-1] in cloud.service.casefold().split()), None)
+    meant = next((cloud.name for cloud in clouds.values() if said[-1] in cloud.service.casefold().split()), None)
+    return f"write {meant}" if meant is not None else nearest(word, clouds)
 
 
 class Cloud(NamedTuple):
@@ -205,8 +200,6 @@ class Cloud(NamedTuple):
     """The keys a stack file gives for a cluster on this cloud."""
     example_cluster: JsonObject
     """A cluster as a stack file gives it, for documentation, the capability matrix and the contract tests."""
-    access: "Callable[[JsonObject], ExecPlugin]"
-    """Say which program gets a token for the API of a cluster, from the cluster's keys."""
     provider_settings: Mapping[str, Mapping[str, str]]
     """Namespaces of Pulumi configuration that belong to this cloud's providers → setting → what to use instead.
 
@@ -220,7 +213,10 @@ class Cloud(NamedTuple):
     capabilities: Mapping[tuple[str, str], Capability]
     """The matrix: (software, kind of sharing) to a verdict, without gaps."""
     check_pool: Callable[[PoolRequest], list[Problem]]
-    """What this cloud refuses beyond the matrix: profiles, client limits, machines the image cannot drive."""
+    """What this cloud refuses beyond the matrix: profiles, client limits, machines the image cannot drive.
+
+    Paths of problems start at the pool's own keys, here and below.
+    """
     check_settings: Callable[[PoolRequest], list[Problem]]
     """Settings of the pool that exclude each other or the machine: capacity, zones, image, disk, network, upgrades.
 
@@ -239,16 +235,8 @@ class Cloud(NamedTuple):
     node_pools: NodePools
     readback: Callable[[], Readback]
 
-    find_instance_type: Callable[[Catalogue, str], InstanceType | None] = Catalogue.get
-    """Look a written instance type up; a cloud with composed names brings its own."""
-    quotas_file: Path | None = None
-    """Table of the quotas that its instance types need, as `gpupools.plan.quotas` reads it; None if none is known."""
-    prices_file: Path | None = None
-    """Table of its list prices, as `gpupools.plan.prices` reads it; None if none is known."""
-    input_types_file: Path | None = None
-    """Types of the inputs of what its pools declare, as `gpupools.plan.input_types` reads them."""
-    launch_errors_file: Path | None = None
-    """Table of the errors that the cloud gives when machines do not start, for `gpupools explain`."""
+    folder: Path | None = None
+    """Its folder, for tables that a cloud may have (`file`); None for a cloud without any."""
     helpers: Mapping[str, str] = MappingProxyType({})
     """Software beside the GPUs that only clusters of this cloud may have, by its key in `runtime.existing`, with the
     public page about it: what starts nodes, what calls them broken."""
@@ -256,8 +244,6 @@ class Cloud(NamedTuple):
     """URL of the page that says that the cloud's own autoscaler has CapacityBuffer; empty where it has none."""
     karpenter_excludes_autoscaling: str = ""
     """URL of the page that says that pools beside the cloud's Karpenter cannot autoscale; empty where they can."""
-    discovery_file: Path | None = None
-    """Table of what describes a cluster for a new stack file, as `gpupools.plan.discovery` reads it."""
     own_registry: Callable[[Cluster], str] = lambda cluster: ""
     """Name the registry with the cloud's own images for a cluster, where charts name that of another region."""
     registry_login: Callable[[str], str] = lambda host: ""
@@ -268,36 +254,35 @@ class Cloud(NamedTuple):
     """How many pods a node may be set to run."""
     component_name_limit: int | None = None
     """Most characters of a pool component's name where the cloud's own names are made from it; None for no limit."""
-    node_pattern: Callable[[Cluster], str] = lambda cluster: ""
-    """Return a pattern of the nodes of a cluster: `<provider id> <region> <name> <label>`, in upper or lower case.
-
-    Its group `named` matches if the node carries the name of the cluster.
-    """
     pool_command: str = "kubectl get nodes"
     """Command that shows why nodes of a cluster do not start, with keys of the cluster in braces."""
     cluster_label: str = ""
     """Label of nodes that tells to which cluster they belong."""
-    kubeconfig_name: Callable[[Cluster], str] = lambda cluster: ""
-    """Return a pattern of the name that the cloud's own program gives to a cluster in a kubeconfig."""
     untyped_resource: Callable[[str], UntypedResourceLookup | None] = lambda kind: None
     """Return what says of resources of a type whose class takes any properties what they are; None for other types."""
 
+    def file(self, name: str) -> Path | None:
+        """Return a table of the folder, such as `prices.csv`; None where the cloud has none."""
+        path = self.folder / name if self.folder is not None else None
+        return path if path is not None and path.is_file() else None
+
     def tokens(self) -> Mapping[str, str]:
-        """Return the type token of each resource by its name in `overrides`, as `input_types_file` has them."""
-        types = read_input_types(self.input_types_file) if self.input_types_file is not None else None
+        """Return the type token of each resource by its name in `overrides`, as `input_types.json` has them."""
+        file = self.file("input_types.json")
+        types = read_input_types(file) if file is not None else None
         return {name: token for token, name in types.resources.items()} if types is not None else {}
 
     def launch_errors(self, text: str) -> list[Mapping[str, str]]:
         """Return the errors that a text has, when machines do not start."""
-        rows = csv_rows(self.launch_errors_file) if self.launch_errors_file is not None else ()
+        file = self.file("launch_errors.csv")
+        rows = csv_rows(file) if file is not None else ()
         return [row for row in rows if has_text(text, row["pattern"])]
 
     def dated_tables(self) -> Iterable[tuple[Path, str]]:
         """Yield the tables of dated facts about places, types, prices and quotas, and the column with the date."""
         yield self.instance_types.file, "checked"
-        for file in (self.cluster.places_file, self.prices_file, self.quotas_file):
-            if file is not None:
-                yield file, "dated"
+        dated = (self.cluster.places_file, self.file("prices.csv"), self.file("quotas.csv"))
+        yield from ((file, "dated") for file in dated if file is not None)
 
 
 Clouds = Mapping[str, Cloud]

@@ -7,7 +7,7 @@ https://kubernetes.io/docs/concepts/scheduling-eviction/dynamic-resource-allocat
 
 from collections.abc import Mapping
 
-from gpupools.common.json_types import JsonDict, JsonObject
+from gpupools.common.json_types import JsonDict
 from gpupools.plan.capability import Capability, Verdict
 from gpupools.plan.fabric import template
 from gpupools.spec.models import SHARING_KINDS, shared_mode
@@ -61,17 +61,13 @@ def dra_capabilities(
     return capabilities
 
 
-def claim_template(pool: str, namespace: str = "") -> JsonDict:
-    """Return the ResourceClaimTemplate of one GPU, which every namespace needs that uses the pool.
+def claim_template(pool: str, namespace: str = "", *, node_gpus: int = 0) -> JsonDict:
+    """Return the ResourceClaimTemplate of one GPU, or of all GPUs of a node, which namespaces need that use the pool.
 
     The class is the cluster's, so which pool the GPU is of follows from the pod's node selector.
     """
-    return template(claim_name(pool), GPU_CLAIM, DEVICE_CLASS, namespace=namespace)
-
-
-def node_claim_template(pool: str, gpus: int) -> JsonObject:
-    """Return the ResourceClaimTemplate of all GPUs of a node."""
-    return template(claim_name(pool, whole_node=True), GPU_CLAIM, DEVICE_CLASS, gpus)
+    name = claim_name(pool, whole_node=bool(node_gpus))
+    return template(name, GPU_CLAIM, DEVICE_CLASS, node_gpus, namespace=namespace)
 
 
 def claim_name(pool: str, *, whole_node: bool = False) -> str:

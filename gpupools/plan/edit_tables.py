@@ -148,16 +148,13 @@ def read_edit_tables(
                 inputs_by_field.setdefault(key, []).append(judged)
     conditions = (*data_rows("edit_conditions.csv"), *csv_rows(folder / "edit_conditions.csv"))
     plan = [
-        PlanEdit(field, row["when"], _inputs(row), PodImpact(row["pods"]) if row["pods"] else None, sentence(row))
+        PlanEdit(field, row["when"], inputs_of, PodImpact(row["pods"]) if row["pods"] else None, sentence(row))
         for row in conditions
+        for inputs_of in [tuple(filter(None, row["input"].split(";")))]
         for field in row["key"].split(";")
     ]
     plan += [PlanEdit(field, "", tuple(names), None, "") for field, names in inputs_by_field.items()]
     return EditTables(tuple(plan), inputs, left_out, old_protection_counts)
-
-
-def _inputs(row: Mapping[str, str]) -> tuple[str, ...]:
-    return tuple(filter(None, row["input"].split(";")))
 
 
 def unknown_edit(name: str) -> InputEdit:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gpupools.common.errors import Problem, Rejected, shown
 from gpupools.common.json_types import JsonDict, JsonObject
@@ -77,9 +77,10 @@ class ExistingPools:
     joined: Callable[[Found, Mapping[str, JsonObject]], Found | None] = lambda found, others: found
     """Add what a pool refers to, by what it is found by; None for a pool that then turns out to have no GPUs."""
     beside: str = ""
-    """What `overrides` calls the resource that pools refer to, if they do: `LaunchTemplate`."""
-    prefixed: bool = False
-    """Whether the tables of edits and `adopt.keep` begin with the resource's name, as where a pool has several."""
+    """What `overrides` calls the resource that pools refer to, if they do: `LaunchTemplate`.
+
+    Then the tables of edits and `adopt.keep` begin with the resource's name, too.
+    """
     there: Callable[[JsonObject], Iterable[There]] = lambda data: ()
     """Yield what one object has that the cloud's own command line writes, a pool or several; nothing for any other."""
 
@@ -122,7 +123,7 @@ def taint_texts(value: object) -> list[str]:
         Rejected: They are not a list of maps.
     """
     texts = []
-    for taint in maps_of(value, "taints"):
+    for taint in list_of(Mapping, value, "taints"):
         effect = CLOUD_EFFECTS.get(str(taint.get("effect")), Effect.NO_SCHEDULE)
         texts.append(str(Taint(str(taint.get("key")), str(taint.get("value") or ""), effect)))
     return texts
@@ -147,25 +148,14 @@ def number_of(value: object, key: str) -> int:
     return int(float(str(value)))
 
 
-def texts_of(value: object, key: str) -> list[str]:
-    """Return a list of texts; an empty one for nothing.
+def list_of(kind: type, value: object, key: str) -> list[Any]:
+    """Return a list of texts (`str`) or maps (`Mapping`); an empty one for nothing.
 
     Raises:
         Rejected: It is none.
     """
-    if value is not None and not (isinstance(value, list) and all(isinstance(item, str) for item in value)):
-        raise _misshaped(value, key, "a list of texts")
-    return list(value or ())
-
-
-def maps_of(value: object, key: str) -> list[JsonObject]:
-    """Return a list of maps; an empty one for nothing.
-
-    Raises:
-        Rejected: It is none.
-    """
-    if value is not None and not (isinstance(value, list) and all(isinstance(item, Mapping) for item in value)):
-        raise _misshaped(value, key, "a list of maps")
+    if value is not None and not (isinstance(value, list) and all(isinstance(item, kind) for item in value)):
+        raise _misshaped(value, key, "a list of texts" if kind is str else "a list of maps")
     return list(value or ())
 
 

@@ -6,10 +6,15 @@ Source, as repository and path: kubernetes-sigs/karpenter pkg/apis/crds.
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+from operator import ge, gt, le, lt
 
+from gpupools.catalog.instance_types import Catalogue, InstanceType
 from gpupools.common.json_types import JsonObject
 from gpupools.common.numbers import whole_number
 from gpupools.plan.pool_facts import Accelerator, PoolFacts
+
+_COMPARED: Mapping[str, Callable[[int, int], bool]] = {"Gt": gt, "Lt": lt, "Gte": ge, "Lte": le}
 
 
 @dataclass
@@ -33,13 +38,9 @@ class Requirement:
             return self.late or value in self.listed
         if self.operator == "NotIn":
             return value not in self.listed
-        if self.operator in ("Gt", "Lt", "Gte", "Lte") and self.values and not self.late:
+        if self.operator in _COMPARED and self.values and not self.late:
             bound, given = whole_number(self.values[0]), whole_number(value)
-            if bound is None or given is None:
-                return True
-            return {"Gt": given > bound, "Lt": given < bound, "Gte": given >= bound, "Lte": given <= bound}[
-                self.operator
-            ]
+            return bound is None or given is None or _COMPARED[self.operator](given, bound)
         return self.operator != "DoesNotExist"
 
     def fits(self, value: str) -> bool:
@@ -82,16 +83,6 @@ class Requirements:
         return Requirements({key: found for key, found in self.by_label.items() if not key.startswith(tuple(domains))})
 
 
-def shows_nothing(wanted: Requirements, accelerator: Callable[[str], Accelerator]) -> Iterable[tuple[Accelerator, str]]:
-    """Show no accelerator: no label of this provider stands for several machines."""
-    return ()
-
-
-def no_machines() -> Sequence[Mapping[str, str]]:
-    """Return no machine: what this provider's labels say of machines with GPUs is not known."""
-    return ()
-
-
 @dataclass(frozen=True, kw_only=True)
 class KarpenterProvider:
     """What one of Karpenter's providers calls machines, and what its labels say of them."""
@@ -108,13 +99,15 @@ class KarpenterProvider:
     """Whether a class may taint nodes with GPUs."""
     type_labels: tuple[str, ...] = ()
     """Labels that name the machine, besides Kubernetes' own."""
-    shown: Callable[[Requirements, Callable[[str], Accelerator]], Iterable[tuple[Accelerator, str]]] = shows_nothing
-    """Yield the accelerators that requirements on machine families select, each with the requirement.
+    shown: Callable[[Requirements, Callable[[str], Accelerator]], Iterable[tuple[Accelerator, str]]] = lambda *_: ()
+    """Yield the accelerators that requirements on machine families select, each with the requirement; none by default.
 
     The second argument returns the accelerator of a machine by name.
     """
-    gpu_machines: Callable[[], Sequence[Mapping[str, str]]] = no_machines
-    """Return the labels of each machine with NVIDIA GPUs, smallest first; the cloud's own labels without their domain.
+    machines: Catalogue | None = None
+    """Machines with NVIDIA GPUs; None where it is not known what its labels say of them."""
+    machine_labels: Callable[[InstanceType], Mapping[str, str]] = lambda machine: {}
+    """Return the labels of a machine, the cloud's own without their domain; none of one that it does not offer.
 
     A label that machines with GPUs lack although its name suggests it has no value.
     """
@@ -129,6 +122,15 @@ class KarpenterProvider:
     """Patterns (RE2) of the part of a machine's name that a label has as its value, the narrower label first."""
     without_gpus: str = ""
     """Its label, without the domain, that all machines with GPUs have and no other."""
+
+    def gpu_machines(self) -> Sequence[Mapping[str, str]]:
+        """Return the labels of each machine with NVIDIA GPUs, smallest first."""
+        return self._labels
+
+    @cached_property
+    def _labels(self) -> Sequence[Mapping[str, str]]:
+        machines = self.machines.by_size if self.machines is not None else ()
+        return tuple(filter(None, map(self.machine_labels, machines)))
 
     def fits(self, name: str, wanted: Requirements) -> bool:
         """Return whether no requirement on a label that follows from its name rules a machine out."""

@@ -1,7 +1,8 @@
 """The capability matrix: cloud × software × sharing × GPU model, answered by the same rules that plan a pool."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import product
 
 from gpupools.catalog.instance_types import InstanceType
 from gpupools.catalog.mig import profiles
@@ -10,7 +11,7 @@ from gpupools.plan.capability import Capability, Verdict
 from gpupools.plan.cloud import Cloud
 from gpupools.plan.pool_planner import check_pool
 from gpupools.plan.provider_plan import PoolRequest
-from gpupools.spec.models import MODES, SHARING_KINDS, Cluster, Mig, Nodes, PoolSpec, SharingMode, shared_mode
+from gpupools.spec.models import MODES, SHARING_KINDS, Mig, Nodes, PoolSpec, SharingMode, shared_mode
 
 
 @dataclass(frozen=True)
@@ -68,19 +69,19 @@ def representatives(kind: str, model: str) -> list[SharingMode]:
     return [sharing.model_copy(update={"share": share}) for sharing in found]
 
 
+_ANY_POOL = PoolSpec.model_construct(nodes=Nodes(max=1))
+
+
 def _row(cloud: Cloud, software: str, kind: str, model: str, machines: list[InstanceType]) -> MatrixRow:
     cell: Capability = cloud.capabilities[software, kind]
     answer = (cell.verdict, cell.why, cell.source, cell.instead)
     if cell.verdict is not Verdict.REFUSED:
         cluster = cloud.cluster.model_validate(dict(cloud.example_cluster))
-        wishes = (
-            _wish(cluster, software, kind, cell, machine, sharing)
-            for sharing in representatives(kind, model)
-            for machine in machines
-        )
         first = None
-        for request in wishes:
-            problems = check_pool(request, cloud)
+        for sharing, machine in product(representatives(kind, model), machines):
+            keys = {"instance_type": machine.name, "sharing": sharing, "software": software}
+            spec = _ANY_POOL.model_copy(update=keys)
+            problems = check_pool(PoolRequest(model.lower(), spec, cluster, machine, software, kind, cell), cloud)
             if not problems:
                 break
             first = first or problems[0]
@@ -90,20 +91,9 @@ def _row(cloud: Cloud, software: str, kind: str, model: str, machines: list[Inst
     return MatrixRow(cloud.name, software, kind, model, *answer)
 
 
-_ANY_POOL = PoolSpec.model_construct(nodes=Nodes(max=1))
-
-
-def _wish(
-    cluster: Cluster, software: str, kind: str, cell: Capability, machine: InstanceType, sharing: SharingMode
-) -> PoolRequest:
-    spec = _ANY_POOL.model_copy(update={"instance_type": machine.name, "sharing": sharing, "software": software})
-    return PoolRequest(machine.gpu_model.lower(), spec, cluster, machine, software, kind, cell)
-
-
-def grouped(rows: Iterator[MatrixRow]) -> Mapping[tuple[str, str, str, Verdict, str, str, str], tuple[str, ...]]:
-    """Put the GPU models with the same answer together: (all columns but the model) to models."""
-    groups: dict[tuple[str, str, str, Verdict, str, str, str], list[str]] = {}
+def grouped(rows: Iterator[MatrixRow]) -> Mapping[MatrixRow, tuple[str, ...]]:
+    """Put the GPU models with the same answer together: the row without its model to models."""
+    groups: dict[MatrixRow, list[str]] = {}
     for row in rows:
-        key = (row.cloud, row.software, row.sharing, row.verdict, row.why, row.source, row.instead)
-        groups.setdefault(key, []).append(row.gpu_model)
+        groups.setdefault(replace(row, gpu_model=""), []).append(row.gpu_model)
     return {key: tuple(models) for key, models in groups.items()}

@@ -83,10 +83,8 @@ class NodeRuntime(NamedTuple):
 def read_runtimes(folder: Path) -> Mapping[str, NodeRuntime]:
     """Return the rows of a cloud's `node_software.toml`, whose keys are the fields of `NodeRuntime`."""
     rows = tomllib.loads((folder / "node_software.toml").read_text(encoding="utf-8"))
-    return {name: _runtime(row) for name, row in rows.items()}
-
-
-def _runtime(row: JsonDict) -> NodeRuntime:
-    brings = {Piece(piece): owner for piece, owner in row.get("brings", {}).items()}
-    mount = DriverMount(**row["pod_driver_mount"]) if "pod_driver_mount" in row else None
-    return NodeRuntime(**{**row, "brings": brings, "pod_driver_mount": mount})
+    for row in rows.values():
+        row["brings"] = {Piece(piece): owner for piece, owner in row.get("brings", {}).items()}
+        if "pod_driver_mount" in row:
+            row["pod_driver_mount"] = DriverMount(**row["pod_driver_mount"])
+    return {name: NodeRuntime(**row) for name, row in rows.items()}

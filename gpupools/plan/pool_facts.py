@@ -271,16 +271,13 @@ class PoolFacts:
         """Say whether nodes with GPUs could come up that no taint, as far as it is known, keeps CPU pods off."""
         if self.in_cluster is False:
             return False
-        return not (self.gpus_per_node == 0 or self._has_only_other_accelerators or repels_cpu_pods(self.taints))
+        only_others = self.accelerator == "other" and (self.gpus_per_node is not None or not self.unknown)
+        return not (self.gpus_per_node == 0 or only_others or repels_cpu_pods(self.taints))
 
     @property
     def of_unknown_machines(self) -> bool:
         """Say whether nobody here can tell if the nodes have GPUs, and no taint keeps other pods off them."""
         return bool(self.foreign) and not self.evidence and not repels_cpu_pods(self.taints)
-
-    @property
-    def _has_only_other_accelerators(self) -> bool:
-        return self.accelerator == "other" and (self.gpus_per_node is not None or not self.unknown)
 
     @property
     def only_no_execute(self) -> bool:

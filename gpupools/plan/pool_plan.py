@@ -9,7 +9,7 @@ from gpupools.catalog.instance_types import InstanceType
 from gpupools.common.json_types import JsonDict, JsonObject
 from gpupools.common.taints import Effect, Taint
 from gpupools.plan.capability import Capability, Owners
-from gpupools.plan.dra import DEVICE_CLASS, DRA_DRIVER, GPU_CLAIM, claim_name, claim_template, node_claim_template
+from gpupools.plan.dra import DEVICE_CLASS, DRA_DRIVER, GPU_CLAIM, claim_name, claim_template
 from gpupools.plan.fabric import (
     CHANNEL_CLAIM,
     CHANNEL_CLASS,
@@ -21,7 +21,7 @@ from gpupools.plan.fabric import (
 )
 from gpupools.plan.hami import HAMI, HAMI_SCHEDULER, hami_limits
 from gpupools.plan.node_resources import KAI_SCHEDULER
-from gpupools.plan.provider_plan import ProviderPlan
+from gpupools.plan.provider_plan import OfCloud, ProviderPlan
 from gpupools.plan.software_plan import DriverMount
 from gpupools.spec.models import SharingMode
 from gpupools.spec.overrides import tellable
@@ -84,6 +84,12 @@ class PoolPlan(NamedTuple):
     spare: int = 0
     """Nodes whose units are kept free; for a step, those of all steps of its pool together."""
 
+    def settings(self, kind: type[OfCloud]) -> OfCloud:
+        """Return the cloud's own part; raise TypeError for a plan of another cloud."""
+        if not isinstance(self.provider_plan, kind):
+            raise TypeError(f"pool {self.name}: expected {kind.__name__}, got {type(self.provider_plan).__name__}")
+        return self.provider_plan
+
     @property
     def group(self) -> str:
         """Key of the pool whose step this is; empty for a pool that has no others."""
@@ -93,11 +99,6 @@ class PoolPlan(NamedTuple):
     def node_taints(self) -> tuple[Taint, ...]:
         """All taints with which a node starts."""
         return self.taints if self.startup_taint is None else (*self.taints, self.startup_taint)
-
-    @property
-    def sharing_kind(self) -> str:
-        """The row of the capability matrix."""
-        return self.sharing.kind
 
     @property
     def units(self) -> int:
@@ -160,7 +161,7 @@ class PoolPlan(NamedTuple):
     def node_pod(self) -> JsonObject:
         """The part of a spec of a pod that takes a whole node; empty where nodes are no unit of work of their own."""
         on_fabric = self.provider_plan.fabric is not None or self.compute_domains
-        return self.pod(whole_node=True) if on_fabric and self.sharing_kind == "none" else {}
+        return self.pod(whole_node=True) if on_fabric and self.sharing.kind == "none" else {}
 
     @property
     def namespace_objects(self) -> tuple[JsonObject, ...]:
@@ -169,7 +170,7 @@ class PoolPlan(NamedTuple):
             return ()
         found = [self.claim_template] if self.claim_template else []
         if self.claim_template and self.node_pod:
-            found.append(node_claim_template(self.name, self.instance.devices))
+            found.append(claim_template(self.name, node_gpus=self.instance.devices))
         fabric = self.provider_plan.fabric
         if fabric is not None:
             for whole_node, pods in ((False, self.units), *(((True, 1),) if self.node_pod else ())):
@@ -211,14 +212,10 @@ class PoolPlan(NamedTuple):
             **({"startup_taint": str(self.startup_taint)} if self.startup_taint is not None else {}),
             "labels": dict(self.labels),
             "sharing": self.sharing.model_dump(mode="json", exclude_none=True),
-            "sharing_kind": self.sharing_kind,
+            "sharing_kind": self.sharing.kind,
             **({"trust": self.trust.model_dump(mode="json", exclude_none=True)} if self.trust is not None else {}),
             "software": self.software,
-            "owners": {
-                "driver": self.owners.driver,
-                "container_toolkit": self.owners.container_toolkit,
-                "device_plugin": self.owners.device_plugin,
-            },
+            "owners": self.owners._asdict(),
             "verdict": self.capability.verdict.value,
             "why": self.capability.why,
             "source": self.capability.source,

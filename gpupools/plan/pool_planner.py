@@ -15,15 +15,12 @@ from gpupools.common.taints import GPU_TAINT, STARTUP_TAINT, Effect, Taint
 from gpupools.plan.capability import Capability, Verdict
 from gpupools.plan.cloud import Cloud
 from gpupools.plan.dra import DRA_CHART, DRA_DRIVER
-from gpupools.plan.fabric import (
-    COMPUTE_DOMAINS_LABEL,
-    Fabric,
-)
+from gpupools.plan.fabric import COMPUTE_DOMAINS_LABEL, Fabric
 from gpupools.plan.hami import HAMI, HAMI_LABEL, PODS_PER_GPU
 from gpupools.plan.node_labels import NODE_GROUP_LABEL, OUR_LABELS, TRUST_LABEL, pool_labels
 from gpupools.plan.node_resources import node_resources
 from gpupools.plan.pool_plan import GROUP_LABEL, POOL_LABEL, PoolPlan
-from gpupools.plan.provider_plan import PoolRequest, ProviderPlan
+from gpupools.plan.provider_plan import AdoptedPool, PoolRequest, ProviderPlan
 from gpupools.spec.models import Cluster, Mig, PoolSpec, SharedGpu, SharingMode, label_problems
 from gpupools.spec.overrides import flattened
 from gpupools.spec.pool_options import CapacityBlock, Queued, given_settings
@@ -73,35 +70,33 @@ def independent_problems(
         cloud: The cluster's cloud.
         unread: Invalid keys of the pool.
     """
-    at: Path = ("pools", name)
     spec = cluster.completed(spec) if cluster is not None else spec
     problems: list[Problem] = []
     machines: tuple[InstanceType, ...] = ()
     if spec.instance_type is not None and not unread & {"gpu", "instance_type"}:
-        machines = tuple(filter(None, [_instance_by_name(at, spec.instance_type, cloud, problems)]))
+        machines = tuple(filter(None, [_instance_by_name(spec.instance_type, cloud, problems)]))
     elif not unread & {"gpu", "instance_type"}:
-        machines = _machines_by_gpu(at, spec, cloud, problems)
-    problems += _label_problems(at, spec, cloud)
-    problems += _unsupported_settings(at, spec, cloud)
-    problems += _adoption_problems(at, spec, cloud)
-    problems += _pod_problems(at, spec, cloud)
+        machines = _machines_by_gpu(spec, cloud, problems)
+    problems += _label_problems(spec, cloud)
+    problems += _unsupported_settings(spec, cloud)
+    problems += _adoption_problems(spec, cloud)
+    problems += _pod_problems(spec, cloud)
     if not unread & {"sharing", "taints"}:
-        problems += _trust_problems(at, spec, spec.software or "")
+        problems += _trust_problems(spec, spec.software or "")
     if cluster is not None and not unread & {"sharing", "software", "image", "gpus_per_node"}:
         kind = spec.sharing.kind
         software = spec.software or cloud.default_software[kind]
         capability = cloud.capabilities[software, kind]
-        problems += _matrix_problems(at, cluster_key, cluster, cloud, software, kind, capability)
-        problems += _fraction_problems(at, cluster_key, spec, cluster, software)
-        problems += _hami_problems(at, spec, cluster, software)
+        problems += _matrix_problems(cluster_key, cluster, cloud, software, kind, capability)
+        problems += _fraction_problems(name, cluster_key, spec, cluster, software)
+        problems += _hami_problems(spec, cluster, software)
         requests = [PoolRequest(name, spec, cluster, machine, software, kind, capability) for machine in machines]
         if requests and all(check_pool(request, cloud) for request in requests):
             problems += check_pool(next(each for each in requests if each.instance in smallest(machines)), cloud)
-    yield from (problem for problem in problems if problem.path[2] not in unread)
+    yield from _of_pool(name, (problem for problem in problems if problem.path[0] not in unread))
 
 
 def _pool_plan(name: str, spec: PoolSpec, cluster_key: str, cluster: Cluster, cloud: Cloud) -> PoolPlan:
-    at: Path = ("pools", name)
     problems: list[Problem] = []
     kind = spec.sharing.kind
     software = spec.software or cloud.default_software[kind]
@@ -119,46 +114,44 @@ def _pool_plan(name: str, spec: PoolSpec, cluster_key: str, cluster: Cluster, cl
             judged[machine.name] = (check_pool(request, cloud), cloud.check_settings(request))
         return judged[machine.name]
 
-    def possible(machine: InstanceType) -> bool:
-        return not any(judge(machine))
-
     if spec.instance_type is not None:
-        instance = _instance_by_name(at, spec.instance_type, cloud, problems)
+        instance = _instance_by_name(spec.instance_type, cloud, problems)
     else:
-        instance = _instance_by_gpu(at, spec, cloud, possible, problems)
-    problems += _matrix_problems(at, cluster_key, cluster, cloud, software, kind, capability)
-    problems += _label_problems(at, spec, cloud)
-    problems += _unsupported_settings(at, spec, cloud)
+        instance = _instance_by_gpu(spec, cloud, lambda machine: not any(judge(machine)), problems)
+    problems += _matrix_problems(cluster_key, cluster, cloud, software, kind, capability)
+    problems += _label_problems(spec, cloud)
+    problems += _unsupported_settings(spec, cloud)
     against = _against_startup_taint(software, cluster) if spec.startup_taint else ()
-    problems += [Problem((*at, "startup_taint"), what, fix) for what, fix in against]
-    problems += _adoption_problems(at, spec, cloud)
-    problems += _pod_problems(at, spec, cloud)
+    problems += [Problem(("startup_taint",), what, fix) for what, fix in against]
+    problems += _adoption_problems(spec, cloud)
+    problems += _pod_problems(spec, cloud)
     if instance is not None:
-        problems += () if knows_its_place(spec) else unlisted_place(at, spec, cluster_key, cluster, instance)
+        problems += () if knows_its_place(spec) else unlisted_place(spec, cluster_key, cluster, instance)
         problems += judge(instance)[0]
-    problems += _trust_problems(at, spec, software)
-    problems += _fraction_problems(at, cluster_key, spec, cluster, software)
-    problems += _hami_problems(at, spec, cluster, software)
+    problems += _trust_problems(spec, software)
+    problems += _fraction_problems(name, cluster_key, spec, cluster, software)
+    problems += _hami_problems(spec, cluster, software)
     if instance is not None:
-        problems += _claim_problems(at, spec, software, instance, cloud)
-        problems += _nvlink_problems(at, spec, instance, cloud)
+        problems += _claim_problems(spec, software, instance, cloud)
+        problems += _nvlink_problems(spec, instance, cloud)
         problems += judge(instance)[1]
     if instance is None or problems:
-        raise Rejected(problems)
+        raise Rejected(_of_pool(name, problems))
     provider_plan = _decided(request_for(instance), cloud)
-    problems += _label_conflicts(at, spec, provider_plan, cloud)
-    problems += _fabric_problems(at, spec, instance, provider_plan.fabric)
+    problems += _label_conflicts(spec, provider_plan, cloud)
+    problems += _fabric_problems(spec, instance, provider_plan.fabric)
     if problems:
-        raise Rejected(problems)
+        raise Rejected(_of_pool(name, problems))
     node = cloud.node_runtime(software, provider_plan)
     native = capability.verdict is Verdict.NATIVE
-    ours = pool_labels(name, instance, spec.sharing, software, spec.trust, native=native)
-    ours = {**ours, **({COMPUTE_DOMAINS_LABEL: "true"} if spec.network.compute_domains else {})}
-    ours = {
-        **ours,
-        **({NODE_GROUP_LABEL: spec.labels.get(GROUP_LABEL, name)} if cluster.runtime.scheduler == "volcano" else {}),
-    }
+    ours = {**pool_labels(name, instance, spec.sharing, software, spec.trust, native=native)}
+    if spec.network.compute_domains:
+        ours[COMPUTE_DOMAINS_LABEL] = "true"
+    if cluster.runtime.scheduler == "volcano":
+        ours[NODE_GROUP_LABEL] = spec.labels.get(GROUP_LABEL, name)
     trusted = (Taint(TRUST_LABEL, ours[TRUST_LABEL], Effect.NO_SCHEDULE),) if TRUST_LABEL in ours else ()
+    theirs = spec.adopt.gpu_taint if spec.adopt is not None else None
+    gpu_taint = GPU_TAINT if theirs is None else replace(GPU_TAINT, value=theirs)
     own = sorted((taint for taint in spec.taints if taint != GPU_TAINT), key=str)
     return PoolPlan(
         cluster=cluster_key,
@@ -167,7 +160,7 @@ def _pool_plan(name: str, spec: PoolSpec, cluster_key: str, cluster: Cluster, cl
         instance=instance,
         min_nodes=spec.nodes.min,
         max_nodes=spec.nodes.max,
-        taints=tuple(dict.fromkeys((_gpu_taint(spec), *provider_plan.taints, *trusted, *own))),
+        taints=tuple(dict.fromkeys((gpu_taint, *provider_plan.taints, *trusted, *own))),
         labels={POOL_LABEL: name, **ours, **provider_plan.labels, **spec.labels},
         sharing=spec.sharing,
         software=software,
@@ -191,19 +184,27 @@ def _pool_plan(name: str, spec: PoolSpec, cluster_key: str, cluster: Cluster, cl
     )
 
 
-def _pod_problems(at: Path, spec: PoolSpec, cloud: Cloud) -> Iterator[Problem]:
+def _pod_problems(spec: PoolSpec, cloud: Cloud) -> Iterator[Problem]:
     limits, pods = cloud.pod_limits, spec.network.max_pods
     if limits is not None and pods is not None and not limits.least <= pods <= limits.most:
         what = f"got {pods}; {cloud.service} allows {limits.least} to {limits.most} pods per node"
         fix = f"use a number from {limits.least} to {limits.most}"
-        yield Problem((*at, "network", "max_pods"), what, fix, limits.source)
+        yield Problem(("network", "max_pods"), what, fix, limits.source)
 
 
 def _decided(request: PoolRequest, cloud: Cloud) -> ProviderPlan:
-    """Return the cloud's part of a plan, with the values of the keys that become one input as they are."""
-    keys = [key for resource in cloud.node_pools.overridable.values() for key in resource.keys]
-    values = {key.field: attrgetter(key.key)(request.spec) for key in keys}
-    return replace(cloud.decide(request), key_values=values)
+    """Return the cloud's part of a plan, with what it takes from the pool's keys as they are."""
+    spec, keys = request.spec, [key for resource in cloud.node_pools.overridable.values() for key in resource.keys]
+    theirs = spec.adopt
+    kept = tuple(sorted(theirs.keep)) if theirs is not None else ()
+    return replace(
+        cloud.decide(request),
+        key_values={key.field: attrgetter(key.key)(spec) for key in keys},
+        first_name=spec.named_after(request.name),
+        adopted=AdoptedPool(theirs.name, request.cluster.pool_id(theirs.name), kept) if theirs is not None else None,
+        protect=spec.protect,
+        overrides=spec.overrides.get(cloud.name, {}),
+    )
 
 
 def offered_resources(instance: InstanceType, sharing: SharingMode, software: str) -> Mapping[str, int]:
@@ -236,16 +237,11 @@ def _against_startup_taint(software: str, cluster: Cluster) -> Iterator[tuple[st
             yield f"existing.{key} provides GPUs or network devices, and its pods may not tolerate the taint", leave
 
 
-def _gpu_taint(spec: PoolSpec) -> Taint:
-    value = spec.adopt.gpu_taint if spec.adopt is not None else None
-    return GPU_TAINT if value is None else replace(GPU_TAINT, value=value)
-
-
-def _label_conflicts(at: Path, spec: PoolSpec, provider_plan: ProviderPlan, cloud: Cloud) -> Iterator[Problem]:
+def _label_conflicts(spec: PoolSpec, provider_plan: ProviderPlan, cloud: Cloud) -> Iterator[Problem]:
     """Refuse labels and taints that stand against those the cloud's part of the plan needs."""
     for where, key in (
-        *(((*at, "labels", key), key) for key in spec.labels),
-        *((where, key) for where, key, _ in _override_labels(at, spec, cloud)),
+        *((("labels", key), key) for key in spec.labels),
+        *((where, key) for where, key, _ in _override_labels(spec, cloud)),
     ):
         if key in provider_plan.labels and provider_plan.labels[key] != spec.labels.get(key):
             yield Problem(where, f"{key} is set to {provider_plan.labels[key]!r} on this pool", "leave it out")
@@ -253,11 +249,10 @@ def _label_conflicts(at: Path, spec: PoolSpec, provider_plan: ProviderPlan, clou
         own = [other_taint for other_taint in provider_plan.taints if other_taint.key == taint.key]
         for other_taint in own:
             if taint.effect == other_taint.effect and taint != other_taint:
-                yield Problem(
-                    (*at, "taints", index), f"{taint} conflicts with {other_taint}, which this pool has", "leave it out"
-                )
+                what = f"{taint} conflicts with {other_taint}, which this pool has"
+                yield Problem(("taints", index), what, "leave it out")
         if not own:
-            yield from _key_problems((*at, "taints", index), taint.key, cloud.reserved_taints)
+            yield from _key_problems(("taints", index), taint.key, cloud.reserved_taints)
 
 
 def check_pool(request: PoolRequest, cloud: Cloud) -> list[Problem]:
@@ -268,9 +263,14 @@ def check_pool(request: PoolRequest, cloud: Cloud) -> list[Problem]:
     return cloud.check_pool(request)
 
 
-def _instance_by_name(at: Path, wanted: str, cloud: Cloud, problems: list[Problem]) -> InstanceType | None:
-    where = (*at, "instance_type")
-    found = cloud.find_instance_type(cloud.instance_types, wanted)
+def _of_pool(name: str, problems: Iterable[Problem]) -> list[Problem]:
+    """Return problems of a pool's keys by the paths of the stack file."""
+    return [replace(problem, path=("pools", name, *problem.path)) for problem in problems]
+
+
+def _instance_by_name(wanted: str, cloud: Cloud, problems: list[Problem]) -> InstanceType | None:
+    where = ("instance_type",)
+    found = cloud.instance_types.find(wanted)
     if found is None:
         other = cloud.instance_types.other_accelerator(wanted)
         if other is not None:
@@ -293,39 +293,38 @@ def _instance_by_name(at: Path, wanted: str, cloud: Cloud, problems: list[Proble
 
 
 def _instance_by_gpu(
-    at: Path, spec: PoolSpec, cloud: Cloud, possible: Callable[[InstanceType], bool], problems: list[Problem]
+    spec: PoolSpec, cloud: Cloud, possible: Callable[[InstanceType], bool], problems: list[Problem]
 ) -> InstanceType | None:
-    machines = _machines_by_gpu(at, spec, cloud, problems)
+    machines = _machines_by_gpu(spec, cloud, problems)
     # A machine the cloud refuses for this software or sharing is no choice; if all are, the refusal is the answer.
     first = next(filter(possible, machines), None)
     alike = smallest(machines if first is None else machines[machines.index(first) :])
     if first is not None:
         alike = tuple(filter(possible, alike))
     if len(alike) > 1:
-        what = (
-            f"{cloud.name} has {len(alike)} machines of one size with {spec.gpus_per_node or 1} × {alike[0].gpu_model}"
-        )
+        gpus = f"{spec.gpus_per_node or 1} × {alike[0].gpu_model}"
+        what = f"{cloud.name} has {len(alike)} machines of one size with {gpus}"
         fix = f"name one of them as instance_type: {', '.join(row.name for row in alike)}"
-        problems.append(Problem((*at, "gpu"), what, fix))
+        problems.append(Problem(("gpu",), what, fix))
     return alike[0] if len(alike) == 1 else None
 
 
-def _machines_by_gpu(at: Path, spec: PoolSpec, cloud: Cloud, problems: list[Problem]) -> tuple[InstanceType, ...]:
+def _machines_by_gpu(spec: PoolSpec, cloud: Cloud, problems: list[Problem]) -> tuple[InstanceType, ...]:
     """Return the machines with the model and number of GPUs; none with a problem that says why."""
     wanted, gpus = str(spec.gpu), spec.gpus_per_node or Fraction(1)
     models = match_gpu_model(wanted)
     here = cloud.instance_types.gpu_models
     if not models:
-        problems.append(Problem((*at, "gpu"), f"{shown(wanted)} is not an NVIDIA GPU model", nearest_gpu_model(wanted)))
+        problems.append(Problem(("gpu",), f"{shown(wanted)} is not an NVIDIA GPU model", nearest_gpu_model(wanted)))
         return ()
     offered = [model for model in models if model in here]
     if not offered:
         what = f"{cloud.name} offers no {'/'.join(models)}"
-        problems.append(Problem((*at, "gpu"), what, f"{cloud.name} has: {', '.join(sorted(here))}"))
+        problems.append(Problem(("gpu",), what, f"{cloud.name} has: {', '.join(sorted(here))}"))
         return ()
     if len(offered) > 1:
         what = f"{shown(wanted)} may mean {' or '.join(offered)} on {cloud.name}"
-        problems.append(Problem((*at, "gpu"), what, "name the one with the memory size you need"))
+        problems.append(Problem(("gpu",), what, "name the one with the memory size you need"))
         return ()
     model = offered[0]
     machines = cloud.instance_types.with_gpus(model, gpus)
@@ -336,14 +335,15 @@ def _machines_by_gpu(at: Path, spec: PoolSpec, cloud: Cloud, problems: list[Prob
         fix = f"machines with {model} (GPUs): {known}"
         if any(row.gpus == gpus for row in rows):  # one that is never chosen
             fix += "; name one as instance_type"
-        problems.append(Problem((*at, "gpus_per_node"), what, fix))
+        problems.append(Problem(("gpus_per_node",), what, fix))
     return tuple(machines)
 
 
-def unlisted_place(
-    at: Path, spec: PoolSpec, cluster_key: str, cluster: Cluster, machine: InstanceType
-) -> list[Problem]:
-    """Return the problem of an instance type that a list does not have in a region, or in zones, that it covers."""
+def unlisted_place(spec: PoolSpec, cluster_key: str, cluster: Cluster, machine: InstanceType) -> list[Problem]:
+    """Return the problem of an instance type that a list does not have in a region, or in zones, that it covers.
+
+    Its path starts at the pool's own keys.
+    """
     places, region = cluster.known_places(), cluster.region_name()
     zones = spec.zones or cluster.own_zones()
     if places.offered(machine.name, region, zones) is not False:
@@ -356,7 +356,7 @@ def unlisted_place(
     fix = f"set zones: [{here[0]}]" + (f" (or of {', '.join(here[1:])})" if here[1:] else "") if here else "use another"
     fix += "" if here else f" type, or a cluster in {', '.join(nearest[:5])}"
     fix += f"; set {key}.places: trust if it is new there"
-    return [Problem((*at, "gpu" if spec.instance_type is None else "instance_type"), what, fix, places.source)]
+    return [Problem(("gpu" if spec.instance_type is None else "instance_type",), what, fix, places.source)]
 
 
 def knows_its_place(spec: PoolSpec) -> bool:
@@ -365,9 +365,9 @@ def knows_its_place(spec: PoolSpec) -> bool:
 
 
 def _matrix_problems(
-    at: Path, cluster_key: str, cluster: Cluster, cloud: Cloud, software: str, kind: str, capability: Capability
+    cluster_key: str, cluster: Cluster, cloud: Cloud, software: str, kind: str, capability: Capability
 ) -> Iterable[Problem]:
-    where = (*at, "software") if kind == "none" else (*at, "sharing", "mode")
+    where = ("software",) if kind == "none" else ("sharing", "mode")
     if capability.verdict is Verdict.REFUSED:
         of = kind if kind != "none" else "a part of a GPU" if software == HAMI else "whole GPUs"
         what = f"{of} with software {software} on {cloud.name} is refused"
@@ -381,14 +381,14 @@ def _matrix_problems(
             key = f"clusters.{cluster_key}.runtime" if cluster_key else "cluster.runtime"
             what = f"{software} has to be in the cluster, and {key} is external without naming it"
             fix = f"name it under {key}.existing.{needed}, or leave management out to have it installed"
-            yield Problem((*at, "software"), what, fix)
+            yield Problem(("software",), what, fix)
 
 
 SERVED_BY = {"device-plugin": "device_plugin", "gpu-operator": "gpu_operator", "dra-driver": "dra_driver", HAMI: "hami"}
 """The key of `runtime.existing` that names who serves the pools of a software."""
 
 
-def _trust_problems(at: Path, spec: PoolSpec, software: str) -> Iterable[Problem]:
+def _trust_problems(spec: PoolSpec, software: str) -> Iterable[Problem]:
     """Refuse a pool whose containers share memory and faults while it does not say who may use it."""
     clients, cut = spec.sharing.clients, spec.sharing.mig is not None
     divided = software == HAMI and spec.sharing.kind == "none"
@@ -399,19 +399,19 @@ def _trust_problems(at: Path, spec: PoolSpec, software: str) -> Iterable[Problem
         what = f"{mode} shares {shares}the faults of {on} between containers; the pool names no one"
         drop = "leave share out of mig" if cut else "use mode: mig on a GPU that has it, which isolates in hardware"
         fix = f"write trust: {{team: …}} or {{namespaces: […]}}, or {{waiver: …}} with the reason; or {drop}"
-        yield Problem((*at, "trust"), what, fix, _TRUST_SOURCE)
+        yield Problem(("trust",), what, fix, _TRUST_SOURCE)
     if not needed and spec.trust is not None and spec.trust.waiver is not None:
         who = "no two containers share a GPU" if clients is None else f"{clients.mode} isolates the containers"
         what = f"waives isolation, but {who} of this pool"
-        yield Problem((*at, "trust", "waiver"), what, "leave trust out")
+        yield Problem(("trust", "waiver"), what, "leave trust out")
     for index, taint in enumerate(spec.taints):
         if taint.key == TRUST_LABEL:
             what = f"{TRUST_LABEL} is set from trust"
-            yield Problem((*at, "taints", index), what, "leave it out, and write trust: {team: …}")
+            yield Problem(("taints", index), what, "leave it out, and write trust: {team: …}")
 
 
 def _fraction_problems(
-    at: Path, cluster_key: str, spec: PoolSpec, cluster: Cluster, software: str
+    name: str, cluster_key: str, spec: PoolSpec, cluster: Cluster, software: str
 ) -> Iterable[Problem]:
     """Refuse fractions of GPUs without the scheduler that places them, and limits that nothing would enforce."""
     fractions, runtime = spec.sharing.fractions, cluster.runtime
@@ -420,38 +420,38 @@ def _fraction_problems(
     key = f"clusters.{cluster_key}.runtime" if cluster_key else "cluster.runtime"
     if runtime.scheduler != "kai":
         what = f"only KAI places fractions of GPUs, and {key}.scheduler is {runtime.scheduler or 'not set'}"
-        yield Problem((*at, "sharing", "mode"), what, f"set {key}.scheduler: kai, or use time-slicing", _KAI_SHARING)
+        yield Problem(("sharing", "mode"), what, f"set {key}.scheduler: kai, or use time-slicing", _KAI_SHARING)
     if fractions.memory == "hami" and software != "gpu-operator":
         what = "KAI sets no limit on nodes without the label nvidia.com/gpu.memory, which only the GPU Operator sets"
         fix = "use software: gpu-operator, or memory: trust"
-        yield Problem((*at, "sharing", "memory"), what, fix, _KAI_HAMI)
+        yield Problem(("sharing", "memory"), what, fix, _KAI_HAMI)
     if fractions.memory == "hami" and runtime.existing.kai_resource_isolator is None:
         what = "gpupools does not install kai-resource-isolator, which enforces the limits"
         fix = f"install it and name it under {key}.existing.kai_resource_isolator, or use memory: trust"
-        yield Problem((*at, "sharing", "memory"), what, fix, _KAI_ISOLATOR)
+        yield Problem(("sharing", "memory"), what, fix, _KAI_ISOLATOR)
     if spec.trust is not None and spec.trust.quota is not None:
         what = "a ResourceQuota does not count fractions of GPUs, which are annotations of pods"
-        fix = f"remove it, and set limit.{at[-1]} of the teams in gpupools:teams"
-        yield Problem((*at, "trust", "quota"), what, fix, _KAI_SHARING)
+        fix = f"remove it, and set limit.{name} of the teams in gpupools:teams"
+        yield Problem(("trust", "quota"), what, fix, _KAI_SHARING)
 
 
-def _hami_problems(at: Path, spec: PoolSpec, cluster: Cluster, software: str) -> Iterable[Problem]:
+def _hami_problems(spec: PoolSpec, cluster: Cluster, software: str) -> Iterable[Problem]:
     """Refuse what HAMi's device plugin and scheduler do not go with."""
     if software != HAMI:
         return
     if spec.nodes.min != spec.nodes.max:
         what = "autoscalers start no node for pods that request memory of a GPU, since no node offers nvidia.com/gpumem"
-        yield Problem((*at, "nodes"), what, "set nodes: {fixed: …}, or use other software", _HAMI_AUTOSCALER)
+        yield Problem(("nodes",), what, "set nodes: {fixed: …}, or use other software", _HAMI_AUTOSCALER)
     if cluster.runtime.scheduler is not None:
         what = f"HAMi's scheduler and {cluster.runtime.scheduler} would both decide about the pods of this pool"
         fix = "use software: device-plugin, or put the pool on a cluster without runtime.scheduler"
-        yield Problem((*at, "software"), what, fix, _HAMI_WEBHOOK)
+        yield Problem(("software",), what, fix, _HAMI_WEBHOOK)
     for key in ("rdma", "compute_domains"):
         if getattr(spec.network, key):
-            yield Problem((*at, "network", key), "HAMi's pods get parts of GPUs", "leave it out")
+            yield Problem(("network", key), "HAMi's pods get parts of GPUs", "leave it out")
     if HAMI_LABEL in spec.labels:
         what = f"{HAMI_LABEL} is set to 'on', by which HAMi's device plugin selects the nodes"
-        yield Problem((*at, "labels", HAMI_LABEL), what, "leave it out")
+        yield Problem(("labels", HAMI_LABEL), what, "leave it out")
 
 
 _HAMI_AUTOSCALER = "https://github.com/Project-HAMi/HAMi/issues/1099"
@@ -464,11 +464,11 @@ _KAI_ISOLATOR = "https://github.com/kai-scheduler/KAI-Scheduler/blob/v0.17.0/doc
 _TRUST_SOURCE = "https://github.com/NVIDIA/k8s-device-plugin#shared-access-to-gpus"
 
 
-def _nvlink_problems(at: Path, spec: PoolSpec, instance: InstanceType, cloud: Cloud) -> Iterable[Problem]:
+def _nvlink_problems(spec: PoolSpec, instance: InstanceType, cloud: Cloud) -> Iterable[Problem]:
     """Refuse compute domains of GPUs whose NVLink ends at the node, and of GPUs in parts."""
     if not spec.network.compute_domains:
         return
-    where, models = (*at, "network", "compute_domains"), gpu_models()
+    where, models = ("network", "compute_domains"), gpu_models()
     if not models[instance.gpu_model].nvlink_over_nodes:
         able = " or ".join(sorted(name for name in cloud.instance_types.gpu_models if models[name].nvlink_over_nodes))
         what = f"NVLink of {instance.gpu_model} ends at the node, so {instance.name} is in no NVLink domain"
@@ -478,7 +478,7 @@ def _nvlink_problems(at: Path, spec: PoolSpec, instance: InstanceType, cloud: Cl
         yield Problem(where, what, "leave it out, or leave sharing out", _NVLINK_SOURCE)
 
 
-def _fabric_problems(at: Path, spec: PoolSpec, instance: InstanceType, fabric: Fabric | None) -> Iterable[Problem]:
+def _fabric_problems(spec: PoolSpec, instance: InstanceType, fabric: Fabric | None) -> Iterable[Problem]:
     """Refuse RDMA interfaces that no pod of a pool would ask for."""
     pods = sum(node_resources(instance, spec.sharing).values())
     is_fractional = spec.sharing.fractions is not None
@@ -486,13 +486,13 @@ def _fabric_problems(at: Path, spec: PoolSpec, instance: InstanceType, fabric: F
         return
     who = "pods with fractions of GPUs" if is_fractional else f"{pods} pods"
     what = f"{who} share a node of {instance.name}, which has {fabric.devices} RDMA interface(s) for them"
-    yield Problem((*at, "network", "rdma"), what, "leave it out, or leave sharing out")
+    yield Problem(("network", "rdma"), what, "leave it out, or leave sharing out")
 
 
 _NVLINK_SOURCE = "https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/dra-cds.html"
 
 
-def _claim_problems(at: Path, spec: PoolSpec, software: str, instance: InstanceType, cloud: Cloud) -> Iterable[Problem]:
+def _claim_problems(spec: PoolSpec, software: str, instance: InstanceType, cloud: Cloud) -> Iterable[Problem]:
     """Refuse what pods could not claim through the DRA driver: nodes that no pod starts, GPUs without its driver."""
     if software != DRA_DRIVER:
         return
@@ -500,14 +500,14 @@ def _claim_problems(at: Path, spec: PoolSpec, software: str, instance: InstanceT
         # Such a pool starts from no node, whatever its minimum, so that raising it would only be refused too.
         what = f"{DRA_DRIVER} needs a node before the first pod; capacity.mode: {spec.capacity.mode} has none to keep"
         fix = "use software: device-plugin or gpu-operator, or another capacity.mode"
-        yield Problem((*at, "software"), what, fix, _FROM_ZERO_SOURCE)
+        yield Problem(("software",), what, fix, _FROM_ZERO_SOURCE)
     elif spec.nodes.min == 0 and not cloud.supports_dra_from_zero:
         what = "no pod starts the first node: its claim waits for a ResourceSlice, which only a running node publishes"
-        yield Problem((*at, "nodes", "min"), what, "keep at least one node (min: 1), or use fixed", _FROM_ZERO_SOURCE)
+        yield Problem(("nodes", "min"), what, "keep at least one node (min: 1), or use fixed", _FROM_ZERO_SOURCE)
     needed, newest = requirement(DRA_CHART, "driver"), gpu_models()[instance.gpu_model].last_driver_branch
     if newest is not None and newest < int(needed.at_least):
         what = f"{needed.what} needs driver {needed.at_least}, and {newest} is the last for {instance.gpu_model}"
-        yield Problem((*at, "software"), what, "use software: device-plugin, or a newer GPU", needed.source)
+        yield Problem(("software",), what, "use software: device-plugin, or a newer GPU", needed.source)
 
 
 _FROM_ZERO_SOURCE = "https://github.com/kubernetes/autoscaler (cluster-autoscaler/cloudprovider: TemplateNodeInfo)"
@@ -522,45 +522,45 @@ def _alternatives(cloud: Cloud, kind: str) -> str:
     return f"{offer}; or leave sharing out for whole GPUs" if kind != "none" else offer
 
 
-def _unsupported_settings(at: Path, spec: PoolSpec, cloud: Cloud) -> Iterable[Problem]:
+def _unsupported_settings(spec: PoolSpec, cloud: Cloud) -> Iterable[Problem]:
     for name, path in given_settings(spec).items():
         setting = cloud.node_pools.settings.get(name)
         if setting is None:
-            yield Problem((*at, *path), f"{name} does nothing on {cloud.name} yet", "leave it out")
+            yield Problem(path, f"{name} does nothing on {cloud.name} yet", "leave it out")
         elif not setting.supported:
             what, _, fix = setting.why.partition("; ")
-            yield Problem((*at, *path), f"{cloud.name} has no {name}: {what}", fix or "leave it out", setting.source)
+            yield Problem(path, f"{cloud.name} has no {name}: {what}", fix or "leave it out", setting.source)
 
 
-def _adoption_problems(at: Path, spec: PoolSpec, cloud: Cloud) -> Iterable[Problem]:
+def _adoption_problems(spec: PoolSpec, cloud: Cloud) -> Iterable[Problem]:
     """Report keys that have no meaning for an adopted pool, and inputs that it cannot keep."""
     if spec.adopt is None:
         return
     if spec.first_name is not None:
         what = "an adopted pool keeps the name in adopt, so first_name is not used"
-        yield Problem((*at, "first_name"), what, "leave it out")
+        yield Problem(("first_name",), what, "leave it out")
     if spec.adopt.launch_template is not None and "LaunchTemplate" not in cloud.node_pools.overridable:
-        yield Problem((*at, "adopt", "launch_template"), f"{cloud.service} has no launch templates", "leave it out")
+        yield Problem(("adopt", "launch_template"), f"{cloud.service} has no launch templates", "leave it out")
     inputs = cloud.node_pools.edits().inputs
     for index, path in enumerate(spec.adopt.keep):
         found = inputs.get(path)
         if found is None:
             what = f"{cloud.service} has no input {shown(path)} of a node pool"
-            yield Problem((*at, "adopt", "keep", index), what, f"write its wire name; {nearest(path, inputs)}")
+            yield Problem(("adopt", "keep", index), what, f"write its wire name; {nearest(path, inputs)}")
         elif found.effect == "in-place":
             what = f"{path} changes without replacing nodes, so nothing needs to keep it"
-            yield Problem((*at, "adopt", "keep", index), what, "leave it out, and write what it is to be")
+            yield Problem(("adopt", "keep", index), what, "leave it out, and write what it is to be")
 
 
-def _label_problems(at: Path, spec: PoolSpec, cloud: Cloud) -> Iterable[Problem]:
+def _label_problems(spec: PoolSpec, cloud: Cloud) -> Iterable[Problem]:
     for key in spec.labels:
         if key == POOL_LABEL:
-            yield Problem((*at, "labels", key), f"{key} is set to the pool's name", "leave it out")
+            yield Problem(("labels", key), f"{key} is set to the pool's name", "leave it out")
         elif key in OUR_LABELS:
-            yield Problem((*at, "labels", key), f"{key} follows from software, sharing and trust", "leave it out")
+            yield Problem(("labels", key), f"{key} follows from software, sharing and trust", "leave it out")
         else:
-            yield from _key_problems((*at, "labels", key), key, cloud.reserved_labels)
-    for where, key, value in _override_labels(at, spec, cloud):
+            yield from _key_problems(("labels", key), key, cloud.reserved_labels)
+    for where, key, value in _override_labels(spec, cloud):
         if key == GROUP_LABEL:
             yield Problem(where, f"{key} is set to the key of a pool with several steps", "leave it out")
         yield from _key_problems(where, key, cloud.reserved_labels)
@@ -568,7 +568,7 @@ def _label_problems(at: Path, spec: PoolSpec, cloud: Cloud) -> Iterable[Problem]
             yield Problem(where, what, fix)
 
 
-def _override_labels(at: Path, spec: PoolSpec, cloud: Cloud) -> Iterator[tuple[Path, str, Any]]:
+def _override_labels(spec: PoolSpec, cloud: Cloud) -> Iterator[tuple[Path, str, Any]]:
     """Yield the labels that overrides set, but those that they take away or cannot touch at all."""
     for resource, inputs in spec.overrides.get(cloud.name, {}).items():
         known = cloud.node_pools.overridable.get(resource)
@@ -578,7 +578,7 @@ def _override_labels(at: Path, spec: PoolSpec, cloud: Cloud) -> Iterator[tuple[P
             labels = labels.get(key) if isinstance(labels, Mapping) else None
         for key, value in labels.items() if isinstance(labels, Mapping) else ():
             if known is not None and isinstance(key, str) and value is not None and (*path, key) not in known.kept:
-                yield (*at, "overrides", cloud.name, resource, *path, key), key, value
+                yield ("overrides", cloud.name, resource, *path, key), key, value
 
 
 def _key_problems(where: Path, key: str, rules: Iterable[KeyRule]) -> Iterable[Problem]:
@@ -594,7 +594,6 @@ _PLACEMENT_SOURCE = "https://github.com/NVIDIA/k8s-device-plugin tag v0.20.0, ap
 
 
 def _gpu_problems(request: PoolRequest, cloud: Cloud) -> list[Problem]:
-    at: Path = ("pools", request.name)
     sharing, instance = request.spec.sharing, request.instance
     mig, clients = sharing.mig, sharing.clients
     if mig is None and clients is None and sharing.fractions is None and request.software != HAMI:
@@ -606,29 +605,29 @@ def _gpu_problems(request: PoolRequest, cloud: Cloud) -> list[Problem]:
         refused = request.capability.verdict is Verdict.REFUSED
         able = [] if refused else sorted(_models_with_mig(request, cloud))
         ways = f"{request.software} on {cloud.name} cuts: {', '.join(able)}; or use" if able else "use"
-        return [Problem((*at, "sharing", "mode"), what, f"{ways} time-slicing", _MIG_SOURCE)]
+        return [Problem(("sharing", "mode"), what, f"{ways} time-slicing", _MIG_SOURCE)]
     if instance.is_fraction and not (mig is None and clients is not None and clients.facts.on_part_of_a_gpu):
         what = f"{instance.name} has {instance.gpus} of an {instance.gpu_model}, which cannot be shared further"
         fix = "leave sharing out, or take a machine with a whole GPU"
-        return [Problem((*at, "sharing", "mode"), what, fix, instance.source)]
-    problems = _mig_problems(at, mig, instance) if mig is not None else []
+        return [Problem(("sharing", "mode"), what, fix, instance.source)]
+    problems = _mig_problems(mig, instance) if mig is not None else []
     if clients is not None:
-        problems += _client_problems((*at, "sharing"), clients, (*sharing.clients_at, "replicas"), instance)
+        problems += _client_problems(clients, (*sharing.clients_at, "replicas"), instance)
         if clients.placement is not None and request.capability.verdict is not Verdict.IN_CLUSTER:
             what = f"with {request.software}, {cloud.name} configures the device plugin, which has no such setting"
             fix = "leave it out, or use software: device-plugin or gpu-operator"
-            problems.append(Problem((*at, "sharing", *sharing.clients_at, "placement"), what, fix, _PLACEMENT_SOURCE))
+            problems.append(Problem(("sharing", *sharing.clients_at, "placement"), what, fix, _PLACEMENT_SOURCE))
     return problems
 
 
-def _client_problems(at: Path, clients: SharedGpu, replicas: Path, instance: InstanceType) -> Iterator[Problem]:
+def _client_problems(clients: SharedGpu, replicas: Path, instance: InstanceType) -> Iterator[Problem]:
     model, facts = gpu_models()[instance.gpu_model], clients.facts
     if facts.oldest is not None and model.compute_capability < facts.oldest.compute_capability:
-        yield Problem((*at, "mode"), f"{model.name} {facts.oldest.why}", facts.oldest.fix, facts.oldest.source)
+        yield Problem(("sharing", "mode"), f"{model.name} {facts.oldest.why}", facts.oldest.fix, facts.oldest.source)
     elif facts.most_clients is not None and clients.replicas > facts.most_clients(model):
         most = facts.most_clients(model)
         what = f"got {clients.replicas}; the {facts.called} server of {instance.gpu_model} takes {most} clients"
-        yield Problem((*at, *replicas), what, f"use {most} or fewer", facts.most_clients_source)
+        yield Problem(("sharing", *replicas), what, f"use {most} or fewer", facts.most_clients_source)
 
 
 def _models_with_mig(request: PoolRequest, cloud: Cloud) -> set[str]:
@@ -649,7 +648,7 @@ def _models_with_mig(request: PoolRequest, cloud: Cloud) -> set[str]:
     return able
 
 
-def _mig_problems(at: Path, sharing: Mig, instance: InstanceType) -> list[Problem]:
+def _mig_problems(sharing: Mig, instance: InstanceType) -> list[Problem]:
     from gpupools.catalog.mig import UnknownProfile, profile
     from gpupools.catalog.mig_fit import fit
 
@@ -664,7 +663,7 @@ def _mig_problems(at: Path, sharing: Mig, instance: InstanceType) -> list[Proble
             count = "1 GPU" if instance.devices == 1 else f"{instance.devices} GPUs"
             what = f"{instance.name} has {count}, so there is no GPU {index}"
             use = "use 0" if instance.devices == 1 else f"use 0 to {instance.devices - 1}"
-            problems.append(Problem((*at, "sharing", "layout", str(index)), what, use))
+            problems.append(Problem(("sharing", "layout", str(index)), what, use))
         wanted = {("layout",) if index is None else ("layout", str(index)): names for index, names in layouts.items()}
     for key, names in wanted.items():
         unknown = False
@@ -673,10 +672,10 @@ def _mig_problems(at: Path, sharing: Mig, instance: InstanceType) -> list[Proble
                 profile(model, name)
             except UnknownProfile as error:
                 unknown = True
-                problems.append(Problem((*at, "sharing", *key), error.what, error.cure))
+                problems.append(Problem(("sharing", *key), error.what, error.cure))
         if not unknown:
             result = fit(model, names)
             if not result.fits:
                 part = ", ".join(placed.profile.name for placed in result.largest)
-                problems.append(Problem((*at, "sharing", *key), result.why, f"the largest part that fits: {part}"))
+                problems.append(Problem(("sharing", *key), result.why, f"the largest part that fits: {part}"))
     return problems

@@ -170,7 +170,7 @@ def pool_prices(
     }
     for plan in plans:
         capacity = pools[plan.name].capacity.mode
-        listed = _prices(clouds[plan.cloud].prices_file) if own.currency == "USD" else {}
+        listed = _prices(clouds[plan.cloud].file("prices.csv")) if own.currency == "USD" else {}
         machine, region = plan.instance.name, clusters[plan.cluster].region_name()
         places = [(machine, each, region) for each in (capacity, _PRICED_AS.get(capacity, capacity))]
         price = next((table[place] for table in (own.prices, listed) for place in places if place in table), None)
@@ -274,7 +274,7 @@ def over_budget(prices: Sequence[PoolPrice], budget: Budget) -> Iterator[Problem
 
 def list_price(cloud: Cloud, machine: str, region: str, *, is_spot: bool) -> Decimal | None:
     """Return the list price of a machine in US dollars per hour; None if it is not known."""
-    found = _prices(cloud.prices_file).get((machine, "spot" if is_spot else "on-demand", region))
+    found = _prices(cloud.file("prices.csv")).get((machine, "spot" if is_spot else "on-demand", region))
     return None if found is None else found.amount
 
 

@@ -2,13 +2,16 @@
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from gpupools.catalog.instance_types import InstanceType
+from gpupools.common.json_types import JsonObject
 from gpupools.common.taints import Taint
 from gpupools.plan.capability import Capability, Owners
 from gpupools.plan.fabric import Fabric
 from gpupools.spec.models import Cluster, PoolSpec
+
+OfCloud = TypeVar("OfCloud")
 
 
 class PoolRequest(NamedTuple):
@@ -24,10 +27,18 @@ class PoolRequest(NamedTuple):
     """One of `gpupools.spec.models.SHARING_KINDS`."""
     capability: Capability
 
+    def cluster_as(self, kind: type[OfCloud]) -> OfCloud:
+        """Return the cluster as that of one cloud; raise TypeError if it is on another."""
+        if not isinstance(self.cluster, kind):
+            raise TypeError(f"pool {self.name}: expected {kind.__name__}, got {type(self.cluster).__name__}")
+        return self.cluster
 
-class AutoscalingBlocker(NamedTuple):
-    """Why no pod starts the nodes of a pool."""
 
+class QueuedProvisioning(NamedTuple):
+    """Why no pod starts the nodes of a pool, and what does."""
+
+    class_name: str
+    """Class of the ProvisioningRequest that starts them."""
     what: str
     """The setting that makes it so: `capacity.mode is queued`."""
     source: str
@@ -65,6 +76,13 @@ class ProviderPlan:
     """Values of the keys that become one input as they are, by `KeyInput.field`."""
     fabric: Fabric | None = None
     """The RDMA interfaces that pods ask for; None without `network.rdma`."""
+    first_name: str = ""
+    """The pool's key when it was created: its name in the cloud is made of that, so that a renamed pool keeps it."""
+    adopted: AdoptedPool | None = None
+    """The pool in the cloud that was made by other means and becomes this one; None for one that is made here."""
+    protect: bool = False
+    overrides: Mapping[str, JsonObject] = field(default_factory=dict)
+    """Overrides: resource → input by wire name → value."""
 
     unordered: ClassVar[frozenset[str]] = frozenset()
     """Fields that the cloud keeps as sets, so that their order says nothing."""
@@ -72,10 +90,6 @@ class ProviderPlan:
     def requested_zones(self) -> tuple[str, ...]:
         """Return the zones that the pool asks for; none where it leaves them to its cluster."""
         return ()
-
-    def adopted_pool(self) -> AdoptedPool | None:
-        """Return the pool in the cloud that was made by other means and becomes this one; None for one made here."""
-        return None
 
     def node_groups(self, cluster: str, pool: str) -> tuple[str, Collection[str]]:
         """Return the cloud's label of nodes with the name of their group, and what names of the pool's own contain."""
@@ -125,13 +139,9 @@ class ProviderPlan:
         """Say whether a pod may wait for its node longer than an update can: for a reserved time, or for room."""
         return False
 
-    def autoscaling_blocker(self) -> "AutoscalingBlocker | None":
-        """Say why a pod that waits is not enough for the autoscaler to start a node; None where it is."""
+    def queued_provisioning(self) -> QueuedProvisioning | None:
+        """Return what has to ask for the nodes, where no pod that waits starts them; None where pods do."""
         return None
-
-    def provisioning_class(self) -> str:
-        """Return the class of the ProvisioningRequest that starts the nodes; empty where pods start them."""
-        return ""
 
     def topology_levels(self, instance_type: str) -> tuple[str, ...]:
         """Return the node labels that say where in the network a node is, the widest first; none if not known."""

@@ -93,36 +93,29 @@ def quota_needs(
 
     Nodes that an upgrade starts beside the maximum are not counted.
     """
-    rows: dict[tuple[str, str, str, str], _Row] = {}
-    links: dict[tuple[str, str, str, str], str] = {}
-    needs: dict[tuple[str, str, str, str], list[PoolNeed]] = {}
+    found: dict[tuple[str, str, str, str], QuotaNeed] = {}
     for plan in plans:
         cluster, capacity = clusters[plan.cluster], pools[plan.name].capacity.mode
+        named, console = place(cluster).get(cluster.account_key), cluster.console_domain()
+        account = named if isinstance(named, str) else ""
         for row in _rows(clouds[plan.cloud], plan.instance.name, capacity):
-            region = "all regions" if row["scope"] == "global" else _region(plan.cluster, cluster)
-            where = (plan.cloud, _account(cluster), region, row["code"])
-            rows[where] = row
-            console = cluster.console_domain()
+            own_region, code = cluster.region_name() or f"the region of {plan.cluster}", row["code"]
+            region = "all regions" if row["scope"] == "global" else own_region
+            before = found.get((plan.cloud, account, region, code))
+            link = before.link if before is not None else ""
             if console or "{console}" not in row["link"]:
-                links[where] = row["link"].format(region=region, account=where[1], code=row["code"], console=console)
-            needs.setdefault(where, []).append(
-                PoolNeed(f"{plan.cluster}/{plan.name}", plan.instance.name, plan.max_nodes, _amount(plan, row))
+                link = row["link"].format(region=region, account=account, code=code, console=console)
+            key, amount = f"{plan.cluster}/{plan.name}", _amount(plan, row)
+            need = PoolNeed(key, plan.instance.name, plan.max_nodes, amount)
+            found[plan.cloud, account, region, code] = QuotaNeed(
+                plan.cloud,
+                account,
+                region,
+                **{field: row[field] for field in ("code", "name", "unit", "dated", "source")},
+                link=link,
+                pools=(*(before.pools if before is not None else ()), need),
             )
-    return [
-        QuotaNeed(
-            cloud=cloud,
-            account=account,
-            region=region,
-            code=code,
-            name=row["name"],
-            unit=row["unit"],
-            link=links.get((cloud, account, region, code), ""),
-            dated=row["dated"],
-            source=row["source"],
-            pools=tuple(needs[cloud, account, region, code]),
-        )
-        for (cloud, account, region, code), row in rows.items()
-    ]
+    return list(found.values())
 
 
 _UNKNOWN: _Row = dict.fromkeys(("scope", "code", "name", "unit", "link", "dated", "source"), "")
@@ -142,7 +135,8 @@ def _rows(cloud: Cloud, instance_type: str, capacity: str) -> Iterator[_Row]:
 
 
 def _table(cloud: Cloud) -> tuple[_Row, ...]:
-    return csv_rows(cloud.quotas_file) if cloud.quotas_file is not None else ()
+    file = cloud.file("quotas.csv")
+    return csv_rows(file) if file is not None else ()
 
 
 def known_quotas(cloud: Cloud) -> list[str]:
@@ -153,15 +147,6 @@ def known_quotas(cloud: Cloud) -> list[str]:
 def _amount(plan: PoolPlan, row: _Row) -> int | None:
     each = plan.instance.devices if row["unit"] == "GPU" else plan.instance.vcpus if row["unit"] else None
     return None if each is None else each * plan.max_nodes
-
-
-def _account(cluster: Cluster) -> str:
-    given = place(cluster).get(cluster.account_key)
-    return given if isinstance(given, str) else ""
-
-
-def _region(key: str, cluster: Cluster) -> str:
-    return cluster.region_name() or f"the region of {key}"
 
 
 def read_limits(

@@ -102,7 +102,7 @@ def access_of(
     if late or given.get("endpoint") is None:
         what = f"only Pulumi knows its {late[0]}" if late else "the stack file has no access to its API"
         raise Unreachable(f"{what}; use --context {key}=NAME with a context of your kubeconfig")
-    plugin, host = clouds[clusters[key].cloud].access(given), endpoint_host(clusters[key])
+    plugin, host = clusters[key].exec_plugin(given), endpoint_host(clusters[key])
     if host not in {each.casefold() for each in trusted}:
         what = f"the stack file sends the token of {plugin.command} to {host}"
         fix = f"compare it with the cloud's console and add --trust-endpoint {host}"

@@ -31,8 +31,8 @@ def prove(cluster: Cluster, cloud: Cloud, nodes: Sequence[JsonObject], where: tu
     `where` has the host of the API, and the name of the cluster in the kubeconfig.
     """
     host, name = where
-    pattern = cloud.node_pattern(cluster)
-    if _WRITTEN.fullmatch(name) and not re.fullmatch(cloud.kubeconfig_name(cluster), name):
+    pattern = cluster.node_pattern()
+    if _WRITTEN.fullmatch(name) and not re.fullmatch(cluster.kubeconfig_name(), name):
         return Proof(f"{name} in the kubeconfig is not the cluster of the file", "")
     matches = [(node, re.match(pattern, _identity(cloud, node), re.IGNORECASE)) for node in nodes]
     # Nodes of other machines may join a cluster, such as hybrid nodes.

@@ -332,7 +332,7 @@ def _about_teams(draft: Draft, teams: Mapping[str, Team]) -> Iterator[Problem]:
         if teams[name].weight != 1 and not others & own.keys():
             what = f"has no effect on {draft.cluster}: no other team has units of the same pool and kind there"
             yield Problem((*path, "weight"), what, "leave it out, or give teams shares of the same pools")
-        if len({sources[pool].sharing_kind for pool, _ in own}) > 1 and spec.scheduler == "kueue":
+        if len({sources[pool].sharing.kind for pool, _ in own}) > 1 and spec.scheduler == "kueue":
             what = "has whole GPUs and parts of GPUs: a job gets what is free first, whole GPUs before parts"
             yield Problem(path, what, "set nodeSelector gpupools/pool in jobs that want parts")
         for (pool, resource), share in own.items():

@@ -159,10 +159,10 @@ def _topology(pool: PoolPlan) -> Iterator[KubernetesObject]:
 
 def _queued(pool: PoolPlan) -> Iterator[KubernetesObject]:
     """Yield what lets Kueue request the nodes of a job together, on pools whose nodes no pod starts."""
-    class_name = pool.provider_plan.provisioning_class()
-    if not class_name:
+    queued = pool.provider_plan.queued_provisioning()
+    if queued is None:
         return
-    config = {"provisioningClassName": class_name, "managedResources": list(pool.node_resources)}
+    config = {"provisioningClassName": queued.class_name, "managedResources": list(pool.node_resources)}
     parameters = {"apiGroup": GROUP, "kind": "ProvisioningRequestConfig", "name": pool.name}
     check = {"controllerName": "kueue.x-k8s.io/provisioning-request", "parameters": parameters}
     why = f"requests all nodes of a job on {pool.name} together"
@@ -178,7 +178,7 @@ def _groups(units: Mapping[Unit, JsonObject], pools: Iterable[PoolPlan]) -> list
     """
     groups: list[tuple[set[str], list[str]]] = []
     # Kueue takes the first flavor that fits: whole GPUs before parts of GPUs, and else in the order of the file.
-    for pool in sorted(pools, key=lambda plan: plan.sharing_kind != "none"):
+    for pool in sorted(pools, key=lambda plan: plan.sharing.kind != "none"):
         resources = {resource for name, resource in units if name == pool.name}
         if not resources:
             continue
@@ -227,7 +227,7 @@ def _cluster_queue(name: str, team: Team, fair: Mapping[Unit, int], shares: Team
         for unit, share in own.items()
     }
     used = {pool for pool, _ in own}
-    waiting = [pool for pool in shares.pools if pool.name in used and pool.provider_plan.provisioning_class()]
+    waiting = [pool for pool in shares.pools if pool.name in used and pool.provider_plan.queued_provisioning()]
     checks = [{"name": pool.name, "onFlavors": [pool.name]} for pool in waiting]
     spec: JsonDict = {
         "cohortName": COHORT,

@@ -164,7 +164,7 @@ def smoke_test(pool: PoolPlan, pulls: Pulls = PUBLIC) -> KubernetesObject:
     Where nodes may come long after the update, nothing waits for the Job: it runs when they do.
     """
     late = pool.provider_plan.may_wait_for_capacity()
-    pod, as_root = pool.pod(gpu_only=True), has_control_daemon(pool.sharing_kind)
+    pod, as_root = pool.pod(gpu_only=True), has_control_daemon(pool.sharing.kind)
     (asked,) = pod["containers"]
     container = {
         **asked,
@@ -219,7 +219,7 @@ def smoke_namespace(pools: Iterable[PoolPlan]) -> KubernetesObject:
     """Declare the namespace of the smoke tests, whose pods need nothing of the host but, on some nodes, its driver."""
     pools = tuple(pools)
     mounting = ", ".join(pool.name for pool in pools if pool.driver_mount is not None)
-    as_root = ", ".join(pool.name for pool in pools if has_control_daemon(pool.sharing_kind))
+    as_root = ", ".join(pool.name for pool in pools if has_control_daemon(pool.sharing.kind))
     why = "holds the smoke tests apart from everything else"
     if mounting:  # every lower level forbids hostPath
         note = f"privileged: pods of {mounting} mount the driver from the host, for reading"

@@ -279,7 +279,7 @@ def _refuse_fences_around_their_own(draft: Draft) -> None:
 
 def _refuse_unreachable_smoke_tests(draft: Draft) -> None:
     for pool in draft.pools:
-        reason = pool.provider_plan.autoscaling_blocker()
+        reason = pool.provider_plan.queued_provisioning()
         if reason is None:
             continue
         what = f"the Job of pool {pool.name} would stay pending, since pods do not scale it up: {reason.what}"

@@ -91,7 +91,7 @@ def _untried(found: Mapping[str, Sequence[PoolPlan]]) -> Iterator[Problem]:
     """Yield the steps that no autoscaler tries."""
     for steps in found.values():
         for step in steps:
-            blocker = step.provider_plan.autoscaling_blocker()
+            blocker = step.provider_plan.queued_provisioning()
             if blocker is not None:
                 what = f"pods start no node of this step ({blocker.what}), so it has no place in an order"
                 yield Problem(("pools", step.name, "capacity"), what, "write it as a pool of its own", blocker.source)
@@ -131,7 +131,7 @@ def _unclear(
     order, theirs = draft.cloud.node_pools.order, draft.spec.existing.cluster_autoscaler
     start, _, end = order.group_id.partition("{}")
     others = [expression for listed in (theirs.other_orders if theirs else ()) for expression in listed]
-    tried = {step.name: step for steps in found.values() for step in steps if not step.provider_plan.adopted_pool()}
+    tried = {step.name: step for steps in found.values() for step in steps if not step.provider_plan.adopted}
     for step in tried.values():
         own = names[step.name]
         if not own:

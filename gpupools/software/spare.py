@@ -61,7 +61,7 @@ def _unserved(draft: Draft, pool: PoolPlan) -> str:
         return "needs a CapacityBuffer in the cluster, and management: external installs nothing"
     if pool.software in (DRA_DRIVER, HAMI):
         return f"its pods get GPUs by {pool.software}, which a CapacityBuffer cannot keep free"
-    if (blocker := pool.provider_plan.autoscaling_blocker()) is not None:
+    if (blocker := pool.provider_plan.queued_provisioning()) is not None:
         return f"no pod scales this pool up: {blocker.what}"
     if draft.cloud.capacity_buffers:
         return ""

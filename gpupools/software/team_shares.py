@@ -256,7 +256,7 @@ def _units(draft: _Resolving, at: Path, key: str, amount: Amount) -> Iterator[tu
             what = f"pods claim the GPUs of {pool.name}, and {scheduler} counts resources"
             fix = "use scheduler: kueue or kai, or software: device-plugin, or remove it here"
             draft.problems.append(Problem(at, what, fix, of_key=True))
-        if pool.provider_plan.provisioning_class():
+        if pool.provider_plan.queued_provisioning():
             what = f"only a ProvisioningRequest starts nodes of {pool.name}, and {scheduler} makes none"
             draft.problems.append(Problem(at, what, "use scheduler: kueue, or another capacity.mode", of_key=True))
     if not named:

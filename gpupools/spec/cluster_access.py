@@ -5,32 +5,17 @@ Only software inside the cluster needs them. Pools are declared through the clou
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
-from typing import Annotated, Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Discriminator, Tag
 
 from gpupools.common.errors import Path, Problem, shown
 from gpupools.common.model import StrictModel
-from gpupools.spec.models import Address, Cluster, Late, StackOutput
+from gpupools.spec.models import Address, Cluster, ExecPlugin, Late, StackOutput
 
 ACCESS_KEYS = ("kubeconfig", "endpoint", "certificate_authority")
 """Keys for access to the cluster's API, which pools do not need."""
-
-
-class ExecPlugin(NamedTuple):
-    """An exec credential plugin, which fetches a token on demand so that none is stored.
-
-    https://kubernetes.io/docs/reference/access-authn-authz/authentication/#client-go-credential-plugins
-    """
-
-    command: str
-    args: tuple[Any, ...]
-    """Text, or values that are known only while the program runs."""
-    install_hint: str
-    """Shown on a machine without the program."""
-    provide_cluster_info: bool = False
-    """Whether the plugin receives the cluster that the token is for."""
 
 
 _EXEC_API = "client.authentication.k8s.io/v1beta1"

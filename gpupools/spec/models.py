@@ -92,6 +92,21 @@ def _mentions(form: Any, kind: type) -> bool:
     return form is kind or any(_mentions(part, kind) for part in get_args(form))
 
 
+class ExecPlugin(NamedTuple):
+    """An exec credential plugin, which fetches a token on demand so that none is stored.
+
+    https://kubernetes.io/docs/reference/access-authn-authz/authentication/#client-go-credential-plugins
+    """
+
+    command: str
+    args: tuple[Any, ...]
+    """Text, or values that are known only while the program runs."""
+    install_hint: str
+    """Shown on a machine without the program."""
+    provide_cluster_info: bool = False
+    """Whether the plugin receives the cluster that the token is for."""
+
+
 class Cluster(ConsistentModel):
     """An existing Kubernetes cluster. Each cloud adds its own keys."""
 
@@ -186,6 +201,21 @@ class Cluster(ConsistentModel):
         """Return the values of the cluster that its pools depend on, by key; `zones` are the pool's own, if any."""
         return {key: getattr(self, key) for key in type(self).model_fields if key not in self.not_pool_inputs}
 
+    def node_pattern(self) -> str:
+        """Return a pattern of the nodes of the cluster: `<provider id> <region> <name> <label>`, in any case.
+
+        Its group `named` matches if the node carries the name of the cluster.
+        """
+        return ""
+
+    def kubeconfig_name(self) -> str:
+        """Return a pattern of the name that the cloud's own program gives to the cluster in a kubeconfig."""
+        return ""
+
+    def pool_id(self, name: str) -> str:
+        """Return what the cloud's provider imports a node pool of the cluster by."""
+        return name
+
     def completed(self, pool: "PoolSpec") -> "PoolSpec":
         """Return a pool with the keys that the cluster sets for all its pools, where the pool does not set them."""
         return pool
@@ -194,6 +224,11 @@ class Cluster(ConsistentModel):
     @abstractmethod
     def place_of(cls, given: JsonObject) -> JsonObject:
         """Return the values that identify a cluster in its cloud, by readable names; some may be known only later."""
+
+    @classmethod
+    @abstractmethod
+    def exec_plugin(cls, given: JsonObject) -> ExecPlugin:
+        """Return the program that gets a token for the API of a cluster, by the cluster's keys."""
 
     def late_outputs(self) -> Mapping[str, StackOutput]:
         """Return the stack outputs by key; items of lists as `subnet_ids[0]`, of maps as `key.inner`."""

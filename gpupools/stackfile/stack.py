@@ -71,10 +71,10 @@ def places_against_lists(plan: StackPlan) -> Iterator[Problem]:
     """Yield pools that a list does not have in their place, but that are there: reserved, or of the last update."""
     for pool in plan.pools:
         spec, cluster = plan.stack.pools[pool.name], plan.stack.clusters[pool.cluster]
-        for problem in unlisted_place(("pools", pool.name), spec, pool.cluster, cluster, pool.instance):
+        for problem in unlisted_place(spec, pool.cluster, cluster, pool.instance):
             known = "it is reserved" if knows_its_place(spec) and spec.adopt is None else "the pool exists"
             fix = f"accepted, because {known}; clusters.{pool.cluster}.places: trust hides this"
-            yield replace(problem, path=plan.stack.steps.path(problem.path), fix=fix)
+            yield replace(problem, path=plan.stack.steps.path(("pools", pool.name, *problem.path)), fix=fix)
 
 
 def prices_of(plan: StackPlan, clouds: Mapping[str, Cloud]) -> list[PoolPrice]:
@@ -265,7 +265,7 @@ def adopted_pools(plan: StackPlan) -> Iterator[tuple[tuple[Any, ...], str]]:
     Pools of clusters with stack outputs are omitted, because no file tells which cluster it is.
     """
     for pool in plan.pools:
-        adopted = pool.provider_plan.adopted_pool()
+        adopted = pool.provider_plan.adopted
         where = tuple(sorted(place(plan.stack.clusters[pool.cluster]).items()))
         if adopted is not None and all(isinstance(value, str) for _, value in where):
             yield (*where, adopted.name), f"{pool.cluster}/{pool.name}"
@@ -363,7 +363,7 @@ def _is_installed_by_team(cluster: Cluster, pools: Sequence[PoolPlan]) -> bool:
 
 def _is_shared_by_software(plan: PoolPlan) -> bool:
     """Return whether the pool's sharing mode requires software in the cluster."""
-    return plan.capability.verdict is Verdict.IN_CLUSTER and plan.sharing_kind != "none"
+    return plan.capability.verdict is Verdict.IN_CLUSTER and plan.sharing.kind != "none"
 
 
 def _team_installed_plan(key: str, cluster: Cluster, cloud: Cloud, pools: Sequence[PoolPlan]) -> RuntimePlan:

@@ -40,7 +40,7 @@ def pools() -> Iterator[PoolPlan]:
     seen = set()
     for file in FILES:
         for pool in check_stack_file(file, clouds()).plan.pools:
-            shown = pool.sharing_kind in ("none", "time-slicing") and pool.instance.gpus.denominator == 1
+            shown = pool.sharing.kind in ("none", "time-slicing") and pool.instance.gpus.denominator == 1
             config = plugin_config(pool.instance, pool.sharing)
             if shown and pool.node_resources and (config, pool.instance.gpus) not in seen:
                 seen.add((config, pool.instance.gpus))

@@ -144,7 +144,7 @@ def test_daemons_are_bound_to_the_nodes_their_release_is_for_and_to_no_other(see
             wanted = {
                 pool.name
                 for pool in seen.cluster.pools
-                if pool.name in release.pools and (not mps or pool.sharing_kind == "mps")
+                if pool.name in release.pools and (not mps or pool.sharing.kind == "mps")
             }
             assert there.get(name, set()) == wanted, name
 

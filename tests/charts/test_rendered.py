@@ -139,13 +139,13 @@ def _operands(spec: Mapping[str, Any], pool: PoolPlan, cluster: Planned) -> Iter
 
 def test_every_accepted_cell_of_the_matrix_is_rendered() -> None:
     seen = {
-        (pool.cloud, pool.software, pool.sharing_kind)
+        (pool.cloud, pool.software, pool.sharing.kind)
         for case in CASES
         for each in planned(case)
         for pool in each.pools
     }
     matrix = {
-        (pool.cloud, pool.software, pool.sharing_kind)
+        (pool.cloud, pool.software, pool.sharing.kind)
         for each in planned("stacks/Pulumi.matrix.yaml")
         for pool in each.pools
     }
@@ -183,7 +183,7 @@ def test_every_pod_lands_on_the_pools_its_release_is_for_and_on_no_other(case: s
                     for pool in cluster.pools
                     if pool.name in release.pools
                     # The chart's MPS daemon is for nodes that share by MPS.
-                    and ("mps-control-daemon" not in each["metadata"]["name"] or pool.sharing_kind == "mps")
+                    and ("mps-control-daemon" not in each["metadata"]["name"] or pool.sharing.kind == "mps")
                 }
                 there = {pool.name for pool in cluster.pools if runs_on(pod, pool, cluster)}
                 if release.chart == "aws-efa-k8s-device-plugin":  # it goes by machine type, to nodes without EFA too

@@ -75,7 +75,7 @@ def runtimes() -> list[RuntimePlan]:
 
 def test_every_way_the_matrix_has_is_in_the_example_stack() -> None:
     plan = plan_config({key.removeprefix("gpupools:"): value for key, value in MATRIX.items()}, clouds())
-    there = {(pool.cloud, pool.software, pool.sharing_kind) for pool in plan.pools}
+    there = {(pool.cloud, pool.software, pool.sharing.kind) for pool in plan.pools}
 
     possible = {
         (cloud.name, software, kind)

@@ -382,7 +382,7 @@ def test_a_whole_cloud_passes_the_contract(tree: Path) -> None:
 
 @pytest.mark.parametrize(
     "take",
-    [without_file("access.py"), without_keyword("resources.py", "ResourceFactory", "create_pool")],
+    [without_file("constraints.py"), without_keyword("resources.py", "ResourceFactory", "create_pool")],
     ids=["a file", "a function"],
 )
 def test_a_part_left_out_is_one_failure_of_the_contract(take: Callable[[Folder], None], tmp_path: Path) -> None:

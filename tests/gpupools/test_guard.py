@@ -152,8 +152,8 @@ def test_the_switch_lets_go_what_is_replaced_on_eks_and_aks(tmp_path: Path) -> N
     now = planned(tmp_path, EDITED | {"d": FOUR["d"]}, production=True, allow_destroy=["train/a", "serve/b"])
 
     assert refused(was, now) == REFUSED[2:3]
-    assert not any(plan.provider_plan.protect for plan in now.pools if plan.name in "ab")  # type: ignore[attr-defined]
-    assert all(plan.provider_plan.protect for plan in now.pools if plan.name in "cd")  # type: ignore[attr-defined]
+    assert not any(plan.provider_plan.protect for plan in now.pools if plan.name in "ab")
+    assert all(plan.provider_plan.protect for plan in now.pools if plan.name in "cd")
 
 
 STILL = "is protected until an update with it in gpupools:allow_destroy has ended, and this update would"

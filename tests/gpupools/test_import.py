@@ -771,7 +771,7 @@ def test_pools_of_every_way_of_sharing_are_imported_with_it(tmp_path: Path, caps
         if each["custom"] and each["type"].endswith(kinds):
             parents.setdefault(each["parent"].rpartition("::")[2], []).append(each)
     ways = {
-        (plan.cloud, plan.sharing_kind, plan.software if plan.sharing.mig else ""): name
+        (plan.cloud, plan.sharing.kind, plan.software if plan.sharing.mig else ""): name
         for name, plan in plans.items()
         if name in parents  # the others are pools that AKS manages, which are not imported
     }
@@ -783,6 +783,6 @@ def test_pools_of_every_way_of_sharing_are_imported_with_it(tmp_path: Path, caps
         (pool,) = check_stack_file(out, clouds()).plan.pools
         if planned.sharing.fractions is None:  # of which only labels of gpupools are on the pool
             assert (name, pool.sharing) == (name, planned.sharing)
-        if "mig" in planned.sharing_kind:
+        if "mig" in planned.sharing.kind:
             assert (name, pool.software) == (name, planned.software)
         out.unlink()

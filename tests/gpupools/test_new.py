@@ -483,6 +483,7 @@ def test_a_closed_standard_input_is_none_to_ask(project: Path) -> None:
 
 def test_every_cloud_names_the_command_that_describes_its_cluster() -> None:
     for cloud in clouds().values():
-        assert cloud.discovery_file is not None
-        assert listed(cloud.discovery_file, "command")
-        assert set(listed(cloud.discovery_file, "identity")) <= cloud.cluster.model_fields.keys()
+        table = cloud.file("discovery.csv")
+        assert table is not None
+        assert listed(table, "command")
+        assert set(listed(table, "identity")) <= cloud.cluster.model_fields.keys()

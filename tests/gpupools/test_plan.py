@@ -239,9 +239,9 @@ def test_a_plan_says_everything_about_a_pool(plan: Plan) -> None:
 
     assert (made.cluster, made.cloud, made.name) == ("lab", "fake", "a")
     assert (made.min_nodes, made.max_nodes, made.disk_gib) == (1, 3, 500)
-    assert made.sharing_kind == "time-slicing"
+    assert made.sharing.kind == "time-slicing"
     assert made.node_resources == {"nvidia.com/gpu": 4}
-    assert made.provider_plan == ProviderPlan(labels={"fake.example.com/accelerator": "A100-40GB"})
+    assert made.provider_plan == ProviderPlan(labels={"fake.example.com/accelerator": "A100-40GB"}, first_name="a")
 
 
 def test_the_pod_lands_on_the_pool_and_tolerates_its_taints(plan: Plan) -> None:

@@ -71,8 +71,9 @@ def test_a_price_is_of_2026_or_unknown(cloud: str, pool: Mapping[str, Any], usd:
 def test_no_price_is_zero_or_of_a_type_that_is_wrong_in_2025() -> None:
     """0.0 means unknown in the sources, and p4d, p4de and p5 of 2025 are 39 to 44 % too high."""
     for cloud in clouds().values():
-        assert cloud.prices_file is not None
-        with cloud.prices_file.open(encoding="utf-8") as opened:
+        file = cloud.file("prices.csv")
+        assert file is not None
+        with file.open(encoding="utf-8") as opened:
             rows = list(csv.DictReader(opened))
         assert all(Decimal(pair.partition("=")[2]) > 0 for row in rows for pair in row["usd_per_hour"].split())
         assert all(row["dated"] and row["source"].startswith("https://") for row in rows)

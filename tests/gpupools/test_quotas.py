@@ -100,7 +100,7 @@ def test_a_limit_that_is_met_is_accepted() -> None:
 @pytest.mark.parametrize("cloud", sorted(clouds()))
 def test_table_is_complete(cloud: str) -> None:
     """Each row has all columns, and each code one unit and name."""
-    file = clouds()[cloud].quotas_file
+    file = clouds()[cloud].file("quotas.csv")
     assert file is not None
     with Path(file).open(encoding="utf-8") as opened:
         rows = list(csv.DictReader(opened))

@@ -491,7 +491,7 @@ def test_every_resource_gets_the_options_of_its_caller() -> None:
 def test_a_plan_for_another_cloud_is_a_programming_error() -> None:
     foreign = plan(gpu="L4")._replace(cloud="gcp", provider_plan=ProviderPlan())
 
-    with pytest.raises(TypeError, match="the plan of pool 'a' is for gcp, not for aws"):
+    with pytest.raises(TypeError, match="pool a: expected EksPoolPlan, got "):
         create_pool("train-a", foreign, ADDRESS, pulumi.ResourceOptions())
 
 

@@ -22,7 +22,6 @@ from gpupools.providers.gcp.machines import (
     N1_MACHINES,
     N1_MOST_VCPUS,
     GceCatalogue,
-    find_instance_type,
     n1_most_vcpus,
 )
 from gpupools.providers.gcp.pool_plan import GkePoolPlan
@@ -117,7 +116,7 @@ def test_every_n1_row_is_within_the_limit_of_its_gpus() -> None:
 def test_a_number_of_gpus_allows_an_n1_machine_its_vcpus(accelerator: str, most: dict[int, int]) -> None:
     """As the page has it: https://docs.cloud.google.com/compute/docs/gpus#n1-gpus."""
     for count in range(1, 9):
-        row = find_instance_type(gcp.CLOUD.instance_types, f"n1+{accelerator}:{count}")
+        row = gcp.CLOUD.instance_types.find(f"n1+{accelerator}:{count}")
         assert (row is None) is (count not in most)
         assert row is None or n1_most_vcpus(row) == most[count]
 
@@ -251,7 +250,7 @@ def test_a_pool_starts_with_its_smallest_size(where: dict[str, Any], nodes: dict
 
 
 def test_a_pool_cannot_be_planned_for_the_cluster_of_another_cloud() -> None:
-    with pytest.raises(TypeError, match="pool train goes to a cluster on fake, not to GKE"):
+    with pytest.raises(TypeError, match="pool train: expected GkeCluster, got FakeCluster"):
         plan(FakeCluster(cloud="fake", name="lab", region="north"), gpu="L4")
 
 
@@ -296,7 +295,7 @@ def test_names_are_short_enough_for_gke() -> None:
 
 def test_a_plan_for_another_cloud_is_not_translated() -> None:
     foreign = plan(gpu="L4")._replace(cloud="aws", provider_plan=ProviderPlan())
-    with pytest.raises(TypeError, match="pool train was planned for aws, not for gcp"):
+    with pytest.raises(TypeError, match="pool train: expected GkePoolPlan, got "):
         create_pool("train", foreign, ADDRESSES, pulumi.ResourceOptions())
 
 

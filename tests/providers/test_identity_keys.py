@@ -8,9 +8,9 @@ import yaml
 
 from gpupools.common.errors import Rejected
 from gpupools.providers import clouds
-from gpupools.providers.aws.access import exec_plugin as eks_token
-from gpupools.providers.azure.access import exec_plugin as aks_token
-from gpupools.providers.gcp.access import exec_plugin as gke_token
+from gpupools.providers.aws.cluster import EksCluster
+from gpupools.providers.azure.cluster import AksCluster
+from gpupools.providers.gcp.cluster import GkeCluster
 from gpupools.stackfile.check import check_stack_file
 
 ROLE = "arn:aws:iam::123456789012:role/gpu-nodes"
@@ -84,19 +84,19 @@ def test_an_identity_that_cannot_be_right_is_refused(
 
 
 def test_the_token_is_of_the_one_who_acts() -> None:
-    eks = eks_token({**CLUSTERS["train"], "profile": "prod", "assume_role": DEPLOYER}).args
+    eks = EksCluster.exec_plugin({**CLUSTERS["train"], "profile": "prod", "assume_role": DEPLOYER}).args
     assert " ".join(eks) == (
         f"--profile prod --region us-east-1 eks get-token --cluster-name t --role-arn {DEPLOYER} --output json"
     )
-    assert "--role-arn" not in eks_token(CLUSTERS["train"]).args
+    assert "--role-arn" not in EksCluster.exec_plugin(CLUSTERS["train"]).args
     tenant = "00000000-1111-2222-3333-444444444444"
-    assert aks_token({**CLUSTERS["serve"], "tenant_id": tenant}).args[-2:] == ("--tenant-id", tenant)
+    assert AksCluster.exec_plugin({**CLUSTERS["serve"], "tenant_id": tenant}).args[-2:] == ("--tenant-id", tenant)
     account = "deploy@ml.iam.gserviceaccount.com"
-    assert gke_token({**CLUSTERS["lab"], "impersonate_service_account": account}).args == (
+    assert GkeCluster.exec_plugin({**CLUSTERS["lab"], "impersonate_service_account": account}).args == (
         "--impersonate_service_account",
         account,
     )
-    assert gke_token(CLUSTERS["lab"]).args == ()
+    assert GkeCluster.exec_plugin(CLUSTERS["lab"]).args == ()
 
 
 RIGHT = {

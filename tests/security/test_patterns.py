@@ -122,7 +122,7 @@ def test_no_pattern_divides_a_text_between_repetitions_in_many_ways() -> None:
     found, computed = patterns()
     hosts = [("cluster.py", re.compile(each.cluster.api_hosts), "fullmatch") for each in clouds().values()]
     clusters = world.plan().stack.clusters.values()
-    nodes = [("cluster.py", re.compile(clouds()[each.cloud].node_pattern(each)), "match") for each in clusters]
+    nodes = [("cluster.py", re.compile(each.node_pattern()), "match") for each in clusters]
     providers = [each for _, each in providers_of(clouds())]
     parts = [("karpenter.py", re.compile(text), "search") for each in providers for text in each.name_parts.values()]
     slow = {(file, each.pattern) for file, each, method in [*found, *hosts, *nodes, *parts] if is_slow(each, method)}

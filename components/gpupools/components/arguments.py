@@ -1,7 +1,7 @@
 """Parse the components' arguments: outputs, and errors that programs in every language see."""
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 import pulumi
 
@@ -11,6 +11,8 @@ from gpupools.plan.cloud import Cloud, nearest_cloud
 from gpupools.providers import clouds
 from gpupools.spec.models import LATE, Cluster
 from gpupools.stackfile.stack_validation import parse_cluster
+
+T = TypeVar("T")
 
 
 def parse_cloud(name: object) -> Cloud:
@@ -46,6 +48,15 @@ def parse_cluster_argument(value: Any, cloud: Cloud) -> Cluster:
     if problems:
         raise Rejected(problems)
     return cluster
+
+
+def valid(problems: list[Problem], function: Callable[..., T], *arguments: Any) -> T | None:
+    """Return the result of a function; None if it rejects its arguments, with its problems added to the others."""
+    try:
+        return function(*arguments)
+    except Rejected as rejected:
+        problems += rejected.problems
+        return None
 
 
 def known_values(value: Any) -> Any:

@@ -8,12 +8,14 @@ import pulumi
 
 from gpupools.common.errors import Path, Problem, Rejected, shown
 from gpupools.common.json_types import JsonDict, JsonObject
+from gpupools.common.naming import camel
 from gpupools.components.arguments import (
     Refused,
     known_values,
     parse_cloud,
     parse_cluster_argument,
     unknown_arguments,
+    valid,
 )
 from gpupools.components.declared_components import place_of, pool_problems, wait_for_distinct_pools
 from gpupools.diff.guard import RECORD
@@ -185,48 +187,39 @@ class GpuNodePool(pulumi.ComponentResource):
         planned: PlannedPool | None = None,
     ) -> None:
         """Plan the pool from its arguments; with `planned`, only the addresses are read from them."""
-        super().__init__("gpupools:index:GpuNodePool", name, dict(args), _with_former_name(name, args, opts))
+        former = _former_name(name, args)
+        if former is not None:
+            opts = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(aliases=[pulumi.Alias(name=former)]))
+        super().__init__("gpupools:index:GpuNodePool", name, dict(args), opts)
         plan, addresses = (planned.plan, _addresses(args)) if planned is not None else _plan_and_compare(name, args)
         # The engine does not pass a component's dependencies on to its children.
         below = pulumi.ResourceOptions(
             parent=self,
             depends_on=opts.depends_on if opts is not None else None,
-            transformations=self._with_former_names(name, args),
+            transformations=self._with_former_names(name, former) if former is not None else None,
         )
         self.node_pool_name = clouds()[plan.cloud].node_pools.resources().create_pool(name, plan, addresses, below)
         # Plain values: `from_input` would create an output for every nested value.
-        known = pulumi.Output.from_input(None)
-        capacity, node_pod = dict(plan.node_resources), dict(plan.node_pod)
-        pod, claim_template = plan.pod(), dict(plan.claim_template)
-        namespace_objects = [dict(namespace_object) for namespace_object in plan.namespace_objects]
-        self.capacity = known.apply(lambda _: capacity)
-        self.pod = known.apply(lambda _: pod)
-        self.claim_template = known.apply(lambda _: claim_template)
-        self.node_pod = known.apply(lambda _: node_pod)
-        self.namespace_objects = known.apply(lambda _: namespace_objects)
-        self.register_outputs(
-            {
-                "nodePoolName": self.node_pool_name,
-                "capacity": capacity,
-                "pod": pod,
-                "claimTemplate": claim_template,
-                "nodePod": node_pod,
-                "namespaceObjects": namespace_objects,
-                # Set after all resources of the pool: a failed update leaves no record.
-                **({RECORD: planned.record} if planned is not None else {}),
-            },
-        )
+        outputs: JsonDict = {
+            "capacity": dict(plan.node_resources),
+            "pod": plan.pod(),
+            "claim_template": dict(plan.claim_template),
+            "node_pod": dict(plan.node_pod),
+            "namespace_objects": [dict(namespace_object) for namespace_object in plan.namespace_objects],
+        }
+        for key in outputs:
+            setattr(self, key, pulumi.Output.from_input(key).apply(outputs.__getitem__))
+        registered = {"nodePoolName": self.node_pool_name, **{camel(key): value for key, value in outputs.items()}}
+        # Set after all resources of the pool: a failed update leaves no record.
+        self.register_outputs(registered | ({RECORD: planned.record} if planned is not None else {}))
 
-    def _with_former_names(self, name: str, args: GpuNodePoolArgs) -> list[pulumi.ResourceTransformation] | None:
+    def _with_former_names(self, name: str, former: str) -> list[pulumi.ResourceTransformation]:
         """Return a transformation that gives each child of a renamed pool the alias of its former name.
 
         Children inherit a component's alias only while the state has the component under that alias. When the update
         that renames fails half-way, the next one finds the component under its new name and would recreate its node
         pool (pulumi/pulumi pkg/resource/deploy/step_generator.go, `generateAliases`).
         """
-        former = _former_name(name, args)
-        if former is None:
-            return None
         parent = self.urn.apply(lambda urn: urn.removesuffix(name) + former)
 
         def with_alias(child: pulumi.ResourceTransformationArgs) -> pulumi.ResourceTransformationResult:
@@ -266,16 +259,6 @@ def _plan_and_compare(name: str, args: GpuNodePoolArgs) -> tuple[PoolPlan, dict[
     return plan, addresses | {"name": wait_for_distinct_pools(name, plan.name, cluster, addresses["name"])}
 
 
-def _with_former_name(
-    name: str, args: GpuNodePoolArgs, opts: pulumi.ResourceOptions | None
-) -> pulumi.ResourceOptions | None:
-    """Add the alias of a renamed pool."""
-    former = _former_name(name, args)
-    if former is None:
-        return opts
-    return pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(aliases=[pulumi.Alias(name=former)]))
-
-
 def plan_args(name: str, args: GpuNodePoolArgs) -> PoolPlan:
     """Return the plan of a `GpuNodePool` with this name and these arguments.
 
@@ -285,31 +268,21 @@ def plan_args(name: str, args: GpuNodePoolArgs) -> PoolPlan:
     cloud = parse_cloud(args.get("cloud"))
     pool_name = args.get("pool_name") or name
     problems = unknown_arguments(args, GpuNodePoolArgs)
-    problems += [problem for problem in [bad_key(("pool_name",), pool_name)] if problem is not None]
+    problems += filter(None, [bad_key(("pool_name",), pool_name)])
     if cloud.component_name_limit is not None and len(name) > cloud.component_name_limit:
         what = f"the component's name {shown(name)} has {len(name)} characters"
         fix = f"use {cloud.component_name_limit} or fewer, since {cloud.service} names the pool after it"
         problems.append(Problem((), what, fix))
-    cluster = spec = None
-    try:
-        cluster = parse_cluster_argument(args.get("cluster"), cloud)
-    except Rejected as rejected:
-        problems += rejected.problems
-    try:
-        spec = parse_pool(("pool",), known_values(args.get("pool")))
-        problems += former_key_problems(("pool",), spec)
-    except Rejected as rejected:
-        problems += rejected.problems
+    cluster = valid(problems, parse_cluster_argument, args.get("cluster"), cloud)
+    spec = valid(problems, parse_pool, ("pool",), known_values(args.get("pool")))
+    problems += former_key_problems(("pool",), spec) if spec is not None else ()
     if problems or cluster is None or spec is None:
         raise Rejected(problems)
     try:
         plan = plan_pool(pool_name, spec, "", cluster, cloud)
         # GpuRuntime checks this too, but a program needs none when the software is installed by other means.
-        without_owner = list(
-            without_rdma(
-                plan, cloud.node_runtime(plan.software, plan.provider_plan), cluster.runtime, "cluster.runtime"
-            )
-        )
+        node = cloud.node_runtime(plan.software, plan.provider_plan)
+        without_owner = list(without_rdma(plan, node, cluster.runtime, "cluster.runtime"))
         if without_owner:
             raise Rejected(without_owner)
         return plan

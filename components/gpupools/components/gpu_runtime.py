@@ -17,6 +17,7 @@ from gpupools.components.arguments import (
     parse_cloud,
     parse_cluster_argument,
     unknown_arguments,
+    valid,
 )
 from gpupools.components.declared_components import place_of, runtime_problems
 from gpupools.components.gpu_node_pool import PoolArgs
@@ -115,25 +116,17 @@ def plan_args(args: GpuRuntimeArgs) -> RuntimePlan:
     """
     cloud = parse_cloud(args.get("cloud"))
     problems = unknown_arguments(args, GpuRuntimeArgs)
-    cluster = None
-    try:
-        cluster = parse_cluster_argument(args.get("cluster"), cloud)
-    except Rejected as rejected:
-        problems += rejected.problems
+    cluster = valid(problems, parse_cluster_argument, args.get("cluster"), cloud)
     pools = known_values(args.get("pools"))
     if not isinstance(pools, Mapping) or not pools:
         problems.append(Problem(("pools",), "must be a map of pools", "list every GPU pool of the cluster by its key"))
         pools = {}
     plans: list[PoolPlan] = []
     for key, raw in pools.items():
-        bad = bad_key(("pools",), key)
-        problems += [bad] if bad is not None else []
-        try:
-            spec = parse_pool(("pools", key), raw)
-            if cluster is not None:
-                plans.append(plan_pool(key, spec, "", cluster, cloud))
-        except Rejected as rejected:
-            problems += rejected.problems
+        problems += filter(None, [bad_key(("pools",), key)])
+        spec = valid(problems, parse_pool, ("pools", key), raw)
+        if spec is not None and cluster is not None:
+            plans += filter(None, [valid(problems, plan_pool, key, spec, "", cluster, cloud)])
     if problems or cluster is None:
         raise Rejected(problems)
     try:

@@ -7,7 +7,6 @@ import json
 import os
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any
 
 import pulumi
 
@@ -74,14 +73,11 @@ def kubeconfig_of(cloud: str, cluster: JsonObject) -> tuple[pulumi.Input[str], s
     elif isinstance(source, KubeconfigSecret):
         kubeconfig, context = pulumi.Output.secret(source.secret), source.context
     elif source is not None:
-        kubeconfig = pulumi.Output.secret(source).apply(_kubeconfig_text)
+        secret = pulumi.Output.secret(source)
+        kubeconfig = secret.apply(lambda given: given if isinstance(given, str) else json.dumps(given))
     else:
         server = pulumi.Output.from_input(cluster["endpoint"]).apply(api_url)
-        plugin = clouds()[cloud].access(cluster)
+        plugin = clouds()[cloud].cluster.exec_plugin(cluster)
         built = built_kubeconfig(cluster["name"], server, cluster["certificate_authority"], plugin)
         kubeconfig = pulumi.Output.json_dumps(built)
     return kubeconfig, context
-
-
-def _kubeconfig_text(kubeconfig: Any) -> str:
-    return kubeconfig if isinstance(kubeconfig, str) else json.dumps(kubeconfig)

@@ -16,6 +16,7 @@ import pulumi
 from gpupools.common.errors import Problem, Rejected, nearest
 from gpupools.common.json_types import JsonDict, JsonObject
 from gpupools.common.naming import camel as camel
+from gpupools.common.naming import snake as snake
 from gpupools.common.version import version
 
 FILE = Path(__file__).with_name("package.schema.json")
@@ -29,11 +30,6 @@ def schema() -> JsonObject:
     """Return the schema of the package."""
     package: JsonDict = json.loads(FILE.read_text(encoding="utf-8"))
     return {**package, "version": version()}
-
-
-def snake(key: str) -> str:
-    """Return a key in snake_case, as in a stack file."""
-    return re.sub("[A-Z]", lambda match: f"_{match[0].lower()}", key)
 
 
 def arguments(component: str, inputs: JsonObject) -> JsonDict:

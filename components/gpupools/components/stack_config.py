@@ -1,7 +1,7 @@
 """Read the configuration of the running program, and find its encrypted values."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -101,19 +101,11 @@ def _stack_file() -> StackFile | None:
     """Return the stack file of the configuration; None if it is not found."""
     if _CONFIG_VARIABLE not in os.environ:
         return None
-    for path in _candidates():
-        if path.is_file():
-            return read_values(path)
-    return None
-
-
-def _candidates() -> Iterator[Path]:
-    if named := os.environ.get(FILE):
-        yield Path(named)
-        return
-    name = f"Pulumi.{pulumi.get_stack()}.yaml"
-    yield Path.cwd() / name  # `stackConfigDir` of Pulumi.yaml is the program's folder
-    yield Path(pulumi.get_root_directory()) / name
+    named, name = os.environ.get(FILE), f"Pulumi.{pulumi.get_stack()}.yaml"
+    path = Path(named) if named else Path.cwd() / name  # `stackConfigDir` of Pulumi.yaml is the program's folder
+    if not named and not path.is_file():
+        path = Path(pulumi.get_root_directory()) / name
+    return read_values(path) if path.is_file() else None
 
 
 def _mark_unknown(value: Any) -> Any:

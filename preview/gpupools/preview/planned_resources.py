@@ -195,7 +195,7 @@ class _Cluster:
         server, authority = self._where["endpoint"], self._where["certificate_authority"]
         if _has_unknown([server, authority, self._where["name"]]):
             return UNKNOWN, None
-        plugin = self._cloud.access(self._where)
+        plugin = self._cloud.cluster.exec_plugin(self._where)
         return json.dumps(built_kubeconfig(self._where["name"], api_url(server), authority, plugin)), None
 
 

@@ -72,7 +72,8 @@ def schema(types: InputTypes) -> Schema:
 
 @functools.cache
 def _schemas() -> Mapping[str, Schema]:
-    files = [_KUBERNETES, *(file for cloud in clouds().values() if (file := cloud.input_types_file) is not None)]
+    own = (cloud.file("input_types.json") for cloud in clouds().values())
+    files = [_KUBERNETES, *filter(None, own)]
     found = [schema(read_input_types(file)) for file in files]
     return {token: each for each in found for token in each.resources}
 

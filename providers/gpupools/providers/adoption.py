@@ -1,22 +1,20 @@
 """Pulumi options of a pool's resource on every cloud: import and timeouts."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 import pulumi
 
 from gpupools.common.json_types import JsonObject
-from gpupools.plan.edit_tables import EditTables
 from gpupools.plan.provider_plan import AdoptedPool
 
 
 def import_options(
     adopted: AdoptedPool | None,
     inputs: JsonObject,
-    edits: EditTables,
+    paths: Iterable[str],
     known: Collection[str],
     whole: Collection[str] = (),
-    beside: Collection[str] = (),
 ) -> pulumi.ResourceOptions | None:
     """Return the options that import an existing pool; None for a new pool.
 
@@ -27,14 +25,13 @@ def import_options(
     Args:
         adopted: The pool in the cloud.
         inputs: What is declared, by wire name.
-        edits: The cloud's tables, which have every input of a pool.
-        known: What its resource takes: the tables have other resources, too.
-        beside: Inputs that the tables do not have, since nobody may set them.
+        paths: Every input of a pool, dotted.
+        known: What its resource takes: a pool may have other resources, too.
         whole: Inputs that are declared as a whole, so that what is left out inside them is not to stay.
     """
     if adopted is None:
         return None
-    told = [path for path in (*edits.inputs, *beside) if path.partition(".")[0] in known]
+    told = (path for path in paths if path.partition(".")[0] in known)
     unsaid = {_missing_path(path, inputs) for path in told if path.partition(".")[0] not in whole} - {""}
     ignored = {*unsaid, *adopted.kept}
     return pulumi.ResourceOptions(import_=adopted.id, ignore_changes=sorted(ignored))

@@ -18,6 +18,7 @@ from pulumi.runtime.proto import resource_pb2
 from pulumi.runtime.settings import grpc_error_to_exception
 
 from gpupools.common.json_types import JsonDict, JsonObject
+from gpupools.providers.registration import plugin_version
 from gpupools.providers.sdk_internals import wait_for
 
 _POOL = "gpupools:index:GpuNodePool"
@@ -53,14 +54,13 @@ def engine_outputs(function: str, arguments: JsonObject, key: str) -> JsonObject
     return outputs
 
 
-def invoke(function: str, arguments: JsonObject, parent: pulumi.Resource | None, version: str) -> JsonDict:
+def invoke(function: str, arguments: JsonObject, parent: pulumi.Resource | None) -> JsonDict:
     """Call a cloud's function while the program runs; empty when an argument is not known yet.
 
     Args:
         function: Its token.
         arguments: By wire name.
-        parent: The component, whose provider is asked.
-        version: That of the SDK, for a program that leaves the provider to Pulumi.
+        parent: The component, whose provider is asked, else the default one.
     """
     provider = parent.get_provider(function) if parent is not None else None
     waited = pulumi.Output.all(provider.urn if provider else None, provider.id if provider else None, arguments)
@@ -68,14 +68,14 @@ def invoke(function: str, arguments: JsonObject, parent: pulumi.Resource | None,
     if known is None:
         return {}
     try:
-        return _invoke(function, known, provider=f"{urn}::{identifier}" if provider else "", version=version)
+        return _invoke(function, known, provider=f"{urn}::{identifier}" if provider else "")
     except Exception as error:  # the SDK raises nothing narrower
         what = f"{', '.join(map(str, known.values()))}: cannot read the number of nodes, {function} failed: {error}"
         fix = "grant read access to the pool, or run pulumi refresh if it was deleted"
         raise pulumi.RunError(f"{what}; {fix}") from None
 
 
-async def invoke_async(function: str, arguments: JsonObject, parent: pulumi.Resource | None, version: str) -> JsonDict:
+async def invoke_async(function: str, arguments: JsonObject, parent: pulumi.Resource | None) -> JsonDict:
     """Call a cloud's function just before a resource is made, as `asked` does; what it raises ends no program.
 
     Arguments that are secret come as outputs from the engine, also those of a hook.
@@ -83,12 +83,13 @@ async def invoke_async(function: str, arguments: JsonObject, parent: pulumi.Reso
     arguments = {key: await pulumi.Output.from_input(value).future() for key, value in arguments.items()}
     provider = parent.get_provider(function) if parent is not None else None
     address = f"{await provider.urn.future()}::{await provider.id.future()}" if provider is not None else ""
-    return _invoke(function, arguments, provider=address, version=version)
+    return _invoke(function, arguments, provider=address)
 
 
-def _invoke(function: str, arguments: JsonObject, provider: str = "", version: str = "") -> JsonDict:
+def _invoke(function: str, arguments: JsonObject, provider: str = "") -> JsonDict:
     """Call a function and wait for nothing else: several hosted components share one loop and one set of settings."""
-    given = struct_pb2.Struct()
+    package, given = function.partition(":")[0], struct_pb2.Struct()
+    version = plugin_version(package) if package != "pulumi" else ""
     given.update(arguments)
     request = resource_pb2.ResourceInvokeRequest(tok=function, args=given, provider=provider, version=version)
     try:

@@ -181,13 +181,9 @@ def _declare(
 
     records = {key: record(value, stack).as_json() for key, value in planned.items()}
     references: dict[str, pulumi.StackReference] = {}
-    located = wait_for_distinct_clusters(
-        clusters,
-        {
-            each.cluster: addresses(clusters[each.cluster], references, secret="clusters" in config.encrypted)
-            for each in plan.runtimes
-        },
-    )
+    is_secret, keys = "clusters" in config.encrypted, [runtime.cluster for runtime in plan.runtimes]
+    where = {key: addresses(clusters[key], references, secret=is_secret) for key in keys}
+    located = wait_for_distinct_clusters(clusters, where)
     pools: JsonDict = {}
     owners: JsonDict = {}
     everything: list[pulumi.Resource] = []
@@ -221,16 +217,11 @@ def _declare(
         mine = {pool.name: pool_inputs(key, pool.name) for pool in plan.pools if pool.cluster == key}
 
         def declare_pool(name: str, after: Resources) -> Resources:
+            guards = [_judge_inputs(f"{key}-{name}", judged, plan)] if f"{key}/{name}" in guarded else []
             made = GpuNodePool(
                 f"{key}-{name}",
                 {"cloud": cloud, "cluster": cluster, "pool": mine[name], "pool_name": name},
-                pulumi.ResourceOptions(
-                    providers=[own],
-                    depends_on=list(after),
-                    transformations=[_judge_inputs(f"{key}-{name}", judged, plan)]
-                    if f"{key}/{name}" in guarded
-                    else [],
-                ),
+                pulumi.ResourceOptions(providers=[own], depends_on=list(after), transformations=guards),
                 PlannedPool(planned[f"{key}/{name}"], records[f"{key}/{name}"]),
             )
             everything.append(made)

@@ -3,7 +3,6 @@
 from pathlib import Path
 
 from gpupools.plan.cloud import Cloud, NodePools, PoolOrder, Readback, RegisteredResource, ResourceFactory
-from tests.fake_cloud.nimbus.access import exec_plugin
 from tests.fake_cloud.nimbus.capabilities import CAPABILITIES, DEFAULT_SOFTWARE, SOFTWARE
 from tests.fake_cloud.nimbus.cluster import EXAMPLE, NimbusCluster
 from tests.fake_cloud.nimbus.constraints import check_pool, check_settings
@@ -32,10 +31,9 @@ CLOUD = Cloud(
     name="nimbus",
     service="Nimbus Kubernetes",
     instance_types=INSTANCE_TYPES,
-    input_types_file=Path(__file__).parent / "input_types.json",
+    folder=Path(__file__).parent,
     cluster=NimbusCluster,
     example_cluster=EXAMPLE,
-    access=exec_plugin,
     provider_settings={"nimbus": {"region": "write the cluster's region"}},
     software=SOFTWARE,
     default_software=DEFAULT_SOFTWARE,

@@ -5,7 +5,7 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from gpupools.spec.cluster_access import ReachableCluster
-from gpupools.spec.models import Address
+from gpupools.spec.models import Address, ExecPlugin
 
 
 class NimbusCluster(ReachableCluster):
@@ -21,6 +21,13 @@ class NimbusCluster(ReachableCluster):
     def place_of(cls, given: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return region and name."""
         return {"region": given["region"], "name": given["name"]}
+
+    @classmethod
+    def exec_plugin(cls, given: Mapping[str, Any]) -> ExecPlugin:
+        """Return the cloud's command line."""
+        return ExecPlugin(
+            command="nimbus", args=("token", given["name"]), install_hint="Get it: https://example.com/cli"
+        )
 
 
 EXAMPLE = MappingProxyType({"cloud": "nimbus", "name": "sky-dev", "region": "north"})

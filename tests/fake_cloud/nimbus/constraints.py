@@ -9,10 +9,10 @@ def check_settings(request: PoolRequest) -> list[Problem]:
     found, family = [], request.spec.image.family
     if family not in (None, "nimbus-os", "nimbus-lts"):
         what = f"Nimbus has no image {family}"
-        found.append(Problem(("pools", request.name, "image", "family"), what, "use nimbus-os or nimbus-lts"))
+        found.append(Problem(("image", "family"), what, "use nimbus-os or nimbus-lts"))
     if len(request.spec.tags) > 2:
         what = f"got {len(request.spec.tags)}, and Nimbus takes 2"
-        found.append(Problem(("pools", request.name, "tags"), what, "drop some"))
+        found.append(Problem(("tags",), what, "drop some"))
     return found
 
 
@@ -21,5 +21,5 @@ def check_pool(request: PoolRequest) -> list[Problem]:
     clients = request.spec.sharing.clients
     if clients is None or clients.replicas <= 8:
         return []
-    where = ("pools", request.name, "sharing", "replicas")
+    where = ("sharing", "replicas")
     return [Problem(where, f"got {clients.replicas}, and Nimbus takes at most 8", "write 8 or fewer")]

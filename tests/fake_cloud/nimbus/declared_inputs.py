@@ -11,9 +11,7 @@ from tests.fake_cloud.nimbus.pool_plan import NimbusPoolPlan
 
 def declared_inputs(plan: PoolPlan, cluster: Mapping[str, Any]) -> dict[str, JsonDict]:
     """Return the inputs of the node pool of a plan."""
-    settings = plan.provider_plan
-    if not isinstance(settings, NimbusPoolPlan):
-        raise TypeError(f"pool {plan.name} was planned for {plan.cloud}, not for nimbus")
+    settings = plan.settings(NimbusPoolPlan)
     inputs = {
         "cluster": cluster["name"],
         "machine": plan.instance.name,
@@ -25,4 +23,4 @@ def declared_inputs(plan: PoolPlan, cluster: Mapping[str, Any]) -> dict[str, Jso
         "tags": dict(settings.tags) or None,
         "timeSlices": settings.time_slices,
     }
-    return {"NodePool": apply_overrides(without_none(inputs), settings.overrides)}
+    return {"NodePool": apply_overrides(without_none(inputs), settings.overrides.get("NodePool", {}))}

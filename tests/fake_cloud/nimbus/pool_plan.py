@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from gpupools.plan.capability import Verdict
 from gpupools.plan.provider_plan import PoolRequest, ProviderPlan
@@ -16,8 +15,6 @@ class NimbusPoolPlan(ProviderPlan):
     """Containers per GPU, where the cloud's own plugin shares it."""
     image: str = "nimbus-os"
     tags: Mapping[str, str] = field(default_factory=dict)
-    protect: bool = False
-    overrides: Mapping[str, Any] = field(default_factory=dict)
 
 
 def build_provider_plan(request: PoolRequest) -> NimbusPoolPlan:
@@ -29,6 +26,4 @@ def build_provider_plan(request: PoolRequest) -> NimbusPoolPlan:
         time_slices=clients.replicas if clients is not None and native else None,
         image=request.spec.image.family or "nimbus-os",
         tags=request.spec.tags,
-        protect=request.spec.protect,
-        overrides=request.spec.overrides.get("nimbus", {}).get("NodePool", {}),
     )

@@ -23,8 +23,7 @@ def create_pool(
 ) -> pulumi.Output[str]:
     """Declare the node pool of a plan; return its name."""
     inputs = declared_inputs(plan, cluster)["NodePool"]
-    protect = vars(plan.provider_plan)["protect"]
-    kept = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(protect=True if protect else None))
+    kept = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(protect=plan.provider_plan.protect or None))
     pool = pulumi.CustomResource("nimbus:index:NodePool", f"{name}-pool", inputs, kept)
     return pool.urn.apply(lambda _: f"{name}-pool")
 

@@ -128,7 +128,7 @@ def test_a_nodes_label_names_an_entry_that_is_there(combination: Combination, pl
 
     assert pool.labels.get(PLUGIN_CONFIG_LABEL) in {*entries, None}
     assert pool.labels.get(MIG_CONFIG_LABEL) in {*layouts, None}
-    assert (MIG_CONFIG_LABEL in pool.labels) == (pool.software == "gpu-operator" and "mig" in pool.sharing_kind)
+    assert (MIG_CONFIG_LABEL in pool.labels) == (pool.software == "gpu-operator" and "mig" in pool.sharing.kind)
 
 
 def test_equal_needs_share_an_entry_and_different_ones_do_not(plan: Planner) -> None:

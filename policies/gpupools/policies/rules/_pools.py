@@ -72,7 +72,7 @@ def _has_only_slices(pool: PoolFacts, plugin: str, mig: str) -> bool:
     """Return whether labels say that every GPU of a node is cut into slices that have names of their own."""
     cloud = clouds()[pool.cloud]
     for name in pool.instance_types:
-        instance = cloud.find_instance_type(cloud.instance_types, name)
+        instance = cloud.instance_types.find(name)
         if instance is None:
             return False
         try:

@@ -30,7 +30,7 @@ def _findings(pool: PoolFacts, context: Context) -> Iterator[Finding]:
     if cloud is None:
         return
     for name in pool.instance_types:
-        instance = cloud.find_instance_type(cloud.instance_types, name)
+        instance = cloud.instance_types.find(name)
         if instance is None:
             continue
         ways = _possible_software(cloud, pool)
@@ -69,7 +69,7 @@ def _rejection(
     """
     cloud = clouds()[cloud_name]
     # Google's N1 machine types have no row of their own, because GPUs are attached to them.
-    instance = cloud.find_instance_type(cloud.instance_types, machine)
+    instance = cloud.instance_types.find(machine)
     assert instance is not None
     wishes, wrong = _sharing_modes(cloud, instance, sharing)
     if not wishes:

@@ -8,7 +8,7 @@ from pathlib import Path
 from gpupools.catalog.reserved_keys import CONDITION_TAINTS, OPERATOR_LABELS, key_rules, kubelet_labels
 from gpupools.plan.cloud import Cloud, NodePools, PodLimits, PoolOrder, RegisteredResource, call_later, get_later
 from gpupools.plan.cloud_tables import read_capabilities, read_default_software, read_provider_settings, read_software
-from gpupools.providers.aws.cluster import EksCluster, kubeconfig_name, node_pattern
+from gpupools.providers.aws.cluster import EksCluster
 from gpupools.providers.aws.constraints import check_pool, check_settings
 from gpupools.providers.aws.machines import INSTANCE_TYPES
 from gpupools.providers.aws.node_software import node_runtime
@@ -22,10 +22,7 @@ CLOUD = Cloud(
     name="aws",
     service="Amazon EKS",
     instance_types=INSTANCE_TYPES,
-    quotas_file=_HERE / "quotas.csv",
-    launch_errors_file=_HERE / "launch_errors.csv",
-    prices_file=_HERE / "prices.csv",
-    input_types_file=_HERE / "input_types.json",
+    folder=_HERE,
     cluster=EksCluster,
     example_cluster={
         "cloud": "aws",
@@ -46,13 +43,9 @@ CLOUD = Cloud(
     check_settings=check_settings,
     # https://docs.aws.amazon.com/sdkref/latest/guide/environment-variables.html
     provider_settings=read_provider_settings(_HERE, "aws", "aws-native"),
-    access=call_later(f"{__name__}.access", "exec_plugin"),
-    discovery_file=_HERE / "discovery.csv",
-    node_pattern=node_pattern,
     pool_command="aws autoscaling describe-scaling-activities --region {region} --max-items 20 --output text"
     " --query 'Activities[].[StartTime,AutoScalingGroupName,StatusMessage]'",
     cluster_label="alpha.eksctl.io/cluster-name",
-    kubeconfig_name=kubeconfig_name,
     node_runtime=node_runtime,
     supports_dra_from_zero=False,
     own_registry=own_registry,

@@ -12,7 +12,7 @@ from gpupools.common.errors import Path, shown
 from gpupools.common.json_types import JsonDict, JsonObject
 from gpupools.spec.cluster_access import ReachableCluster
 from gpupools.spec.identifiers import CERTIFICATE, Form, pattern, pattern_of
-from gpupools.spec.models import Address, Addresses, Cluster, PoolSpec
+from gpupools.spec.models import Address, Addresses, ExecPlugin, PoolSpec
 
 _IDENTIFIERS = "https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_identifiers.html"
 _ROLE = re.compile(r"arn:(aws[a-z-]*):iam::([0-9]{12}):role/[\w+=,.@/-]+", re.ASCII)
@@ -155,6 +155,10 @@ class EksCluster(ReachableCluster):
             inputs["subnet_ids"] = sorted(inputs["subnet_ids"], key=str)
         return inputs
 
+    def pool_id(self, name: str) -> str:
+        """Return `cluster:group`, https://www.pulumi.com/registry/packages/aws/api-docs/eks/nodegroup/#import."""
+        return f"{self.name}:{name}"
+
     def completed(self, pool: PoolSpec) -> PoolSpec:
         """Return a pool with the cluster's security groups, unless the pool names groups or has its own template."""
         template = pool.overrides.get("aws", {}).get("LaunchTemplate", {})
@@ -203,22 +207,37 @@ class EksCluster(ReachableCluster):
         if self.subnets_by_zone == {}:
             yield ("subnets_by_zone",), "is empty; set the subnets of at least one zone"
 
+    @classmethod
+    def exec_plugin(cls, given: JsonObject) -> ExecPlugin:
+        """Return the AWS CLI, which signs in with the credentials that Pulumi's AWS provider has too.
 
-def node_pattern(cluster: Cluster) -> str:
-    """Return a pattern of a node's provider id, its region and the label of eksctl.
+        The arguments are those `aws eks update-kubeconfig` writes
+        (https://github.com/aws/aws-cli, awscli/customizations/eks/update_kubeconfig.py); the output is named, because a
+        reader's own setting (`table`, `text`) would make it unreadable. Profile and role are the cluster's, as they are
+        the provider's (awscli/customizations/eks/get_token.py).
+        """
+        profile, role = given.get("profile"), given.get("assume_role")
+        where = (*(("--profile", profile) if profile else ()), "--region", given["region"])
+        token = ("eks", "get-token", "--cluster-name", given["name"], *(("--role-arn", role) if role else ()))
+        return ExecPlugin(
+            command="aws",
+            args=(*where, *token, "--output", "json"),
+            install_hint="Install the AWS CLI: https://docs.aws.amazon.com/cli/latest/userguide/getting-started-install.html",
+        )
 
-    https://docs.aws.amazon.com/eks/latest/eksctl/nodegroups.html
-    """
-    name = getattr(cluster, "name", None)
-    named = f"(?P<named>{pattern_of(name)})|$" if isinstance(name, str) else ""
-    return rf"aws:\S* ({pattern_of(cluster.region_name())}|) \S+ ({named})"
+    def node_pattern(self) -> str:
+        """Return a pattern of a node's provider id, its region and the label of eksctl.
 
+        https://docs.aws.amazon.com/eks/latest/eksctl/nodegroups.html
+        """
+        named = f"(?P<named>{pattern_of(self.name)})|$" if isinstance(self.name, str) else ""
+        return rf"aws:\S* ({pattern_of(self.region)}|) \S+ ({named})"
 
-def kubeconfig_name(cluster: Cluster) -> str:
-    """Return a pattern of the ARN that `aws eks update-kubeconfig` takes as name.
+    def kubeconfig_name(self) -> str:
+        """Return a pattern of the ARN that `aws eks update-kubeconfig` takes as name.
 
-    https://github.com/aws/aws-cli, awscli/customizations/eks/update_kubeconfig.py
-    """
-    place = cluster.place_of(dict(cluster))
-    region, account, name = (pattern_of(place[key]) for key in ("region", "account", "name"))
-    return f"arn:[a-z-]+:eks:{region}:{account}:cluster/{name}"
+        https://github.com/aws/aws-cli, awscli/customizations/eks/update_kubeconfig.py
+        """
+        place = self.place_of(dict(self))
+        region, account, name = (pattern_of(place[key]) for key in ("region", "account", "name"))
+        return f"arn:[a-z-]+:eks:{region}:{account}:cluster/{name}"

@@ -108,20 +108,20 @@ def check_settings(request: PoolRequest) -> list[Problem]:
 
 def _adoption(request: PoolRequest) -> Iterator[Problem]:
     """Reject an invalid node group name, a cluster name that is not known yet, and settings of the launch template."""
-    spec, at = request.spec, ("pools", request.name)
+    spec = request.spec
     if spec.adopt is None:
         return
     if not re.fullmatch(_GROUP_NAME, spec.adopt.name):
         what = f"{shown(spec.adopt.name)} is not a node group name: up to 63 letters, digits, '-' and '_'"
         fix = "use a name that aws eks list-nodegroups prints"
-        yield Problem((*at, "adopt", "name"), what, fix, _NODE_GROUP_API)
-    if not isinstance(_eks_cluster(request).name, str):
+        yield Problem(("adopt", "name"), what, fix, _NODE_GROUP_API)
+    if not isinstance(request.cluster_as(EksCluster).name, str):
         what = "importing a node group needs the cluster's name before the program runs"
-        yield Problem((*at, "adopt", "name"), what, "write the cluster's name as text")
+        yield Problem(("adopt", "name"), what, "write the cluster's name as text")
     for index, kept in enumerate(spec.adopt.keep):
         if kept.startswith(TEMPLATE_PREFIXES):
             what = f"{kept} is in the launch template, which gpupools does not change for an adopted node group"
-            yield Problem((*at, "adopt", "keep", index), what, "leave it out")
+            yield Problem(("adopt", "keep", index), what, "leave it out")
     written = [(name, path) for name, path in given_settings(spec).items() if name in _TEMPLATE_SETTINGS]
     written += [("disk_gib", ("disk_gib",))] if "disk_gib" in spec.model_fields_set else []
     by_hand = spec.overrides.get("aws", {})
@@ -129,7 +129,7 @@ def _adoption(request: PoolRequest) -> Iterator[Problem]:
     for name, path in written:
         what = f"{name} is in the launch template, which gpupools does not change for an adopted node group"
         fix = "leave it out, or set it in a new template version and set adopt.launch_template.version"
-        yield Problem((*at, *path), what, fix, _TEMPLATES)
+        yield Problem(path, what, fix, _TEMPLATES)
 
 
 # https://docs.aws.amazon.com/eks/latest/APIReference/API_CreateNodegroup.html
@@ -147,7 +147,7 @@ def _user_data_size(request: PoolRequest) -> Iterator[Problem]:
     size = len(user_data(request).encode())
     if size > bootstrap.MOST_USER_DATA:
         key = "disk" if request.spec.disk.local_nvme is not None else "network"
-        yield _user_data_too_large(("pools", request.name, key), size)
+        yield _user_data_too_large((key,), size)
 
 
 def _capacity_block_only(request: PoolRequest) -> Iterator[Problem]:
@@ -161,12 +161,12 @@ def _capacity_block_only(request: PoolRequest) -> Iterator[Problem]:
 
 
 def _labels_and_taints(request: PoolRequest) -> Iterator[Problem]:
-    spec, at = request.spec, ("pools", request.name)
+    spec = request.spec
     given = spec.overrides.get("aws", {}).get("NodeGroup", {}).get("labels")
     by_hand = given if isinstance(given, Mapping) else {}
     labels = {key: value for key, value in {**spec.labels, **by_hand}.items() if value is not None}
     for key, value in labels.items():
-        where = (*at, *(("overrides", "aws", "NodeGroup") if key in by_hand else ()), "labels", key)
+        where = (*(("overrides", "aws", "NodeGroup") if key in by_hand else ()), "labels", key)
         if len(str(key)) > KEY_LIMIT:
             what = f"has {len(str(key))} characters; EKS allows {KEY_LIMIT}"
             yield Problem(where, what, "shorten the key", _NODE_GROUP_API)
@@ -176,13 +176,13 @@ def _labels_and_taints(request: PoolRequest) -> Iterator[Problem]:
     for index, taint in enumerate(spec.taints):
         if len(taint.key) > KEY_LIMIT:
             what = f"the key has {len(taint.key)} characters; EKS allows {KEY_LIMIT}"
-            yield Problem((*at, "taints", index), what, "shorten the key", _TAINT_API)
+            yield Problem(("taints", index), what, "shorten the key", _TAINT_API)
     yield from _one_effect_per_key(request)
     wanted = len(labels) + len(spec.taints)
     if wanted > TAG_LIMIT:
         what = f"got {wanted} labels and taints; the Auto Scaling group has tags left for {TAG_LIMIT}"
         fix = f"use {TAG_LIMIT} or fewer; without their tags the pool cannot scale from zero"
-        yield Problem((*at, "labels"), what, fix, _TAG_LIMITS)
+        yield Problem(("labels",), what, fix, _TAG_LIMITS)
 
 
 def _one_effect_per_key(request: PoolRequest) -> Iterable[Problem]:
@@ -191,11 +191,11 @@ def _one_effect_per_key(request: PoolRequest) -> Iterable[Problem]:
     for index, taint in enumerate(request.spec.taints):
         if seen.setdefault(taint.key, taint) != taint:
             what = f"{taint} is the second taint with the key {taint.key}; Cluster Autoscaler's tags allow one per key"
-            yield Problem(("pools", request.name, "taints", index), what, "use another key", _AUTOSCALER_TAGS)
+            yield Problem(("taints", index), what, "use another key", _AUTOSCALER_TAGS)
 
 
 def _image(request: PoolRequest) -> Iterator[Problem]:
-    spec, at = request.spec, ("pools", request.name, "image")
+    spec, at = request.spec, ("image",)
     named, image, software = spec.image.family, node_image(request), request.software
     if named is not None and named not in BY_FAMILY:
         what = f"EKS has no AMI type for {named}"
@@ -220,16 +220,16 @@ def _image(request: PoolRequest) -> Iterator[Problem]:
 
 
 def _custom_image(request: PoolRequest) -> Iterator[Problem]:
-    spec, at = request.spec, ("pools", request.name)
+    spec = request.spec
     if not re.fullmatch(r"ami-[0-9a-f]{8,17}", spec.image.id or ""):
         what = f"{shown(spec.image.id)} is not an AMI id"
-        yield Problem((*at, "image", "id"), what, "use an id such as ami-0a1b2c3d4e5f60718", _TEMPLATES)
+        yield Problem(("image", "id"), what, "use an id such as ami-0a1b2c3d4e5f60718", _TEMPLATES)
     if request.software != "gpu-operator":
         what = f"software: {request.software} does not work with image.id, which may have no driver or device plugin"
-        yield Problem((*at, "image", "id"), what, "use software: gpu-operator", _TEMPLATES)
+        yield Problem(("image", "id"), what, "use software: gpu-operator", _TEMPLATES)
     if request.instance.is_fraction:
         what = f"{request.instance.name} needs NVIDIA's GRID driver, which the GPU Operator does not install"
-        yield Problem((*at, "image", "id"), what, "leave image out; the EKS images have this driver", _GRID)
+        yield Problem(("image", "id"), what, "leave image out; the EKS images have this driver", _GRID)
     if spec.adopt is not None:
         return  # its disks and how it joins are in a launch template that is there
     from gpupools.providers.aws.user_data import registers_gpu_taint  # only custom images need it
@@ -239,14 +239,14 @@ def _custom_image(request: PoolRequest) -> Iterator[Problem]:
     if _is_base64(by_hand.get("userData")) and not registers_gpu_taint(by_hand["userData"]):
         what = "of a custom image lets nodes join without the GPU taint; EKS adds it only later"
         fix = f"start kubelet with --register-with-taints={GPU_TAINT}"
-        yield Problem((*at, "overrides", "aws", "LaunchTemplate", "userData"), what, fix, _TEMPLATES)
+        yield Problem(("overrides", "aws", "LaunchTemplate", "userData"), what, fix, _TEMPLATES)
     for key, why in (
         ("userData", "EKS does not add the user data with which a custom image joins the cluster"),
         ("blockDeviceMappings", "the root device of a custom image is not known"),
     ):
         if not by_hand.get(key):
             fix = f"set overrides: {{aws: {{LaunchTemplate: {{{key}: …}}}}}}"
-            yield Problem((*at, "image", "id"), f"{key} is missing; {why}", fix, _TEMPLATES)
+            yield Problem(("image", "id"), f"{key} is missing; {why}", fix, _TEMPLATES)
     for path, given in (
         (("disk", "type"), spec.disk.type),
         (("disk", "encryption_key"), spec.disk.encryption_key),
@@ -261,29 +261,29 @@ def _custom_image(request: PoolRequest) -> Iterator[Problem]:
                 else "userData"
             )
             what = f"cannot be combined with image.id, whose {where} comes from overrides"
-            yield Problem((*at, *path), what, f"set it in overrides.aws.LaunchTemplate.{where}", _TEMPLATES)
+            yield Problem(path, what, f"set it in overrides.aws.LaunchTemplate.{where}", _TEMPLATES)
 
 
 def _capacity(request: PoolRequest) -> Iterator[Problem]:
-    spec, at = request.spec, ("pools", request.name)
+    spec = request.spec
     capacity, nodes, machine = spec.capacity, spec.nodes, request.instance
     if capacity.mode == "spot" and nodes.fixed is not None:
         what = "capacity.mode: spot cannot keep a fixed number of nodes: EC2 reclaims spot instances"
-        yield Problem((*at, "nodes", "fixed"), what, "set nodes.min and max, or another capacity.mode", _CAPACITY_TYPES)
+        yield Problem(("nodes", "fixed"), what, "set nodes.min and max, or another capacity.mode", _CAPACITY_TYPES)
     if isinstance(capacity, CapacityBlock):
         if instance_family(machine.name) not in CAPACITY_BLOCK_FAMILIES:
             what = f"EC2 has no Capacity Blocks for {machine.name}"
             fix = f"choose a type of {', '.join(sorted(CAPACITY_BLOCK_FAMILIES))}, or use mode: reservation"
-            yield Problem((*at, "capacity", "mode"), what, fix, _CAPACITY_BLOCKS)
+            yield Problem(("capacity", "mode"), what, fix, _CAPACITY_BLOCKS)
         if nodes.min > 0:
             key = "fixed" if nodes.fixed is not None else "min"
             what = (
                 f"got {key} {nodes.min} with capacity.mode: capacity-block: no node can start before the block starts,"
                 " and EKS empties the pool 40 minutes before it ends"
             )
-            yield Problem((*at, "nodes", key), what, "set nodes.min: 0 and nodes.max", _CAPACITY_BLOCKS)
+            yield Problem(("nodes", key), what, "set nodes.min: 0 and nodes.max", _CAPACITY_BLOCKS)
     if isinstance(capacity, Reservation | CapacityBlock):
-        region = _eks_cluster(request).region
+        region = request.cluster_as(EksCluster).region
         arn = re.fullmatch(r"arn:aws[a-z-]*:resource-groups:([a-z0-9-]+):\d{12}:group/.+", capacity.name)
         is_group = isinstance(capacity, Reservation) and arn is not None
         if not is_group and not re.fullmatch(r"cr-[0-9a-f]{8,17}", capacity.name):
@@ -291,24 +291,24 @@ def _capacity(request: PoolRequest) -> Iterator[Problem]:
             fix = "use an id such as cr-…" + (
                 "" if isinstance(capacity, CapacityBlock) else ", or a resource group's ARN"
             )
-            yield Problem((*at, "capacity", "name"), what, fix, _TARGET)
+            yield Problem(("capacity", "name"), what, fix, _TARGET)
         elif is_group and arn is not None and arn[1] != region:
             what = f"the resource group is in {arn[1]}, but the cluster is in {region}"
-            yield Problem((*at, "capacity", "name"), what, f"use a resource group in {region}", _TARGET)
+            yield Problem(("capacity", "name"), what, f"use a resource group in {region}", _TARGET)
         elif is_group and (wrong := other_partition(capacity.name, region)):
-            yield Problem((*at, "capacity", "name"), *wrong, _TARGET)
+            yield Problem(("capacity", "name"), *wrong, _TARGET)
         if not is_group:
             yield from _one_zone(request, ("capacity", "name"), "a capacity reservation", _TARGET)
 
 
 def _zones(request: PoolRequest) -> Iterator[Problem]:
-    spec, at = request.spec, ("pools", request.name, "zones")
-    by_zone = _eks_cluster(request).subnets_by_zone
+    spec, at = request.spec, ("zones",)
+    by_zone = request.cluster_as(EksCluster).subnets_by_zone
     if spec.zones and by_zone is None:
         what = "subnets decide the zones of a node group, and the cluster's subnet_ids do not name their zones"
         yield Problem(at, what, "replace subnet_ids with subnets_by_zone: {zone: [subnet-…]}", _NODE_GROUP_API)
         return
-    region = _eks_cluster(request).region
+    region = request.cluster_as(EksCluster).region
     for index, zone in enumerate(spec.zones):
         if by_zone is not None and zone not in by_zone:
             there = zone.startswith(region) and zone != region
@@ -318,29 +318,29 @@ def _zones(request: PoolRequest) -> Iterator[Problem]:
 
 def _one_zone(request: PoolRequest, setting: Path, what: str, source: str) -> Iterator[Problem]:
     """Reject a setting that needs one zone for a pool that has, or may have, several."""
-    by_zone = _eks_cluster(request).subnets_by_zone
+    by_zone = request.cluster_as(EksCluster).subnets_by_zone
     if by_zone is not None:
         zones = list(dict.fromkeys(request.spec.zones or by_zone))
         if len(zones) > 1:
             key = "zones" if request.spec.zones else "the cluster's subnets_by_zone"
             found = f"{what} is limited to one zone, but {key} has {' and '.join(zones)}"
-            yield Problem(("pools", request.name, *setting), found, f"set zones: [{zones[0]}]", source)
+            yield Problem(setting, found, f"set zones: [{zones[0]}]", source)
         return
-    subnets = _eks_cluster(request).subnet_ids
+    subnets = request.cluster_as(EksCluster).subnet_ids
     if not isinstance(subnets, list) or len(subnets) != 1:
         found = f"{what} is limited to one zone, but the cluster's subnet_ids do not name their zones"
         fix = "set subnets_by_zone of the cluster and one zone in zones, or use a cluster with one subnet"
-        yield Problem(("pools", request.name, *setting), found, fix, source)
+        yield Problem(setting, found, fix, source)
 
 
 def _disk(request: PoolRequest) -> Iterator[Problem]:
-    disk, at, machine = request.spec.disk, ("pools", request.name, "disk"), request.instance
+    disk, at, machine = request.spec.disk, ("disk",), request.instance
     if disk.type is not None and disk.type not in VOLUME_TYPES:
         what = f"{shown(disk.type)} is not an EBS volume type that nodes can boot from"
         yield Problem((*at, "type"), what, nearest(disk.type, VOLUME_TYPES), _VOLUMES)
     if disk.encryption_key is not None:
         arn = re.fullmatch(r"arn:aws[a-z-]*:kms:([a-z0-9-]+):\d{12}:(?:key|alias)/.+", disk.encryption_key)
-        region = _eks_cluster(request).region
+        region = request.cluster_as(EksCluster).region
         if arn is None:
             what = f"{shown(disk.encryption_key)} is not the ARN of a KMS key"
             yield Problem((*at, "encryption_key"), what, "use arn:aws:kms:<region>:<account>:key/<id>", _EBS_KEY)
@@ -355,7 +355,7 @@ def _disk(request: PoolRequest) -> Iterator[Problem]:
 
 
 def _network(request: PoolRequest) -> Iterator[Problem]:
-    network, at, machine = request.spec.network, ("pools", request.name, "network"), request.instance
+    network, at, machine = request.spec.network, ("network",), request.instance
     if network.rdma:
         if machine.rdma != "efa":
             what = f"rdma needs EFA, which {machine.name} does not support"
@@ -385,23 +385,21 @@ def _network(request: PoolRequest) -> Iterator[Problem]:
 
 def _upgrade(request: PoolRequest) -> Iterator[Problem]:
     """Reject a max_unavailable above the maximum of nodes: EKS rejects maxUnavailable above maxSize."""
-    at, most = ("pools", request.name), request.spec.nodes.max
-    given = value_at(request.spec.overrides, "aws", "NodeGroup", "updateConfig", "maxUnavailable")
-    key = "fixed" if request.spec.nodes.fixed is not None else "max"
-    fix = f"use {most} or less"
-    if request.spec.upgrade.max_unavailable > most:
-        what = f"got {request.spec.upgrade.max_unavailable}; EKS allows at most nodes.{key}, which is {most}"
-        yield Problem((*at, "upgrade", "max_unavailable"), what, fix, _MAX_UNAVAILABLE)
-    if isinstance(given, int) and given > most:
-        what = f"got {given}; EKS allows at most nodes.{key}, which is {most}"
-        where = (*at, "overrides", "aws", "NodeGroup", "updateConfig", "maxUnavailable")
-        yield Problem(where, what, fix, _MAX_UNAVAILABLE)
+    spec, key = request.spec, "fixed" if request.spec.nodes.fixed is not None else "max"
+    by_hand = ("overrides", "aws", "NodeGroup", "updateConfig", "maxUnavailable")
+    for path, given in (
+        (("upgrade", "max_unavailable"), spec.upgrade.max_unavailable),
+        (by_hand, value_at(spec.overrides, *by_hand[1:])),
+    ):
+        if isinstance(given, int) and given > spec.nodes.max:
+            what = f"got {given}; EKS allows at most nodes.{key}, which is {spec.nodes.max}"
+            yield Problem(path, what, f"use {spec.nodes.max} or less", _MAX_UNAVAILABLE)
 
 
 def _image_release(request: PoolRequest) -> Iterator[Problem]:
     """Reject an AMI release in overrides that is older than the instance type or the settings need."""
     given = value_at(request.spec.overrides, "aws", "NodeGroup", "releaseVersion")
-    where = ("pools", request.name, "overrides", "aws", "NodeGroup", "releaseVersion")
+    where = ("overrides", "aws", "NodeGroup", "releaseVersion")
     image, needed = node_image(request), RELEASE_OF_FAMILY.get(instance_family(request.instance.name), 0)
     if image is AL2023:
         # 1.34.1-20260917
@@ -429,7 +427,7 @@ def _bottlerocket_settings(request: PoolRequest) -> list[str]:
 
 
 def _tags(request: PoolRequest) -> Iterator[Problem]:
-    tags, at = request.spec.tags, ("pools", request.name, "tags")
+    tags, at = request.spec.tags, ("tags",)
     for key, value in tags.items():
         if key in OUR_TAGS:
             yield Problem((*at, key), "is set by gpupools on every pool", "leave it out")
@@ -484,7 +482,7 @@ def _subnet_overrides(request: PoolRequest, group: Mapping[str, object]) -> Iter
     """Reject subnets in overrides that are no subnets, or that are combined with zones."""
     if "subnetIds" not in group:
         return
-    subnets, path = group["subnetIds"], ("pools", request.name, "overrides", "aws", "NodeGroup", "subnetIds")
+    subnets, path = group["subnetIds"], ("overrides", "aws", "NodeGroup", "subnetIds")
     if not subnets or (isinstance(subnets, list) and not all(subnets)):
         yield Problem(path, f"got {shown(subnets)}", "write a list of at least one subnet: [subnet-…]")
     if request.spec.zones:
@@ -493,20 +491,20 @@ def _subnet_overrides(request: PoolRequest, group: Mapping[str, object]) -> Iter
 
 
 def _overrides(request: PoolRequest) -> Iterator[Problem]:
-    spec, at = request.spec, ("pools", request.name)
+    spec = request.spec
     overrides = spec.overrides.get("aws", {})
     declared = {"NodeGroup": NODE_GROUP, "LaunchTemplate": LAUNCH_TEMPLATE}
     if spec.network.placement == "compact":
         declared["PlacementGroup"] = PLACEMENT_GROUP
-    yield from override_problems(at, overrides, "aws", declared)
+    yield from override_problems((), overrides, "aws", declared)
     tagged = {name: inputs for name, inputs in overrides.items() if name in declared}
-    yield from _tag_overrides(request, (*at, "overrides", "aws"), tagged)
+    yield from _tag_overrides(request, ("overrides", "aws"), tagged)
     if "nodeRoleArn" in overrides.get("NodeGroup", {}) and overrides["NodeGroup"]["nodeRoleArn"] is None:
         what = "cannot be null: every node group needs a role"
-        yield Problem((*at, "overrides", "aws", "NodeGroup", "nodeRoleArn"), what, "leave it out, or name a role", "")
+        yield Problem(("overrides", "aws", "NodeGroup", "nodeRoleArn"), what, "leave it out, or name a role", "")
     yield from _subnet_overrides(request, overrides.get("NodeGroup", {}))
     template = overrides.get("LaunchTemplate", {})
-    where: Path = (*at, "overrides", "aws", "LaunchTemplate")
+    where: Path = ("overrides", "aws", "LaunchTemplate")
     yield from _disk_overrides(request, where, template)
     yield from _interface_overrides(request, where, template)
     script = template.get("userData")
@@ -599,17 +597,6 @@ def _is_base64(given: object) -> bool:
         return False
 
 
-def _eks_cluster(request: PoolRequest) -> EksCluster:
-    """Return the cluster of the request.
-
-    Raises:
-        TypeError: The cluster is on another cloud.
-    """
-    if not isinstance(request.cluster, EksCluster):
-        raise TypeError(f"a node group needs an EksCluster, got {type(request.cluster).__name__}")
-    return request.cluster
-
-
 _IMAGES_PAGE = "https://docs.aws.amazon.com/eks/latest/userguide/ml-eks-optimized-ami.html"
 _MIG_MANAGER = "https://github.com/bottlerocket-os/bottlerocket-kernel-kit/tree/develop/sources/nvidia-migmanager"
 
@@ -621,7 +608,7 @@ def check_pool(request: PoolRequest) -> list[Problem]:
 
 def _machine_key(request: PoolRequest) -> Path:
     """Return the path of the key that selects the instance type."""
-    return ("pools", request.name, "gpu" if request.spec.instance_type is None else "instance_type")
+    return ("gpu" if request.spec.instance_type is None else "instance_type",)
 
 
 def _machine(request: PoolRequest) -> Iterator[Problem]:
@@ -629,7 +616,7 @@ def _machine(request: PoolRequest) -> Iterator[Problem]:
     path = _machine_key(request)
     if kind in ULTRASERVER_FAMILIES and request.spec.sharing.mig is not None and image is not CUSTOM:
         what = f"EKS images run the {machine.gpu_model} of {machine.name} in CDMM mode, which does not support MIG"
-        yield Problem(("pools", request.name, "sharing", "mode"), what, "use whole GPUs", _ULTRASERVER_PAGE)
+        yield Problem(("sharing", "mode"), what, "use whole GPUs", _ULTRASERVER_PAGE)
     if image is not CUSTOM and kind not in image.families[machine.architecture]:
         what = f"the EKS image {image.name} has no driver for the {machine.gpu_model} of {machine.name}"
         names = ("cloud-managed", "device-plugin", "gpu-operator", "dra-driver")
@@ -647,7 +634,7 @@ def _bottlerocket_mig(request: PoolRequest) -> Iterator[Problem]:
         return
     if instance_family(request.instance.name) in ULTRASERVER_FAMILIES:
         return  # no image can cut these; `_machine` says so
-    at = ("pools", request.name, "sharing")
+    at = ("sharing",)
     if model not in BOTTLEROCKET_MIG:
         what = f"Bottlerocket's MIG manager does not support the {model} of {request.instance.name}"
         yield Problem((*at, "mode"), what, "use software: gpu-operator", _MIG_MANAGER)

@@ -36,9 +36,7 @@ def declared_inputs(plan: PoolPlan, cluster: JsonObject, name: str = "") -> dict
     Raises:
         TypeError: The plan is for another cloud.
     """
-    settings, name = plan.provider_plan, name or f"{plan.cluster}-{plan.name}"
-    if not isinstance(settings, EksPoolPlan):
-        raise TypeError(f"the plan of pool {plan.name!r} is for {plan.cloud}, not for aws")
+    settings, name = plan.settings(EksPoolPlan), name or f"{plan.cluster}-{plan.name}"
     # The provider of a program of one's own may have another region; its own, written out, changes nothing
     # (https://hashicorp.github.io/terraform-provider-aws/enhanced-region-support).
     region = {"region": cluster["region"]}

@@ -16,7 +16,7 @@ from gpupools.plan.existing_pools import (
     ExistingPools,
     Found,
     There,
-    maps_of,
+    list_of,
     number_of,
     other_taints,
     refuse,
@@ -79,11 +79,8 @@ def _pool_from_state(kind: str, inputs: JsonObject, identifier: str) -> Found | 
     arn = text_of(inputs.get("arn"), _ARN)
     region = inputs.get("region") or (arn[0] if arn else None)
     if not cluster or not name or not region:
-        raise refuse(
-            inputs.get("nodeGroupName") or identifier,
-            "has neither region nor cluster",
-            "describe it with aws eks describe-nodegroup",
-        )
+        fix = "describe it with aws eks describe-nodegroup"
+        raise refuse(inputs.get("nodeGroupName") or identifier, "has neither region nor cluster", fix)
     return _existing_pool(str(region), cluster, name, inputs)
 
 
@@ -259,9 +256,7 @@ def _capacity(found: Found) -> JsonDict | None:
         return {"mode": "spot"}
     if kind != "CAPACITY_BLOCK":
         return None
-    target = mapping(
-        mapping((found.beside or {}).get("capacityReservationSpecification")).get("capacityReservationTarget")
-    )
+    target = mapping(at(found.beside, "capacityReservationSpecification.capacityReservationTarget"))
     if "capacityReservationId" not in target:
         command = _describe_command(mapping(found.inputs.get("launchTemplate")))
         raise refuse(found.name, "uses a Capacity Block that no file names", f"also pass what {command} prints")
@@ -270,19 +265,15 @@ def _capacity(found: Found) -> JsonDict | None:
 
 def _rdma(template: JsonObject, row: InstanceType) -> bool | None:
     """Return True if every card of the machine has an EFA interface, which is `network.rdma`."""
-    interfaces = maps_of(template.get("networkInterfaces"), "networkInterfaces")
+    interfaces = list_of(Mapping, template.get("networkInterfaces"), "networkInterfaces")
     efas = sum(str(interface.get("interfaceType")).startswith("efa") for interface in interfaces)
     return True if efas and efas == row.rdma_interfaces else None
 
 
 def _strings(value: object) -> Sequence[str]:
-    return (
-        [value]
-        if isinstance(value, str) and value
-        else [str(item) for item in value]
-        if isinstance(value, list)
-        else []
-    )
+    if isinstance(value, str):
+        return [value] if value else []
+    return [str(item) for item in value] if isinstance(value, list) else []
 
 
 def _existing_resources(data: JsonObject) -> Iterator[There]:
@@ -333,7 +324,6 @@ def _tags(data: JsonObject) -> JsonDict:
 
 EXISTING_POOLS = ExistingPools(
     resource="NodeGroup",
-    prefixed=True,
     described=_pool_from_cli,
     declared=_pool_from_state,
     keys=_pool_keys,

@@ -9,15 +9,25 @@ Source, as repository and path: aws/karpenter-provider-aws pkg/apis/v1/labels.go
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from fractions import Fraction
-from functools import cache
 
 from gpupools.catalog.instance_types import InstanceType
 from gpupools.common.json_types import JsonObject
 from gpupools.plan.karpenter_provider import KarpenterProvider, Requirements
 from gpupools.plan.pool_facts import Accelerator, By, PoolFacts, SoftwareHints
 from gpupools.providers.aws.machines import INSTANCE_TYPES
-from gpupools.readback.inputs import Hardening, at, controls, items, mapping, number, string_map, text
+from gpupools.readback.inputs import (
+    Hardening,
+    Machines,
+    TaintsRead,
+    at,
+    controls,
+    items,
+    mapping,
+    number,
+    pool_facts,
+    string_map,
+    text,
+)
 from gpupools.readback.karpenter import ARCHITECTURE, TYPE
 
 _GROUPS = ("karpenter.k8s.aws", "eks.amazonaws.com")
@@ -58,13 +68,8 @@ def _category(family: str) -> str:
     return match[0] if match else ""
 
 
-@cache
-def _gpu_machines() -> tuple[Mapping[str, str], ...]:
-    """Return the labels of the types that can be had: `computeRequirements` in pkg/providers/instancetype/types.go."""
-    return tuple(_labels(instance_type) for instance_type in INSTANCE_TYPES.by_size)
-
-
 def _labels(machine: InstanceType) -> Mapping[str, str]:
+    """Return the labels of a type: `computeRequirements` in pkg/providers/instancetype/types.go."""
     family, _, size = machine.name.partition(".")
     return {
         TYPE: machine.name,
@@ -101,14 +106,10 @@ def _ec2_node_class(spec: JsonObject) -> PoolFacts:
     # Karpenter picks the NVIDIA image of these families for machines with GPUs.
     plugin = {"bottlerocket": By.CLOUD, "al2023": By.NOBODY}.get(family.casefold(), By.UNSAID)
     image = By.CLOUD if plugin else By.UNSAID
-    return PoolFacts(
-        cloud="aws",
-        instance_types=(),
-        gpus_per_node=Fraction(0),
-        taints=(),
+    return replace(
+        pool_facts("aws", Machines(), TaintsRead(), hardening),
         software=SoftwareHints(image, image, plugin, (f"amiFamily {family}",) if plugin else ()),
         tags=string_map(spec.get("tags")),
-        weaknesses=tuple(hardening.found),
     )
 
 
@@ -118,7 +119,8 @@ KARPENTER = KarpenterProvider(
     classes={"EC2NodeClass": _ec2_node_class},
     former_classes=("AWSNodeTemplate",),
     shown=_accelerators,
-    gpu_machines=_gpu_machines,
+    machines=INSTANCE_TYPES,
+    machine_labels=_labels,
     newer={TYPE: rf"^{_GPU_FAMILY}[.][a-z0-9-]+$", "instance-family": f"^{_GPU_FAMILY}$"},
     cpu_values={"instance-category": _CPU_CATEGORIES},
     name_parts={"instance-family": "^[^.]+", "instance-category": "^[a-z]+", "instance-size": "[^.]+$"},

@@ -1,20 +1,17 @@
 """GPU software that EKS nodes come with, by node image. Pure."""
 
-from collections.abc import Sequence
 from pathlib import Path
 
-from gpupools.common.json_types import JsonDict
 from gpupools.plan.node_software import NodeChart, NodeRuntime, read_runtimes
-from gpupools.plan.pool_plan import PoolPlan
 from gpupools.plan.provider_plan import ProviderPlan
 from gpupools.providers.aws.pool_plan import EksPoolPlan
 
-
-def _efa_values(pools: Sequence[PoolPlan]) -> JsonDict:
-    return {"supportedInstanceLabels.values": sorted({pool.instance.name for pool in pools})}
-
-
-_EFA = NodeChart("aws-efa-k8s-device-plugin", _efa_values, ("the chart has no CRDs",), existing="rdma_plugin")
+_EFA = NodeChart(
+    "aws-efa-k8s-device-plugin",
+    lambda pools: {"supportedInstanceLabels.values": sorted({pool.instance.name for pool in pools})},
+    ("the chart has no CRDs",),
+    existing="rdma_plugin",
+)
 """The plugin that offers EFA interfaces to pods: https://docs.aws.amazon.com/eks/latest/userguide/node-efa.html."""
 
 

@@ -11,16 +11,14 @@ from math import ceil
 from types import MappingProxyType
 from typing import ClassVar, NamedTuple
 
-from gpupools.common.json_types import JsonObject
 from gpupools.plan.capability import Owners
 from gpupools.plan.dra import DRA_DRIVER
 from gpupools.plan.fabric import Fabric
 from gpupools.plan.node_labels import GPU_PRESENT_LABEL, skypilot_label
 from gpupools.plan.node_resources import GPU_RESOURCE
 from gpupools.plan.node_resources import node_resources as offered_by
-from gpupools.plan.provider_plan import AdoptedPool, PoolRequest, ProviderPlan
+from gpupools.plan.provider_plan import PoolRequest, ProviderPlan
 from gpupools.providers.aws.bootstrap import al2023_user_data, bottlerocket_settings
-from gpupools.providers.aws.cluster import EksCluster
 from gpupools.providers.aws.node_images import (
     AL2023,
     BOTTLEROCKET,
@@ -102,17 +100,10 @@ class EksPoolPlan(ProviderPlan):
     max_unavailable: int = 1
     auto_repair: bool = True
     tags: Mapping[str, str] = field(default_factory=dict)
-    protect: bool = False
-    first_name: str = ""
-    """The pool's key in the stack file when it was created; later ones do not reach what would replace the nodes."""
     create_timeout_minutes: int = 60
     update_timeout_minutes: int = 60
     """How long an update that replaces every node may take."""
     delete_timeout_minutes: int = 90
-    overrides: Mapping[str, JsonObject] = field(default_factory=dict)
-    """Resource → input by wire name → value, from the stack file."""
-    adopted: AdoptedPool | None = None
-    """The node group that was made by other means; then there is no launch template of this tool's making."""
     template_id: str | None = None
     """The launch template of an adopted group, if it has one of its own."""
     template_version: int | None = None
@@ -123,10 +114,6 @@ class EksPoolPlan(ProviderPlan):
     drained_together = ("max_unavailable",)
     more_pods = "raise network.max_pods with prefix delegation on"
     """https://docs.aws.amazon.com/eks/latest/userguide/cni-increase-ip-addresses.html"""
-
-    def adopted_pool(self) -> AdoptedPool | None:
-        """Return the node group that becomes this pool."""
-        return self.adopted
 
     def ignored_inputs(self, *, is_fixed: bool) -> tuple[str, ...]:
         """Return the number of nodes of a pool that autoscales (`_desired_size` in resources.py)."""
@@ -213,11 +200,8 @@ and io2 take no less than a number of their own."""
 def build_provider_plan(request: PoolRequest) -> EksPoolPlan:
     """Return image, disks, node settings and labels of a pool that passed all checks."""
     spec, image, architecture = request.spec, node_image(request), request.instance.architecture
-    adopt, cluster = spec.adopt, request.cluster
-    theirs, adopted = adopt.launch_template if adopt is not None else None, None
-    if adopt is not None and isinstance(cluster, EksCluster):
-        # `cluster:group`, https://www.pulumi.com/registry/packages/aws/api-docs/eks/nodegroup/#import
-        adopted = AdoptedPool(adopt.name, f"{cluster.name}:{adopt.name}", tuple(sorted(adopt.keep)))
+    adopt = spec.adopt
+    theirs = adopt.launch_template if adopt is not None else None
     capacity, autoscaler = spec.capacity, request.cluster.runtime.existing.cluster_autoscaler
     reserved = capacity.name if isinstance(capacity, Reservation | CapacityBlock) else None
     is_group = reserved is not None and reserved.startswith("arn:")
@@ -254,16 +238,12 @@ def build_provider_plan(request: PoolRequest) -> EksPoolPlan:
         max_unavailable=spec.upgrade.max_unavailable,
         auto_repair=spec.auto_repair,
         tags=spec.tags,
-        protect=spec.protect,
-        first_name=spec.named_after(request.name),
         create_timeout_minutes=spec.timeouts.create_min or 60 + 30 * (spec.nodes.min // 100),
         # EKS gives the pods of each node 15 minutes to leave, then boots another one, as many nodes at a time as may be
         # unavailable: https://docs.aws.amazon.com/eks/latest/userguide/managed-node-update-behavior.html
         update_timeout_minutes=spec.timeouts.update_min
         or min(60 + 30 * ceil(spec.nodes.max / spec.upgrade.max_unavailable), 24 * 60),
         delete_timeout_minutes=spec.timeouts.delete_min or 90 + 30 * (spec.nodes.max // 100),
-        overrides=spec.overrides.get("aws", {}),
-        adopted=adopted,
         template_id=theirs.id if theirs is not None else None,
         template_version=theirs.version if theirs is not None else None,
         most_pods=_most_pods(request),

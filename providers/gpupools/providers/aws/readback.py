@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -214,15 +215,12 @@ def _described(type_token: str, properties: JsonObject) -> tuple[Any, str]:
     return (properties.get(key), f"{key}.") if type_token == "aws-native:ec2:LaunchTemplate" else (properties, "")
 
 
-def _template(type_token: str) -> "_Reader":
-    def read(properties: JsonObject) -> tuple[PoolFacts, ...]:
-        data, prefix = _described(type_token, properties)
-        given, path = _user_data(mapping(data), prefix)
-        if not mapping(data).get("iamInstanceProfile") and not read_user_data(text(given), path).self_managed:
-            return ()  # a managed node group's template, or none of a node: whoever refers to it is judged
-        return _nodes(_machine(data, prefix))
-
-    return read
+def _template(type_token: str, properties: JsonObject) -> tuple[PoolFacts, ...]:
+    data, prefix = _described(type_token, properties)
+    given, path = _user_data(mapping(data), prefix)
+    if not mapping(data).get("iamInstanceProfile") and not read_user_data(text(given), path).self_managed:
+        return ()  # a managed node group's template, or none of a node: whoever refers to it is judged
+    return _nodes(_machine(data, prefix))
 
 
 def _single(properties: JsonObject) -> tuple[PoolFacts, ...]:
@@ -431,19 +429,15 @@ def _group(properties: JsonObject, reference: Reference, own: Machines | None = 
     )
 
 
-def _fleet(prefix: str = "") -> "_Reader":
-    """Return a reader of an EC2 fleet or of a request for a spot fleet, which CloudFormation has one level deeper."""
-
-    def read(properties: JsonObject) -> tuple[PoolFacts, ...]:
-        fleet = mapping(at(properties, prefix.rstrip("."))) if prefix else properties
-        found: list[PoolFacts] = []
-        for where, one in items(fleet.get("launchTemplateConfigs"), f"{prefix}launchTemplateConfigs", []):
-            found += _pools_by_template(one, where, fleet)
-        for where, one in items(fleet.get("launchSpecifications"), f"{prefix}launchSpecifications", []):
-            found += _nodes(_machine(one, f"{where}."))
-        return tuple(found)
-
-    return read
+def _fleet(properties: JsonObject, prefix: str = "") -> tuple[PoolFacts, ...]:
+    """Read an EC2 fleet or a request for a spot fleet, which CloudFormation has one level deeper."""
+    fleet = mapping(at(properties, prefix.rstrip("."))) if prefix else properties
+    found: list[PoolFacts] = []
+    for where, one in items(fleet.get("launchTemplateConfigs"), f"{prefix}launchTemplateConfigs", []):
+        found += _pools_by_template(one, where, fleet)
+    for where, one in items(fleet.get("launchSpecifications"), f"{prefix}launchSpecifications", []):
+        found += _nodes(_machine(one, f"{where}."))
+    return tuple(found)
 
 
 def _pools_by_template(chosen: object, path: str, properties: JsonObject) -> Iterator[PoolFacts]:
@@ -591,7 +585,7 @@ _READERS: Mapping[str, _Reader] = MappingProxyType(
         "eks:index:NodeGroup": _eks_node_group,
         "eks:index:NodeGroupV2": _eks_node_group,
         "eks:index:Cluster": _eks_cluster,
-        **{token: _template(token) for token in TEMPLATES},
+        **{token: partial(_template, token) for token in TEMPLATES},
         "aws:ec2/launchConfiguration:LaunchConfiguration": _single,
         "aws-native:autoscaling:LaunchConfiguration": _single,
         "aws:ec2/instance:Instance": _instance,
@@ -599,10 +593,10 @@ _READERS: Mapping[str, _Reader] = MappingProxyType(
         "aws:ec2/spotInstanceRequest:SpotInstanceRequest": _instance,
         "aws:autoscaling/group:Group": _scaling_group,
         "aws-native:autoscaling:AutoScalingGroup": _scaling_group,
-        "aws:ec2/fleet:Fleet": _fleet(),
-        "aws-native:ec2:Ec2Fleet": _fleet(),
-        "aws:ec2/spotFleetRequest:SpotFleetRequest": _fleet(),
-        "aws-native:ec2:SpotFleet": _fleet("spotFleetRequestConfigData."),
+        "aws:ec2/fleet:Fleet": _fleet,
+        "aws-native:ec2:Ec2Fleet": _fleet,
+        "aws:ec2/spotFleetRequest:SpotFleetRequest": _fleet,
+        "aws-native:ec2:SpotFleet": partial(_fleet, prefix="spotFleetRequestConfigData."),
     }
 )
 

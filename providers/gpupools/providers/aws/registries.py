@@ -1,13 +1,9 @@
 """AWS's own registries, from which an EKS cluster pulls what AWS publishes: one in each region. Pure."""
 
 import re
-from collections.abc import Mapping
-from functools import cache
 from pathlib import Path
-from types import MappingProxyType
 
 from gpupools.common.csv_rows import csv_rows
-from gpupools.providers.aws.cluster import EksCluster
 from gpupools.spec.models import Cluster
 
 _DATA = Path(__file__).parent / "registries.csv"
@@ -18,7 +14,8 @@ def own_registry(cluster: Cluster) -> str:
 
     https://docs.aws.amazon.com/eks/latest/userguide/add-ons-images.html
     """
-    return _registries().get(cluster.region, "") if isinstance(cluster, EksCluster) else ""
+    region = cluster.region_name()
+    return next((row["registry"] for row in csv_rows(_DATA) if row["region"] == region), "")
 
 
 def registry_login(host: str) -> str:
@@ -33,8 +30,3 @@ def registry_login(host: str) -> str:
 
 
 _ECR = r"\d{12}\.dkr\.ecr\.([a-z0-9-]+)\.amazonaws\.com(?:\.cn)?"
-
-
-@cache
-def _registries() -> Mapping[str, str]:
-    return MappingProxyType({row["region"]: row["registry"] for row in csv_rows(_DATA)})

@@ -3,14 +3,13 @@
 from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import chain
-from typing import Any, cast
+from typing import Any
 
 import pulumi
 from pulumi.runtime import rpc
 
 from gpupools.common.json_types import JsonObject
 from gpupools.plan.cloud import Given, ResourceFactory
-from gpupools.plan.edit_tables import EditTables
 from gpupools.plan.pool_facts import UNKNOWN
 from gpupools.plan.pool_plan import PoolPlan
 from gpupools.plan.provider_plan import AdoptedPool
@@ -28,7 +27,7 @@ from gpupools.providers.previous_state import (
     last_outputs,
     last_update,
 )
-from gpupools.providers.registration import output_of, plugin_version, register, register_provider
+from gpupools.providers.registration import output_of, register, register_provider
 
 _PLACEMENT_GROUP = "aws:ec2/placementGroup:PlacementGroup"
 _LAUNCH_TEMPLATE = "aws:ec2/launchTemplate:LaunchTemplate"
@@ -86,7 +85,7 @@ def create_pool(name: str, plan: PoolPlan, cluster: Given, opts: pulumi.Resource
     Raises:
         TypeError: The plan is for another cloud.
     """
-    declared, settings = declared_inputs(plan, cluster, name), cast("EksPoolPlan", plan.provider_plan)
+    declared, settings = declared_inputs(plan, cluster, name), plan.settings(EksPoolPlan)
     kept = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(protect=True if settings.protect else None))
     late: dict[str, Any] = {}
     if "PlacementGroup" in declared:
@@ -131,19 +130,10 @@ def _late_subnets(cluster: Given, settings: EksPoolPlan) -> pulumi.Output[list[s
 
 def _import_options(adopted: AdoptedPool, declared: JsonObject) -> pulumi.ResourceOptions | None:
     """Return the options that import a node group, without its launch template, which gpupools does not manage."""
-    own = {
-        path.removeprefix(GROUP_PREFIX): edit
-        for path, edit in edit_tables().inputs.items()
-        if path.startswith(GROUP_PREFIX)
-    }
+    own = [path.removeprefix(GROUP_PREFIX) for path in edit_tables().inputs if path.startswith(GROUP_PREFIX)]
+    own += ["diskSize", "remoteAccess", "warmPoolConfig"]  # which nobody may set
     kept = tuple(path.removeprefix(GROUP_PREFIX) for path in adopted.kept)
-    return import_options(
-        adopted._replace(kept=kept),
-        declared,
-        EditTables((), own),
-        NODE_GROUP.inputs,
-        beside=("diskSize", "remoteAccess", "warmPoolConfig"),
-    )
+    return import_options(adopted._replace(kept=kept), declared, own, NODE_GROUP.inputs)
 
 
 def _desired_size(
@@ -162,7 +152,7 @@ def _desired_size(
     ends = {"minSize": plan.min_nodes, "maxSize": plan.max_nodes}
     if has is not None and not _same_bounds(ends, has["scalingConfig"]):
         place = {"region": region, **{key: has[key] for key in ("clusterName", "nodeGroupName")}}
-        group = invoke(_GET_NODE_GROUP, place, opts.parent, plugin_version("aws"))
+        group = invoke(_GET_NODE_GROUP, place, opts.parent)
         if group:
             return _within_bounds(plan, int(group["scalingConfigs"][0]["desiredSize"])), pulumi.ResourceOptions()
 
@@ -173,7 +163,7 @@ def _desired_size(
 
     async def runs(new: JsonObject) -> int:
         place = {key: new[key] for key in ("clusterName", "nodeGroupName", "region")}
-        group = await invoke_async(_GET_NODE_GROUP, place, opts.parent, plugin_version("aws"))
+        group = await invoke_async(_GET_NODE_GROUP, place, opts.parent)
         return _within_bounds(plan, int(group["scalingConfigs"][0]["desiredSize"]))
 
     # Nested paths are taken in wire form only.
@@ -203,12 +193,12 @@ async def _reject_orphan(name: str, pool: str, parent: pulumi.Resource | None, a
         pulumi.log.warn(f"{name}-nodes: could not check for an orphaned node group: the cluster's name is a secret")
         return
     try:
-        has = _node_group_names()
-        for each in (await invoke_async(_GET_NODE_GROUPS, place, parent, plugin_version("aws")))["names"]:
+        state = (last_update() or {}).values()
+        outputs = [item.get("outputs") or {} for item in state if item.get("type") == _NODE_GROUP]
+        has = {str(each.get("nodeGroupName")) for each in outputs}
+        for each in (await invoke_async(_GET_NODE_GROUPS, place, parent))["names"]:
             if each.startswith(f"{name}-nodes-") and each not in has:
-                group = await invoke_async(
-                    _GET_NODE_GROUP, {**place, "nodeGroupName": each}, parent, plugin_version("aws")
-                )
+                group = await invoke_async(_GET_NODE_GROUP, {**place, "nodeGroupName": each}, parent)
                 if (group.get("tags") or {}).get("gpupools:pool") == pool:
                     left.append(each)
     except Exception as error:  # no permission, for one; the SDK raises nothing narrower
@@ -217,13 +207,6 @@ async def _reject_orphan(name: str, pool: str, parent: pulumi.Resource | None, a
         what = f"{name}-nodes: EKS has {', '.join(left)} of this pool in {cluster}, but the state does not"
         fix = "import or delete it, as gpupools leftovers shows (docs/how-to/recover.md), or rename this pool"
         raise pulumi.RunError(f"{what}: an interrupted update left it, or another stack owns it; {fix}")
-
-
-def _node_group_names() -> set[str]:
-    """Return the names of the node groups in the state."""
-    state = last_update() or {}
-    ours = [item.get("outputs") or {} for item in state.values() if item.get("type") == _NODE_GROUP]
-    return {str(item.get("nodeGroupName")) for item in ours}
 
 
 def _same_bounds(one: JsonObject, other: JsonObject) -> bool:

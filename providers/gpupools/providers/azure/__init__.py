@@ -5,9 +5,9 @@ from pathlib import Path
 from gpupools.catalog.reserved_keys import CONDITION_TAINTS, OPERATOR_LABELS, key_rules, kubelet_labels
 from gpupools.plan.cloud import Cloud, NodePools, PodLimits, PoolOrder, RegisteredResource, call_later, get_later
 from gpupools.plan.cloud_tables import read_capabilities, read_default_software, read_provider_settings, read_software
-from gpupools.providers.azure.cluster import AksCluster, node_pattern
+from gpupools.providers.azure.cluster import AksCluster
 from gpupools.providers.azure.constraints import check_pool, check_settings
-from gpupools.providers.azure.machines import INSTANCE_TYPES, find_instance_type
+from gpupools.providers.azure.machines import INSTANCE_TYPES
 from gpupools.providers.azure.node_software import node_runtime
 from gpupools.providers.azure.pool_plan import build_provider_plan
 from gpupools.providers.azure.pool_settings import OVERRIDABLE, SETTINGS
@@ -18,10 +18,7 @@ CLOUD = Cloud(
     name="azure",
     service="AKS",
     instance_types=INSTANCE_TYPES,
-    quotas_file=_HERE / "quotas.csv",
-    launch_errors_file=_HERE / "launch_errors.csv",
-    prices_file=_HERE / "prices.csv",
-    input_types_file=_HERE / "input_types.json",
+    folder=_HERE,
     cluster=AksCluster,
     example_cluster={
         "cloud": "azure",
@@ -43,13 +40,9 @@ CLOUD = Cloud(
     provider_settings=read_provider_settings(_HERE, "azure-native", "azure"),
     node_runtime=node_runtime,
     supports_dra_from_zero=False,
-    find_instance_type=find_instance_type,
     # https://learn.microsoft.com/azure/aks/imds-restriction
     open_metadata_address="169.254.169.254/32",
-    access=call_later(f"{__name__}.access", "exec_plugin"),
     karpenter_excludes_autoscaling="https://learn.microsoft.com/dotnet/api/azure.resourcemanager.containerservice.models.nodeprovisioningmode.auto",
-    discovery_file=_HERE / "discovery.csv",
-    node_pattern=node_pattern,
     pool_command="az aks nodepool list --resource-group {resource_group} --cluster-name {name} --output table",
     # Labels of node-role.kubernetes.io were refused until 2024 at least (https://github.com/Azure/AKS/issues/4613).
     pod_limits=PodLimits(10, 250, "https://learn.microsoft.com/azure/aks/concepts-network-ip-address-planning"),

@@ -8,10 +8,13 @@ from typing import ClassVar, Literal
 from gpupools.common.json_types import JsonObject
 from gpupools.spec.cluster_access import ReachableCluster
 from gpupools.spec.identifiers import CERTIFICATE, Form, pattern, pattern_of
-from gpupools.spec.models import Address, Cluster
+from gpupools.spec.models import Address, ExecPlugin
 
 _ID = "[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
 _NAMES = "https://learn.microsoft.com/azure/azure-resource-manager/management/resource-name-rules"
+
+_AKS_SERVER = "6dae42f8-4368-4678-94ff-3960e28e3630"
+"""The application that every AKS cluster with Entra ID sign-in is (https://azure.github.io/kubelogin/concepts/aks.html)."""
 
 
 def _resource(kind: str) -> Form:
@@ -82,6 +85,11 @@ class AksCluster(ReachableCluster):
     }
     not_pool_inputs: ClassVar[frozenset[str]] = ReachableCluster.not_pool_inputs | {"location", *identity}
 
+    def pool_id(self, name: str) -> str:
+        """Return the ARM id of the agent pool."""
+        group = f"/subscriptions/{self.subscription_id}/resourceGroups/{self.resource_group}"
+        return f"{group}/providers/Microsoft.ContainerService/managedClusters/{self.name}/agentPools/{name}"
+
     @classmethod
     def place_of(cls, given: JsonObject) -> JsonObject:
         """Return subscription, resource group and name, which Azure compares without case.
@@ -92,13 +100,31 @@ class AksCluster(ReachableCluster):
         found = {key: given.get(key) for key in keys}
         return {key: value.casefold() if isinstance(value, str) else value for key, value in found.items()}
 
+    @classmethod
+    def exec_plugin(cls, given: JsonObject) -> ExecPlugin:
+        """Return kubelogin with the login of the Azure CLI, for a cluster with Entra ID sign-in.
 
-def node_pattern(cluster: Cluster) -> str:
-    """Return a pattern of a node's provider id with the resource group of the nodes.
+        The environment variable AAD_LOGIN_METHOD (`workloadidentity`, `spn`, `msi` in a pipeline) wins over the
+        argument (https://github.com/Azure/kubelogin, pkg/internal/token/options.go, UpdateFromEnv). A cluster with
+        local accounts only takes a kubeconfig instead. So does AZURE_TENANT_ID over the cluster's tenant.
+        """
+        tenant = given.get("tenant_id")
+        return ExecPlugin(
+            command="kubelogin",
+            args=(
+                *("get-token", "--login", "azurecli", "--server-id", _AKS_SERVER),
+                *(("--tenant-id", tenant) if tenant else ()),
+            ),
+            install_hint="Install it with az aks install-cli, or from https://azure.github.io/kubelogin/install.html",
+        )
 
-    AKS names the group MC_<group>_<cluster>_<location>, unless somebody did: https://learn.microsoft.com/azure/aks/faq
-    """
-    own, name, subscription = (getattr(cluster, key, None) for key in ("resource_group", "name", "subscription_id"))
-    is_known = isinstance(own, str) and isinstance(name, str)
-    known = rf"(?P<named>{pattern_of(f'mc_{own}_{name}_', 80)}[a-z0-9]*)(?=[/ ])"
-    return f"azure:///subscriptions/{pattern_of(subscription)}/resourcegroups/({known if is_known else 'mc_'}|(?!mc_))"
+    def node_pattern(self) -> str:
+        """Return a pattern of a node's provider id with the resource group of the nodes.
+
+        AKS names the group MC_<group>_<cluster>_<location>, unless somebody did: https://learn.microsoft.com/azure/aks/faq
+        """
+        own, name = self.resource_group, self.name
+        is_known = isinstance(own, str) and isinstance(name, str)
+        known = rf"(?P<named>{pattern_of(f'mc_{own}_{name}_', 80)}[a-z0-9]*)(?=[/ ])"
+        groups = f"{known if is_known else 'mc_'}|(?!mc_)"
+        return f"azure:///subscriptions/{pattern_of(self.subscription_id)}/resourcegroups/({groups})"

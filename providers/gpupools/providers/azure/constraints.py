@@ -65,44 +65,41 @@ _TAG_NAME, _TAG_VALUE = 512, 256
 
 def check_settings(request: PoolRequest) -> list[Problem]:
     """Return the settings that AKS rejects, alone, together, or with the pool's size and software."""
-    at: Path = ("pools", request.name)
-    grouped = isinstance(request.cluster, AksCluster) and request.cluster.proximity_placement_group_id is not None
     return [
-        *(_autoscaler(at, request) if request.software == "cloud-managed" else ()),
-        *_taints(at, request),
-        *_adoption(at, request),
-        *_disk_size(at, request),
-        *_capacity(at, request),
-        *_zones(at, request, grouped),
-        *_image(at, request),
-        *_secure_boot(at, request),
-        *_disk(at, request),
-        *_network(at, request),
-        *_upgrade(at, request),
-        *_tags(at, request),
-        *_overrides(at, request),
+        *(_autoscaler(request) if request.software == "cloud-managed" else ()),
+        *_taints(request),
+        *_adoption(request),
+        *_disk_size(request),
+        *_capacity(request),
+        *_zones(request),
+        *_image(request),
+        *_secure_boot(request),
+        *_disk(request),
+        *_network(request),
+        *_upgrade(request),
+        *_tags(request),
+        *_overrides(request),
     ]
 
 
-def _autoscaler(at: Path, request: PoolRequest) -> Iterator[Problem]:
-    source = "https://learn.microsoft.com/azure/aks/aks-managed-gpu-nodes"
+def _autoscaler(request: PoolRequest) -> Iterator[Problem]:
     none = "AKS has no cluster autoscaler for AKS-managed GPU nodes"
     if isinstance(request.spec.capacity, Spot):
         what = f"{none}, so capacity.mode spot would lose evicted nodes with software cloud-managed"
-        yield Problem((*at, "capacity", "mode"), what, "use software: device-plugin, or leave capacity out", source)
+        yield Problem(("capacity", "mode"), what, "use software: device-plugin, or leave capacity out", _MANAGED_SOURCE)
     elif request.spec.nodes.fixed is None:
         what = f"{none}, so software cloud-managed needs a fixed number of nodes"
-        yield Problem((*at, "nodes"), what, "set nodes: {fixed: …}, or use software: device-plugin", source)
+        yield Problem(("nodes",), what, "set nodes: {fixed: …}, or use software: device-plugin", _MANAGED_SOURCE)
 
 
-def _overrides(at: Path, request: PoolRequest) -> list[Problem]:
+def _overrides(request: PoolRequest) -> list[Problem]:
     """Check the overrides; name both owners where one lets AKS manage GPUs that other software owns."""
     given = request.spec.overrides.get("azure", {})
-    overrides = override_problems(at, given, "azure", OVERRIDABLE)
+    overrides = override_problems((), given, "azure", OVERRIDABLE)
     mode = value_at(given, "AgentPool", "gpuProfile", "nvidia", "managementMode")
     if request.software == "cloud-managed" or mode != "Managed":
         return overrides
-    where: Path = (*at, "overrides", "azure", "AgentPool", "gpuProfile")
+    where: Path = ("overrides", "azure", "AgentPool", "gpuProfile")
     what = f"AKS (managementMode {mode}) and software: {request.software} would both own the GPUs"
     twice = Problem(where, what, "remove it, or use software: cloud-managed", _MANAGED_SOURCE)
     return [twice, *(problem for problem in overrides if problem.path != where)]
@@ -113,47 +110,45 @@ POOL_NAME_LIMIT = 12
 (https://learn.microsoft.com/azure/aks/create-node-pools)."""
 
 
-def _adoption(at: Path, request: PoolRequest) -> Iterator[Problem]:
+def _adoption(request: PoolRequest) -> Iterator[Problem]:
     """Reject an invalid agent pool name, a cluster id that is not known yet, and pools that AKS manages."""
-    adopt, cluster = request.spec.adopt, request.cluster
-    if adopt is None or not isinstance(cluster, AksCluster):
+    adopt, cluster = request.spec.adopt, request.cluster_as(AksCluster)
+    if adopt is None:
         return
     if not re.fullmatch(r"[a-z][a-z0-9]*", adopt.name) or len(adopt.name) > POOL_NAME_LIMIT:
         what = f"{shown(adopt.name)} is not an agent pool name: up to {POOL_NAME_LIMIT} lower-case letters and digits"
-        yield Problem(
-            (*at, "adopt", "name"), what, "use a name that az aks nodepool list prints", f"{_AKS}create-node-pools"
-        )
-    missing = [
-        key for key in ("subscription_id", "resource_group", "name") if not isinstance(getattr(cluster, key), str)
-    ]
+        fix = "use a name that az aks nodepool list prints"
+        yield Problem(("adopt", "name"), what, fix, f"{_AKS}create-node-pools")
+    keys = ("subscription_id", "resource_group", "name")
+    missing = [key for key in keys if not isinstance(getattr(cluster, key), str)]
     if missing == ["subscription_id"] and cluster.subscription_id is None:
         what = "importing a pool needs its subscription, which the cluster does not name"
         fix = "set subscription_id of the cluster, which az aks nodepool show --query id prints"
-        yield Problem((*at, "adopt", "name"), what, fix)
+        yield Problem(("adopt", "name"), what, fix)
     elif missing:
         what = f"importing a pool needs the cluster's {' and '.join(missing)} before the program runs"
-        yield Problem((*at, "adopt", "name"), what, "write it in the cluster as text")
+        yield Problem(("adopt", "name"), what, "write it in the cluster as text")
     if request.software == "cloud-managed":
         what = "an AKS-managed GPU pool is a resource of another type, which gpupools cannot import yet"
-        yield Problem((*at, "adopt"), what, "leave it to the tool that manages it", _MANAGED_SOURCE)
+        yield Problem(("adopt",), what, "leave it to the tool that manages it", _MANAGED_SOURCE)
 
 
-def _taints(at: Path, request: PoolRequest) -> Iterator[Problem]:
+def _taints(request: PoolRequest) -> Iterator[Problem]:
     for index, taint in enumerate(request.spec.taints):
         if not taint.value:
             what = f"got '{taint}'; AKS rejects taints without a value"
-            yield Problem((*at, "taints", index), what, f"write '{taint.key}=true:{taint.effect.value}'", _TAINT_SOURCE)
+            yield Problem(("taints", index), what, f"write '{taint.key}=true:{taint.effect.value}'", _TAINT_SOURCE)
 
 
-def _disk_size(at: Path, request: PoolRequest) -> Iterator[Problem]:
+def _disk_size(request: PoolRequest) -> Iterator[Problem]:
     if request.spec.disk_gib > MAX_OS_DISK_GIB:
         what = f"got {request.spec.disk_gib}; AKS allows at most {MAX_OS_DISK_GIB} GiB"
-        yield Problem((*at, "disk_gib"), what, f"use {MAX_OS_DISK_GIB} or less", _DISK_SOURCE)
+        yield Problem(("disk_gib",), what, f"use {MAX_OS_DISK_GIB} or less", _DISK_SOURCE)
     most, source = _max_ephemeral_gib(request)
     if request.spec.disk.type == "Ephemeral" and most < request.spec.disk_gib <= MAX_OS_DISK_GIB:
         what = f"got {request.spec.disk_gib}; with disk.type Ephemeral, {request.instance.name} has {most} GiB"
         fix = f"use disk_gib: {most} or less, or disk.type: Managed"
-        yield Problem((*at, "disk_gib"), what, fix, source)
+        yield Problem(("disk_gib",), what, fix, source)
 
 
 def _max_ephemeral_gib(request: PoolRequest) -> tuple[int, str]:
@@ -165,21 +160,19 @@ def _max_ephemeral_gib(request: PoolRequest) -> tuple[int, str]:
     return int(own) - guest_state, request.instance.extra["ephemeral_source"]
 
 
-def _capacity(at: Path, request: PoolRequest) -> Iterator[Problem]:
+def _capacity(request: PoolRequest) -> Iterator[Problem]:
     capacity, size = request.spec.capacity, request.instance.name
     if isinstance(capacity, Spot):
         price = capacity.max_price_usd_per_hour
         if price is not None and -int(Decimal(str(price)).as_tuple().exponent) > 5:
             what = f"got {price}; AKS allows at most five decimals"
-            yield Problem(
-                (*at, "capacity", "max_price_usd_per_hour"), what, f"use {max(price, 0.00001):.5f}", SPOT_PAGE
-            )
+            yield Problem(("capacity", "max_price_usd_per_hour"), what, f"use {max(price, 0.00001):.5f}", SPOT_PAGE)
         # `_autoscaler` reports AKS-managed GPU nodes, which have none. An adopted pool is accepted as it runs.
         without = request.spec.nodes.fixed is not None and request.spec.adopt is None
         if without and request.software != "cloud-managed":
             what = f"nodes.fixed {request.spec.nodes.fixed} excludes capacity.mode spot: without an autoscaler"
             what += " evicted nodes do not come back"
-            yield Problem((*at, "nodes", "fixed"), what, "set nodes.min and nodes.max", SPOT_PAGE)
+            yield Problem(("nodes", "fixed"), what, "set nodes.min and nodes.max", SPOT_PAGE)
     if isinstance(capacity, Reservation):
         if re.fullmatch(_RESERVATION_GROUP, capacity.name) is None:
             what = f"{capacity.name!r} is not the ARM id of a capacity reservation group"
@@ -187,60 +180,60 @@ def _capacity(at: Path, request: PoolRequest) -> Iterator[Problem]:
                 "use /subscriptions/<id>/resourceGroups/<group>/providers/Microsoft.Compute/"
                 "capacityReservationGroups/<name>"
             )
-            yield Problem((*at, "capacity", "name"), what, fix, _RESERVATIONS)
+            yield Problem(("capacity", "name"), what, fix, _RESERVATIONS)
         if re.match(_NOT_RESERVABLE, size):
             what = f"Azure has no capacity reservations for the series of {size}"
-            yield Problem((*at, "capacity", "mode"), what, "leave capacity out, or use another size", _RESERVABLE)
+            yield Problem(("capacity", "mode"), what, "leave capacity out, or use another size", _RESERVABLE)
         if request.spec.network.placement is not None:
             what = "network.placement compact does not work with capacity.mode reservation"
             fix = "remove one of them; reserved machines cannot be in a proximity placement group"
-            yield Problem((*at, "network", "placement"), what, fix, _RESERVABLE)
+            yield Problem(("network", "placement"), what, fix, _RESERVABLE)
 
 
-def _zones(at: Path, request: PoolRequest, placement_group: bool) -> Iterator[Problem]:
+def _zones(request: PoolRequest) -> Iterator[Problem]:
     zones, network = request.spec.zones, request.spec.network
     for index, zone in enumerate(zones):
         if zone == _AUTO and len(zones) > 1:
-            yield Problem((*at, "zones", index), "auto excludes other zones", "remove it or the others", _AUTO_ZONES)
+            yield Problem(("zones", index), "auto excludes other zones", "remove it or the others", _AUTO_ZONES)
         elif zone not in ("1", "2", "3", _AUTO):
             what = f"got {zone!r}; Azure's availability zones are '1', '2' and '3'"
-            yield Problem((*at, "zones", index), what, "use the number in quotes, or auto alone", _ZONES)
+            yield Problem(("zones", index), what, "use the number in quotes, or auto alone", _ZONES)
         elif zone in zones[:index]:
-            yield Problem((*at, "zones", index), f"zone {zone} is listed twice", "remove one")
+            yield Problem(("zones", index), f"zone {zone} is listed twice", "remove one")
     several = len(set(zones)) > 1 or _AUTO in zones
     if network.placement is not None:
         if several:
             what = f"network.placement compact does not work with zones {', '.join(zones)}: a proximity placement group"
-            yield Problem((*at, "network", "placement"), f"{what} is in one zone", "name one zone", _PLACEMENT)
-        if not placement_group:
+            yield Problem(("network", "placement"), f"{what} is in one zone", "name one zone", _PLACEMENT)
+        if request.cluster_as(AksCluster).proximity_placement_group_id is None:
             what = "compact needs a proximity placement group, which the cluster does not name"
             fix = "set proximity_placement_group_id of the cluster"
-            yield Problem((*at, "network", "placement"), what, fix, _PLACEMENT)
+            yield Problem(("network", "placement"), what, fix, _PLACEMENT)
     if network.rdma and several:
         what = f"network.rdma does not work with zones {', '.join(zones)}: InfiniBand does not span zones"
-        yield Problem((*at, "network", "rdma"), what, "name one zone", _INFINIBAND)
+        yield Problem(("network", "rdma"), what, "name one zone", _INFINIBAND)
 
 
-def _image(at: Path, request: PoolRequest) -> Iterator[Problem]:
+def _image(request: PoolRequest) -> Iterator[Problem]:
     image, size = request.spec.image, request.instance
     if image.family not in (None, "ubuntu", "azure-linux"):
         what = f"AKS has no {image.family} node image"
-        yield Problem((*at, "image", "family"), what, "use ubuntu or azure-linux", f"{_AKS}use-nvidia-gpu")
+        yield Problem(("image", "family"), what, "use ubuntu or azure-linux", f"{_AKS}use-nvidia-gpu")
     if image.family == "azure-linux":
         if size.gpu_model in _UBUNTU_ONLY:
             what = f"AKS has no driver for {size.name} ({size.gpu_model}) on azure-linux"
-            yield Problem((*at, "image", "family"), what, "use ubuntu", _IMAGES)
+            yield Problem(("image", "family"), what, "use ubuntu", _IMAGES)
         if request.software == "gpu-operator":
             what = "image.family azure-linux does not work with software gpu-operator, which has no driver for it"
             fix = "use family: ubuntu, or software: device-plugin with AKS's driver"
-            yield Problem((*at, "image", "family"), what, fix, _OPERATOR_SYSTEMS)
+            yield Problem(("image", "family"), what, fix, _OPERATOR_SYSTEMS)
     if image.fips and size.architecture == "arm64":
         what = f"on arm64 ({size.name}), AKS has FIPS images of Azure Linux only and GPU drivers for Ubuntu only"
-        yield Problem((*at, "image", "fips"), what, "leave fips out, or use an x86 size", _FIPS)
+        yield Problem(("image", "fips"), what, "leave fips out, or use an x86 size", _FIPS)
 
 
-def _secure_boot(at: Path, request: PoolRequest) -> Iterator[Problem]:
-    where: Path = (*at, "security", "secure_boot")
+def _secure_boot(request: PoolRequest) -> Iterator[Problem]:
+    where: Path = ("security", "secure_boot")
     image, size = request.spec.image, request.instance
     if not request.spec.security.secure_boot:
         return
@@ -263,41 +256,41 @@ def _secure_boot(at: Path, request: PoolRequest) -> Iterator[Problem]:
         yield Problem(where, what, "leave one of them out", _FIPS)
 
 
-def _disk(at: Path, request: PoolRequest) -> Iterator[Problem]:
+def _disk(request: PoolRequest) -> Iterator[Problem]:
     kind = request.spec.disk.type
     if kind not in (None, "Managed", "Ephemeral"):
-        yield Problem((*at, "disk", "type"), f"AKS has no disk type {kind!r}", "use Managed or Ephemeral", _DISKS)
+        yield Problem(("disk", "type"), f"AKS has no disk type {kind!r}", "use Managed or Ephemeral", _DISKS)
 
 
-def _network(at: Path, request: PoolRequest) -> Iterator[Problem]:
+def _network(request: PoolRequest) -> Iterator[Problem]:
     network, size = request.spec.network, request.instance
     if network.rdma and size.rdma != "infiniband":
         what = f"{size.name} has no InfiniBand"
-        yield Problem((*at, "network", "rdma"), what, "use an ND size with an r, or leave rdma out", size.source)
+        yield Problem(("network", "rdma"), what, "use an ND size with an r, or leave rdma out", size.source)
 
 
-def _upgrade(at: Path, request: PoolRequest) -> Iterator[Problem]:
+def _upgrade(request: PoolRequest) -> Iterator[Problem]:
     upgrade, given = request.spec.upgrade, given_settings(request.spec)
     if isinstance(request.spec.capacity, Spot):
         for key in ("max_surge", "max_unavailable", "drain_timeout_min"):
             if f"upgrade.{key}" in given:
                 what = f"upgrade.{key} does not work with capacity.mode spot, whose upgrades have no surge and no drain"
-                yield Problem((*at, "upgrade", key), what, "leave it out", _SPOT_UPGRADES)
+                yield Problem(("upgrade", key), what, "leave it out", _SPOT_UPGRADES)
         return
     if upgrade.max_surge > 0 and upgrade.max_unavailable > 0 and "max_unavailable" in upgrade.model_fields_set:
         what = f"max_surge {upgrade.max_surge} with max_unavailable {upgrade.max_unavailable} is an AKS preview"
-        yield Problem((*at, "upgrade", "max_unavailable"), what, "leave one of them out", _UPGRADES)
+        yield Problem(("upgrade", "max_unavailable"), what, "leave one of them out", _UPGRADES)
     if upgrade.drain_timeout_min is not None and upgrade.drain_timeout_min < 5:
         what = f"got {upgrade.drain_timeout_min}; AKS needs at least 5 minutes"
-        yield Problem((*at, "upgrade", "drain_timeout_min"), what, "use 5 or more", _UPGRADES)
+        yield Problem(("upgrade", "drain_timeout_min"), what, "use 5 or more", _UPGRADES)
 
 
-def _tags(at: Path, request: PoolRequest) -> Iterator[Problem]:
-    yield from _tag_problems((*at, "tags"), request.spec.tags, {})
+def _tags(request: PoolRequest) -> Iterator[Problem]:
+    yield from _tag_problems(("tags",), request.spec.tags, {})
     by_hand = value_at(request.spec.overrides, "azure", "AgentPool", "tags")
     if isinstance(by_hand, Mapping):
         given = {key: value for key, value in by_hand.items() if isinstance(key, str) and isinstance(value, str)}
-        yield from _tag_problems((*at, "overrides", "azure", "AgentPool", "tags"), given, request.spec.tags)
+        yield from _tag_problems(("overrides", "azure", "AgentPool", "tags"), given, request.spec.tags)
 
 
 def _tag_problems(at: Path, tags: Mapping[str, str], beside: Mapping[str, str]) -> Iterator[Problem]:
@@ -350,33 +343,32 @@ _GRID_SOURCE = "Azure/AgentBaker pkg/agent/datamodel/gpu_components.go"
 
 def check_pool(request: PoolRequest) -> list[Problem]:
     """Reject GPUs that AKS or the pool's software has no driver for or cannot cut, beyond the capability matrix."""
-    at: Path = ("pools", request.name)
-    return [*_driver(at, request), *_mig(at, request)]
+    return [*_driver(request), *_mig(request)]
 
 
-def _driver(at: Path, request: PoolRequest) -> Iterator[Problem]:
+def _driver(request: PoolRequest) -> Iterator[Problem]:
     size, operator = request.instance, request.software == "gpu-operator"
     if operator and size.gpu_model in GRID_MODELS:
         what = f"{size.name} needs NVIDIA's GRID driver, which the GPU Operator does not install"
-        yield Problem((*at, "software"), what, "use software: device-plugin, with which AKS installs it", _GRID_SOURCE)
+        yield Problem(("software",), what, "use software: device-plugin, with which AKS installs it", _GRID_SOURCE)
     if not operator and size.name in WITHOUT_AKS_DRIVER:
         where = "instance_type" if request.spec.instance_type else "gpu"
         what = f"AKS installs no GPU driver on {size.name}"
         fix = "use software: gpu-operator, which installs a driver, or another size"
-        yield Problem((*at, where), what, fix, "https://learn.microsoft.com/azure/aks/use-nvidia-gpu")
+        yield Problem((where,), what, fix, "https://learn.microsoft.com/azure/aks/use-nvidia-gpu")
 
 
-def _mig(at: Path, request: PoolRequest) -> Iterator[Problem]:
+def _mig(request: PoolRequest) -> Iterator[Problem]:
     sharing, size = request.spec.sharing.mig, request.instance
     if sharing is not None and request.software == "gpu-operator" and size.gpu_model in COHERENT_MEMORY:
         what = f"the coherent memory (CDMM) of the GPU Operator's driver excludes MIG on {size.gpu_model} GPUs"
         fix = f"use whole GPUs, time-slicing or mps, or a size with {', '.join(sorted(MIG_MODELS))}"
-        yield Problem((*at, "sharing", "mode"), what, fix, _COHERENT_SOURCE)
+        yield Problem(("sharing", "mode"), what, fix, _COHERENT_SOURCE)
     if sharing is None or request.software == "gpu-operator":
         return
     if size.gpu_model not in MIG_MODELS:
         what = f"AKS has no GPU instance profile for {size.name} ({size.gpu_model})"
-        yield Problem((*at, "sharing", "mode"), what, f"use a size with {', '.join(sorted(MIG_MODELS))}", _MIG_SOURCE)
+        yield Problem(("sharing", "mode"), what, f"use a size with {', '.join(sorted(MIG_MODELS))}", _MIG_SOURCE)
         return
     whole = whole_gpu_profile(size, sharing)
     if whole is None:
@@ -387,12 +379,12 @@ def _mig(at: Path, request: PoolRequest) -> Iterator[Problem]:
             what += (
                 f" (its API takes several with migProfiles from {MIG_PROFILES_API_VERSION}, which gpupools cannot use)"
             )
-        yield Problem((*at, "sharing", "layout"), what, fix, _MIG_SOURCE)
+        yield Problem(("sharing", "layout"), what, fix, _MIG_SOURCE)
     elif gpu_instance_profile(whole) is None:
         key = "profile" if sharing.profile is not None else "layout"
         made = next(each.name for each in plain_profiles(size.gpu_model) if each.compute_slices == whole.compute_slices)
         what = f"AKS cannot make {whole.name}: its MIG{whole.compute_slices}g is {made} on an {size.gpu_model}"
-        yield Problem((*at, "sharing", key), what, f"use one of {_profile_names(size.gpu_model)}", _MIG_SOURCE)
+        yield Problem(("sharing", key), what, f"use one of {_profile_names(size.gpu_model)}", _MIG_SOURCE)
 
 
 def _profile_names(gpu: str) -> str:

@@ -41,7 +41,7 @@ def declared_inputs(plan: PoolPlan, cluster: Mapping[str, Any]) -> dict[str, Jso
     Raises:
         TypeError: The plan was made for another cloud.
     """
-    settings, properties = aks_plan(plan), _merged(plan, cluster)
+    settings, properties = plan.settings(AksPoolPlan), _merged(plan, cluster)
     name, group = pool_name(plan, decisive_inputs(plan, properties)), cluster["resource_group"]
     if settings.api_version is None:
         place = {"agentPoolName": name, "resourceName": cluster["name"], "resourceGroupName": group}
@@ -59,16 +59,9 @@ def declared_inputs(plan: PoolPlan, cluster: Mapping[str, Any]) -> dict[str, Jso
     return {"AgentPool": {**address, "properties": properties}}
 
 
-def aks_plan(plan: PoolPlan) -> AksPoolPlan:
-    """Return AKS's part of a plan; raise TypeError for a plan of another cloud."""
-    if not isinstance(plan.provider_plan, AksPoolPlan):
-        raise TypeError(f"{plan.cluster}/{plan.name} was planned for {plan.cloud}, not for azure")
-    return plan.provider_plan
-
-
 def decisive_inputs(plan: PoolPlan, properties: JsonObject) -> JsonDict:
     """Return everything that forces a pool's replacement."""
-    settings = aks_plan(plan)
+    settings = plan.settings(AksPoolPlan)
     nvidia, driver = _nvidia(settings), settings.gpu_driver
     fixed = {key: properties[key] for key in FIXED_AT_CREATION if key in properties}
     counted = {key: value for key, value in fixed.items() if value != _DEFAULTS.get(key)}
@@ -80,7 +73,7 @@ def pool_name(plan: PoolPlan, decisive: JsonObject) -> Any:
 
     `UNKNOWN` while one of them is not known.
     """
-    settings = aks_plan(plan)
+    settings = plan.provider_plan
     if settings.adopted is not None:
         return settings.adopted.name
     if not all(isinstance(value, str | int | float | list | Mapping) for value in decisive.values()):
@@ -94,14 +87,15 @@ def name_expressions(plan: PoolPlan, cluster: Cluster) -> tuple[str, ...]:
     name = pool_name(plan, decisive_inputs(plan, _merged(plan, keys)))
     if name is not UNKNOWN:
         return (name,)
-    return (replacement_name(aks_plan(plan).first_name, {}, limit=POOL_NAME_LIMIT, separator="")[:-4] + LATE_DIGITS,)
+    first = plan.provider_plan.first_name
+    return (replacement_name(first, {}, limit=POOL_NAME_LIMIT, separator="")[:-4] + LATE_DIGITS,)
 
 
 def _merged(plan: PoolPlan, cluster: Mapping[str, Any]) -> JsonDict:
     """Return the properties of the agent pool with keys and overrides."""
-    settings = aks_plan(plan)
+    settings = plan.settings(AksPoolPlan)
     own = without_none(_properties(plan, settings, cluster))
-    return OVERRIDABLE["AgentPool"].merge(own, settings.key_values, settings.overrides)
+    return OVERRIDABLE["AgentPool"].merge(own, settings.key_values, settings.overrides.get("AgentPool", {}))
 
 
 def _nvidia(settings: AksPoolPlan) -> JsonDict:

@@ -14,11 +14,11 @@ from gpupools.plan.existing_pools import (
     Found,
     There,
     fixed_nodes,
+    list_of,
     number_of,
     other_taints,
     refuse,
     text_of,
-    texts_of,
     without_nothing,
 )
 from gpupools.plan.pool_plan import POOL_LABEL
@@ -96,7 +96,7 @@ def _pool_keys(found: Found) -> tuple[JsonDict, JsonDict]:
         "sharing": _sharing(found.name, inputs.get("gpuInstanceProfile"), row.gpu_model),
         "software": "gpu-operator" if profile.get("driver") == "None" else "device-plugin",
         "capacity": _capacity(inputs),
-        "zones": sorted(texts_of(inputs.get("availabilityZones"), "availabilityZones")),
+        "zones": sorted(list_of(str, inputs.get("availabilityZones"), "availabilityZones")),
         "image": {
             "family": "azure-linux" if str(inputs.get("osSKU")).startswith("AzureLinux") else None,
             "fips": inputs.get("enableFIPS") or None,
@@ -110,7 +110,7 @@ def _pool_keys(found: Found) -> tuple[JsonDict, JsonDict]:
             "drain_timeout_min": upgrade.get("drainTimeoutInMinutes") or None,
         },
         "labels": dict(mapping(inputs.get("nodeLabels"))),
-        "taints": other_taints(texts_of(inputs.get("nodeTaints"), "nodeTaints"), taints),
+        "taints": other_taints(list_of(str, inputs.get("nodeTaints"), "nodeTaints"), taints),
         "tags": dict(mapping(inputs.get("tags"))),
     }
     return {"subnet_id": inputs.get("vnetSubnetID")}, without_nothing(pool)
@@ -154,22 +154,19 @@ def _existing_resources(data: JsonObject) -> Iterator[There]:
     subscription, group, cluster, name = place
     flat = data["properties"] if isinstance(data.get("properties"), Mapping) else data
     at = ["--cluster-name", cluster, "--resource-group", group, "--subscription", subscription]
-    above = {
+    typed = {"resourceGroupName": group, "resourceName": cluster, "agentPoolName": name}
+    untyped = {
         "resourceProviderNamespace": "Microsoft.ContainerService",
         "parentResourcePath": f"managedClusters/{cluster}",
         "resourceType": "agentPools",
+        "resourceGroupName": group,
+        "resourceName": name,
     }
     yield There(
         name=name,
         id=str(data["id"]),
-        forms=(
-            (
-                "azure-native:containerservice:AgentPool",
-                {"resourceGroupName": group, "resourceName": cluster, "agentPoolName": name},
-            ),
-            # A pool that AKS manages: resources.py tells why it is of another type.
-            ("azure-native:resources:Resource", {**above, "resourceGroupName": group, "resourceName": name}),
-        ),
+        # A pool that AKS manages is of the second type; resources.py tells why.
+        forms=(("azure-native:containerservice:AgentPool", typed), ("azure-native:resources:Resource", untyped)),
         tags={},
         cluster=cluster,
         pool=str(mapping(flat.get("nodeLabels")).get(POOL_LABEL, "")),

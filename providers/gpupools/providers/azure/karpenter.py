@@ -5,15 +5,14 @@ Source, as repository and path: Azure/karpenter-provider-azure pkg/apis/v1beta1/
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from fractions import Fraction
-from functools import cache
+from dataclasses import replace
 
 from gpupools.catalog.instance_types import InstanceType
 from gpupools.common.json_types import JsonObject
 from gpupools.plan.karpenter_provider import KarpenterProvider, Requirements
 from gpupools.plan.pool_facts import UNKNOWN, Accelerator, By, PoolFacts, SoftwareHints
 from gpupools.providers.azure.machines import INSTANCE_TYPES
-from gpupools.readback.inputs import Hardening, at, controls, string_map, text
+from gpupools.readback.inputs import Hardening, Machines, TaintsRead, at, controls, pool_facts, string_map, text
 from gpupools.readback.karpenter import ARCHITECTURE, SYSTEM, TYPE
 
 _GROUP = "karpenter.azure.com"
@@ -33,17 +32,12 @@ def _accelerators(wanted: Requirements, accelerator: Callable[[str], Accelerator
         yield Accelerator("nvidia", None), f"{left[0].path} every family without GPUs left out"
 
 
-@cache
-def _gpu_machines() -> tuple[Mapping[str, str], ...]:
-    """Return the labels of the sizes that can be had: `computeRequirements` in pkg/providers/instancetype."""
-    return tuple(_labels(instance_type) for instance_type in INSTANCE_TYPES.by_size)
-
-
 # Standard_NC24ads_A100_v4 is of the series NCads_v4 (pkg/providers/instancetype/suite_test.go).
 _SIZE = re.compile(r"Standard_(?P<family>N[A-Z]*)\d+(?P<features>[a-z]*).*?(?P<version>_v\d+)?")
 
 
 def _labels(machine: InstanceType) -> Mapping[str, str]:
+    """Return the labels of a size: `computeRequirements` in pkg/providers/instancetype."""
     match = _SIZE.fullmatch(machine.name)
     family, features, version = match.group("family", "features", "version") if match else ("N", "", "")
     cpu, memory = str(machine.vcpus), str(int((machine.memory_gib or 0) * 1024))
@@ -72,16 +66,11 @@ def _aks_node_class(spec: JsonObject) -> PoolFacts:
     mode = at(spec, "gpu.mode")
     driver = By.NOBODY if mode == "None" else By.UNSAID if mode is UNKNOWN else By.CLOUD
     toolkit = driver if driver is By.CLOUD else By.UNSAID
-    return PoolFacts(
-        cloud="azure",
-        instance_types=(),
-        gpus_per_node=Fraction(0),
-        taints=(),
-        software=SoftwareHints(
-            driver, toolkit, By.NOBODY, () if mode is UNKNOWN else (f"spec.gpu.mode {text(mode) or 'unset'}",)
-        ),
+    said = () if mode is UNKNOWN else (f"spec.gpu.mode {text(mode) or 'unset'}",)
+    return replace(
+        pool_facts("azure", Machines(), TaintsRead(), hardening),
+        software=SoftwareHints(driver, toolkit, By.NOBODY, said),
         tags=string_map(spec.get("tags")),
-        weaknesses=tuple(hardening.found),
     )
 
 
@@ -91,7 +80,8 @@ KARPENTER = KarpenterProvider(
     classes={"AKSNodeClass": _aks_node_class},
     type_labels=(f"{_GROUP}/sku-name",),
     shown=_accelerators,
-    gpu_machines=_gpu_machines,
+    machines=INSTANCE_TYPES,
+    machine_labels=_labels,
     newer={
         TYPE: "(?i)^standard_n(cc?|d|g|v)[0-9]",
         **{family.partition("/")[2]: "(?i)^n([cdv]|$)" for family in _FAMILIES},

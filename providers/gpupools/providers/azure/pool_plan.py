@@ -6,14 +6,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from gpupools.catalog.instance_types import InstanceType
-from gpupools.common.json_types import JsonObject
 from gpupools.common.taints import Effect, Taint
 from gpupools.plan.dra import DRA_DRIVER
 from gpupools.plan.fabric import Fabric
 from gpupools.plan.hami import HAMI
 from gpupools.plan.node_labels import GPU_PRESENT_LABEL, skypilot_label
 from gpupools.plan.node_resources import GPU_RESOURCE, node_layouts, node_resources
-from gpupools.plan.provider_plan import AdoptedPool, PoolRequest, ProviderPlan
+from gpupools.plan.provider_plan import PoolRequest, ProviderPlan
 from gpupools.providers.azure.cluster import AksCluster
 from gpupools.providers.azure.pool_settings import RDMA_LABEL, SPOT_KEY
 from gpupools.spec.models import Mig
@@ -82,17 +81,10 @@ class AksPoolPlan(ProviderPlan):
     tags: Mapping[str, str] = field(default_factory=dict)
     autoscaler_tags: Mapping[str, str] = field(default_factory=dict)
     """What nodes offer besides the machine's GPUs, for the autoscaler of an empty pool."""
-    protect: bool = False
-    first_name: str
-    """The pool's key in the stack file when it was created, which its name in AKS is made of."""
-    adopted: AdoptedPool | None = None
-    """A pool that was made by other means; None for one that is made here."""
     create_min: int = 60
     update_min: int = 360
     delete_min: int = 60
     """Minutes Pulumi waits."""
-    overrides: JsonObject = field(default_factory=dict)
-    """Overrides of the agent pool's inputs, by wire name."""
 
     # A set in Azure, though its provider compares lists in order (pulumi/pulumi-azure-native
     # provider/pkg/provider/diff.go), and the pool's name is made of it.
@@ -101,10 +93,6 @@ class AksPoolPlan(ProviderPlan):
     # AKS's limit; the default depends on the cluster's network (30, 110 or 250).
     # https://learn.microsoft.com/azure/aks/quotas-skus-regions
     usual_pods = 250
-
-    def adopted_pool(self) -> AdoptedPool | None:
-        """Return the agent pool that was made by other means."""
-        return self.adopted
 
     def ignored_inputs(self, *, is_fixed: bool) -> tuple[str, ...]:
         """Return the number of nodes of a pool that autoscales (`_node_count` in resources.py)."""
@@ -137,13 +125,8 @@ def build_provider_plan(request: PoolRequest) -> AksPoolPlan:
     Raises:
         TypeError: The cluster is not an AKS cluster.
     """
-    if not isinstance(request.cluster, AksCluster):
-        raise TypeError(f"an AKS pool needs an AksCluster, got {type(request.cluster).__name__}")
+    cluster = request.cluster_as(AksCluster)
     spec, operator, managed = request.spec, request.software == "gpu-operator", request.software == "cloud-managed"
-    cluster, adopt = request.cluster, spec.adopt
-    group = f"/subscriptions/{cluster.subscription_id}/resourceGroups/{cluster.resource_group}"
-    above = f"{group}/providers/Microsoft.ContainerService/managedClusters/{cluster.name}"
-    adopted = AdoptedPool(adopt.name, f"{above}/agentPools/{adopt.name}", tuple(sorted(adopt.keep))) if adopt else None
     spot = spec.capacity if isinstance(spec.capacity, Spot) else None
     surge, unavailable = spec.upgrade.max_surge, spec.upgrade.max_unavailable
     if surge > 0 and "max_unavailable" not in spec.upgrade.model_fields_set:
@@ -168,9 +151,9 @@ def build_provider_plan(request: PoolRequest) -> AksPoolPlan:
         gpu_driver="None" if operator else "Install",
         gpu_instance_profile=gpu_instance_profile(whole) if whole is not None else None,
         management_mode="Managed" if managed else None,
-        mig_strategy=None if mig is None or not managed else "Single" if mig.naming == "single" else "Mixed",
-        encryption_at_host=request.cluster.encryption_at_host,
-        ssh_access=request.cluster.ssh_access,
+        mig_strategy=("Single" if mig.naming == "single" else "Mixed") if managed and mig is not None else None,
+        encryption_at_host=cluster.encryption_at_host,
+        ssh_access=cluster.ssh_access,
         # Ubuntu has AKS's driver for every size and gets security patches by itself; Azure Linux has neither:
         # https://learn.microsoft.com/azure/aks/use-nvidia-gpu, Azure/karpenter-provider-azure
         # pkg/utils/supported-gpus.yaml.
@@ -192,13 +175,9 @@ def build_provider_plan(request: PoolRequest) -> AksPoolPlan:
         drain_timeout_min=spec.upgrade.drain_timeout_min,
         tags=dict(spec.tags),
         autoscaler_tags=_autoscaler_tags(request, fabric) if spec.nodes.fixed is None else {},
-        protect=spec.protect,
-        first_name=spec.named_after(request.name),
-        adopted=adopted,
         create_min=create,
         update_min=update,
         delete_min=delete,
-        overrides=dict(spec.overrides.get("azure", {}).get("AgentPool", {})),
     )
 
 
@@ -273,13 +252,8 @@ def plain_profiles(gpu: str) -> "tuple[Profile, ...]":
     from gpupools.catalog.mig import profiles  # its tables are slow to load, and most pools cut nothing
 
     bare = [other_profile for other_profile in profiles(gpu) if not other_profile.plus and not other_profile.minus]
-    return tuple(
-        each
-        for each in bare
-        if all(
-            each.memory_slices <= other.memory_slices for other in bare if other.compute_slices == each.compute_slices
-        )
-    )
+    least = {each.compute_slices: each.memory_slices for each in sorted(bare, key=lambda each: -each.memory_slices)}
+    return tuple(each for each in bare if each.memory_slices == least[each.compute_slices])
 
 
 def whole_gpu_profile(size: InstanceType, sharing: Mig) -> "Profile | None":

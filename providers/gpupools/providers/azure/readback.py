@@ -17,7 +17,7 @@ from gpupools.plan.pool_facts import NO_ACCELERATOR, UNKNOWN, Accelerator, By, P
 from gpupools.providers.azure import arm
 from gpupools.providers.azure.arm import GENERIC, aks_kind
 from gpupools.providers.azure.karpenter import KARPENTER
-from gpupools.providers.azure.machines import GRID_MODELS, INSTANCE_TYPES, find_instance_type
+from gpupools.providers.azure.machines import GRID_MODELS, INSTANCE_TYPES
 from gpupools.providers.azure.node_customization import customizations, node_customizations
 from gpupools.readback.inputs import (
     Hardening,
@@ -91,7 +91,7 @@ _CLASSIC_NAMES = _Names(
 def accelerator(size: str) -> Accelerator:
     """Return the accelerator of a size, by its name."""
     named = Accelerator("nvidia", None) if _NVIDIA_FAMILY.fullmatch(size) else NO_ACCELERATOR
-    return listed_accelerator(INSTANCE_TYPES, find_instance_type(INSTANCE_TYPES, size), _vendor_case(size)) or named
+    return listed_accelerator(INSTANCE_TYPES, INSTANCE_TYPES.find(size), _vendor_case(size)) or named
 
 
 def read_pools(type_token: str, properties: JsonObject) -> tuple[PoolFacts, ...]:
@@ -169,7 +169,7 @@ def _default_pool(pool: object, prefix: str) -> PoolFacts:
 def _pool(given: JsonObject, names: _Names, prefix: str = "", pool: str = "") -> PoolFacts:
     machines = Machines()
     for path, size in _sizes(given, machines.unknown, prefix):
-        row = find_instance_type(INSTANCE_TYPES, size)
+        row = INSTANCE_TYPES.find(size)
         machines.add(row.name if row is not None else size, accelerator(size), path)
     profile = given.get(names.profile)
     if isinstance(profile, str) and profile:

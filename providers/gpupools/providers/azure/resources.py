@@ -7,16 +7,16 @@ from typing import Any
 import pulumi
 
 from gpupools.common.json_types import JsonObject
-from gpupools.plan.cloud import ResourceFactory
+from gpupools.plan.cloud import Given, ResourceFactory
 from gpupools.plan.pool_facts import UNKNOWN
 from gpupools.plan.pool_plan import PoolPlan
 from gpupools.providers.adoption import custom_timeouts, import_options
-from gpupools.providers.azure.declared_inputs import aks_plan, decisive_inputs, declared_inputs, pool_name
+from gpupools.providers.azure.declared_inputs import decisive_inputs, declared_inputs, pool_name
 from gpupools.providers.azure.edit_effects import FIXED_AT_CREATION, edit_tables
 from gpupools.providers.azure.pool_plan import AksPoolPlan
 from gpupools.providers.azure.pool_settings import OVERRIDABLE
 from gpupools.providers.previous_state import invoke, invoke_async, keep_node_count, last_outputs, last_update
-from gpupools.providers.registration import plugin_version, register, register_provider
+from gpupools.providers.registration import register, register_provider
 
 _AGENT_POOL = "azure-native:containerservice:AgentPool"
 _GET_AGENT_POOL = "azure-native:containerservice:getAgentPool"
@@ -33,23 +33,19 @@ Another version may report more there (`gpuProfile.driverType`), and what a refr
 """
 
 
-def create_provider(
-    name: str, cluster: Mapping[str, pulumi.Input[Any]], opts: pulumi.ResourceOptions
-) -> pulumi.ProviderResource:
+def create_provider(name: str, cluster: Given, opts: pulumi.ResourceOptions) -> pulumi.ProviderResource:
     """Declare the provider for one cluster's subscription and tenant, by default those of the credentials."""
     place = {"subscriptionId": cluster.get("subscription_id"), "tenantId": cluster.get("tenant_id")}
     return register_provider("azure-native", name, {"environment": "public", **place}, opts)  # as the SDK's class does
 
 
-def create_pool(
-    name: str, plan: PoolPlan, cluster: Mapping[str, pulumi.Input[Any]], opts: pulumi.ResourceOptions
-) -> pulumi.Output[str]:
+def create_pool(name: str, plan: PoolPlan, cluster: Given, opts: pulumi.ResourceOptions) -> pulumi.Output[str]:
     """Declare the agent pool of a plan; return its name in AKS.
 
     Raises:
         TypeError: The plan was made for another cloud.
     """
-    settings = aks_plan(plan)
+    settings = plan.settings(AksPoolPlan)
     cluster = _check_subscription(cluster, opts)
     inputs = declared_inputs(plan, cluster)["AgentPool"]
     token, name_key, below, properties = _AGENT_POOL, "agentPoolName", "", inputs
@@ -69,7 +65,7 @@ def create_pool(
             inputs["count"] = running
         # With nothing set by hand, what is left out inside these two is not to stay as it was made.
         whole = [] if plan.overrides else [key for key in ("securityProfile", "upgradeSettings") if key in inputs]
-        adopted = import_options(settings.adopted, inputs, edit_tables(), OVERRIDABLE["AgentPool"].inputs, whole)
+        adopted = import_options(settings.adopted, inputs, edit_tables().inputs, OVERRIDABLE["AgentPool"].inputs, whole)
         opts = pulumi.ResourceOptions.merge(opts, count_options)
         own = pulumi.ResourceOptions.merge(own, adopted)
     pool = register(token, f"{name}-pool", inputs, pulumi.ResourceOptions.merge(opts, own))
@@ -77,9 +73,7 @@ def create_pool(
     return pool.urn.apply(lambda _: own_name)
 
 
-def _check_subscription(
-    cluster: Mapping[str, pulumi.Input[Any]], opts: pulumi.ResourceOptions
-) -> Mapping[str, pulumi.Input[Any]]:
+def _check_subscription(cluster: Given, opts: pulumi.ResourceOptions) -> Given:
     """Return the cluster for use with the provider it gets: no resource says its subscription, the provider does.
 
     A provider that a program declares is its word for it: the SDK does not tell what that was given.
@@ -147,7 +141,7 @@ def _node_count(
         pool = settings.adopted.name  # taken over now: what runs is what it is to have
     if pool is not None:
         address = {key: inputs[key] for key in _ADDRESS} | {"agentPoolName": pool}
-        count = invoke(_GET_AGENT_POOL, address, opts.parent, plugin_version("azure-native")).get("count")
+        count = invoke(_GET_AGENT_POOL, address, opts.parent).get("count")
         if count is not None:
             return int(count), None
 
@@ -156,7 +150,7 @@ def _node_count(
 
     async def runs(new: JsonObject) -> int:
         address = {key: new[key] for key in _ADDRESS}
-        found = await invoke_async(_GET_AGENT_POOL, address, opts.parent, plugin_version("azure-native"))
+        found = await invoke_async(_GET_AGENT_POOL, address, opts.parent)
         return int(found["count"])
 
     ignored = pulumi.ResourceOptions(ignore_changes=["count"])

@@ -8,9 +8,9 @@ from pathlib import Path
 from gpupools.catalog.reserved_keys import CONDITION_TAINTS, OPERATOR_LABELS, key_rules
 from gpupools.plan.cloud import Cloud, NodePools, PodLimits, PoolOrder, RegisteredResource, call_later, get_later
 from gpupools.plan.cloud_tables import read_capabilities, read_default_software, read_provider_settings, read_software
-from gpupools.providers.gcp.cluster import GkeCluster, kubeconfig_name, node_pattern
+from gpupools.providers.gcp.cluster import GkeCluster
 from gpupools.providers.gcp.constraints import check_pool, check_settings
-from gpupools.providers.gcp.machines import INSTANCE_TYPES, find_instance_type
+from gpupools.providers.gcp.machines import INSTANCE_TYPES
 from gpupools.providers.gcp.node_software import node_runtime
 from gpupools.providers.gcp.pool_plan import build_provider_plan
 from gpupools.providers.gcp.pool_settings import OVERRIDABLE, SETTINGS
@@ -21,10 +21,7 @@ CLOUD = Cloud(
     name="gcp",
     service="GKE",
     instance_types=INSTANCE_TYPES,
-    quotas_file=_HERE / "quotas.csv",
-    launch_errors_file=_HERE / "launch_errors.csv",
-    prices_file=_HERE / "prices.csv",
-    input_types_file=_HERE / "input_types.json",
+    folder=_HERE,
     cluster=GkeCluster,
     example_cluster={
         "cloud": "gcp",
@@ -41,17 +38,12 @@ CLOUD = Cloud(
     check_settings=check_settings,
     # https://registry.terraform.io/providers/hashicorp/google/latest/docs/guides/provider_reference
     provider_settings=read_provider_settings(_HERE, "gcp", "google-native"),
-    access=call_later(f"{__name__}.access", "exec_plugin"),
-    discovery_file=_HERE / "discovery.csv",
-    node_pattern=node_pattern,
     pool_command="gcloud container operations list --project {project} --location {location}"
     " --sort-by=~START_TIME --limit 20",
     cluster_label="cloud.google.com/gke-nodepool",
-    kubeconfig_name=kubeconfig_name,
     node_runtime=node_runtime,
     supports_dra_from_zero=True,
     capacity_buffers="https://docs.cloud.google.com/kubernetes-engine/docs/how-to/configure-capacity-buffer",
-    find_instance_type=find_instance_type,
     # Google documents no list of what GKE sets itself. Its API refuses what it "manages": the pull request quotes it,
     # of a key that Google's pages have people write by now. Labels for DRA drivers are people's own.
     pod_limits=PodLimits(8, 256, "https://docs.cloud.google.com/kubernetes-engine/docs/how-to/flexible-pod-cidr"),

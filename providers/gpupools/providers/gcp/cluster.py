@@ -12,7 +12,7 @@ from gpupools.common.errors import Path, Problem, shown
 from gpupools.common.json_types import JsonObject
 from gpupools.spec.cluster_access import ReachableCluster
 from gpupools.spec.identifiers import CERTIFICATE, Form, pattern, pattern_of
-from gpupools.spec.models import Address, Cluster
+from gpupools.spec.models import Address, ExecPlugin
 
 _HARDENING = "https://docs.cloud.google.com/kubernetes-engine/docs/how-to/hardening-your-cluster"
 _DIRECTIONS = "north|south|east|west|central|northeast|northwest|southeast|southwest"
@@ -88,6 +88,14 @@ class GkeCluster(ReachableCluster):
     }
     not_pool_inputs: ClassVar[frozenset[str]] = ReachableCluster.not_pool_inputs | frozenset(identity)
 
+    def pool_id(self, name: str) -> str:
+        """Return the path of the node pool.
+
+        https://github.com/hashicorp/terraform-provider-google, google/services/container/
+        resource_container_node_pool.go, resourceContainerNodePoolStateImporter
+        """
+        return f"projects/{self.project}/locations/{self.location}/clusters/{self.name}/nodePools/{name}"
+
     @classmethod
     def place_of(cls, given: JsonObject) -> JsonObject:
         """Return project, location and name."""
@@ -96,9 +104,8 @@ class GkeCluster(ReachableCluster):
     def not_for_new_pools(self, at: Path) -> Iterator[Problem]:
         """Reject Google's default account, which only an imported pool may keep."""
         if is_default_account(self.service_account):
-            what = (
-                f"{shown(self.service_account)} is Google's default account, which has too many permissions for a node"
-            )
+            account = shown(self.service_account)
+            what = f"{account} is Google's default account, which has too many permissions for a node"
             fix = "use an account for the nodes only, with roles/container.defaultNodeServiceAccount"
             yield Problem((*at, "service_account"), what, fix, _HARDENING)
 
@@ -140,22 +147,34 @@ class GkeCluster(ReachableCluster):
             elif zone in zones[:index]:
                 yield ("node_locations", index), f"{shown(zone)} is listed twice; remove one"
 
+    @classmethod
+    def exec_plugin(cls, given: JsonObject) -> ExecPlugin:
+        """Return Google's plugin, which takes the login of gcloud, and the service account that the provider acts as.
 
-def node_pattern(cluster: Cluster) -> str:
-    """Return a pattern of a node's provider id, gce://<project>/<zone>/<name>, its region, name and pool.
+        https://docs.cloud.google.com/kubernetes-engine/docs/how-to/cluster-access-for-kubectl
+        https://github.com/kubernetes/cloud-provider-gcp, cmd/gke-gcloud-auth-plugin/cred.go
+        """
+        account = given.get("impersonate_service_account")
+        return ExecPlugin(
+            command="gke-gcloud-auth-plugin",
+            args=("--impersonate_service_account", account) if account else (),
+            install_hint="Install it: https://docs.cloud.google.com/kubernetes-engine/docs/how-to/cluster-access-for-kubectl",
+            provide_cluster_info=True,
+        )
 
-    GKE names nodes gke-<cluster>-<pool>-<hash>-<suffix>, with long names cut off:
-    https://docs.cloud.google.com/kubernetes-engine/docs/concepts/node-pools
-    """
-    project, name = (getattr(cluster, key, None) for key in ("project", "name"))
-    whole = rf"(?P<named>gke-{pattern_of(name)})-(?P<pool>\S+)-[0-9a-f]+-[0-9a-z]+ |"
-    names = rf"({whole if isinstance(name, str) else ''}gke-{pattern_of(name, 12)}|(?!gke-))"
-    return rf"gce://{pattern_of(project)}/{pattern_of(cluster.region_name())}[-/]\S* \S* {names}"
+    def node_pattern(self) -> str:
+        """Return a pattern of a node's provider id, gce://<project>/<zone>/<name>, its region, name and pool.
 
+        GKE names nodes gke-<cluster>-<pool>-<hash>-<suffix>, with long names cut off:
+        https://docs.cloud.google.com/kubernetes-engine/docs/concepts/node-pools
+        """
+        whole = rf"(?P<named>gke-{pattern_of(self.name)})-(?P<pool>\S+)-[0-9a-f]+-[0-9a-z]+ |"
+        names = rf"({whole if isinstance(self.name, str) else ''}gke-{pattern_of(self.name, 12)}|(?!gke-))"
+        return rf"gce://{pattern_of(self.project)}/{pattern_of(self.region_name())}[-/]\S* \S* {names}"
 
-def kubeconfig_name(cluster: Cluster) -> str:
-    """Return a pattern of the name that `gcloud container clusters get-credentials` gives.
+    def kubeconfig_name(self) -> str:
+        """Return a pattern of the name that `gcloud container clusters get-credentials` gives.
 
-    https://docs.cloud.google.com/kubernetes-engine/docs/how-to/cluster-access-for-kubectl
-    """
-    return "_".join(["gke", *(pattern_of(getattr(cluster, key, None)) for key in ("project", "location", "name"))])
+        https://docs.cloud.google.com/kubernetes-engine/docs/how-to/cluster-access-for-kubectl
+        """
+        return "_".join(["gke", *map(pattern_of, (self.project, self.location, self.name))])

@@ -12,9 +12,9 @@ from gpupools.plan.capability import Verdict
 from gpupools.plan.cloud_tables import read_capabilities
 from gpupools.plan.dra import DRA_DRIVER
 from gpupools.plan.provider_plan import PoolRequest
-from gpupools.providers.gcp.cluster import ZONE, is_default_account
+from gpupools.providers.gcp.cluster import ZONE, GkeCluster, is_default_account
 from gpupools.providers.gcp.machines import boot_disk_types, n1_most_vcpus
-from gpupools.providers.gcp.pool_plan import gke_cluster, node_zones, uniform_profile
+from gpupools.providers.gcp.pool_plan import node_zones, uniform_profile
 from gpupools.providers.gcp.pool_settings import IMAGE_TYPES, NO_DEVICE_PLUGIN_LABEL, OVERRIDABLE
 from gpupools.spec.overrides import override_problems, value_at
 from gpupools.spec.pool_options import FlexStart, Queued, Reservation
@@ -83,8 +83,7 @@ def check_settings(request: PoolRequest) -> list[Problem]:
         *_capacity(request),
         *_reservation_override(request),
         *_zones(request),
-        *_bare_metal(request),
-        *_initial_nodes(request),
+        *_nodes(request),
         *_image(request),
         *_driver(request),
         *_disk(request),
@@ -107,7 +106,7 @@ _API = "https://docs.cloud.google.com/kubernetes-engine/docs/reference/rest/v1/p
 
 def _adoption(request: PoolRequest) -> Iterator[Problem]:
     """Reject an invalid node pool name, and a cluster whose name or project is not known yet."""
-    adopt, cluster, at = request.spec.adopt, gke_cluster(request), ("pools", request.name, "adopt", "name")
+    adopt, cluster, at = request.spec.adopt, request.cluster_as(GkeCluster), ("adopt", "name")
     if adopt is None:
         return
     if not re.fullmatch(_NAME, adopt.name) or len(adopt.name) > NAME_LIMIT:
@@ -124,10 +123,10 @@ def _overrides(request: PoolRequest) -> list[Problem]:
         *_scope_override(request),
         *_surge_override(request),
         *_service_account_override(request),
+        *_autoscaling_override(request),
     ]
-    twice += _autoscaling_override(request)
     reported = {problem.path for problem in twice}
-    problems = override_problems(("pools", request.name), request.spec.overrides.get("gcp", {}), "gcp", OVERRIDABLE)
+    problems = override_problems((), request.spec.overrides.get("gcp", {}), "gcp", OVERRIDABLE)
     return [*twice, *(problem for problem in problems if problem.path not in reported)]
 
 
@@ -142,11 +141,11 @@ def _software_overrides(request: PoolRequest) -> Iterator[Problem]:
         if version not in (None, "INSTALLATION_DISABLED"):
             what = f"GKE's driver ({shown(version)}) and software: {request.software} would both own the driver"
             fix = "remove it, or use software: cloud-managed"
-            yield Problem(_at(request, *where, "guestAccelerators"), what, fix, f"{_HOW_TO}/gpus")
+            yield Problem((*where, "guestAccelerators"), what, fix, f"{_HOW_TO}/gpus")
     if isinstance(labels, Mapping) and NO_DEVICE_PLUGIN_LABEL in labels:
         what = f"GKE's device plugin and software: {request.software} would both own the GPUs"
         fix = "remove it, or use software: cloud-managed"
-        yield Problem(_at(request, *where, "labels", NO_DEVICE_PLUGIN_LABEL), what, fix, f"{_HOW_TO}/gpus")
+        yield Problem((*where, "labels", NO_DEVICE_PLUGIN_LABEL), what, fix, f"{_HOW_TO}/gpus")
 
 
 _DRIVER_SCOPES = ("cloud-platform", "devstorage.read_only", "devstorage.read_write", "devstorage.full_control")
@@ -158,7 +157,7 @@ def _scope_override(request: PoolRequest) -> Iterator[Problem]:
     if isinstance(scopes, list) and not any(str(scope).endswith(_DRIVER_SCOPES) for scope in scopes):
         what = "does not let nodes read Cloud Storage, from which GKE's installer downloads the GPU driver"
         fix = "add https://www.googleapis.com/auth/devstorage.read_only, or leave it out"
-        yield Problem(_at(request, *_OVERRIDES, "nodeConfig", "oauthScopes"), what, fix, f"{_HOW_TO}/gpus")
+        yield Problem((*_OVERRIDES, "nodeConfig", "oauthScopes"), what, fix, f"{_HOW_TO}/gpus")
 
 
 def _surge_override(request: PoolRequest) -> Iterator[Problem]:
@@ -173,7 +172,7 @@ def _surge_override(request: PoolRequest) -> Iterator[Problem]:
     if surge:
         what = f"GKE rejects {' and '.join(surge)} with the strategy BLUE_GREEN"
         fix = "set upgrade: {strategy: blue-green}, and only blueGreenSettings in overrides"
-        yield Problem(_at(request, *_OVERRIDES, "upgradeSettings"), what, fix, _POOL_SCHEMA)
+        yield Problem((*_OVERRIDES, "upgradeSettings"), what, fix, _POOL_SCHEMA)
 
 
 def _service_account_override(request: PoolRequest) -> Iterator[Problem]:
@@ -182,16 +181,14 @@ def _service_account_override(request: PoolRequest) -> Iterator[Problem]:
     if isinstance(config, Mapping) and is_default_account(config.get("serviceAccount", "own")):
         what = "runs the nodes as Google's default account, which has far more permissions than a node needs"
         fix = "remove it, or use an account with roles/container.defaultNodeServiceAccount"
-        at = _at(request, *_OVERRIDES, "nodeConfig", "serviceAccount")
-        yield Problem(at, what, fix, f"{_HOW_TO}/hardening-your-cluster")
+        yield Problem((*_OVERRIDES, "nodeConfig", "serviceAccount"), what, fix, f"{_HOW_TO}/hardening-your-cluster")
 
 
 def _autoscaling_override(request: PoolRequest) -> Iterator[Problem]:
     fixed = request.spec.nodes.fixed
     if fixed is not None and _override(request, "autoscaling") is not None:
         what = f"cannot be combined with nodes.fixed {fixed}"
-        at = _at(request, *_OVERRIDES, "autoscaling")
-        yield Problem(at, what, "remove it, or set nodes: {max: …}", _POOL_SCHEMA)
+        yield Problem((*_OVERRIDES, "autoscaling"), what, "remove it, or set nodes: {max: …}", _POOL_SCHEMA)
 
 
 _OVERRIDES = ("overrides", "gcp", "NodePool")
@@ -200,10 +197,6 @@ _OVERRIDES = ("overrides", "gcp", "NodePool")
 def _override(request: PoolRequest, *path: str) -> Any:
     """Return the value in `overrides` at a path of the node pool; None if there is none."""
     return value_at(request.spec.overrides, *_OVERRIDES[1:], *path)
-
-
-def _at(request: PoolRequest, *keys: str | int) -> Path:
-    return ("pools", request.name, *keys)
 
 
 def _machine(request: PoolRequest) -> str:
@@ -219,17 +212,17 @@ def _capacity_mode(request: PoolRequest) -> Iterator[Problem]:
     others = f" (or {', '.join(ways[1:])})" if len(ways) > 1 else ""
     instead = "; or use a3-highgpu-8g" if machine.startswith("a3-highgpu-") and mode == "on-demand" else ""
     what = f"{machine} (instance_type) is not available as {mode}"
-    yield Problem(_at(request, "capacity", "mode"), what, f"set capacity: {{mode: {keys}}}{others}{instead}", _MACHINES)
+    yield Problem(("capacity", "mode"), what, f"set capacity: {{mode: {keys}}}{others}{instead}", _MACHINES)
 
 
 def _capacity(request: PoolRequest) -> Iterator[Problem]:
     spec, capacity = request.spec, request.spec.capacity
-    at = _at(request, "capacity", "mode")
+    at = ("capacity", "mode")
     if isinstance(capacity, Reservation):
         if not re.fullmatch(_RESERVATION, capacity.name):
             what = f"{shown(capacity.name)} is not the name of a Compute Engine reservation"
             fix = "use its name, or projects/<project>/reservations/<name> for one that another project shares"
-            yield Problem(_at(request, "capacity", "name"), what, fix, _RESERVATIONS)
+            yield Problem(("capacity", "name"), what, fix, _RESERVATIONS)
         if not node_zones(request):
             what = "a reservation is zonal, and the pool sets no zones"
             yield Problem(at, what, "write zones: […], each with a reservation of this name", _RESERVATIONS)
@@ -247,7 +240,7 @@ def _capacity(request: PoolRequest) -> Iterator[Problem]:
         yield Problem(at, what, "leave auto_repair out", _TOOLKIT)
     for key in sorted(spec.upgrade.model_fields_set):
         what = f"GKE does not upgrade {mode} nodes (capacity.mode), so {key} has no effect"
-        yield Problem(_at(request, "upgrade", key), what, "leave it out", _UPGRADE_STRATEGIES)
+        yield Problem(("upgrade", key), what, "leave it out", _UPGRADE_STRATEGIES)
 
 
 def _reservation_override(request: PoolRequest) -> Iterator[Problem]:
@@ -257,18 +250,18 @@ def _reservation_override(request: PoolRequest) -> Iterator[Problem]:
         return
     kind = affinity.get("consumeReservationType", "NO_RESERVATION") if isinstance(affinity, Mapping) else affinity
     if mode == "reservation" or kind != "NO_RESERVATION":
-        at = _at(request, *_OVERRIDES, "nodeConfig", "reservationAffinity")
+        at = (*_OVERRIDES, "nodeConfig", "reservationAffinity")
         what = f"conflicts with capacity.mode {mode}, which decides whether a reservation is used"
         yield Problem(at, what, "remove one of them", _RESERVATIONS)
 
 
 def _zones(request: PoolRequest) -> Iterator[Problem]:
-    location = gke_cluster(request).location
+    location = request.cluster_as(GkeCluster).location
     zone = ZONE.fullmatch(location)
     region = zone["region"] if zone else location
     for index, name in enumerate(request.spec.zones):
         match = ZONE.fullmatch(name)
-        where = _at(request, "zones", index)
+        where = ("zones", index)
         if match is None:
             yield Problem(where, f"{shown(name)} is not a zone of Google Cloud", f"use e.g. {region}-a", _REGIONS)
         elif match["region"] != region:
@@ -280,25 +273,23 @@ def _zones(request: PoolRequest) -> Iterator[Problem]:
             yield Problem(where, f"{name} is listed twice", "list each zone once")
 
 
-def _bare_metal(request: PoolRequest) -> Iterator[Problem]:
-    if _machine(request).startswith("a4x-max") and request.spec.nodes.fixed is None:
-        what = f"{_machine(request)} (instance_type) is bare metal, which GKE's autoscaler does not start"
-        yield Problem(_at(request, "nodes"), what, "set nodes: {fixed: …}", f"{_HOW_TO}/allocate-network-resources-dra")
+def _nodes(request: PoolRequest) -> Iterator[Problem]:
+    """Reject an autoscaler of bare metal, and a number of nodes that does not divide by zones.
 
-
-def _initial_nodes(request: PoolRequest) -> Iterator[Problem]:
-    """Reject a number of nodes that does not divide by zones: `nodeCount` and `initialNodeCount` count per zone.
-
-    A pool has to start at its minimum, since the cluster autoscaler does not lift it there by itself
+    `nodeCount` and `initialNodeCount` count per zone. A pool has to start at its minimum, since the cluster autoscaler
+    does not lift it there by itself
     (`enforce-node-group-min-size` is off, _AUTOSCALER).
     """
+    if _machine(request).startswith("a4x-max") and request.spec.nodes.fixed is None:
+        what = f"{_machine(request)} (instance_type) is bare metal, which GKE's autoscaler does not start"
+        yield Problem(("nodes",), what, "set nodes: {fixed: …}", f"{_HOW_TO}/allocate-network-resources-dra")
     nodes, zones = request.spec.nodes, node_zones(request)
     if not nodes.min or (isinstance(request.spec.capacity, Queued) and nodes.fixed is None):
         return  # `_capacity` reports that queued nodes have no minimum
     if request.spec.adopt is not None and nodes.fixed is None:
         return  # an adopted pool has its first nodes
     key, word = ("min", "the first") if nodes.fixed is None else ("fixed", "fixed")
-    at, source = _at(request, "nodes", key), _POOL_SCHEMA if nodes.fixed is not None else _AUTOSCALER
+    at, source = ("nodes", key), _POOL_SCHEMA if nodes.fixed is not None else _AUTOSCALER
     if not zones:
         what = f"GKE counts {word} nodes per zone, and neither zones nor the cluster's node_locations is set"
         yield Problem(at, what, "write zones: […]", source)
@@ -312,7 +303,7 @@ def _initial_nodes(request: PoolRequest) -> Iterator[Problem]:
 
 
 def _image(request: PoolRequest) -> Iterator[Problem]:
-    family, at = request.spec.image.family, _at(request, "image", "family")
+    family, at = request.spec.image.family, ("image", "family")
     if family is not None and family not in IMAGE_TYPES:
         yield Problem(at, f"GKE has no image {family}", f"use {' or '.join(IMAGE_TYPES)}", _NODE_IMAGES)
         return
@@ -334,29 +325,24 @@ def _disk(request: PoolRequest) -> Iterator[Problem]:
     kinds = boot_disk_types(machine)
     if disk.type is not None and disk.type not in kinds:
         what = f"{machine} (instance_type) cannot boot from {shown(disk.type)}"
-        yield Problem(_at(request, "disk", "type"), what, f"use {' or '.join(kinds)}", _MACHINES)
+        yield Problem(("disk", "type"), what, f"use {' or '.join(kinds)}", _MACHINES)
     if disk.encryption_key is not None and not re.fullmatch(_KMS_KEY, disk.encryption_key):
         what = f"{shown(disk.encryption_key)} is not a Cloud KMS key"
         fix = "use projects/<project>/locations/<location>/keyRings/<ring>/cryptoKeys/<key>"
-        yield Problem(_at(request, "disk", "encryption_key"), what, fix, _KEYS)
+        yield Problem(("disk", "encryption_key"), what, fix, _KEYS)
     if disk.local_nvme == "raid0" and not request.instance.local_disk_gb:
         what = f"{machine} (instance_type) has no Local SSD by default, and raid0 does not set how many to add"
         fix = "set overrides.gcp.NodePool.nodeConfig.ephemeralStorageLocalSsdConfig.localSsdCount"
-        yield Problem(
-            _at(request, "disk", "local_nvme"),
-            what,
-            fix,
-            "https://docs.cloud.google.com/compute/docs/disks/local-ssd",
-        )
+        yield Problem(("disk", "local_nvme"), what, fix, "https://docs.cloud.google.com/compute/docs/disks/local-ssd")
 
 
 def _rdma(request: PoolRequest) -> Iterator[Problem]:
     if not request.spec.network.rdma:
         if request.spec.network.gpu_networks:
             what = "gpu_networks is for GPUDirect interfaces, which need rdma: true"
-            yield Problem(_at(request, "network", "gpu_networks"), what, "set rdma: true, or leave it out", _TCPX)
+            yield Problem(("network", "gpu_networks"), what, "set rdma: true, or leave it out", _TCPX)
         return
-    at, machine, zones = _at(request, "network", "rdma"), _machine(request), node_zones(request)
+    at, machine, zones = ("network", "rdma"), _machine(request), node_zones(request)
     if not request.instance.rdma:
         able = "a3-highgpu-8g, a3-megagpu-8g, a3-ultragpu-8g, a4-highgpu-8g, a4x-highgpu-4g, a4x-maxgpu-4g-metal"
         yield Problem(at, f"{machine} (instance_type) has no GPUDirect interfaces", f"use one of {able}", _MACHINES)
@@ -374,7 +360,7 @@ def _rdma(request: PoolRequest) -> Iterator[Problem]:
 
 def _gpu_networks(request: PoolRequest) -> Iterator[Problem]:
     """Reject networks that do not match the GPUDirect interfaces, or that GKE creates itself."""
-    at, machine, given = _at(request, "network", "gpu_networks"), _machine(request), request.spec.network.gpu_networks
+    at, machine, given = ("network", "gpu_networks"), _machine(request), request.spec.network.gpu_networks
     if not machine.startswith(_OWN_NETWORKS):
         if given:
             what = f"GKE creates the networks of {machine} (instance_type) itself"
@@ -395,7 +381,7 @@ def _gpu_networks(request: PoolRequest) -> Iterator[Problem]:
             yield Problem((*at, index, "network"), what, "use another network", _TCPX)
     by_hand = _override(request, "networkConfig")
     if isinstance(by_hand, Mapping) and "additionalNodeNetworkConfigs" in by_hand:
-        where = _at(request, *_OVERRIDES, "networkConfig", "additionalNodeNetworkConfigs")
+        where = (*_OVERRIDES, "networkConfig", "additionalNodeNetworkConfigs")
         yield Problem(where, "cannot be combined with network.gpu_networks", "remove one of them", _TCPX)
 
 
@@ -403,13 +389,13 @@ def _nvlink_domain(request: PoolRequest) -> Iterator[Problem]:
     """Reject settings that conflict with the workload policy that puts all nodes into one rack."""
     if not request.spec.network.compute_domains:
         return
-    at, spec, zones = _at(request, "network", "compute_domains"), request.spec, node_zones(request)
+    at, spec, zones = ("network", "compute_domains"), request.spec, node_zones(request)
     if len(zones) != 1 or len(spec.zones) != 1:
         yield Problem(at, "the nodes of an NVLink domain must be in one zone", "set one zone in zones", _NVLINK)
     most = _RACK_GPUS // (request.instance.devices or 1)
     if spec.nodes.max > most:
         what = f"got up to {spec.nodes.max} nodes; a rack has {most} of {_machine(request)} (instance_type)"
-        yield Problem(_at(request, "nodes"), what, f"use {most} or fewer, and one pool per rack", _NVLINK)
+        yield Problem(("nodes",), what, f"use {most} or fewer, and one pool per rack", _NVLINK)
     if spec.network.placement is not None:
         what = "network.placement and compute_domains each need the one placement policy of the pool"
         yield Problem(at, what, "leave placement out; the nodes of a rack are close together", _NVLINK)
@@ -420,7 +406,7 @@ def _nvlink_domain(request: PoolRequest) -> Iterator[Problem]:
 
 def _driver(request: PoolRequest) -> Iterator[Problem]:
     """Reject a driver version where GKE does not install the driver, or has only one."""
-    driver, at = request.spec.driver, _at(request, "driver")
+    driver, at = request.spec.driver, ("driver",)
     if driver is not None and request.software != "cloud-managed":
         what = f"GKE installs the driver only with software: cloud-managed, not {request.software}"
         yield Problem(at, what, "leave driver out, or use software: cloud-managed", f"{_HOW_TO}/gpus")
@@ -430,12 +416,12 @@ def _driver(request: PoolRequest) -> Iterator[Problem]:
 
 
 def _placement(request: PoolRequest) -> Iterator[Problem]:
-    spec, zones, policy_at = request.spec, node_zones(request), _at(request, "network", "placement_policy")
+    spec, zones, policy_at = request.spec, node_zones(request), ("network", "placement_policy")
     if spec.network.placement is None:
         if spec.network.placement_policy is not None:
             yield Problem(policy_at, "placement_policy requires compact placement", "add placement: compact", _COMPACT)
         return
-    at = _at(request, "network", "placement")
+    at = ("network", "placement")
     if isinstance(spec.capacity, Reservation) and spec.network.placement_policy is None:
         # https://github.com/AI-Hypercomputer/xpk issue 1073, pull request 1074
         what = "compact placement would create a new placement policy, but the machines of a reservation have their own"
@@ -459,7 +445,7 @@ def _secure_boot(request: PoolRequest) -> Iterator[Problem]:
     """Reject Secure Boot unless Google signs every kernel module: its own driver on its own image."""
     if not request.spec.security.secure_boot:
         return
-    at = _at(request, "security", "secure_boot")
+    at = ("security", "secure_boot")
     if request.software != "cloud-managed":
         software = request.software
         what = f"Secure Boot rejects unsigned drivers, and with software {software} GKE does not install its signed one"
@@ -474,21 +460,21 @@ def _upgrade(request: PoolRequest) -> Iterator[Problem]:
     if upgrade.strategy == "blue-green":
         if "max_surge" in upgrade.model_fields_set:
             what = "max_surge has no effect with upgrade.strategy blue-green, which creates a second set of nodes"
-            yield Problem(_at(request, "upgrade", "max_surge"), what, "leave it out", _POOL_SCHEMA)
+            yield Problem(("upgrade", "max_surge"), what, "leave it out", _POOL_SCHEMA)
         if not upgrade.max_unavailable:
             what = "got 0; with upgrade.strategy blue-green it is the number of nodes to drain at a time"
-            yield Problem(_at(request, "upgrade", "max_unavailable"), what, "use 1 or more", _POOL_SCHEMA)
+            yield Problem(("upgrade", "max_unavailable"), what, "use 1 or more", _POOL_SCHEMA)
     elif upgrade.max_surge + upgrade.max_unavailable > _MAX_UPGRADED:
         what = f"got {upgrade.max_surge} + max_unavailable {upgrade.max_unavailable}; GKE allows {_MAX_UPGRADED}"
-        yield Problem(_at(request, "upgrade", "max_surge"), what, f"keep the sum <= {_MAX_UPGRADED}", _POOL_SCHEMA)
+        yield Problem(("upgrade", "max_surge"), what, f"keep the sum <= {_MAX_UPGRADED}", _POOL_SCHEMA)
 
 
 def _tags(request: PoolRequest) -> Iterator[Problem]:
-    yield from _resource_labels(_at(request, "tags"), request.spec.tags, {})
+    yield from _resource_labels(("tags",), request.spec.tags, {})
     by_hand = _override(request, "nodeConfig", "resourceLabels")
     if isinstance(by_hand, Mapping):
         given = {key: value for key, value in by_hand.items() if isinstance(key, str) and isinstance(value, str)}
-        at = _at(request, *_OVERRIDES, "nodeConfig", "resourceLabels")
+        at = (*_OVERRIDES, "nodeConfig", "resourceLabels")
         yield from _resource_labels(at, given, request.spec.tags)
 
 
@@ -555,44 +541,31 @@ _COHERENT_SOURCE = "https://docs.cloud.google.com/ai-hypercomputer/docs/create/g
 def check_pool(request: PoolRequest) -> list[Problem]:
     """Reject sharing that GKE has no field for, GPUs that it cannot cut, and N1 machines too large for their GPUs."""
     return [
-        *_shared_fraction(request),
-        *_too_many_clients(request),
-        *_unsupported_rename(request),
+        *_clients(request),
         *_inexpressible_mig(request),
         *_too_large_n1(request),
     ]
 
 
-def _sharing_path(request: PoolRequest, *keys: str) -> Path:
-    return ("pools", request.name, "sharing", *keys)
-
-
-def _shared_fraction(request: PoolRequest) -> Iterator[Problem]:
-    if request.instance.is_fraction and request.spec.sharing.clients is not None:
-        machine = request.instance
+def _clients(request: PoolRequest) -> Iterator[Problem]:
+    machine, clients = request.instance, request.spec.sharing.clients
+    if clients is None:
+        return
+    if machine.is_fraction:
         what = f"{machine.name} has {machine.gpus} of an {machine.gpu_model}, which GKE does not share"
         fix = "leave sharing out, or use a machine with a whole GPU"
-        yield Problem(_sharing_path(request, "mode"), what, fix, request.instance.source)
-
-
-def _too_many_clients(request: PoolRequest) -> Iterator[Problem]:
-    clients = request.spec.sharing.clients
-    if clients is not None and clients.replicas > MOST_SHARED_CLIENTS:
-        where = (*request.spec.sharing.clients_at, "replicas")
+        yield Problem(("sharing", "mode"), what, fix, machine.source)
+    at = ("sharing", *request.spec.sharing.clients_at)
+    if clients.replicas > MOST_SHARED_CLIENTS:
         what = f"got {clients.replicas}; GKE shares a GPU among at most {MOST_SHARED_CLIENTS} containers"
-        yield Problem(_sharing_path(request, *where), what, f"use {MOST_SHARED_CLIENTS} or fewer", _CLIENTS_SOURCE)
-
-
-def _unsupported_rename(request: PoolRequest) -> Iterator[Problem]:
-    clients = request.spec.sharing.clients
-    if clients is None or not clients.rename or request.software != "cloud-managed":
-        return
-    cells = read_capabilities(pathlib.Path(__file__).parent).items()
-    ways = [name for (name, kind), cell in cells if kind == request.sharing and cell.verdict is Verdict.IN_CLUSTER]
-    where = (*request.spec.sharing.clients_at, "rename")
-    what = "GKE's device plugin calls every replica nvidia.com/gpu, and the node pool has no field for another name"
-    fix = f"leave it out, or use software: {' or '.join(ways)}" if ways else "leave it out; pods request nvidia.com/gpu"
-    yield Problem(_sharing_path(request, *where), what, fix, _NAME_SOURCE)
+        yield Problem((*at, "replicas"), what, f"use {MOST_SHARED_CLIENTS} or fewer", _CLIENTS_SOURCE)
+    if clients.rename and request.software == "cloud-managed":
+        cells = read_capabilities(pathlib.Path(__file__).parent).items()
+        ways = [name for (name, kind), cell in cells if kind == request.sharing and cell.verdict is Verdict.IN_CLUSTER]
+        what = "GKE's device plugin calls every replica nvidia.com/gpu, and the node pool has no field for another name"
+        instead = f"use software: {' or '.join(ways)}"
+        fix = f"leave it out, or {instead}" if ways else "leave it out; pods request nvidia.com/gpu"
+        yield Problem((*at, "rename"), what, fix, _NAME_SOURCE)
 
 
 def _inexpressible_mig(request: PoolRequest) -> Iterator[Problem]:
@@ -602,7 +575,7 @@ def _inexpressible_mig(request: PoolRequest) -> Iterator[Problem]:
     if model in COHERENT_MEMORY:
         what = f"GKE cannot cut {model} GPUs: their driver manages memory coherently (CDMM), which excludes MIG"
         fix = f"use time-slicing or mps, or a GPU that GKE cuts: {', '.join(MIG_PARTITIONS)}"
-        yield Problem(_sharing_path(request, "mode"), what, fix, _COHERENT_SOURCE)
+        yield Problem(("sharing", "mode"), what, fix, _COHERENT_SOURCE)
         return
     if request.capability.verdict is not Verdict.NATIVE:
         return
@@ -614,10 +587,10 @@ def _inexpressible_mig(request: PoolRequest) -> Iterator[Problem]:
     if size not in partitions:
         known = ", ".join(f"{name} ({count} per GPU)" for name, count in partitions.items())
         fix = f"GKE supports: {known}" if known else "GKE cuts no GPU of this model; use time-slicing or mps"
-        yield Problem(_sharing_path(request, key), f"GKE cannot cut {model} GPUs into {size}", fix, _PARTITIONS)
+        yield Problem(("sharing", key), f"GKE cannot cut {model} GPUs into {size}", fix, _PARTITIONS)
     elif key == "layout" and len(next(iter(sharing.gpu_layouts().values()))) != partitions[size]:
         what = f"GKE cuts the whole {model} into {partitions[size]} × {size}"
-        yield Problem(_sharing_path(request, key), what, f"use profile: {size}", _PARTITIONS)
+        yield Problem(("sharing", key), what, f"use profile: {size}", _PARTITIONS)
 
 
 def _too_large_n1(request: PoolRequest) -> Iterator[Problem]:
@@ -627,6 +600,4 @@ def _too_large_n1(request: PoolRequest) -> Iterator[Problem]:
         machine, accelerator = instance.extra["machine_type"], instance.extra["accelerator_type"]
         what = f"{machine} has {instance.vcpus} vCPUs; {instance.devices} × {accelerator} allows at most {most}"
         fix = "use a smaller N1 machine or more GPUs"
-        yield Problem(
-            ("pools", request.name, "instance_type"), what, fix, "https://docs.cloud.google.com/compute/docs/gpus"
-        )
+        yield Problem(("instance_type",), what, fix, "https://docs.cloud.google.com/compute/docs/gpus")

@@ -30,9 +30,10 @@ def declared_inputs(plan: PoolPlan, cluster: Mapping[str, Any], policy: Any = UN
     Raises:
         TypeError: The plan was made for another cloud.
     """
-    settings = gke_plan(plan)
+    settings = plan.settings(GkePoolPlan)
+    by_hand = settings.overrides.get("NodePool", {})
     pool = without_none(_node_pool(plan, settings, cluster, policy))
-    declared = {"NodePool": OVERRIDABLE["NodePool"].merge(pool, settings.key_values, settings.overrides)}
+    declared = {"NodePool": OVERRIDABLE["NodePool"].merge(pool, settings.key_values, by_hand)}
     if settings.accelerator_topology is not None:
         # https://github.com/GoogleCloudPlatform/cluster-toolkit, examples/gke-a4x/gke-a4x.yaml
         one_nvlink_domain = {"type": "HIGH_THROUGHPUT", "acceleratorTopology": settings.accelerator_topology}
@@ -41,11 +42,11 @@ def declared_inputs(plan: PoolPlan, cluster: Mapping[str, Any], policy: Any = UN
     return declared
 
 
-def gke_plan(plan: PoolPlan) -> GkePoolPlan:
-    """Return GKE's part of a plan; raise TypeError for a plan of another cloud."""
-    if not isinstance(plan.provider_plan, GkePoolPlan):
-        raise TypeError(f"pool {plan.name} was planned for {plan.cloud}, not for gcp")
-    return plan.provider_plan
+_REPLACING_FIELDS = (
+    *("accelerator_type", "accelerator_count", "gpu_driver_version", "gpu_sharing_strategy"),
+    *("max_shared_clients_per_gpu", "gpu_partition_size", "local_ssd_count", "spot", "flex_start", "queued"),
+    *("max_run_s", "reservation", "network_profile", "gpu_networks", "compact", "accelerator_topology", "secure_boot"),
+)
 
 
 def pool_name(plan: PoolPlan, service_account: Any) -> Any:
@@ -55,37 +56,22 @@ def pool_name(plan: PoolPlan, service_account: Any) -> Any:
     https://github.com/hashicorp/terraform-provider-google. Machine, disk, labels and taints change in place.
     `UNKNOWN` while the account is not known.
     """
-    settings = gke_plan(plan)
+    settings = plan.settings(GkePoolPlan)
     if settings.adopted is not None:
         return settings.adopted.name
     if not isinstance(service_account, str):
         return UNKNOWN
+    own: JsonDict = {field: getattr(settings, field) or None for field in _REPLACING_FIELDS}
     decisive = {
-        "accelerator_type": settings.accelerator_type,
-        "accelerator_count": settings.accelerator_count,
-        "gpu_driver_version": settings.gpu_driver_version,
-        "gpu_sharing_strategy": settings.gpu_sharing_strategy,
-        "max_shared_clients_per_gpu": settings.max_shared_clients_per_gpu,
-        "gpu_partition_size": settings.gpu_partition_size,
-        "local_ssd_count": settings.local_ssd_count or None,
+        **own,
         "local_nvme_block": True if settings.local_ssd_count and not settings.local_ssd_for_pods else None,
         "service_account": service_account,
-        "spot": settings.spot or None,
-        "flex_start": settings.flex_start or None,
-        "queued": settings.queued or None,
-        "max_run_s": settings.max_run_s,
-        "reservation": settings.reservation,
-        "network_profile": settings.network_profile,
-        "gpu_networks": settings.gpu_networks or None,
-        "compact": settings.compact or None,
-        "accelerator_topology": settings.accelerator_topology,
         **{
             key.field: settings.key_values.get(key.field)
             for key in OVERRIDABLE["NodePool"].keys
             if is_replacing(".".join(key.path))
         },
-        "secure_boot": settings.secure_boot or None,
-        "set_by_hand": replacing_inputs(settings.overrides) or None,
+        "set_by_hand": replacing_inputs(settings.overrides.get("NodePool", {})) or None,
     }
     return replacement_name(settings.first_name, decisive, limit=NAME_LIMIT)
 

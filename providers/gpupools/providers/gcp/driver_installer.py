@@ -18,10 +18,6 @@ PAUSE_IMAGE = "registry.k8s.io/pause:3.10"
 
 # Where the installer expects what of the host: https://github.com/GoogleCloudPlatform/container-engine-accelerators,
 # nvidia-driver-installer/cos/daemonset-preloaded.yaml at commit f2cf4197a5c3f0f20133be15d5fad8b7453beed5.
-INSTALLER_SOURCE = (
-    "https://github.com/GoogleCloudPlatform/container-engine-accelerators/blob/"
-    "f2cf4197a5c3f0f20133be15d5fad8b7453beed5/nvidia-driver-installer/cos/daemonset-preloaded.yaml"
-)
 _INSTALLER_MOUNTS = (
     ("nvidia-install-dir-host", "/home/kubernetes/bin/nvidia", "/usr/local/nvidia", "NVIDIA_INSTALL_DIR"),
     ("vulkan-icd-mount", "/home/kubernetes/bin/nvidia/vulkan/icd.d", "/etc/vulkan/icd.d", "VULKAN_ICD_DIR"),

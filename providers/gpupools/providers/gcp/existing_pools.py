@@ -12,26 +12,23 @@ from gpupools.plan.existing_pools import (
     Found,
     There,
     fixed_nodes,
-    maps_of,
+    list_of,
     number_of,
     other_taints,
     refuse,
     sharing_keys,
     taint_texts,
     text_of,
-    texts_of,
     without_nothing,
 )
 from gpupools.plan.pool_plan import POOL_LABEL
-from gpupools.providers.gcp.machines import INSTANCE_TYPES, find_instance_type
+from gpupools.providers.gcp.added_taints import ARM, QUEUED
+from gpupools.providers.gcp.machines import INSTANCE_TYPES
 from gpupools.providers.gcp.pool_settings import IMAGE_TYPES, NO_DEVICE_PLUGIN_LABEL
 from gpupools.providers.gcp.readback import NODE_POOL, read_pools
 
 _LINK = r"https://.*/projects/([^/]+)/(?:locations|zones)/([^/]+)/clusters/([^/]+)/nodePools/([^/]+)"
 _ID = r"(?:projects/)?([^/]+)/(?:locations/)?([^/]+)/(?:clusters/)?([^/]+)/(?:nodePools/)?([^/]+)"
-
-_OWN_TAINTS = ("cloud.google.com/gke-queued=true:NoSchedule", "kubernetes.io/arch=arm64:NoSchedule")
-"""Taints that GKE adds by itself."""
 
 _SHARED_KEYS = (
     *("management", "networkConfig", "placementPolicy", "queuedProvisioning", "upgradeSettings", "version"),
@@ -54,7 +51,7 @@ def _pool_from_cli(data: JsonObject) -> Found | None:
         "nodeCount": None if on else data.get("initialNodeCount"),
         "autoscaling": _autoscaling(scaling) if on else None,
         "maxPodsPerNode": number_of(constraint.get("maxPodsPerNode"), "maxPodsPerNode") or None,
-        "nodeLocations": sorted(texts_of(data.get("locations"), "locations")),
+        "nodeLocations": sorted(list_of(str, data.get("locations"), "locations")),
         "nodeConfig": _node_config(config),
     }
     upgrade = mapping(data.get("upgradeSettings"))
@@ -88,7 +85,7 @@ def _node_config(config: JsonObject) -> JsonDict:
                 for key, value in mapping(accelerator.get("gpuSharingConfig")).items()
             },
         }
-        for accelerator in maps_of(config.get("accelerators"), "accelerators")
+        for accelerator in list_of(Mapping, config.get("accelerators"), "accelerators")
     ]
     found["guestAccelerators"] = [without_nothing(gpu) for gpu in gpus]
     found["loggingVariant"] = mapping(mapping(config.get("loggingConfig")).get("variantConfig")).get("variant")
@@ -152,7 +149,7 @@ def _pool_keys(found: Found) -> tuple[JsonDict, JsonDict]:
         "upgrade": _upgrade(upgrade),
         "auto_repair": False if mapping(inputs.get("management")).get("autoRepair") is not True else None,
         "labels": labels,
-        "taints": other_taints(taint_texts(config.get("taints")), _OWN_TAINTS),
+        "taints": other_taints(taint_texts(config.get("taints")), tuple(map(str, (QUEUED, ARM)))),
         "tags": dict(mapping(config.get("resourceLabels"))),
     }
     return {"service_account": config.get("serviceAccount") or "default"}, without_nothing(pool)
@@ -161,7 +158,7 @@ def _pool_keys(found: Found) -> tuple[JsonDict, JsonDict]:
 def _machine(name: str, config: JsonObject, gpu: JsonObject) -> str:
     machine, model, count = config.get("machineType"), gpu.get("type"), number_of(gpu.get("count"), "count")
     for written in (str(machine), f"{machine}+{model}:{count}"):
-        row = find_instance_type(INSTANCE_TYPES, written)
+        row = INSTANCE_TYPES.find(written)
         if row is not None and (row.extra["accelerator_type"], row.devices) == (model, count):
             return written
     raise refuse(name, f"runs on {machine} with {count} × {model}, which is not in the catalogue")
@@ -174,14 +171,11 @@ def _nodes(found: Found, zones: int) -> dict[str, int]:
         return fixed_nodes(found.name, each * zones)
     total = number_of(scaling.get("totalMaxNodeCount"), "totalMaxNodeCount")
     if total:
-        return {"min": number_of(scaling.get("totalMinNodeCount"), "totalMinNodeCount") or 0, "max": total}
-    most, least = (
-        number_of(scaling.get("maxNodeCount"), "maxNodeCount"),
-        number_of(scaling.get("minNodeCount"), "minNodeCount"),
-    )
+        return {"min": number_of(scaling.get("totalMinNodeCount"), "totalMinNodeCount"), "max": total}
+    most, least = (number_of(scaling.get(key), key) for key in ("maxNodeCount", "minNodeCount"))
     if not most:
         raise refuse(found.name, "has an autoscaler without a maximum", "set one, and describe it again")
-    return {"min": (least or 0) * zones, "max": most * zones}
+    return {"min": least * zones, "max": most * zones}
 
 
 def _capacity(inputs: JsonObject, config: JsonObject) -> JsonDict | None:

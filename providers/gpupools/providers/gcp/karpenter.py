@@ -5,8 +5,6 @@ Source, as repository and path: cloudpilot-ai/karpenter-provider-gcp pkg/apis/v1
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from fractions import Fraction
-from functools import cache
 
 from gpupools.catalog.instance_types import InstanceType
 from gpupools.common.json_types import JsonObject
@@ -14,7 +12,7 @@ from gpupools.common.taints import GPU_TAINT
 from gpupools.plan.karpenter_provider import KarpenterProvider, Requirements
 from gpupools.plan.pool_facts import UNKNOWN, Accelerator, PoolFacts
 from gpupools.providers.gcp.machines import INSTANCE_TYPES
-from gpupools.readback.inputs import at, flag
+from gpupools.readback.inputs import Machines, TaintsRead, at, flag, pool_facts
 from gpupools.readback.karpenter import ARCHITECTURE, SYSTEM, TYPE
 
 _GROUP = "karpenter.k8s.gcp"
@@ -30,14 +28,13 @@ def _accelerators(wanted: Requirements, accelerator: Callable[[str], Accelerator
             yield Accelerator("nvidia", None), f"{one.path} {key} {', '.join(one.values)}".rstrip()
 
 
-@cache
-def _gpu_machines() -> tuple[Mapping[str, str], ...]:
-    """Return the labels of the machine types that have GPUs built in; it offers no others (docs/gpu-nodes.md)."""
-    return tuple(_labels(instance_type) for instance_type in INSTANCE_TYPES.by_size if "+" not in instance_type.name)
-
-
 def _labels(machine: InstanceType) -> Mapping[str, str]:
-    """Return what `computeRequirements` in pkg/providers/instancetype/types.go says of a machine type."""
+    """Return what `computeRequirements` in pkg/providers/instancetype/types.go says of a machine type.
+
+    Of those without GPUs built in, which it does not offer (docs/gpu-nodes.md), nothing.
+    """
+    if "+" in machine.name:
+        return {}
     parts = machine.name.split("-")
     family, accelerator = parts[0], machine.extra["accelerator_type"]
     return {
@@ -61,11 +58,8 @@ def _labels(machine: InstanceType) -> Mapping[str, str]:
 def _gce_node_class(spec: JsonObject) -> PoolFacts:
     """Read a GCENodeClass: pkg/apis/v1alpha1/gcenodeclass.go; `autoGPUTaint` taints nodes with GPUs only."""
     taints = at(spec, "autoGPUTaint")
-    return PoolFacts(
-        cloud="gcp",
-        instance_types=(),
-        gpus_per_node=Fraction(0),
-        taints=(GPU_TAINT,) if flag(taints) else (),
+    return replace(
+        pool_facts("gcp", Machines(), TaintsRead([GPU_TAINT] if flag(taints) else [])),
         unresolved_taints=("spec.autoGPUTaint",) if taints is UNKNOWN else (),
         where="spec.autoGPUTaint",
     )
@@ -77,7 +71,8 @@ KARPENTER = KarpenterProvider(
     classes_taint=True,
     part="instance-",
     shown=_accelerators,
-    gpu_machines=_gpu_machines,
+    machines=INSTANCE_TYPES,
+    machine_labels=_labels,
     newer={TYPE: "^[ag][2-9][a-z0-9]{0,8}-[a-z0-9-]+$", "instance-family": "^[ag][2-9][a-z0-9]{0,8}(-|$)"},
     without_gpus="instance-gpu-count",
 )

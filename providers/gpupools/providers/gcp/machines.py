@@ -56,28 +56,27 @@ class GceCatalogue(Catalogue):
         """Return the machines with this many GPUs of this model, smallest first, without the `-nolssd` types."""
         return tuple(row for row in super().with_gpus(model, gpus) if not row.name.endswith("-nolssd"))
 
+    def find(self, name: str) -> InstanceType | None:
+        """Look up a machine type, `n1+<accelerator type>:<count>`, or `<N1 machine>+<accelerator type>:<count>`.
+
+        The last form gives the row of the accelerators with that machine's vCPUs and memory.
+        """
+        row = self.get(name)
+        match = re.fullmatch(_COMPOSED, name)
+        if row is not None or match is None:
+            return row
+        row, machine = self.get(f"n1+{match['accelerators']}"), match["machine"]
+        if row is None or machine not in N1_MACHINES:
+            return None
+        if row.extra["machine_type"] == machine:
+            return row
+        vcpus, memory_gib = N1_MACHINES[machine]
+        extra = MappingProxyType({**row.extra, "machine_type": machine})
+        return row._replace(name=name, vcpus=vcpus, memory_gib=memory_gib, extra=extra)
+
 
 INSTANCE_TYPES = GceCatalogue(Path(__file__).parent)
 """Every machine type with NVIDIA GPUs that can back a GKE node."""
-
-
-def find_instance_type(catalogue: Catalogue, name: str) -> InstanceType | None:
-    """Look up a machine type, `n1+<accelerator type>:<count>`, or `<N1 machine>+<accelerator type>:<count>`.
-
-    The last form gives the row of the accelerators with that machine's vCPUs and memory.
-    """
-    row = catalogue.get(name)
-    match = re.fullmatch(_COMPOSED, name)
-    if row is not None or match is None:
-        return row
-    row, machine = catalogue.get(f"n1+{match['accelerators']}"), match["machine"]
-    if row is None or machine not in N1_MACHINES:
-        return None
-    if row.extra["machine_type"] == machine:
-        return row
-    vcpus, memory_gib = N1_MACHINES[machine]
-    extra = MappingProxyType({**row.extra, "machine_type": machine})
-    return row._replace(name=name, vcpus=vcpus, memory_gib=memory_gib, extra=extra)
 
 
 def n1_most_vcpus(instance: InstanceType) -> int | None:

@@ -4,20 +4,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple
 
-from gpupools.common.json_types import JsonObject
 from gpupools.common.taints import Effect, Taint
 from gpupools.plan.capability import Owners, Verdict
 from gpupools.plan.dra import DRA_DRIVER
 from gpupools.plan.fabric import Fabric
 from gpupools.plan.node_labels import GPU_PRESENT_LABEL
 from gpupools.plan.pool_plan import GROUP_LABEL
-from gpupools.plan.provider_plan import AdoptedPool, AutoscalingBlocker, PoolRequest, ProviderPlan
+from gpupools.plan.provider_plan import PoolRequest, ProviderPlan, QueuedProvisioning
 from gpupools.providers.gcp.added_taints import QUEUED, added_taints
 from gpupools.providers.gcp.cluster import GkeCluster
 from gpupools.providers.gcp.machines import boot_disk_types
 from gpupools.providers.gcp.pool_settings import IMAGE_TYPES, NO_DEVICE_PLUGIN_LABEL, SHARING_STRATEGIES
 from gpupools.spec.models import Mig
-from gpupools.spec.pool_options import FlexStart, Queued, Reservation, Spot, Upgrade
+from gpupools.spec.pool_options import FlexStart, Queued, Reservation, Upgrade
 
 CLASS_KEY = "cloud.google.com/compute-class"
 """Node label and taint of the pools of a ComputeClass."""
@@ -93,10 +92,6 @@ class GkeUpgrade(NamedTuple):
 class GkePoolPlan(ProviderPlan):
     """GKE's own part of a plan."""
 
-    first_name: str
-    """The pool's key when it was made: its name in GKE is built from that, so that a renamed pool keeps it."""
-    adopted: AdoptedPool | None = None
-    """A pool that was made by other means; None for one that is made here."""
     machine_type: str
     accelerator_type: str
     """As GKE names the GPU, e.g. `nvidia-l4`."""
@@ -144,22 +139,15 @@ class GkePoolPlan(ProviderPlan):
     upgrade: GkeUpgrade
     auto_repair: bool = True
     resource_labels: Mapping[str, str] = field(default_factory=dict)
-    protect: bool = False
     create_min: int
     """Minutes to wait for the cloud."""
     update_min: int
     delete_min: int
-    overrides: JsonObject = field(default_factory=dict)
-    """Overrides of the node pool's inputs, by wire name."""
 
     unordered: ClassVar[frozenset[str]] = frozenset({"zones"})
     usual_pods = 110
     """https://docs.cloud.google.com/kubernetes-engine/docs/how-to/flexible-pod-cidr"""
     drained_together = ("upgrade.max_surge", "upgrade.max_unavailable", "upgrade.batch_node_count")
-
-    def adopted_pool(self) -> AdoptedPool | None:
-        """Return the node pool that was made by other means."""
-        return self.adopted
 
     def ignored_inputs(self, *, is_fixed: bool) -> tuple[str, ...]:
         """Return the number of nodes that a new pool starts with: resizing a pool changes it, a change replaces."""
@@ -177,17 +165,11 @@ class GkePoolPlan(ProviderPlan):
         """Return the label of the ComputeClass, which alone makes GKE's autoscaler follow its order."""
         return {CLASS_KEY: self.labels[CLASS_KEY]} if CLASS_KEY in self.labels else {}
 
-    def autoscaling_blocker(self) -> AutoscalingBlocker | None:
-        """Say whether a ProvisioningRequest is needed."""
+    def queued_provisioning(self) -> QueuedProvisioning | None:
+        """Return Google's class for pools with queued provisioning."""
         source = "https://docs.cloud.google.com/kubernetes-engine/docs/how-to/provisioningrequest"
-        return AutoscalingBlocker("capacity.mode is queued", source) if self.queued else None
-
-    def provisioning_class(self) -> str:
-        """Return Google's class for pools with queued provisioning.
-
-        https://docs.cloud.google.com/kubernetes-engine/docs/how-to/provisioningrequest
-        """
-        return "queued-provisioning.gke.io" if self.queued else ""
+        kind = "queued-provisioning.gke.io"
+        return QueuedProvisioning(kind, "capacity.mode is queued", source) if self.queued else None
 
     def topology_levels(self, instance_type: str) -> tuple[str, ...]:
         """Return the labels of machines whose place in the network GKE knows, where the pool is compact.
@@ -216,42 +198,36 @@ def build_provider_plan(request: PoolRequest) -> GkePoolPlan:
     """Return machine, GPUs, capacity, image, disks and upgrades of a pool that passed all checks."""
     instance, spec = request.instance, request.spec
     capacity, fixed, machine = spec.capacity, spec.nodes.fixed, instance.extra["machine_type"]
-    cluster, adopt = gke_cluster(request), spec.adopt
-    # https://github.com/hashicorp/terraform-provider-google google/services/container/resource_container_node_pool.go,
-    # resourceContainerNodePoolStateImporter
-    place = f"projects/{cluster.project}/locations/{cluster.location}/clusters/{cluster.name}"
-    adopted = AdoptedPool(adopt.name, f"{place}/nodePools/{adopt.name}", tuple(sorted(adopt.keep))) if adopt else None
+    driver = "LATEST" if spec.driver == "latest" else "DEFAULT"
     short_lived = isinstance(capacity, FlexStart | Queued)
-    native = request.capability.verdict is Verdict.NATIVE  # the node pool itself shares and cuts
-    shared, mig = (spec.sharing.clients, spec.sharing.mig) if native else (None, None)
-    # The autoscaler lifts no pool to its minimum, so that a pool has to start there; `_first_nodes` in constraints.py.
+    is_native = request.capability.verdict is Verdict.NATIVE  # then the node pool itself shares and cuts the GPUs
+    mig, clients = (spec.sharing.mig, spec.sharing.clients) if is_native else (None, None)
+    # The autoscaler lifts no pool to its minimum, so that a pool has to start there; `_nodes` in constraints.py.
     each_zone = spec.nodes.min // (len(node_zones(request)) or 1) if spec.nodes.min else 0
     return GkePoolPlan(
         labels=_labels(request),
         taints=(*added_taints(instance.architecture, queued=isinstance(capacity, Queued)), *_class_taint(request)),
         owners=_OPERATOR_ON_UBUNTU if spec.image.family == "ubuntu" and request.software == "gpu-operator" else None,
         fabric=_fabric(request) if spec.network.rdma else None,
-        first_name=spec.named_after(request.name),
-        adopted=adopted,
         machine_type=machine,
         accelerator_type=instance.extra["accelerator_type"],
         accelerator_count=instance.devices,
-        gpu_driver_version=_driver_version(request),
+        gpu_driver_version=driver if request.software == "cloud-managed" else "INSTALLATION_DISABLED",
         boot_disk_type=spec.disk.type or boot_disk_types(machine)[0],
         initial_nodes_per_zone=each_zone if fixed is None else None,
         fixed_nodes_per_zone=each_zone if fixed is not None else None,
-        # GB of one Local SSD: https://docs.cloud.google.com/compute/docs/disks/local-ssd
+        # The size of one: https://docs.cloud.google.com/compute/docs/disks/local-ssd.
         local_ssd_count=(instance.local_disk_gb or 0) // (3000 if instance.name.startswith("a4x-") else 375),
         local_ssd_for_pods=spec.disk.local_nvme != "none",
-        gpu_sharing_strategy=SHARING_STRATEGIES[shared.mode] if shared is not None else None,
-        max_shared_clients_per_gpu=shared.replicas if shared is not None else None,
+        gpu_sharing_strategy=SHARING_STRATEGIES[clients.mode] if clients is not None else None,
+        max_shared_clients_per_gpu=clients.replicas if clients is not None else None,
         gpu_partition_size=uniform_profile(mig) if mig is not None else None,
-        spot=isinstance(capacity, Spot),
+        spot=capacity.mode == "spot",
         flex_start=short_lived,
         queued=isinstance(capacity, Queued),
         max_run_s=capacity.max_run_s if isinstance(capacity, FlexStart | Queued) else None,
         reservation=capacity.name if isinstance(capacity, Reservation) else None,
-        no_reservation=short_lived or isinstance(capacity, Spot),
+        no_reservation=short_lived or capacity.mode == "spot",
         zones=tuple(sorted(spec.zones)) or None,
         image_type=IMAGE_TYPES[spec.image.family or "cos"],
         network_profile="auto" if spec.network.rdma and not spec.network.gpu_networks else None,
@@ -264,25 +240,21 @@ def build_provider_plan(request: PoolRequest) -> GkePoolPlan:
         upgrade=_upgrade(spec.upgrade),
         auto_repair=spec.auto_repair and not short_lived,
         resource_labels=dict(spec.tags),
-        protect=spec.protect,
         create_min=spec.timeouts.create_min or (60 if spec.nodes.min <= _MANY_NODES else 120),
         update_min=spec.timeouts.update_min or _update_min(request),
         delete_min=spec.timeouts.delete_min or 60 + 30 * (spec.nodes.max // 100),
-        overrides=spec.overrides.get("gcp", {}).get("NodePool", {}),
     )
 
 
-def _driver_version(request: PoolRequest) -> str:
-    if request.software != "cloud-managed":
-        return "INSTALLATION_DISABLED"
-    return "LATEST" if request.spec.driver == "latest" else "DEFAULT"
-
-
 def _upgrade(wanted: Upgrade) -> GkeUpgrade:
-    drain_timeout_s = wanted.drain_timeout_min * 60 if wanted.drain_timeout_min is not None else None
-    if wanted.strategy == "blue-green":
-        return GkeUpgrade("BLUE_GREEN", batch_node_count=wanted.max_unavailable, drain_timeout_s=drain_timeout_s)
-    return GkeUpgrade("SURGE", wanted.max_surge, wanted.max_unavailable, drain_timeout_s=drain_timeout_s)
+    is_surge = wanted.strategy != "blue-green"
+    return GkeUpgrade(
+        strategy="SURGE" if is_surge else "BLUE_GREEN",
+        max_surge=wanted.max_surge if is_surge else None,
+        max_unavailable=wanted.max_unavailable if is_surge else None,
+        batch_node_count=None if is_surge else wanted.max_unavailable,
+        drain_timeout_s=wanted.drain_timeout_min * 60 if wanted.drain_timeout_min is not None else None,
+    )
 
 
 def _update_min(request: PoolRequest) -> int:
@@ -327,7 +299,7 @@ def _class_taint(request: PoolRequest) -> tuple[Taint, ...]:
 def _labels(request: PoolRequest) -> dict[str, str]:
     labels = {taint.key: taint.value for taint in _class_taint(request)}
     if isinstance(request.spec.capacity, Queued):
-        labels[QUEUED.taint.key] = QUEUED.taint.value
+        labels[QUEUED.key] = QUEUED.value
     if request.spec.network.rdma:
         labels[_NETWORK_DRIVER_LABEL] = "true"
         labels |= _UNIFIED_CNI if _is_bare_metal(request) else {}
@@ -348,15 +320,4 @@ def uniform_profile(sharing: Mig) -> str:
 
 def node_zones(request: PoolRequest) -> tuple[str, ...]:
     """Return the zones of the pool's nodes; empty if only the cluster in the cloud knows them."""
-    return tuple(request.spec.zones or gke_cluster(request).own_zones())
-
-
-def gke_cluster(request: PoolRequest) -> GkeCluster:
-    """Return the cluster of the request.
-
-    Raises:
-        TypeError: The cluster is on another cloud.
-    """
-    if not isinstance(request.cluster, GkeCluster):
-        raise TypeError(f"pool {request.name} goes to a cluster on {request.cluster.cloud}, not to GKE")
-    return request.cluster
+    return tuple(request.spec.zones or request.cluster_as(GkeCluster).own_zones())

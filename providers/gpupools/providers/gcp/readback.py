@@ -22,11 +22,11 @@ from gpupools.plan.pool_facts import (
     SharingFacts,
     SoftwareHints,
 )
-from gpupools.providers.gcp.added_taints import ARM
+from gpupools.providers.gcp.added_taints import ARM, ARM_PAGE
 from gpupools.providers.gcp.cluster import ZONE, is_default_account
 from gpupools.providers.gcp.compute_class import read_compute_class
 from gpupools.providers.gcp.karpenter import KARPENTER
-from gpupools.providers.gcp.machines import INSTANCE_TYPES, find_instance_type
+from gpupools.providers.gcp.machines import INSTANCE_TYPES
 from gpupools.providers.gcp.node_customization import customizations, node_customizations
 from gpupools.providers.gcp.pool_settings import NO_DEVICE_PLUGIN_LABEL, SHARING_STRATEGIES
 from gpupools.readback.inputs import (
@@ -67,7 +67,7 @@ _GPUS_PAGE = "https://docs.cloud.google.com/kubernetes-engine/docs/how-to/gpus"
 
 def accelerator(machine_type: str) -> Accelerator:
     """Return the accelerator of a machine type, by its name, which does not include the GPUs of N1."""
-    row = find_instance_type(INSTANCE_TYPES, machine_type)
+    row = INSTANCE_TYPES.find(machine_type)
     if found := listed_accelerator(INSTANCE_TYPES, row, machine_type):
         return found
     if _GPU_SERIES.fullmatch(machine_type):
@@ -100,17 +100,16 @@ def _cluster(given: JsonObject, key: str) -> Iterator[PoolFacts]:
     pools = list(items(given.get("nodePools"), "nodePools", late))
     for where, one in pools:
         pool = mapping(one)
-        zones = _node_pool(pool, f"{where}.", key)
-        if zones.zones is None and not zones.zones_unknown:
-            zones = replace(zones, **_zones(given, cluster=True))
-        yield replace(zones, pool=text(pool.get("name")))
+        found = _node_pool(pool, f"{where}.", key)
+        zones = _zones(given, cluster=True) if found.zones is None and not found.zones_unknown else {}
+        yield replace(found, pool=text(pool.get("name")), **zones)
     for path in late:
         yield PoolFacts("gcp", (), None, (), unknown=(path,), where=f"{path}.{key}.taints")
     # The cluster's own `nodeConfig` is for its default pool, which exists unless pools are given or it is removed.
     removed = given.get("removeDefaultNodePool")
     if not pools and not late and flag(removed) is not True and given.get("nodeConfig"):
-        default = replace(_node_pool(given, "", "nodeConfig"), **_zones(given, cluster=True))
-        yield replace(default, pool="default-pool", in_cluster=None if removed is UNKNOWN else True)
+        found, zones = _node_pool(given, "", "nodeConfig"), _zones(given, cluster=True)
+        yield replace(found, pool="default-pool", in_cluster=None if removed is UNKNOWN else True, **zones)
     yield from _auto_provisioning(given, key)
 
 
@@ -163,9 +162,10 @@ def _node_pool(pool: JsonObject, prefix: str, key: str) -> PoolFacts:
     _count(machine, accelerators, path, machines)
     read = TaintsRead()
     read.objects(config.get("taints"), f"{path}.taints", CLOUD_EFFECTS)
-    if ARM.taint in read.taints:
-        read.taints.remove(ARM.taint)
-        read.note(f"{path}.taints: {ARM.taint} does not keep off {ARM.passed_by} ({ARM.source})")
+    if ARM in read.taints:
+        read.taints.remove(ARM)
+        who = "pods that select Arm nodes, for which GKE adds the toleration"
+        read.note(f"{path}.taints: {ARM} does not keep off {who} ({ARM_PAGE})")
     hardening = Hardening()
     _harden(config, path, hardening)
     hardening.check(pool, controls(__package__)["pool"], prefix)
@@ -201,16 +201,15 @@ def _node_pool(pool: JsonObject, prefix: str, key: str) -> PoolFacts:
 
 
 def _zones(given: JsonObject, *, cluster: bool = False) -> JsonDict:
-    """Return the fields of a pool's facts with the number of zones that a pool or cluster names."""
+    """Return how many zones a pool or cluster names, and whether some that it names are not known yet."""
     named, location = given.get("nodeLocations", given.get("locations")), given.get("location")
     zonal = isinstance(location, str) and ZONE.fullmatch(location) is not None
     if is_list(named) and named:
         # The provider's cluster names the zones beside its own: registry.terraform.io, google_container_cluster.
-        zones = {*map(text, named), *([text(location)] if cluster and zonal else [])}
-        return {"zones": len(zones), "zones_unknown": False}
+        return {"zones": len({*map(text, named), *([text(location)] if cluster and zonal else [])})}
     if named is UNKNOWN or (location is UNKNOWN and not named):
         return {"zones": None, "zones_unknown": True}
-    return {"zones": 1 if zonal else None, "zones_unknown": False}
+    return {"zones": 1 if zonal else None}
 
 
 def _blocks(config: JsonObject, path: str, unknown: list[str]) -> Iterator[tuple[str, JsonObject]]:
