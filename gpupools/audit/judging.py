@@ -28,15 +28,13 @@ from gpupools.common.structured_text import without_collecting
 from gpupools.common.taints import repels_cpu_pods
 from gpupools.plan.pool_facts import PoolFacts
 from gpupools.policies import waivers
-from gpupools.policies.classify import classify
 from gpupools.policies.components import FindingKey, finding_key, judge_resource
-from gpupools.policies.declared_software import read_software
 from gpupools.policies.declared_stack import ANSWERS, Declared, DeclaredStack, Gap
 from gpupools.policies.finding import Context, Finding, FindingLevel, Rule, format_finding, steps
-from gpupools.policies.kinds import read_pools, read_template
 from gpupools.policies.policy_config import Config
 from gpupools.policies.rules import ALL_RULES, RULE_NAMES, STACK_RULES
 from gpupools.policies.rules.gpu_waiver_current import RULE as CURRENT
+from gpupools.policies.stack_judge import in_stack, read_resource
 from gpupools.policies.waivers import Waiver, Waivers, outdated_waivers
 
 MAX_FINDINGS = 200
@@ -366,33 +364,25 @@ def _by_unique_address(resources: Sequence[Resource]) -> dict[str, Resource]:
 
 def _declared(address: str, resource: Resource) -> Declared:
     logical = resource.address.rpartition("::")[2] if resource.address.startswith("urn:pulumi:") else ""
-    pools = read_pools(resource.type, resource.inputs, logical)
+    declared = in_stack(
+        read_resource(address, resource.type, logical, resource.inputs, resource.parent),
+        opaque=resource.opaque,
+        component=resource.component,
+        provider=resource.provider,
+        depends=resource.depends,
+        by_property=resource.refers,
+    )
+    pools = declared.pools
     if resource.is_partial:
         pools = tuple(replace(pool, weaknesses=(), node_customizations=(), identity=None) for pool in pools)
     if resource.takes_no_taints:
         pools = tuple(replace(pool, no_taint_field=True) for pool in pools)
-    software = read_software(resource.type, resource.inputs)
-    return Declared(
-        urn=address,
-        type=resource.type,
+    return replace(
+        declared,
         name=resource.address,
         inputs={**resource.inputs, **({"id": resource.id} if resource.id else {})},
         pools=pools,
-        template=read_template(resource.type, resource.inputs),
-        software=software,
-        unread=None
-        if resource.in_other_file
-        else classify(
-            resource.type,
-            resource.inputs,
-            opaque=resource.opaque,
-            component=resource.component,
-            software=software is not None,
-        ),
-        parent=resource.parent,
-        provider=resource.provider,
-        depends=(*resource.depends, *(other for others in resource.refers.values() for other in others)),
-        by_property=resource.refers,
+        unread=None if resource.in_other_file else declared.unread,
     )
 
 
@@ -404,22 +394,17 @@ def _findings(
     given: Waivers,
 ) -> Iterator[tuple[Rule, str, Finding]]:
     found_on: dict[str, set[FindingKey]] = {}
-    contexts: dict[tuple[str, bool], Mapping[str, Context]] = {}
+    context = Context(config=config.options, waivers=given)
     for address, value in declared.items():
         if not value.pools and value.software is None:
             continue
-        key = (resources[address].stack, resources[address].protect)
-        contexts[key] = contexts.get(key) or {
-            rule.name: Context(config=config.options.get(rule.name, {}), stack=key[0], protect=key[1])
-            for rule in ALL_RULES
-        }
+        own = replace(context, stack=resources[address].stack, protect=resources[address].protect)
         above = stack.component(value)
         component = found_on.get(above.urn, ()) if above else None
-        found = [*judge_resource(value.pools, value.software, contexts[key], component)]
+        found = [*judge_resource(value.pools, value.software, own, component)]
         found_on[address] = {finding_key(rule.name, finding) for rule, finding in found}
         yield from ((rule, address, finding) for rule, finding in found)
     for rule in STACK_RULES:
-        context = Context(config=config.options.get(rule.name, {}), waivers=given)
         yield from ((rule, *each) for each in (rule.stack(stack, context) if rule.stack else ()))
 
 

@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import redirect_stdout
 from dataclasses import replace
-from datetime import UTC, datetime
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -209,9 +208,7 @@ def judge_files(
     judging = _audit("judging")
     judged: list[FileReport]
     try:
-        today = datetime.now(tz=UTC).date()  # the only thing that is looked up: waivers hold until a day
-        policies = import_module("gpupools.policies.policy_config")
-        chosen = policies.read_config(config, today) if config is not None else policies.Config(today=today)
+        chosen = import_module("gpupools.policies.policy_config").read_config(config)
     except Rejected as rejected:  # the report says so in every format, of the configuration instead of the files
         judged = [judging.FileReport(config, problems=rejected.problems)]
     else:

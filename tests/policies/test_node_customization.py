@@ -73,7 +73,7 @@ def mime(content_type: str, body: str) -> str:
 
 
 def said(token: str, inputs: Inputs, **config: Any) -> list[str]:
-    context = Context(config=config)
+    context = Context(config={RULE.name: config})
     found = [each for pool in read_pools(token, inputs) for each in RULE.pool(pool, context)]  # type: ignore[misc]
     return [f"{each.what.partition(' ')[0]} {each.property}" for each in found]
 

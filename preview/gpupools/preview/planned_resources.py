@@ -13,7 +13,7 @@ from gpupools.diff.software_diff import protected_steps
 from gpupools.plan.pool_facts import UNKNOWN
 from gpupools.plan.software_plan import RuntimePlan
 from gpupools.policies.declared_stack import Declared
-from gpupools.policies.stack_judge import declared, read_resource
+from gpupools.policies.stack_judge import in_stack, read_resource
 from gpupools.preview.sdk_schema import check_inputs
 from gpupools.providers import clouds
 from gpupools.software.kubernetes_inputs import RELEASE, object_inputs, release_inputs
@@ -171,13 +171,10 @@ class _Cluster:
     ) -> Declared:
         refers = refers or {}
         late = {key: self._late for key, value in inputs.items() if key not in refers and _has_unknown(value)}
-        return declared(
-            self._names.urn(type_, name, parent),
-            type_,
-            name,
-            inputs,
-            read_resource(type_, inputs, name),
-            parent=self._names.urn(parent, above) if parent else self._names.root,
+        inside = self._names.urn(parent, above) if parent else self._names.root
+        return in_stack(
+            read_resource(self._names.urn(type_, name, parent), type_, name, inputs, inside),
+            component=not provider,
             provider=provider,
             depends=depends,
             by_property={**late, **refers},
