@@ -74,7 +74,7 @@ def _row(cloud: Cloud, software: str, kind: str, model: str, machines: list[Inst
     if cell.verdict is not Verdict.REFUSED:
         cluster = cloud.cluster.model_validate(dict(cloud.example_cluster))
         wishes = (
-            _wish(cluster, software, kind, cell, machine, sharing)
+            example_request(machine.gpu_model.lower(), cluster, software, kind, cell, machine, sharing)
             for sharing in representatives(kind, model)
             for machine in machines
         )
@@ -93,11 +93,18 @@ def _row(cloud: Cloud, software: str, kind: str, model: str, machines: list[Inst
 _ANY_POOL = PoolSpec.model_construct(nodes=Nodes(max=1))
 
 
-def _wish(
-    cluster: Cluster, software: str, kind: str, cell: Capability, machine: InstanceType, sharing: SharingMode
+def example_request(
+    name: str,
+    cluster: Cluster,
+    software: str,
+    kind: str,
+    cell: Capability,
+    machine: InstanceType,
+    sharing: SharingMode,
 ) -> PoolRequest:
+    """Return what asks whether a machine supports a way of sharing of this kind."""
     spec = _ANY_POOL.model_copy(update={"instance_type": machine.name, "sharing": sharing, "software": software})
-    return PoolRequest(machine.gpu_model.lower(), spec, cluster, machine, software, kind, cell)
+    return PoolRequest(name, spec, cluster, machine, software, kind, cell)
 
 
 def grouped(rows: Iterator[MatrixRow]) -> Mapping[tuple[str, str, str, Verdict, str, str, str], tuple[str, ...]]:
