@@ -169,7 +169,8 @@ def _report(file: Path, since: str | None, judge: bool, config: Any) -> StackRep
     if since is not None:
         found |= _compared(file, since, checked)
     if judge:
-        found["verdicts"], found["problems"] = import_module("gpupools.preview.command").judge_file(checked, config)
+        declared, found["verdicts"] = import_module("gpupools.preview.command").judge_file(checked, config)
+        found["problems"] = declared.problems
     else:
         found["not_judged"] = "skipped by --no-policies"
     return StackReport(str(file), checked.file.stack, checked.plan, **found)

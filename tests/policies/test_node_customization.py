@@ -9,9 +9,9 @@ import pytest
 from gpupools.common.errors import Rejected
 from gpupools.plan.pool_facts import UNKNOWN
 from gpupools.plan.pool_plan import PoolPlan
-from gpupools.policies.configuration import config_problems
 from gpupools.policies.finding import Context
 from gpupools.policies.kinds import read_pools
+from gpupools.policies.policy_config import config_problems
 from gpupools.policies.rules.gpu_node_customised import RULE
 from gpupools.preview.format_preview import override_lines
 from gpupools.providers import clouds

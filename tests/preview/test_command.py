@@ -44,7 +44,7 @@ def dev_report(dev: CheckedFile) -> Report:
 
 
 def test_the_dev_stack_is_accepted(dev_report: Report) -> None:
-    assert dev_report.problems == ()
+    assert dev_report.preview.problems == []
     assert dev_report.preview.warnings == []
     assert dev_report.exit_code == 0
 
@@ -73,7 +73,7 @@ def test_the_pack_judges_every_rule(dev_report: Report) -> None:
 def test_the_report_is_one_json_document(dev: CheckedFile, dev_report: Report) -> None:
     found: dict[str, Any] = json.loads(json.dumps(dev_report.as_json()))
 
-    assert (found["project"], found["stack"], dev_report.problems) == ("gpupools", "dev", ())
+    assert (found["project"], found["stack"], dev_report.preview.problems) == ("gpupools", "dev", [])
     assert [pool["name"] for pool in found["pools"]] == [plan.name for plan in dev.plan.pools]
     assert {tuple(resource) for resource in found["resources"]} == {
         ("type", "name", "urn", "parent", "custom", "inputs", "options")
@@ -109,7 +109,7 @@ def test_a_pool_that_a_rule_forbids_is_refused(dev: CheckedFile) -> None:
     bounded = {"gpu-pool-bounded": {"enforcementLevel": "mandatory", "maxNodesPerPool": 2}}
     report = preview_file(dev, policy_config=config_of(bounded, date.min))
 
-    assert report.problems == ()
+    assert report.preview.problems == []
     assert [verdict.policy for verdict in report.verdicts if verdict.refuses] == ["gpu-pool-bounded"]
     assert report.exit_code == 1
     assert "  FAIL  gpu-pool-bounded" in report.as_text()
@@ -167,7 +167,8 @@ def test_a_refused_file_declares_nothing(tmp_path: Path, text: str, expected: st
 def test_the_answer_says_what_came_of_it(
     dev_report: Report, monkeypatch: pytest.MonkeyPatch, problems: tuple[Problem, ...], status: str
 ) -> None:
-    monkeypatch.setattr(command, "preview_file", lambda *_, **__: replace(dev_report, problems=problems))
+    given = replace(dev_report, preview=replace(dev_report.preview, problems=[*problems]))
+    monkeypatch.setattr(command, "preview_file", lambda *_, **__: given)
     code, out, err = printed(DEV, as_json=True)
     found = json.loads(out)
 

@@ -89,9 +89,9 @@ def test_both_say_the_same(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         return  # nothing is declared of it
     monkeypatch.setattr("pulumi.get_stack", lambda: checked.file.stack)
     report = preview_file(checked, policy_config=STRICT)
-    _, problems = judge_file(checked, STRICT)
+    declared, _ = judge_file(checked, STRICT)
 
-    assert problems == list(report.problems)
+    assert declared.problems == report.preview.problems
     said = [(verdict.policy, each.urn, each.message) for verdict in report.verdicts for each in verdict.violations]
     assert sorted(said) == sorted(said_by_pack(report.preview.resources, STRICT))
     assert {verdict.policy for verdict in report.verdicts} == POLICIES.keys()

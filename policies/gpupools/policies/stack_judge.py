@@ -10,12 +10,11 @@ from importlib import import_module
 from gpupools.common.json_types import JsonObject
 from gpupools.policies.classify import classify
 from gpupools.policies.components import FindingKey, finding_key, judge_resource
-from gpupools.policies.configuration import ADVISORY_ONLY
 from gpupools.policies.declared_software import read_software
 from gpupools.policies.declared_stack import Declared, DeclaredStack, shows_gpus
 from gpupools.policies.finding import Context, Finding, Level, Policy, Rule, format_finding
 from gpupools.policies.kinds import read_pools, read_template
-from gpupools.policies.policy_config import Config
+from gpupools.policies.policy_config import ADVISORY_ONLY, Config
 from gpupools.policies.rules import RESOURCE_RULES, RULE_NAMES, STACK_RULES, node_pools_understood
 from gpupools.policies.waivers import Waivers
 

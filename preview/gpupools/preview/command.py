@@ -14,7 +14,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpupools.common.errors import Problem, Rejected
+from gpupools.common.errors import Rejected
 from gpupools.console.output import Style, answer, tell, tell_parts
 from gpupools.console.progress import progress
 from gpupools.console.terminal import PIPE_COLUMNS, columns
@@ -58,7 +58,7 @@ def run(file: Path, as_json: bool, policy_config: Path | None = None) -> int:
     with progress("running the stack program and the policies"):
         report = preview_file(checked, policy_config=config)
     if as_json:
-        problems = [problem.as_json(file) for problem in report.problems]
+        problems = [problem.as_json(file) for problem in report.preview.problems]
         answer("preview", "refused" if report.exit_code else "accepted", problems, report.as_json())
     else:
         width = columns(sys.stdout)
@@ -100,7 +100,7 @@ def preview_file(checked: CheckedFile, program: Path = PROGRAM, policy_config: C
     with planned(plan, checked.file.config, clouds(), checked.file.others):
         preview: Preview = preview_program(program, checked.file.stack, project, config)
     notes = [*not_compared(plan.stack.clusters), *filter(None, [checked.file.note])]
-    declared, verdicts = _judged(checked, policy_config)
+    declared, verdicts = judge_file(checked, policy_config)
     # The SDK registers resources in the order in which their dependencies resolve, which means nothing to a reader.
     places = {each.urn: place for place, (each, _) in enumerate(declared.resources)}
     preview = replace(
@@ -113,7 +113,6 @@ def preview_file(checked: CheckedFile, program: Path = PROGRAM, policy_config: C
         plan.pools,
         preview,
         verdicts,
-        tuple(preview.problems),
         plan.runtimes,
         quotas=quotas_of(plan, clouds()),
         prices=prices_of(plan, clouds()),
@@ -122,13 +121,8 @@ def preview_file(checked: CheckedFile, program: Path = PROGRAM, policy_config: C
     )
 
 
-def judge_file(checked: CheckedFile, policy_config: Config | None) -> tuple[Sequence[PolicyVerdict], list[Problem]]:
-    """Return the verdicts of the policies on what a valid stack file declares, and what else blocks it."""
-    declared, verdicts = _judged(checked, policy_config)
-    return verdicts, declared.problems
-
-
-def _judged(checked: CheckedFile, policy_config: Config | None) -> tuple[Planned, Sequence[PolicyVerdict]]:
+def judge_file(checked: CheckedFile, policy_config: Config | None) -> tuple[Planned, Sequence[PolicyVerdict]]:
+    """Return what a valid stack file declares, and the verdicts of the policies on it."""
     stack, project = checked.file.stack, project_of(checked.file.path)
     declared = import_module("gpupools.preview.planned_resources").planned_resources(checked.plan, project, stack)
     config = policy_config or import_module(POLICY_CONFIG).read_config(None)
