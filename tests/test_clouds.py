@@ -4,7 +4,6 @@ import re
 import subprocess
 import sys
 import textwrap
-from collections import defaultdict
 from collections.abc import Mapping
 from datetime import date
 from fractions import Fraction
@@ -369,7 +368,7 @@ def test_every_declared_pool_passes_our_own_rules(cloud: Cloud, programs: Path) 
         (name, rule.name, finding)
         for name, pools in found.items()
         for pool in pools
-        for rule, finding in judge_resource([pool], None, defaultdict(Context))
+        for rule, finding in judge_resource([pool], None, Context())
         # Some ways to install the software keep nodes, which the advice on idle pools says of each.
         if not (rule.name == "gpu-pool-idles-at-zero" and sampled(cloud.name)[name][1].min_nodes > 0)
         and not (rule.name == "gpu-node-hardening-advised" and finding.property.endswith(LEFT_TO_THE_FILE))
@@ -394,10 +393,7 @@ def test_the_advice_on_autoscalers_is_what_the_plan_notes(cloud: Cloud, programs
         name
         for name, pools in facts(cloud, declared(cloud.name, programs)).items()
         for pool in pools
-        if any(
-            rule.name == "gpu-pool-ready-for-autoscaler"
-            for rule, _ in judge_resource([pool], None, defaultdict(Context))
-        )
+        if any(rule.name == "gpu-pool-ready-for-autoscaler" for rule, _ in judge_resource([pool], None, Context()))
     }
 
     assert advised == misjudged

@@ -12,7 +12,6 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import lru_cache
-from types import MappingProxyType
 from typing import Any
 
 from gpupools.audit import kubernetes
@@ -107,9 +106,6 @@ _OWN_KEYS = ("Labels", "Tags")
 """Maps with user-defined keys."""
 
 
-_NO_SCRIPTS: Mapping[str, str] = MappingProxyType({})
-
-
 def _init_of(resource: Any) -> Any:
     """Return what `cfn-init` does on the machine: the metadata that user data names by its resource.
 
@@ -121,7 +117,7 @@ def _init_of(resource: Any) -> Any:
 _INIT = "AWS::CloudFormation::Init"
 
 
-def to_pulumi_names(value: Any, scripts: Mapping[str, str] = _NO_SCRIPTS, own: bool = False, depth: int = 0) -> Any:
+def to_pulumi_names(value: Any, scripts: Mapping[str, str], own: bool = False, depth: int = 0) -> Any:
     """Return properties with Pulumi's names and `UNKNOWN` for values of functions.
 
     Args:

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator
 
 from gpupools.audit.document import Resource
 from gpupools.common.json_types import JsonObject
-from gpupools.plan.cloud import Readback
 from gpupools.plan.pool_facts import PoolFacts
+from gpupools.policies.kinds import readers
 from gpupools.providers import clouds
 from gpupools.readback.kubernetes_pools import each_kubernetes_pool
-from gpupools.readback.registry import TypeReader, type_readers
+from gpupools.readback.registry import TypeReader
 
 HELD = "a pool inside a template is not read here; check the template as a file of its own"
 
@@ -36,25 +36,21 @@ def reader_of_held(cloud: str, types: tuple[str, ...], held: Held) -> TypeReader
             if each.type.startswith(("arm:", "cloudformation:")):
                 yield each.type
             elif not each.opaque:
-                yield from (name for reader in _readers() for name in reader.nested_types(each.type, each.inputs))
+                yield from (name for reader in readers() for name in reader.nested_types(each.type, each.inputs))
 
     return TypeReader(cloud=cloud, types=types, unread=unread, nested_types=nested_types)
 
 
-def _readers() -> tuple[Readback | TypeReader, ...]:
-    return (*(cloud.readback() for cloud in clouds().values()), *type_readers())
-
-
 def read_types(held: Resource) -> Iterator[PoolFacts]:
     """Yield the pools of a held resource."""
-    for reader in _readers():
+    for reader in readers():
         yield from reader.read_pools(held.type, held.inputs)
     yield from each_kubernetes_pool(held.type, held.inputs, clouds())
 
 
 def _fault(held: Resource) -> str:
     """Return why a held resource cannot be judged where it stands; empty where it can, or makes no GPU nodes."""
-    why = held.opaque or next(filter(None, (reader.unread(held.type, held.inputs) for reader in _readers())), "")
+    why = held.opaque or next(filter(None, (reader.unread(held.type, held.inputs) for reader in readers())), "")
     if not why and held.address and any(pool.lacks_taint for pool in read_types(held)):
         why = HELD
     return f"{held.address}: {why}" if why and held.address else why

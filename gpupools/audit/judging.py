@@ -28,15 +28,13 @@ from gpupools.common.structured_text import without_collecting
 from gpupools.common.taints import repels_cpu_pods
 from gpupools.plan.pool_facts import PoolFacts
 from gpupools.policies import waivers
-from gpupools.policies.classify import classify
 from gpupools.policies.components import FindingKey, finding_key, judge_resource
-from gpupools.policies.declared_software import read_software
-from gpupools.policies.declared_stack import ANSWERS, Declared, DeclaredStack, Gap
+from gpupools.policies.declared_stack import ANSWERS, Declared, DeclaredStack
 from gpupools.policies.finding import Context, Finding, FindingLevel, Rule, format_finding, steps
-from gpupools.policies.kinds import read_pools, read_template
 from gpupools.policies.policy_config import Config
 from gpupools.policies.rules import ALL_RULES, RULE_NAMES, STACK_RULES
 from gpupools.policies.rules.gpu_waiver_current import RULE as CURRENT
+from gpupools.policies.stack_judge import in_stack, read_resource
 from gpupools.policies.waivers import Waiver, Waivers, outdated_waivers
 
 MAX_FINDINGS = 200
@@ -45,6 +43,8 @@ MAX_ADDRESSES = 1_000
 """Addresses that a report lists."""
 ALL_RESOURCES = "all-resources"
 """Address of an unverified finding about all resources together, for waivers."""
+_ALL = Resource("", "", {})
+"""Stands for all resources together."""
 
 _TEMPLATES = {
     terraform_configuration.FORM: "judge the plan: terraform show -json PLAN",
@@ -205,7 +205,7 @@ def judge_document(path: FilePath, document: Document, config: Config, beside: S
     folders = [folder, *(sources.folders() if sources else ())]
     declared = {address: _declared(address, resource) for address, resource in resources.items()}
     pools = {address: value.pools for address, value in declared.items()}
-    gaps = {gap.address: Resource(gap.address, gap.name, {}) for gap in document.gaps if sources is not None}
+    gaps = {gap.address: Resource(gap.address, gap.name, {}) for gap in document.gaps}
     comments = comments_of(path, gaps | resources, pools, sources, folders)
     given = Waivers(config.limits, config.waivers)
     for address, value in (gaps | resources).items():
@@ -215,7 +215,7 @@ def judge_document(path: FilePath, document: Document, config: Config, beside: S
     others = _by_unique_address(beside)
     lent = [_declared(address, other) for address, other in others.items() if address not in resources]
     stack = DeclaredStack([*declared.values(), *lent], document.gaps, ended)
-    found, waived = _all_findings(ending | resources, document.form, declared, stack, config, given, sources)
+    found, waived = _all_findings(ending | resources, gaps, document.form, declared, stack, config, given, sources)
     judged = {each.urn: None for each in stack.resources if each.urn in resources and (each.pools or each.software)}
     not_understood = tuple(address for address in stack.unread if address in resources and address not in judged)
     counts = (len(judged), len(resources) - len(judged) - len(not_understood), len(not_understood))
@@ -237,6 +237,7 @@ def judge_document(path: FilePath, document: Document, config: Config, beside: S
 
 def _all_findings(
     resources: Mapping[str, Resource],
+    gaps: Mapping[str, Resource],
     form: str,
     declared: Mapping[str, Declared],
     stack: DeclaredStack,
@@ -245,7 +246,6 @@ def _all_findings(
     sources: Sources | None,
 ) -> tuple[tuple[ReportedFinding, ...], tuple[ReportedFinding, ...]]:
     """Return the findings and the waived findings, each in the order of their resources."""
-    gaps = {gap.address: gap for gap in stack.gaps}
     found: dict[tuple[str, str, str], ReportedFinding] = {}
     counted: Counter[tuple[str, FindingLevel]] = Counter()
     # The rule on waivers runs last, when it is known which waivers were used.
@@ -257,7 +257,8 @@ def _all_findings(
         waiver = given.use(rule.name, address, finding.pool, finding.what)
         counted[rule.name, level] += waiver is None
         if waiver is not None or counted[rule.name, level] <= MAX_FINDINGS:
-            one = _reported_finding(rule, level, finding, address, resources.get(address) or gaps.get(address), sources)
+            resource = resources.get(address) or gaps.get(address, _ALL)
+            one = _reported_finding(rule, level, finding, address, resource, sources)
             settled = finding.fix if finding.needs_fix else _TEMPLATES.get(form, finding.fix)
             settled = settled if level is FindingLevel.UNVERIFIED else ""
             found[rule.name, address, one.message] = replace(one, waiver=waiver, settled_by=settled)
@@ -275,14 +276,10 @@ def _reported_finding(
     level: FindingLevel,
     finding: Finding,
     address: str,
-    resource: Resource | Gap | None,
+    resource: Resource,
     sources: Sources | None,
 ) -> ReportedFinding:
     """Return a finding with its message, file and line."""
-    if not isinstance(resource, Resource):
-        kind, place = resource.name if resource else "", sources.place(address, "") if sources and address else None
-        file, line = place or (None, None)
-        return ReportedFinding(rule, level, finding, address, kind, line, format_finding(finding, {}, rule), file=file)
     place = sources.place(address, resource.spelled(finding.property)) if sources else None
     file, line = place or (None, _line(resource, finding))
     message = resource.spelled(format_finding(finding, resource.inputs, rule))
@@ -319,7 +316,7 @@ def judge_waivers(judged: Sequence[FileReport], config: Config, *, some: bool = 
     outdated = outdated_waivers(given, used, scopes, config.limits)
     findings = ((address, Finding(what=what, fix=fix)) for address, what, fix in outdated)
     found = tuple(
-        _reported_finding(CURRENT, FindingLevel.VIOLATION, finding, address, None, None)
+        _reported_finding(CURRENT, FindingLevel.VIOLATION, finding, address, _ALL, None)
         for address, finding in findings
     )
     return FileReport(config.path, form="policy configuration", found=found) if found else None
@@ -366,33 +363,25 @@ def _by_unique_address(resources: Sequence[Resource]) -> dict[str, Resource]:
 
 def _declared(address: str, resource: Resource) -> Declared:
     logical = resource.address.rpartition("::")[2] if resource.address.startswith("urn:pulumi:") else ""
-    pools = read_pools(resource.type, resource.inputs, logical)
+    declared = in_stack(
+        read_resource(address, resource.type, logical, resource.inputs, resource.parent),
+        opaque=resource.opaque,
+        component=resource.component,
+        provider=resource.provider,
+        depends=resource.depends,
+        by_property=resource.refers,
+    )
+    pools = declared.pools
     if resource.is_partial:
         pools = tuple(replace(pool, weaknesses=(), node_customizations=(), identity=None) for pool in pools)
     if resource.takes_no_taints:
         pools = tuple(replace(pool, no_taint_field=True) for pool in pools)
-    software = read_software(resource.type, resource.inputs)
-    return Declared(
-        urn=address,
-        type=resource.type,
+    return replace(
+        declared,
         name=resource.address,
         inputs={**resource.inputs, **({"id": resource.id} if resource.id else {})},
         pools=pools,
-        template=read_template(resource.type, resource.inputs),
-        software=software,
-        unread=None
-        if resource.in_other_file
-        else classify(
-            resource.type,
-            resource.inputs,
-            opaque=resource.opaque,
-            component=resource.component,
-            software=software is not None,
-        ),
-        parent=resource.parent,
-        provider=resource.provider,
-        depends=(*resource.depends, *(other for others in resource.refers.values() for other in others)),
-        by_property=resource.refers,
+        unread=None if resource.in_other_file else declared.unread,
     )
 
 
@@ -404,22 +393,17 @@ def _findings(
     given: Waivers,
 ) -> Iterator[tuple[Rule, str, Finding]]:
     found_on: dict[str, set[FindingKey]] = {}
-    contexts: dict[tuple[str, bool], Mapping[str, Context]] = {}
+    context = Context(config=config.options, waivers=given)
     for address, value in declared.items():
         if not value.pools and value.software is None:
             continue
-        key = (resources[address].stack, resources[address].protect)
-        contexts[key] = contexts.get(key) or {
-            rule.name: Context(config=config.options.get(rule.name, {}), stack=key[0], protect=key[1])
-            for rule in ALL_RULES
-        }
+        own = replace(context, stack=resources[address].stack, protect=resources[address].protect)
         above = stack.component(value)
         component = found_on.get(above.urn, ()) if above else None
-        found = [*judge_resource(value.pools, value.software, contexts[key], component)]
+        found = [*judge_resource(value.pools, value.software, own, component)]
         found_on[address] = {finding_key(rule.name, finding) for rule, finding in found}
         yield from ((rule, address, finding) for rule, finding in found)
     for rule in STACK_RULES:
-        context = Context(config=config.options.get(rule.name, {}), waivers=given)
         yield from ((rule, *each) for each in (rule.stack(stack, context) if rule.stack else ()))
 
 

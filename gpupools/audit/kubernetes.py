@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from functools import lru_cache
 from itertools import islice
 from typing import Any
 
@@ -18,9 +17,8 @@ from gpupools.common.errors import Path, Problem, Rejected, shown
 from gpupools.common.json_types import JsonObject
 from gpupools.common.structured_text import Text
 from gpupools.plan.pool_facts import UNKNOWN
-from gpupools.providers import clouds
+from gpupools.policies.kinds import read_kinds
 from gpupools.readback.inputs import is_list
-from gpupools.readback.kubernetes_pools import kinds_read
 
 FORM = "Kubernetes manifest"
 
@@ -91,7 +89,7 @@ def _objects(data: Any, lines: Mapping[Path, int], first: int | None, text: Text
         if kind.endswith("List"):
             return
     filled = text is None or text.has_placeholders
-    if filled and (data["apiVersion"].rpartition("/")[0], kind) in _node_kinds():
+    if filled and (data["apiVersion"].rpartition("/")[0], kind) in read_kinds():
         data = _with_placeholders(data)
     metadata = data.get("metadata") if isinstance(data.get("metadata"), dict) else {}
     names = [name for key in ("namespace", "name", "generateName") if isinstance(name := metadata.get(key), str)]
@@ -104,12 +102,6 @@ def _objects(data: Any, lines: Mapping[Path, int], first: int | None, text: Text
         lines=lines,
         spelled=_spelled,
     )
-
-
-@lru_cache
-def _node_kinds() -> frozenset[tuple[str, str]]:
-    """Return group and kind of the objects whose placeholders matter."""
-    return frozenset(kinds_read(clouds()))
 
 
 _VARIABLE = re.compile(r"\$\{[^{}]*\}|\$\(\w[^()]*\)")

@@ -57,9 +57,7 @@ def read_configuration(folder: FilePath) -> Document:
         )
     run = _Run(repository_of(folder))
     run.read(_Configuration(folder, run), "", ())
-    plan = Plan(Text("", (), is_json=True), run.modules)
-    for resource in run.resources:
-        plan.add(resource)
+    plan = Plan(Text("", (), is_json=True), run.modules, [(resource, None) for resource in run.resources])
     what = "modules are not read from the configuration"
     gaps = (*(Gap("modules-not-read", what, _PLAN, each) for each in run.unread), *run.gaps)
     written = (

@@ -77,7 +77,7 @@ def read(text: Text) -> Document:
                 raise damaged((*at, "change", "after"), outcome.get("after"))
             instance = instance_of(change, _without_old_taints(outcome["after"], before), module)
             instance.id = str(before.get("id") or "") if "create" not in actions else ""
-            plan.add(instance, outcome.get("after_unknown"))
+            plan.instances.append((instance, outcome.get("after_unknown")))
         elif change["mode"] == "data" and change["type"] in _SENDING:
             values = _known(outcome.get("after"), outcome.get("after_unknown"), None)
             plan.sent.append(instance_of(change, values, module))
@@ -210,19 +210,15 @@ class Plan:
     modules: Mapping[tuple[str, ...], JsonObject]
     """Configuration of each module by the names of its calls."""
     instances: list[tuple[TerraformResource, Any]] = field(default_factory=list)
-    """Each with what of it is not known."""
+    """Each with what of it is not known, as plans mark it."""
     sent: list[TerraformResource] = field(default_factory=list)
     """Data sources of `_SENDING`."""
     _blocks: dict[_Name, _Block | None] = field(default_factory=dict)
     _addresses_by_name: dict[tuple[_Name, str], tuple[_Name, ...] | None] = field(default_factory=dict)
     _resolved_before: dict[tuple[Any, ...], tuple[_Name, ...]] = field(default_factory=dict)
 
-    def add(self, instance: TerraformResource, unknown: Any = None) -> None:
-        """Add a resource with what of it is not known, as plans mark it."""
-        self.instances.append((instance, unknown))
-
     def resources(self) -> Iterator[Resource]:
-        """Convert every resource that was added."""
+        """Convert every instance."""
         for instance, unknown in self.instances:
             name = (module_calls(instance.module), instance.type, instance.name)
             given = self._block(name)

@@ -174,7 +174,8 @@ class Sources:
             try:
                 # Override files come first, since what they say counts; those in JSON are not read.
                 readable = self._is_within(folder) and not any(folder.glob("*override.tf.json"))
-                files = sorted(folder.glob("*.tf") if readable else (), key=_override_first)
+                files = sorted(folder.glob("*.tf") if readable else ())
+                files.sort(key=lambda file: not file.stem.endswith("override"))
             except OSError:
                 files = []
             for file in files:
@@ -227,10 +228,6 @@ def repository_of(folder: FilePath) -> FilePath:
     return next((path for path in (here, *here.parents) if (path / ".git").exists()), here)
 
 
-def _override_first(file: FilePath) -> tuple[bool, FilePath]:
-    return not file.stem.endswith("override"), file
-
-
 def _children(tree: Tree[Any] | None, kind: str) -> Iterator[Tree[Any]]:
     for child in tree.children if tree is not None else ():
         if getattr(child, "data", None) == kind:
@@ -243,11 +240,8 @@ def _blocks(body: Tree[Any] | None) -> Iterator[Tree[Any]]:
 
 def _words(block: Tree[Any]) -> list[str]:
     """Return the words before a block's brace."""
-    words = []
-    for kind in ("identifier", "string"):  # resource "type" "name"
-        for child in _children(block, kind):
-            words.append(_source_text(child))
-    return words
+    # resource "type" "name"
+    return [_source_text(child) for kind in ("identifier", "string") for child in _children(block, kind)]
 
 
 def _source_text(tree: Tree[Any]) -> str:

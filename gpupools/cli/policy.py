@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import redirect_stdout
 from dataclasses import replace
-from datetime import UTC, datetime
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -103,7 +102,7 @@ def _exit_status(parser: argparse.ArgumentParser, given: argparse.Namespace) -> 
     if given.config_schema:
         if given.files or given.check_config or given.config:
             parser.error("--config-schema cannot be combined with other arguments")
-        tell_json(import_module("gpupools.policies.configuration").schema())
+        tell_json(import_module("gpupools.policies.policy_config").schema())
         return 0
     if given.baseline and given.write_baseline:
         parser.error("--baseline cannot be combined with --write-baseline")
@@ -159,10 +158,10 @@ _CONFIG_FORMATS = ("text", "json", "github")
 
 def check_configs(files: Sequence[Path], form: str) -> int:
     """Print the problems of policy configurations; return 1 if one is invalid or weakens a mandatory rule."""
-    configuration = import_module("gpupools.policies.configuration")
+    policy_config = import_module("gpupools.policies.policy_config")
     found: dict[Path, Sequence[Problem]] = {}
     for path in dict.fromkeys(files):
-        found[path] = configuration.read_config(path)[1]
+        found[path] = policy_config.parse_config(path)[1]
     refused = any(found.values())
     if form == "json":
         listed = [
@@ -209,9 +208,7 @@ def judge_files(
     judging = _audit("judging")
     judged: list[FileReport]
     try:
-        today = datetime.now(tz=UTC).date()  # the only thing that is looked up: waivers hold until a day
-        policies = import_module("gpupools.policies.policy_config")
-        chosen = policies.read_config(config, today) if config is not None else policies.Config(today=today)
+        chosen = import_module("gpupools.policies.policy_config").read_config(config)
     except Rejected as rejected:  # the report says so in every format, of the configuration instead of the files
         judged = [judging.FileReport(config, problems=rejected.problems)]
     else:

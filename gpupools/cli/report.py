@@ -6,13 +6,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 from gpupools.cli.diff import REJECTED, planned_side
 from gpupools.cli.files import add_within, links_out, write_whole
 from gpupools.cli.git import NotThen, file_at, gone_since
 from gpupools.cli.help_texts import Refusal, examples, located_in
 from gpupools.common.errors import Problem, Rejected
-from gpupools.common.json_types import JsonDict, JsonObject
+from gpupools.common.json_types import JsonDict
 from gpupools.console.output import Style, answer, tell, tell_lines, tell_parts
 from gpupools.diff.comparison import compare_files
 from gpupools.providers import clouds
@@ -76,7 +77,7 @@ def _exit_status(given: argparse.Namespace) -> int:
     return 1 if refused else 0
 
 
-def _policy_config(given: argparse.Namespace) -> JsonObject | None:
+def _policy_config(given: argparse.Namespace) -> Any:
     """Return the policy configuration; None if none is set.
 
     Raises:
@@ -91,8 +92,7 @@ def _policy_config(given: argparse.Namespace) -> JsonObject | None:
     if config is None:
         return None
     with located_in(config):
-        read: JsonObject = import_module("gpupools.preview.command").read_policy_config(config)
-    return read
+        return import_module("gpupools.policies.policy_config").read_config(config)
 
 
 def _tell(reports: Sequence[StackReport], gone: Sequence[str], given: argparse.Namespace) -> None:
@@ -137,7 +137,7 @@ def _output_problem(output: Path, force: bool) -> Problem | None:
 _WRITERS: dict[str, Callable[[Sequence[StackReport], Sequence[str]], str]] = {"html": page, "markdown": comment}
 
 
-def _report(file: Path, since: str | None, judge: bool, config: JsonObject | None) -> StackReport:
+def _report(file: Path, since: str | None, judge: bool, config: Any) -> StackReport:
     try:
         checked = check_stack_file(file, clouds())
     except Rejected as rejected:
@@ -147,7 +147,8 @@ def _report(file: Path, since: str | None, judge: bool, config: JsonObject | Non
     if since is not None:
         found |= _compared(file, since, checked)
     if judge:
-        found["verdicts"], found["problems"] = import_module("gpupools.preview.command").judge_file(checked, config)
+        declared, found["verdicts"] = import_module("gpupools.preview.command").judge_file(checked, config)
+        found["problems"] = declared.problems
     else:
         found["not_judged"] = "skipped by --no-policies"
     return StackReport(str(file), checked.file.stack, checked.plan, **found)

@@ -11,7 +11,7 @@ from gpupools.plan.capability import Capability, Verdict
 from gpupools.plan.cloud import Cloud
 from gpupools.plan.pool_planner import check_pool
 from gpupools.plan.provider_plan import PoolRequest
-from gpupools.spec.models import MODES, SHARING_KINDS, Mig, Nodes, PoolSpec, SharingMode, shared_mode
+from gpupools.spec.models import MODES, SHARING_KINDS, Cluster, Mig, Nodes, PoolSpec, SharingMode, shared_mode
 
 
 @dataclass(frozen=True)
@@ -79,9 +79,8 @@ def _row(cloud: Cloud, software: str, kind: str, model: str, machines: list[Inst
         cluster = cloud.cluster.model_validate(dict(cloud.example_cluster))
         first = None
         for sharing, machine in product(representatives(kind, model), machines):
-            keys = {"instance_type": machine.name, "sharing": sharing, "software": software}
-            spec = _ANY_POOL.model_copy(update=keys)
-            problems = check_pool(PoolRequest(model.lower(), spec, cluster, machine, software, kind, cell), cloud)
+            request = example_request(model.lower(), cluster, software, kind, cell, machine, sharing)
+            problems = check_pool(request, cloud)
             if not problems:
                 break
             first = first or problems[0]
@@ -89,6 +88,20 @@ def _row(cloud: Cloud, software: str, kind: str, model: str, machines: list[Inst
             if first is not None:
                 answer = (Verdict.REFUSED, first.what, first.source or cell.source, first.fix)
     return MatrixRow(cloud.name, software, kind, model, *answer)
+
+
+def example_request(
+    name: str,
+    cluster: Cluster,
+    software: str,
+    kind: str,
+    cell: Capability,
+    machine: InstanceType,
+    sharing: SharingMode,
+) -> PoolRequest:
+    """Return what asks whether a machine supports a way of sharing of this kind."""
+    spec = _ANY_POOL.model_copy(update={"instance_type": machine.name, "sharing": sharing, "software": software})
+    return PoolRequest(name, spec, cluster, machine, software, kind, cell)
 
 
 def grouped(rows: Iterator[MatrixRow]) -> Mapping[MatrixRow, tuple[str, ...]]:

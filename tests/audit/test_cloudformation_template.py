@@ -32,7 +32,7 @@ GROUP = "aws:eks/nodeGroup:NodeGroup"
     ids=str,
 )
 def test_literals_are_read_and_functions_are_not_evaluated(given: Any, made: Any) -> None:
-    assert to_pulumi_names(given) == made
+    assert to_pulumi_names(given, {}) == made
 
 
 TAINT = {"Key": "nvidia.com/gpu", "Effect": "NO_SCHEDULE"}

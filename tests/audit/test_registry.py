@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gpupools import audit
-from gpupools.audit.machine_kinds import machine_kinds
+from gpupools.audit.cluster_api import machine_kinds
 from gpupools.providers import clouds
 from gpupools.readback.registry import KubernetesReader, TypeReader, kubernetes_readers, type_readers
 

@@ -96,7 +96,7 @@ def test_the_state_keeps_every_output_that_a_program_can_read(preview: RunProgra
     assert shown.problems == []
     assert shown.outputs.keys() == outputs.keys()
     assert [key for key, value in shown.outputs.items() if not value] == ["capacity"]  # claims stand for it
-    assert shown.state[component.urn]["outputs"] == shown.outputs
+    assert shown.registered[component.urn] == shown.outputs
 
 
 def test_a_name_for_the_pool_takes_the_place_of_the_components_own(preview: RunProgram) -> None:

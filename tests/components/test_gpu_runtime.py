@@ -353,7 +353,7 @@ def test_a_program_gives_the_provider_and_the_pools_to_wait_for(preview: RunProg
     plan = plan_args(own_args())
     assert len(below(shown, component)) == len(plan.releases) + len(plan.objects)
     assert set(shown.outputs["owners"]) == set(shown.outputs["pods"]) == {"a", "b"}
-    assert shown.state[component.urn]["outputs"] == shown.outputs
+    assert shown.registered[component.urn] == shown.outputs
     pools = {each.urn for each in shown.resources if each.type.endswith(":AgentPool")}
     (release, *_) = [each for each in below(shown, component) if each.type.endswith(":Release")]
     assert pools <= set(dependencies(release))

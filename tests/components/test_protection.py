@@ -25,4 +25,4 @@ def test_it_depends_on_everything_by_a_urn_that_stays(preview: RunProgram, prote
         "dependsOn": [each.urn for each in shown.resources if each.name.startswith("in-")],
         "protect": protect,
     }
-    assert shown.state[protection.urn]["outputs"] == {}
+    assert shown.registered.get(protection.urn, {}) == {}

@@ -398,7 +398,7 @@ def test_right_after_an_update_nothing_changes(stack: str, tmp_path: Path, capsy
             "type": each.type,
             "parent": each.parent,
             "inputs": _concrete(each.inputs),
-            "outputs": _concrete(found.state[each.urn]["outputs"]),
+            "outputs": _concrete(found.registered.get(each.urn, {})),
         }
         for each in found.resources
     ]

@@ -8,8 +8,8 @@ import pytest
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 
 from gpupools.cli.main import main
-from gpupools.policies.configuration import ADVISORY_ONLY, config_problems, read_config, schema
 from gpupools.policies.finding import Level, Rule
+from gpupools.policies.policy_config import ADVISORY_ONLY, config_problems, parse_config, schema
 from gpupools.policies.rules import ALL_RULES
 
 POLICIES = Path(__file__).resolve().parents[2] / "policies"
@@ -88,7 +88,7 @@ def test_a_key_that_is_given_twice_hides_nothing(tmp_path: Path) -> None:
     file = tmp_path / "policy-config.json"
     file.write_text('{"gpu-pool-tainted": "disabled", "gpu-pool-tainted": "mandatory"}')
 
-    assert [str(problem) for problem in read_config(file)[1]] == [
+    assert [str(problem) for problem in parse_config(file)[1]] == [
         "has the key 'gpu-pool-tainted' twice, and only the last one counts; keep one"
     ]
 
@@ -97,7 +97,7 @@ def test_a_level_that_is_given_twice_hides_nothing(tmp_path: Path) -> None:
     file = tmp_path / "policy-config.json"
     file.write_text('{"gpu-pool-tainted": {"enforcementLevel": "mandatory", "enforcementLevel": "advisory"}}')
 
-    assert [str(problem) for problem in read_config(file)[1]] == [
+    assert [str(problem) for problem in parse_config(file)[1]] == [
         "has the key 'enforcementLevel' twice, and only the last one counts; keep one",
         "gpu-pool-tainted.enforcementLevel: lowers a mandatory rule; leave the level out, or make it mandatory",
     ]
@@ -108,7 +108,7 @@ def test_what_is_no_json_is_a_problem_and_no_traceback(tmp_path: Path, text: str
     file = tmp_path / "policy-config.json"
     file.write_text(text)
 
-    _, problems = read_config(file)
+    _, problems = parse_config(file)
 
     assert ["is not JSON" in str(problem) for problem in problems] == [True]
 
@@ -117,7 +117,7 @@ def test_a_file_beyond_the_size_limit_is_not_read(tmp_path: Path) -> None:
     file = tmp_path / "policy-config.json"
     file.write_text("{}" + " " * 1_048_576)
 
-    _, problems = read_config(file)
+    _, problems = parse_config(file)
 
     assert [str(problem) for problem in problems] == [
         "cannot be read: it has more than 1048576 bytes; name a policy configuration"
@@ -221,7 +221,7 @@ def test_the_schema_takes_a_level_and_the_keys_of_each_rule(rule: Rule) -> None:
 
 
 def test_the_committed_configurations_differ_by_environment() -> None:
-    dev, prod = (read_config(POLICIES / f"policy-config.{env}.json")[0] for env in ("dev", "prod"))
+    dev, prod = (parse_config(POLICIES / f"policy-config.{env}.json")[0] for env in ("dev", "prod"))
 
     assert isinstance(dev, dict)
     assert isinstance(prod, dict)

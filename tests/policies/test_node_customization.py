@@ -9,9 +9,9 @@ import pytest
 from gpupools.common.errors import Rejected
 from gpupools.plan.pool_facts import UNKNOWN
 from gpupools.plan.pool_plan import PoolPlan
-from gpupools.policies.configuration import config_problems
 from gpupools.policies.finding import Context
 from gpupools.policies.kinds import read_pools
+from gpupools.policies.policy_config import config_problems
 from gpupools.policies.rules.gpu_node_customised import RULE
 from gpupools.preview.format_preview import override_lines
 from gpupools.providers import clouds
@@ -75,7 +75,7 @@ def mime(content_type: str, body: str) -> str:
 
 
 def said(token: str, inputs: Inputs, **config: Any) -> list[str]:
-    context = Context(config=config)
+    context = Context(config={RULE.name: config})
     found = [each for pool in read_pools(token, inputs) for each in RULE.pool(pool, context)]  # type: ignore[misc]
     return [f"{each.what.partition(' ')[0]} {each.property}" for each in found]
 

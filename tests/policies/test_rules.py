@@ -1,7 +1,6 @@
 """The rules as plain functions on facts, from both sides."""
 
 import dataclasses
-from collections import defaultdict
 from fractions import Fraction
 from typing import Any
 
@@ -46,8 +45,8 @@ def pool(
 
 def found(facts: PoolFacts, rule: str, stack: str = "dev", protect: bool = False, **config: Any) -> list[Finding]:
     """Return what one rule has against a pool."""
-    contexts = defaultdict(Context, {rule: Context(config=config, stack=stack, protect=protect)})
-    return [finding for each, finding in judge_resource([facts], None, contexts) if each.name == rule]
+    context = Context(config={rule: config}, stack=stack, protect=protect)
+    return [finding for each, finding in judge_resource([facts], None, context) if each.name == rule]
 
 
 def taint_finding(facts: PoolFacts) -> Finding | None:
@@ -399,7 +398,7 @@ def test_a_bound_that_is_not_known_yet_is_unverified(path: str) -> None:
 
 
 def test_a_clean_pool_passes_every_rule() -> None:
-    assert [(rule.name, finding.what) for rule, finding in judge_resource([CLEAN], None, defaultdict(Context))] == []
+    assert [(rule.name, finding.what) for rule, finding in judge_resource([CLEAN], None, Context())] == []
 
 
 def test_a_weakness_that_is_not_known_yet_is_unverified() -> None:

@@ -8,12 +8,14 @@ import subprocess
 import sys
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import replace
+from datetime import date
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from gpupools.common.errors import Problem
+from gpupools.policies.policy_config import config_of
 from gpupools.preview import command
 from gpupools.preview.command import PROGRAM, preview_file, run
 from gpupools.preview.format_preview import Report
@@ -42,7 +44,7 @@ def dev_report(dev: CheckedFile) -> Report:
 
 
 def test_the_dev_stack_is_accepted(dev_report: Report) -> None:
-    assert dev_report.problems == ()
+    assert dev_report.preview.problems == []
     assert dev_report.preview.warnings == []
     assert dev_report.exit_code == 0
 
@@ -71,7 +73,7 @@ def test_the_pack_judges_every_rule(dev_report: Report) -> None:
 def test_the_report_is_one_json_document(dev: CheckedFile, dev_report: Report) -> None:
     found: dict[str, Any] = json.loads(json.dumps(dev_report.as_json()))
 
-    assert (found["project"], found["stack"], dev_report.problems) == ("gpupools", "dev", ())
+    assert (found["project"], found["stack"], dev_report.preview.problems) == ("gpupools", "dev", [])
     assert [pool["name"] for pool in found["pools"]] == [plan.name for plan in dev.plan.pools]
     assert {tuple(resource) for resource in found["resources"]} == {
         ("type", "name", "urn", "parent", "custom", "inputs", "options")
@@ -105,9 +107,9 @@ def test_in_a_pipe_no_line_is_wider_than_120(dev_report: Report) -> None:
 
 def test_a_pool_that_a_rule_forbids_is_refused(dev: CheckedFile) -> None:
     bounded = {"gpu-pool-bounded": {"enforcementLevel": "mandatory", "maxNodesPerPool": 2}}
-    report = preview_file(dev, policy_config=bounded)
+    report = preview_file(dev, policy_config=config_of(bounded, date.min))
 
-    assert report.problems == ()
+    assert report.preview.problems == []
     assert [verdict.policy for verdict in report.verdicts if verdict.refuses] == ["gpu-pool-bounded"]
     assert report.exit_code == 1
     assert "  FAIL  gpu-pool-bounded" in report.as_text()
@@ -165,7 +167,8 @@ def test_a_refused_file_declares_nothing(tmp_path: Path, text: str, expected: st
 def test_the_answer_says_what_came_of_it(
     dev_report: Report, monkeypatch: pytest.MonkeyPatch, problems: tuple[Problem, ...], status: str
 ) -> None:
-    monkeypatch.setattr(command, "preview_file", lambda *_, **__: replace(dev_report, problems=problems))
+    given = replace(dev_report, preview=replace(dev_report.preview, problems=[*problems]))
+    monkeypatch.setattr(command, "preview_file", lambda *_, **__: given)
     code, out, err = printed(DEV, as_json=True)
     found = json.loads(out)
 
@@ -212,21 +215,6 @@ def test_resources_stand_by_cluster_in_the_files_order_after_the_providers(dev_r
     ]
     parents = [each.parent.rpartition("::")[2] if each.parent else each.name for each in resources]
     assert parents == sorted(parents, key=parents.index), "children stand with their parent"
-
-
-def test_a_resource_belongs_to_the_cluster_of_the_longest_name(dev: CheckedFile, tmp_path: Path) -> None:
-    names = ("b-c-x", "b-x", "a", "zoo", "b-cx", "bx")
-    boxes = "".join(f"pulumi.ComponentResource('t:index:Box', {name!r})\n" for name in names)
-    provider = "pulumi_aws.Provider('b-c', region='eu-central-1')\n"
-    (tmp_path / "__main__.py").write_text(f"import pulumi, pulumi_aws\n{boxes}{provider}")
-    (cluster,) = [each for key, each in dev.plan.stack.clusters.items() if key == "train"]
-    stack = dev.plan.stack._replace(clusters=dict.fromkeys(("a", "b", "b-c"), cluster))
-    report = preview_file(
-        dev._replace(plan=dev.plan._replace(stack=stack, pools=(), runtimes=())), tmp_path / "__main__.py"
-    )
-
-    found = [each.name for each in report.preview.resources]
-    assert found == ["zoo", "bx", "b-c", "a", "b-x", "b-cx", "b-c-x"]
 
 
 def test_the_project_is_that_of_the_repository(tmp_path: Path) -> None:

@@ -120,7 +120,11 @@ FINE = PolicyVerdict("fine", "mandatory", "why not")
 
 def report(**more: Any) -> Report:
     given: dict[str, Any] = {"plans": [plan()], "verdicts": [FINE], **more}
-    told = {key: given.pop(key) for key in ("stack_references", "messages", "warnings", "resources") if key in given}
+    told = {
+        key: given.pop(key)
+        for key in ("stack_references", "messages", "warnings", "resources", "problems")
+        if key in given
+    }
     return Report(file="f.yaml", preview=Preview("gpupools", "test", **{"resources": RESOURCES, **told}), **given)
 
 

@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from gpupools.cli.main import main
+from gpupools.policies.policy_config import read_config
 from gpupools.preview.command import preview_file
 from gpupools.providers import clouds
 from gpupools.stackfile.check import check_stack_file
@@ -20,7 +21,7 @@ CONFIG = ROOT / "policies" / "policy-config.prod.json"
 def test_the_production_example_is_a_production_stack_and_passes_its_policies() -> None:
     checked = check_stack_file(PROD, clouds())
     config = json.loads(CONFIG.read_text(encoding="utf-8"))
-    report = preview_file(checked, policy_config=config)
+    report = preview_file(checked, policy_config=read_config(CONFIG))
 
     assert checked.plan.stack.production
     assert checked.plan.pools

@@ -1,9 +1,8 @@
 """The rules judged in this process and the policy pack, asked as the engine asks it, say the same of every stack."""
 
 import json
-from collections.abc import Mapping
+from datetime import date
 from pathlib import Path
-from typing import Any
 
 import pytest
 from google.protobuf import struct_pb2
@@ -12,7 +11,7 @@ from pulumi_policy import EnforcementLevel
 
 from gpupools.common.errors import Rejected
 from gpupools.policies.pack import NAME, POLICIES, Analyzer
-from gpupools.policies.policy_config import levels_and_options
+from gpupools.policies.policy_config import Config, config_of
 from gpupools.preview.command import judge_file, preview_file
 from gpupools.preview.monitor import DeclaredResource
 from gpupools.providers import clouds
@@ -24,16 +23,19 @@ FILES = sorted(
     for pattern in ("stacks/*.yaml", "examples/*/Pulumi.*.yaml", "tests/stacks/*.yaml", "tests/golden/*/*.yaml")
     for file in ROOT.glob(pattern)
 )
-STRICT: Mapping[str, Any] = {
-    **json.loads((ROOT / "policies" / "policy-config.prod.json").read_text(encoding="utf-8")),
-    "gpu-pool-bounded": {"enforcementLevel": "mandatory", "maxNodesPerPool": 2},
-    "gpu-pool-idles-at-zero": "disabled",
-    "gpu-pool-tainted": {
-        "enforcementLevel": "remediate",
-        "unknownAtPreview": "advisory",
-        "waivers": [{"resource": "*", "reason": "a test", "expires": "2020-01-01"}],
+STRICT = config_of(
+    {
+        **json.loads((ROOT / "policies" / "policy-config.prod.json").read_text(encoding="utf-8")),
+        "gpu-pool-bounded": {"enforcementLevel": "mandatory", "maxNodesPerPool": 2},
+        "gpu-pool-idles-at-zero": "disabled",
+        "gpu-pool-tainted": {
+            "enforcementLevel": "remediate",
+            "unknownAtPreview": "advisory",
+            "waivers": [{"resource": "*", "reason": "a test", "expires": "2020-01-01"}],
+        },
     },
-}
+    date(2026, 11, 28),
+)
 """A configuration in which many rules speak, at every level."""
 
 
@@ -44,16 +46,15 @@ def accepted(file: Path) -> CheckedFile | None:
         return None
 
 
-def said_by_pack(resources: list[DeclaredResource], config: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+def said_by_pack(resources: list[DeclaredResource], config: Config) -> list[tuple[str, str, str]]:
     """Return policy, URN and message of all that the pack says, asked as by the engine."""
     pack = Analyzer(NAME, "0", [*POLICIES.values()], EnforcementLevel.MANDATORY)
-    levels, options = levels_and_options(config)
     request = analyzer_pb2.ConfigureAnalyzerRequest()
     for name, policy in POLICIES.items():
         assert policy.enforcement_level is not None
-        level = levels.get(name) or str(policy.enforcement_level.value)
+        level = config.levels.get(name) or str(policy.enforcement_level.value)
         request.policyConfig[name].enforcementLevel = analyzer_pb2.EnforcementLevel.Value(level.upper())
-        own = {key: value for key, value in options[name].items() if key != "enforcementLevel"}
+        own = {key: value for key, value in config.options[name].items() if key != "enforcementLevel"}
         request.policyConfig[name].properties.update(own)
     pack.Configure(request, None)
     urns = {each.urn: each for each in resources}
@@ -88,9 +89,9 @@ def test_both_say_the_same(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         return  # nothing is declared of it
     monkeypatch.setattr("pulumi.get_stack", lambda: checked.file.stack)
     report = preview_file(checked, policy_config=STRICT)
-    _, problems = judge_file(checked, STRICT)
+    declared, _ = judge_file(checked, STRICT)
 
-    assert problems == list(report.problems)
+    assert declared.problems == report.preview.problems
     said = [(verdict.policy, each.urn, each.message) for verdict in report.verdicts for each in verdict.violations]
     assert sorted(said) == sorted(said_by_pack(report.preview.resources, STRICT))
     assert {verdict.policy for verdict in report.verdicts} == POLICIES.keys()

@@ -1,6 +1,5 @@
 """AKS-managed GPU nodes: pools that only a newer version of AKS's API is_known_type, as generic resources."""
 
-from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -369,7 +368,7 @@ def test_an_untainted_one_is_a_violation_that_can_be_mended() -> None:
     (pool,) = CLOUD.readback().read_pools(GENERIC, inputs)
     mended = with_taint(inputs, pool)
 
-    assert "gpu-pool-tainted" in {rule.name for rule, _ in judge_resource([pool], None, defaultdict(Context))}
+    assert "gpu-pool-tainted" in {rule.name for rule, _ in judge_resource([pool], None, Context())}
     assert mended == {**ADDRESS, "properties": {"vmSize": T4, "nodeTaints": ["a=b:PreferNoSchedule", TEXT]}}
 
 

@@ -7,7 +7,7 @@ So findings are reported on the component, and on its children only if they add 
 child, and with PULUMI_NODEJS_SKIP_COMPONENT_INPUTS a component has no inputs.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from gpupools.plan.pool_facts import PoolFacts
 from gpupools.policies.declared_software import DeclaredSoftware
@@ -40,7 +40,7 @@ def is_reported_on_component(rule: str, finding: Finding, component: Collection[
 def judge_resource(
     pools: Sequence[PoolFacts],
     software: DeclaredSoftware | None,
-    contexts: Mapping[str, Context],
+    context: Context,
     component: Collection[FindingKey] | None = None,
 ) -> Iterator[tuple[Rule, Finding]]:
     """Judge one resource by every rule that one resource decides.
@@ -48,11 +48,10 @@ def judge_resource(
     Args:
         pools: Its pools.
         software: The GPU software in it.
-        contexts: The context of each rule, by its name.
+        context: What the rules may use besides.
         component: Findings on the component that created it; None without one.
     """
     for rule in RESOURCE_RULES:
-        context = contexts[rule.name]
         for pool in pools if rule.pool is not None else ():
             if component is not None and rule is TAINTED and pool.elsewhere:
                 continue  # its taint may be in a launch template, which only the judgement of the stack sees

@@ -5,7 +5,7 @@ pieces with several owners.
 """
 
 import re
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import groupby, product
 from pathlib import Path
@@ -16,7 +16,7 @@ from gpupools.common.csv_rows import csv_rows
 from gpupools.common.json_types import JsonObject
 from gpupools.plan.hami import HAMI, HAMI_LABEL
 from gpupools.plan.pool_facts import UNKNOWN
-from gpupools.readback.inputs import group_and_kind
+from gpupools.readback.inputs import at, group_and_kind, mapping
 from gpupools.software.charts import CONTROLLERS, value_seen
 
 DRIVER, TOOLKIT, PLUGIN, CLAIMS = "driver", "container toolkit", "device plugin", "DRA driver"
@@ -96,11 +96,7 @@ _STAYS = frozenset(product(("apps", "extensions"), ("DaemonSet", "Deployment", "
 _STAYS |= {("core", "ReplicationController"), ("", "ReplicationController")}
 _RUNS_ONCE = frozenset({*product(("batch",), ("Job", "CronJob")), *product(("core", ""), ("Pod", "PodTemplate"))})
 """Workloads whose images are judged, but that own no piece of a node's software."""
-_POD_AT = {
-    "Pod": ("spec",),
-    "PodTemplate": ("template", "spec"),
-    "CronJob": ("spec", "jobTemplate", "spec", "template", "spec"),
-}
+_POD_AT = {"Pod": "spec", "PodTemplate": "template.spec", "CronJob": "spec.jobTemplate.spec.template.spec"}
 _HELM = frozenset({("helm.sh", "Release"), ("helm.sh", "Chart")})
 
 
@@ -192,13 +188,13 @@ def _chart(properties: JsonObject) -> DeclaredSoftware | None:
     if known is None:
         return None
     given = properties.get("values")
-    values = given if isinstance(given, Mapping) else {}
+    values = mapping(given)
     options = properties.get("repositoryOpts")
     found = {piece: _is_enabled(known, piece, values) for piece in known.installs}
     late = given is UNKNOWN
-    pods = value_at(values, (known.pods,)) if known.pods else values
+    pods = at(values, known.pods) if known.pods else values
     if name == HAMI:  # its device plugin has a key of its own, which Helm merges with the chart's
-        own = value_at(values, ("devicePlugin", "nvidiaNodeSelector"))
+        own = at(values, "devicePlugin.nvidiaNodeSelector")
         pods = {"nodeSelector": {HAMI_LABEL: "on", **own} if isinstance(own, Mapping) else own or {HAMI_LABEL: "on"}}
     return DeclaredSoftware(
         kind=name,
@@ -218,7 +214,7 @@ def _is_enabled(chart: _Chart, piece: str, values: JsonObject) -> Any:
     """Say whether a chart's values enable a piece; `UNKNOWN` if that is not known yet."""
     path = chart.installs[piece]
     wanted = [each for each in (path, chart.needs.get(piece, "")) if each]
-    found = [(value_at(values, each.split(".")), each not in _OFF_BY_DEFAULT) for each in wanted]
+    found = [(at(values, each), each not in _OFF_BY_DEFAULT) for each in wanted]
     on = [default if value is None else value for value, default in found]
     if any(value is False for value in on):
         return False
@@ -228,11 +224,10 @@ def _is_enabled(chart: _Chart, piece: str, values: JsonObject) -> Any:
 def tolerations_of_controllers(software: DeclaredSoftware) -> Iterator[tuple[str, list[JsonObject]]]:
     """Yield path and tolerations of each controller of a chart; unknown values are left out."""
     for controller in CONTROLLERS:
-        path = tuple(controller.tolerations.split("."))
-        switch = value_at(software.values, tuple(controller.runs.split("."))) if controller.runs else None
+        switch = at(software.values, controller.runs) if controller.runs else None
         if controller.chart != software.kind or switch not in (None, True):
             continue
-        given = value_at(software.values, path)
+        given = at(software.values, controller.tolerations)
         listed = value_seen(controller.chart, {}, controller.tolerations) if given is None else given
         plain = (str, int, float, type(None))
         if isinstance(listed, list) and all(
@@ -249,8 +244,8 @@ def chart_name(chart: str) -> str:
 
 
 def _workload(type_token: str, properties: JsonObject) -> DeclaredSoftware | None:
-    at = _POD_AT.get(type_token.rpartition(":")[2].removesuffix("Patch"), ("spec", "template", "spec"))
-    pod = value_at(properties, at)
+    path = _POD_AT.get(type_token.rpartition(":")[2].removesuffix("Patch"), "spec.template.spec")
+    pod = at(properties, path)
     if not isinstance(pod, Mapping):
         return None
     images: list[tuple[str, str]] = []
@@ -260,7 +255,7 @@ def _workload(type_token: str, properties: JsonObject) -> DeclaredSoftware | Non
         for index, container in enumerate(listed if isinstance(listed, list) else ()):
             image = container.get("image") if isinstance(container, Mapping) else None
             if isinstance(image, str) and known_image(image):
-                images.append((f"{'.'.join(at)}.{kind}[{index}].image", image))
+                images.append((f"{path}.{kind}[{index}].image", image))
                 piece = IMAGES[known_image(image)][1]
                 if piece and (piece != CLAIMS or _runs_program(container, _ALLOCATES_GPUS)):
                     pieces[piece] = None
@@ -303,7 +298,7 @@ def _placement(values: Any) -> Placement:
     selector, affinity = values.get("nodeSelector"), values.get("affinity")
     if selector is UNKNOWN or affinity is UNKNOWN:
         return Placement(narrowed=True)
-    wanted = selector if isinstance(selector, Mapping) else {}
+    wanted = mapping(selector)
     named = {key: value for key, value in wanted.items() if isinstance(value, str)}
     terms = _terms(affinity) if affinity else ()
     return Placement(named, terms or (), terms is None or len(named) < len(wanted))
@@ -311,18 +306,17 @@ def _placement(values: Any) -> Placement:
 
 def _terms(affinity: Any) -> tuple[Mapping[str, frozenset[str] | None], ...] | None:
     """Read a required node affinity of In and Exists; None for any other, which labels seen here cannot prove."""
-    required = value_at(affinity, ("nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution"))
-    listed = value_at(required, ("nodeSelectorTerms",))
+    listed = at(affinity, "nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms")
     if not isinstance(listed, list) or set(affinity) != {"nodeAffinity"}:
         return None
     terms = []
     for term in listed:
-        expressions = value_at(term, ("matchExpressions",))
+        expressions = at(term, "matchExpressions")
         if not isinstance(expressions, list) or set(term) != {"matchExpressions"}:
             return None
         found: dict[str, frozenset[str] | None] = {}
         for expression in expressions:
-            key, operator, values = (value_at(expression, (name,)) for name in ("key", "operator", "values"))
+            key, operator, values = (at(expression, name) for name in ("key", "operator", "values"))
             known = isinstance(key, str) and key not in found
             if known and operator == "In" and isinstance(values, list):
                 found[key] = frozenset(value for value in values if isinstance(value, str))
@@ -332,12 +326,3 @@ def _terms(affinity: Any) -> tuple[Mapping[str, frozenset[str] | None], ...] | N
                 return None
         terms.append(found)
     return tuple(terms) or None
-
-
-def value_at(values: Any, path: Iterable[str]) -> Any:
-    """Return a chart's value; None where there is none, `UNKNOWN` where it or what holds it is not known yet."""
-    for key in path:
-        if not isinstance(values, Mapping):
-            return values if values is UNKNOWN else None
-        values = values.get(key)
-    return values

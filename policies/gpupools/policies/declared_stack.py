@@ -137,7 +137,6 @@ class DeclaredStack:
         self._components: dict[str, Declared | None] = {}
         self._template_facts_by_urn: dict[str, PoolFacts] = {}
         self._dependency_cache: dict[tuple[str, str, tuple[str, ...]], tuple[Declared, ...]] = {}
-        self._apis: dict[str, object] = {}
         self._clusters: dict[str, Cluster] = {}
         self._named_clusters: dict[str, frozenset[str]] = {}
 
@@ -403,9 +402,12 @@ class DeclaredStack:
 
     def api(self, software: Declared) -> object:
         """Return a key for the cluster of a chart or workload; two providers may share a cluster."""
-        if software.provider not in self._apis:
-            self._apis[software.provider] = self._api(software.provider)
         return self._apis[software.provider]
+
+    @cached_property
+    def _apis(self) -> Mapping[str, object]:
+        """The keys by provider."""
+        return {provider: self._api(provider) for provider in {each.provider for each, _ in self.software}}
 
     def _api(self, provider: str) -> object:
         declared = self.by_urn.get(provider)

@@ -72,10 +72,10 @@ class Finding:
 
 @dataclass(frozen=True, kw_only=True)
 class Context:
-    """What a rule may use besides the inputs."""
+    """What rules may use besides the inputs."""
 
-    config: JsonObject = field(default_factory=dict)
-    """The rule's configuration; missing keys have the defaults of `Rule.config`."""
+    config: Mapping[str, JsonObject] = field(default_factory=dict)
+    """The configuration of each rule, by its name; missing keys have the defaults of `Rule.config`."""
     stack: str = ""
     """Name of the Pulumi stack."""
     protect: bool = False
@@ -99,19 +99,26 @@ class Framework:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rule:
-    """One rule; `pool` or `software` judges each resource, and `stack` judges all together."""
+class Policy:
+    """One policy of the pack."""
 
     name: str
-    order: int
-    """Position in reports and on the documentation page."""
     level: Level
+    """Without configuration."""
     severity: str
     """`low`, `medium`, `high` or `critical`."""
     why: str
-    """Why the rule exists, one sentence."""
+    """Why it exists, one sentence."""
     fix: str
     """How to fix a violation, on any cloud."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rule(Policy):
+    """One rule; `pool` or `software` judges each resource, and `stack` judges all together."""
+
+    order: int
+    """Position in reports and on the documentation page."""
     url: str
     """Public page about the requirement."""
     framework: Framework
@@ -142,7 +149,7 @@ class Rule:
         known = (self.name, key)
         if known not in context.options:
             schema = self.config[key]
-            given = context.config.get(key, schema.get("default"))
+            given = context.config.get(self.name, {}).get(key, schema.get("default"))
             context.options[known] = given if not correction(given, schema) else schema.get("default")
         return context.options[known]
 

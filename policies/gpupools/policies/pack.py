@@ -31,11 +31,12 @@ from gpupools.common.json_types import JsonDict, JsonObject
 from gpupools.plan.pool_facts import PoolFacts
 from gpupools.policies import stack_judge
 from gpupools.policies.declared_stack import Declared
-from gpupools.policies.finding import steps
+from gpupools.policies.finding import Policy, Rule, steps
 from gpupools.policies.kinds import read_pools
+from gpupools.policies.policy_config import Config
 from gpupools.policies.rules import ALL_RULES, gpu_pool_tainted
 from gpupools.policies.rules.gpu_pool_tainted import taint_can_be_added
-from gpupools.policies.stack_judge import Policy, Reading, Said, StackJudge, declared, read_resource
+from gpupools.policies.stack_judge import ON_RESOURCES, Said, StackJudge, in_stack, read_resource
 from gpupools.policies.waivers import RENAMED
 from gpupools.policies.wire import SECRET, SIGNATURE, decoded, plain
 from gpupools.readback.inputs import with_taint
@@ -51,29 +52,28 @@ def _serve_by_analyzer(*_: Any) -> None:
 
 def _policy(policy: Policy) -> sdk.Policy:
     """Return a policy as the policy SDK declares it to the engine."""
-    kind: Any = StackValidationPolicy if policy.of_stack else ResourceValidationPolicy
+    kind: Any = ResourceValidationPolicy if policy in ON_RESOURCES else StackValidationPolicy
     declared = partial(
         kind,
         name=policy.name,
-        description=policy.description,
+        description=policy.why,
         validate=_serve_by_analyzer,
         enforcement_level=EnforcementLevel(policy.level),
         severity=Severity(policy.severity),
         remediation_steps=policy.fix,
     )
-    rule = policy.rule
-    if rule is None:
+    if not isinstance(policy, Rule):
         advisory: sdk.Policy = declared()
         return advisory
-    frame = rule.framework
-    remediate: JsonDict = {"remediate": add_missing_taint} if rule is gpu_pool_tainted.RULE else {}
-    schema = PolicyConfigSchema(properties={key: dict(schema) for key, schema in rule.keys.items()})
+    frame = policy.framework
+    remediate: JsonDict = {"remediate": add_missing_taint} if policy is gpu_pool_tainted.RULE else {}
+    schema = PolicyConfigSchema(properties={key: dict(schema) for key, schema in policy.keys.items()})
     of_rule: sdk.Policy = declared(
         **remediate,
-        config_schema=schema if rule.keys else None,
+        config_schema=schema if policy.keys else None,
         framework=PolicyComplianceFramework(frame.name, frame.version, frame.reference, frame.specification),
         tags=["gpu", "kubernetes"],
-        url=rule.url,
+        url=policy.url,
     )
     return of_rule
 
@@ -127,8 +127,8 @@ class Analyzer(_SdkServer):  # type: ignore[misc]
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
         self._judge: StackJudge | None = None
-        self._readings: dict[str, tuple[str, struct_pb2.Struct, Reading]] = {}
-        """Type, inputs, and what was read of them, of each resource by URN."""
+        self._read: dict[str, tuple[struct_pb2.Struct, Declared]] = {}
+        """The inputs of each resource, and what was read of them, by URN."""
 
     def Configure(self, request: Any, context: Any) -> Any:
         """Take the configuration of a run; a former name in it would set no limit."""
@@ -140,13 +140,12 @@ class Analyzer(_SdkServer):  # type: ignore[misc]
 
     def Analyze(self, request: Any, _context: Any) -> Any:
         """Judge one resource by the rules that one resource decides."""
-        urn, type_, name, inputs = request.urn, request.type, request.name, Inputs(request.properties)
-        reading = read_resource(type_, inputs, name)
-        if reading.pools or reading.software is not None:
-            self._readings[urn] = (type_, request.properties, reading)
-        judge, parent = self._configured_judge(), request.options.parent
+        parent = request.options.parent
+        resource = read_resource(request.urn, request.type, request.name, Inputs(request.properties), parent)
+        if resource.pools or resource.software is not None:
+            self._read[request.urn] = (request.properties, resource)
         protect = bool(request.options.protect or _is_destroy_allowed(parent))
-        return self._answer(judge.judge_resource(urn, type_, name, inputs, reading, parent=parent, protect=protect))
+        return self._answer(self._configured_judge().judge_resource(resource, protect=protect))
 
     def AnalyzeStack(self, request: Any, _context: Any) -> Any:
         """Judge the whole stack."""
@@ -169,32 +168,31 @@ class Analyzer(_SdkServer):  # type: ignore[misc]
             self._configure_runtime_settings()
             levels = {name: self._get_enforcement_level(policy).value for name, policy in POLICIES.items()}
             options = {rule.name: self._get_policy_config(rule.name) or {} for rule in ALL_RULES}
-            self._judge = StackJudge(levels, options, pulumi.get_stack(), datetime.now(tz=UTC).date())
+            config = Config(levels, options, datetime.now(tz=UTC).date())
+            self._judge = StackJudge(config, pulumi.get_stack())
         return self._judge
 
     def _declared(self, wire: Any) -> Declared:
         inputs = Inputs(wire.properties)
-        reading = self._earlier_reading(wire) or read_resource(wire.type, inputs, wire.name)
-        return declared(
-            wire.urn,
-            wire.type,
-            wire.name,
-            inputs,
-            reading,
-            parent=wire.parent,
-            provider=wire.provider.urn if wire.HasField("provider") else "",
+        earlier = self._read_earlier(wire)
+        resource = replace(earlier, inputs=inputs, parent=wire.parent) if earlier is not None else None
+        provider = wire.provider.urn if wire.HasField("provider") else ""
+        return in_stack(
+            resource or read_resource(wire.urn, wire.type, wire.name, inputs, wire.parent),
+            component=not provider,
+            provider=provider,
             depends=wire.dependencies,
             by_property={key: found.urns for key, found in wire.propertyDependencies.items()},
         )
 
-    def _earlier_reading(self, wire: Any) -> Reading | None:
-        """Return the earlier reading of a resource if its outputs contain its inputs unchanged."""
-        before = self._readings.get(wire.urn)
-        if before is None or before[0] != wire.type:
+    def _read_earlier(self, wire: Any) -> Declared | None:
+        """Return what was read of a resource before if its outputs contain its inputs unchanged."""
+        before = self._read.get(wire.urn)
+        if before is None or before[1].type != wire.type:
             return None
-        inputs, outputs = before[1].fields, wire.properties.fields
+        inputs, outputs = before[0].fields, wire.properties.fields
         same = all(key in outputs and outputs[key] == value for key, value in inputs.items())
-        return before[2] if same else None
+        return before[1] if same else None
 
 
 def _is_destroy_allowed(parent: str) -> bool:

@@ -3,7 +3,7 @@
 Compares groups of equal pools and workloads: a stack may have thousands of each, but few groups.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from heapq import merge
@@ -100,17 +100,12 @@ class SoftwareConflicts:
             return 0, []
         asked = (id(kind), piece)
         if asked not in self._conflicts_cache:
-            hit = [pools for pools in self._pools_of(kind.lands[piece]) if piece in pools.installed_by_cloud]
+            lands = [pools for number, pools in enumerate(self._pools) if kind.lands[piece] >> number & 1]
+            hit = [pools for pools in lands if piece in pools.installed_by_cloud]
             first = islice(merge(*(pools.places for pools in hit)), 3)
             pools_found = [self._stack.gpu_pools[number] for number in first]
             self._conflicts_cache[asked] = sum(len(pools.places) for pools in hit), pools_found
         return self._conflicts_cache[asked]
-
-    def _pools_of(self, bits: int) -> Iterator[_Pools]:
-        while bits:
-            lowest = bits & -bits
-            yield self._pools[lowest.bit_length() - 1]
-            bits ^= lowest
 
     def installed_on(self, resource: Declared) -> tuple[tuple[str, ...], bool]:
         """Return the GPU software in a pool's cluster, and whether it installs or may install a driver."""
@@ -255,11 +250,15 @@ def _share_nodes(first: _Software, one: str, second: _Software, other: str) -> b
     return first.one.lands_on(one, {}) and second.one.lands_on(other, {})
 
 
-def not_compared(too_many: TooManyKinds, question: str) -> Finding:
-    """Return the finding for a stack that is too large to compare."""
-    return Finding(
-        what=f"{question} cannot be verified: the stack has {too_many.what}, more than {MAX_PAIRS:,} pairs",
-        fix="split the stack, or use the same node selector and provider for similar pools and charts",
-        unverified=True,
-        needs_fix=True,
-    )
+def compared(found: Iterable[tuple[str, Finding]], question: str) -> Iterator[tuple[str, Finding]]:
+    """Yield findings, and that the question cannot be verified where the stack is too large to compare."""
+    try:
+        yield from found
+    except TooManyKinds as too_many:
+        finding = Finding(
+            what=f"{question} cannot be verified: the stack has {too_many.what}, more than {MAX_PAIRS:,} pairs",
+            fix="split the stack, or use the same node selector and provider for similar pools and charts",
+            unverified=True,
+            needs_fix=True,
+        )
+        yield "", finding

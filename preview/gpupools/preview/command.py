@@ -7,15 +7,14 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from importlib import import_module
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpupools.common.errors import Problem, Rejected
-from gpupools.common.json_types import JsonObject
+from gpupools.common.errors import Rejected
 from gpupools.console.output import Style, answer, tell, tell_parts
 from gpupools.console.progress import progress
 from gpupools.console.terminal import PIPE_COLUMNS, columns
@@ -27,14 +26,16 @@ from gpupools.stackfile.check import CheckedFile, check_stack_file, locate
 from gpupools.stackfile.format_problem import tell_located
 from gpupools.stackfile.reader import NAMESPACE, stack_name
 from gpupools.stackfile.repository import is_read, project_file, read_project
-from gpupools.stackfile.stack import StackPlan, planned, prices_of, quotas_of, unlisted_offers
+from gpupools.stackfile.stack import planned, prices_of, quotas_of, unlisted_offers
 
 if TYPE_CHECKING:
-    from gpupools.preview.monitor import DeclaredResource
+    from gpupools.policies.policy_config import Config
+    from gpupools.preview.planned_resources import Planned
     from gpupools.preview.program_run import Preview
 
 PROGRAM = Path(str(files("gpupools.stacks") / "__main__.py"))
 """The program `pulumi up` runs."""
+POLICY_CONFIG = "gpupools.policies.policy_config"
 
 
 def run(file: Path, as_json: bool, policy_config: Path | None = None) -> int:
@@ -43,7 +44,7 @@ def run(file: Path, as_json: bool, policy_config: Path | None = None) -> int:
     try:
         checked = check_stack_file(file, clouds())
         at = policy_config or file
-        config = read_policy_config(at) if policy_config is not None else {}
+        config = import_module(POLICY_CONFIG).read_config(policy_config)
     except Rejected as rejected:
         located = locate(at, rejected)
         if as_json:
@@ -57,7 +58,7 @@ def run(file: Path, as_json: bool, policy_config: Path | None = None) -> int:
     with progress("running the stack program and the policies"):
         report = preview_file(checked, policy_config=config)
     if as_json:
-        problems = [problem.as_json(file) for problem in report.problems]
+        problems = [problem.as_json(file) for problem in report.preview.problems]
         answer("preview", "refused" if report.exit_code else "accepted", problems, report.as_json())
     else:
         width = columns(sys.stdout)
@@ -79,19 +80,6 @@ def _print_report(text: str) -> None:
             tell_parts((line, Style.BAD if line.startswith("Rejected:") else None))
 
 
-def read_policy_config(file: Path) -> JsonObject:
-    """Return the configuration of the policy pack in a file, as `gpupools policy --config` reads it.
-
-    Raises:
-        Rejected: It is invalid, names policies or options that do not exist, or weakens a mandatory policy.
-    """
-    configuration = import_module("gpupools.policies.configuration")
-    config, problems = configuration.read_config(file)
-    if problems:
-        raise Rejected(problems)
-    return dict(config)
-
-
 def project_of(file: Path) -> str:
     """Return the Pulumi project of a stack file, which is part of every URN; without one, `gpupools`."""
     try:
@@ -104,31 +92,27 @@ def project_of(file: Path) -> str:
     return project.name if project is not None and named and is_read(file, project) else NAMESPACE
 
 
-def preview_file(
-    checked: CheckedFile,
-    program: Path = PROGRAM,
-    policy_config: JsonObject | None = None,
-) -> Report:
+def preview_file(checked: CheckedFile, program: Path = PROGRAM, policy_config: Config | None = None) -> Report:
     """Run the stack program for a valid stack file, and judge what it declares by the policies."""
-    project = project_of(checked.file.path)
+    project, plan = project_of(checked.file.path), checked.plan
     config = {**checked.file.others, **{f"{NAMESPACE}:{key}": value for key, value in checked.file.config.items()}}
     preview_program = import_module("gpupools.preview.program_run").preview_program
-    with planned(checked.plan, checked.file.config, clouds(), checked.file.others):
+    with planned(plan, checked.file.config, clouds(), checked.file.others):
         preview: Preview = preview_program(program, checked.file.stack, project, config)
-    notes = [*not_compared(checked.plan.stack.clusters), *filter(None, [checked.file.note])]
+    notes = [*not_compared(plan.stack.clusters), *filter(None, [checked.file.note])]
+    declared, verdicts = judge_file(checked, policy_config)
+    # The SDK registers resources in the order in which their dependencies resolve, which means nothing to a reader.
+    places = {each.urn: place for place, (each, _) in enumerate(declared.resources)}
     preview = replace(
         preview,
         messages=[*preview.messages, *(f"warning: {note}" for note in notes)],
-        resources=in_file_order(preview.resources, checked.plan),
+        resources=sorted(preview.resources, key=lambda each: places.get(each.parent or each.urn, -1)),
     )
-    verdicts, _ = judge_file(checked, policy_config)
-    plan = checked.plan
     return Report(
         str(checked.file.path),
         plan.pools,
         preview,
         verdicts,
-        tuple(preview.problems),
         plan.runtimes,
         quotas=quotas_of(plan, clouds()),
         prices=prices_of(plan, clouds()),
@@ -137,34 +121,9 @@ def preview_file(
     )
 
 
-def judge_file(checked: CheckedFile, policy_config: JsonObject | None) -> tuple[Sequence[PolicyVerdict], list[Problem]]:
-    """Return the verdicts of the policies on what a valid stack file declares, and what else blocks it."""
+def judge_file(checked: CheckedFile, policy_config: Config | None) -> tuple[Planned, Sequence[PolicyVerdict]]:
+    """Return what a valid stack file declares, and the verdicts of the policies on it."""
     stack, project = checked.file.stack, project_of(checked.file.path)
-    planned = import_module("gpupools.preview.planned_resources").planned_resources(checked.plan, project, stack)
-    judge = import_module("gpupools.preview.verdicts").judge
-    return judge(planned.resources, policy_config or {}, stack), planned.problems
-
-
-def in_file_order(resources: Iterable[DeclaredResource], plan: StackPlan) -> list[DeclaredResource]:
-    """Sort siblings: providers by type, then per cluster its pools, its software, and pools with dependencies.
-
-    Clusters and pools keep the order of the file. The SDK registers resources in the order in which their dependencies
-    resolve, which means nothing to a reader.
-    """
-    clusters = list(plan.stack.clusters)
-    pools = {f"{pool.cluster}-{pool.name}": place for place, pool in enumerate(plan.pools)}
-    ranks: dict[str, tuple[int, int, int, int, str]] = {}
-
-    def rank(resource: DeclaredResource) -> tuple[int, int, int, int, str]:
-        if resource.parent in ranks:
-            return ranks[str(resource.parent)]
-        matches = [key for key in clusters if resource.name == key or resource.name.startswith(f"{key}-")]
-        place = clusters.index(max(matches, key=len)) if matches else -1
-        provides = not matches or resource.type.startswith("pulumi:providers:")
-        waits = "dependsOn" in resource.options
-        return (int(not provides), place, int(waits), pools.get(resource.name, len(pools)), resource.type)
-
-    siblings = list(resources)
-    for sibling in siblings:  # parents come first
-        ranks[sibling.urn] = rank(sibling)
-    return sorted(siblings, key=lambda sibling: ranks[sibling.urn])
+    declared = import_module("gpupools.preview.planned_resources").planned_resources(checked.plan, project, stack)
+    config = policy_config or import_module(POLICY_CONFIG).read_config(None)
+    return declared, import_module("gpupools.preview.verdicts").judge(declared.resources, config, stack)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import date
 from sys import maxsize
 from textwrap import wrap
@@ -23,7 +23,6 @@ from gpupools.software.team_shares import TeamRow
 from gpupools.spec.overrides import tellable, without_hidden
 
 if TYPE_CHECKING:
-    from gpupools.common.errors import Problem
     from gpupools.plan.pool_plan import PoolPlan
     from gpupools.plan.prices import PoolPrice
     from gpupools.plan.quotas import QuotaNeed
@@ -73,8 +72,6 @@ class Report:
     plans: Sequence[PoolPlan]
     preview: Preview
     verdicts: Sequence[PolicyVerdict]
-    problems: Sequence[Problem] = field(default_factory=tuple)
-    """Everything except policy violations that blocks the deployment."""
     runtimes: Sequence[RuntimePlan] = ()
     """The GPU software of each cluster."""
     quotas: Sequence[QuotaNeed] = ()
@@ -89,7 +86,7 @@ class Report:
     @property
     def exit_code(self) -> int:
         """0 when the stack can be deployed, 1 when a problem or a mandatory policy blocks it."""
-        return 1 if self.problems or any(verdict.refuses for verdict in self.verdicts) else 0
+        return 1 if self.preview.problems or any(verdict.refuses for verdict in self.verdicts) else 0
 
     def as_json(self) -> JsonDict:
         """Return the report as JSON types, without its problems."""
@@ -179,8 +176,8 @@ class Report:
             f"Policies on {amount_of(len(resources), 'resource')}: {passing(self.verdicts)}",
             *policy_lines(self.verdicts),
         ]
-        if self.problems:
-            yield [f"Rejected: {amount_of(len(self.problems), 'problem')}", *_indented(self.problems)]
+        if self.preview.problems:
+            yield [f"Rejected: {amount_of(len(self.preview.problems), 'problem')}", *_indented(self.preview.problems)]
         violated = sum(verdict.refuses for verdict in self.verdicts)
         if violated:
             yield [f"Rejected: {amount_of(violated, 'mandatory policy', 'mandatory policies')} violated."]

@@ -71,10 +71,8 @@ class StrictMonitor(mocks.MockMonitor):
     Use with `pulumi.runtime.set_mocks(monitor.mocks, preview=True, monitor=monitor)`.
     """
 
-    def __init__(self, earlier: JsonObject | None = None) -> None:
+    def __init__(self) -> None:
         super().__init__(_NoMocks())
-        self.earlier = earlier
-        """The state of the stack's last update, URN to `{type, outputs}`; None if unknown."""
         self.registered: dict[str, JsonDict] = {}
         """The registered outputs of resources by URN, in wire form."""
         self.declared: dict[str, DeclaredResource] = {}
@@ -146,9 +144,9 @@ class StrictMonitor(mocks.MockMonitor):
         self._refuse((request.type,), f"asks the cloud whether {request.id!r} exists", "set it in the stack file")
 
     def Invoke(self, request: Any) -> Any:  # noqa: N802 - the protocol's name
-        """Return a resource that this program has registered, or the stack's previous state; reject provider functions.
+        """Return a resource that this program has registered; reject provider functions.
 
-        The state has no outputs if it is unknown.
+        The stack's previous state, which is not known, has no outputs.
         """
         given = plain_struct(request.args)
         response = resource_pb2.ResourceInvokeResponse()
@@ -157,7 +155,7 @@ class StrictMonitor(mocks.MockMonitor):
             stack = given.get("stackName")
             if stack != f"{get_organization()}/{get_project()}/{get_stack()}":
                 self._refuse((_READ_STATE,), f"reads the state of the stack {stack!r}", _USE_CONFIG)
-            answer.update({"name": stack} if self.earlier is None else {"name": stack, "outputs": self.earlier})
+            answer.update({"name": stack})
             return response
         urn = given.get("urn") if request.tok == _GET_RESOURCE else None
         if urn not in self.declared:

@@ -12,8 +12,8 @@ from gpupools.common.json_types import JsonDict, JsonObject
 from gpupools.diff.software_diff import protected_steps
 from gpupools.plan.pool_facts import UNKNOWN
 from gpupools.plan.software_plan import RuntimePlan
-from gpupools.policies.declared_stack import Declared
-from gpupools.policies.stack_judge import declared, read_resource
+from gpupools.policies.declared_stack import KUBERNETES_PROVIDER, STACK_REFERENCE, Declared
+from gpupools.policies.stack_judge import in_stack, read_resource
 from gpupools.preview.sdk_schema import check_inputs
 from gpupools.providers import clouds
 from gpupools.software.kubernetes_inputs import RELEASE, object_inputs, release_inputs
@@ -24,7 +24,6 @@ from gpupools.stackfile.stack import StackPlan
 _STACK = "pulumi:pulumi:Stack"
 _POOL = "gpupools:index:GpuNodePool"
 _RUNTIME = "gpupools:index:GpuRuntime"
-_KUBERNETES = "pulumi:providers:kubernetes"
 
 
 class Planned(NamedTuple):
@@ -76,7 +75,7 @@ class _Cluster:
         self._component = {"cloud": runtime.cloud, "cluster": self._keys}
         self._pools = {pool.name: pool for pool in plan.pools if pool.cluster == self._key}
         # Outputs of another stack come from the reference to it.
-        reference = names.urn("pulumi:pulumi:StackReference", str(cluster.stack))
+        reference = names.urn(STACK_REFERENCE, str(cluster.stack))
         self._late = (reference,) if cluster.stack is not None else ()
         self._tokens = self._cloud.tokens()
         self._provider = self._declared(self._tokens["Provider"], self._key, {})
@@ -84,7 +83,7 @@ class _Cluster:
         if runtime.needs_kubernetes:
             kubeconfig, context = self._kubeconfig()
             inputs = {"kubeconfig": kubeconfig, **({"context": context} if context is not None else {})}
-            self._access = self._declared(_KUBERNETES, f"{self._key}-kubernetes", inputs)
+            self._access = self._declared(KUBERNETES_PROVIDER, f"{self._key}-kubernetes", inputs)
 
     def providers(self) -> list[Declared]:
         """Return the providers of the cloud and of Kubernetes."""
@@ -171,13 +170,10 @@ class _Cluster:
     ) -> Declared:
         refers = refers or {}
         late = {key: self._late for key, value in inputs.items() if key not in refers and _has_unknown(value)}
-        return declared(
-            self._names.urn(type_, name, parent),
-            type_,
-            name,
-            inputs,
-            read_resource(type_, inputs, name),
-            parent=self._names.urn(parent, above) if parent else self._names.root,
+        inside = self._names.urn(parent, above) if parent else self._names.root
+        return in_stack(
+            read_resource(self._names.urn(type_, name, parent), type_, name, inputs, inside),
+            component=not provider,
             provider=provider,
             depends=depends,
             by_property={**late, **refers},

@@ -52,17 +52,11 @@ class Preview:
     """Other stacks whose outputs the program uses; they are unknown here."""
     messages: list[str] = field(default_factory=list)
     """Log messages and output of the program."""
-    state: JsonDict = field(default_factory=dict)
-    """The state after an update, as `earlier` of a later preview: URN to `{type, outputs}`."""
+    registered: JsonDict = field(default_factory=dict)
+    """The registered outputs of resources by URN, as on the wire."""
 
 
-def preview_program(
-    program: Path,
-    stack: str,
-    project: str,
-    config: JsonObject,
-    earlier: JsonObject | None = None,
-) -> Preview:
+def preview_program(program: Path, stack: str, project: str, config: JsonObject) -> Preview:
     """Run a program as `pulumi preview` does, without engine, providers or network.
 
     Args:
@@ -72,9 +66,8 @@ def preview_program(
         config: Values by key; a key without namespace belongs to the project. Non-string values are passed as JSON,
             like the engine does. A `Late` value (an encrypted secret) is unknown to the program, and its key is
             marked secret.
-        earlier: The state of the stack's last update, for a program that reads it; None if unknown.
     """
-    monitor, log = StrictMonitor(earlier), _Log()
+    monitor, log = StrictMonitor(), _Log()
     values = {key if ":" in key else f"{project}:{key}": value for key, value in config.items()}
     texts = {key: value if isinstance(value, str) else _json_text(value) for key, value in values.items()}
     secret = [key for key, text in texts.items() if UNKNOWN in text]
@@ -108,10 +101,7 @@ def preview_program(
         outputs=monitor.outputs,
         stack_references=monitor.stack_references,
         messages=[*log.lines, *log.printed.getvalue().splitlines()],
-        state={
-            urn: {"type": resource.type, "outputs": monitor.registered.get(urn, {})}
-            for urn, resource in monitor.declared.items()
-        },
+        registered=monitor.registered,
     )
 
 

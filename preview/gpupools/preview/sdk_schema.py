@@ -13,10 +13,12 @@ from typing import Any, NamedTuple
 
 from gpupools.common.errors import Path, Problem, nearest, shown
 from gpupools.common.json_types import JsonDict, JsonObject
+from gpupools.common.naming import camel
 from gpupools.plan import pool_facts
 from gpupools.plan.input_types import InputTypes, read_input_types
 from gpupools.policies.wire import SECRET as SECRET
 from gpupools.policies.wire import SIGNATURE as SIGNATURE
+from gpupools.policies.wire import plain
 from gpupools.providers import clouds
 from gpupools.software.kubernetes_inputs import is_custom_kind
 from gpupools.spec.overrides import SCALARS, is_scalar, scalar_fix
@@ -114,7 +116,7 @@ def check_inputs(token: str, wire_inputs: JsonObject) -> list[InputProblem]:
 def _check_free_form(token: str, wire_inputs: JsonObject) -> Iterator[InputProblem]:
     """Check untyped properties against the class that has their types; the cloud checks newer ones."""
     forms = next((forms for cloud in clouds().values() if (forms := cloud.untyped_resource(token))), None)
-    form = forms(_readback_value(wire_inputs)) if forms is not None else None
+    form = forms(plain(wire_inputs)) if forms is not None else None
     if form is None:
         return
     typed = schema_of(form.token)
@@ -131,16 +133,6 @@ def _check_free_form(token: str, wire_inputs: JsonObject) -> Iterator[InputProbl
     whole = typed.shapes[typed.resources[form.token]]
     shape = {name: known for name, known in whole.items() if name not in form.path_properties}
     yield from _Check(typed).object(_without(properties, form.newer), shape, (form.inside,), form.whose)
-
-
-def _readback_value(value: Any) -> Any:
-    """Return a wire value as clouds read it back: without envelopes, with their `UNKNOWN` for unknown values."""
-    value = unwrap_secret(value)
-    if isinstance(value, Mapping):
-        return {key: _readback_value(inner) for key, inner in value.items()}
-    if isinstance(value, list):
-        return [_readback_value(inner) for inner in value]
-    return pool_facts.UNKNOWN if value == UNKNOWN else value
 
 
 def _without(properties: JsonObject, paths: Iterable[str]) -> JsonDict:
@@ -257,9 +249,8 @@ def _wire_name(key: str, shape: _Shape) -> str | None:
     """Return the wire name of an input by its Python name, which is in snake case; None if it is no such name."""
     if "_" not in key or key != key.lower():
         return None
-    first, *rest = key.split("_")
-    camel = first + "".join(map(str.capitalize, rest))
-    return camel if camel in shape else next((name for name in shape if name.lower() == camel.lower()), None)
+    name = camel(key)
+    return name if name in shape else next((each for each in shape if each.lower() == name.lower()), None)
 
 
 def _shown_or_secret(value: Any, bare: Any) -> str:

@@ -178,7 +178,7 @@ def findings(kind: str, inputs: Mapping[str, Any]) -> list[Finding]:
 
     assert software is not None
     assert rule.software is not None
-    return [*rule.software(software, Context(config={"imagesBy": "digest"}))]
+    return [*rule.software(software, Context(config={rule.name: {"imagesBy": "digest"}}))]
 
 
 # --- the command ---

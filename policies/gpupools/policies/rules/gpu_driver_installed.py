@@ -6,20 +6,20 @@ from gpupools.plan.pool_facts import By
 from gpupools.policies.declared_stack import DeclaredStack
 from gpupools.policies.finding import Context, Finding, Rule, unknown_at_preview
 from gpupools.policies.rules._table import described
-from gpupools.policies.software_conflicts import SoftwareConflicts, TooManyKinds, not_compared
+from gpupools.policies.software_conflicts import SoftwareConflicts, compared
 
 
 def _findings(stack: DeclaredStack, context: Context) -> Iterator[tuple[str, Finding]]:
-    software_conflicts = SoftwareConflicts(stack)
-    yield from _unschedulable_operators(software_conflicts)
+    conflicts = SoftwareConflicts(stack)
+    yield from compared(_unschedulable_operators(conflicts), "whether GPU Operators have a node to start on")
+    yield from compared(_without_driver(stack, conflicts), "whether something installs a GPU driver")
+
+
+def _without_driver(stack: DeclaredStack, conflicts: SoftwareConflicts) -> Iterator[tuple[str, Finding]]:
     for resource, pool in stack.gpu_pools:
         if pool.software.driver is not By.NOBODY or pool.accelerator == "amd":
             continue
-        try:
-            kinds, installs = software_conflicts.installed_on(resource)
-        except TooManyKinds as too_many:
-            yield "", not_compared(too_many, "whether something installs a GPU driver")
-            return
+        kinds, installs = conflicts.installed_on(resource)
         if installs:
             continue
         said_by = ", ".join(pool.software.said_by) or "its image"
@@ -38,17 +38,12 @@ def _findings(stack: DeclaredStack, context: Context) -> Iterator[tuple[str, Fin
         )
 
 
-def _unschedulable_operators(software_conflicts: SoftwareConflicts) -> Iterator[tuple[str, Finding]]:
+def _unschedulable_operators(conflicts: SoftwareConflicts) -> Iterator[tuple[str, Finding]]:
     """Report GPU Operators that no known pool of their cluster accepts, such as a cluster with only AKS system pools.
 
     Findings are unverified, because the cluster may have pools outside the stack.
     """
-    try:
-        found = list(software_conflicts.unschedulable_operators())
-    except TooManyKinds as too_many:
-        yield "", not_compared(too_many, "whether GPU Operators have a node to start on")
-        return
-    for release, path, (declared, pool), taint in found:
+    for release, path, (declared, pool), taint in conflicts.unschedulable_operators():
         where = declared.name + (f" ({pool.pool})" if pool.pool else "")
         yield (
             release.urn,

@@ -11,15 +11,14 @@ from gpupools.catalog.mig import profiles
 from gpupools.common.errors import shown
 from gpupools.plan.capability import Verdict
 from gpupools.plan.cloud import Cloud
-from gpupools.plan.matrix import representatives
+from gpupools.plan.matrix import example_request, representatives
 from gpupools.plan.pool_facts import By, PoolFacts, SharingFacts
 from gpupools.plan.pool_planner import check_pool
-from gpupools.plan.provider_plan import PoolRequest
 from gpupools.policies.finding import Context, Finding, Rule
 from gpupools.policies.rules._pools import describe_sharing
 from gpupools.policies.rules._table import described
 from gpupools.providers import clouds
-from gpupools.spec.models import Mig, Nodes, PoolSpec, SharingMode, shared_mode
+from gpupools.spec.models import Mig, SharingMode, shared_mode
 
 
 def _findings(pool: PoolFacts, context: Context) -> Iterator[Finding]:
@@ -78,20 +77,8 @@ def _rejection(
     for software in ways:
         capability = cloud.capabilities[software, sharing.kind]
         for asked in wishes:
-            spec = PoolSpec.model_construct(
-                instance_type=instance.name,
-                gpu=None,
-                gpus_per_node=None,
-                nodes=Nodes(max=1),
-                sharing=asked,
-                software=software,
-                labels={},
-                taints=[],
-                disk_gib=200,
-            )
-            request = PoolRequest(
-                "pool", spec, _example_cluster(cloud_name), instance, software, sharing.kind, capability
-            )
+            cluster = _example_cluster(cloud_name)
+            request = example_request("pool", cluster, software, sharing.kind, capability, instance, asked)
             problems = check_pool(request, cloud)
             if problems:
                 first = first or (problems[0].what, problems[0].fix, problems[0].source or capability.source)

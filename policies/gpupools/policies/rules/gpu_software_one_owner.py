@@ -1,21 +1,19 @@
 """One owner installs each piece of GPU software on a node."""
 
 from collections.abc import Iterator
+from itertools import chain
 
 from gpupools.policies.declared_software import CLAIMS, PLUGIN
 from gpupools.policies.declared_stack import DeclaredStack
 from gpupools.policies.finding import Context, Finding, Rule
 from gpupools.policies.rules._table import described
-from gpupools.policies.software_conflicts import PIECES, SoftwareConflicts, TooManyKinds, not_compared
+from gpupools.policies.software_conflicts import PIECES, SoftwareConflicts, compared
 
 
 def _findings(stack: DeclaredStack, context: Context) -> Iterator[tuple[str, Finding]]:
-    software_conflicts = SoftwareConflicts(stack)
-    try:
-        yield from _conflicts_with_pools(stack, software_conflicts)
-        yield from _conflicts_between_charts(stack, software_conflicts)
-    except TooManyKinds as too_many:
-        yield "", not_compared(too_many, "whether a piece has two owners")
+    conflicts = SoftwareConflicts(stack)
+    found = chain(_conflicts_with_pools(stack, conflicts), _conflicts_between_charts(stack, conflicts))
+    return compared(found, "whether a piece has two owners")
 
 
 def _conflicts_with_pools(stack: DeclaredStack, software_conflicts: SoftwareConflicts) -> Iterator[tuple[str, Finding]]:

@@ -6,9 +6,10 @@ from typing import Any
 
 from gpupools.catalog.minimum_versions import Floor, below_floor
 from gpupools.plan.pool_facts import UNKNOWN
-from gpupools.policies.declared_software import CHARTS, IMAGES, DeclaredSoftware, known_image, split_image, value_at
+from gpupools.policies.declared_software import CHARTS, IMAGES, DeclaredSoftware, known_image, split_image
 from gpupools.policies.finding import Context, Finding, Rule, choice, unknown_at_preview
 from gpupools.policies.rules._table import described
+from gpupools.readback.inputs import at
 from gpupools.software.charts import charts, tag_of
 from gpupools.software.images import PUBLIC, digest_of_tag, placed
 
@@ -110,13 +111,13 @@ def _unverified(what: str, path: str, fix: str) -> Finding:
 def _is_versioned_by_image(software: DeclaredSoftware) -> bool:
     """Say whether the image tag decides the version, not the chart."""
     chart = CHARTS[software.kind]
-    tag = value_at(software.values, chart.parts[0][1].split(".")) if chart.parts else None
+    tag = at(software.values, chart.parts[0][1]) if chart.parts else None
     return chart.image_decides and isinstance(tag, str) and bool(tag)
 
 
 def _part_findings(software: DeclaredSoftware) -> Iterator[Finding]:
-    for component, at in CHARTS[software.kind].parts:
-        value, path = value_at(software.values, at.split(".")), f"values.{at}"
+    for component, place in CHARTS[software.kind].parts:
+        value, path = at(software.values, place), f"values.{place}"
         if value is UNKNOWN:
             yield _unverified(f"version of {component or software.kind}", path, "write it as a plain value")
         elif isinstance(value, int | float) and not isinstance(value, bool):

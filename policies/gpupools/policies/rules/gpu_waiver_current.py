@@ -1,13 +1,11 @@
 """Waivers are complete, needed and not expired."""
 
-from collections.abc import Iterable, Iterator
-from datetime import date
+from collections.abc import Iterator
 
-from gpupools.common.json_types import JsonObject
 from gpupools.policies.declared_stack import DeclaredStack
 from gpupools.policies.finding import Context, Finding, Rule, choice, whole_number
 from gpupools.policies.rules._table import described
-from gpupools.policies.waivers import IN_FILES, LONGEST, WaiverLimits, scope
+from gpupools.policies.waivers import IN_FILES, LONGEST, scope
 
 
 def _findings(stack: DeclaredStack, context: Context) -> Iterator[tuple[str, Finding]]:
@@ -34,10 +32,3 @@ RULE = Rule(
     },
     stack=_findings,
 )
-
-
-def waiver_limits(config: JsonObject, mandatory: Iterable[str], today: date) -> WaiverLimits:
-    """Return what the configuration of this rule allows, given the names of the mandatory rules."""
-    context = Context(config=config)
-    days = RULE.option(context, LONGEST)
-    return WaiverLimits(today, RULE.option(context, IN_FILES), days and int(days), frozenset(mandatory))
