@@ -196,6 +196,9 @@ class Cluster:
         metadata: dict[str, Any] = {"name": name, "namespace": space}
         if self.scheduler == "kueue" and more.get("priority"):
             metadata["labels"] = {"kueue.x-k8s.io/priority-class": more["priority"]}
+        group = template["metadata"]["labels"].get("gpupools/group")
+        if group and self.scheduler == "kai":  # whose pod groups have labels of the object that owns the pods
+            metadata["labels"] = {"gpupools/group": group}
         if gang and self.scheduler in GANG:
             metadata["annotations"] = {GANG[self.scheduler]: str(pods)}
         job = {"parallelism": pods, "completions": pods, "template": template, "backoffLimit": 1000}
@@ -376,7 +379,8 @@ def _start_kai(made: Cluster) -> None:
         start = partial(
             server.run, "kai-sched", f"--nodepool-label-key={label}", "--leader-elect=false",
             "--listen-address=127.0.0.1:0", f"--partition-label-value={spec['partitionLabelValue']}",
-            "--plugin-server-port=0", KUBECONFIG=str(server.kubeconfig),
+            "--plugin-server-port=0", *(f"--{flag}={value}" for flag, value in spec.get("args", {}).items()),
+            KUBECONFIG=str(server.kubeconfig),
         )  # fmt: skip
         made.program(key, json.dumps(spec), start)
     start = partial(
