@@ -202,11 +202,20 @@ def _of_queue(case: _Case) -> Iterator[Reason]:
     elif lacks:
         words = enumeration(f"{key}: {value}" for key, value in lacks.items())
         yield Reason("queue", Level.UNFIT, f"needs the {part} {words}, by which its queue finds it", patch)
-    elif is_kai and pool.group and at(case.workload.metadata, f"labels.{GROUP_LABEL}") != pool.group:
+    elif is_kai and pool.group and _owner_labels(case).get(GROUP_LABEL) != pool.group:
         text = f"needs the label {GROUP_LABEL}: {pool.group} on the {case.workload.kind} itself, not only on its pods"
         yield Reason("queue", Level.UNFIT, f"{text}: KAI's scheduler of these pools finds it by that")
     else:
         yield from _amounts(case)
+
+
+def _owner_labels(case: _Case) -> JsonObject:
+    """Return the labels of the object that owns the pods; a Job without any gets those of its pods.
+
+    https://github.com/kubernetes/kubernetes tag v1.34.0, pkg/apis/batch/v1/defaults.go, SetDefaults_Job.
+    """
+    template = at(case.template.metadata, "labels") if case.workload.kind in ("Job", "CronJob") else None
+    return at(case.workload.metadata, "labels") or template or {}
 
 
 def _bypassing(case: _Case, text: str, patch: JsonObject | None = None) -> Iterator[Reason]:

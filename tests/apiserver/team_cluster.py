@@ -196,9 +196,6 @@ class Cluster:
         metadata: dict[str, Any] = {"name": name, "namespace": space}
         if self.scheduler == "kueue" and more.get("priority"):
             metadata["labels"] = {"kueue.x-k8s.io/priority-class": more["priority"]}
-        group = template["metadata"]["labels"].get("gpupools/group")
-        if group and self.scheduler == "kai":  # whose pod groups have labels of the object that owns the pods
-            metadata["labels"] = {"gpupools/group": group}
         if gang and self.scheduler in GANG:
             metadata["annotations"] = {GANG[self.scheduler]: str(pods)}
         job = {"parallelism": pods, "completions": pods, "template": template, "backoffLimit": 1000}

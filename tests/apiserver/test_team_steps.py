@@ -1,7 +1,8 @@
 """A pool with several steps that teams share: the exported part of its pods starts on any step, and nowhere else."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
+from typing import Any
 
 import pytest
 
@@ -86,7 +87,8 @@ def test_a_pod_alone_starts_and_a_job_without_the_label_is_told_why(cluster: Clu
     bound = lambda: bool(_pod(cluster, "alone")["spec"].get("nodeName"))  # noqa: E731
     recorded("kai", "the exported pod without a job starts", True, cluster.waits(bound, True))
     template = cluster.template("big", queue="research.big")
-    job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "x", "namespace": "research"}}
+    metadata = {"name": "x", "namespace": "research", "labels": {"own": "x"}}  # else it gets those of its pods
+    job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata}
     cluster.server.create({**job, "spec": {"template": template}}).succeeded()
     said = "queue research.big is for several pools: set the label gpupools/group: big on the object that owns the pods"
     events = partial(cluster.server.items, "/api/v1/namespaces/research/events")
@@ -94,7 +96,7 @@ def test_a_pod_alone_starts_and_a_job_without_the_label_is_told_why(cluster: Clu
     recorded("kai", "an event of the pod names the label that its job lacks", True, got)
 
 
-def _pod(cluster: Cluster, name: str) -> JsonDict:
+def _pod(cluster: Cluster, name: str) -> Mapping[str, Any]:
     (found,) = (
         each for each in cluster.server.items("/api/v1/namespaces/research/pods") if each["metadata"]["name"] == name
     )

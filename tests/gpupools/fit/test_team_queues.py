@@ -182,12 +182,16 @@ def test_the_queue_and_the_shares_are_of_all_steps_of_a_pool(scheduler: str) -> 
     steps = {**POOLS["big"], "nodes": {"fixed": 2}, "capacity": [{"mode": "spot"}, {"mode": "on-demand"}]}
     teams = {"research": {"namespaces": ["research"], "guarantee": {"big": 20}, "limit": {"big": 28}}}
     made = planned(scheduler, teams=teams, pools={"big": {**steps, "zones": ["europe-west4-a"]}})
-    selected = {"spec": {"nodeSelector": {"gpupools/group": "big"}, "schedulerName": SCHEDULERS[scheduler]}}
-    owned = {**selected, "labels": {"gpupools/group": "big"}}
+    selected: JsonDict = {"spec": {"nodeSelector": {"gpupools/group": "big"}, "schedulerName": SCHEDULERS[scheduler]}}
+    pod = {"labels": {QUEUE: "research.big", "gpupools/pool": "big", "gpupools/group": "big"}}
+    owned: JsonDict = {
+        **selected,
+        **({"pod": pod} if scheduler == "kai" else {}),
+    }  # the Job gets the labels of its pods
 
     for pods, wanted in ((20, []), (28, [WAITS]), (29, [NEVER])):
         assert keys(said(made, queued(scheduler, pods=pods, gang=pods, **owned), "big-2")) == wanted
-    found = said(made, queued(scheduler, **selected), "big-2")
+    found = said(made, queued(scheduler, labels={"own": "x"}, **owned), "big-2")
     assert keys(found) == ([NO_QUEUE] if scheduler == "kai" else [])
     assert all("needs the label gpupools/group: big on the Job itself" in each.text for each in found)
 
