@@ -12,7 +12,7 @@ from gpupools.fit.pod_judging import Context
 from gpupools.fit.requests import quantity
 from gpupools.fit.workloads import Level, PodTemplate, Reason, Workload
 from gpupools.plan.node_resources import GPU_RESOURCE, KAI_SCHEDULER
-from gpupools.plan.pool_plan import POOL_LABEL
+from gpupools.plan.pool_plan import GROUP_LABEL, POOL_LABEL
 from gpupools.readback.inputs import at
 from gpupools.software import kai, kueue, volcano
 from gpupools.software.team_shares import Share, TeamShares, team_shares
@@ -25,6 +25,7 @@ class Sharing(NamedTuple):
     scheduler: str
     """`kueue`, `kai` or `volcano`."""
     shares: TeamShares
+    """As the scheduler's queues have them: those of KAI and Volcano are of a pool with all its steps."""
     users: Mapping[str, set[str]]
     """The namespaces that may use each shared pool."""
     spared: frozenset[str] | None
@@ -44,7 +45,8 @@ def sharing_of(plan: StackPlan) -> Mapping[str, Sharing]:
             (names,) = policy["spec"]["matchConstraints"]["namespaceSelector"]["matchExpressions"]
             spared = frozenset(names["values"])
         if scheduler and users:
-            found[runtime.cluster] = Sharing(scheduler, shares, users, spared)
+            queued = shares if scheduler == "kueue" else shares.by_group()
+            found[runtime.cluster] = Sharing(scheduler, queued, users, spared)
     return found
 
 
@@ -71,10 +73,16 @@ class _Case(NamedTuple):
     """Empty for none."""
 
     @property
+    def queued(self) -> str:
+        """The pool as shares and queues name it."""
+        pool = self.offer.pool
+        return pool.name if self.sharing.scheduler == "kueue" else pool.group or pool.name
+
+    @property
     def shares(self) -> Mapping[str, Share]:
         """What the team may use of the pool, by resource."""
         own = self.sharing.shares.shares.get(self.team, {})
-        return {resource: share for (pool, resource), share in own.items() if pool == self.offer.pool.name}
+        return {resource: share for (pool, resource), share in own.items() if pool == self.queued}
 
     def named(self, part: str, key: str, *, of_pods: bool = False) -> str:
         """Return a label or annotation: of the object, else of its pods."""
@@ -99,7 +107,7 @@ class _Case(NamedTuple):
         all_shares, teams, most = self.sharing.shares, self.context.plan.stack.teams, dict[str, Decimal]()
         keeps = [own for name, own in all_shares.shares.items() if name != self.team and teams[name].lends_to == []]
         for resource in self.shares:
-            unit = (self.offer.pool.name, resource)
+            unit = (self.queued, resource)
             free = all_shares.capacity[unit] - sum(own[unit].guarantee for own in keeps if unit in own)
             most[resource] = Decimal(min(all_shares.most(self.team, unit), free))
         least = self.counted({resource: Decimal(share.guarantee) for resource, share in self.shares.items()})
@@ -172,13 +180,13 @@ def _of_queue(case: _Case) -> Iterator[Reason]:
     defaultgrouper; https://github.com/volcano-sh/volcano tag v1.15.1, pkg/controllers/podgroup.
     """
     is_kai, pool, shares = case.sharing.scheduler == "kai", case.offer.pool, case.sharing.shares
-    needed, wanted = KAI_SCHEDULER if is_kai else "volcano", f"{case.team}.{pool.name}"
+    needed, wanted = KAI_SCHEDULER if is_kai else "volcano", f"{case.team}.{case.queued}"
     part, key = ("labels", kai.QUEUE_LABEL) if is_kai else ("annotations", volcano.QUEUE_ANNOTATION)
     queue = case.workload.queue or case.named(part, key, of_pods=not is_kai)
     owners = {f"{name}.{where}": name for name, own in shares.shares.items() for where, _ in own}
-    owners |= {each.name: "" for each in shares.pools} if is_kai else {}
+    owners |= {each.group or each.name: "" for each in shares.pools} if is_kai else {}
     lacks = {key: wanted} if queue != wanted else {}
-    lacks |= {POOL_LABEL: pool.name} if is_kai and case.named(part, POOL_LABEL) != pool.name else {}
+    lacks |= {POOL_LABEL: case.queued} if is_kai and case.named(part, POOL_LABEL) != case.queued else {}
     patch: JsonObject = {"metadata": {part: lacks}} if case.shares and not case.workload.queue else {}
     if case.template.spec.get("schedulerName") != needed:
         yield from _bypassing(case, f"does not name the scheduler {needed}", {"schedulerName": needed})
@@ -194,8 +202,20 @@ def _of_queue(case: _Case) -> Iterator[Reason]:
     elif lacks:
         words = enumeration(f"{key}: {value}" for key, value in lacks.items())
         yield Reason("queue", Level.UNFIT, f"needs the {part} {words}, by which its queue finds it", patch)
+    elif is_kai and pool.group and _owner_labels(case).get(GROUP_LABEL) != pool.group:
+        text = f"needs the label {GROUP_LABEL}: {pool.group} on the {case.workload.kind} itself, not only on its pods"
+        yield Reason("queue", Level.UNFIT, f"{text}: KAI's scheduler of these pools finds it by that")
     else:
         yield from _amounts(case)
+
+
+def _owner_labels(case: _Case) -> JsonObject:
+    """Return the labels of the object that owns the pods; a Job without any gets those of its pods.
+
+    https://github.com/kubernetes/kubernetes tag v1.34.0, pkg/apis/batch/v1/defaults.go, SetDefaults_Job.
+    """
+    template = at(case.template.metadata, "labels") if case.workload.kind in ("Job", "CronJob") else None
+    return at(case.workload.metadata, "labels") or template or {}
 
 
 def _bypassing(case: _Case, text: str, patch: JsonObject | None = None) -> Iterator[Reason]:

@@ -19,6 +19,14 @@ def groups_of(pools: Iterable[PoolPlan]) -> dict[str, list[PoolPlan]]:
     return found
 
 
+def placed_together(pools: Iterable[PoolPlan]) -> dict[str, list[PoolPlan]]:
+    """Return the pools of one cluster by their keys in the file, as schedulers see them that know no steps."""
+    found: dict[str, list[PoolPlan]] = {}
+    for pool in pools:
+        found.setdefault(pool.group or pool.name, []).append(pool)
+    return found
+
+
 def group_plans(pools: Iterable[PoolPlan]) -> Iterator[tuple[PoolPlan, Sequence[PoolPlan]]]:
     """Yield the pools with several steps of all clusters, as `group_plan` returns them, with the plans of the steps."""
     by_cluster: dict[str, list[PoolPlan]] = {}
@@ -91,6 +99,7 @@ def _like(step: PoolPlan, whole: PoolPlan) -> PoolPlan:
     """Return a step as its own group would be, with what the whole group has for pods."""
     fabric = step.provider_plan.fabric if whole.provider_plan.fabric is not None else None
     own = step._replace(name=whole.name, selector=whole.selector, taints=whole.taints)
+    own = own._replace(scheduler_name=whole.scheduler_name)  # shares of single steps are judged with the teams
     return own._replace(provider_plan=replace(step.provider_plan, fabric=fabric))
 
 

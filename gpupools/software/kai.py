@@ -4,14 +4,14 @@ Fields: https://github.com/kai-scheduler/KAI-Scheduler tag v0.17.0, deployments/
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from gpupools.common.errors import Problem, nearest, shown
 from gpupools.common.json_types import JsonDict
 from gpupools.plan.dra import DEVICE_CLASS
 from gpupools.plan.node_resources import FRACTION_ANNOTATIONS, GPU_RESOURCE
-from gpupools.plan.order import groups_of
-from gpupools.plan.pool_plan import POOL_LABEL, PoolPlan
+from gpupools.plan.order import placed_together
+from gpupools.plan.pool_plan import GROUP_LABEL, POOL_LABEL, PoolPlan
 from gpupools.plan.software_plan import KubernetesObject
 from gpupools.software.draft import Draft
 from gpupools.software.kueue import topology_levels
@@ -71,14 +71,19 @@ def fractional(draft: Draft) -> list[PoolPlan]:
 
 
 def pod_metadata(draft: Draft) -> dict[str, JsonDict]:
-    """Return the metadata of a pod, by pool: its queue, and half a GPU where pods ask for fractions."""
+    """Return the metadata of a pod, by pool: its queue, and half a GPU where pods ask for fractions.
+
+    The pod group has the labels of the object that owns its pods, and of the pods only that of the pool (tag v0.17.0,
+    pkg/podgrouper/pod_controller.go). So the label of a group is also needed on the owner.
+    """
     found = {}
     for pool in draft.pools:
         fractional = pool.sharing.fractions is not None
         if pool.scheduler_name or fractional:
             queue = first_queue(draft.shares, pool)
+            own = {POOL_LABEL: pool.group, GROUP_LABEL: pool.group} if pool.group else {POOL_LABEL: pool.name}
             found[pool.name] = {
-                "labels": {POOL_LABEL: pool.name, **({QUEUE_LABEL: queue} if queue else {})},
+                "labels": {**own, **({QUEUE_LABEL: queue} if queue else {})},
                 **({"annotations": {FRACTION_ANNOTATIONS[0]: "0.5"}} if fractional else {}),
             }
     return found
@@ -97,13 +102,15 @@ def notes(draft: Draft, pool: PoolPlan) -> Iterator[str]:
 
 def share_pools(draft: Draft, teams: Mapping[str, Team], shares: TeamShares) -> list[KubernetesObject]:
     """Return the objects with which KAI shares the draft's pools; problems go to the draft."""
-    draft.problems += [*_spread_problems(draft), *_step_problems(draft)]
+    placed, shares = placed_together(draft.pools), shares.by_group()
+    draft.problems += _spread_problems(draft, placed)
+    groups = {key: steps[0].group for key, steps in placed.items()}
     pools = priorities(PRIORITIES)
     owners: dict[str, list[str]] = {}
-    for pool in draft.pools:
-        if any(map(gpus_of, pool.countable)):
-            pools += _of_pool(pool, "spread" if pool.name in draft.spec.spread else "binpack")
-            owners[pool.name] = []
+    for key, steps in placed.items():
+        if any(gpus_of(resource) for step in steps for resource in step.countable):
+            pools += _of_pool(key, steps, "spread" if key in draft.spec.spread else "binpack")
+            owners[key] = []
     for name, own in shares.shares.items():
         for where in dict.fromkeys(pool for pool, _ in own):
             units = {unit: share for unit, share in own.items() if unit[0] == where}
@@ -115,10 +122,11 @@ def share_pools(draft: Draft, teams: Mapping[str, Team], shares: TeamShares) -> 
             quota = sum(gpus_of(unit[1]) * share.guarantee for unit, share in units.items())
             limit = sum(gpus_of(unit[1]) * shares.most(name, unit) for unit in units)
             gpus = {"quota": quota, "limit": limit, "overQuotaWeight": teams[name].weight}
-            pools.append(_queue(f"{name}.{where}", where, gpus, f"of team {name}", where))
+            pools.append(_queue(f"{name}.{where}", where, groups[where], gpus, f"of team {name}", where))
             owners[f"{name}.{where}"] = teams[name].namespaces
     if shares.shares:
-        pools += queue_policy(owners, f"?labels[?'{QUEUE_LABEL}']")
+        found = {queue: group for queue in owners if (group := groups[queue.rpartition(".")[2]])}
+        pools += queue_policy(owners, f"?labels[?'{QUEUE_LABEL}']", found)
     return pools
 
 
@@ -134,44 +142,39 @@ def gpus_of(resource: str) -> int:
     return int(match[1]) if match else 0
 
 
-def _step_problems(draft: Draft) -> Iterator[Problem]:
-    """Refuse pools with several steps whose pods KAI would place: each of its schedulers has the nodes of one pool."""
-    for name, steps in groups_of(draft.pools).items():
-        if any(step.scheduler_name or step.sharing.fractions is not None for step in steps):
-            what = f"KAI places a job on nodes of one pool, so none would move from {steps[0].name} to {steps[1].name}"
-            fix = f"use scheduler: kueue or volcano, or write the steps of {name} as pools of their own"
-            yield Problem((*draft.at, "scheduler"), what, fix, _SHARDS)
-
-
-_SHARDS = "https://github.com/kai-scheduler/KAI-Scheduler tag v0.17.0, deployments/kai-scheduler/crds"
-
-
-def _spread_problems(draft: Draft) -> Iterator[Problem]:
-    names = [pool.name for pool in draft.pools]
+def _spread_problems(draft: Draft, names: Collection[str]) -> Iterator[Problem]:
     for index, name in enumerate(draft.spec.spread):
         if name not in names:
             what = f"the cluster has no pool {shown(name)}"
             yield Problem((*draft.at, "spread", index), what, nearest(name, names))
 
 
-def _of_pool(pool: PoolPlan, placement: str) -> Iterator[KubernetesObject]:
-    """Yield the scheduler of a pool's nodes, the queue above those of the teams, and the topology of the nodes."""
+def _of_pool(name: str, steps: Sequence[PoolPlan], placement: str) -> Iterator[KubernetesObject]:
+    """Yield the scheduler of a pool's nodes, the queue above those of the teams, and the topology of the nodes.
+
+    A scheduler finds nodes, queues and pod groups by the value of one label. That of a pool with several steps finds
+    them by the label of the group: arguments of a shard replace those that KAI's operator gives every scheduler
+    (tag v0.17.0, pkg/operator/operands/scheduler/resources_for_shard.go).
+    """
+    group = steps[0].group
     spec: JsonDict = {
-        "partitionLabelValue": pool.name,
+        "partitionLabelValue": name,
+        **({"args": {"nodepool-label-key": GROUP_LABEL}} if group else {}),
         "placementStrategy": {"gpu": placement, "cpu": placement},
     }
-    why = f"schedules the jobs on pool {pool.name}"
-    yield declared("shard", "SchedulingShard", f"gpupools-{pool.name}", why, API, pool=pool.name, spec=spec)
-    every = sum(gpus_of(key) * count for key, count in pool.countable.items()) * pool.max_nodes
-    yield _queue(pool.name, pool.name, {"quota": every, "limit": every, "overQuotaWeight": 1}, "of all teams")
-    levels = [{"nodeLabel": level} for level in topology_levels(pool)]
-    if levels:
-        why = f"lets jobs on {pool.name} ask for nodes that are close together"
-        spec = {"levels": levels}
-        yield declared("topology", "Topology", pool.name, why, "kai.scheduler/v1alpha1", pool=pool.name, spec=spec)
+    why = f"schedules the jobs on pool {name}"
+    yield declared("shard", "SchedulingShard", f"gpupools-{name}", why, API, pool=name, group=group, spec=spec)
+    every = sum(gpus_of(key) * count * step.max_nodes for step in steps for key, count in step.countable.items())
+    yield _queue(name, name, group, {"quota": every, "limit": every, "overQuotaWeight": 1}, "of all teams")
+    for step in steps:
+        levels = [{"nodeLabel": level} for level in topology_levels(step)]
+        if levels:
+            why = f"lets jobs on {step.name} ask for nodes that are close together"
+            spec = {"levels": levels}
+            yield declared("topology", "Topology", step.name, why, "kai.scheduler/v1alpha1", pool=step.name, spec=spec)
 
 
-def _queue(name: str, pool: str, gpus: JsonDict, whose: str, parent: str = "") -> KubernetesObject:
+def _queue(name: str, pool: str, group: str, gpus: JsonDict, whose: str, parent: str = "") -> KubernetesObject:
     """Return a queue; an amount that is left out is 0, and -1 is unlimited."""
     unlimited = {"quota": -1, "limit": -1, "overQuotaWeight": 1}
     spec = {
@@ -179,4 +182,4 @@ def _queue(name: str, pool: str, gpus: JsonDict, whose: str, parent: str = "") -
         "resources": {"gpu": gpus, "cpu": unlimited, "memory": unlimited},
     }
     why = f"the GPUs {whose} on pool {pool}"
-    return declared("queue", "Queue", name, why, "scheduling.run.ai/v2", pool=pool, spec=spec)
+    return declared("queue", "Queue", name, why, "scheduling.run.ai/v2", pool=pool, group=group, spec=spec)

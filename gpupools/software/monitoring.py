@@ -108,6 +108,7 @@ def _words(team: Team, unit: Mapping[str, str], shares: TeamShares, scheduler: s
     words = {
         **unit,
         "group": pool.group or pool.name,
+        "selected": "gpupools_group" if pool.group else "gpupools_pool",
         "metric": metric_resource(resource),
         "spaces": "|".join(team.namespaces),
         "guarantee": str(guarantee),

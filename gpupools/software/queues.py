@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterable, Mapping
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 from gpupools.common.json_types import JsonDict
@@ -16,10 +17,13 @@ _sorted = partial(json.dumps, sort_keys=True)
 
 
 def declared(
-    step: str, kind: str, name: str, why: str, api: str, space: str = "", pool: str = "", **body: Any
+    step: str, kind: str, name: str, why: str, api: str, space: str = "", pool: str = "", group: str = "", **body: Any
 ) -> KubernetesObject:
-    """Return an object of a scheduler."""
-    return KubernetesObject(f"{step}/{space or name}", wire_form(kind, name, space, api, pool, **body), why)
+    """Return an object of a scheduler, with the labels of its pool and of the steps that it stands for."""
+    made = wire_form(kind, name, space, api, pool, **body)
+    if group:
+        made["metadata"]["labels"][GROUP_LABEL] = group
+    return KubernetesObject(f"{step}/{space or name}", made, why)
 
 
 def priorities(
@@ -33,16 +37,22 @@ def priorities(
     ]
 
 
-def queue_policy(owners: Mapping[str, Iterable[str]], named: str) -> list[KubernetesObject]:
+def queue_policy(
+    owners: Mapping[str, Iterable[str]], named: str, groups: Mapping[str, str] = MappingProxyType({})
+) -> list[KubernetesObject]:
     """Return what denies queues to other namespaces than these, since neither KAI nor Volcano compares them.
 
     Args:
         owners: Queue to namespaces.
         named: Where a pod names its queue, below its metadata, as CEL has it.
+        groups: Queue to the group that its pod groups have as label, without which no scheduler sees them.
     """
     words = {"owners": _sorted({queue: sorted(spaces) for queue, spaces in owners.items()}), "named": named}
     why = "keeps jobs of other namespaces out of the queues of teams"
-    return admission("team-queues", filled_policy("queues", words), {}, why) if owners else []
+    spec = filled_policy("queues", words)
+    if groups:
+        spec["validations"].append(filled_policy("group_queues", {"groups": _sorted(groups), "label": GROUP_LABEL}))
+    return admission("team-queues", spec, {}, why) if owners else []
 
 
 def pod_policy(shares: TeamShares, teams: Mapping[str, Team], own: Iterable[str]) -> list[KubernetesObject]:
@@ -77,5 +87,9 @@ def pod_policy(shares: TeamShares, teams: Mapping[str, Team], own: Iterable[str]
 
 
 def first_queue(shares: TeamShares, pool: PoolPlan) -> str:
-    """Return the queue of the first team that has a share of a pool, which other teams replace; empty for none."""
-    return next((f"{team}.{pool.name}" for team, own in shares.shares.items() if any(pool.name in u for u in own)), "")
+    """Return the queue of the first team that has a share of a pool, which other teams replace; empty for none.
+
+    Queues are of a pool with all its steps.
+    """
+    queue = pool.group or pool.name
+    return next((f"{team}.{queue}" for team, own in shares.shares.items() if any(pool.name in u for u in own)), "")

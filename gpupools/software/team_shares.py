@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from gpupools.common.errors import Path, Problem, nearest, shown
 from gpupools.plan.node_resources import KAI_NAMESPACES, KAI_SCHEDULER, node_layouts
+from gpupools.plan.order import groups_of
 from gpupools.plan.pool_plan import GROUP_LABEL, POOL_LABEL, PoolPlan
 from gpupools.software.charts import charts
 from gpupools.software.objects import CALICO_NAMESPACES, SMOKE_NAMESPACE
@@ -68,6 +69,21 @@ class TeamShares(NamedTuple):
                     given += more
                 free -= given
         return shares
+
+    def by_group(self) -> "TeamShares":
+        """Return the shares with all steps of a pool as one: a job waits in one queue, and starts on any of them."""
+        groups = {pool.name: pool.group or pool.name for pool in self.pools}
+        capacity: dict[Unit, int] = {}
+        for (pool, resource), count in self.capacity.items():
+            unit = groups[pool], resource
+            capacity[unit] = capacity.get(unit, 0) + count
+        found: dict[str, dict[Unit, Share]] = {name: {} for name in self.shares}
+        for name, own in self.shares.items():
+            for (pool, resource), share in own.items():
+                before = found[name].get((groups[pool], resource), Share())
+                most = (before.limit or 0) + self.most(name, (pool, resource))
+                found[name][groups[pool], resource] = Share(before.guarantee + share.guarantee, most)
+        return TeamShares(self.pools, capacity, found)
 
     def free(self) -> dict[Unit, int]:
         """Return the units that no team has a guarantee of, of the pools that teams use."""
@@ -249,9 +265,13 @@ def team_shares(
 
 def _units(draft: _Resolving, at: Path, key: str, amount: Amount) -> Iterator[tuple[str, int, list[Unit]]]:
     """Yield profile, amount and the units that a key of a guarantee or limit stands for on this cluster."""
-    named = pools_of(key, draft.pools)
+    named, scheduler = pools_of(key, draft.pools), draft.lending.scheduler
+    for group, steps in groups_of(draft.pools).items() if draft.lending is not KUEUE_LENDING else ():
+        own = [step.name for step in steps if step in named]
+        if own and len(own) < len(steps):
+            what = f"a queue of {scheduler} counts what all steps of {group} have, and this is only {', '.join(own)}"
+            draft.problems.append(Problem(at, what, f"name {group}", draft.lending.source, of_key=True))
     for pool in named if draft.lending is not KUEUE_LENDING else ():
-        scheduler = draft.lending.scheduler
         if not pool.node_resources and not draft.lending.counts_claims:
             what = f"pods claim the GPUs of {pool.name}, and {scheduler} counts resources"
             fix = "use scheduler: kueue or kai, or software: device-plugin, or remove it here"
@@ -318,11 +338,11 @@ def _limit(draft: _Resolving, name: str, key: str, count: int, units: Sequence[U
 def _lent_too_far(draft: _Resolving, teams: Mapping[str, Team]) -> Iterator[Problem]:
     """Yield the teams that lend to nobody, where the limits of the others do not leave their guarantee free."""
     scheduler, keeps, source, _ = draft.lending
-    shares = TeamShares(draft.pools, draft.capacity, draft.shares)
-    for name, own in draft.shares.items():
+    shares = TeamShares(draft.pools, draft.capacity, draft.shares).by_group()
+    for name, own in shares.shares.items():
         for unit, share in own.items() if teams[name].lends_to == [] and not keeps else ():
-            theirs = sum(shares.most(each, unit) for each in draft.shares if each != name)
-            left = draft.capacity[unit] - share.guarantee
+            theirs = sum(shares.most(each, unit) for each in shares.shares if each != name)
+            left = shares.capacity[unit] - share.guarantee
             if share.guarantee and theirs > left:
                 what = f"the other teams could use {theirs} of {unit[0]} together, but only {left} are not kept for"
                 what += f" this team, and {scheduler} lends what is idle"

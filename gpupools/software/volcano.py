@@ -14,7 +14,7 @@ from gpupools.plan.software_plan import KubernetesObject
 from gpupools.software.draft import Draft
 from gpupools.software.kueue import PRIORITIES
 from gpupools.software.queues import declared, first_queue, priorities, queue_policy
-from gpupools.software.team_shares import Lending, Share, TeamShares, Unit
+from gpupools.software.team_shares import Lending, TeamShares, Unit
 from gpupools.spec.software_spec import VOLCANO_WORDS
 from gpupools.spec.teams import Team
 
@@ -79,8 +79,7 @@ def _topology_discovery(pools: Iterable[PoolPlan]) -> str:
 
 def pod_metadata(draft: Draft) -> dict[str, JsonDict]:
     """Return the metadata of a pod, by pool: its queue."""
-    own, shares = [pool for pool in draft.pools if pool.scheduler_name], _by_group(draft.shares)
-    queues = {pool.name: first_queue(shares, pool._replace(name=pool.group or pool.name)) for pool in own}
+    queues = {pool.name: first_queue(draft.shares, pool) for pool in draft.pools if pool.scheduler_name}
     return {pool: {"annotations": {QUEUE_ANNOTATION: queue}} for pool, queue in queues.items()}
 
 
@@ -92,7 +91,7 @@ def share_pools(draft: Draft, teams: Mapping[str, Team], shares: TeamShares) -> 
         draft.refuse(what, "scheduling", fix="add reclaim")
     if len(draft.spec.pull_secrets) > 1 and draft.spec.existing.scheduler is None:
         draft.refuse("Volcano's chart takes one pull secret", "pull_secrets", fix="put the logins into one secret")
-    shares = _by_group(shares)
+    shares = shares.by_group()
     fair = shares.fair_shares({name: team.weight for name, team in teams.items()})
     own = {f"{name}.{pool}": (name, pool) for name, units in shares.shares.items() for pool, _ in units}
     owners = {queue: teams[name].namespaces for queue, (name, _) in own.items()}
@@ -101,22 +100,6 @@ def share_pools(draft: Draft, teams: Mapping[str, Team], shares: TeamShares) -> 
         *(_queue(name, pool, teams[name], fair[name], shares) for name, pool in own.values()),
         *queue_policy(owners, f"?annotations[?'{QUEUE_ANNOTATION}']"),
     ]
-
-
-def _by_group(shares: TeamShares) -> TeamShares:
-    """Return the shares with all steps of a pool as one: a job waits in one queue, and starts on any of them."""
-    groups = {pool.name: pool.group or pool.name for pool in shares.pools}
-    capacity: dict[Unit, int] = {}
-    for (pool, resource), count in shares.capacity.items():
-        unit = groups[pool], resource
-        capacity[unit] = capacity.get(unit, 0) + count
-    found: dict[str, dict[Unit, Share]] = {name: {} for name in shares.shares}
-    for name, own in shares.shares.items():
-        for (pool, resource), share in own.items():
-            before = found[name].get((groups[pool], resource), Share())
-            most = (before.limit or 0) + shares.most(name, (pool, resource))
-            found[name][groups[pool], resource] = Share(before.guarantee + share.guarantee, most)
-    return TeamShares(shares.pools, capacity, found)
 
 
 def _queue(name: str, pool: str, team: Team, fair: Mapping[Unit, int], shares: TeamShares) -> KubernetesObject:

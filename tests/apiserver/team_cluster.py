@@ -376,7 +376,8 @@ def _start_kai(made: Cluster) -> None:
         start = partial(
             server.run, "kai-sched", f"--nodepool-label-key={label}", "--leader-elect=false",
             "--listen-address=127.0.0.1:0", f"--partition-label-value={spec['partitionLabelValue']}",
-            "--plugin-server-port=0", KUBECONFIG=str(server.kubeconfig),
+            "--plugin-server-port=0", *(f"--{flag}={value}" for flag, value in spec.get("args", {}).items()),
+            KUBECONFIG=str(server.kubeconfig),
         )  # fmt: skip
         made.program(key, json.dumps(spec), start)
     start = partial(

@@ -178,6 +178,25 @@ def test_kai_and_volcano_read_the_queue_of_the_pod(scheduler: str, given: JsonDi
 
 
 @pytest.mark.parametrize("scheduler", ["kai", "volcano"])
+def test_the_queue_and_the_shares_are_of_all_steps_of_a_pool(scheduler: str) -> None:
+    steps = {**POOLS["big"], "nodes": {"fixed": 2}, "capacity": [{"mode": "spot"}, {"mode": "on-demand"}]}
+    teams = {"research": {"namespaces": ["research"], "guarantee": {"big": 20}, "limit": {"big": 28}}}
+    made = planned(scheduler, teams=teams, pools={"big": {**steps, "zones": ["europe-west4-a"]}})
+    selected: JsonDict = {"spec": {"nodeSelector": {"gpupools/group": "big"}, "schedulerName": SCHEDULERS[scheduler]}}
+    pod = {"labels": {QUEUE: "research.big", "gpupools/pool": "big", "gpupools/group": "big"}}
+    owned: JsonDict = {
+        **selected,
+        **({"pod": pod} if scheduler == "kai" else {}),
+    }  # the Job gets the labels of its pods
+
+    for pods, wanted in ((20, []), (28, [WAITS]), (29, [NEVER])):
+        assert keys(said(made, queued(scheduler, pods=pods, gang=pods, **owned), "big-2")) == wanted
+    found = said(made, queued(scheduler, labels={"own": "x"}, **owned), "big-2")
+    assert keys(found) == ([NO_QUEUE] if scheduler == "kai" else [])
+    assert all("needs the label gpupools/group: big on the Job itself" in each.text for each in found)
+
+
+@pytest.mark.parametrize("scheduler", ["kai", "volcano"])
 def test_another_scheduler_without_the_policy_bypasses_the_team(scheduler: str) -> None:
     made = planned(scheduler, policy=False, teams={**TEAMS, "vision": {**TEAMS["vision"], "lends_to": None}})
     (reason,) = said(made, load())

@@ -62,6 +62,73 @@ def test_each_pool_has_a_scheduler_that_fills_or_spreads() -> None:
     assert set(labels) == {"big", "small", "slices"}  # a scheduler sees the queues of its pool only
 
 
+STEPS: JsonDict = {**POOLS["big"], "zones": ["europe-west4-a"], "capacity": [{"mode": "spot"}, {"mode": "on-demand"}]}
+ORDERED: JsonDict = {"big": {**STEPS, "nodes": {"fixed": 2}}, "small": POOLS["small"]}
+SHARES: JsonDict = {
+    "a": {"namespaces": ["a"], "guarantee": {"big": 20, "small": 2}, "limit": {"big": 30}},
+    "b": {"namespaces": ["b"], "guarantee": {"big": 12}},
+}
+
+
+def test_the_steps_of_a_pool_have_one_scheduler_and_one_queue_of_each_team() -> None:
+    (made,) = plan(SHARES, ORDERED, {**RUNTIME, "spread": ["big"]}).runtimes
+    objects = {(each["kind"], each["metadata"]["name"]): each for each in made.team_objects}
+    shard, plain = objects["SchedulingShard", "gpupools-big"]["spec"], objects["SchedulingShard", "gpupools-small"]
+    quotas = {
+        name: (each["spec"].get("parentQueue"), *each["spec"]["resources"]["gpu"].values())
+        for (kind, name), each in objects.items()
+        if kind == "Queue"
+    }
+
+    assert shard == {
+        "partitionLabelValue": "big",
+        "args": {"nodepool-label-key": "gpupools/group"},
+        "placementStrategy": {"gpu": "spread", "cpu": "spread"},
+    }
+    assert "args" not in plain["spec"]
+    assert quotas == {
+        "big": (None, 32, 32, 1),
+        "small": (None, 8, 8, 1),
+        "a.big": ("big", 20, 30, 1),
+        "a.small": ("small", 2, 8, 1),
+        "b.big": ("big", 12, 32, 1),
+    }
+    labels = {name: objects["Queue", name]["metadata"]["labels"].get("gpupools/group") for name in quotas}
+    assert labels == {"big": "big", "a.big": "big", "b.big": "big", "small": None, "a.small": None}
+    assert {"kai-scheduler", "queue/big", "pool/big-1", "pool/big-2"} <= {*made.depends["queue/a.big"]}
+
+
+@pytest.mark.parametrize("sharing", [{}, {"sharing": {"mode": "fractions", "memory": "trust"}, "trust": {"team": "a"}}])
+def test_a_pod_of_a_pool_with_steps_names_its_queue_and_labels(sharing: JsonDict) -> None:
+    pool = {"big": {**ORDERED["big"], "software": "gpu-operator", **sharing}}
+    (made,) = plan({"a": {"namespaces": ["a"], "guarantee": {"big": 16}}}, pool, RUNTIME).runtimes
+    whole = made.groups["big"]
+
+    assert (whole["pod"]["schedulerName"], whole["pod"]["nodeSelector"]["gpupools/group"]) == ("kai-scheduler", "big")
+    labels = {"gpupools/pool": "big", "gpupools/group": "big", "kai.scheduler/queue": "a.big"}
+    notes = {"annotations": {"gpu-fraction": "0.5"}} if sharing else {}
+    assert whole["pod_metadata"] == {"labels": labels, **notes} == made.pod_metadata["big-2"]
+
+
+def test_a_policy_denies_what_no_scheduler_of_steps_would_see() -> None:
+    def rules(pools: JsonDict) -> list[Any]:
+        (policy,) = (each for each in plan(SHARES, pools, RUNTIME).runtimes[0].objects if each.name == "team-queues")
+        return [each["expression"] for each in policy.manifest["spec"]["validations"]]
+
+    first, of_groups = rules(ORDERED)
+    assert rules({**ORDERED, "big": POOLS["big"]}) == [first]
+    assert '{"a.big": "big", "b.big": "big", "big": "big"}' in of_groups
+
+
+def test_a_list_of_steps_says_what_happens_to_jobs() -> None:
+    before, after = (plan(SHARES, {**ORDERED, "big": big}, RUNTIME) for big in (POOLS["big"], ORDERED["big"]))
+    found = {each.step: str(each) for each in diff_software(before, after, ())}
+
+    assert "its scheduler sees only jobs with the labels that the preview prints now" in found["shard/gpupools-big"]
+    assert "queue/a.big" in found
+    assert "shard/gpupools-small" not in found
+
+
 def test_training_is_preemptible_and_notebooks_are_not() -> None:
     made = plan(TEAMS, runtime=RUNTIME).runtimes[0].team_objects
     found = {each["metadata"]["name"]: each["value"] for each in made if each["kind"] == "PriorityClass"}

@@ -225,12 +225,24 @@ def test_what_is_wrong_with_steps(pools: Mapping[str, Any], found: list[str]) ->
     assert refused({name: {**BIG, **pool} for name, pool in pools.items()}) == found
 
 
-def test_kai_refuses_a_pool_whose_steps_teams_share() -> None:
-    (problem,) = refused({"big": BIG}, teams=TEAM, runtime={"scheduler": "kai"})
+@pytest.mark.parametrize(("scheduler", "part"), [("kai", "guarantee"), ("kai", "limit"), ("volcano", "limit")])
+def test_a_queue_is_of_all_steps(scheduler: str, part: str) -> None:
+    share = {"research": {"namespaces": ["research"], part: {"big-2": 8}}}
+    (problem,) = refused({"big": BIG}, teams=share, runtime={"scheduler": scheduler})
 
-    what = "KAI places a job on nodes of one pool, so none would move from big-1 to big-2"
-    fix = "use scheduler: kueue or volcano, or write the steps of big as pools of their own"
-    assert problem.startswith(f"clusters.aws.runtime.scheduler: {what}; {fix}")
+    what = f"a queue of {scheduler.replace('kai', 'KAI').replace('v', 'V')} counts what all steps of big have"
+    assert problem.startswith(f"teams.research.{part}.big-2: {what}, and this is only big-2; name big (see ")
+
+
+@pytest.mark.parametrize("scheduler", ["kai", "volcano"])
+def test_a_guarantee_that_is_not_lent_is_one_of_all_steps(scheduler: str) -> None:
+    teams = {"research": team("research", guarantee={"big": 8}, lends_to=[])}
+    most = {"namespaces": ["other"], "limit": {"big": 4 * 4 * 8 - 8}}
+
+    assert plan({"big": BIG}, teams={**teams, "other": most}, runtime={"scheduler": scheduler}).runtimes
+    most = {"namespaces": ["other"], "limit": {"big": 4 * 4 * 8 - 7}}
+    (problem,) = refused({"big": BIG}, teams={**teams, "other": most}, runtime={"scheduler": scheduler})
+    assert problem.startswith("teams.research.lends_to: the other teams could use 121 of big together, but only 120")
 
 
 def test_an_unknown_pool_of_a_team_may_be_one_with_steps() -> None:
@@ -252,18 +264,22 @@ def test_a_pod_that_selects_a_shared_pool_cannot_pass_as_one_for_another() -> No
     assert groups == {"big-1": "big", "big-2": "big", "big-3": "big", "big-4": "big", "small": ""}
 
 
-def test_what_waits_for_a_pool_of_volcano_waits_for_each_step() -> None:
-    made = plan({"big": BIG}, teams=TEAM, runtime={"scheduler": "volcano"})
+@pytest.mark.parametrize(
+    ("scheduler", "by"),
+    [("volcano", 'queue_name="research.big"'), ("kai", 'kube_pod_nodeselectors{nodeselector_gpupools_group="big"}')],
+)
+def test_what_waits_for_a_pool_waits_for_each_step(scheduler: str, by: str) -> None:
+    made = plan({"big": BIG}, teams=TEAM, runtime={"scheduler": scheduler})
     shares, _ = team_shares(made.pools, made.stack.teams, "aws")
 
     waiting = [
         each["expr"]
-        for group in rule_groups(made.pools, made.stack.teams, shares, "volcano", [])
+        for group in rule_groups(made.pools, made.stack.teams, shares, scheduler, [])
         for each in group["rules"]
         if each.get("record") == "gpupools:waiting:team"
     ]
     assert len(waiting) == 4
-    assert all('queue_name="research.big"' in each for each in waiting)
+    assert all(by in each for each in waiting)
 
 
 def test_quotas_of_steps_are_one_quota() -> None:
