@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+import pytest
+
 from gpupools.common.json_types import JsonDict
 from gpupools.stackfile.stack import StackPlan
 from tests.changes import diff_software
