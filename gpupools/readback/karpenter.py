@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gpupools.common.json_types import JsonObject
+from gpupools.common.numbers import quantity
 from gpupools.common.taints import KUBERNETES_EFFECTS
 from gpupools.plan.karpenter_provider import KarpenterProvider, Requirement, Requirements
 from gpupools.plan.pool_facts import UNKNOWN, Accelerator, Open, PoolFacts, Reference
@@ -23,7 +24,6 @@ from gpupools.readback.inputs import (
     mapping,
     number,
     pool_facts,
-    quantity,
     string_map,
     text,
     wanted_taint,
