@@ -12,8 +12,8 @@ from typing import NamedTuple
 from gpupools.common.json_types import JsonDict, JsonObject
 from gpupools.fit.live import Live, node_offers
 from gpupools.fit.offers import Offer, offers
-from gpupools.fit.pod_judging import REASONS, Context, asks_for_gpus, judge
-from gpupools.fit.workloads import Level, PodTemplate, Verdict, Workload
+from gpupools.fit.pod_judging import Context, judge
+from gpupools.fit.workloads import LEVELS, REASONS, Level, PodTemplate, Verdict, Workload
 from gpupools.plan.cloud import Cloud
 from gpupools.plan.pool_plan import POOL_LABEL
 from gpupools.readback.inputs import at
@@ -107,7 +107,7 @@ def answers(live: Live, given: Given, pod: str = "") -> list[Answer]:
     nodes = [snapshot.nodes_of_pool.get(offer.pool.name, ()) for offer in own]
     offered = [[node_offers(node, offer, live) for node in of] for offer, of in zip(own, nodes, strict=True)]
     pods = [_Pod(each, live, given, list(zip(own, statuses, offered, strict=True))) for each in live.pods]
-    waiting = [each for each in pods if pod or (asks_for_gpus(each.template) and not each.spec.get("nodeName"))]
+    waiting = [each for each in pods if pod or (each.template.asks_for_gpus and not each.spec.get("nodeName"))]
     known: dict[str, Answer] = {}
     answered = [known.get(each.like) or known.setdefault(each.like, each.answer()) for each in waiting]
     answered += [_missing(pod, snapshot, given)] if pod and not live.pods else []
@@ -184,7 +184,7 @@ class _Pod:
         there = offer._replace(schedulers=offer.schedulers | {self.spec.get("schedulerName") or "default-scheduler"})
         found = judge(self.workload, self.template, there, self.context).reasons
         reasons = (each for each in found if REASONS[each.key]["by"] not in _BESIDE)
-        return Verdict(offer.where, tuple(sorted(reasons, key=lambda each: [*Level].index(each.level))))
+        return Verdict(offer.where, tuple(sorted(reasons, key=lambda each: LEVELS.index(each.level))))
 
     def _in_pool(self, pool: _Pool) -> tuple[int, Answer]:
         """Return what stops the pod at a pool, with a rank: the lowest can be acted on first."""
