@@ -53,10 +53,9 @@ class Case:
         for entry in maps(self.template.spec.get("resourceClaims")):
             kind = "ResourceClaim" if entry.get("resourceClaimName") else _TEMPLATE
             name = str(entry.get("resourceClaimName") or entry.get("resourceClaimTemplateName"))
-            own = (
-                each[name] for each in map(_templates, self.context.plan.pools) if kind == _TEMPLATE and name in each
-            )
-            devices = self.context.manifests.claims.get((kind, self.workload.namespace, name), next(own, None))
+            pools = self.context.plan.pools if kind == _TEMPLATE else ()
+            own = next((each[name] for each in map(_templates, pools) if name in each), None)
+            devices = self.context.manifests.claims.get((kind, self.workload.namespace, name), own)
             if devices is None:
                 text = f"claims devices by {kind} {name}, which is neither in the files nor in the plan"
                 reasons.append(Reason("unknown-claim", f"{text}; give its file, too"))
@@ -98,16 +97,12 @@ def _taints(case: Case) -> Iterator[Reason]:
 
 
 def _resources(case: Case) -> Iterator[Reason]:
-    pool, offer = case.pool, case.offer
+    pool, offer, asked = case.pool, case.offer, case.template.asked
     if case.template.has_fraction and pool.sharing.fractions is None:
         text = f"asks for a fraction of a GPU, and the pool offers {offered_units(pool)}"
         yield Reason("fraction", text, _units_patch(case))
-    for name, amount in case.template.asked.amounts.items():
-        offered, text, units = (
-            offer.amounts.get(name),
-            f"requests {shown_amount(name, amount)}",
-            case.template.asked.most_units,
-        )
+    for name, amount in asked.amounts.items():
+        offered, text = offer.amounts.get(name), f"requests {shown_amount(name, amount)}"
         if offered is None and name.startswith(ACCELERATOR_RESOURCES):
             yield Reason("other-resource", f"{text}, and the pool offers {offered_units(pool)}", _units_patch(case))
         elif offered is None and is_extended(name) and not offer.has_all_labels:
@@ -123,8 +118,8 @@ def _resources(case: Case) -> Iterator[Reason]:
         if name == GPU_RESOURCE and pool.software == HAMI and amount > pool.instance.devices:
             text = f"{text}, which HAMi gives of different GPUs, and a node has {pool.instance.devices}"
             yield Reason("too-many-units", text)
-        if name in offer.single_unit and units[name] > 1:
-            text = f"requests {units[name]:f} shares of {name}, and the device plugin gives a container one"
+        if name in offer.single_unit and asked.most_units[name] > 1:
+            text = f"requests {asked.most_units[name]:f} shares of {name}, and the device plugin gives a container one"
             patch = {"containers": [{"name": case.template.gpu_container, "resources": {"limits": {name: 1}}}]}
             yield Reason("several-shares", text, patch)
     if offer.pods is not None and offer.pods < 1:
@@ -145,7 +140,6 @@ def _patch(case: Case, model: JsonObject, container: JsonObject, *keys: str) -> 
 
 _Requirement = tuple[str, str, Sequence[object]]
 """Key, operator and values."""
-_NAME_FIELD = "metadata.name"
 
 
 def _selection(case: Case) -> Iterator[Reason]:
@@ -190,10 +184,11 @@ def _unmet(terms: Sequence[Sequence[_Requirement]], offer: Offer, patch: JsonObj
 def _meets(key: str, operator: str, values: Sequence[object], offer: Offer) -> bool | None:
     """Return whether a node meets a requirement of its labels or its name; None if that is not known."""
     texts = {str(value).lower() if isinstance(value, bool) else str(value) for value in values}
-    value = offer.where if key == _NAME_FIELD and offer.has_all_labels else offer.labels.get(key)
+    is_name = key == "metadata.name"
+    value = offer.where if is_name and offer.has_all_labels else offer.labels.get(key)
     if key == ZONE_LABEL and value is None and offer.zones and operator == "In":
         return bool(texts & {*offer.zones})
-    if value is None and (key == _NAME_FIELD or offer.may_have_label(key)):
+    if value is None and (is_name or offer.may_have_label(key)):
         return None
     return holds({"operator": operator, "values": texts}, value)
 
