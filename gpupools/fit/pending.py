@@ -28,6 +28,7 @@ NO_POD = "no-pod"
 _BESIDE = ("API server", "admission policy", "container runtime", "device plugin")  # decide before or after schedulers
 _TRIGGERED = ("TriggeredScaleUp", "Nominated")  # by Cluster Autoscaler and by Karpenter
 _LAUNCH = ("quota", "no-capacity", "quota-or-capacity")  # causes of `ready` for which no machine starts
+_COMPARE = "kubectl -n {space} get pod {name} -o yaml > pod.yaml && gpupools fit pod.yaml --stack {file}"
 # https://github.com/kubernetes/kubernetes/tree/master/pkg/scheduler/framework/plugins/volumebinding
 _VOLUMES = re.compile("persistentvolumeclaim|volume node affinity conflict|persistent volumes", re.IGNORECASE)
 # In what pods of one Job or Deployment differ.
@@ -166,18 +167,12 @@ class _Pod:
         return found if found.level is Level.FITS else found._replace(details=tuple(self._details(found.where)))
 
     def _says(self, key: str, text: str, where: str = "", disagrees: str = "") -> Answer:
-        """Return a reason of the table with its title, and the next command by its key or by what disagrees."""
-        row, (space, name), file = REASONS[key], map(quote, self.name.split("/")), quote(self.given.file)
+        """Return a reason of the table with its title, and the next command of its row or by what disagrees."""
+        row, (space, name) = REASONS[key], map(quote, self.name.split("/"))
         disagrees = disagrees or (row["by"] if row["by"] in ("plan", "cluster", "pod") else "")
-        commands = {
-            "unbound-volume": f"kubectl -n {space} describe pvc",
-            "scaling-up": f"gpupools ready {file} --watch",
-            "other-max": "pulumi preview --refresh --diff",
-            "at-max": f"kubectl describe nodes -l {POOL_LABEL}={where.partition('/')[2]}",
-            "pod": f"kubectl -n {space} get pod {name} -o yaml > pod.yaml && gpupools fit pod.yaml --stack {file}",
-        }
-        command = commands.get(key) or commands.get(disagrees) or f"kubectl -n {space} describe pod {name}"
-        return Answer(self.name, disagrees, key, where, f"{row['title']}: {text}", command)
+        command = row["next"] or (_COMPARE if disagrees == "pod" else "kubectl -n {space} describe pod {name}")
+        words = {"space": space, "name": name, "file": quote(self.given.file), "pool": where.partition("/")[2]}
+        return Answer(self.name, disagrees, key, where, f"{row['title']}: {text}", command.format(**words))
 
     def _judged(self, offer: Offer) -> Verdict:
         """Return what decides where a pod may be that the API server has let in, the strongest reason first."""

@@ -73,13 +73,18 @@ class Case:
                     reasons.append(Reason("claim-selector", f"{kind} {name} selects devices by a CEL expression"))
                 count = known[0].get("count")
                 wanted[known[0]["deviceClassName"]] += count if isinstance(count, int) else 1
+        for device_class, number in wanted.items():
+            offered = self.offer.devices[device_class]
+            if offered is not None and number > offered:
+                text = f"claims {number} devices of {device_class}, and a node has {offered}"
+                reasons.append(Reason("claim", text))
         return wanted, reasons
 
     def reasons(self) -> Iterator[Reason]:
         """Yield every reason against the pod; preferred terms decide nothing and are ignored."""
-        parts = (_taints, _resources, _selection, _claims, _runtime, _fabric, _trust, _schedulers, _undecided)
-        invalid = (Reason("invalid", f"{what}; {fix}") for what, fix in self.template.asked.invalid)
-        return chain(invalid, *(part(self) for part in parts))
+        yield from (Reason("invalid", f"{what}; {fix}") for what, fix in self.template.asked.invalid)
+        yield from chain(_taints(self), _resources(self), _selection(self), self.claims[1], _runtime(self))
+        yield from chain(_fabric(self), _trust(self), _schedulers(self), _undecided(self))
 
 
 def judge(workload: Workload, template: PodTemplate, offer: Offer, context: Context) -> Verdict:
@@ -191,15 +196,6 @@ def _meets(key: str, operator: str, values: Sequence[object], offer: Offer) -> b
     if value is None and (is_name or offer.may_have_label(key)):
         return None
     return holds({"operator": operator, "values": texts}, value)
-
-
-def _claims(case: Case) -> Iterator[Reason]:
-    wanted, reasons = case.claims
-    yield from reasons
-    for device_class, count in wanted.items():
-        offered = case.offer.devices[device_class]
-        if offered is not None and count > offered:
-            yield Reason("claim", f"claims {count} devices of {device_class}, and a node has {offered}")
 
 
 _TEMPLATE = "ResourceClaimTemplate"

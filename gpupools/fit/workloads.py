@@ -128,7 +128,10 @@ LEVELS = tuple(Level)
 
 
 REASONS: Mapping[str, Mapping[str, str]] = {row["key"]: row for row in data_rows("fit_reasons.csv")}
-"""The one table of reasons, by key; `by` says who decides, `answer` what, `message` what the scheduler says of it."""
+"""The one table of reasons, by key.
+
+`by` says who decides, `answer` what, `message` what the scheduler says of it, and `next` the command that shows more.
+"""
 
 
 class Reason(NamedTuple):
