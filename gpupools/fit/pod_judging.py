@@ -49,7 +49,8 @@ class Case:
     @cached_property
     def claims(self) -> tuple[Mapping[str, int], Sequence[Reason]]:
         """How many devices of the node the pod claims, by DeviceClass, and what is wrong with its claims."""
-        wanted, reasons = Counter[str](), list[Reason]()
+        wanted: Counter[str] = Counter()
+        reasons: list[Reason] = []
         for entry in maps(self.template.spec.get("resourceClaims")):
             kind = "ResourceClaim" if entry.get("resourceClaimName") else _TEMPLATE
             name = str(entry.get("resourceClaimName") or entry.get("resourceClaimTemplateName"))
@@ -294,11 +295,13 @@ def _passes(case: Case, policy: JsonObject) -> bool:
 
 def _schedulers(case: Case) -> Iterator[Reason]:
     name, there = case.template.spec.get("schedulerName") or "default-scheduler", case.offer.schedulers
+    if name in there:
+        return
     text = f"names the scheduler {shown(name)}, which"
-    if name in (KAI_SCHEDULER, HAMI_SCHEDULER, "volcano") and name not in there:
+    if name in (KAI_SCHEDULER, HAMI_SCHEDULER, "volcano"):
         text = f"{text} the cluster does not have; use {enumeration(sorted(there), 'or')}"
         yield Reason("scheduler-name", text, {"schedulerName": min(there)})
-    elif name not in there:
+    else:
         yield Reason("unknown-scheduler", f"{text} nothing in the plan installs")
 
 

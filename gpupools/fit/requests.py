@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
+from functools import lru_cache
 from typing import NamedTuple
 
 from gpupools.common.errors import shown
@@ -13,6 +14,7 @@ Amounts = Mapping[str, Decimal]
 """Resource to amount: cores, bytes, or units."""
 
 
+@lru_cache(maxsize=4096)
 def is_extended(resource: str) -> bool:
     """Return whether a resource is counted in whole units, as those of device plugins are.
 
@@ -109,6 +111,7 @@ def _most(first: Amounts, second: Amounts) -> dict[str, Decimal]:
     return {**first, **{name: max(first.get(name, Decimal(0)), amount) for name, amount in second.items()}}
 
 
+@lru_cache(maxsize=4096)
 def shown_amount(name: str, amount: Decimal) -> str:
     """Return an amount as text."""
     if name in ("memory", "ephemeral-storage") or name.startswith("hugepages-"):
