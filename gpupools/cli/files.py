@@ -2,9 +2,12 @@
 
 import argparse
 import errno
+import io
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import redirect_stdout
 from pathlib import Path
+from typing import Any
 
 from gpupools.common.errors import Problem
 from gpupools.common.input_files import leads_out
@@ -14,6 +17,29 @@ def add_within(parser: argparse.ArgumentParser) -> None:
     """Declare `--within`."""
     what = "reject files that a symbolic link leads out of DIR; use it for checkouts that you do not trust"
     parser.add_argument("--within", type=Path, metavar="DIR", help=what)
+
+
+def add_reports(parser: argparse.ArgumentParser, formats: Iterable[str], reports: Sequence[str], what: str) -> None:
+    """Declare `--format`, `--json` and `--report`, whose help is `what` and whose formats are `reports`."""
+
+    def report(text: str) -> tuple[str, Path]:
+        form, _, file = text.partition("=")
+        if form not in reports or not file:
+            raise argparse.ArgumentTypeError(f"got {text!r}; write FORMAT=FILE with a format of {', '.join(reports)}")
+        return form, Path(file)
+
+    parser.add_argument("--format", choices=tuple(formats), default="text", help="default: text")
+    parser.add_argument("--json", action="store_const", const="json", dest="format", help="same as --format json")
+    parser.add_argument("--report", type=report, action="append", default=[], metavar="FORMAT=FILE", help=what)
+
+
+def write_reports(reports: Iterable[tuple[str, Path]], writers: Mapping[str, Callable[..., None]], *found: Any) -> None:
+    """Write to each file what the writer of its format prints of `found`."""
+    for form, file in reports:
+        text = io.StringIO()
+        with redirect_stdout(text):
+            writers[form](*found)
+        write_whole(file, text.getvalue())
 
 
 def links_out(files: Iterable[Path | None], folder: Path | None) -> list[tuple[Path, Problem]]:

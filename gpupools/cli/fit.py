@@ -1,15 +1,13 @@
 """`gpupools fit MANIFEST... --stack FILE`: say which pools take a workload, and what keeps it off the others."""
 
 import argparse
-import io
 import re
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import redirect_stdout
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from gpupools.cli.files import add_within, links_out, write_whole
+from gpupools.cli.files import add_reports, add_within, links_out, write_reports
 from gpupools.cli.help_texts import Refusal, examples, tell_problems
 from gpupools.cli.preview import DEV_STACK
 from gpupools.common.errors import Problem, Rejected, nearest, shown
@@ -49,27 +47,19 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--context", metavar="NAME", help="read the pods of this context of your kubeconfig")
     parser.add_argument("--kubeconfig", type=Path, metavar="FILE", help="kubeconfig of --context; default: kubectl's")
     parser.add_argument("--verbose", action="store_true", help="show every pool, with the lines to add for each")
-    parser.add_argument("--format", choices=tuple(_WRITERS), default="text", help="default: text")
-    parser.add_argument("--json", action="store_const", const="json", dest="format", help="same as --format json")
     what = "also write the answers to FILE as json, sarif or markdown (a pull request comment); repeatable"
-    parser.add_argument("--report", type=_report_option, action="append", default=[], metavar="FORMAT=FILE", help=what)
+    add_reports(parser, _WRITERS, ("json", "sarif", "markdown"), what)
     what = "answers that fail the run: unfit (no pool takes a pod), unknown (or it is not known); default: unfit"
     parser.add_argument("--fail-on", choices=tuple(FAILING), default="unfit", help=what)
     add_within(parser)
     parser.set_defaults(run=_exit_status)
 
 
-def _report_option(text: str) -> tuple[str, Path]:
-    form, _, file = text.partition("=")
-    if form not in ("json", "sarif", "markdown") or not file:
-        raise argparse.ArgumentTypeError(f"got {text!r}; write FORMAT=FILE with a format of json, sarif, markdown")
-    return form, Path(file)
-
-
 _NOTHING: JsonDict = {"pods": [], "not_read": {}}
 
 
 def _exit_status(given: argparse.Namespace) -> int:
+    given.stack = given.stack or [DEV_STACK]
     try:
         stacks = _stacks(given)
         return _live(given, *stacks.values()) if given.context is not None else _files(given, stacks)
@@ -82,11 +72,7 @@ def _files(given: argparse.Namespace, stacks: Mapping[str, StackPlan]) -> int:
     """Print the answers for manifests; return 1 if one fails the run."""
     read = read_manifests(given.manifests, given.namespace)
     found = answers(read, stacks, given.cluster, clouds())
-    for form, file in given.report:
-        text = io.StringIO()
-        with redirect_stdout(text):
-            _WRITERS[form](found, read, given)
-        write_whole(file, text.getvalue())
+    write_reports(given.report, _WRITERS, found, read, given)
     _WRITERS[given.format](found, read, given)
     return int(_is_failed(found, given))
 
@@ -107,15 +93,14 @@ def _live(given: argparse.Namespace, plan: StackPlan) -> int:
     if len(keys) > 1:
         fix = f"add --cluster with one of {', '.join(keys)}"
         raise _wrong("--cluster", f"the stack has {len(keys)} clusters with pools", fix)
-    cluster, file = plan.stack.clusters[keys[0]], str((given.stack or [DEV_STACK])[0])
-    pod = given.pod or ""
+    cluster, pod = plan.stack.clusters[keys[0]], given.pod or ""
     try:
         api = door.ClusterApi(door.Access(given.kubeconfig, given.context))
         read = live.read_live(api, cluster, clouds()[cluster.cloud], pod)
     except (door.Unreachable, PermissionError) as error:
         role = "bind the role of docs/reference/permissions/cluster-fit.json"
         raise _wrong("--context", str(error), role if isinstance(error, PermissionError) else "") from None
-    found = pending.grouped(pending.answers(read, pending.Given(plan, keys[0], clouds(), file), pod))
+    found = pending.grouped(pending.answers(read, pending.Given(plan, keys[0], clouds(), str(given.stack[0])), pod))
     is_failed, is_missing = _is_failed(found, given), any(each.key == pending.NO_POD for each in found)
     if given.format == "json":
         result = "failed" if is_missing else "refused" if is_failed else "accepted"
@@ -133,14 +118,13 @@ def _stacks(given: argparse.Namespace) -> Mapping[str, StackPlan]:
     Raises:
         Refusal: The call is wrong, or a stack file is rejected.
     """
-    files = given.stack or [DEV_STACK]
-    if wrong := _wrong_call(given, files):
+    if wrong := list(_wrong_call(given)):
         raise Refusal(wrong, "failed")
-    if outside := links_out([*given.manifests, *files, *(file for _, file in given.report)], given.within):
+    if outside := links_out([*given.manifests, *given.stack, *(file for _, file in given.report)], given.within):
         raise Refusal([Located(path, None, problem) for path, problem in outside])
     plans: dict[str, StackPlan] = {}
     rejected: list[Located] = []
-    for file in files:
+    for file in given.stack:
         try:
             plans[stack_name(file)] = check_stack_file(file, clouds()).plan
         except Rejected as error:
@@ -159,18 +143,16 @@ def _wrong(option: str, what: str, fix: str = "") -> Refusal:
     return Refusal([Problem((option,), what, fix)], "failed")
 
 
-def _wrong_call(given: argparse.Namespace, files: Sequence[Path]) -> list[Problem]:
-    found = []
+def _wrong_call(given: argparse.Namespace) -> Iterator[Problem]:
     if given.context is None and not given.manifests:
-        found.append(Problem((), "give MANIFEST, or --context NAME for the pods of a cluster"))
-    if given.context is not None and (given.manifests or given.report or len(files) > 1):
-        found.append(Problem(("--context",), "takes neither manifests nor --report, and one stack", "remove them"))
+        yield Problem((), "give MANIFEST, or --context NAME for the pods of a cluster")
+    if given.context is not None and (given.manifests or given.report or len(given.stack) > 1):
+        yield Problem(("--context",), "takes neither manifests nor --report, and one stack", "remove them")
     if given.pod is not None and not re.fullmatch("[^/,=]+/[^/,=]+", given.pod):
-        found.append(Problem(("--pod",), f"got {shown(given.pod)}", "write NAMESPACE/NAME"))
-    if given.context is None:
-        named = [key for key in ("pod", "kubeconfig") if getattr(given, key) is not None]
-        found += [Problem((f"--{key}",), "is about a cluster", "add --context NAME") for key in named]
-    return found
+        yield Problem(("--pod",), f"got {shown(given.pod)}", "write NAMESPACE/NAME")
+    for key in ("pod", "kubeconfig") if given.context is None else ():
+        if getattr(given, key) is not None:
+            yield Problem((f"--{key}",), "is about a cluster", "add --context NAME")
 
 
 def _text(found: Sequence[Answer], read: Manifests, given: argparse.Namespace) -> None:

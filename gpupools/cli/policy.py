@@ -6,18 +6,16 @@
 from __future__ import annotations
 
 import argparse
-import io
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import redirect_stdout
 from dataclasses import replace
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gpupools.cli.files import add_within, links_out, write_whole
+from gpupools.cli.files import add_reports, add_within, links_out, write_reports, write_whole
 from gpupools.cli.help_texts import examples
 from gpupools.common.errors import Problem, Rejected, amount_of
 from gpupools.common.input_files import files_of
@@ -44,16 +42,8 @@ def add(parser: argparse.ArgumentParser) -> None:
     ) + examples("gpupools policy --admission audit", "gpupools policy --check-config policies/policy-config.prod.json")
     parser.add_argument("files", nargs="*", type=Path, metavar="FILE|DIR")
     parser.add_argument("--verbose", action="store_true", help="list every finding, file and waived finding")
-    parser.add_argument("--format", choices=FORMATS, default="text", help="default: text")
-    parser.add_argument("--json", action="store_const", const="json", dest="format", help="same as --format json")
-    parser.add_argument(
-        "--report",
-        type=_report_option,
-        action="append",
-        default=[],
-        metavar="FORMAT=FILE",
-        help="also write the results to FILE as json, sarif or junit; repeatable",
-    )
+    what = "also write the results to FILE as json, sarif or junit; repeatable"
+    add_reports(parser, FORMATS, _REPORTS, what)
     parser.add_argument("--config", type=Path, metavar="FILE", help="policy configuration, as for the policy pack")
     parser.add_argument(
         "--check-config",
@@ -84,13 +74,6 @@ def add(parser: argparse.ArgumentParser) -> None:
     )
     add_within(parser)
     parser.set_defaults(run=lambda given: _exit_status(parser, given))
-
-
-def _report_option(text: str) -> tuple[str, Path]:
-    form, _, file = text.partition("=")
-    if form not in _REPORTS or not file:
-        raise argparse.ArgumentTypeError(f"got {text!r}; write FORMAT=FILE with a format of {', '.join(_REPORTS)}")
-    return form, Path(file)
 
 
 def _exit_status(parser: argparse.ArgumentParser, given: argparse.Namespace) -> int:
@@ -227,11 +210,7 @@ def judge_files(
         if baseline or write_baseline:
             judged = _without_known(judged, baseline, write_baseline)
     judged = [replace(file, fail_on=fail_on) for file in judged]
-    for each, file in reports:
-        text = io.StringIO()
-        with redirect_stdout(text):
-            _WRITERS[each](judged)
-        write_whole(file, text.getvalue())
+    write_reports(reports, _WRITERS, judged)
     _WRITERS[form](judged)
     if not all(file.problems for file in judged) and (form in _FOR_PEOPLE or skipped):
         said = [(f"{judged[0].path}: " if len(judged) == 1 else "") + _summary(judged)]

@@ -2,8 +2,9 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple
 
 import yaml
 
@@ -11,45 +12,31 @@ from gpupools.audit.sarif import physical_location, sarif_log, short_hash
 from gpupools.common.errors import amount_of, enumeration
 from gpupools.common.json_types import JsonDict
 from gpupools.console.output import sarif_text
-from gpupools.fit.counting import Costs, Need, needs
+from gpupools.fit.counting import Costs, needs
 from gpupools.fit.offers import offers
-from gpupools.fit.pod_judging import REASONS, Context, asks_for_gpus, judge, merged_patch
+from gpupools.fit.pod_judging import Context, judge
 from gpupools.fit.team_queues import sharing_of, team_reasons
-from gpupools.fit.workloads import Level, Manifests, PodTemplate, Verdict, Workload
+from gpupools.fit.workloads import LEVELS, REASONS, Level, Manifests, PodTemplate, Verdict, Workload
 from gpupools.plan.cloud import Cloud
 from gpupools.report.markdown_budget import LIMIT, MarkdownBudget, code
 from gpupools.stackfile.stack import StackPlan
 
 
-class PoolAnswer(NamedTuple):
-    """What is said about a pod template and a pool."""
-
-    verdict: Verdict
-    need: Need | None
-    """The nodes that it takes; None where no pod of it fits."""
-
-    def as_json(self) -> JsonDict:
-        """Return the answer as JSON types."""
-        need = {"needs": self.need.as_json()} if self.need is not None else {}
-        reasons = [each.as_json() for each in self.verdict.reasons]
-        said = {"pool": self.verdict.where, "answer": self.verdict.level.value, "reasons": reasons}
-        return {**said, "add": merged_patch(self.verdict.reasons), **need}
-
-
-class Answer(NamedTuple):
+@dataclass
+class Answer:
     """What is said about a pod template."""
 
     workload: Workload
     template: PodTemplate | None
     """None for a workload whose pods cannot be judged."""
-    pools: list[PoolAnswer]
+    pools: list[Verdict]
     """Empty if it asks for no GPU."""
 
-    @property
+    @cached_property
     def level(self) -> Level | None:
         """The best answer of all pools; None if it asks for no GPU."""
-        levels = [Level.UNKNOWN] if self.workload.unknown else [each.verdict.level for each in self.pools]
-        return max(levels, key=[*Level].index, default=None)
+        levels = [Level.UNKNOWN] if self.workload.unknown else [each.level for each in self.pools]
+        return max(levels, key=LEVELS.index, default=None)
 
     @property
     def name(self) -> str:
@@ -62,42 +49,34 @@ class Answer(NamedTuple):
         """Line in the file."""
         return self.template.line if self.template is not None and self.template.line else self.workload.line
 
-    def of(self, level: Level | None) -> list[PoolAnswer]:
+    def of(self, level: Level | None) -> list[Verdict]:
         """Return the answers of a level, those with the fewest reasons first."""
-        found = (each for each in self.pools if each.verdict.level is level)
-        return sorted(found, key=lambda each: len(each.verdict.reasons))
+        return sorted((each for each in self.pools if each.level is level), key=lambda each: len(each.reasons))
 
     def as_json(self) -> JsonDict:
         """Return the answer as JSON types."""
-        work, keys = self.workload, ("kind", "namespace", "name")
+        template, work = self.template, self.workload._asdict()
         return {
-            "file": work.file,
+            "file": work["file"],
             "line": self.line,
-            **{key: getattr(work, key) for key in keys},
-            **({"role": self.template.role, "pods": self.template.pods} if self.template is not None else {}),
+            **{key: work[key] for key in ("kind", "namespace", "name")},
+            **({"role": template.role, "pods": template.pods} if template is not None else {}),
             "answer": self.level.value if self.level is not None else "no GPU requested",
-            "note": work.unknown or work.note,
+            "note": self.workload.unknown or self.workload.note,
             "pools": [each.as_json() for each in self.pools],
         }
 
     def headline(self) -> str:
         """Return the answer in a few words."""
-        if self.workload.unknown:
-            return f"unknown: {self.workload.unknown}"
         if self.level is Level.FITS:
-            return f"fits {enumeration(each.verdict.where for each in self.of(Level.FITS))}"
+            return f"fits {enumeration(each.where for each in self.of(Level.FITS))}"
         words = {Level.UNFIT: "fits no pool", Level.UNKNOWN: "unknown whether it fits a pool", None: "requests no GPU"}
-        return words[self.level]
+        return f"unknown: {self.workload.unknown}" if self.workload.unknown else words[self.level]
 
     def summary(self) -> str:
         """Return the answer with the reasons of the nearest pool."""
         nearest = self.of(self.level)[:1] if self.level is not Level.FITS else []
-        return "; ".join([self.headline(), *(_why(each.verdict) for each in nearest)])
-
-
-def _why(verdict: Verdict) -> str:
-    said = "; ".join(each.text for each in verdict.reasons if each.level is not Level.FITS)
-    return f"{verdict.where} {verdict.level.value}: {said}"
+        return "; ".join([self.headline(), *map(str, nearest)])
 
 
 def answers(
@@ -105,19 +84,18 @@ def answers(
 ) -> list[Answer]:
     """Return the answer for each pod template and the pools of some stacks, or of the cluster with a key."""
     found = [Answer(work, one, []) for work in manifests.workloads for one in work.templates or [None]]
+    asking = [(each, each.template) for each in found if each.template is not None and each.template.asks_for_gpus]
     for name, plan in stacks.items():
         context, sharing, costs = Context(plan, manifests), sharing_of(plan), Costs(plan, clouds)
         for offer in (each for each in offers(plan) if cluster in ("", each.pool.cluster)):
             where = f"{name} {offer.where}" if len(stacks) > 1 else offer.where
-            for work, template, pools in found:
-                if template is None or not asks_for_gpus(template):
-                    continue
-                verdict, need = judge(work, template, offer, context), None
-                reasons = [*verdict.reasons, *team_reasons(work, template, offer, context, sharing)]
+            for answer, template in asking:
+                verdict, need = judge(answer.workload, template, offer, context), None
+                reasons = (*verdict.reasons, *team_reasons(answer.workload, template, offer, context, sharing))
                 if verdict.level is not Level.UNFIT:
-                    need = needs(work, template, offer, context, costs)
+                    need = needs(answer.workload, template, offer, context, costs)
                     reasons += need.reasons
-                pools.append(PoolAnswer(Verdict(where, tuple(reasons)), need))
+                answer.pools.append(Verdict(where, reasons, need))
     return found
 
 
@@ -126,18 +104,16 @@ def lines(answer: Answer, *, verbose: bool) -> Iterator[str]:
     if answer.workload.note:
         yield f"  {answer.workload.note}"
     for each in answer.of(Level.FITS):
-        yield f"  {each.verdict.where}: {each.need.words() if each.need is not None else ''}"
-        yield from (f"    {reason.text}" for reason in each.verdict.reasons)
+        yield f"  {each.where}: {each.need.words() if each.need is not None else ''}"
+        yield from (f"    {reason.text}" for reason in each.reasons)
     others = [*answer.of(Level.UNKNOWN), *answer.of(Level.UNFIT)]
-    for each in others if verbose else others[:_SHOWN]:
-        yield f"  {_why(each.verdict)}"
+    yield from (f"  {each}" for each in (others if verbose else others[:_SHOWN]))
     if len(others) > _SHOWN and not verbose:
         yield f"  and {amount_of(len(others) - _SHOWN, 'other pool')}; --verbose lists them"
     for each in others if verbose else others[:1] if answer.level is not Level.FITS else ():
-        patch = merged_patch(each.verdict.reasons)
-        if patch:
-            yield f"  add to the pod's spec for {each.verdict.where}:"
-            yield from (f"    {part}" for part in yaml.safe_dump(patch, sort_keys=False).splitlines())
+        if each.patch:
+            yield f"  add to the pod's spec for {each.where}:"
+            yield from (f"    {part}" for part in yaml.safe_dump(each.patch, sort_keys=False).splitlines())
 
 
 _SHOWN = 5
@@ -179,7 +155,7 @@ def sarif(found: Sequence[Answer], fail_on: str) -> JsonDict:
     keys = list(REASONS)
     results = []
     for answer in (each for each in found if each.level in FAILING["unknown"]):
-        reasons = answer.of(answer.level)[0].verdict.reasons if answer.pools else ()
+        reasons = answer.of(answer.level)[0].reasons if answer.pools else ()
         key = next((reason.key for reason in reasons if reason.level is answer.level), "invalid")
         place = physical_location(Path(answer.workload.file), answer.line)
         results.append(

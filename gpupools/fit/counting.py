@@ -1,21 +1,22 @@
 """How many nodes of a pool the pods of a workload need beside nothing else, with their price and quota."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from decimal import ROUND_FLOOR, Decimal
-from typing import NamedTuple
 
 from gpupools.common.errors import amount_of
-from gpupools.common.json_types import JsonDict
+from gpupools.common.numbers import quantity
 from gpupools.fit.offers import Offer
-from gpupools.fit.pod_judging import Context, annotations_of, asks_for_gpus, claimed_devices, judge
-from gpupools.fit.requests import Amounts, quantity
-from gpupools.fit.workloads import Level, PodTemplate, Reason, Workload
+from gpupools.fit.pod_judging import Case, Context
+from gpupools.fit.requests import Amounts
+from gpupools.fit.workloads import Left, Level, PodTemplate, Reason, Workload
+from gpupools.fit.workloads import Need as Need
 from gpupools.plan.cloud import Cloud
 from gpupools.plan.dra import DEVICE_CLASS
 from gpupools.plan.hami import HAMI, PODS_PER_GPU
 from gpupools.plan.node_resources import FRACTION_ANNOTATIONS, GPU_RESOURCE
 from gpupools.plan.pool_plan import PoolPlan
-from gpupools.plan.prices import PoolPrice, per_hour
+from gpupools.plan.prices import PoolPrice
 from gpupools.plan.quotas import QuotaNeed, quota_needs
 from gpupools.stackfile.stack import StackPlan, prices_of
 
@@ -37,63 +38,16 @@ class Costs:
         return self._prices[key]._replace(max_nodes=nodes), self._quotas[key, nodes]
 
 
-class Left(NamedTuple):
-    """Units of a pool that the pods leave over, of `every` that the nodes have."""
-
-    unit: str
-    left: float
-    on_last_node: float
-    every: float
-
-
-class Need(NamedTuple):
-    """The nodes that the pods of a workload need."""
-
-    pods: int | None
-    """Of all templates that are counted together; None for one on each node, which starts none."""
-    pods_per_node: int
-    """Of the template."""
-    nodes: int
-    max_nodes: int
-    price: PoolPrice
-    quotas: Sequence[QuotaNeed]
-    left: Sequence[Left] = ()
-    reasons: tuple[Reason, ...] = ()
-    is_approximate: bool = False
-    """Whether templates share nodes: the largest pods are placed first, which no scheduler promises."""
-
-    def words(self) -> str:
-        """Return the need in one line."""
-        if self.pods is None:
-            return "one pod on each node"
-        about = "about " if self.is_approximate else ""
-        words = [f"needs {about}{self.nodes} of at most {amount_of(self.max_nodes, 'node')}"]
-        words += [f"{each.left:g} of {each.every:g} {each.unit} left over" for each in self.left]
-        cost = self.price.at_max
-        words.append("no price is known" if cost is None else per_hour(cost, self.price.currency))
-        return ", ".join([*words, *(quota.words for quota in self.quotas)])
-
-    def as_json(self) -> JsonDict:
-        """Return the need as JSON types."""
-        price = self.price.as_json()
-        return {
-            **{key: getattr(self, key) for key in ("pods", "pods_per_node", "nodes", "max_nodes", "is_approximate")},
-            "left": [each._asdict() for each in self.left],
-            **{key: price[key] for key in ("currency", "dated")},
-            "per_hour": price["per_hour"]["max"],
-            "quotas": [{key: getattr(each, key) for key in ("code", "name", "amount", "unit")} for each in self.quotas],
-        }
-
-
 def needs(workload: Workload, template: PodTemplate, offer: Offer, context: Context, costs: Costs) -> Need:
     """Return what the pods of a template need, together with all templates of the workload that fit the pool."""
-    pool, own = offer.pool, counted_together(workload, template, offer, context)
-    asked, most = [taken(workload, one, offer, context) for one in own], pool.max_nodes
+    own = counted_together(Case(workload, template, offer, context))
+    pool, most, asked = offer.pool, offer.pool.max_nodes, [taken(case) for case in own]
     node = _node(offer, asked)
     per_node = _times(asked[0], node)
     if template.pods is None or not per_node:
         return Need(template.pods, per_node, 0, most, *costs.of(pool, 0))
-    wanted = [(each, one.pods) for each, one in zip(asked, own, strict=True) if one.pods and _times(each, node)]
+    pods = [case.template.pods or 0 for case in own]
+    wanted = [(each, count) for each, count in zip(asked, pods, strict=True) if count and _times(each, node)]
     wanted.sort(key=lambda each: -max(amount / node[name] for name, amount in each[0].items()))
     nodes, placed, last = _packed(wanted, node, most)
     left = []
@@ -101,40 +55,42 @@ def needs(workload: Workload, template: PodTemplate, offer: Offer, context: Cont
         every = node[name] * nodes
         amounts = (every - sum(each.get(name, 0) * count for each, count in wanted), last[name], every)
         left.append(Left(unit_name(name, pool), *(round(float(each), 6) for each in amounts)))
-    pods, gang = sum(count for _, count in wanted), started_together(workload, own)
+    number, gang = sum(count for _, count in wanted), started_together(own)
     reasons: tuple[Reason, ...] = ()
     if placed < gang:
-        alone = f"need {amount_of(nodes, 'node')}" if gang == pods else "need more nodes"
+        alone = f"need {amount_of(nodes, 'node')}" if gang == number else "need more nodes"
         text = f"starts {amount_of(gang, 'pod')} together, which {alone}, and nodes.max is {most}"
-        reasons = (Reason("above-max", Level.UNFIT, text),)
-    elif placed < pods:
-        runs = f"{placed} of {amount_of(pods, 'pod')} run"
+        reasons = (Reason("above-max", text),)
+    elif placed < number:
+        runs = f"{placed} of {amount_of(number, 'pod')} run"
         runs = f"{placed // gang} of {workload.groups} groups run" if workload.groups > 1 and gang > 1 else runs
-        reasons = (Reason("some-run", Level.FITS, f"{runs} at once on at most {amount_of(most, 'node')}"),)
-    return Need(pods, per_node, nodes, most, *costs.of(pool, nodes), left, reasons, len(own) > 1)
+        reasons = (Reason("some-run", f"{runs} at once on at most {amount_of(most, 'node')}"),)
+    return Need(number, per_node, nodes, most, *costs.of(pool, nodes), left, reasons, len(own) > 1)
 
 
-def started_together(workload: Workload, own: Sequence[PodTemplate]) -> int:
-    """Return how many pods of some templates start together or not at all; 1 where each starts by itself."""
-    others = sum(one.pods or 0 for one in workload.templates if one not in own)
+def started_together(own: Sequence[Case]) -> int:
+    """Return how many pods of some templates of a workload start at once or not at all; 1 where each does by itself."""
+    workload, counted = own[0].workload, [case.template for case in own]
+    others = sum(one.pods or 0 for one in workload.templates if one not in counted)
     return max(1, workload.gang - others // workload.groups)
 
 
-def counted_together(workload: Workload, template: PodTemplate, offer: Offer, context: Context) -> list[PodTemplate]:
-    """Return the given template, and the others of its workload whose pods ask for GPUs and fit the pool."""
-    others = [one for one in workload.templates if one != template and one.pods and asks_for_gpus(one)]
-    return [template, *(one for one in others if judge(workload, one, offer, context).level is not Level.UNFIT)]
+def counted_together(case: Case) -> list[Case]:
+    """Return the case, and those of other templates of its workload whose pods ask for GPUs and fit the pool."""
+    others = [one for one in case.workload.templates if one != case.template and one.pods and one.asks_for_gpus]
+    cases = [replace(case, template=one) for one in others]
+    return [case, *(one for one in cases if all(each.level is not Level.UNFIT for each in one.reasons()))]
 
 
-def taken(workload: Workload, template: PodTemplate, offer: Offer, context: Context) -> Amounts:
+def taken(case: Case) -> Amounts:
     """Return what a pod takes of a node; of a GPU that it shares, what it leaves to no pod of its size."""
-    found = {name: amount for name, amount in template.asked.amounts.items() if name in offer.amounts}
-    devices, _ = claimed_devices(workload, template.spec, offer, context)
-    found |= {name: Decimal(count) for name, count in devices.items() if offer.devices[name] is not None}
-    part = fraction_of(template, offer.pool)
+    offer, pool = case.offer, case.pool
+    found = {name: amount for name, amount in case.template.asked.amounts.items() if name in offer.amounts}
+    found |= {name: Decimal(count) for name, count in case.claims[0].items() if offer.devices[name] is not None}
+    part = fraction_of(case)
     if part:
         found[GPU_RESOURCE] = 1 / (1 / part).to_integral_value(ROUND_FLOOR) if part < 1 else part
-    elif offer.pool.software == HAMI and GPU_RESOURCE in found:
+    elif pool.software == HAMI and GPU_RESOURCE in found:
         parts = {name: offer.amounts[name].most // found.pop(name) for name in _HAMI_PARTS if name in found}
         if parts.keys() <= {_HAMI_PARTS[0]}:  # which gets all memory: Project-HAMi/HAMi tag v2.10.0, docs/config.md
             parts["memory"] = Decimal(1)
@@ -145,15 +101,15 @@ def taken(workload: Workload, template: PodTemplate, offer: Offer, context: Cont
 _HAMI_PARTS = ("nvidia.com/gpucores", "nvidia.com/gpumem", "nvidia.com/gpumem-percentage")
 
 
-def fraction_of(template: PodTemplate, pool: PoolPlan) -> Decimal | None:
+def fraction_of(case: Case) -> Decimal | None:
     """Return the GPUs that a pod gets of KAI by its annotations, of which `gpu-memory` is in MiB; None without.
 
     A GPU has a little less memory than its maker says, so 8 % of it are not counted on.
     https://github.com/kai-scheduler/KAI-Scheduler/blob/v0.17.0/docs/gpu-sharing/README.md
     """
-    given = annotations_of(template) if pool.sharing.fractions is not None else {}
+    given = case.template.annotations if case.pool.sharing.fractions is not None else {}
     part, memory, count = (quantity(given.get(key)) for key in (*FRACTION_ANNOTATIONS, "gpu-fraction-num-devices"))
-    whole = Decimal(int(pool.instance.gpu_memory_gib * 1024 * 0.92))
+    whole = Decimal(int(case.pool.instance.gpu_memory_gib * 1024 * 0.92))
     part = part or (min(Decimal(1), memory / whole) if memory else None)
     return part * (count or 1) if part and part > 0 else None
 

@@ -7,9 +7,10 @@ from typing import NamedTuple
 from urllib.parse import quote
 
 from gpupools.common.json_types import JsonObject
+from gpupools.common.numbers import quantity
 from gpupools.common.taints import HARD_EFFECTS
 from gpupools.fit.offers import Amount, Offer
-from gpupools.fit.requests import Amounts, quantity, requests_of
+from gpupools.fit.requests import Amounts, requests_of
 from gpupools.fit.workloads import Manifests
 from gpupools.plan.cloud import Cloud
 from gpupools.readback.inputs import at

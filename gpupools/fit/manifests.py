@@ -226,12 +226,9 @@ def read_manifests(paths: Sequence[FilePath], namespace: str) -> Manifests:
     Raises:
         Rejected: All problems of all files.
     """
-    problems: dict[Problem, None] = {}
-    workloads: dict[tuple[str, ...], Workload] = {}
-    claims: dict[tuple[str, str, str], JsonObject] = {}
-    namespaces: dict[str, Mapping[str, str]] = {}
-    webhooks: list[str] = []
-    not_read: Counter[str] = Counter()
+    problems, workloads = dict[Problem, None](), dict[tuple[str, ...], Workload]()
+    claims, namespaces = dict[tuple[str, str, str], JsonObject](), dict[str, Mapping[str, str]]()
+    webhooks, not_read = list[str](), Counter[str]()
     for file, found in _resources(paths, problems):
         item, given = found.inputs, _Object(found, file)
         kind, group = item["kind"], item["apiVersion"].rpartition("/")[0]

@@ -5,9 +5,9 @@ from decimal import Decimal
 from types import MappingProxyType
 from typing import NamedTuple
 
-from gpupools.common.json_types import JsonObject
+from gpupools.common.json_types import JsonDict, JsonObject
+from gpupools.common.numbers import quantity
 from gpupools.common.taints import Taint
-from gpupools.fit.requests import quantity
 from gpupools.plan.dra import DEVICE_CLASS
 from gpupools.plan.fabric import CHANNEL_CLASS
 from gpupools.plan.hami import HAMI
@@ -91,10 +91,10 @@ def offers(plan: StackPlan) -> tuple[Offer, ...]:
         marks = {each.pool.trust.mark(each.pool.name) for each in own if each.pool.trust is not None}
         specs = {each.name: each.manifest.get("spec", {}) for each in objects[key]}
         policies = {mark: specs[f"trust/{mark}"] for mark in sorted(filter(None, marks)) if f"trust/{mark}" in specs}
+        of_cluster: JsonDict = {"schedulers": frozenset({"default-scheduler", *filter(None, schedulers)})}
+        of_cluster |= {"runtime_classes": frozenset(filter(None, classes)), "trust_policies": policies}
         region = plan.stack.clusters[key].region_name()
-        for promise in own:
-            offer = _offer(promise, region)._replace(trust_policies=policies, runtime_classes=frozenset(classes) - {""})
-            made.append(offer._replace(schedulers=frozenset({"default-scheduler", *filter(None, schedulers)})))
+        made += [_offer(promise, region)._replace(**of_cluster) for promise in own]
     return tuple(made)
 
 

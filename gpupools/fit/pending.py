@@ -12,8 +12,8 @@ from typing import NamedTuple
 from gpupools.common.json_types import JsonDict, JsonObject
 from gpupools.fit.live import Live, node_offers
 from gpupools.fit.offers import Offer, offers
-from gpupools.fit.pod_judging import REASONS, Context, asks_for_gpus, judge
-from gpupools.fit.workloads import Level, PodTemplate, Verdict, Workload
+from gpupools.fit.pod_judging import Context, judge
+from gpupools.fit.workloads import LEVELS, REASONS, Level, PodTemplate, Verdict, Workload
 from gpupools.plan.cloud import Cloud
 from gpupools.plan.pool_plan import POOL_LABEL
 from gpupools.readback.inputs import at
@@ -28,6 +28,7 @@ NO_POD = "no-pod"
 _BESIDE = ("API server", "admission policy", "container runtime", "device plugin")  # decide before or after schedulers
 _TRIGGERED = ("TriggeredScaleUp", "Nominated")  # by Cluster Autoscaler and by Karpenter
 _LAUNCH = ("quota", "no-capacity", "quota-or-capacity")  # causes of `ready` for which no machine starts
+_COMPARE = "kubectl -n {space} get pod {name} -o yaml > pod.yaml && gpupools fit pod.yaml --stack {file}"
 # https://github.com/kubernetes/kubernetes/tree/master/pkg/scheduler/framework/plugins/volumebinding
 _VOLUMES = re.compile("persistentvolumeclaim|volume node affinity conflict|persistent volumes", re.IGNORECASE)
 # In what pods of one Job or Deployment differ.
@@ -107,7 +108,7 @@ def answers(live: Live, given: Given, pod: str = "") -> list[Answer]:
     nodes = [snapshot.nodes_of_pool.get(offer.pool.name, ()) for offer in own]
     offered = [[node_offers(node, offer, live) for node in of] for offer, of in zip(own, nodes, strict=True)]
     pods = [_Pod(each, live, given, list(zip(own, statuses, offered, strict=True))) for each in live.pods]
-    waiting = [each for each in pods if pod or (asks_for_gpus(each.template) and not each.spec.get("nodeName"))]
+    waiting = [each for each in pods if pod or (each.template.asks_for_gpus and not each.spec.get("nodeName"))]
     known: dict[str, Answer] = {}
     answered = [known.get(each.like) or known.setdefault(each.like, each.answer()) for each in waiting]
     answered += [_missing(pod, snapshot, given)] if pod and not live.pods else []
@@ -166,25 +167,19 @@ class _Pod:
         return found if found.level is Level.FITS else found._replace(details=tuple(self._details(found.where)))
 
     def _says(self, key: str, text: str, where: str = "", disagrees: str = "") -> Answer:
-        """Return a reason of the table with its title, and the next command by its key or by what disagrees."""
-        row, (space, name), file = REASONS[key], map(quote, self.name.split("/")), quote(self.given.file)
+        """Return a reason of the table with its title, and the next command of its row or by what disagrees."""
+        row, (space, name) = REASONS[key], map(quote, self.name.split("/"))
         disagrees = disagrees or (row["by"] if row["by"] in ("plan", "cluster", "pod") else "")
-        commands = {
-            "unbound-volume": f"kubectl -n {space} describe pvc",
-            "scaling-up": f"gpupools ready {file} --watch",
-            "other-max": "pulumi preview --refresh --diff",
-            "at-max": f"kubectl describe nodes -l {POOL_LABEL}={where.partition('/')[2]}",
-            "pod": f"kubectl -n {space} get pod {name} -o yaml > pod.yaml && gpupools fit pod.yaml --stack {file}",
-        }
-        command = commands.get(key) or commands.get(disagrees) or f"kubectl -n {space} describe pod {name}"
-        return Answer(self.name, disagrees, key, where, f"{row['title']}: {text}", command)
+        command = row["next"] or (_COMPARE if disagrees == "pod" else "kubectl -n {space} describe pod {name}")
+        words = {"space": space, "name": name, "file": quote(self.given.file), "pool": where.partition("/")[2]}
+        return Answer(self.name, disagrees, key, where, f"{row['title']}: {text}", command.format(**words))
 
     def _judged(self, offer: Offer) -> Verdict:
         """Return what decides where a pod may be that the API server has let in, the strongest reason first."""
         there = offer._replace(schedulers=offer.schedulers | {self.spec.get("schedulerName") or "default-scheduler"})
         found = judge(self.workload, self.template, there, self.context).reasons
         reasons = (each for each in found if REASONS[each.key]["by"] not in _BESIDE)
-        return Verdict(offer.where, tuple(sorted(reasons, key=lambda each: [*Level].index(each.level))))
+        return Verdict(offer.where, tuple(sorted(reasons, key=lambda each: LEVELS.index(each.level))))
 
     def _in_pool(self, pool: _Pool) -> tuple[int, Answer]:
         """Return what stops the pod at a pool, with a rank: the lowest can be acted on first."""

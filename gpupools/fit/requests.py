@@ -1,6 +1,5 @@
 """What a pod asks for, counted as Kubernetes counts it, and what the API server refuses of it."""
 
-import re
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from functools import lru_cache
@@ -8,37 +7,14 @@ from typing import NamedTuple
 
 from gpupools.common.errors import shown
 from gpupools.common.json_types import JsonObject
+from gpupools.common.numbers import quantity as quantity
 from gpupools.readback.inputs import at
 
 Amounts = Mapping[str, Decimal]
 """Resource to amount: cores, bytes, or units."""
 
-# https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/quantity/
-_QUANTITY = re.compile(r"([+-]?(?:\d+(?:\.\d*)?|\.\d+))(?:([eE][+-]?\d{1,3})|([numkMGTPE]|[KMGTPE]i)?)", re.ASCII)
-_SUFFIXES = {"": Decimal(1), "n": Decimal("1e-9"), "u": Decimal("1e-6"), "m": Decimal("1e-3"), "k": Decimal(1000)}
-_SUFFIXES |= {suffix: Decimal(1000) ** power for power, suffix in enumerate("MGTPE", start=2)}
-_SUFFIXES |= {f"{suffix}i": Decimal(1024) ** power for power, suffix in enumerate("KMGTPE", start=1)}
-
-
-def quantity(value: object) -> Decimal | None:
-    """Return a quantity of Kubernetes as a number; None for what is none."""
-    is_given = isinstance(value, str | int | float) and not isinstance(value, bool)
-    return _quantity(str(value)) if is_given else None
-
 
 @lru_cache(maxsize=4096)
-def _quantity(text: str) -> Decimal | None:
-    match = _QUANTITY.fullmatch(text) if len(text) < 64 else None
-    if match is None:
-        return None
-    number = Decimal(match[1] + (match[2] or "")) * _SUFFIXES[match[3] or ""]
-    # The API server rounds up to 1n and cuts at 2^63 - 1: apimachinery/pkg/api/resource/quantity.go.
-    return max(_LEAST, min(abs(number), _MOST)).copy_sign(number) if number else number
-
-
-_LEAST, _MOST = Decimal("1e-9"), Decimal(2**63 - 1)
-
-
 def is_extended(resource: str) -> bool:
     """Return whether a resource is counted in whole units, as those of device plugins are.
 
@@ -135,6 +111,7 @@ def _most(first: Amounts, second: Amounts) -> dict[str, Decimal]:
     return {**first, **{name: max(first.get(name, Decimal(0)), amount) for name, amount in second.items()}}
 
 
+@lru_cache(maxsize=4096)
 def shown_amount(name: str, amount: Decimal) -> str:
     """Return an amount as text."""
     if name in ("memory", "ephemeral-storage") or name.startswith("hugepages-"):

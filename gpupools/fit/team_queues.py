@@ -1,15 +1,16 @@
 """What the shares of teams, their queues and admission policies mean for the pods of a workload on a pool."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import NamedTuple
 
 from gpupools.common.errors import enumeration, shown
 from gpupools.common.json_types import JsonObject
+from gpupools.common.numbers import quantity
 from gpupools.fit.counting import counted_together, fraction_of, started_together, taken, unit_name
 from gpupools.fit.offers import Offer
-from gpupools.fit.pod_judging import Context
-from gpupools.fit.requests import quantity
+from gpupools.fit.pod_judging import Case, Context
 from gpupools.fit.workloads import Level, PodTemplate, Reason, Workload
 from gpupools.plan.node_resources import GPU_RESOURCE, KAI_SCHEDULER
 from gpupools.plan.pool_plan import GROUP_LABEL, POOL_LABEL
@@ -61,13 +62,10 @@ def team_reasons(
         yield from [*_denied(case)] or (_of_kueue(case) if own.scheduler == "kueue" else _of_queue(case))
 
 
-class _Case(NamedTuple):
-    """A template on a pool, and the team of its namespace."""
+@dataclass(eq=False)
+class _Case(Case):
+    """A pod on a pool, and the team of its namespace."""
 
-    workload: Workload
-    template: PodTemplate
-    offer: Offer
-    context: Context
     sharing: Sharing
     team: str
     """Empty for none."""
@@ -92,15 +90,15 @@ class _Case(NamedTuple):
 
     def counted(self, units: Mapping[str, Decimal]) -> Mapping[str, Decimal]:
         """Return units of the pool as the scheduler counts them: KAI in GPUs."""
-        units = {name: amount for name, amount in units.items() if name in self.offer.pool.countable}
+        units = {name: amount for name, amount in units.items() if name in self.pool.countable}
         if self.sharing.scheduler != "kai":
             return units
         return {GPU_RESOURCE: sum((kai.gpus_of(name) * amount for name, amount in units.items()), Decimal(0))}
 
-    def asked(self, template: PodTemplate) -> Mapping[str, Decimal]:
+    def counts(self, case: Case) -> Mapping[str, Decimal]:
         """Return what a pod asks for, as the scheduler counts it."""
-        found, part = taken(self.workload, template, self.offer, self.context), fraction_of(template, self.offer.pool)
-        return self.counted(found if part is None else {GPU_RESOURCE: part})
+        part = fraction_of(case)
+        return self.counted(taken(case) if part is None else {GPU_RESOURCE: part})
 
     def bounds(self) -> tuple[Mapping[str, Decimal], Mapping[str, Decimal]]:
         """Return guarantee and maximum of the team on the pool, by resource."""
@@ -139,31 +137,31 @@ def _denied(case: _Case) -> Iterator[Reason]:
     if reached and not any(space in users[pool.name] for pool in reached):
         pools = enumeration(pool.name for pool in reached)
         text = f"is in namespace {space}, and no team with a share of {pools} has this namespace{policy}"
-        yield Reason("admission", Level.UNFIT, text)
+        yield Reason("admission", text)
     if needed and spec.get("schedulerName") != needed:
         text = f"does not name the scheduler {needed}, which keeps the shares of teams{policy}"
-        yield Reason("admission", Level.UNFIT, text, {"schedulerName": needed})
+        yield Reason("admission", text, {"schedulerName": needed})
 
 
 def _of_kueue(case: _Case) -> Iterator[Reason]:
     team, space, queue = case.team, case.workload.namespace, case.named("labels", f"{kueue.GROUP}/queue-name")
-    asked, quotas = case.asked(case.template), case.sharing.shares.shares.get(case.team, {})
+    asked, quotas = case.counts(case), case.sharing.shares.shares.get(case.team, {})
     has_quota = any(resource in asked for _, resource in quotas)
     if queue and (queue != kueue.QUEUE or not team):
         text = f"names the queue {shown(queue)}, which the plan does not make in namespace {space}"
-        yield Reason("unknown-queue", Level.UNKNOWN, f"{text}; its queue is {kueue.QUEUE}" if team else text)
+        yield Reason("unknown-queue", f"{text}; its queue is {kueue.QUEUE}" if team else text)
     elif not team or (asked and quotas and not has_quota):  # resources.quotaCheckStrategy: IgnoreUndeclared
         text = f"is of team {team}, which has no quota of what it requests"
         yield from _bypassing(case, text if team else f"is in namespace {space}, which is of no team")
     elif asked and not case.shares:
         text = f"is of team {team}, which has no share of it: Kueue never admits it there"
-        yield Reason("no-share", Level.UNFIT, text)
+        yield Reason("no-share", text)
     elif asked:
-        levels, notes = kueue.topology_levels(case.offer.pool), at(case.template.metadata, "annotations") or ()
+        levels, notes = kueue.topology_levels(case.pool), at(case.template.metadata, "annotations") or ()
         if levels and not any(f"{kueue.GROUP}/podset-" in key for key in notes):
             text = f"lacks the annotation {kueue.PREFERRED_TOPOLOGY}, without which Kueue uses no compact pool"
             patch = {"metadata": {"annotations": {kueue.PREFERRED_TOPOLOGY: levels[-1]}}}
-            yield Reason("queue", Level.UNKNOWN, f"{text} for a team that has others, too", patch)
+            yield Reason("queue", f"{text} for a team that has others, too", patch, Level.UNKNOWN)
         yield from _amounts(case)
 
 
@@ -179,7 +177,7 @@ def _of_queue(case: _Case) -> Iterator[Reason]:
     Sources: https://github.com/kai-scheduler/KAI-Scheduler tag v0.17.0, pkg/podgrouper/podgrouper/plugins/
     defaultgrouper; https://github.com/volcano-sh/volcano tag v1.15.1, pkg/controllers/podgroup.
     """
-    is_kai, pool, shares = case.sharing.scheduler == "kai", case.offer.pool, case.sharing.shares
+    is_kai, pool, shares = case.sharing.scheduler == "kai", case.pool, case.sharing.shares
     needed, wanted = KAI_SCHEDULER if is_kai else "volcano", f"{case.team}.{case.queued}"
     part, key = ("labels", kai.QUEUE_LABEL) if is_kai else ("annotations", volcano.QUEUE_ANNOTATION)
     queue = case.workload.queue or case.named(part, key, of_pods=not is_kai)
@@ -192,19 +190,19 @@ def _of_queue(case: _Case) -> Iterator[Reason]:
         yield from _bypassing(case, f"does not name the scheduler {needed}", {"schedulerName": needed})
     elif owners.get(queue, case.team) != case.team:
         text = f"names the queue {queue}, which is not for namespace {case.workload.namespace}"
-        yield Reason("admission", Level.UNFIT, f"{text}: the admission policy team-queues rejects it", patch)
+        yield Reason("admission", f"{text}: the admission policy team-queues rejects it", patch)
     elif queue and queue not in owners:
         text = f"names the queue {shown(queue)}, which the plan does not make"
-        yield Reason("unknown-queue", Level.UNKNOWN, f"{text}; use {wanted}" if patch else text, patch)
+        yield Reason("unknown-queue", f"{text}; use {wanted}" if patch else text, patch)
     elif not case.shares:
         who = f"team {case.team} has" if case.team else "its namespace is of no team and has"
-        yield Reason("no-share", Level.UNFIT, f"{who} no share of it, so no queue starts pods there")
+        yield Reason("no-share", f"{who} no share of it, so no queue starts pods there")
     elif lacks:
         words = enumeration(f"{key}: {value}" for key, value in lacks.items())
-        yield Reason("queue", Level.UNFIT, f"needs the {part} {words}, by which its queue finds it", patch)
+        yield Reason("queue", f"needs the {part} {words}, by which its queue finds it", patch)
     elif is_kai and pool.group and _owner_labels(case).get(GROUP_LABEL) != pool.group:
         text = f"needs the label {GROUP_LABEL}: {pool.group} on the {case.workload.kind} itself, not only on its pods"
-        yield Reason("queue", Level.UNFIT, f"{text}: KAI's scheduler of these pools finds it by that")
+        yield Reason("queue", f"{text}: KAI's scheduler of these pools finds it by that")
     else:
         yield from _amounts(case)
 
@@ -219,18 +217,19 @@ def _owner_labels(case: _Case) -> JsonObject:
 
 
 def _bypassing(case: _Case, text: str, patch: JsonObject | None = None) -> Iterator[Reason]:
-    if case.offer.pool.name in case.sharing.users:
+    if case.pool.name in case.sharing.users:
         hint = "" if case.sharing.spared is not None else "; runtime.trust_policy: true rejects other namespaces"
         text = f"{text}, so no queue counts it against the shares of teams{hint}"
-        yield Reason("bypass", Level.FITS, text, patch or {})
+        yield Reason("bypass", text, patch or {})
 
 
 def _amounts(case: _Case) -> Iterator[Reason]:
     """Yield what is above the maximum or the guarantee of the team, which has a share of the pool."""
-    work, pool, scheduler, team = case.workload, case.offer.pool, case.sharing.scheduler, f"team {case.team}"
-    own = counted_together(work, case.template, case.offer, case.context)
-    counts = [(case.asked(one), pool.max_nodes if one.pods is None else one.pods) for one in own]
-    together, (guarantees, limits) = started_together(work, own), case.bounds()
+    work, pool, scheduler, team = case.workload, case.pool, case.sharing.scheduler, f"team {case.team}"
+    own = counted_together(case)
+    pods = [pool.max_nodes if one.template.pods is None else one.template.pods for one in own]
+    counts = [(case.counts(one), count) for one, count in zip(own, pods, strict=True)]
+    together, (guarantees, limits) = started_together(own), case.bounds()
     if scheduler == "kueue" and work.kind in ADMITTED_WHOLE:
         least = quantity(case.named("annotations", f"{kueue.GROUP}/job-min-parallelism"))
         together = int(least or sum(count for _, count in counts) // work.groups)
@@ -243,19 +242,20 @@ def _amounts(case: _Case) -> Iterator[Reason]:
         asks, all_ask = f"asks for {start:g} {unit}{' together' * (together > 1)}", f"asks for {total:g} {unit}"
         kept, waits = f"{guarantee} are guaranteed to {team}", "its other pods may wait"
         if start > most:
-            yield Reason("above-limit", Level.UNFIT, f"{asks}, and {team} may use {most}")
+            yield Reason("above-limit", f"{asks}, and {team} may use {most}")
             continue
         if total > most:
-            yield Reason("some-run", Level.FITS, f"{all_ask}, of which {team} may use {most} at once")
+            yield Reason("some-run", f"{all_ask}, of which {team} may use {most} at once")
         text = ""
-        if total > guarantee:
-            text = (
-                f"{asks}, and {kept}, so it may wait" if start > guarantee else f"{all_ask}, of which {kept}: {waits}"
-            )
+        if start > guarantee:
+            text = f"{asks}, and {kept}, so it may wait"
+        elif total > guarantee:
+            text = f"{all_ask}, of which {kept}: {waits}"
         elif scheduler == "volcano" and total > start:
             # pkg/scheduler/actions/reclaim: not for a job of which minAvailable runs
             text = f"{all_ask}, and Volcano stops pods of teams that borrow the guarantee for {start:g}: {waits}"
         elif scheduler == "kueue" and each[-1][0] > 1 and not kueue.topology_levels(pool):
             text = f"asks for {each[-1][0]:g} {unit} on a node, and Kueue counts units, not nodes: pods of teams that"
             text += " borrow the guarantee may leave too few on each node"
-        yield from [Reason("may-wait", Level.FITS, text)] * bool(text)
+        if text:
+            yield Reason("may-wait", text)

@@ -1,14 +1,24 @@
 """The data of `gpupools fit`: workloads with their pod templates, and what is said about each and a pool."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
 from types import MappingProxyType
 from typing import NamedTuple
 
-from gpupools.common.json_types import JsonDict, JsonObject
+from gpupools.common.csv_rows import data_rows
+from gpupools.common.errors import amount_of
+from gpupools.common.json_types import JsonDict, JsonObject, mapping
 from gpupools.fit.requests import Requests, is_extended, requests_of
+from gpupools.plan.node_resources import ACCELERATOR_RESOURCES, FRACTION_ANNOTATIONS
+from gpupools.plan.prices import PoolPrice, per_hour
+from gpupools.plan.quotas import QuotaNeed
+
+
+def maps(found: object) -> Sequence[JsonObject]:
+    """Return the maps of a list; empty for anything else."""
+    return [each for each in found if isinstance(each, Mapping)] if isinstance(found, list) else ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,6 +39,32 @@ class PodTemplate:
     def asked(self) -> Requests:
         """What a pod asks for."""
         return requests_of(self.spec)
+
+    @cached_property
+    def tolerations(self) -> Sequence[JsonObject]:
+        """Tolerations of the pods."""
+        return maps(self.spec.get("tolerations"))
+
+    @property
+    def annotations(self) -> JsonObject:
+        """Annotations of the pods."""
+        return mapping(self.metadata.get("annotations"))
+
+    @property
+    def has_fraction(self) -> bool:
+        """Whether a pod asks for a fraction of a GPU, by its annotations."""
+        return any(key in self.annotations for key in FRACTION_ANNOTATIONS)
+
+    @cached_property
+    def asks_for_devices(self) -> bool:
+        """Whether a pod asks for a GPU or another accelerator, by a resource or a claim."""
+        has_claims = bool(self.spec.get("resourceClaims"))
+        return has_claims or any(name.startswith(ACCELERATOR_RESOURCES) for name in self.asked.amounts)
+
+    @property
+    def asks_for_gpus(self) -> bool:
+        """Whether a pod asks for one in any way."""
+        return self.asks_for_devices or self.has_fraction
 
     @cached_property
     def gpu_container(self) -> str:
@@ -88,19 +124,82 @@ class Level(StrEnum):
     FITS = "fits"
 
 
+LEVELS = tuple(Level)
+
+
+REASONS: Mapping[str, Mapping[str, str]] = {row["key"]: row for row in data_rows("fit_reasons.csv")}
+"""The one table of reasons, by key.
+
+`by` says who decides, `answer` what, `message` what the scheduler says of it, and `next` the command that shows more.
+"""
+
+
 class Reason(NamedTuple):
     """Why a pod does not fit, or why that is not known."""
 
     key: str
-    """A key of `data/fit_reasons.csv`, the one table of reasons."""
-    level: Level
+    """Of the table."""
     text: str
     patch: JsonObject = MappingProxyType({})
     """What to add to the pod template, as a part of it; empty where no line of it helps."""
+    other_level: Level | None = None
+    """Where it is not that of the table."""
+
+    @property
+    def level(self) -> Level:
+        """What it says of the pod."""
+        return self.other_level or _LEVEL_OF[self.key]
+
+
+_LEVEL_OF = {row["key"]: Level(row["answer"]) for row in REASONS.values() if row["answer"]}
+
+
+class Left(NamedTuple):
+    """Units of a pool that the pods leave over, of `every` that the nodes have."""
+
+    unit: str
+    left: float
+    on_last_node: float
+    every: float
+
+
+class Need(NamedTuple):
+    """The nodes that the pods of a workload need."""
+
+    pods: int | None
+    """Of all templates that are counted together; None for one on each node, which starts none."""
+    pods_per_node: int
+    """Of the template."""
+    nodes: int
+    max_nodes: int
+    price: PoolPrice
+    quotas: Sequence[QuotaNeed]
+    left: Sequence[Left] = ()
+    reasons: tuple[Reason, ...] = ()
+    is_approximate: bool = False
+    """Whether templates share nodes: the largest pods are placed first, which no scheduler promises."""
+
+    def words(self) -> str:
+        """Return the need in one line."""
+        if self.pods is None:
+            return "one pod on each node"
+        about = "about " if self.is_approximate else ""
+        words = [f"needs {about}{self.nodes} of at most {amount_of(self.max_nodes, 'node')}"]
+        words += [f"{each.left:g} of {each.every:g} {each.unit} left over" for each in self.left]
+        cost = self.price.at_max
+        words.append("no price is known" if cost is None else per_hour(cost, self.price.currency))
+        return ", ".join([*words, *(quota.words for quota in self.quotas)])
 
     def as_json(self) -> JsonDict:
-        """Return the reason as JSON types."""
-        return {"reason": self.key, "level": self.level.value, "what": self.text}
+        """Return the need as JSON types."""
+        price = self.price.as_json()
+        return {
+            **{key: getattr(self, key) for key in ("pods", "pods_per_node", "nodes", "max_nodes", "is_approximate")},
+            "left": [each._asdict() for each in self.left],
+            **{key: price[key] for key in ("currency", "dated")},
+            "per_hour": price["per_hour"]["max"],
+            "quotas": [{key: getattr(each, key) for key in ("code", "name", "amount", "unit")} for each in self.quotas],
+        }
 
 
 class Verdict(NamedTuple):
@@ -109,8 +208,44 @@ class Verdict(NamedTuple):
     where: str
     """`<cluster>/<pool>`, or the name of a node."""
     reasons: tuple[Reason, ...]
+    need: Need | None = None
+    """The nodes that the pods take; None where no pod fits, and of a node."""
 
     @property
     def level(self) -> Level:
         """The strongest level of the reasons."""
-        return min((each.level for each in self.reasons), key=[*Level].index, default=Level.FITS)
+        return min((each.level for each in self.reasons), key=LEVELS.index, default=Level.FITS)
+
+    @property
+    def patch(self) -> JsonDict:
+        """The lines of all reasons together: maps are joined, containers by name, other lists without doubles."""
+        merged: JsonDict = {}
+        for reason in self.reasons:
+            _merge(merged, reason.patch)
+        return merged
+
+    def __str__(self) -> str:
+        said = "; ".join(each.text for each in self.reasons if each.level is not Level.FITS)
+        return f"{self.where} {self.level.value}: {said}"
+
+    def as_json(self) -> JsonDict:
+        """Return the answer as JSON types."""
+        reasons = [{"reason": each.key, "level": each.level.value, "what": each.text} for each in self.reasons]
+        need = {"needs": self.need.as_json()} if self.need is not None else {}
+        return {"pool": self.where, "answer": self.level.value, "reasons": reasons, "add": self.patch, **need}
+
+
+def _merge(into: JsonDict, patch: JsonObject) -> None:
+    for key, value in patch.items():
+        if isinstance(value, Mapping):
+            _merge(into.setdefault(key, {}), value)
+        elif isinstance(value, list):
+            own = into.setdefault(key, [])
+            for item in value:
+                same = [each for each in own if key == "containers" and each.get("name") == item.get("name")]
+                if same:
+                    _merge(same[0], item)
+                elif item not in own:
+                    own.append(dict(item) if isinstance(item, Mapping) else item)
+        else:
+            into[key] = value

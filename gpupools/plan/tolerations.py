@@ -52,8 +52,7 @@ def _matches(toleration: Toleration, taint: Taint) -> bool:
 def selects(node_selector: Mapping[str, str], affinity: JsonObject, labels: Mapping[str, str]) -> bool:
     """Say whether a pod's node selector and required node affinity let it onto a node with these labels.
 
-    Knows `matchExpressions` with In, NotIn, Exists and DoesNotExist, which is all that the charts' values here use:
-    https://kubernetes.io/docs/concepts/scheduling-eviction/assign-pod-node/.
+    Knows `matchExpressions`, which is all that the charts' values here use.
     """
     if any(labels.get(key) != value for key, value in node_selector.items()):
         return False
@@ -61,14 +60,24 @@ def selects(node_selector: Mapping[str, str], affinity: JsonObject, labels: Mapp
     terms: list[JsonObject] | None = required.get("nodeSelectorTerms", []) if required else None
     if terms is None:
         return True
-    return any(all(_holds(expression, labels) for expression in term["matchExpressions"]) for term in terms)
+    return any(all(holds(each, labels.get(each["key"])) for each in term["matchExpressions"]) for term in terms)
 
 
-def _holds(expression: JsonObject, labels: Mapping[str, str]) -> bool:
-    key, operator, values = expression["key"], expression["operator"], expression.get("values", ())
+def holds(requirement: JsonObject, value: str | None) -> bool:
+    """Say whether a label with this value, None for no label, meets a requirement.
+
+    https://kubernetes.io/docs/concepts/scheduling-eviction/assign-pod-node/#operators
+    """
+    operator, values = requirement["operator"], requirement.get("values", ())
     if operator in ("In", "NotIn"):
-        return bool((labels.get(key) in values) == (operator == "In"))
-    return bool((key in labels) == (operator == "Exists"))
+        return bool((value in values) == (operator == "In"))
+    if operator in ("Exists", "DoesNotExist"):
+        return bool((value is not None) == (operator == "Exists"))
+    try:
+        found, limit = int(value or ""), int(next(iter(values), ""))
+    except ValueError:
+        return False
+    return found > limit if operator == "Gt" else found < limit if operator == "Lt" else False
 
 
 def node_affinity(*expressions: JsonObject) -> JsonDict:

@@ -124,22 +124,6 @@ def number(value: object) -> int | None:
     return value if isinstance(value, int) else None
 
 
-_QUANTITY = re.compile(r"\+?(?P<number>\d{1,20}(?:\.\d{0,20})?|\.\d{1,20})(?:[numkMGTPE]|[KMGTPE]i|[eE][+-]?\d{1,3})?")
-
-
-def quantity(value: object) -> float | None:
-    """Return the number of a Kubernetes quantity without its suffix: `8`, `1k`, `0.5`, `0Gi`; None for other values.
-
-    https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/quantity/
-    """
-    if isinstance(value, bool):
-        return None
-    if isinstance(value, str):
-        match = _QUANTITY.fullmatch(value)
-        return float(match["number"]) if match else None
-    return float(value) if isinstance(value, int | float) and math.isfinite(value) and abs(value) < 1e300 else None
-
-
 def flag(value: object) -> bool | None:
     """Return a boolean, also from a string (EC2 templates and GKE's kubelet settings accept strings)."""
     if isinstance(value, bool):

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gpupools.common.json_types import JsonObject
+from gpupools.common.numbers import quantity
 from gpupools.common.taints import KUBERNETES_EFFECTS
 from gpupools.plan.karpenter_provider import KarpenterProvider, Requirement, Requirements
 from gpupools.plan.pool_facts import UNKNOWN, Accelerator, Open, PoolFacts, Reference
@@ -22,7 +23,6 @@ from gpupools.readback.inputs import (
     items,
     mapping,
     number,
-    quantity,
     string_map,
     text,
 )

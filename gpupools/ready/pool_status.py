@@ -2,9 +2,11 @@
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from decimal import Decimal
 from shlex import quote
 from typing import NamedTuple
 
+from gpupools.common import numbers
 from gpupools.common.errors import amount_of
 from gpupools.common.json_types import JsonDict, JsonObject
 from gpupools.common.taints import HARD_EFFECTS, KUBERNETES_EFFECTS, STARTUP_TAINT, Taint
@@ -359,11 +361,6 @@ def _keeps_off(pod: JsonObject, node: JsonObject) -> str:
     return f"it selects {unmet}" if unmet else "" if fits else "its node affinity excludes the node"
 
 
-def quantity(text: object) -> float:
+def quantity(text: object) -> Decimal:
     """Return a quantity as a number; 0 for one that is missing or has another form."""
-    from kubernetes.utils import parse_quantity
-
-    try:
-        return float(parse_quantity(str(text or "0")))  # type: ignore[no-untyped-call]
-    except ValueError:
-        return 0.0
+    return numbers.quantity(text) or Decimal(0)
