@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from gpupools.cli.files import add_reports, add_within, links_out, write_reports
-from gpupools.cli.help_texts import Refusal, examples, tell_problems
+from gpupools.cli.help_texts import Refusal, examples
 from gpupools.cli.preview import DEV_STACK
 from gpupools.common.errors import Problem, Rejected, nearest, shown
 from gpupools.common.json_types import JsonDict
@@ -52,7 +52,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     what = "answers that fail the run: unfit (no pool takes a pod), unknown (or it is not known); default: unfit"
     parser.add_argument("--fail-on", choices=tuple(FAILING), default="unfit", help=what)
     add_within(parser)
-    parser.set_defaults(run=_exit_status)
+    parser.set_defaults(run=_exit_status, nothing=_NOTHING)
 
 
 _NOTHING: JsonDict = {"pods": [], "not_read": {}}
@@ -60,21 +60,21 @@ _NOTHING: JsonDict = {"pods": [], "not_read": {}}
 
 def _exit_status(given: argparse.Namespace) -> int:
     given.stack = given.stack or [DEV_STACK]
-    try:
-        stacks = _stacks(given)
-        return _live(given, *stacks.values()) if given.context is not None else _files(given, stacks)
-    except (Refusal, Rejected) as error:
-        result = error.result if isinstance(error, Refusal) else "refused"
-        return tell_problems("fit", error.problems, _NOTHING, as_json=given.format == "json", result=result)
+    stacks = _stacks(given)
+    return _live(given, *stacks.values()) if given.context is not None else _files(given, stacks)
 
 
 def _files(given: argparse.Namespace, stacks: Mapping[str, StackPlan]) -> int:
     """Print the answers for manifests; return 1 if one fails the run."""
     read = read_manifests(given.manifests, given.namespace)
     found = answers(read, stacks, given.cluster, clouds())
+    if read.problems and not found:
+        raise Rejected(read.problems)
+    for problem in read.problems if given.format != "json" else ():
+        tell(problem, error=True)
     write_reports(given.report, _WRITERS, found, read, given)
     _WRITERS[given.format](found, read, given)
-    return int(_is_failed(found, given))
+    return int(bool(read.problems) or _is_failed(found, given))
 
 
 def _is_failed(found: Sequence[Any], given: argparse.Namespace) -> bool:
@@ -166,9 +166,9 @@ def _text(found: Sequence[Answer], read: Manifests, given: argparse.Namespace) -
 
 
 def _json(found: Sequence[Answer], read: Manifests, given: argparse.Namespace) -> None:
-    result = "refused" if _is_failed(found, given) else "accepted"
+    result = "refused" if read.problems or _is_failed(found, given) else "accepted"
     holds: JsonDict = {"pods": [each.as_json() for each in found], "not_read": dict(read.not_read)}
-    answer("fit", result, [], holds)
+    answer("fit", result, [problem.as_json() for problem in read.problems], holds)
 
 
 def _github(found: Sequence[Answer], read: Manifests, given: argparse.Namespace) -> None:

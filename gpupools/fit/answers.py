@@ -125,7 +125,9 @@ def totals(found: Sequence[Answer], manifests: Manifests) -> str:
     words = [f"{levels[Level.FITS]} fit, {levels[Level.UNFIT]} do not fit, {levels[Level.UNKNOWN]} unknown"]
     words += [f"{levels[None]} request no GPU"] if levels[None] else []
     unread = ", ".join(f"{count} {kind}" for kind, count in manifests.not_read.items())
-    return f"{amount_of(len(found), 'pod template')}: {', '.join(words)}{unread and f'; not read: {unread}'}"
+    unread = unread and f"; not read: {unread}"
+    wrong = f"; {amount_of(len(manifests.problems), 'problem')}" if manifests.problems else ""
+    return f"{amount_of(len(found), 'pod template')}: {', '.join(words)}{unread}{wrong}"
 
 
 FAILING: Mapping[str, Sequence[Level]] = {
@@ -141,6 +143,7 @@ def comment(found: Sequence[Answer], manifests: Manifests) -> str:
     room = MarkdownBudget(LIMIT - 400)
     room.put("<!-- gpupools fit -->", f"### GPU workloads: {totals(found, manifests)}", "")
     order = [answer for level in Level for answer in found if answer.level is level]
+    room.many(0.3, ([f"- {code(str(problem))}"] for problem in manifests.problems))
     room.many(0.6, ([f"- {code(answer.name)}: {code(answer.summary())}"] for answer in order))
     details = [
         [f"- {code(answer.name)}", *(f"  - {code(each.strip())}" for each in lines(answer, verbose=False))]

@@ -31,6 +31,7 @@ _NO_PODS = ("k8s.io", "karpenter.sh", "scheduling.volcano.sh", "scheduling.run.a
 _MOST = 2**31 - 1
 """Kubernetes counts in 32 bits."""
 _RENDER = "check what it renders: helm template CHART > FILE"
+_FILL = "fill in the variables first: envsubst < TEMPLATE > FILE"
 _FREE = frozenset({"command", "args", "env", "annotations", "lifecycle"})
 """Keys of a pod template whose braces are for the program in the container."""
 _FACTOR = re.compile(r"(?P<path>[\w.]+)=(?P<default>\d+)(?:>=(?P<least>[\w.]+))?(?:<=(?P<most>[\w.]+))?")
@@ -95,7 +96,8 @@ class _Object:
         if kind is int and is_right:
             is_right = not isinstance(found, bool) and 0 <= found <= _MOST
         if found is not None and not is_right:
-            self.tell(at, f"got {shown(found)}", _RENDER if _is_rendered_later(found) else f"write {_WORDS[kind]}")
+            fix = _RENDER if _is_rendered_later(found) else f"write {_WORDS[kind]}"
+            self.tell(at, f"got {shown(found)}", _FILL if str(found).startswith("$") else fix)
         return found if is_right else None
 
     def count(self, factors: str, base: Path = ()) -> int | None:
@@ -223,8 +225,7 @@ def read_manifests(paths: Sequence[FilePath], namespace: str) -> Manifests:
         paths: YAML and JSON files of Kubernetes objects, and folders; files of a folder that have none are skipped.
         namespace: Namespace of the objects that name none.
 
-    Raises:
-        Rejected: All problems of all files.
+    A file or an object with a problem is left out; several files may have objects of one name, as overlays do.
     """
     problems, workloads = dict[Problem, None](), dict[tuple[str, ...], Workload]()
     claims, namespaces = dict[tuple[str, str, str], JsonObject](), dict[str, Mapping[str, str]]()
@@ -236,8 +237,10 @@ def read_manifests(paths: Sequence[FilePath], namespace: str) -> Manifests:
         name, own = str(metadata.get("name")), str(metadata.get("namespace") or namespace)
         workload = _workload(given, namespace)
         problems |= given.problems
+        if given.problems:
+            continue
         if workload is not None:
-            key = (kind, group, own, name if metadata.get("name") else f"{workload.place} {len(workloads)}")
+            key = (file, kind, group, own, name if metadata.get("name") else f"{workload.place} {len(workloads)}")
             if workloads.setdefault(key, workload) is not workload:
                 what = f"{kind} {name} is also at {workloads[key].place}"
                 problems[Problem((workload.place,), what, "keep one")] = None
@@ -250,9 +253,7 @@ def read_manifests(paths: Sequence[FilePath], namespace: str) -> Manifests:
             webhooks += [name] if _changes_pods(item) else []
         elif "." in group and not group.endswith(_NO_PODS):
             not_read[f"{kind}.{group}"] += 1
-    if problems:
-        raise Rejected(problems)
-    return Manifests(tuple(workloads.values()), claims, namespaces, tuple(webhooks), not_read)
+    return Manifests(tuple(workloads.values()), claims, namespaces, tuple(webhooks), not_read, tuple(problems))
 
 
 def _changes_pods(item: JsonObject) -> bool:

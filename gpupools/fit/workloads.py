@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from gpupools.common.csv_rows import data_rows
-from gpupools.common.errors import amount_of
+from gpupools.common.errors import Problem, amount_of
 from gpupools.common.json_types import JsonDict, JsonObject, mapping
 from gpupools.fit.requests import Requests, is_extended, requests_of
 from gpupools.plan.node_resources import ACCELERATOR_RESOURCES, FRACTION_ANNOTATIONS
@@ -114,6 +114,8 @@ class Manifests(NamedTuple):
     """Names of MutatingWebhookConfigurations that change pods."""
     not_read: Mapping[str, int] = MappingProxyType({})
     """Kinds that may make pods in a way that is not known, with their number."""
+    problems: tuple[Problem, ...] = ()
+    """Why files and objects were left out; their paths are file and line."""
 
 
 class Level(StrEnum):

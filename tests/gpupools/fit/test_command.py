@@ -28,7 +28,7 @@ spec:
 """
 
 
-def job(limits: str, name: str = "train", pods: int = 1) -> str:
+def job(limits: str, name: str = "train", pods: int | str = 1) -> str:
     return TEMPLATE.format(name=name, limits=limits, pods=pods)
 
 
@@ -114,6 +114,22 @@ def test_a_pod_without_a_gpu_is_not_judged(manifest: Path, capsys: Capture) -> N
     code, text, _ = run(capsys, manifest, "--stack", JOBS)
 
     assert (code, "requests no GPU" in text, "big" in text) == (0, True, False)
+
+
+def test_what_cannot_be_read_fails_the_run_and_hides_no_answer(manifest: Path, tmp_path: Path, capsys: Capture) -> None:
+    manifest.write_text(f"{job('{nvidia.com/gpu: 1}', pods='$N')}---\n{job('{nvidia.com/gpu: 8}', 'right')}")
+    (tmp_path / "chart.yaml").write_text("{{- if x }}\na: b\n{{- end }}\n")
+    comment = tmp_path / "fit.md"
+    words = (tmp_path, "--stack", JOBS, "--fail-on", "never")
+
+    code, text, said = run(capsys, *words, "--report", f"markdown={comment}")
+
+    assert (code, len(said.splitlines()), "envsubst" in said, "helm template" in said) == (1, 2, True, True)
+    assert f"{manifest}:17: Job research/right: fits train/big" in text
+    assert text.splitlines()[-1] == "1 pod template: 1 fit, 0 do not fit, 0 unknown; 2 problems"
+    assert all(line in comment.read_text() for line in said.splitlines())
+    answer = json.loads(run(capsys, *words, "--json")[1])
+    assert (answer["result"], len(answer["problems"]), len(answer["pods"])) == ("refused", 2, 1)
 
 
 def test_a_pod_must_fit_a_pool_of_any_stack(manifest: Path, capsys: Capture) -> None:
