@@ -18,6 +18,7 @@ from gpupools.fit.manifests import read_manifests
 from gpupools.fit.workloads import Level, Manifests
 from gpupools.providers import clouds
 from gpupools.stackfile.check import Located, check_stack_file, locate
+from gpupools.stackfile.format_problem import tell_located
 from gpupools.stackfile.reader import stack_name
 from gpupools.stackfile.stack import StackPlan
 
@@ -69,9 +70,9 @@ def _files(given: argparse.Namespace, stacks: Mapping[str, StackPlan]) -> int:
     read = read_manifests(given.manifests, given.namespace)
     found = answers(read, stacks, given.cluster, clouds())
     if read.problems and not found:
-        raise Rejected(read.problems)
-    for problem in read.problems if given.format != "json" else ():
-        tell(problem, error=True)
+        raise Refusal(read.problems)
+    for located in read.problems if given.format not in ("json", "github") else ():
+        tell_located(located)
     write_reports(given.report, _WRITERS, found, read, given)
     _WRITERS[given.format](found, read, given)
     return int(bool(read.problems) or _is_failed(found, given))
@@ -168,10 +169,12 @@ def _text(found: Sequence[Answer], read: Manifests, given: argparse.Namespace) -
 def _json(found: Sequence[Answer], read: Manifests, given: argparse.Namespace) -> None:
     result = "refused" if read.problems or _is_failed(found, given) else "accepted"
     holds: JsonDict = {"pods": [each.as_json() for each in found], "not_read": dict(read.not_read)}
-    answer("fit", result, [problem.as_json() for problem in read.problems], holds)
+    answer("fit", result, [located.as_json() for located in read.problems], holds)
 
 
 def _github(found: Sequence[Answer], read: Manifests, given: argparse.Namespace) -> None:
+    for located in read.problems:
+        annotate("error", located.file, located.line, "gpupools fit", located.problem)
     for each in found:
         if each.level in (Level.UNFIT, Level.UNKNOWN):
             kind = "error" if _is_failed([each], given) else "warning"
@@ -183,6 +186,6 @@ _WRITERS: dict[str, Callable[[Sequence[Answer], Manifests, argparse.Namespace], 
     "text": _text,
     "json": _json,
     "github": _github,
-    "sarif": lambda found, read, given: tell_json(sarif(found, given.fail_on)),
+    "sarif": lambda found, read, given: tell_json(sarif(found, read, given.fail_on)),
     "markdown": lambda found, read, given: tell_lines(comment(found, read)),
 }

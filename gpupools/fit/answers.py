@@ -153,24 +153,29 @@ def comment(found: Sequence[Answer], manifests: Manifests) -> str:
     return "\n".join(room.lines) + "\n"
 
 
-def sarif(found: Sequence[Answer], fail_on: str) -> JsonDict:
-    """Return the answers that no pool takes as SARIF 2.1.0, in the form that GitHub's code scanning reads."""
+def sarif(found: Sequence[Answer], manifests: Manifests, fail_on: str) -> JsonDict:
+    """Return problems and the answers that no pool takes as SARIF 2.1.0, in the form of GitHub's code scanning."""
     keys = list(REASONS)
-    results = []
+
+    def result(key: str, level: str, file: Path, line: int | None, name: str, text: str) -> JsonDict:
+        return {
+            "ruleId": f"fit-{key}",
+            "ruleIndex": keys.index(key),
+            "level": level,
+            "message": {"text": sarif_text(text)},
+            "locations": [{"physicalLocation": physical_location(file, line)}],
+            "partialFingerprints": {"gpupoolsFit/v1": short_hash(name, key)},
+        }
+
+    results = [
+        result("invalid", "error", located.file, located.line, str(located.problem), str(located.problem))
+        for located in manifests.problems
+    ]
     for answer in (each for each in found if each.level in FAILING["unknown"]):
         reasons = answer.of(answer.level)[0].reasons if answer.pools else ()
         key = next((reason.key for reason in reasons if reason.level is answer.level), "invalid")
-        place = physical_location(Path(answer.workload.file), answer.line)
-        results.append(
-            {
-                "ruleId": f"fit-{key}",
-                "ruleIndex": keys.index(key),
-                "level": "error" if answer.level in FAILING[fail_on] else "warning",
-                "message": {"text": sarif_text(f"{answer.name}: {answer.summary()}")},
-                "locations": [{"physicalLocation": place}],
-                "partialFingerprints": {"gpupoolsFit/v1": short_hash(answer.name, key)},
-            }
-        )
+        level, text = "error" if answer.level in FAILING[fail_on] else "warning", f"{answer.name}: {answer.summary()}"
+        results.append(result(key, level, Path(answer.workload.file), answer.line, answer.name, text))
     rules = [
         {"id": f"fit-{key}", "shortDescription": {"text": row["title"]}, "helpUri": row["source"]}
         for key, row in REASONS.items()

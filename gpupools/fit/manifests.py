@@ -25,6 +25,7 @@ from gpupools.common.numbers import whole_number
 from gpupools.common.structured_text import NotStructured, read_text
 from gpupools.fit.workloads import Manifests, PodTemplate, Workload
 from gpupools.readback.inputs import string_map
+from gpupools.stackfile.check import Located
 
 _NO_PODS = ("k8s.io", "karpenter.sh", "scheduling.volcano.sh", "scheduling.run.ai")
 """Ends of the API groups without other kinds that make pods, beside the groups without a dot."""
@@ -74,16 +75,15 @@ class _Object:
 
     found: Resource
     file: str
-    problems: dict[Problem, None] = field(default_factory=dict)
+    problems: dict[Located, None] = field(default_factory=dict)
 
     def line_of(self, at: Path) -> int | None:
         lines = self.found.lines
         return next((lines[at[:end]] for end in range(len(at), 0, -1) if at[:end] in lines), self.found.line)
 
     def tell(self, at: Path, what: str, fix: str) -> None:
-        place = ":".join(str(each) for each in (self.file, self.line_of(at)) if each is not None)
         whole = " ".join(filter(None, (self.found.inputs["kind"], dotted(at))))
-        self.problems[Problem((place,), f"{whole}: {what}", fix)] = None
+        self.problems[Located(FilePath(self.file), self.line_of(at), Problem((), f"{whole}: {what}", fix))] = None
 
     def value(self, at: Path, kind: type) -> Any:
         """Return a value of a type; None where it is absent, null or of another type."""
@@ -227,7 +227,7 @@ def read_manifests(paths: Sequence[FilePath], namespace: str) -> Manifests:
 
     A file or an object with a problem is left out; several files may have objects of one name, as overlays do.
     """
-    problems, workloads = dict[Problem, None](), dict[tuple[str, ...], Workload]()
+    problems, workloads = dict[Located, None](), dict[tuple[str, ...], Workload]()
     claims, namespaces = dict[tuple[str, str, str], JsonObject](), dict[str, Mapping[str, str]]()
     webhooks, not_read = list[str](), Counter[str]()
     for file, found in _resources(paths, problems):
@@ -243,7 +243,7 @@ def read_manifests(paths: Sequence[FilePath], namespace: str) -> Manifests:
             key = (file, kind, group, own, name if metadata.get("name") else f"{workload.place} {len(workloads)}")
             if workloads.setdefault(key, workload) is not workload:
                 what = f"{kind} {name} is also at {workloads[key].place}"
-                problems[Problem((workload.place,), what, "keep one")] = None
+                problems[Located(FilePath(file), workload.line, Problem((), what, "keep one"))] = None
         elif kind in ("ResourceClaim", "ResourceClaimTemplate"):
             inner = mapping(spec.get("spec")) if kind == "ResourceClaimTemplate" else spec
             claims[kind, own, name] = mapping(inner.get("devices"))
@@ -267,7 +267,7 @@ def _list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def _resources(paths: Sequence[FilePath], problems: dict[Problem, None]) -> Iterator[tuple[str, Resource]]:
+def _resources(paths: Sequence[FilePath], problems: dict[Located, None]) -> Iterator[tuple[str, Resource]]:
     """Yield the objects of files with the name of their file, and keep what is wrong with a file."""
     listed = [(path, *files_of(path)) for path in dict.fromkeys(paths)]
     for file, is_searched in ((file, is_searched) for path, files, is_searched in listed for file in files):
@@ -287,4 +287,4 @@ def _resources(paths: Sequence[FilePath], problems: dict[Problem, None]) -> Iter
                 continue
             for each in rejected.problems:
                 what = f"{each.key}: {each.what}" if each.path else each.what
-                problems[replace(each, path=(str(file),), what=what)] = None
+                problems[Located(file, None, replace(each, path=(), what=what))] = None

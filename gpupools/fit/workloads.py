@@ -8,12 +8,13 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from gpupools.common.csv_rows import data_rows
-from gpupools.common.errors import Problem, amount_of
+from gpupools.common.errors import amount_of
 from gpupools.common.json_types import JsonDict, JsonObject, mapping
 from gpupools.fit.requests import Requests, is_extended, requests_of
 from gpupools.plan.node_resources import ACCELERATOR_RESOURCES, FRACTION_ANNOTATIONS
 from gpupools.plan.prices import PoolPrice, per_hour
 from gpupools.plan.quotas import QuotaNeed
+from gpupools.stackfile.check import Located
 
 
 def maps(found: object) -> Sequence[JsonObject]:
@@ -114,8 +115,8 @@ class Manifests(NamedTuple):
     """Names of MutatingWebhookConfigurations that change pods."""
     not_read: Mapping[str, int] = MappingProxyType({})
     """Kinds that may make pods in a way that is not known, with their number."""
-    problems: tuple[Problem, ...] = ()
-    """Why files and objects were left out; their paths are file and line."""
+    problems: tuple[Located, ...] = ()
+    """Why files and objects were left out."""
 
 
 class Level(StrEnum):

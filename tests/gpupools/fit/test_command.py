@@ -128,7 +128,12 @@ def test_what_cannot_be_read_fails_the_run_and_hides_no_answer(manifest: Path, t
     assert f"{manifest}:17: Job research/right: fits train/big" in text
     assert text.splitlines()[-1] == "1 pod template: 1 fit, 0 do not fit, 0 unknown; 2 problems"
     assert all(line in comment.read_text() for line in said.splitlines())
+    annotated = run(capsys, *words, "--format", "github")[1]
+    assert f"::error file={manifest},line=5," in annotated
+    log = json.loads(run(capsys, *words, "--format", "sarif")[1])
+    assert [each["ruleId"] for each in log["runs"][0]["results"]] == ["fit-invalid"] * 2
     answer = json.loads(run(capsys, *words, "--json")[1])
+    assert [each["line"] for each in answer["problems"]] == [None, 5]
     assert (answer["result"], len(answer["problems"]), len(answer["pods"])) == ("refused", 2, 1)
 
 
