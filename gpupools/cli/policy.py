@@ -227,10 +227,10 @@ def judge_files(
         if baseline or write_baseline:
             judged = _without_known(judged, baseline, write_baseline)
     judged = [replace(file, fail_on=fail_on) for file in judged]
-    for each, file in reports:
+    for kind, file in reports:
         text = io.StringIO()
         with redirect_stdout(text):
-            _WRITERS[each](judged)
+            _WRITERS[kind](judged)
         write_whole(file, text.getvalue())
     _WRITERS[form](judged)
     if not all(file.problems for file in judged) and (form in _FOR_PEOPLE or skipped):
@@ -259,8 +259,8 @@ def _without_known(judged: list[FileReport], baseline: Path | None, write: Path 
         write_whole(write, module.baseline_text(known))
     reports: list[FileReport]
     reports, gone = module.without_known(judged, known)
-    for each in gone[: _GROUP_SIZES[0]]:
-        tell(f"{baseline}: fixed: {each}", error=True)
+    for entry in gone[: _GROUP_SIZES[0]]:
+        tell(f"{baseline}: fixed: {entry}", error=True)
     if len(gone) > _GROUP_SIZES[0]:
         tell(f"{baseline}: fixed: {len(gone) - _GROUP_SIZES[0]} more", error=True)
     return reports
@@ -288,7 +288,7 @@ _LISTED = ("violation", "unverified")
 
 def _tell_findings(judged: Sequence[FileReport], *, every: bool = False) -> None:
     """Print the problems of named files, and findings by level and rule: the first ones, or with `every` all."""
-    searched = [(file, each) for file in judged for each in file.problems if file.is_searched and not every]
+    searched = [(file, fault) for file in judged for fault in file.problems if file.is_searched and not every]
     for file in judged:
         for problem in file.problems if every or not file.is_searched else ():
             tell(f"{file.path}: {problem}", error=True)
