@@ -77,7 +77,7 @@ def _is_entry(given: Any) -> bool:
 def without_known(judged: Sequence[FileReport], baseline: Counter[_Entry]) -> tuple[list[FileReport], list[str]]:
     """Return the reports without the findings of a baseline, and its findings that these files no longer have."""
     here = {uri(report.path) for report in judged if not report.problems}
-    seen = {file: file in here or not _exists(file) for file in {each[0] for each in baseline}}
+    seen = {file: file in here or not _exists(file) for file in {row[0] for row in baseline}}
     left = baseline.copy()
     new = {
         (place, number): entry

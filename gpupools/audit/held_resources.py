@@ -32,11 +32,11 @@ def reader_of_held(cloud: str, types: tuple[str, ...], held: Held) -> TypeReader
         return next(filter(None, map(_fault, held(type_token, properties))), "")
 
     def nested_types(type_token: str, properties: JsonObject) -> Iterator[str]:
-        for each in held(type_token, properties):
-            if each.type.startswith(("arm:", "cloudformation:")):
-                yield each.type
-            elif not each.opaque:
-                yield from (name for reader in readers() for name in reader.nested_types(each.type, each.inputs))
+        for inner in held(type_token, properties):
+            if inner.type.startswith(("arm:", "cloudformation:")):
+                yield inner.type
+            elif not inner.opaque:
+                yield from (name for reader in readers() for name in reader.nested_types(inner.type, inner.inputs))
 
     return TypeReader(cloud=cloud, types=types, unread=unread, nested_types=nested_types)
 

@@ -216,7 +216,9 @@ def judge_document(path: FilePath, document: Document, config: Config, beside: S
     lent = [_declared(address, other) for address, other in others.items() if address not in resources]
     stack = DeclaredStack([*declared.values(), *lent], document.gaps, ended)
     found, waived = _all_findings(ending | resources, gaps, document.form, declared, stack, config, given, sources)
-    judged = {each.urn: None for each in stack.resources if each.urn in resources and (each.pools or each.software)}
+    judged = {
+        owner.urn: None for owner in stack.resources if owner.urn in resources and (owner.pools or owner.software)
+    }
     not_understood = tuple(address for address in stack.unread if address in resources and address not in judged)
     counts = (len(judged), len(resources) - len(judged) - len(not_understood), len(not_understood))
     return FileReport(
@@ -227,8 +229,8 @@ def judge_document(path: FilePath, document: Document, config: Config, beside: S
         not_understood=not_understood,
         answers=dict(zip(ANSWERS, counts, strict=True)),
         gaps=tuple(dict.fromkeys(gap.name for gap in document.gaps)),
-        gpu_pools=sum(_may_have_gpus(pool) for each, pool in stack.pools if each.urn in resources),
-        has_cpu_pool=any(_takes_cpu_pods(pool) for each, pool in stack.pools if each.urn in resources),
+        gpu_pools=sum(_may_have_gpus(pool) for owner, pool in stack.pools if owner.urn in resources),
+        has_cpu_pool=any(_takes_cpu_pods(pool) for owner, pool in stack.pools if owner.urn in resources),
         found=found,
         waived=waived,
         scopes=frozenset(map(waivers.scope, (*resources, *(gap.address for gap in document.gaps)))),
@@ -264,7 +266,7 @@ def _all_findings(
             found[rule.name, address, one.message] = replace(one, waiver=waiver, settled_by=settled)
     places = {address: place for place, address in enumerate(resources)}
     all_found = (*found.values(), *_omitted_findings(counted))
-    in_order = sorted(all_found, key=lambda each: places.get(each.address, len(places)))
+    in_order = sorted(all_found, key=lambda reported: places.get(reported.address, len(places)))
     return (
         tuple(finding for finding in in_order if finding.waiver is None),
         tuple(finding for finding in in_order if finding.waiver is not None),
@@ -337,7 +339,7 @@ def without_settled(judged: Sequence[FileReport]) -> list[FileReport]:
     if not any(file.has_cpu_pool for file in judged):
         return [*judged]
     return [
-        replace(file, found=tuple(each for each in file.found if not each.finding.lacks_cpu_pool)) for file in judged
+        replace(file, found=tuple(issue for issue in file.found if not issue.finding.lacks_cpu_pool)) for file in judged
     ]
 
 

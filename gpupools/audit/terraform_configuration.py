@@ -59,7 +59,7 @@ def read_configuration(folder: FilePath) -> Document:
     run.read(_Configuration(folder, run), "", ())
     plan = Plan(Text("", (), is_json=True), run.modules, [(resource, None) for resource in run.resources])
     what = "modules are not read from the configuration"
-    gaps = (*(Gap("modules-not-read", what, _PLAN, each) for each in run.unread), *run.gaps)
+    gaps = (*(Gap("modules-not-read", what, _PLAN, address) for address in run.unread), *run.gaps)
     written = (
         replace(one, spelled=run.spelled[one.address], is_partial=True) if one.address in run.spelled else one
         for one in plan.resources()
@@ -241,14 +241,14 @@ class _Configuration:
         """Yield index and values of each instance of a block; one where it is not known how many there are."""
         if "for_each" in block.inside:
             items = self._items(block.inside["for_each"][0].expression, _NO_SCOPE)
-            each = items and [(key, {"each.key": key, "each.value": item}) for key, item in items]
+            instances = items and [(key, {"each.key": key, "each.value": item}) for key, item in items]
         elif "count" in block.inside:
             number = self._read(block.inside["count"][0].expression)
             known = type(number) is int and self._spend(number)
-            each = [(place, {"count.index": place}) for place in range(number)] if known else None
+            instances = [(place, {"count.index": place}) for place in range(number)] if known else None
         else:
-            each = [(None, _NO_SCOPE)]
-        yield from [(None, _NO_SCOPE)] if each is None else each
+            instances = [(None, _NO_SCOPE)]
+        yield from [(None, _NO_SCOPE)] if instances is None else instances
 
     def _items(self, expression: Tree[Any] | None, scope: Scope) -> list[tuple[Any, Any]] | None:
         """Return keys and values over which a block is repeated; None where they are not known."""
@@ -278,10 +278,10 @@ class _Configuration:
         if not block.iterator:
             yield self.values(block, scope)
             return
-        each = self._items(block.repeats, scope)
-        for key, item in [] if each is None else each:
+        items = self._items(block.repeats, scope)
+        for key, item in [] if items is None else items:
             yield self.values(block, {**scope, f"{block.iterator}.key": key, f"{block.iterator}.value": item})
-        if each is None:
+        if items is None:
             yield UNKNOWN
 
     def configuration(self) -> JsonDict:
@@ -301,9 +301,9 @@ def _is_small(value: Any) -> bool:
     """Say whether it holds few values, each counted as often as it occurs."""
     left, count = [value], 0
     while left and count <= _MOST_VALUES:
-        each = left.pop()
+        part = left.pop()
         count += 1
-        left += each.values() if isinstance(each, dict) else each if isinstance(each, list) else ()
+        left += part.values() if isinstance(part, dict) else part if isinstance(part, list) else ()
     return count <= _MOST_VALUES
 
 

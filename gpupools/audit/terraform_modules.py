@@ -131,4 +131,4 @@ def _of_all_pools(taints: Any, name: Any) -> Any:
     if taints is None or not isinstance(taints, dict) or not isinstance(name, str):
         return taints and UNKNOWN
     both = [taints.get(key) or [] for key in ("all", name)]
-    return [one for each in both for one in each] if all(isinstance(each, list) for each in both) else UNKNOWN
+    return [one for part in both for one in part] if all(isinstance(part, list) for part in both) else UNKNOWN

@@ -299,7 +299,7 @@ class Plan:
             else:
                 # Made from a local or in a dynamic block, which plans do not show, so the neighbours count.
                 alike = [
-                    each for each in self._neighbours.get(instance.module, {}).values() if each.type != instance.type
+                    other for other in self._neighbours.get(instance.module, {}).values() if other.type != instance.type
                 ]
             certain = tuple(_matching_instances(instance, alike)) or (
                 tuple(_one_of(alike)) if names is not None else ()
@@ -330,8 +330,8 @@ class Plan:
 
     def _referenced(self, words: list[str], resource: JsonObject, calls: tuple[str, ...]) -> tuple[_Name, ...]:
         """Return the resources that the references of an expression lead to."""
-        each = list(_references(resource.get("for_each_expression"))) if any(map(_EACH.match, words)) else []
-        references = dict.fromkeys(other for word in words for other in (each if _EACH.match(word) else [word]))
+        repeats = list(_references(resource.get("for_each_expression"))) if any(map(_EACH.match, words)) else []
+        references = dict.fromkeys(other for word in words for other in (repeats if _EACH.match(word) else [word]))
         names = dict.fromkeys(name for word in references for name in self._resolved(word, calls))
         return tuple(names)
 
@@ -431,7 +431,7 @@ def _matching_instances(instance: TerraformResource, others: list[_Alike]) -> It
         by_type.setdefault(other.type, []).append(other)
     for alike in by_type.values():
         for key in _nearness(instance):
-            near = [count for each in alike if (count := each.whole.get(key)) is not None]
+            near = [count for group in alike if (count := group.whole.get(key)) is not None]
             if near:
                 if len(near) == 1 and near[0][0] == 1:
                     yield near[0][1]

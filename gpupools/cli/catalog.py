@@ -40,7 +40,7 @@ def _exit_status(given: argparse.Namespace) -> int:
         answer("catalog", "accepted", [], {"instance_types": [_as_json(*row) for row in rows], "tables": []})
     else:
         _print_table(rows)
-        for name in (each for each in chosen if each not in dict(rows)):
+        for name in (cloud_name for cloud_name in chosen if cloud_name not in dict(rows)):
             tell(f"{name} has no instance type with {' or '.join(models)}")
     return 0
 

@@ -124,7 +124,7 @@ def _json(found: Comparison) -> None:
 
     lists = {
         "pools": [with_refusal(pool.as_json(), pool.key) for pool in found.pools],
-        "software": [with_refusal(each.as_json(), each.cluster) for each in found.software],
+        "software": [with_refusal(software.as_json(), software.cluster) for software in found.software],
     }
     answer("diff", "accepted", [], {**lists, "warnings": found.warnings, "cost": found.cost})
 

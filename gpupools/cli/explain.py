@@ -246,7 +246,7 @@ def _described_keys() -> tuple[tuple[str, str], ...]:
     whole = stack_schema()
     keys = _keys_below(whole["else"]["properties"]["config"], "", whole["definitions"], frozenset())
     described = dict.fromkeys((path.removeprefix(".gpupools:"), words) for path, words in keys if words)
-    return tuple(sorted(described, key=lambda each: each[0].count(".")))
+    return tuple(sorted(described, key=lambda row: row[0].count(".")))
 
 
 def _keys_below(

@@ -42,8 +42,8 @@ def show(file: Path, as_json: bool) -> int:
 def _images(runtimes: Sequence[RuntimePlan]) -> list[JsonDict]:
     images = []
     for image in sorted({container_image.image for runtime in runtimes for container_image in runtime.images}):
-        users = [(runtime.cluster, each) for runtime in runtimes for each in runtime.images if each.image == image]
-        by_system = any(each.by_system for _, each in users)
+        users = [(runtime.cluster, use) for runtime in runtimes for use in runtime.images if use.image == image]
+        by_system = any(use.by_system for _, use in users)
         note, command = "", image_digest_command(image, clouds().values())
         if by_system:
             note = f"the tag has the operating system of the nodes as a suffix: {image.rpartition(':')[2]}-ubuntu24.04"
@@ -52,7 +52,7 @@ def _images(runtimes: Sequence[RuntimePlan]) -> list[JsonDict]:
             note = "the chart's version is not the pinned one; see its values.yaml for the tag"
             command = ""
         stated = None if by_system else digest_of(image)
-        used = [(each.pulled, each.by, cluster) for cluster, each in users]
+        used = [(use.pulled, use.by, cluster) for cluster, use in users]
         images.append({"image": image, **_pulled(image, stated, command, used), "note": note})
     return images
 
@@ -78,7 +78,7 @@ def _pulled(own: str, stated: Digest | None, command: str, used: Sequence[tuple[
 
     `own` is the publisher's registry, which is no mirror; `used` has where it is pulled from, by what and where.
     """
-    mirrors, by, clusters = (list(dict.fromkeys(each)) for each in zip(*used, strict=True))
+    mirrors, by, clusters = (list(dict.fromkeys(column)) for column in zip(*used, strict=True))
     return {
         "pulled": [mirror for mirror in mirrors if mirror != own],
         "digest": stated.digest if stated is not None else None,
@@ -100,18 +100,18 @@ def _tell(images: Sequence[JsonDict], packages: Sequence[JsonDict]) -> None:
     tell_table(rows, ["image", "digest", "clusters"])
     tell("")
     rows = [
-        (f"{each['chart']} {each['version']}", each["digest"] or UNKNOWN, ", ".join(each["clusters"]))
-        for each in packages
+        (f"{package['chart']} {package['version']}", package["digest"] or UNKNOWN, ", ".join(package["clusters"]))
+        for package in packages
     ]
     tell_table(rows, ["chart", "digest", "clusters"])
-    moved = [(each.get("image") or each["chart"], where) for each in (*images, *packages) for where in each["pulled"]]
+    moved = [(row.get("image") or row["chart"], where) for row in (*images, *packages) for where in row["pulled"]]
     if moved:
         tell("")
         tell_table(moved, ["image or chart", "pulled as"])
-    for image in (each for each in images if each["note"]):
+    for image in (row for row in images if row["note"]):
         tell("")
         tell(f"{image['image']}: {image['note']}")
-    commands = [each["digest_command"] for each in (*images, *packages) if each["digest_command"]]
+    commands = [row["digest_command"] for row in (*images, *packages) if row["digest_command"]]
     if commands:
         tell("")
         tell(f"These commands print the digests that are {UNKNOWN} here:")

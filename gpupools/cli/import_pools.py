@@ -155,7 +155,7 @@ def _printable_value(path: str, value: Any) -> Any:
     public = path.rpartition(".")[2] in _PUBLIC
     inner = [item for item in value if isinstance(item, Mapping)] if isinstance(value, list) else []
     secret = [path, *(key for item in inner for key in flattened(item))]
-    hides = not public and any(tellable(each, "text") != "text" for each in secret)
+    hides = not public and any(tellable(key, "text") != "text" for key in secret)
     return tellable(path, value) if hides else value
 
 
@@ -221,7 +221,8 @@ def _read(files: Iterable[Path], only: str | None, problems: list[Problem]) -> l
             found = list(_found(path, others))
         except Rejected as rejected:
             problems += [
-                replace(each, path=(str(path), *each.path), fix=each.fix or _INPUTS) for each in rejected.problems
+                replace(problem, path=(str(path), *problem.path), fix=problem.fix or _INPUTS)
+                for problem in rejected.problems
             ]
             continue
         if not found and len(others) == told:
@@ -273,7 +274,7 @@ def _resolved_pools(
 def _read_labels(pool: _Pool, found: Found, keys: JsonDict) -> None:
     """Set the sharing that labels of the nodes select, and the owner of the MIG manager that cuts the GPUs."""
     labels = dict(keys.get("labels", {}))
-    mig, plugin = (str(labels.get(each) or "") for each in (MIG_CONFIG_LABEL, PLUGIN_CONFIG_LABEL))
+    mig, plugin = (str(labels.get(label) or "") for label in (MIG_CONFIG_LABEL, PLUGIN_CONFIG_LABEL))
     row = pool.cloud.instance_types.find(keys["instance_type"])
     if row is None or not (mig or plugin):
         return
@@ -320,7 +321,7 @@ def _found(path: Path, others: dict[str, JsonObject]) -> Iterator[tuple[Cloud, E
     if found or told or isinstance(data, list):
         yield from found
         return
-    forms = [import_module(f"gpupools.audit.{each}") for each in ("terraform_state", "pulumi_state")]
+    forms = [import_module(f"gpupools.audit.{name}") for name in ("terraform_state", "pulumi_state")]
     form = next((module_type for module_type in forms if module_type.recognises(data)), None)
     resources = form.read(text).resources if form is not None else ()
     ours = {resource.address for resource in resources if resource.type.startswith("gpupools:")}
@@ -413,9 +414,9 @@ def _accepted(pools: Sequence[_Pool], config: JsonDict) -> StackPlan:
             dropped = [_dropped(config, problem) for problem in problems]
             if not any(dropped):
                 raise Rejected(_with_option(problem, by_name) for problem in rejected.problems) from None
-            for each, problem in zip(dropped[::-1], rejected.problems, strict=True):
-                if each:
-                    by_name[str(problem.path[1])].notes.append(f"{each} is omitted: {problem.what}")
+            for omitted, problem in zip(dropped[::-1], rejected.problems, strict=True):
+                if omitted:
+                    by_name[str(problem.path[1])].notes.append(f"{omitted} is omitted: {problem.what}")
 
 
 def _dropped(config: JsonDict, problem: Problem) -> str:
@@ -508,11 +509,11 @@ def _overrides(pool: _Pool, inputs: JsonObject) -> JsonDict:
 
 def _record_differences(pool: _Pool, inputs: JsonObject, kept: frozenset[str]) -> None:
     """Record the inputs that keep their values, and those that the importing update changes."""
-    kept = frozenset(each.removeprefix(pool.path("")) for each in kept)
+    kept = frozenset(start.removeprefix(pool.path("")) for start in kept)
     for path in sorted(kept):
         pool.stays.append((pool.path(path), at(pool.found.inputs, path)))
     for path, old in sorted(flattened(pool.found.inputs).items()):
-        is_kept = any(f"{path}.".startswith(f"{each}.") for each in kept)
+        is_kept = any(f"{path}.".startswith(f"{start}.") for start in kept)
         if at(inputs, path) is None and not is_kept and path.partition(".")[0] not in _PLANS:
             pool.stays.append((pool.path(path), old))
     for path, old in sorted(flattened(pool.found.beside or {}).items()):
@@ -526,7 +527,7 @@ def _record_differences(pool: _Pool, inputs: JsonObject, kept: frozenset[str]) -
     for path, effect, wanted, has in pool.compared(inputs):
         keys = path.split(".")
         if keys[0] not in _PLANS and effect is EditEffect.IN_PLACE and path not in _PLACE:
-            differences = (each for each in _differences(wanted, has, tuple(keys)) if each[0] not in _RUNNING)
+            differences = (row for row in _differences(wanted, has, tuple(keys)) if row[0] not in _RUNNING)
             pool.changes += [(pool.path(".".join(leaf)), old, new) for leaf, new, old in differences]
 
 

@@ -26,11 +26,11 @@ def _exit_status(given: argparse.Namespace) -> int:
     if given.json:
         answer("matrix", "accepted", [], {"rows": [row.as_json() for each in chosen for row in matrix(each, models)]})
         return 0
-    for each in chosen:
-        tell(f"{each.service} ({each.name})")
+    for cloud in chosen:
+        tell(f"{cloud.service} ({cloud.name})")
         offered = {
             row.gpu_model
-            for row in each.instance_types.values()
+            for row in cloud.instance_types.values()
             if row.lifecycle != "retired" and (models is None or row.gpu_model in models)
         }
         if not offered:
@@ -39,7 +39,7 @@ def _exit_status(given: argparse.Namespace) -> int:
             continue
         table = [
             (row.software, row.sharing, row.verdict, _models(found, offered), _sentence(row), row.source)
-            for row, found in grouped(matrix(each, models)).items()
+            for row, found in grouped(matrix(cloud, models)).items()
         ]
         headers = ["software", "sharing", "verdict", "GPUs", "why", "source"]
         tell_table(table, headers, widths=[None, None, None, 24, 70, 50])

@@ -82,7 +82,7 @@ def _answer_slices(given: argparse.Namespace, result: Fit | Packing, *lines: str
     if given.json:
         holds: JsonDict = {key: getattr(result, key) for key in _HOLDS[given.verb]}
         if isinstance(result, Packing):
-            holds["layouts"] = [_layout(each) for each in result.layouts]
+            holds["layouts"] = [_layout(layout) for layout in result.layouts]
         else:
             holds |= {"layout": _layout(result.layout), "largest": _layout(result.largest)}
         problems = [] if result.fits else [Problem((), result.why).as_json()]

@@ -205,7 +205,7 @@ class _Walk:
             kind = owner.get("kind")
             is_lost = {"--force": not owner, "--evict-jobs": kind is not None and kind not in _REPLACED}
             is_lost["--delete-emptydir-data"] = any("emptyDir" in volume for volume in pod["spec"].get("volumes") or ())
-            for flag in (each for each in self.refused if is_lost[each]):
+            for flag in (option for option in self.refused if is_lost[option]):
                 by = f" of {kind} {owner.get('name')}" if owner else ""
                 yield f"{name}: {full_name(pod)}{by} {_LOSSES[flag][1]} ({flag} allows it)"
 
@@ -308,9 +308,9 @@ class _Walk:
                     raise
                 # A disruption budget, which the answer names, may refuse for now.
                 self.blocked[name].append(f"{full_name(pod)} stays: {error}")
-        for each in self.blocked[name]:
-            if each not in before:
-                tell(f"{name}: {each}", error=True)
+        for reason in self.blocked[name]:
+            if reason not in before:
+                tell(f"{name}: {reason}", error=True)
 
     def _has_layout(self, node: JsonObject) -> bool:
         labels, found = node["metadata"].get("labels", {}), node["status"].get("allocatable", {})

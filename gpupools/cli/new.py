@@ -110,10 +110,10 @@ def _exit_status(parser: argparse.ArgumentParser, given: argparse.Namespace) -> 
         file = _place(given, missing)
         described = [_described(name) for name in given.describe]
         cloud = _cloud(given, {name for name, _ in described}, missing)
-        cluster = _cluster(given, cloud, [each.keys for _, each in described], missing)
+        cluster = _cluster(given, cloud, [details.keys for _, details in described], missing)
         access = {"kubeconfig"} if "endpoint" in cluster else set()
         known = {*(key for key, value in cluster.items() if value != []), *cluster.get("runtime", {}), *access}
-        left_out = [why for _, each in described for key, why in each.left_out.items() if key not in known]
+        left_out = [why for _, details in described for key, why in details.left_out.items() if key not in known]
         key, pool = _pool(given, cloud, missing)
         plan, cluster, unused = _judged(cluster, key, pool, file, missing)
         _write_file(file, lambda schema: stack_text(given.env, cloud, cluster, key, pool, schema))
@@ -243,7 +243,7 @@ def _described(name: str) -> tuple[str, Described]:
     try:
         told = _one_document(name)
         values = list(told.values()) if isinstance(told, dict) else []
-        is_output = values and all(isinstance(each, dict) and {"value", "sensitive"} <= each.keys() for each in values)
+        is_output = values and all(isinstance(item, dict) and {"value", "sensitive"} <= item.keys() for item in values)
         hidden = [key for key, value in told.items() if value["sensitive"]] if is_output else []
         found = _read_outputs(told) if is_output else _read_by_any(told)
     except Rejected as rejected:
@@ -251,10 +251,10 @@ def _described(name: str) -> tuple[str, Described]:
             replace(problem, path=("--describe",), what=f"{name}: {problem.what}") for problem in rejected.problems
         ) from None
     if len(found) == 1:
-        cloud, each = found[0]
+        cloud, description = found[0]
         why = f"sensitive outputs {', '.join(hidden)}; add --kubeconfig PATH, or output nonsensitive(…) of what is"
         left = {"kubeconfig": f"{why} no secret"} if hidden else {}
-        return cloud, each._replace(left_out={**each.left_out, **left})
+        return cloud, description._replace(left_out={**description.left_out, **left})
     commands = [command for cloud in clouds() for command in listed(_table(clouds()[cloud]), "command")]
     fix = f"write it with one of: {'; '.join(commands)}"
     what = f"{name} describes no cluster"
@@ -287,7 +287,7 @@ def _read_by_any(told: Any, *, outputs: bool = False) -> list[tuple[str, Describ
     """Return what each cloud reads in a document, or in Terraform outputs by name."""
     known = clouds().values() if isinstance(told, dict) else ()
     read = ((cloud.name, read_description(_table(cloud), told, outputs=outputs)) for cloud in known)
-    return [(name, each) for name, each in read if each is not None][:1]
+    return [(name, description) for name, description in read if description is not None][:1]
 
 
 def _read_outputs(told: JsonObject) -> list[tuple[str, Described]]:
@@ -337,7 +337,7 @@ def _cluster(given: argparse.Namespace, cloud: Cloud, described: Sequence[JsonOb
             what = f"{key} is {' and '.join(dict.fromkeys(map(shown, said)))}, so these are different clusters"
             missing.add("--describe", what, "describe a single cluster, or remove the conflicting flag")
     said_by_all = [(key, value) for keys in described for key, value in keys.items()]
-    found = dict(sorted(said_by_all, key=lambda each: each[1] != []))
+    found = dict(sorted(said_by_all, key=lambda item: item[1] != []))
     pair = {"endpoint", "certificate_authority"}
     if given.kubeconfig is not None or len(pair & (found.keys() | told.keys())) == 1:
         found = {key: value for key, value in found.items() if key not in pair}
@@ -353,7 +353,7 @@ def _runtime(described: Sequence[JsonObject]) -> JsonDict:
     """Return the key `runtime` from what descriptions say about the cluster."""
     groups = [taints for keys in described for taints in keys.get("cpu_taints", ())]
     # The software runs on any CPU node whose taints it tolerates; where one has none, it needs nothing.
-    taints = [] if [] in groups else list(dict.fromkeys(each for group in groups for each in group))
+    taints = [] if [] in groups else list(dict.fromkeys(taint for group in groups for taint in group))
     merged = {key: value for keys in described for key, value in keys.items()}
     runtime: JsonDict = {"kubernetes": merged["kubernetes"]} if "kubernetes" in merged else {}
     runtime |= {"cpu_taints": taints} if taints else {}
@@ -494,7 +494,9 @@ def _judged(
 
 def _without_idle(cluster: JsonDict, problems: Sequence[Problem]) -> tuple[JsonDict, list[str]]:
     """Return the cluster without the keys of `runtime` that `check` refuses as changing nothing, and say which."""
-    idle = {each.path[3] for each in problems if each.path[2:3] == ("runtime",) and each.fix == "leave it out"}
+    idle = {
+        problem.path[3] for problem in problems if problem.path[2:3] == ("runtime",) and problem.fix == "leave it out"
+    }
     runtime = cluster.get("runtime", {})
     rest = {key: value for key, value in runtime.items() if key not in idle}
     about = [

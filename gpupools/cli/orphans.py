@@ -54,9 +54,9 @@ def _exit_status(given: argparse.Namespace) -> int:
     read = _read(given.files)
     pending, left = _compare(read)
     if given.json:
-        details = {"pending": [update.as_json() for update in pending], "left": [each.as_json() for each in left]}
+        details = {"pending": [update.as_json() for update in pending], "left": [orphan.as_json() for orphan in left]}
         details["without_component"] = [{"urn": resource.address, "type": resource.type} for resource in read.torn]
-        details["replacements"] = [{"urn": each.address, "id": each.id, "left": what} for each, what in read.replaced]
+        details["replacements"] = [{"urn": old.address, "id": old.id, "left": what} for old, what in read.replaced]
         answer("orphans", "accepted", [], details)
     else:
         for line in _lines(pending, left, read):
@@ -168,9 +168,9 @@ def _read_state(data: JsonObject, text: Any, read: _Read) -> None:
     read.urns |= urns
     left = {"delete": "delete the old one", "pendingReplacement": "create the new one"}
     read.replaced += [
-        (each, what) for state, each in zip(states, found, strict=True) for key, what in left.items() if state.get(key)
+        (old, what) for state, old in zip(states, found, strict=True) for key, what in left.items() if state.get(key)
     ]
-    read.torn += [each for each in found if _is_pool(each) and not _is_in_component(each, urns)]
+    read.torn += [torn for torn in found if _is_pool(torn) and not _is_in_component(torn, urns)]
     at = ("deployment", "pending_operations")
     operations = all_maps(data["deployment"].get(at[1]), at)
     for index, operation in enumerate(operations):
@@ -259,13 +259,13 @@ def _compare(read: _Read) -> tuple[list[_Pending], list[_Left]]:
     for there in read.there:
         if any(_same(there, resource) for resource in read.has):
             continue
-        known = [each for each in creating if _has_name(there, each)]
-        known = known or [each for each in read.next if _has_name(there, each) or _tagged(there, each)]
+        known = [resource for resource in creating if _has_name(there, resource)]
+        known = known or [resource for resource in read.next if _has_name(there, resource) or _tagged(there, resource)]
         found |= {resource.address for resource in known}
         if known or there.pool:
             left.append(_made(there, known[:1], read))
     for there in read.objects:
-        known = [each for each in (*creating, *read.next) if _has_name(there, each) and each.address not in found]
+        known = [made for made in (*creating, *read.next) if _has_name(there, made) and made.address not in found]
         # The same object of another cluster has another URN.
         known = list({resource.address: resource for resource in known}.values())
         found |= {resource.address for resource in known}

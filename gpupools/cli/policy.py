@@ -238,8 +238,8 @@ def _without_known(judged: list[FileReport], baseline: Path | None, write: Path 
         write_whole(write, module.baseline_text(known))
     reports: list[FileReport]
     reports, gone = module.without_known(judged, known)
-    for each in gone[: _GROUP_SIZES[0]]:
-        tell(f"{baseline}: fixed: {each}", error=True)
+    for entry in gone[: _GROUP_SIZES[0]]:
+        tell(f"{baseline}: fixed: {entry}", error=True)
     if len(gone) > _GROUP_SIZES[0]:
         tell(f"{baseline}: fixed: {len(gone) - _GROUP_SIZES[0]} more", error=True)
     return reports
@@ -267,7 +267,7 @@ _LISTED = ("violation", "unverified")
 
 def _tell_findings(judged: Sequence[FileReport], *, every: bool = False) -> None:
     """Print the problems of named files, and findings by level and rule: the first ones, or with `every` all."""
-    searched = [(file, each) for file in judged for each in file.problems if file.is_searched and not every]
+    searched = [(file, fault) for file in judged for fault in file.problems if file.is_searched and not every]
     for file in judged:
         for problem in file.problems if every or not file.is_searched else ():
             tell(f"{file.path}: {problem}", error=True)

@@ -48,8 +48,8 @@ def _exit_status(lists: Sequence[Path], stack: Path) -> int:
     for name, region in missing:
         where = region or "a region that the stack file does not name"
         tell(f"gpupools prices: no list has a price of {name} in {where}", error=True)
-    for each in (("type", "region", "price", "currency", "capacity", "dated"), *rows):
-        tell(",".join(each))
+    for line in (("type", "region", "price", "currency", "capacity", "dated"), *rows):
+        tell(",".join(line))
     return 3 if missing else 0
 
 
@@ -95,7 +95,7 @@ def _azure(told: Any, wanted: _Wanted) -> Iterator[_Row]:
 
 def _google(told: Any, wanted: _Wanted) -> Iterator[_Row]:
     """Add up cores, memory and GPUs: https://docs.cloud.google.com/billing/docs/reference/rest/v1/services.skus/list."""
-    parts, costs = {each for row in data_rows("google_skus.csv") for each in row.values()}, {}
+    parts, costs = {cell for row in data_rows("google_skus.csv") for cell in row.values()}, {}
     for sku in told["skus"]:
         part = re.sub("^Spot Preemptible | attached to Spot Preemptible VMs| running in .*", "", sku["description"])
         for region in sku["serviceRegions"] if part in parts else ():
@@ -109,8 +109,8 @@ def _google(told: Any, wanted: _Wanted) -> Iterator[_Row]:
         skus = next((row for row in known if name.startswith(row["machines"])), {"core": "", "memory": "", "gpu": ""})
         counts = (("core", machine.vcpus), ("memory", machine.memory_gib), ("gpu", float(machine.gpus)))
         for usage, kind in (("OnDemand", ""), ("Preemptible", "spot")):
-            each = [(costs.get((region, usage, skus[part])), Decimal(str(count or 0))) for part, count in counts]
-            priced = [(cost, count) for cost, count in each if cost is not None and count]
+            pairs = [(costs.get((region, usage, skus[part])), Decimal(str(count or 0))) for part, count in counts]
+            priced = [(cost, count) for cost, count in pairs if cost is not None and count]
             if len(priced) == len(counts):
                 cost = priced[0][0]._replace(amount=sum((cost.amount * count for cost, count in priced), Decimal(0)))
                 yield name, region, f"{cost.amount.normalize():f}", cost.currency, kind, cost.dated

@@ -97,11 +97,11 @@ def _wrong_call(given: argparse.Namespace, plan: StackPlan) -> Iterator[Problem]
     for name in given.pool:
         if name not in pools:
             yield Problem(("--pool",), f"the file has no pool {name!r}", nearest(name, pools))
-    for each in given.context if len(clusters) > 1 else ():
-        key, equals, _ = each.partition("=")
+    for option in given.context if len(clusters) > 1 else ():
+        key, equals, _ = option.partition("=")
         if not equals or key not in clusters:
             fix = f"write --context CLUSTER=NAME for each of {', '.join(sorted(clusters))}"
-            yield Problem(("--context",), f"{each!r} names none of the {len(clusters)} clusters", fix)
+            yield Problem(("--context",), f"{option!r} names none of the {len(clusters)} clusters", fix)
     yield from unknown_hosts(given.trust_endpoint, plan.stack.clusters)
     if given.kubeconfig is not None and not given.context:
         yield Problem(("--kubeconfig",), "is used for the clusters that --context names", "add --context")
@@ -112,5 +112,5 @@ def tell_status(status: PoolStatus, now: datetime | None) -> None:
     first, *rest = status.lines(now)
     place, colon, text = first.partition(": ")
     tell_parts((f"{place}{colon}", Style.PLACE), (text, Style.GOOD if status.is_ready else Style.BAD))
-    for each in rest:
-        tell(each)
+    for line in rest:
+        tell(line)

@@ -101,8 +101,8 @@ def _tell(reports: Sequence[StackReport], gone: Sequence[str], given: argparse.N
             tell_located(located)
         style = Style.BAD if report.is_refused else Style.WARNING if report.findings else Style.GOOD
         tell_parts((f"{report.file}: ", None), (report.summary(), style))
-    for each in gone:
-        tell_parts((f"{each}: ", None), (f"deleted since {given.since}; {STAYS}", Style.BAD))
+    for file in gone:
+        tell_parts((f"{file}: ", None), (f"deleted since {given.since}; {STAYS}", Style.BAD))
     tell(f"wrote {given.output}")
 
 

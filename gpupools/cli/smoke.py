@@ -68,7 +68,7 @@ def _outcome(pool: PoolPlan, api: ClusterApi, job: str, timeout_s: int) -> str:
             return f"the Job did not finish in {timeout_s} s"
         time.sleep(2)
         conditions = at(api.request(f"{_JOBS}/{job}"), "status.conditions") or ()
-        ended = {each["type"]: each.get("message", "") for each in conditions if each.get("status") == "True"}
+        ended = {entry["type"]: entry.get("message", "") for entry in conditions if entry.get("status") == "True"}
     pods = api.items(_PODS, "pods", labelSelector=f"job-name={job}")
     log = "\n".join(str(api.request(f"{_PODS}/{pod['metadata']['name']}/log") or "") for pod in pods).strip()
     if "Failed" in ended:

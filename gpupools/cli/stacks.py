@@ -112,7 +112,7 @@ def _exit_status(given: argparse.Namespace) -> int:
     shown = [stack for stack in listed if not given.changed or stack.changed]
     by_file = {stack.placed.file: stack for stack in shown}
     order = [
-        kept for wave in placed_in_order if (kept := [by_file[each.file] for each in wave if each.file in by_file])
+        kept for wave in placed_in_order if (kept := [by_file[entry.file] for entry in wave if entry.file in by_file])
     ]
     if given.json:
         holds = {
@@ -137,8 +137,8 @@ def _exit_status(given: argparse.Namespace) -> int:
         rest = [f"{name}: deleted since {given.since}; its pools exist until pulumi destroy" for name in gone]
         rest += [f"{out['file']}: ignored, {out['why']}" for out in left_out]
         rest += [] if listed else [f"{given.folder} has no stack files of gpupools"]
-        for each in rest:
-            tell(each, error=given.matrix is not None)
+        for line in rest:
+            tell(line, error=given.matrix is not None)
     return 1 if refused else 0
 
 
@@ -180,7 +180,7 @@ def _wrong_call(given: argparse.Namespace) -> Problem | None:
         return Problem(("--operator",), "cannot be combined with --json", "remove one of them")
     if given.matrix is not None and (given.json or given.operator):
         return Problem(("--matrix",), "cannot be combined with --json or --operator", "remove one of them")
-    missing = [f"--{each}" for each in ("repository", "organization") if not getattr(given, each)]
+    missing = [f"--{option}" for option in ("repository", "organization") if not getattr(given, option)]
     if given.operator and missing:
         return Problem(("--operator",), f"requires {' and '.join(missing)}", "add them")
     return None
@@ -281,7 +281,7 @@ def _orders_apart(plans: Mapping[Path, StackPlan]) -> Iterator[Located]:
         for where, order in orders_in_clusters(plan, clouds()):
             found.setdefault(where, []).append((file, order))
     for all_orders in found.values():
-        first, owner = next((each for each in all_orders if each[1].is_declared), all_orders[0])
+        first, owner = next((candidate for candidate in all_orders if candidate[1].is_declared), all_orders[0])
         for file, order in all_orders:
             missing = [steps for steps in order.orders if steps not in owner.others]
             if file == first or not (missing or order.is_declared):
@@ -327,14 +327,14 @@ def _compare(listed: Sequence[_Listed], folder: Path, since: str) -> list[str]:
     return sorted(str(path) for path, text in gone if names_ours(text))
 
 
-def _count(each: _Listed, now: CheckedFile, since: str, then: bytes | None) -> None:
-    file, before = each.placed.file, None
+def _count(stack: _Listed, now: CheckedFile, since: str, then: bytes | None) -> None:
+    file, before = stack.placed.file, None
     if then is not None:
-        before = planned_side(file, since, then) if str(file) in each.changed else now
+        before = planned_side(file, since, then) if str(file) in stack.changed else now
     if isinstance(before, list):
-        each.not_compared = f"the file is invalid in {since}"
+        stack.not_compared = f"the file is invalid in {since}"
     else:
-        each.becomes = counted(compare_files(before, now, clouds()).pools)
+        stack.becomes = counted(compare_files(before, now, clouds()).pools)
 
 
 def _then(file: Path, since: str, folder: Path) -> bytes | None:
@@ -395,11 +395,11 @@ def _from_here(path: Path) -> Path:
     return path.relative_to(here) if path.is_absolute() and path.is_relative_to(here) else path
 
 
-def _as_json(each: _Listed, others: Sequence[Placed]) -> JsonDict:
+def _as_json(stack: _Listed, others: Sequence[Placed]) -> JsonDict:
     return {
-        **_for_a_job(each.placed),
-        "result": "refused" if each.checked is None else "accepted",
-        "production": each.checked.plan.stack.production if each.checked is not None else None,
+        **_for_a_job(stack.placed),
+        "result": "refused" if stack.checked is None else "accepted",
+        "production": stack.checked.plan.stack.production if stack.checked is not None else None,
         "clusters": [
             {
                 "cluster": key,
@@ -414,29 +414,29 @@ def _as_json(each: _Listed, others: Sequence[Placed]) -> JsonDict:
                     for pool in pools
                 ],
             }
-            for key, cluster, pools in each.clusters()
+            for key, cluster, pools in stack.clusters()
         ],
         "after": [
             {"stack": name, "file": str(found.file) if found is not None else None}
-            for name, found in each.after(others)
+            for name, found in stack.after(others)
         ],
-        "changed": each.changed,
-        "changes": each.becomes,
+        "changed": stack.changed,
+        "changes": stack.becomes,
     }
 
 
-def _as_text(each: _Listed, others: Sequence[Placed], number: int) -> Iterator[str]:
+def _as_text(stack: _Listed, others: Sequence[Placed], number: int) -> Iterator[str]:
     turn = f", wave {number}" if number else ""
-    yield f"{each.placed.file}: {each.placed.name}{turn}"
-    for key, cluster, pools in each.clusters():
+    yield f"{stack.placed.file}: {stack.placed.name}{turn}"
+    for key, cluster, pools in stack.clusters():
         where, known = _where(cluster), place(cluster)
         parts = (("account", cluster.account_key), ("region", cluster.region_key))  # AKS clusters have no region
         told = " ".join(where[part] or f"(unknown {part})" for part, key in parts if key in known)
         names = ", ".join(f"{pool.name} (≤ {pool.max_nodes} × {pool.instance.name})" for pool in pools) or "no pools"
         yield f"  {key}: {clouds()[cluster.cloud].service} {told}: {names}"
-    for name, found in each.after(others):
+    for name, found in stack.after(others):
         yield f"  after {name}{f' ({found.file})' if found is not None else ', which is in another repository'}"
-    if each.becomes is not None and each.changed:
-        yield f"  changed: {', '.join(each.changed)}: {in_words(each.becomes)}"
-    elif each.changed:
-        yield f"  changed: {', '.join(each.changed)}; {each.not_compared or 'not compared'}"
+    if stack.becomes is not None and stack.changed:
+        yield f"  changed: {', '.join(stack.changed)}: {in_words(stack.becomes)}"
+    elif stack.changed:
+        yield f"  changed: {', '.join(stack.changed)}; {stack.not_compared or 'not compared'}"

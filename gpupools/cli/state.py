@@ -124,9 +124,9 @@ def compare_with_state(checked: CheckedFile, states: Sequence[State], cli: bool 
     plan, name = checked.plan, checked.file.stack
     project = import_module("gpupools.preview.command").project_of(checked.file.path)
     used = {str(cluster.stack): None for cluster in plan.stack.clusters.values() if cluster.stack is not None}
-    by_stack = {each.stack: each for each in states}
+    by_stack = {export.stack: export for export in states}
     own = by_stack.get(f"{project}/{name}")
-    for stack in by_stack.keys() - {f"{project}/{name}", *(each.partition("/")[2] for each in used)}:
+    for stack in by_stack.keys() - {f"{project}/{name}", *(reference.partition("/")[2] for reference in used)}:
         what = f"is the state of {stack}, not of {project}/{name}"
         raise Rejected([Problem((by_stack[stack].called,), what, f"export that of {name}")])
     if own is None:
@@ -172,8 +172,8 @@ def _inputs(state: State) -> dict[str, JsonDict]:
 def _declared(earlier: Earlier, plan: StackPlan) -> dict[str, JsonDict]:
     """Return what the program declares for each pool, by the name of its component."""
     found = {}
-    for each in plan.pools:
-        record = earlier.of(each.cluster, each.name, plan.stack.pools[each.name].renamed_from)
-        pool, cluster = in_recorded_order(each, record), plan.stack.clusters[each.cluster]
-        found[f"{each.cluster}-{each.name}"] = declared_leaves(pool, addresses(pool, cluster), clouds()[pool.cloud])
+    for wanted in plan.pools:
+        record = earlier.of(wanted.cluster, wanted.name, plan.stack.pools[wanted.name].renamed_from)
+        pool, cluster = in_recorded_order(wanted, record), plan.stack.clusters[wanted.cluster]
+        found[f"{wanted.cluster}-{wanted.name}"] = declared_leaves(pool, addresses(pool, cluster), clouds()[pool.cloud])
     return found

@@ -76,7 +76,7 @@ def _column_widths(rows: list[list[str]], widths: Sequence[int | None], room: in
     if sum(least) > room:
         return None
     while sum(found) > room:
-        widest = max((each for each in range(len(found)) if found[each] > least[each]), key=found.__getitem__)
+        widest = max((place for place in range(len(found)) if found[place] > least[place]), key=found.__getitem__)
         found[widest] -= 1
     return found
 

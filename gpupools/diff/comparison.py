@@ -72,7 +72,7 @@ class Comparison(NamedTuple):
                 keys = self._edited(("pools", pool.pool), ("clusters", pool.cluster)) if pool.fields else []
                 keys = keys or _first(list(map(str, pool.decisive())))
                 folded = [": ".join(filter(None, (str(field), field.detail))) for field in pool.fields]
-                folded = [each for each in folded if each not in keys]
+                folded = [line for line in folded if line not in keys]
                 yield Entry(str(pool), [*keys, *reasons], folded, severity(pool), *self._verdict(pool.key))
         for cluster in dict.fromkeys(change.cluster for change in self.software):
             here = [change for change in self.software if change.cluster == cluster]
@@ -86,7 +86,9 @@ class Comparison(NamedTuple):
                 done = {DONE[change.change] for change in group}
                 headline = f"{cluster}: running pods keep their GPUs; "
                 headline += f"{done.pop() if len(done) == 1 else 'changes'} {named}{more}"
-                pods = [each.pods for each in group if each.effect is not EditEffect.NONE and each.pods != _NO_PODS]
+                pods = [
+                    change.pods for change in group if change.effect is not EditEffect.NONE and change.pods != _NO_PODS
+                ]
                 lines += _first(list(dict.fromkeys(pods)))
                 headline = headline if group is quiet else group[0].headline
                 verdict = self._verdict(cluster if group is (groups or [quiet])[-1] else "")
@@ -127,7 +129,7 @@ def compared(judged: GuardReport, notes: Iterable[str] = (), cost: str = "") -> 
 def compare_files(old: CheckedFile | None, new: CheckedFile, clouds: Clouds) -> Comparison:
     """Return the effects on every pool and on each cluster's software; without an old file, everything is new."""
     before = old.plan if old is not None else StackPlan(Stack({}, {}), (), ())
-    notes = [each.file.note for each in (old, new) if each is not None and each.file.note]
+    notes = [side.file.note for side in (old, new) if side is not None and side.file.note]
     cost = price_change(prices_of(before, clouds), prices_of(new.plan, clouds))
     found = compared(judge(earlier_of(before), new.plan, clouds), notes, cost)
     return found if old is None else found._replace(edited=_edited_keys(old.file.config, new.file.config))
@@ -141,7 +143,7 @@ def _edited_keys(old: JsonObject, new: JsonObject) -> _Edited:
         if name not in pools and pool.get("renamed_from") in pools:
             pools[name] = pools.pop(pool["renamed_from"])
     edited = _differing((), {**before, "pools": pools}, {**new, "pools": steps.pools}, steps)
-    return tuple(each for each in edited if each[0][-1] != GROUP_LABEL)
+    return tuple(edit for edit in edited if edit[0][-1] != GROUP_LABEL)
 
 
 def _differing(path: Path, old: Any, new: Any, steps: Steps) -> Iterator[tuple[Path, str]]:
@@ -219,7 +221,7 @@ def fate(change: PoolChange) -> str:
 def counted(changes: Sequence[PoolChange]) -> dict[str, int]:
     """Count the pools by what happens to them, in the order of `FATES`."""
     fates = [fate(change) for change in changes]
-    return {each: fates.count(each) for each in FATES}
+    return {kind: fates.count(kind) for kind in FATES}
 
 
 def in_words(counts: Mapping[str, int]) -> str:

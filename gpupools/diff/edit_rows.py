@@ -32,7 +32,7 @@ def _holds(condition: str, name: str, plan: PoolPlan, old: Any, new: Any) -> boo
     if condition == "zone-removed":
         return old is None or (new is not None and bool(set(old) - set(new)))
     if condition == "control-daemon":
-        return any(has_control_daemon(str(each)) for each in (old, new, plan.sharing.kind))
+        return any(has_control_daemon(str(kind)) for kind in (old, new, plan.sharing.kind))
     by_operator = plan.software == "gpu-operator" and not name.startswith("sharing.share")
     return by_operator and ("mig" in (old, new) or plan.sharing.mig is not None)
 
@@ -51,7 +51,7 @@ def input_edit(path: str, inputs: Mapping[str, InputEdit]) -> InputEdit:
     for start in (*_prefixes(path), *(_prefixes(bare) if bare else ())):
         if start in inputs:
             return inputs[start]
-    below = tuple(f"{each}." for each in (path, bare) if each)
+    below = tuple(f"{prefix}." for prefix in (path, bare) if prefix)
     parts = [edit for name, edit in inputs.items() if name.startswith(below)]
     return max(parts, key=lambda edit: STRENGTH[edit.effect], default=unknown_edit(path))
 
@@ -64,4 +64,4 @@ def _prefixes(name: str) -> Iterator[str]:
 
 def is_among(path: str, paths: Iterable[str]) -> bool:
     """Return whether a dotted path is one of some paths, or a part of one, or one is a part of it."""
-    return any(f"{path}.".startswith(f"{each}.") or f"{each}.".startswith(f"{path}.") for each in paths)
+    return any(f"{path}.".startswith(f"{other}.") or f"{other}.".startswith(f"{path}.") for other in paths)

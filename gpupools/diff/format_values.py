@@ -45,7 +45,7 @@ def _value_text(value: Any) -> str:
     if isinstance(value, Mapping):
         return f"{{{', '.join(f'{key}: {_value_text(item)}' for key, item in value.items())}}}"
     text = str(value)
-    return text if text.isprintable() else "".join(each if each.isprintable() else " " for each in text)
+    return text if text.isprintable() else "".join(character if character.isprintable() else " " for character in text)
 
 
 def _joined(parts: Sequence[str]) -> str:

@@ -167,14 +167,14 @@ def _software(state: JsonObject) -> Iterator[SoftwareRecord]:
         record = SoftwareRecord.from_json((resource.get("outputs") or {}).get(RECORD))
         steps = {_resource_name(step): (step, value) for step, value in record.steps.items()} if record else {}
         # How the API is reached and who acts are no resources of the component.
-        found = {step: each for step, each in steps.values() if each.of in (ACCESS, IDENTITY)}
+        found = {step: step_record for step, step_record in steps.values() if step_record.of in (ACCESS, IDENTITY)}
         for other, child in state.items():
             kind, _, called = other.rpartition("::")
             if f"{RUNTIME_TYPE}$" in kind and called.startswith(f"{name}-"):
                 own = called.removeprefix(f"{name}-")
                 kind = str(child.get("type", "")).rpartition(":")[2]
-                step, each = steps.get(own) or (own, StepRecord(_of(own), f"{kind} {own}", (), False, {}, known=False))
-                found[step] = each
+                step, part = steps.get(own) or (own, StepRecord(_of(own), f"{kind} {own}", (), False, {}, known=False))
+                found[step] = part
         yield SoftwareRecord(key, record.production if record else (), found)
 
 
@@ -310,7 +310,7 @@ def forbidden_software(changes: Sequence[SoftwareChange], stack: Stack) -> dict[
     found: dict[str, Forbidden] = {}
     for key in dict.fromkeys(change.cluster for change in changes):
         here = [change for change in changes if change.cluster == key]
-        refusals = [each for each in (_loss(key, here, stack), _end(key, here, stack)) if each is not None]
+        refusals = [refusal for refusal in (_loss(key, here, stack), _end(key, here, stack)) if refusal is not None]
         if refusals:
             does, fix = ("; ".join(getattr(refusal, name) for refusal in refusals) for name in ("does", "fix"))
             switches = tuple(name for refusal in refusals for name in refusal.switches)
@@ -357,7 +357,9 @@ def _loss(cluster: str, changes: Sequence[SoftwareChange], stack: Stack) -> Forb
 def _end(cluster: str, changes: Sequence[SoftwareChange], stack: Stack) -> Forbidden | None:
     """Reject releases that end pods of production pools."""
     allowed = {*stack.allow_destroy, *stack.allow_disruption}
-    releases = [(each, _unallowed(each, each.release.ends, allowed)) for each in changes if each.release is not None]
+    releases = [
+        (change, _unallowed(change, change.release.ends, allowed)) for change in changes if change.release is not None
+    ]
     pools = list(dict.fromkeys(name for _, names in releases for name in names))
     if not pools:
         return None
@@ -398,7 +400,7 @@ def _keeps_what_it_is(change: PoolChange) -> Forbidden | None:
         reason, does = "is already a pool of this stack", "replace it with an existing pool"
         return Forbidden(change.key, reason, does, "give the existing pool its own key")
     reason = "is an adopted pool, which cannot be changed this way"
-    does = f"change {', '.join(map(str, found))}: {'; '.join(dict.fromkeys(each.detail for each in found))}"
+    does = f"change {', '.join(map(str, found))}: {'; '.join(dict.fromkeys(edit.detail for edit in found))}"
     fix = "undo the edit, or remove adopt to replace it with a new pool"
     return Forbidden(change.key, reason, does, fix)
 
@@ -430,7 +432,7 @@ def _disruption(change: PoolChange) -> Forbidden | None:
     """Reject an edit that ends the pods of a production pool on several nodes at once, or cuts GPUs that they use."""
     if not change.production or not change.disrupts:
         return None
-    fields = ", ".join(map(str, (each for each in change.fields if each.pods is change.pods))) or _fields(change)
+    fields = ", ".join(map(str, (edit for edit in change.fields if edit.pods is change.pods))) or _fields(change)
     does = "end pods on" if change.pods is PodImpact.EVICTED else "cut GPUs in use on"
     at_once = "1 node" if change.nodes_at_once == 1 else f"{change.nodes_at_once} nodes at once"
     fix = f"if this is intended, add {change.key} to {DISRUPTION}"
@@ -443,7 +445,7 @@ def _disruption(change: PoolChange) -> Forbidden | None:
 def _forgets_first_name(change: PoolChange) -> Forbidden | None:
     """Reject the replacement of a pool that is only renamed a second time, since `renamed_from` means to keep it."""
     decisive = change.decisive()
-    is_by_name = change.effect is EditEffect.REPLACE and [each.field for each in decisive] == ["first_name"]
+    is_by_name = change.effect is EditEffect.REPLACE and [edit.field for edit in decisive] == ["first_name"]
     if not change.former or not is_by_name:
         return None
     fix = f"set first_name: {decisive[0].old} beside renamed_from: {change.former}"
@@ -474,15 +476,15 @@ def _two_updates(switch: str, change: str = "changed") -> str:
 
 def _drops_placement_group(change: PoolChange) -> bool:
     """Return whether the pool's own protected placement group would be deleted while the pool stays."""
-    return any(each.field == "placement_group" and each.old and not each.new for each in change.fields)
+    return any(edit.field == "placement_group" and edit.old and not edit.new for edit in change.fields)
 
 
 def _fields(change: PoolChange) -> str:
     """Return the changed fields; addresses of the cluster without values, since they may be secret."""
-    source = {each.field: f" ({each.detail})" for each in change.fields if each.is_output}
+    source = {edit.field: f" ({edit.detail})" for edit in change.fields if edit.is_output}
     return ", ".join(
-        f"{each.field}{source.get(each.field, '')}" if each.field.startswith("cluster.") else str(each)
-        for each in change.decisive()
+        f"{edit.field}{source.get(edit.field, '')}" if edit.field.startswith("cluster.") else str(edit)
+        for edit in change.decisive()
     )
 
 
@@ -514,7 +516,9 @@ def _split(name: str, stack: Stack) -> tuple[str, str]:
 
 
 def _not_compared(changes: Sequence[PoolChange]) -> Iterator[str]:
-    names = [each.key for each in changes if each.change == "changed" and not each.recorded and each.production]
+    names = [
+        change.key for change in changes if change.change == "changed" and not change.recorded and change.production
+    ]
     if names:
         yield (
             f"the last update left no record of {', '.join(names)}, so gpupools cannot tell whether this one replaces"

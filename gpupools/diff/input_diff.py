@@ -78,7 +78,7 @@ def input_changes(moved: Changed, told: Iterable[str], tables: EditTables) -> It
         kind, inside, _ = path.partition(".")
         if kind in whole and (inside or kind in told_of):
             continue  # the resource comes or goes, which is one line
-        parts = [each for each in untold if each.startswith(f"{path}.")] or [path]
+        parts = [part for part in untold if part.startswith(f"{path}.")] or [path]
         edit = max((input_edit(part, tables.inputs) for part in parts), key=lambda row: STRENGTH[row.effect])
         old, new = (tellable(path, value) for value in moved[path])
         yield FieldChange(path, old, new, edit.effect, edit.detail, edit.pods)

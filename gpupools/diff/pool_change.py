@@ -162,7 +162,7 @@ class PoolChange:
         if self.change == "deleted":
             return f"deletes {self.nodes}"
         renamed, quiet = f"renamed from {self.former}; " if self.former else "", NAME_FIELDS - {"first_name"}
-        if self.former and all(each.field in quiet or each.effect is EditEffect.NONE for each in self.fields):
+        if self.former and all(field.field in quiet or field.effect is EditEffect.NONE for field in self.fields):
             label = " but their label" if self.fields else ""
             return f"{renamed}no change for the nodes{label}"
         effects = {
@@ -178,7 +178,7 @@ class PoolChange:
         """Return what happens to pods because of the fields, and what pods have to do whatever the nodes go through."""
         stay = self.pods is PodImpact.STAY
         open_ends = (EditEffect.UNKNOWN, EditEffect.REFUSED)
-        telling = [each for each in self.fields if each.effect in open_ends or (each.pods is self.pods and not stay)]
+        telling = [edit for edit in self.fields if edit.effect in open_ends or (edit.pods is self.pods and not stay)]
         telling += [field for field in self.fields if field.field.endswith(".rename")]
         # So is what by hand runs on the nodes or opens them.
         telling += [field for field in self.fields if field.field.startswith("overrides.")]

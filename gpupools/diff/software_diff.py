@@ -106,9 +106,12 @@ def record_software(plan: RuntimePlan, stack: Stack) -> SoftwareRecord:
     steps[IDENTITY] = StepRecord(IDENTITY, "the identity for the cluster", everyone, False, _identity(cluster))
     if plan.needs_kubernetes:
         steps[ACCESS] = StepRecord(ACCESS, "access to the cluster's API", everyone, False, _access(cluster))
-    made = [(each.name, each.chart, f"chart {each.chart} {each.version}", _of_release(each)) for each in plan.releases]
-    for each in plan.objects:
-        made.append((each.name, _kind_of_step(each.name), _called(each), _kept("", _by_flavor(each.manifest))))
+    made = [
+        (release.name, release.chart, f"chart {release.chart} {release.version}", _of_release(release))
+        for release in plan.releases
+    ]
+    for item in plan.objects:
+        made.append((item.name, _kind_of_step(item.name), _called(item), _kept("", _by_flavor(item.manifest))))
     for name, of, called, values in made:
         steps[name] = StepRecord(of, called, served[name], name in protected, values)
     production = tuple(name for name in plan.pods if stack.is_production(name))
@@ -132,7 +135,7 @@ def _by_flavor(manifest: JsonObject) -> JsonObject:
 def pools_of_steps(plan: RuntimePlan) -> dict[str, tuple[str, ...]]:
     """Return the pools that each release and object serves: those it depends on, and those of its dependents."""
     releases = {release.name: set(release.pools) for release in plan.releases}
-    found = {each.name: {name for step in plan.depends[each.name] if (name := _pool(step))} for each in plan.objects}
+    found = {item.name: {name for step in plan.depends[item.name] if (name := _pool(step))} for item in plan.objects}
     for step in reversed(list(plan.depends)):  # what waits for a step comes behind it
         serves = {_pool(step)} if _pool(step) else releases.get(step) or found.get(step, set())
         for before in plan.depends[step]:
@@ -155,8 +158,8 @@ def protected_steps(plan: RuntimePlan, stack: Stack) -> frozenset[str]:
     spaces = {f"namespace/{release.namespace}" for release in releases}
     lasting = [release.name for release in releases]
     # No edit recreates a DaemonSet whose deletion takes GPUs away.
-    daemons = [each.name for each in plan.objects if each.kind == "DaemonSet" and _takes_gpus(_kind_of_step(each.name))]
-    lasting += [each.name for each in plan.objects if each.name in spaces or each.name in daemons]
+    daemons = [item.name for item in plan.objects if item.kind == "DaemonSet" and _takes_gpus(_kind_of_step(item.name))]
+    lasting += [item.name for item in plan.objects if item.name in spaces or item.name in daemons]
     return frozenset(step for step in lasting if any(stack.protects(plan.cluster, pool) for pool in served[step]))
 
 

@@ -24,7 +24,7 @@ def comment(reports: Sequence[StackReport], gone: Sequence[str] = ()) -> str:
         title += f"; {len(gone)} stack {'file is' if len(gone) == 1 else 'files are'} gone"
     room = MarkdownBudget(LIMIT - 400)
     room.put(MARKER, f"### {title}", "")
-    room.many(0.1, ([f"- {code(each)} is gone: {STAYS}"] for each in gone))
+    room.many(0.1, ([f"- {code(file)} is gone: {STAYS}"] for file in gone))
     for index, report in enumerate(reports):
         left = len(reports) - index
         if room.left < _LEAST * 2:
@@ -62,7 +62,7 @@ def _stack(room: MarkdownBudget, report: StackReport) -> None:
         room.many(0.2, ([f"- Warning: {code(warning)}"] for warning in report.comparison.warnings))
         put_changes(room, report.comparison, 0.5)
     problems = [[f"- Refused: {code(problem)}"] for problem in report.problems]
-    room.many(0.3, [*problems, *_findings(report), *([f"- Warning: {code(each)}"] for each in report.advice())])
+    room.many(0.3, [*problems, *_findings(report), *([f"- Warning: {code(warning)}"] for warning in report.advice())])
     if report.not_judged:
         room.put("", f"Policies are not judged here: {code(report.not_judged)}")
     elif report.verdicts:

@@ -144,7 +144,7 @@ def _part(part: Part, x: float, y: int, wide: float) -> Iterator[Html]:
     high = _HIGH - 19
     yield element("rect", x=_short(x), y=y, width=_short(wide), height=high, class_="slice")
     shared = part.clients if part.clients <= _MOST_CLIENTS and wide / part.clients >= 6 else 1
-    edges = [x + wide * each / shared for each in range(shared + 1)]
+    edges = [x + wide * place / shared for place in range(shared + 1)]
     if shared > 1:
         for _, edge in pairwise(edges[:-1]):
             yield element("line", x1=_short(edge), x2=_short(edge), y1=y, y2=y + high, class_="client")

@@ -24,16 +24,16 @@ class MarkdownBudget:
 
     def put(self, *lines: str) -> None:
         """Put what has to stand there."""
-        for each in lines:
-            self.lines.append(each)
-            self.left -= len(each.encode()) + 1
+        for text in lines:
+            self.lines.append(text)
+            self.left -= len(text.encode()) + 1
 
     def many(self, share: float, lines: Iterable[Iterable[str]]) -> None:
         """Put entries of one or more lines as long as they take no more than a share; the rest is counted."""
         room = int(self.left * share) - 40
         rest = 0
         for entry in map(list, lines):
-            size = sum(len(each.encode()) + 1 for each in entry)
+            size = sum(len(text.encode()) + 1 for text in entry)
             if rest or size > room:
                 rest += 1
                 continue

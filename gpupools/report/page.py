@@ -36,7 +36,7 @@ def page(reports: Sequence[StackReport], gone: Sequence[str] = ()) -> str:
     title = "GPU pools: " + ", ".join(dict.fromkeys(report.stack for report in reports))
     drawings = Drawings()
     sections = [_stack(number, report, drawings) for number, report in enumerate(reports)]
-    lost = [_lines([f"{each} is gone: {STAYS}" for each in gone], "bad")] if gone else []
+    lost = [_lines([f"{file} is gone: {STAYS}" for file in gone], "bad")] if gone else []
     head = element(
         "head",
         element("meta", charset="utf-8"),
