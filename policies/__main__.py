@@ -5,7 +5,7 @@ from pathlib import Path
 
 # `pulumi install` installs the lock but not the project, so the source roots are named here too.
 ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT / each) for each in (".", "components", "policies", "preview", "providers", "stacks")]
+sys.path[:0] = [str(ROOT / folder) for folder in (".", "components", "policies", "preview", "providers", "stacks")]
 
 from gpupools.policies.serve import serve
 

@@ -76,7 +76,7 @@ def nearest_gpu_model(name: str, offered: Collection[str] | None = None) -> str:
     known = gpu_models() if offered is None else offered
     bare = re.sub(r"(?:nvidia|tesla|geforce|quadro)[ _-]*", "", name.casefold())
     written = (re.sub(r"[ _]+", sign, bare) for sign in ("-", ""))  # `A100 80GB`, `H 100`
-    meant = next(filter(None, ([each for each in match_gpu_model(one) if each in known] for one in written)), [])
+    meant = next(filter(None, ([model for model in match_gpu_model(one) if model in known] for one in written)), [])
     return f"write {' or '.join(meant)}" if meant else nearest(name, known, most=12 if offered is None else 40)
 
 

@@ -120,7 +120,7 @@ class Catalogue(Mapping[str, InstanceType]):
     def by_size(self) -> tuple[InstanceType, ...]:
         """Return those that can be had and of which vCPUs and memory are known, the smallest first."""
         known = [each for each in self.values() if each.lifecycle == "current" and each.vcpus and each.memory_gib]
-        return tuple(sorted(known, key=lambda each: (each.vcpus, each.memory_gib, each.name)))
+        return tuple(sorted(known, key=lambda instance: (instance.vcpus, instance.memory_gib, instance.name)))
 
     def other_accelerator(self, name: str) -> str | None:
         """Name the accelerator of a machine that has one which is not an NVIDIA GPU, e.g. `AMD Radeon Pro V520`."""

@@ -40,7 +40,7 @@ def meant(key: object, known: Collection[str]) -> str | None:
         known: The keys that its map takes.
     """
     plain = _normalized_key(str(key))
-    spelt = next((each for each in known if _normalized_key(each) == plain), None)
+    spelt = next((other_key for other_key in known if _normalized_key(other_key) == plain), None)
     if spelt is not None:
         return spelt
     row = _row(plain, known)
@@ -60,7 +60,7 @@ def known_elsewhere(key: str, known: Collection[str], value: object = None) -> s
     """
     plain = _normalized_key(key)
     row = _row(_normalized_key(f"{key}={value}"), known) if isinstance(value, str) else None
-    spelt = next((each for each in known if row is None and _normalized_key(each) == plain), None)
+    spelt = next((other_key for other_key in known if row is None and _normalized_key(other_key) == plain), None)
     if spelt is not None:
         return "" if spelt == key else f"write {spelt}"
     row = row or _row(plain, known)

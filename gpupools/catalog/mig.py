@@ -126,7 +126,7 @@ def geometry(gpu: str) -> Geometry:
     Raises:
         NoMig: the model cannot do MIG.
     """
-    whole = max(profiles_by_name(gpu).values(), key=lambda each: each.compute_slices)
+    whole = max(profiles_by_name(gpu).values(), key=lambda candidate: candidate.compute_slices)
     return Geometry(whole.size, whole.compute_slices, whole.memory_slices)
 
 
@@ -202,13 +202,13 @@ def _nearest(gpu: str, name: str) -> tuple[str, ...]:
     parts = _NAME.fullmatch(plain)
     if parts is not None:
         wanted = _attributes(parts["attributes"] or "")
-        alike = [each for each in here.values() if each.compute_slices == int(parts["slices"])]
-        alike.sort(key=lambda each: ((each.plus, each.minus) != wanted, abs(_label_gb(each) - int(parts["gb"]))))
+        alike = [other for other in here.values() if other.compute_slices == int(parts["slices"])]
+        alike.sort(key=lambda other: ((other.plus, other.minus) != wanted, abs(_label_gb(other) - int(parts["gb"]))))
         if alike:
             return tuple(candidate.name for candidate in alike[:3])
     return tuple(close(plain, here, cutoff=0.5)) or tuple(here)[:3]
 
 
-def _label_gb(each: Profile) -> int:
-    parts = _NAME.fullmatch(each.name)
+def _label_gb(candidate: Profile) -> int:
+    parts = _NAME.fullmatch(candidate.name)
     return int(parts["gb"]) if parts else 0

@@ -89,7 +89,7 @@ class _Board:
     def __init__(self, gpu: str, table: tuple[Profile, ...]) -> None:
         self.gpu = gpu
         self.table = table
-        self.whole = max(table, key=lambda each: each.compute_slices)
+        self.whole = max(table, key=lambda mig_profile: mig_profile.compute_slices)
         self.placements_known = all(candidate.starts for candidate in table)
 
     @cached_property
@@ -140,7 +140,7 @@ class _Board:
         if media > 1:
             broken.append(f"needs {media} instances with +me or +me.all, of which a GPU carries 1")
         if any("me.all" in candidate.plus for candidate, _ in chosen):
-            beside = [each.name for each, _ in chosen if "me.all" not in each.plus and "me" not in each.minus]
+            beside = [other.name for other, _ in chosen if "me.all" not in other.plus and "me" not in other.minus]
             if beside:
                 broken.append(
                     f"has {enumeration(beside)} beside +me.all, which leaves media engines to -me profiles only"
@@ -165,7 +165,7 @@ class _Board:
             Placed(self.table[index], start, self.table[index].size if start is not None else None)
             for index, start in self.feasible[counts]
         ]
-        return tuple(sorted(placed, key=lambda each: (each.start or 0, each.profile.name)))
+        return tuple(sorted(placed, key=lambda part: (part.start or 0, part.profile.name)))
 
     def status(self, counts: _Counts) -> str:
         """Give the weakest status of the facts about the profiles that occur."""
@@ -271,23 +271,23 @@ def _diagram(gpu: str, layout: Layout) -> str:
 
     lines = [line("unit", map(str, range(units)))]
     taken: set[int] = set()
-    for each in layout:
-        start, size = each.start or 0, each.size or 0
+    for part in layout:
+        start, size = part.start or 0, part.size or 0
         covered = range(start, start + size)
         taken.update(covered)
-        lines.append(line(each.profile.name, ("#" if unit in covered else "." for unit in range(units)), _remark(each)))
+        lines.append(line(part.profile.name, ("#" if unit in covered else "." for unit in range(units)), _remark(part)))
     if len(taken) < units:
         lines.append(line("free", ("-" if unit not in taken else "." for unit in range(units))))
     return "\n".join(lines)
 
 
 def _remark(placed: Placed) -> str:
-    each = placed.profile
-    facts = [f"{each.compute_slices} compute", f"{each.memory_slices} memory"]
-    if each.sm_count is not None:
-        facts.append(f"{each.sm_count} SMs")
-    if each.usable_gib is not None:
-        facts.append(f"{each.usable_gib:g} GiB")
+    mig_profile = placed.profile
+    facts = [f"{mig_profile.compute_slices} compute", f"{mig_profile.memory_slices} memory"]
+    if mig_profile.sm_count is not None:
+        facts.append(f"{mig_profile.sm_count} SMs")
+    if mig_profile.usable_gib is not None:
+        facts.append(f"{mig_profile.usable_gib:g} GiB")
     return ", ".join(facts)
 
 
@@ -346,10 +346,10 @@ class _Search:
         )
         unwanted = [index for index, count in enumerate(asked) if not count]
         self.sets = self._maximal(held for held in board.feasible if not any(held[index] for index in unwanted))
-        weights = [(word, [getattr(each, f"{word}_slices") for each in board.table]) for word in _SLICES]
-        weights.append(("", [int(each.takes_media_engines) for each in board.table]))
+        weights = [(word, [getattr(candidate, f"{word}_slices") for candidate in board.table]) for word in _SLICES]
+        weights.append(("", [int(candidate.takes_media_engines) for candidate in board.table]))
         weights += [("", [int(other == index) for other in range(len(asked))]) for index in self.wanted]
-        limits = [(word, each, max(_weight(each, held) for held in self.sets)) for word, each in weights]
+        limits = [(word, weight, max(_weight(weight, held) for held in self.sets)) for word, weight in weights]
         self.limits = [limit for limit in limits if limit[2]]
         self.not_on: dict[_Counts, int] = {}
 
@@ -360,9 +360,9 @@ class _Search:
     def _maximal(self, sets: Iterable[_Counts]) -> list[_Counts]:
         """Return the sets that are not part of another."""
         largest: list[_Counts] = []
-        for each in sorted(sets, key=lambda counts: (-sum(counts), self.large_first(counts))):
-            if not any(all(map(int.__le__, each, other)) for other in largest):
-                largest.append(each)
+        for held in sorted(sets, key=lambda counts: (-sum(counts), self.large_first(counts))):
+            if not any(all(map(int.__le__, held, other)) for other in largest):
+                largest.append(held)
         return largest
 
     def bound(self) -> tuple[int, str]:
@@ -387,7 +387,7 @@ class _Search:
         too_heavy = any(_weight(weights, rest) > most * gpus for _, weights, most in self.limits)
         if too_heavy or self.not_on.get(rest, 0) >= gpus:
             return None
-        for held in self._maximal({tuple(map(min, each, rest)) for each in self.sets if each[first]}):
+        for held in self._maximal({tuple(map(min, counts, rest)) for counts in self.sets if counts[first]}):
             others = self.cover(tuple(map(int.__sub__, rest, held)), gpus - 1)
             if others is not None:
                 return [held, *others]

@@ -100,15 +100,15 @@ def named_layouts(gpu: str, name: str) -> dict[int | None, list[str]] | None:
     if name == "all-disabled":
         return {}
     if name == "all-balanced":
-        return {None: [each for each, count in reversed(_balanced(gpu).items()) for _ in range(count)]}
+        return {None: [mig_name for mig_name, count in reversed(_balanced(gpu).items()) for _ in range(count)]}
     if (every := known.get(name.removeprefix("all-"))) is not None and name.startswith("all-"):
         return {None: [every.name] * every.max_instances}
     found: dict[int | None, list[str]] = {}
     for part in name.removeprefix("custom-").split("_") if name.startswith("custom-") else ("",):
         where, _, counts = part.removeprefix("gpu").partition("-") if part.startswith("gpu") else ("", "", part)
         names: list[str] = []
-        for each in counts.split("-") if counts != "off" else ():
-            count, _, word = each.rpartition("x")
+        for counted in counts.split("-") if counts != "off" else ():
+            count, _, word = counted.rpartition("x")
             times = whole_number(count or "1", digits=2)
             if word not in known or times is None:
                 return None

@@ -75,7 +75,7 @@ def below_floor(component: str, version: str) -> Floor | None:
     branches = {row.branch: row for row in rows}
     row = branches.get("") or branches.get(str(found[0]))
     if row is None:
-        newest = max(rows, key=lambda each: int(each.branch))
+        newest = max(rows, key=lambda candidate: int(candidate.branch))
         return newest if found[0] < int(newest.branch) else None
     floor = numbers(row.floor) or ()
     width = max(len(found), len(floor))

@@ -27,14 +27,14 @@ class Places(NamedTuple):
     def region_fix(self, given: str) -> str:
         """Return the fix for a region that does not exist."""
         plain = given.strip().lower()
-        close = [each for each in (plain, plain[:-1], plain.rpartition("-")[0]) if each in self.regions]
+        close = [spelling for spelling in (plain, plain[:-1], plain.rpartition("-")[0]) if spelling in self.regions]
         if close:
             return f"write {close[0]}" if close[0] == plain else f"write the region {close[0]}, not a zone of it"
         return nearest(plain, self.regions)
 
     def has_zone(self, zone: str, region: str) -> bool | None:
         """Return whether a zone exists; None if the list does not have the region's zones, or the kind of zone."""
-        here = [each for each in self.zones if each.rpartition("-")[0] == region]
+        here = [own_zone for own_zone in self.zones if own_zone.rpartition("-")[0] == region]
         # AI zones (`us-central1-ai1a`) have longer names, and no list.
         return zone in here if here and len(zone) == len(here[0]) else None
 
@@ -48,7 +48,7 @@ class Places(NamedTuple):
         there = self.offers.get(instance_type)
         if there is None or region not in self.covered:
             return None
-        here = {each for each in there if each == region or each.startswith(f"{region}-")}
+        here = {place for place in there if place == region or place.startswith(f"{region}-")}
         return bool(here & set(zones)) if zones and here and region not in here else bool(here)
 
     def nearest_offers(self, instance_type: str, place: str) -> list[str]:
@@ -56,7 +56,7 @@ class Places(NamedTuple):
         first, _, rest = place.partition("-")
         return sorted(
             self.offers.get(instance_type, ()),
-            key=lambda each: (not each.startswith(f"{first}-{rest[:4]}"), not each.startswith(f"{first}-"), each),
+            key=lambda offer: (not offer.startswith(f"{first}-{rest[:4]}"), not offer.startswith(f"{first}-"), offer),
         )
 
 

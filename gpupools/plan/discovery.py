@@ -94,14 +94,14 @@ def _read(table: Path, rows: Sequence[Mapping[str, str]], told: JsonObject) -> D
 def _at(told: Any, path: str, without: Sequence[str] = ()) -> list[Any]:
     """Return the values at a path; of items, those that have no value at any path in `without`."""
     path, _, form = path.partition("~")
-    first, each, rest = re.fullmatch(r"([^[]*)(\[\*?\]\.)?(.*)", path).groups()  # type: ignore[union-attr]
+    first, brackets, rest = re.fullmatch(r"([^[]*)(\[\*?\]\.)?(.*)", path).groups()  # type: ignore[union-attr]
     found = [value_at(told, *filter(None, first.split(".")))] if path else []
-    if each:
+    if brackets:
         items = [item for item in _maps(found[0]) if not any(one for other in without for one in _at(item, other))]
         found = [value_at(item, *rest.split(".")) for item in items]
     if form:
         found = [match[1] if (match := re.fullmatch(form, str(value))) else None for value in found]
-    return found if each != "[*]." or len(set(map(str, found))) == 1 else []
+    return found if brackets != "[*]." or len(set(map(str, found))) == 1 else []
 
 
 def _maps(value: Any) -> list[JsonObject]:
@@ -122,4 +122,4 @@ def _taints(given: Any) -> list[str]:
     for item in _maps(given):
         effect = CLOUD_EFFECTS.get(str(item.get("effect")), str(item.get("effect")))
         found.append(f"{item.get('key')}={item.get('value') or ''}:{effect}".replace("=:", ":"))
-    return [each for each in found if not each.endswith(":PreferNoSchedule")]
+    return [taint for taint in found if not taint.endswith(":PreferNoSchedule")]

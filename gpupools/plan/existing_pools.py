@@ -113,7 +113,7 @@ def sharing_keys(facts: SharingFacts | None, **more: bool) -> JsonDict | None:
 
 def other_taints(written: Collection[str], own: Collection[str] = ()) -> list[str]:
     """Return taints as a pool's key has them, without the GPU's own and those the cloud adds."""
-    return sorted(each for each in written if each != str(GPU_TAINT) and each not in own)
+    return sorted(taint for taint in written if taint != str(GPU_TAINT) and taint not in own)
 
 
 def taint_texts(value: object) -> list[str]:

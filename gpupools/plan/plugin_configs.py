@@ -160,7 +160,7 @@ def read_sharing(model: str, native: JsonDict | None, plugin: str, mig: str) -> 
 
 def read_plugin_name(name: str) -> tuple[str, JsonDict | None]:
     """Return MIG strategy and shared mode of a name that `plugin_config_name` makes; nothing for any other."""
-    strategy = next((each for each in ("single", "mixed") if f"{name}-".startswith(f"mig-{each}-")), "")
+    strategy = next((choice for choice in ("single", "mixed") if f"{name}-".startswith(f"mig-{choice}-")), "")
     rest = name.removeprefix(f"mig-{strategy}").removeprefix("-") if strategy else name
     for mode in SHARED_MODES:
         replicas, _, tail = rest.removeprefix(f"{mode}-").partition("-") if rest.startswith(f"{mode}-") else ("",) * 3

@@ -92,7 +92,7 @@ def independent_problems(
         problems += _hami_problems(spec, cluster, software)
         requests = [PoolRequest(name, spec, cluster, machine, software, kind, capability) for machine in machines]
         if requests and all(check_pool(request, cloud) for request in requests):
-            problems += check_pool(next(each for each in requests if each.instance in smallest(machines)), cloud)
+            problems += check_pool(next(sample for sample in requests if sample.instance in smallest(machines)), cloud)
     yield from _of_pool(name, (problem for problem in problems if problem.path[0] not in unread))
 
 

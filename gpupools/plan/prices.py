@@ -172,7 +172,7 @@ def pool_prices(
         capacity = pools[plan.name].capacity.mode
         listed = _prices(clouds[plan.cloud].file("prices.csv")) if own.currency == "USD" else {}
         machine, region = plan.instance.name, clusters[plan.cluster].region_name()
-        places = [(machine, each, region) for each in (capacity, _PRICED_AS.get(capacity, capacity))]
+        places = [(machine, kind, region) for kind in (capacity, _PRICED_AS.get(capacity, capacity))]
         price = next((table[place] for table in (own.prices, listed) for place in places if place in table), None)
         shared = bool(plan.sharing.clients or plan.sharing.mig) and len(plan.node_resources) == 1
         gpus = Decimal(plan.instance.gpus.numerator) / plan.instance.gpus.denominator
@@ -259,7 +259,7 @@ def over_budget(prices: Sequence[PoolPrice], budget: Budget) -> Iterator[Problem
         limits.append((("budget", "pools", key), limit, [price for price in prices if price.key == key]))
     for at, limit, own in limits:
         cost = total(own)
-        dearest = max(own, key=lambda each: each.at_max or 0, default=None)
+        dearest = max(own, key=lambda pool_price: pool_price.at_max or 0, default=None)
         if cost.known > limit and dearest is not None:
             most = per_hour(dearest.at_max or Decimal(0), cost.currency)
             fix = f"lower nodes.max, first of {dearest.key} ({most}), or raise it"

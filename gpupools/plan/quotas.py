@@ -145,8 +145,8 @@ def known_quotas(cloud: Cloud) -> list[str]:
 
 
 def _amount(plan: PoolPlan, row: _Row) -> int | None:
-    each = plan.instance.devices if row["unit"] == "GPU" else plan.instance.vcpus if row["unit"] else None
-    return None if each is None else each * plan.max_nodes
+    per_node = plan.instance.devices if row["unit"] == "GPU" else plan.instance.vcpus if row["unit"] else None
+    return None if per_node is None else per_node * plan.max_nodes
 
 
 def read_limits(

@@ -159,9 +159,9 @@ def installed(chart: str, version: str) -> tuple[Installed, ...]:
 def versions_installed(chart: str, version: str, values: JsonObject) -> Mapping[str, str]:
     """Return which version of each component a release with these values installs, as far as it is known."""
     return {
-        each.component: tag_of(str(value_seen(chart, values, each.path, version) or each.installs))
-        for each in installed(chart, version)
-        if not each.runs or value_seen(chart, values, each.runs, version)
+        row.component: tag_of(str(value_seen(chart, values, row.path, version) or row.installs))
+        for row in installed(chart, version)
+        if not row.runs or value_seen(chart, values, row.runs, version)
     }
 
 

@@ -241,7 +241,7 @@ def note(draft: Draft, measured: set[str], teams: Mapping[str, Team]) -> None:
             *_about_trust(draft, pool),
             *(kept_taint_note(taint) for taint in pool.taints[:1] if taint != GPU_TAINT),
         )
-        draft.notes += [f"pool {pool.name}: {each}" for each in about]
+        draft.notes += [f"pool {pool.name}: {text}" for text in about]
     draft.notes += _needed_beside(draft, measured)
     draft.notes += _closed_network(draft)
     draft.warnings += _about_teams(draft, teams)

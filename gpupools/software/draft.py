@@ -63,9 +63,9 @@ class Draft:
         """Take a problem of a key of the cluster's runtime."""
         self.problems.append(Problem((*self.at, *key), what, fix, source))
 
-    def add(self, each: KubernetesObject, *after: str) -> str:
+    def add(self, planned: KubernetesObject, *after: str) -> str:
         """Take an object that comes after these steps; one of the same name is there already and stays."""
-        if each.name not in self.depends:
-            self.objects.append(each)
-        self.depends.setdefault(each.name, set()).update(after)
-        return each.name
+        if planned.name not in self.depends:
+            self.objects.append(planned)
+        self.depends.setdefault(planned.name, set()).update(after)
+        return planned.name

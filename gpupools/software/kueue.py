@@ -185,7 +185,7 @@ def _groups(units: Mapping[Unit, JsonObject], pools: Iterable[PoolPlan]) -> list
         met = [group for group in groups if group[0] & resources]
         names = [name for _, flavors in met for name in flavors]
         groups = [group for group in groups if group not in met]
-        groups.append((resources.union(*(each for each, _ in met)), [*names, pool.name]))
+        groups.append((resources.union(*(covered for covered, _ in met)), [*names, pool.name]))
     none: JsonObject = {"nominalQuota": 0}
     return [
         {

@@ -311,7 +311,7 @@ def trust_objects(
             "passing": "variables.sealed" + ("" if system is not None else _OR_DAEMON),
             "newly_injected": _templates("trust_policies.yaml")["newly_injected"],
         }
-        pods, nodes = (filled_policy(each, words) for each in ("pods", "nodes"))
+        pods, nodes = (filled_policy(kind, words) for kind in ("pods", "nodes"))
         pods["matchConstraints"]["namespaceSelector"] = _existing_pools(trust, inside)
         nodes["matchConstraints"]["namespaceSelector"] = _existing_pools(trust, inside)
         shared = ", ".join(names)
@@ -344,7 +344,7 @@ def _filled(value: Any, words: Mapping[str, str]) -> Any:
 
 
 def _existing_pools(trust: Trust, inside: Sequence[str]) -> JsonDict:
-    trusted = [each for each in trust.namespaces or [] if each not in inside]
+    trusted = [team_namespace for team_namespace in trust.namespaces or [] if team_namespace not in inside]
     named = {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": [*inside, *trusted]}
     team = {"key": TRUST_LABEL, "operator": "NotIn", "values": [trust.team]}
     return {"matchExpressions": [named, *([team] if trust.team is not None else [])]}

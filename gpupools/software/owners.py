@@ -82,7 +82,7 @@ def _is_there(claim: Claim, node: NodeRuntime, found: Iterable[Claim]) -> bool:
     if node.driver_installer is None:
         return False
     installed = (Piece.DRIVER, node.driver_installer.owner)
-    return (claim.piece, claim.owner) == installed and installed in ((each.piece, each.owner) for each in found)
+    return (claim.piece, claim.owner) == installed and installed in ((other.piece, other.owner) for other in found)
 
 
 def labels_left(pool: PoolPlan, releases: Iterable[Release], spec: RuntimeSpec) -> Mapping[str, str]:
@@ -145,7 +145,7 @@ def settle(
     for (both_owners, cure), pieces in twice.items():
         what = f"would have two owners on {pool.cluster or 'these'} nodes: {both_owners}"
         problems.append(Problem(where, f"the {enumeration(pieces)} {what}", cure))
-    both = [each for each in (Piece.DEVICE_PLUGIN, Piece.DRA_DRIVER) if each in owners]
+    both = [allocator for allocator in (Piece.DEVICE_PLUGIN, Piece.DRA_DRIVER) if allocator in owners]
     if len(both) == 2:
         plugin, driver = (next(claim for claim in found if claim.piece is piece) for piece in both)
         what = f"device plugin ({plugin.owner}) and DRA driver ({driver.owner}) would both allocate the same GPUs"

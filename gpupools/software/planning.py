@@ -130,7 +130,7 @@ def _pod_parts(
     parts: JsonDict = {"pod": {**whole.pod(), **chosen}, "claim_template": whole.claim_template, "node_pod": node_pod}
     parts |= {"namespace_objects": list(whole.namespace_objects)}
     own = [metadata.get(step.name, {}) for step in steps]
-    parts |= {"pod_metadata": own[0] if all(each == own[0] for each in own) else {}}
+    parts |= {"pod_metadata": own[0] if all(step_metadata == own[0] for step_metadata in own) else {}}
     return {key: part for key, part in parts.items() if part}
 
 
@@ -167,7 +167,7 @@ def plan_runtimes(
 
 def _installer(draft: Draft) -> None:
     installers = {pool.name: draft.nodes[pool.name].driver_installer for pool in draft.pools}
-    for installer in dict.fromkeys(each for each in installers.values() if each is not None):
+    for installer in dict.fromkeys(candidate for candidate in installers.values() if candidate is not None):
         pools = tuple(pool for pool in draft.pools if installers[pool.name] == installer)
         declared, images = moved(installer.declare(pools), draft.pulls, installer.owner)
         draft.images += images

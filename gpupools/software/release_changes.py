@@ -176,7 +176,7 @@ def release_change(cluster: str, old: ReleaseState, new: ReleaseState, mps: Coll
     paths = tuple(path for path in {**old.values, **new.values} if old.values.get(path) != new.values.get(path))
     if not paths and old.version == new.version:
         return None
-    unknown = [each for each in (old.version, new.version) if each not in known_versions(old.chart)]
+    unknown = [version for version in (old.version, new.version) if version not in known_versions(old.chart)]
     was, now = old.seen(), new.seen()
     shared = tuple(pool for pool in new.pools if pool in mps)
     conditions = {"", *_driver(old, was, new, now), *(("mps",) if shared else ())}
@@ -187,7 +187,7 @@ def release_change(cluster: str, old: ReleaseState, new: ReleaseState, mps: Coll
             what = f"what {' and '.join(unknown)} installs is not known to this release"
             edit = ReleaseEdit(old.chart, _VERSION, "", PodEffect.UNKNOWN, what, "")
         edits = {_VERSION: edit, **edits}
-    there, then = (versions_installed(old.chart, each.version, values) for each, values in ((old, was), (new, now)))
+    there, then = (versions_installed(old.chart, state.version, values) for state, values in ((old, was), (new, now)))
     differ = {} if unknown else {name: (there.get(name), then.get(name)) for name in {**there, **then}}
     return ReleaseChange(
         cluster=cluster,
@@ -226,7 +226,7 @@ def _driver(old: ReleaseState, was: JsonObject, new: ReleaseState, now: JsonObje
     if old.chart != "gpu-operator":
         return
     sides = ((old, was), (new, now))
-    if all(value_seen(each.chart, values, "driver.enabled", each.version) for each, values in sides):
+    if all(value_seen(side.chart, values, "driver.enabled", side.version) for side, values in sides):
         by_itself = value_seen(new.chart, now, "driver.upgradePolicy.autoUpgrade", new.version)
         yield "driver" if by_itself else "driver-by-hand"
         if by_itself and any(is_older(state.version, "v26.7.0") for state in (old, new)):

@@ -488,7 +488,7 @@ def scheduler(draft: Draft, teams: Mapping[str, Team]) -> None:
         after = (chart,) if spec.existing.scheduler is None else ()
         parent = share_pool.manifest.get("spec", {}).get("parentQueue")
         above = (f"queue/{parent}",) if parent else ()
-        pools = [f"pool/{each.name}" for each in draft.pools if pool in (each.name, each.group) and pool]
+        pools = [f"pool/{member.name}" for member in draft.pools if pool in (member.name, member.group) and pool]
         draft.add(share_pool, *after, *above, *pools)
 
 

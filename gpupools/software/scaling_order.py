@@ -51,10 +51,10 @@ def plan_order(draft: Draft, cluster: Cluster) -> None:
         return
     draft.order_objects += [*_objects(draft, cluster, found, names)]
     if draft.spec.management == "managed":
-        for each in draft.order_objects:
+        for planned in draft.order_objects:
             # A ComputeClass names pools that are there.
-            pools = found.get(each.name.partition("/")[2], ())
-            draft.add(each, *(f"pool/{step.name}" for step in pools))
+            pools = found.get(planned.name.partition("/")[2], ())
+            draft.add(planned, *(f"pool/{step.name}" for step in pools))
 
 
 def orders(pools: Iterable[PoolPlan], cluster: Cluster, order: PoolOrder) -> list[list[str]]:

@@ -182,7 +182,7 @@ def check_teams(
                 fix = "add it to the labels of a pool, or name pools" if "=" in key else nearest(key, known)
                 yield Problem((*at, part, key), what, fix, of_key=True)
             used = {cluster for pool in named for cluster in pools[pool].clusters}
-            unshared = {each: own for each, own in unshared.items() if each not in used}
+            unshared = {cluster_key: own for cluster_key, own in unshared.items() if cluster_key not in used}
             all_teams = all_teams and bool(named)
             if used and used <= clusters.keys() and not any(clusters[each].runtime.scheduler for each in used):
                 what = f"no cluster of {key} has a scheduler, so nothing would enforce it"
@@ -240,7 +240,7 @@ def team_shares(
     ]
     left = dict(capacity)
     # Guarantees with the fewest pools choose first, so that labels do not take what a named pool must have.
-    for name, key, profile, count, units in sorted(wanted, key=lambda each: len(each[4])):
+    for name, key, profile, count, units in sorted(wanted, key=lambda guarantee: len(guarantee[4])):
         rest = count
         for unit in units:
             taken = min(rest, left[unit])
@@ -291,7 +291,7 @@ def _units(draft: _Resolving, at: Path, key: str, amount: Amount) -> Iterator[tu
         yield "", amount, [(pool.name, resource) for pool in named for resource in pool.countable]
         return
     for profile, count in amount.items():
-        units = [(pool.name, each) for pool in named for each in [slices_of(pool, profile)] if each]
+        units = [(pool.name, slices) for pool in named for slices in [slices_of(pool, profile)] if slices]
         if units:
             yield profile, count, units
         else:
@@ -341,7 +341,7 @@ def _lent_too_far(draft: _Resolving, teams: Mapping[str, Team]) -> Iterator[Prob
     shares = TeamShares(draft.pools, draft.capacity, draft.shares).by_group()
     for name, own in shares.shares.items():
         for unit, share in own.items() if teams[name].lends_to == [] and not keeps else ():
-            theirs = sum(shares.most(each, unit) for each in shares.shares if each != name)
+            theirs = sum(shares.most(team, unit) for team in shares.shares if team != name)
             left = shares.capacity[unit] - share.guarantee
             if share.guarantee and theirs > left:
                 what = f"the other teams could use {theirs} of {unit[0]} together, but only {left} are not kept for"

@@ -108,14 +108,14 @@ def _queue(name: str, pool: str, team: Team, fair: Mapping[Unit, int], shares: T
     `deserved` is what the team gets back from others; the plugin capacity shares by it, so the weight is in it.
     `guarantee` is never lent. A resource without a capability has no limit.
     """
-    own = {resource: share for (each, resource), share in shares.shares[name].items() if each == pool}
+    own = {resource: share for (of_pool, resource), share in shares.shares[name].items() if of_pool == pool}
     kept = {resource: share.guarantee for resource, share in own.items() if share.guarantee}
     spec: JsonDict = {
         "parent": "root",
         "weight": team.weight,
         "reclaimable": True,
         "deserved": {resource: fair[pool, resource] for resource in own},
-        "capability": {each: shares.most(name, (pool, each)) for where, each in shares.capacity if where == pool},
+        "capability": {capped: shares.most(name, (pool, capped)) for where, capped in shares.capacity if where == pool},
         **({"guarantee": {"resource": kept}} if team.lends_to == [] and kept else {}),
         "affinity": {"nodeGroupAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [pool]}},
     }

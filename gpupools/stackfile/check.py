@@ -109,7 +109,7 @@ def _unused_prices(plan: StackPlan) -> Iterator[Problem]:
     clusters = [(pool.instance.name, plan.stack.clusters[pool.cluster].region_name()) for pool in plan.pools]
     unused = [(key, price) for key, price in plan.stack.prices.prices.items() if (key[0], key[2]) not in clusters]
     for (name, _, region), price in sorted(unused, key=lambda row: row[0][0] not in dict(clusters))[:1]:
-        own = next((each for machine, each in clusters if machine == name), "")
+        own = next((place for machine, place in clusters if machine == name), "")
         what = f"{price.source}: {name} in {region} is no instance type and region of a pool, so the price is not used"
         what += f"; {len(unused) - 1} more rows are not used either" if len(unused) > 1 else ""
         yield Problem(("prices",), what, f"write the region {own}" if own else "remove the row, if it is a mistake")

@@ -40,12 +40,12 @@ def parse(model: type[MODEL], at: Path, raw: object) -> MODEL:
             what = f"and {unknown - MOST_ALIKE} more unknown keys"
             problems.append(Problem(at, what, "fix or remove the reported ones first"))
         # pydantic validates combinations of keys only if each key is valid.
-        if issubclass(model, PoolSpec) and isinstance(raw, Mapping) and not any(each.path == at for each in problems):
+        if issubclass(model, PoolSpec) and isinstance(raw, Mapping) and not any(fault.path == at for fault in problems):
             wrong = contradiction(raw)
             if wrong and contradiction({**raw, **{str(path[-1]): "" for path in named if path[:-1] == at}}):
                 problems += _validator_problems(at, wrong)
         # A key that is there under another name is not reported as missing too.
-        raise Rejected(each for each in problems if each.what != MISSING or each.path not in named) from None
+        raise Rejected(fault for fault in problems if fault.what != MISSING or fault.path not in named) from None
 
 
 def _problems(model: type[BaseModel], at: Path, details: ErrorDetails, named: set[Path]) -> list[Problem]:
@@ -158,7 +158,7 @@ def _places(model: type[BaseModel], key: str, owner: str) -> dict[str, type[Base
     places = {f"{key} in {owner}": model} if key in model.model_fields else {}
     for name, field in model.model_fields.items():
         built = [item.model for item in field.metadata if isinstance(item, BuiltOnUse)]
-        if any(key in each.model_fields for each in (*built, *models(flat(field.annotation)))):
+        if any(key in inner.model_fields for inner in (*built, *models(flat(field.annotation)))):
             places[f"{name}: {{{key}: …}} in {owner}"] = model
     return places
 
@@ -167,7 +167,7 @@ def _of_another_mode(model: type[BaseModel], path: Path, around: list[Any]) -> P
     """Return the problem of a key that belongs to another mode; None if it belongs to no mode."""
     mode = around[-1] if around else None
     others = [kind for kind in models(_walk(model, around[:-1])[1]) if path[-1] in kind.model_fields]
-    modes = [each for each in map(mode_of, others) if each is not None]
+    modes = [other_mode for other_mode in map(mode_of, others) if other_mode is not None]
     if mode is None or mode in modes or not modes:
         return None
     what = f"requires mode {' or '.join(modes)}, but mode is {mode}"

@@ -72,12 +72,12 @@ def _read_rows(text: str, name: str, prices: dict[tuple[str, str, str], Price]) 
     """Add the prices of the rows; yield the problems."""
     lines = csv.reader(text.splitlines())
     try:
-        columns = [each.strip() for each in next(lines, [])]
+        columns = [cell.strip() for cell in next(lines, [])]
         for number, column in enumerate(columns, 1):
             if column not in _Row.model_fields:
                 what = f"{name}:1: column {number} has an unknown name"
                 yield Problem(_AT, what, f"use the names {', '.join(_Row.model_fields)}")
-        missing = [each for each in _NEEDED if each not in columns]
+        missing = [needed for needed in _NEEDED if needed not in columns]
         if missing or len(set(columns)) < len(columns):
             what = f"has no column {', '.join(missing)}" if missing else "has a column twice"
             yield Problem(_AT, f"{name}:1: {what}", "begin the file with the line type,region,price,currency")

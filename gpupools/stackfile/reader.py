@@ -441,9 +441,9 @@ def is_in_checkout(path: str, folder: FilePath) -> bool:
     """Return whether a path, absolute or with `~/`, leads into the checkout or project of a stack file's folder."""
     here, home = folder.resolve(), FilePath(os.path.expanduser("~")).resolve()  # noqa: PTH111 - never raises
     # A home folder may itself be a repository (dotfiles), with a kubeconfig in it.
-    above = [each for each in (here, *here.parents) if not home.is_relative_to(each)]
+    above = [parent for parent in (here, *here.parents) if not home.is_relative_to(parent)]
     # The outermost one: a pull request may also change what surrounds a submodule.
-    top = next((each for mark in (".git", "Pulumi.yaml") for each in above[::-1] if (each / mark).exists()), here)
+    top = next((root for mark in (".git", "Pulumi.yaml") for root in above[::-1] if (root / mark).exists()), here)
     try:
         return FilePath(path).expanduser().resolve().is_relative_to(top)
     except (OSError, RuntimeError, ValueError):  # no home folder, or a loop of links

@@ -46,7 +46,7 @@ def stack_files(folder: Path) -> list[Path]:
         if count == MOST_FOLDERS:
             what = f"contains more than {MOST_FOLDERS} folders"
             raise Rejected([Problem((str(folder),), what, "use the folder with the projects")])
-        folders[:] = sorted(each for each in folders if not each.startswith(".") and each not in _NO_SOURCES)
+        folders[:] = sorted(child for child in folders if not child.startswith(".") and child not in _NO_SOURCES)
         files += [Path(here) / name for name in sorted(names) if STACK_FILE.fullmatch(name)]
     return files
 
@@ -123,19 +123,19 @@ class Placed:
 def same_stack(placed: Iterable[Placed]) -> Iterator[tuple[Path, Problem]]:
     """Yield files of a stack that already has another file."""
     seen: dict[str, Path] = {}
-    for each in placed:
-        if each.name in seen:
-            what = f"configures the stack {each.name}, like {seen[each.name]}"
-            of_one_project = each.file.parent == seen[each.name].parent  # .yaml and .yml
+    for stack in placed:
+        if stack.name in seen:
+            what = f"configures the stack {stack.name}, like {seen[stack.name]}"
+            of_one_project = stack.file.parent == seen[stack.name].parent  # .yaml and .yml
             fix = "delete one of the two files" if of_one_project else "rename one of the two projects"
-            yield each.file, Problem((), what, fix)
-        seen.setdefault(each.name, each.file)
+            yield stack.file, Problem((), what, fix)
+        seen.setdefault(stack.name, stack.file)
 
 
 def within(reference: str, placed: Sequence[Placed]) -> Placed | None:
     """Return the stack of the repository that a reference names; None if it is in another repository."""
     name = reference.partition("/")[2]
-    return next((each for each in placed if each.name == name), None)
+    return next((stack for stack in placed if stack.name == name), None)
 
 
 def waves(placed: Sequence[Placed]) -> list[list[Placed]]:
@@ -145,19 +145,19 @@ def waves(placed: Sequence[Placed]) -> list[list[Placed]]:
         Rejected: Stacks reference each other in a circle.
     """
     known = {
-        each.name: {other.name for reference in each.references if (other := within(reference, placed)) is not None}
-        for each in placed
+        stack.name: {other.name for reference in stack.references if (other := within(reference, placed)) is not None}
+        for stack in placed
     }
     sorter = TopologicalSorter(known)
     try:
         sorter.prepare()
     except CycleError as error:
-        circle = " → ".join(shown(each).strip("'") for each in error.args[1])
+        circle = " → ".join(shown(name).strip("'") for name in error.args[1])
         what = f"stacks reference each other in a circle: {circle}"
         raise Rejected([Problem(("stack",), what, "replace one of the outputs with the address as text")]) from None
     found: list[list[Placed]] = []
     while sorter.is_active():
         ready = sorter.get_ready()
-        found.append([each for each in placed if each.name in ready])
+        found.append([stack for stack in placed if stack.name in ready])
         sorter.done(*ready)
     return found

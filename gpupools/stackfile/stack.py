@@ -232,7 +232,7 @@ def _with_unread_pools(config: Mapping[str, object], stack: Stack) -> set[str]:
     for name, pool in mapping(config.get("pools")).items():
         if name not in stack.pools:
             named = clusters_of(pool)
-            pools.update(each for each in (stack.clusters if named is None else named) if isinstance(each, str))
+            pools.update(key for key in (stack.clusters if named is None else named) if isinstance(key, str))
     return pools
 
 
@@ -314,7 +314,7 @@ def orders_in_clusters(plan: StackPlan, clouds: Mapping[str, Cloud]) -> Iterator
         if where is not None and theirs is not None and runtime.order_objects:
             own = [pool for pool in plan.pools if pool.cluster == runtime.cluster]
             steps = orders(own, cluster, clouds[cluster.cloud].node_pools.order)
-            is_declared = any(each.name == f"order/{CONFIG_MAP}" for each in runtime.objects)
+            is_declared = any(planned_object.name == f"order/{CONFIG_MAP}" for planned_object in runtime.objects)
             yield where, ClusterOrder(runtime.cluster, steps, theirs.other_orders, is_declared)
 
 
@@ -374,7 +374,7 @@ def _team_installed_plan(key: str, cluster: Cluster, cloud: Cloud, pools: Sequen
     brought |= {chart.existing for node in nodes for chart in node.charts if chart.existing}
     types: Mapping[str, type[ExistingSoftware]] = {"dra_driver": ExistingDraDriver, "rdma_plugin": ExistingRdmaPlugin}
     named: JsonDict = dict(cluster.runtime.existing.named())
-    named |= {each: types.get(each, ExistingSoftware).model_construct(name="yours") for each in sorted(brought)}
+    named |= {piece: types.get(piece, ExistingSoftware).model_construct(name="yours") for piece in sorted(brought)}
     if any(pool.compute_domains for pool in pools):
         serves = "both" if "dra_driver" in named else "compute-domains"
         named["dra_driver"] = ExistingDraDriver.model_construct(name="yours", serves=serves)
@@ -387,7 +387,7 @@ def _team_installed_plan(key: str, cluster: Cluster, cloud: Cloud, pools: Sequen
     if any(pool.provider_plan.requires_gpu_resource() and pool.min_nodes < pool.max_nodes for pool in pools):
         # kubernetes/autoscaler cluster-autoscaler/processors/customresources/gpu_processor.go, and issue 10301
         what += f", and {cloud.service}'s autoscaler stops scaling while their nodes are not ready"
-    keys = ", ".join(f"{each}: <namespace>/<name>" for each in sorted(brought))
+    keys = ", ".join(f"{piece}: <namespace>/<name>" for piece in sorted(brought))
     fix = f"add kubeconfig: {{path: …}}, or runtime: {{management: external, existing: {{{keys}}}}} for what runs there"
     warning = Problem(("clusters", key), what, fix)
     return runtime._replace(notes=(*runtime.notes, str(warning)), warnings=(warning, *runtime.warnings))

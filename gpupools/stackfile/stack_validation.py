@@ -121,10 +121,10 @@ def parsed(
     named_pools += [(("budget", "pools", pool), pool) for pool in (budget.pools if budget is not None else ())]
     raw = config.get("pools")
     all_read = isinstance(raw, Mapping) and len(raw) == len(pools)
-    for at, each in named_pools:
-        if each not in here and all_read:
-            what = f"{each!r} is no pool of this stack"
-            problems.append(Problem(at, what, f"remove or correct it; {nearest(each, here)}", of_key=at[-1] == each))
+    for at, entry in named_pools:
+        if entry not in here and all_read:
+            what = f"{entry!r} is no pool of this stack"
+            problems.append(Problem(at, what, f"remove or correct it; {nearest(entry, here)}", of_key=at[-1] == entry))
     teams: dict[str, Team] = {}
     if "teams" in config:
         teams = dict(_parse_each("teams", config, lambda at, raw: parse(Team, at, raw), problems))
@@ -160,7 +160,7 @@ def _former_names(
         fix = f"set the former key of the pool; after the update that renamed it, set first_name: {former} instead"
         yield Problem((*at, "renamed_from"), f"{former!r} is still a pool on the same cluster", fix)
         return
-    same = (names.get(each, ()) for each in _names_in_cloud(name, pool))
+    same = (names.get(cloud_name, ()) for cloud_name in _names_in_cloud(name, pool))
     first = (next((key for key in keys if pools[key].renamed_from != name), None) for keys in same)
     for key in dict.fromkeys(filter(None, first)):
         other = pools[key]

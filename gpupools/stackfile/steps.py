@@ -33,12 +33,12 @@ class Steps(NamedTuple):
     def as_written(self, problems: Iterable[Problem]) -> list[Problem]:
         """Return all problems of the pools with the keys of the file; what the steps have in common once."""
         moved = [
-            replace(each, path=self.path(each.path), what=self._text(each.what), fix=self._text(each.fix))
-            for each in problems
+            replace(problem, path=self.path(problem.path), what=self._text(problem.what), fix=self._text(problem.fix))
+            for problem in problems
         ]
-        own = {each.path for each in self.problems}
-        known = [each for each in moved if not any(each.path[: len(at)] == at for at in own if len(at) > 2)]
-        return [*self.problems, *dict.fromkeys(each for each in known if each.path not in own)]
+        own = {problem.path for problem in self.problems}
+        known = [problem for problem in moved if not any(problem.path[: len(at)] == at for at in own if len(at) > 2)]
+        return [*self.problems, *dict.fromkeys(problem for problem in known if problem.path not in own)]
 
     def path(self, path: Path) -> Path:
         """Return a path with the keys of the file: `pools.big-2.capacity.name` as `pools.big.capacity[1].name`."""
@@ -61,8 +61,8 @@ class Steps(NamedTuple):
     def former_keys(self, step: str, former: str) -> str:
         """Return the value of `renamed_from` with which a step, or a single pool, keeps the nodes of a former pool."""
         name = self.written.get(step, (step,))[0]
-        steps = [each for each, (pool, _) in self.written.items() if pool == name] or [step]
-        listed = ", ".join(former if each == step else "null" for each in steps)
+        steps = [key for key, (pool, _) in self.written.items() if pool == name] or [step]
+        listed = ", ".join(former if key == step else "null" for key in steps)
         return former if len(steps) == 1 else f"[{listed}]"
 
 
@@ -79,7 +79,7 @@ def read_steps(pools: object) -> Steps:
             continue
         lists = {key: value for key in LISTS if isinstance(value := pool.get(key), list)}
         given = {key: range(len(value)) for key, value in lists.items() if value}
-        chosen = [dict(zip(given, each, strict=True)) for each in product(*given.values())]
+        chosen = [dict(zip(given, combination, strict=True)) for combination in product(*given.values())]
         names = [f"{name}-{number}" for number in range(1, len(chosen) + 1)]
         problems += _problems(name, pool, lists, len(chosen))
         unnamed = list(_names_taken(name, names, pools)) if len(chosen) > 1 else []

@@ -213,8 +213,8 @@ def _chart(properties: JsonObject) -> DeclaredSoftware | None:
 def _is_enabled(chart: _Chart, piece: str, values: JsonObject) -> Any:
     """Say whether a chart's values enable a piece; `UNKNOWN` if that is not known yet."""
     path = chart.installs[piece]
-    wanted = [each for each in (path, chart.needs.get(piece, "")) if each]
-    found = [(at(values, each), each not in _OFF_BY_DEFAULT) for each in wanted]
+    wanted = [switch for switch in (path, chart.needs.get(piece, "")) if switch]
+    found = [(at(values, switch), switch not in _OFF_BY_DEFAULT) for switch in wanted]
     on = [default if value is None else value for value, default in found]
     if any(value is False for value in on):
         return False

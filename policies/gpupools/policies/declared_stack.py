@@ -183,20 +183,20 @@ class DeclaredStack:
         A launch template that groups of this stack refer to is in their pools, not one of its own.
         """
         found = tuple((each, pool) for each in self.resources for pool in each.pools if self.component(each) is None)
-        within = {other.urn for each, pool in found for other in self.referred(each, pool)}
-        return tuple((each, self.joined(each, pool)) for each, pool in found if each.urn not in within)
+        within = {other.urn for resource, pool in found for other in self.referred(resource, pool)}
+        return tuple((resource, self.joined(resource, pool)) for resource, pool in found if resource.urn not in within)
 
     @cached_property
     def gpu_pools(self) -> tuple[tuple[Declared, PoolFacts], ...]:
         """The pools that certainly have GPUs."""
-        return tuple((each, pool) for each, pool in self.pools if pool.has_gpus)
+        return tuple((resource, pool) for resource, pool in self.pools if pool.has_gpus)
 
     @cached_property
     def software(self) -> tuple[tuple[Declared, DeclaredSoftware], ...]:
         """Charts and workloads with GPU software; objects rendered by a chart count as the chart."""
         found = [(resource, resource.software) for resource in self.resources if resource.software is not None]
         known: dict[str, Declared | None] = {}
-        outer = [each for each in found if self._nearest_ancestor(each[0], _is_chart, known) is None]
+        outer = [pair for pair in found if self._nearest_ancestor(pair[0], _is_chart, known) is None]
         return tuple(outer)
 
     def component(self, resource: Declared) -> Declared | None:
@@ -241,10 +241,10 @@ class DeclaredStack:
 
     def region(self, resource: Declared, pool: PoolFacts) -> str:
         """Return the region of a pool, of its component's cluster or of its provider; empty if none says it."""
-        parents = [each for each in (self.by_urn.get(resource.parent), self.by_urn.get(resource.provider)) if each]
+        parents = [above for above in (self.by_urn.get(resource.parent), self.by_urn.get(resource.provider)) if above]
         inputs = [mapping(parent.inputs.get("cluster", parent.inputs)) for parent in parents]
         found = [pool.region, *(input_.get(key) for input_ in inputs for key in ("region", "location"))]
-        place = next((each for each in found if isinstance(each, str) and each), "")
+        place = next((location for location in found if isinstance(location, str) and location), "")
         return place[:-2] if place[-2:-1] == "-" and place[-1].isalpha() else place
 
     def _template_facts(self, urn: str, template: PoolFacts) -> PoolFacts:
@@ -280,7 +280,7 @@ class DeclaredStack:
 
     @cached_property
     def _owners_by_machine(self) -> "_OwnersByMachine":
-        return _OwnersByMachine([(each, owner.machine) for each, owner, _ in self._owners])
+        return _OwnersByMachine([(resource, owner.machine) for resource, owner, _ in self._owners])
 
     def referred(self, resource: Declared, pool: PoolFacts) -> Iterator[Declared]:
         """Yield the resources of this stack that a pool refers to."""
@@ -407,7 +407,7 @@ class DeclaredStack:
     @cached_property
     def _apis(self) -> Mapping[str, object]:
         """The keys by provider."""
-        return {provider: self._api(provider) for provider in {each.provider for each, _ in self.software}}
+        return {provider: self._api(provider) for provider in {resource.provider for resource, _ in self.software}}
 
     def _api(self, provider: str) -> object:
         declared = self.by_urn.get(provider)
@@ -426,8 +426,8 @@ class DeclaredStack:
 
     @cached_property
     def _one_cluster(self) -> bool:
-        keys = {(self._cluster_urns(each) or _cluster_name(each) or each.urn) for each, _ in self.gpu_pools}
-        return len(keys) == 1 and len({self.api(each) for each, _ in self.software}) == 1
+        keys = {(self._cluster_urns(holder) or _cluster_name(holder) or holder.urn) for holder, _ in self.gpu_pools}
+        return len(keys) == 1 and len({self.api(software) for software, _ in self.software}) == 1
 
     def _cluster_urns(self, resource: Declared) -> frozenset[str]:
         if resource.urn not in self._named_clusters:
@@ -439,7 +439,7 @@ class DeclaredStack:
     @cached_property
     def _cluster_bits(self) -> Mapping[str, int]:
         """A bit for each resource that is the cluster of a GPU pool."""
-        urns = dict.fromkeys(urn for each, _ in self.gpu_pools for urn in self._cluster_urns(each))
+        urns = dict.fromkeys(urn for resource, _ in self.gpu_pools for urn in self._cluster_urns(resource))
         return {urn: 1 << place for place, urn in enumerate(urns)}
 
     @cached_property
@@ -537,11 +537,11 @@ class _OwnersByMachine:
     def __init__(self, named: Iterable[tuple[Declared, Named]]) -> None:
         self._by_name: dict[tuple[Any, ...], list[int]] = {}
         self._by_urn: dict[str, list[tuple[int, Named]]] = {}
-        for place, (by, each) in enumerate(named):
-            if each.name is not UNKNOWN:
-                self._by_name.setdefault(_key(each), []).append(place)
+        for place, (by, reference) in enumerate(named):
+            if reference.name is not UNKNOWN:
+                self._by_name.setdefault(_key(reference), []).append(place)
             for urn in dict.fromkeys(by.by_property.get("spec", ())):
-                self._by_urn.setdefault(urn, []).append((place, each))
+                self._by_urn.setdefault(urn, []).append((place, reference))
 
     def naming(self, resource: Declared, most: int) -> list[int]:
         """Return the indexes of the first references to an object."""
@@ -551,7 +551,7 @@ class _OwnersByMachine:
             for place, named in self._by_urn.get(resource.urn, ())
             if named.kind in (kind, UNKNOWN) and UNKNOWN in (named.name, name[0])
         )
-        by_name = [] if name[0] is UNKNOWN else [self._by_name.get((each, *name), ()) for each in (kind, UNKNOWN)]
+        by_name = [] if name[0] is UNKNOWN else [self._by_name.get((variant, *name), ()) for variant in (kind, UNKNOWN)]
         return list(islice(merge(made_from_it, *by_name), most))
 
 

@@ -194,9 +194,9 @@ def plain_key(type_token: str) -> str:
 @lru_cache
 def _sorted_rows() -> tuple[tuple[tuple[Row, ...], FirstOf], ...]:
     """Return the rows of kinds, and those of whole packages, which apply last."""
-    each = [(pattern, row) for row in rows() for pattern in row.kinds]
-    whole = [one for one in each if one[0].endswith(":*") and not one[0].startswith("kubernetes")]
-    kinds = [one for one in each if one not in whole]
+    pairs = [(pattern, row) for row in rows() for pattern in row.kinds]
+    whole = [one for one in pairs if one[0].endswith(":*") and not one[0].startswith("kubernetes")]
+    kinds = [one for one in pairs if one not in whole]
     return tuple((tuple(row for _, row in found), FirstOf(kind for kind, _ in found)) for found in (kinds, whole))
 
 
@@ -245,9 +245,9 @@ def names_nodes(key: str, inputs: Any) -> str:
     if package != "kubernetes":
         return "has a name that says nodes" if any(word in name for word in _NODES) or _is_node(name) else ""
     held = set(islice(_keys(inputs), _MOST_KEYS))
-    if named := next((each for each in sorted(held) if _plain(each) in _MACHINES), ""):
+    if named := next((held_key for held_key in sorted(held) if _plain(held_key) in _MACHINES), ""):
         return f"names machines ({shown(named)})"
-    if any(_plain(each) in _SELECTORS for each in held):
+    if any(_plain(held_key) in _SELECTORS for held_key in held):
         return ""
     kind = name.rpartition("/")[2].casefold()  # every group is named after Kubernetes
     says = any(word in kind for word in _NODE_GROUPS) or _is_node(kind) or "$" in name or "{{" in name

@@ -153,13 +153,13 @@ class Analyzer(_SdkServer):  # type: ignore[misc]
 
     def _answer(self, said: Iterable[Said]) -> Any:
         answer = analyzer_pb2.AnalyzeResponse()
-        for each in said:
-            policy = POLICIES[each.policy]
+        for finding in said:
+            policy = POLICIES[finding.policy]
             level = self._get_enforcement_level(policy)
             # What remediation has left is a violation.
             level = EnforcementLevel.MANDATORY if level is EnforcementLevel.REMEDIATE else level
             report = self._create_report_violation(answer, policy.name, policy.description, level, policy.severity)
-            report(each.message, each.urn or None)
+            report(finding.message, finding.urn or None)
         return answer
 
     def _configured_judge(self) -> StackJudge:
@@ -231,7 +231,7 @@ def _with_taint(wire: JsonObject, pool: PoolFacts) -> JsonObject | None:
     for depth, step in enumerate(path):
         value = value[step] if isinstance(step, int) else value.get(step)
         if isinstance(value, Mapping) and value.get(SIGNATURE) == SECRET:
-            rest = "".join(f"[{each}]" if isinstance(each, int) else f".{each}" for each in path[depth + 1 :])
+            rest = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path[depth + 1 :])
             inner = _with_taint({"value": value.get("value")}, replace(pool, where=f"value{rest}"))
             return None if inner is None else _replaced(wire, path[: depth + 1], {**value, **inner})
         if value is None or (depth + 1 < len(path) and not isinstance(value, Mapping | list)):

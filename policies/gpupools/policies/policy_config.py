@@ -167,7 +167,7 @@ def parse_config(path: Path) -> tuple[object, list[Problem]]:
         return None, [Problem((), f"cannot be read: {error.strerror}", "name a policy configuration")]
     except (ValueError, RecursionError) as error:
         return None, [Problem((), f"is not JSON: {error}", "correct it; JSON allows no comments or trailing commas")]
-    more = [Problem((), f"has the key {shown(each)} twice, and only the last one counts", "keep one") for each in twice]
+    more = [Problem((), f"has the key {shown(name)} twice, and only the last one counts", "keep one") for name in twice]
     return document, more + config_problems(document)
 
 

@@ -111,7 +111,7 @@ class SoftwareConflicts:
         """Return the GPU software in a pool's cluster, and whether it installs or may install a driver."""
         cluster = self._stack.cluster_of(resource)
         if cluster not in self._installed_by_cluster:
-            here = [each for each in self._all_software if self._stack.runs_on(cluster, each[0])]
+            here = [installed for installed in self._all_software if self._stack.runs_on(cluster, installed[0])]
             kinds = tuple(dict.fromkeys(kind for _, kind, _ in here))
             self._installed_by_cluster[cluster] = kinds, any(driver for *_, driver in here)
         return self._installed_by_cluster[cluster]
@@ -195,7 +195,7 @@ class SoftwareConflicts:
                     (one, other, [id(software) for software in several if _share_nodes(software, one, later, other)])
                     for one, other in TOGETHER
                 ]
-                kinds[id(later)] = [each for each in met if each[2]]
+                kinds[id(later)] = [conflict for conflict in met if conflict[2]]
         return kinds
 
     @cached_property

@@ -135,7 +135,7 @@ class StackJudge:
             self._waivers.read(resource.urn, resource.type, resource.inputs, RULE_NAMES)
         for rule in STACK_RULES:
             assert rule.stack is not None
-            found = [(rule, *each) for each in rule.stack(stack, self._context)]
+            found = [(rule, *pair) for pair in rule.stack(stack, self._context)]
             yield from self._said(found, stack.by_urn, UNVERIFIED_IN_STACK)
             if rule is node_pools_understood.RULE and found:
                 judged, no_pool, unread = stack.answers.values()

@@ -260,7 +260,7 @@ class Waivers:
 
     def use(self, rule: str, address: str, pool: str, what: str) -> Waiver | None:
         """Return the waiver that covers a finding of a rule; None without one."""
-        named = (self._places.get((address, rule, each), ()) for each in dict.fromkeys((pool, "")))
+        named = (self._places.get((address, rule, pool_name), ()) for pool_name in dict.fromkeys((pool, "")))
         listed = chain(*named, (pattern for pattern in self._patterns if pattern.rule == rule))
         found = next((waiver for waiver in listed if waiver.covers(address, pool, self.limits.today)), None)
         if found is not None:
@@ -269,7 +269,7 @@ class Waivers:
 
     def outdated(self, addresses: Iterable[str], scopes: Collection[str]) -> Iterator[tuple[str, str, str]]:
         """Yield resource, problem and fix of each waiver in files at these addresses that is not current."""
-        given = chain(self._checked, *(self._in_files[each][0] for each in addresses if each in self._in_files))
+        given = chain(self._checked, *(self._in_files[place][0] for place in addresses if place in self._in_files))
         return outdated_waivers(given, self.used, scopes, self.limits)
 
 
@@ -278,23 +278,25 @@ def outdated_waivers(
 ) -> Iterator[tuple[str, str, str]]:
     """Yield resource, problem and fix of waivers of these scopes that are expired, too long or match no finding."""
     of_loops = {_of_loop(waiver) for waiver in used if "[" in waiver.resource}
-    for each in dict.fromkeys(given):
-        if scope(each.resource) not in scopes:
+    for waiver in dict.fromkeys(given):
+        if scope(waiver.resource) not in scopes:
             continue
-        pool = f", pool {shown(each.pool)}" if each.pool else ""
-        about = f"the waiver of {each.rule} for {shown(each.resource)}{pool} ({each.owner}: {each.reason})"
-        place = "its annotation or comment" if each.annotated else f"{each.rule}.{KEY} of the policy's configuration"
-        if limits.today > each.expires:
+        pool = f", pool {shown(waiver.pool)}" if waiver.pool else ""
+        about = f"the waiver of {waiver.rule} for {shown(waiver.resource)}{pool} ({waiver.owner}: {waiver.reason})"
+        place = (
+            "its annotation or comment" if waiver.annotated else f"{waiver.rule}.{KEY} of the policy's configuration"
+        )
+        if limits.today > waiver.expires:
             yield (
-                each.resource,
-                f"{about} expired on {each.expires}",
+                waiver.resource,
+                f"{about} expired on {waiver.expires}",
                 f"fix the resource, or renew the waiver in {place}",
             )
-        elif fault := limits.fault(each):
-            yield each.resource, f"{about} is not allowed", fault
-        elif each not in used and _of_loop(each) not in of_loops:
+        elif fault := limits.fault(waiver):
+            yield waiver.resource, f"{about} is not allowed", fault
+        elif waiver not in used and _of_loop(waiver) not in of_loops:
             fix = f"remove it from {place}, or use the address that reports show"
-            yield each.resource, f"{about} matches no finding of the rule", fix
+            yield waiver.resource, f"{about} matches no finding of the rule", fix
 
 
 def _of_loop(waiver: Waiver) -> Waiver:

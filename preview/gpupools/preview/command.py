@@ -102,11 +102,11 @@ def preview_file(checked: CheckedFile, program: Path = PROGRAM, policy_config: C
     notes = [*not_compared(plan.stack.clusters), *filter(None, [checked.file.note])]
     declared, verdicts = judge_file(checked, policy_config)
     # The SDK registers resources in the order in which their dependencies resolve, which means nothing to a reader.
-    places = {each.urn: place for place, (each, _) in enumerate(declared.resources)}
+    places = {resource.urn: place for place, (resource, _) in enumerate(declared.resources)}
     preview = replace(
         preview,
         messages=[*preview.messages, *(f"warning: {note}" for note in notes)],
-        resources=sorted(preview.resources, key=lambda each: places.get(each.parent or each.urn, -1)),
+        resources=sorted(preview.resources, key=lambda previewed: places.get(previewed.parent or previewed.urn, -1)),
     )
     return Report(
         str(checked.file.path),

@@ -132,7 +132,7 @@ class Report:
         sections = self._sections(fit)
         if prose:
             wide = fit or maxsize
-            sections = ([*_wrapped(each, wide)] if each[0].startswith(_SENTENCES) else each for each in sections)
+            sections = ([*_wrapped(lines, wide)] if lines[0].startswith(_SENTENCES) else lines for lines in sections)
         return "\n\n".join("\n".join(section) for section in sections) + "\n"
 
     def _sections(self, fit: int | None) -> Iterator[list[str]]:
@@ -311,7 +311,7 @@ def owner_table(runtimes: Iterable[RuntimePlan], fit: int | None = None) -> str:
     rows = []
     for runtime in runtimes:
         for (software, owned), pools in runtime.owners_alike().items():
-            owners, pieces = ("\n".join(each[side] for each in owned) for side in (0, 1))
+            owners, pieces = ("\n".join(pair[side] for pair in owned) for side in (0, 1))
             rows.append((runtime.cluster, "\n".join(pools), software, owners, pieces))
     return table_text(rows, ("cluster", "pools", "software", "installed by", "components"), fit=fit)
 
@@ -380,13 +380,13 @@ PRICE_COLUMNS = ("pool", "capacity", "node", "GPU", "share or slice", "min nodes
 
 def price_rows(prices: Iterable[PoolPrice]) -> Iterator[Sequence[str]]:
     """Yield one row per pool for `PRICE_COLUMNS`."""
-    for each in prices:
-        node = each.price.amount if each.price is not None else None
-        amounts = (node, each.per_gpu, each.per_unit, each.at_min, each.at_max)
+    for cost in prices:
+        node = cost.price.amount if cost.price is not None else None
+        amounts = (node, cost.per_gpu, cost.per_unit, cost.at_min, cost.at_max)
         words = [
-            "unknown" if each.price is None else "" if one is None else per_hour(one, each.currency) for one in amounts
+            "unknown" if cost.price is None else "" if one is None else per_hour(one, cost.currency) for one in amounts
         ]
-        yield (each.key, each.capacity, *words, each.price.age(date.today()) if each.price is not None else "")
+        yield (cost.key, cost.capacity, *words, cost.price.age(date.today()) if cost.price is not None else "")
 
 
 def price_total(prices: Sequence[PoolPrice]) -> str:

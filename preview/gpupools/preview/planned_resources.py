@@ -87,7 +87,7 @@ class _Cluster:
 
     def providers(self) -> list[Declared]:
         """Return the providers of the cloud and of Kubernetes."""
-        return sorted(filter(None, [self._provider, self._access]), key=lambda each: each.type)
+        return sorted(filter(None, [self._provider, self._access]), key=lambda provider: provider.type)
 
     def resources(self, problems: list[Problem]) -> Iterator[tuple[Declared, bool]]:
         """Yield components and what is in them: pools at once, software, and pools that wait for it."""
@@ -150,11 +150,11 @@ class _Cluster:
                 parent=_RUNTIME,
                 above=full,
                 provider=self._access.urn if self._access is not None else "",
-                depends=tuple(urns[each] for each in before),
+                depends=tuple(urns[dependency] for dependency in before),
             )
             urns[step] = one.urn
             found.append((one, step in protected))
-        yield from sorted(found, key=lambda each: each[0].name)
+        yield from sorted(found, key=lambda pair: pair[0].name)
 
     def _declared(
         self,

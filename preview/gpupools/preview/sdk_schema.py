@@ -77,7 +77,7 @@ def _schemas() -> Mapping[str, Schema]:
     own = (cloud.file("input_types.json") for cloud in clouds().values())
     files = [_KUBERNETES, *filter(None, own)]
     found = [schema(read_input_types(file)) for file in files]
-    return {token: each for each in found for token in each.resources}
+    return {token: found_schema for found_schema in found for token in found_schema.resources}
 
 
 def schema_of(token: str) -> Schema | None:
@@ -250,7 +250,7 @@ def _wire_name(key: str, shape: _Shape) -> str | None:
     if "_" not in key or key != key.lower():
         return None
     name = camel(key)
-    return name if name in shape else next((each for each in shape if each.lower() == name.lower()), None)
+    return name if name in shape else next((field for field in shape if field.lower() == name.lower()), None)
 
 
 def _shown_or_secret(value: Any, bare: Any) -> str:

@@ -17,8 +17,8 @@ def judge(resources: Iterable[tuple[Declared, bool]], config: Config, stack: str
         stack: The name of the stack.
     """
     rules, given = StackJudge(config, stack), list(resources)
-    saids = [said for each, protect in given for said in rules.judge_resource(each, protect=protect)]
-    saids += rules.judge_stack(each for each, _ in given)
+    saids = [said for resource, protect in given for said in rules.judge_resource(resource, protect=protect)]
+    saids += rules.judge_stack(resource for resource, _ in given)
     violations: dict[str, list[Violation]] = {policy.name: [] for policy in POLICIES}
     about = {policy.name: policy.why for policy in POLICIES}
     for said in saids:  # each message starts with the policy's description, as the engine shows it

@@ -50,7 +50,7 @@ def _judge_stack(stack: DeclaredStack, context: Context) -> Iterator[tuple[str, 
 def _of_sizes(
     stack: DeclaredStack, limits: dict[str, int | None], *, is_judged_alone: bool
 ) -> Iterator[tuple[str, Finding]]:
-    sizes = [(each, pool, pool.most_nodes or 0) for each, pool in stack.gpu_pools]
+    sizes = [(declared, pool, pool.most_nodes or 0) for declared, pool in stack.gpu_pools]
     # Counted with one zone where it is not known yet how many a pool has.
     sure = [(pool.max_nodes or 0 if pool.zones_unknown else most, pool) for _, pool, most in sizes]
     by_size = sorted(sizes, key=lambda size: size[2], reverse=True)
@@ -75,7 +75,7 @@ def _of_sizes(
 
 def _of_costs(stack: DeclaredStack, context: Context) -> Iterator[tuple[str, Finding]]:
     limit = RULE.option(context, "perHour")
-    costs = [(each, pool, _cost(pool, stack.region(each, pool))) for each, pool in stack.gpu_pools]
+    costs = [(declared, pool, _cost(pool, stack.region(declared, pool))) for declared, pool in stack.gpu_pools]
     known = [(cost, resource.name) for resource, _, cost in costs if cost is not None]
     total = sum((cost for cost, _ in known), Decimal(0))
     if total > limit:

@@ -15,9 +15,9 @@ def _findings(pool: PoolFacts, context: Context) -> Iterator[Finding]:
     # whose nodes it treats as not ready (gpu-pool-ready-for-autoscaler).
     claimed = pool.labels.get(SOFTWARE_LABEL) == DRA_DRIVER
     if pool.has_gpus and pool.min_nodes and not claimed and lacks_gpu_resource(pool) is None:
-        each = " in each zone" if pool.per_zone else ""
+        zone = " in each zone" if pool.per_zone else ""
         yield Finding(
-            what=f"keeps {pool.min_nodes} GPU node{'s' if pool.min_nodes > 1 else ''}{each} when no pod requests a GPU",
+            what=f"keeps {pool.min_nodes} GPU node{'s' if pool.min_nodes > 1 else ''}{zone} when no pod requests a GPU",
             fix="set a minimum of 0 nodes",
             pool=pool.pool,
         )

@@ -12,7 +12,7 @@ def _findings(pool: PoolFacts, context: Context) -> Iterator[Finding]:
     patterns = RULE.option(context, "stacks")
     if not pool.has_gpus or context.protect or pool.deletion_protected:
         return
-    pattern = next((each for each in patterns if fnmatchcase(context.stack, each)), None)
+    pattern = next((glob for glob in patterns if fnmatchcase(context.stack, glob)), None)
     if pattern is not None:
         yield Finding(
             what=f"GPU capacity of the production stack {context.stack} can be deleted by one edit",

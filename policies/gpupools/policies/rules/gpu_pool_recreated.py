@@ -9,14 +9,14 @@ from gpupools.policies.rules._table import described
 
 
 def _findings(stack: DeclaredStack, context: Context) -> Iterator[tuple[str, Finding]]:
-    ends = {each.urn: how for each, how in stack.ending}
+    ends = {old.urn: how for old, how in stack.ending}
     # As they are: with the launch templates that they refer to, of which the plan may end some too.
-    before = [each for each, _ in stack.ending] + [resource for resource in stack.resources if resource.urn not in ends]
-    for each, pool in DeclaredStack(before).pools if ends else ():
-        if each.urn in ends and pool.has_gpus and not pool.component:
-            what = f"the plan {ends[each.urn]} this GPU pool, which ends all pods on it: {_size(pool)}"
+    before = [old for old, _ in stack.ending] + [resource for resource in stack.resources if resource.urn not in ends]
+    for declared, pool in DeclaredStack(before).pools if ends else ():
+        if declared.urn in ends and pool.has_gpus and not pool.component:
+            what = f"the plan {ends[declared.urn]} this GPU pool, which ends all pods on it: {_size(pool)}"
             fix = "drain the pool first, or keep the inputs whose change ends it"
-            yield each.urn, Finding(what=what, fix=fix, pool=pool.pool)
+            yield declared.urn, Finding(what=what, fix=fix, pool=pool.pool)
 
 
 def _size(pool: PoolFacts) -> str:

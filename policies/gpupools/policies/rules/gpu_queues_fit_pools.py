@@ -94,8 +94,8 @@ def _findings(stack: DeclaredStack, context: Context) -> Iterator[tuple[str, Fin
                     yield resource.urn, Finding(what=what, fix="name one of them, or declare the pool beside it")
             elif name:
                 guaranteed[name] += gpus
-                each = list(map(_most, pools[name]))
-                most = None if None in each else sum(filter(None, each))
+                sizes = list(map(_most, pools[name]))
+                most = None if None in sizes else sum(filter(None, sizes))
                 if most is not None and guaranteed[name] > most >= guaranteed[name] - gpus:
                     what = f"the queues guarantee {guaranteed[name]} GPUs of pool {name}, which has {most}"
                     yield resource.urn, Finding(what=what, fix=f"lower {field}, or raise the pool's maximum")

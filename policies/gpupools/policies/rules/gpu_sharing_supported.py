@@ -111,7 +111,7 @@ def _sharing_modes(
         clients = mode.with_replicas(2 if sharing.clients is None else sharing.clients)
     if not base.startswith("mig-"):
         return ([clients] if clients else []), None
-    made = [each.mig for each in representatives(sharing.kind, instance.gpu_model) if each.mig is not None]
+    made = [sample.mig for sample in representatives(sharing.kind, instance.gpu_model) if sample.mig is not None]
     if sharing.profile and not sharing.profile.startswith("MIG"):
         try:
             naming = base.removeprefix("mig-")

@@ -19,8 +19,8 @@ from gpupools.spec.pool_options import KubeletSettings
 def _form(resource: str, *above: str) -> tuple[KeyInput, ...]:
     """Return how a document has the fields of `KubeletSettings`, by the rows of `inputs.csv`."""
     return tuple(
-        each._replace(field=each.key.rpartition(".")[2], path=(*above, *each.path))
-        for each in read_key_inputs(Path(__file__).parent, resource)
+        key_input._replace(field=key_input.key.rpartition(".")[2], path=(*above, *key_input.path))
+        for key_input in read_key_inputs(Path(__file__).parent, resource)
     )
 
 

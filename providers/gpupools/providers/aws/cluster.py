@@ -150,7 +150,7 @@ class EksCluster(ReachableCluster):
         by_zone = inputs.pop("subnets_by_zone")
         if isinstance(by_zone, Mapping):
             lists = [by_zone[zone] for zone in zones or by_zone if zone in by_zone]
-            inputs["subnet_ids"] = [each for ids in lists for each in (ids if isinstance(ids, list) else [ids])]
+            inputs["subnet_ids"] = [subnet for ids in lists for subnet in (ids if isinstance(ids, list) else [ids])]
         if isinstance(inputs["subnet_ids"], list):
             inputs["subnet_ids"] = sorted(inputs["subnet_ids"], key=str)
         return inputs

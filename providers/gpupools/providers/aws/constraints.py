@@ -125,7 +125,7 @@ def _adoption(request: PoolRequest) -> Iterator[Problem]:
     written = [(name, path) for name, path in given_settings(spec).items() if name in _TEMPLATE_SETTINGS]
     written += [("disk_gib", ("disk_gib",))] if "disk_gib" in spec.model_fields_set else []
     by_hand = spec.overrides.get("aws", {})
-    written += [(each, ("overrides", "aws", each)) for each in by_hand if f"{each}.".startswith(TEMPLATE_PREFIXES)]
+    written += [(key, ("overrides", "aws", key)) for key in by_hand if f"{key}.".startswith(TEMPLATE_PREFIXES)]
     for name, path in written:
         what = f"{name} is in the launch template, which gpupools does not change for an adopted node group"
         fix = "leave it out, or set it in a new template version and set adopt.launch_template.version"
@@ -469,7 +469,7 @@ def _tag_problems(at: Path, key: object, value: object) -> Iterator[Problem]:
 
 def _is_tag(text: str) -> bool:
     """Return whether EC2 accepts the characters: letters and digits of any script, spaces, but no line break."""
-    return all(each in " _.:/=+-@" or unicodedata.category(each)[0] in "LN" for each in text)
+    return all(character in " _.:/=+-@" or unicodedata.category(character)[0] in "LN" for character in text)
 
 
 def _too_many_tags(at: Path, tags: Mapping[str, object]) -> Iterator[Problem]:

@@ -28,7 +28,7 @@ _ALLOWED_KEYS = (
     *("settings.kubernetes.cluster-dns-ip", "settings.kubernetes.node-labels.*", "settings.kubernetes.node-taints.*"),
     *("settings.kubelet-device-plugins.nvidia.*", "spec.cluster.*", "spec.instance.localStorage.strategy"),
     *("spec.kubelet.config.registerWithTaints", "spec.kubelet.config.clusterDNS", "apiVersion", "kind"),
-    *(".".join(each.path) for each in (*BOTTLEROCKET_KEYS, *NODEADM_KEYS)),
+    *(".".join(key_input.path) for key_input in (*BOTTLEROCKET_KEYS, *NODEADM_KEYS)),
 )
 _FLAGS = "spec.kubelet.flags"
 _ALLOWED_FLAGS = re.compile(
@@ -118,7 +118,7 @@ def _has_allowed_keys_only(document: Any) -> bool:
 
 def _is_allowed(path: str, value: Any) -> bool:
     if path == _FLAGS:
-        return is_list(value) and all(_ALLOWED_FLAGS.fullmatch(text(each)) for each in value)
+        return is_list(value) and all(_ALLOWED_FLAGS.fullmatch(text(flag)) for flag in value)
     return any(fnmatchcase(path, pattern) for pattern in _ALLOWED_KEYS)
 
 

@@ -121,7 +121,7 @@ class EksPoolPlan(ProviderPlan):
 
     def node_groups(self, cluster: str, pool: str) -> tuple[str, Collection[str]]:
         """Return EKS's label (https://docs.aws.amazon.com/eks/latest/userguide/managed-node-groups.html)."""
-        made = {f"{cluster}-{each}-nodes" for each in (pool, self.first_name or pool)}
+        made = {f"{cluster}-{name}-nodes" for name in (pool, self.first_name or pool)}
         return "eks.amazonaws.com/nodegroup", made if self.adopted is None else {self.adopted.name}
 
     def kept_input(self, field: str, inputs: Iterable[str]) -> str:
@@ -156,7 +156,7 @@ class EksPoolPlan(ProviderPlan):
         """
         if not self.placement_group or not instance_type.startswith(("p4", "p5", "p6")):
             return ()
-        return (*(f"topology.k8s.aws/network-node-layer-{each}" for each in (1, 2, 3)), "kubernetes.io/hostname")
+        return (*(f"topology.k8s.aws/network-node-layer-{layer}" for layer in (1, 2, 3)), "kubernetes.io/hostname")
 
     def has_auto_repair(self) -> bool:
         """Say whether EKS replaces nodes that its monitoring agent calls broken."""

@@ -550,7 +550,7 @@ def _eks_settings(data: JsonObject, prefix: str) -> UserData:
         if given is UNKNOWN or "$" in text(given):
             user_data.unknown.append(where)
         else:
-            words = [each for word in kubelet.words([text(given)]) for each in kubelet.words([word])]
+            words = [argument for word in kubelet.words([text(given)]) for argument in kubelet.words([word])]
             kubelet.read_list(kubelet.last(kubelet.FLAG, words) or "", f"{where} --{kubelet.FLAG}", user_data)
     scripts = [(f"{prefix}{name}", data.get(name)) for name in ("nodeUserDataOverride", "userData")]
     extra = items(data.get("nodeadmExtraOptions"), f"{prefix}nodeadmExtraOptions", user_data.unknown)

@@ -125,7 +125,7 @@ def _filled(inputs: Any, late: Any) -> Any:
 def _late_subnets(cluster: Given, settings: EksPoolPlan) -> pulumi.Output[list[str]]:
     by_zone: Any = cluster["subnets_by_zone"]
     lists = pulumi.Output.all(*(by_zone[zone] for zone in settings.zones or sorted(by_zone)))
-    return lists.apply(lambda each: list(chain.from_iterable(each)))
+    return lists.apply(lambda subnets: list(chain.from_iterable(subnets)))
 
 
 def _import_options(adopted: AdoptedPool, declared: JsonObject) -> pulumi.ResourceOptions | None:
@@ -195,12 +195,12 @@ async def _reject_orphan(name: str, pool: str, parent: pulumi.Resource | None, a
     try:
         state = (last_update() or {}).values()
         outputs = [item.get("outputs") or {} for item in state if item.get("type") == _NODE_GROUP]
-        has = {str(each.get("nodeGroupName")) for each in outputs}
-        for each in (await invoke_async(_GET_NODE_GROUPS, place, parent))["names"]:
-            if each.startswith(f"{name}-nodes-") and each not in has:
-                group = await invoke_async(_GET_NODE_GROUP, {**place, "nodeGroupName": each}, parent)
+        has = {str(output.get("nodeGroupName")) for output in outputs}
+        for group_name in (await invoke_async(_GET_NODE_GROUPS, place, parent))["names"]:
+            if group_name.startswith(f"{name}-nodes-") and group_name not in has:
+                group = await invoke_async(_GET_NODE_GROUP, {**place, "nodeGroupName": group_name}, parent)
                 if (group.get("tags") or {}).get("gpupools:pool") == pool:
-                    left.append(each)
+                    left.append(group_name)
     except Exception as error:  # no permission, for one; the SDK raises nothing narrower
         pulumi.log.warn(f"{name}-nodes: could not check for an orphaned node group: {error}")
     if left:

@@ -128,7 +128,7 @@ def _sharing(name: str, profile: object, gpu: str) -> JsonDict | None:
         return None
     from gpupools.catalog.mig import profiles  # its tables are slow to load, and most pools cut nothing
 
-    cut = next((each for each in profiles(gpu) if gpu_instance_profile(each) == profile), None)
+    cut = next((candidate for candidate in profiles(gpu) if gpu_instance_profile(candidate) == profile), None)
     if cut is None:
         raise refuse(name, f"cuts a {gpu} with {profile}, which is not a MIG profile")
     return {"mode": "mig", "profile": cut.name}

@@ -253,7 +253,7 @@ def plain_profiles(gpu: str) -> "tuple[Profile, ...]":
 
     bare = [other_profile for other_profile in profiles(gpu) if not other_profile.plus and not other_profile.minus]
     least = {each.compute_slices: each.memory_slices for each in sorted(bare, key=lambda each: -each.memory_slices)}
-    return tuple(each for each in bare if each.memory_slices == least[each.compute_slices])
+    return tuple(profile for profile in bare if profile.memory_slices == least[profile.compute_slices])
 
 
 def whole_gpu_profile(size: InstanceType, sharing: Mig) -> "Profile | None":

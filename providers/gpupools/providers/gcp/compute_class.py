@@ -49,8 +49,8 @@ def read_compute_class(given: JsonObject, clouds: _Clouds) -> Iterator[PoolFacts
     sharing: SharingFacts | None = None
     for where, one in items(spec.get("priorities"), "spec.priorities", machines.unknown):
         own = Machines()
-        for each in (machines, own):
-            _priority(one, where, clouds, each)
+        for target in (machines, own):
+            _priority(one, where, clouds, target)
         if own.evidence or own.unknown:
             sharing = sharing or _class_sharing(at(one, "gpu.gpuSharing"), f"{where}.gpu.gpuSharing")
             taints = _class_taints(spec, (f"{where}.taints", at(one, "taints")))

@@ -500,7 +500,7 @@ def _resource_labels(at: Path, labels: Mapping[str, str], beside: Mapping[str, s
 def _is_label(text: str) -> bool:
     """Return whether Google Cloud accepts the text: letters of any script without capitals, digits, `_` and `-`."""
     kinds = {"Ll", "Lo", "Nd"}
-    return len(text) <= _LABEL_LENGTH and all(each in "_-" or unicodedata.category(each) in kinds for each in text)
+    return len(text) <= _LABEL_LENGTH and all(glyph in "_-" or unicodedata.category(glyph) in kinds for glyph in text)
 
 
 MOST_SHARED_CLIENTS = 48

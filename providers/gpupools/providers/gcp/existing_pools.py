@@ -167,8 +167,8 @@ def _machine(name: str, config: JsonObject, gpu: JsonObject) -> str:
 def _nodes(found: Found, zones: int) -> dict[str, int]:
     scaling = mapping(found.inputs.get("autoscaling"))
     if not scaling:
-        each = number_of(found.inputs.get("nodeCount", found.inputs.get("initialNodeCount")), "initialNodeCount")
-        return fixed_nodes(found.name, each * zones)
+        per_zone = number_of(found.inputs.get("nodeCount", found.inputs.get("initialNodeCount")), "initialNodeCount")
+        return fixed_nodes(found.name, per_zone * zones)
     total = number_of(scaling.get("totalMaxNodeCount"), "totalMaxNodeCount")
     if total:
         return {"min": number_of(scaling.get("totalMinNodeCount"), "totalMinNodeCount"), "max": total}
