@@ -86,8 +86,8 @@ def answers(
     found = [Answer(work, one, []) for work in manifests.workloads for one in work.templates or [None]]
     asking = [(each, each.template) for each in found if each.template is not None and each.template.asks_for_gpus]
     for name, plan in stacks.items():
-        context, sharing, costs = Context(plan, manifests), sharing_of(plan), Costs(plan, clouds)
-        for offer in (each for each in offers(plan) if cluster in ("", each.pool.cluster)):
+        context, sharing, costs = Context(plan, manifests, offers(plan)), sharing_of(plan), Costs(plan, clouds)
+        for offer in (each for each in context.offers if cluster in ("", each.pool.cluster)):
             where = f"{name} {offer.where}" if len(stacks) > 1 else offer.where
             for answer, template in asking:
                 verdict, need = judge(answer.workload, template, offer, context), None

@@ -57,15 +57,44 @@ def needs(workload: Workload, template: PodTemplate, offer: Offer, context: Cont
         left.append(Left(unit_name(name, pool), *(round(float(each), 6) for each in amounts)))
     number, gang = sum(count for _, count in wanted), started_together(own)
     reasons: tuple[Reason, ...] = ()
-    if placed < gang:
+    others = _in_other_steps(own, pods) if placed < number else 0
+    if placed + others < gang:
         alone = f"need {amount_of(nodes, 'node')}" if gang == number else "need more nodes"
         text = f"starts {amount_of(gang, 'pod')} together, which {alone}, and nodes.max is {most}"
+        text += f"; other steps of {pool.group} take {others} of them" if others else ""
         reasons = (Reason("above-max", text),)
+    elif others:
+        more = min(others, number - placed)
+        text = f"{placed} of {amount_of(number, 'pod')} run on this step at once, and {more} on others of {pool.group}"
+        reasons = (Reason("some-run", text),)
     elif placed < number:
         runs = f"{placed} of {amount_of(number, 'pod')} run"
         runs = f"{placed // gang} of {workload.groups} groups run" if workload.groups > 1 and gang > 1 else runs
         reasons = (Reason("some-run", f"{runs} at once on at most {amount_of(most, 'node')}"),)
     return Need(number, per_node, nodes, most, *costs.of(pool, nodes), left, reasons, len(own) > 1)
+
+
+def _in_other_steps(own: Sequence[Case], pods: Sequence[int]) -> int:
+    """Return how many of a workload's pods run on the other steps of the pool, of those that they fit.
+
+    Kueue gives all pods of a template one flavor, which is one step:
+    https://kueue.sigs.k8s.io/docs/concepts/resource_flavor/.
+    """
+    first, pool = own[0], own[0].pool
+    if not pool.group or first.context.plan.stack.clusters[pool.cluster].runtime.scheduler == "kueue":
+        return 0
+    total = 0
+    for offer in first.context.offers:
+        if (offer.pool.cluster, offer.pool.group) == (pool.cluster, pool.group) and offer.pool.name != pool.name:
+            there = [replace(case, offer=offer) for case in own]
+            fits = [all(each.level is not Level.UNFIT for each in case.reasons()) for case in there]
+            asked = [taken(case) for case in there]
+            node = _node(offer, asked)
+            wanted = [
+                (each, count) for each, count, fit in zip(asked, pods, fits, strict=True) if fit and _times(each, node)
+            ]
+            total += _packed(wanted, node, offer.pool.max_nodes)[1]
+    return total
 
 
 def started_together(own: Sequence[Case]) -> int:

@@ -30,6 +30,8 @@ class Context(NamedTuple):
 
     plan: StackPlan
     manifests: Manifests = Manifests(())
+    offers: Sequence[Offer] = ()
+    """What the pools of the plan offer."""
 
 
 @dataclass(eq=False)

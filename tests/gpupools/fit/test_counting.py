@@ -209,3 +209,33 @@ def test_hami_shares_a_gpu_by_memory_and_cores(limits: dict[str, int], per_node:
     manifest["spec"]["template"]["spec"]["containers"][0]["resources"]["limits"] = {GPU: 1, **limits}
 
     assert need(plan, manifest, "notebooks").pods_per_node == per_node
+
+
+@pytest.mark.parametrize(
+    ("pods", "spec", "scheduler", "key", "words"),
+    [
+        (6, {}, None, "some-run", "4 of 6 pods run on this step at once, and 2 on others of big"),
+        (9, {}, None, "above-max", "need 9 nodes, and nodes.max is 4; other steps of big take 4 of them"),
+        (6, {"nodeSelector": {"gpupools/pool": "big-1"}}, None, "above-max", "nodes.max is 4"),
+        # Kueue gives all pods of a template one flavor.
+        (6, {}, "kueue", "above-max", "nodes.max is 4"),
+    ],
+)
+def test_a_gang_may_use_several_steps_of_a_pool(
+    pods: int, spec: JsonDict, scheduler: str | None, key: str, words: str
+) -> None:
+    autoscaler = {"cluster_autoscaler": {"name": "kube-system/ca", "expander": "priority"}}
+    runtime = {"existing": autoscaler, **({"scheduler": scheduler} if scheduler else {})}
+    teams = {"teams": {"research": {"namespaces": ["default"], "limit": {"big": 64}}}} if scheduler else {}
+    pool = {**POOLS["big"], "clusters": ["train"], "capacity": [{"mode": "spot"}, {"mode": "on-demand"}]}
+    clusters = {"train": {**AWS, "runtime": runtime}}
+    plan = plan_config({"clusters": clusters, "pools": {"big": pool}, **teams}, clouds())
+    tolerations = [{"key": "nvidia.com/gpu", "operator": "Exists"}]
+    work = read(job(pods, 8, gang=pods, pool="", tolerations=tolerations, **spec))
+    found = offers(plan)
+
+    made = needs(work, work.templates[0], found[0], Context(plan, Manifests(()), found), Costs(plan, clouds()))
+
+    (reason,) = made.reasons
+    assert (found[0].pool.name, reason.key) == ("big-1", key)
+    assert reason.text.endswith(words)
