@@ -148,6 +148,9 @@ def _absent(cloud: str, table: str, entries: Iterable[str]) -> Iterator[str]:
         yield f"{cloud}: {table} has nothing for {entry}"
 
 
+_IN_EVERY_PLAN = {"adopted": "adopt", "first_name": "first_name"}
+
+
 def fields_of(cloud: Cloud) -> set[str]:
     """Return what a plan on this cloud is compared by, as rows of edits name it."""
     settings = get_type_hints(cloud.decide)["return"]
@@ -159,6 +162,12 @@ def fields_of(cloud: Cloud) -> set[str]:
         "key_values",
         "fabric",
         "most_pods",
+    }
+    # A cloud that refuses the key needs no row for what every plan has a place for.
+    own -= {
+        kept
+        for kept, key in _IN_EVERY_PLAN.items()
+        if not getattr(cloud.node_pools.settings.get(key), "supported", True)
     }
     addresses = {f"cluster.{key}" for key in cloud.cluster.model_fields if key not in cloud.cluster.not_pool_inputs}
     if "cluster.subnets_by_zone" in addresses:
