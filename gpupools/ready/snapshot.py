@@ -53,6 +53,7 @@ _KEPT = {
     "nodes": {"spec": "providerID taints", "status": "allocatable capacity conditions"},
     "daemonsets": {"spec": "selector template"},
     "pods": {"spec": "nodeName nodeSelector affinity", "status": f"phase reason message conditions {CONTAINERS}"},
+    "clusterpolicies": {"status": "state conditions"},
 }
 """Fields that are kept of large kinds: a node lists 50 images."""
 
@@ -129,13 +130,23 @@ def about_of(event: JsonObject) -> tuple[str, str, str]:
     return kind, "" if kind == "Node" else given.get("namespace", ""), given.get("name", "")
 
 
-_LEAVING_TAINTS = {"ToBeDeletedByClusterAutoscaler", "karpenter.sh/disrupted"}
-"""https://github.com/kubernetes/autoscaler/blob/master/cluster-autoscaler/utils/taints/taints.go"""
+_LEAVING_TAINTS = (
+    "ToBeDeletedByClusterAutoscaler",
+    "karpenter.sh/disrupted",
+    "aws-node-termination-handler/",
+    "cloud.google.com/impending-node-termination",
+)
+"""Starts of keys.
+
+https://github.com/kubernetes/autoscaler/blob/master/cluster-autoscaler/utils/taints/taints.go,
+https://github.com/aws/aws-node-termination-handler/blob/main/pkg/node/node.go,
+https://docs.cloud.google.com/kubernetes-engine/docs/concepts/spot-vms
+"""
 
 
 def _is_leaving(node: JsonObject) -> bool:
-    taints = {taint["key"] for taint in node["spec"].get("taints") or ()}
-    return "deletionTimestamp" in node["metadata"] or bool(_LEAVING_TAINTS & taints)
+    taints = node["spec"].get("taints") or ()
+    return "deletionTimestamp" in node["metadata"] or any(taint["key"].startswith(_LEAVING_TAINTS) for taint in taints)
 
 
 def full_name(item: JsonObject) -> str:
@@ -147,6 +158,11 @@ def full_name(item: JsonObject) -> str:
 def condition(item: JsonObject, kind: str) -> JsonObject:
     """Return the condition of a type; empty if there is none."""
     return next((each for each in item["status"].get("conditions") or () if each["type"] == kind), {})
+
+
+def has_ended(pod: JsonObject) -> bool:
+    """Return whether all containers of a pod have ended for good."""
+    return pod["status"].get("phase") in ("Failed", "Succeeded")
 
 
 def is_ready(item: JsonObject) -> bool:

@@ -14,7 +14,7 @@ from tests.gpupools.ready.world import OLD, World, plan
 
 NAMES = [f"{each.cause}-{each.cluster}" for each in SCRIPTS]
 
-ALSO = {"driver": ("runtime",), "no-capacity": (), "quota": ()}
+ALSO = {"fewer-gpus": ("gpu-error",)}
 """What follows from a cause, and is reported after it."""
 
 
@@ -113,7 +113,7 @@ def test_a_backoff_of_the_autoscaler_is_no_cause_while_a_node_is_there() -> None
     world.node()
     world.daemons(1, "driver")
     world.stuck("driver", "nvidia-driver-installer", init=True, running={})
-    assert [each.cause.cause for each in world.status().findings] == ["driver"]
+    assert [each.cause.key for each in world.status().findings] == ["starts"]
 
 
 def test_what_fits_no_cause_is_unknown_with_what_was_seen() -> None:
