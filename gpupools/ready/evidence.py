@@ -54,7 +54,7 @@ def evidence(promise: Promise, nodes: Sequence[JsonObject], snapshot: Snapshot) 
 
 def is_fault(seen: Seen, nodes: Sequence[JsonObject], snapshot: Snapshot) -> bool:
     """Return whether evidence shows a fault although the nodes may have all that the plan promises."""
-    if seen.name.endswith("NotReady"):
+    if seen.kind == "policy" and seen.name.endswith("NotReady"):
         # Nodes of other pools may be what the operator waits for.
         ours = {node["metadata"]["name"] for node in nodes}
         return not any(_unsettled(node, ours, snapshot) for node in snapshot.of("nodes"))
@@ -106,7 +106,7 @@ def _failing_pods(nodes: Collection[str], snapshot: Snapshot) -> Iterator[Seen]:
             # Of a pod that is not read, the event says where it is.
             if of in late or (of not in snapshot.pods_read and at(event, "source.host") in nodes):
                 seen += of_event(event, snapshot, RECENT)
-    errors = [signal._replace(kind="device") for signal in reversed(seen)]
+    errors = [signal._replace(kind="device", cause="") for signal in reversed(seen)]
     yield from {error.object: error for error in errors if cause_of(error)}.values()
 
 
