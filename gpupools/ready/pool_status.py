@@ -32,7 +32,7 @@ from gpupools.ready.evidence import (
 )
 from gpupools.ready.promises import GPU_DRIVER, VALIDATOR, Promise
 from gpupools.ready.same_cluster import other_group, prove
-from gpupools.ready.snapshot import Snapshot, condition, full_name, has_ended, is_ready
+from gpupools.ready.snapshot import Snapshot, condition, full_name, has_ended, is_leaving, is_ready
 from gpupools.spec.models import Cluster
 
 Since = datetime | None
@@ -167,6 +167,9 @@ def _short_of_pool(promise: Promise, nodes: Collection[JsonObject], snapshot: Sn
     waiting = [] if nodes else [pod for pod in snapshot.pods_on.get("", ()) if waits_for(pod, promise)]
     if len(nodes) < pool.min_nodes:
         yield Seen("plan", at, f"promised {pool.min_nodes} node(s), found {len(nodes)}", None, "no-node")
+        for node in filter(is_leaving, snapshot.of("nodes")):
+            if node["metadata"].get("labels", {}).get(POOL_LABEL) == pool.name:
+                yield Seen("plan", f"Node {full_name(node)}", "is being removed", created(node), "leaving")
         for node in snapshot.nodes_of_pool.get("", ()):
             machine = node["metadata"].get("labels", {}).get(_INSTANCE_TYPE, "")
             if machine.casefold() == promise.machine.casefold() and not other_group(pool, node):
@@ -344,10 +347,8 @@ def _why_not_there(piece: str, promise: Promise, node: JsonObject, at: str, snap
 
 def _daemon_set(piece: str, promise: Promise, snapshot: Snapshot) -> JsonObject | None:
     """Return the DaemonSet with which the owner brings a component; None if there is none."""
-    for name, (each, brings) in snapshot.bringers.items():
-        if is_of(name, promise.daemons[piece]) and any(bring.piece == piece for bring in brings):
-            return each
-    return None
+    named = (found for name, found in snapshot.bringers.items() if is_of(name, promise.daemons[piece]))
+    return next((each for each, brings in named if any(bring.piece == piece for bring in brings)), None)
 
 
 def _keeps_off(pod: JsonObject, node: JsonObject) -> str:

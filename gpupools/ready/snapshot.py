@@ -99,7 +99,7 @@ class Snapshot:
     ) -> None:
         """Take the objects, the kinds that could not be read with the reason, the server's time, host and name."""
         self._objects, self.unseen, self.now, self.where = objects, unseen, now, where
-        staying = (node for node in self.of("nodes") if not _is_leaving(node))
+        staying = (node for node in self.of("nodes") if not is_leaving(node))
         self.nodes_of_pool = _grouped(staying, lambda node: node["metadata"].get("labels", {}).get(POOL_LABEL, ""))
         """Nodes by the pool that their label names, without those that are being removed."""
         self.pods_on = _grouped(self.of("pods"), lambda pod: pod["spec"].get("nodeName", ""))
@@ -130,23 +130,14 @@ def about_of(event: JsonObject) -> tuple[str, str, str]:
     return kind, "" if kind == "Node" else given.get("namespace", ""), given.get("name", "")
 
 
-_LEAVING_TAINTS = (
-    "ToBeDeletedByClusterAutoscaler",
-    "karpenter.sh/disrupted",
-    "aws-node-termination-handler/",
-    "cloud.google.com/impending-node-termination",
-)
-"""Starts of keys.
-
-https://github.com/kubernetes/autoscaler/blob/master/cluster-autoscaler/utils/taints/taints.go,
-https://github.com/aws/aws-node-termination-handler/blob/main/pkg/node/node.go,
-https://docs.cloud.google.com/kubernetes-engine/docs/concepts/spot-vms
-"""
+_LEAVING = tuple(row["name"] for row in data_rows("ready_signals.csv") if row["cause"] == "leaving")
+"""Starts of the keys of taints."""
 
 
-def _is_leaving(node: JsonObject) -> bool:
+def is_leaving(node: JsonObject) -> bool:
+    """Return whether a node is being removed."""
     taints = node["spec"].get("taints") or ()
-    return "deletionTimestamp" in node["metadata"] or any(taint["key"].startswith(_LEAVING_TAINTS) for taint in taints)
+    return "deletionTimestamp" in node["metadata"] or any(taint["key"].startswith(_LEAVING) for taint in taints)
 
 
 def full_name(item: JsonObject) -> str:
