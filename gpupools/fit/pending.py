@@ -218,7 +218,7 @@ class _Pod:
         key = "other-max" if "max node group size reached" in self.autoscaler.get("message", "") else key
         if self.autoscaler.get("reason") in _TRIGGERED and (not started or is_recent(started, self.snapshot, BOOT)):
             key = "scaling-up"
-        causes = _LAUNCH if key in ("other-max", "scaling-up") else (*_LAUNCH, "no-autoscaler")
+        causes = _LAUNCH if key in ("other-max", "scaling-up") else (*_LAUNCH, "no-autoscaler", "no-scale-up")
         for found in (each for each in (*self.given.find(seen), *status.findings) if each.cause.key in causes):
             word = "plan" if found.cause.key == "quota" else "cluster"
             return _by_finding(self.name, found, f"{found.object}: {found.message}", offer.where, word)

@@ -16,6 +16,7 @@ from gpupools.plan.cloud import Cloud
 
 UNKNOWN = "unknown"
 STARTUP_GATE = "startup-gate"
+STARTS = "starts"
 
 
 class Cause(NamedTuple):
@@ -29,6 +30,8 @@ class Cause(NamedTuple):
     next: str
     boots: str
     """`yes` if nodes that boot show it, too."""
+    waits: str
+    """`yes` if it only says what something waits for, which follows from any other cause."""
 
 
 class Signal(NamedTuple):
@@ -98,6 +101,7 @@ def error_texts(text: str) -> Iterator[Mapping[str, str]]:
 
 
 _LAUNCH_KINDS = {"quota": "quota", "capacity": "no-capacity", "place or capacity": "no-capacity"}
+"""Causes of the clouds' kinds of errors; the others are `launch-error`."""
 
 
 def cause_of(seen: Seen, clouds: Iterable[Cloud] = ()) -> str:
@@ -106,8 +110,7 @@ def cause_of(seen: Seen, clouds: Iterable[Cloud] = ()) -> str:
         return seen.cause
     of_cloud = seen.kind in ("event", "autoscaler") and seen.name != "FailedCreate"
     for row in (row for cloud in clouds if of_cloud for row in cloud.launch_errors(seen.message)):
-        if row["kind"] in _LAUNCH_KINDS:
-            return _LAUNCH_KINDS[row["kind"]]
+        return _LAUNCH_KINDS.get(row["kind"], "launch-error")
     return next((signal.cause for signal in SIGNALS if _shows(signal, seen)), "")
 
 
@@ -132,12 +135,15 @@ def findings(seen: Iterable[Seen], clouds: Collection[Cloud], file: str, pool_co
     keys = [key for key in CAUSES if key in by_key]
     # Our own taint follows from whatever else is missing.
     keys = [key for key in keys if key != STARTUP_GATE] or keys
+    keys = [key for key in keys if key != UNKNOWN and not CAUSES[key].waits] or keys
     keys = [key for key in keys if CAUSES[key].cause != UNKNOWN] or keys
     words = {"file": quote(file), "pool_command": pool_command}
     return [_finding(CAUSES[key], by_key[key], words) for key in keys if key != UNKNOWN or len(keys) == 1]
 
 
 def _finding(cause: Cause, shown: list[Seen], words: Mapping[str, str]) -> Finding:
+    # What software says leads further than what is missing.
+    shown = sorted(shown, key=lambda seen: seen.kind == "plan")
     first = shown[0]
     every = dict.fromkeys(f"{seen.object}: {seen.message}" for seen in shown[:3])
     message = "; ".join(every) if cause.key == UNKNOWN else first.message

@@ -10,7 +10,7 @@ from gpupools.common.json_types import JsonObject
 from gpupools.plan.node_labels import GPU_PRESENT_LABEL, SOFTWARE_LABEL
 from gpupools.plan.pool_plan import POOL_LABEL
 from gpupools.readback.inputs import at
-from gpupools.ready.causes import Seen, cause_of
+from gpupools.ready.causes import STARTS, Seen, cause_of
 from gpupools.ready.promises import Promise
 from gpupools.ready.snapshot import AUTOSCALER_STATUS, CONTAINERS, Snapshot, about_of, condition, full_name, is_ready
 
@@ -31,43 +31,49 @@ def evidence(promise: Promise, nodes: Sequence[JsonObject], snapshot: Snapshot) 
     names = dict.fromkeys(node["metadata"]["name"] for node in nodes)
     pods = [pod for name in names for pod in snapshot.pods_on.get(name, ())]
     pods += [pod for pod in snapshot.pods_on.get("", ()) if waits_for(pod, promise) or _daemon_node(pod) & names.keys()]
-    ours_or_waiting = (pod for pod in pods if owner_of(pod) in snapshot.bringers or not pod["spec"].get("nodeName"))
+    ours_or_waiting = (pod for pod in pods if owner_of(pod) in snapshot.bringers or waits_for(pod, promise))
     late = {full_name(pod): pod for pod in ours_or_waiting if not is_ready(pod)}
     ours = {"Node": lambda full: full[1:] in names, "Pod": lambda full: full in late}
-    ours["DaemonSet"] = lambda full: any(is_of(full, daemon) for daemon in promise.daemons.values())
+    owners = promise.daemons.values()
+    ours["DaemonSet"] = lambda full: full in snapshot.bringers and any(is_of(full, owner) for owner in owners)
+    lacks_nodes = len(snapshot.nodes_of_pool.get(promise.pool.name, ())) < max(promise.pool.min_nodes, 1)
     for kind, space, name in sorted(snapshot.events_of):
         full = f"{space}/{name}"
         for event in snapshot.events_of[kind, space, name] if kind in ours and ours[kind](full) else ():
             # The scheduler says of a user's pod only that there is no node.
-            if event.get("reason") != "FailedScheduling" or (kind == "Pod" and owner_of(late[full])):
+            reason, is_daemon = event.get("reason"), kind == "Pod" and owner_of(late[full])
+            if (is_daemon or reason != "FailedScheduling") and (lacks_nodes or reason not in ANSWERS):
                 yield from of_event(event, snapshot)
     for pod in (item for item in late.values() if owner_of(item)):
-        yield from _of_pod(pod)
-    if len(snapshot.nodes_of_pool.get(promise.pool.name, ())) < max(promise.pool.min_nodes, 1):
+        yield from _of_pod(pod, snapshot)
+    if lacks_nodes:
         yield from of_autoscaler(promise, snapshot)
-    yield from _policy_errors(promise, snapshot)
+    yield from _policies(promise, bool(nodes), snapshot)
     yield from _failing_pods(names, snapshot)
 
 
 def is_fault(seen: Seen, nodes: Sequence[JsonObject], snapshot: Snapshot) -> bool:
     """Return whether evidence shows a fault although the nodes may have all that the plan promises."""
-    if seen.state == "OperandNotReady":
+    if seen.kind == "policy" and seen.name.endswith("NotReady"):
         # Nodes of other pools may be what the operator waits for.
         ours = {node["metadata"]["name"] for node in nodes}
         return not any(_unsettled(node, ours, snapshot) for node in snapshot.of("nodes"))
     return seen.kind in ("device", "policy") or (seen.kind == "autoscaler" and not nodes)
 
 
-def _policy_errors(promise: Promise, snapshot: Snapshot) -> Iterator[Seen]:
-    """Yield what the GPU Operator that serves a pool reports of all nodes, with the reason as the state."""
-    # https://github.com/NVIDIA/gpu-operator/blob/main/internal/conditions/clusterpolicy.go
+def _policies(promise: Promise, has_nodes: bool, snapshot: Snapshot) -> Iterator[Seen]:
+    """Yield what the GPU Operator that serves a pool reports of all nodes, by the reason of its condition."""
+    # https://github.com/NVIDIA/gpu-operator/blob/main/internal/conditions/conditions.go
+    usual = {"Reconciled", "Ready"} if has_nodes else {"Reconciled", "Ready", "NFDLabelsMissing", "NoGPUNodes"}
     for policy in snapshot.of("clusterpolicies") if promise.labels.get(SOFTWARE_LABEL) == "gpu-operator" else ():
-        error = condition(policy, "Error")
-        error = error if error.get("status") == "True" else {}
-        if error or policy["status"].get("state") == "notReady":
-            since, reason = parsed_time(error.get("lastTransitionTime")), str(error.get("reason") or "OperandNotReady")
-            what = error.get("message") or reason
-            yield Seen("policy", f"ClusterPolicy {full_name(policy)}", what, since, state=reason)
+        told = [each for each in policy["status"].get("conditions") or () if each.get("status") == "True"]
+        if not told and policy["status"].get("state") == "notReady":  # as operators before 22.9 say
+            told = [{"reason": "OperandNotReady"}]
+        for each in told:
+            since, reason = parsed_time(each.get("lastTransitionTime")), str(each.get("reason") or "")
+            if reason not in usual:
+                what = each.get("message") or reason
+                yield Seen("policy", f"ClusterPolicy {full_name(policy)}", what, since, name=reason)
 
 
 def _unsettled(node: JsonObject, ours: Collection[str], snapshot: Snapshot) -> bool:
@@ -80,7 +86,7 @@ def _unsettled(node: JsonObject, ours: Collection[str], snapshot: Snapshot) -> b
 
 def is_recent(time: datetime | None, snapshot: Snapshot, age: timedelta = RECENT) -> bool:
     """Return whether a time is less than `age` ago."""
-    return time is not None and snapshot.now is not None and snapshot.now - time <= age
+    return time is not None and snapshot.now is not None and abs(snapshot.now - time) <= age
 
 
 def _failing_pods(nodes: Collection[str], snapshot: Snapshot) -> Iterator[Seen]:
@@ -93,14 +99,14 @@ def _failing_pods(nodes: Collection[str], snapshot: Snapshot) -> Iterator[Seen]:
         if not is_ready(pod) and not ended:
             late.add(of)
             why = f"{status.get('reason', '')} {status.get('message', '')}".strip()
-            seen += [Seen("pod", of, why, created(pod)), *_of_pod(pod)]
+            seen += [Seen("pod", of, why, created(pod)), *_of_pod(pod, snapshot)]
     for (kind, *names), events in snapshot.events_of.items():
         of = f"{kind} {'/'.join(names)}"
         for event in events if kind == "Pod" else ():
             # Of a pod that is not read, the event says where it is.
             if of in late or (of not in snapshot.pods_read and at(event, "source.host") in nodes):
                 seen += of_event(event, snapshot, RECENT)
-    errors = [signal._replace(kind="device") for signal in reversed(seen)]
+    errors = [signal._replace(kind="device", cause="") for signal in reversed(seen)]
     yield from {error.object: error for error in errors if cause_of(error)}.values()
 
 
@@ -116,15 +122,16 @@ def restarts(pod: JsonObject, snapshot: Snapshot) -> Iterator[Seen]:
             yield Seen("plan", f"Pod {full_name(pod)}", what, time, "restarts")
 
 
-def _of_pod(pod: JsonObject) -> Iterator[Seen]:
+def _of_pod(pod: JsonObject, snapshot: Snapshot) -> Iterator[Seen]:
     of, scheduled = f"Pod {full_name(pod)}", condition(pod, "PodScheduled")
     if scheduled.get("status") == "False":
         since = parsed_time(scheduled.get("lastTransitionTime"))
         yield Seen("pod", of, scheduled.get("message", ""), since, name=scheduled.get("reason", ""))
     inits, others = (pod["status"].get(key) or [] for key in CONTAINERS.split())
     for item in [*inits, *others]:
-        state, last = item.get("state") or {}, item.get("lastState") or {}
+        state, last, cause = item.get("state") or {}, item.get("lastState") or {}, ""
         if "running" in state:
+            cause = STARTS if is_recent(created(pod), snapshot, BOOT) else ""
             words = ["has not finished"] if item in inits else [] if item.get("ready") else ["is not ready"]
         else:
             states = [part[key] for part in (state, last) for key in ("waiting", "terminated") if key in part]
@@ -132,7 +139,7 @@ def _of_pod(pod: JsonObject) -> Iterator[Seen]:
             words = [f"{one.get('reason', '')} {one.get('message', '')}".strip() for one in failed]
         if words:
             message = f"container {item['name']}: {'; '.join(words)}"
-            yield Seen("container", of, message, created(pod), name=item["name"])
+            yield Seen("container", of, message, created(pod), cause, item["name"])
 
 
 _USUAL = ("Completed", "ContainerCreating", "PodInitializing")
@@ -204,8 +211,10 @@ _GROUP_END = re.compile(
 
 
 def waits_for(pod: JsonObject, promise: Promise) -> bool:
-    """Return whether a pod without a node selects the pool."""
-    return bool((pod["spec"].get("nodeSelector") or {}).get(POOL_LABEL) == promise.pool.name)
+    """Return whether a pod selects the pool and asks for a node, which no gate holds back."""
+    is_asking = pod["status"].get("phase") == "Pending" and not pod["spec"].get("nodeName")
+    is_held = condition(pod, "PodScheduled").get("reason") == "SchedulingGated"
+    return is_asking and not is_held and (pod["spec"].get("nodeSelector") or {}).get(POOL_LABEL) == promise.pool.name
 
 
 def _daemon_node(pod: JsonObject) -> set[str]:

@@ -32,7 +32,7 @@ from gpupools.ready.evidence import (
 )
 from gpupools.ready.promises import GPU_DRIVER, VALIDATOR, Promise
 from gpupools.ready.same_cluster import other_group, prove
-from gpupools.ready.snapshot import Snapshot, condition, full_name, is_ready
+from gpupools.ready.snapshot import Snapshot, condition, full_name, has_ended, is_leaving, is_ready
 from gpupools.spec.models import Cluster
 
 Since = datetime | None
@@ -167,8 +167,12 @@ def _short_of_pool(promise: Promise, nodes: Collection[JsonObject], snapshot: Sn
     waiting = [] if nodes else [pod for pod in snapshot.pods_on.get("", ()) if waits_for(pod, promise)]
     if len(nodes) < pool.min_nodes:
         yield Seen("plan", at, f"promised {pool.min_nodes} node(s), found {len(nodes)}", None, "no-node")
+        for node in filter(is_leaving, snapshot.of("nodes")):
+            if node["metadata"].get("labels", {}).get(POOL_LABEL) == pool.name:
+                yield Seen("plan", f"Node {full_name(node)}", "is being removed", created(node), "leaving")
         for node in snapshot.nodes_of_pool.get("", ()):
-            if node["metadata"].get("labels", {}).get(_INSTANCE_TYPE, "").casefold() == promise.machine.casefold():
+            machine = node["metadata"].get("labels", {}).get(_INSTANCE_TYPE, "")
+            if machine.casefold() == promise.machine.casefold() and not other_group(pool, node):
                 what = f"is a {promise.machine} without the label {POOL_LABEL}"
                 yield Seen("plan", f"Node {full_name(node)}", what, created(node), "label-or-taint")
     elif waiting:
@@ -263,7 +267,8 @@ def _resource_signals(promise: Promise, node: JsonObject, at: str, since: Since)
         elif is_cut and 0 < found < wanted and (is_unhealthy or found == wanted - wanted / gpus):
             cause = "fewer-gpus"
         yield Seen("plan", at, what, since, cause)
-    for name in sorted(each for each in offered if each.startswith("nvidia.com/") and each not in promise.resources):
+    kinds = (GPU_RESOURCE, "nvidia.com/mig-")
+    for name in sorted(each for each in offered if each.startswith(kinds) and each not in promise.resources):
         if quantity(offered[name]) > 0:
             cause = "mig-layout" if has_mig and is_cut else "plugin-config" if name in early and not has_mig else ""
             cause = "two-owners" if GPU_DRIVER in promise.devices else cause
@@ -279,9 +284,10 @@ def newest(slices: Sequence[JsonObject]) -> list[JsonObject]:
 def devices_of(slices: Iterable[JsonObject]) -> tuple[list[JsonObject], list[str]]:
     """Return the devices of ResourceSlices, and in words those that a taint keeps from pods."""
     devices = [device for slice_ in slices for device in slice_.get("devices") or ()]
-    # The driver lists the MIG devices into which a GPU could be cut beside the GPU:
+    # The driver lists the MIG devices into which a GPU could be cut, and the GPU for passthrough, beside the GPU:
     # https://github.com/kubernetes-sigs/dra-driver-nvidia-gpu/blob/main/cmd/gpu-kubelet-plugin/deviceinfo.go
-    devices = [each for each in devices if "mig" not in (value_at(each, "attributes.type.string") or each["name"])]
+    kinds = [value_at(each, "attributes.type.string") or each["name"] for each in devices]
+    devices = [each for each, kind in zip(devices, kinds, strict=True) if not ("mig" in kind or "vfio" in kind)]
     tainted = [
         f"{device['name']} has taint {taint['key']}"
         for device in devices
@@ -310,7 +316,8 @@ def _devices(driver: str, promised: int, slices: Sequence[JsonObject], at: str, 
 def _daemons(promise: Promise, node: JsonObject, at: str, snapshot: Snapshot) -> Iterator[Seen]:
     """Require a ready pod of the owner of each component, and none of anybody else."""
     own: dict[str, list[JsonObject]] = {}
-    for pod in snapshot.pods_on.get(node["metadata"]["name"], ()):
+    running = (pod for pod in snapshot.pods_on.get(node["metadata"]["name"], ()) if not has_ended(pod))
+    for pod in running:
         name = owner_of(pod)
         for daemon in snapshot.bringers[name][1] if name in snapshot.bringers else ():
             owner = promise.daemons.get(daemon.piece, "")
@@ -340,10 +347,8 @@ def _why_not_there(piece: str, promise: Promise, node: JsonObject, at: str, snap
 
 def _daemon_set(piece: str, promise: Promise, snapshot: Snapshot) -> JsonObject | None:
     """Return the DaemonSet with which the owner brings a component; None if there is none."""
-    for name, (each, brings) in snapshot.bringers.items():
-        if is_of(name, promise.daemons[piece]) and any(bring.piece == piece for bring in brings):
-            return each
-    return None
+    named = (found for name, found in snapshot.bringers.items() if is_of(name, promise.daemons[piece]))
+    return next((each for each, brings in named if any(bring.piece == piece for bring in brings)), None)
 
 
 def _keeps_off(pod: JsonObject, node: JsonObject) -> str:
@@ -353,7 +358,9 @@ def _keeps_off(pod: JsonObject, node: JsonObject) -> str:
     if missing := untolerated(pod.get("tolerations") or (), taints):
         return f"it does not tolerate {missing[0]}"
     selector, labels = pod.get("nodeSelector") or {}, node["metadata"].get("labels", {})
-    unmet = next((f"{key}={value}" for key, value in selector.items() if labels.get(key) != value), "")
+    # MIG manager and driver manager pause the others on a node by labels such as paused-for-mig-change.
+    given = {key: value for key, value in selector.items() if not labels.get(key, "").startswith("paused-for-")}
+    unmet = next((f"{key}={value}" for key, value in given.items() if labels.get(key) != value), "")
     try:
         fits = selects({}, pod.get("affinity") or {}, labels)
     except KeyError:  # a form that no chart here uses

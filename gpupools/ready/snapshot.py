@@ -53,6 +53,7 @@ _KEPT = {
     "nodes": {"spec": "providerID taints", "status": "allocatable capacity conditions"},
     "daemonsets": {"spec": "selector template"},
     "pods": {"spec": "nodeName nodeSelector affinity", "status": f"phase reason message conditions {CONTAINERS}"},
+    "clusterpolicies": {"status": "state conditions"},
 }
 """Fields that are kept of large kinds: a node lists 50 images."""
 
@@ -98,7 +99,7 @@ class Snapshot:
     ) -> None:
         """Take the objects, the kinds that could not be read with the reason, the server's time, host and name."""
         self._objects, self.unseen, self.now, self.where = objects, unseen, now, where
-        staying = (node for node in self.of("nodes") if not _is_leaving(node))
+        staying = (node for node in self.of("nodes") if not is_leaving(node))
         self.nodes_of_pool = _grouped(staying, lambda node: node["metadata"].get("labels", {}).get(POOL_LABEL, ""))
         """Nodes by the pool that their label names, without those that are being removed."""
         self.pods_on = _grouped(self.of("pods"), lambda pod: pod["spec"].get("nodeName", ""))
@@ -129,13 +130,14 @@ def about_of(event: JsonObject) -> tuple[str, str, str]:
     return kind, "" if kind == "Node" else given.get("namespace", ""), given.get("name", "")
 
 
-_LEAVING_TAINTS = {"ToBeDeletedByClusterAutoscaler", "karpenter.sh/disrupted"}
-"""https://github.com/kubernetes/autoscaler/blob/master/cluster-autoscaler/utils/taints/taints.go"""
+_LEAVING = tuple(row["name"] for row in data_rows("ready_signals.csv") if row["cause"] == "leaving")
+"""Starts of the keys of taints."""
 
 
-def _is_leaving(node: JsonObject) -> bool:
-    taints = {taint["key"] for taint in node["spec"].get("taints") or ()}
-    return "deletionTimestamp" in node["metadata"] or bool(_LEAVING_TAINTS & taints)
+def is_leaving(node: JsonObject) -> bool:
+    """Return whether a node is being removed."""
+    taints = node["spec"].get("taints") or ()
+    return "deletionTimestamp" in node["metadata"] or any(taint["key"].startswith(_LEAVING) for taint in taints)
 
 
 def full_name(item: JsonObject) -> str:
@@ -147,6 +149,11 @@ def full_name(item: JsonObject) -> str:
 def condition(item: JsonObject, kind: str) -> JsonObject:
     """Return the condition of a type; empty if there is none."""
     return next((each for each in item["status"].get("conditions") or () if each["type"] == kind), {})
+
+
+def has_ended(pod: JsonObject) -> bool:
+    """Return whether all containers of a pod have ended for good."""
+    return pod["status"].get("phase") in ("Failed", "Succeeded")
 
 
 def is_ready(item: JsonObject) -> bool:

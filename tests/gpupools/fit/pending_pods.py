@@ -185,7 +185,7 @@ SCRIPTS = (
         "autoscaler refuses",
         "serve/whole",
         "cluster",
-        "no-autoscaler",
+        "no-scale-up",
         (
             runs(),
             holds("n1", "n2"),
@@ -193,7 +193,7 @@ SCRIPTS = (
             FULL,
             event(f"Pod {NAME}", "NotTriggerScaleUp", "pod didn't trigger scale-up: 1 node(s) had untolerated taint"),
         ),
-        "kubectl -n kube-system get configmap cluster-autoscaler-status -o yaml",
+        "kubectl -n default describe pod job",
     ),
     Script(
         "group with another maximum",

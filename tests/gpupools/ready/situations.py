@@ -23,6 +23,8 @@ class Situation(NamedTuple):
     cause: str = ""
     title: str = ""
     next: str = ""
+    says: str = ""
+    """Text that it must print."""
     broken: bool = False
     """Whether the advice may end pods."""
     unseen: str = ""
@@ -35,7 +37,7 @@ class Situation(NamedTuple):
         if world.plan.min_nodes:
             world.heal()
         for key, patch in _timed(self.do, now).items():
-            kind, *_, name = key.split("/")
+            kind, *space, name = key.split("/")
             found = world.objects.setdefault(kind, [])
             old = next((each for each in found if each["metadata"]["name"] == name), None)
             if old is not None:
@@ -46,7 +48,8 @@ class Situation(NamedTuple):
             if like is not None:
                 old = deepcopy(world.named(kind, like))
                 old["metadata"] |= {"name": name, "uid": f"{kind}-{name}"}
-            world.put(kind, _merged(old or {"metadata": {"name": name, "namespace": key.split("/")[-2]}}, patch))
+            made = {"metadata": {"name": name, **({"namespace": space[0]} if space else {})}}
+            world.put(kind, _merged(old or made, patch))
         return world
 
 

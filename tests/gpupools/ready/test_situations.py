@@ -34,6 +34,7 @@ def test_situation_is_judged_as_it_is(given: Situation) -> None:
         assert first.cause.cause == given.cause, shown
         assert first.cause.title == (given.title or first.cause.title), shown
         assert first.next.startswith(given.next), shown
+    assert given.says in shown
     if not given.broken:
         assert not [each for each in status.findings if ENDS_PODS.search(each.cause.cure)], shown
     for each in status.findings:
