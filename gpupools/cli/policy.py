@@ -115,11 +115,8 @@ def _exit_status(parser: argparse.ArgumentParser, given: argparse.Namespace) -> 
             except (live.Unreachable, PermissionError) as error:
                 tell(f"context {given.context}: {error}", error=True)
                 return 2
-            what = f"judges the cluster {api.context.cluster_name} at {api.host}"
-            tell(
-                f"context {given.context}: {what}; no stack file names it, so nothing proves which one it is",
-                error=True,
-            )
+            what = f"context {given.context}: judges the cluster {api.context.cluster_name} at {api.host}"
+            tell(f"{what}; no stack file names it, so nothing proves which one it is", error=True)
         return judge_files([*found], form, given.config, given.report, **options)
     if given.report:
         parser.error("--report cannot be combined with --check-config; use --format json")

@@ -43,11 +43,12 @@ def read_bytes(path: Path, most: int, *, only_files: bool = False) -> bytes:
     else:
         mode, within = path.stat().st_mode, _limits["within"]
         is_pipe = stat.S_ISFIFO(mode) and str(path).startswith(_PIPES) and not only_files
-        if not stat.S_ISREG(mode) and not is_pipe:
-            raise OSError(
-                errno.EINVAL, "it is a folder" if stat.S_ISDIR(mode) else "it is not a regular file", str(path)
-            )
-        if ".git" in Path(os.path.realpath(path)).parts:
+        real = os.path.realpath(path)
+        # Files of the kernel look regular, and reading one may never end: /proc/kmsg.
+        if (not stat.S_ISREG(mode) or real.startswith(("/proc/", "/sys/"))) and not is_pipe:
+            what = "it is a folder" if stat.S_ISDIR(mode) else "it is not a regular file"
+            raise OSError(errno.EINVAL, what, str(path))
+        if ".git" in Path(real).parts:
             raise OSError(errno.EACCES, "it is below .git", str(path))
         if within is not None and leads_out(path, within):
             raise OSError(errno.EACCES, f"it is a link that leads out of {within}", str(path))

@@ -7,6 +7,8 @@ https://kubernetes.io/docs/reference/access-authn-authz/authentication/#client-g
 import base64
 import json
 import os
+import re
+import shutil
 import signal
 import subprocess
 import threading
@@ -15,6 +17,7 @@ from concurrent.futures import Future
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit
@@ -79,7 +82,8 @@ def read_context(source: JsonObject | Path | None, context: str | None, folder: 
     """
     base, data = None, source
     if not isinstance(source, Mapping):
-        file = Path(source or os.environ.get("KUBECONFIG") or "~/.kube/config").expanduser()
+        named = str(source or os.environ.get("KUBECONFIG") or "~/.kube/config")
+        file = Path(os.path.expanduser(named))  # noqa: PTH111 - never raises
         base, data = file.absolute().parent, parsed(_content(file, folder), str(file))
     about = str(file) if base else "the kubeconfig"
     try:
@@ -95,7 +99,9 @@ def parsed(content: bytes, about: str) -> JsonDict:
     except UnicodeDecodeError:
         raise Unreachable(f"{about}: is not text; check that it is a kubeconfig") from None
     except Rejected as rejected:
-        raise Unreachable(f"{about}: {rejected.problems[0].what}; check it") from None
+        # Only the line and what it breaks, because names in the rest may be secrets.
+        what = re.split(r"(?<=YAML):|(?<=duplicate key)", rejected.problems[0].what)[0]
+        raise Unreachable(f"{about}: {what}; check it") from None
     if len(documents) != 1 or not isinstance(documents[0].data, dict):
         raise Unreachable(f"{about}: is not a kubeconfig: it has {len(documents)} YAML documents with a map")
     return documents[0].data
@@ -103,7 +109,7 @@ def parsed(content: bytes, about: str) -> JsonDict:
 
 def _content(file: Path, folder: Path) -> bytes:
     """Return the content of a regular file outside the checkout, within the limit."""
-    if {":", ";"} & set(str(file)):
+    if {":", ";"} & set(str(file).removeprefix(file.drive)):
         raise Unreachable(f"{file}: is a list of files, or has : or ; in its name; name one file with --kubeconfig")
     home = os.path.expanduser("~")  # noqa: PTH111 - never raises
     if not Path(home).is_relative_to(folder.resolve()) and is_in_checkout(str(file), folder):
@@ -124,8 +130,10 @@ def _context(data: Any, name: str | None, base: Path | None, folder: Path) -> Co
     cluster = _with_files(_entry(data, "cluster", cluster_name), base, folder)
     user = _with_files(_entry(data, "user", user_name), base, folder) if user_name else {}
     server = urlsplit(_text_at(cluster, "server"))
-    if server.scheme not in ("http", "https") or not server.hostname or server.username or server.query:
+    if server.scheme not in ("http", "https") or not server.hostname or "@" in server.netloc or server.query:
         raise ValueError(f"the server of cluster {cluster_name} is not an https address")
+    if _text_at(cluster, "proxy-url").startswith("socks") and find_spec("socks") is None:
+        raise ValueError("proxy-url requires the Python package PySocks")
     if unsupported := sorted(_UNSUPPORTED & user.keys()):
         raise ValueError(f"user {user_name} has {unsupported[0]}, which gpupools does not support; use an exec plugin")
     plugin = user.get("exec") or {}
@@ -163,6 +171,8 @@ def _with_files(entry: JsonDict, base: Path | None, folder: Path) -> JsonDict:
                 raise ValueError(f"{key} is not an absolute path")
             read = _content((base or Path()) / name, folder)
             entry.setdefault(content, read.decode().strip() if key == "tokenFile" else base64.b64encode(read).decode())
+    if not isinstance(entry.get("insecure-skip-tls-verify", False), bool):
+        raise ValueError("insecure-skip-tls-verify is neither true nor false")
     for key in (_USER_KEYS | _CLUSTER_KEYS) - {"insecure-skip-tls-verify"}:
         if not _text_at(entry, key).isprintable():  # a new line in a header
             raise ValueError(f"{key} has unprintable characters")
@@ -192,12 +202,14 @@ def _credential(context: Context) -> Credential:
     if plugin.get("provideClusterInfo"):
         spec["cluster"] = context.cluster
     asked = {"apiVersion": version, "kind": "ExecCredential", "spec": spec}
-    env = {each["name"]: each["value"] for each in plugin.get("env") or ()}
-    words = [plugin["command"], *(plugin.get("args") or ())]
-    output = _output(words, {**os.environ, **env, "KUBERNETES_EXEC_INFO": json.dumps(asked)})
-    answer = json.loads(output)
+    env = {**os.environ, **{each["name"]: each["value"] for each in plugin.get("env") or ()}}
+    program = shutil.which(plugin["command"], path=env.get("PATH")) or plugin["command"]
+    if not os.path.isabs(program) and os.path.lexists(program):  # noqa: PTH117
+        raise ValueError("it is found by a relative folder in PATH, which may be the checkout")
+    words = [program, *(plugin.get("args") or ())]
+    answer = json.loads(_output(words, {**env, "KUBERNETES_EXEC_INFO": json.dumps(asked)}))
     if (answer["apiVersion"], answer["kind"]) != (version, "ExecCredential"):
-        raise ValueError(f"it answers in {answer['apiVersion']}, not {version}")
+        raise ValueError(f"it does not answer with an ExecCredential of {version}")
     given = answer["status"]
     user = {"token": given.get("token")}
     if user["token"] is None:
@@ -206,7 +218,10 @@ def _credential(context: Context) -> Credential:
     if not _text_at(user, next(iter(user))).isprintable():
         raise ValueError("it has unprintable characters")
     expires = given.get("expirationTimestamp")
-    until = datetime.fromisoformat(expires) if expires else None
+    try:
+        until = datetime.fromisoformat(expires) if expires else None
+    except ValueError:
+        raise ValueError("its expirationTimestamp is not a time") from None
     return Credential(user, until if until is None or until.tzinfo else until.replace(tzinfo=UTC))
 
 

@@ -1,6 +1,7 @@
 """Nobody but the caller decides which program runs for a cluster, and to which host a credential goes."""
 
 import base64
+import json
 import os
 import shutil
 import ssl
@@ -235,6 +236,25 @@ def write(path: Path, content: str | bytes | dict[str, Any]) -> None:
     path.write_bytes(text.encode() if isinstance(text, str) else text)
 
 
+def behind(proxy: str) -> dict[str, Any]:
+    made = config({"token": "t"})
+    made["clusters"][0]["cluster"]["proxy-url"] = proxy
+    return made
+
+
+def insecure(value: object) -> dict[str, Any]:
+    made = config({"token": "t"})
+    made["clusters"][0]["cluster"]["insecure-skip-tls-verify"] = value
+    return made
+
+
+def prints(answer: dict[str, Any]) -> dict[str, Any]:
+    return runs("echo", [json.dumps(answer)])
+
+
+EXPIRES = {"apiVersion": EXEC_API, "kind": "ExecCredential", "status": {"token": "t", "expirationTimestamp": "SECRET"}}
+
+
 def with_fifo(path: Path) -> None:
     os.mkfifo(path.with_name("t"))
     write(path, config({"tokenFile": "t"}))
@@ -270,6 +290,17 @@ BAD: dict[str, tuple[Callable[[Path], object], str]] = {
     "exec as text": (lambda path: write(path, config({"exec": "touch mark"})), "is not a map with"),
     "args as text": (lambda path: write(path, runs("true", 5)), "a list of args"),
     "env as text": (lambda path: write(path, runs("true", env=["a"])), "gave no token"),
+    "secret as alias": (lambda path: write(path, "users: *SECRET"), "column 8: is not YAML; check it"),
+    "secret as key": (lambda path: write(path, "SECRET: 1\nSECRET: 2"), "line 2: has the duplicate key; check it"),
+    "server with password alone": (lambda path: write(path, config({}, "https://:SECRET@h")), "is not an https"),
+    "file of the kernel": (lambda path: write(path, config({"tokenFile": "/proc/kmsg"})), "is not a regular file"),
+    "proxy without its library": (
+        lambda path: write(path, behind("socks5://u:SECRET@h")),
+        "requires the Python package",
+    ),
+    "insecure as text": (lambda path: write(path, insecure("false")), "is neither true nor false"),
+    "secret as version": (lambda path: write(path, prints({"apiVersion": "SECRET", "kind": "x"})), "does not answer"),
+    "secret as time": (lambda path: write(path, prints(EXPIRES)), "expirationTimestamp is not a time"),
     "plugin that hangs": (lambda path: write(path, runs("sleep", ["60"])), "did not end in 0.2 s"),
     "child that hangs": (lambda path: write(path, runs("sh", ["-c", "sleep 60 & true"])), "did not end in 0.2 s"),
     "plugin that prints": (lambda path: write(path, runs("yes")), "prints more than 4194304 bytes|did not end"),
@@ -292,6 +323,22 @@ def test_a_kubeconfig_that_cannot_be_used_is_one_line(
     words = (*{**OF_FILES, "policy": POLICY}[command], *file, "--context", "x", "--kubeconfig", str(kube))
     line = refused(words, capsys, "connects to ")
     assert any(each in line for each in said.split("|")), line
+    assert "SECRET" not in line
+    assert not (checkout / "mark").exists()
+
+
+def test_a_program_of_a_relative_folder_in_path_is_not_run(
+    checkout: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kube = checkout.parent / "home" / "kube"
+    kube.parent.mkdir()
+    write(kube, runs("aws"))
+    (checkout / "aws").write_text(f"#!/bin/sh\ntouch {checkout}/mark\n")
+    (checkout / "aws").chmod(0o755)
+    monkeypatch.setenv("PATH", f".{os.pathsep}{os.environ['PATH']}")
+
+    said = refused(("policy", "--context", "x", "--kubeconfig", str(kube)), capsys, "connects to ")
+    assert "found by a relative folder in PATH" in said
     assert not (checkout / "mark").exists()
 
 
