@@ -155,16 +155,18 @@ def comment(found: Sequence[Answer], manifests: Manifests) -> str:
 
 def sarif(found: Sequence[Answer], manifests: Manifests, fail_on: str) -> JsonDict:
     """Return problems and the answers that no pool takes as SARIF 2.1.0, in the form of GitHub's code scanning."""
-    keys = list(REASONS)
+    keys, alike = list(REASONS), Counter[str]()  # results of one fingerprint are numbered, as those of `policy`
 
     def result(key: str, level: str, file: Path, line: int | None, name: str, text: str) -> JsonDict:
+        same = short_hash(name, key)
+        alike[same] += 1
         return {
             "ruleId": f"fit-{key}",
             "ruleIndex": keys.index(key),
             "level": level,
             "message": {"text": sarif_text(text)},
             "locations": [{"physicalLocation": physical_location(file, line)}],
-            "partialFingerprints": {"gpupoolsFit/v1": short_hash(name, key)},
+            "partialFingerprints": {"gpupoolsFit/v1": f"{same}:{alike[same]}"},
         }
 
     results = [

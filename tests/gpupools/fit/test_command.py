@@ -212,3 +212,24 @@ def test_a_link_out_of_the_checkout_is_not_read(tmp_path: Path, capsys: Capture)
 
     assert (code, text) == (1, "")
     assert "is a link that leads out" in error
+
+
+def test_answers_of_one_name_are_two_results(tmp_path: Path, capsys: Capture) -> None:
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.yaml").write_text(job("{nvidia.com/gpu: 99}"))
+
+    log = json.loads(run(capsys, tmp_path, "--stack", JOBS, "--format", "sarif")[1])
+
+    marks = [each["partialFingerprints"]["gpupoolsFit/v1"] for each in log["runs"][0]["results"]]
+    assert len(set(marks)) == len(marks) == 2
+
+
+@pytest.mark.parametrize(
+    ("form", "said"), [("github", "::error file="), ("sarif", '"fit-invalid"'), ("markdown", "- `")]
+)
+def test_a_run_without_an_answer_says_why_in_each_format(form: str, said: str, tmp_path: Path, capsys: Capture) -> None:
+    code, out, _ = run(capsys, tmp_path / "none.yaml", "--stack", JOBS, "--format", form)
+
+    assert code == 1
+    assert said in out
+    assert "none.yaml" in out
