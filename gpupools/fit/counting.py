@@ -1,6 +1,6 @@
 """How many nodes of a pool the pods of a workload need beside nothing else, with their price and quota."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from decimal import ROUND_FLOOR, Decimal
 
@@ -27,15 +27,16 @@ class Costs:
     def __init__(self, plan: StackPlan, clouds: Mapping[str, Cloud]) -> None:
         self._given = plan.stack.clusters, plan.stack.pools, clouds
         self._prices = {price.key: price for price in prices_of(plan, clouds)}
-        self._quotas: dict[tuple[str, int], Sequence[QuotaNeed]] = {}
+        self._found: dict[tuple[tuple[str, int], ...], tuple[Sequence[PoolPrice], Sequence[QuotaNeed]]] = {}
 
-    def of(self, pool: PoolPlan, nodes: int) -> tuple[PoolPrice, Sequence[QuotaNeed]]:
-        """Return price and known quotas of some nodes of a pool."""
-        key = f"{pool.cluster}/{pool.name}"
-        if (key, nodes) not in self._quotas:
-            found = quota_needs([pool._replace(max_nodes=nodes)], *self._given)
-            self._quotas[key, nodes] = [quota for quota in found if quota.code]
-        return self._prices[key]._replace(max_nodes=nodes), self._quotas[key, nodes]
+    def of(self, *used: tuple[PoolPlan, int]) -> tuple[Sequence[PoolPrice], Sequence[QuotaNeed]]:
+        """Return prices and known quotas of some nodes of some pools."""
+        key = tuple((f"{pool.cluster}/{pool.name}", nodes) for pool, nodes in used)
+        if key not in self._found:
+            prices = [self._prices[name]._replace(max_nodes=nodes) for name, nodes in key]
+            quotas = quota_needs([pool._replace(max_nodes=nodes) for pool, nodes in used], *self._given)
+            self._found[key] = prices, [quota for quota in quotas if quota.code]
+        return self._found[key]
 
 
 def needs(workload: Workload, template: PodTemplate, offer: Offer, context: Context, costs: Costs) -> Need:
@@ -45,56 +46,58 @@ def needs(workload: Workload, template: PodTemplate, offer: Offer, context: Cont
     node = _node(offer, asked)
     per_node = _times(asked[0], node)
     if template.pods is None or not per_node:
-        return Need(template.pods, per_node, 0, most, *costs.of(pool, 0))
+        return Need(template.pods, per_node, 0, most, *costs.of((pool, 0)))
     pods = [case.template.pods or 0 for case in own]
-    wanted = [(each, count) for each, count in zip(asked, pods, strict=True) if count and _times(each, node)]
-    wanted.sort(key=lambda each: -max(amount / node[name] for name, amount in each[0].items()))
-    nodes, placed, last = _packed(wanted, node, most)
-    left = []
-    for name in (name for name in pool.countable if name in node and nodes):
-        every = node[name] * nodes
-        amounts = (every - sum(each.get(name, 0) * count for each, count in wanted), last[name], every)
-        left.append(Left(unit_name(name, pool), *(round(float(each), 6) for each in amounts)))
-    number, gang = sum(count for _, count in wanted), started_together(own)
-    reasons: tuple[Reason, ...] = ()
-    others = _in_other_steps(own, pods) if placed < number else 0
-    if placed + others < gang:
+    free, waiting = _filled(own, pods)
+    number, gang, placed = sum(pods), started_together(own), sum(pods) - sum(waiting)
+    nodes = len(free) + sum(-(-count // _times(each, node)) for each, count in zip(asked, waiting, strict=True))
+    others = list[tuple[PoolPlan, int]]()
+    for step in _other_steps(own) if any(waiting) else ():
+        fitting = [count if _fits(case) else 0 for case, count in zip(step, waiting, strict=True)]
+        there, rest = _filled(step, fitting)
+        waiting = [count - fits + left for count, fits, left in zip(waiting, fitting, rest, strict=True)]
+        others += [(step[0].pool, len(there))] if there else []
+    elsewhere = number - placed - sum(waiting)
+    if placed + elsewhere < gang:
         alone = f"need {amount_of(nodes, 'node')}" if gang == number else "need more nodes"
         text = f"starts {amount_of(gang, 'pod')} together, which {alone}, and nodes.max is {most}"
-        text += f"; other steps of {pool.group} take {others} of them" if others else ""
-        reasons = (Reason("above-max", text),)
-    elif others:
-        more = min(others, number - placed)
-        text = f"{placed} of {amount_of(number, 'pod')} run on this step at once, and {more} on others of {pool.group}"
-        reasons = (Reason("some-run", text),)
-    elif placed < number:
-        runs = f"{placed} of {amount_of(number, 'pod')} run"
+        text += f"; other steps of {pool.group} take {elsewhere} of them" if elsewhere else ""
+        return Need(number, per_node, 0, most, *costs.of((pool, 0)), reasons=(Reason("above-max", text),))
+    runs = f"{placed} of {amount_of(number, 'pod')} run"
+    if elsewhere:
+        runs += f" on this step at once, and {elsewhere} on others of {pool.group}"
+    else:
         runs = f"{placed // gang} of {workload.groups} groups run" if workload.groups > 1 and gang > 1 else runs
-        reasons = (Reason("some-run", f"{runs} at once on at most {amount_of(most, 'node')}"),)
-    return Need(number, per_node, nodes, most, *costs.of(pool, nodes), left, reasons, len(own) > 1)
+        runs += f" at once on at most {amount_of(most, 'node')}"
+    left = [
+        Left(unit_name(name, pool), *(round(float(each), 6) for each in amounts))
+        for name in (name for name in pool.countable if name in node and free)
+        for amounts in [(sum(each[name] for each in free), free[-1][name], node[name] * len(free))]
+    ]
+    return Need(
+        number,
+        per_node,
+        len(free),
+        most,
+        *costs.of((pool, len(free)), *others),
+        left,
+        (Reason("some-run", runs),) if placed < number else (),
+        len(own) > 1,
+        {step.name: count for step, count in others},
+    )
 
 
-def _in_other_steps(own: Sequence[Case], pods: Sequence[int]) -> int:
-    """Return how many of a workload's pods run on the other steps of the pool, of those that they fit.
+def _other_steps(own: Sequence[Case]) -> Iterator[Sequence[Case]]:
+    """Yield the cases on each other step of the pool.
 
     Kueue gives all pods of a template one flavor, which is one step:
     https://kueue.sigs.k8s.io/docs/concepts/resource_flavor/.
     """
-    first, pool = own[0], own[0].pool
-    if not pool.group or first.context.plan.stack.clusters[pool.cluster].runtime.scheduler == "kueue":
-        return 0
-    total = 0
-    for offer in first.context.offers:
-        if (offer.pool.cluster, offer.pool.group) == (pool.cluster, pool.group) and offer.pool.name != pool.name:
-            there = [replace(case, offer=offer) for case in own]
-            fits = [all(each.level is not Level.UNFIT for each in case.reasons()) for case in there]
-            asked = [taken(case) for case in there]
-            node = _node(offer, asked)
-            wanted = [
-                (each, count) for each, count, fit in zip(asked, pods, fits, strict=True) if fit and _times(each, node)
-            ]
-            total += _packed(wanted, node, offer.pool.max_nodes)[1]
-    return total
+    pool, context = own[0].pool, own[0].context
+    if pool.group and context.plan.stack.clusters[pool.cluster].runtime.scheduler != "kueue":
+        for offer in context.offers:
+            if (offer.pool.cluster, offer.pool.group) == (pool.cluster, pool.group) and offer.pool.name != pool.name:
+                yield [replace(case, offer=offer) for case in own]
 
 
 def started_together(own: Sequence[Case]) -> int:
@@ -108,7 +111,7 @@ def counted_together(case: Case) -> list[Case]:
     """Return the case, and those of other templates of its workload whose pods ask for GPUs and fit the pool."""
     others = [one for one in case.workload.templates if one != case.template and one.pods and one.asks_for_gpus]
     cases = [replace(case, template=one) for one in others]
-    return [case, *(one for one in cases if all(each.level is not Level.UNFIT for each in one.reasons()))]
+    return [case, *filter(_fits, cases)]
 
 
 def taken(case: Case) -> Amounts:
@@ -157,30 +160,28 @@ def _node(offer: Offer, asked: Sequence[Amounts]) -> Amounts:
     return {name: has[name] for name in most}
 
 
-def _packed(wanted: Sequence[tuple[Amounts, int]], node: Amounts, most: int) -> tuple[int, int, Amounts]:
-    """Put each pod on the first node that has room for it.
+def _filled(own: Sequence[Case], pods: Sequence[int]) -> tuple[Sequence[Amounts], Sequence[int]]:
+    """Put pods of each template on the first nodes that have room for them, the largest first.
 
     Returns:
-        Nodes for all pods, how many pods run on the nodes of the pool at once, and what the last node has left over.
+        What each node that the pool starts has left over, and how many pods of each template found no room.
     """
-    nodes: list[Amounts] = []
-    placed, beyond, last = 0, 0, node
-    for asked, count in wanted:
-        left, index = count, 0
-        while left and index < most:
-            nodes += [node] if index == len(nodes) else []
-            here = min(left, _times(asked, nodes[index]))
-            nodes[index] = _less(nodes[index], asked, here) if here else nodes[index]
-            left, index = left - here, index + 1
-        placed += count - left
-        if left:
-            each = _times(asked, node)
-            beyond, last = beyond + -(-left // each), _less(node, asked, (left - 1) % each + 1)
-    return len(nodes) + beyond, placed, last if beyond or not nodes else nodes[-1]
+    offer, asked, waiting, free = own[0].offer, [taken(case) for case in own], list(pods), list[Amounts]()
+    node = _node(offer, asked)
+    shares = [max((amount / node[name] for name, amount in each.items()), default=Decimal(0)) for each in asked]
+    for template in sorted(range(len(own)), key=lambda index: -shares[index]):
+        index, most = 0, offer.pool.max_nodes if _times(asked[template], node) else 0
+        while waiting[template] and index < most:
+            free += [node] if index == len(free) else []
+            here = min(waiting[template], _times(asked[template], free[index]))
+            taken_here = {name: amount * here for name, amount in asked[template].items()}
+            free[index] = {name: amount - taken_here.get(name, 0) for name, amount in free[index].items()}
+            waiting[template], index = waiting[template] - here, index + 1
+    return free, waiting
 
 
-def _less(free: Amounts, asked: Amounts, pods: int) -> Amounts:
-    return {name: amount - asked.get(name, 0) * pods for name, amount in free.items()}
+def _fits(case: Case) -> bool:
+    return all(each.level is not Level.UNFIT for each in case.reasons())
 
 
 def _times(asked: Amounts, free: Amounts) -> int:

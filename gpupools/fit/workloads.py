@@ -12,7 +12,7 @@ from gpupools.common.errors import amount_of
 from gpupools.common.json_types import JsonDict, JsonObject, mapping
 from gpupools.fit.requests import Requests, is_extended, requests_of
 from gpupools.plan.node_resources import ACCELERATOR_RESOURCES, FRACTION_ANNOTATIONS
-from gpupools.plan.prices import PoolPrice, per_hour
+from gpupools.plan.prices import PoolPrice, total
 from gpupools.plan.quotas import QuotaNeed
 from gpupools.stackfile.check import Located
 
@@ -174,13 +174,17 @@ class Need(NamedTuple):
     pods_per_node: int
     """Of the template."""
     nodes: int
+    """On which pods run at once; none if their gang does not start."""
     max_nodes: int
-    price: PoolPrice
+    prices: Sequence[PoolPrice]
+    """Of these nodes, and of those of other steps of the pool."""
     quotas: Sequence[QuotaNeed]
     left: Sequence[Left] = ()
     reasons: tuple[Reason, ...] = ()
     is_approximate: bool = False
     """Whether templates share nodes: the largest pods are placed first, which no scheduler promises."""
+    others: Mapping[str, int] = MappingProxyType({})
+    """Nodes of other steps of the pool, on which the other pods run, by the name of the step."""
 
     def words(self) -> str:
         """Return the need in one line."""
@@ -188,19 +192,21 @@ class Need(NamedTuple):
             return "one pod on each node"
         about = "about " if self.is_approximate else ""
         words = [f"needs {about}{self.nodes} of at most {amount_of(self.max_nodes, 'node')}"]
+        words[0] += "".join(f" and {count} of {step}" for step, count in self.others.items())
         words += [f"{each.left:g} of {each.every:g} {each.unit} left over" for each in self.left]
-        cost = self.price.at_max
-        words.append("no price is known" if cost is None else per_hour(cost, self.price.currency))
+        cost = total(self.prices)
+        words.append("no price is known" if cost.unpriced == cost.pools else str(cost))
         return ", ".join([*words, *(quota.words for quota in self.quotas)])
 
     def as_json(self) -> JsonDict:
         """Return the need as JSON types."""
-        price = self.price.as_json()
+        price, cost = self.prices[0].as_json(), total(self.prices)
         return {
             **{key: getattr(self, key) for key in ("pods", "pods_per_node", "nodes", "max_nodes", "is_approximate")},
+            **({"other_steps": dict(self.others)} if self.others else {}),
             "left": [each._asdict() for each in self.left],
             **{key: price[key] for key in ("currency", "dated")},
-            "per_hour": price["per_hour"]["max"],
+            "per_hour": None if cost.unpriced else round(float(cost.known), 4),
             "quotas": [{key: getattr(each, key) for key in ("code", "name", "amount", "unit")} for each in self.quotas],
         }
 

@@ -58,12 +58,12 @@ def on_cpu(cores: str) -> JsonDict:
         (job(5, 3), 2, 3, 9),
         (job(3, **on_cpu("44")), 2, 2, 13),
         (job(3, **on_cpu("90")), 1, 3, 21),
-        (job(40, 8), 1, 40, 0),
+        (job(40, 8), 1, 4, 0),
     ],
     ids=[
         "one pod", "a full node", "one pod more", "a node for each", "units that do not divide the node",
         "processors are the bound", "processors that may be reserved",
-        "more nodes than the pool has",
+        "more than the pool has",
     ],
 )  # fmt: skip
 def test_pods_need_nodes(plan: StackPlan, manifest: JsonDict, per_node: int, nodes: int, left: int) -> None:
@@ -112,10 +112,11 @@ def test_a_need_is_json(plan: StackPlan) -> None:
 def test_gangs_above_max_never_start(
     plan: StackPlan, manifest: JsonDict, key: str | None, level: Level | None, words: str
 ) -> None:
-    found = need(plan, manifest).reasons
+    found = need(plan, manifest)
 
-    assert [(each.key, each.level) for each in found] == ([(key, level)] if key else [])
-    assert words in "".join(each.text for each in found)
+    assert [(each.key, each.level) for each in found.reasons] == ([(key, level)] if key else [])
+    assert words in "".join(each.text for each in found.reasons)
+    assert (found.nodes, found.quotas[0].amount) == ((0, 0) if key == "above-max" else (4, 384))
 
 
 def test_groups_start_one_by_one(plan: StackPlan) -> None:
@@ -123,27 +124,28 @@ def test_groups_start_one_by_one(plan: StackPlan) -> None:
     assert (reason.level, reason.text) == (Level.FITS, "2 of 3 groups run at once on at most 4 nodes")
 
 
-def replicas(**roles: tuple[int, int]) -> JsonDict:
-    made = {role: {"replicas": pods, "template": {"spec": template(gpus)}} for role, (pods, gpus) in roles.items()}
+def replicas(pool: str = "big", /, **roles: tuple[int, int]) -> JsonDict:
+    made = {
+        role: {"replicas": pods, "template": {"spec": template(gpus, pool)}} for role, (pods, gpus) in roles.items()
+    }
     return {"kind": "PyTorchJob", "metadata": {"name": "x"}, "spec": {"pytorchReplicaSpecs": made}}
 
 
 @pytest.mark.parametrize(
-    ("roles", "nodes", "left", "keys"),
+    ("roles", "nodes", "left"),
     [
-        ({"Master": (1, 8), "Worker": (3, 8)}, 4, 0, []),
-        ({"Master": (1, 2), "Worker": (3, 6)}, 3, 4, []),
-        ({"Master": (4, 2), "Worker": (4, 6)}, 4, 0, []),
-        ({"Master": (1, 8), "Worker": (4, 8)}, 5, 0, ["above-max"]),
+        ({"Master": (1, 8), "Worker": (3, 8)}, 4, 0),
+        ({"Master": (1, 2), "Worker": (3, 6)}, 3, 4),
+        ({"Master": (4, 2), "Worker": (4, 6)}, 4, 0),
     ],
-    ids=["equal", "the small one fits beside a large one", "each pair shares a node", "above max"],
+    ids=["equal", "the small one fits beside a large one", "each pair shares a node"],
 )
 def test_templates_of_a_workload_share_nodes(
-    plan: StackPlan, roles: dict[str, tuple[int, int]], nodes: int, left: int, keys: list[str]
+    plan: StackPlan, roles: dict[str, tuple[int, int]], nodes: int, left: int
 ) -> None:
     found = need(plan, replicas(**roles))
 
-    assert (found.nodes, found.left[0].left, [each.key for each in found.reasons]) == (nodes, left, keys)
+    assert (found.nodes, found.left[0].left, found.reasons) == (nodes, left, ())
     assert found.is_approximate
     assert found.words().startswith(f"needs about {nodes}")
 
@@ -177,7 +179,7 @@ def test_claimed_devices_are_counted(plan: StackPlan) -> None:
     [
         ({"gpu-fraction": "0.5"}, 2, "0.5"),
         ({"gpu-fraction": "0.4"}, 2, "0.5"),
-        ({"gpu-fraction": "0.6"}, 3, "0"),
+        ({"gpu-fraction": "0.6"}, 2, "0"),
         ({"gpu-fraction": "0.25"}, 1, "0.25"),
         ({"gpu-fraction": "0.33"}, 1, "0"),
         ({"gpu-memory": "8000"}, 2, "0.5"),
@@ -212,17 +214,21 @@ def test_hami_shares_a_gpu_by_memory_and_cores(limits: dict[str, int], per_node:
 
 
 @pytest.mark.parametrize(
-    ("pods", "spec", "scheduler", "key", "words"),
+    ("manifest", "scheduler", "key", "words", "nodes"),
     [
-        (6, {}, None, "some-run", "4 of 6 pods run on this step at once, and 2 on others of big"),
-        (9, {}, None, "above-max", "need 9 nodes, and nodes.max is 4; other steps of big take 4 of them"),
-        (6, {"nodeSelector": {"gpupools/pool": "big-1"}}, None, "above-max", "nodes.max is 4"),
+        (job(6, 8, gang=6, pool=""), None, "some-run", "4 of 6 pods run on this step at once, and 2 on others", (4, 2)),
+        (job(6, 8, pool=""), None, "some-run", "4 of 6 pods run on this step at once, and 2 on others of big", (4, 2)),
+        (job(9, 8, pool=""), None, "some-run", "4 of 9 pods run on this step at once, and 4 on others of big", (4, 4)),
+        (replicas("", Master=(1, 2), Worker=(5, 6)), None, "some-run", "5 of 6 pods run on this step at once", (4, 1)),
+        (job(9, 8, gang=9, pool=""), None, "above-max", "need 9 nodes, and nodes.max is 4; other steps of big", ()),
+        (job(6, 8, gang=6, pool="big-1"), None, "above-max", "which need 6 nodes, and nodes.max is 4", ()),
         # Kueue gives all pods of a template one flavor.
-        (6, {}, "kueue", "above-max", "nodes.max is 4"),
+        (job(6, 8, gang=6, pool=""), "kueue", "above-max", "which need 6 nodes, and nodes.max is 4", ()),
     ],
-)
-def test_a_gang_may_use_several_steps_of_a_pool(
-    pods: int, spec: JsonDict, scheduler: str | None, key: str, words: str
+    ids=["gang", "no gang", "more than all steps", "two templates", "gang above all", "one step selected", "Kueue"],
+)  # fmt: skip
+def test_pods_may_use_several_steps_of_a_pool(
+    manifest: JsonDict, scheduler: str | None, key: str, words: str, nodes: tuple[int, ...]
 ) -> None:
     autoscaler = {"cluster_autoscaler": {"name": "kube-system/ca", "expander": "priority"}}
     runtime = {"existing": autoscaler, **({"scheduler": scheduler} if scheduler else {})}
@@ -230,12 +236,15 @@ def test_a_gang_may_use_several_steps_of_a_pool(
     pool = {**POOLS["big"], "clusters": ["train"], "capacity": [{"mode": "spot"}, {"mode": "on-demand"}]}
     clusters = {"train": {**AWS, "runtime": runtime}}
     plan = plan_config({"clusters": clusters, "pools": {"big": pool}, **teams}, clouds())
-    tolerations = [{"key": "nvidia.com/gpu", "operator": "Exists"}]
-    work = read(job(pods, 8, gang=pods, pool="", tolerations=tolerations, **spec))
-    found = offers(plan)
+    work, found, costs = read(manifest), offers(plan), Costs(plan, clouds())
 
-    made = needs(work, work.templates[0], found[0], Context(plan, Manifests(()), found), Costs(plan, clouds()))
+    made = needs(work, work.templates[0], found[0], Context(plan, Manifests(()), found), costs)
 
     (reason,) = made.reasons
     assert (found[0].pool.name, reason.key) == ("big-1", key)
-    assert reason.text.endswith(words)
+    assert words in reason.text
+    assert (made.nodes, *made.others.values()) == (nodes or (0,))
+    assert sum(quota.amount for quota in made.quotas) == 96 * sum(nodes)
+    assert [price.max_nodes for price in made.prices] == (list(nodes) or [0])
+    if nodes:
+        assert f"needs {'about ' * made.is_approximate}4 of at most 4 nodes and {nodes[1]} of big-2, " in made.words()
